@@ -1,0 +1,13 @@
+#include "lib/base/check.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace luthier::base {
+
+void CheckFailed(const char* file, int line, const char* condition) {
+  std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, condition);
+  std::abort();
+}
+
+}  // namespace luthier::base

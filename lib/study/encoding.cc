@@ -1,0 +1,197 @@
+#include "lib/study/encoding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/base/check.h"
+
+namespace luthier::study {
+namespace {
+
+double Logit(double x) { return std::log(x / (1.0 - x)); }
+
+// A log range this narrow loses all digits in ln max - ln min.
+bool UseLinear(const FloatRange& d) { return d.scale == Scale::kLog && d.max / d.min - 1.0 < 1e-9; }
+
+double LevelToUnit(double level, double levels) { return (level + 0.5) / levels; }
+double UnitToLevel(double u, double levels) { return std::min(std::floor(u * levels), levels - 1.0); }
+
+struct Encode {
+  const ParameterValue& value;
+  double operator()(const FloatRange& d) const {
+    const double x = std::get<double>(value);
+    if (d.step) {
+      const double levels = std::floor((d.max - d.min) / *d.step + 1e-9) + 1.0;
+      return LevelToUnit(std::round((x - d.min) / *d.step), levels);
+    }
+    if (x <= d.min) return 0.0;
+    if (x >= d.max) return 1.0;
+    if (d.scale == Scale::kLog && !UseLinear(d)) {
+      return (std::log(x) - std::log(d.min)) / (std::log(d.max) - std::log(d.min));
+    }
+    if (d.scale == Scale::kLogit) return (Logit(x) - Logit(d.min)) / (Logit(d.max) - Logit(d.min));
+    return (x - d.min) / (d.max - d.min);
+  }
+  double operator()(const IntRange& d) const {
+    const double x = std::get<double>(value);
+    if (d.scale == Scale::kLog) {
+      const double low = std::log(static_cast<double>(d.min) - 0.5);
+      return (std::log(x) - low) / (std::log(static_cast<double>(d.max) + 0.5) - low);
+    }
+    const double step = static_cast<double>(d.step);
+    return LevelToUnit((x - static_cast<double>(d.min)) / step, static_cast<double>((d.max - d.min) / d.step + 1));
+  }
+  static double Label(const std::vector<std::string>& labels, const ParameterValue& value) {
+    const auto found = std::find(labels.begin(), labels.end(), std::get<std::string>(value));
+    return LevelToUnit(static_cast<double>(found - labels.begin()), static_cast<double>(labels.size()));
+  }
+  double operator()(const OrdinalLabels& d) const { return Label(d.labels, value); }
+  double operator()(const CategoricalLabels& d) const { return Label(d.labels, value); }
+  double operator()(const BoolSwitch&) const { return std::get<bool>(value) ? 0.75 : 0.25; }
+};
+
+struct Decode {
+  double u;
+  ParameterValue operator()(const FloatRange& d) const {
+    if (d.min == d.max) return d.min;
+    if (d.step) {
+      const double levels = std::floor((d.max - d.min) / *d.step + 1e-9) + 1.0;
+      return std::min(d.min + UnitToLevel(u, levels) * *d.step, d.max) + 0.0;
+    }
+    // The ends exactly, whatever exp and log round to.
+    if (u <= 0.0) return d.min + 0.0;
+    if (u >= 1.0) return d.max + 0.0;
+    double x = d.min + u * (d.max - d.min);
+    if (d.scale == Scale::kLog && !UseLinear(d)) {
+      const double low = std::log(d.min);
+      x = std::exp(low + u * (std::log(d.max) - low));
+    } else if (d.scale == Scale::kLogit) {
+      const double low = Logit(d.min);
+      x = 1.0 / (1.0 + std::exp(-(low + u * (Logit(d.max) - low))));
+    }
+    return std::clamp(x, d.min, d.max) + 0.0;
+  }
+  ParameterValue operator()(const IntRange& d) const {
+    if (d.scale == Scale::kLog) {
+      const double low = std::log(static_cast<double>(d.min) - 0.5);
+      const double high = std::log(static_cast<double>(d.max) + 0.5);
+      return std::clamp(std::round(std::exp(low + u * (high - low))), static_cast<double>(d.min),
+                        static_cast<double>(d.max));
+    }
+    const auto level = static_cast<int64_t>(UnitToLevel(u, static_cast<double>((d.max - d.min) / d.step + 1)));
+    return static_cast<double>(d.min + level * d.step);
+  }
+  ParameterValue Label(const std::vector<std::string>& labels) const {
+    return labels[static_cast<size_t>(UnitToLevel(u, static_cast<double>(labels.size())))];
+  }
+  ParameterValue operator()(const OrdinalLabels& d) const { return Label(d.labels); }
+  ParameterValue operator()(const CategoricalLabels& d) const { return Label(d.labels); }
+  ParameterValue operator()(const BoolSwitch&) const { return u >= 0.5; }
+};
+
+double Clean(double u) { return std::isnan(u) ? 0.5 : std::clamp(u, 0.0, 1.0); }
+
+}  // namespace
+
+Encoding::Encoding(SearchSpace space) : space_(std::move(space)), compact_of_parameter_(space_.size(), -1) {
+  for (int i = 0; i < space_.size(); ++i) {
+    if (space_.IsConstant(i)) continue;
+    compact_of_parameter_[i] = static_cast<int>(compact_parameter_.size());
+    compact_parameter_.push_back(i);
+    model_begin_.push_back(model_dim_);
+    const auto* labels = std::get_if<CategoricalLabels>(&space_.parameters()[i].domain);
+    categorical_.push_back(labels != nullptr);
+    model_dim_ += labels ? static_cast<int>(labels->labels.size()) : 1;
+  }
+  model_begin_.push_back(model_dim_);
+}
+
+std::vector<int> Encoding::ModelGroups() const {
+  std::vector<int> groups;
+  for (int c = 0; c < compact_dim(); ++c) groups.insert(groups.end(), model_end(c) - model_begin(c), c);
+  return groups;
+}
+
+double Encoding::EncodeOne(int parameter, const ParameterValue& value) const {
+  return std::visit(Encode{value}, space_.parameters()[parameter].domain);
+}
+
+ParameterValue Encoding::DecodeOne(int parameter, double u) const {
+  return std::visit(Decode{Clean(u)}, space_.parameters()[parameter].domain);
+}
+
+Eigen::VectorXd Encoding::ToCompact(const Parameters& values) const {
+  Eigen::VectorXd u = Eigen::VectorXd::Constant(compact_dim(), 0.5);
+  for (int c = 0; c < compact_dim(); ++c) {
+    const auto found = values.find(space_.parameters()[compact_parameter_[c]].name);
+    if (found != values.end()) u[c] = EncodeOne(compact_parameter_[c], found->second);
+  }
+  return u;
+}
+
+Parameters Encoding::FromCompact(const Eigen::Ref<const Eigen::VectorXd>& u) const {
+  LUTHIER_CHECK(u.size() == compact_dim());
+  Parameters values;
+  for (const int i : space_.topological_order()) {
+    if (!space_.IsActive(i, values)) continue;
+    const int c = compact_of_parameter_[i];
+    values[space_.parameters()[i].name] = DecodeOne(i, c < 0 ? 0.5 : u[c]);
+  }
+  return values;
+}
+
+Eigen::VectorXd Encoding::ToModel(const Parameters& values) const {
+  Eigen::VectorXd u = Eigen::VectorXd::Constant(model_dim_, 0.5);
+  for (int c = 0; c < compact_dim(); ++c) {
+    const int i = compact_parameter_[c];
+    const auto found = values.find(space_.parameters()[i].name);
+    if (categorical_[c]) {
+      u.segment(model_begin_[c], model_begin_[c + 1] - model_begin_[c]).setZero();
+      if (found != values.end()) {
+        const auto levels = static_cast<double>(model_begin_[c + 1] - model_begin_[c]);
+        const auto label = static_cast<Eigen::Index>(UnitToLevel(EncodeOne(i, found->second), levels));
+        u[model_begin_[c] + label] = 1.0 / std::sqrt(2.0);
+      }
+    } else if (found != values.end()) {
+      const bool* flag = std::get_if<bool>(&found->second);
+      u[model_begin_[c]] = flag ? (*flag ? 1.0 : 0.0) : EncodeOne(i, found->second);
+    }
+  }
+  return u;
+}
+
+Parameters Encoding::FromModel(const Eigen::Ref<const Eigen::VectorXd>& u) const {
+  LUTHIER_CHECK(u.size() == model_dim_);
+  Eigen::VectorXd compact(compact_dim());
+  for (int c = 0; c < compact_dim(); ++c) {
+    compact[c] = u[model_begin_[c]];
+    if (!categorical_[c]) continue;
+    int best = model_begin_[c];
+    for (int k = best + 1; k < model_begin_[c + 1]; ++k) {
+      if (u[k] > u[best]) best = k;
+    }
+    compact[c] = LevelToUnit(best - model_begin_[c], model_begin_[c + 1] - model_begin_[c]);
+  }
+  return FromCompact(compact);
+}
+
+Parameters Encoding::Sample(base::RandomStream& random) const {
+  Eigen::VectorXd u(compact_dim());
+  for (Eigen::Index c = 0; c < u.size(); ++c) u[c] = random.Uniform();
+  return FromCompact(u);
+}
+
+double Encoding::UserPerUnit(int k, const Parameters& values) const {
+  const int i = space_.differentiable()[k];
+  const ParameterSpec& p = space_.parameters()[i];
+  const auto found = values.find(p.name);
+  if (found == values.end() || compact_of_parameter_[i] < 0) return 0.0;
+  const auto& d = std::get<FloatRange>(p.domain);
+  const double x = std::get<double>(found->second);
+  if (d.scale == Scale::kLog && !UseLinear(d)) return x * (std::log(d.max) - std::log(d.min));
+  if (d.scale == Scale::kLogit) return x * (1.0 - x) * (Logit(d.max) - Logit(d.min));
+  return d.max - d.min;
+}
+
+}  // namespace luthier::study

@@ -1,0 +1,79 @@
+#ifndef LUTHIER_LIB_STUDY_ENCODING_H_
+#define LUTHIER_LIB_STUDY_ENCODING_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/study/search_space.h"
+
+namespace luthier::study {
+
+// The one way a search space becomes numbers. Two coordinate systems, both in the unit cube:
+//
+//  * compact: one coordinate for each parameter that is not constant. Random, quasi-random and grid designers use it.
+//      float      linear (x-min)/(max-min); log, logit: the same in ln x, ln(x/(1-x))
+//      stepped float, linear int, ordinal: level i of m at (i+1/2)/m; decode min(floor(u m), m-1), so that uniform u
+//                 makes all levels equally likely
+//      int log    (ln x - ln(min-1/2)) / (ln(max+1/2) - ln(min-1/2)); decode rounds
+//      bool       false at 0.25, true at 0.75
+//      categorical label i of k at (i+1/2)/k
+//  * model: what a Gaussian process sees. As compact, but a categorical of k labels takes k coordinates e_i/sqrt(2), so
+//    that two labels are at distance 1, and a bool is 0 or 1. Inactive parameters: 0.5 (categorical: all zeros).
+//
+// Thread-safe after construction. Keeps a copy of the space.
+class Encoding {
+ public:
+  explicit Encoding(SearchSpace space);
+
+  const SearchSpace& space() const { return space_; }
+  int compact_dim() const { return static_cast<int>(compact_parameter_.size()); }
+  int model_dim() const { return model_dim_; }
+  // Parameter index of compact coordinate c.
+  int compact_parameter(int c) const { return compact_parameter_[c]; }
+  // Model coordinates [begin, end) of compact coordinate c.
+  int model_begin(int c) const { return model_begin_[c]; }
+  int model_end(int c) const { return model_begin_[c + 1]; }
+  // For each model column, the compact coordinate (thus the lengthscale) it belongs to.
+  std::vector<int> ModelGroups() const;
+  // Number of levels of compact coordinate c, or absent when it is continuous.
+  std::optional<int64_t> Levels(int c) const { return space_.Levels(compact_parameter_[c]); }
+  bool IsCategorical(int c) const { return categorical_[c]; }
+
+  // compact_dim() coordinates. `values` must be valid. Inactive: 0.5.
+  Eigen::VectorXd ToCompact(const Parameters& values) const;
+  // Any u; coordinates are clamped to [0,1] (NaN counts as 0.5). Constants are put in, inactive parameters left out.
+  // Always a valid setting.
+  Parameters FromCompact(const Eigen::Ref<const Eigen::VectorXd>& u) const;
+
+  Eigen::VectorXd ToModel(const Parameters& values) const;
+  // Categorical: the largest of its k coordinates, ties to the lowest.
+  Parameters FromModel(const Eigen::Ref<const Eigen::VectorXd>& u) const;
+  // The model point of the setting that u decodes to: what the surrogate sees.
+  Eigen::VectorXd SnapModel(const Eigen::Ref<const Eigen::VectorXd>& u) const { return ToModel(FromModel(u)); }
+  // The model point of a compact point.
+  Eigen::VectorXd CompactToModel(const Eigen::Ref<const Eigen::VectorXd>& u) const { return ToModel(FromCompact(u)); }
+
+  // A setting drawn with u uniform per coordinate: random search's measure. Uses compact_dim() uniforms always.
+  Parameters Sample(base::RandomStream& random) const;
+
+  // d(user value)/d(u) of differentiable parameter `space().differentiable()[k]` at `values`: multiplies a user-unit
+  // derivative to give a derivative per unit-cube coordinate. 0 when it is inactive or constant.
+  double UserPerUnit(int k, const Parameters& values) const;
+
+ private:
+  ParameterValue DecodeOne(int parameter, double u) const;
+  double EncodeOne(int parameter, const ParameterValue& value) const;
+
+  SearchSpace space_;
+  std::vector<int> compact_parameter_;
+  std::vector<int> compact_of_parameter_;  // -1 for constants
+  std::vector<bool> categorical_;
+  std::vector<int> model_begin_;
+  int model_dim_ = 0;
+};
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_ENCODING_H_

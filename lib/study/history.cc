@@ -1,0 +1,70 @@
+#include "lib/study/history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/check.h"
+
+namespace luthier::study {
+
+const HistoryTrial* History::LastAskBefore(uint64_t ask_index) const {
+  const HistoryTrial* last = nullptr;
+  for (const HistoryTrial& trial : trials_) {
+    if (trial.ask_index && *trial.ask_index < ask_index && (!last || *trial.ask_index > *last->ask_index)) last = &trial;
+  }
+  return last;
+}
+
+void History::AddStored(HistoryTrial trial) {
+  LUTHIER_CHECK(trial.number == stored_ + 1);
+  if (trial.ask_index) {
+    const auto same_ask = [&](const HistoryTrial& t) { return t.number == 0 && t.ask_index == trial.ask_index; };
+    trials_.erase(std::remove_if(trials_.begin() + stored_, trials_.end(), same_ask), trials_.end());
+  }
+  trials_.insert(trials_.begin() + stored_, std::move(trial));
+  ++stored_;
+}
+
+void History::AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry) {
+  HistoryTrial trial;
+  trial.ask_index = ask_index;
+  trial.parameters = std::move(parameters);
+  trial.carry = std::move(carry);
+  auto place = trials_.begin() + stored_;
+  while (place != trials_.end() && *place->ask_index < ask_index) ++place;
+  trials_.insert(place, std::move(trial));
+}
+
+void History::Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
+                     std::optional<FailureKind> failure) {
+  LUTHIER_CHECK(number >= 1 && number <= stored_);
+  LUTHIER_CHECK(IsFinal(state));
+  HistoryTrial& trial = trials_[number - 1];
+  LUTHIER_CHECK(trial.open());
+  trial.state = state;
+  trial.value = value;
+  trial.gradient = std::move(gradient);
+  trial.failure = failure;
+  finished_.push_back(static_cast<int>(number - 1));
+}
+
+std::optional<History> History::ReproducibleView(int64_t parallel) const {
+  const int64_t visible = static_cast<int64_t>(trials_.size()) - parallel + 1;
+  History view = *this;
+  view.finished_.clear();
+  for (size_t i = 0; i < view.trials_.size(); ++i) {
+    HistoryTrial& trial = view.trials_[i];
+    if (static_cast<int64_t>(i) < visible) {
+      if (trial.open()) return std::nullopt;
+      view.finished_.push_back(static_cast<int>(i));
+    } else {
+      trial.state = TrialState::kPending;
+      trial.value.reset();
+      trial.gradient.reset();
+      trial.failure.reset();
+    }
+  }
+  return view;
+}
+
+}  // namespace luthier::study

@@ -1,0 +1,59 @@
+#ifndef LUTHIER_LIB_STUDY_HISTORY_H_
+#define LUTHIER_LIB_STUDY_HISTORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lib/study/trial.h"
+
+namespace luthier::study {
+
+// What a designer knows of one trial.
+struct HistoryTrial {
+  int64_t number = 0;                  // 0: suggested, not yet stored.
+  std::optional<uint64_t> ask_index;   // Absent for trials a user enqueued.
+  Parameters parameters;
+  TrialState state = TrialState::kPending;
+  std::optional<double> value;         // The study's metric in user units; COMPLETE (always finite) or PRUNED.
+  std::optional<Gradient> gradient;    // Of the study's metric, valid for the space.
+  std::optional<FailureKind> failure;  // In FAILED.
+  std::string carry;                   // What the designer stored with this suggestion.
+
+  bool open() const { return !IsFinal(state); }
+};
+
+// The part of a study's log that a designer may depend on, in log order. Designers see nothing else: no times, no
+// workers, no retries. Single-threaded; copy to hand to another thread.
+class History {
+ public:
+  // Trials in order of number; suggested-but-unstored ones after them in order of ask index.
+  const std::vector<HistoryTrial>& trials() const { return trials_; }
+  // Indices into trials() of those that became final, in log order.
+  const std::vector<int>& finished() const { return finished_; }
+  // The stored trial with the largest ask index below `ask_index`, or null.
+  const HistoryTrial* LastAskBefore(uint64_t ask_index) const;
+
+  // A trial that was stored. It replaces the suggested-but-unstored trial of the same ask index. Numbers come 1, 2, ….
+  void AddStored(HistoryTrial trial);
+  // A suggestion on its way to the store.
+  void AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry);
+  // Trial `number` became final.
+  void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
+              std::optional<FailureKind> failure);
+
+  // What a designer may see in a study with `reproducible` set, when asked for ask `ask_index` with at most `parallel`
+  // trials at once: results of the trials numbered <= count - parallel, in order of number, where count is the number of
+  // trials() before this ask; all others look open. Independent of the order in which workers finish.
+  // Absent while one of those results is still missing.
+  std::optional<History> ReproducibleView(int64_t parallel) const;
+
+ private:
+  std::vector<HistoryTrial> trials_;
+  std::vector<int> finished_;
+  int stored_ = 0;
+};
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_HISTORY_H_

@@ -1,0 +1,42 @@
+#include "lib/study/measurement.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+
+namespace luthier::study {
+namespace {
+
+void CheckVector(const std::vector<double>& v, int dimension, const char* field, base::Violations* violations) {
+  if (v.size() != static_cast<size_t>(dimension)) {
+    violations->Add(field, absl::StrCat("has ", v.size(), " entries but the study has ", dimension,
+                                        " differentiable parameters; send one entry for each, in the order of the space"));
+    return;
+  }
+  for (size_t i = 0; i < v.size(); ++i) {
+    if (!std::isfinite(v[i])) violations->Add(absl::StrCat(field, "[", i, "]"), "is not finite; leave the gradient out");
+  }
+}
+
+}  // namespace
+
+absl::Status ValidateGradient(const Gradient& gradient, int dimension) {
+  base::Violations violations;
+  if (gradient.full()) {
+    CheckVector(gradient.values, dimension, "full", &violations);
+  } else {
+    CheckVector(gradient.direction, dimension, "directional.direction", &violations);
+    if (!gradient.values.empty()) violations.Add("full", "a gradient is either full or directional, not both");
+    bool nonzero = false;
+    for (const double d : gradient.direction) nonzero = nonzero || d != 0.0;
+    if (!nonzero) violations.Add("directional.direction", "is the zero vector; its slope says nothing");
+    if (!std::isfinite(gradient.slope)) violations.Add("directional.slope", "is not finite; leave the gradient out");
+  }
+  if (gradient.error_bound && !(*gradient.error_bound >= 0.0 && std::isfinite(*gradient.error_bound))) {
+    violations.Add("error_bound", "must be finite and at least 0; leave it out when unknown");
+  }
+  return violations.ToStatus();
+}
+
+}  // namespace luthier::study

@@ -1,0 +1,31 @@
+#ifndef LUTHIER_LIB_STUDY_PARAMETERS_H_
+#define LUTHIER_LIB_STUDY_PARAMETERS_H_
+
+#include <map>
+#include <string>
+#include <variant>
+
+#include "absl/strings/string_view.h"
+
+namespace luthier::study {
+
+// A value in user units. Numbers are doubles, integers too (the search space refuses integers beyond 2^53); text is the
+// label of a categorical or ordinal parameter.
+using ParameterValue = std::variant<double, bool, std::string>;
+
+// One setting: name -> value. Inactive conditional parameters are absent.
+using Parameters = std::map<std::string, ParameterValue>;
+
+// Names of parameters and metrics: [A-Za-z_][A-Za-z0-9_.]{0,63}.
+bool IsName(absl::string_view name);
+
+// Numbers by the shortest text that reads back to the same double; integers without a point; labels as they are.
+std::string FormatValue(const ParameterValue& value);
+// `a=1, b=0.5, c=rbf` in name order.
+std::string FormatParameters(const Parameters& parameters);
+// The shortest decimal text that reads back to the same double; "NaN", "inf", "-inf".
+std::string FormatDouble(double value);
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_PARAMETERS_H_

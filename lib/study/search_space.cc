@@ -1,0 +1,372 @@
+#include "lib/study/search_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::study {
+namespace {
+
+using base::Quote;
+
+constexpr int64_t kMaxInteger = int64_t{1} << 53;
+constexpr double kSnapTolerance = 1e-9;
+
+// Levels of a stepped range; the 1e-9 admits a `max` that round-off leaves just short of a step.
+double StepCount(double min, double max, double step) { return std::floor((max - min) / step + 1e-9) + 1.0; }
+
+void CheckDomain(const FloatRange& range, const std::string& at, base::Violations* violations) {
+  if (!std::isfinite(range.min)) violations->Add(at + ".min", absl::StrCat(FormatDouble(range.min), " is not finite"));
+  if (!std::isfinite(range.max)) violations->Add(at + ".max", absl::StrCat(FormatDouble(range.max), " is not finite"));
+  if (!std::isfinite(range.min) || !std::isfinite(range.max)) return;
+  if (range.min > range.max) {
+    violations->Add(at + ".max", absl::StrCat(FormatDouble(range.max), " is below min ", FormatDouble(range.min),
+                                              "; swap the bounds"));
+    return;
+  }
+  if (range.scale == Scale::kLog && !(range.min > 0.0)) {
+    violations->Add(at + ".min", absl::StrCat(FormatDouble(range.min),
+                                              " is not above 0, as scale LOG needs; raise it or use scale LINEAR"));
+  }
+  if (range.scale == Scale::kLogit && !(range.min > 0.0 && range.max < 1.0)) {
+    violations->Add(at, absl::StrCat("[", FormatDouble(range.min), ", ", FormatDouble(range.max),
+                                     "] is not inside (0, 1), as scale LOGIT needs"));
+  }
+  if (range.scale == Scale::kLinear && !std::isfinite(range.max - range.min)) {
+    violations->Add(at, "is wider than the largest double; narrow it or use scale LOG");
+  }
+  if (range.step) {
+    if (!(std::isfinite(*range.step) && *range.step > 0.0)) {
+      violations->Add(at + ".step", absl::StrCat(FormatDouble(*range.step), " is not a finite number above 0"));
+    } else if (range.scale != Scale::kLinear) {
+      violations->Add(at + ".step", "is only possible with scale LINEAR; leave one of the two out");
+    } else if (StepCount(range.min, range.max, *range.step) > static_cast<double>(kMaxInteger)) {
+      violations->Add(at + ".step", "divides the range into more than 2^53 levels; leave it out");
+    }
+  }
+}
+
+void CheckDomain(const IntRange& range, const std::string& at, base::Violations* violations) {
+  if (std::abs(static_cast<double>(range.min)) > static_cast<double>(kMaxInteger)) {
+    violations->Add(at + ".min", absl::StrCat(range.min, " is beyond ±2^53"));
+  }
+  if (std::abs(static_cast<double>(range.max)) > static_cast<double>(kMaxInteger)) {
+    violations->Add(at + ".max", absl::StrCat(range.max, " is beyond ±2^53"));
+  }
+  if (range.min > range.max) {
+    violations->Add(at + ".max", absl::StrCat(range.max, " is below min ", range.min, "; swap the bounds"));
+  }
+  if (range.step < 1) violations->Add(at + ".step", absl::StrCat(range.step, " is not at least 1"));
+  if (range.scale == Scale::kLog && range.min < 1) {
+    violations->Add(at + ".min", absl::StrCat(range.min, " is below 1, as scale LOG needs; raise it or use LINEAR"));
+  }
+  if (range.scale == Scale::kLog && range.step != 1) {
+    violations->Add(at + ".step", "is only possible with scale LINEAR; leave one of the two out");
+  }
+  if (range.scale == Scale::kLogit) violations->Add(at + ".scale", "LOGIT is for float parameters");
+}
+
+void CheckLabels(const std::vector<std::string>& labels, const std::string& at, base::Violations* violations) {
+  if (labels.empty()) violations->Add(at + ".values", "is empty; give at least one label");
+  if (labels.size() > kMaxLabels) {
+    violations->Add(at + ".values", absl::StrCat("has ", labels.size(), " labels; at most ", kMaxLabels, " are allowed"));
+    return;
+  }
+  std::set<std::string> seen;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const std::string field = absl::StrCat(at, ".values[", i, "]");
+    if (labels[i].empty()) violations->Add(field, "is empty");
+    if (labels[i].size() > kMaxLabelBytes) violations->Add(field, absl::StrCat("is longer than ", kMaxLabelBytes, " bytes"));
+    for (const char c : labels[i]) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+        violations->Add(field, "contains a control character");
+        break;
+      }
+    }
+    if (!seen.insert(labels[i]).second) violations->Add(field, absl::StrCat(Quote(labels[i]), " is there twice"));
+  }
+}
+
+void CheckDomain(const OrdinalLabels& d, const std::string& at, base::Violations* v) { CheckLabels(d.labels, at, v); }
+void CheckDomain(const CategoricalLabels& d, const std::string& at, base::Violations* v) { CheckLabels(d.labels, at, v); }
+void CheckDomain(const BoolSwitch&, const std::string&, base::Violations*) {}
+
+const char* KindName(const ParameterDomain& domain) {
+  static constexpr const char* kNames[] = {"float", "int", "ordinal", "categorical", "bool"};
+  return kNames[domain.index()];
+}
+
+absl::Status Wrong(absl::string_view text) { return base::BadField("", text); }
+
+absl::StatusOr<ParameterValue> CanonicalIn(const FloatRange& range, double x) {
+  if (!std::isfinite(x)) return Wrong(absl::StrCat(FormatDouble(x), " is not finite"));
+  const double slack = kSnapTolerance * std::max(1e-300, range.max / 2 - range.min / 2) * 2;
+  if (x < range.min - slack || x > range.max + slack) {
+    return Wrong(absl::StrCat(FormatDouble(x), " is outside [", FormatDouble(range.min), ", ", FormatDouble(range.max), "]"));
+  }
+  x = std::clamp(x, range.min, range.max);
+  if (range.step) {
+    const double last = StepCount(range.min, range.max, *range.step) - 1.0;
+    const double level = std::clamp(std::round((x - range.min) / *range.step), 0.0, last);
+    const double snapped = range.min + level * *range.step;
+    if (std::abs(snapped - x) > kSnapTolerance * std::max(std::abs(x), *range.step)) {
+      return Wrong(absl::StrCat(FormatDouble(x), " is not on a step; the nearest is ", FormatDouble(snapped)));
+    }
+    x = std::min(snapped, range.max);
+  }
+  return x == 0.0 ? 0.0 : x;  // No negative zero.
+}
+
+absl::StatusOr<ParameterValue> CanonicalIn(const IntRange& range, double x) {
+  const double rounded = std::round(x);
+  if (!(std::abs(rounded - x) <= kSnapTolerance * std::max(1.0, std::abs(x)))) {
+    return Wrong(absl::StrCat(FormatDouble(x), " is not a whole number"));
+  }
+  if (rounded < static_cast<double>(range.min) || rounded > static_cast<double>(range.max)) {
+    return Wrong(absl::StrCat(FormatDouble(rounded), " is outside [", range.min, ", ", range.max, "]"));
+  }
+  const auto value = static_cast<int64_t>(rounded);
+  if ((value - range.min) % range.step != 0) {
+    return Wrong(absl::StrCat(value, " is not min + a multiple of step ", range.step));
+  }
+  return static_cast<double>(value);
+}
+
+absl::StatusOr<ParameterValue> CanonicalLabel(const std::vector<std::string>& labels, const ParameterValue& value) {
+  const std::string* label = std::get_if<std::string>(&value);
+  // A label that looks like a number may have been read as one.
+  const std::string text = label ? *label : FormatValue(value);
+  if (std::find(labels.begin(), labels.end(), text) != labels.end()) return text;
+  return Wrong(absl::StrCat(Quote(text), " is not one of its labels", base::DidYouMean(text, labels)));
+}
+
+}  // namespace
+
+absl::StatusOr<ParameterValue> CanonicalValue(const ParameterDomain& domain, const ParameterValue& value) {
+  if (const auto* d = std::get_if<OrdinalLabels>(&domain)) return CanonicalLabel(d->labels, value);
+  if (const auto* d = std::get_if<CategoricalLabels>(&domain)) return CanonicalLabel(d->labels, value);
+  if (std::holds_alternative<BoolSwitch>(domain)) {
+    if (std::holds_alternative<bool>(value)) return value;
+    if (const auto* s = std::get_if<std::string>(&value); s && (*s == "true" || *s == "false")) return *s == "true";
+    return Wrong(absl::StrCat(Quote(FormatValue(value)), " is not true or false"));
+  }
+  const double* number = std::get_if<double>(&value);
+  if (number == nullptr) {
+    return Wrong(absl::StrCat(Quote(FormatValue(value)), " is not a number, as a parameter of kind ", KindName(domain),
+                              " needs"));
+  }
+  if (const auto* d = std::get_if<FloatRange>(&domain)) return CanonicalIn(*d, *number);
+  return CanonicalIn(std::get<IntRange>(domain), *number);
+}
+
+absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> parameters) {
+  base::Violations violations;
+  if (parameters.size() > kMaxParameters) {
+    return base::BadField("", absl::StrCat("has ", parameters.size(), " parameters; at most ", kMaxParameters,
+                                           " are allowed"));
+  }
+  std::map<std::string, int> index;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterSpec& p = parameters[i];
+    const std::string at = absl::StrCat("[", i, "]");
+    if (!IsName(p.name)) {
+      violations.Add(at + ".name", p.name.empty() ? std::string("is required")
+                                                  : absl::StrCat(Quote(p.name),
+                                                                 " is not a name: letters, digits, '_' and '.', not "
+                                                                 "starting with a digit, at most 64"));
+    } else if (p.name.rfind("luthier.", 0) == 0) {
+      violations.Add(at + ".name", absl::StrCat(Quote(p.name), " begins with \"luthier.\", which is reserved"));
+    } else if (!index.emplace(p.name, static_cast<int>(i)).second) {
+      violations.Add(at + ".name", absl::StrCat(Quote(p.name), " is used twice; names must differ"));
+    }
+    names.push_back(p.name);
+    const std::string kind_at = absl::StrCat(at, ".", KindName(p.domain));
+    base::Violations of_domain;
+    std::visit([&](const auto& domain) { CheckDomain(domain, kind_at, &of_domain); }, p.domain);
+    if (of_domain.empty() && p.default_value) {
+      const absl::StatusOr<ParameterValue> value = CanonicalValue(p.domain, *p.default_value);
+      if (!value.ok()) violations.AddAll(at + ".default_value", value.status());
+      else parameters[i].default_value = *value;
+    }
+    violations.AddAll("", of_domain.ToStatus());
+  }
+  std::vector<int> parents(parameters.size(), -1);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].condition) continue;
+    Condition& condition = *parameters[i].condition;
+    const std::string at = absl::StrCat("[", i, "].condition");
+    const auto parent = index.find(condition.parent);
+    if (parent == index.end()) {
+      violations.Add(at + ".parent", absl::StrCat(Quote(condition.parent), " is not a parameter of the space",
+                                                  base::DidYouMean(condition.parent, names)));
+      continue;
+    }
+    parents[i] = parent->second;
+    if (condition.values.empty()) violations.Add(at + ".values", "is empty; give the parent's values");
+    const ParameterDomain& domain = parameters[parent->second].domain;
+    if (const auto* range = std::get_if<FloatRange>(&domain); range && !range->step) {
+      violations.Add(at + ".parent", absl::StrCat(Quote(condition.parent), " is continuous; conditions need a parent with levels"));
+      continue;
+    }
+    if (!violations.empty()) continue;  // The parent's domain may be broken.
+    for (size_t k = 0; k < condition.values.size(); ++k) {
+      const absl::StatusOr<ParameterValue> value = CanonicalValue(domain, condition.values[k]);
+      if (!value.ok()) violations.AddAll(absl::StrCat(at, ".values[", k, "]"), value.status());
+      else condition.values[k] = *value;
+    }
+  }
+  // Topological order, parents first, otherwise by index; what is left when nothing moves is a cycle.
+  std::vector<int> order;
+  std::vector<bool> placed(parameters.size(), false);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (placed[i] || (parents[i] >= 0 && !placed[parents[i]])) continue;
+      placed[i] = moved = true;
+      order.push_back(static_cast<int>(i));
+    }
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!placed[i]) violations.Add(absl::StrCat("[", i, "].condition.parent"), "is part of a cycle of conditions");
+  }
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+
+  SearchSpace space;
+  space.parameters_ = std::move(parameters);
+  space.order_ = std::move(order);
+  space.parents_ = std::move(parents);
+  for (int i = 0; i < space.size(); ++i) {
+    const auto* range = std::get_if<FloatRange>(&space.parameters_[i].domain);
+    if (range && !range->step) space.differentiable_.push_back(i);
+  }
+  return space;
+}
+
+std::optional<int> SearchSpace::Find(absl::string_view name) const {
+  for (int i = 0; i < size(); ++i) {
+    if (parameters_[i].name == name) return i;
+  }
+  return std::nullopt;
+}
+
+bool SearchSpace::IsActive(int i, const Parameters& values) const {
+  const std::optional<Condition>& condition = parameters_[i].condition;
+  if (!condition) return true;
+  const auto parent = values.find(condition->parent);
+  if (parent == values.end()) return false;
+  return std::find(condition->values.begin(), condition->values.end(), parent->second) != condition->values.end();
+}
+
+bool SearchSpace::IsConstant(int i) const {
+  if (const auto* range = std::get_if<FloatRange>(&parameters_[i].domain); range && range->min == range->max) return true;
+  const std::optional<int64_t> levels = Levels(i);
+  return levels && *levels == 1;
+}
+
+std::optional<int64_t> SearchSpace::Levels(int i) const {
+  const ParameterDomain& domain = parameters_[i].domain;
+  if (const auto* d = std::get_if<FloatRange>(&domain)) {
+    if (d->min == d->max) return 1;
+    if (!d->step) return std::nullopt;
+    return static_cast<int64_t>(StepCount(d->min, d->max, *d->step));
+  }
+  if (const auto* d = std::get_if<IntRange>(&domain)) return (d->max - d->min) / d->step + 1;
+  if (const auto* d = std::get_if<OrdinalLabels>(&domain)) return static_cast<int64_t>(d->labels.size());
+  if (const auto* d = std::get_if<CategoricalLabels>(&domain)) return static_cast<int64_t>(d->labels.size());
+  return 2;
+}
+
+std::optional<int64_t> SearchSpace::Cardinality() const {
+  int64_t product = 1;
+  for (int i = 0; i < size(); ++i) {
+    const std::optional<int64_t> levels = Levels(i);
+    if (!levels || __builtin_mul_overflow(product, *levels, &product)) return std::nullopt;
+  }
+  return product;
+}
+
+absl::StatusOr<Parameters> SearchSpace::Canonical(const Parameters& values) const {
+  base::Violations violations;
+  std::vector<std::string> names;
+  for (const ParameterSpec& p : parameters_) names.push_back(p.name);
+  Parameters result;
+  for (const int i : order_) {
+    const ParameterSpec& p = parameters_[i];
+    const auto given = values.find(p.name);
+    if (!IsActive(i, result)) {
+      if (given != values.end()) {
+        violations.Add(p.name, absl::StrCat("is inactive here (its condition on ", Quote(p.condition->parent),
+                                            " does not hold); leave it out"));
+      }
+      continue;
+    }
+    if (given == values.end()) {
+      violations.Add(p.name, "is missing");
+      continue;
+    }
+    absl::StatusOr<ParameterValue> value = CanonicalValue(p.domain, given->second);
+    if (!value.ok()) violations.AddAll(p.name, value.status());
+    else result[p.name] = *std::move(value);
+  }
+  for (const auto& [name, value] : values) {
+    if (!Find(name)) violations.Add(name, absl::StrCat("is not a parameter of the study", base::DidYouMean(name, names)));
+  }
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return result;
+}
+
+absl::Status SearchSpace::Validate(const Parameters& values) const { return Canonical(values).status(); }
+
+namespace {
+
+// The middle of a domain, where no default is given.
+ParameterValue Middle(const ParameterDomain& domain) {
+  if (const auto* d = std::get_if<FloatRange>(&domain)) {
+    double middle = d->min / 2 + d->max / 2;
+    if (d->scale == Scale::kLog) middle = std::exp(std::log(d->min) / 2 + std::log(d->max) / 2);
+    if (d->scale == Scale::kLogit) {
+      const auto logit = [](double x) { return std::log(x / (1.0 - x)); };
+      middle = 1.0 / (1.0 + std::exp(-(logit(d->min) / 2 + logit(d->max) / 2)));
+    }
+    if (d->step) middle = d->min + std::floor((StepCount(d->min, d->max, *d->step) - 1.0) / 2) * *d->step;
+    return std::clamp(middle, d->min, d->max);
+  }
+  if (const auto* d = std::get_if<IntRange>(&domain)) {
+    if (d->scale == Scale::kLog) {
+      const double middle = std::sqrt(static_cast<double>(d->min)) * std::sqrt(static_cast<double>(d->max));
+      return std::clamp(std::round(middle), static_cast<double>(d->min), static_cast<double>(d->max));
+    }
+    return static_cast<double>(d->min + (d->max - d->min) / d->step / 2 * d->step);
+  }
+  if (const auto* d = std::get_if<OrdinalLabels>(&domain)) return d->labels[(d->labels.size() - 1) / 2];
+  if (const auto* d = std::get_if<CategoricalLabels>(&domain)) return d->labels.front();
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<Parameters> SearchSpace::Complete(const Parameters& given) const {
+  Parameters completed = given;
+  for (const int i : order_) {
+    const ParameterSpec& p = parameters_[i];
+    if (completed.count(p.name) == 0 && IsActive(i, completed)) {
+      completed[p.name] = p.default_value ? *p.default_value : Middle(p.domain);
+    }
+  }
+  return Canonical(completed);
+}
+
+Parameters SearchSpace::Default() const {
+  absl::StatusOr<Parameters> defaults = Complete({});
+  LUTHIER_CHECK(defaults.ok());
+  return *std::move(defaults);
+}
+
+}  // namespace luthier::study

@@ -1,0 +1,127 @@
+#ifndef LUTHIER_LIB_STUDY_SEARCH_SPACE_H_
+#define LUTHIER_LIB_STUDY_SEARCH_SPACE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/study/parameters.h"
+
+namespace luthier::study {
+
+enum class Scale { kLinear, kLog, kLogit };
+
+// Real interval [min, max], both ends included. `step`: only min + i·step. Log needs min > 0, logit 0 < min < max < 1.
+struct FloatRange {
+  double min = 0.0;
+  double max = 1.0;
+  Scale scale = Scale::kLinear;
+  std::optional<double> step;
+  friend bool operator==(const FloatRange&, const FloatRange&) = default;
+};
+
+// Whole numbers min, min+step, … <= max. |min|, |max| <= 2^53. Log (min >= 1) excludes a step.
+struct IntRange {
+  int64_t min = 0;
+  int64_t max = 0;
+  int64_t step = 1;
+  Scale scale = Scale::kLinear;
+  friend bool operator==(const IntRange&, const IntRange&) = default;
+};
+
+// Labels in a meaningful order.
+struct OrdinalLabels {
+  std::vector<std::string> labels;
+  friend bool operator==(const OrdinalLabels&, const OrdinalLabels&) = default;
+};
+
+// Labels without order.
+struct CategoricalLabels {
+  std::vector<std::string> labels;
+  friend bool operator==(const CategoricalLabels&, const CategoricalLabels&) = default;
+};
+
+struct BoolSwitch {
+  friend bool operator==(const BoolSwitch&, const BoolSwitch&) = default;
+};
+
+using ParameterDomain = std::variant<FloatRange, IntRange, OrdinalLabels, CategoricalLabels, BoolSwitch>;
+
+// The parameter exists only when `parent` is active and has one of `values`.
+struct Condition {
+  std::string parent;
+  std::vector<ParameterValue> values;
+  friend bool operator==(const Condition&, const Condition&) = default;
+};
+
+struct ParameterSpec {
+  std::string name;  // [A-Za-z_][A-Za-z0-9_.]{0,63}
+  ParameterDomain domain;
+  std::optional<Condition> condition;
+  std::optional<ParameterValue> default_value;
+  friend bool operator==(const ParameterSpec&, const ParameterSpec&) = default;
+};
+
+inline constexpr int kMaxParameters = 1000;
+inline constexpr int kMaxLabels = 1000;
+inline constexpr size_t kMaxLabelBytes = 256;
+
+// A validated, immutable list of parameters. Order is the user's and is significant (gradients, encodings).
+class SearchSpace {
+ public:
+  // INVALID_ARGUMENT naming every violation, fields relative to the list: "[3].float.max".
+  static absl::StatusOr<SearchSpace> Create(std::vector<ParameterSpec> parameters);
+
+  SearchSpace() = default;  // No parameters; only as a value to assign to.
+
+  const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  int size() const { return static_cast<int>(parameters_.size()); }
+  std::optional<int> Find(absl::string_view name) const;
+  // Indices in an order in which every parent precedes its children.
+  const std::vector<int>& topological_order() const { return order_; }
+  // Index of the parent of parameter i, or -1.
+  int parent(int i) const { return parents_[i]; }
+  // Whether parameter i exists given the values of those before it in topological order.
+  bool IsActive(int i, const Parameters& values) const;
+
+  // Indices of the parameters a gradient has entries for: floats without step, in order.
+  const std::vector<int>& differentiable() const { return differentiable_; }
+
+  // Whether there is only one legal value of parameter i.
+  bool IsConstant(int i) const;
+  // Number of distinct settings counting only active parameters of the unconditioned product; absent when infinite or
+  // above 2^63. Conditional spaces: an upper bound.
+  std::optional<int64_t> Cardinality() const;
+  // Number of legal values of parameter i; absent for a continuous one.
+  std::optional<int64_t> Levels(int i) const;
+
+  // Every active parameter present, no inactive or unknown one, each value legal. Fields relative: "lr".
+  // Numbers within 1e-9 of a level or bound (relative to the range) are accepted; use Canonical to snap them.
+  absl::Status Validate(const Parameters& values) const;
+  // A valid setting with numbers moved onto levels and into bounds exactly. Same errors as Validate.
+  absl::StatusOr<Parameters> Canonical(const Parameters& values) const;
+  // `given` completed by each missing active parameter's default value, then by its middle.
+  absl::StatusOr<Parameters> Complete(const Parameters& given) const;
+  // The setting of all defaults (middles where none is given).
+  Parameters Default() const;
+
+  friend bool operator==(const SearchSpace& a, const SearchSpace& b) { return a.parameters_ == b.parameters_; }
+
+ private:
+  std::vector<ParameterSpec> parameters_;
+  std::vector<int> order_;
+  std::vector<int> parents_;
+  std::vector<int> differentiable_;
+};
+
+// One value against one domain. The returned value is canonical.
+absl::StatusOr<ParameterValue> CanonicalValue(const ParameterDomain& domain, const ParameterValue& value);
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_SEARCH_SPACE_H_

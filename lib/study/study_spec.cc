@@ -1,0 +1,182 @@
+#include "lib/study/study_spec.h"
+
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <regex>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+
+namespace luthier::study {
+namespace {
+
+// Number of bytes of the UTF-8 sequence starting at text[i], or 0 when it is malformed, overlong or a surrogate.
+size_t Utf8Length(absl::string_view text, size_t i) {
+  const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
+  const auto continues = [&](size_t k) { return k < text.size() && (byte(k) & 0xC0) == 0x80; };
+  const unsigned char c = byte(i);
+  if (c < 0x80) return 1;
+  if (c >= 0xC2 && c <= 0xDF) return continues(i + 1) ? 2 : 0;
+  if (c >= 0xE0 && c <= 0xEF) {
+    if (!continues(i + 1) || !continues(i + 2)) return 0;
+    if ((c == 0xE0 && byte(i + 1) < 0xA0) || (c == 0xED && byte(i + 1) > 0x9F)) return 0;
+    return 3;
+  }
+  if (c >= 0xF0 && c <= 0xF4) {
+    if (!continues(i + 1) || !continues(i + 2) || !continues(i + 3)) return 0;
+    if ((c == 0xF0 && byte(i + 1) < 0x90) || (c == 0xF4 && byte(i + 1) > 0x8F)) return 0;
+    return 4;
+  }
+  return 0;
+}
+
+void CheckObjective(const CommandObjective& command, const MetricSpec& metric, base::Violations* violations) {
+  const std::string at = "objective.command";
+  if (command.argv.empty()) violations->Add(at + ".argv", "is empty; give the program and its arguments");
+  if (command.argv.size() > 1000) violations->Add(at + ".argv", "has more than 1000 entries");
+  for (size_t i = 0; i < command.argv.size(); ++i) {
+    const std::string field = absl::StrCat(at, ".argv[", i, "]");
+    if (command.argv[i].size() > 65536) violations->Add(field, "is longer than 65536 bytes");
+    if (command.argv[i].find('\0') != std::string::npos) violations->Add(field, "contains a zero byte");
+  }
+  if (!command.argv.empty() && command.argv[0].empty()) violations->Add(at + ".argv[0]", "is empty; name a program");
+  for (const auto& [name, value] : command.environment) {
+    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
+      violations->Add(absl::StrCat(at, ".environment[", base::Quote(name), "]"), "is not a legal variable name");
+    }
+    if (value.find('\0') != std::string::npos) violations->Add(at + ".environment." + name, "contains a zero byte");
+  }
+  if (!(command.timeout > absl::ZeroDuration())) violations->Add(at + ".timeout", "must be above 0");
+  if (command.memory_limit_bytes < 0) violations->Add(at + ".memory_limit_mb", "must be at least 0 (0: no limit)");
+  for (const auto& [name, pattern] : command.stdout_patterns) {
+    const std::string field = absl::StrCat(at, ".stdout_patterns[", base::Quote(name), "]");
+    if (pattern.size() > 1024) {
+      violations->Add(field, "is longer than 1024 bytes");
+      continue;
+    }
+    try {  // std::regex reports a bad pattern only by throwing.
+      const std::regex regex(pattern, std::regex::ECMAScript);
+      if (regex.mark_count() < 1) violations->Add(field, "has no group; put parentheses around the number");
+    } catch (const std::regex_error& e) {
+      violations->Add(field, absl::StrCat("is not a regular expression: ", e.what()));
+    }
+  }
+  if (!command.stdout_patterns.empty() && command.stdout_patterns.count(metric.name) == 0) {
+    violations->Add(at + ".stdout_patterns",
+                    absl::StrCat("has no pattern for the study's metric ", base::Quote(metric.name)));
+  }
+}
+
+void CheckObjective(const BuiltinObjective& builtin, const MetricSpec&, base::Violations* violations) {
+  const std::string at = "objective.builtin";
+  if (builtin.model.empty()) violations->Add(at + ".model", "is required; `luthier objectives` lists the models");
+  if (builtin.model.size() > 256) violations->Add(at + ".model", "is longer than 256 bytes");
+  if (builtin.data.size() > 4096) violations->Add(at + ".data", "is longer than 4096 bytes");
+  const Split& split = builtin.split;
+  if (!(split.validation > 0.0 && split.validation < 1.0)) {
+    violations->Add(at + ".split.validation", absl::StrCat(FormatDouble(split.validation), " is not between 0 and 1"));
+  }
+  if (split.folds != 0 && (split.folds < 2 || split.folds > 100)) {
+    violations->Add(at + ".split.folds", absl::StrCat(split.folds, " is not 0 (one split) or 2 to 100"));
+  }
+}
+
+void CheckObjective(const ExternalObjective&, const MetricSpec&, base::Violations*) {}
+
+}  // namespace
+
+std::string AlgorithmName(const AlgorithmSpec& algorithm) {
+  static constexpr std::array<const char*, 4> kNames = {"bo", "random", "sobol", "grid"};
+  static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
+  return kNames[algorithm.index()];
+}
+
+absl::Status ValidateSpec(const StudySpec& spec) {
+  base::Violations violations;
+  violations.AddAll("", ValidateText("display_name", spec.display_name, 200, false));
+  violations.AddAll("", ValidateText("description", spec.description, 4000, true));
+  if (spec.space.size() == 0) violations.Add("space", "is empty; give at least one parameter");
+  if (!IsName(spec.metric.name)) {
+    violations.Add("metric.name", spec.metric.name.empty()
+                                      ? std::string("is required: the name of the value to optimize")
+                                      : absl::StrCat(base::Quote(spec.metric.name),
+                                                     " is not a name: letters, digits, '_' and '.', not starting with "
+                                                     "a digit, at most 64"));
+  }
+  std::visit([&](const auto& objective) { CheckObjective(objective, spec.metric, &violations); }, spec.objective);
+  const Budget& budget = spec.budget;
+  if (budget.max_trials < 1 || budget.max_trials > kMaxTrials) {
+    violations.Add("budget.max_trials", absl::StrCat(budget.max_trials, " is not between 1 and ", kMaxTrials));
+  }
+  if (budget.max_parallel < 0 || budget.max_parallel > kMaxParallel) {
+    violations.Add("budget.max_parallel",
+                   absl::StrCat(budget.max_parallel, " is not between 0 (no limit) and ", kMaxParallel));
+  }
+  if (budget.max_failed_trials < 0) violations.Add("budget.max_failed_trials", "must be at least 0 (0: no such rule)");
+  if (budget.patience < 0) violations.Add("budget.patience", "must be at least 0 (0: no such rule)");
+  if (budget.target_value && !std::isfinite(*budget.target_value)) {
+    violations.Add("budget.target_value", "must be finite; leave it out for no target");
+  }
+  if (spec.lease.ttl < absl::Seconds(10) || spec.lease.ttl > absl::Hours(1)) {
+    violations.Add("lease.ttl", absl::StrCat(absl::FormatDuration(spec.lease.ttl), " is not between 10 s and 1 h"));
+  }
+  if (spec.lease.max_attempts < 1 || spec.lease.max_attempts > 100) {
+    violations.Add("lease.max_attempts", absl::StrCat(spec.lease.max_attempts, " is not between 1 and 100"));
+  }
+  if (spec.reproducible && (budget.max_parallel < 1 || budget.max_parallel > 1000)) {
+    violations.Add("reproducible",
+                   "needs budget.max_parallel between 1 and 1000: it decides which results a suggestion may see");
+  }
+  if (spec.labels.size() > 64) violations.Add("labels", "has more than 64 entries");
+  for (const auto& [key, value] : spec.labels) {
+    if (key.empty() || key.size() > 64) violations.Add("labels", absl::StrCat("key ", base::Quote(key), " is not 1 to 64 bytes"));
+    violations.AddAll("", ValidateText("labels." + key, value, 1024, false));
+  }
+  return violations.ToStatus();
+}
+
+absl::Status ValidateId(absl::string_view what, absl::string_view id) {
+  const auto lower_or_digit = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  bool good = !id.empty() && id.size() <= 64 && lower_or_digit(id[0]) && id.find("..") == absl::string_view::npos;
+  for (const char c : id) good = good && (lower_or_digit(c) || c == '_' || c == '.' || c == '-');
+  if (good) return absl::OkStatus();
+  return base::BadField(what, absl::StrCat(base::Quote(id),
+                                           " is not an id: lower-case letters, digits, '_', '-' and '.', starting with "
+                                           "a letter or digit, at most 64 characters, no \"..\""));
+}
+
+std::string Slug(absl::string_view text) {
+  std::string out;
+  for (const char ch : text) {
+    const auto c = static_cast<unsigned char>(ch);
+    const bool keep = std::isalnum(c) || c == '_' || (c == '.' && !out.empty() && out.back() != '.');
+    const char next = keep ? static_cast<char>(std::tolower(c)) : '-';
+    if (next == '-' && (out.empty() || out.back() == '-')) continue;
+    if (out.empty() && !std::isalnum(c)) continue;
+    out += next;
+    if (out.size() == 64) break;
+  }
+  while (!out.empty() && (out.back() == '-' || out.back() == '.')) out.pop_back();
+  return out.empty() ? "study" : out;
+}
+
+absl::Status ValidateText(absl::string_view what, absl::string_view text, int max_characters, bool newlines_allowed) {
+  int characters = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8Length(text, i);
+    if (length == 0) return base::BadField(what, absl::StrCat("is not valid UTF-8 at byte ", i));
+    const auto c = static_cast<unsigned char>(text[i]);
+    if ((c < 0x20 || c == 0x7F) && !(newlines_allowed && (c == '\n' || c == '\t'))) {
+      return base::BadField(what, absl::StrCat("contains a control character at byte ", i));
+    }
+    i += length;
+    ++characters;
+  }
+  if (characters > max_characters) {
+    return base::BadField(what, absl::StrCat("has ", characters, " characters; at most ", max_characters, " are allowed"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace luthier::study

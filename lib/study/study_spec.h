@@ -1,0 +1,142 @@
+#ifndef LUTHIER_LIB_STUDY_STUDY_SPEC_H_
+#define LUTHIER_LIB_STUDY_STUDY_SPEC_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "lib/study/parameters.h"
+#include "lib/study/search_space.h"
+
+namespace luthier::study {
+
+enum class Goal { kMinimize, kMaximize };
+
+struct MetricSpec {
+  std::string name;
+  Goal goal = Goal::kMinimize;
+  friend bool operator==(const MetricSpec&, const MetricSpec&) = default;
+};
+
+// --- Algorithms. One struct an algorithm; AlgorithmName() gives the registry name. ---
+
+struct RandomOptions {
+  friend bool operator==(const RandomOptions&, const RandomOptions&) = default;
+};
+
+struct SobolOptions {
+  bool scramble = true;  // Owen-style matrix scramble and digital shift from the study's seed.
+  friend bool operator==(const SobolOptions&, const SobolOptions&) = default;
+};
+
+struct GridOptions {
+  int32_t levels = 10;   // Points along each continuous parameter, both ends included; 2 … 10^6. Others: all their levels.
+  bool shuffle = true;   // A seeded permutation, so that a stopped run has covered the space.
+  friend bool operator==(const GridOptions&, const GridOptions&) = default;
+};
+
+enum class BoAcquisition { kLogEi, kEi };
+
+struct BoOptions {
+  int32_t initial_points = 0;  // Quasi-random settings before the model is used; 0: max(4, min(d+1, 20)). At most 10^4.
+  BoAcquisition acquisition = BoAcquisition::kLogEi;
+  bool noisy = false;          // Whether the same setting may give different values.
+  friend bool operator==(const BoOptions&, const BoOptions&) = default;
+};
+
+using AlgorithmSpec = std::variant<BoOptions, RandomOptions, SobolOptions, GridOptions>;
+// "bo", "random", "sobol", "grid".
+std::string AlgorithmName(const AlgorithmSpec& algorithm);
+
+// --- Objectives: what a worker evaluates. ---
+
+struct Split {
+  double validation = 0.25;  // Share of rows held out, in (0, 1). Unused with folds.
+  int32_t folds = 0;         // 0: one split; else 2 … 100 folds, losses averaged by size.
+  uint64_t seed = 0;
+  friend bool operator==(const Split&, const Split&) = default;
+};
+
+struct BuiltinObjective {
+  std::string model;  // `luthier objectives` lists them: logistic, function:branin, ….
+  std::string data;   // A path below the worker's data root, or synth:…; empty where the model needs none.
+  Split split;
+  std::map<std::string, ParameterValue> options;  // Hyperparameters held fixed, and options of the model.
+  friend bool operator==(const BuiltinObjective&, const BuiltinObjective&) = default;
+};
+
+struct CommandObjective {
+  std::vector<std::string> argv;                   // {name} is replaced by the parameter's value; no shell.
+  std::map<std::string, std::string> environment;  // Same replacement.
+  absl::Duration timeout = absl::InfiniteDuration();
+  int64_t memory_limit_bytes = 0;                  // Address space of each process; 0: no limit.
+  std::map<std::string, std::string> stdout_patterns;  // Metric -> ECMAScript regex whose first group is the value.
+  friend bool operator==(const CommandObjective&, const CommandObjective&) = default;
+};
+
+// Nobody's worker: users ask and tell.
+struct ExternalObjective {
+  friend bool operator==(const ExternalObjective&, const ExternalObjective&) = default;
+};
+
+using Objective = std::variant<ExternalObjective, BuiltinObjective, CommandObjective>;
+
+// --- Budget and stopping rules ---
+
+struct Budget {
+  int64_t max_trials = 100;           // 1 … 10^6.
+  int64_t max_parallel = 0;           // RUNNING at once; 0: no limit but 10^4.
+  int64_t max_failed_trials = 0;      // FAILED trials that end the study; 0: no such rule.
+  std::optional<double> target_value; // The study ends when a trial reaches it.
+  int64_t patience = 0;               // End after so many finished trials without a better value; 0: no such rule.
+  friend bool operator==(const Budget&, const Budget&) = default;
+};
+
+struct LeaseOptions {
+  absl::Duration ttl = absl::Seconds(60);  // 10 s … 1 h.
+  int32_t max_attempts = 3;                // 1 … 100.
+  friend bool operator==(const LeaseOptions&, const LeaseOptions&) = default;
+};
+
+struct StudySpec {
+  std::string display_name;
+  std::string description;
+  SearchSpace space;
+  MetricSpec metric;
+  AlgorithmSpec algorithm;
+  Objective objective;
+  Budget budget;
+  LeaseOptions lease;
+  uint64_t seed = 0;
+  // Suggestions do not depend on the order in which workers finish (History::ReproducibleView). Needs max_parallel.
+  bool reproducible = false;
+  std::map<std::string, std::string> labels;
+  friend bool operator==(const StudySpec&, const StudySpec&) = default;
+};
+
+inline constexpr int64_t kMaxTrials = 1'000'000;
+inline constexpr int64_t kMaxParallel = 10'000;
+
+// Everything but the space (validated at its creation), the algorithm against the space (suggest::Validate) and the
+// builtin objective (objectives::Validate). INVALID_ARGUMENT with every violation.
+absl::Status ValidateSpec(const StudySpec& spec);
+
+// [a-z0-9][a-z0-9_.-]{0,63} without "..": studies, projects, workers. `what` names the field in the error.
+absl::Status ValidateId(absl::string_view what, absl::string_view id);
+// Any text as an id: lower case, other characters to '-'; "study" when nothing is left.
+std::string Slug(absl::string_view text);
+
+// Valid UTF-8, no control characters, at most `max_characters`.
+absl::Status ValidateText(absl::string_view what, absl::string_view text, int max_characters, bool newlines_allowed);
+
+// The value as the engine sees it: larger is better.
+inline double Score(Goal goal, double value) { return goal == Goal::kMaximize ? value : -value; }
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_STUDY_SPEC_H_

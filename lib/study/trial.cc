@@ -1,0 +1,18 @@
+#include "lib/study/trial.h"
+
+namespace luthier::study {
+
+absl::string_view AttemptOutcomeName(AttemptOutcome outcome) {
+  switch (outcome) {
+    case AttemptOutcome::kRunning: return "RUNNING";
+    case AttemptOutcome::kComplete: return "COMPLETE";
+    case AttemptOutcome::kPruned: return "PRUNED";
+    case AttemptOutcome::kFailed: return "FAILED";
+    case AttemptOutcome::kReleased: return "RELEASED";
+    case AttemptOutcome::kExpired: return "EXPIRED";
+    case AttemptOutcome::kCancelled: return "CANCELLED";
+  }
+  return "";
+}
+
+}  // namespace luthier::study

@@ -1,0 +1,87 @@
+#ifndef LUTHIER_LIB_STUDY_TRIAL_H_
+#define LUTHIER_LIB_STUDY_TRIAL_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lib/study/measurement.h"
+#include "lib/study/parameters.h"
+#include "lib/study/trial_state.h"
+
+namespace luthier::study {
+
+// Stable machine-readable reasons of failures and prunings. Objectives may send others.
+namespace failure {
+inline constexpr char kNonFinite[] = "NON_FINITE";
+inline constexpr char kDiverged[] = "DIVERGED";
+inline constexpr char kExitCode[] = "EXIT_CODE";
+inline constexpr char kSignal[] = "SIGNAL";
+inline constexpr char kTimeout[] = "TIMEOUT";
+inline constexpr char kMemoryLimit[] = "MEMORY_LIMIT";
+inline constexpr char kBadOutput[] = "BAD_OUTPUT";
+inline constexpr char kNoResult[] = "NO_RESULT";
+inline constexpr char kBadObjective[] = "BAD_OBJECTIVE";
+inline constexpr char kAttemptsExhausted[] = "ATTEMPTS_EXHAUSTED";
+inline constexpr char kInjected[] = "INJECTED";
+}  // namespace failure
+
+struct Failure {
+  FailureKind kind = FailureKind::kConfig;
+  std::string reason;   // [A-Z][A-Z0-9_]{0,63}
+  std::string message;  // For people: e.g. the tail of standard error. At most 4 KiB.
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+// Why a setting was tried, and all that is needed to compute it again.
+struct Provenance {
+  std::string designer;            // Registry name, or "user" for an enqueued trial.
+  int32_t algorithm_version = 0;
+  // The ask index within the study and the `seq` of the newest event the designer saw. With the study's spec and seed
+  // they determine the suggestion: designer(history up to prefix_seq plus open asks of smaller index, ask_index).
+  std::optional<uint64_t> ask_index;
+  uint64_t prefix_seq = 0;
+  std::string origin;              // What inside the designer: init, acq, explore, stuck_random, grid, …
+  std::map<std::string, double> details;  // E.g. predicted_mean, predicted_sd (user units), acquisition.
+  std::string carry;               // The few numbers the designer's next ask starts from, printed losslessly.
+  friend bool operator==(const Provenance&, const Provenance&) = default;
+};
+
+enum class AttemptOutcome { kRunning, kComplete, kPruned, kFailed, kReleased, kExpired, kCancelled };
+absl::string_view AttemptOutcomeName(AttemptOutcome outcome);
+
+// One grant of a trial to a worker.
+struct Attempt {
+  int32_t number = 0;  // From 1 within the trial.
+  std::string worker;
+  absl::Time start;
+  absl::Time end = absl::InfiniteFuture();  // InfiniteFuture while it runs.
+  AttemptOutcome outcome = AttemptOutcome::kRunning;
+  std::optional<Failure> failure;
+  std::string output_tail;  // Last lines of a command's output; at most 4 KiB.
+  friend bool operator==(const Attempt&, const Attempt&) = default;
+};
+
+struct Trial {
+  int64_t number = 0;  // From 1 within its study.
+  TrialState state = TrialState::kPending;
+  Parameters parameters;
+  Provenance provenance;
+  std::optional<Measurement> final_measurement;  // Set in COMPLETE, and in PRUNED when a value was reported.
+  std::optional<Failure> failure;                // Set in FAILED.
+  std::vector<Attempt> attempts;                 // Newest last.
+  int32_t releases = 0;                          // Grants that were given back; they do not count as attempts.
+  std::string checkpoint;                        // Newest reference any attempt reported; opaque to the service.
+  std::map<std::string, std::string> attributes; // The user's own notes.
+  absl::Time create_time;
+  absl::Time end_time = absl::InfiniteFuture();
+  uint64_t update_seq = 0;                       // The newest event that changed this trial.
+  friend bool operator==(const Trial&, const Trial&) = default;
+};
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_TRIAL_H_

@@ -1,0 +1,46 @@
+#ifndef LUTHIER_LIB_STUDY_TRIAL_STATE_H_
+#define LUTHIER_LIB_STUDY_TRIAL_STATE_H_
+
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace luthier::study {
+
+// PENDING and RUNNING are open; the other four are final: the trial never changes again.
+enum class TrialState { kPending, kRunning, kComplete, kPruned, kFailed, kCancelled };
+
+// What can happen to a trial. Numbers of attempts and releases decide between kRetry and kGiveUp.
+enum class TrialEvent {
+  kGrant,        // A worker got it (also: the holder of an expired lease took it back, or a new holder replaces it).
+  kRetry,        // Released, failed for no fault of the setting, or its holder vanished, with attempts left.
+  kComplete,     // Finite final value.
+  kPrune,        // Stopped early; its last value stands.
+  kFail,         // The setting is bad, the value is not finite, or attempts are used up.
+  kCancel,       // A user cancelled the trial or its study.
+};
+
+// The one transition table. Absent: the event is not allowed in that state.
+std::optional<TrialState> Next(TrialState from, TrialEvent event);
+
+inline bool IsFinal(TrialState state) { return state != TrialState::kPending && state != TrialState::kRunning; }
+
+// "PENDING", "RUNNING", "COMPLETE", "PRUNED", "FAILED", "CANCELLED".
+absl::string_view TrialStateName(TrialState state);
+std::optional<TrialState> ParseTrialState(absl::string_view name);
+
+// CONFIG: this setting is bad, designers learn from it. INFRA: says nothing about the setting.
+enum class FailureKind { kConfig, kInfra };
+absl::string_view FailureKindName(FailureKind kind);
+
+// ACTIVE; PAUSED: nothing new is granted, running trials go on; STOPPED: no more asks, running trials may finish;
+// CANCELLED: running trials are told to stop; COMPLETED: budget, target or stopping rule reached.
+enum class StudyState { kActive, kPaused, kStopped, kCancelled, kCompleted };
+absl::string_view StudyStateName(StudyState state);
+std::optional<StudyState> ParseStudyState(absl::string_view name);
+// No new trial will ever be granted.
+inline bool IsFinished(StudyState s) { return s != StudyState::kActive && s != StudyState::kPaused; }
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_TRIAL_STATE_H_

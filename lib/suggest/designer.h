@@ -1,0 +1,37 @@
+#ifndef LUTHIER_LIB_SUGGEST_DESIGNER_H_
+#define LUTHIER_LIB_SUGGEST_DESIGNER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "lib/study/history.h"
+#include "lib/study/study_spec.h"
+
+namespace luthier::suggest {
+
+struct Suggestion {
+  study::Parameters parameters;           // Valid and canonical for the study's space.
+  std::string origin;                     // init, acq, explore, stuck_random, grid, …
+  std::map<std::string, double> details;  // Finite numbers for `explain`: predicted_mean, predicted_sd, acquisition, ….
+  std::string carry;                      // At most a few hundred bytes; comes back as HistoryTrial::carry.
+};
+
+// A suggestion algorithm for one study. Pure: no clock, no I/O, no global state; randomness only from
+// RandomStream(spec.seed, purpose, ask_index). Used by one thread at a time.
+class Designer {
+ public:
+  virtual ~Designer() = default;
+
+  // The setting to try as ask number `ask_index` (from 0). A function of (spec, history, ask_index) alone: caches kept
+  // in the object may speed it up, never change a bit of it. `history` holds every ask of smaller index, the unfinished
+  // ones as open trials. Never fails on any history the service can produce except:
+  //   OUT_OF_RANGE, reason SPACE_EXHAUSTED: every setting has been tried and repeating is pointless.
+  virtual absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) = 0;
+};
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_DESIGNER_H_

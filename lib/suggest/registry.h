@@ -1,0 +1,35 @@
+#ifndef LUTHIER_LIB_SUGGEST_REGISTRY_H_
+#define LUTHIER_LIB_SUGGEST_REGISTRY_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/study/study_spec.h"
+#include "lib/suggest/designer.h"
+
+namespace luthier::suggest {
+
+struct AlgorithmInfo {
+  std::string name;         // As in the study file: bo, random, ….
+  int version;              // Raised whenever any suggestion changes; part of the provenance and of random streams.
+  std::string description;  // One line for `luthier algorithms`.
+  std::vector<std::pair<std::string, std::string>> options;  // Name and one line each.
+};
+
+// Every algorithm, in order of name.
+const std::vector<AlgorithmInfo>& Algorithms();
+// The entry of a spec's algorithm.
+const AlgorithmInfo& InfoOf(const study::AlgorithmSpec& algorithm);
+
+// The algorithm's settings against the study's space and budget (e.g. a grid of too many points). INVALID_ARGUMENT
+// with fields "algorithm.…".
+absl::Status Validate(const study::StudySpec& spec);
+
+// A designer for a valid study.
+std::unique_ptr<Designer> CreateDesigner(const study::StudySpec& spec);
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_REGISTRY_H_

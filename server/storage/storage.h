@@ -1,0 +1,158 @@
+#ifndef LUTHIER_SERVER_STORAGE_STORAGE_H_
+#define LUTHIER_SERVER_STORAGE_STORAGE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/study/study_spec.h"
+#include "lib/study/trial.h"
+
+namespace luthier::storage {
+
+// Identifies a study inside one database for ever; never reused. From 1, in order of creation.
+using StudyKey = int64_t;
+
+struct StudyRecord {
+  StudyKey key = 0;
+  std::string id;  // Unique among the studies that are not deleted.
+  study::StudySpec spec;
+  study::StudyState state = study::StudyState::kActive;
+  std::string state_reason;
+  absl::Time create_time;
+  absl::Time update_time;
+  uint64_t create_seq = 0;
+  uint64_t update_seq = 0;   // Newest event of the study or its trials.
+  uint64_t resume_seq = 0;   // Failures with a finish_seq above it count towards the pause after many in a row.
+  friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
+};
+
+struct TrialRecord {
+  study::Trial trial;
+  uint64_t create_seq = 0;   // Event that stored it.
+  uint64_t finish_seq = 0;   // Event that made it final; 0 while open.
+  // Lease token of each attempt, in order; the last is the newest grant. 16 bytes each.
+  std::vector<std::string> tokens;
+  // Set by Release, Fail(INFRA) …: the newest token is void although the trial is open.
+  bool token_void = false;
+  // What the newest finishing call said, so that its repetition gets the same answer.
+  std::string finish_token;
+  std::string finish_digest;
+  std::vector<std::string> finish_warnings;
+  uint64_t finish_reply_seq = 0;
+  study::TrialState finish_reply_state = study::TrialState::kPending;
+  friend bool operator==(const TrialRecord&, const TrialRecord&) = default;
+};
+
+enum class EventType {
+  kStudyCreated = 1, kStudyPaused, kStudyResumed, kStudyStopped, kStudyCancelled, kStudyCompleted, kStudyDeleted,
+  kTrialSuggested, kTrialEnqueued, kTrialGranted, kTrialResumed, kTrialReleased, kTrialRetried, kTrialCompleted,
+  kTrialPruned, kTrialFailed, kTrialCancelled, kReportRefused, kGradientDropped, kMeasurement,
+};  // Numbers as in luthier.v1.Event.Type.
+
+struct Event {
+  uint64_t seq = 0;
+  absl::Time time;         // A label; never compared.
+  StudyKey study = 0;
+  std::string study_id;
+  int64_t trial = 0;       // 0: about the study.
+  int32_t attempt = 0;
+  EventType type = EventType::kStudyCreated;
+  std::string actor;
+  std::string detail;
+  std::optional<double> value;  // May be non-finite: must survive storage exactly (NaN included).
+  friend bool operator==(const Event&, const Event&) = default;
+};
+
+// A mutating request that was answered, so that its repetition gets the same answer.
+struct RequestRecord {
+  std::string id;       // 1 to 64 bytes; unique in the database.
+  std::string digest;   // Of the request's content.
+  std::string reply;    // Opaque to storage.
+  absl::Time time;
+  friend bool operator==(const RequestRecord&, const RequestRecord&) = default;
+};
+
+struct MeasurementRecord {
+  StudyKey study = 0;
+  int64_t trial = 0;
+  int32_t attempt = 0;
+  study::Measurement measurement;  // Key: (study, trial, attempt, step). Metrics may be NaN or infinite.
+  friend bool operator==(const MeasurementRecord&, const MeasurementRecord&) = default;
+};
+
+// --- What one transaction changes. Applied in order. ---
+struct PutStudy { StudyRecord record; };                              // Insert or replace by key.
+struct DeleteStudy { StudyKey key = 0; };                             // With its trials and measurements; events stay.
+struct PutTrial { StudyKey study = 0; TrialRecord record; };          // Insert or replace by (study, number).
+struct PutMeasurement { MeasurementRecord record; };                  // Insert; a repeated key replaces.
+struct AppendEvent { Event event; };                                  // seq above every earlier one.
+struct PutRequest { RequestRecord record; };
+struct ForgetRequestsBefore { absl::Time time; };
+struct SetFence { uint64_t fence = 0; };
+using Mutation = std::variant<PutStudy, DeleteStudy, PutTrial, PutMeasurement, AppendEvent, PutRequest,
+                              ForgetRequestsBefore, SetFence>;
+using WriteBatch = std::vector<Mutation>;
+
+struct TrialFilter {
+  std::vector<study::TrialState> states;  // Empty: all.
+};
+
+// Where the coordinator's state survives. One writer: Commit is called by one thread at a time. Reads may be called from
+// any thread at any time, see committed state only, and each call sees one moment.
+//
+// Errors of Commit: UNAVAILABLE STORAGE_FULL (nothing was written; may succeed later); INTERNAL BUG for a violated
+// constraint (nothing was written); DATA_LOSS or INTERNAL for I/O errors and corruption: the outcome is unknown and the
+// process must end without another write. Reads: NOT_FOUND where said, else as Commit.
+class Storage {
+ public:
+  virtual ~Storage() = default;
+
+  // All or nothing; returns after the data is on stable storage.
+  virtual absl::Status Commit(const WriteBatch& batch) = 0;
+
+  // The newest committed event's seq, and the fence counter; 0 in a new database.
+  virtual absl::StatusOr<uint64_t> LastSeq() = 0;
+  virtual absl::StatusOr<uint64_t> LastFence() = 0;
+  // The largest key ever given to a study, deleted ones included.
+  virtual absl::StatusOr<StudyKey> LastStudyKey() = 0;
+
+  // In order of id, ids above `after_id`, at most `limit`.
+  virtual absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) = 0;
+  // NOT_FOUND.
+  virtual absl::StatusOr<StudyRecord> GetStudy(const std::string& id) = 0;
+
+  // NOT_FOUND.
+  virtual absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number) = 0;
+  // In order of number, numbers above `after`, at most `limit`.
+  virtual absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
+                                                              int limit) = 0;
+  // Of one attempt, in order of step.
+  virtual absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial,
+                                                                           int32_t attempt) = 0;
+  // Events of the study with seq above `after`, in order, at most `limit`. Works for deleted studies.
+  virtual absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit) = 0;
+
+  virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id) = 0;
+
+  // Counts by state and the best COMPLETE trial (its number and the study metric's value; ties to the lower number), for
+  // GetStudy and ListStudies: derived from rows, at the same moment.
+  struct Summary {
+    std::array<int64_t, 6> by_state{};  // Index: study::TrialState.
+    int64_t best_trial = 0;
+    std::optional<double> best_value;
+    friend bool operator==(const Summary&, const Summary&) = default;
+  };
+  virtual absl::StatusOr<Summary> Summarize(const StudyRecord& study) = 0;
+};
+
+}  // namespace luthier::storage
+
+#endif  // LUTHIER_SERVER_STORAGE_STORAGE_H_

@@ -80,16 +80,11 @@ std::string GetReason(const absl::Status& status) {
 
 std::string Quote(absl::string_view text) {
   std::string out = "\"";
-  size_t shown = 0;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (shown == kMaxQuoted) {
-      // Do not cut inside a UTF-8 sequence.
-      if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) {
-        out += "…";
-        break;
-      }
-    } else {
-      ++shown;
+    // Do not cut inside a UTF-8 sequence, which has at most three continuation bytes.
+    if (i >= kMaxQuoted && ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80 || i >= kMaxQuoted + 3)) {
+      out += "…";
+      break;
     }
     const auto c = static_cast<unsigned char>(text[i]);
     if (c == '"' || c == '\\') {
@@ -145,7 +140,9 @@ std::string ClosestMatch(absl::string_view word, const std::vector<std::string>&
   size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
     const size_t distance = EditDistance(word, candidate);
-    if (distance <= std::max<size_t>(1, candidate.size() / 3) && (best.empty() || distance < best_distance)) {
+    // One letter of two may differ, but not one of one.
+    if (distance >= candidate.size() || distance > std::max<size_t>(1, candidate.size() / 3)) continue;
+    if (best.empty() || distance < best_distance) {
       best = candidate;
       best_distance = distance;
     }

@@ -9,10 +9,18 @@
 namespace luthier::study {
 namespace {
 
-double Logit(double x) { return std::log(x / (1.0 - x)); }
+double Logit(double x) { return std::log(x) - std::log1p(-x); }
+// Without overflow at either end.
+double Logistic(double t) {
+  const double odds = std::exp(-std::abs(t));
+  return (t < 0.0 ? odds : 1.0) / (1.0 + odds);
+}
 
-// A log range this narrow loses all digits in ln max - ln min.
-bool UseLinear(const FloatRange& d) { return d.scale == Scale::kLog && d.max / d.min - 1.0 < 1e-9; }
+// Whether the range is so narrow that the difference of its transformed ends has lost its digits.
+bool UseLinear(const FloatRange& d) {
+  if (d.scale == Scale::kLog) return d.max / d.min - 1.0 < 1e-9;
+  return d.scale == Scale::kLinear || (d.max - d.min) / (d.min * (1.0 - d.max)) < 1e-9;
+}
 
 double LevelToUnit(double level, double levels) { return (level + 0.5) / levels; }
 double UnitToLevel(double u, double levels) { return std::min(std::floor(u * levels), levels - 1.0); }
@@ -27,11 +35,9 @@ struct Encode {
     }
     if (x <= d.min) return 0.0;
     if (x >= d.max) return 1.0;
-    if (d.scale == Scale::kLog && !UseLinear(d)) {
-      return (std::log(x) - std::log(d.min)) / (std::log(d.max) - std::log(d.min));
-    }
-    if (d.scale == Scale::kLogit) return (Logit(x) - Logit(d.min)) / (Logit(d.max) - Logit(d.min));
-    return (x - d.min) / (d.max - d.min);
+    if (UseLinear(d)) return (x - d.min) / (d.max - d.min);
+    if (d.scale == Scale::kLog) return (std::log(x) - std::log(d.min)) / (std::log(d.max) - std::log(d.min));
+    return (Logit(x) - Logit(d.min)) / (Logit(d.max) - Logit(d.min));
   }
   double operator()(const IntRange& d) const {
     const double x = std::get<double>(value);
@@ -62,13 +68,15 @@ struct Decode {
     // The ends exactly, whatever exp and log round to.
     if (u <= 0.0) return d.min + 0.0;
     if (u >= 1.0) return d.max + 0.0;
-    double x = d.min + u * (d.max - d.min);
-    if (d.scale == Scale::kLog && !UseLinear(d)) {
+    double x = 0.0;
+    if (UseLinear(d)) {
+      x = d.min + u * (d.max - d.min);
+    } else if (d.scale == Scale::kLog) {
       const double low = std::log(d.min);
       x = std::exp(low + u * (std::log(d.max) - low));
-    } else if (d.scale == Scale::kLogit) {
+    } else {
       const double low = Logit(d.min);
-      x = 1.0 / (1.0 + std::exp(-(low + u * (Logit(d.max) - low))));
+      x = Logistic(low + u * (Logit(d.max) - low));
     }
     return std::clamp(x, d.min, d.max) + 0.0;
   }
@@ -79,8 +87,10 @@ struct Decode {
       return std::clamp(std::round(std::exp(low + u * (high - low))), static_cast<double>(d.min),
                         static_cast<double>(d.max));
     }
-    const auto level = static_cast<int64_t>(UnitToLevel(u, static_cast<double>((d.max - d.min) / d.step + 1)));
-    return static_cast<double>(d.min + level * d.step);
+    // Beyond 2^53 levels the double of their number may have been rounded up: clamp in integers too.
+    const int64_t last = (d.max - d.min) / d.step;
+    const auto level = static_cast<int64_t>(UnitToLevel(u, static_cast<double>(last + 1)));
+    return static_cast<double>(d.min + std::min(level, last) * d.step);
   }
   ParameterValue Label(const std::vector<std::string>& labels) const {
     return labels[static_cast<size_t>(UnitToLevel(u, static_cast<double>(labels.size())))];
@@ -189,9 +199,9 @@ double Encoding::UserPerUnit(int k, const Parameters& values) const {
   if (found == values.end() || compact_of_parameter_[i] < 0) return 0.0;
   const auto& d = std::get<FloatRange>(p.domain);
   const double x = std::get<double>(found->second);
-  if (d.scale == Scale::kLog && !UseLinear(d)) return x * (std::log(d.max) - std::log(d.min));
-  if (d.scale == Scale::kLogit) return x * (1.0 - x) * (Logit(d.max) - Logit(d.min));
-  return d.max - d.min;
+  if (UseLinear(d)) return d.max - d.min;
+  if (d.scale == Scale::kLog) return x * (std::log(d.max) - std::log(d.min));
+  return x * (1.0 - x) * (Logit(d.max) - Logit(d.min));
 }
 
 }  // namespace luthier::study

@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/base/random.h"
@@ -17,6 +18,8 @@ namespace luthier::study {
 //      stepped float, linear int, ordinal: level i of m at (i+1/2)/m; decode min(floor(u m), m-1), so that uniform u
 //                 makes all levels equally likely
 //      int log    (ln x - ln(min-1/2)) / (ln(max+1/2) - ln(min-1/2)); decode rounds
+//                 Decoding an encoded level gives it back for up to 2^50 levels; in scale LOG for values up to 10^12.
+//                 Beyond that a double cannot tell neighbours apart and the answer may be off by a few levels.
 //      bool       false at 0.25, true at 0.75
 //      categorical label i of k at (i+1/2)/k
 //  * model: what a Gaussian process sees. As compact, but a categorical of k labels takes k coordinates e_i/sqrt(2), so
@@ -46,6 +49,9 @@ class Encoding {
   // Any u; coordinates are clamped to [0,1] (NaN counts as 0.5). Constants are put in, inactive parameters left out.
   // Always a valid setting.
   Parameters FromCompact(const Eigen::Ref<const Eigen::VectorXd>& u) const;
+
+  // The value of compact coordinate c at u, as FromCompact decodes it when the parameter is active.
+  ParameterValue DecodeCoordinate(int c, double u) const { return DecodeOne(compact_parameter_[c], u); }
 
   Eigen::VectorXd ToModel(const Parameters& values) const;
   // Categorical: the largest of its k coordinates, ties to the lowest.

@@ -43,8 +43,8 @@ class History {
               std::optional<FailureKind> failure);
 
   // What a designer may see in a study with `reproducible` set, when asked for ask `ask_index` with at most `parallel`
-  // trials at once: results of the trials numbered <= count - parallel, in order of number, where count is the number of
-  // trials() before this ask; all others look open. Independent of the order in which workers finish.
+  // trials at once: results of the trials numbered <= count - parallel + 1, in order of number, where count is the number
+  // of trials() before this ask (with parallel = 1: all of them); all others look open. Independent of the order in which workers finish.
   // Absent while one of those results is still missing.
   std::optional<History> ReproducibleView(int64_t parallel) const;
 

@@ -17,6 +17,7 @@ using base::Quote;
 
 constexpr int64_t kMaxInteger = int64_t{1} << 53;
 constexpr double kSnapTolerance = 1e-9;
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 
 // Levels of a stepped range; the 1e-9 admits a `max` that round-off leaves just short of a step.
 double StepCount(double min, double max, double step) { return std::floor((max - min) / step + 1e-9) + 1.0; }
@@ -53,10 +54,10 @@ void CheckDomain(const FloatRange& range, const std::string& at, base::Violation
 }
 
 void CheckDomain(const IntRange& range, const std::string& at, base::Violations* violations) {
-  if (std::abs(static_cast<double>(range.min)) > static_cast<double>(kMaxInteger)) {
+  if (range.min < -kMaxInteger || range.min > kMaxInteger) {
     violations->Add(at + ".min", absl::StrCat(range.min, " is beyond ±2^53"));
   }
-  if (std::abs(static_cast<double>(range.max)) > static_cast<double>(kMaxInteger)) {
+  if (range.max < -kMaxInteger || range.max > kMaxInteger) {
     violations->Add(at + ".max", absl::StrCat(range.max, " is beyond ±2^53"));
   }
   if (range.min > range.max) {
@@ -106,8 +107,14 @@ absl::Status Wrong(absl::string_view text) { return base::BadField("", text); }
 
 absl::StatusOr<ParameterValue> CanonicalIn(const FloatRange& range, double x) {
   if (!std::isfinite(x)) return Wrong(absl::StrCat(FormatDouble(x), " is not finite"));
-  const double slack = kSnapTolerance * std::max(1e-300, range.max / 2 - range.min / 2) * 2;
-  if (x < range.min - slack || x > range.max + slack) {
+  double slack_below = kSnapTolerance * (range.max - range.min);
+  double slack_above = slack_below;
+  if (range.scale != Scale::kLinear) {
+    // Relative to the bound: an absolute slack would let 0 into [1e-8, 1e4].
+    slack_below = kSnapTolerance * range.min;
+    slack_above = kSnapTolerance * (range.scale == Scale::kLog ? range.max : 1.0 - range.max);
+  }
+  if (x < range.min - slack_below || x > range.max + slack_above) {
     return Wrong(absl::StrCat(FormatDouble(x), " is outside [", FormatDouble(range.min), ", ", FormatDouble(range.max), "]"));
   }
   x = std::clamp(x, range.min, range.max);
@@ -115,7 +122,10 @@ absl::StatusOr<ParameterValue> CanonicalIn(const FloatRange& range, double x) {
     const double last = StepCount(range.min, range.max, *range.step) - 1.0;
     const double level = std::clamp(std::round((x - range.min) / *range.step), 0.0, last);
     const double snapped = range.min + level * *range.step;
-    if (std::abs(snapped - x) > kSnapTolerance * std::max(std::abs(x), *range.step)) {
+    // What ten printed digits lose, but never so much that a number between two steps passes.
+    const double tolerance =
+        std::min(kSnapTolerance * std::max(std::abs(x), *range.step), 0.01 * *range.step) + 4.0 * kEpsilon * std::abs(x);
+    if (std::abs(snapped - x) > tolerance) {
       return Wrong(absl::StrCat(FormatDouble(x), " is not on a step; the nearest is ", FormatDouble(snapped)));
     }
     x = std::min(snapped, range.max);
@@ -125,7 +135,7 @@ absl::StatusOr<ParameterValue> CanonicalIn(const FloatRange& range, double x) {
 
 absl::StatusOr<ParameterValue> CanonicalIn(const IntRange& range, double x) {
   const double rounded = std::round(x);
-  if (!(std::abs(rounded - x) <= kSnapTolerance * std::max(1.0, std::abs(x)))) {
+  if (!(std::abs(rounded - x) <= std::min(kSnapTolerance * std::max(1.0, std::abs(x)), 0.01))) {
     return Wrong(absl::StrCat(FormatDouble(x), " is not a whole number"));
   }
   if (rounded < static_cast<double>(range.min) || rounded > static_cast<double>(range.max)) {
@@ -283,6 +293,35 @@ std::optional<int64_t> SearchSpace::Levels(int i) const {
   return 2;
 }
 
+ParameterValue SearchSpace::LevelValue(int i, int64_t level) const {
+  const ParameterDomain& domain = parameters_[i].domain;
+  if (const auto* d = std::get_if<FloatRange>(&domain)) {
+    if (d->min == d->max) return d->min + 0.0;
+    LUTHIER_CHECK(d->step.has_value());
+    return std::min(d->min + static_cast<double>(level) * *d->step, d->max) + 0.0;
+  }
+  if (const auto* d = std::get_if<IntRange>(&domain)) return static_cast<double>(d->min + level * d->step);
+  if (const auto* d = std::get_if<OrdinalLabels>(&domain)) return d->labels[static_cast<size_t>(level)];
+  if (const auto* d = std::get_if<CategoricalLabels>(&domain)) return d->labels[static_cast<size_t>(level)];
+  return level == 1;
+}
+
+int64_t SearchSpace::LevelOf(int i, const ParameterValue& value) const {
+  const ParameterDomain& domain = parameters_[i].domain;
+  if (const auto* d = std::get_if<FloatRange>(&domain)) {
+    if (d->min == d->max) return 0;
+    LUTHIER_CHECK(d->step.has_value());
+    return static_cast<int64_t>(std::round((std::get<double>(value) - d->min) / *d->step));
+  }
+  if (const auto* d = std::get_if<IntRange>(&domain)) {
+    return (static_cast<int64_t>(std::get<double>(value)) - d->min) / d->step;
+  }
+  if (std::holds_alternative<BoolSwitch>(domain)) return std::get<bool>(value) ? 1 : 0;
+  const auto* ordinal = std::get_if<OrdinalLabels>(&domain);
+  const std::vector<std::string>& labels = ordinal ? ordinal->labels : std::get<CategoricalLabels>(domain).labels;
+  return std::find(labels.begin(), labels.end(), std::get<std::string>(value)) - labels.begin();
+}
+
 std::optional<int64_t> SearchSpace::Cardinality() const {
   int64_t product = 1;
   for (int i = 0; i < size(); ++i) {
@@ -316,7 +355,9 @@ absl::StatusOr<Parameters> SearchSpace::Canonical(const Parameters& values) cons
     else result[p.name] = *std::move(value);
   }
   for (const auto& [name, value] : values) {
-    if (!Find(name)) violations.Add(name, absl::StrCat("is not a parameter of the study", base::DidYouMean(name, names)));
+    if (Find(name)) continue;
+    violations.Add(IsName(name) ? name : Quote(name),
+                   absl::StrCat("is not a parameter of the study", base::DidYouMean(name, names)));
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;
@@ -332,8 +373,9 @@ ParameterValue Middle(const ParameterDomain& domain) {
     double middle = d->min / 2 + d->max / 2;
     if (d->scale == Scale::kLog) middle = std::exp(std::log(d->min) / 2 + std::log(d->max) / 2);
     if (d->scale == Scale::kLogit) {
-      const auto logit = [](double x) { return std::log(x / (1.0 - x)); };
-      middle = 1.0 / (1.0 + std::exp(-(logit(d->min) / 2 + logit(d->max) / 2)));
+      const auto logit = [](double x) { return std::log(x) - std::log1p(-x); };
+      const double odds = std::exp(-std::abs(logit(d->min) / 2 + logit(d->max) / 2));
+      middle = (logit(d->min) + logit(d->max) < 0.0 ? odds : 1.0) / (1.0 + odds);
     }
     if (d->step) middle = d->min + std::floor((StepCount(d->min, d->max, *d->step) - 1.0) / 2) * *d->step;
     return std::clamp(middle, d->min, d->max);
@@ -356,7 +398,12 @@ absl::StatusOr<Parameters> SearchSpace::Complete(const Parameters& given) const 
   Parameters completed = given;
   for (const int i : order_) {
     const ParameterSpec& p = parameters_[i];
-    if (completed.count(p.name) == 0 && IsActive(i, completed)) {
+    const auto found = completed.find(p.name);
+    if (found != completed.end()) {
+      // Snapped now, or the conditions of its children would compare it with their values too strictly.
+      const absl::StatusOr<ParameterValue> canonical = CanonicalValue(p.domain, found->second);
+      if (canonical.ok()) found->second = *canonical;
+    } else if (IsActive(i, completed)) {
       completed[p.name] = p.default_value ? *p.default_value : Middle(p.domain);
     }
   }

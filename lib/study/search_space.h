@@ -99,13 +99,18 @@ class SearchSpace {
   std::optional<int64_t> Cardinality() const;
   // Number of legal values of parameter i; absent for a continuous one.
   std::optional<int64_t> Levels(int i) const;
+  // The legal value number `level` (0 … Levels(i)-1) of parameter i, in ascending or listed order, and its inverse.
+  // Parameter i must have levels and the value must be canonical.
+  ParameterValue LevelValue(int i, int64_t level) const;
+  int64_t LevelOf(int i, const ParameterValue& value) const;
 
   // Every active parameter present, no inactive or unknown one, each value legal. Fields relative: "lr".
-  // Numbers within 1e-9 of a level or bound (relative to the range) are accepted; use Canonical to snap them.
+  // Numbers off by what printing ten digits loses are accepted: beyond a bound by 1e-9 of the range (scale LOG, LOGIT:
+  // of the bound's distance from 0 or 1), off a step by 1e-9 of the number. Use Canonical to snap them.
   absl::Status Validate(const Parameters& values) const;
   // A valid setting with numbers moved onto levels and into bounds exactly. Same errors as Validate.
   absl::StatusOr<Parameters> Canonical(const Parameters& values) const;
-  // `given` completed by each missing active parameter's default value, then by its middle.
+  // `given` completed by each missing active parameter's default value, then by its middle. Same errors as Validate.
   absl::StatusOr<Parameters> Complete(const Parameters& given) const;
   // The setting of all defaults (middles where none is given).
   Parameters Default() const;

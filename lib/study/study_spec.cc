@@ -44,6 +44,7 @@ void CheckObjective(const CommandObjective& command, const MetricSpec& metric, b
   for (const auto& [name, value] : command.environment) {
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
       violations->Add(absl::StrCat(at, ".environment[", base::Quote(name), "]"), "is not a legal variable name");
+      continue;
     }
     if (value.find('\0') != std::string::npos) violations->Add(at + ".environment." + name, "contains a zero byte");
   }
@@ -130,7 +131,10 @@ absl::Status ValidateSpec(const StudySpec& spec) {
   }
   if (spec.labels.size() > 64) violations.Add("labels", "has more than 64 entries");
   for (const auto& [key, value] : spec.labels) {
-    if (key.empty() || key.size() > 64) violations.Add("labels", absl::StrCat("key ", base::Quote(key), " is not 1 to 64 bytes"));
+    if (key.empty() || key.size() > 64 || !ValidateText("", key, 64, false).ok()) {
+      violations.Add("labels", absl::StrCat("key ", base::Quote(key), " is not 1 to 64 bytes of printable text"));
+      continue;
+    }
     violations.AddAll("", ValidateText("labels." + key, value, 1024, false));
   }
   return violations.ToStatus();

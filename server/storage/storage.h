@@ -34,20 +34,22 @@ struct StudyRecord {
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };
 
+// One grant: its lease token and, once its holder ended it (Complete, Fail, Release), what the answer was, so that the
+// same call gets the same answer.
+struct GrantRecord {
+  std::string token;   // 16 bytes, unique in the database.
+  std::string digest;  // Of the ending call's content; empty: not ended by its holder.
+  study::TrialState reply_state = study::TrialState::kPending;
+  std::vector<std::string> reply_warnings;
+  uint64_t reply_seq = 0;
+  friend bool operator==(const GrantRecord&, const GrantRecord&) = default;
+};
+
 struct TrialRecord {
   study::Trial trial;
-  uint64_t create_seq = 0;   // Event that stored it.
-  uint64_t finish_seq = 0;   // Event that made it final; 0 while open.
-  // Lease token of each attempt, in order; the last is the newest grant. 16 bytes each.
-  std::vector<std::string> tokens;
-  // Set by Release, Fail(INFRA) …: the newest token is void although the trial is open.
-  bool token_void = false;
-  // What the newest finishing call said, so that its repetition gets the same answer.
-  std::string finish_token;
-  std::string finish_digest;
-  std::vector<std::string> finish_warnings;
-  uint64_t finish_reply_seq = 0;
-  study::TrialState finish_reply_state = study::TrialState::kPending;
+  uint64_t create_seq = 0;          // Event that stored it.
+  uint64_t finish_seq = 0;          // Event that made it final; 0 while open.
+  std::vector<GrantRecord> grants;  // Parallel to trial.attempts; the last is the newest.
   friend bool operator==(const TrialRecord&, const TrialRecord&) = default;
 };
 

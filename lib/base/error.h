@@ -26,6 +26,7 @@ inline constexpr char kTrialFinal[] = "TRIAL_FINAL";
 inline constexpr char kConflictingReport[] = "CONFLICTING_REPORT";
 inline constexpr char kStudyPaused[] = "STUDY_PAUSED";
 inline constexpr char kStudyFinished[] = "STUDY_FINISHED";
+inline constexpr char kTrialsRunning[] = "TRIALS_RUNNING";
 inline constexpr char kQueueFull[] = "QUEUE_FULL";
 inline constexpr char kRateLimited[] = "RATE_LIMITED";
 inline constexpr char kMessageTooLarge[] = "MESSAGE_TOO_LARGE";

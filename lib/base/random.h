@@ -10,9 +10,11 @@
 namespace luthier::base {
 
 // One stream of random numbers named by (seed, purpose, i, j): Philox4x32-10 (Salmon et al. 2011, "Parallel random
-// numbers: as easy as 1, 2, 3") with key = Hash64(purpose, seed) and counter = (block, j, i). Streams of different names
-// are independent, nothing is shared, nothing needs saving. Same bits on every machine and compiler: std distributions
-// are not used. A stream yields at most 2^33 words, far beyond any use. Not thread-safe; copy freely.
+// numbers: as easy as 1, 2, 3") with counter = (block, j, i) and as key the first words of Philox4x32-10 of
+// (seed, Hash64(purpose)) under key 0: the hash with a seed would give ("abd", seed 0) the key of ("abc", seed 1).
+// Streams of different names are independent, nothing is shared, nothing needs saving. Same bits on every machine and
+// compiler: std distributions are not used. A stream yields at most 2^33 words, far beyond any use. Not thread-safe;
+// copy freely.
 class RandomStream {
  public:
   RandomStream(uint64_t seed, absl::string_view purpose, uint64_t i = 0, uint32_t j = 0);

@@ -1,5 +1,6 @@
 #include "lib/study/study_spec.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
@@ -7,29 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/study/command_template.h"
 
 namespace luthier::study {
 namespace {
-
-// Number of bytes of the UTF-8 sequence starting at text[i], or 0 when it is malformed, overlong or a surrogate.
-size_t Utf8Length(absl::string_view text, size_t i) {
-  const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
-  const auto continues = [&](size_t k) { return k < text.size() && (byte(k) & 0xC0) == 0x80; };
-  const unsigned char c = byte(i);
-  if (c < 0x80) return 1;
-  if (c >= 0xC2 && c <= 0xDF) return continues(i + 1) ? 2 : 0;
-  if (c >= 0xE0 && c <= 0xEF) {
-    if (!continues(i + 1) || !continues(i + 2)) return 0;
-    if ((c == 0xE0 && byte(i + 1) < 0xA0) || (c == 0xED && byte(i + 1) > 0x9F)) return 0;
-    return 3;
-  }
-  if (c >= 0xF0 && c <= 0xF4) {
-    if (!continues(i + 1) || !continues(i + 2) || !continues(i + 3)) return 0;
-    if ((c == 0xF0 && byte(i + 1) < 0x90) || (c == 0xF4 && byte(i + 1) > 0x8F)) return 0;
-    return 4;
-  }
-  return 0;
-}
 
 void CheckObjective(const CommandObjective& command, const MetricSpec& metric, base::Violations* violations) {
   const std::string at = "objective.command";
@@ -106,6 +88,9 @@ absl::Status ValidateSpec(const StudySpec& spec) {
                                                      "a digit, at most 64"));
   }
   std::visit([&](const auto& objective) { CheckObjective(objective, spec.metric, &violations); }, spec.objective);
+  if (const auto* command = std::get_if<CommandObjective>(&spec.objective)) {
+    ValidateTemplates(*command, spec.space, &violations);
+  }
   const Budget& budget = spec.budget;
   if (budget.max_trials < 1 || budget.max_trials > kMaxTrials) {
     violations.Add("budget.max_trials", absl::StrCat(budget.max_trials, " is not between 1 and ", kMaxTrials));
@@ -140,6 +125,28 @@ absl::Status ValidateSpec(const StudySpec& spec) {
   return violations.ToStatus();
 }
 
+std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
+  if (a.display_name != b.display_name) return "display_name";
+  if (a.description != b.description) return "description";
+  if (!(a.space == b.space)) {
+    const auto& x = a.space.parameters();
+    const auto& y = b.space.parameters();
+    for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+      if (!(x[i] == y[i])) return absl::StrCat("space[", i, "] (", base::Quote(x[i].name), ")");
+    }
+    return "space (number of parameters)";
+  }
+  if (!(a.metric == b.metric)) return "metric";
+  if (!(a.algorithm == b.algorithm)) return "algorithm";
+  if (!(a.objective == b.objective)) return "objective";
+  if (!(a.budget == b.budget)) return a.budget.max_trials != b.budget.max_trials ? "budget.max_trials" : "budget";
+  if (!(a.lease == b.lease)) return "lease";
+  if (a.seed != b.seed) return "seed";
+  if (a.reproducible != b.reproducible) return "reproducible";
+  if (a.labels != b.labels) return "labels";
+  return "";
+}
+
 absl::Status ValidateId(absl::string_view what, absl::string_view id) {
   const auto lower_or_digit = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   bool good = !id.empty() && id.size() <= 64 && lower_or_digit(id[0]) && id.find("..") == absl::string_view::npos;
@@ -163,6 +170,25 @@ std::string Slug(absl::string_view text) {
   }
   while (!out.empty() && (out.back() == '-' || out.back() == '.')) out.pop_back();
   return out.empty() ? "study" : out;
+}
+
+size_t Utf8Length(absl::string_view text, size_t i) {
+  const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
+  const auto continues = [&](size_t k) { return k < text.size() && (byte(k) & 0xC0) == 0x80; };
+  const unsigned char c = byte(i);
+  if (c < 0x80) return 1;
+  if (c >= 0xC2 && c <= 0xDF) return continues(i + 1) ? 2 : 0;
+  if (c >= 0xE0 && c <= 0xEF) {
+    if (!continues(i + 1) || !continues(i + 2)) return 0;
+    if ((c == 0xE0 && byte(i + 1) < 0xA0) || (c == 0xED && byte(i + 1) > 0x9F)) return 0;
+    return 3;
+  }
+  if (c >= 0xF0 && c <= 0xF4) {
+    if (!continues(i + 1) || !continues(i + 2) || !continues(i + 3)) return 0;
+    if ((c == 0xF0 && byte(i + 1) < 0x90) || (c == 0xF4 && byte(i + 1) > 0x8F)) return 0;
+    return 4;
+  }
+  return 0;
 }
 
 absl::Status ValidateText(absl::string_view what, absl::string_view text, int max_characters, bool newlines_allowed) {

@@ -126,10 +126,16 @@ inline constexpr int64_t kMaxParallel = 10'000;
 // builtin objective (objectives::Validate). INVALID_ARGUMENT with every violation.
 absl::Status ValidateSpec(const StudySpec& spec);
 
+// The first field in which two specs differ, as a user would name it; "" when they are equal.
+std::string FirstDifference(const StudySpec& a, const StudySpec& b);
+
 // [a-z0-9][a-z0-9_.-]{0,63} without "..": studies, projects, workers. `what` names the field in the error.
 absl::Status ValidateId(absl::string_view what, absl::string_view id);
 // Any text as an id: lower case, other characters to '-'; "study" when nothing is left.
 std::string Slug(absl::string_view text);
+
+// Bytes of the UTF-8 sequence that begins at text[i], 1 … 4; 0 when there is no valid one. i < text.size().
+size_t Utf8Length(absl::string_view text, size_t i);
 
 // Valid UTF-8, no control characters, at most `max_characters`.
 absl::Status ValidateText(absl::string_view what, absl::string_view text, int max_characters, bool newlines_allowed);

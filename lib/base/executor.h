@@ -1,0 +1,41 @@
+#ifndef LUTHIER_LIB_BASE_EXECUTOR_H_
+#define LUTHIER_LIB_BASE_EXECUTOR_H_
+
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "lib/base/mutex.h"
+
+namespace luthier::base {
+
+// A fixed number of threads and a bounded queue. Thread-safe. The destructor runs what is queued, then joins.
+class Executor {
+ public:
+  Executor(int threads, size_t max_queued);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // False when the queue is full; the task was not taken then.
+  bool Schedule(std::function<void()> task);
+
+ private:
+  void Work();
+
+  const size_t max_queued_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+// Gives the calling thread only time nobody else wants (SCHED_IDLE, or the lowest niceness): for model fitting beside a
+// latency-bound service.
+void LowerThreadPriority();
+
+}  // namespace luthier::base
+
+#endif  // LUTHIER_LIB_BASE_EXECUTOR_H_

@@ -1,0 +1,44 @@
+#ifndef LUTHIER_LIB_STUDY_COMMAND_TEMPLATE_H_
+#define LUTHIER_LIB_STUDY_COMMAND_TEMPLATE_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/base/error.h"
+#include "lib/study/search_space.h"
+#include "lib/study/study_spec.h"
+
+namespace luthier::study {
+
+// The placeholders of a command objective's arguments and environment: "{name}" stands for the value of parameter
+// `name`, "{luthier.trial}" and the like for facts about the run; "{{" and "}}" are single braces. Nothing else is
+// special: there is no shell.
+struct TemplatePiece {
+  bool placeholder = false;
+  std::string text;  // Literal text, or the name between the braces.
+  friend bool operator==(const TemplatePiece&, const TemplatePiece&) = default;
+};
+
+// INVALID_ARGUMENT for an unpaired brace or something that is no name between braces.
+absl::StatusOr<std::vector<TemplatePiece>> ParseTemplate(absl::string_view text);
+
+// Names that may follow "luthier." in a placeholder: attempt, checkpoint, parameters_file, seed, study, trial.
+const std::vector<std::string>& TemplateFacts();
+
+// `text` with every placeholder replaced by its entry in `values` (keys: parameter names and "luthier.…").
+// Absent when a placeholder has no value (an inactive parameter, no checkpoint): the argument is then to be left out.
+// Errors as ParseTemplate.
+absl::StatusOr<std::optional<std::string>> ExpandTemplate(absl::string_view text,
+                                                          const std::map<std::string, std::string>& values);
+
+// Every argument and environment entry of `command` against the space: braces, and names that exist.
+void ValidateTemplates(const CommandObjective& command, const SearchSpace& space, base::Violations* violations);
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_COMMAND_TEMPLATE_H_

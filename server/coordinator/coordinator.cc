@@ -1,0 +1,298 @@
+#include "server/coordinator/coordinator.h"
+
+#include <unistd.h>
+
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/executor.h"
+#include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+#include "lib/suggest/registry.h"
+
+namespace luthier::coordinator {
+namespace {
+
+constexpr int kExitIoError = 74;  // EX_IOERR of sysexits.h: a supervisor restarts us.
+
+absl::Status Unavailable(absl::string_view reason, absl::string_view message, absl::Duration retry) {
+  base::ErrorDetail detail;
+  detail.reason = std::string(reason);
+  detail.retry_delay = retry;
+  return base::MakeError(absl::StatusCode::kUnavailable, message, std::move(detail));
+}
+
+absl::Status QueueFull(const char* what) {
+  base::ErrorDetail detail;
+  detail.reason = base::reason::kQueueFull;
+  detail.retry_delay = absl::Milliseconds(100);
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("too many ", what, " wait already; try again shortly"), std::move(detail));
+}
+
+// Results must always get in; what asks for more work may be turned away earlier.
+bool IsFinishClass(const Operation& operation) {
+  return std::holds_alternative<FinishOp>(operation) || std::holds_alternative<ReportOp>(operation) ||
+         std::holds_alternative<HeartbeatOp>(operation) || std::holds_alternative<ProposalsOp>(operation);
+}
+
+}  // namespace
+
+// One thread, one queue: requests of one study see its updates in order.
+class Coordinator::SuggestThread {
+ public:
+  SuggestThread(storage::Storage* storage, Coordinator* coordinator)
+      : proposer_(storage), coordinator_(coordinator), thread_([this] { Loop(); }) {}
+  ~SuggestThread() {
+    {
+      base::MutexLock lock(&mutex_);
+      stopping_ = true;
+    }
+    changed_.Signal();
+    thread_.join();
+  }
+
+  void Push(std::function<void(Proposer&)> task) {
+    {
+      base::MutexLock lock(&mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    changed_.Signal();
+  }
+
+  void Request(const ProposalRequest& request, std::shared_ptr<const study::StudySpec> spec) {
+    Push([this, request, spec = std::move(spec)](Proposer& proposer) {
+      coordinator_->Submit(proposer.Propose(request, spec));
+    });
+  }
+
+ private:
+  void Loop() {
+    base::LowerThreadPriority();
+    while (true) {
+      std::function<void(Proposer&)> task;
+      {
+        base::MutexLock lock(&mutex_);
+        while (tasks_.empty() && !stopping_) changed_.Wait(&mutex_);
+        if (stopping_) return;  // Suggestions not yet stored may be lost: they are computed again.
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      task(proposer_);
+    }
+  }
+
+  Proposer proposer_;
+  Coordinator* const coordinator_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::deque<std::function<void(Proposer&)>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+Coordinator::Coordinator(storage::Storage* storage, const base::Clock* clock, Options options)
+    : storage_(storage), clock_(clock), options_(std::move(options)) {}
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage* storage, const base::Clock* clock,
+                                                                Options options) {
+  auto coordinator = std::unique_ptr<Coordinator>(new Coordinator(storage, clock, std::move(options)));
+  Coordinator& c = *coordinator;
+  c.core_ = std::make_unique<Core>(storage, clock, &c.leases_, c.options_.core);
+  LUTHIER_RETURN_IF_ERROR(c.core_->Load());
+  c.committed_seq_ = c.core_->last_seq();
+  c.inline_proposer_ = std::make_unique<Proposer>(storage);
+  for (int i = 0; i < c.options_.suggest_threads; ++i) {
+    c.suggest_threads_.push_back(std::make_unique<SuggestThread>(storage, &c));
+  }
+  c.writer_ = std::thread([&c] { c.WriterLoop(); });
+  return coordinator;
+}
+
+Coordinator::~Coordinator() {
+  Drain();
+  {
+    base::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.Signal();
+  if (writer_.joinable()) writer_.join();
+  suggest_threads_.clear();
+}
+
+void Coordinator::Drain() {
+  draining_ = true;
+  changed_.Signal();
+}
+
+void Coordinator::Submit(Operation operation, absl::Duration deadline) {
+  const bool finish = IsFinishClass(operation);
+  if (!finish) {
+    if (draining_) {
+      Refuse(operation, Unavailable(base::reason::kDraining, "the server is shutting down", absl::Seconds(2)));
+      return;
+    }
+    if (storage_low_ && !std::holds_alternative<ControlOp>(operation)) {
+      Refuse(operation, Unavailable(base::reason::kStorageLow,
+                                    "the server's disk is nearly full; results are taken, but no new work is given",
+                                    absl::Seconds(30)));
+      return;
+    }
+    if (std::holds_alternative<SuggestOp>(operation) && waiting_asks_ >= options_.max_waiting_asks) {
+      Refuse(operation, QueueFull("asks"));
+      return;
+    }
+  }
+  {
+    base::MutexLock lock(&mutex_);
+    size_t& count = finish ? finish_ops_ : ask_ops_;
+    const bool internal = std::holds_alternative<ProposalsOp>(operation);
+    if (!stopping_ && (internal || count < (finish ? options_.max_finish_ops : options_.max_ask_ops))) {
+      ++count;
+      queue_.push_back({std::move(operation), deadline});
+      if (queue_.size() == 1) changed_.Signal();
+      return;
+    }
+    if (stopping_) draining_ = true;
+  }
+  Refuse(operation, draining_ ? Unavailable(base::reason::kDraining, "the server is shutting down", absl::Seconds(2))
+                              : QueueFull(finish ? "results" : "requests"));
+}
+
+void Coordinator::Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done) {
+  LeaseTable::Renewal renewal = leases_.Renew(tokens, clock_->Monotonic(), /*take_back=*/false);
+  if (!renewal.any_expired) {
+    done(HeartbeatReply{std::move(renewal.directives)});
+    return;
+  }
+  Submit(HeartbeatOp{worker, std::move(tokens), std::move(done)});
+}
+
+void Coordinator::WriterLoop() {
+  while (true) {
+    std::deque<Queued> queued;
+    bool stopping;
+    {
+      base::MutexLock lock(&mutex_);
+      if (queue_.empty() && !stopping_) changed_.WaitFor(&mutex_, options_.tick);
+      stopping = stopping_;
+      if (queue_.size() <= options_.max_batch) {
+        queued.swap(queue_);
+      } else {
+        for (size_t i = 0; i < options_.max_batch; ++i) {
+          queued.push_back(std::move(queue_.front()));
+          queue_.pop_front();
+        }
+      }
+      for (const Queued& q : queued) --(IsFinishClass(q.operation) ? finish_ops_ : ask_ops_);
+    }
+    const bool last = stopping && queued.empty();
+    if (!last) RunBatch(std::move(queued));
+    if (draining_) {
+      core_->RefuseWaiting(Unavailable(base::reason::kDraining, "the server is shutting down", absl::Seconds(2)));
+      waiting_asks_ = 0;
+    }
+    if (last) return;
+  }
+}
+
+void Coordinator::RunBatch(std::deque<Queued> queued) {
+  const absl::Duration now = clock_->Monotonic();
+  if (options_.free_bytes && now >= next_space_check_) {
+    next_space_check_ = now + absl::Seconds(10);
+    const bool low = options_.free_bytes() < options_.min_free_bytes;
+    if (low != storage_low_) base::LogWarning(low ? "storage_low" : "storage_no_longer_low");
+    storage_low_ = low;
+  }
+  // While storage can't be written no lease expires.
+  if (unwritable_since_ != absl::InfiniteDuration()) {
+    leases_.ShiftAll(now - unwritable_since_);
+    unwritable_since_ = now;
+  }
+  core_->BeginBatch();
+  for (Queued& q : queued) {
+    if (q.deadline <= now) {
+      Refuse(q.operation, absl::DeadlineExceededError("the deadline passed while the request waited; nothing was done"));
+      continue;
+    }
+    core_->Apply(std::move(q.operation));
+  }
+  const auto ignores_history = [&](storage::StudyKey key) {
+    const auto spec = core_->SpecOf(key);
+    return !suggest::InfoOf(spec->algorithm).uses_history && !spec->reproducible;
+  };
+  while (true) {
+    core_->ServeWaiting();
+    const std::vector<ProposalRequest> requests = core_->TakeProposalRequests(ignores_history);
+    if (requests.empty()) break;
+    for (const ProposalRequest& request : requests) {
+      core_->Apply(inline_proposer_->Propose(request, core_->SpecOf(request.study)));
+    }
+  }
+  const storage::WriteBatch& batch = core_->Seal();
+  const absl::Status status = batch.empty() ? absl::OkStatus() : storage_->Commit(batch);
+  if (!batch.empty() || status.ok()) {
+    if (status.ok() && !batch.empty() && !storage_ok_) {
+      base::LogInfo("storage_writable_again");
+      storage_ok_ = true;
+      unwritable_since_ = absl::InfiniteDuration();
+    }
+    if (!status.ok()) {
+      if (status.code() != absl::StatusCode::kUnavailable) {
+        base::LogError("storage_failed", {{"error", std::string(status.message())}});
+        if (options_.on_fatal) options_.on_fatal(status);
+        _exit(kExitIoError);
+      }
+      if (storage_ok_) base::LogError("storage_unwritable", {{"error", std::string(status.message())}});
+      storage_ok_ = false;
+      unwritable_since_ = now;
+    }
+  }
+  committed_seq_ = status.ok() ? core_->last_seq() : committed_seq_.load();
+  core_->EndBatch(status);
+  waiting_asks_ = core_->waiting();
+  AfterCommit();
+}
+
+void Coordinator::AfterCommit() {
+  const auto thread_of = [&](storage::StudyKey key) -> SuggestThread& {
+    return *suggest_threads_[static_cast<size_t>(key) % suggest_threads_.size()];
+  };
+  for (const storage::StudyKey key : core_->TakeInvalidated()) {
+    inline_proposer_->Forget(key);
+    if (!suggest_threads_.empty()) thread_of(key).Push([key](Proposer& proposer) { proposer.Forget(key); });
+  }
+  if (!suggest_threads_.empty()) {
+    for (HistoryUpdate& update : core_->TakeHistoryUpdates()) {
+      const auto spec = core_->SpecOf(update.study);
+      if (!spec || (!suggest::InfoOf(spec->algorithm).uses_history && !spec->reproducible)) continue;
+      thread_of(update.study).Push([update = std::move(update)](Proposer& proposer) { proposer.Update(update); });
+    }
+    for (const ProposalRequest& request : core_->TakeProposalRequests([](storage::StudyKey) { return true; })) {
+      thread_of(request.study).Request(request, core_->SpecOf(request.study));
+    }
+  }
+  std::set<storage::StudyKey> changed;
+  for (const storage::Event& event : core_->TakeEvents()) changed.insert(event.study);
+  if (changed.empty()) return;
+  base::MutexLock lock(&subscribers_mutex_);
+  for (const auto& [id, subscriber] : subscribers_) {
+    if (changed.count(subscriber.first) > 0) subscriber.second();
+  }
+}
+
+uint64_t Coordinator::Subscribe(storage::StudyKey study, std::function<void()> wake) {
+  base::MutexLock lock(&subscribers_mutex_);
+  subscribers_[next_subscriber_] = {study, std::move(wake)};
+  return next_subscriber_++;
+}
+
+void Coordinator::Unsubscribe(uint64_t id) {
+  base::MutexLock lock(&subscribers_mutex_);
+  subscribers_.erase(id);
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,236 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_CORE_H_
+#define LUTHIER_SERVER_COORDINATOR_CORE_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
+#include "lib/base/random.h"
+#include "lib/study/history.h"
+#include "server/coordinator/leases.h"
+#include "server/coordinator/operations.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+// A change of a study's history, for designers.
+struct HistoryUpdate {
+  storage::StudyKey study = 0;
+  uint64_t seq = 0;
+  // Stored: `trial` as stored. Finished: its number and result.
+  bool finished = false;
+  study::HistoryTrial trial;
+};
+
+// "Compute suggestions first_ask_index … +count-1 of this study from its history up to prefix_seq."
+struct ProposalRequest {
+  storage::StudyKey study = 0;
+  uint64_t generation = 0;
+  uint64_t prefix_seq = 0;
+  uint64_t first_ask_index = 0;
+  int count = 0;
+};
+
+// The result of the study's metric as designers see it. Precondition: the trial is final.
+study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::MetricSpec& metric);
+
+// The state machine of all studies: operations in, changes and answers out. It has no thread, clock, file or network of
+// its own and is driven by one thread (the writer):
+//
+//   core.BeginBatch();                         // reads the clock once, looks at deadlines
+//   core.Apply(op) …                           // decides, changes memory, notes changes and answers
+//   core.ServeWaiting();                       // grants to waiting asks; may want suggestions
+//   status = storage.Commit(core.Seal());
+//   core.EndBatch(status);                     // delivers the answers; on failure restores memory from storage
+//
+// Answers leave only after the commit they depend on. Everything is derived from storage (Load): killing the process
+// between any two steps loses no acknowledged change.
+class Core {
+ public:
+  struct Options {
+    uint64_t token_seed = 0;  // Seeds the random half of lease tokens: from the system's entropy in production.
+    int failures_to_pause = 20;
+    absl::Duration request_lifetime = absl::Hours(24);
+    // A longer time between two batches is our own fault, and every lease is extended by it.
+    absl::Duration stall = absl::Seconds(1);
+  };
+
+  // `storage`, `clock` and `leases` must outlive the core.
+  Core(storage::Storage* storage, const base::Clock* clock, LeaseTable* leases, Options options);
+  ~Core();
+
+  // Reads everything; every RUNNING trial gets a full TTL from now. Errors as Storage.
+  absl::Status Load();
+
+  void BeginBatch();
+  void Apply(Operation operation);
+  void ServeWaiting();
+  // What the batch changes; empty: nothing to commit.
+  const storage::WriteBatch& Seal();
+  void EndBatch(const absl::Status& committed);
+
+  // Suggestions that are wanted now. Each study has at most one request under way; it is answered by a ProposalsOp with
+  // its generation. May be taken within a batch (for designers that ignore history) or after it.
+  std::vector<ProposalRequest> TakeProposalRequests(const std::function<bool(storage::StudyKey)>& which);
+
+  // After EndBatch(OK): what to tell designers, watchers and the keeper of designers.
+  std::vector<HistoryUpdate> TakeHistoryUpdates();
+  std::vector<storage::Event> TakeEvents();
+  // Studies whose designer must be made anew from storage (after a rollback), and those that are gone.
+  std::vector<storage::StudyKey> TakeInvalidated();
+
+  // The spec of a live study, or null.
+  std::shared_ptr<const study::StudySpec> SpecOf(storage::StudyKey key) const;
+  std::vector<storage::StudyKey> Studies() const;
+  uint64_t last_seq() const { return seq_; }
+  // Earliest deadline of a waiting Suggest; InfiniteDuration when none waits.
+  absl::Duration NextDeadline() const;
+  // Drops waiting asks with an answer: at shutdown.
+  void RefuseWaiting(const absl::Status& status);
+  int waiting() const { return static_cast<int>(waiters_.size()); }
+
+  // Recounts everything from the rows in storage and compares with memory: the invariants I1, I2, I5, I7. For tests and
+  // the doctor; O(trials).
+  absl::Status CheckInvariants();
+
+ private:
+  struct TrialSlot {
+    study::TrialState state = study::TrialState::kPending;
+    std::unique_ptr<storage::TrialRecord> record;  // Set while the trial is open, or until the batch that ended it commits.
+    std::unique_ptr<std::map<int64_t, std::string>> reported;  // Step -> digest, of the newest attempt; null: not loaded.
+    absl::Duration eligible_since = absl::ZeroDuration();      // When a retry became possible.
+  };
+  struct StudyState {
+    storage::StudyRecord record;
+    std::shared_ptr<const study::StudySpec> spec;
+    std::vector<TrialSlot> trials;  // Index: number - 1.
+    std::array<int64_t, 6> counts{};
+    std::set<int64_t> retries;      // PENDING with attempts behind them.
+    std::set<int64_t> enqueued;     // PENDING, never granted.
+    std::set<int64_t> running;
+    std::set<int64_t> expired;      // Of `running`: lease past its deadline when last looked at.
+    absl::Duration next_expiry_check = absl::ZeroDuration();
+    uint64_t asks_stored = 0;       // Trials with an ask index.
+    std::deque<std::pair<uint64_t, suggest::Suggestion>> ready;  // With the prefix each was computed from.
+    uint64_t generation = 0;        // Raised whenever suggestions under way become worthless.
+    bool computing = false;
+    bool blocked = false;           // The designer waits for a trial to finish (reproducible studies).
+    bool exhausted = false;         // The designer has nothing more to suggest.
+    int64_t demand = 0;             // New trials that waiting asks could have.
+    int failures_in_row = 0;
+    std::optional<double> best_score;
+    int64_t finished_since_best = 0;
+  };
+  struct Waiter {
+    SuggestOp op;
+    std::string digest;
+    storage::StudyKey study = 0;  // 0: any.
+  };
+
+  // Batch bookkeeping.
+  template <typename Reply>
+  void Answer(Done<Reply> done, absl::StatusOr<Reply> reply);
+  // The event's seq is the new last_seq(). The reference holds until the next call.
+  storage::Event& AddEvent(StudyState& s, storage::EventType type, const storage::TrialRecord* record = nullptr);
+  void MarkDirty(StudyState& s, storage::TrialRecord& record);
+
+  // Operations.
+  void Run(CreateStudyOp op);
+  void Run(ControlOp op);
+  void Run(EnqueueOp op);
+  void Run(CancelTrialOp op);
+  void Run(SuggestOp op);
+  void Run(ReportOp op);
+  void Run(FinishOp op);
+  void Run(HeartbeatOp op);
+  void Run(ProposalsOp op);
+
+  absl::StatusOr<StudyState*> FindStudy(const std::string& id);
+  // Loads the record of a final trial back into its slot for the rest of the batch.
+  absl::StatusOr<TrialSlot*> FindTrial(StudyState& s, int64_t number);
+  // The stored answer to `request_id`, absent when it is new; INVALID_ARGUMENT REQUEST_ID_REUSED for other content.
+  absl::StatusOr<std::optional<std::string>> Replayed(const std::string& request_id, const std::string& digest);
+  void Remember(const std::string& request_id, const std::string& digest, std::string reply);
+
+  // Trials.
+  void Move(StudyState& s, TrialSlot& slot, study::TrialEvent event);
+  // After the event that made the trial final.
+  void Finalize(StudyState& s, TrialSlot& slot);
+  void EndAttempt(storage::TrialRecord& record, study::AttemptOutcome outcome);
+  // A grant ended without a result: PENDING again, or FAILED when attempts are used up, or CANCELLED in a finished study.
+  void RetryOrGiveUp(StudyState& s, TrialSlot& slot);
+  void CancelTrial(StudyState& s, TrialSlot& slot, const std::string& why);
+  void FinishStudy(StudyState& s, study::StudyState state, const std::string& reason, const std::string& actor,
+                   bool cancel_running);
+  void ApplyStoppingRules(StudyState& s, const study::Trial& finished);
+  void CompleteWhenDone(StudyState& s);
+  int AttemptsUsed(const storage::TrialRecord& record) const;
+
+  // Granting.
+  void CheckDeadlines();
+  enum class Served { kYes, kNo };
+  Served Serve(Waiter& waiter, StudyState& s);
+  std::vector<int64_t> EligibleTrials(const StudyState& s, const std::string& worker, int count) const;
+  bool OthersAskedSince(const std::string& worker, absl::Duration since) const;
+  Grant GrantTrial(StudyState& s, int64_t number, const std::string& worker);
+  int64_t StoreTrial(StudyState& s, study::Trial trial, storage::EventType type);
+  // New trials the budget has room for now.
+  int64_t RoomForNew(const StudyState& s) const;
+  // Trials that may start running now.
+  int64_t RoomToRun(const StudyState& s) const;
+  absl::StatusOr<SuggestReply> RebuildSuggestReply(const std::string& stored);
+  std::vector<StudyState*> CandidatesFor(const Waiter& waiter);
+
+  absl::Status LoadStudy(const storage::StudyRecord& record);
+  void CountFinished(StudyState& s, const study::Trial& trial, uint64_t finish_seq);
+
+  storage::Storage* const storage_;
+  const base::Clock* const clock_;
+  LeaseTable* const leases_;
+  const Options options_;
+
+  std::map<storage::StudyKey, StudyState> studies_;
+  std::unordered_map<std::string, storage::StudyKey> by_id_;
+  std::deque<Waiter> waiters_;  // In order of arrival.
+  std::map<std::string, absl::Duration> last_seen_;  // Worker -> when it last asked.
+  uint64_t seq_ = 0;
+  uint64_t fence_ = 0;
+  storage::StudyKey last_key_ = 0;
+  absl::Duration last_tick_ = absl::ZeroDuration();
+  absl::Duration next_forget_ = absl::ZeroDuration();
+
+  // The batch under way.
+  absl::Duration now_ = absl::ZeroDuration();
+  absl::Time wall_;
+  storage::WriteBatch batch_;
+  std::set<storage::StudyKey> touched_;
+  std::set<storage::StudyKey> deleted_;
+  std::set<std::pair<storage::StudyKey, int64_t>> dirty_trials_;
+  std::vector<std::function<void(const absl::Status&)>> answers_;
+  std::map<std::string, storage::RequestRecord> batch_requests_;
+  std::vector<storage::MeasurementRecord> measurements_;
+  uint64_t seq_at_begin_ = 0;
+  uint64_t fence_at_begin_ = 0;
+  storage::StudyKey key_at_begin_ = 0;
+  std::vector<storage::Event> events_;
+  std::vector<HistoryUpdate> updates_;
+  std::set<std::pair<storage::StudyKey, int64_t>> pinned_;  // Final trials whose record was loaded for this batch.
+  // Committed, waiting to be taken.
+  std::vector<storage::Event> committed_events_;
+  std::vector<HistoryUpdate> committed_updates_;
+  std::vector<storage::StudyKey> invalidated_;
+};
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_CORE_H_

@@ -1,0 +1,517 @@
+// Core: what happens to single trials.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/hash.h"
+#include "lib/base/status_macros.h"
+#include "server/coordinator/core.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using base::MakeError;
+using base::Quote;
+using storage::EventType;
+using storage::GrantRecord;
+using storage::TrialRecord;
+using study::TrialState;
+
+constexpr size_t kMaxText = 4096;
+constexpr size_t kMaxCheckpoint = 1024;
+constexpr int kMaxReleases = 20;
+constexpr size_t kMaxPoints = 10'000;
+constexpr size_t kMaxMetrics = 32;
+
+// The end of `text`, cut at a character boundary.
+std::string Tail(std::string text) {
+  if (text.size() <= kMaxText) return text;
+  size_t begin = text.size() - kMaxText;
+  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
+  return text.substr(begin);
+}
+
+// The beginning of `text`, cut at a character boundary.
+std::string Head(std::string text) {
+  if (text.size() <= kMaxText) return text;
+  size_t end = kMaxText;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+absl::Status CheckMeasurement(const study::Measurement& m, const std::string& at) {
+  base::Violations violations;
+  if (m.step < 0) violations.Add(at + ".step", absl::StrCat(m.step, " is below 0"));
+  if (m.metrics.size() > kMaxMetrics) {
+    violations.Add(at + ".metrics", absl::StrCat("has ", m.metrics.size(), " entries; at most ", kMaxMetrics, " are allowed"));
+  }
+  for (const auto& [name, value] : m.metrics) {
+    if (!study::IsName(name)) violations.Add(at + ".metrics", absl::StrCat(Quote(name), " is not a metric's name"));
+  }
+  if (m.elapsed_seconds && !(*m.elapsed_seconds >= 0.0 && std::isfinite(*m.elapsed_seconds))) {
+    violations.Add(at + ".elapsed_seconds", "must be finite and at least 0");
+  }
+  return violations.ToStatus();
+}
+
+absl::Status CheckCheckpoint(const std::string& checkpoint) {
+  if (checkpoint.size() <= kMaxCheckpoint) return absl::OkStatus();
+  return base::BadField("checkpoint", absl::StrCat("is longer than ", kMaxCheckpoint, " bytes; send a reference, not the data"));
+}
+
+std::string MetricsText(const study::Measurement& m) {
+  return absl::StrJoin(m.metrics, " ", [](std::string* out, const auto& metric) {
+    absl::StrAppend(out, metric.first, "=", study::FormatDouble(metric.second));
+  });
+}
+
+std::string PointDigest(const study::Measurement& m) {
+  FinishOp op;
+  op.content = CompleteContent{m, false};
+  return DigestOf(op);
+}
+
+}  // namespace
+
+absl::StatusOr<Core::TrialSlot*> Core::FindTrial(StudyState& s, int64_t number) {
+  if (number < 1 || number > static_cast<int64_t>(s.trials.size())) {
+    return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                     absl::StrCat("trial ", number, " of study ", Quote(s.record.id), " does not exist; it has ",
+                                  s.trials.size(), " trials"));
+  }
+  TrialSlot& slot = s.trials[number - 1];
+  if (!slot.record) {
+    LUTHIER_ASSIGN_OR_RETURN(TrialRecord record, storage_->GetTrial(s.record.key, number));
+    slot.record = std::make_unique<TrialRecord>(std::move(record));
+    pinned_.emplace(s.record.key, number);
+  }
+  return &slot;
+}
+
+int Core::AttemptsUsed(const TrialRecord& record) const {
+  return static_cast<int>(record.trial.attempts.size()) - record.trial.releases;
+}
+
+void Core::Move(StudyState& s, TrialSlot& slot, study::TrialEvent event) {
+  const std::optional<TrialState> next = study::Next(slot.state, event);
+  LUTHIER_CHECK(next.has_value());
+  --s.counts[static_cast<size_t>(slot.state)];
+  ++s.counts[static_cast<size_t>(*next)];
+  slot.state = *next;
+  slot.record->trial.state = *next;
+  const int64_t number = slot.record->trial.number;
+  s.retries.erase(number);
+  s.enqueued.erase(number);
+  s.running.erase(number);
+  s.expired.erase(number);
+  if (*next == TrialState::kRunning) s.running.insert(number);
+  if (*next == TrialState::kPending) s.retries.insert(number);
+}
+
+void Core::Finalize(StudyState& s, TrialSlot& slot) {
+  TrialRecord& record = *slot.record;
+  record.trial.end_time = wall_;
+  record.finish_seq = seq_;
+  MarkDirty(s, record);
+  HistoryUpdate update;
+  update.study = s.record.key;
+  update.seq = seq_;
+  update.finished = true;
+  update.trial = ToHistoryTrial(record.trial, s.spec->metric);
+  updates_.push_back(std::move(update));
+  s.blocked = false;
+  CountFinished(s, record.trial, record.finish_seq);
+}
+
+void Core::EndAttempt(TrialRecord& record, study::AttemptOutcome outcome) {
+  study::Attempt& attempt = record.trial.attempts.back();
+  attempt.outcome = outcome;
+  attempt.end = wall_;
+}
+
+void Core::CancelTrial(StudyState& s, TrialSlot& slot, const std::string& why) {
+  TrialRecord& record = *slot.record;
+  if (slot.state == TrialState::kRunning) {
+    EndAttempt(record, study::AttemptOutcome::kCancelled);
+    leases_->End(record.grants.back().token, Directive::kStop);
+  }
+  Move(s, slot, study::TrialEvent::kCancel);
+  AddEvent(s, EventType::kTrialCancelled, &record).detail = why;
+  Finalize(s, slot);
+}
+
+void Core::RetryOrGiveUp(StudyState& s, TrialSlot& slot) {
+  TrialRecord& record = *slot.record;
+  slot.reported.reset();
+  slot.eligible_since = now_;
+  if (AttemptsUsed(record) >= s.spec->lease.max_attempts) {
+    study::Failure failure;
+    failure.kind = study::FailureKind::kConfig;
+    failure.reason = study::failure::kAttemptsExhausted;
+    failure.message = absl::StrCat("all ", s.spec->lease.max_attempts, " attempts ended without a result:");
+    for (const study::Attempt& attempt : record.trial.attempts) {
+      absl::StrAppend(&failure.message, "\n", attempt.number, ". worker ", attempt.worker, ": ",
+                      study::AttemptOutcomeName(attempt.outcome));
+      if (attempt.failure) absl::StrAppend(&failure.message, " ", attempt.failure->reason, " ", attempt.failure->message);
+    }
+    failure.message = Head(std::move(failure.message));
+    record.trial.failure = failure;
+    Move(s, slot, study::TrialEvent::kFail);
+    AddEvent(s, EventType::kTrialFailed, &record).detail = failure.reason;
+    Finalize(s, slot);
+    ApplyStoppingRules(s, record.trial);
+    return;
+  }
+  Move(s, slot, study::TrialEvent::kRetry);
+  MarkDirty(s, record);
+  if (study::IsFinished(s.record.state)) CancelTrial(s, slot, absl::StrCat("study ", s.record.state_reason));
+}
+
+void Core::Run(EnqueueOp op) {
+  const std::string digest = DigestOf(op);
+  const absl::StatusOr<std::optional<std::string>> replayed = Replayed(op.request_id, digest);
+  if (!replayed.ok()) return Answer<EnqueueReply>(op.done, replayed.status());
+  const absl::StatusOr<StudyState*> found = FindStudy(op.id);
+  if (!found.ok()) return Answer<EnqueueReply>(op.done, found.status());
+  StudyState& s = **found;
+  if (replayed->has_value()) {
+    EnqueueReply reply;
+    for (const absl::string_view text : absl::StrSplit(**replayed, ',')) {
+      int64_t number = 0;
+      LUTHIER_CHECK(absl::SimpleAtoi(text, &number));
+      const absl::StatusOr<TrialSlot*> slot = FindTrial(s, number);
+      if (!slot.ok()) return Answer<EnqueueReply>(op.done, slot.status());
+      reply.trials.push_back((*slot)->record->trial);
+    }
+    reply.seq = s.record.update_seq;
+    return Answer<EnqueueReply>(op.done, std::move(reply));
+  }
+  if (study::IsFinished(s.record.state)) {
+    return Answer<EnqueueReply>(
+        op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
+                           absl::StrCat("study ", Quote(op.id), " is ", study::StudyStateName(s.record.state),
+                                        "; it takes no more trials")));
+  }
+  base::Violations violations;
+  std::vector<study::Parameters> settings;
+  for (size_t i = 0; i < op.trials.size(); ++i) {
+    absl::StatusOr<study::Parameters> setting = s.spec->space.Complete(op.trials[i].parameters);
+    if (!setting.ok()) violations.AddAll(absl::StrCat("trials[", i, "].parameters"), setting.status());
+    else settings.push_back(*std::move(setting));
+  }
+  if (op.trials.empty()) violations.Add("trials", "is empty; give at least one");
+  if (!violations.empty()) return Answer<EnqueueReply>(op.done, violations.ToStatus());
+  const int64_t room = s.spec->budget.max_trials - static_cast<int64_t>(s.trials.size());
+  if (static_cast<int64_t>(op.trials.size()) > room) {
+    return Answer<EnqueueReply>(
+        op.done, MakeError(absl::StatusCode::kResourceExhausted, base::reason::kLimitExceeded,
+                           absl::StrCat("the budget of study ", Quote(op.id), " has room for ", room, " more trials, not ",
+                                        op.trials.size(), "; add fewer, or make a study with a larger max_trials")));
+  }
+  EnqueueReply reply;
+  std::vector<std::string> numbers;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    study::Trial trial;
+    trial.parameters = std::move(settings[i]);
+    trial.attributes = std::move(op.trials[i].attributes);
+    trial.provenance.designer = "user";
+    trial.provenance.origin = "enqueued";
+    const int64_t number = StoreTrial(s, std::move(trial), EventType::kTrialEnqueued);
+    events_.back().actor = op.actor;
+    s.enqueued.insert(number);
+    reply.trials.push_back(s.trials[number - 1].record->trial);
+    numbers.push_back(absl::StrCat(number));
+  }
+  // Suggestions computed for room that these trials took are not worthless: they stay for later room.
+  Remember(op.request_id, digest, absl::StrJoin(numbers, ","));
+  reply.seq = seq_;
+  Answer<EnqueueReply>(op.done, std::move(reply));
+}
+
+void Core::Run(CancelTrialOp op) {
+  const absl::StatusOr<StudyState*> found = FindStudy(op.id);
+  if (!found.ok()) return Answer<TrialReply>(op.done, found.status());
+  StudyState& s = **found;
+  const absl::StatusOr<TrialSlot*> slot = FindTrial(s, op.number);
+  if (!slot.ok()) return Answer<TrialReply>(op.done, slot.status());
+  TrialRecord& record = *(*slot)->record;
+  if (study::IsFinal((*slot)->state)) {
+    // Cancelling again has no further effect, so it may be repeated.
+    if ((*slot)->state == TrialState::kCancelled) return Answer<TrialReply>(op.done, TrialReply{record.trial, record.finish_seq});
+    return Answer<TrialReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
+                                                 absl::StrCat("trial ", op.number, " is ",
+                                                              study::TrialStateName((*slot)->state), " already")));
+  }
+  CancelTrial(s, **slot, "cancelled by a user");
+  events_.back().actor = op.actor;
+  TrialReply reply{record.trial, seq_};
+  CompleteWhenDone(s);
+  Answer<TrialReply>(op.done, std::move(reply));
+}
+
+void Core::Run(ReportOp op) {
+  const absl::StatusOr<StudyState*> found = FindStudy(op.id);
+  if (!found.ok()) return Answer<ReportReply>(op.done, found.status());
+  StudyState& s = **found;
+  const absl::StatusOr<TrialSlot*> found_slot = FindTrial(s, op.number);
+  if (!found_slot.ok()) return Answer<ReportReply>(op.done, found_slot.status());
+  TrialSlot& slot = **found_slot;
+  TrialRecord& record = *slot.record;
+  if (study::IsFinal(slot.state)) {
+    if (slot.state == TrialState::kCancelled && !record.grants.empty() && record.grants.back().token == op.token) {
+      return Answer<ReportReply>(op.done, ReportReply{Directive::kStop, record.finish_seq});
+    }
+    return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
+                                                  absl::StrCat("trial ", op.number, " is ",
+                                                               study::TrialStateName(slot.state), " already")));
+  }
+  if (slot.state != TrialState::kRunning || record.grants.back().token != op.token) {
+    return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kLeaseLost,
+                                                  absl::StrCat("trial ", op.number, " is no longer leased by this token; "
+                                                               "drop it and ask for another")));
+  }
+  base::Violations violations;
+  if (op.measurements.empty()) violations.Add("measurements", "is empty");
+  std::set<int64_t> steps;
+  for (size_t i = 0; i < op.measurements.size(); ++i) {
+    const study::Measurement& m = op.measurements[i];
+    const std::string at = absl::StrCat("measurements[", i, "]");
+    violations.AddAll("", CheckMeasurement(m, at));
+    if (m.metrics.empty()) violations.Add(at + ".metrics", "is empty; give at least one");
+    if (!steps.insert(m.step).second) violations.Add(at + ".step", absl::StrCat(m.step, " is there twice"));
+    if (m.gradient) {
+      violations.AddAll(at + ".gradient",
+                        ValidateGradient(*m.gradient, static_cast<int>(s.spec->space.differentiable().size())));
+    }
+  }
+  violations.AddAll("", CheckCheckpoint(op.checkpoint));
+  if (!violations.empty()) return Answer<ReportReply>(op.done, violations.ToStatus());
+
+  if (!slot.reported) {
+    slot.reported = std::make_unique<std::map<int64_t, std::string>>();
+    const absl::StatusOr<std::vector<study::Measurement>> stored =
+        storage_->ListMeasurements(s.record.key, op.number, record.trial.attempts.back().number);
+    if (!stored.ok()) {
+      slot.reported.reset();
+      return Answer<ReportReply>(op.done, stored.status());
+    }
+    for (const study::Measurement& m : *stored) slot.reported->emplace(m.step, PointDigest(m));
+  }
+  std::vector<const study::Measurement*> fresh;
+  for (const study::Measurement& m : op.measurements) {
+    const auto known = slot.reported->find(m.step);
+    if (known == slot.reported->end()) {
+      fresh.push_back(&m);
+    } else if (known->second != PointDigest(m)) {
+      return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport,
+                                                    absl::StrCat("step ", m.step, " of trial ", op.number,
+                                                                 " was reported with other content")));
+    }
+  }
+  if (slot.reported->size() + fresh.size() > kMaxPoints) {
+    return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kResourceExhausted, base::reason::kLimitExceeded,
+                                                  absl::StrCat("trial ", op.number, " would have more than ", kMaxPoints,
+                                                               " intermediate points; report less often")));
+  }
+  for (const study::Measurement* m : fresh) {
+    slot.reported->emplace(m->step, PointDigest(*m));
+    storage::MeasurementRecord point;
+    point.study = s.record.key;
+    point.trial = op.number;
+    point.attempt = record.trial.attempts.back().number;
+    point.measurement = *m;
+    measurements_.push_back(std::move(point));
+    storage::Event& event = AddEvent(s, EventType::kMeasurement, &record);
+    event.actor = record.trial.attempts.back().worker;
+    event.detail = absl::StrCat("step=", m->step, " ", MetricsText(*m));
+    const auto value = m->metrics.find(s.spec->metric.name);
+    if (value != m->metrics.end()) event.value = value->second;
+  }
+  if (!op.checkpoint.empty() && op.checkpoint != record.trial.checkpoint) {
+    record.trial.checkpoint = op.checkpoint;
+    MarkDirty(s, record);
+  }
+  // A report proves that its holder lives.
+  leases_->Renew({op.token}, now_, /*take_back=*/true);
+  s.expired.erase(op.number);
+  s.next_expiry_check = std::min(s.next_expiry_check, now_ + s.spec->lease.ttl);
+  Answer<ReportReply>(op.done, ReportReply{Directive::kContinue, s.record.update_seq});
+}
+
+void Core::Run(FinishOp op) {
+  const absl::StatusOr<StudyState*> found = FindStudy(op.id);
+  if (!found.ok()) return Answer<FinishReply>(op.done, found.status());
+  StudyState& s = **found;
+  const absl::StatusOr<TrialSlot*> found_slot = FindTrial(s, op.number);
+  if (!found_slot.ok()) return Answer<FinishReply>(op.done, found_slot.status());
+  TrialSlot& slot = **found_slot;
+  TrialRecord& record = *slot.record;
+
+  const std::string digest = DigestOf(op);
+  size_t holder = record.grants.size();  // Index of the attempt that the token belongs to.
+  for (size_t i = 0; i < record.grants.size(); ++i) {
+    if (record.grants[i].token == op.token) holder = i;
+  }
+  const bool known = holder < record.grants.size();
+  if (known && !record.grants[holder].digest.empty()) {
+    const GrantRecord& grant = record.grants[holder];
+    if (grant.digest != digest) {
+      return Answer<FinishReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport,
+                                                    absl::StrCat("attempt ", holder + 1, " of trial ", op.number,
+                                                                 " was ended with other content")));
+    }
+    return Answer<FinishReply>(op.done, FinishReply{grant.reply_state, grant.reply_warnings, grant.reply_seq});
+  }
+  const auto* complete = std::get_if<CompleteContent>(&op.content);
+  const bool final = study::IsFinal(slot.state);
+  if (final || !known || holder + 1 != record.grants.size()) {
+    if (known && complete != nullptr) {
+      // Kept for people; models never see it.
+      storage::Event& event = AddEvent(s, EventType::kReportRefused, &record);
+      event.attempt = static_cast<int32_t>(holder + 1);
+      event.actor = record.trial.attempts[holder].worker;
+      event.detail = MetricsText(complete->measurement);
+      const auto value = complete->measurement.metrics.find(s.spec->metric.name);
+      if (value != complete->measurement.metrics.end()) event.value = value->second;
+    }
+    const char* reason = final ? base::reason::kTrialFinal : base::reason::kLeaseLost;
+    return Answer<FinishReply>(
+        op.done, MakeError(absl::StatusCode::kFailedPrecondition, reason,
+                           final ? absl::StrCat("trial ", op.number, " is ", study::TrialStateName(slot.state), " already")
+                                 : absl::StrCat("trial ", op.number,
+                                                " is no longer leased by this token; drop it and ask for another")));
+  }
+  LUTHIER_CHECK(slot.state == TrialState::kRunning);
+
+  base::Violations violations;
+  violations.AddAll("", CheckCheckpoint(op.checkpoint));
+  const std::string& metric = s.spec->metric.name;
+  std::optional<double> value;
+  if (complete != nullptr) {
+    violations.AddAll("", CheckMeasurement(complete->measurement, "measurement"));
+    const auto entry = complete->measurement.metrics.find(metric);
+    if (entry != complete->measurement.metrics.end()) value = entry->second;
+    else if (!complete->pruned) {
+      std::vector<std::string> names;
+      for (const auto& [name, v] : complete->measurement.metrics) names.push_back(name);
+      violations.Add("measurement.metrics", absl::StrCat("lacks the study's metric ", Quote(metric),
+                                                         names.empty() ? "" : "; it has ", absl::StrJoin(names, ", ")));
+    }
+  }
+  const auto* failure = std::get_if<study::Failure>(&op.content);
+  if (failure != nullptr) {
+    const bool good = !failure->reason.empty() && failure->reason.size() <= 64 && failure->reason[0] >= 'A' &&
+                      failure->reason[0] <= 'Z' &&
+                      failure->reason.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
+    if (!good) violations.Add("failure.reason", absl::StrCat(Quote(failure->reason), " is not of the form [A-Z][A-Z0-9_]{0,63}"));
+  }
+  if (!violations.empty()) return Answer<FinishReply>(op.done, violations.ToStatus());
+
+  study::Attempt& attempt = record.trial.attempts.back();
+  attempt.output_tail = Tail(std::move(op.output_tail));
+  if (!op.checkpoint.empty()) record.trial.checkpoint = op.checkpoint;
+  FinishReply reply;
+  leases_->End(op.token, Directive::kLost);
+  const std::string worker = attempt.worker;
+  // Whether the trial came to its end by this call, rather than going back to PENDING.
+  bool ended = true;
+
+  if (complete != nullptr && value && !std::isfinite(*value)) {
+    study::Failure bad;
+    bad.reason = study::failure::kNonFinite;
+    bad.message = absl::StrCat(metric, " is ", study::FormatDouble(*value));
+    record.trial.failure = bad;
+    attempt.failure = bad;
+    EndAttempt(record, study::AttemptOutcome::kFailed);
+    Move(s, slot, study::TrialEvent::kFail);
+    storage::Event& event = AddEvent(s, EventType::kTrialFailed, &record);
+    event.actor = worker;
+    event.detail = absl::StrCat(bad.reason, ": ", bad.message);
+    reply.warnings.push_back(absl::StrCat(bad.message, ": the trial counts as FAILED(CONFIG, NON_FINITE)"));
+  } else if (complete != nullptr) {
+    study::Measurement measurement = complete->measurement;
+    if (measurement.gradient) {
+      const absl::Status valid =
+          ValidateGradient(*measurement.gradient, static_cast<int>(s.spec->space.differentiable().size()));
+      if (!valid.ok()) {
+        measurement.gradient.reset();
+        const std::string warning = absl::StrCat("gradient dropped: ", std::string(valid.message()));
+        reply.warnings.push_back(warning);
+        storage::Event& event = AddEvent(s, EventType::kGradientDropped, &record);
+        event.actor = worker;
+        event.detail = std::string(valid.message());
+      }
+    }
+    record.trial.final_measurement = std::move(measurement);
+    EndAttempt(record, complete->pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete);
+    Move(s, slot, complete->pruned ? study::TrialEvent::kPrune : study::TrialEvent::kComplete);
+    storage::Event& event = AddEvent(s, complete->pruned ? EventType::kTrialPruned : EventType::kTrialCompleted, &record);
+    event.actor = worker;
+    event.detail = MetricsText(complete->measurement);
+    event.value = value;
+  } else if (failure != nullptr && failure->kind == study::FailureKind::kConfig) {
+    study::Failure bad = *failure;
+    bad.message = Tail(std::move(bad.message));
+    record.trial.failure = bad;
+    attempt.failure = bad;
+    EndAttempt(record, study::AttemptOutcome::kFailed);
+    Move(s, slot, study::TrialEvent::kFail);
+    storage::Event& event = AddEvent(s, EventType::kTrialFailed, &record);
+    event.actor = worker;
+    event.detail = absl::StrCat(bad.reason, bad.message.empty() ? "" : ": ", bad.message.substr(0, 256));
+  } else if (failure != nullptr) {
+    ended = false;
+    attempt.failure = *failure;
+    attempt.failure->message = Tail(std::move(attempt.failure->message));
+    EndAttempt(record, study::AttemptOutcome::kFailed);
+    storage::Event& event = AddEvent(s, EventType::kTrialRetried, &record);
+    event.actor = worker;
+    event.detail = absl::StrCat(failure->reason, ": ", failure->message.substr(0, 256));
+  } else {
+    ended = false;
+    EndAttempt(record, study::AttemptOutcome::kReleased);
+    // Beyond the limit a release counts as an attempt, or a worker that drains for ever would keep the trial for ever.
+    if (record.trial.releases < kMaxReleases) ++record.trial.releases;
+    AddEvent(s, EventType::kTrialReleased, &record).actor = worker;
+  }
+  if (ended) {
+    Finalize(s, slot);
+    ApplyStoppingRules(s, record.trial);
+  } else {
+    RetryOrGiveUp(s, slot);
+  }
+  reply.state = slot.state;
+  reply.seq = seq_;
+  GrantRecord& grant = record.grants.back();
+  grant.digest = digest;
+  grant.reply_state = reply.state;
+  grant.reply_warnings = reply.warnings;
+  grant.reply_seq = reply.seq;
+  if (!ended) CompleteWhenDone(s);
+  Answer<FinishReply>(op.done, std::move(reply));
+}
+
+void Core::Run(HeartbeatOp op) {
+  // An expired lease that nobody else was granted goes back to its holder.
+  for (auto& [key, s] : studies_) {
+    for (const int64_t number : std::set<int64_t>(s.expired)) {
+      const TrialRecord& record = *s.trials[number - 1].record;
+      const std::string& token = record.grants.back().token;
+      if (std::find(op.tokens.begin(), op.tokens.end(), token) == op.tokens.end()) continue;
+      s.expired.erase(number);
+      storage::Event& event = AddEvent(s, EventType::kTrialResumed, &record);
+      event.actor = record.trial.attempts.back().worker;
+    }
+    s.next_expiry_check = std::min(s.next_expiry_check, now_ + s.spec->lease.ttl);
+  }
+  Answer<HeartbeatReply>(op.done, HeartbeatReply{leases_->Renew(op.tokens, now_, /*take_back=*/true).directives});
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,65 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_LEASES_H_
+#define LUTHIER_SERVER_COORDINATOR_LEASES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lib/base/mutex.h"
+#include "server/coordinator/operations.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+// 16 bytes: the fence as 8 bytes big endian, then 8 random bytes.
+std::string MakeToken(uint64_t fence, uint64_t random);
+// 0 for anything but 16 bytes.
+uint64_t FenceOf(const std::string& token);
+
+// Deadlines of live leases, in memory alone: the coordinator's restart gives every lease a full TTL. Heartbeats renew
+// here from any thread while the writer grants and ends leases. Thread-safe.
+//
+// A lease whose deadline has passed stays until the writer takes it: its holder may come back first.
+class LeaseTable {
+ public:
+  struct Entry {
+    storage::StudyKey study = 0;
+    int64_t trial = 0;
+    absl::Duration ttl;
+    absl::Duration deadline;  // Clock::Monotonic().
+  };
+
+  void Grant(const std::string& token, Entry entry);
+  // The trial is final or was released: its holder is told `directive` from now on (kLost needs no memory of it).
+  void End(const std::string& token, Directive directive);
+  // Whether the lease may be given to another: it is past its deadline, or unknown. The caller ends it then.
+  bool Expired(const std::string& token, absl::Duration now) const;
+  std::optional<absl::Duration> Deadline(const std::string& token) const;
+
+  struct Renewal {
+    std::vector<Directive> directives;  // One for each token.
+    bool any_expired = false;           // Some lease had expired; nothing was renewed: pass it to the writer.
+  };
+  // Renews all, unless one of them has expired and `take_back` is false.
+  Renewal Renew(const std::vector<std::string>& tokens, absl::Duration now, bool take_back);
+
+  // Moves every deadline: our own stall must not cost a worker its lease.
+  void ShiftAll(absl::Duration by);
+  // Drops the leases of one study, e.g. before it is read again from storage.
+  void DropStudy(storage::StudyKey study);
+  size_t size() const;
+
+ private:
+  mutable base::Mutex mutex_;
+  std::unordered_map<std::string, Entry> live_ ABSL_GUARDED_BY(mutex_);
+  // Holders to be told STOP; bounded.
+  std::unordered_map<std::string, Directive> ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_LEASES_H_

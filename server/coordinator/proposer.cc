@@ -1,0 +1,121 @@
+#include "server/coordinator/proposer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+#include "lib/study/encoding.h"
+#include "lib/suggest/registry.h"
+
+namespace luthier::coordinator {
+
+absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,
+                                         const study::MetricSpec& metric, uint64_t prefix_seq) {
+  study::History history;
+  std::vector<std::pair<uint64_t, study::HistoryTrial>> finished;
+  constexpr int kPage = 1000;
+  int64_t after = 0;
+  while (true) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page, storage->ListTrials(study, {}, after, kPage));
+    for (const storage::TrialRecord& record : page) {
+      after = record.trial.number;
+      if (record.create_seq > prefix_seq) continue;
+      study::HistoryTrial trial = ToHistoryTrial(record.trial, metric);
+      if (record.finish_seq != 0 && record.finish_seq <= prefix_seq) finished.emplace_back(record.finish_seq, trial);
+      trial.state = study::TrialState::kPending;
+      trial.value.reset();
+      trial.gradient.reset();
+      trial.failure.reset();
+      history.AddStored(std::move(trial));
+    }
+    if (page.size() < kPage) break;
+  }
+  std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [seq, trial] : finished) {
+    history.Finish(trial.number, trial.state, trial.value, std::move(trial.gradient), trial.failure);
+  }
+  return history;
+}
+
+absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer* designer, const study::StudySpec& spec,
+                                                              const study::History& history, uint64_t ask_index) {
+  absl::StatusOr<suggest::Suggestion> suggestion = absl::InternalError("");
+  if (spec.reproducible) {
+    const std::optional<study::History> view = history.ReproducibleView(spec.budget.max_parallel);
+    if (!view) return std::nullopt;
+    suggestion = designer->Suggest(*view, ask_index);
+  } else {
+    suggestion = designer->Suggest(history, ask_index);
+  }
+  if (suggestion.ok()) return std::optional<suggest::Suggestion>(*std::move(suggestion));
+  if (base::GetReason(suggestion.status()) == base::reason::kSpaceExhausted) return suggestion.status();
+  base::LogError("designer_failed", {{"algorithm", study::AlgorithmName(spec.algorithm)},
+                                     {"ask_index", absl::StrCat(ask_index)},
+                                     {"error", std::string(suggestion.status().message())}});
+  suggest::Suggestion fallback;
+  base::RandomStream random(spec.seed, "designer_failed", ask_index);
+  fallback.parameters = study::Encoding(spec.space).Sample(random);
+  fallback.origin = "designer_failed";
+  return std::optional<suggest::Suggestion>(std::move(fallback));
+}
+
+void Proposer::Update(const HistoryUpdate& update) {
+  const auto found = entries_.find(update.study);
+  if (found == entries_.end()) return;
+  Entry& entry = found->second;
+  if (!entry.uses_history || update.seq <= entry.seq) return;
+  entry.seq = update.seq;
+  const study::HistoryTrial& trial = update.trial;
+  if (update.finished) entry.history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure);
+  else entry.history.AddStored(trial);
+}
+
+void Proposer::Forget(storage::StudyKey study) { entries_.erase(study); }
+
+ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_ptr<const study::StudySpec>& spec) {
+  ProposalsOp op;
+  op.study = request.study;
+  op.generation = request.generation;
+  op.first_ask_index = request.first_ask_index;
+  op.prefix_seq = request.prefix_seq;
+  auto found = entries_.find(request.study);
+  if (found == entries_.end()) {
+    Entry entry;
+    entry.designer = suggest::CreateDesigner(*spec);
+    entry.uses_history = suggest::InfoOf(spec->algorithm).uses_history || spec->reproducible;
+    if (entry.uses_history) {
+      absl::StatusOr<study::History> history = HistoryAt(storage_, request.study, spec->metric, request.prefix_seq);
+      if (!history.ok()) {
+        // Nothing suggested: the study asks again at once.
+        base::LogError("history_unreadable", {{"error", std::string(history.status().message())}});
+        return op;
+      }
+      entry.history = *std::move(history);
+      entry.seq = request.prefix_seq;
+    }
+    found = entries_.emplace(request.study, std::move(entry)).first;
+  }
+  Entry& entry = found->second;
+  for (int i = 0; i < request.count; ++i) {
+    const uint64_t ask_index = request.first_ask_index + static_cast<uint64_t>(i);
+    absl::StatusOr<std::optional<suggest::Suggestion>> suggestion =
+        SuggestOne(entry.designer.get(), *spec, entry.history, ask_index);
+    if (!suggestion.ok()) {
+      op.exhausted = true;
+      break;
+    }
+    if (!suggestion->has_value()) {
+      op.blocked = true;
+      break;
+    }
+    if (entry.uses_history) entry.history.AddSuggested(ask_index, (*suggestion)->parameters, (*suggestion)->carry);
+    op.suggestions.push_back(**std::move(suggestion));
+  }
+  return op;
+}
+
+}  // namespace luthier::coordinator

@@ -74,7 +74,7 @@ std::string MetricsText(const study::Measurement& m) {
 
 std::string PointDigest(const study::Measurement& m) {
   FinishOp op;
-  op.content = CompleteContent{m, false};
+  op.content = CompleteContent{m, false, ""};
   return DigestOf(op);
 }
 
@@ -437,17 +437,18 @@ void Core::Run(FinishOp op) {
     reply.warnings.push_back(absl::StrCat(bad.message, ": the trial counts as FAILED(CONFIG, NON_FINITE)"));
   } else if (complete != nullptr) {
     study::Measurement measurement = complete->measurement;
+    std::string problem = complete->gradient_problem;
     if (measurement.gradient) {
       const absl::Status valid =
           ValidateGradient(*measurement.gradient, static_cast<int>(s.spec->space.differentiable().size()));
-      if (!valid.ok()) {
-        measurement.gradient.reset();
-        const std::string warning = absl::StrCat("gradient dropped: ", std::string(valid.message()));
-        reply.warnings.push_back(warning);
-        storage::Event& event = AddEvent(s, EventType::kGradientDropped, &record);
-        event.actor = worker;
-        event.detail = std::string(valid.message());
-      }
+      if (!valid.ok()) problem = std::string(valid.message());
+    }
+    if (!problem.empty()) {
+      measurement.gradient.reset();
+      reply.warnings.push_back(absl::StrCat("gradient dropped, the loss is kept: ", problem));
+      storage::Event& event = AddEvent(s, EventType::kGradientDropped, &record);
+      event.actor = worker;
+      event.detail = problem;
     }
     record.trial.final_measurement = std::move(measurement);
     EndAttempt(record, complete->pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete);

@@ -53,6 +53,7 @@ std::string DigestOf(const FinishOp& op) {
   if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
     text = complete->pruned ? "P" : "C";
     Put(&text, complete->measurement);
+    Put(&text, complete->gradient_problem);
   } else if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
     absl::StrAppend(&text, "F", static_cast<int>(failure->kind));
     Put(&text, failure->reason);

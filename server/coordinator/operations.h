@@ -119,6 +119,7 @@ struct ReportOp {
 struct CompleteContent {
   study::Measurement measurement;
   bool pruned = false;
+  std::string gradient_problem;  // Why the caller's gradient could not even be read; it is dropped then.
 };
 struct ReleaseContent {};
 

@@ -1,0 +1,92 @@
+#include "server/coordinator/replay.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status_macros.h"
+#include "lib/suggest/registry.h"
+#include "server/coordinator/proposer.h"
+
+namespace luthier::coordinator {
+namespace {
+
+bool SameBits(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
+
+bool SameBits(const study::Parameters& a, const study::Parameters& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    const double* p = std::get_if<double>(&x.second);
+    const double* q = std::get_if<double>(&y.second);
+    return x.first == y.first && (p && q ? SameBits(*p, *q) : x.second == y.second);
+  });
+}
+
+bool SameBits(const std::map<std::string, double>& a, const std::map<std::string, double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first && SameBits(x.second, y.second); });
+}
+
+}  // namespace
+
+absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study) {
+  const study::StudySpec& spec = study.spec;
+  // What the history consists of, in order of seq; and the asks in order of index.
+  std::map<uint64_t, std::pair<bool, study::HistoryTrial>> timeline;
+  std::map<uint64_t, storage::TrialRecord> asks;
+  constexpr int kPage = 1000;
+  int64_t after = 0;
+  while (true) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page, storage->ListTrials(study.key, {}, after, kPage));
+    for (const storage::TrialRecord& record : page) {
+      after = record.trial.number;
+      study::HistoryTrial trial = ToHistoryTrial(record.trial, spec.metric);
+      if (record.finish_seq != 0) timeline[record.finish_seq] = {true, trial};
+      trial.state = study::TrialState::kPending;
+      trial.value.reset();
+      trial.gradient.reset();
+      trial.failure.reset();
+      timeline[record.create_seq] = {false, std::move(trial)};
+      if (record.trial.provenance.ask_index) asks[*record.trial.provenance.ask_index] = record;
+    }
+    if (page.size() < kPage) break;
+  }
+
+  ReplayReport report;
+  const suggest::AlgorithmInfo& info = suggest::InfoOf(spec.algorithm);
+  const bool uses_history = info.uses_history || spec.reproducible;
+  const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(spec);
+  study::History history;
+  auto next = timeline.begin();
+  for (const auto& [ask_index, record] : asks) {
+    const study::Provenance& provenance = record.trial.provenance;
+    for (; uses_history && next != timeline.end() && next->first <= provenance.prefix_seq; ++next) {
+      const auto& [finished, trial] = next->second;
+      if (finished) history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure);
+      else history.AddStored(trial);
+    }
+    const std::string where = absl::StrCat("trial ", record.trial.number, " (ask ", ask_index, ")");
+    if (provenance.algorithm_version != info.version) {
+      ++report.other_version;
+    } else {
+      LUTHIER_ASSIGN_OR_RETURN(const std::optional<suggest::Suggestion> again,
+                               SuggestOne(designer.get(), spec, history, ask_index));
+      ++report.checked;
+      if (!again) {
+        report.mismatches.push_back(absl::StrCat(where, ": a result it depends on is missing"));
+      } else if (!SameBits(again->parameters, record.trial.parameters)) {
+        report.mismatches.push_back(absl::StrCat(where, ": stored ", study::FormatParameters(record.trial.parameters),
+                                                 ", computed ", study::FormatParameters(again->parameters)));
+      } else if (again->origin != provenance.origin || again->carry != provenance.carry ||
+                 !SameBits(again->details, provenance.details)) {
+        report.mismatches.push_back(absl::StrCat(where, ": same parameters, other origin, details or carry"));
+      }
+    }
+    if (uses_history) history.AddSuggested(ask_index, record.trial.parameters, provenance.carry);
+  }
+  return report;
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,73 @@
+// luthierd: the coordinator.
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+
+#include "lib/base/log.h"
+#include "lib/base/version.h"
+#include "server/server.h"
+
+int main(int argc, char** argv) {
+  luthier::server::ServerOptions options;
+  options.data_dir = "luthier-data";
+  bool memory = false;
+  std::string log_level = "info";
+  CLI::App app{
+      "The Luthier coordinator: keeps studies, decides which settings to try, and grants trials to workers.\n"
+      "Example: luthierd --listen localhost:7790 --data-dir /var/lib/luthier"};
+  app.set_version_flag("--version", std::string("luthierd ") + luthier::base::kVersion);
+  app.add_option("--listen", options.listen, "host:port (port 0: any free one) or unix:/path")
+      ->envname("LUTHIER_LISTEN")
+      ->capture_default_str();
+  app.add_option("--data-dir", options.data_dir, "Directory of the database; created when missing")
+      ->envname("LUTHIER_DATA")
+      ->capture_default_str();
+  app.add_flag("--in-memory", memory, "Keep nothing on disk: all is lost at the end");
+  app.add_flag("--accept-plaintext", options.accept_plaintext,
+               "Listen beyond loopback although there is no encryption and no password");
+  app.add_flag("--force-network-filesystem", options.force_network_filesystem,
+               "Keep the database on a network file system although its locks can't be trusted");
+  app.add_option("--suggest-threads", options.suggest_threads, "Threads that compute suggestions")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--log-level", log_level, "debug, info, warning, error or off")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e);
+    return code == 0 ? 0 : 2;
+  }
+  luthier::base::LogLevel level;
+  if (!luthier::base::ParseLogLevel(log_level, &level)) {
+    std::cerr << "luthierd: --log-level: " << log_level << " is not debug, info, warning, error or off\n";
+    return 2;
+  }
+  luthier::base::SetLogLevel(level);
+  if (memory) options.data_dir.clear();
+
+  // Before any thread starts, so that all inherit it: signals are waited for here alone.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  auto server = luthier::server::Server::Start(options);
+  if (!server.ok()) {
+    std::cerr << "luthierd: " << server.status().message() << "\n";
+    return 1;
+  }
+  std::cout << "luthierd: serving on " << (*server)->address() << std::endl;
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  luthier::base::LogInfo("stopping", {{"signal", std::to_string(signal_number)}});
+  // A second signal ends the process at once; that is always safe.
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  (*server)->Stop();
+  return 0;
+}

@@ -1,0 +1,179 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/health_check_service_server_builder_option.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/error.h"
+#include "lib/base/executor.h"
+#include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/version.h"
+#include "server/coordinator/coordinator.h"
+#include "server/listener_check.h"
+#include "server/service/study_service.h"
+#include "server/service/worker_service.h"
+#include "server/storage/memory_storage.h"
+#include "server/storage/sqlite_storage.h"
+
+namespace luthier::server {
+namespace {
+
+constexpr int kReaderThreads = 4;
+constexpr size_t kMaxQueuedReads = 256;
+constexpr int kMaxMessageBytes = 4 << 20;
+constexpr int kMaxMetadataBytes = 8 << 10;
+// One connection may carry many long polls; results must still get through beside them.
+constexpr int kMaxStreams = 1000;
+constexpr char kHealthService[] = "luthier.v1.Coordinator";
+
+bool IsLoopback(const std::string& listen) {
+  return absl::StartsWith(listen, "unix:") || absl::StartsWith(listen, "localhost:") ||
+         absl::StartsWith(listen, "127.") || absl::StartsWith(listen, "[::1]:");
+}
+
+// Soft to hard: each connection takes a descriptor, and gRPC 1.51 never recovers from running out.
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+uint64_t Entropy() {
+  uint64_t value = 0;
+  LUTHIER_CHECK(getrandom(&value, sizeof(value), 0) == sizeof(value));
+  return value;
+}
+
+class ServerImpl final : public Server {
+ public:
+  ~ServerImpl() override { Stop(); }
+
+  absl::Status Open(const ServerOptions& options) {
+    if (!options.listen.empty() && !IsLoopback(options.listen) && !options.accept_plaintext) {
+      return base::BadField("listen", absl::StrCat(base::Quote(options.listen),
+                                                   " is reachable from other machines, in plain text and without "
+                                                   "passwords; add --accept-plaintext where the network is trusted"));
+    }
+    RaiseDescriptorLimit();
+    coordinator::Coordinator::Options coordinator_options;
+    coordinator_options.core.token_seed = Entropy();
+    coordinator_options.suggest_threads = options.suggest_threads;
+    if (options.data_dir.empty()) {
+      storage_ = std::make_unique<storage::MemoryStorage>();
+    } else {
+      storage::SqliteOptions sqlite;
+      sqlite.directory = options.data_dir;
+      sqlite.force_network_filesystem = options.force_network_filesystem;
+      LUTHIER_ASSIGN_OR_RETURN(storage_, storage::SqliteStorage::Open(sqlite));
+      coordinator_options.free_bytes = [dir = options.data_dir]() -> int64_t {
+        struct statvfs fs;
+        if (statvfs(dir.c_str(), &fs) != 0) return INT64_MAX;
+        return static_cast<int64_t>(fs.f_bavail) * static_cast<int64_t>(fs.f_frsize);
+      };
+    }
+    LUTHIER_ASSIGN_OR_RETURN(coordinator_, coordinator::Coordinator::Start(storage_.get(), &clock_, coordinator_options));
+    readers_ = std::make_unique<base::Executor>(kReaderThreads, kMaxQueuedReads);
+    if (options.listen.empty()) return absl::OkStatus();
+    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_};
+    study_service_ = std::make_unique<service::StudyService>(backend);
+    worker_service_ = std::make_unique<service::WorkerService>(backend);
+    return Listen(options);
+  }
+
+  std::string address() const override { return address_; }
+
+  void Stop() override {
+    if (stopped_) return;
+    stopped_ = true;
+    listener_check_.reset();
+    if (grpc_) {
+      if (auto* health = grpc_->GetHealthCheckService()) health->SetServingStatus(false);
+    }
+    if (coordinator_) coordinator_->Drain();
+    if (grpc_) grpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    readers_.reset();
+    coordinator_.reset();
+    grpc_.reset();
+    storage_.reset();
+    base::LogInfo("stopped");
+  }
+
+ private:
+  absl::Status Listen(const ServerOptions& options) {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(study_service_.get());
+    builder.RegisterService(worker_service_.get());
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder.SetMaxSendMessageSize(kMaxMessageBytes);
+    // By default two servers share a port silently.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+    // Clients that vanish are noticed, and clients may ping an idle connection.
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    grpc_ = builder.BuildAndStart();
+    const bool unix_socket = absl::StartsWith(options.listen, "unix:");
+    if (!grpc_ || (port == 0 && !unix_socket)) {
+      grpc_.reset();
+      return base::MakeError(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE",
+                             absl::StrCat("can't listen on ", base::Quote(options.listen),
+                                          ": the address is taken or not ours; choose another with --listen"));
+    }
+    address_ = options.listen;
+    if (!unix_socket) {
+      address_ = absl::StrCat(options.listen.substr(0, options.listen.rfind(':')), ":", port);
+      listener_check_ = std::make_unique<ListenerCheck>(port);
+    }
+    grpc_->GetHealthCheckService()->SetServingStatus(kHealthService, true);
+    if (!IsLoopback(options.listen)) {
+      base::LogWarning("plaintext", {{"listen", address_}, {"warning", "anyone who reaches this port may use it"}});
+    }
+    base::LogInfo("serving", {{"version", base::kVersion},
+                              {"listen", address_},
+                              {"data", options.data_dir.empty() ? "memory" : options.data_dir},
+                              {"seq", absl::StrCat(coordinator_->committed_seq())},
+                              {"grpc", grpc::Version()}});
+    return absl::OkStatus();
+  }
+
+  base::SystemClock clock_;
+  std::unique_ptr<storage::Storage> storage_;
+  std::unique_ptr<coordinator::Coordinator> coordinator_;
+  std::unique_ptr<base::Executor> readers_;
+  std::unique_ptr<service::StudyService> study_service_;
+  std::unique_ptr<service::WorkerService> worker_service_;
+  std::unique_ptr<grpc::Server> grpc_;
+  std::unique_ptr<ListenerCheck> listener_check_;
+  std::string address_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
+  auto server = std::make_unique<ServerImpl>();
+  LUTHIER_RETURN_IF_ERROR(server->Open(options));
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace luthier::server

@@ -1,0 +1,41 @@
+#ifndef LUTHIER_SERVER_SERVER_H_
+#define LUTHIER_SERVER_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace luthier::server {
+
+struct ServerOptions {
+  // Directory with the database; created when missing. Empty: everything in memory, gone at the end.
+  std::string data_dir;
+  // "host:port" (port 0: any free one) or "unix:/path". Empty: no listener.
+  std::string listen = "localhost:7790";
+  // Listening in plain text beyond loopback must be asked for.
+  bool accept_plaintext = false;
+  // Keep the database on a network file system although locks there can't be trusted.
+  bool force_network_filesystem = false;
+  int suggest_threads = 2;
+};
+
+// A whole coordinator: storage, core, threads and the gRPC listener. Start opens and serves; Stop (and the destructor)
+// refuses new asks, commits what is queued, closes the listener, then the database. Thread-safe.
+class Server {
+ public:
+  // Errors: FAILED_PRECONDITION (directory locked by another process, not our database, newer format), INVALID_ARGUMENT
+  // (address; plain text beyond loopback), UNAVAILABLE (port in use), DATA_LOSS (corrupt database).
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
+  virtual ~Server() = default;
+
+  // What clients dial: "host:port" with the port really taken, or "unix:/path".
+  virtual std::string address() const = 0;
+  virtual void Stop() = 0;
+};
+
+}  // namespace luthier::server
+
+#endif  // LUTHIER_SERVER_SERVER_H_

@@ -1,0 +1,94 @@
+#ifndef LUTHIER_SERVER_SERVICE_HANDLER_H_
+#define LUTHIER_SERVER_SERVICE_HANDLER_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
+#include "lib/base/error.h"
+#include "lib/base/executor.h"
+#include "lib/wire/status.h"
+#include "server/coordinator/coordinator.h"
+#include "server/storage/storage.h"
+
+// What the gRPC shells share. A handler checks, converts and hands over; it decides nothing and never blocks.
+namespace luthier::service {
+
+// What handlers need; all outlive the services.
+struct Backend {
+  coordinator::Coordinator* coordinator = nullptr;
+  storage::Storage* storage = nullptr;
+  base::Executor* readers = nullptr;  // Get, List, Watch: SQLite must not run on gRPC's threads.
+  const base::Clock* clock = nullptr;
+};
+
+inline constexpr absl::Duration kDefaultDeadline = absl::Seconds(30);
+inline constexpr absl::Duration kLongestDeadline = absl::Seconds(60);
+
+// The caller's deadline on Clock::Monotonic(): 30 s when it gave none, at most 60 s.
+inline absl::Duration DeadlineOf(const grpc::CallbackServerContext& context, const base::Clock& clock) {
+  const auto deadline = context.deadline();
+  absl::Duration remaining = kDefaultDeadline;
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    remaining = absl::FromChrono(deadline - std::chrono::system_clock::now());
+    // gRPC gives a call without deadline one that is decades away.
+    if (remaining > absl::Hours(24 * 365)) remaining = kDefaultDeadline;
+  }
+  return clock.Monotonic() + std::min(remaining, kLongestDeadline);
+}
+
+// For events and logs: "ipv4:10.0.0.7" without the port.
+inline std::string ActorOf(const grpc::CallbackServerContext& context) {
+  const std::string peer = context.peer();
+  const size_t colon = peer.rfind(':');
+  return peer.rfind("unix:", 0) == 0 || colon == std::string::npos ? peer : peer.substr(0, colon);
+}
+
+inline grpc::ServerUnaryReactor* FinishWith(grpc::CallbackServerContext* context, const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(wire::ToGrpc(status));
+  return reactor;
+}
+
+// 1 to 64 printable ASCII characters, or empty where that is allowed.
+inline absl::Status CheckRequestId(const std::string& id, bool required) {
+  if (id.empty() && !required) return absl::OkStatus();
+  const bool printable = std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
+  if (!id.empty() && id.size() <= 64 && printable) return absl::OkStatus();
+  return base::BadField("request_id", id.empty() ? std::string("is required: a fresh UUID for each call")
+                                                 : absl::StrCat(base::Quote(id), " is not 1 to 64 printable ASCII characters"));
+}
+
+// Runs `read` on the readers' threads and finishes the call with its status.
+inline grpc::ServerUnaryReactor* Read(const Backend& backend, grpc::CallbackServerContext* context,
+                                      std::function<absl::Status()> read) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const absl::Duration deadline = DeadlineOf(*context, *backend.clock);
+  const bool taken = backend.readers->Schedule([reactor, deadline, clock = backend.clock, read = std::move(read)] {
+    if (clock->Monotonic() >= deadline) {
+      reactor->Finish(wire::ToGrpc(absl::DeadlineExceededError("the deadline passed while the request waited")));
+      return;
+    }
+    reactor->Finish(wire::ToGrpc(read()));
+  });
+  if (!taken) {
+    base::ErrorDetail detail;
+    detail.reason = base::reason::kQueueFull;
+    detail.retry_delay = absl::Milliseconds(200);
+    reactor->Finish(wire::ToGrpc(base::MakeError(absl::StatusCode::kResourceExhausted,
+                                                 "too many reads wait already; try again shortly", std::move(detail))));
+  }
+  return reactor;
+}
+
+}  // namespace luthier::service
+
+#endif  // LUTHIER_SERVER_SERVICE_HANDLER_H_

@@ -1,0 +1,353 @@
+#include "server/service/study_service.h"
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/hash.h"
+#include "lib/base/status_macros.h"
+#include "lib/objectives/objective.h"
+#include "lib/suggest/registry.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/resource_name.h"
+#include "server/service/watch.h"
+
+namespace luthier::service {
+namespace {
+
+using coordinator::Control;
+
+constexpr int kDefaultPage = 100;
+constexpr int kMaxPage = 1000;
+constexpr int kMaxWatchers = 1000;
+constexpr size_t kMaxPageBytes = size_t{3} << 20;  // A message may have 4 MiB.
+constexpr int kMaxEnqueued = 1000;
+
+// Everything a spec can be wrong in, at once where possible.
+absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
+  absl::StatusOr<study::StudySpec> spec = wire::FromProto(message);
+  base::Violations violations;
+  if (!spec.ok()) {
+    violations.AddAll("spec", spec.status());
+    return violations.ToStatus();
+  }
+  violations.AddAll("spec", suggest::Validate(*spec));
+  violations.AddAll("spec", objectives::ValidateObjective(*spec));
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return spec;
+}
+
+v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::Summary& summary) {
+  v1::Study message;
+  message.set_name(wire::StudyName(record.id));
+  *message.mutable_spec() = wire::ToProto(record.spec);
+  message.set_state(wire::ToProto(record.state));
+  message.set_state_reason(record.state_reason);
+  v1::TrialCounts& counts = *message.mutable_trials();
+  const auto of = [&](study::TrialState state) { return summary.by_state[static_cast<size_t>(state)]; };
+  counts.set_pending(of(study::TrialState::kPending));
+  counts.set_running(of(study::TrialState::kRunning));
+  counts.set_complete(of(study::TrialState::kComplete));
+  counts.set_pruned(of(study::TrialState::kPruned));
+  counts.set_failed(of(study::TrialState::kFailed));
+  counts.set_cancelled(of(study::TrialState::kCancelled));
+  message.set_best_trial(summary.best_trial);
+  if (summary.best_value) message.set_best_value(*summary.best_value);
+  *message.mutable_create_time() = wire::ToProto(record.create_time);
+  *message.mutable_update_time() = wire::ToProto(record.update_time);
+  message.set_update_seq(record.update_seq);
+  return message;
+}
+
+absl::Status FillStudy(storage::Storage* storage, const std::string& id, v1::Study* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(id));
+  LUTHIER_ASSIGN_OR_RETURN(const storage::Storage::Summary summary, storage->Summarize(record));
+  *response = ToMessage(record, summary);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> PageSize(int requested) {
+  if (requested == 0) return kDefaultPage;
+  if (requested < 0 || requested > kMaxPage) {
+    return base::BadField("page_size", absl::StrCat(requested, " is not between 1 and ", kMaxPage, " (0: ", kDefaultPage, ")"));
+  }
+  return requested;
+}
+
+// A page token is "query hash.position": good for the query it came from only.
+std::string MakePageToken(const std::string& query, const std::string& position) {
+  return absl::StrCat(absl::Hex(base::Hash64(query), absl::kZeroPad16), ".", position);
+}
+
+absl::StatusOr<std::string> ParsePageToken(const std::string& query, const std::string& token) {
+  if (token.empty()) return std::string();
+  const std::string prefix = MakePageToken(query, "");
+  if (token.rfind(prefix, 0) != 0) {
+    return base::BadField("page_token", absl::StrCat(base::Quote(token), " is not from a reply to this same request; "
+                                                                         "begin again without it"));
+  }
+  return token.substr(prefix.size());
+}
+
+absl::Status WithName(absl::Status status, absl::string_view what) {
+  if (status.code() != absl::StatusCode::kNotFound) return status;
+  return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound, absl::StrCat(what, " does not exist"));
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext* context,
+                                                    const v1::CreateStudyRequest* request, v1::Study* response) {
+  base::Violations violations;
+  violations.AddAll("", study::ValidateId("study_id", request->study_id()));
+  violations.AddAll("", CheckRequestId(request->request_id(), false));
+  if (!request->has_spec()) violations.Add("spec", "is required");
+  absl::StatusOr<study::StudySpec> spec = study::StudySpec();
+  if (request->has_spec()) {
+    spec = Checked(request->spec());
+    violations.AddAll("", spec.status());
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::CreateStudyOp op;
+  op.id = request->study_id();
+  op.spec = *std::move(spec);
+  op.actor = ActorOf(*context);
+  op.done = [reactor, response](absl::StatusOr<coordinator::StudyReply> reply) {
+    // A new study has no trials; an existing one is worth the same answer as Get gives, but this thread may not read.
+    if (reply.ok()) *response = ToMessage(reply->record, {});
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* context, const v1::GetStudyRequest* request,
+                                                 v1::Study* response) {
+  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request->name()));
+    return WithName(FillStudy(storage, id, response), absl::StrCat("study ", base::Quote(id)));
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext* context,
+                                                    const v1::ListStudiesRequest* request,
+                                                    v1::ListStudiesResponse* response) {
+  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
+    LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request->page_token()));
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page, storage->ListStudies(after, page_size + 1));
+    size_t bytes = 0;
+    for (const storage::StudyRecord& record : page) {
+      if (response->studies_size() == page_size || bytes > kMaxPageBytes) {
+        const std::string last = page[response->studies_size() - 1].id;
+        response->set_next_page_token(MakePageToken("studies", last));
+        break;
+      }
+      LUTHIER_ASSIGN_OR_RETURN(const storage::Storage::Summary summary, storage->Summarize(record));
+      *response->add_studies() = ToMessage(record, summary);
+      bytes += response->studies(response->studies_size() - 1).ByteSizeLong();
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::Control(grpc::CallbackServerContext* context,
+                                                const v1::ControlStudyRequest& request, Control control,
+                                                v1::Study* response) {
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request.name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  const absl::Status request_id = CheckRequestId(request.request_id(), false);
+  if (!request_id.ok()) return FinishWith(context, request_id);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::ControlOp op;
+  op.id = *id;
+  op.control = control;
+  op.request_id = request.request_id();
+  op.actor = ActorOf(*context);
+  op.done = [this, reactor, response, id = *id](absl::StatusOr<coordinator::StudyReply> reply) {
+    if (!reply.ok()) {
+      reactor->Finish(wire::ToGrpc(reply.status()));
+      return;
+    }
+    // Counts come from storage, which this thread may not read.
+    const bool taken = backend_.readers->Schedule([this, reactor, response, id, reply = *std::move(reply)] {
+      if (!FillStudy(backend_.storage, id, response).ok()) *response = ToMessage(reply.record, {});
+      reactor->Finish(grpc::Status::OK);
+    });
+    if (taken) return;
+    *response = ToMessage(reply->record, {});
+    reactor->Finish(grpc::Status::OK);
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::PauseStudy(grpc::CallbackServerContext* context,
+                                                   const v1::ControlStudyRequest* request, v1::Study* response) {
+  return Control(context, *request, Control::kPause, response);
+}
+grpc::ServerUnaryReactor* StudyService::ResumeStudy(grpc::CallbackServerContext* context,
+                                                    const v1::ControlStudyRequest* request, v1::Study* response) {
+  return Control(context, *request, Control::kResume, response);
+}
+grpc::ServerUnaryReactor* StudyService::StopStudy(grpc::CallbackServerContext* context,
+                                                  const v1::ControlStudyRequest* request, v1::Study* response) {
+  return Control(context, *request, Control::kStop, response);
+}
+grpc::ServerUnaryReactor* StudyService::CancelStudy(grpc::CallbackServerContext* context,
+                                                    const v1::ControlStudyRequest* request, v1::Study* response) {
+  return Control(context, *request, Control::kCancel, response);
+}
+
+grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext* context,
+                                                    const v1::ControlStudyRequest* request,
+                                                    v1::DeleteStudyResponse* response) {
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request->name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  const absl::Status request_id = CheckRequestId(request->request_id(), false);
+  if (!request_id.ok()) return FinishWith(context, request_id);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::ControlOp op;
+  op.id = *id;
+  op.control = Control::kDelete;
+  op.request_id = request->request_id();
+  op.actor = ActorOf(*context);
+  op.done = [reactor, response](absl::StatusOr<coordinator::StudyReply> reply) {
+    if (reply.ok()) response->set_seq(reply->seq);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* context, const v1::GetTrialRequest* request,
+                                                 v1::Trial* response) {
+  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request->name()));
+    const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id.study);
+    if (!study.ok()) return WithName(study.status(), absl::StrCat("study ", base::Quote(id.study)));
+    const absl::StatusOr<storage::TrialRecord> record = storage->GetTrial(study->key, id.number);
+    if (!record.ok()) {
+      return WithName(record.status(), absl::StrCat("trial ", id.number, " of study ", base::Quote(id.study)));
+    }
+    *response = wire::ToProto(record->trial, id.study);
+    if (request->with_measurements() && !record->trial.attempts.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(
+          const std::vector<study::Measurement> curve,
+          storage->ListMeasurements(study->key, id.number, record->trial.attempts.back().number));
+      size_t bytes = response->ByteSizeLong();
+      for (const study::Measurement& m : curve) {
+        v1::Measurement point = wire::ToProto(m);
+        // Gradients along a long curve may not fit; the curve's values do.
+        if (bytes + point.ByteSizeLong() > kMaxPageBytes) point.clear_gradient();
+        bytes += point.ByteSizeLong();
+        *response->add_measurements() = std::move(point);
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* context,
+                                                   const v1::ListTrialsRequest* request, v1::ListTrialsResponse* response) {
+  return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("parent", request->parent()));
+    LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
+    storage::TrialFilter filter;
+    std::string query = absl::StrCat("trials ", id);
+    for (const int state : request->states()) {
+      const absl::StatusOr<study::TrialState> parsed = wire::FromProto(static_cast<v1::Trial::State>(state));
+      if (!parsed.ok()) return base::BadField("states", absl::StrCat(state, " is not a state of a trial"));
+      filter.states.push_back(*parsed);
+      absl::StrAppend(&query, " ", state);
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const std::string position, ParsePageToken(query, request->page_token()));
+    int64_t after = 0;
+    if (!position.empty() && !absl::SimpleAtoi(position, &after)) {
+      return base::BadField("page_token", absl::StrCat(base::Quote(request->page_token()), " is not a token of ours"));
+    }
+    const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id);
+    if (!study.ok()) return WithName(study.status(), absl::StrCat("study ", base::Quote(id)));
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(study->key, filter, after, page_size + 1));
+    size_t bytes = 0;
+    for (const storage::TrialRecord& record : page) {
+      if (response->trials_size() == page_size || bytes > kMaxPageBytes) {
+        const int64_t last = response->trials(response->trials_size() - 1).number();
+        response->set_next_page_token(MakePageToken(query, absl::StrCat(last)));
+        break;
+      }
+      *response->add_trials() = wire::ToProto(record.trial, id);
+      bytes += response->trials(response->trials_size() - 1).ByteSizeLong();
+    }
+    return absl::OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContext* context,
+                                                      const v1::EnqueueTrialsRequest* request,
+                                                      v1::EnqueueTrialsResponse* response) {
+  base::Violations violations;
+  const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
+  violations.AddAll("", id.status());
+  violations.AddAll("", CheckRequestId(request->request_id(), false));
+  if (request->trials_size() < 1 || request->trials_size() > kMaxEnqueued) {
+    violations.Add("trials", absl::StrCat("has ", request->trials_size(), " entries, not 1 to ", kMaxEnqueued));
+  }
+  coordinator::EnqueueOp op;
+  for (int i = 0; i < request->trials_size() && i < kMaxEnqueued; ++i) {
+    const std::string at = absl::StrCat("trials[", i, "]");
+    coordinator::NewTrial trial;
+    absl::StatusOr<study::Parameters> parameters = wire::FromProto(request->trials(i).parameters());
+    if (!parameters.ok()) violations.AddAll(at + ".parameters", parameters.status());
+    else trial.parameters = *std::move(parameters);
+    if (request->trials(i).attributes_size() > 64) violations.Add(at + ".attributes", "has more than 64 entries");
+    for (const auto& [key, value] : request->trials(i).attributes()) {
+      violations.AddAll("", study::ValidateText(at + ".attributes", key, 64, false));
+      violations.AddAll("", study::ValidateText(at + ".attributes", value, 1024, true));
+      trial.attributes[key] = value;
+    }
+    op.trials.push_back(std::move(trial));
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  op.id = *id;
+  op.request_id = request->request_id();
+  op.actor = ActorOf(*context);
+  op.done = [reactor, response, id = *id](absl::StatusOr<coordinator::EnqueueReply> reply) {
+    if (reply.ok()) {
+      for (const study::Trial& trial : reply->trials) *response->add_trials() = wire::ToProto(trial, id);
+      response->set_seq(reply->seq);
+    }
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext* context,
+                                                    const v1::CancelTrialRequest* request, v1::Trial* response) {
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
+  if (!id.ok()) return FinishWith(context, id.status());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  coordinator::CancelTrialOp op;
+  op.id = id->study;
+  op.number = id->number;
+  op.actor = ActorOf(*context);
+  op.done = [reactor, response, study = id->study](absl::StatusOr<coordinator::TrialReply> reply) {
+    if (reply.ok()) *response = wire::ToProto(reply->trial, study);
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::Event>* StudyService::WatchStudy(grpc::CallbackServerContext* context,
+                                                              const v1::WatchStudyRequest* request) {
+  (void)context;
+  return StartWatch(backend_, *request, &watchers_, kMaxWatchers);
+}
+
+}  // namespace luthier::service

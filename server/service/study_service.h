@@ -1,0 +1,53 @@
+#ifndef LUTHIER_SERVER_SERVICE_STUDY_SERVICE_H_
+#define LUTHIER_SERVER_SERVICE_STUDY_SERVICE_H_
+
+#include <atomic>
+
+#include "luthier/v1/study_service.grpc.pb.h"
+#include "server/service/handler.h"
+
+namespace luthier::service {
+
+// luthier.v1.StudyService over a coordinator; study_service.proto is the manual.
+class StudyService final : public v1::StudyService::CallbackService {
+ public:
+  explicit StudyService(Backend backend) : backend_(backend) {}
+
+  grpc::ServerUnaryReactor* CreateStudy(grpc::CallbackServerContext* context, const v1::CreateStudyRequest* request,
+                                        v1::Study* response) override;
+  grpc::ServerUnaryReactor* GetStudy(grpc::CallbackServerContext* context, const v1::GetStudyRequest* request,
+                                     v1::Study* response) override;
+  grpc::ServerUnaryReactor* ListStudies(grpc::CallbackServerContext* context, const v1::ListStudiesRequest* request,
+                                        v1::ListStudiesResponse* response) override;
+  grpc::ServerUnaryReactor* PauseStudy(grpc::CallbackServerContext* context, const v1::ControlStudyRequest* request,
+                                       v1::Study* response) override;
+  grpc::ServerUnaryReactor* ResumeStudy(grpc::CallbackServerContext* context, const v1::ControlStudyRequest* request,
+                                        v1::Study* response) override;
+  grpc::ServerUnaryReactor* StopStudy(grpc::CallbackServerContext* context, const v1::ControlStudyRequest* request,
+                                      v1::Study* response) override;
+  grpc::ServerUnaryReactor* CancelStudy(grpc::CallbackServerContext* context, const v1::ControlStudyRequest* request,
+                                        v1::Study* response) override;
+  grpc::ServerUnaryReactor* DeleteStudy(grpc::CallbackServerContext* context, const v1::ControlStudyRequest* request,
+                                        v1::DeleteStudyResponse* response) override;
+  grpc::ServerUnaryReactor* GetTrial(grpc::CallbackServerContext* context, const v1::GetTrialRequest* request,
+                                     v1::Trial* response) override;
+  grpc::ServerUnaryReactor* ListTrials(grpc::CallbackServerContext* context, const v1::ListTrialsRequest* request,
+                                       v1::ListTrialsResponse* response) override;
+  grpc::ServerUnaryReactor* EnqueueTrials(grpc::CallbackServerContext* context, const v1::EnqueueTrialsRequest* request,
+                                          v1::EnqueueTrialsResponse* response) override;
+  grpc::ServerUnaryReactor* CancelTrial(grpc::CallbackServerContext* context, const v1::CancelTrialRequest* request,
+                                        v1::Trial* response) override;
+  grpc::ServerWriteReactor<v1::Event>* WatchStudy(grpc::CallbackServerContext* context,
+                                                  const v1::WatchStudyRequest* request) override;
+
+ private:
+  grpc::ServerUnaryReactor* Control(grpc::CallbackServerContext* context, const v1::ControlStudyRequest& request,
+                                    coordinator::Control control, v1::Study* response);
+
+  const Backend backend_;
+  std::atomic<int> watchers_{0};
+};
+
+}  // namespace luthier::service
+
+#endif  // LUTHIER_SERVER_SERVICE_STUDY_SERVICE_H_

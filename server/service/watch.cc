@@ -1,0 +1,231 @@
+#include "server/service/watch.h"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "lib/base/mutex.h"
+#include "lib/base/status_macros.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/resource_name.h"
+
+namespace luthier::service {
+namespace {
+
+constexpr int kPage = 100;
+
+v1::Event ToMessage(const storage::Event& event) {
+  v1::Event message;
+  message.set_seq(event.seq);
+  *message.mutable_time() = wire::ToProto(event.time);
+  message.set_study(wire::StudyName(event.study_id));
+  message.set_trial(event.trial);
+  message.set_attempt(event.attempt);
+  message.set_type(static_cast<v1::Event::Type>(event.type));
+  message.set_actor(event.actor);
+  message.set_detail(event.detail);
+  if (event.value) message.set_value(*event.value);
+  return message;
+}
+
+// Kept alive by the call (until OnDone) and by tasks under way on the readers' threads.
+class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enable_shared_from_this<Watch> {
+ public:
+  Watch(const Backend& backend, const v1::WatchStudyRequest& request, std::atomic<int>* watchers)
+      : backend_(backend), until_finished_(request.until_finished()), watchers_(watchers), after_(request.after_seq()) {}
+
+  // Before gRPC sees the reactor.
+  void Start(const std::string& name) {
+    self_ = shared_from_this();
+    if (!backend_.readers->Schedule([self = shared_from_this(), name] { self->Open(name); })) {
+      base::ErrorDetail detail;
+      detail.reason = base::reason::kQueueFull;
+      detail.retry_delay = absl::Milliseconds(200);
+      FinishOnce(wire::ToGrpc(base::MakeError(absl::StatusCode::kResourceExhausted, "too many reads wait already",
+                                              std::move(detail))));
+    }
+  }
+  void Refuse(const absl::Status& status) {
+    self_ = shared_from_this();
+    FinishOnce(wire::ToGrpc(status));
+  }
+
+  void OnCancel() override { FinishOnce(grpc::Status::CANCELLED); }
+
+  void OnWriteDone(bool ok) override {
+    std::optional<grpc::Status> finish;
+    {
+      base::MutexLock lock(&mutex_);
+      writing_ = false;
+      page_.pop_front();
+      if (!ok) ended_ = true;
+      if (ended_ && !finished_) {
+        finished_ = true;
+        finish = ok && final_status_ ? *final_status_ : grpc::Status::CANCELLED;
+      }
+    }
+    if (finish) Finish(*finish);
+    else Continue();
+  }
+
+  void OnDone() override {
+    uint64_t subscription;
+    {
+      base::MutexLock lock(&mutex_);
+      done_ = true;
+      subscription = subscription_;
+    }
+    if (subscription != 0) backend_.coordinator->Unsubscribe(subscription);
+    --*watchers_;
+    self_.reset();  // May delete this.
+  }
+
+  // Something may have been committed. Any thread.
+  void Wake() {
+    {
+      base::MutexLock lock(&mutex_);
+      woken_ = true;
+    }
+    Continue();
+  }
+
+ private:
+  void Open(const std::string& name) {
+    const absl::StatusOr<std::string> id = wire::ParseStudyName("name", name);
+    absl::StatusOr<storage::StudyRecord> record = id.status();
+    if (id.ok()) record = backend_.storage->GetStudy(*id);
+    if (!record.ok()) {
+      FinishOnce(wire::ToGrpc(record.status().code() == absl::StatusCode::kNotFound
+                                  ? base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                                                    absl::StrCat("study ", base::Quote(*id), " does not exist"))
+                                  : record.status()));
+      return;
+    }
+    key_ = record->key;
+    id_ = *id;
+    const uint64_t subscription = backend_.coordinator->Subscribe(key_, [weak = weak_from_this()] {
+      if (const std::shared_ptr<Watch> self = weak.lock()) self->Wake();
+    });
+    bool done;
+    {
+      base::MutexLock lock(&mutex_);
+      done = done_;
+      if (!done) subscription_ = subscription;
+    }
+    if (done) backend_.coordinator->Unsubscribe(subscription);
+    else Wake();
+  }
+
+  // Writes the next event, or reads the next page, or waits.
+  void Continue() {
+    const v1::Event* write = nullptr;
+    {
+      base::MutexLock lock(&mutex_);
+      if (ended_ || writing_ || reading_) return;
+      if (!page_.empty()) {
+        writing_ = true;
+        write = &page_.front();
+      } else if (woken_) {
+        woken_ = false;
+        reading_ = true;
+      } else {
+        return;
+      }
+    }
+    if (write != nullptr) {
+      StartWrite(write);
+      return;
+    }
+    if (!backend_.readers->Schedule([self = shared_from_this()] { self->ReadPage(); })) {
+      // Readers are busy: the next commit, or the next event written, tries again.
+      base::MutexLock lock(&mutex_);
+      reading_ = false;
+      woken_ = true;
+    }
+  }
+
+  void ReadPage() {
+    const absl::StatusOr<std::vector<storage::Event>> events = backend_.storage->ListEvents(key_, after_, kPage);
+    bool finished = false;
+    if (events.ok() && events->empty() && until_finished_) finished = StudyHasFinished();
+    {
+      base::MutexLock lock(&mutex_);
+      reading_ = false;
+      if (events.ok()) {
+        for (const storage::Event& event : *events) {
+          page_.push_back(ToMessage(event));
+          after_ = event.seq;
+          if (event.type == storage::EventType::kStudyDeleted) deleted_ = true;
+        }
+        if (!events->empty()) woken_ = true;  // There may be more.
+      }
+      if (page_.empty() && deleted_) finished = true;
+    }
+    if (!events.ok()) FinishOnce(wire::ToGrpc(events.status()));
+    else if (finished) FinishOnce(grpc::Status::OK);
+    else Continue();
+  }
+
+  bool StudyHasFinished() {
+    const absl::StatusOr<storage::StudyRecord> record = backend_.storage->GetStudy(id_);
+    if (!record.ok()) return record.status().code() == absl::StatusCode::kNotFound;
+    if (!study::IsFinished(record->state) || record->update_seq > after_) return false;
+    const absl::StatusOr<storage::Storage::Summary> summary = backend_.storage->Summarize(*record);
+    return summary.ok() && summary->by_state[0] == 0 && summary->by_state[1] == 0;
+  }
+
+  // A write under way must end first: OnWriteDone finishes then.
+  void FinishOnce(const grpc::Status& status) {
+    {
+      base::MutexLock lock(&mutex_);
+      ended_ = true;
+      if (finished_) return;
+      if (writing_) {
+        if (!final_status_) final_status_ = status;
+        return;
+      }
+      finished_ = true;
+    }
+    Finish(status);
+  }
+
+  const Backend backend_;
+  const bool until_finished_;
+  std::atomic<int>* const watchers_;
+  storage::StudyKey key_ = 0;
+  std::string id_;
+  std::shared_ptr<Watch> self_;
+
+  base::Mutex mutex_;
+  std::deque<v1::Event> page_ ABSL_GUARDED_BY(mutex_);  // The front one is being written.
+  uint64_t after_;  // Touched by the one reader at a time.
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  bool deleted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t subscription_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<grpc::Status> final_status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, const v1::WatchStudyRequest& request,
+                                                std::atomic<int>* watchers, int max_watchers) {
+  const auto watch = std::make_shared<Watch>(backend, request, watchers);
+  if (++*watchers > max_watchers) {
+    base::ErrorDetail detail;
+    detail.reason = base::reason::kQueueFull;
+    detail.retry_delay = absl::Seconds(5);
+    watch->Refuse(base::MakeError(absl::StatusCode::kResourceExhausted,
+                                  absl::StrCat("more than ", max_watchers, " watchers"), std::move(detail)));
+    return watch.get();
+  }
+  watch->Start(request.name());
+  return watch.get();
+}
+
+}  // namespace luthier::service

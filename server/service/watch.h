@@ -1,0 +1,19 @@
+#ifndef LUTHIER_SERVER_SERVICE_WATCH_H_
+#define LUTHIER_SERVER_SERVICE_WATCH_H_
+
+#include <atomic>
+
+#include "luthier/v1/study_service.pb.h"
+#include "server/service/handler.h"
+
+namespace luthier::service {
+
+// A WatchStudy stream: events in order of seq, stored ones first, then as they are committed. It reads storage on the
+// readers' threads, writes one event at a time (so a slow reader costs memory for one page only), and ends itself.
+// `watchers` counts live streams; beyond `max_watchers` the call gets RESOURCE_EXHAUSTED.
+grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, const v1::WatchStudyRequest& request,
+                                                std::atomic<int>* watchers, int max_watchers);
+
+}  // namespace luthier::service
+
+#endif  // LUTHIER_SERVER_SERVICE_WATCH_H_

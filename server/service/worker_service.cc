@@ -1,0 +1,225 @@
+#include "server/service/worker_service.h"
+
+#include <grpcpp/grpcpp.h>
+#include <sqlite3.h>
+
+#include <memory>
+#include <vector>
+
+#include "lib/base/version.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/resource_name.h"
+
+namespace luthier::service {
+namespace {
+
+using coordinator::Directive;
+
+constexpr int kMaxTokens = 64;  // Live leases of one worker.
+constexpr int kMaxPoints = 1000;
+constexpr size_t kTokenBytes = 16;
+constexpr size_t kMaxOutputTail = size_t{64} << 10;  // The core keeps the last 4 KiB.
+
+v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
+  switch (directive) {
+    case Directive::kContinue: return v1::HeartbeatResponse::CONTINUE;
+    case Directive::kStop: return v1::HeartbeatResponse::STOP;
+    case Directive::kLost: return v1::HeartbeatResponse::LOST;
+  }
+  return v1::HeartbeatResponse::LOST;
+}
+
+void CheckToken(const std::string& token, base::Violations* violations) {
+  if (token.size() != kTokenBytes) {
+    violations->Add("token", absl::StrCat("has ", token.size(), " bytes, not the ", kTokenBytes, " that came with the lease"));
+  }
+}
+
+void Fill(const coordinator::Grant& grant, v1::Lease* lease) {
+  *lease->mutable_trial() = wire::ToProto(grant.trial, grant.study_id);
+  lease->set_token(grant.token);
+  *lease->mutable_ttl() = wire::ToProto(grant.spec->lease.ttl);
+  *lease->mutable_spec() = wire::ToProto(*grant.spec);
+  lease->set_resume_checkpoint(grant.resume_checkpoint);
+  lease->set_attempt(grant.attempt);
+}
+
+// A waiting ask must notice that its caller has hung up, so it has a reactor of its own.
+class SuggestReactor final : public grpc::ServerUnaryReactor {
+ public:
+  std::shared_ptr<const std::atomic<bool>> caller_gone() const { return gone_; }
+  void OnCancel() override { *gone_ = true; }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<std::atomic<bool>> gone_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* context, const v1::SuggestRequest* request,
+                                                 v1::SuggestResponse* response) {
+  base::Violations violations;
+  coordinator::SuggestOp op;
+  if (!request->study().empty()) {
+    const absl::StatusOr<std::string> id = wire::ParseStudyName("study", request->study());
+    violations.AddAll("", id.status());
+    if (id.ok()) op.id = *id;
+  }
+  violations.AddAll("", study::ValidateId("worker", request->worker()));
+  violations.AddAll("", CheckRequestId(request->request_id(), /*required=*/true));
+  if (request->count() < 0 || request->count() > kMaxTokens) {
+    violations.Add("count", absl::StrCat(request->count(), " is not between 1 and ", kMaxTokens, " (0: 1)"));
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  auto* reactor = new SuggestReactor;  // Deletes itself in OnDone.
+  op.worker = request->worker();
+  op.count = std::max(1, request->count());
+  op.request_id = request->request_id();
+  op.fail_if_paused = request->fail_if_paused();
+  op.caller_gone = reactor->caller_gone();
+  // The empty answer must leave before the caller gives up.
+  const absl::Duration now = backend_.clock->Monotonic();
+  const absl::Duration deadline = DeadlineOf(*context, *backend_.clock);
+  op.deadline = deadline - std::min(absl::Seconds(1), (deadline - now) / 5);
+  op.done = [reactor, response](absl::StatusOr<coordinator::SuggestReply> reply) {
+    if (reply.ok()) {
+      for (const coordinator::Grant& grant : reply->grants) Fill(grant, response->add_leases());
+      if (reply->grants.empty()) *response->mutable_retry_after() = wire::ToProto(reply->retry_after);
+      response->set_study_done(reply->study_done);
+      response->set_seq(reply->seq);
+    }
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), deadline);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* context,
+                                                   const v1::HeartbeatRequest* request, v1::HeartbeatResponse* response) {
+  base::Violations violations;
+  violations.AddAll("", study::ValidateId("worker", request->worker()));
+  if (request->tokens_size() > kMaxTokens) {
+    violations.Add("tokens", absl::StrCat("has ", request->tokens_size(), " entries; at most ", kMaxTokens, " are allowed"));
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  backend_.coordinator->Heartbeat(
+      request->worker(), {request->tokens().begin(), request->tokens().end()},
+      [reactor, response](absl::StatusOr<coordinator::HeartbeatReply> reply) {
+        if (reply.ok()) {
+          for (const Directive directive : reply->directives) response->add_directives(ToMessage(directive));
+        }
+        reactor->Finish(wire::ToGrpc(reply.status()));
+      });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* WorkerService::Report(grpc::CallbackServerContext* context, const v1::ReportRequest* request,
+                                                v1::ReportResponse* response) {
+  base::Violations violations;
+  coordinator::ReportOp op;
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("trial", request->trial());
+  violations.AddAll("", id.status());
+  CheckToken(request->token(), &violations);
+  if (request->measurements_size() < 1 || request->measurements_size() > kMaxPoints) {
+    violations.Add("measurements", absl::StrCat("has ", request->measurements_size(), " entries, not 1 to ", kMaxPoints));
+  } else {
+    for (int i = 0; i < request->measurements_size(); ++i) {
+      absl::StatusOr<study::Measurement> m = wire::FromProto(request->measurements(i));
+      if (!m.ok()) violations.AddAll(absl::StrCat("measurements[", i, "]"), m.status());
+      else op.measurements.push_back(*std::move(m));
+    }
+  }
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  op.id = id->study;
+  op.number = id->number;
+  op.token = request->token();
+  op.checkpoint = request->checkpoint();
+  op.done = [reactor, response](absl::StatusOr<coordinator::ReportReply> reply) {
+    if (reply.ok()) {
+      response->set_directive(ToMessage(reply->directive));
+      response->set_seq(reply->seq);
+    }
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* WorkerService::Finish(grpc::CallbackServerContext* context, const std::string& trial,
+                                                const std::string& token, coordinator::FinishOp op,
+                                                base::Violations violations, v1::FinishResponse* response) {
+  const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("trial", trial);
+  violations.AddAll("", id.status());
+  CheckToken(token, &violations);
+  if (op.output_tail.size() > kMaxOutputTail) op.output_tail = op.output_tail.substr(op.output_tail.size() - kMaxOutputTail);
+  if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  op.id = id->study;
+  op.number = id->number;
+  op.token = token;
+  op.done = [reactor, response](absl::StatusOr<coordinator::FinishReply> reply) {
+    if (reply.ok()) {
+      response->set_state(wire::ToProto(reply->state));
+      for (const std::string& warning : reply->warnings) response->add_warnings(warning);
+      response->set_seq(reply->seq);
+    }
+    reactor->Finish(wire::ToGrpc(reply.status()));
+  };
+  backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* WorkerService::Complete(grpc::CallbackServerContext* context, const v1::CompleteRequest* request,
+                                                  v1::FinishResponse* response) {
+  base::Violations violations;
+  coordinator::FinishOp op;
+  coordinator::CompleteContent content;
+  if (!request->has_measurement()) {
+    violations.Add("measurement", "is required");
+  } else {
+    absl::Status gradient_problem;
+    absl::StatusOr<study::Measurement> m = wire::FromProto(request->measurement(), &gradient_problem);
+    if (!m.ok()) violations.AddAll("measurement", m.status());
+    else content.measurement = *std::move(m);
+    if (!gradient_problem.ok()) content.gradient_problem = std::string(gradient_problem.message());
+  }
+  content.pruned = request->pruned();
+  op.content = std::move(content);
+  op.checkpoint = request->checkpoint();
+  op.output_tail = request->output_tail();
+  return Finish(context, request->trial(), request->token(), std::move(op), std::move(violations), response);
+}
+
+grpc::ServerUnaryReactor* WorkerService::Fail(grpc::CallbackServerContext* context, const v1::FailRequest* request,
+                                              v1::FinishResponse* response) {
+  base::Violations violations;
+  coordinator::FinishOp op;
+  absl::StatusOr<study::Failure> failure = wire::FromProto(request->failure());
+  if (!failure.ok()) violations.AddAll("failure", failure.status());
+  else op.content = *std::move(failure);
+  op.output_tail = request->output_tail();
+  return Finish(context, request->trial(), request->token(), std::move(op), std::move(violations), response);
+}
+
+grpc::ServerUnaryReactor* WorkerService::Release(grpc::CallbackServerContext* context, const v1::ReleaseRequest* request,
+                                                 v1::FinishResponse* response) {
+  coordinator::FinishOp op;
+  op.content = coordinator::ReleaseContent{};
+  op.checkpoint = request->checkpoint();
+  return Finish(context, request->trial(), request->token(), std::move(op), {}, response);
+}
+
+grpc::ServerUnaryReactor* WorkerService::GetServerInfo(grpc::CallbackServerContext* context,
+                                                       const v1::GetServerInfoRequest*, v1::ServerInfo* response) {
+  response->set_version(base::kVersion);
+  response->set_seq(backend_.coordinator->committed_seq());
+  response->set_serving(backend_.coordinator->serving());
+  response->set_grpc_version(grpc::Version());
+  response->set_sqlite_version(sqlite3_libversion());
+  return FinishWith(context, absl::OkStatus());
+}
+
+}  // namespace luthier::service

@@ -1,0 +1,516 @@
+// The gRPC shells over a whole server with storage in memory, through a real connection.
+#include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "lib/wire/status.h"
+#include "luthier/v1/study_service.grpc.pb.h"
+#include "luthier/v1/worker_service.grpc.pb.h"
+#include "server/server.h"
+
+namespace luthier {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kSpec[] = R"({
+  "space": [{"name": "x", "float": {"min": 0, "max": 1}},
+            {"name": "lr", "float": {"min": 1e-6, "max": 1, "scale": "LOG"}},
+            {"name": "k", "int": {"min": 1, "max": 5}}],
+  "metric": {"name": "loss", "goal": "MINIMIZE"},
+  "algorithm": {"random": {}},
+  "budget": {"max_trials": 20},
+  "seed": 3})";
+
+template <typename Message>
+Message FromJson(const std::string& json) {
+  Message message;
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &message);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  return message;
+}
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    base::SetLogLevel(base::LogLevel::kWarning);
+    server::ServerOptions options;
+    options.data_dir = "";
+    options.listen = "127.0.0.1:0";
+    auto server = server::Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+    studies_ = v1::StudyService::NewStub(channel_);
+    work_ = v1::WorkerService::NewStub(channel_);
+  }
+
+  static std::unique_ptr<grpc::ClientContext> Context(int seconds = 20) {
+    auto context = std::make_unique<grpc::ClientContext>();
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(seconds));
+    return context;
+  }
+
+  absl::Status Create(const std::string& id, const v1::StudySpec& spec, v1::Study* out = nullptr) {
+    v1::CreateStudyRequest request;
+    request.set_study_id(id);
+    *request.mutable_spec() = spec;
+    v1::Study study;
+    const absl::Status status = wire::FromGrpc(studies_->CreateStudy(Context().get(), request, &study));
+    if (out != nullptr) *out = study;
+    return status;
+  }
+
+  v1::SuggestRequest Ask(const std::string& study, const std::string& request_id) {
+    v1::SuggestRequest request;
+    request.set_study("projects/default/studies/" + study);
+    request.set_worker("w1");
+    request.set_request_id(request_id);
+    return request;
+  }
+
+  v1::Lease Lease(const std::string& study, const std::string& request_id) {
+    v1::SuggestResponse response;
+    const grpc::Status status = work_->Suggest(Context().get(), Ask(study, request_id), &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.leases_size(), 1);
+    return response.leases_size() > 0 ? response.leases(0) : v1::Lease();
+  }
+
+  absl::Status Complete(const v1::Lease& lease, double value, v1::FinishResponse* out = nullptr,
+                        const v1::Gradient* gradient = nullptr) {
+    v1::CompleteRequest request;
+    request.set_trial(lease.trial().name());
+    request.set_token(lease.token());
+    (*request.mutable_measurement()->mutable_metrics())["loss"] = value;
+    if (gradient != nullptr) *request.mutable_measurement()->mutable_gradient() = *gradient;
+    v1::FinishResponse response;
+    const absl::Status status = wire::FromGrpc(work_->Complete(Context().get(), request, &response));
+    if (out != nullptr) *out = response;
+    return status;
+  }
+
+  int StudyCount() {
+    v1::ListStudiesResponse response;
+    EXPECT_TRUE(studies_->ListStudies(Context().get(), v1::ListStudiesRequest(), &response).ok());
+    return response.studies_size();
+  }
+
+  std::unique_ptr<server::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::StudyService::Stub> studies_;
+  std::unique_ptr<v1::WorkerService::Stub> work_;
+};
+
+TEST_F(ServiceTest, AskTellAndReadBack) {
+  v1::Study study;
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec), &study).ok());
+  EXPECT_EQ(study.name(), "projects/default/studies/s");
+  EXPECT_EQ(study.state(), v1::Study::ACTIVE);
+  EXPECT_EQ(study.spec().lease().ttl().seconds(), 60);  // Defaults are written out.
+  const v1::Lease lease = Lease("s", "a1");
+  EXPECT_EQ(lease.token().size(), 16u);
+  EXPECT_EQ(lease.trial().state(), v1::Trial::RUNNING);
+  EXPECT_EQ(lease.attempt(), 1);
+  v1::FinishResponse finished;
+  ASSERT_TRUE(Complete(lease, 0.25, &finished).ok());
+  EXPECT_EQ(finished.state(), v1::Trial::COMPLETE);
+  EXPECT_GT(finished.seq(), 0u);
+  v1::GetTrialRequest get;
+  get.set_name(lease.trial().name());
+  v1::Trial trial;
+  ASSERT_TRUE(studies_->GetTrial(Context().get(), get, &trial).ok());
+  EXPECT_EQ(trial.state(), v1::Trial::COMPLETE);
+  EXPECT_EQ(trial.final_measurement().metrics().at("loss"), 0.25);
+  EXPECT_EQ(trial.attempts_size(), 1);
+  EXPECT_EQ(trial.provenance().designer(), "random");
+  EXPECT_TRUE(trial.provenance().has_ask_index());
+  v1::GetStudyRequest get_study;
+  get_study.set_name("projects/default/studies/s");
+  ASSERT_TRUE(studies_->GetStudy(Context().get(), get_study, &study).ok());
+  EXPECT_EQ(study.trials().complete(), 1);
+  EXPECT_EQ(study.best_trial(), 1);
+  EXPECT_EQ(study.best_value(), 0.25);
+}
+
+TEST_F(ServiceTest, RepeatedRequestsHaveOneEffect) {
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  EXPECT_EQ(StudyCount(), 1);
+  v1::StudySpec other = FromJson<v1::StudySpec>(kSpec);
+  other.set_seed(4);
+  const absl::Status differs = Create("s", other);
+  EXPECT_EQ(differs.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(differs.message()), HasSubstr("seed"));
+  EXPECT_EQ(base::GetReason(differs), base::reason::kStudyExists);
+
+  const v1::Lease first = Lease("s", "a1");
+  const v1::Lease again = Lease("s", "a1");
+  EXPECT_EQ(first.token(), again.token());
+  EXPECT_EQ(first.trial().number(), again.trial().number());
+  v1::SuggestRequest reused = Ask("s", "a1");
+  reused.set_count(2);
+  v1::SuggestResponse response;
+  const absl::Status status = wire::FromGrpc(work_->Suggest(Context().get(), reused, &response));
+  EXPECT_EQ(base::GetReason(status), base::reason::kRequestIdReused);
+
+  v1::FinishResponse finished, replayed;
+  ASSERT_TRUE(Complete(first, 0.5, &finished).ok());
+  ASSERT_TRUE(Complete(first, 0.5, &replayed).ok());
+  EXPECT_EQ(finished.seq(), replayed.seq());
+  EXPECT_EQ(base::GetReason(Complete(first, 0.75)), base::reason::kConflictingReport);
+}
+
+TEST_F(ServiceTest, GradientsAreKeptOrDroppedWithAWarningAndTheLossSurvives) {
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  v1::Gradient good;
+  for (const double g : {1.0, -2.0}) good.mutable_full()->add_values(g);
+  v1::FinishResponse finished;
+  const v1::Lease first = Lease("s", "a1");
+  ASSERT_TRUE(Complete(first, 1.0, &finished, &good).ok());
+  EXPECT_EQ(finished.warnings_size(), 0);
+  v1::Gradient wrong = good;
+  wrong.mutable_full()->add_values(3.0);
+  const v1::Lease second = Lease("s", "a2");
+  ASSERT_TRUE(Complete(second, 2.0, &finished, &wrong).ok());
+  EXPECT_EQ(finished.state(), v1::Trial::COMPLETE);
+  ASSERT_EQ(finished.warnings_size(), 1);
+  EXPECT_THAT(finished.warnings(0), HasSubstr("has 3 entries but the study has 2"));
+  // In an early report the same mistake is an error, so that it is seen in minute one.
+  const v1::Lease third = Lease("s", "a3");
+  v1::ReportRequest report;
+  report.set_trial(third.trial().name());
+  report.set_token(third.token());
+  v1::Measurement& m = *report.add_measurements();
+  m.set_step(1);
+  (*m.mutable_metrics())["loss"] = 3.0;
+  *m.mutable_gradient() = wrong;
+  v1::ReportResponse reported;
+  const absl::Status status = wire::FromGrpc(work_->Report(Context().get(), report, &reported));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("measurements[0].gradient.full"));
+}
+
+TEST_F(ServiceTest, NonFiniteFinalValueFailsTheTrial) {
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  v1::FinishResponse finished;
+  ASSERT_TRUE(Complete(Lease("s", "a1"), std::nan(""), &finished).ok());
+  EXPECT_EQ(finished.state(), v1::Trial::FAILED);
+  v1::GetTrialRequest get;
+  get.set_name("projects/default/studies/s/trials/1");
+  v1::Trial trial;
+  ASSERT_TRUE(studies_->GetTrial(Context().get(), get, &trial).ok());
+  EXPECT_EQ(trial.failure().reason(), "NON_FINITE");
+  EXPECT_EQ(trial.failure().kind(), v1::Failure::CONFIG);
+}
+
+TEST_F(ServiceTest, LearningCurveIsReadBackWithNonFiniteValues) {
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  const v1::Lease lease = Lease("s", "a1");
+  v1::ReportRequest report;
+  report.set_trial(lease.trial().name());
+  report.set_token(lease.token());
+  report.set_checkpoint("file:abc");
+  for (const auto& [step, value] : {std::pair{1, 3.0}, {2, std::numeric_limits<double>::infinity()}, {3, 1.0}}) {
+    v1::Measurement& m = *report.add_measurements();
+    m.set_step(step);
+    (*m.mutable_metrics())["loss"] = value;
+  }
+  v1::ReportResponse reported;
+  ASSERT_TRUE(work_->Report(Context().get(), report, &reported).ok());
+  EXPECT_EQ(reported.directive(), v1::HeartbeatResponse::CONTINUE);
+  ASSERT_TRUE(work_->Report(Context().get(), report, &reported).ok());  // Again: no effect.
+  report.mutable_measurements(0)->set_elapsed_seconds(4);
+  EXPECT_EQ(base::GetReason(wire::FromGrpc(work_->Report(Context().get(), report, &reported))),
+            base::reason::kConflictingReport);
+  v1::GetTrialRequest get;
+  get.set_name(lease.trial().name());
+  get.set_with_measurements(true);
+  v1::Trial trial;
+  ASSERT_TRUE(studies_->GetTrial(Context().get(), get, &trial).ok());
+  ASSERT_EQ(trial.measurements_size(), 3);
+  EXPECT_TRUE(std::isinf(trial.measurements(1).metrics().at("loss")));
+  EXPECT_EQ(trial.checkpoint(), "file:abc");
+}
+
+TEST_F(ServiceTest, CancelledTrialStopsItsWorker) {
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  const v1::Lease lease = Lease("s", "a1");
+  v1::CancelTrialRequest cancel;
+  cancel.set_name(lease.trial().name());
+  v1::Trial trial;
+  ASSERT_TRUE(studies_->CancelTrial(Context().get(), cancel, &trial).ok());
+  EXPECT_EQ(trial.state(), v1::Trial::CANCELLED);
+  v1::HeartbeatRequest beat;
+  beat.set_worker("w1");
+  beat.add_tokens(lease.token());
+  beat.add_tokens(std::string(16, 'x'));
+  v1::HeartbeatResponse beaten;
+  ASSERT_TRUE(work_->Heartbeat(Context().get(), beat, &beaten).ok());
+  ASSERT_EQ(beaten.directives_size(), 2);
+  EXPECT_EQ(beaten.directives(0), v1::HeartbeatResponse::STOP);
+  EXPECT_EQ(beaten.directives(1), v1::HeartbeatResponse::LOST);
+  EXPECT_EQ(base::GetReason(Complete(lease, 1.0)), base::reason::kTrialFinal);
+}
+
+TEST_F(ServiceTest, ControlCallsAndLongPoll) {
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  spec.mutable_budget()->set_max_parallel(1);
+  ASSERT_TRUE(Create("s", spec).ok());
+  const v1::Lease lease = Lease("s", "a1");
+  // A second ask waits until the first trial ends.
+  v1::SuggestResponse waited;
+  grpc::Status status;
+  std::thread waiter([&] { status = work_->Suggest(Context().get(), Ask("s", "a2"), &waited); });
+  ASSERT_TRUE(Complete(lease, 1.0).ok());
+  waiter.join();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(waited.leases_size(), 1);
+  v1::ControlStudyRequest control;
+  control.set_name("projects/default/studies/s");
+  v1::Study study;
+  ASSERT_TRUE(studies_->PauseStudy(Context().get(), control, &study).ok());
+  EXPECT_EQ(study.state(), v1::Study::PAUSED);
+  EXPECT_EQ(study.trials().running(), 1);
+  v1::SuggestRequest paused = Ask("s", "a3");
+  paused.set_fail_if_paused(true);
+  v1::SuggestResponse refused;
+  EXPECT_EQ(base::GetReason(wire::FromGrpc(work_->Suggest(Context().get(), paused, &refused))),
+            base::reason::kStudyPaused);
+  ASSERT_TRUE(studies_->ResumeStudy(Context().get(), control, &study).ok());
+  EXPECT_EQ(study.state(), v1::Study::ACTIVE);
+  ASSERT_TRUE(studies_->StopStudy(Context().get(), control, &study).ok());
+  EXPECT_EQ(base::GetReason(wire::FromGrpc(studies_->PauseStudy(Context().get(), control, &study))),
+            base::reason::kStudyFinished);
+  v1::DeleteStudyResponse deleted;
+  EXPECT_EQ(base::GetReason(wire::FromGrpc(studies_->DeleteStudy(Context().get(), control, &deleted))),
+            base::reason::kTrialsRunning);
+  ASSERT_TRUE(Complete(waited.leases(0), 1.0).ok());
+  v1::SuggestResponse done;
+  ASSERT_TRUE(work_->Suggest(Context().get(), Ask("s", "a4"), &done).ok());
+  EXPECT_TRUE(done.study_done());
+  ASSERT_TRUE(studies_->DeleteStudy(Context().get(), control, &deleted).ok());
+  EXPECT_EQ(StudyCount(), 0);
+}
+
+TEST_F(ServiceTest, WatchDeliversStoredAndComingEventsInOrderAndEnds) {
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  spec.mutable_budget()->set_max_trials(3);
+  ASSERT_TRUE(Create("s", spec).ok());
+  ASSERT_TRUE(Complete(Lease("s", "a1"), 1.0).ok());
+  v1::WatchStudyRequest request;
+  request.set_name("projects/default/studies/s");
+  request.set_until_finished(true);
+  auto context = Context();
+  auto stream = studies_->WatchStudy(context.get(), request);
+  v1::Event event;
+  std::vector<v1::Event> events;
+  ASSERT_TRUE(stream->Read(&event));
+  EXPECT_EQ(event.type(), v1::Event::STUDY_CREATED);
+  events.push_back(event);
+  std::thread teller([&] {
+    EXPECT_TRUE(Complete(Lease("s", "a2"), 2.0).ok());
+    EXPECT_TRUE(Complete(Lease("s", "a3"), 3.0).ok());
+  });
+  while (stream->Read(&event)) {
+    EXPECT_GT(event.seq(), events.back().seq());
+    events.push_back(event);
+  }
+  teller.join();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(events.back().type(), v1::Event::STUDY_COMPLETED);
+  // Resumable from any seq.
+  request.set_after_seq(events[events.size() - 2].seq());
+  context = Context();
+  stream = studies_->WatchStudy(context.get(), request);
+  ASSERT_TRUE(stream->Read(&event));
+  EXPECT_EQ(event.seq(), events.back().seq());
+  EXPECT_FALSE(stream->Read(&event));
+  EXPECT_TRUE(stream->Finish().ok());
+  request.set_name("projects/default/studies/none");
+  context = Context();
+  stream = studies_->WatchStudy(context.get(), request);
+  EXPECT_FALSE(stream->Read(&event));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServiceTest, PagesAndForeignPageTokens) {
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(Complete(Lease("s", "a" + std::to_string(i)), i).ok());
+  v1::ListTrialsRequest list;
+  list.set_parent("projects/default/studies/s");
+  list.set_page_size(2);
+  std::vector<int64_t> numbers;
+  v1::ListTrialsResponse page;
+  do {
+    page.Clear();
+    ASSERT_TRUE(studies_->ListTrials(Context().get(), list, &page).ok());
+    for (const v1::Trial& trial : page.trials()) numbers.push_back(trial.number());
+    if (!page.next_page_token().empty()) list.set_page_token(page.next_page_token());
+  } while (!page.next_page_token().empty());
+  EXPECT_THAT(numbers, ::testing::ElementsAre(1, 2, 3, 4, 5));
+  list.add_states(v1::Trial::RUNNING);  // The token is of another query now.
+  const absl::Status status = wire::FromGrpc(studies_->ListTrials(Context().get(), list, &page));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("page_token"));
+}
+
+TEST_F(ServiceTest, EnqueuedTrialsComeFirstAllOrNothing) {
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  v1::EnqueueTrialsRequest request;
+  request.set_parent("projects/default/studies/s");
+  auto& fields = *request.add_trials()->mutable_parameters()->mutable_fields();
+  fields["x"].set_number_value(0.5);
+  fields["k"].set_number_value(2);  // lr takes its default.
+  v1::EnqueueTrialsResponse response;
+  ASSERT_TRUE(studies_->EnqueueTrials(Context().get(), request, &response).ok());
+  ASSERT_EQ(response.trials_size(), 1);
+  const v1::Lease lease = Lease("s", "a1");
+  EXPECT_EQ(lease.trial().number(), 1);
+  EXPECT_EQ(lease.trial().parameters().fields().at("x").number_value(), 0.5);
+  EXPECT_EQ(lease.trial().provenance().designer(), "user");
+  auto& bad = *request.add_trials()->mutable_parameters()->mutable_fields();
+  bad["x"].set_number_value(1.5);
+  bad["k"].set_number_value(2);
+  const absl::Status status = wire::FromGrpc(studies_->EnqueueTrials(Context().get(), request, &response));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("trials[1].parameters.x"));
+  v1::ListTrialsRequest list;
+  list.set_parent("projects/default/studies/s");
+  v1::ListTrialsResponse page;
+  ASSERT_TRUE(studies_->ListTrials(Context().get(), list, &page).ok());
+  EXPECT_EQ(page.trials_size(), 1);
+}
+
+TEST_F(ServiceTest, ServerInfo) {
+  v1::ServerInfo info;
+  ASSERT_TRUE(work_->GetServerInfo(Context().get(), v1::GetServerInfoRequest(), &info).ok());
+  EXPECT_TRUE(info.serving());
+  EXPECT_FALSE(info.version().empty());
+  EXPECT_FALSE(info.sqlite_version().empty());
+}
+
+TEST_F(ServiceTest, UnknownThingsAreNotFound) {
+  v1::GetStudyRequest get;
+  get.set_name("projects/default/studies/none");
+  v1::Study study;
+  absl::Status status = wire::FromGrpc(studies_->GetStudy(Context().get(), get, &study));
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(base::GetReason(status), base::reason::kNotFound);
+  v1::SuggestResponse response;
+  EXPECT_EQ(work_->Suggest(Context().get(), Ask("none", "a1"), &response).error_code(), grpc::StatusCode::NOT_FOUND);
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  v1::GetTrialRequest trial;
+  trial.set_name("projects/default/studies/s/trials/7");
+  v1::Trial out;
+  EXPECT_EQ(studies_->GetTrial(Context().get(), trial, &out).error_code(), grpc::StatusCode::NOT_FOUND);
+  get.set_name("studies/s");
+  EXPECT_EQ(studies_->GetStudy(Context().get(), get, &study).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+// --- Bad studies: each refused with its field, and no trace of it left. ---
+
+struct BadSpec {
+  const char* name;
+  void (*spoil)(v1::StudySpec*);
+  const char* field;    // Part of the message that names the field.
+  const char* remedy;   // Part of the message that helps.
+};
+
+class BadStudyTest : public ServiceTest, public ::testing::WithParamInterface<BadSpec> {};
+
+TEST_P(BadStudyTest, IsRefusedWithFieldAndRemedyAndLeavesNoTrace) {
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  GetParam().spoil(&spec);
+  const absl::Status status = Create("bad", spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(base::GetReason(status), base::reason::kBadField);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().field));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().remedy));
+  EXPECT_EQ(StudyCount(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadStudyTest,
+    ::testing::Values(
+        BadSpec{"EmptySpace", [](v1::StudySpec* s) { s->clear_space(); }, "space", "at least one parameter"},
+        BadSpec{"LowAboveHigh", [](v1::StudySpec* s) { s->mutable_space(0)->mutable_float_()->set_max(-1); },
+                "space[0].float.max", "swap the bounds"},
+        BadSpec{"LogFromZero", [](v1::StudySpec* s) { s->mutable_space(1)->mutable_float_()->set_min(0); },
+                "space[1].float.min", "LINEAR"},
+        BadSpec{"NanBound", [](v1::StudySpec* s) { s->mutable_space(0)->mutable_float_()->set_min(std::nan("")); },
+                "space[0].float.min", "finite"},
+        BadSpec{"DuplicateName", [](v1::StudySpec* s) { s->mutable_space(1)->set_name("x"); }, "space[1].name",
+                "names must differ"},
+        BadSpec{"TooManyParameters",
+                [](v1::StudySpec* s) {
+                  const v1::ParameterSpec p = s->space(0);
+                  s->clear_space();
+                  for (int i = 0; i < 1001; ++i) {
+                    *s->add_space() = p;
+                    s->mutable_space(i)->set_name("p" + std::to_string(i));
+                  }
+                },
+                "space", "at most 1000"},
+        BadSpec{"NoMetric", [](v1::StudySpec* s) { s->clear_metric(); }, "metric", "required"},
+        BadSpec{"BadAlgorithmSetting", [](v1::StudySpec* s) { s->mutable_algorithm()->mutable_grid()->set_levels(1); },
+                "algorithm.grid.levels", "2"},
+        BadSpec{"HugeGrid", [](v1::StudySpec* s) { s->mutable_algorithm()->mutable_grid()->set_levels(1'000'000); },
+                "algorithm.grid", "levels"},
+        BadSpec{"NoTrials", [](v1::StudySpec* s) { s->mutable_budget()->set_max_trials(0); }, "budget.max_trials", "between 1"},
+        BadSpec{"UnknownModel",
+                [](v1::StudySpec* s) { s->mutable_objective()->mutable_builtin()->set_model("logistik"); },
+                "objective.builtin.model", "did you mean \"logistic\"?"},
+        BadSpec{"ReproducibleWithoutParallel", [](v1::StudySpec* s) { s->set_reproducible(true); }, "reproducible",
+                "max_parallel"}),
+    [](const auto& param_info) { return param_info.param.name; });
+
+TEST_F(ServiceTest, BadIdsAreRefused) {
+  for (const char* id : {"", "UPPER", "-x", "a..b", "a/b", "ü"}) {
+    const absl::Status status = Create(id, FromJson<v1::StudySpec>(kSpec));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << id;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("study_id"));
+  }
+  EXPECT_EQ(StudyCount(), 0);
+}
+
+TEST_F(ServiceTest, AllViolationsAreReportedAtOnce) {
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  spec.mutable_space(0)->mutable_float_()->set_max(-1);
+  spec.mutable_budget()->set_max_trials(0);
+  const absl::Status status = Create("bad", spec);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("space[0].float.max"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("budget.max_trials"));
+}
+
+TEST_F(ServiceTest, BinaryGarbageAndHugeMessagesChangeNothing) {
+  grpc::GenericStub generic(channel_);
+  grpc::CompletionQueue queue;
+  for (const size_t size : {size_t{100}, size_t{5} << 20}) {
+    std::string garbage(size, '\xff');
+    grpc::Slice slice(garbage);
+    grpc::ByteBuffer request(&slice, 1), response;
+    auto context = Context();
+    auto call = generic.PrepareUnaryCall(context.get(), "/luthier.v1.StudyService/CreateStudy", request, &queue);
+    grpc::Status status;
+    call->StartCall();
+    call->Finish(&response, &status, reinterpret_cast<void*>(1));
+    void* tag = nullptr;
+    bool ok = false;
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_FALSE(status.ok());
+  }
+  EXPECT_EQ(StudyCount(), 0);
+}
+
+}  // namespace
+}  // namespace luthier

@@ -1,0 +1,320 @@
+// The programs as a user runs them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "tests/testing/subprocess.h"
+
+namespace luthier {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::CommandResult;
+using testing::Program;
+using testing::RunCommand;
+using testing::SourcePath;
+using testing::Subprocess;
+using testing::TemporaryDirectory;
+
+class CliTest : public ::testing::Test {
+ protected:
+  std::string Path(const std::string& name) const { return directory_.path() + "/" + name; }
+
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(Path(name)) << text;
+    return Path(name);
+  }
+
+  // Runs `luthier` in the test's directory, against the test's server when one was started.
+  CommandResult Luthier(std::vector<std::string> args) const {
+    args.insert(args.begin(), Program("luthier"));
+    Subprocess::Options options;
+    options.directory = directory_.path();
+    options.environment = {{"LUTHIER_SERVER", "unix:" + Path("socket")}, {"XDG_STATE_HOME", Path("state")}};
+    return RunCommand(args, options);
+  }
+
+  json LuthierJson(const std::vector<std::string>& args) const {
+    const CommandResult result = Luthier(args);
+    EXPECT_EQ(result.code, 0) << result.err;
+    const json parsed = json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+    EXPECT_FALSE(parsed.is_discarded()) << result.out;
+    return parsed;
+  }
+
+  void StartServer() {
+    Subprocess::Options options;
+    options.output = Path("server.log");
+    server_ = std::make_unique<Subprocess>(
+        std::vector<std::string>{Program("luthierd"), "--listen", "unix:" + Path("socket"), "--data-dir", Path("data")},
+        options);
+    WaitFor([&] { return Luthier({"study", "list"}).code == 0; }, "the server");
+  }
+
+  std::unique_ptr<Subprocess> StartWorker(const std::string& name, std::vector<std::string> extra = {}) const {
+    std::vector<std::string> argv = {Program("luthier-worker"), "--server", "unix:" + Path("socket"), "--name", name};
+    argv.insert(argv.end(), extra.begin(), extra.end());
+    Subprocess::Options options;
+    options.output = Path("worker.log");
+    options.directory = directory_.path();
+    return std::make_unique<Subprocess>(argv, options);
+  }
+
+  template <typename F>
+  static void WaitFor(F&& condition, const char* what) {
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!condition()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), patience) << "waited in vain for " << what;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  // Parameters and metrics by trial number.
+  static json Essence(const json& trials) {
+    json essence = json::array();
+    for (const json& t : trials) essence.push_back({t["number"], t["state"], t["parameters"], t["metrics"]});
+    return essence;
+  }
+
+  const TemporaryDirectory directory_;
+  std::unique_ptr<Subprocess> server_;
+};
+
+TEST_F(CliTest, RunTwiceWithOneSeedGivesTheSameTrials) {
+  json essence[2];
+  for (int i = 0; i < 2; ++i) {
+    const std::string db = Path("db" + std::to_string(i));
+    const CommandResult run = Luthier({"run", SourcePath("examples/logistic.yaml"), "--workers", "2", "--db", db,
+                                       "--data-root", SourcePath(""), "-o", "json"});
+    ASSERT_EQ(run.code, 0) << run.err;
+    const json summary = json::parse(run.out, nullptr, false);
+    EXPECT_FALSE(summary.is_discarded()) << run.out;
+    const json trials = LuthierJson({"trial", "list", "logistic", "--db", db, "-o", "json"});
+    ASSERT_EQ(trials.size(), 40u);
+    essence[i] = Essence(trials);
+    for (const json& t : trials) {
+      EXPECT_EQ(t["state"], "COMPLETE");
+      EXPECT_TRUE(t["provenance"].is_object());
+      EXPECT_EQ(t["attempts"].size(), 1u);
+    }
+    const CommandResult replay = Luthier({"verify-replay", "--db", db});
+    EXPECT_EQ(replay.code, 0) << replay.out << replay.err;
+  }
+  EXPECT_EQ(essence[0], essence[1]);
+}
+
+TEST_F(CliTest, KilledRunGoesOnWhereItWasAndEndsWithExactlyMaxTrials) {
+  const std::string study = Write("slow.yaml", R"(
+space:
+  - {name: x1, float: {min: -5, max: 10}}
+  - {name: x2, float: {min: 0, max: 15}}
+objective: {builtin: {model: "function:branin", options: {delay: 0.03}}}
+metric: {name: value, goal: MINIMIZE}
+algorithm: {bo: {}}
+budget: {max_trials: 40}
+seed: 5
+)");
+  const std::string db = Path("db");
+  const std::vector<std::string> argv = {Program("luthier"), "run", study, "--workers", "2", "--db", db};
+  Subprocess::Options options;
+  options.directory = directory_.path();
+  options.output = Path("run.log");
+  for (int kill = 0; kill < 3; ++kill) {
+    Subprocess run(argv, options);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400 + 150 * kill));
+    run.Signal(SIGKILL);
+    run.Wait();
+  }
+  Subprocess last(argv, options);
+  ASSERT_EQ(last.Wait(), 0);
+  const json trials = LuthierJson({"trial", "list", "slow", "--db", db, "-o", "json"});
+  ASSERT_EQ(trials.size(), 40u);
+  std::set<int> numbers;
+  for (const json& t : trials) {
+    EXPECT_EQ(t["state"], "COMPLETE");
+    EXPECT_GE(t["attempts"].size(), 1u);
+    numbers.insert(t["number"].get<int>());
+  }
+  EXPECT_EQ(numbers.size(), 40u);
+  EXPECT_EQ(*numbers.rbegin(), 40);
+  EXPECT_EQ(Luthier({"verify-replay", "--db", db}).code, 0);
+}
+
+TEST_F(CliTest, WorkersAndCoordinatorDieAndComeBackAndTheStudyFinishes) {
+  StartServer();
+  Write("study.yaml", R"(
+space: [{name: x1, float: {min: -5, max: 10}}, {name: x2, float: {min: 0, max: 15}}]
+objective: {builtin: {model: "function:branin", options: {delay: 0.02}}}
+metric: {name: value, goal: MINIMIZE}
+algorithm: {sobol: {}}
+budget: {max_trials: 60}
+lease: {ttl: 10s}
+)");
+  ASSERT_EQ(Luthier({"study", "create", "-f", "study.yaml"}).code, 0);
+  auto a = StartWorker("a", {"--slots", "2"});
+  auto b = StartWorker("b", {"--slots", "2"});
+  const auto complete = [&] {
+    return LuthierJson({"study", "get", "study", "-o", "json"})["trials"]["complete"].get<int>();
+  };
+  WaitFor([&] { return complete() >= 5; }, "five trials");
+  server_->Signal(SIGKILL);
+  server_->Wait();
+  StartServer();
+  WaitFor([&] { return complete() >= 15; }, "fifteen trials");
+  b->Signal(SIGTERM);  // Drains: its trials go back at once.
+  EXPECT_EQ(b->Wait(), 0);
+  b = StartWorker("c", {"--slots", "2"});
+  ASSERT_EQ(Luthier({"study", "wait", "study"}).code, 0);
+  const json trials = LuthierJson({"trial", "list", "study", "-o", "json"});
+  EXPECT_EQ(trials.size(), 60u);
+  for (const json& t : trials) EXPECT_EQ(t["state"], "COMPLETE");
+}
+
+TEST_F(CliTest, AskAndTellFromAShellLoopOptimizesAFunctionThatLivesInTheShell) {
+  StartServer();
+  Write("parabola.yaml", R"(
+space: [{name: x, float: {min: -5, max: 5}}]
+metric: {name: y, goal: MINIMIZE}
+algorithm: {bo: {}}
+budget: {max_trials: 15}
+)");
+  const std::string script = Write("loop.sh", R"(set -eu
+"$LUTHIER" study create -f parabola.yaml > /dev/null
+while :; do
+  answer=$("$LUTHIER" ask parabola -o json)
+  number=$(printf '%s' "$answer" | tr -d ' \n' | sed -n 's/.*"number":\([0-9]*\).*/\1/p')
+  x=$(printf '%s' "$answer" | tr -d ' \n' | sed -n 's/.*"x":\([-+0-9.eE]*\).*/\1/p')
+  [ -n "$number" ] || break
+  y=$(awk "BEGIN { print ($x - 1.5) ^ 2 }")
+  "$LUTHIER" tell parabola "$number" --metric "y=$y" > /dev/null
+done
+)");
+  Subprocess::Options options;
+  options.directory = directory_.path();
+  options.environment = {
+      {"LUTHIER", Program("luthier")}, {"LUTHIER_SERVER", "unix:" + Path("socket")}, {"XDG_STATE_HOME", Path("state")}};
+  const CommandResult loop = RunCommand({"sh", script}, options);
+  ASSERT_EQ(loop.code, 0) << loop.err;
+  const json best = LuthierJson({"trial", "best", "parabola", "-o", "json"});
+  EXPECT_LT(best["metrics"]["y"].get<double>(), 0.05);
+  const json trials = LuthierJson({"trial", "list", "parabola", "-o", "json"});
+  EXPECT_EQ(trials.size(), 15u);
+  // Telling a finished trial is refused.
+  const CommandResult late = Luthier({"tell", "parabola", "1", "--metric", "y=3"});
+  EXPECT_EQ(late.code, 1);
+  EXPECT_EQ(Luthier({"study", "get", "none"}).code, 5);
+}
+
+TEST_F(CliTest, CommandStudySurvivesFailingHangingAndNanScripts) {
+  StartServer();
+  Write("train.py", R"(
+import json, sys, time
+mode = int(sys.argv[1])
+if mode == 1:
+    sys.stderr.write("bad luck\n"); sys.exit(3)
+if mode == 2:
+    time.sleep(600)
+if mode == 3:
+    print(json.dumps({"loss": float("nan")})); sys.exit(0)
+for step in range(1, 4):
+    print(json.dumps({"loss": 1.0 / step, "step": step}), flush=True)
+)");
+  Write("command.yaml", R"(
+space: [{name: mode, int: {min: 0, max: 3}}]
+objective: {command: {argv: [python3, train.py, "{mode}"], timeout: 2s}}
+metric: {name: loss, goal: MINIMIZE}
+algorithm: {random: {}}
+budget: {max_trials: 6}
+)");
+  ASSERT_EQ(Luthier({"study", "create", "-f", "command.yaml"}).code, 0);
+  for (int mode = 0; mode < 4; ++mode) {
+    ASSERT_EQ(Luthier({"trial", "add", "command", "--set", "mode=" + std::to_string(mode)}).code, 0);
+  }
+  ASSERT_EQ(Luthier({"trial", "add", "command", "--set", "mode=0"}).code, 0);
+  ASSERT_EQ(Luthier({"trial", "add", "command", "--set", "mode=0"}).code, 0);
+  auto worker = StartWorker("w", {"--slots", "2"});
+  ASSERT_EQ(Luthier({"study", "wait", "command"}).code, 0);
+  const json trials = LuthierJson({"trial", "list", "command", "-o", "json"});
+  ASSERT_EQ(trials.size(), 6u);
+  EXPECT_EQ(trials[0]["state"], "COMPLETE");
+  EXPECT_NEAR(trials[0]["metrics"]["loss"].get<double>(), 1.0 / 3, 1e-15);
+  EXPECT_EQ(trials[1]["state"], "FAILED");
+  EXPECT_EQ(trials[1]["failure"]["reason"], "EXIT_CODE");
+  EXPECT_THAT(trials[1]["failure"]["message"].get<std::string>(), HasSubstr("bad luck"));
+  EXPECT_EQ(trials[2]["failure"]["reason"], "TIMEOUT");
+  EXPECT_EQ(trials[3]["state"], "FAILED");
+  EXPECT_EQ(trials[3]["failure"]["kind"], "CONFIG");
+  EXPECT_EQ(trials[3]["failure"]["reason"], "NON_FINITE");
+  EXPECT_EQ(trials[4]["state"], "COMPLETE");
+}
+
+struct BadFile {
+  const char* name;
+  const char* text;
+  const char* where;
+  const char* help;
+};
+
+class BadStudyFileTest : public CliTest, public ::testing::WithParamInterface<BadFile> {};
+
+TEST_P(BadStudyFileTest, IsRefusedWithPlaceAndRemedy) {
+  StartServer();
+  Write("bad.yaml", GetParam().text);
+  const CommandResult result = Luthier({"study", "create", "-f", "bad.yaml"});
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr(GetParam().where));
+  EXPECT_THAT(result.err, HasSubstr(GetParam().help));
+  EXPECT_TRUE(LuthierJson({"study", "list", "-o", "json"}).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadStudyFileTest,
+    ::testing::Values(BadFile{"MisspeltKey", "spce: []\nmetric: {name: y, goal: MINIMIZE}\n", "1", "did you mean \"space\""},
+                      BadFile{"MisspeltNested",
+                              "space:\n  - {name: x, float: {min: 0, mx: 1}}\nmetric: {name: y, goal: MINIMIZE}\n", "2",
+                              "did you mean \"max\""},
+                      BadFile{"SwappedBounds",
+                              "metric: {name: y, goal: MINIMIZE}\nspace:\n  - {name: x, float: {min: 2, max: 1}}\n",
+                              "space[0].float.max", "swap the bounds"},
+                      BadFile{"Garbage", "\x01\x02\xff\xfe{{{", "bad.yaml", ""}),
+    [](const auto& param_info) { return param_info.param.name; });
+
+TEST_F(CliTest, HugeStudyFileIsRefused) {
+  StartServer();
+  Write("huge.yaml", "description: \"" + std::string(size_t{10} << 20, 'x') + "\"\n");
+  const CommandResult result = Luthier({"study", "create", "-f", "huge.yaml"});
+  EXPECT_NE(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("huge.yaml"));
+}
+
+TEST_F(CliTest, UnreachableServerIsExitCodeThree) {
+  const CommandResult result = Luthier({"study", "list"});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(Luthier({"no-such-verb"}).code, 2);
+  EXPECT_EQ(Luthier({"version"}).code, 0);
+}
+
+TEST_F(CliTest, SimulatePrintsTheTable) {
+  const CommandResult result = Luthier({"simulate", "--algorithm", "bo", "--function", "branin", "--evaluations", "12",
+                                        "--seeds", "2", "-o", "csv"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::istringstream lines(result.out);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "algorithm,function,seed,evaluation,value,best,regret,suggest_ms");
+  int rows = 0;
+  while (std::getline(lines, line)) ++rows;
+  EXPECT_EQ(rows, 24);
+}
+
+}  // namespace
+}  // namespace luthier

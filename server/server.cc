@@ -84,7 +84,8 @@ class ServerImpl final : public Server {
         return static_cast<int64_t>(fs.f_bavail) * static_cast<int64_t>(fs.f_frsize);
       };
     }
-    LUTHIER_ASSIGN_OR_RETURN(coordinator_, coordinator::Coordinator::Start(storage_.get(), &clock_, coordinator_options));
+    LUTHIER_ASSIGN_OR_RETURN(coordinator_,
+                             coordinator::Coordinator::Start(storage_.get(), &clock_, coordinator_options));
     readers_ = std::make_unique<base::Executor>(kReaderThreads, kMaxQueuedReads);
     if (options.listen.empty()) return absl::OkStatus();
     const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_};

@@ -2,8 +2,8 @@
 //
 //   service_bench [--seconds S] [--clients 1,8,64] [--data-dir DIR] [--algorithm random|sobol]
 //
-// Each client is a thread with its own connection: Suggest, then Complete, each acknowledged after a full sync. Prints a
-// table and, beside it, what bare synchronous appends cost on the same file system: the floor of a commit.
+// Each client is a thread with its own connection: Suggest, then Complete, each acknowledged after a full sync. Prints
+// a table and, beside it, what bare synchronous appends cost on the same file system: the floor of a commit.
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/utsname.h>
@@ -31,7 +31,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double Micros(Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
+double Micros(Clock::duration d) {
+  return std::chrono::duration<double, std::micro>(d).count();
+}
 
 double Percentile(std::vector<double>& values, double p) {
   if (values.empty()) return 0.0;
@@ -54,7 +56,8 @@ void SyncFloor(const std::string& dir) {
   }
   close(fd);
   unlink(path.c_str());
-  std::printf("4-KiB append + fdatasync here: p50 %.0f us, p99 %.0f us\n", Percentile(micros, 0.5), Percentile(micros, 0.99));
+  std::printf("4-KiB append + fdatasync here: p50 %.0f us, p99 %.0f us\n", Percentile(micros, 0.5),
+              Percentile(micros, 0.99));
 }
 
 struct Result {
@@ -131,9 +134,13 @@ int Main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
     const std::string value = argv[i + 1];
-    if (flag == "--seconds") seconds = std::stod(value);
-    else if (flag == "--data-dir") { dir = value; keep = true; }
-    else if (flag == "--algorithm") algorithm = value;
+    if (flag == "--seconds")
+      seconds = std::stod(value);
+    else if (flag == "--data-dir") {
+      dir = value;
+      keep = true;
+    } else if (flag == "--algorithm")
+      algorithm = value;
     else if (flag == "--clients") {
       clients.clear();
       for (size_t at = 0; at < value.size();) {
@@ -159,7 +166,8 @@ int Main(int argc, char** argv) {
   }
   const std::string address = (*server)->address();
   const auto stub = v1::StudyService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-  std::printf("cores: %u, data: %s, algorithm: %s\n", std::thread::hardware_concurrency(), dir.c_str(), algorithm.c_str());
+  std::printf("cores: %u, data: %s, algorithm: %s\n", std::thread::hardware_concurrency(), dir.c_str(),
+              algorithm.c_str());
   std::printf("%8s %12s %12s %10s %10s %12s %12s\n", "clients", "round trips", "writes/s", "ask p50", "ask p99",
               "complete p50", "complete p99");
   for (const int n : clients) {
@@ -175,8 +183,10 @@ int Main(int argc, char** argv) {
     }
     spec.mutable_metric()->set_name("loss");
     spec.mutable_metric()->set_goal(v1::MINIMIZE);
-    if (algorithm == "sobol") spec.mutable_algorithm()->mutable_sobol();
-    else spec.mutable_algorithm()->mutable_random();
+    if (algorithm == "sobol")
+      spec.mutable_algorithm()->mutable_sobol();
+    else
+      spec.mutable_algorithm()->mutable_random();
     spec.mutable_budget()->set_max_trials(1'000'000);
     v1::Study study;
     grpc::ClientContext context;
@@ -186,9 +196,10 @@ int Main(int argc, char** argv) {
       return 1;
     }
     Result r = Run(address, id, n, seconds);
-    std::printf("%8d %10.0f/s %12.0f %7.0f us %7.0f us %9.0f us %9.0f us\n", n, static_cast<double>(r.rounds) / r.seconds,
-                2.0 * static_cast<double>(r.rounds) / r.seconds, Percentile(r.ask_us, 0.5), Percentile(r.ask_us, 0.99),
-                Percentile(r.complete_us, 0.5), Percentile(r.complete_us, 0.99));
+    std::printf("%8d %10.0f/s %12.0f %7.0f us %7.0f us %9.0f us %9.0f us\n", n,
+                static_cast<double>(r.rounds) / r.seconds, 2.0 * static_cast<double>(r.rounds) / r.seconds,
+                Percentile(r.ask_us, 0.5), Percentile(r.ask_us, 0.99), Percentile(r.complete_us, 0.5),
+                Percentile(r.complete_us, 0.99));
     std::fflush(stdout);
   }
   (*server)->Stop();
@@ -199,4 +210,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace luthier
 
-int main(int argc, char** argv) { return luthier::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return luthier::Main(argc, argv);
+}

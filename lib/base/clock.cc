@@ -13,7 +13,11 @@ int64_t Nanos(clockid_t id) {
 
 }  // namespace
 
-absl::Duration SystemClock::Monotonic() const { return absl::Nanoseconds(Nanos(CLOCK_MONOTONIC)); }
-absl::Time SystemClock::Wall() const { return absl::FromUnixNanos(Nanos(CLOCK_REALTIME)); }
+absl::Duration SystemClock::Monotonic() const {
+  return absl::Nanoseconds(Nanos(CLOCK_MONOTONIC));
+}
+absl::Time SystemClock::Wall() const {
+  return absl::FromUnixNanos(Nanos(CLOCK_REALTIME));
+}
 
 }  // namespace luthier::base

@@ -23,16 +23,21 @@ std::string Serialize(const ErrorDetail& detail) {
   return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment): swaps are half of all typos.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> above(b.size() + 1);
+  std::vector<size_t> above_that(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    above_that.swap(above);
+    above.swap(row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      const size_t substituted = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], above_that[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -42,7 +47,9 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 absl::Status MakeError(absl::StatusCode code, absl::string_view message, ErrorDetail detail) {
   absl::Status status(code, message);
-  status.SetPayload(kPayloadUrl, absl::Cord(Serialize(detail)));
+  // By string_view: g++ and clang mangle Cord's std::string constructor differently, and only one is in the library.
+  const std::string text = Serialize(detail);
+  status.SetPayload(kPayloadUrl, absl::Cord(absl::string_view(text)));
   return status;
 }
 

@@ -46,10 +46,10 @@ struct FieldViolation {
 };
 
 struct ErrorDetail {
-  std::string reason;                          // One of base::reason.
-  std::vector<FieldViolation> violations;      // For INVALID_ARGUMENT; at most kMaxViolations.
-  std::optional<absl::Duration> retry_delay;   // Set where the same call may succeed later.
-  std::map<std::string, std::string> metadata; // E.g. the limit that was exceeded.
+  std::string reason;                           // One of base::reason.
+  std::vector<FieldViolation> violations;       // For INVALID_ARGUMENT; at most kMaxViolations.
+  std::optional<absl::Duration> retry_delay;    // Set where the same call may succeed later.
+  std::map<std::string, std::string> metadata;  // E.g. the limit that was exceeded.
   friend bool operator==(const ErrorDetail&, const ErrorDetail&) = default;
 };
 
@@ -84,7 +84,8 @@ class Violations {
   int count_ = 0;
 };
 
-// The closest of `candidates` within an edit distance of a third of its length, for "did you mean"; "" if none is close.
+// The closest of `candidates` within an edit distance of a third of its length, for "did you mean"; "" if none is
+// close.
 std::string ClosestMatch(absl::string_view word, const std::vector<std::string>& candidates);
 // ` (did you mean "x"?)` or "".
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& candidates);

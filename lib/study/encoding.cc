@@ -9,7 +9,9 @@
 namespace luthier::study {
 namespace {
 
-double Logit(double x) { return std::log(x) - std::log1p(-x); }
+double Logit(double x) {
+  return std::log(x) - std::log1p(-x);
+}
 // Without overflow at either end.
 double Logistic(double t) {
   const double odds = std::exp(-std::abs(t));
@@ -22,16 +24,19 @@ bool UseLinear(const FloatRange& d) {
   return d.scale == Scale::kLinear || (d.max - d.min) / (d.min * (1.0 - d.max)) < 1e-9;
 }
 
-double LevelToUnit(double level, double levels) { return (level + 0.5) / levels; }
-double UnitToLevel(double u, double levels) { return std::min(std::floor(u * levels), levels - 1.0); }
+double LevelToUnit(double level, double levels) {
+  return (level + 0.5) / levels;
+}
+double UnitToLevel(double u, double levels) {
+  return std::min(std::floor(u * levels), levels - 1.0);
+}
 
 struct Encode {
   const ParameterValue& value;
   double operator()(const FloatRange& d) const {
     const double x = std::get<double>(value);
     if (d.step) {
-      const double levels = std::floor((d.max - d.min) / *d.step + 1e-9) + 1.0;
-      return LevelToUnit(std::round((x - d.min) / *d.step), levels);
+      return LevelToUnit(std::round((x - d.min) / *d.step), StepCount(d));
     }
     if (x <= d.min) return 0.0;
     if (x >= d.max) return 1.0;
@@ -62,8 +67,7 @@ struct Decode {
   ParameterValue operator()(const FloatRange& d) const {
     if (d.min == d.max) return d.min;
     if (d.step) {
-      const double levels = std::floor((d.max - d.min) / *d.step + 1e-9) + 1.0;
-      return std::min(d.min + UnitToLevel(u, levels) * *d.step, d.max) + 0.0;
+      return StepValue(d, UnitToLevel(u, StepCount(d)));
     }
     // The ends exactly, whatever exp and log round to.
     if (u <= 0.0) return d.min + 0.0;
@@ -81,6 +85,9 @@ struct Decode {
     return std::clamp(x, d.min, d.max) + 0.0;
   }
   ParameterValue operator()(const IntRange& d) const {
+    const int64_t last = (d.max - d.min) / d.step;
+    if (u <= 0.0) return static_cast<double>(d.min);
+    if (u >= 1.0) return static_cast<double>(d.min + last * d.step);
     if (d.scale == Scale::kLog) {
       const double low = std::log(static_cast<double>(d.min) - 0.5);
       const double high = std::log(static_cast<double>(d.max) + 0.5);
@@ -88,7 +95,6 @@ struct Decode {
                         static_cast<double>(d.max));
     }
     // Beyond 2^53 levels the double of their number may have been rounded up: clamp in integers too.
-    const int64_t last = (d.max - d.min) / d.step;
     const auto level = static_cast<int64_t>(UnitToLevel(u, static_cast<double>(last + 1)));
     return static_cast<double>(d.min + std::min(level, last) * d.step);
   }
@@ -100,7 +106,9 @@ struct Decode {
   ParameterValue operator()(const BoolSwitch&) const { return u >= 0.5; }
 };
 
-double Clean(double u) { return std::isnan(u) ? 0.5 : std::clamp(u, 0.0, 1.0); }
+double Clean(double u) {
+  return std::isnan(u) ? 0.5 : std::clamp(u, 0.0, 1.0);
+}
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "lib/study/search_space.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -18,9 +19,6 @@ using base::Quote;
 constexpr int64_t kMaxInteger = int64_t{1} << 53;
 constexpr double kSnapTolerance = 1e-9;
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-
-// Levels of a stepped range; the 1e-9 admits a `max` that round-off leaves just short of a step.
-double StepCount(double min, double max, double step) { return std::floor((max - min) / step + 1e-9) + 1.0; }
 
 void CheckDomain(const FloatRange& range, const std::string& at, base::Violations* violations) {
   if (!std::isfinite(range.min)) violations->Add(at + ".min", absl::StrCat(FormatDouble(range.min), " is not finite"));
@@ -47,7 +45,7 @@ void CheckDomain(const FloatRange& range, const std::string& at, base::Violation
       violations->Add(at + ".step", absl::StrCat(FormatDouble(*range.step), " is not a finite number above 0"));
     } else if (range.scale != Scale::kLinear) {
       violations->Add(at + ".step", "is only possible with scale LINEAR; leave one of the two out");
-    } else if (StepCount(range.min, range.max, *range.step) > static_cast<double>(kMaxInteger)) {
+    } else if (StepCount(range) > static_cast<double>(kMaxInteger)) {
       violations->Add(at + ".step", "divides the range into more than 2^53 levels; leave it out");
     }
   }
@@ -76,14 +74,16 @@ void CheckDomain(const IntRange& range, const std::string& at, base::Violations*
 void CheckLabels(const std::vector<std::string>& labels, const std::string& at, base::Violations* violations) {
   if (labels.empty()) violations->Add(at + ".values", "is empty; give at least one label");
   if (labels.size() > kMaxLabels) {
-    violations->Add(at + ".values", absl::StrCat("has ", labels.size(), " labels; at most ", kMaxLabels, " are allowed"));
+    violations->Add(at + ".values",
+                    absl::StrCat("has ", labels.size(), " labels; at most ", kMaxLabels, " are allowed"));
     return;
   }
   std::set<std::string> seen;
   for (size_t i = 0; i < labels.size(); ++i) {
     const std::string field = absl::StrCat(at, ".values[", i, "]");
     if (labels[i].empty()) violations->Add(field, "is empty");
-    if (labels[i].size() > kMaxLabelBytes) violations->Add(field, absl::StrCat("is longer than ", kMaxLabelBytes, " bytes"));
+    if (labels[i].size() > kMaxLabelBytes)
+      violations->Add(field, absl::StrCat("is longer than ", kMaxLabelBytes, " bytes"));
     for (const char c : labels[i]) {
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
         violations->Add(field, "contains a control character");
@@ -94,8 +94,12 @@ void CheckLabels(const std::vector<std::string>& labels, const std::string& at, 
   }
 }
 
-void CheckDomain(const OrdinalLabels& d, const std::string& at, base::Violations* v) { CheckLabels(d.labels, at, v); }
-void CheckDomain(const CategoricalLabels& d, const std::string& at, base::Violations* v) { CheckLabels(d.labels, at, v); }
+void CheckDomain(const OrdinalLabels& d, const std::string& at, base::Violations* v) {
+  CheckLabels(d.labels, at, v);
+}
+void CheckDomain(const CategoricalLabels& d, const std::string& at, base::Violations* v) {
+  CheckLabels(d.labels, at, v);
+}
 void CheckDomain(const BoolSwitch&, const std::string&, base::Violations*) {}
 
 const char* KindName(const ParameterDomain& domain) {
@@ -103,7 +107,9 @@ const char* KindName(const ParameterDomain& domain) {
   return kNames[domain.index()];
 }
 
-absl::Status Wrong(absl::string_view text) { return base::BadField("", text); }
+absl::Status Wrong(absl::string_view text) {
+  return base::BadField("", text);
+}
 
 absl::StatusOr<ParameterValue> CanonicalIn(const FloatRange& range, double x) {
   if (!std::isfinite(x)) return Wrong(absl::StrCat(FormatDouble(x), " is not finite"));
@@ -115,20 +121,21 @@ absl::StatusOr<ParameterValue> CanonicalIn(const FloatRange& range, double x) {
     slack_above = kSnapTolerance * (range.scale == Scale::kLog ? range.max : 1.0 - range.max);
   }
   if (x < range.min - slack_below || x > range.max + slack_above) {
-    return Wrong(absl::StrCat(FormatDouble(x), " is outside [", FormatDouble(range.min), ", ", FormatDouble(range.max), "]"));
+    return Wrong(
+        absl::StrCat(FormatDouble(x), " is outside [", FormatDouble(range.min), ", ", FormatDouble(range.max), "]"));
   }
   x = std::clamp(x, range.min, range.max);
   if (range.step) {
-    const double last = StepCount(range.min, range.max, *range.step) - 1.0;
+    const double last = StepCount(range) - 1.0;
     const double level = std::clamp(std::round((x - range.min) / *range.step), 0.0, last);
-    const double snapped = range.min + level * *range.step;
+    const double snapped = StepValue(range, level);
     // What ten printed digits lose, but never so much that a number between two steps passes.
-    const double tolerance =
-        std::min(kSnapTolerance * std::max(std::abs(x), *range.step), 0.01 * *range.step) + 4.0 * kEpsilon * std::abs(x);
+    const double tolerance = std::min(kSnapTolerance * std::max(std::abs(x), *range.step), 0.01 * *range.step) +
+                             4.0 * kEpsilon * std::abs(x);
     if (std::abs(snapped - x) > tolerance) {
       return Wrong(absl::StrCat(FormatDouble(x), " is not on a step; the nearest is ", FormatDouble(snapped)));
     }
-    x = std::min(snapped, range.max);
+    x = snapped;
   }
   return x == 0.0 ? 0.0 : x;  // No negative zero.
 }
@@ -158,6 +165,21 @@ absl::StatusOr<ParameterValue> CanonicalLabel(const std::vector<std::string>& la
 
 }  // namespace
 
+double StepCount(const FloatRange& range) {
+  // The 1e-9 admits a `max` that round-off leaves just short of a step.
+  return std::floor((range.max - range.min) / *range.step + 1e-9) + 1.0;
+}
+
+double StepValue(const FloatRange& range, double level) {
+  const double x = range.min + level * *range.step;
+  char text[32];
+  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), x, std::chars_format::general, 15);
+  double rounded = x;
+  std::from_chars(text, end.ptr, rounded);
+  const double round_off = 4.0 * kEpsilon * std::max(std::abs(range.min), std::abs(x));
+  return std::clamp(std::abs(rounded - x) <= round_off ? rounded : x, range.min, range.max) + 0.0;
+}
+
 absl::StatusOr<ParameterValue> CanonicalValue(const ParameterDomain& domain, const ParameterValue& value) {
   if (const auto* d = std::get_if<OrdinalLabels>(&domain)) return CanonicalLabel(d->labels, value);
   if (const auto* d = std::get_if<CategoricalLabels>(&domain)) return CanonicalLabel(d->labels, value);
@@ -178,8 +200,8 @@ absl::StatusOr<ParameterValue> CanonicalValue(const ParameterDomain& domain, con
 absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> parameters) {
   base::Violations violations;
   if (parameters.size() > kMaxParameters) {
-    return base::BadField("", absl::StrCat("has ", parameters.size(), " parameters; at most ", kMaxParameters,
-                                           " are allowed"));
+    return base::BadField(
+        "", absl::StrCat("has ", parameters.size(), " parameters; at most ", kMaxParameters, " are allowed"));
   }
   std::map<std::string, int> index;
   std::vector<std::string> names;
@@ -202,8 +224,10 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> param
     std::visit([&](const auto& domain) { CheckDomain(domain, kind_at, &of_domain); }, p.domain);
     if (of_domain.empty() && p.default_value) {
       const absl::StatusOr<ParameterValue> value = CanonicalValue(p.domain, *p.default_value);
-      if (!value.ok()) violations.AddAll(at + ".default_value", value.status());
-      else parameters[i].default_value = *value;
+      if (!value.ok())
+        violations.AddAll(at + ".default_value", value.status());
+      else
+        parameters[i].default_value = *value;
     }
     violations.AddAll("", of_domain.ToStatus());
   }
@@ -222,14 +246,17 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> param
     if (condition.values.empty()) violations.Add(at + ".values", "is empty; give the parent's values");
     const ParameterDomain& domain = parameters[parent->second].domain;
     if (const auto* range = std::get_if<FloatRange>(&domain); range && !range->step) {
-      violations.Add(at + ".parent", absl::StrCat(Quote(condition.parent), " is continuous; conditions need a parent with levels"));
+      violations.Add(at + ".parent",
+                     absl::StrCat(Quote(condition.parent), " is continuous; conditions need a parent with levels"));
       continue;
     }
     if (!violations.empty()) continue;  // The parent's domain may be broken.
     for (size_t k = 0; k < condition.values.size(); ++k) {
       const absl::StatusOr<ParameterValue> value = CanonicalValue(domain, condition.values[k]);
-      if (!value.ok()) violations.AddAll(absl::StrCat(at, ".values[", k, "]"), value.status());
-      else condition.values[k] = *value;
+      if (!value.ok())
+        violations.AddAll(absl::StrCat(at, ".values[", k, "]"), value.status());
+      else
+        condition.values[k] = *value;
     }
   }
   // Topological order, parents first, otherwise by index; what is left when nothing moves is a cycle.
@@ -275,7 +302,8 @@ bool SearchSpace::IsActive(int i, const Parameters& values) const {
 }
 
 bool SearchSpace::IsConstant(int i) const {
-  if (const auto* range = std::get_if<FloatRange>(&parameters_[i].domain); range && range->min == range->max) return true;
+  if (const auto* range = std::get_if<FloatRange>(&parameters_[i].domain); range && range->min == range->max)
+    return true;
   const std::optional<int64_t> levels = Levels(i);
   return levels && *levels == 1;
 }
@@ -285,7 +313,7 @@ std::optional<int64_t> SearchSpace::Levels(int i) const {
   if (const auto* d = std::get_if<FloatRange>(&domain)) {
     if (d->min == d->max) return 1;
     if (!d->step) return std::nullopt;
-    return static_cast<int64_t>(StepCount(d->min, d->max, *d->step));
+    return static_cast<int64_t>(StepCount(*d));
   }
   if (const auto* d = std::get_if<IntRange>(&domain)) return (d->max - d->min) / d->step + 1;
   if (const auto* d = std::get_if<OrdinalLabels>(&domain)) return static_cast<int64_t>(d->labels.size());
@@ -298,7 +326,7 @@ ParameterValue SearchSpace::LevelValue(int i, int64_t level) const {
   if (const auto* d = std::get_if<FloatRange>(&domain)) {
     if (d->min == d->max) return d->min + 0.0;
     LUTHIER_CHECK(d->step.has_value());
-    return std::min(d->min + static_cast<double>(level) * *d->step, d->max) + 0.0;
+    return StepValue(*d, static_cast<double>(level));
   }
   if (const auto* d = std::get_if<IntRange>(&domain)) return static_cast<double>(d->min + level * d->step);
   if (const auto* d = std::get_if<OrdinalLabels>(&domain)) return d->labels[static_cast<size_t>(level)];
@@ -351,8 +379,10 @@ absl::StatusOr<Parameters> SearchSpace::Canonical(const Parameters& values) cons
       continue;
     }
     absl::StatusOr<ParameterValue> value = CanonicalValue(p.domain, given->second);
-    if (!value.ok()) violations.AddAll(p.name, value.status());
-    else result[p.name] = *std::move(value);
+    if (!value.ok())
+      violations.AddAll(p.name, value.status());
+    else
+      result[p.name] = *std::move(value);
   }
   for (const auto& [name, value] : values) {
     if (Find(name)) continue;
@@ -363,7 +393,9 @@ absl::StatusOr<Parameters> SearchSpace::Canonical(const Parameters& values) cons
   return result;
 }
 
-absl::Status SearchSpace::Validate(const Parameters& values) const { return Canonical(values).status(); }
+absl::Status SearchSpace::Validate(const Parameters& values) const {
+  return Canonical(values).status();
+}
 
 namespace {
 
@@ -377,7 +409,7 @@ ParameterValue Middle(const ParameterDomain& domain) {
       const double odds = std::exp(-std::abs(logit(d->min) / 2 + logit(d->max) / 2));
       middle = (logit(d->min) + logit(d->max) < 0.0 ? odds : 1.0) / (1.0 + odds);
     }
-    if (d->step) middle = d->min + std::floor((StepCount(d->min, d->max, *d->step) - 1.0) / 2) * *d->step;
+    if (d->step) middle = StepValue(*d, std::floor((StepCount(*d) - 1.0) / 2));
     return std::clamp(middle, d->min, d->max);
   }
   if (const auto* d = std::get_if<IntRange>(&domain)) {

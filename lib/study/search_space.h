@@ -124,6 +124,11 @@ class SearchSpace {
   std::vector<int> differentiable_;
 };
 
+// Number of levels of a stepped range, and level i: min + i·step, written as the user would (0.3, not 3·0.1 =
+// 0.30000000000000004): the nearest number of 15 digits where it differs by round-off only.
+double StepCount(const FloatRange& range);
+double StepValue(const FloatRange& range, double level);
+
 // One value against one domain. The returned value is canonical.
 absl::StatusOr<ParameterValue> CanonicalValue(const ParameterDomain& domain, const ParameterValue& value);
 

@@ -209,13 +209,14 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
   }
   // While storage can't be written no lease expires.
   if (unwritable_since_ != absl::InfiniteDuration()) {
-    leases_.ShiftAll(now - unwritable_since_);
+    core_->ExtendLeases(now - unwritable_since_);
     unwritable_since_ = now;
   }
   core_->BeginBatch();
   for (Queued& q : queued) {
     if (q.deadline <= now) {
-      Refuse(q.operation, absl::DeadlineExceededError("the deadline passed while the request waited; nothing was done"));
+      Refuse(q.operation,
+             absl::DeadlineExceededError("the deadline passed while the request waited; nothing was done"));
       continue;
     }
     core_->Apply(std::move(q.operation));

@@ -99,7 +99,8 @@ class Coordinator {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   base::Mutex subscribers_mutex_;
-  std::map<uint64_t, std::pair<storage::StudyKey, std::function<void()>>> subscribers_ ABSL_GUARDED_BY(subscribers_mutex_);
+  std::map<uint64_t, std::pair<storage::StudyKey, std::function<void()>>> subscribers_
+      ABSL_GUARDED_BY(subscribers_mutex_);
   uint64_t next_subscriber_ ABSL_GUARDED_BY(subscribers_mutex_) = 1;
 
   std::atomic<uint64_t> committed_seq_{0};

@@ -10,6 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
 
@@ -36,6 +37,12 @@ study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::Metri
   return out;
 }
 
+bool CancelledUnder(const TrialRecord& record, const std::string& token) {
+  return record.trial.state == TrialState::kCancelled && !record.grants.empty() &&
+         record.grants.back().token == token &&
+         record.trial.attempts.back().outcome == study::AttemptOutcome::kCancelled;
+}
+
 Core::Core(storage::Storage* storage, const base::Clock* clock, LeaseTable* leases, Options options)
     : storage_(storage), clock_(clock), leases_(leases), options_(options) {}
 
@@ -46,6 +53,7 @@ Core::~Core() = default;
 absl::Status Core::Load() {
   LUTHIER_ASSIGN_OR_RETURN(seq_, storage_->LastSeq());
   LUTHIER_ASSIGN_OR_RETURN(fence_, storage_->LastFence());
+  if (Mutated(Mutant::kFenceResetAtStart)) fence_ = 0;
   LUTHIER_ASSIGN_OR_RETURN(last_key_, storage_->LastStudyKey());
   now_ = last_tick_ = clock_->Monotonic();
   constexpr int kPage = 100;
@@ -74,14 +82,15 @@ absl::Status Core::LoadStudy(const storage::StudyRecord& record) {
     for (TrialRecord& trial : page) {
       after = trial.trial.number;
       if (after != static_cast<int64_t>(s.trials.size()) + 1) {
-        return absl::DataLossError(absl::StrCat("study ", Quote(record.id), ": trial ", s.trials.size() + 1, " is missing"));
+        return absl::DataLossError(
+            absl::StrCat("study ", Quote(record.id), ": trial ", s.trials.size() + 1, " is missing"));
       }
       TrialSlot slot;
       slot.state = trial.trial.state;
       ++s.counts[static_cast<size_t>(slot.state)];
       if (trial.trial.provenance.ask_index) ++s.asks_stored;
       if (study::IsFinal(slot.state)) {
-        if (slot.state == TrialState::kCancelled && !trial.grants.empty()) {
+        if (CancelledUnder(trial, trial.grants.empty() ? "" : trial.grants.back().token)) {
           leases_->End(trial.grants.back().token, Directive::kStop);
         }
         finished.emplace_back(trial.finish_seq, std::move(trial.trial));
@@ -90,7 +99,8 @@ absl::Status Core::LoadStudy(const storage::StudyRecord& record) {
           s.running.insert(after);
           const bool last = AttemptsUsed(trial) >= s.spec->lease.max_attempts;
           const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
-          leases_->Grant(trial.grants.back().token, {record.key, after, ttl, now_ + ttl});
+          const absl::Duration deadline = Mutated(Mutant::kNoFreshTtl) ? now_ : now_ + ttl;
+          leases_->Grant(trial.grants.back().token, {record.key, after, ttl, deadline});
         } else {
           (trial.trial.attempts.empty() ? s.enqueued : s.retries).insert(after);
           slot.eligible_since = now_;
@@ -125,6 +135,9 @@ void Core::Apply(Operation operation) {
 }
 
 const storage::WriteBatch& Core::Seal() {
+  if (std::any_of(waiters_.begin(), waiters_.end(), [&](const Waiter& w) { return w.op.deadline <= now_; })) {
+    Serve(/*answer_due=*/true);
+  }
   if (now_ >= next_forget_) {
     next_forget_ = now_ + absl::Hours(1);
     batch_.push_back(storage::ForgetRequestsBefore{wall_ - options_.request_lifetime});
@@ -155,6 +168,7 @@ void Core::EndBatch(const absl::Status& committed) {
   answers.swap(answers_);
   pinned_.insert(dirty_trials_.begin(), dirty_trials_.end());
   if (committed.ok()) {
+    for (const auto& [token, directive] : ending_) leases_->End(token, directive);
     std::move(events_.begin(), events_.end(), std::back_inserter(committed_events_));
     std::move(updates_.begin(), updates_.end(), std::back_inserter(committed_updates_));
     for (const StudyKey key : deleted_) invalidated_.push_back(key);
@@ -205,15 +219,20 @@ void Core::EndBatch(const absl::Status& committed) {
   deleted_.clear();
   dirty_trials_.clear();
   pinned_.clear();
-  for (const auto& answer : answers) answer(committed);
+  ending_.clear();
+  const absl::Status outcome = Mutated(Mutant::kReplyBeforeCommit) ? absl::OkStatus() : committed;
+  for (const auto& answer : answers) answer(outcome);
 }
 
 template <typename Reply>
 void Core::Answer(Done<Reply> done, absl::StatusOr<Reply> reply) {
   if (!done) return;
   answers_.push_back([done = std::move(done), reply = std::move(reply)](const absl::Status& committed) mutable {
-    if (committed.ok() || !reply.ok()) done(std::move(reply));
-    else done(committed);
+    // After a rollback even an error may be about something that never happened.
+    if (committed.ok())
+      done(std::move(reply));
+    else
+      done(committed);
   });
 }
 // The other source files of this class.
@@ -251,6 +270,20 @@ void Core::MarkDirty(StudyState& s, TrialRecord& record) {
 
 absl::StatusOr<std::optional<std::string>> Core::Replayed(const std::string& request_id, const std::string& digest) {
   if (request_id.empty()) return std::nullopt;
+  const auto reused = [&] {
+    base::ErrorDetail detail;
+    detail.reason = base::reason::kRequestIdReused;
+    detail.violations.push_back({"request_id", "was used for another request; make a fresh one for each call"});
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat("request_id: ", Quote(request_id),
+                                  " was used for another request; make a fresh one "
+                                  "for each call"),
+                     std::move(detail));
+  };
+  // An ask that waits owns its id already.
+  for (const Waiter& waiter : waiters_) {
+    if (waiter.op.request_id == request_id && waiter.digest != digest) return reused();
+  }
   std::optional<storage::RequestRecord> record;
   if (const auto found = batch_requests_.find(request_id); found != batch_requests_.end()) {
     record = found->second;
@@ -258,15 +291,7 @@ absl::StatusOr<std::optional<std::string>> Core::Replayed(const std::string& req
     LUTHIER_ASSIGN_OR_RETURN(record, storage_->FindRequest(request_id));
   }
   if (!record) return std::nullopt;
-  if (record->digest != digest) {
-    base::ErrorDetail detail;
-    detail.reason = base::reason::kRequestIdReused;
-    detail.violations.push_back({"request_id", "was used for another request; make a fresh one for each call"});
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat("request_id: ", Quote(request_id), " was used for another request; make a fresh one "
-                                                                     "for each call"),
-                     std::move(detail));
-  }
+  if (record->digest != digest) return reused();
   return record->reply;
 }
 
@@ -295,10 +320,11 @@ void Core::Run(CreateStudyOp op) {
     detail.reason = base::reason::kStudyExists;
     detail.metadata["field"] = field;
     return Answer<StudyReply>(
-        op.done, MakeError(absl::StatusCode::kAlreadyExists,
-                           absl::StrCat("study ", Quote(op.id), " exists with another specification; they first differ in ",
-                                        field, "; choose another name, or delete that study"),
-                           std::move(detail)));
+        op.done,
+        MakeError(absl::StatusCode::kAlreadyExists,
+                  absl::StrCat("study ", Quote(op.id), " exists with another specification; they first differ in ",
+                               field, "; choose another name, or delete that study"),
+                  std::move(detail)));
   }
   StudyState s;
   s.record.key = ++last_key_;
@@ -330,8 +356,9 @@ void Core::Run(ControlOp op) {
   StudyState& s = **found;
   const study::StudyState state = s.record.state;
   const auto finished_error = [&] {
-    return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
-                     absl::StrCat("study ", Quote(op.id), " is ", study::StudyStateName(state), "; it can't change any more"));
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
+        absl::StrCat("study ", Quote(op.id), " is ", study::StudyStateName(state), "; it can't change any more"));
   };
   switch (op.control) {
     case Control::kPause:
@@ -364,10 +391,10 @@ void Core::Run(ControlOp op) {
       break;
     case Control::kDelete: {
       if (!s.running.empty()) {
-        return Answer<StudyReply>(
-            op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialsRunning,
-                               absl::StrCat("study ", Quote(op.id), " has ", s.running.size(),
-                                            " running trials; cancel the study first")));
+        return Answer<StudyReply>(op.done,
+                                  MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialsRunning,
+                                            absl::StrCat("study ", Quote(op.id), " has ", s.running.size(),
+                                                         " running trials; cancel the study first")));
       }
       AddEvent(s, EventType::kStudyDeleted).actor = op.actor;
       const StudyReply reply{s.record, seq_};
@@ -400,8 +427,10 @@ void Core::FinishStudy(StudyState& s, study::StudyState state, const std::string
   std::vector<int64_t> open(s.retries.begin(), s.retries.end());
   open.insert(open.end(), s.enqueued.begin(), s.enqueued.end());
   // A trial whose holder vanished will not be granted again.
-  if (!cancel_running) open.insert(open.end(), s.expired.begin(), s.expired.end());
-  else open.insert(open.end(), s.running.begin(), s.running.end());
+  if (!cancel_running)
+    open.insert(open.end(), s.expired.begin(), s.expired.end());
+  else
+    open.insert(open.end(), s.running.begin(), s.running.end());
   std::sort(open.begin(), open.end());
   for (const int64_t number : open) CancelTrial(s, s.trials[number - 1], absl::StrCat("study ", reason));
 }
@@ -436,8 +465,7 @@ void Core::ApplyStoppingRules(StudyState& s, const study::Trial& finished) {
   if (study::IsFinished(s.record.state)) return;
   const study::Budget& budget = s.spec->budget;
   std::string reason;
-  if (budget.target_value && s.best_score &&
-      *s.best_score >= study::Score(s.spec->metric.goal, *budget.target_value)) {
+  if (budget.target_value && s.best_score && *s.best_score >= study::Score(s.spec->metric.goal, *budget.target_value)) {
     reason = absl::StrCat("target_value reached by trial ", finished.number);
   } else if (budget.max_failed_trials > 0 &&
              s.counts[static_cast<size_t>(TrialState::kFailed)] >= budget.max_failed_trials) {
@@ -452,17 +480,24 @@ void Core::ApplyStoppingRules(StudyState& s, const study::Trial& finished) {
   CompleteWhenDone(s);
   if (s.record.state == study::StudyState::kActive && s.failures_in_row >= options_.failures_to_pause) {
     s.record.state = study::StudyState::kPaused;
-    s.record.state_reason = absl::StrCat(s.failures_in_row, " trials failed in a row; the last: ",
-                                         finished.failure ? finished.failure->reason : "", "; mend the cause, then resume");
+    s.record.state_reason = absl::StrCat(
+        s.failures_in_row, " trials failed in a row; the last: ", finished.failure ? finished.failure->reason : "",
+        "; mend the cause, then resume");
     AddEvent(s, EventType::kStudyPaused).detail = s.record.state_reason;
   }
 }
 
 // --- What the caller collects ---
 
-std::vector<HistoryUpdate> Core::TakeHistoryUpdates() { return std::exchange(committed_updates_, {}); }
-std::vector<storage::Event> Core::TakeEvents() { return std::exchange(committed_events_, {}); }
-std::vector<StudyKey> Core::TakeInvalidated() { return std::exchange(invalidated_, {}); }
+std::vector<HistoryUpdate> Core::TakeHistoryUpdates() {
+  return std::exchange(committed_updates_, {});
+}
+std::vector<storage::Event> Core::TakeEvents() {
+  return std::exchange(committed_events_, {});
+}
+std::vector<StudyKey> Core::TakeInvalidated() {
+  return std::exchange(invalidated_, {});
+}
 
 std::shared_ptr<const study::StudySpec> Core::SpecOf(StudyKey key) const {
   const auto found = studies_.find(key);
@@ -500,13 +535,15 @@ absl::Status Core::CheckInvariants() {
         ++counts[static_cast<size_t>(record.trial.state)];
         if (record.trial.number != rows) return broken("numbers have a hole");
         if (s.trials[rows - 1].state != record.trial.state) return broken("state in memory differs from storage");
-        if (s.trials[rows - 1].record && !(*s.trials[rows - 1].record == record)) return broken("trial differs from storage");
+        if (s.trials[rows - 1].record && !(*s.trials[rows - 1].record == record))
+          return broken("trial differs from storage");
         if (AttemptsUsed(record) > s.spec->lease.max_attempts) return broken("more attempts than max_attempts (I7)");
         if (record.grants.size() != record.trial.attempts.size()) return broken("grants and attempts differ");
         for (const storage::GrantRecord& grant : record.grants) {
           if (!tokens.insert(grant.token).second) return broken("a token was given twice (I5)");
         }
-        if (study::IsFinal(record.trial.state) != (record.finish_seq != 0)) return broken("finish_seq does not fit the state");
+        if (study::IsFinal(record.trial.state) != (record.finish_seq != 0))
+          return broken("finish_seq does not fit the state");
       }
       if (page.size() < 1000) break;
     }
@@ -514,7 +551,8 @@ absl::Status Core::CheckInvariants() {
     if (rows > s.spec->budget.max_trials) return broken("more rows than max_trials (I1)");
     if (counts != s.counts) return broken("counts differ from a recount (I2)");
     if (counts[1] != static_cast<int64_t>(s.running.size())) return broken("running set differs (I2)");
-    if (counts[0] != static_cast<int64_t>(s.retries.size() + s.enqueued.size())) return broken("pending sets differ (I2)");
+    if (counts[0] != static_cast<int64_t>(s.retries.size() + s.enqueued.size()))
+      return broken("pending sets differ (I2)");
   }
   return absl::OkStatus();
 }

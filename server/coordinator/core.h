@@ -44,13 +44,16 @@ struct ProposalRequest {
 // The result of the study's metric as designers see it. Precondition: the trial is final.
 study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::MetricSpec& metric);
 
+// Whether the trial was cancelled while `token` held it: its holder is told to stop rather than that it lost the trial.
+bool CancelledUnder(const storage::TrialRecord& record, const std::string& token);
+
 // The state machine of all studies: operations in, changes and answers out. It has no thread, clock, file or network of
 // its own and is driven by one thread (the writer):
 //
 //   core.BeginBatch();                         // reads the clock once, looks at deadlines
 //   core.Apply(op) …                           // decides, changes memory, notes changes and answers
 //   core.ServeWaiting();                       // grants to waiting asks; may want suggestions
-//   status = storage.Commit(core.Seal());
+//   status = storage.Commit(core.Seal());   // asks whose time is up are answered with what there is
 //   core.EndBatch(status);                     // delivers the answers; on failure restores memory from storage
 //
 // Answers leave only after the commit they depend on. Everything is derived from storage (Load): killing the process
@@ -95,6 +98,8 @@ class Core {
   uint64_t last_seq() const { return seq_; }
   // Earliest deadline of a waiting Suggest; InfiniteDuration when none waits.
   absl::Duration NextDeadline() const;
+  // Gives every lease so much more time: for a time in which we could not have renewed or stored anything.
+  void ExtendLeases(absl::Duration by);
   // Drops waiting asks with an answer: at shutdown.
   void RefuseWaiting(const absl::Status& status);
   int waiting() const { return static_cast<int>(waiters_.size()); }
@@ -106,27 +111,29 @@ class Core {
  private:
   struct TrialSlot {
     study::TrialState state = study::TrialState::kPending;
-    std::unique_ptr<storage::TrialRecord> record;  // Set while the trial is open, or until the batch that ended it commits.
-    std::unique_ptr<std::map<int64_t, std::string>> reported;  // Step -> digest, of the newest attempt; null: not loaded.
-    absl::Duration eligible_since = absl::ZeroDuration();      // When a retry became possible.
+    std::unique_ptr<storage::TrialRecord>
+        record;  // Set while the trial is open, or until the batch that ended it commits.
+    std::unique_ptr<std::map<int64_t, std::string>>
+        reported;                                          // Step -> digest, of the newest attempt; null: not loaded.
+    absl::Duration eligible_since = absl::ZeroDuration();  // When a retry became possible.
   };
   struct StudyState {
     storage::StudyRecord record;
     std::shared_ptr<const study::StudySpec> spec;
     std::vector<TrialSlot> trials;  // Index: number - 1.
     std::array<int64_t, 6> counts{};
-    std::set<int64_t> retries;      // PENDING with attempts behind them.
-    std::set<int64_t> enqueued;     // PENDING, never granted.
+    std::set<int64_t> retries;   // PENDING with attempts behind them.
+    std::set<int64_t> enqueued;  // PENDING, never granted.
     std::set<int64_t> running;
-    std::set<int64_t> expired;      // Of `running`: lease past its deadline when last looked at.
+    std::set<int64_t> expired;  // Of `running`: lease past its deadline when last looked at.
     absl::Duration next_expiry_check = absl::ZeroDuration();
-    uint64_t asks_stored = 0;       // Trials with an ask index.
+    uint64_t asks_stored = 0;                                    // Trials with an ask index.
     std::deque<std::pair<uint64_t, suggest::Suggestion>> ready;  // With the prefix each was computed from.
-    uint64_t generation = 0;        // Raised whenever suggestions under way become worthless.
+    uint64_t generation = 0;  // Raised whenever suggestions under way become worthless.
     bool computing = false;
-    bool blocked = false;           // The designer waits for a trial to finish (reproducible studies).
-    bool exhausted = false;         // The designer has nothing more to suggest.
-    int64_t demand = 0;             // New trials that waiting asks could have.
+    bool blocked = false;    // The designer waits for a trial to finish (reproducible studies).
+    bool exhausted = false;  // The designer has nothing more to suggest.
+    int64_t demand = 0;      // New trials that waiting asks could have.
     int failures_in_row = 0;
     std::optional<double> best_score;
     int64_t finished_since_best = 0;
@@ -167,7 +174,8 @@ class Core {
   // After the event that made the trial final.
   void Finalize(StudyState& s, TrialSlot& slot);
   void EndAttempt(storage::TrialRecord& record, study::AttemptOutcome outcome);
-  // A grant ended without a result: PENDING again, or FAILED when attempts are used up, or CANCELLED in a finished study.
+  // A grant ended without a result: PENDING again, or FAILED when attempts are used up, or CANCELLED in a finished
+  // study.
   void RetryOrGiveUp(StudyState& s, TrialSlot& slot);
   void CancelTrial(StudyState& s, TrialSlot& slot, const std::string& why);
   void FinishStudy(StudyState& s, study::StudyState state, const std::string& reason, const std::string& actor,
@@ -178,8 +186,13 @@ class Core {
 
   // Granting.
   void CheckDeadlines();
+  // Ends the lease when the batch commits: until then its holder must not hear of it.
+  void EndLease(const std::string& token, Directive directive) { ending_.emplace_back(token, directive); }
   enum class Served { kYes, kNo };
-  Served Serve(Waiter& waiter, StudyState& s);
+  // `answer_due`: no ask whose deadline has passed goes on waiting.
+  void Serve(bool answer_due);
+  // `due`: what can be granted now, rather than all that was asked for once it is computed.
+  Served ServeFrom(StudyState& s, Waiter& waiter, bool due);
   std::vector<int64_t> EligibleTrials(const StudyState& s, const std::string& worker, int count) const;
   bool OthersAskedSince(const std::string& worker, absl::Duration since) const;
   Grant GrantTrial(StudyState& s, int64_t number, const std::string& worker);
@@ -201,7 +214,7 @@ class Core {
 
   std::map<storage::StudyKey, StudyState> studies_;
   std::unordered_map<std::string, storage::StudyKey> by_id_;
-  std::deque<Waiter> waiters_;  // In order of arrival.
+  std::deque<Waiter> waiters_;                       // In order of arrival.
   std::map<std::string, absl::Duration> last_seen_;  // Worker -> when it last asked.
   uint64_t seq_ = 0;
   uint64_t fence_ = 0;
@@ -218,6 +231,7 @@ class Core {
   std::set<std::pair<storage::StudyKey, int64_t>> dirty_trials_;
   std::vector<std::function<void(const absl::Status&)>> answers_;
   std::map<std::string, storage::RequestRecord> batch_requests_;
+  std::vector<std::pair<std::string, Directive>> ending_;
   std::vector<storage::MeasurementRecord> measurements_;
   uint64_t seq_at_begin_ = 0;
   uint64_t fence_at_begin_ = 0;

@@ -13,6 +13,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/suggest/registry.h"
 #include "server/coordinator/core.h"
+#include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -33,10 +34,7 @@ const absl::Duration kRetryAfter = absl::Seconds(1);
 void Core::CheckDeadlines() {
   // If we were not running, no lease was renewed through us: that must not cost a worker its lease.
   const absl::Duration gap = now_ - last_tick_;
-  if (gap > options_.stall) {
-    leases_->ShiftAll(gap);
-    for (auto& [key, s] : studies_) s.next_expiry_check += gap;
-  }
+  if (gap > options_.stall) ExtendLeases(gap);
   last_tick_ = now_;
   for (auto& [key, s] : studies_) {
     if (s.running.empty() || now_ < s.next_expiry_check) continue;
@@ -48,6 +46,7 @@ void Core::CheckDeadlines() {
       const std::string token = record.grants.back().token;
       if (!leases_->Expired(token, now_)) {
         s.next_expiry_check = std::min(s.next_expiry_check, *leases_->Deadline(token));
+        s.expired.erase(number);  // It was given more time since.
         continue;
       }
       const bool exhausted = AttemptsUsed(record) >= s.spec->lease.max_attempts;
@@ -56,7 +55,7 @@ void Core::CheckDeadlines() {
         if (s.expired.insert(number).second) slot.eligible_since = now_;
         continue;
       }
-      leases_->End(token, Directive::kLost);
+      EndLease(token, Directive::kLost);
       EndAttempt(record, study::AttemptOutcome::kExpired);
       if (exhausted) {
         RetryOrGiveUp(s, slot);
@@ -67,13 +66,22 @@ void Core::CheckDeadlines() {
   }
 }
 
+void Core::ExtendLeases(absl::Duration by) {
+  leases_->ShiftAll(by);
+  for (auto& [key, s] : studies_) s.next_expiry_check = absl::ZeroDuration();
+}
+
 int64_t Core::RoomToRun(const StudyState& s) const {
   const int64_t limit = s.spec->budget.max_parallel > 0 ? s.spec->budget.max_parallel : study::kMaxParallel;
   return limit - static_cast<int64_t>(s.running.size());
 }
 
 int64_t Core::RoomForNew(const StudyState& s) const {
-  return s.spec->budget.max_trials - static_cast<int64_t>(s.trials.size());
+  int64_t rows = static_cast<int64_t>(s.trials.size());
+  if (Mutated(Mutant::kBudgetNotCounted)) {
+    while (rows > 0 && s.trials[rows - 1].record && s.trials[rows - 1].record->create_seq > seq_at_begin_) --rows;
+  }
+  return s.spec->budget.max_trials - rows;
 }
 
 bool Core::OthersAskedSince(const std::string& worker, absl::Duration since) const {
@@ -113,7 +121,7 @@ Grant Core::GrantTrial(StudyState& s, int64_t number, const std::string& worker)
   TrialSlot& slot = s.trials[number - 1];
   TrialRecord& record = *slot.record;
   if (slot.state == TrialState::kRunning) {
-    leases_->End(record.grants.back().token, Directive::kLost);
+    EndLease(record.grants.back().token, Directive::kLost);
     EndAttempt(record, study::AttemptOutcome::kExpired);
   }
   Move(s, slot, study::TrialEvent::kGrant);
@@ -186,10 +194,10 @@ void Core::Run(SuggestOp op) {
     if (!found.ok()) return Answer<SuggestReply>(op.done, found.status());
     waiter.study = (*found)->record.key;
     if (op.fail_if_paused && (*found)->record.state == study::StudyState::kPaused) {
-      return Answer<SuggestReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyPaused,
-                                                     absl::StrCat("study ", Quote(op.id), " is paused: ",
-                                                                  (*found)->record.state_reason,
-                                                                  "; `luthier study resume` lets it go on")));
+      return Answer<SuggestReply>(
+          op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyPaused,
+                             absl::StrCat("study ", Quote(op.id), " is paused: ", (*found)->record.state_reason,
+                                          "; `luthier study resume` lets it go on")));
     }
   }
   // The caller sent the request again: its first call is dead, and only one of the two may get trials.
@@ -221,7 +229,7 @@ std::vector<Core::StudyState*> Core::CandidatesFor(const Waiter& waiter) {
   return candidates;
 }
 
-Core::Served Core::Serve(Waiter& waiter, StudyState& s) {
+Core::Served Core::ServeFrom(StudyState& s, Waiter& waiter, bool due) {
   if (s.record.state != study::StudyState::kActive) return Served::kNo;
   const std::vector<int64_t> eligible = EligibleTrials(s, waiter.op.worker, waiter.op.count);
   int64_t taken = 0;
@@ -229,13 +237,13 @@ Core::Served Core::Serve(Waiter& waiter, StudyState& s) {
   // Rows that earlier asks wait for are spoken for.
   const int64_t want = std::clamp<int64_t>(std::min(RoomForNew(s), RoomToRun(s) - taken) - s.demand, 0,
                                            waiter.op.count - static_cast<int64_t>(eligible.size()));
-  const int64_t have = std::min<int64_t>(want, static_cast<int64_t>(s.ready.size()) - s.demand);
+  const int64_t have = std::clamp<int64_t>(static_cast<int64_t>(s.ready.size()) - s.demand, 0, want);
   const bool more_may_come = !s.exhausted && !(s.blocked && !s.computing);
-  if (have < want && more_may_come) {
+  if (have < want && more_may_come && (!due || (eligible.empty() && have == 0))) {
     s.demand += want;
     return Served::kNo;
   }
-  if (eligible.empty() && have <= 0) return Served::kNo;
+  if (eligible.empty() && have == 0) return Served::kNo;
 
   SuggestReply reply;
   std::string stored = absl::StrCat(s.record.key);
@@ -265,6 +273,10 @@ Core::Served Core::Serve(Waiter& waiter, StudyState& s) {
 }
 
 void Core::ServeWaiting() {
+  Serve(/*answer_due=*/false);
+}
+
+void Core::Serve(bool answer_due) {
   for (auto& [key, s] : studies_) {
     s.demand = 0;
     if (s.exhausted) CompleteWhenDone(s);
@@ -281,26 +293,28 @@ void Core::ServeWaiting() {
                                                      absl::StrCat("study ", Quote(waiter.op.id), " was deleted")));
       continue;
     }
+    const bool due = answer_due && waiter.op.deadline <= now_;
     bool served = false;
     for (StudyState* s : candidates) {
       const int64_t demand_before = s->demand;
-      served = Serve(waiter, *s) == Served::kYes;
+      served = ServeFrom(*s, waiter, due) == Served::kYes;
       // Once a study computes for this ask, the others need not.
-      if (served || s->demand != demand_before) break;
+      if (served || (!due && s->demand != demand_before)) break;
     }
     if (served) continue;
-    SuggestReply empty;
-    empty.retry_after = kRetryAfter;
-    empty.seq = seq_;
+    SuggestReply nothing;
+    nothing.seq = seq_;
     if (waiter.study != 0) {
       const StudyState& s = *candidates.front();
-      empty.study_done = study::IsFinished(s.record.state) && s.running.empty() && s.retries.empty() && s.enqueued.empty();
+      nothing.study_done =
+          study::IsFinished(s.record.state) && s.running.empty() && s.retries.empty() && s.enqueued.empty();
     }
-    if (empty.study_done || waiter.op.deadline <= now_) {
-      Answer<SuggestReply>(waiter.op.done, std::move(empty));
+    if (!due && !nothing.study_done) {
+      still.push_back(std::move(waiter));
       continue;
     }
-    still.push_back(std::move(waiter));
+    nothing.retry_after = kRetryAfter;
+    Answer<SuggestReply>(waiter.op.done, std::move(nothing));
   }
   waiters_ = std::move(still);
 }
@@ -309,7 +323,8 @@ std::vector<ProposalRequest> Core::TakeProposalRequests(const std::function<bool
   std::vector<ProposalRequest> requests;
   for (auto& [key, s] : studies_) {
     const int64_t missing = s.demand - static_cast<int64_t>(s.ready.size());
-    if (missing <= 0 || s.computing || s.exhausted || s.blocked || s.record.state != study::StudyState::kActive) continue;
+    if (missing <= 0 || s.computing || s.exhausted || s.blocked || s.record.state != study::StudyState::kActive)
+      continue;
     if (!which(key)) continue;
     s.computing = true;
     ProposalRequest request;

@@ -13,6 +13,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
 #include "server/coordinator/core.h"
+#include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -25,6 +26,7 @@ using storage::TrialRecord;
 using study::TrialState;
 
 constexpr size_t kMaxText = 4096;
+constexpr size_t kMaxEventText = 256;
 constexpr size_t kMaxCheckpoint = 1024;
 constexpr int kMaxReleases = 20;
 constexpr size_t kMaxPoints = 10'000;
@@ -39,9 +41,9 @@ std::string Tail(std::string text) {
 }
 
 // The beginning of `text`, cut at a character boundary.
-std::string Head(std::string text) {
-  if (text.size() <= kMaxText) return text;
-  size_t end = kMaxText;
+std::string Head(std::string text, size_t size = kMaxText) {
+  if (text.size() <= size) return text;
+  size_t end = size;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return text.substr(0, end);
 }
@@ -50,7 +52,8 @@ absl::Status CheckMeasurement(const study::Measurement& m, const std::string& at
   base::Violations violations;
   if (m.step < 0) violations.Add(at + ".step", absl::StrCat(m.step, " is below 0"));
   if (m.metrics.size() > kMaxMetrics) {
-    violations.Add(at + ".metrics", absl::StrCat("has ", m.metrics.size(), " entries; at most ", kMaxMetrics, " are allowed"));
+    violations.Add(at + ".metrics",
+                   absl::StrCat("has ", m.metrics.size(), " entries; at most ", kMaxMetrics, " are allowed"));
   }
   for (const auto& [name, value] : m.metrics) {
     if (!study::IsName(name)) violations.Add(at + ".metrics", absl::StrCat(Quote(name), " is not a metric's name"));
@@ -63,7 +66,8 @@ absl::Status CheckMeasurement(const study::Measurement& m, const std::string& at
 
 absl::Status CheckCheckpoint(const std::string& checkpoint) {
   if (checkpoint.size() <= kMaxCheckpoint) return absl::OkStatus();
-  return base::BadField("checkpoint", absl::StrCat("is longer than ", kMaxCheckpoint, " bytes; send a reference, not the data"));
+  return base::BadField("checkpoint",
+                        absl::StrCat("is longer than ", kMaxCheckpoint, " bytes; send a reference, not the data"));
 }
 
 std::string MetricsText(const study::Measurement& m) {
@@ -140,7 +144,7 @@ void Core::CancelTrial(StudyState& s, TrialSlot& slot, const std::string& why) {
   TrialRecord& record = *slot.record;
   if (slot.state == TrialState::kRunning) {
     EndAttempt(record, study::AttemptOutcome::kCancelled);
-    leases_->End(record.grants.back().token, Directive::kStop);
+    EndLease(record.grants.back().token, Directive::kStop);
   }
   Move(s, slot, study::TrialEvent::kCancel);
   AddEvent(s, EventType::kTrialCancelled, &record).detail = why;
@@ -159,7 +163,8 @@ void Core::RetryOrGiveUp(StudyState& s, TrialSlot& slot) {
     for (const study::Attempt& attempt : record.trial.attempts) {
       absl::StrAppend(&failure.message, "\n", attempt.number, ". worker ", attempt.worker, ": ",
                       study::AttemptOutcomeName(attempt.outcome));
-      if (attempt.failure) absl::StrAppend(&failure.message, " ", attempt.failure->reason, " ", attempt.failure->message);
+      if (attempt.failure)
+        absl::StrAppend(&failure.message, " ", attempt.failure->reason, " ", attempt.failure->message);
     }
     failure.message = Head(std::move(failure.message));
     record.trial.failure = failure;
@@ -203,17 +208,20 @@ void Core::Run(EnqueueOp op) {
   std::vector<study::Parameters> settings;
   for (size_t i = 0; i < op.trials.size(); ++i) {
     absl::StatusOr<study::Parameters> setting = s.spec->space.Complete(op.trials[i].parameters);
-    if (!setting.ok()) violations.AddAll(absl::StrCat("trials[", i, "].parameters"), setting.status());
-    else settings.push_back(*std::move(setting));
+    if (!setting.ok())
+      violations.AddAll(absl::StrCat("trials[", i, "].parameters"), setting.status());
+    else
+      settings.push_back(*std::move(setting));
   }
   if (op.trials.empty()) violations.Add("trials", "is empty; give at least one");
   if (!violations.empty()) return Answer<EnqueueReply>(op.done, violations.ToStatus());
   const int64_t room = s.spec->budget.max_trials - static_cast<int64_t>(s.trials.size());
   if (static_cast<int64_t>(op.trials.size()) > room) {
     return Answer<EnqueueReply>(
-        op.done, MakeError(absl::StatusCode::kResourceExhausted, base::reason::kLimitExceeded,
-                           absl::StrCat("the budget of study ", Quote(op.id), " has room for ", room, " more trials, not ",
-                                        op.trials.size(), "; add fewer, or make a study with a larger max_trials")));
+        op.done,
+        MakeError(absl::StatusCode::kResourceExhausted, base::reason::kLimitExceeded,
+                  absl::StrCat("the budget of study ", Quote(op.id), " has room for ", room, " more trials, not ",
+                               op.trials.size(), "; add fewer, or make a study with a larger max_trials")));
   }
   EnqueueReply reply;
   std::vector<std::string> numbers;
@@ -244,7 +252,8 @@ void Core::Run(CancelTrialOp op) {
   TrialRecord& record = *(*slot)->record;
   if (study::IsFinal((*slot)->state)) {
     // Cancelling again has no further effect, so it may be repeated.
-    if ((*slot)->state == TrialState::kCancelled) return Answer<TrialReply>(op.done, TrialReply{record.trial, record.finish_seq});
+    if ((*slot)->state == TrialState::kCancelled)
+      return Answer<TrialReply>(op.done, TrialReply{record.trial, record.finish_seq});
     return Answer<TrialReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
                                                  absl::StrCat("trial ", op.number, " is ",
                                                               study::TrialStateName((*slot)->state), " already")));
@@ -265,16 +274,17 @@ void Core::Run(ReportOp op) {
   TrialSlot& slot = **found_slot;
   TrialRecord& record = *slot.record;
   if (study::IsFinal(slot.state)) {
-    if (slot.state == TrialState::kCancelled && !record.grants.empty() && record.grants.back().token == op.token) {
+    if (CancelledUnder(record, op.token)) {
       return Answer<ReportReply>(op.done, ReportReply{Directive::kStop, record.finish_seq});
     }
-    return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
-                                                  absl::StrCat("trial ", op.number, " is ",
-                                                               study::TrialStateName(slot.state), " already")));
+    return Answer<ReportReply>(
+        op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
+                           absl::StrCat("trial ", op.number, " is ", study::TrialStateName(slot.state), " already")));
   }
   if (slot.state != TrialState::kRunning || record.grants.back().token != op.token) {
     return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kLeaseLost,
-                                                  absl::StrCat("trial ", op.number, " is no longer leased by this token; "
+                                                  absl::StrCat("trial ", op.number,
+                                                               " is no longer leased by this token; "
                                                                "drop it and ask for another")));
   }
   base::Violations violations;
@@ -310,15 +320,16 @@ void Core::Run(ReportOp op) {
     if (known == slot.reported->end()) {
       fresh.push_back(&m);
     } else if (known->second != PointDigest(m)) {
-      return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport,
-                                                    absl::StrCat("step ", m.step, " of trial ", op.number,
-                                                                 " was reported with other content")));
+      return Answer<ReportReply>(
+          op.done,
+          MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport,
+                    absl::StrCat("step ", m.step, " of trial ", op.number, " was reported with other content")));
     }
   }
   if (slot.reported->size() + fresh.size() > kMaxPoints) {
     return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kResourceExhausted, base::reason::kLimitExceeded,
-                                                  absl::StrCat("trial ", op.number, " would have more than ", kMaxPoints,
-                                                               " intermediate points; report less often")));
+                                                  absl::StrCat("trial ", op.number, " would have more than ",
+                                                               kMaxPoints, " intermediate points; report less often")));
   }
   for (const study::Measurement* m : fresh) {
     slot.reported->emplace(m->step, PointDigest(*m));
@@ -363,16 +374,19 @@ void Core::Run(FinishOp op) {
   if (known && !record.grants[holder].digest.empty()) {
     const GrantRecord& grant = record.grants[holder];
     if (grant.digest != digest) {
-      return Answer<FinishReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport,
-                                                    absl::StrCat("attempt ", holder + 1, " of trial ", op.number,
-                                                                 " was ended with other content")));
+      return Answer<FinishReply>(
+          op.done,
+          MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport,
+                    absl::StrCat("attempt ", holder + 1, " of trial ", op.number, " was ended with other content")));
     }
     return Answer<FinishReply>(op.done, FinishReply{grant.reply_state, grant.reply_warnings, grant.reply_seq});
   }
   const auto* complete = std::get_if<CompleteContent>(&op.content);
   const bool final = study::IsFinal(slot.state);
-  if (final || !known || holder + 1 != record.grants.size()) {
-    if (known && complete != nullptr) {
+  const bool newest =
+      holder + 1 == record.grants.size() || (Mutated(Mutant::kFenceNotCompared) && slot.state == TrialState::kRunning);
+  if (final || !known || !newest) {
+    if (known && complete != nullptr && CheckMeasurement(complete->measurement, "measurement").ok()) {
       // Kept for people; models never see it.
       storage::Event& event = AddEvent(s, EventType::kReportRefused, &record);
       event.attempt = static_cast<int32_t>(holder + 1);
@@ -383,10 +397,11 @@ void Core::Run(FinishOp op) {
     }
     const char* reason = final ? base::reason::kTrialFinal : base::reason::kLeaseLost;
     return Answer<FinishReply>(
-        op.done, MakeError(absl::StatusCode::kFailedPrecondition, reason,
-                           final ? absl::StrCat("trial ", op.number, " is ", study::TrialStateName(slot.state), " already")
-                                 : absl::StrCat("trial ", op.number,
-                                                " is no longer leased by this token; drop it and ask for another")));
+        op.done,
+        MakeError(absl::StatusCode::kFailedPrecondition, reason,
+                  final ? absl::StrCat("trial ", op.number, " is ", study::TrialStateName(slot.state), " already")
+                        : absl::StrCat("trial ", op.number,
+                                       " is no longer leased by this token; drop it and ask for another")));
   }
   LUTHIER_CHECK(slot.state == TrialState::kRunning);
 
@@ -397,7 +412,8 @@ void Core::Run(FinishOp op) {
   if (complete != nullptr) {
     violations.AddAll("", CheckMeasurement(complete->measurement, "measurement"));
     const auto entry = complete->measurement.metrics.find(metric);
-    if (entry != complete->measurement.metrics.end()) value = entry->second;
+    if (entry != complete->measurement.metrics.end())
+      value = entry->second;
     else if (!complete->pruned) {
       std::vector<std::string> names;
       for (const auto& [name, v] : complete->measurement.metrics) names.push_back(name);
@@ -410,7 +426,9 @@ void Core::Run(FinishOp op) {
     const bool good = !failure->reason.empty() && failure->reason.size() <= 64 && failure->reason[0] >= 'A' &&
                       failure->reason[0] <= 'Z' &&
                       failure->reason.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
-    if (!good) violations.Add("failure.reason", absl::StrCat(Quote(failure->reason), " is not of the form [A-Z][A-Z0-9_]{0,63}"));
+    if (!good)
+      violations.Add("failure.reason",
+                     absl::StrCat(Quote(failure->reason), " is not of the form [A-Z][A-Z0-9_]{0,63}"));
   }
   if (!violations.empty()) return Answer<FinishReply>(op.done, violations.ToStatus());
 
@@ -418,7 +436,7 @@ void Core::Run(FinishOp op) {
   attempt.output_tail = Tail(std::move(op.output_tail));
   if (!op.checkpoint.empty()) record.trial.checkpoint = op.checkpoint;
   FinishReply reply;
-  leases_->End(op.token, Directive::kLost);
+  EndLease(op.token, Directive::kLost);
   const std::string worker = attempt.worker;
   // Whether the trial came to its end by this call, rather than going back to PENDING.
   bool ended = true;
@@ -453,7 +471,8 @@ void Core::Run(FinishOp op) {
     record.trial.final_measurement = std::move(measurement);
     EndAttempt(record, complete->pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete);
     Move(s, slot, complete->pruned ? study::TrialEvent::kPrune : study::TrialEvent::kComplete);
-    storage::Event& event = AddEvent(s, complete->pruned ? EventType::kTrialPruned : EventType::kTrialCompleted, &record);
+    storage::Event& event =
+        AddEvent(s, complete->pruned ? EventType::kTrialPruned : EventType::kTrialCompleted, &record);
     event.actor = worker;
     event.detail = MetricsText(complete->measurement);
     event.value = value;
@@ -466,7 +485,7 @@ void Core::Run(FinishOp op) {
     Move(s, slot, study::TrialEvent::kFail);
     storage::Event& event = AddEvent(s, EventType::kTrialFailed, &record);
     event.actor = worker;
-    event.detail = absl::StrCat(bad.reason, bad.message.empty() ? "" : ": ", bad.message.substr(0, 256));
+    event.detail = absl::StrCat(bad.reason, bad.message.empty() ? "" : ": ", Head(bad.message, kMaxEventText));
   } else if (failure != nullptr) {
     ended = false;
     attempt.failure = *failure;
@@ -474,7 +493,8 @@ void Core::Run(FinishOp op) {
     EndAttempt(record, study::AttemptOutcome::kFailed);
     storage::Event& event = AddEvent(s, EventType::kTrialRetried, &record);
     event.actor = worker;
-    event.detail = absl::StrCat(failure->reason, ": ", failure->message.substr(0, 256));
+    event.detail =
+        absl::StrCat(failure->reason, failure->message.empty() ? "" : ": ", Head(failure->message, kMaxEventText));
   } else {
     ended = false;
     EndAttempt(record, study::AttemptOutcome::kReleased);
@@ -491,7 +511,7 @@ void Core::Run(FinishOp op) {
   reply.state = slot.state;
   reply.seq = seq_;
   GrantRecord& grant = record.grants.back();
-  grant.digest = digest;
+  if (!Mutated(Mutant::kCompleteNotReplayable) || complete == nullptr) grant.digest = digest;
   grant.reply_state = reply.state;
   grant.reply_warnings = reply.warnings;
   grant.reply_seq = reply.seq;
@@ -512,7 +532,15 @@ void Core::Run(HeartbeatOp op) {
     }
     s.next_expiry_check = std::min(s.next_expiry_check, now_ + s.spec->lease.ttl);
   }
-  Answer<HeartbeatReply>(op.done, HeartbeatReply{leases_->Renew(op.tokens, now_, /*take_back=*/true).directives});
+  leases_->Renew(op.tokens, now_, /*take_back=*/true);
+  // Leases that this batch ends are live until it commits; the answer is given after that.
+  answers_.push_back([this, op = std::move(op), now = now_](const absl::Status& committed) {
+    if (!op.done) return;
+    if (committed.ok())
+      op.done(HeartbeatReply{leases_->Renew(op.tokens, now, /*take_back=*/true).directives});
+    else
+      op.done(committed);
+  });
 }
 
 }  // namespace luthier::coordinator

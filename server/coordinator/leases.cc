@@ -26,6 +26,7 @@ uint64_t FenceOf(const std::string& token) {
 void LeaseTable::Grant(const std::string& token, Entry entry) {
   base::MutexLock lock(&mutex_);
   live_[token] = entry;
+  ended_.erase(token);
 }
 
 void LeaseTable::End(const std::string& token, Directive directive) {

@@ -9,8 +9,12 @@ namespace luthier::coordinator {
 namespace {
 
 // Length-prefixed, so that no two contents give the same text.
-void Put(std::string* out, absl::string_view text) { absl::StrAppend(out, text.size(), ":", text); }
-void Put(std::string* out, double value) { absl::StrAppendFormat(out, "%a;", value); }
+void Put(std::string* out, absl::string_view text) {
+  absl::StrAppend(out, text.size(), ":", text);
+}
+void Put(std::string* out, double value) {
+  absl::StrAppendFormat(out, "%a;", value);
+}
 void Put(std::string* out, const std::vector<double>& values) {
   absl::StrAppend(out, values.size(), "[");
   for (const double v : values) Put(out, v);

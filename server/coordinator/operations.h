@@ -95,8 +95,8 @@ struct SuggestOp {
   int count = 1;
   std::string request_id;
   bool fail_if_paused = false;
-  absl::Duration deadline = absl::InfiniteDuration();     // Clock::Monotonic().
-  std::shared_ptr<const std::atomic<bool>> caller_gone;   // May be null.
+  absl::Duration deadline = absl::InfiniteDuration();    // Clock::Monotonic().
+  std::shared_ptr<const std::atomic<bool>> caller_gone;  // May be null.
   Done<SuggestReply> done;
 };
 
@@ -154,7 +154,7 @@ struct HeartbeatOp {
 // Suggestions on their way in. `blocked`: no more until another trial finishes. `exhausted`: none ever.
 struct ProposalsOp {
   storage::StudyKey study = 0;
-  uint64_t generation = 0;       // As in the request; a stale answer is ignored.
+  uint64_t generation = 0;  // As in the request; a stale answer is ignored.
   uint64_t first_ask_index = 0;
   uint64_t prefix_seq = 0;
   std::vector<suggest::Suggestion> suggestions;

@@ -10,6 +10,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/registry.h"
+#include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
 
@@ -20,7 +21,8 @@ absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::Stu
   constexpr int kPage = 1000;
   int64_t after = 0;
   while (true) {
-    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page, storage->ListTrials(study, {}, after, kPage));
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(study, {}, after, kPage));
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
       if (record.create_seq > prefix_seq) continue;
@@ -70,11 +72,15 @@ void Proposer::Update(const HistoryUpdate& update) {
   if (!entry.uses_history || update.seq <= entry.seq) return;
   entry.seq = update.seq;
   const study::HistoryTrial& trial = update.trial;
-  if (update.finished) entry.history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure);
-  else entry.history.AddStored(trial);
+  if (update.finished)
+    entry.history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure);
+  else
+    entry.history.AddStored(trial);
 }
 
-void Proposer::Forget(storage::StudyKey study) { entries_.erase(study); }
+void Proposer::Forget(storage::StudyKey study) {
+  entries_.erase(study);
+}
 
 ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_ptr<const study::StudySpec>& spec) {
   ProposalsOp op;
@@ -83,12 +89,13 @@ ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_
   op.first_ask_index = request.first_ask_index;
   op.prefix_seq = request.prefix_seq;
   auto found = entries_.find(request.study);
-  if (found == entries_.end()) {
+  if (found == entries_.end() || Mutated(Mutant::kLiveHistory)) {
     Entry entry;
     entry.designer = suggest::CreateDesigner(*spec);
     entry.uses_history = suggest::InfoOf(spec->algorithm).uses_history || spec->reproducible;
     if (entry.uses_history) {
-      absl::StatusOr<study::History> history = HistoryAt(storage_, request.study, spec->metric, request.prefix_seq);
+      absl::StatusOr<study::History> history = HistoryAt(
+          storage_, request.study, spec->metric, Mutated(Mutant::kLiveHistory) ? UINT64_MAX : request.prefix_seq);
       if (!history.ok()) {
         // Nothing suggested: the study asks again at once.
         base::LogError("history_unreadable", {{"error", std::string(history.status().message())}});
@@ -97,7 +104,7 @@ ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_
       entry.history = *std::move(history);
       entry.seq = request.prefix_seq;
     }
-    found = entries_.emplace(request.study, std::move(entry)).first;
+    found = entries_.insert_or_assign(request.study, std::move(entry)).first;
   }
   Entry& entry = found->second;
   for (int i = 0; i < request.count; ++i) {

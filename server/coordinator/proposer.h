@@ -11,8 +11,8 @@
 
 namespace luthier::coordinator {
 
-// The history that a designer saw at `prefix_seq`, from the trials' rows alone: which were stored and which had finished
-// by then. Errors as Storage.
+// The history that a designer saw at `prefix_seq`, from the trials' rows alone: which were stored and which had
+// finished by then. Errors as Storage.
 absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,
                                          const study::MetricSpec& metric, uint64_t prefix_seq);
 

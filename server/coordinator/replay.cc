@@ -14,7 +14,9 @@
 namespace luthier::coordinator {
 namespace {
 
-bool SameBits(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
+bool SameBits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
 
 bool SameBits(const study::Parameters& a, const study::Parameters& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
@@ -39,7 +41,8 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   constexpr int kPage = 1000;
   int64_t after = 0;
   while (true) {
-    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page, storage->ListTrials(study.key, {}, after, kPage));
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(study.key, {}, after, kPage));
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
       study::HistoryTrial trial = ToHistoryTrial(record.trial, spec.metric);
@@ -64,8 +67,10 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
     const study::Provenance& provenance = record.trial.provenance;
     for (; uses_history && next != timeline.end() && next->first <= provenance.prefix_seq; ++next) {
       const auto& [finished, trial] = next->second;
-      if (finished) history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure);
-      else history.AddStored(trial);
+      if (finished)
+        history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure);
+      else
+        history.AddStored(trial);
     }
     const std::string where = absl::StrCat("trial ", record.trial.number, " (ask ", ask_index, ")");
     if (provenance.algorithm_version != info.version) {

@@ -63,8 +63,9 @@ inline absl::Status CheckRequestId(const std::string& id, bool required) {
   if (id.empty() && !required) return absl::OkStatus();
   const bool printable = std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
   if (!id.empty() && id.size() <= 64 && printable) return absl::OkStatus();
-  return base::BadField("request_id", id.empty() ? std::string("is required: a fresh UUID for each call")
-                                                 : absl::StrCat(base::Quote(id), " is not 1 to 64 printable ASCII characters"));
+  return base::BadField("request_id",
+                        id.empty() ? std::string("is required: a fresh UUID for each call")
+                                   : absl::StrCat(base::Quote(id), " is not 1 to 64 printable ASCII characters"));
 }
 
 // Runs `read` on the readers' threads and finishes the call with its status.

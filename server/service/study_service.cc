@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
-#include "lib/objectives/objective.h"
+#include "lib/objectives/registry.h"
 #include "lib/suggest/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
@@ -33,7 +33,9 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
     return violations.ToStatus();
   }
   violations.AddAll("spec", suggest::Validate(*spec));
-  violations.AddAll("spec", objectives::ValidateObjective(*spec));
+  if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec->objective)) {
+    violations.AddAll("spec", objectives::Validate(*builtin, spec->space, spec->metric));
+  }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return spec;
 }
@@ -70,7 +72,8 @@ absl::Status FillStudy(storage::Storage* storage, const std::string& id, v1::Stu
 absl::StatusOr<int> PageSize(int requested) {
   if (requested == 0) return kDefaultPage;
   if (requested < 0 || requested > kMaxPage) {
-    return base::BadField("page_size", absl::StrCat(requested, " is not between 1 and ", kMaxPage, " (0: ", kDefaultPage, ")"));
+    return base::BadField("page_size",
+                          absl::StrCat(requested, " is not between 1 and ", kMaxPage, " (0: ", kDefaultPage, ")"));
   }
   return requested;
 }
@@ -84,8 +87,9 @@ absl::StatusOr<std::string> ParsePageToken(const std::string& query, const std::
   if (token.empty()) return std::string();
   const std::string prefix = MakePageToken(query, "");
   if (token.rfind(prefix, 0) != 0) {
-    return base::BadField("page_token", absl::StrCat(base::Quote(token), " is not from a reply to this same request; "
-                                                                         "begin again without it"));
+    return base::BadField("page_token", absl::StrCat(base::Quote(token),
+                                                     " is not from a reply to this same request; "
+                                                     "begin again without it"));
   }
   return token.substr(prefix.size());
 }
@@ -123,8 +127,8 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   return reactor;
 }
 
-grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* context, const v1::GetStudyRequest* request,
-                                                 v1::Study* response) {
+grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* context,
+                                                 const v1::GetStudyRequest* request, v1::Study* response) {
   return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request->name()));
     return WithName(FillStudy(storage, id, response), absl::StrCat("study ", base::Quote(id)));
@@ -153,9 +157,9 @@ grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext*
   });
 }
 
-grpc::ServerUnaryReactor* StudyService::Control(grpc::CallbackServerContext* context,
-                                                const v1::ControlStudyRequest& request, Control control,
-                                                v1::Study* response) {
+grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* context,
+                                                   const v1::ControlStudyRequest& request, Control control,
+                                                   v1::Study* response) {
   const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request.name());
   if (!id.ok()) return FinishWith(context, id.status());
   const absl::Status request_id = CheckRequestId(request.request_id(), false);
@@ -186,19 +190,19 @@ grpc::ServerUnaryReactor* StudyService::Control(grpc::CallbackServerContext* con
 
 grpc::ServerUnaryReactor* StudyService::PauseStudy(grpc::CallbackServerContext* context,
                                                    const v1::ControlStudyRequest* request, v1::Study* response) {
-  return Control(context, *request, Control::kPause, response);
+  return RunControl(context, *request, Control::kPause, response);
 }
 grpc::ServerUnaryReactor* StudyService::ResumeStudy(grpc::CallbackServerContext* context,
                                                     const v1::ControlStudyRequest* request, v1::Study* response) {
-  return Control(context, *request, Control::kResume, response);
+  return RunControl(context, *request, Control::kResume, response);
 }
 grpc::ServerUnaryReactor* StudyService::StopStudy(grpc::CallbackServerContext* context,
                                                   const v1::ControlStudyRequest* request, v1::Study* response) {
-  return Control(context, *request, Control::kStop, response);
+  return RunControl(context, *request, Control::kStop, response);
 }
 grpc::ServerUnaryReactor* StudyService::CancelStudy(grpc::CallbackServerContext* context,
                                                     const v1::ControlStudyRequest* request, v1::Study* response) {
-  return Control(context, *request, Control::kCancel, response);
+  return RunControl(context, *request, Control::kCancel, response);
 }
 
 grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext* context,
@@ -222,8 +226,8 @@ grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext*
   return reactor;
 }
 
-grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* context, const v1::GetTrialRequest* request,
-                                                 v1::Trial* response) {
+grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* context,
+                                                 const v1::GetTrialRequest* request, v1::Trial* response) {
   return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("name", request->name()));
     const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id.study);
@@ -234,9 +238,8 @@ grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* co
     }
     *response = wire::ToProto(record->trial, id.study);
     if (request->with_measurements() && !record->trial.attempts.empty()) {
-      LUTHIER_ASSIGN_OR_RETURN(
-          const std::vector<study::Measurement> curve,
-          storage->ListMeasurements(study->key, id.number, record->trial.attempts.back().number));
+      LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> curve,
+                               storage->ListMeasurements(study->key, id.number, record->trial.attempts.back().number));
       size_t bytes = response->ByteSizeLong();
       for (const study::Measurement& m : curve) {
         v1::Measurement point = wire::ToProto(m);
@@ -251,7 +254,8 @@ grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* co
 }
 
 grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* context,
-                                                   const v1::ListTrialsRequest* request, v1::ListTrialsResponse* response) {
+                                                   const v1::ListTrialsRequest* request,
+                                                   v1::ListTrialsResponse* response) {
   return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("parent", request->parent()));
     LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
@@ -301,8 +305,10 @@ grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContex
     const std::string at = absl::StrCat("trials[", i, "]");
     coordinator::NewTrial trial;
     absl::StatusOr<study::Parameters> parameters = wire::FromProto(request->trials(i).parameters());
-    if (!parameters.ok()) violations.AddAll(at + ".parameters", parameters.status());
-    else trial.parameters = *std::move(parameters);
+    if (!parameters.ok())
+      violations.AddAll(at + ".parameters", parameters.status());
+    else
+      trial.parameters = *std::move(parameters);
     if (request->trials(i).attributes_size() > 64) violations.Add(at + ".attributes", "has more than 64 entries");
     for (const auto& [key, value] : request->trials(i).attributes()) {
       violations.AddAll("", study::ValidateText(at + ".attributes", key, 64, false));

@@ -41,8 +41,8 @@ class StudyService final : public v1::StudyService::CallbackService {
                                                   const v1::WatchStudyRequest* request) override;
 
  private:
-  grpc::ServerUnaryReactor* Control(grpc::CallbackServerContext* context, const v1::ControlStudyRequest& request,
-                                    coordinator::Control control, v1::Study* response);
+  grpc::ServerUnaryReactor* RunControl(grpc::CallbackServerContext* context, const v1::ControlStudyRequest& request,
+                                       coordinator::Control control, v1::Study* response);
 
   const Backend backend_;
   std::atomic<int> watchers_{0};

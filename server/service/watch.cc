@@ -33,7 +33,10 @@ v1::Event ToMessage(const storage::Event& event) {
 class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enable_shared_from_this<Watch> {
  public:
   Watch(const Backend& backend, const v1::WatchStudyRequest& request, std::atomic<int>* watchers)
-      : backend_(backend), until_finished_(request.until_finished()), watchers_(watchers), after_(request.after_seq()) {}
+      : backend_(backend),
+        until_finished_(request.until_finished()),
+        watchers_(watchers),
+        after_(request.after_seq()) {}
 
   // Before gRPC sees the reactor.
   void Start(const std::string& name) {
@@ -42,8 +45,8 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       base::ErrorDetail detail;
       detail.reason = base::reason::kQueueFull;
       detail.retry_delay = absl::Milliseconds(200);
-      FinishOnce(wire::ToGrpc(base::MakeError(absl::StatusCode::kResourceExhausted, "too many reads wait already",
-                                              std::move(detail))));
+      FinishOnce(wire::ToGrpc(
+          base::MakeError(absl::StatusCode::kResourceExhausted, "too many reads wait already", std::move(detail))));
     }
   }
   void Refuse(const absl::Status& status) {
@@ -65,8 +68,10 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
         finish = ok && final_status_ ? *final_status_ : grpc::Status::CANCELLED;
       }
     }
-    if (finish) Finish(*finish);
-    else Continue();
+    if (finish)
+      Finish(*finish);
+    else
+      Continue();
   }
 
   void OnDone() override {
@@ -113,8 +118,10 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       done = done_;
       if (!done) subscription_ = subscription;
     }
-    if (done) backend_.coordinator->Unsubscribe(subscription);
-    else Wake();
+    if (done)
+      backend_.coordinator->Unsubscribe(subscription);
+    else
+      Wake();
   }
 
   // Writes the next event, or reads the next page, or waits.
@@ -162,9 +169,12 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       }
       if (page_.empty() && deleted_) finished = true;
     }
-    if (!events.ok()) FinishOnce(wire::ToGrpc(events.status()));
-    else if (finished) FinishOnce(grpc::Status::OK);
-    else Continue();
+    if (!events.ok())
+      FinishOnce(wire::ToGrpc(events.status()));
+    else if (finished)
+      FinishOnce(grpc::Status::OK);
+    else
+      Continue();
   }
 
   bool StudyHasFinished() {
@@ -199,7 +209,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
 
   base::Mutex mutex_;
   std::deque<v1::Event> page_ ABSL_GUARDED_BY(mutex_);  // The front one is being written.
-  uint64_t after_;  // Touched by the one reader at a time.
+  uint64_t after_;                                      // Touched by the one reader at a time.
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -22,16 +22,20 @@ constexpr size_t kMaxOutputTail = size_t{64} << 10;  // The core keeps the last 
 
 v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
   switch (directive) {
-    case Directive::kContinue: return v1::HeartbeatResponse::CONTINUE;
-    case Directive::kStop: return v1::HeartbeatResponse::STOP;
-    case Directive::kLost: return v1::HeartbeatResponse::LOST;
+    case Directive::kContinue:
+      return v1::HeartbeatResponse::CONTINUE;
+    case Directive::kStop:
+      return v1::HeartbeatResponse::STOP;
+    case Directive::kLost:
+      return v1::HeartbeatResponse::LOST;
   }
   return v1::HeartbeatResponse::LOST;
 }
 
 void CheckToken(const std::string& token, base::Violations* violations) {
   if (token.size() != kTokenBytes) {
-    violations->Add("token", absl::StrCat("has ", token.size(), " bytes, not the ", kTokenBytes, " that came with the lease"));
+    violations->Add("token",
+                    absl::StrCat("has ", token.size(), " bytes, not the ", kTokenBytes, " that came with the lease"));
   }
 }
 
@@ -57,8 +61,8 @@ class SuggestReactor final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* context, const v1::SuggestRequest* request,
-                                                 v1::SuggestResponse* response) {
+grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* context,
+                                                 const v1::SuggestRequest* request, v1::SuggestResponse* response) {
   base::Violations violations;
   coordinator::SuggestOp op;
   if (!request->study().empty()) {
@@ -96,22 +100,24 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
 }
 
 grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* context,
-                                                   const v1::HeartbeatRequest* request, v1::HeartbeatResponse* response) {
+                                                   const v1::HeartbeatRequest* request,
+                                                   v1::HeartbeatResponse* response) {
   base::Violations violations;
   violations.AddAll("", study::ValidateId("worker", request->worker()));
   if (request->tokens_size() > kMaxTokens) {
-    violations.Add("tokens", absl::StrCat("has ", request->tokens_size(), " entries; at most ", kMaxTokens, " are allowed"));
+    violations.Add("tokens",
+                   absl::StrCat("has ", request->tokens_size(), " entries; at most ", kMaxTokens, " are allowed"));
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  backend_.coordinator->Heartbeat(
-      request->worker(), {request->tokens().begin(), request->tokens().end()},
-      [reactor, response](absl::StatusOr<coordinator::HeartbeatReply> reply) {
-        if (reply.ok()) {
-          for (const Directive directive : reply->directives) response->add_directives(ToMessage(directive));
-        }
-        reactor->Finish(wire::ToGrpc(reply.status()));
-      });
+  backend_.coordinator->Heartbeat(request->worker(), {request->tokens().begin(), request->tokens().end()},
+                                  [reactor, response](absl::StatusOr<coordinator::HeartbeatReply> reply) {
+                                    if (reply.ok()) {
+                                      for (const Directive directive : reply->directives)
+                                        response->add_directives(ToMessage(directive));
+                                    }
+                                    reactor->Finish(wire::ToGrpc(reply.status()));
+                                  });
   return reactor;
 }
 
@@ -123,12 +129,15 @@ grpc::ServerUnaryReactor* WorkerService::Report(grpc::CallbackServerContext* con
   violations.AddAll("", id.status());
   CheckToken(request->token(), &violations);
   if (request->measurements_size() < 1 || request->measurements_size() > kMaxPoints) {
-    violations.Add("measurements", absl::StrCat("has ", request->measurements_size(), " entries, not 1 to ", kMaxPoints));
+    violations.Add("measurements",
+                   absl::StrCat("has ", request->measurements_size(), " entries, not 1 to ", kMaxPoints));
   } else {
     for (int i = 0; i < request->measurements_size(); ++i) {
       absl::StatusOr<study::Measurement> m = wire::FromProto(request->measurements(i));
-      if (!m.ok()) violations.AddAll(absl::StrCat("measurements[", i, "]"), m.status());
-      else op.measurements.push_back(*std::move(m));
+      if (!m.ok())
+        violations.AddAll(absl::StrCat("measurements[", i, "]"), m.status());
+      else
+        op.measurements.push_back(*std::move(m));
     }
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
@@ -154,7 +163,8 @@ grpc::ServerUnaryReactor* WorkerService::Finish(grpc::CallbackServerContext* con
   const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("trial", trial);
   violations.AddAll("", id.status());
   CheckToken(token, &violations);
-  if (op.output_tail.size() > kMaxOutputTail) op.output_tail = op.output_tail.substr(op.output_tail.size() - kMaxOutputTail);
+  if (op.output_tail.size() > kMaxOutputTail)
+    op.output_tail = op.output_tail.substr(op.output_tail.size() - kMaxOutputTail);
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   op.id = id->study;
@@ -172,8 +182,8 @@ grpc::ServerUnaryReactor* WorkerService::Finish(grpc::CallbackServerContext* con
   return reactor;
 }
 
-grpc::ServerUnaryReactor* WorkerService::Complete(grpc::CallbackServerContext* context, const v1::CompleteRequest* request,
-                                                  v1::FinishResponse* response) {
+grpc::ServerUnaryReactor* WorkerService::Complete(grpc::CallbackServerContext* context,
+                                                  const v1::CompleteRequest* request, v1::FinishResponse* response) {
   base::Violations violations;
   coordinator::FinishOp op;
   coordinator::CompleteContent content;
@@ -182,8 +192,10 @@ grpc::ServerUnaryReactor* WorkerService::Complete(grpc::CallbackServerContext* c
   } else {
     absl::Status gradient_problem;
     absl::StatusOr<study::Measurement> m = wire::FromProto(request->measurement(), &gradient_problem);
-    if (!m.ok()) violations.AddAll("measurement", m.status());
-    else content.measurement = *std::move(m);
+    if (!m.ok())
+      violations.AddAll("measurement", m.status());
+    else
+      content.measurement = *std::move(m);
     if (!gradient_problem.ok()) content.gradient_problem = std::string(gradient_problem.message());
   }
   content.pruned = request->pruned();
@@ -198,14 +210,16 @@ grpc::ServerUnaryReactor* WorkerService::Fail(grpc::CallbackServerContext* conte
   base::Violations violations;
   coordinator::FinishOp op;
   absl::StatusOr<study::Failure> failure = wire::FromProto(request->failure());
-  if (!failure.ok()) violations.AddAll("failure", failure.status());
-  else op.content = *std::move(failure);
+  if (!failure.ok())
+    violations.AddAll("failure", failure.status());
+  else
+    op.content = *std::move(failure);
   op.output_tail = request->output_tail();
   return Finish(context, request->trial(), request->token(), std::move(op), std::move(violations), response);
 }
 
-grpc::ServerUnaryReactor* WorkerService::Release(grpc::CallbackServerContext* context, const v1::ReleaseRequest* request,
-                                                 v1::FinishResponse* response) {
+grpc::ServerUnaryReactor* WorkerService::Release(grpc::CallbackServerContext* context,
+                                                 const v1::ReleaseRequest* request, v1::FinishResponse* response) {
   coordinator::FinishOp op;
   op.content = coordinator::ReleaseContent{};
   op.checkpoint = request->checkpoint();

@@ -17,8 +17,8 @@ namespace luthier {
 namespace {
 
 using nlohmann::json;
-using ::testing::HasSubstr;
 using testing::CommandResult;
+using ::testing::HasSubstr;
 using testing::Program;
 using testing::RunCommand;
 using testing::SourcePath;
@@ -278,14 +278,13 @@ TEST_P(BadStudyFileTest, IsRefusedWithPlaceAndRemedy) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadStudyFileTest,
-    ::testing::Values(BadFile{"MisspeltKey", "spce: []\nmetric: {name: y, goal: MINIMIZE}\n", "1", "did you mean \"space\""},
-                      BadFile{"MisspeltNested",
-                              "space:\n  - {name: x, float: {min: 0, mx: 1}}\nmetric: {name: y, goal: MINIMIZE}\n", "2",
-                              "did you mean \"max\""},
-                      BadFile{"SwappedBounds",
-                              "metric: {name: y, goal: MINIMIZE}\nspace:\n  - {name: x, float: {min: 2, max: 1}}\n",
-                              "space[0].float.max", "swap the bounds"},
-                      BadFile{"Garbage", "\x01\x02\xff\xfe{{{", "bad.yaml", ""}),
+    ::testing::Values(
+        BadFile{"MisspeltKey", "spce: []\nmetric: {name: y, goal: MINIMIZE}\n", "1", "did you mean \"space\""},
+        BadFile{"MisspeltNested", "space:\n  - {name: x, float: {min: 0, mx: 1}}\nmetric: {name: y, goal: MINIMIZE}\n",
+                "2", "did you mean \"max\""},
+        BadFile{"SwappedBounds", "metric: {name: y, goal: MINIMIZE}\nspace:\n  - {name: x, float: {min: 2, max: 1}}\n",
+                "space[0].float.max", "swap the bounds"},
+        BadFile{"Garbage", "\x01\x02\xff\xfe{{{", "bad.yaml", ""}),
     [](const auto& param_info) { return param_info.param.name; });
 
 TEST_F(CliTest, HugeStudyFileIsRefused) {
@@ -304,8 +303,8 @@ TEST_F(CliTest, UnreachableServerIsExitCodeThree) {
 }
 
 TEST_F(CliTest, SimulatePrintsTheTable) {
-  const CommandResult result = Luthier({"simulate", "--algorithm", "bo", "--function", "branin", "--evaluations", "12",
-                                        "--seeds", "2", "-o", "csv"});
+  const CommandResult result = Luthier(
+      {"simulate", "--algorithm", "bo", "--function", "branin", "--evaluations", "12", "--seeds", "2", "-o", "csv"});
   ASSERT_EQ(result.code, 0) << result.err;
   std::istringstream lines(result.out);
   std::string line;

@@ -195,7 +195,8 @@ TEST(Kill, NothingAcknowledgedIsLost) {
   for (int kill = 0; kill < kKills; ++kill) {
     const int64_t before = rounds;
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (rounds < before + 3 && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(milliseconds(1));
+    while (rounds < before + 3 && std::chrono::steady_clock::now() < patience)
+      std::this_thread::sleep_for(milliseconds(1));
     ASSERT_GE(rounds, before + 3) << "no progress after kill " << kill;
     std::this_thread::sleep_for(std::chrono::microseconds(random.UniformInt(60'000)));
     server->Signal(SIGKILL);

@@ -422,8 +422,8 @@ TEST_F(ServiceTest, UnknownThingsAreNotFound) {
 struct BadSpec {
   const char* name;
   void (*spoil)(v1::StudySpec*);
-  const char* field;    // Part of the message that names the field.
-  const char* remedy;   // Part of the message that helps.
+  const char* field;   // Part of the message that names the field.
+  const char* remedy;  // Part of the message that helps.
 };
 
 class BadStudyTest : public ServiceTest, public ::testing::WithParamInterface<BadSpec> {};
@@ -466,7 +466,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "algorithm.grid.levels", "2"},
         BadSpec{"HugeGrid", [](v1::StudySpec* s) { s->mutable_algorithm()->mutable_grid()->set_levels(1'000'000); },
                 "algorithm.grid", "levels"},
-        BadSpec{"NoTrials", [](v1::StudySpec* s) { s->mutable_budget()->set_max_trials(0); }, "budget.max_trials", "between 1"},
+        BadSpec{"NoTrials", [](v1::StudySpec* s) { s->mutable_budget()->set_max_trials(0); }, "budget.max_trials",
+                "between 1"},
         BadSpec{"UnknownModel",
                 [](v1::StudySpec* s) { s->mutable_objective()->mutable_builtin()->set_model("logistik"); },
                 "objective.builtin.model", "did you mean \"logistic\"?"},

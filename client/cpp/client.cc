@@ -1,0 +1,387 @@
+#include "client/cpp/client.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "lib/base/check.h"
+#include "lib/base/mutex.h"
+#include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+#include "lib/wire/channel.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/resource_name.h"
+#include "lib/wire/status.h"
+#include "luthier/v1/study_service.grpc.pb.h"
+#include "luthier/v1/worker_service.grpc.pb.h"
+
+namespace luthier::client {
+namespace {
+
+constexpr int kPageSize = 1000;
+constexpr absl::Duration kHeartbeatTimeout = absl::Seconds(10);
+// A watch is renewed now and then, so that one whose server forgot it cannot hang for ever.
+constexpr absl::Duration kWatchTimeout = absl::Minutes(30);
+
+// RFC 9562, version 4.
+std::string Uuid(base::RandomStream random) {
+  const uint64_t high = (random.NextU64() & ~uint64_t{0xF000}) | 0x4000;
+  const uint64_t low = (random.NextU64() & ~(uint64_t{0xC} << 60)) | (uint64_t{0x8} << 60);
+  return absl::StrFormat("%08x-%04x-%04x-%04x-%012x", high >> 32, (high >> 16) & 0xFFFF, high & 0xFFFF, low >> 48,
+                         low & 0xFFFFFFFFFFFF);
+}
+
+}  // namespace
+
+class Client::Impl {
+ public:
+  Impl(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options)
+      : options_(options),
+        clock_(options.clock != nullptr ? *options.clock : system_clock_),
+        sleeper_(options.sleeper != nullptr ? *options.sleeper : own_sleeper_),
+        studies(v1::StudyService::NewStub(channel)),
+        workers(v1::WorkerService::NewStub(channel)) {}
+
+  const ClientOptions& options() const { return options_; }
+
+  std::string RequestId() { return Uuid(base::RandomStream(options_.seed, "client.request_id", next_request_++)); }
+
+  wire::RetryPolicy Policy() {
+    return {.max_attempts = options_.max_attempts, .give_up_after = absl::InfiniteDuration(), .budget = &budget_};
+  }
+
+  // One logical call: attempts of `timeout` each, as `policy` has it.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Stub& stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                                const Request& request, absl::Duration timeout, const wire::RetryPolicy& policy) {
+    Response response;
+    const absl::Status status = wire::Retry(policy, NewBackoff(), clock_, sleeper_, [&] {
+      grpc::ClientContext context;
+      SetDeadline(&context, timeout);
+      const Active active(this, &context);
+      response.Clear();
+      return wire::FromGrpc((stub.*method)(&context, request, &response));
+    });
+    LUTHIER_RETURN_IF_ERROR(status);
+    return response;
+  }
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Ask(grpc::Status (v1::StudyService::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                              Response*),
+                               const Request& request) {
+    return Call(*studies, method, request, options_.timeout, Policy());
+  }
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Finish(grpc::Status (v1::WorkerService::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                                  Response*),
+                                  const Request& request) {
+    wire::RetryPolicy policy = wire::RetryPolicy::Finish();
+    policy.give_up_after = options_.finish_patience;
+    return Call(*workers, method, request, options_.timeout, policy);
+  }
+
+  absl::Status Watch(const std::string& study, const WatchOptions& options,
+                     absl::FunctionRef<bool(const v1::Event&)> visit);
+
+  void Interrupt() {
+    own_sleeper_.Interrupt();
+    const base::MutexLock lock(&mutex_);
+    interrupted_ = true;
+    for (grpc::ClientContext* context : active_) context->TryCancel();
+  }
+
+ private:
+  // Registers a call so that Interrupt finds it.
+  class Active {
+   public:
+    Active(Impl* impl, grpc::ClientContext* context) : impl_(impl), context_(context) {
+      const base::MutexLock lock(&impl_->mutex_);
+      impl_->active_.insert(context);
+      if (impl_->interrupted_) context->TryCancel();
+    }
+    ~Active() {
+      const base::MutexLock lock(&impl_->mutex_);
+      impl_->active_.erase(context_);
+    }
+    Active(const Active&) = delete;
+    Active& operator=(const Active&) = delete;
+
+   private:
+    Impl* const impl_;
+    grpc::ClientContext* const context_;
+  };
+
+  static void SetDeadline(grpc::ClientContext* context, absl::Duration timeout) {
+    context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+  }
+
+  wire::Backoff NewBackoff() {
+    return wire::Backoff(base::RandomStream(options_.seed, "client.backoff", next_backoff_++));
+  }
+
+  bool interrupted() {
+    const base::MutexLock lock(&mutex_);
+    return interrupted_;
+  }
+
+  const ClientOptions options_;
+  const base::SystemClock system_clock_;
+  wire::InterruptibleSleeper own_sleeper_;
+  const base::Clock& clock_;
+  wire::Sleeper& sleeper_;
+  wire::RetryBudget budget_;
+  std::atomic<uint64_t> next_request_{0};
+  std::atomic<uint64_t> next_backoff_{0};
+
+  base::Mutex mutex_;
+  bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<grpc::ClientContext*> active_ ABSL_GUARDED_BY(mutex_);
+
+ public:
+  // Below what they use nothing of: stubs are thread-safe.
+  const std::unique_ptr<v1::StudyService::Stub> studies;
+  const std::unique_ptr<v1::WorkerService::Stub> workers;
+};
+
+absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& options,
+                                 absl::FunctionRef<bool(const v1::Event&)> visit) {
+  v1::WatchStudyRequest request;
+  request.set_name(wire::StudyName(study));
+  request.set_after_seq(options.after_seq);
+  request.set_until_finished(options.until_finished);
+  wire::Backoff backoff = NewBackoff();
+  absl::Duration heard = clock_.Monotonic();
+  while (true) {
+    grpc::ClientContext context;
+    SetDeadline(&context, kWatchTimeout);
+    const Active active(this, &context);
+    const std::unique_ptr<grpc::ClientReader<v1::Event>> reader = studies->WatchStudy(&context, request);
+    v1::Event event;
+    bool wanted = true;
+    while (wanted && reader->Read(&event)) {
+      // At least once: what came before the connection broke may come again.
+      if (event.seq() <= request.after_seq()) continue;
+      request.set_after_seq(event.seq());
+      backoff.Reset();
+      heard = clock_.Monotonic();
+      wanted = visit(event);
+    }
+    if (!wanted) context.TryCancel();
+    const absl::Status status = wire::FromGrpc(reader->Finish());
+    if (!wanted || (status.ok() && options.until_finished)) return absl::OkStatus();
+    if (interrupted()) return absl::CancelledError("interrupted");
+    if (!status.ok() && wire::AdviceFor(status) == wire::RetryAdvice::kNever) return status;
+    if (status.code() == absl::StatusCode::kDeadlineExceeded) heard = clock_.Monotonic();  // It was quiet, not gone.
+    if (clock_.Monotonic() - heard > options.patience) return status;
+    if (!sleeper_.Sleep(backoff.Next(status))) return absl::CancelledError("interrupted");
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Create(absl::string_view address, const ClientOptions& options) {
+  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address));
+  return std::make_unique<Client>(std::move(channel), options);
+}
+
+Client::Client(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(channel), options)) {}
+
+Client::~Client() = default;
+
+void Client::Interrupt() {
+  impl_->Interrupt();
+}
+
+// --- Studies ---
+
+absl::StatusOr<v1::Study> Client::CreateStudy(const std::string& id, const v1::StudySpec& spec) {
+  v1::CreateStudyRequest request;
+  request.set_study_id(id);
+  *request.mutable_spec() = spec;
+  request.set_request_id(impl_->RequestId());
+  return impl_->Ask(&v1::StudyService::Stub::CreateStudy, request);
+}
+
+absl::StatusOr<v1::Study> Client::GetStudy(const std::string& id) {
+  v1::GetStudyRequest request;
+  request.set_name(wire::StudyName(id));
+  return impl_->Ask(&v1::StudyService::Stub::GetStudy, request);
+}
+
+absl::StatusOr<std::vector<v1::Study>> Client::ListStudies() {
+  std::vector<v1::Study> all;
+  v1::ListStudiesRequest request;
+  request.set_page_size(kPageSize);
+  do {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::ListStudiesResponse page,
+                             impl_->Ask(&v1::StudyService::Stub::ListStudies, request));
+    all.insert(all.end(), page.studies().begin(), page.studies().end());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return all;
+}
+
+namespace {
+
+v1::ControlStudyRequest ControlRequest(const std::string& id, const std::string& request_id) {
+  v1::ControlStudyRequest request;
+  request.set_name(wire::StudyName(id));
+  request.set_request_id(request_id);
+  return request;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Study> Client::PauseStudy(const std::string& id) {
+  return impl_->Ask(&v1::StudyService::Stub::PauseStudy, ControlRequest(id, impl_->RequestId()));
+}
+
+absl::StatusOr<v1::Study> Client::ResumeStudy(const std::string& id) {
+  return impl_->Ask(&v1::StudyService::Stub::ResumeStudy, ControlRequest(id, impl_->RequestId()));
+}
+
+absl::StatusOr<v1::Study> Client::StopStudy(const std::string& id) {
+  return impl_->Ask(&v1::StudyService::Stub::StopStudy, ControlRequest(id, impl_->RequestId()));
+}
+
+absl::StatusOr<v1::Study> Client::CancelStudy(const std::string& id) {
+  return impl_->Ask(&v1::StudyService::Stub::CancelStudy, ControlRequest(id, impl_->RequestId()));
+}
+
+absl::Status Client::DeleteStudy(const std::string& id) {
+  return impl_->Ask(&v1::StudyService::Stub::DeleteStudy, ControlRequest(id, impl_->RequestId())).status();
+}
+
+// --- Trials ---
+
+absl::StatusOr<v1::Trial> Client::GetTrial(const std::string& study, int64_t number, bool with_measurements) {
+  v1::GetTrialRequest request;
+  request.set_name(wire::TrialName(study, number));
+  request.set_with_measurements(with_measurements);
+  return impl_->Ask(&v1::StudyService::Stub::GetTrial, request);
+}
+
+absl::Status Client::ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
+                                absl::FunctionRef<bool(const v1::Trial&)> visit) {
+  v1::ListTrialsRequest request;
+  request.set_parent(wire::StudyName(study));
+  request.set_page_size(kPageSize);
+  for (const v1::Trial::State state : states) request.add_states(state);
+  do {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::ListTrialsResponse page,
+                             impl_->Ask(&v1::StudyService::Stub::ListTrials, request));
+    for (const v1::Trial& trial : page.trials()) {
+      if (!visit(trial)) return absl::OkStatus();
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<v1::Trial>> Client::EnqueueTrials(const std::string& study,
+                                                             const std::vector<NewTrial>& trials) {
+  v1::EnqueueTrialsRequest request;
+  request.set_parent(wire::StudyName(study));
+  request.set_request_id(impl_->RequestId());
+  for (const NewTrial& trial : trials) {
+    v1::EnqueueTrialsRequest::NewTrial* out = request.add_trials();
+    *out->mutable_parameters() = wire::ToProto(trial.parameters);
+    for (const auto& [key, value] : trial.attributes) (*out->mutable_attributes())[key] = value;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const v1::EnqueueTrialsResponse response,
+                           impl_->Ask(&v1::StudyService::Stub::EnqueueTrials, request));
+  return std::vector<v1::Trial>(response.trials().begin(), response.trials().end());
+}
+
+absl::StatusOr<v1::Trial> Client::CancelTrial(const std::string& study, int64_t number) {
+  v1::CancelTrialRequest request;
+  request.set_name(wire::TrialName(study, number));
+  request.set_request_id(impl_->RequestId());
+  return impl_->Ask(&v1::StudyService::Stub::CancelTrial, request);
+}
+
+absl::Status Client::WatchStudy(const std::string& study, const WatchOptions& options,
+                                absl::FunctionRef<bool(const v1::Event&)> event) {
+  return impl_->Watch(study, options, event);
+}
+
+// --- Ask and tell ---
+
+absl::StatusOr<v1::SuggestResponse> Client::Suggest(const std::string& study, const std::string& worker, int count,
+                                                    absl::Duration wait, bool fail_if_paused) {
+  v1::SuggestRequest request;
+  if (!study.empty()) request.set_study(wire::StudyName(study));
+  request.set_worker(worker);
+  request.set_count(count);
+  request.set_request_id(impl_->RequestId());
+  request.set_fail_if_paused(fail_if_paused);
+  return impl_->Call(*impl_->workers, &v1::WorkerService::Stub::Suggest, request,
+                     std::clamp(wait, absl::Seconds(1), absl::Seconds(60)), impl_->Policy());
+}
+
+absl::StatusOr<v1::HeartbeatResponse> Client::Heartbeat(const std::string& worker,
+                                                        const std::vector<std::string>& tokens) {
+  v1::HeartbeatRequest request;
+  request.set_worker(worker);
+  for (const std::string& token : tokens) request.add_tokens(token);
+  return impl_->Call(*impl_->workers, &v1::WorkerService::Stub::Heartbeat, request, kHeartbeatTimeout, impl_->Policy());
+}
+
+absl::StatusOr<v1::ReportResponse> Client::Report(const LeaseRef& lease,
+                                                  const std::vector<v1::Measurement>& measurements,
+                                                  const std::string& checkpoint) {
+  v1::ReportRequest request;
+  request.set_trial(wire::TrialName(lease.study, lease.trial));
+  request.set_token(lease.token);
+  for (const v1::Measurement& m : measurements) *request.add_measurements() = m;
+  request.set_checkpoint(checkpoint);
+  return impl_->Finish(&v1::WorkerService::Stub::Report, request);
+}
+
+absl::StatusOr<v1::FinishResponse> Client::Complete(const LeaseRef& lease, const v1::Measurement& measurement,
+                                                    bool pruned) {
+  v1::CompleteRequest request;
+  request.set_trial(wire::TrialName(lease.study, lease.trial));
+  request.set_token(lease.token);
+  *request.mutable_measurement() = measurement;
+  request.set_pruned(pruned);
+  return impl_->Finish(&v1::WorkerService::Stub::Complete, request);
+}
+
+absl::StatusOr<v1::FinishResponse> Client::Fail(const LeaseRef& lease, const v1::Failure& failure) {
+  v1::FailRequest request;
+  request.set_trial(wire::TrialName(lease.study, lease.trial));
+  request.set_token(lease.token);
+  *request.mutable_failure() = failure;
+  return impl_->Finish(&v1::WorkerService::Stub::Fail, request);
+}
+
+absl::StatusOr<v1::FinishResponse> Client::Release(const LeaseRef& lease, const std::string& checkpoint) {
+  v1::ReleaseRequest request;
+  request.set_trial(wire::TrialName(lease.study, lease.trial));
+  request.set_token(lease.token);
+  request.set_checkpoint(checkpoint);
+  return impl_->Finish(&v1::WorkerService::Stub::Release, request);
+}
+
+absl::StatusOr<v1::ServerInfo> Client::GetServerInfo() {
+  return impl_->Call(*impl_->workers, &v1::WorkerService::Stub::GetServerInfo, v1::GetServerInfoRequest(),
+                     impl_->options().timeout, impl_->Policy());
+}
+
+uint64_t EntropySeed() {
+  uint64_t seed = 0;
+  LUTHIER_CHECK(getrandom(&seed, sizeof(seed), 0) == sizeof(seed));
+  return seed;
+}
+
+}  // namespace luthier::client

@@ -1,0 +1,126 @@
+#ifndef LUTHIER_CLIENT_CPP_CLIENT_H_
+#define LUTHIER_CLIENT_CPP_CLIENT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
+#include "lib/study/parameters.h"
+#include "lib/wire/retry.h"
+#include "luthier/v1/study.pb.h"
+#include "luthier/v1/study_service.pb.h"
+#include "luthier/v1/trial.pb.h"
+#include "luthier/v1/worker_service.pb.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace luthier::client {
+
+struct ClientOptions {
+  // Request ids and jitter come from it. Two clients that may live at the same time need different ones: programs take
+  // it from the kernel (EntropySeed), tests fix it.
+  uint64_t seed = 0;
+  // Of each attempt of a call; Suggest and WatchStudy have their own.
+  absl::Duration timeout = absl::Seconds(30);
+  // Attempts of calls other than Report, Complete, Fail and Release.
+  int max_attempts = 5;
+  // How long those four are repeated while their outcome is unknown.
+  absl::Duration finish_patience = absl::Hours(24);
+  // Null: the system's clock, and real sleeps that Interrupt() ends. Both must outlive the client.
+  const base::Clock* clock = nullptr;
+  wire::Sleeper* sleeper = nullptr;
+};
+
+// One setting for EnqueueTrials.
+struct NewTrial {
+  study::Parameters parameters;
+  std::map<std::string, std::string> attributes;
+};
+
+// Where to go on with a trial: both come with its Lease.
+struct LeaseRef {
+  std::string study;
+  int64_t trial = 0;
+  std::string token;
+};
+
+// A typed client of both services. Studies and trials are named by id and number; resource names stay inside. Every
+// call has a deadline. A call whose outcome is unknown is sent again, with the same request id, after a jittered wait
+// (wire/retry.h); what is returned is the last answer, with its base::ErrorDetail. UNAVAILABLE without a reason means
+// that no server was reached. Thread-safe.
+class Client {
+ public:
+  // INVALID_ARGUMENT for a bad address. Does not connect: the first call does.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(absl::string_view address, const ClientOptions& options);
+  Client(std::shared_ptr<grpc::Channel> channel, const ClientOptions& options);
+  ~Client();
+
+  // Calls in flight end with CANCELLED, later ones too. For shutting down; not for signal handlers.
+  void Interrupt();
+
+  // --- Studies ---
+  absl::StatusOr<v1::Study> CreateStudy(const std::string& id, const v1::StudySpec& spec);
+  absl::StatusOr<v1::Study> GetStudy(const std::string& id);
+  // All pages.
+  absl::StatusOr<std::vector<v1::Study>> ListStudies();
+  absl::StatusOr<v1::Study> PauseStudy(const std::string& id);
+  absl::StatusOr<v1::Study> ResumeStudy(const std::string& id);
+  absl::StatusOr<v1::Study> StopStudy(const std::string& id);
+  absl::StatusOr<v1::Study> CancelStudy(const std::string& id);
+  absl::Status DeleteStudy(const std::string& id);
+
+  // --- Trials ---
+  absl::StatusOr<v1::Trial> GetTrial(const std::string& study, int64_t number, bool with_measurements = false);
+  // Page after page in order of number, until there are no more or `page` returns false. Empty `states`: all.
+  absl::Status ListTrials(const std::string& study, const std::vector<v1::Trial::State>& states,
+                          absl::FunctionRef<bool(const v1::Trial&)> visit);
+  absl::StatusOr<std::vector<v1::Trial>> EnqueueTrials(const std::string& study, const std::vector<NewTrial>& trials);
+  absl::StatusOr<v1::Trial> CancelTrial(const std::string& study, int64_t number);
+
+  struct WatchOptions {
+    uint64_t after_seq = 0;
+    // OK after the event that finishes the study and its last trial.
+    bool until_finished = true;
+    // How long nothing may be heard from a server that can't be reached.
+    absl::Duration patience = absl::Minutes(5);
+  };
+  // Every event once and in order of seq, across broken connections and restarts of the server, until the study is
+  // finished or `event` returns false (OK both).
+  absl::Status WatchStudy(const std::string& study, const WatchOptions& options,
+                          absl::FunctionRef<bool(const v1::Event&)> event);
+
+  // --- Ask and tell ---
+  // One long poll of at most `wait` (1 s to 60 s). Without leases the answer has retry_after or study_done.
+  absl::StatusOr<v1::SuggestResponse> Suggest(const std::string& study, const std::string& worker, int count,
+                                              absl::Duration wait, bool fail_if_paused = false);
+  absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const std::string& worker, const std::vector<std::string>& tokens);
+  absl::StatusOr<v1::ReportResponse> Report(const LeaseRef& lease, const std::vector<v1::Measurement>& measurements,
+                                            const std::string& checkpoint = "");
+  absl::StatusOr<v1::FinishResponse> Complete(const LeaseRef& lease, const v1::Measurement& measurement,
+                                              bool pruned = false);
+  absl::StatusOr<v1::FinishResponse> Fail(const LeaseRef& lease, const v1::Failure& failure);
+  absl::StatusOr<v1::FinishResponse> Release(const LeaseRef& lease, const std::string& checkpoint = "");
+
+  absl::StatusOr<v1::ServerInfo> GetServerInfo();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A seed from the kernel's random numbers.
+uint64_t EntropySeed();
+
+}  // namespace luthier::client
+
+#endif  // LUTHIER_CLIENT_CPP_CLIENT_H_

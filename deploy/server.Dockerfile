@@ -1,0 +1,34 @@
+# The coordinator and the command line. From the root of the checkout:
+#   docker build -f deploy/server.Dockerfile -t luthier-server .
+# The build stage is the same text in server.Dockerfile and worker.Dockerfile, so it is built once and cached.
+ARG BASE=debian:bookworm-slim
+FROM ${BASE} AS build
+COPY tools/packages.txt tools/install_packages.sh /src/tools/
+RUN /src/tools/install_packages.sh build && rm -rf /var/lib/apt/lists/*
+COPY . /src
+WORKDIR /src
+# One instruction-set level for all programs that share a database: suggestions are replayed bit for bit only within one
+# level. x86-64-v3 runs on processors since 2015 (AVX2, FMA); use x86-64-v2 for older ones. Other architectures: their own.
+ARG LUTHIER_MARCH=x86-64-v3
+ARG LUTHIER_JOBS=
+RUN if [ "$(dpkg --print-architecture)" = amd64 ]; then march=$LUTHIER_MARCH; else march=; fi \
+ && cmake --preset release -B /build -DLUTHIER_BUILD_TESTS=OFF -DLUTHIER_BUILD_BENCH=OFF "-DLUTHIER_MARCH=$march" \
+ && cmake --build /build -j "${LUTHIER_JOBS:-$(nproc)}" --target luthierd luthier-worker luthier \
+ && strip /build/bin/luthierd /build/bin/luthier-worker /build/bin/luthier
+
+FROM ${BASE}
+COPY tools/packages.txt tools/install_packages.sh /tmp/tools/
+RUN /tmp/tools/install_packages.sh run && rm -rf /var/lib/apt/lists/* /tmp/tools \
+ && useradd --system --uid 10001 --user-group --home-dir /data --shell /usr/sbin/nologin luthier \
+ && install -d -o luthier -g luthier -m 0700 /data
+COPY --from=build /build/bin/luthierd /build/bin/luthier /usr/local/bin/
+COPY LICENSE NOTICE /usr/local/share/doc/luthier/
+USER luthier
+VOLUME /data
+EXPOSE 7790
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["luthier", "version", "--server", "localhost:7790"]
+ENTRYPOINT ["luthierd"]
+# Beyond loopback luthierd wants to be told that there is no encryption and no password: add --accept-plaintext, and keep
+# the port inside a network you trust. docker-compose.yml does both.
+CMD ["--listen", "0.0.0.0:7790", "--data-dir", "/data"]

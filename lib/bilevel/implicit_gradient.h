@@ -1,0 +1,69 @@
+#ifndef LUTHIER_LIB_BILEVEL_IMPLICIT_GRADIENT_H_
+#define LUTHIER_LIB_BILEVEL_IMPLICIT_GRADIENT_H_
+
+#include <Eigen/Core>
+#include <atomic>
+#include <vector>
+
+#include "lib/bilevel/inner_problem.h"
+#include "lib/learn/conjugate_gradient.h"
+
+namespace luthier::bilevel {
+
+struct ImplicitGradientOptions {
+  // The linear system is solved to |H q - grad g| <= max(absolute, relative * |grad g|).
+  double absolute_tolerance = 0.0;
+  double relative_tolerance = 1e-10;
+  int max_iterations = 0;  // Of conjugate gradients; 0: 10 times the dimension, at least 100.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// The gradient of E at lambda, from an x near X(lambda):
+//   p = -D' q,  H q = grad g     (all at x; Pedregosa 2016, algorithm 1)
+struct ImplicitGradient {
+  // kConverged and kPrecision: all fields are set and `gradient` is good up to error_bound. kIterationLimit: the same
+  // with a larger error. kIndefinite, kNonFinite: no gradient, only the norms computed before. kStopped: nothing.
+  learn::CgOutcome outcome = learn::CgOutcome::kConverged;
+  double outer_value = 0.0;  // g(x)
+  Eigen::VectorXd gradient;  // p: dE/dlambda, s entries, in lambda's coordinates.
+  Eigen::VectorXd adjoint;   // q; warm start for a solve nearby with the same outer data.
+  int cg_iterations = 0;
+
+  // The a-posteriori error bound and its terms:
+  //   e_x = |grad h(x)| / mu                                    distance of x from X(lambda)
+  //   e_q = (|H q - grad g| + (L_g + L_H |q|) e_x) / mu         error of q
+  //   e_p = L_D e_x |q| + (|D| + L_D e_x) e_q                   error of p
+  double inner_gradient_norm = 0.0;
+  double cg_residual = 0.0;
+  double mu = 0.0;
+  double error_x = 0.0;
+  double error_q = 0.0;
+  double error_bound = 0.0;  // e_p, on the 2-norm of the error of `gradient`.
+  bool certified = false;    // The constants are true bounds; else e_p is an estimate.
+
+  bool usable() const {
+    return outcome == learn::CgOutcome::kConverged || outcome == learn::CgOutcome::kPrecision ||
+           outcome == learn::CgOutcome::kIterationLimit;
+  }
+};
+
+// `warm_adjoint`: start for q, or empty. Leaves inner's point at x. One pass over the outer data, two and one a
+// conjugate gradient iteration over the inner data.
+ImplicitGradient ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer, const Eigen::VectorXd& x,
+                                         const Eigen::VectorXd& warm_adjoint, const ImplicitGradientOptions& options);
+
+// dE along `direction` (s entries): gradient . direction. The adjoint gives all slopes for one solve.
+double DirectionalSlope(const ImplicitGradient& gradient, const Eigen::VectorXd& direction);
+
+// The mean of several folds' gradients, weights proportional to `weights` (> 0): value, gradient, error_bound (a
+// weighted sum bounds the sum's error), certified if all are. At least one, all usable, of one size.
+ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const std::vector<double>& weights);
+
+// Improves x by Newton steps of `inner` until |grad h| <= tolerance or rounding stops it; returns the final norm. Near
+// the optimum each step squares the error, so one to three make e_x vanish beside other errors. `stop` may be null.
+double PolishInner(InnerProblem& inner, double tolerance, int max_steps, const std::atomic<bool>* stop,
+                   Eigen::VectorXd* x);
+
+}  // namespace luthier::bilevel
+
+#endif  // LUTHIER_LIB_BILEVEL_IMPLICIT_GRADIENT_H_

@@ -1,0 +1,58 @@
+#ifndef LUTHIER_LIB_BILEVEL_INNER_PROBLEM_H_
+#define LUTHIER_LIB_BILEVEL_INNER_PROBLEM_H_
+
+#include <Eigen/Core>
+
+// A bilevel problem: minimise over lambda the outer loss E(lambda) = g(X(lambda)), where X(lambda) minimises the inner
+// objective h(x, lambda) over x (Pedregosa 2016, "Hyperparameter optimization with approximate gradient").
+//
+//   symbol   meaning                                            shape   name in code
+//   x        model weights                                      p       x
+//   lambda   hyperparameters in unconstrained coordinates       s       (fixed inside an InnerProblem)
+//   H        Hessian of h in x                                  p x p   HessianVector
+//   D        cross derivative d^2 h / dx dlambda                p x s   CrossTransposeVector
+//   q        adjoint: H q = grad g                              p       adjoint
+//   mu       strong convexity of h in x: H >= mu I                      InnerConstants::mu
+namespace luthier::bilevel {
+
+// Numbers for error bounds. They must hold for all x when `certified`; otherwise they are estimates.
+struct InnerConstants {
+  double mu = 0.0;                 // > 0
+  double hessian_lipschitz = 0.0;  // L_H: |H(x) - H(y)| <= L_H |x - y|
+  double cross_lipschitz = 0.0;    // L_D: |D(x) - D(y)| <= L_D |x - y|
+  bool certified = false;
+};
+
+// h at one fixed lambda. HessianVector, HessianDiagonal, CrossTransposeVector and CrossNorm refer to the point of the
+// last SetPoint. Not thread-safe.
+class InnerProblem {
+ public:
+  virtual ~InnerProblem() = default;
+  virtual Eigen::Index dim() const = 0;
+  virtual Eigen::Index hyper_dim() const = 0;
+  // h(x), and grad_x h unless null.
+  virtual double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) = 0;
+  virtual void SetPoint(const Eigen::VectorXd& x) = 0;
+  virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) = 0;
+  // Entries > 0, for the preconditioner; empty when it is not cheap.
+  virtual Eigen::VectorXd HessianDiagonal() = 0;
+  // D' q: s entries.
+  virtual Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) = 0;
+  // An upper bound of the spectral norm of D.
+  virtual double CrossNorm() = 0;
+  virtual InnerConstants Constants() = 0;
+};
+
+// g. It depends on lambda through x alone.
+class OuterLoss {
+ public:
+  virtual ~OuterLoss() = default;
+  // g(x), and grad g (p) unless null.
+  virtual double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) = 0;
+  // L_g: |grad g(x) - grad g(y)| <= L_g |x - y|.
+  virtual double GradientLipschitz() = 0;
+};
+
+}  // namespace luthier::bilevel
+
+#endif  // LUTHIER_LIB_BILEVEL_INNER_PROBLEM_H_

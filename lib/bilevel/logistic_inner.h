@@ -1,0 +1,51 @@
+#ifndef LUTHIER_LIB_BILEVEL_LOGISTIC_INNER_H_
+#define LUTHIER_LIB_BILEVEL_LOGISTIC_INNER_H_
+
+#include <Eigen/Core>
+
+#include "lib/bilevel/inner_problem.h"
+#include "lib/learn/logistic.h"
+
+namespace luthier::bilevel {
+
+// L2 logistic regression, binary or multinomial, with one hyperparameter lambda = ln l2:
+//   h(w, lambda) = sum psi_i(w) + (e^lambda / 2) |W|^2,  D = e^lambda W (0 for intercepts).
+// Without intercept mu = e^lambda and all constants are true bounds. Intercepts are not penalised, so with them mu is
+// estimated: the smaller of e^lambda and a Rayleigh quotient after inverse iteration at the current point, not
+// certified. `problem` must outlive this; its l2 must be positive.
+class LogisticInner final : public InnerProblem {
+ public:
+  explicit LogisticInner(const learn::LogisticProblem* problem);
+
+  Eigen::Index dim() const override { return problem_->dim(); }
+  Eigen::Index hyper_dim() const override { return 1; }
+  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override { return problem_->Value(x, gradient); }
+  void SetPoint(const Eigen::VectorXd& x) override;
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return problem_->HessianVector(curvature_, v); }
+  Eigen::VectorXd HessianDiagonal() override;
+  Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
+  double CrossNorm() override;
+  InnerConstants Constants() override;
+
+ private:
+  double SmallestCurvature();
+
+  const learn::LogisticProblem* const problem_;
+  Eigen::VectorXd x_;
+  learn::LogisticData::Curvature curvature_;
+};
+
+// Mean logistic loss over held-out rows. `data` must outlive this.
+class LogisticOuter final : public OuterLoss {
+ public:
+  explicit LogisticOuter(const learn::LogisticData* data) : data_(data) {}
+  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override;
+  double GradientLipschitz() override;
+
+ private:
+  const learn::LogisticData* const data_;
+};
+
+}  // namespace luthier::bilevel
+
+#endif  // LUTHIER_LIB_BILEVEL_LOGISTIC_INNER_H_

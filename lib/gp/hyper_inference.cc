@@ -1,0 +1,231 @@
+#include "lib/gp/hyper_inference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/base/check.h"
+#include "lib/math/lbfgs.h"
+
+namespace luthier::gp {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+constexpr double kSqrt2 = 1.41421356237309504880;
+constexpr double kMinSignal = 1e-3, kMaxSignal = 1e3;
+constexpr double kMaxNoise = 1e1;
+constexpr int kMinFit = 3;
+
+// ln density at theta = exp(phi), up to a constant, and its derivative by phi.
+struct Term {
+  double value;
+  double slope;
+};
+
+Term LogNormalTerm(double phi, double mu, double sigma) {
+  const double z = (phi - mu) / sigma;
+  return {-phi - 0.5 * z * z, -1.0 - z / sigma};
+}
+
+Term GammaTerm(double phi, double shape, double rate) {
+  const double theta = std::exp(phi);
+  return {(shape - 1.0) * phi - rate * theta, (shape - 1.0) - rate * theta};
+}
+
+// -(0.1/w + 0.1 w) for w = l^-2, phi = ln l.
+Term InverseSquaredTerm(double phi) {
+  const double w = std::exp(-2.0 * phi);
+  return {-0.1 / w - 0.1 * w, -0.2 / w + 0.2 * w};
+}
+
+double LengthscaleMu(Index groups) {
+  return kSqrt2 + 0.5 * std::log(static_cast<double>(std::max<Index>(groups, 1)));
+}
+
+Term LengthscaleTerm(PriorKind kind, double phi, Index groups) {
+  if (kind == PriorKind::kInverseSquared) return InverseSquaredTerm(phi);
+  return LogNormalTerm(phi, LengthscaleMu(groups), std::sqrt(3.0));
+}
+
+Term SignalTerm(PriorKind kind, double phi) {
+  return kind == PriorKind::kInverseSquared ? GammaTerm(phi, 2.0, 1.0) : LogNormalTerm(phi, 0.0, 1.0);
+}
+
+Term NoiseTerm(PriorKind kind, double phi) {
+  return kind == PriorKind::kInverseSquared ? GammaTerm(phi, 1.1, 30.0) : LogNormalTerm(phi, -4.0, 1.0);
+}
+
+}  // namespace
+
+HyperPosterior::HyperPosterior(Likelihood* likelihood, const InferenceOptions& options)
+    : likelihood_(likelihood), options_(options), groups_(likelihood->shape().groups) {
+  LUTHIER_CHECK(options.min_lengthscale > 0.0 && options.max_lengthscale >= options.min_lengthscale);
+  LUTHIER_CHECK(options.min_noise > 0.0 && options.fixed_noise >= 0.0);
+  Index count = groups_;
+  if (options.fit_signal) signal_ = count++;
+  if (options.fit_noise) noise_ = count++;
+  if (options.criterion == Criterion::kLeaveOneOut) mean_ = count++;
+  lower_.resize(count);
+  upper_.resize(count);
+  lower_.head(groups_).setConstant(std::log(options.min_lengthscale));
+  upper_.head(groups_).setConstant(std::log(options.max_lengthscale));
+  if (signal_ >= 0) {
+    lower_(signal_) = std::log(kMinSignal);
+    upper_(signal_) = std::log(kMaxSignal);
+  }
+  if (noise_ >= 0) {
+    lower_(noise_) = std::log(options.min_noise);
+    upper_(noise_) = std::log(kMaxNoise);
+  }
+  if (mean_ >= 0) {
+    lower_(mean_) = -5.0;
+    upper_(mean_) = 5.0;
+  }
+}
+
+VectorXd HyperPosterior::Mode() const {
+  const bool scaled = options_.prior == PriorKind::kDimensionScaled;
+  VectorXd phi(dimension());
+  phi.head(groups_).setConstant(scaled ? LengthscaleMu(groups_) - 3.0 : 0.0);
+  if (signal_ >= 0) phi(signal_) = scaled ? -1.0 : 0.0;
+  if (noise_ >= 0) phi(noise_) = options_.doubt_noise ? lower_(noise_) : scaled ? -5.0 : std::log(0.1 / 30.0);
+  if (mean_ >= 0) phi(mean_) = 0.0;
+  return phi.cwiseMax(lower_).cwiseMin(upper_);
+}
+
+VectorXd HyperPosterior::Draw(base::RandomStream& random) const {
+  const bool scaled = options_.prior == PriorKind::kDimensionScaled;
+  VectorXd phi(dimension());
+  // The inverse-squared prior is improper in l; its bulk is w in [0.1, 10], |ln l| below 1.2.
+  for (Index j = 0; j < groups_; ++j) {
+    phi(j) = scaled ? LengthscaleMu(groups_) + std::sqrt(3.0) * random.Normal() : 0.8 * random.Normal();
+  }
+  if (signal_ >= 0) phi(signal_) = scaled ? random.Normal() : 0.7 * random.Normal() + 0.4;
+  if (noise_ >= 0) {
+    phi(noise_) = options_.doubt_noise ? lower_(noise_) + random.Uniform() * (upper_(noise_) - lower_(noise_))
+                                       : (scaled ? -4.0 : -3.8) + random.Normal();
+  }
+  if (mean_ >= 0) phi(mean_) = random.Normal();
+  return phi.cwiseMax(lower_).cwiseMin(upper_);
+}
+
+VectorXd HyperPosterior::Pack(const Hyperparameters& theta) const {
+  LUTHIER_CHECK(theta.lengthscales.size() == groups_);
+  VectorXd phi(dimension());
+  phi.head(groups_) = theta.lengthscales.array().log();
+  if (signal_ >= 0) phi(signal_) = std::log(theta.signal_variance);
+  if (noise_ >= 0) phi(noise_) = std::log(theta.noise_variance);
+  if (mean_ >= 0) phi(mean_) = theta.mean;
+  return phi.cwiseMax(lower_).cwiseMin(upper_);
+}
+
+Hyperparameters HyperPosterior::Unpack(const VectorXd& phi) const {
+  LUTHIER_CHECK(phi.size() == dimension());
+  Hyperparameters theta;
+  theta.lengthscales = phi.head(groups_).array().exp();
+  theta.signal_variance = signal_ >= 0 ? std::exp(phi(signal_)) : 1.0;
+  theta.noise_variance = noise_ >= 0 ? std::exp(phi(noise_)) : options_.fixed_noise;
+  theta.mean = mean_ >= 0 ? phi(mean_) : 0.0;
+  return theta;
+}
+
+double HyperPosterior::LogPrior(const VectorXd& phi, VectorXd* gradient) const {
+  if (gradient != nullptr) gradient->setZero(dimension());
+  double value = 0.0;
+  auto add = [&](Index j, const Term& term) {
+    value += term.value;
+    if (gradient != nullptr) (*gradient)(j) += term.slope;
+  };
+  for (Index j = 0; j < groups_; ++j) add(j, LengthscaleTerm(options_.prior, phi(j), groups_));
+  if (signal_ >= 0) add(signal_, SignalTerm(options_.prior, phi(signal_)));
+  if (noise_ >= 0) {
+    add(noise_, options_.doubt_noise ? Term{-phi(noise_), -1.0} : NoiseTerm(options_.prior, phi(noise_)));
+  }
+  if (mean_ >= 0) add(mean_, {-0.5 * phi(mean_) * phi(mean_), -phi(mean_)});
+  return value;
+}
+
+double HyperPosterior::Value(const VectorXd& phi, VectorXd* gradient, Hyperparameters* theta) const {
+  Hyperparameters at = Unpack(phi);
+  LikelihoodGradient parts;
+  LikelihoodGradient* wanted = gradient == nullptr ? nullptr : &parts;
+  const double log_likelihood = options_.criterion == Criterion::kLeaveOneOut
+                                    ? likelihood_->LeaveOneOut(at, wanted)
+                                    : likelihood_->MarginalOverMean(&at, wanted);
+  if (theta != nullptr) *theta = at;
+  if (!std::isfinite(log_likelihood)) return kMinusInfinity;
+  const double log_prior = LogPrior(phi, gradient);
+  if (gradient != nullptr) {
+    gradient->head(groups_) += parts.log_lengthscales;
+    if (signal_ >= 0) (*gradient)(signal_) += parts.log_signal_variance;
+    if (noise_ >= 0) (*gradient)(noise_) += parts.log_noise_variance;
+    if (mean_ >= 0) (*gradient)(mean_) += parts.mean;
+  }
+  return log_likelihood + log_prior;
+}
+
+InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions& options,
+                                  const std::optional<Hyperparameters>& carried, base::RandomStream random) {
+  const HyperPosterior posterior(likelihood, options);
+  InferenceResult result;
+  VectorXd best = posterior.Mode();
+  result.log_posterior = posterior.Value(best, nullptr, &result.theta);
+  result.evaluations = 1;
+  if (likelihood->size() < kMinFit || posterior.dimension() == 0) return result;
+
+  struct Start {
+    VectorXd phi;
+    double value;
+    bool carried;
+    size_t order;
+  };
+  std::vector<Start> starts;
+  if (carried.has_value()) starts.push_back({posterior.Pack(*carried), 0.0, true, 0});
+  starts.push_back({best, result.log_posterior, false, starts.size()});
+  for (int s = 0; s < options.random_starts; ++s) starts.push_back({posterior.Draw(random), 0.0, false, starts.size()});
+  for (Start& start : starts) {
+    if (start.phi == best) {
+      start.value = result.log_posterior;
+      continue;
+    }
+    start.value = posterior.Value(start.phi, nullptr, nullptr);
+    ++result.evaluations;
+  }
+  // The carried state sits where the optimum was a moment ago: it is always searched when there is more than one
+  // search, and loses its place only to a start that is better already.
+  const bool keep_carried = options.max_searches > 1;
+  std::sort(starts.begin(), starts.end(), [keep_carried](const Start& a, const Start& b) {
+    if (keep_carried && a.carried != b.carried) return a.carried;
+    return a.value != b.value ? a.value > b.value : a.order < b.order;
+  });
+
+  math::LbfgsOptions search;
+  search.max_evaluations = options.max_evaluations;
+  search.max_iterations = options.max_evaluations;
+  search.gradient_tolerance = 1e-4;
+  search.value_tolerance = options.value_tolerance;
+  auto negative = [&](const VectorXd& phi, VectorXd* gradient) {
+    const double value = posterior.Value(phi, gradient, nullptr);
+    if (gradient != nullptr) *gradient = -*gradient;
+    return -value;
+  };
+  for (size_t s = 0; s < starts.size() && s < static_cast<size_t>(options.max_searches); ++s) {
+    if (!std::isfinite(starts[s].value)) continue;
+    const math::LbfgsResult end =
+        math::MinimizeLbfgs(negative, starts[s].phi, posterior.lower(), posterior.upper(), search);
+    result.evaluations += end.evaluations;
+    if (-end.value > result.log_posterior) {
+      result.log_posterior = -end.value;
+      best = end.x;
+    }
+  }
+  posterior.Value(best, nullptr, &result.theta);
+  ++result.evaluations;
+  return result;
+}
+
+}  // namespace luthier::gp

@@ -1,0 +1,91 @@
+#ifndef LUTHIER_LIB_GP_HYPER_INFERENCE_H_
+#define LUTHIER_LIB_GP_HYPER_INFERENCE_H_
+
+#include <optional>
+#include <vector>
+
+#include "Eigen/Core"
+#include "lib/base/random.h"
+#include "lib/gp/hyperparameters.h"
+#include "lib/gp/likelihood.h"
+
+// Choosing hyperparameters: the prior, the log posterior over log parameters, and its maximiser. A sampler needs only
+// HyperPosterior and fits beside MaximizePosterior.
+namespace luthier::gp {
+
+enum class PriorKind {
+  // Dimension-scaled (Hvarfner et al. 2024, "Vanilla Bayesian optimization performs great in high dimensions"):
+  // l ~ LogNormal(sqrt2 + ln(d)/2, sqrt3), s_f^2 ~ LogNormal(0, 1), sigma_n^2 ~ LogNormal(-4, 1).
+  kDimensionScaled,
+  // On w = 1/l^2: -(0.1/w + 0.1 w); s_f^2 ~ Gamma(2, 1), sigma_n^2 ~ Gamma(1.1, rate 30).
+  kInverseSquared,
+};
+
+enum class Criterion { kMarginalLikelihood, kLeaveOneOut };
+
+struct InferenceOptions {
+  PriorKind prior = PriorKind::kDimensionScaled;
+  Criterion criterion = Criterion::kMarginalLikelihood;
+  bool fit_signal = true;     // Else s_f^2 = 1.
+  bool fit_noise = false;     // Else sigma_n^2 = fixed_noise.
+  double fixed_noise = 1e-6;  // >= 0, for deterministic objectives.
+  // Lower bound of a fitted noise; without one, repeated y make the likelihood unbounded.
+  double min_noise = 1e-4;
+  // A fitted noise has the prior 1/sigma_n^2 above its bound, instead of PriorKind's, which expects a few per cent: for
+  // objectives that are thought deterministic. The noise then leaves the bound only when the data insist.
+  bool doubt_noise = false;
+  double min_lengthscale = 0.025;  // Unit-cube units.
+  double max_lengthscale = 100.0;
+  int random_starts = 3;          // Draws from the prior beside the carried state and the prior's mode.
+  int max_searches = 2;           // Starts (best first) that are improved; the others are only evaluated.
+  int max_evaluations = 60;       // Per search.
+  double value_tolerance = 1e-6;  // Relative; see math::LbfgsOptions.
+};
+
+// ln posterior density over the free parameters in log form, in the order
+//   ln l_1 … ln l_g [, ln s_f^2] [, ln sigma_n^2] [, m under leave-one-out]
+// up to a constant; prior densities are those of the parameters themselves, not of their logarithms. Under marginal
+// likelihood the mean is maximised over in closed form (Likelihood::MarginalOverMean). Borrows `likelihood`.
+class HyperPosterior {
+ public:
+  HyperPosterior(Likelihood* likelihood, const InferenceOptions& options);
+
+  Eigen::Index dimension() const { return lower_.size(); }
+  const Eigen::VectorXd& lower() const { return lower_; }
+  const Eigen::VectorXd& upper() const { return upper_; }
+  // The prior's mode, projected on the bounds.
+  Eigen::VectorXd Mode() const;
+  // A draw from the prior, projected on the bounds.
+  Eigen::VectorXd Draw(base::RandomStream& random) const;
+  Eigen::VectorXd Pack(const Hyperparameters& theta) const;
+  // The mean is 0 under marginal likelihood, where Value finds it.
+  Hyperparameters Unpack(const Eigen::VectorXd& phi) const;
+  // -inf where the covariance is not positive definite. `theta`, when not null: the parameters with the mean in place.
+  double Value(const Eigen::VectorXd& phi, Eigen::VectorXd* gradient, Hyperparameters* theta) const;
+  // The prior's part of Value alone.
+  double LogPrior(const Eigen::VectorXd& phi, Eigen::VectorXd* gradient) const;
+
+ private:
+  Likelihood* likelihood_;
+  InferenceOptions options_;
+  Eigen::Index groups_;
+  Eigen::Index signal_ = -1, noise_ = -1, mean_ = -1;  // Positions in phi, -1: fixed.
+  Eigen::VectorXd lower_, upper_;
+};
+
+struct InferenceResult {
+  Hyperparameters theta;
+  double log_posterior = 0.0;  // -inf when no start was usable; theta is then the prior's mode.
+  int evaluations = 0;         // Likelihoods computed.
+};
+
+// The mode of the posterior. Starts: `carried` (when given), the prior's mode, and draws from the prior. All are
+// evaluated; the best max_searches are improved by bounded L-BFGS, the carried one among them when there is more than
+// one; the best end wins, ties to the earlier. Deterministic in its arguments. Fewer than 3 observations: the prior's
+// mode, no search.
+InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions& options,
+                                  const std::optional<Hyperparameters>& carried, base::RandomStream random);
+
+}  // namespace luthier::gp
+
+#endif  // LUTHIER_LIB_GP_HYPER_INFERENCE_H_

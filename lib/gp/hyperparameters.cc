@@ -1,0 +1,43 @@
+#include "lib/gp/hyperparameters.h"
+
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+
+namespace luthier::gp {
+
+std::string FormatHyperparameters(const Hyperparameters& theta) {
+  std::string text = absl::StrFormat("%a %a %a", theta.signal_variance, theta.noise_variance, theta.mean);
+  for (Eigen::Index j = 0; j < theta.lengthscales.size(); ++j)
+    absl::StrAppendFormat(&text, " %a", theta.lengthscales(j));
+  return text;
+}
+
+std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups) {
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  if (words.size() != static_cast<size_t>(groups) + 3) return std::nullopt;
+  std::vector<double> numbers;
+  for (const std::string& word : words) {
+    double number = 0.0;
+    // SimpleAtod reads no hexadecimal; strtod does, in the C locale that our programs never leave.
+    char* end = nullptr;
+    if (word.empty()) return std::nullopt;
+    number = std::strtod(word.c_str(), &end);
+    if (*end != '\0' || !std::isfinite(number)) return std::nullopt;
+    numbers.push_back(number);
+  }
+  Hyperparameters theta;
+  theta.signal_variance = numbers[0];
+  theta.noise_variance = numbers[1];
+  theta.mean = numbers[2];
+  theta.lengthscales.resize(groups);
+  for (int j = 0; j < groups; ++j) theta.lengthscales(j) = numbers[static_cast<size_t>(j) + 3];
+  if (!(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0)) return std::nullopt;
+  if (groups > 0 && !(theta.lengthscales.minCoeff() > 0.0)) return std::nullopt;
+  return theta;
+}
+
+}  // namespace luthier::gp

@@ -1,0 +1,28 @@
+#ifndef LUTHIER_LIB_GP_HYPERPARAMETERS_H_
+#define LUTHIER_LIB_GP_HYPERPARAMETERS_H_
+
+#include <optional>
+#include <string>
+
+#include "Eigen/Core"
+#include "absl/strings/string_view.h"
+
+namespace luthier::gp {
+
+// Of a Gaussian process with a constant mean and a stationary kernel, for outputs standardised to mean 0, deviation 1.
+struct Hyperparameters {
+  Eigen::VectorXd lengthscales;  // One a group of the kernel's shape, > 0, unit-cube units.
+  double signal_variance = 1.0;  // s_f^2 > 0: prior variance of f. (A scale of the output, not noise.)
+  double noise_variance = 1e-6;  // sigma_n^2 >= 0, added to the diagonal.
+  double mean = 0.0;             // m.
+};
+
+// "signal noise mean l_1 … l_g" in hexadecimal floating point: reads back to the same bits.
+std::string FormatHyperparameters(const Hyperparameters& theta);
+// Absent for anything FormatHyperparameters cannot have written for `groups` lengthscales: wrong count, not a number,
+// not finite, not positive.
+std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups);
+
+}  // namespace luthier::gp
+
+#endif  // LUTHIER_LIB_GP_HYPERPARAMETERS_H_

@@ -1,0 +1,65 @@
+#ifndef LUTHIER_LIB_GP_LIKELIHOOD_H_
+#define LUTHIER_LIB_GP_LIKELIHOOD_H_
+
+#include "Eigen/Core"
+#include "lib/gp/hyperparameters.h"
+#include "lib/kernels/stationary.h"
+
+// Notation: C = K + sigma_n^2 I (n x n), L L' = C, y~ = y - m, alpha = C^-1 y~, kappa_i = [C^-1]_ii.
+namespace luthier::gp {
+
+// Derivatives with respect to ln l_c, ln s_f^2, ln sigma_n^2 and m.
+struct LikelihoodGradient {
+  Eigen::VectorXd log_lengthscales;
+  double log_signal_variance = 0.0;
+  double log_noise_variance = 0.0;
+  double mean = 0.0;
+};
+
+// How well hyperparameters explain one data set. Holds the data and the work space of an evaluation, so that repeated
+// evaluations allocate nothing of size n^2: use one object a thread.
+class Likelihood {
+ public:
+  // x: n x d, rows are points in the unit cube, finite. y: n, finite, standardised. n >= 0.
+  Likelihood(kernels::KernelShape shape, Eigen::MatrixXd x, Eigen::VectorXd y);
+
+  const kernels::KernelShape& shape() const { return shape_; }
+  Eigen::Index size() const { return y_.size(); }
+
+  // ln p(y | X, theta) = -y~' alpha / 2 - sum_i ln L_ii - n/2 ln 2 pi (Rasmussen & Williams 2006, eq. 5.8), and its
+  // gradient tr((alpha alpha' - C^-1) dC/dtheta)/2 (eq. 5.9) when asked for. -inf, the gradient left as it was, when C
+  // is not numerically positive definite. O(n^3/3), with gradient O(n^3 + n^2 d): C^-1 is formed once, no pass per
+  // column.
+  double Marginal(const Hyperparameters& theta, LikelihoodGradient* gradient);
+
+  // The same with the mean replaced by the maximiser of ln p(y | m) - m^2/2 (a standard normal prior on m):
+  //   m = 1' C^-1 y / (1' C^-1 1 + 1),
+  // which is written to theta->mean. Returns ln p(y | m) - m^2/2; its gradient in the other parameters is Marginal's at
+  // that m, and in m it is 0.
+  double MarginalOverMean(Hyperparameters* theta, LikelihoodGradient* gradient);
+
+  // Leave-one-out predictive log density sum_i ln N(y_i; mu_-i, s2_-i), mu_-i = y_i - alpha_i/kappa_i, s2_-i =
+  // 1/kappa_i (R&W eq. 5.10-5.13), and its gradient in one contraction with
+  //   M = (p alpha' + alpha p')/2 - C^-1 diag(w) C^-1 / 2, u_i = alpha_i/kappa_i, p = C^-1 u, w_i = (1 + alpha_i
+  //   u_i)/kappa_i.
+  double LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient* gradient);
+
+ private:
+  // Factors C into k_ (and fills slope_ when asked); false when it is not positive definite.
+  bool FactorCovariance(const Hyperparameters& theta, bool with_slope);
+  // Every criterion of no data: 0, gradient 0.
+  double WithoutData(LikelihoodGradient* gradient) const;
+  double Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient);
+  // Contracts the symmetric weights in the lower triangle of weights_ with the derivatives of K by ln l. Spoils
+  // weights_.
+  Eigen::VectorXd ContractLengthscales();
+
+  kernels::KernelShape shape_;
+  Eigen::MatrixXd x_;
+  Eigen::VectorXd y_;
+  Eigen::MatrixXd z_, k_, slope_, weights_;
+};
+
+}  // namespace luthier::gp
+
+#endif  // LUTHIER_LIB_GP_LIKELIHOOD_H_

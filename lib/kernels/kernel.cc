@@ -1,0 +1,77 @@
+#include "lib/kernels/kernel.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace luthier::kernels {
+namespace {
+
+constexpr double kSqrt3 = 1.73205080756887729353;
+// Enough for four packets in flight, and for the scratch arrays to stay in the first-level cache.
+constexpr Eigen::Index kChunk = 256;
+
+using Scratch = Eigen::Array<double, Eigen::Dynamic, 1, 0, kChunk, 1>;
+
+}  // namespace
+
+std::string FamilyName(Family family) {
+  switch (family) {
+    case Family::kSquaredExponential:
+      return "se";
+    case Family::kMatern12:
+      return "matern12";
+    case Family::kMatern32:
+      return "matern32";
+    case Family::kMatern52:
+      return "matern52";
+  }
+  return "";
+}
+
+std::optional<Family> ParseFamily(absl::string_view name) {
+  for (Family family : {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52}) {
+    if (name == FamilyName(family)) return family;
+  }
+  return std::nullopt;
+}
+
+ProfileValue Profile(Family family, double r2) {
+  ProfileValue result{0.0, 0.0};
+  EvaluateProfile(family, 1.0, 1, &r2, &result.value, &result.slope);
+  return result;
+}
+
+void EvaluateProfile(Family family, double variance, Eigen::Index n, const double* r2, double* value, double* slope) {
+  for (Eigen::Index begin = 0; begin < n; begin += kChunk) {
+    const Eigen::Index m = std::min(kChunk, n - begin);
+    const Eigen::Map<const Eigen::ArrayXd> in(r2 + begin, m);
+    Eigen::Map<Eigen::ArrayXd> k(value + begin, m);
+    Eigen::Map<Eigen::ArrayXd> dk(slope == nullptr ? value + begin : slope + begin, m);
+    Scratch r, e;
+    switch (family) {
+      case Family::kSquaredExponential:
+        k = variance * (-0.5 * in).exp();
+        if (slope != nullptr) dk = -0.5 * k;
+        break;
+      case Family::kMatern12:
+        r = in.sqrt();
+        k = variance * (-r).exp();
+        if (slope != nullptr) dk = (r > 0.0).select(-0.5 * k / r.max(1e-150), 0.0);
+        break;
+      case Family::kMatern32:
+        r = kSqrt3 * in.sqrt();
+        e = variance * (-r).exp();
+        k = (1.0 + r) * e;
+        if (slope != nullptr) dk = -1.5 * e;
+        break;
+      case Family::kMatern52:
+        r = (5.0 * in).sqrt();
+        e = variance * (-r).exp();
+        k = (1.0 + r + r.square() * (1.0 / 3.0)) * e;
+        if (slope != nullptr) dk = (-5.0 / 6.0) * (1.0 + r) * e;
+        break;
+    }
+  }
+}
+
+}  // namespace luthier::kernels

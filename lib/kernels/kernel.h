@@ -1,0 +1,41 @@
+#ifndef LUTHIER_LIB_KERNELS_KERNEL_H_
+#define LUTHIER_LIB_KERNELS_KERNEL_H_
+
+#include <optional>
+#include <string>
+
+#include "Eigen/Core"
+#include "absl/strings/string_view.h"
+
+// Stationary covariance functions as profiles of the squared scaled distance r^2 = sum_j (x_j - x'_j)^2 / l_j^2, with
+// unit variance: k(0) = 1. Everything is a function of r^2, so no derivative ever divides by r.
+namespace luthier::kernels {
+
+enum class Family {
+  kSquaredExponential,  // exp(-r^2/2)
+  kMatern12,            // exp(-r): continuous, nowhere differentiable
+  kMatern32,            // (1 + sqrt3 r) exp(-sqrt3 r)
+  kMatern52,            // (1 + sqrt5 r + 5 r^2/3) exp(-sqrt5 r)
+};
+
+// "se", "matern12", "matern32", "matern52".
+std::string FamilyName(Family family);
+std::optional<Family> ParseFamily(absl::string_view name);
+
+// k(r^2) and its derivative with respect to r^2 (negative, or 0):
+//   SE -k/2     1/2 -exp(-r)/(2r)     3/2 -(3/2) exp(-sqrt3 r)     5/2 -(5/6)(1 + sqrt5 r) exp(-sqrt5 r)
+// Matern-1/2 has no derivative at r = 0; 0 is returned there, which is what every use needs: the derivative
+// is always multiplied by differences of coordinates, which are 0 then.
+struct ProfileValue {
+  double value;
+  double slope;
+};
+ProfileValue Profile(Family family, double r2);
+
+// The same for many distances at once, vectorised, times `variance`: r2 (in) and `value` may be the same memory;
+// `slope` may be null. All of size n.
+void EvaluateProfile(Family family, double variance, Eigen::Index n, const double* r2, double* value, double* slope);
+
+}  // namespace luthier::kernels
+
+#endif  // LUTHIER_LIB_KERNELS_KERNEL_H_

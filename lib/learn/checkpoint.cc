@@ -1,0 +1,103 @@
+#include "lib/learn/checkpoint.h"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/hash.h"
+
+namespace luthier::learn {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian");
+
+constexpr absl::string_view kMagic = "LUTHCKP1";
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(absl::string_view kind) : bytes_(kMagic) {
+  Text(kind);
+}
+
+void CheckpointWriter::U64(uint64_t value) {
+  char raw[8];
+  std::memcpy(raw, &value, 8);
+  bytes_.append(raw, 8);
+}
+
+void CheckpointWriter::F64(double value) {
+  U64(std::bit_cast<uint64_t>(value));
+}
+
+void CheckpointWriter::Text(absl::string_view text) {
+  U64(text.size());
+  bytes_.append(text.data(), text.size());
+}
+
+void CheckpointWriter::Vector(const Eigen::VectorXd& vector) {
+  U64(static_cast<uint64_t>(vector.size()));
+  bytes_.append(reinterpret_cast<const char*>(vector.data()), static_cast<size_t>(vector.size()) * sizeof(double));
+}
+
+std::string CheckpointWriter::Finish() && {
+  U64(base::Hash64(bytes_));
+  return std::move(bytes_);
+}
+
+absl::StatusOr<CheckpointReader> CheckpointReader::Open(absl::string_view bytes, absl::string_view kind) {
+  if (bytes.size() < kMagic.size() + 8 || bytes.substr(0, kMagic.size()) != kMagic) {
+    return absl::DataLossError("checkpoint: not a checkpoint, or cut off");
+  }
+  uint64_t stored = 0;
+  std::memcpy(&stored, bytes.data() + bytes.size() - 8, 8);
+  bytes.remove_suffix(8);
+  if (stored != base::Hash64(bytes)) return absl::DataLossError("checkpoint: the checksum does not match");
+  CheckpointReader reader(bytes.substr(kMagic.size()));
+  const std::string found = reader.Text();
+  if (!reader.ok()) return absl::DataLossError("checkpoint: cut off");
+  if (found != kind) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoint: holds ", base::Quote(found), ", not ", base::Quote(kind)));
+  }
+  return reader;
+}
+
+absl::string_view CheckpointReader::Take(uint64_t size) {
+  if (!ok_ || size > rest_.size()) {
+    ok_ = false;
+    return "";
+  }
+  const absl::string_view taken = rest_.substr(0, size);
+  rest_.remove_prefix(size);
+  return taken;
+}
+
+uint64_t CheckpointReader::U64() {
+  const absl::string_view raw = Take(8);
+  uint64_t value = 0;
+  if (ok_) std::memcpy(&value, raw.data(), 8);
+  return value;
+}
+
+double CheckpointReader::F64() {
+  return std::bit_cast<double>(U64());
+}
+
+std::string CheckpointReader::Text() {
+  return std::string(Take(U64()));
+}
+
+Eigen::VectorXd CheckpointReader::Vector() {
+  const uint64_t size = U64();
+  if (size > rest_.size() / sizeof(double)) ok_ = false;
+  if (!ok_) return {};
+  Eigen::VectorXd vector(static_cast<Eigen::Index>(size));
+  const absl::string_view raw = Take(size * sizeof(double));
+  if (size > 0) std::memcpy(vector.data(), raw.data(), raw.size());
+  return vector;
+}
+
+}  // namespace luthier::learn

@@ -1,0 +1,55 @@
+#ifndef LUTHIER_LIB_LEARN_CHECKPOINT_H_
+#define LUTHIER_LIB_LEARN_CHECKPOINT_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+// The bytes of a trainer's state: magic, format version, kind, what was written, and an XXH3 checksum of all before it.
+// Little-endian, doubles bit for bit. What reads back is exactly what was written, or an error.
+namespace luthier::learn {
+
+class CheckpointWriter {
+ public:
+  // `kind` names the contents and their version, e.g. "logistic/1".
+  explicit CheckpointWriter(absl::string_view kind);
+
+  void U64(uint64_t value);
+  void F64(double value);
+  void Text(absl::string_view text);
+  void Vector(const Eigen::VectorXd& vector);
+  std::string Finish() &&;
+
+ private:
+  std::string bytes_;
+};
+
+class CheckpointReader {
+ public:
+  // DATA_LOSS for damaged or cut-off bytes; FAILED_PRECONDITION for another version or kind. `bytes` must outlive this.
+  static absl::StatusOr<CheckpointReader> Open(absl::string_view bytes, absl::string_view kind);
+
+  // Each returns 0 or empty once something did not fit; ok() tells. Check it before using what was read.
+  uint64_t U64();
+  double F64();
+  std::string Text();
+  Eigen::VectorXd Vector();
+  // Nothing has failed so far.
+  bool ok() const { return ok_; }
+  // Nothing has failed and nothing is left.
+  bool Done() const { return ok_ && rest_.empty(); }
+
+ private:
+  explicit CheckpointReader(absl::string_view rest) : rest_(rest) {}
+  absl::string_view Take(uint64_t size);
+
+  absl::string_view rest_;
+  bool ok_ = true;
+};
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_LIB_LEARN_CHECKPOINT_H_

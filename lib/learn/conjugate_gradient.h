@@ -1,0 +1,41 @@
+#ifndef LUTHIER_LIB_LEARN_CONJUGATE_GRADIENT_H_
+#define LUTHIER_LIB_LEARN_CONJUGATE_GRADIENT_H_
+
+#include <Eigen/Core>
+#include <atomic>
+
+#include "absl/functional/function_ref.h"
+
+namespace luthier::learn {
+
+enum class CgOutcome {
+  kConverged,       // |b - A x| <= tolerance, by the true residual.
+  kIterationLimit,  // Best effort so far.
+  kPrecision,       // Rounding prevents a smaller residual; x is as good as it gets.
+  kIndefinite,      // A direction with d'Ad <= 0 was met: A is not positive definite. x is the iterate before it.
+  kNonFinite,       // A product was not finite; x is the iterate before it.
+  kStopped,         // The stop flag was seen.
+};
+
+struct CgOptions {
+  double tolerance = 0.0;  // Absolute, on the 2-norm of the residual.
+  int max_iterations = 0;  // 0: 10 times the dimension, at least 100.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct CgResult {
+  CgOutcome outcome = CgOutcome::kConverged;
+  Eigen::VectorXd x;
+  double residual_norm = 0.0;  // True residual |b - A x|.
+  int iterations = 0;          // Products with A, checks included.
+};
+
+// Solves A x = b for symmetric positive definite A by preconditioned conjugate gradients (Golub & Van Loan 4th ed.,
+// alg. 11.5.1). `diagonal`: Jacobi preconditioner, entries > 0, or empty for none. `x0`: start, or empty for 0. The
+// recursive residual is replaced by the true one every 50 iterations and before success is reported.
+CgResult SolveCg(absl::FunctionRef<Eigen::VectorXd(const Eigen::VectorXd&)> multiply, const Eigen::VectorXd& b,
+                 const Eigen::VectorXd& diagonal, const Eigen::VectorXd& x0, const CgOptions& options);
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_LIB_LEARN_CONJUGATE_GRADIENT_H_

@@ -1,0 +1,70 @@
+#ifndef LUTHIER_LIB_LEARN_LBFGS_SOLVER_H_
+#define LUTHIER_LIB_LEARN_LBFGS_SOLVER_H_
+
+#include <Eigen/Core>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+
+#include "lib/learn/checkpoint.h"
+#include "lib/learn/minimizer.h"
+
+namespace luthier::learn {
+
+// Unbounded limited-memory BFGS (Nocedal & Wright 2006, algorithm 7.5) one iteration at a time, for training. (Bounded
+// problems of the search algorithms: lib/math/lbfgs.h.)
+//
+// Strong Wolfe line search, c1 = 1e-4, c2 = 0.9, by bracketing and safeguarded interpolation. Close to the optimum,
+// where differences of f drown in rounding, decrease is judged by the slope instead (the approximate Wolfe condition of
+// Hager & Zhang 2005, eq. 4.1), so gradients far below sqrt(machine epsilon) are reached. Pairs are kept when s'y >
+// 1e-10 |s||y|. After a failed line search: once more along -gradient, then kPrecision.
+class LbfgsSolver {
+ public:
+  // Converged when the largest gradient entry is at most `tolerance` (absolute, >= 0).
+  explicit LbfgsSolver(double tolerance = 0.0) : tolerance_(tolerance) {}
+
+  void set_tolerance(double tolerance) { tolerance_ = tolerance; }
+  // Evaluates f at x0. kConverged, kNonFinite, or kRunning.
+  SolveState Start(ValueAndGradient f, Eigen::VectorXd x0);
+  // One iteration (after Start or Load).
+  SolveState Step(ValueAndGradient f, const std::atomic<bool>* stop);
+
+  const Eigen::VectorXd& x() const { return x_; }
+  double value() const { return value_; }
+  const Eigen::VectorXd& gradient() const { return gradient_; }
+  int64_t evaluations() const { return evaluations_; }
+
+  // The whole state but the tolerance. A solver that loads it goes on bit for bit as the one that saved it.
+  void Save(CheckpointWriter* writer) const;
+  // False when the bytes do not fit a problem of dimension `dim`; the solver is then unusable until Start.
+  bool Load(CheckpointReader* reader, Eigen::Index dim);
+
+ private:
+  struct Pair {
+    Eigen::VectorXd s;
+    Eigen::VectorXd y;
+    double rho;  // 1 / s'y
+  };
+
+  Eigen::VectorXd Direction() const;
+  // Whether a step was found; fills the new point.
+  enum class Search { kFound, kFailed, kNonFinite, kStopped };
+  Search LineSearch(ValueAndGradient f, const Eigen::VectorXd& direction, double first, const std::atomic<bool>* stop,
+                    Eigen::VectorXd* x, double* value, Eigen::VectorXd* gradient);
+  bool Stalled();
+
+  double tolerance_;
+  Eigen::VectorXd x_;
+  double value_ = 0.0;
+  Eigen::VectorXd gradient_;
+  std::deque<Pair> pairs_;  // Oldest first.
+  int64_t iteration_ = 0;
+  int64_t evaluations_ = 0;
+  // Where we were some iterations ago, to notice that nothing moves any more.
+  double reference_value_ = 0.0;
+  double reference_gradient_ = 0.0;
+};
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_LIB_LEARN_LBFGS_SOLVER_H_

@@ -1,0 +1,333 @@
+#include "lib/learn/logistic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/learn/blocked_sum.h"
+
+namespace luthier::learn {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+// log(1 + e^-t) without overflow or cancellation.
+double Softplus(double t) {
+  return t > 0.0 ? std::log1p(std::exp(-t)) : -t + std::log1p(std::exp(t));
+}
+
+// 1 / (1 + e^-t).
+double Sigmoid(double t) {
+  if (t >= 0.0) return 1.0 / (1.0 + std::exp(-t));
+  const double e = std::exp(t);
+  return e / (1.0 + e);
+}
+
+// z becomes the softmax; returns log(sum exp z) - z[label] of the incoming scores.
+double SoftmaxLoss(int classes, int32_t label, double* z) {
+  int top = 0;
+  for (int k = 1; k < classes; ++k) {
+    if (z[k] > z[top]) top = k;
+  }
+  const double shift = z[top];
+  const double lag = shift - z[label];
+  double others = 0.0;
+  for (int k = 0; k < classes; ++k) {
+    z[k] = std::exp(z[k] - shift);
+    if (k != top) others += z[k];
+  }
+  for (int k = 0; k < classes; ++k) z[k] /= 1.0 + others;
+  return std::log1p(others) + lag;
+}
+
+}  // namespace
+
+LogisticData::LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization,
+                           bool intercept)
+    : dataset_(dataset),
+      rows_(std::move(rows)),
+      standardization_(std::move(standardization)),
+      intercept_(intercept),
+      features_(dataset->x.cols),
+      scores_(dataset->num_classes() == 2 ? 1 : dataset->num_classes()),
+      dim_(static_cast<Index>(features_) * scores_ + (intercept ? std::max(1, scores_ - 1) : 0)) {
+  LUTHIER_CHECK(standardization_.identity() || standardization_.mean.size() == features_);
+  ComputeLipschitz();
+}
+
+void LogisticData::ComputeLipschitz() {
+  const SparseMatrix& x = dataset_->x;
+  const bool plain = standardization_.identity();
+  // |a_i - m|^2 (scaled) = sum over entries of (a - m)^2 - m^2, plus the whole |m|^2.
+  double base = intercept_ ? 1.0 : 0.0;
+  if (!plain) base += standardization_.mean.cwiseQuotient(standardization_.deviation).squaredNorm();
+  BlockedSum total;
+  double largest = 0.0;
+  for (const int32_t row : rows_) {
+    double square = base;
+    for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
+      const double a = x.value[e];
+      if (plain) {
+        square += a * a;
+      } else {
+        const double scale = standardization_.deviation[x.column[e]];
+        const double m = standardization_.mean[x.column[e]] / scale;
+        square += (a / scale) * (a / scale - 2.0 * m);
+      }
+    }
+    square = std::max(square, 0.0);
+    total.Add(square);
+    largest = std::max(largest, square);
+  }
+  const double frobenius = total.Total();
+  const bool binary = scores_ == 1;
+  gradient_lipschitz_ = frobenius * (binary ? 0.25 : 0.5);
+  hessian_lipschitz_ = frobenius * std::sqrt(largest) * (binary ? 1.0 / (6.0 * std::sqrt(3.0)) : std::sqrt(0.5));
+}
+
+LogisticData::Scorer LogisticData::MakeScorer(const VectorXd& w) const {
+  LUTHIER_CHECK(w.size() == dim_);
+  const int K = scores_;
+  Scorer scorer;
+  scorer.v = w.data();
+  scorer.offset = VectorXd::Zero(K);
+  if (intercept_) {
+    if (K == 1) {
+      scorer.offset[0] = w[penalized()];
+    } else {
+      scorer.offset.tail(K - 1) = w.tail(K - 1);
+    }
+  }
+  if (!standardization_.identity()) {
+    scorer.scaled.resize(penalized());
+    for (int64_t j = 0; j < features_; ++j) {
+      for (int k = 0; k < K; ++k) {
+        const double v = w[j * K + k] / standardization_.deviation[j];
+        scorer.scaled[j * K + k] = v;
+        scorer.offset[k] -= v * standardization_.mean[j];
+      }
+    }
+    scorer.v = scorer.scaled.data();
+  }
+  return scorer;
+}
+
+void LogisticData::Scores(const Scorer& scorer, int64_t i, double* z) const {
+  const SparseMatrix& x = dataset_->x;
+  const int32_t row = rows_[i];
+  const int64_t end = x.row_start[row + 1];
+  if (scores_ == 1) {
+    double sum = 0.0;
+    for (int64_t e = x.row_start[row]; e < end; ++e) sum += x.value[e] * scorer.v[x.column[e]];
+    z[0] = sum + scorer.offset[0];
+    return;
+  }
+  const int K = scores_;
+  for (int k = 0; k < K; ++k) z[k] = scorer.offset[k];
+  for (int64_t e = x.row_start[row]; e < end; ++e) {
+    const double* v = scorer.v + static_cast<int64_t>(x.column[e]) * K;
+    const double a = x.value[e];
+    for (int k = 0; k < K; ++k) z[k] += a * v[k];
+  }
+}
+
+void LogisticData::Scatter(int64_t i, const double* r, VectorXd* gradient) const {
+  const SparseMatrix& x = dataset_->x;
+  const int32_t row = rows_[i];
+  const int64_t end = x.row_start[row + 1];
+  double* g = gradient->data();
+  if (scores_ == 1) {
+    for (int64_t e = x.row_start[row]; e < end; ++e) g[x.column[e]] += x.value[e] * r[0];
+    return;
+  }
+  const int K = scores_;
+  for (int64_t e = x.row_start[row]; e < end; ++e) {
+    double* out = g + static_cast<int64_t>(x.column[e]) * K;
+    const double a = x.value[e];
+    for (int k = 0; k < K; ++k) out[k] += a * r[k];
+  }
+}
+
+void LogisticData::FinishScatter(const VectorXd& residual_sum, VectorXd* gradient) const {
+  const int K = scores_;
+  if (!standardization_.identity()) {
+    for (int64_t j = 0; j < features_; ++j) {
+      for (int k = 0; k < K; ++k) {
+        double& g = (*gradient)[j * K + k];
+        g = (g - standardization_.mean[j] * residual_sum[k]) / standardization_.deviation[j];
+      }
+    }
+  }
+  if (!intercept_) return;
+  if (K == 1) {
+    (*gradient)[penalized()] = residual_sum[0];
+  } else {
+    gradient->tail(K - 1) = residual_sum.tail(K - 1);
+  }
+}
+
+double LogisticData::Loss(const VectorXd& w, VectorXd* gradient) const {
+  const int K = scores_;
+  const Scorer scorer = MakeScorer(w);
+  if (gradient != nullptr) *gradient = VectorXd::Zero(dim_);
+  BlockedSum total;
+  std::vector<BlockedSum> residual_sum(K);
+  std::vector<double> z(K);
+  for (int64_t i = 0; i < rows(); ++i) {
+    const int32_t label = dataset_->label[rows_[i]];
+    Scores(scorer, i, z.data());
+    if (K == 1) {
+      const double margin = label == 1 ? z[0] : -z[0];
+      total.Add(Softplus(margin));
+      z[0] = label == 1 ? -Sigmoid(-margin) : Sigmoid(-margin);
+    } else {
+      total.Add(SoftmaxLoss(K, label, z.data()));
+      z[label] -= 1.0;
+    }
+    if (gradient == nullptr) continue;
+    Scatter(i, z.data(), gradient);
+    for (int k = 0; k < K; ++k) residual_sum[k].Add(z[k]);
+  }
+  if (gradient != nullptr) {
+    VectorXd sums(K);
+    for (int k = 0; k < K; ++k) sums[k] = residual_sum[k].Total();
+    FinishScatter(sums, gradient);
+  }
+  return total.Total();
+}
+
+int64_t LogisticData::CountCorrect(const VectorXd& w) const {
+  const Scorer scorer = MakeScorer(w);
+  std::vector<double> z(scores_);
+  int64_t correct = 0;
+  for (int64_t i = 0; i < rows(); ++i) {
+    Scores(scorer, i, z.data());
+    int32_t best = 0;
+    if (scores_ == 1) {
+      best = z[0] > 0.0 ? 1 : 0;
+    } else {
+      best = static_cast<int32_t>(std::max_element(z.begin(), z.end()) - z.begin());
+    }
+    correct += best == dataset_->label[rows_[i]] ? 1 : 0;
+  }
+  return correct;
+}
+
+LogisticData::Curvature LogisticData::CurvatureAt(const VectorXd& w) const {
+  const Scorer scorer = MakeScorer(w);
+  Curvature curvature;
+  curvature.probability.resize(scores_, rows());
+  for (int64_t i = 0; i < rows(); ++i) {
+    double* z = curvature.probability.col(i).data();
+    Scores(scorer, i, z);
+    if (scores_ == 1) {
+      z[0] = Sigmoid(z[0]);
+    } else {
+      SoftmaxLoss(scores_, 0, z);
+    }
+  }
+  return curvature;
+}
+
+VectorXd LogisticData::HessianVector(const Curvature& curvature, const VectorXd& v) const {
+  const int K = scores_;
+  const Scorer scorer = MakeScorer(v);
+  VectorXd out = VectorXd::Zero(dim_);
+  std::vector<BlockedSum> residual_sum(K);
+  std::vector<double> r(K);
+  for (int64_t i = 0; i < rows(); ++i) {
+    Scores(scorer, i, r.data());
+    const double* prob = curvature.probability.col(i).data();
+    if (K == 1) {
+      r[0] *= prob[0] * (1.0 - prob[0]);
+    } else {
+      double mean = 0.0;
+      for (int k = 0; k < K; ++k) mean += prob[k] * r[k];
+      for (int k = 0; k < K; ++k) r[k] = prob[k] * (r[k] - mean);
+    }
+    Scatter(i, r.data(), &out);
+    for (int k = 0; k < K; ++k) residual_sum[k].Add(r[k]);
+  }
+  VectorXd sums(K);
+  for (int k = 0; k < K; ++k) sums[k] = residual_sum[k].Total();
+  FinishScatter(sums, &out);
+  return out;
+}
+
+VectorXd LogisticData::HessianDiagonal(const Curvature& curvature) const {
+  const SparseMatrix& x = dataset_->x;
+  const int K = scores_;
+  const bool plain = standardization_.identity();
+  VectorXd squares = VectorXd::Zero(dim_);
+  VectorXd firsts = plain ? VectorXd() : VectorXd(VectorXd::Zero(penalized()));
+  VectorXd totals = VectorXd::Zero(K);
+  std::vector<double> d(K);
+  for (int64_t i = 0; i < rows(); ++i) {
+    const int32_t row = rows_[i];
+    for (int k = 0; k < K; ++k) {
+      const double prob = curvature.probability(k, i);
+      d[k] = prob * (1.0 - prob);
+      totals[k] += d[k];
+    }
+    for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
+      const int64_t at = static_cast<int64_t>(x.column[e]) * K;
+      const double a = x.value[e];
+      for (int k = 0; k < K; ++k) {
+        squares[at + k] += d[k] * a * a;
+        if (!plain) firsts[at + k] += d[k] * a;
+      }
+    }
+  }
+  if (!plain) {
+    for (int64_t j = 0; j < features_; ++j) {
+      const double m = standardization_.mean[j];
+      const double scale = standardization_.deviation[j];
+      for (int k = 0; k < K; ++k) {
+        const double s = squares[j * K + k] - 2.0 * m * firsts[j * K + k] + m * m * totals[k];
+        squares[j * K + k] = std::max(s, 0.0) / (scale * scale);
+      }
+    }
+  }
+  if (intercept_) {
+    if (K == 1) {
+      squares[penalized()] = totals[0];
+    } else {
+      squares.tail(K - 1) = totals.tail(K - 1);
+    }
+  }
+  return squares;
+}
+
+LogisticProblem::LogisticProblem(const LogisticData* data, double l2) : data_(data), l2_(l2) {
+  LUTHIER_CHECK(std::isfinite(l2) && l2 >= 0.0);
+}
+
+double LogisticProblem::Value(const VectorXd& w, VectorXd* gradient) const {
+  const Index p = data_->penalized();
+  const double loss = data_->Loss(w, gradient);
+  if (gradient != nullptr) gradient->head(p) += l2_ * w.head(p);
+  return loss + 0.5 * l2_ * w.head(p).squaredNorm();
+}
+
+VectorXd LogisticProblem::HessianVector(const LogisticData::Curvature& curvature, const VectorXd& v) const {
+  const Index p = data_->penalized();
+  VectorXd out = data_->HessianVector(curvature, v);
+  out.head(p) += l2_ * v.head(p);
+  return out;
+}
+
+VectorXd LogisticProblem::HessianDiagonal(const LogisticData::Curvature& curvature) const {
+  VectorXd diagonal = data_->HessianDiagonal(curvature);
+  diagonal.head(data_->penalized()).array() += l2_;
+  return diagonal;
+}
+
+Metrics EvaluateMetrics(const LogisticData& data, const VectorXd& w) {
+  const double n = static_cast<double>(data.rows());
+  return {data.Loss(w, nullptr) / n, static_cast<double>(data.CountCorrect(w)) / n};
+}
+
+}  // namespace luthier::learn

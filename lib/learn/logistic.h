@@ -1,0 +1,121 @@
+#ifndef LUTHIER_LIB_LEARN_LOGISTIC_H_
+#define LUTHIER_LIB_LEARN_LOGISTIC_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <vector>
+
+#include "lib/learn/dataset.h"
+#include "lib/learn/standardize.h"
+
+// Logistic regression, binary and multinomial, with one L2 strength.
+//
+//   symbol   meaning                                             shape    name in code
+//   n, p     rows, features                                               rows(), features()
+//   K        score functions: 1 for two classes, else the number          scores()
+//            of classes
+//   a_i      row i, standardized, with a 1 appended for the      p (+1)
+//            intercept
+//   W        weights                                             K x p    w[j*K + k]
+//   b        intercepts; for K > 1 the first class has none: a     1 or   w[K*p + ...]
+//            common shift of all scores changes nothing          K-1
+//   psi      loss of a row in nats: K = 1: log(1 + exp(-s a'w)), s = +1 for the second class, -1 for the first;
+//            K > 1: log(sum_k exp(z_k)) - z_y, z = W a + b
+//   h(w)     sum_i psi_i + l2/2 |W|^2; intercepts are not penalised
+//
+// h is strongly convex in W with modulus l2. The sum over rows, not the mean: l2 = 1/C of LIBLINEAR and scikit-learn.
+namespace luthier::learn {
+
+// A part of a data set as the model sees it. Copies nothing but the row numbers: `dataset` must outlive this.
+class LogisticData {
+ public:
+  // `rows`: which rows, in [0, dataset.x.rows). `standardization` may be the identity.
+  LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization, bool intercept);
+
+  int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
+  int64_t features() const { return features_; }
+  int scores() const { return scores_; }
+  bool intercept() const { return intercept_; }
+  // Number of all weights, and of the penalised ones, which come first.
+  Eigen::Index dim() const { return dim_; }
+  Eigen::Index penalized() const { return static_cast<Eigen::Index>(features_) * scores_; }
+
+  // sum_i psi_i(w), and its gradient (dim) unless null. NaN or infinite when scores overflow.
+  double Loss(const Eigen::VectorXd& w, Eigen::VectorXd* gradient) const;
+
+  // Rows whose most probable class is their label; ties go to the first class.
+  int64_t CountCorrect(const Eigen::VectorXd& w) const;
+
+  // What products with the Hessian of Loss at w need: class probabilities, K x rows.
+  struct Curvature {
+    Eigen::MatrixXd probability;
+  };
+  Curvature CurvatureAt(const Eigen::VectorXd& w) const;
+  // (sum_i psi_i''(w)) v. O(K * entries).
+  Eigen::VectorXd HessianVector(const Curvature& curvature, const Eigen::VectorXd& v) const;
+  // Its diagonal, >= 0.
+  Eigen::VectorXd HessianDiagonal(const Curvature& curvature) const;
+
+  // Bounds that hold for every w, for error estimates (S = sum_i |a_i|^2 >= the squared spectral norm of the rows):
+  //   |psi_i'(w) - psi_i'(v)| summed <= gradient_lipschitz |w - v|, binary S/4, multinomial S/2;
+  //   the same for the Hessian: hessian_lipschitz = c max|a_i| S, c = 1/(6 sqrt 3) binary, 1/sqrt 2 multinomial.
+  // The constants are the extremes of sigma', sigma'' and of the softmax's variance and third moment.
+  double gradient_lipschitz() const { return gradient_lipschitz_; }
+  double hessian_lipschitz() const { return hessian_lipschitz_; }
+
+ private:
+  // Weights with the standardization worked in: score_k of row i = sum_e value_e v[column_e*K + k] + offset_k.
+  struct Scorer {
+    const double* v;
+    Eigen::VectorXd scaled;  // Storage for v when standardized.
+    Eigen::VectorXd offset;  // K
+  };
+  Scorer MakeScorer(const Eigen::VectorXd& w) const;
+  void Scores(const Scorer& scorer, int64_t i, double* z) const;
+  // gradient := A' R: Scatter adds row i's part for residuals r (K); Finish applies the standardization, given the sums
+  // of the residuals over all rows.
+  void Scatter(int64_t i, const double* r, Eigen::VectorXd* gradient) const;
+  void FinishScatter(const Eigen::VectorXd& residual_sum, Eigen::VectorXd* gradient) const;
+  void ComputeLipschitz();
+
+  const Dataset* const dataset_;
+  const std::vector<int32_t> rows_;
+  const Standardization standardization_;
+  const bool intercept_;
+  const int64_t features_;
+  const int scores_;
+  const Eigen::Index dim_;
+  double gradient_lipschitz_ = 0.0;
+  double hessian_lipschitz_ = 0.0;
+};
+
+// The training problem h. `data` must outlive it. Const methods only, any thread.
+class LogisticProblem {
+ public:
+  // l2 >= 0, finite.
+  LogisticProblem(const LogisticData* data, double l2);
+
+  const LogisticData& data() const { return *data_; }
+  double l2() const { return l2_; }
+  Eigen::Index dim() const { return data_->dim(); }
+
+  // h(w), and its gradient unless null.
+  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient) const;
+  Eigen::VectorXd HessianVector(const LogisticData::Curvature& curvature, const Eigen::VectorXd& v) const;
+  Eigen::VectorXd HessianDiagonal(const LogisticData::Curvature& curvature) const;
+
+ private:
+  const LogisticData* const data_;
+  const double l2_;
+};
+
+// Mean logistic loss in nats and share of right answers.
+struct Metrics {
+  double loss = 0.0;
+  double accuracy = 0.0;
+};
+Metrics EvaluateMetrics(const LogisticData& data, const Eigen::VectorXd& w);
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_LIB_LEARN_LOGISTIC_H_

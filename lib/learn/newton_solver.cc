@@ -1,0 +1,107 @@
+#include "lib/learn/newton_solver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/learn/conjugate_gradient.h"
+
+namespace luthier::learn {
+namespace {
+
+using Eigen::VectorXd;
+
+constexpr double kC1 = 1e-4;
+constexpr double kValueNoise = 1e-13;
+constexpr int kMaxHalvings = 40;
+
+double LargestEntry(const VectorXd& v) {
+  return v.size() == 0 ? 0.0 : v.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
+}
+
+}  // namespace
+
+SolveState NewtonSolver::Start(SecondOrderFunction& f, VectorXd x0) {
+  x_ = std::move(x0);
+  value_ = f.Value(x_, &gradient_);
+  ++evaluations_;
+  first_gradient_ = gradient_.norm();
+  if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
+  return LargestEntry(gradient_) <= tolerance_ ? SolveState::kConverged : SolveState::kRunning;
+}
+
+SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* stop) {
+  if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
+  const double largest = LargestEntry(gradient_);
+  if (largest <= tolerance_) return SolveState::kConverged;
+  if (StopRequested(stop)) return SolveState::kStopped;
+  f.SetPoint(x_);
+  const double norm = gradient_.norm();
+  CgOptions options;
+  options.tolerance = std::min(forcing_, std::sqrt(norm / first_gradient_)) * norm;
+  options.stop = stop;
+  // A saturated row may have no curvature left; the preconditioner must stay positive.
+  const VectorXd diagonal = f.HessianDiagonal().cwiseMax(1e-300);
+  const CgResult cg =
+      SolveCg([&f](const VectorXd& v) { return f.HessianVector(v); }, -gradient_, diagonal, VectorXd(), options);
+  if (cg.outcome == CgOutcome::kStopped) return SolveState::kStopped;
+  VectorXd direction = cg.x;
+  double slope = direction.dot(gradient_);
+  if (!(slope < 0.0) || !direction.allFinite()) {
+    direction = -gradient_.cwiseQuotient(diagonal);
+    slope = direction.dot(gradient_);
+    if (!(slope < 0.0) || !direction.allFinite()) {
+      direction = -gradient_;
+      slope = -norm * norm;
+    }
+  }
+  int64_t evaluations = 0;
+  bool any_finite = false;
+  double step = 1.0;
+  for (int k = 0; k < kMaxHalvings; ++k, step *= 0.5) {
+    if (StopRequested(stop)) return SolveState::kStopped;
+    VectorXd x = x_ + step * direction;
+    VectorXd gradient;
+    const double value = f.Value(x, &gradient);
+    ++evaluations;
+    if (!std::isfinite(value) || !gradient.allFinite()) continue;
+    any_finite = true;
+    // Within the rounding of f the gradient decides.
+    const bool decreased = value <= value_ + kC1 * step * slope ||
+                           (value <= value_ + kValueNoise * std::abs(value_) && gradient.norm() < norm);
+    if (!decreased) continue;
+    products_ += cg.iterations;
+    evaluations_ += evaluations;
+    // Near the optimum a step should square the error; where neither f nor the gradient falls, rounding has taken over.
+    const bool stuck = value >= value_ - kValueNoise * std::abs(value_) && gradient.norm() >= 0.7 * norm;
+    x_ = std::move(x);
+    value_ = value;
+    gradient_ = std::move(gradient);
+    if (LargestEntry(gradient_) <= tolerance_) return SolveState::kConverged;
+    return stuck ? SolveState::kPrecision : SolveState::kRunning;
+  }
+  products_ += cg.iterations;
+  evaluations_ += evaluations;
+  return any_finite ? SolveState::kPrecision : SolveState::kNonFinite;
+}
+
+void NewtonSolver::Save(CheckpointWriter* writer) const {
+  writer->Vector(x_);
+  writer->F64(value_);
+  writer->Vector(gradient_);
+  writer->F64(first_gradient_);
+  writer->U64(static_cast<uint64_t>(evaluations_));
+  writer->U64(static_cast<uint64_t>(products_));
+}
+
+bool NewtonSolver::Load(CheckpointReader* reader, Eigen::Index dim) {
+  x_ = reader->Vector();
+  value_ = reader->F64();
+  gradient_ = reader->Vector();
+  first_gradient_ = reader->F64();
+  evaluations_ = static_cast<int64_t>(reader->U64());
+  products_ = static_cast<int64_t>(reader->U64());
+  return reader->ok() && x_.size() == dim && gradient_.size() == dim;
+}
+
+}  // namespace luthier::learn

@@ -1,0 +1,58 @@
+#ifndef LUTHIER_LIB_LEARN_NEWTON_SOLVER_H_
+#define LUTHIER_LIB_LEARN_NEWTON_SOLVER_H_
+
+#include <Eigen/Core>
+#include <atomic>
+#include <cstdint>
+
+#include "lib/learn/checkpoint.h"
+#include "lib/learn/minimizer.h"
+
+namespace luthier::learn {
+
+// A function with curvature, as Newton's method needs it. HessianVector and HessianDiagonal refer to the point of the
+// last SetPoint.
+class SecondOrderFunction {
+ public:
+  virtual ~SecondOrderFunction() = default;
+  virtual double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) = 0;
+  virtual void SetPoint(const Eigen::VectorXd& x) = 0;
+  virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) = 0;
+  virtual Eigen::VectorXd HessianDiagonal() = 0;
+};
+
+// Truncated Newton for convex functions (Nocedal & Wright 2006, algorithm 7.1), one iteration at a time: conjugate
+// gradients with Jacobi preconditioning to the residual min(forcing, sqrt(|g|/|g_0|)) |g|, then Armijo backtracking.
+// Superlinear convergence, so gradients near the rounding limit are cheap. Same outcomes as LbfgsSolver.
+class NewtonSolver {
+ public:
+  // `forcing` in (0, 1): 0.5 far from the optimum, where exact steps are a waste; 1e-4, say, close to it.
+  explicit NewtonSolver(double tolerance = 0.0, double forcing = 0.5) : tolerance_(tolerance), forcing_(forcing) {}
+
+  void set_tolerance(double tolerance) { tolerance_ = tolerance; }
+  SolveState Start(SecondOrderFunction& f, Eigen::VectorXd x0);
+  SolveState Step(SecondOrderFunction& f, const std::atomic<bool>* stop);
+
+  const Eigen::VectorXd& x() const { return x_; }
+  double value() const { return value_; }
+  const Eigen::VectorXd& gradient() const { return gradient_; }
+  int64_t evaluations() const { return evaluations_; }
+  int64_t hessian_products() const { return products_; }
+
+  void Save(CheckpointWriter* writer) const;
+  bool Load(CheckpointReader* reader, Eigen::Index dim);
+
+ private:
+  double tolerance_;
+  double forcing_;
+  Eigen::VectorXd x_;
+  double value_ = 0.0;
+  Eigen::VectorXd gradient_;
+  double first_gradient_ = 0.0;  // |g_0|
+  int64_t evaluations_ = 0;
+  int64_t products_ = 0;
+};
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_LIB_LEARN_NEWTON_SOLVER_H_

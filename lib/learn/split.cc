@@ -1,0 +1,101 @@
+#include "lib/learn/split.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::learn {
+namespace {
+
+// Rows of each class in a random order.
+absl::StatusOr<std::vector<std::vector<int32_t>>> ShuffledClasses(const std::vector<int32_t>& label, int num_classes,
+                                                                  uint64_t seed) {
+  std::vector<std::vector<int32_t>> members(num_classes);
+  for (size_t i = 0; i < label.size(); ++i) members[label[i]].push_back(static_cast<int32_t>(i));
+  for (int k = 0; k < num_classes; ++k) {
+    if (members[k].size() < 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("class number ", k + 1, " (in sorted order) has only ", members[k].size(),
+                       " row; a split for training and validation needs two rows of each class"));
+    }
+    base::RandomStream random(seed, "learn.split", static_cast<uint64_t>(k));
+    random.Shuffle(members[k]);
+  }
+  return members;
+}
+
+}  // namespace
+
+absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int num_classes, double fraction,
+                                          uint64_t seed) {
+  if (!(fraction > 0.0) || !(fraction < 1.0)) {
+    return absl::InvalidArgumentError(absl::StrCat("validation share ", fraction, " is not between 0 and 1"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::vector<int32_t>> members, ShuffledClasses(label, num_classes, seed));
+  // Largest remainders: floor of each share first, then one more row where the fraction lost is largest.
+  const int64_t rows = static_cast<int64_t>(label.size());
+  const int64_t wanted = std::clamp<int64_t>(std::llround(fraction * static_cast<double>(rows)), 1, rows - num_classes);
+  std::vector<int64_t> take(num_classes);
+  std::vector<double> lost(num_classes);
+  for (int k = 0; k < num_classes; ++k) {
+    const double share = fraction * static_cast<double>(members[k].size());
+    take[k] = std::min<int64_t>(static_cast<int64_t>(share), static_cast<int64_t>(members[k].size()) - 1);
+    lost[k] = share - static_cast<double>(take[k]);
+  }
+  std::vector<int> order(num_classes);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&lost](int a, int b) { return lost[a] != lost[b] ? lost[a] > lost[b] : a < b; });
+  int64_t taken = std::accumulate(take.begin(), take.end(), int64_t{0});
+  for (const int k : order) {
+    if (taken >= wanted) break;
+    if (take[k] + 1 >= static_cast<int64_t>(members[k].size())) continue;
+    ++take[k];
+    ++taken;
+  }
+  LUTHIER_CHECK(taken >= 1);
+  Partition partition;
+  for (int k = 0; k < num_classes; ++k) {
+    const auto middle = members[k].begin() + take[k];
+    partition.validation.insert(partition.validation.end(), members[k].begin(), middle);
+    partition.train.insert(partition.train.end(), middle, members[k].end());
+  }
+  std::sort(partition.train.begin(), partition.train.end());
+  std::sort(partition.validation.begin(), partition.validation.end());
+  return partition;
+}
+
+absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& label, int num_classes, int folds,
+                                                  uint64_t seed) {
+  if (folds < 2) return absl::InvalidArgumentError(absl::StrCat(folds, " folds; at least 2 are needed"));
+  if (static_cast<size_t>(folds) > label.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folds, " folds of ", label.size(), " rows; lower the number of folds"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::vector<int32_t>> members, ShuffledClasses(label, num_classes, seed));
+  // Dealt like cards, one class after the other without starting anew: sizes differ by one at most, and so do the
+  // numbers of rows of a class.
+  std::vector<int> fold_of(label.size());
+  int next = 0;
+  for (const std::vector<int32_t>& rows : members) {
+    for (const int32_t row : rows) {
+      fold_of[row] = next;
+      next = (next + 1) % folds;
+    }
+  }
+  std::vector<Partition> partitions(folds);
+  for (size_t i = 0; i < label.size(); ++i) {
+    for (int f = 0; f < folds; ++f) {
+      (fold_of[i] == f ? partitions[f].validation : partitions[f].train).push_back(static_cast<int32_t>(i));
+    }
+  }
+  return partitions;
+}
+
+}  // namespace luthier::learn

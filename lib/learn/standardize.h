@@ -1,0 +1,28 @@
+#ifndef LUTHIER_LIB_LEARN_STANDARDIZE_H_
+#define LUTHIER_LIB_LEARN_STANDARDIZE_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <vector>
+
+#include "lib/learn/dataset.h"
+
+namespace luthier::learn {
+
+// The affine map x_j -> (x_j - mean_j) / deviation_j, or none (both empty). It is applied inside products with the
+// matrix, so sparse data stay sparse although every entry is centred.
+struct Standardization {
+  Eigen::VectorXd mean;       // cols
+  Eigen::VectorXd deviation;  // cols, > 0
+
+  bool identity() const { return mean.size() == 0; }
+};
+
+// Mean and population standard deviation of every column over `rows` (>= 1) alone: for validation data they must come
+// from the training rows. Zeros that are not stored count. A constant column keeps deviation 1, so it becomes 0.
+// Two passes over the entries, fixed order.
+Standardization FitStandardization(const SparseMatrix& x, const std::vector<int32_t>& rows);
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_LIB_LEARN_STANDARDIZE_H_

@@ -1,0 +1,156 @@
+#include "lib/learn/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/base/check.h"
+
+namespace luthier::learn {
+namespace {
+
+using Eigen::VectorXd;
+
+TrainOutcome OutcomeOf(SolveState state) {
+  switch (state) {
+    case SolveState::kRunning:
+      return TrainOutcome::kRunning;
+    case SolveState::kConverged:
+      return TrainOutcome::kConverged;
+    case SolveState::kPrecision:
+      return TrainOutcome::kPrecision;
+    case SolveState::kNonFinite:
+      return TrainOutcome::kDiverged;
+    case SolveState::kStopped:
+      return TrainOutcome::kStopped;
+  }
+  LUTHIER_CHECK(false);
+}
+
+}  // namespace
+
+LogisticTrainer::LogisticTrainer(const LogisticProblem* problem, const TrainOptions& options)
+    : problem_(problem), options_(options), start_(VectorXd::Zero(problem->dim())) {
+  LUTHIER_CHECK(options.tolerance >= 0.0 && options.max_iterations >= 0);
+}
+
+void LogisticTrainer::WarmStart(VectorXd w) {
+  LUTHIER_CHECK(!started_ && w.size() == problem_->dim());
+  start_ = std::move(w);
+}
+
+const VectorXd& LogisticTrainer::w() const {
+  if (!started_) return start_;
+  return options_.solver == Solver::kLbfgs ? lbfgs_.x() : newton_.x();
+}
+
+double LogisticTrainer::objective() const {
+  return options_.solver == Solver::kLbfgs ? lbfgs_.value() : newton_.value();
+}
+
+double LogisticTrainer::gradient_norm() const {
+  return options_.solver == Solver::kLbfgs ? lbfgs_.gradient().norm() : newton_.gradient().norm();
+}
+
+int64_t LogisticTrainer::gradient_passes() const {
+  return extra_passes_ + (options_.solver == Solver::kLbfgs ? lbfgs_.evaluations() : newton_.evaluations());
+}
+
+void LogisticTrainer::SetTolerance() {
+  lbfgs_.set_tolerance(options_.tolerance * zero_gradient_);
+  newton_.set_tolerance(options_.tolerance * zero_gradient_);
+}
+
+TrainOutcome LogisticTrainer::Advance(const std::atomic<bool>* stop) {
+  if (outcome_ != TrainOutcome::kRunning && outcome_ != TrainOutcome::kStopped) return outcome_;
+  const auto f = [this](const VectorXd& w, VectorXd* gradient) { return Evaluate(w, gradient); };
+  LogisticFunction function(problem_);
+  SolveState state = SolveState::kRunning;
+  if (StopRequested(stop)) {
+    state = SolveState::kStopped;
+  } else if (!started_) {
+    VectorXd gradient;
+    Evaluate(VectorXd::Zero(problem_->dim()), &gradient);
+    ++extra_passes_;
+    zero_gradient_ = gradient.size() == 0 ? 0.0 : gradient.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
+    SetTolerance();
+    state = options_.solver == Solver::kLbfgs ? lbfgs_.Start(f, start_) : newton_.Start(function, start_);
+    started_ = true;
+  } else if (iteration_ >= options_.max_iterations) {
+    outcome_ = TrainOutcome::kIterationLimit;
+    return outcome_;
+  } else {
+    state = options_.solver == Solver::kLbfgs ? lbfgs_.Step(f, stop) : newton_.Step(function, stop);
+    if (state != SolveState::kStopped) ++iteration_;
+  }
+  outcome_ = OutcomeOf(state);
+  if (outcome_ == TrainOutcome::kRunning && iteration_ >= options_.max_iterations) {
+    outcome_ = TrainOutcome::kIterationLimit;
+  }
+  return outcome_;
+}
+
+void LogisticTrainer::Save(CheckpointWriter* writer, absl::string_view identity) const {
+  writer->Text(identity);
+  writer->U64(options_.solver == Solver::kLbfgs ? 0 : 1);
+  writer->U64(started_ ? 1 : 0);
+  writer->U64(static_cast<uint64_t>(outcome_ == TrainOutcome::kStopped ? TrainOutcome::kRunning : outcome_));
+  writer->U64(static_cast<uint64_t>(iteration_));
+  writer->F64(zero_gradient_);
+  writer->U64(static_cast<uint64_t>(extra_passes_));
+  if (!started_) {
+    writer->Vector(start_);
+  } else if (options_.solver == Solver::kLbfgs) {
+    lbfgs_.Save(writer);
+  } else {
+    newton_.Save(writer);
+  }
+}
+
+absl::Status LogisticTrainer::Load(CheckpointReader* reader, absl::string_view identity) {
+  LUTHIER_CHECK(!started_);
+  const std::string found = reader->Text();
+  if (!reader->ok()) return absl::DataLossError("checkpoint: cut off");
+  if (found != identity) {
+    return absl::FailedPreconditionError("checkpoint: made with other data, hyperparameters or options");
+  }
+  const uint64_t solver = reader->U64();
+  const bool started = reader->U64() != 0;
+  const uint64_t outcome = reader->U64();
+  iteration_ = static_cast<int64_t>(reader->U64());
+  zero_gradient_ = reader->F64();
+  extra_passes_ = static_cast<int64_t>(reader->U64());
+  bool fits = reader->ok() && solver == (options_.solver == Solver::kLbfgs ? 0U : 1U) &&
+              outcome <= static_cast<uint64_t>(TrainOutcome::kDiverged);
+  if (fits && !started) {
+    VectorXd start = reader->Vector();
+    fits = reader->ok() && start.size() == problem_->dim();
+    if (fits) start_ = std::move(start);
+  } else if (fits) {
+    fits = options_.solver == Solver::kLbfgs ? lbfgs_.Load(reader, problem_->dim())
+                                             : newton_.Load(reader, problem_->dim());
+  }
+  if (!fits) {
+    iteration_ = 0;
+    zero_gradient_ = 0.0;
+    extra_passes_ = 0;
+    return absl::DataLossError("checkpoint: its contents do not fit this problem");
+  }
+  started_ = started;
+  outcome_ = static_cast<TrainOutcome>(outcome);
+  SetTolerance();
+  return absl::OkStatus();
+}
+
+TrainOutcome Train(LogisticTrainer& trainer, absl::FunctionRef<bool(const LogisticTrainer&)> on_iteration,
+                   const std::atomic<bool>* stop) {
+  while (true) {
+    const TrainOutcome outcome = trainer.Advance(stop);
+    if (outcome == TrainOutcome::kStopped) return outcome;
+    const bool go_on = on_iteration(trainer);
+    if (outcome != TrainOutcome::kRunning) return outcome;
+    if (!go_on) return TrainOutcome::kStopped;
+  }
+}
+
+}  // namespace luthier::learn

@@ -1,0 +1,104 @@
+#ifndef LUTHIER_LIB_LEARN_TRAINER_H_
+#define LUTHIER_LIB_LEARN_TRAINER_H_
+
+#include <Eigen/Core>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "lib/learn/lbfgs_solver.h"
+#include "lib/learn/logistic.h"
+#include "lib/learn/newton_solver.h"
+
+namespace luthier::learn {
+
+enum class Solver { kLbfgs, kNewtonCg };
+
+struct TrainOptions {
+  Solver solver = Solver::kLbfgs;
+  // Converged when the largest entry of the gradient is at most this times the largest one at w = 0 (which does not
+  // depend on the start). >= 0; 0: as far as rounding allows.
+  double tolerance = 1e-8;
+  int64_t max_iterations = 1000;  // >= 0
+};
+
+enum class TrainOutcome {
+  kRunning,
+  kConverged,
+  kPrecision,  // Rounding prevents a smaller gradient.
+  kIterationLimit,
+  kDiverged,  // Loss or gradient is not finite. w is the last finite iterate.
+  kStopped,   // The stop flag was seen; Advance may be called again.
+};
+
+// Trains one logistic model, one iteration at a time; between iterations it can be looked at, stopped, saved and
+// resumed. Looking changes nothing: with and without reports the weights are the same bit for bit. `problem` must
+// outlive this. Not thread-safe.
+class LogisticTrainer {
+ public:
+  LogisticTrainer(const LogisticProblem* problem, const TrainOptions& options);
+
+  // Starts at w (dim()) instead of 0, e.g. another strength's optimum. Before the first Advance only.
+  void WarmStart(Eigen::VectorXd w);
+
+  // One iteration of the solver; the first call evaluates the start and is iteration 0. Looks at `stop` (may be null)
+  // between passes over the data and then gives up the iteration, so stopping never changes the iterates.
+  TrainOutcome Advance(const std::atomic<bool>* stop);
+
+  TrainOutcome outcome() const { return outcome_; }
+  bool started() const { return started_; }
+  int64_t iteration() const { return iteration_; }
+  const Eigen::VectorXd& w() const;
+  double objective() const;      // h(w)
+  double gradient_norm() const;  // |grad h(w)|, 2-norm.
+  // Passes over the training rows: each evaluation of loss and gradient, each Hessian product.
+  int64_t gradient_passes() const;
+  int64_t hessian_passes() const { return newton_.hessian_products(); }
+
+  // The whole state. `identity` says what it belongs to (data, split, hyperparameters, options).
+  void Save(CheckpointWriter* writer, absl::string_view identity) const;
+  // Resumes: the next Advance continues bit for bit. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes
+  // do not fit; the trainer is then as new.
+  absl::Status Load(CheckpointReader* reader, absl::string_view identity);
+
+ private:
+  double Evaluate(const Eigen::VectorXd& w, Eigen::VectorXd* gradient) const { return problem_->Value(w, gradient); }
+  void SetTolerance();
+
+  const LogisticProblem* const problem_;
+  const TrainOptions options_;
+  TrainOutcome outcome_ = TrainOutcome::kRunning;
+  Eigen::VectorXd start_;
+  bool started_ = false;
+  int64_t iteration_ = 0;
+  double zero_gradient_ = 0.0;  // Largest entry of grad h(0).
+  int64_t extra_passes_ = 0;
+  LbfgsSolver lbfgs_;
+  NewtonSolver newton_;
+};
+
+// LogisticProblem as a SecondOrderFunction. `problem` must outlive it.
+class LogisticFunction final : public SecondOrderFunction {
+ public:
+  explicit LogisticFunction(const LogisticProblem* problem) : problem_(problem) {}
+  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override { return problem_->Value(x, gradient); }
+  void SetPoint(const Eigen::VectorXd& x) override { curvature_ = problem_->data().CurvatureAt(x); }
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return problem_->HessianVector(curvature_, v); }
+  Eigen::VectorXd HessianDiagonal() override { return problem_->HessianDiagonal(curvature_); }
+
+ private:
+  const LogisticProblem* const problem_;
+  LogisticData::Curvature curvature_;
+};
+
+// Advances until done. `on_iteration` is called after the start and after each iteration; it returns false to stop
+// (outcome kStopped).
+TrainOutcome Train(LogisticTrainer& trainer, absl::FunctionRef<bool(const LogisticTrainer&)> on_iteration,
+                   const std::atomic<bool>* stop);
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_LIB_LEARN_TRAINER_H_

@@ -1,0 +1,167 @@
+#include "lib/objectives/function_objective.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+#include "lib/objectives/settings.h"
+
+namespace luthier::objectives {
+namespace {
+
+using base::RandomStream;
+using Eigen::Index;
+using Eigen::VectorXd;
+
+class FunctionObjective final : public Objective {
+ public:
+  FunctionObjective(const ObjectiveInfo& info, const TestFunction& function, study::Parameters options,
+                    study::SearchSpace space)
+      : info_(info), function_(function), options_(std::move(options)), space_(std::move(space)) {}
+
+  const ObjectiveInfo& info() const override { return info_; }
+
+  absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override {
+    LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
+    const uint64_t seed = static_cast<uint64_t>(settings.Int("seed"));
+    const uint32_t attempt = static_cast<uint32_t>(context.attempt);
+    VectorXd x(function_.dim());
+    for (Index j = 0; j < x.size(); ++j) x[j] = settings.Number(absl::StrCat("x", j + 1));
+    VectorXd gradient;
+    double value = function_(x, &gradient);
+    const double noise = settings.Number("noise");
+    // Another draw for each trial, the same for its later attempts: a retry must not change a trial's value.
+    if (noise > 0.0) value += noise * RandomStream(seed, "function.noise", context.seed).Normal();
+
+    // The delay in equal parts, a point of the curve at the end of each.
+    const int64_t steps = settings.Int("steps");
+    const absl::Duration delay = absl::Seconds(settings.Number("delay"));
+    EvaluationResult result;
+    for (int64_t s = 0; s <= steps; ++s) {
+      if (Wait(context, delay / (steps + 1))) {
+        result.outcome = EvaluationOutcome::kCancelled;
+        return result;
+      }
+      if (s == steps) break;
+      study::Measurement point;
+      point.step = s;
+      const double done = static_cast<double>(s) / static_cast<double>(steps);
+      point.metrics["value"] = value + function_.deviation * std::exp(-5.0 * done);
+      if (context.report && !context.report(point)) {
+        result.outcome = EvaluationOutcome::kStopped;
+        result.measurement = std::move(point);
+        return result;
+      }
+    }
+    // Drawn anew at each attempt, so that a retry can succeed.
+    if (RandomStream(seed, "function.failure", context.seed, attempt).Uniform() < settings.Number("failure_rate")) {
+      const bool infra = settings.Text("failure_kind") == "INFRA";
+      result.outcome = EvaluationOutcome::kFailed;
+      result.failure = study::Failure{infra ? study::FailureKind::kInfra : study::FailureKind::kConfig,
+                                      study::failure::kInjected, "failed on purpose (option failure_rate)"};
+      return result;
+    }
+    if (!std::isfinite(value)) {
+      result.outcome = EvaluationOutcome::kFailed;
+      result.failure =
+          study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite, "the value is not finite"};
+      return result;
+    }
+    study::Measurement last;
+    last.step = steps;
+    last.metrics["value"] = value;
+    last.gradient = InSpaceOrder(gradient);
+    result.measurement = std::move(last);
+    return result;
+  }
+
+ private:
+  static bool Wait(const EvaluationContext& context, absl::Duration duration) {
+    if (context.cancellation != nullptr) return context.cancellation->WaitFor(duration);
+    const Cancellation never;
+    return never.WaitFor(duration);
+  }
+
+  std::optional<study::Gradient> InSpaceOrder(const VectorXd& gradient) const {
+    if (space_.differentiable().empty()) return std::nullopt;
+    study::Gradient out;
+    for (const int i : space_.differentiable()) {
+      const std::string& name = space_.parameters()[i].name;
+      for (Index j = 0; j < gradient.size(); ++j) {
+        if (name == absl::StrCat("x", j + 1)) out.values.push_back(gradient[j]);
+      }
+    }
+    out.error_bound = 0.0;
+    return out;
+  }
+
+  const ObjectiveInfo& info_;
+  const TestFunction& function_;
+  const study::Parameters options_;
+  const study::SearchSpace space_;
+};
+
+ParameterInfo Option(std::string name, ParameterKind kind, std::string description, double min, double max,
+                     study::ParameterValue default_value) {
+  ParameterInfo p;
+  p.name = std::move(name);
+  p.kind = kind;
+  p.description = std::move(description);
+  p.min = min;
+  p.max = max;
+  p.default_value = std::move(default_value);
+  return p;
+}
+
+}  // namespace
+
+ObjectiveInfo FunctionInfo(const TestFunction& function) {
+  ObjectiveInfo info;
+  info.model = absl::StrCat("function:", function.name);
+  info.description = function.description;
+  info.details = absl::StrCat("A test function with a known minimum, ", function.minimum,
+                              ", for trying algorithms and installations. No data. The gradient of `value` is exact. "
+                              "With `steps` the evaluation "
+                              "reports a learning curve that falls to the final value exponentially.");
+  for (Index j = 0; j < function.dim(); ++j) {
+    ParameterInfo p;
+    p.name = absl::StrCat("x", j + 1);
+    p.description = absl::StrCat("Coordinate ", j + 1, ".");
+    const double width = function.upper[j] - function.lower[j];
+    p.min = function.lower[j] - width;
+    p.max = function.upper[j] + width;
+    p.suggested_min = function.lower[j];
+    p.suggested_max = function.upper[j];
+    p.tunable = true;
+    p.differentiable = true;
+    info.parameters.push_back(std::move(p));
+  }
+  info.parameters.push_back(Option("noise", ParameterKind::kFloat,
+                                   "Standard deviation of normal noise added to the value; the gradient stays exact.",
+                                   0.0, 1e9, 0.0));
+  info.parameters.push_back(
+      Option("delay", ParameterKind::kFloat, "How long an evaluation takes at least.", 0.0, 86400.0, 0.0));
+  info.parameters.back().units = "seconds";
+  info.parameters.push_back(Option("steps", ParameterKind::kInt,
+                                   "Intermediate reports before the final value, spread evenly over the delay.", 0.0,
+                                   100000.0, 0.0));
+  info.parameters.push_back(
+      Option("failure_rate", ParameterKind::kFloat, "Probability that an attempt fails on purpose.", 0.0, 1.0, 0.0));
+  info.parameters.push_back(Option("failure_kind", ParameterKind::kCategorical,
+                                   "What such a failure says: CONFIG (the setting is bad) or INFRA (try again).", 0.0,
+                                   0.0, std::string("CONFIG")));
+  info.parameters.back().labels = {"CONFIG", "INFRA"};
+  info.parameters.push_back(Option("seed", ParameterKind::kInt, "Seed of noise and failures, beside the trial's own.",
+                                   0.0, 9007199254740992.0, 0.0));
+  info.metrics.push_back({"value", study::Goal::kMinimize, "The function's value, noise included.", true});
+  return info;
+}
+
+std::unique_ptr<Objective> CreateFunctionObjective(const ObjectiveInfo& info, const TestFunction& function,
+                                                   study::Parameters options, study::SearchSpace space) {
+  return std::make_unique<FunctionObjective>(info, function, std::move(options), std::move(space));
+}
+
+}  // namespace luthier::objectives

@@ -1,0 +1,105 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_OBJECTIVE_H_
+#define LUTHIER_LIB_OBJECTIVES_OBJECTIVE_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/objectives/cancellation.h"
+#include "lib/study/measurement.h"
+#include "lib/study/parameters.h"
+#include "lib/study/study_spec.h"
+#include "lib/study/trial.h"
+
+namespace luthier::objectives {
+
+enum class ParameterKind { kFloat, kInt, kBool, kCategorical, kText };
+absl::string_view ParameterKindName(ParameterKind kind);  // "float", "int", "bool", "categorical", "text"
+
+// One setting of an objective: tuned when the search space has a parameter of this name, held fixed when it is in the
+// objective's options, else at its default.
+struct ParameterInfo {
+  std::string name;
+  ParameterKind kind = ParameterKind::kFloat;
+  std::string description;  // One sentence.
+  std::string units;        // "" for a pure number.
+  // Numbers: legal range, both ends included.
+  double min = 0.0;
+  double max = 0.0;
+  // Float and int: a sensible search range and scale.
+  double suggested_min = 0.0;
+  double suggested_max = 0.0;
+  study::Scale suggested_scale = study::Scale::kLinear;
+  std::vector<std::string> labels;                     // Categorical: the legal ones.
+  std::optional<study::ParameterValue> default_value;  // Absent: must be given.
+  bool tunable = false;                                // May be in the search space; otherwise only in options.
+  bool differentiable = false;                         // Gradients have an entry for it.
+};
+
+struct MetricInfo {
+  std::string name;
+  study::Goal goal = study::Goal::kMinimize;
+  std::string description;
+  bool gradient = false;  // Its gradient comes with the final measurement.
+};
+
+struct ObjectiveInfo {
+  std::string model;        // Name in the study file.
+  std::string description;  // One line.
+  std::string details;      // A paragraph: what is computed, from what.
+  std::vector<ParameterInfo> parameters;
+  std::vector<MetricInfo> metrics;
+  bool needs_data = false;  // `data` and `split` are used.
+
+  const ParameterInfo* FindParameter(absl::string_view name) const;
+  const MetricInfo* FindMetric(absl::string_view name) const;
+};
+
+// What one evaluation gets. Everything referred to must outlive the call.
+struct EvaluationContext {
+  study::Parameters parameters;  // Valid for the study's space.
+  uint64_t seed = 0;             // Of the trial: all randomness of the evaluation follows from it and `attempt`.
+  int32_t attempt = 1;           // From 1.
+  // Called with points of the learning curve, steps ascending, on the thread of Evaluate. False: stop now (pruned). May
+  // be empty.
+  std::function<bool(const study::Measurement&)> report;
+  const Cancellation* cancellation = nullptr;  // May be null.
+  // What a former attempt of the same trial saved last; empty: none. One that does not fit (other version, data or
+  // options; damaged) is ignored: the result is the same, only later.
+  std::string checkpoint;
+  // Takes bytes from which a later attempt can go on. May be empty.
+  std::function<void(std::string)> save_checkpoint;
+};
+
+enum class EvaluationOutcome {
+  kComplete,   // `measurement` is the final one.
+  kStopped,    // `report` returned false; `measurement` is what it was called with.
+  kFailed,     // `failure` says why; `measurement` may hold the last finite state.
+  kCancelled,  // Given up when asked to; a checkpoint was saved where that is possible.
+};
+
+struct EvaluationResult {
+  EvaluationOutcome outcome = EvaluationOutcome::kComplete;
+  std::optional<study::Measurement> measurement;
+  std::optional<study::Failure> failure;
+  bool resumed = false;  // The checkpoint was used.
+};
+
+// A builtin objective of one study, data loaded. Thread-safe: a worker with several slots shares one.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  virtual const ObjectiveInfo& info() const = 0;
+  // Blocks until done; looks at the cancellation at least once per pass over the data. Deterministic: the same
+  // parameters, seed and attempt give the same result, bit for bit on one instruction set, resumed or not.
+  // INVALID_ARGUMENT when the parameters do not fit what the objective was created with; everything else is in the
+  // result.
+  virtual absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const = 0;
+};
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_OBJECTIVE_H_

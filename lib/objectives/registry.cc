@@ -1,0 +1,217 @@
+#include "lib/objectives/registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/learn/synth.h"
+#include "lib/objectives/function_objective.h"
+#include "lib/objectives/logistic_objective.h"
+#include "lib/objectives/settings.h"
+#include "lib/objectives/test_functions.h"
+
+namespace luthier::objectives {
+namespace {
+
+using base::Quote;
+using study::FormatDouble;
+
+constexpr char kAt[] = "objective.builtin";
+constexpr char kFunctionPrefix[] = "function:";
+
+std::string Name(const char* kind) {
+  return absl::StrCat(".", kind);
+}
+
+// The parameter's range in the space against the objective's legal range.
+void CheckRange(const ParameterInfo& info, double min, double max, const std::string& at,
+                base::Violations* violations) {
+  for (const auto& [end, value] : {std::pair<const char*, double>{"min", min}, {"max", max}}) {
+    if (value >= info.min && value <= info.max) continue;
+    violations->Add(absl::StrCat(at, ".", end),
+                    absl::StrCat(FormatDouble(value), " is not in [", FormatDouble(info.min), ", ",
+                                 FormatDouble(info.max), "], the legal range of ", info.name));
+  }
+}
+
+void CheckDomain(const ParameterInfo& info, const study::ParameterDomain& domain, const std::string& at,
+                 base::Violations* violations) {
+  const auto wrong_kind = [&](const char* kind) {
+    violations->Add(at + Name(kind), absl::StrCat(info.name, " is a ", std::string(ParameterKindName(info.kind)),
+                                                  " parameter, not ", kind));
+  };
+  const bool number = info.kind == ParameterKind::kFloat || info.kind == ParameterKind::kInt;
+  if (const auto* range = std::get_if<study::FloatRange>(&domain)) {
+    if (info.kind != ParameterKind::kFloat) return wrong_kind("float");
+    CheckRange(info, range->min, range->max, at + ".float", violations);
+  } else if (const auto* ints = std::get_if<study::IntRange>(&domain)) {
+    if (!number) return wrong_kind("int");
+    CheckRange(info, static_cast<double>(ints->min), static_cast<double>(ints->max), at + ".int", violations);
+  } else if (std::holds_alternative<study::BoolSwitch>(domain)) {
+    if (info.kind != ParameterKind::kBool) return wrong_kind("bool");
+  } else {
+    const auto* ordinal = std::get_if<study::OrdinalLabels>(&domain);
+    const char* kind = ordinal != nullptr ? "ordinal" : "categorical";
+    if (info.kind != ParameterKind::kCategorical) return wrong_kind(kind);
+    const std::vector<std::string>& labels =
+        ordinal != nullptr ? ordinal->labels : std::get<study::CategoricalLabels>(domain).labels;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      const absl::Status status = CheckValue(info, labels[i], absl::StrCat(at, ".", kind, ".values[", i, "]"));
+      violations->AddAll("", status);
+    }
+  }
+}
+
+std::vector<std::string> ParameterNames(const ObjectiveInfo& info, bool tunable_only) {
+  std::vector<std::string> names;
+  for (const ParameterInfo& p : info.parameters) {
+    if (p.tunable || !tunable_only) names.push_back(p.name);
+  }
+  return names;
+}
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) absl::StrAppend(&text, text.empty() ? "" : ", ", name);
+  return text;
+}
+
+void CheckSpace(const ObjectiveInfo& info, const study::BuiltinObjective& objective, const study::SearchSpace& space,
+                base::Violations* violations) {
+  for (int i = 0; i < space.size(); ++i) {
+    const study::ParameterSpec& spec = space.parameters()[i];
+    const std::string at = absl::StrCat("space[", i, "]");
+    const ParameterInfo* p = info.FindParameter(spec.name);
+    if (p == nullptr) {
+      const std::vector<std::string> names = ParameterNames(info, true);
+      violations->Add(at + ".name", absl::StrCat("objective ", info.model, " has no parameter ", Quote(spec.name),
+                                                 base::DidYouMean(spec.name, names), "; it takes ", Joined(names)));
+      continue;
+    }
+    if (!p->tunable) {
+      violations->Add(at + ".name", absl::StrCat(spec.name, " cannot be tuned; set it in ", kAt, ".options"));
+      continue;
+    }
+    if (objective.options.contains(spec.name)) {
+      violations->Add(at + ".name",
+                      absl::StrCat(spec.name, " is held fixed in ", kAt, ".options; remove one of the two"));
+    }
+    if (spec.condition && !p->default_value) {
+      violations->Add(at + ".condition", absl::StrCat(spec.name, " is needed in every trial; remove the condition"));
+    }
+    CheckDomain(*p, spec.domain, at, violations);
+  }
+  for (const ParameterInfo& p : info.parameters) {
+    if (p.default_value || objective.options.contains(p.name) || space.Find(p.name)) continue;
+    violations->Add("space", absl::StrCat("lacks ", p.name, ", which objective ", info.model,
+                                          " needs; add it, or hold it fixed in ", kAt, ".options"));
+  }
+}
+
+void CheckData(const ObjectiveInfo& info, const study::BuiltinObjective& objective, base::Violations* violations) {
+  const std::string field = absl::StrCat(kAt, ".data");
+  if (!info.needs_data) {
+    if (!objective.data.empty())
+      violations->Add(field, absl::StrCat("objective ", info.model, " takes no data; remove it"));
+    return;
+  }
+  if (objective.data.empty()) {
+    violations->Add(field, "is required: a path below the worker's data root, or synth:logistic?rows=500&cols=20");
+  } else if (absl::StartsWith(objective.data, "synth:")) {
+    const absl::Status status = learn::ParseSynth(objective.data).status();
+    if (!status.ok()) violations->Add(field, std::string(status.message()));
+  } else if (objective.data[0] == '/') {
+    violations->Add(field, "is an absolute path; give one relative to the worker's data root");
+  }
+}
+
+void CheckMetric(const ObjectiveInfo& info, const study::MetricSpec& metric, base::Violations* violations) {
+  const MetricInfo* m = info.FindMetric(metric.name);
+  if (m == nullptr) {
+    std::vector<std::string> names;
+    for (const MetricInfo& known : info.metrics) names.push_back(known.name);
+    violations->Add("metric.name", absl::StrCat("objective ", info.model, " has no metric ", Quote(metric.name),
+                                                base::DidYouMean(metric.name, names), "; it reports ", Joined(names)));
+  } else if (m->goal != metric.goal) {
+    violations->Add("metric.goal", absl::StrCat(metric.name, " is to be ",
+                                                m->goal == study::Goal::kMinimize ? "minimised; write MINIMIZE"
+                                                                                  : "maximised; write MAXIMIZE"));
+  }
+}
+
+}  // namespace
+
+const std::vector<ObjectiveInfo>& Objectives() {
+  static const std::vector<ObjectiveInfo>& table = *[] {
+    auto* list = new std::vector<ObjectiveInfo>;
+    for (const TestFunction& f : TestFunctions()) list->push_back(FunctionInfo(f));
+    list->push_back(LogisticInfo());
+    return list;
+  }();
+  return table;
+}
+
+absl::StatusOr<const ObjectiveInfo*> FindObjective(absl::string_view model) {
+  std::vector<std::string> names;
+  for (const ObjectiveInfo& info : Objectives()) {
+    if (info.model == model) return &info;
+    names.push_back(info.model);
+  }
+  std::string hint = base::DidYouMean(model, names);
+  if (hint.empty()) {  // "branin" for "function:branin"
+    for (const std::string& name : names) {
+      if (name == absl::StrCat(kFunctionPrefix, model)) hint = absl::StrCat(" (did you mean \"", name, "\"?)");
+    }
+  }
+  return base::MakeError(
+      absl::StatusCode::kNotFound, base::reason::kNotFound,
+      absl::StrCat("there is no objective ", Quote(model), hint, "; `luthier objectives` lists them"));
+}
+
+absl::Status Validate(const study::BuiltinObjective& objective, const study::SearchSpace& space,
+                      const study::MetricSpec& metric) {
+  base::Violations violations;
+  const absl::StatusOr<const ObjectiveInfo*> found = FindObjective(objective.model);
+  if (!found.ok()) {
+    violations.Add(absl::StrCat(kAt, ".model"), std::string(found.status().message()));
+    return violations.ToStatus();
+  }
+  const ObjectiveInfo& info = **found;
+  CheckData(info, objective, &violations);
+  for (const auto& [name, value] : objective.options) {
+    const std::string field = absl::StrCat(kAt, ".options.", name);
+    const ParameterInfo* p = info.FindParameter(name);
+    if (p == nullptr) {
+      const std::vector<std::string> names = ParameterNames(info, false);
+      violations.Add(absl::StrCat(kAt, ".options"),
+                     absl::StrCat("objective ", info.model, " has no option ", Quote(name),
+                                  base::DidYouMean(name, names), "; it takes ", Joined(names)));
+      continue;
+    }
+    violations.AddAll("", CheckValue(*p, value, field));
+  }
+  CheckSpace(info, objective, space, &violations);
+  CheckMetric(info, metric, &violations);
+  return violations.ToStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
+                                                           const study::SearchSpace& space,
+                                                           const study::MetricSpec& metric,
+                                                           const learn::DataRoot* root) {
+  LUTHIER_RETURN_IF_ERROR(Validate(objective, space, metric));
+  const ObjectiveInfo& info = **FindObjective(objective.model);
+  if (absl::StartsWith(objective.model, kFunctionPrefix)) {
+    const absl::StatusOr<const TestFunction*> function =
+        FindTestFunction(absl::string_view(objective.model).substr(sizeof(kFunctionPrefix) - 1));
+    LUTHIER_CHECK(function.ok());
+    return CreateFunctionObjective(info, **function, objective.options, space);
+  }
+  return CreateLogisticObjective(info, objective, space, metric, root);
+}
+
+}  // namespace luthier::objectives

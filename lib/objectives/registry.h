@@ -1,0 +1,48 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_REGISTRY_H_
+#define LUTHIER_LIB_OBJECTIVES_REGISTRY_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/learn/data_root.h"
+#include "lib/objectives/objective.h"
+#include "lib/study/search_space.h"
+#include "lib/study/study_spec.h"
+
+namespace luthier::objectives {
+
+// Every builtin objective, in order of model name.
+const std::vector<ObjectiveInfo>& Objectives();
+
+// NOT_FOUND with the closest name.
+absl::StatusOr<const ObjectiveInfo*> FindObjective(absl::string_view model);
+
+// One line: "logistic    L2 logistic regression …".
+std::string DescribeShort(const ObjectiveInfo& info);
+// All a user needs to write a study: details, parameters with ranges and defaults, options, metrics, an example.
+std::string Describe(const ObjectiveInfo& info);
+
+// The required parameters with their suggested ranges.
+study::SearchSpace SuggestedSpace(const ObjectiveInfo& info);
+
+// A builtin objective against the study's space and metric, without opening any file (for the server): model, data
+// name, options (names, kinds, ranges), every parameter of the space accepted and within its legal range, every
+// required one there, metric known and with the right goal. INVALID_ARGUMENT with all violations, fields as in the
+// study file
+// ("objective.builtin.options.nois", "space[0].float.min", "metric.name").
+absl::Status Validate(const study::BuiltinObjective& objective, const study::SearchSpace& space,
+                      const study::MetricSpec& metric);
+
+// Validates, then loads the data. `root` may be null when no file is needed. Errors of Validate, and those of
+// learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED).
+absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
+                                                           const study::SearchSpace& space,
+                                                           const study::MetricSpec& metric,
+                                                           const learn::DataRoot* root);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_REGISTRY_H_

@@ -1,0 +1,121 @@
+#include "lib/objectives/settings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::objectives {
+
+using study::FormatDouble;
+using study::FormatValue;
+using study::ParameterValue;
+
+absl::string_view ParameterKindName(ParameterKind kind) {
+  switch (kind) {
+    case ParameterKind::kFloat:
+      return "float";
+    case ParameterKind::kInt:
+      return "int";
+    case ParameterKind::kBool:
+      return "bool";
+    case ParameterKind::kCategorical:
+      return "categorical";
+    case ParameterKind::kText:
+      return "text";
+  }
+  LUTHIER_CHECK(false);
+}
+
+const ParameterInfo* ObjectiveInfo::FindParameter(absl::string_view name) const {
+  for (const ParameterInfo& p : parameters) {
+    if (p.name == name) return &p;
+  }
+  return nullptr;
+}
+
+const MetricInfo* ObjectiveInfo::FindMetric(absl::string_view name) const {
+  for (const MetricInfo& m : metrics) {
+    if (m.name == name) return &m;
+  }
+  return nullptr;
+}
+
+absl::Status CheckValue(const ParameterInfo& info, const ParameterValue& value, const std::string& field) {
+  const auto wrong = [&](const std::string& what) {
+    return base::BadField(field, absl::StrCat(base::Quote(FormatValue(value)), " ", what));
+  };
+  switch (info.kind) {
+    case ParameterKind::kFloat:
+    case ParameterKind::kInt: {
+      const double* number = std::get_if<double>(&value);
+      if (number == nullptr) return wrong("is not a number");
+      if (!(*number >= info.min) || !(*number <= info.max)) {
+        return wrong(absl::StrCat("is not in [", FormatDouble(info.min), ", ", FormatDouble(info.max), "]"));
+      }
+      if (info.kind == ParameterKind::kInt && *number != std::floor(*number)) return wrong("is not a whole number");
+      return absl::OkStatus();
+    }
+    case ParameterKind::kBool:
+      return std::holds_alternative<bool>(value) ? absl::OkStatus() : wrong("is not true or false");
+    case ParameterKind::kCategorical: {
+      const std::string* label = std::get_if<std::string>(&value);
+      if (label == nullptr || std::find(info.labels.begin(), info.labels.end(), *label) == info.labels.end()) {
+        return wrong(absl::StrCat("is not one of ", absl::StrJoin(info.labels, ", "),
+                                  label == nullptr ? "" : base::DidYouMean(*label, info.labels)));
+      }
+      return absl::OkStatus();
+    }
+    case ParameterKind::kText: {
+      const std::string* text = std::get_if<std::string>(&value);
+      if (text == nullptr) return wrong("is not text; put it in quotes");
+      if (text->size() > 1024) return wrong("is longer than 1024 bytes");
+      return absl::OkStatus();
+    }
+  }
+  LUTHIER_CHECK(false);
+}
+
+absl::StatusOr<Settings> Settings::Resolve(const ObjectiveInfo& info, const study::Parameters& options,
+                                           const study::Parameters& parameters) {
+  Settings settings;
+  for (const ParameterInfo& p : info.parameters) {
+    if (p.default_value) settings.values_[p.name] = *p.default_value;
+  }
+  for (const study::Parameters* source : {&options, &parameters}) {
+    for (const auto& [name, value] : *source) {
+      const ParameterInfo* p = info.FindParameter(name);
+      if (p == nullptr) {
+        return base::BadField(name, absl::StrCat("objective ", info.model, " has no such parameter"));
+      }
+      LUTHIER_RETURN_IF_ERROR(CheckValue(*p, value, name));
+      settings.values_[name] = value;
+    }
+  }
+  for (const ParameterInfo& p : info.parameters) {
+    if (!settings.values_.contains(p.name)) {
+      return base::BadField(p.name, absl::StrCat("is required by objective ", info.model));
+    }
+  }
+  return settings;
+}
+
+double Settings::Number(const std::string& name) const {
+  return std::get<double>(values_.at(name));
+}
+int64_t Settings::Int(const std::string& name) const {
+  return static_cast<int64_t>(Number(name));
+}
+bool Settings::Bool(const std::string& name) const {
+  return std::get<bool>(values_.at(name));
+}
+const std::string& Settings::Text(const std::string& name) const {
+  return std::get<std::string>(values_.at(name));
+}
+
+}  // namespace luthier::objectives

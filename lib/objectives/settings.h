@@ -1,0 +1,37 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_SETTINGS_H_
+#define LUTHIER_LIB_OBJECTIVES_SETTINGS_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/objectives/objective.h"
+#include "lib/study/parameters.h"
+
+namespace luthier::objectives {
+
+// `value` against kind and legal range; the error's field is `field`.
+absl::Status CheckValue(const ParameterInfo& info, const study::ParameterValue& value, const std::string& field);
+
+// A value for every parameter of an objective: the trial's, else the fixed option, else the default.
+class Settings {
+ public:
+  // INVALID_ARGUMENT for unknown names, wrong kinds or ranges, and missing required ones.
+  static absl::StatusOr<Settings> Resolve(const ObjectiveInfo& info, const study::Parameters& options,
+                                          const study::Parameters& parameters);
+
+  // The name must be one of the objective's, of that kind.
+  double Number(const std::string& name) const;
+  int64_t Int(const std::string& name) const;
+  bool Bool(const std::string& name) const;
+  const std::string& Text(const std::string& name) const;
+  const study::Parameters& values() const { return values_; }
+
+ private:
+  study::Parameters values_;
+};
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_SETTINGS_H_

@@ -1,0 +1,411 @@
+#include "lib/suggest/bo_designer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+#include "lib/gp/hyperparameters.h"
+#include "lib/suggest/acquisition.h"
+
+namespace luthier::suggest {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr double kSamePoint = 1e-12;  // Euclidean, model coordinates.
+constexpr int kMinObservations = 2;   // Fewer carry no information about the function's shape.
+// Noise variances, in units of the outputs' variance. The floor is the square of the relative accuracy with which the
+// model can follow a deterministic objective, and keeps the covariance of near points positive definite.
+constexpr double kNoiseFloor = 1e-8;
+constexpr double kFoundNoise = 1e-4;  // Above it an objective counts as noisy whatever was declared.
+constexpr int kRandomTries = 100;
+constexpr int kKnownPoints = 5;        // Best observations that the maximiser starts from.
+constexpr Index kMaxPending = 200;     // Open trials that are believed, newest first to be kept.
+constexpr Index kMaxRows = 1500;       // Observations a model is fitted to:
+constexpr Index kNewestRows = 1000;    //   the newest,
+constexpr Index kBestRows = 200;       //   the best of the others, and a random sample of the rest.
+constexpr Index kManyRows = 64;        // Above it, a refit with a carried state searches from one start.
+constexpr Index kVeryManyRows = 500;   // Above it, a search may take 20 likelihoods.
+constexpr double kWarpGain = 2.0;      // Nats by which a warp must explain the data better than none.
+constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
+constexpr int32_t kMaxInitialPoints = 10'000;
+constexpr int kMaxColumns = 5'000;
+
+int InitialPoints(const study::BoOptions& options, int compact_dim) {
+  return options.initial_points > 0 ? options.initial_points : std::max(4, std::min(compact_dim + 1, 20));
+}
+
+MatrixXd Rows(const MatrixXd& m, const std::vector<Index>& rows) {
+  MatrixXd out(static_cast<Index>(rows.size()), m.cols());
+  for (size_t k = 0; k < rows.size(); ++k) out.row(static_cast<Index>(k)) = m.row(rows[k]);
+  return out;
+}
+
+MatrixXd Stack(const std::vector<VectorXd>& points, int columns) {
+  MatrixXd out(static_cast<Index>(points.size()), columns);
+  for (size_t k = 0; k < points.size(); ++k) out.row(static_cast<Index>(k)) = points[k];
+  return out;
+}
+
+absl::Status ExhaustedError() {
+  return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
+                         "every setting of the search space has been tried; widen the space, or set "
+                         "algorithm.bo.noisy if repeating a setting gives new information");
+}
+
+// Best first, ties to the earlier.
+void SortByScore(const VectorXd& scores, std::vector<Index>* rows) {
+  std::sort(rows->begin(), rows->end(),
+            [&](Index a, Index b) { return scores(a) != scores(b) ? scores(a) > scores(b) : a < b; });
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : 0.5 * values[n / 2 - 1] + 0.5 * values[n / 2];
+}
+
+}  // namespace
+
+absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& options) {
+  base::Violations violations;
+  if (options.initial_points < 0 || options.initial_points > kMaxInitialPoints) {
+    violations.Add(
+        "algorithm.bo.initial_points",
+        absl::StrCat(options.initial_points, " is not between 0 (chosen from the dimension) and ", kMaxInitialPoints));
+  }
+  const int columns = study::Encoding(spec.space).model_dim();
+  if (columns > kMaxColumns) {
+    violations.Add("algorithm.bo", absl::StrCat("the model would have ", columns,
+                                                " coordinates (a categorical parameter has one a label); at most ",
+                                                kMaxColumns, " are allowed: use fewer labels, or another algorithm"));
+  }
+  return violations.ToStatus();
+}
+
+BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& options)
+    : encoding_(spec.space),
+      goal_(spec.metric.goal),
+      seed_(spec.seed),
+      options_(options),
+      initial_points_(InitialPoints(options, encoding_.compact_dim())),
+      design_(encoding_.compact_dim(), spec.seed, "bo/init"),
+      shape_(kernels::GroupedShape(kernels::Family::kMatern52, encoding_.ModelGroups())),
+      table_(SettingTable::Create(encoding_)) {
+  inference_.fit_noise = true;
+  inference_.doubt_noise = !options.noisy;
+  if (!options.noisy) inference_.min_noise = kNoiseFloor;
+}
+
+BoDesigner::Data BoDesigner::Collect(const study::History& history) const {
+  const std::vector<study::HistoryTrial>& trials = history.trials();
+  Data data;
+  if (table_.has_value()) data.excluded.assign(static_cast<size_t>(table_->size()), false);
+  std::vector<VectorXd> tried, pending;
+  for (const study::HistoryTrial& trial : trials) {
+    tried.push_back(encoding_.ToModel(trial.parameters));
+    if (trial.open()) pending.push_back(tried.back());
+    if (!table_.has_value()) continue;
+    const int row = table_->Find(trial.parameters);
+    if (row >= 0) data.excluded[static_cast<size_t>(row)] = true;
+  }
+  data.tried = Stack(tried, encoding_.model_dim());
+  data.pending = Stack(pending, encoding_.model_dim());
+
+  std::vector<double> complete;
+  for (int t : history.finished()) {
+    const study::HistoryTrial& trial = trials[static_cast<size_t>(t)];
+    if (trial.state != study::TrialState::kComplete || !trial.value || !std::isfinite(*trial.value)) continue;
+    complete.push_back(study::Score(goal_, *trial.value));
+  }
+  if (complete.empty()) return data;
+  const double worst = *std::min_element(complete.begin(), complete.end());
+  const double median = Median(complete);
+  std::vector<int> rows;
+  std::vector<double> scores;
+  for (int t : history.finished()) {
+    const study::HistoryTrial& trial = trials[static_cast<size_t>(t)];
+    const bool has_value = trial.value && std::isfinite(*trial.value);
+    double score = 0.0;
+    if (trial.state == study::TrialState::kComplete && has_value) {
+      score = study::Score(goal_, *trial.value);
+    } else if (trial.state == study::TrialState::kPruned && has_value) {
+      // Stopped for being worse than the median at its step: its unfinished value must not look like a record.
+      score = std::min(study::Score(goal_, *trial.value), median);
+    } else if (trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig) {
+      score = worst;
+    } else {
+      continue;  // Cancelled, pruned without a value, or failed for reasons that say nothing about the setting.
+    }
+    rows.push_back(t);
+    scores.push_back(score);
+    data.complete.push_back(trial.state == study::TrialState::kComplete);
+  }
+  const Index n = static_cast<Index>(rows.size());
+  data.observed.resize(n, encoding_.model_dim());
+  data.scores.resize(n);
+  for (Index i = 0; i < n; ++i) {
+    data.observed.row(i) = data.tried.row(rows[static_cast<size_t>(i)]);
+    data.scores(i) = scores[static_cast<size_t>(i)];
+  }
+  std::vector<Index> order;
+  for (Index i = 0; i < n; ++i) {
+    if (data.complete[static_cast<size_t>(i)]) order.push_back(i);
+  }
+  SortByScore(data.scores, &order);
+  if (order.size() > kKnownPoints) order.resize(kKnownPoints);
+  data.known.resize(static_cast<Index>(order.size()), encoding_.compact_dim());
+  for (size_t k = 0; k < order.size(); ++k) {
+    const int trial = rows[static_cast<size_t>(order[k])];
+    data.known.row(static_cast<Index>(k)) = encoding_.ToCompact(trials[static_cast<size_t>(trial)].parameters);
+  }
+  return data;
+}
+
+BoDesigner::Data BoDesigner::Thin(const Data& data, uint64_t ask_index) const {
+  const Index n = data.scores.size();
+  Data thin = data;
+  if (data.pending.rows() > kMaxPending) thin.pending = data.pending.bottomRows(kMaxPending);
+  if (n <= kMaxRows) return thin;
+  std::vector<Index> older, keep;
+  for (Index i = 0; i < n - kNewestRows; ++i) older.push_back(i);
+  SortByScore(data.scores, &older);
+  keep.assign(older.begin(), older.begin() + kBestRows);
+  std::vector<Index> rest(older.begin() + kBestRows, older.end());
+  base::RandomStream random(seed_, "bo/thin", ask_index);
+  random.Shuffle(rest);
+  keep.insert(keep.end(), rest.begin(), rest.begin() + (kMaxRows - kNewestRows - kBestRows));
+  for (Index i = n - kNewestRows; i < n; ++i) keep.push_back(i);
+  std::sort(keep.begin(), keep.end());
+  thin.observed = Rows(data.observed, keep);
+  thin.scores.resize(kMaxRows);
+  thin.complete.clear();
+  for (Index k = 0; k < kMaxRows; ++k) {
+    thin.scores(k) = data.scores(keep[static_cast<size_t>(k)]);
+    thin.complete.push_back(data.complete[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
+  }
+  return thin;
+}
+
+gp::InferenceResult BoDesigner::Infer(const Data& data, const OutputTransform& transform,
+                                      const std::optional<gp::Hyperparameters>& carried, bool preferred,
+                                      uint64_t ask_index) const {
+  gp::InferenceOptions options = inference_;
+  if (carried.has_value() && data.scores.size() > kManyRows) {
+    options.max_searches = 1;
+    options.random_starts = 1;
+    // The transform in use is polished; the other one only has to show whether it has become the better one.
+    if (!preferred) options.max_evaluations = 15;
+  }
+  if (data.scores.size() > kVeryManyRows) options.max_evaluations = std::min(options.max_evaluations, 20);
+  gp::Likelihood likelihood(shape_, data.observed, transform.Forward(data.scores));
+  gp::InferenceResult result =
+      gp::MaximizePosterior(&likelihood, options, carried, base::RandomStream(seed_, "bo/map", ask_index));
+  result.log_posterior += transform.LogJacobian();
+  return result;
+}
+
+std::optional<BoDesigner::Model> BoDesigner::FitModel(const Data& data, const study::HistoryTrial* last,
+                                                      uint64_t ask_index) const {
+  std::optional<Carry> carried;
+  if (last != nullptr) {
+    const std::vector<std::string> words = absl::StrSplit(last->carry, absl::MaxSplits(' ', 2));
+    Carry carry;
+    if (words.size() == 3 && absl::SimpleAtoi(words[0], &carry.observations)) {
+      const std::optional<gp::Hyperparameters> theta = gp::ParseHyperparameters(words[2], shape_.groups);
+      carry.warped = words[1] == "warp";
+      if (theta.has_value()) {
+        carry.theta = *theta;
+        carried = carry;
+      }
+    }
+  }
+  const Index n = data.scores.size();
+  const bool refit = !carried.has_value() || n < carried->observations ||
+                     n >= carried->observations + std::max<Index>(1, static_cast<Index>(carried->observations) / 20);
+  Carry carry;
+  OutputTransform transform = OutputTransform::Standard(data.scores);
+  if (refit) {
+    std::optional<gp::Hyperparameters> start;
+    if (carried.has_value()) start = carried->theta;
+    const gp::InferenceResult plain = Infer(data, transform, start, !carried || !carried->warped, ask_index);
+    carry.theta = plain.theta;
+    const OutputTransform warped = OutputTransform::Warped(data.scores);
+    if (warped.lambda() != 1.0) {
+      const gp::InferenceResult bent = Infer(data, warped, start, !carried || carried->warped, ask_index);
+      if (bent.log_posterior > plain.log_posterior + kWarpGain) {
+        transform = warped;
+        carry.warped = true;
+        carry.theta = bent.theta;
+      }
+    }
+    carry.observations = n;
+  } else {
+    carry = *carried;
+    if (carry.warped) transform = OutputTransform::Warped(data.scores);
+  }
+  const VectorXd z = transform.Forward(data.scores);
+  std::optional<gp::Regression> regression = gp::Regression::Fit(shape_, carry.theta, data.observed, z);
+  if (!regression.has_value()) return std::nullopt;
+  if (!refit) regression->FitMean();
+  // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
+  const bool noisy = options_.noisy || carry.theta.noise_variance > kFoundNoise;
+  const VectorXd level = noisy ? regression->PredictMean(data.observed) : z;
+  double best = -std::numeric_limits<double>::infinity();
+  for (Index i = 0; i < n; ++i) {
+    if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
+  }
+  for (Index i = 0; i < data.pending.rows(); ++i) {
+    // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected, the
+    // next proposal has to beat that: else the same point would look best again.
+    const double believed = regression->PredictMean(data.pending.row(i))(0);
+    if (regression->Append(data.pending.row(i).transpose(), believed)) best = std::max(best, believed);
+  }
+  return Model{transform, *std::move(regression), carry, best};
+}
+
+std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Data& data, uint64_t ask_index) const {
+  const ImprovementAcquisition acquisition(&model.regression, model.best,
+                                           options_.acquisition == study::BoAcquisition::kLogEi);
+  const double n = static_cast<double>(model.regression.size());
+  if (table_.has_value() && table_->size() * n * n <= kMaxTableWork) {
+    std::vector<bool> excluded = data.excluded;
+    if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
+    return MaximizeOverTable(acquisition, *table_, excluded);
+  }
+  MaximizeOptions options;
+  if (data.scores.size() > 128) options.screen_points = 512;
+  MaximizeResult result =
+      Maximize(acquisition, encoding_, data.known, model.carry.theta.lengthscales, seed_, ask_index, options);
+  if (result.candidates.empty()) return std::nullopt;
+  // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
+  // one.
+  for (size_t k = 1; table_.has_value() && k < result.candidates.size() && IsTried(data, result.candidates[0].u); ++k) {
+    std::swap(result.candidates[0], result.candidates[k]);
+  }
+  return result.candidates.front();
+}
+
+bool BoDesigner::IsTried(const Data& data, const VectorXd& u) const {
+  for (Index i = 0; i < data.tried.rows(); ++i) {
+    if ((data.tried.row(i).transpose() - u).squaredNorm() < kSamePoint * kSamePoint) return true;
+  }
+  return false;
+}
+
+bool BoDesigner::Exhausted(const Data& data) const {
+  return table_.has_value() && std::all_of(data.excluded.begin(), data.excluded.end(), [](bool b) { return b; });
+}
+
+Suggestion BoDesigner::Initial(uint64_t ask_index) const {
+  Suggestion suggestion;
+  suggestion.origin = "init";
+  constexpr uint64_t kPoints = uint64_t{1} << math::SobolSequence::kIndexBits;
+  suggestion.parameters =
+      ask_index == 0 ? encoding_.space().Default() : encoding_.FromCompact(design_.Point((ask_index - 1) % kPoints));
+  return suggestion;
+}
+
+absl::StatusOr<Suggestion> BoDesigner::OnlySetting(const study::History& history) const {
+  if (!history.trials().empty() && !options_.noisy) return ExhaustedError();
+  Suggestion suggestion;
+  suggestion.origin = history.trials().empty() ? "init" : "repeat";
+  suggestion.parameters = encoding_.space().Default();
+  return suggestion;
+}
+
+absl::StatusOr<Suggestion> BoDesigner::Untried(const Data& data, uint64_t ask_index, const std::string& origin) const {
+  Suggestion suggestion;
+  suggestion.origin = origin;
+  base::RandomStream random(seed_, "bo/random", ask_index);
+  for (int attempt = 0; attempt < kRandomTries; ++attempt) {
+    suggestion.parameters = encoding_.Sample(random);
+    if (!IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
+  }
+  if (table_.has_value()) {
+    std::vector<int> free;
+    for (int i = 0; i < table_->size(); ++i) {
+      if (!data.excluded[static_cast<size_t>(i)]) free.push_back(i);
+    }
+    if (!free.empty()) {
+      suggestion.parameters = table_->Setting(free[random.UniformInt(free.size())]);
+      return suggestion;
+    }
+  }
+  // A large space of which a hundred random settings were all tried is as good as exhausted.
+  if (!options_.noisy) return ExhaustedError();
+  suggestion.origin = "repeat";
+  return suggestion;
+}
+
+void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate, const Data& data,
+                          Suggestion* suggestion) const {
+  const gp::Posterior posterior = model.regression.Predict(candidate.u.transpose());
+  const double mean = posterior.mean(0), deviation = std::sqrt(posterior.variance(0));
+  auto add = [&](const char* name, double value) {
+    if (std::isfinite(value)) suggestion->details[name] = value;
+  };
+  const double middle = model.transform.Inverse(mean);
+  // Score is its own inverse.
+  add("predicted_mean", study::Score(goal_, middle));
+  add("predicted_sd",
+      0.5 * model.transform.Inverse(mean + deviation) - 0.5 * model.transform.Inverse(mean - deviation));
+  add("acquisition", candidate.value);
+  add("observations", static_cast<double>(data.scores.size()));
+  if (data.pending.rows() > 0) add("pending", static_cast<double>(data.pending.rows()));
+  if (model.carry.warped) add("warp_lambda", model.transform.lambda());
+  if (model.regression.jitter() > 0.0) add("jitter", model.regression.jitter());
+}
+
+absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index) {
+  if (encoding_.compact_dim() == 0) return OnlySetting(history);
+  const Data all = Collect(history);
+  const study::HistoryTrial* last = history.LastAskBefore(ask_index);
+  const std::string carry = last == nullptr ? "" : last->carry;  // Handed on by asks that fit nothing.
+  auto replace = [&](const std::string& origin) -> absl::StatusOr<Suggestion> {
+    absl::StatusOr<Suggestion> suggestion = Untried(all, ask_index, origin);
+    if (suggestion.ok()) suggestion->carry = carry;
+    return suggestion;
+  };
+  if (Exhausted(all) && !options_.noisy) return replace("stuck_random");
+
+  if (ask_index < static_cast<uint64_t>(initial_points_) || all.scores.size() < kMinObservations) {
+    Suggestion suggestion = Initial(ask_index);
+    suggestion.carry = carry;
+    if (IsTried(all, encoding_.ToModel(suggestion.parameters))) return replace("init");
+    return suggestion;
+  }
+  const Data data = Thin(all, ask_index);
+  const std::optional<Model> model = FitModel(data, last, ask_index);
+  if (!model.has_value()) return replace("gp_failed");
+  const std::optional<MaximizeCandidate> candidate = Propose(*model, data, ask_index);
+  if (!candidate.has_value()) return replace("all_random");
+
+  Suggestion suggestion;
+  suggestion.origin = "acq";
+  suggestion.parameters = candidate->parameters;
+  if (IsTried(all, candidate->u)) {
+    if (Exhausted(all)) {
+      suggestion.origin = "repeat";  // Noisy: measuring the most promising setting again is the point.
+    } else {
+      LUTHIER_ASSIGN_OR_RETURN(suggestion, Untried(all, ask_index, "stuck_random"));
+    }
+  }
+  if (suggestion.origin != "stuck_random") Describe(*model, *candidate, data, &suggestion);
+  suggestion.carry = absl::StrCat(model->carry.observations, model->carry.warped ? " warp " : " plain ",
+                                  gp::FormatHyperparameters(model->carry.theta));
+  return suggestion;
+}
+
+}  // namespace luthier::suggest

@@ -1,0 +1,101 @@
+#ifndef LUTHIER_LIB_SUGGEST_BO_DESIGNER_H_
+#define LUTHIER_LIB_SUGGEST_BO_DESIGNER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/gp/hyper_inference.h"
+#include "lib/gp/regression.h"
+#include "lib/math/sobol.h"
+#include "lib/study/encoding.h"
+#include "lib/suggest/designer.h"
+#include "lib/suggest/maximize.h"
+#include "lib/suggest/output_transform.h"
+
+namespace luthier::suggest {
+
+// INVALID_ARGUMENT with fields "algorithm.bo.…" when an option is out of range or the space is too wide for a model.
+absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& options);
+
+// Bayesian optimisation with a Gaussian process; docs/algorithms/bo.md has the equations and the reasons.
+//
+//   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results
+//   data            COMPLETE values; PRUNED values, no better than the median; FAILED settings count as the worst value
+//   model           outputs standardised (or warped, by likelihood), Matern-5/2 ARD, MAP under dimension-scaled priors
+//   open trials     believed to give what the model predicts
+//   proposal        (log) expected improvement, Sobol screening and multi-start L-BFGS, or exhaustively in small spaces
+//   stuck           a proposal within 1e-12 of a tried setting becomes a random point
+//
+// Origins: init, acq, stuck_random, all_random (no proposal could be computed), gp_failed, repeat (a noisy objective
+// whose settings were all tried). Details of acq: predicted_mean and predicted_sd in user units, acquisition,
+// observations, and where it applies pending, warp_lambda, jitter. Carry: number of observations at the last fit,
+// transform, hyperparameters, in hexadecimal.
+class BoDesigner final : public Designer {
+ public:
+  BoDesigner(const study::StudySpec& spec, const study::BoOptions& options);
+
+  // Besides OUT_OF_RANGE SPACE_EXHAUSTED (every setting of a finite space was tried and the objective is not noisy) no
+  // error: each stage that fails falls back on a point inside the space.
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+
+  int initial_points() const { return initial_points_; }
+
+ private:
+  // What the history says, in model coordinates.
+  struct Data {
+    Eigen::MatrixXd observed;    // n x d model points with a score, in log order.
+    Eigen::VectorXd scores;      // n, larger is better.
+    std::vector<bool> complete;  // Whether the score was measured, not imputed.
+    Eigen::MatrixXd known;       // Compact points of the best complete observations, best first.
+    Eigen::MatrixXd pending;     // Model points of open trials.
+    Eigen::MatrixXd tried;       // Model points of all trials.
+    std::vector<bool> excluded;  // Rows of the table that were tried.
+  };
+  struct Carry {
+    int64_t observations = 0;
+    bool warped = false;
+    gp::Hyperparameters theta;
+  };
+  struct Model {
+    OutputTransform transform;
+    gp::Regression regression;
+    Carry carry;
+    double best;  // Value to beat, in the regression's units.
+  };
+
+  Data Collect(const study::History& history) const;
+  // Data with the rows that a model can afford: the newest, the best and some at random.
+  Data Thin(const Data& data, uint64_t ask_index) const;
+  std::optional<Model> FitModel(const Data& data, const study::HistoryTrial* last, uint64_t ask_index) const;
+  // Fits hyperparameters to z, thoroughly when this is the `preferred` transform; adds the transform's Jacobian to the
+  // result's log posterior.
+  gp::InferenceResult Infer(const Data& data, const OutputTransform& transform,
+                            const std::optional<gp::Hyperparameters>& carried, bool preferred,
+                            uint64_t ask_index) const;
+  std::optional<MaximizeCandidate> Propose(const Model& model, const Data& data, uint64_t ask_index) const;
+  // The suggestion when nothing can be chosen: the space has no free parameter.
+  absl::StatusOr<Suggestion> OnlySetting(const study::History& history) const;
+  // The suggestion for a setting that no model chose, and for the replacement of one that was tried already.
+  Suggestion Initial(uint64_t ask_index) const;
+  absl::StatusOr<Suggestion> Untried(const Data& data, uint64_t ask_index, const std::string& origin) const;
+  bool IsTried(const Data& data, const Eigen::VectorXd& u) const;
+  bool Exhausted(const Data& data) const;
+  void Describe(const Model& model, const MaximizeCandidate& candidate, const Data& data, Suggestion* suggestion) const;
+
+  study::Encoding encoding_;
+  study::Goal goal_;
+  uint64_t seed_;
+  study::BoOptions options_;
+  int initial_points_;
+  math::SobolSequence design_;
+  kernels::KernelShape shape_;
+  gp::InferenceOptions inference_;
+  std::optional<SettingTable> table_;  // Of a small finite space.
+};
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_BO_DESIGNER_H_

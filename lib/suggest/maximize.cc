@@ -1,0 +1,313 @@
+#include "lib/suggest/maximize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <variant>
+
+#include "lib/base/check.h"
+#include "lib/base/hash.h"
+#include "lib/base/random.h"
+#include "lib/math/lbfgs.h"
+#include "lib/math/sobol.h"
+
+namespace luthier::suggest {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+constexpr int kNearSprays = 10;
+constexpr int kWideSprays = 50;
+constexpr double kNearDeviation = 1e-3;
+constexpr double kWideDeviation = 0.05;
+constexpr double kDiscreteJump = 0.2;
+
+class Search {
+ public:
+  Search(const AcquisitionFunction& acquisition, const study::Encoding& encoding, const VectorXd& lengthscales,
+         const MaximizeOptions& options)
+      : acquisition_(acquisition), encoding_(encoding), lengthscales_(lengthscales), options_(options) {
+    for (int c = 0; c < encoding.compact_dim(); ++c) {
+      (encoding.Levels(c).has_value() ? discrete_ : continuous_).push_back(c);
+    }
+    const std::vector<study::ParameterSpec>& parameters = encoding.space().parameters();
+    conditional_ = std::any_of(parameters.begin(), parameters.end(),
+                               [](const study::ParameterSpec& p) { return p.condition.has_value(); });
+  }
+
+  const std::vector<int>& discrete() const { return discrete_; }
+
+  // Model points of compact points (rows).
+  MatrixXd ToModel(const MatrixXd& compact) const {
+    if (discrete_.empty() && !conditional_) return compact;  // Then both coordinate systems are the same.
+    MatrixXd model(compact.rows(), encoding_.model_dim());
+    for (Index i = 0; i < compact.rows(); ++i) model.row(i) = encoding_.CompactToModel(compact.row(i).transpose());
+    return model;
+  }
+
+  VectorXd Values(const MatrixXd& compact, int* not_finite) const {
+    VectorXd values = acquisition_.Values(ToModel(compact));
+    for (Index i = 0; i < values.size(); ++i) {
+      if (std::isfinite(values(i))) continue;
+      values(i) = kMinusInfinity;
+      if (not_finite != nullptr) ++*not_finite;
+    }
+    return values;
+  }
+
+  // Climbs from `compact`, whose acquisition is `value`.
+  VectorXd Climb(VectorXd compact, double value) const {
+    for (int round = 0; round < options_.max_rounds; ++round) {
+      const double before = value;
+      ClimbContinuous(&compact, &value);
+      if (discrete_.empty()) break;
+      const bool moved = ClimbDiscrete(&compact, &value);
+      if (!moved || !(value > before)) break;
+    }
+    return compact;
+  }
+
+ private:
+  std::vector<bool> Active(const VectorXd& compact) const {
+    std::vector<bool> active(static_cast<size_t>(encoding_.compact_dim()), true);
+    if (!conditional_) return active;
+    const study::Parameters values = encoding_.FromCompact(compact);
+    for (int c = 0; c < encoding_.compact_dim(); ++c) {
+      const std::string& name = encoding_.space().parameters()[encoding_.compact_parameter(c)].name;
+      active[static_cast<size_t>(c)] = values.count(name) > 0;
+    }
+    return active;
+  }
+
+  void ClimbContinuous(VectorXd* compact, double* value) const {
+    const std::vector<bool> active = Active(*compact);
+    std::vector<int> free;
+    for (int c : continuous_) {
+      if (active[static_cast<size_t>(c)]) free.push_back(c);
+    }
+    if (free.empty()) return;
+    const Index m = static_cast<Index>(free.size());
+    VectorXd scale(m), start(m);
+    for (Index k = 0; k < m; ++k) {
+      scale(k) = std::min(lengthscales_(free[static_cast<size_t>(k)]), 1e3);
+      start(k) = (*compact)(free[static_cast<size_t>(k)]) / scale(k);
+    }
+    VectorXd model = ToModel(compact->transpose()).row(0).transpose();
+    VectorXd full_gradient(model.size());
+    auto negative = [&](const VectorXd& t, VectorXd* gradient) {
+      for (Index k = 0; k < m; ++k) model(Column(free, k)) = std::clamp(t(k) * scale(k), 0.0, 1.0);
+      const double at = acquisition_.Value(model, &full_gradient);
+      if (gradient != nullptr) {
+        for (Index k = 0; k < m; ++k) (*gradient)(k) = -full_gradient(Column(free, k)) * scale(k);
+      }
+      return -at;
+    };
+    math::LbfgsOptions search;
+    search.max_evaluations = options_.max_evaluations;
+    search.max_iterations = options_.max_evaluations;
+    search.first_step = 0.5;
+    search.value_tolerance = 1e-9;
+    const math::LbfgsResult end = math::MinimizeLbfgs(negative, start, VectorXd::Zero(m), scale.cwiseInverse(), search);
+    if (!(-end.value > *value)) return;
+    *value = -end.value;
+    for (Index k = 0; k < m; ++k) {
+      (*compact)(free[static_cast<size_t>(k)]) = std::clamp(end.x(k) * scale(k), 0.0, 1.0);
+    }
+  }
+
+  int Column(const std::vector<int>& free, Index k) const {
+    return encoding_.model_begin(free[static_cast<size_t>(k)]);
+  }
+
+  double LevelCoordinate(int c, int64_t level) const {
+    const int parameter = encoding_.compact_parameter(c);
+    const study::SearchSpace& space = encoding_.space();
+    // Only this parameter's entry is read for coordinate c.
+    return encoding_.ToCompact({{space.parameters()[parameter].name, space.LevelValue(parameter, level)}})(c);
+  }
+
+  // One pass over the active discrete coordinates. Whether anything changed.
+  bool ClimbDiscrete(VectorXd* compact, double* value) const {
+    bool changed = false;
+    for (int c : discrete_) {
+      if (!Active(*compact)[static_cast<size_t>(c)]) continue;
+      const int64_t levels = *encoding_.Levels(c);
+      const bool exhaustive = levels <= options_.exhaustive_levels || encoding_.IsCategorical(c);
+      const int parameter = encoding_.compact_parameter(c);
+      while (true) {
+        const int64_t here = encoding_.space().LevelOf(parameter, encoding_.DecodeCoordinate(c, (*compact)(c)));
+        std::vector<int64_t> trials;
+        if (exhaustive) {
+          for (int64_t level = 0; level < levels; ++level) {
+            if (level != here) trials.push_back(level);
+          }
+        } else {
+          for (int64_t step = 1; step < levels; step *= 2) {
+            if (here >= step) trials.push_back(here - step);
+            if (here < levels - step) trials.push_back(here + step);
+            if (step > levels / 2) break;
+          }
+        }
+        if (trials.empty()) break;
+        MatrixXd points(static_cast<Index>(trials.size()), compact->size());
+        for (size_t k = 0; k < trials.size(); ++k) {
+          points.row(static_cast<Index>(k)) = compact->transpose();
+          points(static_cast<Index>(k), c) = LevelCoordinate(c, trials[k]);
+        }
+        Index best = 0;
+        const double best_value = Values(points, nullptr).maxCoeff(&best);
+        if (!(best_value > *value)) break;
+        *value = best_value;
+        *compact = points.row(best).transpose();
+        changed = true;
+        if (exhaustive) break;
+      }
+    }
+    return changed;
+  }
+
+  const AcquisitionFunction& acquisition_;
+  const study::Encoding& encoding_;
+  const VectorXd& lengthscales_;
+  const MaximizeOptions& options_;
+  std::vector<int> continuous_, discrete_;
+  bool conditional_ = false;
+};
+
+// Around `center`, rows first … first+count-1 of points.
+void Spray(const VectorXd& center, double deviation, const std::vector<int>& discrete, Index first, Index count,
+           base::RandomStream& random, MatrixXd* points) {
+  for (Index i = first; i < first + count; ++i) {
+    for (Index j = 0; j < center.size(); ++j) {
+      (*points)(i, j) = std::clamp(center(j) + deviation * random.Normal(), 0.0, 1.0);
+    }
+    for (int c : discrete) {
+      const double jump = random.Uniform();
+      const double level = random.Uniform();
+      (*points)(i, c) = jump < kDiscreteJump ? level : center(c);
+    }
+  }
+}
+
+// Rows to start from: the best, then a Boltzmann sample without replacement (largest Gumbel-perturbed values).
+std::vector<Index> ChooseStarts(const VectorXd& values, int count, base::RandomStream& random) {
+  std::vector<Index> order;
+  for (Index i = 0; i < values.size(); ++i) {
+    if (values(i) > kMinusInfinity) order.push_back(i);
+  }
+  if (order.empty()) return order;
+  std::sort(order.begin(), order.end(),
+            [&](Index a, Index b) { return values(a) != values(b) ? values(a) > values(b) : a < b; });
+  const size_t top = std::max<size_t>(2, order.size() / 20);
+  double mean = 0.0, squares = 0.0;
+  const size_t used = std::min(top, order.size());
+  for (size_t k = 0; k < used; ++k) mean += values(order[k]) / static_cast<double>(used);
+  for (size_t k = 0; k < used; ++k) squares += std::pow(values(order[k]) - mean, 2) / static_cast<double>(used);
+  const double range = squares > 0.0 ? std::sqrt(squares) : 1.0;
+  std::vector<std::pair<double, Index>> keys;
+  for (size_t k = 1; k < order.size(); ++k) {
+    keys.emplace_back(values(order[k]) / range - std::log(-std::log(random.UniformOpen())), order[k]);
+  }
+  std::sort(keys.begin(), keys.end(),
+            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  std::vector<Index> starts = {order[0]};
+  for (size_t k = 0; k < keys.size() && starts.size() < static_cast<size_t>(count); ++k)
+    starts.push_back(keys[k].second);
+  return starts;
+}
+
+}  // namespace
+
+MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding, const MatrixXd& known,
+                        const VectorXd& lengthscales, uint64_t seed, uint64_t index, const MaximizeOptions& options) {
+  const Index d = encoding.compact_dim();
+  LUTHIER_CHECK(lengthscales.size() == d && (known.rows() == 0 || known.cols() == d));
+  LUTHIER_CHECK(options.screen_points >= 1 && options.starts >= 1);
+  MaximizeResult result;
+  if (d == 0) return result;
+  const Search search(acquisition, encoding, lengthscales, options);
+  base::RandomStream random(seed, "bo/acq", index);
+
+  const Index sprays = known.rows() > 0 ? kNearSprays + kWideSprays : 0;
+  MatrixXd screen(options.screen_points + known.rows() + sprays, d);
+  // A scramble of its own for each ask: the maximisers of different asks see different nets.
+  screen.topRows(options.screen_points) =
+      math::SobolSequence(static_cast<int>(d), random.NextU64(), "bo/acq/sobol").Points(0, options.screen_points);
+  if (known.rows() > 0) {
+    screen.middleRows(options.screen_points, known.rows()) = known;
+    const VectorXd best = known.row(0).transpose();
+    const Index first = options.screen_points + known.rows();
+    Spray(best, kNearDeviation, search.discrete(), first, kNearSprays, random, &screen);
+    Spray(best, kWideDeviation, search.discrete(), first + kNearSprays, kWideSprays, random, &screen);
+  }
+  const VectorXd values = search.Values(screen, &result.not_finite);
+  for (Index start : ChooseStarts(values, options.starts, random)) {
+    const VectorXd end = search.Climb(screen.row(start).transpose(), values(start));
+    MaximizeCandidate candidate;
+    candidate.parameters = encoding.FromCompact(end);
+    candidate.u = encoding.ToModel(candidate.parameters);
+    result.candidates.push_back(std::move(candidate));
+  }
+  if (result.candidates.empty()) return result;
+  MatrixXd ends(static_cast<Index>(result.candidates.size()), encoding.model_dim());
+  for (size_t k = 0; k < result.candidates.size(); ++k) ends.row(static_cast<Index>(k)) = result.candidates[k].u;
+  const VectorXd end_values = acquisition.Values(ends);
+  for (size_t k = 0; k < result.candidates.size(); ++k) result.candidates[k].value = end_values(static_cast<Index>(k));
+  auto unusable = [](const MaximizeCandidate& c) { return !std::isfinite(c.value); };
+  result.candidates.erase(std::remove_if(result.candidates.begin(), result.candidates.end(), unusable),
+                          result.candidates.end());
+  // Insertion: there are few, and equal ones keep the order of their starts.
+  for (size_t k = 1; k < result.candidates.size(); ++k) {
+    for (size_t m = k; m > 0 && result.candidates[m].value > result.candidates[m - 1].value; --m) {
+      std::swap(result.candidates[m], result.candidates[m - 1]);
+    }
+  }
+  return result;
+}
+
+std::optional<SettingTable> SettingTable::Create(const study::Encoding& encoding, int64_t max_settings) {
+  constexpr int64_t kMaxNumbers = 4'000'000;
+  for (int c = 0; c < encoding.compact_dim(); ++c) {
+    if (!encoding.Levels(c).has_value()) return std::nullopt;
+  }
+  Grid grid(encoding, 2);  // No continuous coordinate: the 2 is not used.
+  const std::optional<int64_t> size = grid.size();
+  if (!size || *size > max_settings || *size * std::max(1, encoding.model_dim()) > kMaxNumbers) return std::nullopt;
+  MatrixXd points(*size, encoding.model_dim());
+  SettingTable table(std::move(grid), std::move(points));
+  for (int i = 0; i < table.size(); ++i) {
+    const study::Parameters setting = table.grid_.Point(i);
+    table.points_.row(i) = encoding.ToModel(setting);
+    table.rows_by_hash_.emplace_back(base::Hash64(study::FormatParameters(setting)), i);
+  }
+  std::sort(table.rows_by_hash_.begin(), table.rows_by_hash_.end());
+  return table;
+}
+
+int SettingTable::Find(const study::Parameters& setting) const {
+  const std::pair<uint64_t, int> key(base::Hash64(study::FormatParameters(setting)), -1);
+  for (auto row = std::lower_bound(rows_by_hash_.begin(), rows_by_hash_.end(), key);
+       row != rows_by_hash_.end() && row->first == key.first; ++row) {
+    if (grid_.Point(row->second) == setting) return row->second;
+  }
+  return -1;
+}
+
+std::optional<MaximizeCandidate> MaximizeOverTable(const AcquisitionFunction& acquisition, const SettingTable& table,
+                                                   const std::vector<bool>& excluded) {
+  LUTHIER_CHECK(excluded.size() == static_cast<size_t>(table.size()));
+  const VectorXd values = acquisition.Values(table.points());
+  int best = -1;
+  for (int i = 0; i < table.size(); ++i) {
+    if (excluded[static_cast<size_t>(i)] || !std::isfinite(values(i))) continue;
+    if (best < 0 || values(i) > values(best)) best = i;
+  }
+  if (best < 0) return std::nullopt;
+  return MaximizeCandidate{table.Setting(best), table.points().row(best).transpose(), values(best)};
+}
+
+}  // namespace luthier::suggest

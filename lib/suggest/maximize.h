@@ -1,0 +1,80 @@
+#ifndef LUTHIER_LIB_SUGGEST_MAXIMIZE_H_
+#define LUTHIER_LIB_SUGGEST_MAXIMIZE_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "Eigen/Core"
+#include "lib/study/encoding.h"
+#include "lib/suggest/acquisition.h"
+#include "lib/suggest/grid_designer.h"
+
+namespace luthier::suggest {
+
+struct MaximizeOptions {
+  int screen_points = 1024;        // Scrambled Sobol points of the screening, >= 1.
+  int starts = 8;                  // Local searches, >= 1: the best screened point and others by Boltzmann weights.
+  int max_evaluations = 80;        // Per L-BFGS run.
+  int max_rounds = 20;             // Alternations of the continuous and the discrete block per start.
+  int64_t exhaustive_levels = 16;  // A discrete coordinate of at most so many levels is searched level by level.
+};
+
+// A legal setting, its model point and the acquisition there.
+struct MaximizeCandidate {
+  study::Parameters parameters;
+  Eigen::VectorXd u;
+  double value = 0.0;
+};
+
+struct MaximizeResult {
+  std::vector<MaximizeCandidate> candidates;  // One a start, best first (ties: earlier start). Values are finite.
+  int not_finite = 0;                         // Screened values that were NaN or infinite: counted as -infinity.
+};
+
+// Maximises an acquisition over a search space.
+//
+// Screening: scrambled Sobol points of the stream (seed, "bo/acq", index), `known` points, and 10 + 50 points sprayed
+// around the best known one (normal, deviations 1e-3 and 0.05; each discrete coordinate anew with probability 1/5).
+// Starts: the best of them and others drawn without replacement with weights exp((a - a_max)/range), range = deviation
+// of the top 5 %. Local search: bounded L-BFGS over the active continuous coordinates in units of their lengthscales;
+// then each active discrete coordinate in turn: all levels when there are few or it is categorical, else a pattern
+// search over the level index with steps 1, 2, 4, …; both again until nothing changes. Ends are snapped to legal
+// settings.
+//
+// known: compact points as rows, best first. lengthscales: one a compact coordinate, > 0. Deterministic in its
+// arguments. No candidates when every value is -infinity or NaN, or when the space has no free coordinate.
+MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
+                        const Eigen::MatrixXd& known, const Eigen::VectorXd& lengthscales, uint64_t seed,
+                        uint64_t index, const MaximizeOptions& options = {});
+
+// All settings of a small finite space with their model points, for exhaustive search. Immutable.
+class SettingTable {
+ public:
+  // Absent when the space has a continuous parameter, more than `max_settings` settings, or the table would hold more
+  // than 4e6 numbers.
+  static std::optional<SettingTable> Create(const study::Encoding& encoding, int64_t max_settings = 20'000);
+
+  int size() const { return static_cast<int>(points_.rows()); }
+  const Eigen::MatrixXd& points() const { return points_; }  // size() x model_dim.
+  study::Parameters Setting(int i) const { return grid_.Point(i); }
+  // The row of a canonical setting, or -1.
+  int Find(const study::Parameters& setting) const;
+
+ private:
+  SettingTable(Grid grid, Eigen::MatrixXd points) : grid_(std::move(grid)), points_(std::move(points)) {}
+
+  Grid grid_;
+  Eigen::MatrixXd points_;
+  std::vector<std::pair<uint64_t, int>> rows_by_hash_;  // Sorted.
+};
+
+// The row of the table with the largest finite acquisition among those not excluded; ties to the first. Absent when
+// there is none. excluded.size() == table.size().
+std::optional<MaximizeCandidate> MaximizeOverTable(const AcquisitionFunction& acquisition, const SettingTable& table,
+                                                   const std::vector<bool>& excluded);
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_MAXIMIZE_H_

@@ -1,0 +1,100 @@
+#include "lib/suggest/registry.h"
+
+#include "lib/base/check.h"
+#include "lib/suggest/bo_designer.h"
+#include "lib/suggest/grid_designer.h"
+#include "lib/suggest/random_designer.h"
+#include "lib/suggest/sobol_designer.h"
+
+namespace luthier::suggest {
+namespace {
+
+struct Entry {
+  AlgorithmInfo info;
+  absl::Status (*validate)(const study::StudySpec&);
+  std::unique_ptr<Designer> (*create)(const study::StudySpec&);
+};
+
+absl::Status NothingToValidate(const study::StudySpec&) {
+  return absl::OkStatus();
+}
+
+template <typename Options, absl::Status (*validate)(const study::StudySpec&, const Options&)>
+absl::Status ValidateWith(const study::StudySpec& spec) {
+  return validate(spec, std::get<Options>(spec.algorithm));
+}
+
+template <typename D>
+std::unique_ptr<Designer> Create(const study::StudySpec& spec) {
+  return std::make_unique<D>(spec);
+}
+
+template <typename D, typename Options>
+std::unique_ptr<Designer> CreateWith(const study::StudySpec& spec) {
+  return std::make_unique<D>(spec, std::get<Options>(spec.algorithm));
+}
+
+// The one list of algorithms, in order of name. A new one is one entry here.
+const std::vector<Entry>& Entries() {
+  static const std::vector<Entry> entries = {
+      Entry{
+          AlgorithmInfo{"bo",
+                        1,
+                        "Bayesian optimization: a Gaussian process proposes settings; the default",
+                        true,
+                        {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
+                         {"acquisition", "LOG_EI (default) or EI"},
+                         {"noisy", "whether the same setting may give different values; default false"}}},
+          ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>},
+      Entry{AlgorithmInfo{"grid",
+                          1,
+                          "every combination of levels, in shuffled order; ends when all were tried",
+                          false,
+                          {{"levels", "points along each continuous parameter, both ends included; default 10"},
+                           {"shuffle", "visit the grid in a seeded random order; default true"}}},
+            ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>},
+      Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
+            Create<RandomDesigner>},
+      Entry{AlgorithmInfo{"sobol",
+                          1,
+                          "quasi-random settings that cover the space more evenly than random ones",
+                          false,
+                          {{"scramble", "randomize the sequence by the study's seed; default true"}}},
+            NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>},
+  };
+  return entries;
+}
+
+const Entry& EntryOf(const study::AlgorithmSpec& algorithm) {
+  const std::string name = study::AlgorithmName(algorithm);
+  for (const Entry& entry : Entries()) {
+    if (entry.info.name == name) return entry;
+  }
+  LUTHIER_CHECK(false && "an algorithm of the study spec is missing in the registry");
+  return Entries().front();
+}
+
+}  // namespace
+
+const std::vector<AlgorithmInfo>& Algorithms() {
+  static const std::vector<AlgorithmInfo> algorithms = [] {
+    std::vector<AlgorithmInfo> infos;
+    for (const Entry& entry : Entries()) infos.push_back(entry.info);
+    return infos;
+  }();
+  return algorithms;
+}
+
+const AlgorithmInfo& InfoOf(const study::AlgorithmSpec& algorithm) {
+  return EntryOf(algorithm).info;
+}
+
+absl::Status Validate(const study::StudySpec& spec) {
+  return EntryOf(spec.algorithm).validate(spec);
+}
+
+std::unique_ptr<Designer> CreateDesigner(const study::StudySpec& spec) {
+  return EntryOf(spec.algorithm).create(spec);
+}
+
+}  // namespace luthier::suggest

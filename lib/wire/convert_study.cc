@@ -1,0 +1,494 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/text.h"
+
+namespace luthier::wire {
+namespace {
+
+constexpr int64_t kBytesPerMb = int64_t{1} << 20;
+
+using StringMap = google::protobuf::Map<std::string, std::string>;
+
+void ToMap(const std::map<std::string, std::string>& from, StringMap* to) {
+  for (const auto& [key, value] : from) (*to)[ValidUtf8(key)] = ValidUtf8(value);
+}
+
+std::map<std::string, std::string> FromMap(const StringMap& from) {
+  return {from.begin(), from.end()};
+}
+
+// --- Scale and goal ---
+
+v1::Scale ScaleTo(study::Scale scale) {
+  switch (scale) {
+    case study::Scale::kLinear:
+      return v1::LINEAR;
+    case study::Scale::kLog:
+      return v1::LOG;
+    case study::Scale::kLogit:
+      return v1::LOGIT;
+  }
+  return v1::LINEAR;
+}
+
+study::Scale ScaleFrom(v1::Scale scale, const std::string& field, base::Violations* violations) {
+  switch (scale) {
+    case v1::SCALE_UNSPECIFIED:
+    case v1::LINEAR:
+      return study::Scale::kLinear;
+    case v1::LOG:
+      return study::Scale::kLog;
+    case v1::LOGIT:
+      return study::Scale::kLogit;
+    default:
+      break;
+  }
+  violations->Add(field, absl::StrCat("has the unknown value ", static_cast<int>(scale), "; use LINEAR, LOG or LOGIT"));
+  return study::Scale::kLinear;
+}
+
+// --- Parameter domains ---
+
+void SetDomain(const study::FloatRange& range, v1::ParameterSpec* proto) {
+  v1::FloatRange* out = proto->mutable_float_();
+  out->set_min(range.min);
+  out->set_max(range.max);
+  out->set_scale(ScaleTo(range.scale));
+  if (range.step) out->set_step(*range.step);
+}
+
+void SetDomain(const study::IntRange& range, v1::ParameterSpec* proto) {
+  v1::IntRange* out = proto->mutable_int_();
+  out->set_min(range.min);
+  out->set_max(range.max);
+  out->set_scale(ScaleTo(range.scale));
+  out->set_step(range.step);
+}
+
+void SetLabels(const std::vector<std::string>& labels, v1::Labels* out) {
+  for (const std::string& label : labels) out->add_values(ValidUtf8(label));
+}
+
+void SetDomain(const study::OrdinalLabels& d, v1::ParameterSpec* proto) {
+  SetLabels(d.labels, proto->mutable_ordinal());
+}
+void SetDomain(const study::CategoricalLabels& d, v1::ParameterSpec* proto) {
+  SetLabels(d.labels, proto->mutable_categorical());
+}
+void SetDomain(const study::BoolSwitch&, v1::ParameterSpec* proto) {
+  proto->mutable_bool_();
+}
+
+template <typename Range>
+void RequireBounds(const Range& range, const char* at, base::Violations* violations) {
+  if (!range.has_min()) violations->Add(absl::StrCat(at, ".min"), "is required");
+  if (!range.has_max()) violations->Add(absl::StrCat(at, ".max"), "is required");
+}
+
+study::ParameterDomain DomainFrom(const v1::ParameterSpec& proto, base::Violations* violations) {
+  switch (proto.kind_case()) {
+    case v1::ParameterSpec::kFloat: {
+      const v1::FloatRange& range = proto.float_();
+      RequireBounds(range, "float", violations);
+      study::FloatRange result{.min = range.min(), .max = range.max(), .scale = {}, .step = {}};
+      result.scale = ScaleFrom(range.scale(), "float.scale", violations);
+      if (range.has_step()) result.step = range.step();
+      return result;
+    }
+    case v1::ParameterSpec::kInt: {
+      const v1::IntRange& range = proto.int_();
+      RequireBounds(range, "int", violations);
+      study::IntRange result{.min = range.min(), .max = range.max(), .step = 1, .scale = {}};
+      result.scale = ScaleFrom(range.scale(), "int.scale", violations);
+      if (range.has_step()) result.step = range.step();
+      return result;
+    }
+    case v1::ParameterSpec::kOrdinal:
+      return study::OrdinalLabels{{proto.ordinal().values().begin(), proto.ordinal().values().end()}};
+    case v1::ParameterSpec::kCategorical:
+      return study::CategoricalLabels{{proto.categorical().values().begin(), proto.categorical().values().end()}};
+    case v1::ParameterSpec::kBool:
+      return study::BoolSwitch{};
+    case v1::ParameterSpec::KIND_NOT_SET:
+      break;
+  }
+  violations->Add("", "has no kind; give one of float, int, ordinal, categorical, bool");
+  return study::BoolSwitch{};
+}
+
+// Everything about a parameter that needs no other one. On violations the result is what could be read.
+study::ParameterSpec ParameterFrom(const v1::ParameterSpec& proto, base::Violations* violations) {
+  study::ParameterSpec result;
+  result.name = proto.name();
+  result.domain = DomainFrom(proto, violations);
+  if (proto.has_condition()) {
+    study::Condition condition;
+    condition.parent = proto.condition().parent();
+    for (int i = 0; i < proto.condition().values_size(); ++i) {
+      absl::StatusOr<study::ParameterValue> value = FromProto(proto.condition().values(i));
+      if (!value.ok())
+        violations->AddAll(absl::StrCat("condition.values[", i, "]"), value.status());
+      else
+        condition.values.push_back(*std::move(value));
+    }
+    result.condition = std::move(condition);
+  }
+  if (proto.has_default_value()) {
+    absl::StatusOr<study::ParameterValue> value = FromProto(proto.default_value());
+    if (!value.ok())
+      violations->AddAll("default_value", value.status());
+    else
+      result.default_value = *std::move(value);
+  }
+  return result;
+}
+
+// The space with every violation of its parameters and between them. On violations: some space that is not empty, so
+// that what is checked next does not complain that it is missing.
+study::SearchSpace SpaceFrom(const google::protobuf::RepeatedPtrField<v1::ParameterSpec>& protos,
+                             base::Violations* violations) {
+  if (protos.size() > study::kMaxParameters) {
+    // Said before a million parameters are converted. The text is the space's own.
+    violations->AddAll("space", study::SearchSpace::Create(std::vector<study::ParameterSpec>(protos.size())).status());
+  } else {
+    std::vector<study::ParameterSpec> parameters;
+    std::set<std::string> broken;
+    for (int i = 0; i < protos.size(); ++i) {
+      base::Violations own;
+      study::ParameterSpec parameter = ParameterFrom(protos[i], &own);
+      if (!own.empty()) {
+        // What could not be read must not cause a second complaint below.
+        broken.insert(parameter.name);
+        parameter.domain = study::BoolSwitch{};
+        parameter.condition.reset();
+        parameter.default_value.reset();
+        violations->AddAll(absl::StrCat("space[", i, "]"), own.ToStatus());
+      }
+      parameters.push_back(std::move(parameter));
+    }
+    for (study::ParameterSpec& parameter : parameters) {
+      if (parameter.condition && broken.count(parameter.condition->parent) > 0) parameter.condition.reset();
+    }
+    absl::StatusOr<study::SearchSpace> space = study::SearchSpace::Create(std::move(parameters));
+    if (space.ok()) return *std::move(space);
+    violations->AddAll("space", space.status());
+  }
+  absl::StatusOr<study::SearchSpace> some =
+      study::SearchSpace::Create({{.name = "x", .domain = study::BoolSwitch{}, .condition = {}, .default_value = {}}});
+  LUTHIER_CHECK(some.ok());
+  return *std::move(some);
+}
+
+// --- Metric ---
+
+study::MetricSpec MetricFrom(const v1::MetricSpec& proto, base::Violations* violations) {
+  study::MetricSpec result;
+  result.name = proto.name();
+  switch (proto.goal()) {
+    case v1::MINIMIZE:
+      result.goal = study::Goal::kMinimize;
+      break;
+    case v1::MAXIMIZE:
+      result.goal = study::Goal::kMaximize;
+      break;
+    case v1::GOAL_UNSPECIFIED:
+      violations->Add("metric.goal", "is required: MINIMIZE or MAXIMIZE");
+      break;
+    default:
+      violations->Add("metric.goal", absl::StrCat("has the unknown value ", static_cast<int>(proto.goal()),
+                                                  "; use MINIMIZE or MAXIMIZE"));
+  }
+  return result;
+}
+
+// --- Algorithm ---
+
+void SetAlgorithm(const study::BoOptions& options, v1::Algorithm* proto) {
+  v1::Algorithm::Bo* out = proto->mutable_bo();
+  out->set_initial_points(options.initial_points);
+  out->set_acquisition(options.acquisition == study::BoAcquisition::kEi ? v1::Algorithm::Bo::EI
+                                                                        : v1::Algorithm::Bo::LOG_EI);
+  out->set_noisy(options.noisy);
+}
+void SetAlgorithm(const study::RandomOptions&, v1::Algorithm* proto) {
+  proto->mutable_random();
+}
+void SetAlgorithm(const study::SobolOptions& options, v1::Algorithm* proto) {
+  proto->mutable_sobol()->set_scramble(options.scramble);
+}
+void SetAlgorithm(const study::GridOptions& options, v1::Algorithm* proto) {
+  proto->mutable_grid()->set_levels(options.levels);
+  proto->mutable_grid()->set_shuffle(options.shuffle);
+}
+
+study::BoOptions BoFrom(const v1::Algorithm::Bo& proto, base::Violations* violations) {
+  study::BoOptions result;
+  result.initial_points = proto.initial_points();
+  result.noisy = proto.noisy();
+  switch (proto.acquisition()) {
+    case v1::Algorithm::Bo::ACQUISITION_UNSPECIFIED:
+    case v1::Algorithm::Bo::LOG_EI:
+      result.acquisition = study::BoAcquisition::kLogEi;
+      break;
+    case v1::Algorithm::Bo::EI:
+      result.acquisition = study::BoAcquisition::kEi;
+      break;
+    default:
+      violations->Add(
+          "algorithm.bo.acquisition",
+          absl::StrCat("has the unknown value ", static_cast<int>(proto.acquisition()), "; use LOG_EI or EI"));
+  }
+  return result;
+}
+
+study::AlgorithmSpec AlgorithmFrom(const v1::Algorithm& proto, base::Violations* violations) {
+  switch (proto.kind_case()) {
+    case v1::Algorithm::kRandom:
+      return study::RandomOptions{};
+    case v1::Algorithm::kSobol: {
+      study::SobolOptions result;
+      if (proto.sobol().has_scramble()) result.scramble = proto.sobol().scramble();
+      return result;
+    }
+    case v1::Algorithm::kGrid: {
+      study::GridOptions result;
+      if (proto.grid().has_levels()) result.levels = proto.grid().levels();
+      if (proto.grid().has_shuffle()) result.shuffle = proto.grid().shuffle();
+      return result;
+    }
+    case v1::Algorithm::kBo:
+      return BoFrom(proto.bo(), violations);
+    case v1::Algorithm::KIND_NOT_SET:
+      break;
+  }
+  return study::BoOptions{};
+}
+
+// --- Objective ---
+
+void SetObjective(const study::ExternalObjective&, v1::Objective* proto) {
+  proto->mutable_external();
+}
+
+void SetObjective(const study::BuiltinObjective& builtin, v1::Objective* proto) {
+  v1::Objective::Builtin* out = proto->mutable_builtin();
+  out->set_model(ValidUtf8(builtin.model));
+  out->set_data(ValidUtf8(builtin.data));
+  out->mutable_split()->set_validation(builtin.split.validation);
+  out->mutable_split()->set_folds(builtin.split.folds);
+  out->mutable_split()->set_seed(builtin.split.seed);
+  for (const auto& [name, value] : builtin.options) (*out->mutable_options())[ValidUtf8(name)] = ToProto(value);
+}
+
+void SetObjective(const study::CommandObjective& command, v1::Objective* proto) {
+  v1::Objective::Command* out = proto->mutable_command();
+  for (const std::string& argument : command.argv) out->add_argv(ValidUtf8(argument));
+  ToMap(command.environment, out->mutable_environment());
+  if (command.timeout != absl::InfiniteDuration()) *out->mutable_timeout() = ToProto(command.timeout);
+  // Up, so that a limit never becomes none.
+  out->set_memory_limit_mb(command.memory_limit_bytes / kBytesPerMb + (command.memory_limit_bytes % kBytesPerMb > 0));
+  ToMap(command.stdout_patterns, out->mutable_stdout_patterns());
+}
+
+study::BuiltinObjective BuiltinFrom(const v1::Objective::Builtin& proto, base::Violations* violations) {
+  study::BuiltinObjective result;
+  result.model = proto.model();
+  result.data = proto.data();
+  if (proto.split().has_validation()) result.split.validation = proto.split().validation();
+  result.split.folds = proto.split().folds();
+  result.split.seed = proto.split().seed();
+  std::vector<std::string> names;
+  for (const auto& [name, value] : proto.options()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    if (!study::IsName(name)) {
+      violations->Add(absl::StrCat("objective.builtin.options[", base::Quote(name), "]"),
+                      "is not the name of an option");
+      continue;
+    }
+    absl::StatusOr<study::ParameterValue> value = FromProto(proto.options().at(name));
+    if (!value.ok())
+      violations->AddAll("objective.builtin.options." + name, value.status());
+    else
+      result.options[name] = *std::move(value);
+  }
+  return result;
+}
+
+study::CommandObjective CommandFrom(const v1::Objective::Command& proto, base::Violations* violations) {
+  study::CommandObjective result;
+  result.argv.assign(proto.argv().begin(), proto.argv().end());
+  result.environment = FromMap(proto.environment());
+  if (proto.has_timeout()) {
+    const absl::StatusOr<absl::Duration> timeout = FromProto(proto.timeout());
+    if (!timeout.ok())
+      violations->AddAll("objective.command.timeout", timeout.status());
+    else
+      result.timeout = *timeout;
+  }
+  if (__builtin_mul_overflow(proto.memory_limit_mb(), kBytesPerMb, &result.memory_limit_bytes)) {
+    violations->Add("objective.command.memory_limit_mb",
+                    absl::StrCat(proto.memory_limit_mb(), " is not between 0 (no limit) and 2^43"));
+    result.memory_limit_bytes = 0;
+  }
+  result.stdout_patterns = FromMap(proto.stdout_patterns());
+  return result;
+}
+
+study::Objective ObjectiveFrom(const v1::Objective& proto, base::Violations* violations) {
+  switch (proto.kind_case()) {
+    case v1::Objective::kBuiltin:
+      return BuiltinFrom(proto.builtin(), violations);
+    case v1::Objective::kCommand:
+      return CommandFrom(proto.command(), violations);
+    case v1::Objective::kExternal:
+    case v1::Objective::KIND_NOT_SET:
+      break;
+  }
+  return study::ExternalObjective{};
+}
+
+// --- Budget, lease ---
+
+study::Budget BudgetFrom(const v1::Budget& proto) {
+  study::Budget result;
+  if (proto.has_max_trials()) result.max_trials = proto.max_trials();
+  result.max_parallel = proto.max_parallel();
+  result.max_failed_trials = proto.max_failed_trials();
+  if (proto.has_target_value()) result.target_value = proto.target_value();
+  result.patience = proto.patience();
+  return result;
+}
+
+study::LeaseOptions LeaseFrom(const v1::LeaseOptions& proto, base::Violations* violations) {
+  study::LeaseOptions result;
+  if (proto.has_ttl()) {
+    const absl::StatusOr<absl::Duration> ttl = FromProto(proto.ttl());
+    if (!ttl.ok())
+      violations->AddAll("lease.ttl", ttl.status());
+    else
+      result.ttl = *ttl;
+  }
+  if (proto.has_max_attempts()) result.max_attempts = proto.max_attempts();
+  return result;
+}
+
+}  // namespace
+
+v1::ParameterSpec ToProto(const study::ParameterSpec& parameter) {
+  v1::ParameterSpec proto;
+  proto.set_name(ValidUtf8(parameter.name));
+  std::visit([&](const auto& domain) { SetDomain(domain, &proto); }, parameter.domain);
+  if (parameter.condition) {
+    proto.mutable_condition()->set_parent(ValidUtf8(parameter.condition->parent));
+    for (const study::ParameterValue& value : parameter.condition->values) {
+      *proto.mutable_condition()->add_values() = ToProto(value);
+    }
+  }
+  if (parameter.default_value) *proto.mutable_default_value() = ToProto(*parameter.default_value);
+  return proto;
+}
+
+absl::StatusOr<study::ParameterSpec> FromProto(const v1::ParameterSpec& parameter) {
+  base::Violations violations;
+  study::ParameterSpec result = ParameterFrom(parameter, &violations);
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return result;
+}
+
+v1::StudySpec ToProto(const study::StudySpec& spec) {
+  v1::StudySpec proto;
+  proto.set_display_name(ValidUtf8(spec.display_name));
+  proto.set_description(ValidUtf8(spec.description));
+  for (const study::ParameterSpec& parameter : spec.space.parameters()) *proto.add_space() = ToProto(parameter);
+  proto.mutable_metric()->set_name(ValidUtf8(spec.metric.name));
+  proto.mutable_metric()->set_goal(spec.metric.goal == study::Goal::kMaximize ? v1::MAXIMIZE : v1::MINIMIZE);
+  std::visit([&](const auto& options) { SetAlgorithm(options, proto.mutable_algorithm()); }, spec.algorithm);
+  std::visit([&](const auto& objective) { SetObjective(objective, proto.mutable_objective()); }, spec.objective);
+  v1::Budget* budget = proto.mutable_budget();
+  budget->set_max_trials(spec.budget.max_trials);
+  budget->set_max_parallel(spec.budget.max_parallel);
+  budget->set_max_failed_trials(spec.budget.max_failed_trials);
+  if (spec.budget.target_value) budget->set_target_value(*spec.budget.target_value);
+  budget->set_patience(spec.budget.patience);
+  *proto.mutable_lease()->mutable_ttl() = ToProto(spec.lease.ttl);
+  proto.mutable_lease()->set_max_attempts(spec.lease.max_attempts);
+  proto.set_seed(spec.seed);
+  proto.set_reproducible(spec.reproducible);
+  ToMap(spec.labels, proto.mutable_labels());
+  return proto;
+}
+
+absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
+  base::Violations violations;
+  study::StudySpec result;
+  result.display_name = spec.display_name();
+  result.description = spec.description();
+  if (spec.space().empty()) {
+    // Left empty: study::ValidateSpec says so.
+  } else {
+    result.space = SpaceFrom(spec.space(), &violations);
+  }
+  result.metric = MetricFrom(spec.metric(), &violations);
+  result.algorithm = AlgorithmFrom(spec.algorithm(), &violations);
+  result.objective = ObjectiveFrom(spec.objective(), &violations);
+  result.budget = BudgetFrom(spec.budget());
+  result.lease = LeaseFrom(spec.lease(), &violations);
+  result.seed = spec.seed();
+  result.reproducible = spec.reproducible();
+  result.labels = FromMap(spec.labels());
+  violations.AddAll("", study::ValidateSpec(result));
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return result;
+}
+
+absl::StatusOr<study::AlgorithmSpec> FromProto(const v1::Algorithm& algorithm) {
+  base::Violations violations;
+  study::AlgorithmSpec result = AlgorithmFrom(algorithm, &violations);
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return result;
+}
+
+v1::Study::State ToProto(study::StudyState state) {
+  switch (state) {
+    case study::StudyState::kActive:
+      return v1::Study::ACTIVE;
+    case study::StudyState::kPaused:
+      return v1::Study::PAUSED;
+    case study::StudyState::kStopped:
+      return v1::Study::STOPPED;
+    case study::StudyState::kCancelled:
+      return v1::Study::CANCELLED;
+    case study::StudyState::kCompleted:
+      return v1::Study::COMPLETED;
+  }
+  return v1::Study::STATE_UNSPECIFIED;
+}
+
+absl::StatusOr<study::StudyState> FromProto(v1::Study::State state) {
+  switch (state) {
+    case v1::Study::ACTIVE:
+      return study::StudyState::kActive;
+    case v1::Study::PAUSED:
+      return study::StudyState::kPaused;
+    case v1::Study::STOPPED:
+      return study::StudyState::kStopped;
+    case v1::Study::CANCELLED:
+      return study::StudyState::kCancelled;
+    case v1::Study::COMPLETED:
+      return study::StudyState::kCompleted;
+    default:
+      return base::BadField("state", absl::StrCat(static_cast<int>(state), " is not a state of a study"));
+  }
+}
+
+}  // namespace luthier::wire

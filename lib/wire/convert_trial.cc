@@ -1,0 +1,335 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/resource_name.h"
+#include "lib/wire/text.h"
+
+namespace luthier::wire {
+namespace {
+
+bool IsReason(absl::string_view reason) {
+  if (reason.empty() || reason.size() > 64 || reason[0] < 'A' || reason[0] > 'Z') return false;
+  return std::all_of(reason.begin(), reason.end(),
+                     [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+v1::Attempt::Outcome OutcomeTo(study::AttemptOutcome outcome) {
+  switch (outcome) {
+    case study::AttemptOutcome::kRunning:
+      return v1::Attempt::RUNNING;
+    case study::AttemptOutcome::kComplete:
+      return v1::Attempt::COMPLETE;
+    case study::AttemptOutcome::kPruned:
+      return v1::Attempt::PRUNED;
+    case study::AttemptOutcome::kFailed:
+      return v1::Attempt::FAILED;
+    case study::AttemptOutcome::kReleased:
+      return v1::Attempt::RELEASED;
+    case study::AttemptOutcome::kExpired:
+      return v1::Attempt::EXPIRED;
+    case study::AttemptOutcome::kCancelled:
+      return v1::Attempt::CANCELLED;
+  }
+  return v1::Attempt::OUTCOME_UNSPECIFIED;
+}
+
+absl::StatusOr<study::AttemptOutcome> OutcomeFrom(v1::Attempt::Outcome outcome) {
+  switch (outcome) {
+    case v1::Attempt::RUNNING:
+      return study::AttemptOutcome::kRunning;
+    case v1::Attempt::COMPLETE:
+      return study::AttemptOutcome::kComplete;
+    case v1::Attempt::PRUNED:
+      return study::AttemptOutcome::kPruned;
+    case v1::Attempt::FAILED:
+      return study::AttemptOutcome::kFailed;
+    case v1::Attempt::RELEASED:
+      return study::AttemptOutcome::kReleased;
+    case v1::Attempt::EXPIRED:
+      return study::AttemptOutcome::kExpired;
+    case v1::Attempt::CANCELLED:
+      return study::AttemptOutcome::kCancelled;
+    default:
+      return base::BadField("", absl::StrCat(static_cast<int>(outcome), " is not an outcome of an attempt"));
+  }
+}
+
+// Puts the converted value into *to, or the violations under `field`.
+template <typename From, typename To>
+void Take(absl::StatusOr<From> from, const char* field, To* to, base::Violations* violations) {
+  if (!from.ok())
+    violations->AddAll(field, from.status());
+  else
+    *to = *std::move(from);
+}
+
+}  // namespace
+
+v1::Trial::State ToProto(study::TrialState state) {
+  switch (state) {
+    case study::TrialState::kPending:
+      return v1::Trial::PENDING;
+    case study::TrialState::kRunning:
+      return v1::Trial::RUNNING;
+    case study::TrialState::kComplete:
+      return v1::Trial::COMPLETE;
+    case study::TrialState::kPruned:
+      return v1::Trial::PRUNED;
+    case study::TrialState::kFailed:
+      return v1::Trial::FAILED;
+    case study::TrialState::kCancelled:
+      return v1::Trial::CANCELLED;
+  }
+  return v1::Trial::STATE_UNSPECIFIED;
+}
+
+absl::StatusOr<study::TrialState> FromProto(v1::Trial::State state) {
+  switch (state) {
+    case v1::Trial::PENDING:
+      return study::TrialState::kPending;
+    case v1::Trial::RUNNING:
+      return study::TrialState::kRunning;
+    case v1::Trial::COMPLETE:
+      return study::TrialState::kComplete;
+    case v1::Trial::PRUNED:
+      return study::TrialState::kPruned;
+    case v1::Trial::FAILED:
+      return study::TrialState::kFailed;
+    case v1::Trial::CANCELLED:
+      return study::TrialState::kCancelled;
+    default:
+      return base::BadField("state", absl::StrCat(static_cast<int>(state), " is not a state of a trial"));
+  }
+}
+
+v1::Gradient ToProto(const study::Gradient& gradient) {
+  v1::Gradient proto;
+  if (gradient.full()) {
+    proto.mutable_full()->mutable_values()->Add(gradient.values.begin(), gradient.values.end());
+  } else {
+    v1::Gradient::Directional* out = proto.mutable_directional();
+    out->mutable_direction()->Add(gradient.direction.begin(), gradient.direction.end());
+    out->set_slope(gradient.slope);
+  }
+  if (gradient.error_bound) proto.set_error_bound(*gradient.error_bound);
+  return proto;
+}
+
+absl::StatusOr<study::Gradient> FromProto(const v1::Gradient& gradient) {
+  study::Gradient result;
+  switch (gradient.kind_case()) {
+    case v1::Gradient::kFull:
+      result.values.assign(gradient.full().values().begin(), gradient.full().values().end());
+      break;
+    case v1::Gradient::kDirectional:
+      // The domain type tells the two kinds apart by whether there is a direction.
+      if (gradient.directional().direction().empty()) {
+        return base::BadField("directional.direction", "is empty; send one entry for each differentiable parameter");
+      }
+      result.direction.assign(gradient.directional().direction().begin(), gradient.directional().direction().end());
+      result.slope = gradient.directional().slope();
+      break;
+    case v1::Gradient::KIND_NOT_SET:
+      return base::BadField("", "has no kind; give full or directional, or leave it out");
+  }
+  if (gradient.has_error_bound()) result.error_bound = gradient.error_bound();
+  return result;
+}
+
+v1::Measurement ToProto(const study::Measurement& measurement) {
+  v1::Measurement proto;
+  proto.set_step(measurement.step);
+  for (const auto& [name, value] : measurement.metrics) (*proto.mutable_metrics())[ValidUtf8(name)] = value;
+  if (measurement.elapsed_seconds) proto.set_elapsed_seconds(*measurement.elapsed_seconds);
+  if (measurement.gradient) *proto.mutable_gradient() = ToProto(*measurement.gradient);
+  return proto;
+}
+
+absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement, absl::Status* gradient_error) {
+  base::Violations violations;
+  study::Measurement result;
+  result.step = measurement.step();
+  if (result.step < 0) violations.Add("step", absl::StrCat(result.step, " is below 0"));
+  if (measurement.metrics().empty()) violations.Add("metrics", "is empty; give at least the study's metric");
+  if (measurement.metrics().size() > kMaxMetrics) {
+    violations.Add("metrics", absl::StrCat("has ", measurement.metrics().size(), " entries; at most ", kMaxMetrics,
+                                           " are allowed"));
+  } else {
+    result.metrics.insert(measurement.metrics().begin(), measurement.metrics().end());
+  }
+  for (const auto& [name, value] : result.metrics) {
+    if (study::IsName(name)) continue;
+    violations.Add(absl::StrCat("metrics[", base::Quote(name), "]"),
+                   "is not a name: letters, digits, '_' and '.', not starting with a digit, at most 64");
+  }
+  if (measurement.has_elapsed_seconds()) {
+    result.elapsed_seconds = measurement.elapsed_seconds();
+    if (!(std::isfinite(*result.elapsed_seconds) && *result.elapsed_seconds >= 0.0)) {
+      violations.Add("elapsed_seconds", absl::StrCat(study::FormatDouble(*result.elapsed_seconds),
+                                                     " is not a finite number of at least 0; leave it out"));
+    }
+  }
+  if (gradient_error != nullptr) *gradient_error = absl::OkStatus();
+  if (measurement.has_gradient()) {
+    absl::StatusOr<study::Gradient> gradient = FromProto(measurement.gradient());
+    if (gradient.ok()) {
+      result.gradient = *std::move(gradient);
+    } else if (gradient_error != nullptr) {
+      base::Violations of_gradient;
+      of_gradient.AddAll("gradient", gradient.status());
+      *gradient_error = of_gradient.ToStatus();
+    } else {
+      violations.AddAll("gradient", gradient.status());
+    }
+  }
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return result;
+}
+
+v1::Failure ToProto(const study::Failure& failure) {
+  v1::Failure proto;
+  proto.set_kind(failure.kind == study::FailureKind::kInfra ? v1::Failure::INFRA : v1::Failure::CONFIG);
+  proto.set_reason(ValidUtf8(failure.reason));
+  proto.set_message(CutTail(ValidUtf8(failure.message), kMaxFailureMessageBytes));
+  return proto;
+}
+
+absl::StatusOr<study::Failure> FromProto(const v1::Failure& failure) {
+  base::Violations violations;
+  study::Failure result;
+  switch (failure.kind()) {
+    case v1::Failure::CONFIG:
+      result.kind = study::FailureKind::kConfig;
+      break;
+    case v1::Failure::INFRA:
+      result.kind = study::FailureKind::kInfra;
+      break;
+    case v1::Failure::KIND_UNSPECIFIED:
+      violations.Add("kind", "is required: CONFIG (this setting is bad) or INFRA (try it again)");
+      break;
+    default:
+      violations.Add("kind",
+                     absl::StrCat("has the unknown value ", static_cast<int>(failure.kind()), "; use CONFIG or INFRA"));
+  }
+  result.reason = failure.reason();
+  if (result.reason.empty()) {
+    violations.Add("reason", "is required, e.g. DIVERGED");
+  } else if (!IsReason(result.reason)) {
+    violations.Add("reason", absl::StrCat(base::Quote(result.reason),
+                                          " is not a reason: capital letters, digits and '_', starting with a letter, "
+                                          "at most 64"));
+  }
+  result.message = CutTail(failure.message(), kMaxFailureMessageBytes);
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return result;
+}
+
+v1::Attempt ToProto(const study::Attempt& attempt) {
+  v1::Attempt proto;
+  proto.set_number(attempt.number);
+  proto.set_worker(ValidUtf8(attempt.worker));
+  *proto.mutable_start_time() = ToProto(attempt.start);
+  if (attempt.end != absl::InfiniteFuture()) *proto.mutable_end_time() = ToProto(attempt.end);
+  proto.set_outcome(OutcomeTo(attempt.outcome));
+  if (attempt.failure) *proto.mutable_failure() = ToProto(*attempt.failure);
+  proto.set_output_tail(ValidUtf8(attempt.output_tail));
+  return proto;
+}
+
+absl::StatusOr<study::Attempt> FromProto(const v1::Attempt& attempt) {
+  base::Violations violations;
+  study::Attempt result;
+  result.number = attempt.number();
+  result.worker = attempt.worker();
+  Take(FromProto(attempt.start_time()), "start_time", &result.start, &violations);
+  if (attempt.has_end_time()) Take(FromProto(attempt.end_time()), "end_time", &result.end, &violations);
+  Take(OutcomeFrom(attempt.outcome()), "outcome", &result.outcome, &violations);
+  if (attempt.has_failure()) Take(FromProto(attempt.failure()), "failure", &result.failure, &violations);
+  result.output_tail = attempt.output_tail();
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return result;
+}
+
+v1::Provenance ToProto(const study::Provenance& provenance) {
+  v1::Provenance proto;
+  proto.set_designer(ValidUtf8(provenance.designer));
+  proto.set_algorithm_version(provenance.algorithm_version);
+  if (provenance.ask_index) proto.set_ask_index(*provenance.ask_index);
+  proto.set_prefix_seq(provenance.prefix_seq);
+  proto.set_origin(ValidUtf8(provenance.origin));
+  for (const auto& [name, value] : provenance.details) (*proto.mutable_details())[ValidUtf8(name)] = value;
+  proto.set_carry(ValidUtf8(provenance.carry));
+  return proto;
+}
+
+study::Provenance FromProto(const v1::Provenance& provenance) {
+  study::Provenance result;
+  result.designer = provenance.designer();
+  result.algorithm_version = provenance.algorithm_version();
+  if (provenance.has_ask_index()) result.ask_index = provenance.ask_index();
+  result.prefix_seq = provenance.prefix_seq();
+  result.origin = provenance.origin();
+  result.details.insert(provenance.details().begin(), provenance.details().end());
+  result.carry = provenance.carry();
+  return result;
+}
+
+v1::Trial ToProto(const study::Trial& trial, absl::string_view study_id) {
+  v1::Trial proto;
+  proto.set_name(TrialName(study_id, trial.number));
+  proto.set_number(trial.number);
+  proto.set_state(ToProto(trial.state));
+  *proto.mutable_parameters() = ToProto(trial.parameters);
+  *proto.mutable_provenance() = ToProto(trial.provenance);
+  if (trial.final_measurement) *proto.mutable_final_measurement() = ToProto(*trial.final_measurement);
+  if (trial.failure) *proto.mutable_failure() = ToProto(*trial.failure);
+  for (const study::Attempt& attempt : trial.attempts) *proto.add_attempts() = ToProto(attempt);
+  proto.set_checkpoint(ValidUtf8(trial.checkpoint));
+  for (const auto& [key, value] : trial.attributes) (*proto.mutable_attributes())[ValidUtf8(key)] = ValidUtf8(value);
+  *proto.mutable_create_time() = ToProto(trial.create_time);
+  if (trial.end_time != absl::InfiniteFuture()) *proto.mutable_end_time() = ToProto(trial.end_time);
+  proto.set_update_seq(trial.update_seq);
+  return proto;
+}
+
+absl::StatusOr<study::Trial> FromProto(const v1::Trial& trial) {
+  base::Violations violations;
+  study::Trial result;
+  const absl::StatusOr<TrialId> id = ParseTrialName("name", trial.name());
+  if (!id.ok())
+    violations.AddAll("", id.status());
+  else if (id->number != trial.number())
+    violations.Add("number", absl::StrCat(trial.number(), " is not that of the name"));
+  result.number = trial.number();
+  Take(FromProto(trial.state()), "", &result.state, &violations);
+  Take(FromProto(trial.parameters()), "parameters", &result.parameters, &violations);
+  result.provenance = FromProto(trial.provenance());
+  if (trial.has_final_measurement()) {
+    Take(FromProto(trial.final_measurement()), "final_measurement", &result.final_measurement, &violations);
+  }
+  if (trial.has_failure()) Take(FromProto(trial.failure()), "failure", &result.failure, &violations);
+  for (int i = 0; i < trial.attempts_size(); ++i) {
+    absl::StatusOr<study::Attempt> attempt = FromProto(trial.attempts(i));
+    if (!attempt.ok()) {
+      violations.AddAll(absl::StrCat("attempts[", i, "]"), attempt.status());
+      continue;
+    }
+    result.releases += attempt->outcome == study::AttemptOutcome::kReleased ? 1 : 0;
+    result.attempts.push_back(*std::move(attempt));
+  }
+  result.checkpoint = trial.checkpoint();
+  result.attributes.insert(trial.attributes().begin(), trial.attributes().end());
+  Take(FromProto(trial.create_time()), "create_time", &result.create_time, &violations);
+  if (trial.has_end_time()) Take(FromProto(trial.end_time()), "end_time", &result.end_time, &violations);
+  result.update_seq = trial.update_seq();
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return result;
+}
+
+}  // namespace luthier::wire

@@ -1,0 +1,31 @@
+#ifndef LUTHIER_LIB_WIRE_RESOURCE_NAME_H_
+#define LUTHIER_LIB_WIRE_RESOURCE_NAME_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+// The one place that builds and parses resource names:
+//   projects/default/studies/{study}             {study}: [a-z0-9][a-z0-9_.-]{0,63}, no ".."
+//   projects/default/studies/{study}/trials/{n}  {n}: 1 … 2^63-1, without sign or leading zeros
+// There is one project, "default"; any other is refused as if it had no such study.
+namespace luthier::wire {
+
+struct TrialId {
+  std::string study;
+  int64_t number = 0;
+  friend bool operator==(const TrialId&, const TrialId&) = default;
+};
+
+std::string StudyName(absl::string_view study);
+std::string TrialName(absl::string_view study, int64_t number);
+
+// The study's id. INVALID_ARGUMENT naming `field`, with what a name looks like.
+absl::StatusOr<std::string> ParseStudyName(absl::string_view field, absl::string_view name);
+absl::StatusOr<TrialId> ParseTrialName(absl::string_view field, absl::string_view name);
+
+}  // namespace luthier::wire
+
+#endif  // LUTHIER_LIB_WIRE_RESOURCE_NAME_H_

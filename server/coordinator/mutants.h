@@ -1,0 +1,32 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_MUTANTS_H_
+#define LUTHIER_SERVER_COORDINATOR_MUTANTS_H_
+
+namespace luthier::coordinator {
+
+// Faults that tests put into a copy of this library to see that a harness notices them: a harness that lets its mutant
+// live is broken. In the library that ships, Mutated() is a constant false and every mutated line is compiled away.
+enum class Mutant {
+  kNone = 0,
+  kReplyBeforeCommit = 1,      // Answers do not wait for the commit.
+  kFenceNotCompared = 3,       // Any token a trial ever had may end it.
+  kFenceResetAtStart = 4,      // A restart counts fences from 0 again.
+  kBudgetNotCounted = 5,       // The budget sees committed rows only, not those of its own transaction.
+  kCompleteNotReplayable = 6,  // The answer to Complete is not kept.
+  kNoFreshTtl = 8,             // After a restart leases have no time left.
+  kLiveHistory = 12,           // The designer sees results beyond its recorded prefix.
+};
+
+#ifdef LUTHIER_MUTANTS
+extern Mutant active_mutant;  // Defined by the test.
+inline bool Mutated(Mutant mutant) {
+  return active_mutant == mutant;
+}
+#else
+constexpr bool Mutated(Mutant) {
+  return false;
+}
+#endif
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_MUTANTS_H_

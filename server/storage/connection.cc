@@ -1,0 +1,86 @@
+#include "server/storage/connection.h"
+
+#include <SQLiteCpp/Column.h>
+#include <SQLiteCpp/Statement.h>
+#include <sqlite3.h>
+
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status_macros.h"
+#include "server/storage/sql.h"
+
+namespace luthier::storage {
+namespace {
+
+// Nothing should ever wait: there is one writer, and readers do not block it. Only opening and closing connections
+// lock.
+constexpr int kBusyTimeoutMs = 5000;
+
+absl::Status Configure(SQLite::Database& db, int what, int wanted, const char* name) {
+  int got = -1;
+  const int code = sqlite3_db_config(db.getHandle(), what, wanted, &got);
+  if (code == SQLITE_OK && got == wanted) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("this SQLite (", sqlite3_libversion(), ") can't set ", name));
+}
+
+struct Pragma {
+  const char* set;
+  const char* get;
+  const char* wanted;
+  bool may_be_absent = false;
+};
+
+// All but the two that differ between connections. The WAL is checkpointed by the writer itself (docs/storage.md).
+constexpr std::array<Pragma, 8> kPragmas = {{
+    {"PRAGMA foreign_keys = ON", "PRAGMA foreign_keys", "1"},
+    {"PRAGMA trusted_schema = OFF", "PRAGMA trusted_schema", "0"},
+    {"PRAGMA cell_size_check = ON", "PRAGMA cell_size_check", "1"},
+    {"PRAGMA mmap_size = 0", "PRAGMA mmap_size", "0", true},  // A VFS without memory mapping has no answer.
+    {"PRAGMA wal_autocheckpoint = 0", "PRAGMA wal_autocheckpoint", "0"},
+    {"PRAGMA journal_size_limit = 67108864", "PRAGMA journal_size_limit", "67108864"},
+    {"PRAGMA temp_store = MEMORY", "PRAGMA temp_store", "2"},
+    {"PRAGMA cache_size = -16384", "PRAGMA cache_size", "-16384"},
+}};
+constexpr Pragma kWal = {"PRAGMA journal_mode = WAL", "PRAGMA journal_mode", "wal"};
+constexpr Pragma kFull = {"PRAGMA synchronous = FULL", "PRAGMA synchronous", "2"};
+constexpr Pragma kNormal = {"PRAGMA synchronous = NORMAL", "PRAGMA synchronous", "1"};
+constexpr Pragma kQueryOnly = {"PRAGMA query_only = ON", "PRAGMA query_only", "1"};
+
+// May throw.
+absl::Status Set(SQLite::Database& db, const Pragma& pragma) {
+  // Some pragmas answer with a row, some do not: exec() takes either.
+  db.exec(pragma.set);
+  SQLite::Statement get(db, pragma.get);
+  const bool present = get.executeStep();
+  const std::string got = present ? get.getColumn(0).getString() : "nothing";
+  if (got == pragma.wanted || (!present && pragma.may_be_absent)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(db.getFilename(), ": after \"", pragma.set, "\" SQLite ",
+                                                    sqlite3_libversion(), " reports ", got, ", not ", pragma.wanted));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenConnection(const ConnectionOptions& options) {
+  return Guarded([&]() -> absl::StatusOr<std::unique_ptr<SQLite::Database>> {
+    const int mode = options.writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+    auto db = std::make_unique<SQLite::Database>(options.path, mode | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                                                 kBusyTimeoutMs, options.vfs);
+    LUTHIER_RETURN_IF_ERROR(Configure(*db, SQLITE_DBCONFIG_DEFENSIVE, 1, "defensive mode"));
+    LUTHIER_RETURN_IF_ERROR(Configure(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, "no checkpoint on close"));
+    LUTHIER_RETURN_IF_ERROR(Configure(*db, SQLITE_DBCONFIG_DQS_DML, 0, "strict quotes"));
+    LUTHIER_RETURN_IF_ERROR(Configure(*db, SQLITE_DBCONFIG_DQS_DDL, 0, "strict quotes"));
+    return db;
+  });
+}
+
+absl::Status SetPragmas(SQLite::Database& db, const ConnectionOptions& options) {
+  return Guarded([&]() -> absl::Status {
+    if (options.writer) LUTHIER_RETURN_IF_ERROR(Set(db, kWal));
+    for (const Pragma& pragma : kPragmas) LUTHIER_RETURN_IF_ERROR(Set(db, pragma));
+    LUTHIER_RETURN_IF_ERROR(Set(db, options.unsafe_normal_sync ? kNormal : kFull));
+    return options.writer ? absl::OkStatus() : Set(db, kQueryOnly);
+  });
+}
+
+}  // namespace luthier::storage

@@ -1,0 +1,13 @@
+# cmake -DOUT=migrations_sql.cc -DDIR=migrations -P embed_migrations.cmake: the numbered files as C++ string literals.
+file(GLOB files "${DIR}/[0-9][0-9][0-9][0-9]_*.sql")
+list(SORT files)
+set(text "#include \"server/storage/migrations.h\"\n\nnamespace luthier::storage {\n\n")
+string(APPEND text "std::vector<Migration> Migrations() {\n  return {\n")
+foreach(file IN LISTS files)
+  get_filename_component(name "${file}" NAME)
+  string(REGEX REPLACE "^0*([0-9]+)_.*" "\\1" version "${name}")
+  file(READ "${file}" sql)
+  string(APPEND text "      {${version}, \"${name}\", R\"sql(${sql})sql\"},\n")
+endforeach()
+string(APPEND text "  };\n}\n\n}  // namespace luthier::storage\n")
+file(WRITE "${OUT}" "${text}")

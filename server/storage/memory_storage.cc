@@ -1,0 +1,326 @@
+#include "server/storage/memory_storage.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "server/storage/rules.h"
+
+namespace luthier::storage {
+namespace {
+
+// Rows of a map with keys above `after`, at most `limit`, those `keep` likes.
+template <typename Map, typename Key, typename Keep>
+auto Page(const Map& rows, const Key& after, int limit, Keep keep) {
+  std::vector<std::decay_t<decltype(*keep(rows.begin()->second))>> page;
+  for (auto it = rows.upper_bound(after); it != rows.end() && static_cast<int>(page.size()) < limit; ++it) {
+    if (const auto* kept = keep(it->second)) page.push_back(*kept);
+  }
+  return page;
+}
+
+}  // namespace
+
+struct MemoryStorage::Undo {
+  struct Study {
+    StudyKey key;
+    std::optional<StudyRecord> old;
+  };
+  struct WholeStudy {
+    StudyRows rows;
+  };
+  struct Trial {
+    StudyKey study;
+    int64_t number;
+    std::optional<TrialRecord> old;
+  };
+  struct Point {
+    StudyKey study;
+    PointKey key;
+    std::optional<study::Measurement> old;
+  };
+  struct NewEvent {
+    StudyKey study;
+  };
+  struct NewRequest {
+    std::string id;
+  };
+  struct OldRequest {
+    RequestRecord old;
+  };
+  std::variant<Study, WholeStudy, Trial, Point, NewEvent, NewRequest, OldRequest> what;
+};
+
+absl::Status MemoryStorage::Commit(const WriteBatch& batch) {
+  base::MutexLock lock(&mutex_);
+  const Counters before = counters_;
+  std::vector<Undo> undo;
+  for (const Mutation& mutation : batch) {
+    absl::Status status = CheckMutation(mutation);
+    if (status.ok()) {
+      status = std::visit(
+          [&](const auto& m) {
+            mutex_.AssertHeld();
+            return Apply(m, before.key, &undo);
+          },
+          mutation);
+    }
+    if (!status.ok()) {
+      RollBack(std::move(undo));
+      counters_ = before;
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const PutStudy& put, StudyKey keys_before, std::vector<Undo>* undo) {
+  const StudyRecord& r = put.record;
+  const auto same_id = ids_.find(r.id);
+  if (same_id != ids_.end() && same_id->second != r.key) {
+    return Violation(absl::StrCat("another study has the id ", base::Quote(r.id)));
+  }
+  const auto found = studies_.find(r.key);
+  if (found == studies_.end()) {
+    if (r.key <= keys_before) return Violation(absl::StrCat("study key ", r.key, " was used before"));
+    studies_[r.key].record = r;
+    ids_[r.id] = r.key;
+    counters_.key = std::max(counters_.key, r.key);
+    undo->push_back({Undo::Study{r.key, std::nullopt}});
+    return absl::OkStatus();
+  }
+  StudyRecord& stored = found->second.record;
+  if (stored.id != r.id || stored.spec.metric.name != r.spec.metric.name) {
+    return Violation(absl::StrCat("the id or the metric of study ", base::Quote(stored.id), " would change"));
+  }
+  undo->push_back({Undo::Study{r.key, std::exchange(stored, r)}});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const DeleteStudy& deletion, StudyKey, std::vector<Undo>* undo) {
+  counters_.key = std::max(counters_.key, deletion.key);
+  auto node = studies_.extract(deletion.key);
+  if (node.empty()) return absl::OkStatus();
+  ids_.erase(node.mapped().record.id);
+  undo->push_back({Undo::WholeStudy{std::move(node.mapped())}});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const PutTrial& put, StudyKey, std::vector<Undo>* undo) {
+  const int64_t number = put.record.trial.number;
+  const auto study = studies_.find(put.study);
+  if (study == studies_.end())
+    return Violation(absl::StrCat("a trial of study key ", put.study, ", which is not stored"));
+  const auto [trial, inserted] = study->second.trials.try_emplace(number, put.record);
+  if (inserted) {
+    undo->push_back({Undo::Trial{put.study, number, std::nullopt}});
+    return absl::OkStatus();
+  }
+  const study::TrialState old_state = trial->second.trial.state;
+  if (study::IsFinal(old_state) && put.record.trial.state != old_state) {
+    return Violation(absl::StrCat("the state of final trial ", number, " would change"));
+  }
+  undo->push_back({Undo::Trial{put.study, number, std::exchange(trial->second, put.record)}});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const PutMeasurement& put, StudyKey, std::vector<Undo>* undo) {
+  const MeasurementRecord& r = put.record;
+  const auto study = studies_.find(r.study);
+  if (study == studies_.end() || study->second.trials.count(r.trial) == 0) {
+    return Violation(absl::StrCat("a measurement of trial ", r.trial, ", which is not stored"));
+  }
+  const PointKey key(r.trial, r.attempt, r.measurement.step);
+  const auto [point, inserted] = study->second.points.try_emplace(key, r.measurement);
+  std::optional<study::Measurement> old;
+  if (!inserted) old = std::exchange(point->second, r.measurement);
+  undo->push_back({Undo::Point{r.study, key, std::move(old)}});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const AppendEvent& append, StudyKey, std::vector<Undo>* undo) {
+  const Event& event = append.event;
+  if (event.seq <= counters_.seq) {
+    return Violation(absl::StrCat("event seq ", event.seq, " is not above ", counters_.seq));
+  }
+  counters_.seq = event.seq;
+  events_[event.study].push_back(event);
+  undo->push_back({Undo::NewEvent{event.study}});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const PutRequest& put, StudyKey, std::vector<Undo>* undo) {
+  if (!requests_.try_emplace(put.record.id, put.record).second) {
+    return Violation(absl::StrCat("request id ", base::Quote(put.record.id), " is stored already"));
+  }
+  undo->push_back({Undo::NewRequest{put.record.id}});
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const ForgetRequestsBefore& forget, StudyKey, std::vector<Undo>* undo) {
+  for (auto it = requests_.begin(); it != requests_.end();) {
+    if (it->second.time < forget.time) {
+      undo->push_back({Undo::OldRequest{std::move(it->second)}});
+      it = requests_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MemoryStorage::Apply(const SetFence& set, StudyKey, std::vector<Undo>*) {
+  if (set.fence < counters_.fence) {
+    return Violation(absl::StrCat("the fence would go down from ", counters_.fence, " to ", set.fence));
+  }
+  counters_.fence = set.fence;
+  return absl::OkStatus();
+}
+
+void MemoryStorage::RollBack(std::vector<Undo> undo) {
+  const auto restore = [this](auto& entry) {
+    mutex_.AssertHeld();
+    using Entry = std::decay_t<decltype(entry)>;
+    if constexpr (std::is_same_v<Entry, Undo::Study>) {
+      const auto found = studies_.find(entry.key);
+      if (entry.old) {
+        found->second.record = std::move(*entry.old);
+      } else {
+        ids_.erase(found->second.record.id);
+        studies_.erase(found);
+      }
+    } else if constexpr (std::is_same_v<Entry, Undo::WholeStudy>) {
+      const StudyKey key = entry.rows.record.key;
+      ids_[entry.rows.record.id] = key;
+      studies_[key] = std::move(entry.rows);
+    } else if constexpr (std::is_same_v<Entry, Undo::Trial>) {
+      auto& trials = studies_[entry.study].trials;
+      if (entry.old)
+        trials[entry.number] = std::move(*entry.old);
+      else
+        trials.erase(entry.number);
+    } else if constexpr (std::is_same_v<Entry, Undo::Point>) {
+      auto& points = studies_[entry.study].points;
+      if (entry.old)
+        points[entry.key] = std::move(*entry.old);
+      else
+        points.erase(entry.key);
+    } else if constexpr (std::is_same_v<Entry, Undo::NewEvent>) {
+      const auto found = events_.find(entry.study);
+      found->second.pop_back();
+      if (found->second.empty()) events_.erase(found);
+    } else if constexpr (std::is_same_v<Entry, Undo::NewRequest>) {
+      requests_.erase(entry.id);
+    } else {
+      const std::string id = entry.old.id;
+      requests_[id] = std::move(entry.old);
+    }
+  };
+  for (auto it = undo.rbegin(); it != undo.rend(); ++it) std::visit(restore, it->what);
+}
+
+absl::StatusOr<uint64_t> MemoryStorage::LastSeq() {
+  base::MutexLock lock(&mutex_);
+  return counters_.seq;
+}
+
+absl::StatusOr<uint64_t> MemoryStorage::LastFence() {
+  base::MutexLock lock(&mutex_);
+  return counters_.fence;
+}
+
+absl::StatusOr<StudyKey> MemoryStorage::LastStudyKey() {
+  base::MutexLock lock(&mutex_);
+  return counters_.key;
+}
+
+absl::StatusOr<std::vector<StudyRecord>> MemoryStorage::ListStudies(const std::string& after_id, int limit) {
+  base::MutexLock lock(&mutex_);
+  return Page(ids_, after_id, limit, [this](StudyKey key) -> const StudyRecord* {
+    mutex_.AssertHeld();
+    return &studies_.find(key)->second.record;
+  });
+}
+
+absl::StatusOr<StudyRecord> MemoryStorage::GetStudy(const std::string& id) {
+  base::MutexLock lock(&mutex_);
+  const auto found = ids_.find(id);
+  if (found == ids_.end()) return NoSuchStudy(id);
+  return studies_.find(found->second)->second.record;
+}
+
+absl::StatusOr<TrialRecord> MemoryStorage::GetTrial(StudyKey study, int64_t number) {
+  base::MutexLock lock(&mutex_);
+  const auto rows = studies_.find(study);
+  if (rows == studies_.end()) return NoSuchTrial(study, number);
+  const auto trial = rows->second.trials.find(number);
+  if (trial == rows->second.trials.end()) return NoSuchTrial(study, number);
+  return trial->second;
+}
+
+absl::StatusOr<std::vector<TrialRecord>> MemoryStorage::ListTrials(StudyKey study, const TrialFilter& filter,
+                                                                   int64_t after, int limit) {
+  base::MutexLock lock(&mutex_);
+  const auto rows = studies_.find(study);
+  if (rows == studies_.end()) return std::vector<TrialRecord>();
+  const auto keep = [&filter](const TrialRecord& record) {
+    const auto& states = filter.states;
+    const bool kept = states.empty() || std::find(states.begin(), states.end(), record.trial.state) != states.end();
+    return kept ? &record : nullptr;
+  };
+  return Page(rows->second.trials, after, limit, keep);
+}
+
+absl::StatusOr<std::vector<study::Measurement>> MemoryStorage::ListMeasurements(StudyKey study, int64_t trial,
+                                                                                int32_t attempt) {
+  base::MutexLock lock(&mutex_);
+  std::vector<study::Measurement> out;
+  const auto rows = studies_.find(study);
+  if (rows == studies_.end()) return out;
+  const auto& points = rows->second.points;
+  const PointKey first(trial, attempt, std::numeric_limits<int64_t>::min());
+  for (auto it = points.lower_bound(first); it != points.end(); ++it) {
+    if (std::get<0>(it->first) != trial || std::get<1>(it->first) != attempt) break;
+    out.push_back(it->second);
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<Event>> MemoryStorage::ListEvents(StudyKey study, uint64_t after, int limit) {
+  base::MutexLock lock(&mutex_);
+  const auto found = events_.find(study);
+  if (found == events_.end() || limit <= 0) return std::vector<Event>();
+  const std::vector<Event>& events = found->second;
+  const auto first = std::upper_bound(events.begin(), events.end(), after,
+                                      [](uint64_t seq, const Event& event) { return seq < event.seq; });
+  return std::vector<Event>(first, first + std::min<std::ptrdiff_t>(limit, events.end() - first));
+}
+
+absl::StatusOr<std::optional<RequestRecord>> MemoryStorage::FindRequest(const std::string& id) {
+  base::MutexLock lock(&mutex_);
+  const auto found = requests_.find(id);
+  return found == requests_.end() ? std::nullopt : std::optional<RequestRecord>(found->second);
+}
+
+absl::StatusOr<Storage::Summary> MemoryStorage::Summarize(const StudyRecord& study) {
+  base::MutexLock lock(&mutex_);
+  Summary summary;
+  const auto rows = studies_.find(study.key);
+  if (rows == studies_.end()) return summary;
+  const study::MetricSpec& metric = study.spec.metric;
+  for (const auto& [number, record] : rows->second.trials) {
+    ++summary.by_state[static_cast<size_t>(record.trial.state)];
+    const std::optional<double> value = RankedValue(record, metric.name);
+    if (!value) continue;
+    if (!summary.best_value || Score(metric.goal, *value) > Score(metric.goal, *summary.best_value)) {
+      summary.best_trial = number;
+      summary.best_value = value;
+    }
+  }
+  return summary;
+}
+
+}  // namespace luthier::storage

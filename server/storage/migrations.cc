@@ -1,0 +1,80 @@
+#include "server/storage/migrations.h"
+
+#include <SQLiteCpp/Column.h>
+#include <SQLiteCpp/Statement.h>
+#include <sqlite3.h>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+#include "server/storage/data_directory.h"
+#include "server/storage/sql.h"
+
+namespace luthier::storage {
+namespace {
+
+int UserVersion(SQLite::Database& db) {
+  return db.execAndGet("PRAGMA user_version").getInt();
+}
+
+absl::Status ApplyOne(SQLite::Database& db, const Migration& migration) {
+  db.exec("BEGIN IMMEDIATE");
+  db.exec(migration.sql);
+  if (UserVersion(db) != migration.version) {
+    return absl::InternalError(absl::StrCat(migration.name, " does not set user_version to ", migration.version));
+  }
+  SQLite::Statement foreign_keys(db, "PRAGMA foreign_key_check");
+  if (foreign_keys.executeStep()) {
+    return absl::InternalError(absl::StrCat(migration.name, " leaves rows of ", foreign_keys.getColumn(0).getString(),
+                                            " without the rows they refer to"));
+  }
+  foreign_keys.reset();
+  db.exec("COMMIT");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> SchemaVersion(SQLite::Database& db, const std::vector<Migration>& migrations) {
+  LUTHIER_CHECK(!migrations.empty());
+  return Guarded([&]() -> absl::StatusOr<int> {
+    const int version = UserVersion(db);
+    const int application = db.execAndGet("PRAGMA application_id").getInt();
+    if (version == 0 && application == 0 && db.execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0) return 0;
+    if (application != kApplicationId || version < 1) {
+      return absl::FailedPreconditionError(absl::StrCat(db.getFilename(), " is not a database of luthier"));
+    }
+    if (version > migrations.back().version) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          db.getFilename(), " has schema version ", version, "; this program knows versions up to ",
+          migrations.back().version, ". Run a newer program, or restore a backup made before the upgrade"));
+    }
+    return version;
+  });
+}
+
+absl::Status Migrate(SQLite::Database& db, const std::vector<Migration>& migrations, int from) {
+  // A table that others refer to can only be rebuilt with enforcement off; ApplyOne checks afterwards.
+  LUTHIER_RETURN_IF_ERROR(Guarded([&] {
+    db.exec("PRAGMA foreign_keys = OFF");
+    return absl::OkStatus();
+  }));
+  for (const Migration& migration : migrations) {
+    if (migration.version <= from) continue;
+    absl::Status status = Guarded([&] { return ApplyOne(db, migration); });
+    if (!status.ok()) {
+      if (sqlite3_get_autocommit(db.getHandle()) == 0) {
+        status.Update(Guarded([&] {
+          db.exec("ROLLBACK");
+          return absl::OkStatus();
+        }));
+      }
+      return absl::Status(status.code(), absl::StrCat("migration ", migration.name, " failed: ", status.message()));
+    }
+    base::LogInfo("storage_migrated", {{"file", db.getFilename()}, {"version", absl::StrCat(migration.version)}});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace luthier::storage

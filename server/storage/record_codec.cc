@@ -1,0 +1,273 @@
+#include "server/storage/record_codec.h"
+
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/wire/convert.h"
+#include "luthier/storage/record.pb.h"
+#include "server/storage/rules.h"
+
+namespace luthier::storage {
+namespace {
+
+constexpr int64_t kPast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kFuture = std::numeric_limits<int64_t>::max();
+
+absl::Status Unreadable(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("the database holds a ", what, " that can't be read; restore a backup"));
+}
+
+using NamedNumbers = google::protobuf::RepeatedPtrField<record::NamedNumber>;
+
+void Encode(const std::map<std::string, double>& numbers, NamedNumbers* out) {
+  out->Reserve(static_cast<int>(numbers.size()));
+  for (const auto& [name, value] : numbers) {
+    record::NamedNumber* number = out->Add();
+    number->set_name(name);
+    number->set_value(value);
+  }
+}
+
+std::map<std::string, double> Decode(const NamedNumbers& numbers) {
+  std::map<std::string, double> out;
+  for (const record::NamedNumber& number : numbers) out.emplace_hint(out.end(), number.name(), number.value());
+  return out;
+}
+
+void Encode(const study::Measurement& measurement, record::Measurement* out) {
+  out->set_step(measurement.step);
+  Encode(measurement.metrics, out->mutable_metrics());
+  if (measurement.elapsed_seconds) out->set_elapsed_seconds(*measurement.elapsed_seconds);
+  if (!measurement.gradient) return;
+  record::Gradient* gradient = out->mutable_gradient();
+  gradient->mutable_values()->Add(measurement.gradient->values.begin(), measurement.gradient->values.end());
+  gradient->mutable_direction()->Add(measurement.gradient->direction.begin(), measurement.gradient->direction.end());
+  gradient->set_slope(measurement.gradient->slope);
+  if (measurement.gradient->error_bound) gradient->set_error_bound(*measurement.gradient->error_bound);
+}
+
+study::Measurement Decode(const record::Measurement& in) {
+  study::Measurement measurement;
+  measurement.step = in.step();
+  measurement.metrics = Decode(in.metrics());
+  if (in.has_elapsed_seconds()) measurement.elapsed_seconds = in.elapsed_seconds();
+  if (in.has_gradient()) {
+    study::Gradient& gradient = measurement.gradient.emplace();
+    gradient.values.assign(in.gradient().values().begin(), in.gradient().values().end());
+    gradient.direction.assign(in.gradient().direction().begin(), in.gradient().direction().end());
+    gradient.slope = in.gradient().slope();
+    if (in.gradient().has_error_bound()) gradient.error_bound = in.gradient().error_bound();
+  }
+  return measurement;
+}
+
+void Encode(const study::Failure& failure, record::Failure* out) {
+  out->set_kind(static_cast<int32_t>(failure.kind));
+  out->set_reason(failure.reason);
+  out->set_message(failure.message);
+}
+
+study::Failure Decode(const record::Failure& in) {
+  return {static_cast<study::FailureKind>(in.kind()), in.reason(), in.message()};
+}
+
+void Encode(const study::Provenance& provenance, record::Provenance* out) {
+  out->set_designer(provenance.designer);
+  out->set_algorithm_version(provenance.algorithm_version);
+  if (provenance.ask_index) out->set_ask_index(*provenance.ask_index);
+  out->set_prefix_seq(provenance.prefix_seq);
+  out->set_origin(provenance.origin);
+  Encode(provenance.details, out->mutable_details());
+  out->set_carry(provenance.carry);
+}
+
+study::Provenance Decode(const record::Provenance& in) {
+  study::Provenance provenance;
+  provenance.designer = in.designer();
+  provenance.algorithm_version = in.algorithm_version();
+  if (in.has_ask_index()) provenance.ask_index = in.ask_index();
+  provenance.prefix_seq = in.prefix_seq();
+  provenance.origin = in.origin();
+  provenance.details = Decode(in.details());
+  provenance.carry = in.carry();
+  return provenance;
+}
+
+void Encode(const study::Attempt& attempt, record::Attempt* out) {
+  out->set_number(attempt.number);
+  out->set_worker(attempt.worker);
+  out->set_start_ns(TimeToNanos(attempt.start));
+  out->set_end_ns(TimeToNanos(attempt.end));
+  out->set_outcome(static_cast<int32_t>(attempt.outcome));
+  if (attempt.failure) Encode(*attempt.failure, out->mutable_failure());
+  out->set_output_tail(attempt.output_tail);
+}
+
+study::Attempt Decode(const record::Attempt& in) {
+  study::Attempt attempt;
+  attempt.number = in.number();
+  attempt.worker = in.worker();
+  attempt.start = TimeFromNanos(in.start_ns());
+  attempt.end = TimeFromNanos(in.end_ns());
+  attempt.outcome = static_cast<study::AttemptOutcome>(in.outcome());
+  if (in.has_failure()) attempt.failure = Decode(in.failure());
+  attempt.output_tail = in.output_tail();
+  return attempt;
+}
+
+void Encode(const GrantRecord& grant, record::Grant* out) {
+  out->set_token(grant.token);
+  out->set_digest(grant.digest);
+  out->set_reply_state(static_cast<int32_t>(grant.reply_state));
+  for (const std::string& warning : grant.reply_warnings) out->add_reply_warnings(warning);
+  out->set_reply_seq(grant.reply_seq);
+}
+
+GrantRecord Decode(const record::Grant& in) {
+  GrantRecord grant;
+  grant.token = in.token();
+  grant.digest = in.digest();
+  grant.reply_state = static_cast<study::TrialState>(in.reply_state());
+  grant.reply_warnings.assign(in.reply_warnings().begin(), in.reply_warnings().end());
+  grant.reply_seq = in.reply_seq();
+  return grant;
+}
+
+void Encode(const std::string& name, const study::ParameterValue& value, record::Parameter* out) {
+  out->set_name(name);
+  if (const double* number = std::get_if<double>(&value)) {
+    out->set_number(*number);
+  } else if (const bool* flag = std::get_if<bool>(&value)) {
+    out->set_flag(*flag);
+  } else {
+    out->set_text(std::get<std::string>(value));
+  }
+}
+
+study::ParameterValue Decode(const record::Parameter& in) {
+  switch (in.value_case()) {
+    case record::Parameter::kFlag:
+      return in.flag();
+    case record::Parameter::kText:
+      return in.text();
+    case record::Parameter::kNumber:
+    case record::Parameter::VALUE_NOT_SET:
+      break;
+  }
+  return in.number();
+}
+
+// Enums index tables of names elsewhere: a damaged row must not get so far.
+template <typename E>
+bool InRange(int32_t value, E last) {
+  return value >= 0 && value <= static_cast<int32_t>(last);
+}
+
+bool EnumsInRange(const record::Trial& in) {
+  bool valid = !in.has_failure() || InRange(in.failure().kind(), study::FailureKind::kInfra);
+  for (const record::Attempt& attempt : in.attempts()) {
+    valid = valid && InRange(attempt.outcome(), study::AttemptOutcome::kCancelled) &&
+            (!attempt.has_failure() || InRange(attempt.failure().kind(), study::FailureKind::kInfra));
+  }
+  for (const record::Grant& grant : in.grants()) {
+    valid = valid && InRange(grant.reply_state(), study::TrialState::kCancelled);
+  }
+  return valid;
+}
+
+template <typename Message>
+bool Parse(absl::string_view bytes, Message* message) {
+  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+}  // namespace
+
+int64_t TimeToNanos(absl::Time time) {
+  return absl::ToUnixNanos(time);
+}  // Saturates.
+
+absl::Time TimeFromNanos(int64_t nanos) {
+  if (nanos == kPast) return absl::InfinitePast();
+  if (nanos == kFuture) return absl::InfiniteFuture();
+  return absl::FromUnixNanos(nanos);
+}
+
+std::string EncodeTrialBody(const TrialRecord& record) {
+  const study::Trial& trial = record.trial;
+  record::Trial out;
+  for (const auto& [name, value] : trial.parameters) Encode(name, value, out.add_parameters());
+  Encode(trial.provenance, out.mutable_provenance());
+  if (trial.final_measurement) Encode(*trial.final_measurement, out.mutable_final_measurement());
+  if (trial.failure) Encode(*trial.failure, out.mutable_failure());
+  for (const study::Attempt& attempt : trial.attempts) Encode(attempt, out.add_attempts());
+  for (const GrantRecord& grant : record.grants) Encode(grant, out.add_grants());
+  out.set_releases(trial.releases);
+  out.set_checkpoint(trial.checkpoint);
+  for (const auto& [key, value] : trial.attributes) {
+    record::Attribute* attribute = out.add_attributes();
+    attribute->set_key(key);
+    attribute->set_value(value);
+  }
+  out.set_create_time_ns(TimeToNanos(trial.create_time));
+  out.set_end_time_ns(TimeToNanos(trial.end_time));
+  out.set_update_seq(trial.update_seq);
+  return out.SerializeAsString();
+}
+
+absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
+  record::Trial in;
+  if (!Parse(body, &in) || !EnumsInRange(in)) return Unreadable("trial");
+  TrialRecord record;
+  study::Trial& trial = record.trial;
+  for (const record::Parameter& parameter : in.parameters()) {
+    trial.parameters.emplace_hint(trial.parameters.end(), parameter.name(), Decode(parameter));
+  }
+  trial.provenance = Decode(in.provenance());
+  if (in.has_final_measurement()) trial.final_measurement = Decode(in.final_measurement());
+  if (in.has_failure()) trial.failure = Decode(in.failure());
+  for (const record::Attempt& attempt : in.attempts()) trial.attempts.push_back(Decode(attempt));
+  for (const record::Grant& grant : in.grants()) record.grants.push_back(Decode(grant));
+  trial.releases = in.releases();
+  trial.checkpoint = in.checkpoint();
+  for (const record::Attribute& a : in.attributes())
+    trial.attributes.emplace_hint(trial.attributes.end(), a.key(), a.value());
+  trial.create_time = TimeFromNanos(in.create_time_ns());
+  trial.end_time = TimeFromNanos(in.end_time_ns());
+  trial.update_seq = in.update_seq();
+  return record;
+}
+
+std::string EncodeMeasurement(const study::Measurement& measurement) {
+  record::Measurement out;
+  Encode(measurement, &out);
+  return out.SerializeAsString();
+}
+
+absl::StatusOr<study::Measurement> DecodeMeasurement(absl::string_view body) {
+  record::Measurement in;
+  if (!Parse(body, &in)) return Unreadable("measurement");
+  return Decode(in);
+}
+
+absl::StatusOr<std::string> EncodeSpec(const study::StudySpec& spec) {
+  const v1::StudySpec message = wire::ToProto(spec);
+  const absl::StatusOr<study::StudySpec> back = wire::FromProto(message);
+  if (!back.ok()) return Violation(absl::StrCat("an invalid spec: ", back.status().message()));
+  if (!(*back == spec)) return Violation("a spec that has no exact form in the API");
+  return message.SerializeAsString();
+}
+
+absl::StatusOr<study::StudySpec> DecodeSpec(absl::string_view bytes) {
+  v1::StudySpec message;
+  if (!Parse(bytes, &message)) return Unreadable("study");
+  absl::StatusOr<study::StudySpec> spec = wire::FromProto(message);
+  if (!spec.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("the database holds a study that this version refuses: ", spec.status().message()));
+  }
+  return spec;
+}
+
+}  // namespace luthier::storage

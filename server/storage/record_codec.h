@@ -1,0 +1,37 @@
+#ifndef LUTHIER_SERVER_STORAGE_RECORD_CODEC_H_
+#define LUTHIER_SERVER_STORAGE_RECORD_CODEC_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/storage/storage.h"
+
+// Rows' bodies <-> records. Encoding is total and lossless: every bit of every double, text that is not UTF-8, empty
+// maps. (lib/wire, which converts for the API, refuses and mends input instead; a row that was accepted must never be
+// refused when it is read.) Decoding fails with DATA_LOSS for bytes that no encoder wrote.
+namespace luthier::storage {
+
+// Everything of the record but trial.number, trial.state, create_seq and finish_seq, which are columns.
+std::string EncodeTrialBody(const TrialRecord& record);
+// The columns' fields stay at their defaults.
+absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body);
+
+std::string EncodeMeasurement(const study::Measurement& measurement);
+absl::StatusOr<study::Measurement> DecodeMeasurement(absl::string_view body);
+
+// The study's spec as a luthier.v1.StudySpec. INTERNAL BUG unless lib/wire reads it back equal: a spec that was never
+// validated.
+absl::StatusOr<std::string> EncodeSpec(const study::StudySpec& spec);
+absl::StatusOr<study::StudySpec> DecodeSpec(absl::string_view bytes);
+
+// Nanoseconds since 1970, for the years 1678 to 2262; times beyond become the infinite past and future, which are the
+// least and the largest number.
+int64_t TimeToNanos(absl::Time time);
+absl::Time TimeFromNanos(int64_t nanos);
+
+}  // namespace luthier::storage
+
+#endif  // LUTHIER_SERVER_STORAGE_RECORD_CODEC_H_

@@ -1,0 +1,107 @@
+#include "server/storage/rules.h"
+
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::storage {
+namespace {
+
+constexpr uint64_t kMaxStoredUnsigned = std::numeric_limits<int64_t>::max();  // SQL integers are signed.
+constexpr size_t kMaxRequestId = 64;
+
+absl::Status CheckSeq(absl::string_view what, uint64_t seq) {
+  if (seq <= kMaxStoredUnsigned) return absl::OkStatus();
+  return Violation(absl::StrCat(what, " ", seq, " is above 2^63 - 1"));
+}
+
+template <typename E>
+absl::Status CheckEnum(absl::string_view what, E value, E first, E last) {
+  if (value >= first && value <= last) return absl::OkStatus();
+  return Violation(absl::StrCat(what, " has no value ", static_cast<int>(value)));
+}
+
+absl::Status CheckKey(StudyKey key) {
+  return key >= 1 ? absl::OkStatus() : Violation(absl::StrCat("study key ", key, " is below 1"));
+}
+
+absl::Status CheckTrialNumber(int64_t number) {
+  return number >= 1 ? absl::OkStatus() : Violation(absl::StrCat("trial number ", number, " is below 1"));
+}
+
+absl::Status Check(const PutStudy& put) {
+  const StudyRecord& r = put.record;
+  LUTHIER_RETURN_IF_ERROR(CheckKey(r.key));
+  if (r.id.empty()) return Violation("a study's id is empty");
+  LUTHIER_RETURN_IF_ERROR(CheckEnum("StudyState", r.state, study::StudyState::kActive, study::StudyState::kCompleted));
+  LUTHIER_RETURN_IF_ERROR(CheckSeq("create_seq", r.create_seq));
+  LUTHIER_RETURN_IF_ERROR(CheckSeq("update_seq", r.update_seq));
+  return CheckSeq("resume_seq", r.resume_seq);
+}
+
+absl::Status Check(const DeleteStudy& deletion) {
+  return CheckKey(deletion.key);
+}
+
+absl::Status Check(const PutTrial& put) {
+  LUTHIER_RETURN_IF_ERROR(CheckTrialNumber(put.record.trial.number));
+  LUTHIER_RETURN_IF_ERROR(
+      CheckEnum("TrialState", put.record.trial.state, study::TrialState::kPending, study::TrialState::kCancelled));
+  LUTHIER_RETURN_IF_ERROR(CheckSeq("create_seq", put.record.create_seq));
+  return CheckSeq("finish_seq", put.record.finish_seq);
+}
+
+absl::Status Check(const PutMeasurement& put) {
+  return CheckTrialNumber(put.record.trial);
+}
+
+absl::Status Check(const AppendEvent& append) {
+  LUTHIER_RETURN_IF_ERROR(CheckSeq("event seq", append.event.seq));
+  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kMeasurement);
+}
+
+absl::Status Check(const PutRequest& put) {
+  if (!put.record.id.empty() && put.record.id.size() <= kMaxRequestId) return absl::OkStatus();
+  return Violation(absl::StrCat("a request's id has ", put.record.id.size(), " bytes, not 1 to ", kMaxRequestId));
+}
+
+absl::Status Check(const ForgetRequestsBefore&) {
+  return absl::OkStatus();
+}
+
+absl::Status Check(const SetFence& set) {
+  return CheckSeq("fence", set.fence);
+}
+
+}  // namespace
+
+absl::Status Violation(absl::string_view what) {
+  return base::MakeError(absl::StatusCode::kInternal, base::reason::kBug, absl::StrCat("storage: ", what));
+}
+
+absl::Status CheckMutation(const Mutation& mutation) {
+  return std::visit([](const auto& m) { return Check(m); }, mutation);
+}
+
+std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric) {
+  if (record.trial.state != study::TrialState::kComplete || !record.trial.final_measurement) return std::nullopt;
+  const auto& metrics = record.trial.final_measurement->metrics;
+  const auto found = metrics.find(metric);
+  if (found == metrics.end() || !std::isfinite(found->second)) return std::nullopt;
+  return found->second + 0.0;  // -0.0 becomes 0.0, as in SQL's columns.
+}
+
+absl::Status NoSuchStudy(const std::string& id) {
+  return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                         absl::StrCat("there is no study ", base::Quote(id)));
+}
+
+absl::Status NoSuchTrial(StudyKey study, int64_t number) {
+  return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                         absl::StrCat("the study (key ", study, ") has no trial ", number));
+}
+
+}  // namespace luthier::storage

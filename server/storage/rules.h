@@ -1,0 +1,39 @@
+#ifndef LUTHIER_SERVER_STORAGE_RULES_H_
+#define LUTHIER_SERVER_STORAGE_RULES_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "server/storage/storage.h"
+
+// What every implementation of Storage refuses and derives alike. The rules that need other rows:
+//
+//   * a study's id is unique; the key of a new one is above LastStudyKey() as it was before the batch;
+//   * the id and the metric of a stored study never change;
+//   * a trial needs its study, a measurement its trial;
+//   * the state of a final trial never changes;
+//   * an event's seq is above every earlier one; the fence never goes down; a request's id is unique.
+//
+// DeleteStudy of an unknown key is no error (a study may be created and deleted in one batch), but the key counts as
+// used.
+namespace luthier::storage {
+
+// INTERNAL BUG: the coordinator asked for something that must not be stored.
+absl::Status Violation(absl::string_view what);
+
+// The rules one mutation can be checked against by itself: ranges of keys, numbers and enums, seqs and fences below
+// 2^63, request ids of 1 to 64 bytes.
+absl::Status CheckMutation(const Mutation& mutation);
+
+// The number a trial competes with: the finite final value of `metric` of a COMPLETE trial; absent for all others. Never -0.0.
+std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric);
+
+// NOT_FOUND, as GetStudy and GetTrial return it.
+absl::Status NoSuchStudy(const std::string& id);
+absl::Status NoSuchTrial(StudyKey study, int64_t number);
+
+}  // namespace luthier::storage
+
+#endif  // LUTHIER_SERVER_STORAGE_RULES_H_

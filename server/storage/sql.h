@@ -1,0 +1,70 @@
+#ifndef LUTHIER_SERVER_STORAGE_SQL_H_
+#define LUTHIER_SERVER_STORAGE_SQL_H_
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Exception.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+// The border to SQLite: exceptions become statuses here and nowhere else, and which status follows from result codes,
+// never from text.
+namespace luthier::storage {
+
+//   FULL                                -> UNAVAILABLE STORAGE_FULL with a retry delay: the transaction can be rolled
+//   back CONSTRAINT, TOOBIG, MISMATCH, RANGE, MISUSE, ERROR and SQLiteCpp's own -> INTERNAL BUG: our statement or our
+//   data is wrong all others (IOERR, CORRUPT, NOTADB, NOMEM, BUSY, …) -> DATA_LOSS: what is stored is unknown
+absl::Status ToStatus(const SQLite::Exception& error);
+// The same for a result code of sqlite3_*; `db` may be null. SQLITE_OK, ROW and DONE give OK.
+absl::Status ToStatus(int code, sqlite3* db);
+
+// Runs f, which returns Status or StatusOr.
+template <typename F>
+auto Guarded(F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const SQLite::Exception& error) {
+    return ToStatus(error);
+  }
+}
+
+// Leaves a cached statement ready for its next use, however this one ends: a statement that is not reset keeps its read
+// transaction, and its connection's view of the past, open.
+class ResetGuard {
+ public:
+  explicit ResetGuard(SQLite::Statement* statement) : statement_(statement) {}
+  ~ResetGuard() { statement_->tryReset(); }
+  ResetGuard(const ResetGuard&) = delete;
+  ResetGuard& operator=(const ResetGuard&) = delete;
+
+ private:
+  SQLite::Statement* const statement_;
+};
+
+// Binding and reading of parameters and columns by position. Text and blobs are borrowed: they must live until the
+// statement was stepped. Unsigned numbers must be below 2^63 (rules.h).
+void Bind(SQLite::Statement& statement, int index, int64_t value);
+void Bind(SQLite::Statement& statement, int index, uint64_t value);
+void Bind(SQLite::Statement& statement, int index, std::optional<double> value);
+void BindText(SQLite::Statement& statement, int index, const std::string& value);
+void BindName(SQLite::Statement& statement, int index, const char* literal);
+void BindBlob(SQLite::Statement& statement, int index, absl::string_view value);
+void BindNull(SQLite::Statement& statement, int index);
+
+int64_t Int64Column(const SQLite::Statement& statement, int column);
+uint64_t Uint64Column(const SQLite::Statement& statement, int column);
+std::optional<double> DoubleColumn(const SQLite::Statement& statement, int column);
+// Text or blob: valid until the next step or reset.
+absl::string_view BytesColumn(const SQLite::Statement& statement, int column);
+inline std::string StringColumn(const SQLite::Statement& statement, int column) {
+  return std::string(BytesColumn(statement, column));
+}
+
+}  // namespace luthier::storage
+
+#endif  // LUTHIER_SERVER_STORAGE_SQL_H_

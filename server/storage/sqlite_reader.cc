@@ -1,0 +1,339 @@
+#include "server/storage/sqlite_reader.h"
+
+#include <SQLiteCpp/Column.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status_macros.h"
+#include "server/storage/record_codec.h"
+#include "server/storage/rules.h"
+#include "server/storage/sql.h"
+
+namespace luthier::storage {
+namespace {
+
+#define LUTHIER_STUDY_COLUMNS \
+  "key, id, state, state_reason, create_time_ns, update_time_ns, create_seq, update_seq, resume_seq, spec"
+#define LUTHIER_TRIAL_COLUMNS "number, state, create_seq, finish_seq, body"
+
+absl::Status Unreadable(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("the database holds ", what, " that can't be read; restore a backup"));
+}
+
+absl::StatusOr<StudyRecord> StudyRow(const SQLite::Statement& row) {
+  StudyRecord record;
+  record.key = Int64Column(row, 0);
+  record.id = StringColumn(row, 1);
+  const std::optional<study::StudyState> state = study::ParseStudyState(BytesColumn(row, 2));
+  if (!state) return Unreadable("a study's state");
+  record.state = *state;
+  record.state_reason = StringColumn(row, 3);
+  record.create_time = TimeFromNanos(Int64Column(row, 4));
+  record.update_time = TimeFromNanos(Int64Column(row, 5));
+  record.create_seq = Uint64Column(row, 6);
+  record.update_seq = Uint64Column(row, 7);
+  record.resume_seq = Uint64Column(row, 8);
+  LUTHIER_ASSIGN_OR_RETURN(record.spec, DecodeSpec(BytesColumn(row, 9)));
+  return record;
+}
+
+absl::StatusOr<TrialRecord> TrialRow(const SQLite::Statement& row) {
+  LUTHIER_ASSIGN_OR_RETURN(TrialRecord record, DecodeTrialBody(BytesColumn(row, 4)));
+  record.trial.number = Int64Column(row, 0);
+  const std::optional<study::TrialState> state = study::ParseTrialState(BytesColumn(row, 1));
+  if (!state) return Unreadable("a trial's state");
+  record.trial.state = *state;
+  record.create_seq = Uint64Column(row, 2);
+  record.finish_seq = Uint64Column(row, 3);
+  return record;
+}
+
+absl::StatusOr<study::Measurement> MeasurementRow(const SQLite::Statement& row) {
+  return DecodeMeasurement(BytesColumn(row, 0));
+}
+
+// The inverse of how the writer stores a double that a REAL column would change.
+std::optional<double> ExactValue(const SQLite::Statement& row, int value_column, int bits_column) {
+  const absl::string_view bytes = BytesColumn(row, bits_column);
+  if (bytes.empty()) return DoubleColumn(row, value_column);
+  uint64_t bits = 0;
+  for (const char byte : bytes) bits = bits << 8 | static_cast<unsigned char>(byte);
+  return std::bit_cast<double>(bits);
+}
+
+absl::StatusOr<Event> EventRow(const SQLite::Statement& row) {
+  Event event;
+  event.seq = Uint64Column(row, 0);
+  event.time = TimeFromNanos(Int64Column(row, 1));
+  event.study = Int64Column(row, 2);
+  event.study_id = StringColumn(row, 3);
+  event.trial = Int64Column(row, 4);
+  event.attempt = static_cast<int32_t>(Int64Column(row, 5));
+  event.type = static_cast<EventType>(Int64Column(row, 6));
+  event.actor = StringColumn(row, 7);
+  event.detail = StringColumn(row, 8);
+  event.value = ExactValue(row, 9, 10);
+  return event;
+}
+
+// Steps a bound statement to its end.
+template <typename Row>
+auto Rows(SQLite::Statement& statement, Row row_of) {
+  using T = typename decltype(row_of(statement))::value_type;
+  const auto read = [&]() -> absl::StatusOr<std::vector<T>> {
+    std::vector<T> rows;
+    while (statement.executeStep()) {
+      absl::StatusOr<T> row = row_of(statement);
+      if (!row.ok()) return row.status();
+      rows.push_back(*std::move(row));
+    }
+    return rows;
+  };
+  return read();
+}
+
+int AtLeastZero(int limit) {
+  return std::max(limit, 0);
+}  // SQL takes a negative limit as none.
+
+}  // namespace
+
+SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
+    : db_(std::move(db)),
+      begin_(*db_, "BEGIN DEFERRED"),
+      end_(*db_, "COMMIT"),
+      last_seq_(*db_, "SELECT coalesce(max(seq), 0) FROM event"),
+      counter_(*db_, "SELECT value FROM counter WHERE name = ?1"),
+      list_studies_(*db_, "SELECT " LUTHIER_STUDY_COLUMNS " FROM study WHERE id > ?1 ORDER BY id LIMIT ?2"),
+      get_study_(*db_, "SELECT " LUTHIER_STUDY_COLUMNS " FROM study WHERE id = ?1"),
+      get_trial_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS " FROM trial WHERE study = ?1 AND number = ?2"),
+      list_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
+                         " FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
+      list_trials_in_state_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
+                                  " FROM trial INDEXED BY trial_by_state"
+                                  " WHERE study = ?1 AND state = ?4 AND number > ?2 ORDER BY number LIMIT ?3"),
+      list_numbers_in_state_(*db_,
+                             "SELECT number FROM trial INDEXED BY trial_by_state"
+                             " WHERE study = ?1 AND state = ?4 AND number > ?2 ORDER BY number LIMIT ?3"),
+      list_measurements_(*db_,
+                         "SELECT body FROM measurement WHERE study = ?1 AND trial = ?2 AND attempt = ?3 ORDER BY step"),
+      list_events_(*db_,
+                   "SELECT seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits"
+                   " FROM event INDEXED BY event_by_study WHERE study = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"),
+      find_request_(*db_, "SELECT id, digest, reply, time_ns FROM request WHERE id = ?1"),
+      count_by_state_(*db_,
+                      "SELECT state, count(*) FROM trial INDEXED BY trial_by_state WHERE study = ?1 GROUP BY state"),
+      least_value_(*db_,
+                   "SELECT number, value FROM trial INDEXED BY trial_by_value"
+                   " WHERE study = ?1 AND value IS NOT NULL ORDER BY value, number LIMIT 1"),
+      greatest_value_(*db_,
+                      "SELECT number, value FROM trial INDEXED BY trial_by_value"
+                      " WHERE study = ?1 AND value = (SELECT max(value) FROM trial INDEXED BY trial_by_value"
+                      " WHERE study = ?1 AND value IS NOT NULL) ORDER BY number LIMIT 1") {}
+
+absl::StatusOr<std::unique_ptr<SqliteReader>> SqliteReader::Open(const ConnectionOptions& options) {
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<SQLite::Database> db, OpenConnection(options));
+  LUTHIER_RETURN_IF_ERROR(SetPragmas(*db, options));
+  return Guarded([&]() -> absl::StatusOr<std::unique_ptr<SqliteReader>> {
+    return std::unique_ptr<SqliteReader>(new SqliteReader(std::move(db)));
+  });
+}
+
+template <typename F>
+auto SqliteReader::InTransaction(F&& f) -> decltype(f()) {
+  return Guarded([&]() -> decltype(f()) {
+    const ResetGuard begin(&begin_);
+    begin_.exec();
+    // The transaction ends whatever f did: its view of the past must not stay.
+    decltype(f()) result = Guarded(f);
+    const ResetGuard end(&end_);
+    end_.exec();
+    return result;
+  });
+}
+
+absl::StatusOr<uint64_t> SqliteReader::LastSeq() {
+  return Guarded([&]() -> absl::StatusOr<uint64_t> {
+    const ResetGuard guard(&last_seq_);
+    last_seq_.executeStep();
+    return Uint64Column(last_seq_, 0);
+  });
+}
+
+absl::StatusOr<int64_t> SqliteReader::Counter(const char* name) {
+  return Guarded([&]() -> absl::StatusOr<int64_t> {
+    const ResetGuard guard(&counter_);
+    BindName(counter_, 1, name);
+    if (!counter_.executeStep()) return Unreadable(absl::StrCat("no counter ", name));
+    return Int64Column(counter_, 0);
+  });
+}
+
+absl::StatusOr<std::vector<StudyRecord>> SqliteReader::ListStudies(const std::string& after_id, int limit) {
+  return Guarded([&] {
+    const ResetGuard guard(&list_studies_);
+    BindText(list_studies_, 1, after_id);
+    Bind(list_studies_, 2, int64_t{AtLeastZero(limit)});
+    return Rows(list_studies_, StudyRow);
+  });
+}
+
+absl::StatusOr<StudyRecord> SqliteReader::GetStudy(const std::string& id) {
+  return Guarded([&]() -> absl::StatusOr<StudyRecord> {
+    const ResetGuard guard(&get_study_);
+    BindText(get_study_, 1, id);
+    if (!get_study_.executeStep()) return NoSuchStudy(id);
+    return StudyRow(get_study_);
+  });
+}
+
+absl::StatusOr<TrialRecord> SqliteReader::GetTrial(StudyKey study, int64_t number) {
+  return Guarded([&]() -> absl::StatusOr<TrialRecord> {
+    const ResetGuard guard(&get_trial_);
+    Bind(get_trial_, 1, study);
+    Bind(get_trial_, 2, number);
+    if (!get_trial_.executeStep()) return NoSuchTrial(study, number);
+    return TrialRow(get_trial_);
+  });
+}
+
+absl::StatusOr<std::vector<TrialRecord>> SqliteReader::ListTrials(StudyKey study, const TrialFilter& filter,
+                                                                  int64_t after, int limit) {
+  std::vector<study::TrialState> states = filter.states;
+  std::sort(states.begin(), states.end());
+  states.erase(std::unique(states.begin(), states.end()), states.end());
+  if (states.size() == 1) return ListInState(study, states[0], after, AtLeastZero(limit));
+  if (!states.empty()) return ListInStates(study, states, after, AtLeastZero(limit));
+  return Guarded([&] {
+    const ResetGuard guard(&list_trials_);
+    Bind(list_trials_, 1, study);
+    Bind(list_trials_, 2, after);
+    Bind(list_trials_, 3, int64_t{AtLeastZero(limit)});
+    return Rows(list_trials_, TrialRow);
+  });
+}
+
+absl::StatusOr<std::vector<TrialRecord>> SqliteReader::ListInState(StudyKey study, study::TrialState state,
+                                                                   int64_t after, int limit) {
+  return Guarded([&] {
+    const ResetGuard guard(&list_trials_in_state_);
+    Bind(list_trials_in_state_, 1, study);
+    Bind(list_trials_in_state_, 2, after);
+    Bind(list_trials_in_state_, 3, int64_t{limit});
+    BindName(list_trials_in_state_, 4, study::TrialStateName(state).data());
+    return Rows(list_trials_in_state_, TrialRow);
+  });
+}
+
+// The index has each state's numbers in order: the first `limit` of their union are among the first `limit` of each.
+absl::StatusOr<std::vector<TrialRecord>> SqliteReader::ListInStates(StudyKey study,
+                                                                    const std::vector<study::TrialState>& states,
+                                                                    int64_t after, int limit) {
+  return InTransaction([&]() -> absl::StatusOr<std::vector<TrialRecord>> {
+    std::vector<int64_t> numbers;
+    for (const study::TrialState state : states) {
+      const ResetGuard guard(&list_numbers_in_state_);
+      Bind(list_numbers_in_state_, 1, study);
+      Bind(list_numbers_in_state_, 2, after);
+      Bind(list_numbers_in_state_, 3, int64_t{limit});
+      BindName(list_numbers_in_state_, 4, study::TrialStateName(state).data());
+      while (list_numbers_in_state_.executeStep()) numbers.push_back(Int64Column(list_numbers_in_state_, 0));
+    }
+    std::sort(numbers.begin(), numbers.end());
+    numbers.resize(std::min(numbers.size(), static_cast<size_t>(limit)));
+    std::vector<TrialRecord> page;
+    page.reserve(numbers.size());
+    for (const int64_t number : numbers) {
+      LUTHIER_ASSIGN_OR_RETURN(TrialRecord record, GetTrial(study, number));
+      page.push_back(std::move(record));
+    }
+    return page;
+  });
+}
+
+absl::StatusOr<std::vector<study::Measurement>> SqliteReader::ListMeasurements(StudyKey study, int64_t trial,
+                                                                               int32_t attempt) {
+  return Guarded([&] {
+    const ResetGuard guard(&list_measurements_);
+    Bind(list_measurements_, 1, study);
+    Bind(list_measurements_, 2, trial);
+    Bind(list_measurements_, 3, int64_t{attempt});
+    return Rows(list_measurements_, MeasurementRow);
+  });
+}
+
+absl::StatusOr<std::vector<Event>> SqliteReader::ListEvents(StudyKey study, uint64_t after, int limit) {
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  return Guarded([&] {
+    const ResetGuard guard(&list_events_);
+    Bind(list_events_, 1, study);
+    Bind(list_events_, 2, std::min(after, kMax));
+    Bind(list_events_, 3, int64_t{AtLeastZero(limit)});
+    return Rows(list_events_, EventRow);
+  });
+}
+
+absl::StatusOr<std::optional<RequestRecord>> SqliteReader::FindRequest(const std::string& id) {
+  return Guarded([&]() -> absl::StatusOr<std::optional<RequestRecord>> {
+    const ResetGuard guard(&find_request_);
+    BindBlob(find_request_, 1, id);
+    if (!find_request_.executeStep()) return std::nullopt;
+    RequestRecord record;
+    record.id = StringColumn(find_request_, 0);
+    record.digest = StringColumn(find_request_, 1);
+    record.reply = StringColumn(find_request_, 2);
+    record.time = TimeFromNanos(Int64Column(find_request_, 3));
+    return record;
+  });
+}
+
+absl::StatusOr<Storage::Summary> SqliteReader::Summarize(const StudyRecord& study) {
+  return InTransaction([&]() -> absl::StatusOr<Storage::Summary> {
+    Storage::Summary summary;
+    const ResetGuard count_guard(&count_by_state_);
+    Bind(count_by_state_, 1, study.key);
+    while (count_by_state_.executeStep()) {
+      const std::optional<study::TrialState> state = study::ParseTrialState(BytesColumn(count_by_state_, 0));
+      if (!state) return Unreadable("a trial's state");
+      summary.by_state[static_cast<size_t>(*state)] = Int64Column(count_by_state_, 1);
+    }
+    SQLite::Statement& best = study.spec.metric.goal == study::Goal::kMaximize ? greatest_value_ : least_value_;
+    const ResetGuard best_guard(&best);
+    Bind(best, 1, study.key);
+    if (best.executeStep()) {
+      summary.best_trial = Int64Column(best, 0);
+      summary.best_value = DoubleColumn(best, 1);
+    }
+    return summary;
+  });
+}
+
+absl::StatusOr<std::unique_ptr<ReaderPool>> ReaderPool::Open(const ConnectionOptions& options, int size) {
+  auto pool = std::make_unique<ReaderPool>();
+  for (int i = 0; i < size; ++i) {
+    LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<SqliteReader> reader, SqliteReader::Open(options));
+    pool->readers_.push_back(std::move(reader));
+  }
+  base::MutexLock lock(&pool->mutex_);
+  for (const auto& reader : pool->readers_) pool->idle_.push_back(reader.get());
+  return pool;
+}
+
+SqliteReader* ReaderPool::Take() {
+  base::MutexLock lock(&mutex_);
+  while (idle_.empty()) idle_again_.Wait(&mutex_);
+  SqliteReader* reader = idle_.back();
+  idle_.pop_back();
+  return reader;
+}
+
+void ReaderPool::GiveBack(SqliteReader* reader) {
+  base::MutexLock lock(&mutex_);
+  idle_.push_back(reader);
+  idle_again_.Signal();
+}
+
+}  // namespace luthier::storage

@@ -1,0 +1,208 @@
+#include "server/storage/sqlite_storage.h"
+
+#include <SQLiteCpp/Column.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+#include "server/storage/backup.h"
+#include "server/storage/sql.h"
+
+namespace luthier::storage {
+namespace {
+
+// Under DIR/backups.
+absl::StatusOr<std::string> BackUpNow(SQLite::Database& db, const std::string& directory) {
+  std::string name;
+  LUTHIER_RETURN_IF_ERROR(Guarded([&] {
+    const int version = db.execAndGet("PRAGMA user_version").getInt();
+    const int64_t seq = db.execAndGet("SELECT coalesce(max(seq), 0) FROM event").getInt64();
+    name = absl::StrCat("luthier-v", version, "-seq", seq, ".db");
+    return absl::OkStatus();
+  }));
+  const std::string backups = BackupsPath(directory);
+  constexpr mode_t kPrivateDirectory = 0700;
+  if (mkdir(backups.c_str(), kPrivateDirectory) == 0) {
+    LUTHIER_RETURN_IF_ERROR(SyncDirectory(directory));
+  } else if (errno != EEXIST) {
+    return absl::FailedPreconditionError(absl::StrCat("can't make ", backups, ": ", std::strerror(errno)));
+  }
+  const std::string path = absl::StrCat(backups, "/", name);
+  LUTHIER_RETURN_IF_ERROR(BackUp(db, path));
+  return path;
+}
+
+// May throw.
+absl::Status QuickCheck(SQLite::Database& db) {
+  const std::string result = db.execAndGet("PRAGMA quick_check(1)").getString();
+  if (result == "ok") return absl::OkStatus();
+  return absl::DataLossError(result);
+}
+
+}  // namespace
+
+SqliteStorage::SqliteStorage(SqliteOptions options) : options_(std::move(options)) {
+  LUTHIER_CHECK(options_.readers >= 1 && options_.checkpoint_pages >= 1);
+}
+
+absl::StatusOr<std::unique_ptr<SqliteStorage>> SqliteStorage::Open(const SqliteOptions& options) {
+  std::unique_ptr<SqliteStorage> storage(new SqliteStorage(options));
+  absl::Status status = storage->OpenFiles();
+  if (status.ok()) return storage;
+  if (status.code() == absl::StatusCode::kDataLoss) {
+    status = absl::DataLossError(absl::StrCat(DatabasePath(options.directory), " can't be used: ", status.message(),
+                                              ". Restore the newest backup of ", BackupsPath(options.directory),
+                                              " into a new directory (docs/storage.md)"));
+  }
+  // Whatever was opened closes without a checkpoint.
+  storage->readers_.reset();
+  storage->writer_.reset();
+  return status;
+}
+
+ConnectionOptions SqliteStorage::Connection(bool writer) const {
+  return {DatabasePath(options_.directory), options_.vfs, writer, options_.unsafe_normal_sync};
+}
+
+absl::Status SqliteStorage::OpenFiles() {
+  if (!options_.read_only) {
+    LUTHIER_ASSIGN_OR_RETURN(lock_, DirectoryLock::Acquire(options_.directory));
+    if (!options_.force_network_filesystem) LUTHIER_RETURN_IF_ERROR(CheckLocalFileSystem(options_.directory));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<SQLite::Database> db, OpenDatabase());
+  if (!options_.read_only) {
+    LUTHIER_ASSIGN_OR_RETURN(writer_, SqliteWriter::Create(std::move(db), options_.checkpoint_pages, &health_));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(readers_, ReaderPool::Open(Connection(/*writer=*/false), options_.readers));
+  return absl::OkStatus();
+}
+
+// A connection to a checked database with the newest schema and all pragmas.
+absl::StatusOr<std::unique_ptr<SQLite::Database>> SqliteStorage::OpenDatabase() {
+  const std::string path = DatabasePath(options_.directory);
+  LUTHIER_ASSIGN_OR_RETURN(const DatabaseKind kind,
+                           ProbeDatabase(path, options_.vfs.empty() ? nullptr : options_.vfs.c_str()));
+  if (options_.read_only && kind == DatabaseKind::kNew) {
+    return absl::FailedPreconditionError(absl::StrCat("there is no database in ", options_.directory));
+  }
+  const ConnectionOptions connection = Connection(!options_.read_only);
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<SQLite::Database> db, OpenConnection(connection));
+  LUTHIER_RETURN_IF_ERROR(BringUpToDate(*db));
+  LUTHIER_RETURN_IF_ERROR(SetPragmas(*db, connection));
+  return db;
+}
+
+absl::Status SqliteStorage::BringUpToDate(SQLite::Database& db) {
+  LUTHIER_ASSIGN_OR_RETURN(const int version, SchemaVersion(db, options_.migrations));
+  const int newest = options_.migrations.back().version;
+  if (version > 0) LUTHIER_RETURN_IF_ERROR(Guarded([&] { return QuickCheck(db); }));
+  if (version == newest) return absl::OkStatus();
+  if (options_.read_only) {
+    return absl::FailedPreconditionError(absl::StrCat(db.getFilename(), " has schema version ", version,
+                                                      " and this program ", newest,
+                                                      "; start the server once, which upgrades it"));
+  }
+  if (version > 0) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::string backup, BackUpNow(db, options_.directory));
+    base::LogInfo("storage_backed_up_before_migration", {{"file", backup}});
+  }
+  LUTHIER_RETURN_IF_ERROR(Guarded([&] {
+    // A new file is made under a rollback journal, whose removal must be durable before the WAL takes over.
+    db.exec("PRAGMA synchronous = EXTRA");
+    return absl::OkStatus();
+  }));
+  return Migrate(db, options_.migrations, version);
+}
+
+SqliteStorage::~SqliteStorage() {
+  const absl::Status status = Close();
+  if (!status.ok()) base::LogError("storage_close_failed", {{"error", std::string(status.message())}});
+}
+
+absl::Status SqliteStorage::Close() {
+  if (readers_ == nullptr) return absl::OkStatus();
+  readers_.reset();
+  absl::Status status = writer_ == nullptr || !health_.Get().ok() ? absl::OkStatus() : writer_->CheckpointAll();
+  writer_.reset();
+  lock_.reset();
+  health_.Fail(absl::FailedPreconditionError("storage is closed"));
+  return status;
+}
+
+absl::StatusOr<std::string> SqliteStorage::Backup() {
+  LUTHIER_RETURN_IF_ERROR(health_.Get());
+  if (!options_.vfs.empty()) return absl::FailedPreconditionError("backups need SQLite's default VFS");
+  // A connection of its own: a long copy must not take one from the readers. Not query_only, which forbids VACUUM INTO.
+  LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<SQLite::Database> db, OpenConnection(Connection(/*writer=*/false)));
+  return BackUpNow(*db, options_.directory);
+}
+
+absl::Status SqliteStorage::Commit(const WriteBatch& batch) {
+  LUTHIER_RETURN_IF_ERROR(health_.Get());
+  if (writer_ == nullptr) return absl::FailedPreconditionError("the database was opened read-only");
+  return writer_->Commit(batch);
+}
+
+template <typename T, typename F>
+absl::StatusOr<T> SqliteStorage::Read(F&& f) {
+  LUTHIER_RETURN_IF_ERROR(health_.Get());
+  absl::StatusOr<T> result = readers_->With(std::forward<F>(f));
+  if (result.status().code() == absl::StatusCode::kDataLoss) health_.Fail(result.status());
+  return result;
+}
+
+absl::StatusOr<uint64_t> SqliteStorage::LastSeq() {
+  return Read<uint64_t>([](SqliteReader& r) { return r.LastSeq(); });
+}
+
+absl::StatusOr<uint64_t> SqliteStorage::LastFence() {
+  LUTHIER_ASSIGN_OR_RETURN(const int64_t fence, Read<int64_t>([](SqliteReader& r) { return r.Counter("fence"); }));
+  return static_cast<uint64_t>(fence);
+}
+
+absl::StatusOr<StudyKey> SqliteStorage::LastStudyKey() {
+  return Read<StudyKey>([](SqliteReader& r) { return r.Counter("study_key"); });
+}
+
+absl::StatusOr<std::vector<StudyRecord>> SqliteStorage::ListStudies(const std::string& after_id, int limit) {
+  return Read<std::vector<StudyRecord>>([&](SqliteReader& r) { return r.ListStudies(after_id, limit); });
+}
+
+absl::StatusOr<StudyRecord> SqliteStorage::GetStudy(const std::string& id) {
+  return Read<StudyRecord>([&](SqliteReader& r) { return r.GetStudy(id); });
+}
+
+absl::StatusOr<TrialRecord> SqliteStorage::GetTrial(StudyKey study, int64_t number) {
+  return Read<TrialRecord>([&](SqliteReader& r) { return r.GetTrial(study, number); });
+}
+
+absl::StatusOr<std::vector<TrialRecord>> SqliteStorage::ListTrials(StudyKey study, const TrialFilter& filter,
+                                                                   int64_t after, int limit) {
+  return Read<std::vector<TrialRecord>>([&](SqliteReader& r) { return r.ListTrials(study, filter, after, limit); });
+}
+
+absl::StatusOr<std::vector<study::Measurement>> SqliteStorage::ListMeasurements(StudyKey study, int64_t trial,
+                                                                                int32_t attempt) {
+  return Read<std::vector<study::Measurement>>(
+      [&](SqliteReader& r) { return r.ListMeasurements(study, trial, attempt); });
+}
+
+absl::StatusOr<std::vector<Event>> SqliteStorage::ListEvents(StudyKey study, uint64_t after, int limit) {
+  return Read<std::vector<Event>>([&](SqliteReader& r) { return r.ListEvents(study, after, limit); });
+}
+
+absl::StatusOr<std::optional<RequestRecord>> SqliteStorage::FindRequest(const std::string& id) {
+  return Read<std::optional<RequestRecord>>([&](SqliteReader& r) { return r.FindRequest(id); });
+}
+
+absl::StatusOr<Storage::Summary> SqliteStorage::Summarize(const StudyRecord& study) {
+  return Read<Summary>([&](SqliteReader& r) { return r.Summarize(study); });
+}
+
+}  // namespace luthier::storage

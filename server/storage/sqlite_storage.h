@@ -1,0 +1,88 @@
+#ifndef LUTHIER_SERVER_STORAGE_SQLITE_STORAGE_H_
+#define LUTHIER_SERVER_STORAGE_SQLITE_STORAGE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/storage/connection.h"
+#include "server/storage/data_directory.h"
+#include "server/storage/migrations.h"
+#include "server/storage/sqlite_reader.h"
+#include "server/storage/sqlite_writer.h"
+#include "server/storage/storage.h"
+
+namespace luthier::storage {
+
+struct SqliteOptions {
+  std::string directory;  // The data directory; made when missing (its parent must exist). Holds luthier.db.
+  // Neither locks nor makes nor migrates anything: for looking at a server's data while it runs, or after it.
+  bool read_only = false;
+  bool force_network_filesystem = false;
+  int readers = 4;              // Connections for reads, so as many reads at once. At least 1.
+  int checkpoint_pages = 1000;  // Pages of 4 KiB in the WAL after which a commit also checkpoints. At least 1.
+
+  // For tests alone.
+  std::string vfs;                  // A registered SQLite VFS; empty: the default one.
+  bool unsafe_normal_sync = false;  // Mutant M2: loses acknowledged commits in a power cut.
+  std::vector<Migration> migrations = Migrations();
+};
+
+// Storage in one SQLite file (docs/storage.md). Commit from one thread at a time; reads from any thread, at most
+// options.readers at once, others wait. After an I/O error or corruption every call fails with the same DATA_LOSS and
+// the disk is not written again.
+class SqliteStorage final : public Storage {
+ public:
+  // Locks the directory, checks the file, brings its schema up to date (after a verified backup) and reads every pragma
+  // back. FAILED_PRECONDITION: the directory is in use, on a network file system or without permission; the file is not
+  // ours (it is left untouched) or too new; SQLite lacks a feature. DATA_LOSS: the file is damaged. UNAVAILABLE: disk
+  // full.
+  static absl::StatusOr<std::unique_ptr<SqliteStorage>> Open(const SqliteOptions& options);
+  // As Close.
+  ~SqliteStorage() override;
+
+  // Moves everything into luthier.db, removes its -wal and -shm files and releases the directory. Later calls fail with
+  // FAILED_PRECONDITION. No other call may be running. An error means that the WAL stays, which the next Open reads.
+  absl::Status Close();
+
+  // A consistent copy under DIR/backups, complete in one file, while commits go on; returns its path. The name has the
+  // schema version and the newest seq. Errors as BackUp.
+  absl::StatusOr<std::string> Backup();
+
+  absl::Status Commit(const WriteBatch& batch) override;
+  absl::StatusOr<uint64_t> LastSeq() override;
+  absl::StatusOr<uint64_t> LastFence() override;
+  absl::StatusOr<StudyKey> LastStudyKey() override;
+  absl::StatusOr<std::vector<StudyRecord>> ListStudies(const std::string& after_id, int limit) override;
+  absl::StatusOr<StudyRecord> GetStudy(const std::string& id) override;
+  absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number) override;
+  absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
+                                                      int limit) override;
+  absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial,
+                                                                   int32_t attempt) override;
+  absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit) override;
+  absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id) override;
+  absl::StatusOr<Summary> Summarize(const StudyRecord& study) override;
+
+ private:
+  explicit SqliteStorage(SqliteOptions options);
+  absl::Status OpenFiles();
+  absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenDatabase();
+  absl::Status BringUpToDate(SQLite::Database& db);
+  ConnectionOptions Connection(bool writer) const;
+  template <typename T, typename F>
+  absl::StatusOr<T> Read(F&& f);
+
+  const SqliteOptions options_;
+  Health health_;
+  std::unique_ptr<DirectoryLock> lock_;  // Null when read-only.
+  std::unique_ptr<SqliteWriter> writer_;
+  std::unique_ptr<ReaderPool> readers_;
+};
+
+}  // namespace luthier::storage
+
+#endif  // LUTHIER_SERVER_STORAGE_SQLITE_STORAGE_H_

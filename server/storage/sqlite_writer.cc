@@ -1,0 +1,342 @@
+#include "server/storage/sqlite_writer.h"
+
+#include <SQLiteCpp/Column.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+#include "server/storage/record_codec.h"
+#include "server/storage/rules.h"
+#include "server/storage/sql.h"
+
+namespace luthier::storage {
+namespace {
+
+// Readers that hold an old view keep the WAL from being reused. When it has grown to so many times its usual length,
+// the checkpoint waits for them.
+constexpr int kWaitForReadersFactor = 8;
+
+int Run(SQLite::Statement& statement) {
+  const ResetGuard guard(&statement);
+  return statement.exec();
+}
+
+// SQLite makes NaN NULL and drops the sign of -0.0 in REAL columns.
+bool RealColumnKeeps(double value) {
+  return std::isfinite(value) && !(value == 0.0 && std::signbit(value));
+}
+
+std::array<char, 8> BigEndian(double value) {
+  const uint64_t bits = std::bit_cast<uint64_t>(value);
+  std::array<char, 8> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(bits >> (56 - 8 * i) & 0xFF);
+  return bytes;
+}
+
+}  // namespace
+
+SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_pages, Health* health)
+    : db_(std::move(db)),
+      checkpoint_pages_(checkpoint_pages),
+      health_(health),
+      begin_(*db_, "BEGIN IMMEDIATE"),
+      commit_(*db_, "COMMIT"),
+      roll_back_(*db_, "ROLLBACK"),
+      last_seq_(*db_, "SELECT coalesce(max(seq), 0) FROM event"),
+      get_counter_(*db_, "SELECT value FROM counter WHERE name = ?1"),
+      set_counter_(*db_, "UPDATE counter SET value = ?2 WHERE name = ?1"),
+      find_study_(*db_, "SELECT id, spec FROM study WHERE key = ?1"),
+      insert_study_(*db_,
+                    "INSERT INTO study (key, state, state_reason, create_time_ns, update_time_ns, create_seq,"
+                    " update_seq, resume_seq, id, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
+      update_study_(*db_,
+                    "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
+                    " create_seq = ?6, update_seq = ?7, resume_seq = ?8 WHERE key = ?1"),
+      update_spec_(*db_, "UPDATE study SET spec = ?2 WHERE key = ?1"),
+      delete_study_(*db_, "DELETE FROM study WHERE key = ?1"),
+      // Changes no row when a final trial's state would change.
+      put_trial_(*db_,
+                 "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body)"
+                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+                 " ON CONFLICT (study, number) DO UPDATE SET state = excluded.state, value = excluded.value,"
+                 " create_seq = excluded.create_seq, finish_seq = excluded.finish_seq, body = excluded.body"
+                 " WHERE trial.state IN ('PENDING', 'RUNNING') OR trial.state = excluded.state"),
+      put_measurement_(*db_,
+                       "INSERT INTO measurement (study, trial, attempt, step, body) VALUES (?1, ?2, ?3, ?4, ?5)"
+                       " ON CONFLICT (study, trial, attempt, step) DO UPDATE SET body = excluded.body"),
+      append_event_(*db_,
+                    "INSERT INTO event (seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value,"
+                    " value_bits) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"),
+      put_request_(*db_, "INSERT INTO request (id, digest, reply, time_ns) VALUES (?1, ?2, ?3, ?4)"),
+      forget_requests_(*db_, "DELETE FROM request WHERE time_ns < ?1"),
+      next_checkpoint_(checkpoint_pages) {
+  sqlite3_wal_hook(
+      db_->getHandle(),
+      [](void* self, sqlite3*, const char*, int pages) {
+        static_cast<SqliteWriter*>(self)->wal_pages_ = pages;
+        return SQLITE_OK;
+      },
+      this);
+}
+
+absl::StatusOr<std::unique_ptr<SqliteWriter>> SqliteWriter::Create(std::unique_ptr<SQLite::Database> db,
+                                                                   int checkpoint_pages, Health* health) {
+  return Guarded([&]() -> absl::StatusOr<std::unique_ptr<SqliteWriter>> {
+    auto writer = std::unique_ptr<SqliteWriter>(new SqliteWriter(std::move(db), checkpoint_pages, health));
+    LUTHIER_RETURN_IF_ERROR(writer->LoadCounters());
+    return writer;
+  });
+}
+
+absl::Status SqliteWriter::LoadCounters() {
+  {
+    const ResetGuard guard(&last_seq_);
+    last_seq_.executeStep();
+    counters_.seq = Uint64Column(last_seq_, 0);
+  }
+  for (const char* name : {"fence", "study_key"}) {
+    const ResetGuard guard(&get_counter_);
+    BindName(get_counter_, 1, name);
+    if (!get_counter_.executeStep()) return absl::DataLossError(absl::StrCat("the database has no counter ", name));
+    const int64_t value = Int64Column(get_counter_, 0);
+    if (name[0] == 'f') {
+      counters_.fence = static_cast<uint64_t>(value);
+    } else {
+      counters_.key = value;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::Commit(const WriteBatch& batch) {
+  LUTHIER_RETURN_IF_ERROR(health_->Get());
+  for (const Mutation& mutation : batch) LUTHIER_RETURN_IF_ERROR(CheckMutation(mutation));
+  if (batch.empty()) return absl::OkStatus();
+  const Counters before = counters_;
+  absl::Status status = Guarded([&] { return ApplyAll(batch); });
+  if (!status.ok()) {
+    counters_ = before;
+    studies_.clear();
+    return RollBack(std::move(status));
+  }
+  CheckpointIfDue();
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::ApplyAll(const WriteBatch& batch) {
+  const StudyKey keys_before = counters_.key;
+  Run(begin_);
+  for (const Mutation& mutation : batch) {
+    LUTHIER_RETURN_IF_ERROR(std::visit([&](const auto& m) { return Apply(m, keys_before); }, mutation));
+  }
+  if (counters_.key != keys_before) LUTHIER_RETURN_IF_ERROR(SetCounter("study_key", counters_.key));
+  Run(commit_);
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::RollBack(absl::Status cause) {
+  if (cause.code() == absl::StatusCode::kDataLoss) {
+    health_->Fail(cause);  // And not another write.
+    return cause;
+  }
+  if (sqlite3_get_autocommit(db_->getHandle()) != 0) return cause;  // SQLite rolled back by itself.
+  const absl::Status rolled_back = Guarded([&] {
+    Run(roll_back_);
+    return absl::OkStatus();
+  });
+  if (rolled_back.ok()) return cause;
+  const absl::Status unknown =
+      absl::DataLossError(absl::StrCat(cause.message(), "; and then rolling back failed: ", rolled_back.message()));
+  health_->Fail(unknown);
+  return unknown;
+}
+
+// SQLite's own checkpoint after a commit swallows its errors and would try a failed sync again. Here the batch is
+// durable in the WAL whatever happens, so its commit stands; but after an I/O error nothing more is written.
+void SqliteWriter::CheckpointIfDue() {
+  if (wal_pages_ < next_checkpoint_) return;
+  const bool wait = wal_pages_ >= kWaitForReadersFactor * checkpoint_pages_;
+  int log_pages = 0;
+  int done_pages = 0;
+  const int code = sqlite3_wal_checkpoint_v2(
+      db_->getHandle(), nullptr, wait ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE, &log_pages, &done_pages);
+  // A reader in the way, or a full disk: the WAL grows on meanwhile.
+  next_checkpoint_ = checkpoint_pages_;
+  if (code == SQLITE_OK && done_pages == log_pages) return;
+  next_checkpoint_ = wal_pages_ + checkpoint_pages_;
+  const int primary = code & 0xFF;
+  if (primary == SQLITE_OK || primary == SQLITE_BUSY || primary == SQLITE_LOCKED) return;
+  const absl::Status status = ToStatus(code, db_->getHandle());
+  base::LogError("storage_checkpoint_failed", {{"error", std::string(status.message())}});
+  if (status.code() == absl::StatusCode::kDataLoss) health_->Fail(status);
+}
+
+absl::Status SqliteWriter::CheckpointAll() {
+  LUTHIER_RETURN_IF_ERROR(health_->Get());
+  const int code = sqlite3_wal_checkpoint_v2(db_->getHandle(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  if ((code & 0xFF) == SQLITE_BUSY) return absl::OkStatus();  // Another process reads: the WAL stays, and is sound.
+  const absl::Status status = ToStatus(code, db_->getHandle());
+  if (status.code() == absl::StatusCode::kDataLoss) health_->Fail(status);
+  // The WAL is empty now; closing may remove it.
+  if (status.ok()) sqlite3_db_config(db_->getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+  return status;
+}
+
+absl::Status SqliteWriter::SetCounter(const char* name, int64_t value) {
+  BindName(set_counter_, 1, name);
+  Bind(set_counter_, 2, value);
+  if (Run(set_counter_) == 1) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the database has no counter ", name));
+}
+
+absl::StatusOr<const SqliteWriter::KnownStudy*> SqliteWriter::Find(StudyKey key) {
+  if (const auto found = studies_.find(key); found != studies_.end()) return &found->second;
+  const ResetGuard guard(&find_study_);
+  Bind(find_study_, 1, key);
+  if (!find_study_.executeStep()) return nullptr;
+  KnownStudy study;
+  study.id = StringColumn(find_study_, 0);
+  LUTHIER_ASSIGN_OR_RETURN(study.spec, DecodeSpec(BytesColumn(find_study_, 1)));
+  return &(studies_[key] = std::move(study));
+}
+
+namespace {
+
+// Parameters ?1 to ?8, in the order insert and update share.
+void BindStudy(SQLite::Statement& statement, const StudyRecord& r) {
+  Bind(statement, 1, r.key);
+  BindName(statement, 2, study::StudyStateName(r.state).data());
+  BindText(statement, 3, r.state_reason);
+  Bind(statement, 4, TimeToNanos(r.create_time));
+  Bind(statement, 5, TimeToNanos(r.update_time));
+  Bind(statement, 6, r.create_seq);
+  Bind(statement, 7, r.update_seq);
+  Bind(statement, 8, r.resume_seq);
+}
+
+}  // namespace
+
+absl::Status SqliteWriter::Apply(const PutStudy& put, StudyKey keys_before) {
+  const StudyRecord& r = put.record;
+  LUTHIER_ASSIGN_OR_RETURN(const KnownStudy* known, Find(r.key));
+  if (known == nullptr) return InsertStudy(r, keys_before);
+  if (known->id != r.id || known->spec.metric.name != r.spec.metric.name) {
+    return Violation(absl::StrCat("the id or the metric of study ", base::Quote(known->id), " would change"));
+  }
+  BindStudy(update_study_, r);
+  Run(update_study_);
+  if (known->spec == r.spec) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const std::string spec, EncodeSpec(r.spec));
+  Bind(update_spec_, 1, r.key);
+  BindBlob(update_spec_, 2, spec);
+  Run(update_spec_);
+  studies_[r.key].spec = r.spec;
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::InsertStudy(const StudyRecord& r, StudyKey keys_before) {
+  if (r.key <= keys_before) return Violation(absl::StrCat("study key ", r.key, " was used before"));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string spec, EncodeSpec(r.spec));
+  BindStudy(insert_study_, r);
+  BindText(insert_study_, 9, r.id);
+  BindBlob(insert_study_, 10, spec);
+  Run(insert_study_);
+  counters_.key = std::max(counters_.key, r.key);
+  studies_[r.key] = {r.id, r.spec};
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::Apply(const DeleteStudy& deletion, StudyKey) {
+  counters_.key = std::max(counters_.key, deletion.key);
+  studies_.erase(deletion.key);
+  Bind(delete_study_, 1, deletion.key);
+  Run(delete_study_);
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::Apply(const PutTrial& put, StudyKey) {
+  LUTHIER_ASSIGN_OR_RETURN(const KnownStudy* known, Find(put.study));
+  if (known == nullptr) return Violation(absl::StrCat("a trial of study key ", put.study, ", which is not stored"));
+  const TrialRecord& r = put.record;
+  const std::string body = EncodeTrialBody(r);
+  Bind(put_trial_, 1, put.study);
+  Bind(put_trial_, 2, r.trial.number);
+  BindName(put_trial_, 3, study::TrialStateName(r.trial.state).data());
+  Bind(put_trial_, 4, RankedValue(r, known->spec.metric.name));
+  Bind(put_trial_, 5, r.create_seq);
+  Bind(put_trial_, 6, r.finish_seq);
+  BindBlob(put_trial_, 7, body);
+  if (Run(put_trial_) == 1) return absl::OkStatus();
+  return Violation(absl::StrCat("the state of final trial ", r.trial.number, " would change"));
+}
+
+absl::Status SqliteWriter::Apply(const PutMeasurement& put, StudyKey) {
+  const MeasurementRecord& r = put.record;
+  const std::string body = EncodeMeasurement(r.measurement);
+  Bind(put_measurement_, 1, r.study);
+  Bind(put_measurement_, 2, r.trial);
+  Bind(put_measurement_, 3, int64_t{r.attempt});
+  Bind(put_measurement_, 4, r.measurement.step);
+  BindBlob(put_measurement_, 5, body);
+  Run(put_measurement_);
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::Apply(const AppendEvent& append, StudyKey) {
+  const Event& e = append.event;
+  if (e.seq <= counters_.seq) return Violation(absl::StrCat("event seq ", e.seq, " is not above ", counters_.seq));
+  Bind(append_event_, 1, e.seq);
+  Bind(append_event_, 2, TimeToNanos(e.time));
+  Bind(append_event_, 3, e.study);
+  BindText(append_event_, 4, e.study_id);
+  Bind(append_event_, 5, e.trial);
+  Bind(append_event_, 6, int64_t{e.attempt});
+  Bind(append_event_, 7, static_cast<int64_t>(e.type));
+  BindText(append_event_, 8, e.actor);
+  BindText(append_event_, 9, e.detail);
+  const bool plain = !e.value || RealColumnKeeps(*e.value);
+  const std::array<char, 8> bits = BigEndian(e.value.value_or(0.0));
+  Bind(append_event_, 10, plain ? e.value : std::nullopt);
+  if (plain) {
+    BindNull(append_event_, 11);
+  } else {
+    BindBlob(append_event_, 11, absl::string_view(bits.data(), bits.size()));
+  }
+  Run(append_event_);
+  counters_.seq = e.seq;
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::Apply(const PutRequest& put, StudyKey) {
+  BindBlob(put_request_, 1, put.record.id);
+  BindBlob(put_request_, 2, put.record.digest);
+  BindBlob(put_request_, 3, put.record.reply);
+  Bind(put_request_, 4, TimeToNanos(put.record.time));
+  Run(put_request_);
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::Apply(const ForgetRequestsBefore& forget, StudyKey) {
+  Bind(forget_requests_, 1, TimeToNanos(forget.time));
+  Run(forget_requests_);
+  return absl::OkStatus();
+}
+
+absl::Status SqliteWriter::Apply(const SetFence& set, StudyKey) {
+  if (set.fence < counters_.fence) {
+    return Violation(absl::StrCat("the fence would go down from ", counters_.fence, " to ", set.fence));
+  }
+  counters_.fence = set.fence;
+  return SetCounter("fence", static_cast<int64_t>(set.fence));
+}
+
+}  // namespace luthier::storage

@@ -1,0 +1,77 @@
+#ifndef LUTHIER_SERVER_STORAGE_SQLITE_WRITER_H_
+#define LUTHIER_SERVER_STORAGE_SQLITE_WRITER_H_
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/storage/connection.h"
+#include "server/storage/storage.h"
+
+namespace luthier::storage {
+
+// The one read-write connection with its prepared statements. One thread at a time. Reports what it can't survive to
+// `health`, which must outlive it, and writes nothing after that.
+class SqliteWriter {
+ public:
+  // `db` has its schema and pragmas. `checkpoint_pages`: WAL pages after which a commit also checkpoints.
+  static absl::StatusOr<std::unique_ptr<SqliteWriter>> Create(std::unique_ptr<SQLite::Database> db,
+                                                              int checkpoint_pages, Health* health);
+
+  // As Storage::Commit.
+  absl::Status Commit(const WriteBatch& batch);
+  // Moves the whole WAL into the database file and empties it; call it before the last connection closes.
+  absl::Status CheckpointAll();
+
+ private:
+  struct Counters {
+    uint64_t seq = 0;
+    uint64_t fence = 0;
+    StudyKey key = 0;
+  };
+  struct KnownStudy {
+    std::string id;
+    study::StudySpec spec;
+  };
+
+  SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_pages, Health* health);
+
+  absl::Status LoadCounters();
+  absl::Status ApplyAll(const WriteBatch& batch);
+  absl::Status RollBack(absl::Status cause);
+  void CheckpointIfDue();
+  absl::Status SetCounter(const char* name, int64_t value);
+  // The study's id and spec as stored in this transaction; null when there is none.
+  absl::StatusOr<const KnownStudy*> Find(StudyKey key);
+
+  absl::Status Apply(const PutStudy& put, StudyKey keys_before);
+  absl::Status InsertStudy(const StudyRecord& record, StudyKey keys_before);
+  absl::Status Apply(const DeleteStudy& deletion, StudyKey keys_before);
+  absl::Status Apply(const PutTrial& put, StudyKey keys_before);
+  absl::Status Apply(const PutMeasurement& put, StudyKey keys_before);
+  absl::Status Apply(const AppendEvent& append, StudyKey keys_before);
+  absl::Status Apply(const PutRequest& put, StudyKey keys_before);
+  absl::Status Apply(const ForgetRequestsBefore& forget, StudyKey keys_before);
+  absl::Status Apply(const SetFence& set, StudyKey keys_before);
+
+  const std::unique_ptr<SQLite::Database> db_;
+  const int checkpoint_pages_;
+  Health* const health_;
+  SQLite::Statement begin_, commit_, roll_back_, last_seq_, get_counter_, set_counter_, find_study_, insert_study_,
+      update_study_, update_spec_, delete_study_, put_trial_, put_measurement_, append_event_, put_request_,
+      forget_requests_;
+  Counters counters_;
+  std::map<StudyKey, KnownStudy> studies_;  // What Find has seen. Specs are large and hardly ever change.
+  int wal_pages_ = 0;                       // After the newest commit; set by SQLite's hook.
+  int next_checkpoint_ = 0;
+};
+
+}  // namespace luthier::storage
+
+#endif  // LUTHIER_SERVER_STORAGE_SQLITE_WRITER_H_

@@ -1,0 +1,414 @@
+#ifndef LUTHIER_TESTS_CONTRACT_DESIGNER_CONTRACT_H_
+#define LUTHIER_TESTS_CONTRACT_DESIGNER_CONTRACT_H_
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "lib/study/encoding.h"
+#include "lib/study/history.h"
+#include "lib/study/study_spec.h"
+#include "lib/suggest/designer.h"
+#include "lib/suggest/registry.h"
+
+// What every suggestion algorithm promises (lib/suggest/designer.h), checked against any study it is given:
+//   INSTANTIATE_TEST_SUITE_P(Mine, DesignerContract, ::testing::ValuesIn(cases), DesignerContract::Name);
+namespace luthier::contract {
+
+struct DesignerCase {
+  std::string name;
+  study::StudySpec spec;
+  bool seeded = true;               // Another seed gives other suggestions.
+  std::optional<int64_t> settings;  // Number of distinct settings when there are few.
+};
+
+inline void PrintTo(const DesignerCase& c, std::ostream* out) {
+  *out << c.name;
+}
+
+struct Outcome {
+  study::TrialState state = study::TrialState::kComplete;
+  std::optional<double> value;
+  std::optional<study::Gradient> gradient;
+  std::optional<study::FailureKind> failure;
+};
+
+inline Outcome Complete(double value) {
+  return {study::TrialState::kComplete, value, std::nullopt, std::nullopt};
+}
+inline Outcome Pruned(std::optional<double> value) {
+  return {study::TrialState::kPruned, value, std::nullopt, std::nullopt};
+}
+inline Outcome Failed(study::FailureKind kind) {
+  return {study::TrialState::kFailed, std::nullopt, std::nullopt, kind};
+}
+inline Outcome Cancelled() {
+  return {study::TrialState::kCancelled, std::nullopt, std::nullopt, std::nullopt};
+}
+
+// One study as the service keeps it: a log of events, and the history that they make.
+class FakeStudy {
+ public:
+  const study::History& history() const { return history_; }
+  uint64_t asks() const { return asks_; }
+  size_t events() const { return log_.size(); }
+  const std::vector<int64_t>& open() const { return open_; }
+
+  // A suggestion of ask asks(), not stored yet.
+  void Suggested(const suggest::Suggestion& suggestion) {
+    const uint64_t ask = asks_++;
+    Append([=](study::History* h) { h->AddSuggested(ask, suggestion.parameters, suggestion.carry); });
+    waiting_.emplace_back(ask, suggestion);
+  }
+  // Stores waiting suggestion k; returns its number.
+  int64_t Store(size_t k = 0) {
+    const auto [ask, suggestion] = waiting_[k];
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(k));
+    study::HistoryTrial trial;
+    trial.ask_index = ask;
+    trial.parameters = suggestion.parameters;
+    trial.carry = suggestion.carry;
+    return Add(std::move(trial));
+  }
+  int64_t Enqueue(study::Parameters parameters) {
+    study::HistoryTrial trial;
+    trial.parameters = std::move(parameters);
+    return Add(std::move(trial));
+  }
+  void Finish(int64_t number, const Outcome& outcome) {
+    std::erase(open_, number);
+    Append(
+        [=](study::History* h) { h->Finish(number, outcome.state, outcome.value, outcome.gradient, outcome.failure); });
+  }
+  // The history after the first `events` of the log, as a restarted service builds it.
+  study::History Replay(size_t events) const {
+    study::History history;
+    for (size_t i = 0; i < events; ++i) log_[i](&history);
+    return history;
+  }
+
+ private:
+  using Event = std::function<void(study::History*)>;
+
+  void Append(Event event) {
+    event(&history_);
+    log_.push_back(std::move(event));
+  }
+  int64_t Add(study::HistoryTrial trial) {
+    trial.number = ++numbers_;
+    open_.push_back(numbers_);
+    Append([=](study::History* h) { h->AddStored(trial); });
+    return numbers_;
+  }
+
+  study::History history_;
+  std::vector<Event> log_;
+  std::vector<std::pair<uint64_t, suggest::Suggestion>> waiting_;
+  std::vector<int64_t> open_;
+  uint64_t asks_ = 0;
+  int64_t numbers_ = 0;
+};
+
+class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
+ public:
+  static std::string Name(const ::testing::TestParamInfo<DesignerCase>& info) { return info.param.name; }
+
+ protected:
+  const study::StudySpec& spec() const { return GetParam().spec; }
+  std::unique_ptr<suggest::Designer> NewDesigner() const { return suggest::CreateDesigner(spec()); }
+
+  // A smooth bowl with its minimum inside the unit cube.
+  double Loss(const study::Parameters& parameters) const {
+    return (encoding_.ToCompact(parameters).array() - 0.3).matrix().squaredNorm();
+  }
+
+  // Suggests and checks all that holds of any suggestion. Absent when the space is exhausted.
+  std::optional<suggest::Suggestion> Suggest(suggest::Designer& designer, const study::History& history,
+                                             uint64_t ask) const {
+    absl::StatusOr<suggest::Suggestion> suggestion = designer.Suggest(history, ask);
+    if (!suggestion.ok()) {
+      EXPECT_EQ(suggestion.status().code(), absl::StatusCode::kOutOfRange) << suggestion.status();
+      EXPECT_EQ(base::GetReason(suggestion.status()), base::reason::kSpaceExhausted) << suggestion.status();
+      CheckExhausted(history);
+      return std::nullopt;
+    }
+    const absl::StatusOr<study::Parameters> canonical = spec().space.Canonical(suggestion->parameters);
+    EXPECT_TRUE(canonical.ok()) << canonical.status();
+    EXPECT_TRUE(!canonical.ok() || *canonical == suggestion->parameters) << "not canonical: " << Print(*suggestion);
+    EXPECT_FALSE(suggestion->origin.empty());
+    EXPECT_LE(suggestion->carry.size(), 4096u);
+    for (const auto& [name, value] : suggestion->details) {
+      EXPECT_TRUE(std::isfinite(value)) << name;
+      EXPECT_TRUE(study::IsName(name)) << name;
+    }
+    return *std::move(suggestion);
+  }
+
+  // One ask of a study whose suggestions are stored at once. False when the space is exhausted.
+  bool Ask(suggest::Designer& designer, FakeStudy* study) const {
+    const std::optional<suggest::Suggestion> suggestion = Suggest(designer, study->history(), study->asks());
+    if (!suggestion) return false;
+    study->Suggested(*suggestion);
+    study->Store();
+    return true;
+  }
+
+  // `asks` asks one after the other, each ending as `outcome(ask, loss)` says, after which there must still be an
+  // answer.
+  void RunAndAskOnce(int asks, const std::function<Outcome(int, double)>& outcome) const {
+    const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+    FakeStudy study;
+    for (int i = 0; i < asks; ++i) {
+      if (!Ask(*designer, &study)) return;
+      const study::HistoryTrial& trial = study.history().trials().back();
+      study.Finish(trial.number, outcome(i, Loss(trial.parameters)));
+    }
+    Suggest(*designer, study.history(), study.asks());
+  }
+
+  static std::string Print(const suggest::Suggestion& s) {
+    std::string text = s.origin + ": " + study::FormatParameters(s.parameters) + " carry=" + s.carry;
+    for (const auto& [name, value] : s.details) text += " " + name + "=" + study::FormatDouble(value);
+    return text;
+  }
+
+  // Any ending, mostly good ones.
+  Outcome RandomOutcome(base::RandomStream& random, const study::Parameters& parameters) const {
+    const double loss = Loss(parameters);
+    switch (random.UniformInt(16)) {
+      case 0:
+        return Failed(study::FailureKind::kConfig);
+      case 1:
+        return Failed(study::FailureKind::kInfra);
+      case 2:
+        return Cancelled();
+      case 3:
+        return Pruned(loss + 1.0);
+      case 4:
+        return Pruned(std::nullopt);
+      case 5: {
+        Outcome outcome = Complete(loss);
+        if (spec().space.differentiable().empty()) return outcome;
+        outcome.gradient = study::Gradient();
+        for (size_t i = 0; i < spec().space.differentiable().size(); ++i) {
+          outcome.gradient->values.push_back(random.Normal());
+        }
+        return outcome;
+      }
+      default:
+        return Complete(loss);
+    }
+  }
+
+  void CheckExhausted(const study::History& history) const {
+    if (!GetParam().settings) return;
+    std::set<std::string> tried;
+    for (const study::HistoryTrial& trial : history.trials()) tried.insert(study::FormatParameters(trial.parameters));
+    EXPECT_EQ(static_cast<int64_t>(tried.size()), *GetParam().settings) << "exhausted, yet settings are left";
+  }
+
+ private:
+  const study::Encoding encoding_{GetParam().spec.space};
+};
+
+TEST_P(DesignerContract, TheStudyIsValid) {
+  EXPECT_TRUE(suggest::Validate(spec()).ok()) << suggest::Validate(spec());
+}
+
+TEST_P(DesignerContract, TheSameSeedGivesTheSameAnswersAndAnotherSeedOthers) {
+  const auto run = [&](uint64_t seed) {
+    study::StudySpec seeded = spec();
+    seeded.seed = seed;
+    const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(seeded);
+    FakeStudy study;
+    std::string text;
+    while (study.asks() < 8 && Ask(*designer, &study)) {
+      const study::HistoryTrial& trial = study.history().trials().back();
+      text += study::FormatParameters(trial.parameters) + "\n";
+      study.Finish(trial.number, Complete(Loss(trial.parameters)));
+    }
+    return text;
+  };
+  EXPECT_EQ(run(1), run(1));
+  EXPECT_EQ(run(1) != run(2), GetParam().seeded);
+}
+
+// Four workers, suggestions that wait for the store, results of every kind in random order, settings put in by a user.
+// At random moments the process dies: a new designer with the history rebuilt from the log continues bit by bit like
+// the old.
+TEST_P(DesignerContract, ARestartChangesNothing) {
+  constexpr uint64_t kAsks = 40;
+  constexpr size_t kWorkers = 4;
+  const uint64_t seed = 77;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  base::RandomStream random(seed, "test/restart");
+  struct Recorded {
+    size_t events;
+    uint64_t ask;
+    std::string answer;
+  };
+  std::vector<Recorded> recorded;
+  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  FakeStudy study;
+  size_t waiting = 0;
+  while (study.asks() < kAsks) {
+    const std::vector<int64_t>& open = study.open();
+    const uint64_t what = random.UniformInt(10);
+    if (what == 0 && open.size() < 2 * kWorkers) {
+      study.Enqueue(spec().space.Default());
+    } else if (waiting > 0 && what < 4) {
+      study.Store(random.UniformInt(waiting--));
+    } else if (open.size() + waiting < kWorkers) {
+      const std::optional<suggest::Suggestion> suggestion = Suggest(*designer, study.history(), study.asks());
+      if (!suggestion) return;
+      recorded.push_back({study.events(), study.asks(), Print(*suggestion)});
+      if (random.UniformInt(5) == 0) {
+        const std::unique_ptr<suggest::Designer> restarted = NewDesigner();
+        const auto again = Suggest(*restarted, study.Replay(study.events()), study.asks());
+        ASSERT_TRUE(again.has_value());
+        ASSERT_EQ(Print(*again), recorded.back().answer) << "ask " << study.asks();
+      }
+      study.Suggested(*suggestion);
+      ++waiting;
+    } else if (!open.empty()) {
+      const int64_t number = open[random.UniformInt(open.size())];
+      study.Finish(number, RandomOutcome(random, study.history().trials()[static_cast<size_t>(number - 1)].parameters));
+    }
+  }
+  // Nothing the object has learnt since may show when it is asked again about the past.
+  for (size_t k = 2; k < recorded.size(); k += recorded.size() / 4 + 1) {
+    const auto again = Suggest(*designer, study.Replay(recorded[k].events), recorded[k].ask);
+    ASSERT_TRUE(again.has_value());
+    ASSERT_EQ(Print(*again), recorded[k].answer) << "ask " << recorded[k].ask;
+  }
+}
+
+TEST_P(DesignerContract, AlgorithmsWithoutHistoryDoNotLookAtIt) {
+  if (suggest::InfoOf(spec().algorithm).uses_history) return;
+  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  FakeStudy study;
+  for (int i = 0; i < 8 && Ask(*designer, &study); ++i) {
+    study.Enqueue(spec().space.Default());
+    study.Finish(study.open().front(), Complete(i));
+  }
+  for (uint64_t ask = 0; ask < study.asks(); ++ask) {
+    const auto blind = Suggest(*designer, study::History(), ask);
+    const auto seeing = Suggest(*designer, study.history(), ask);
+    ASSERT_TRUE(blind && seeing);
+    EXPECT_EQ(Print(*blind), Print(*seeing));
+  }
+}
+
+TEST_P(DesignerContract, SurvivesFailuresOnly) {
+  RunAndAskOnce(12, [](int, double) { return Failed(study::FailureKind::kConfig); });
+}
+
+TEST_P(DesignerContract, SurvivesLostWorkersOnly) {
+  RunAndAskOnce(12, [](int, double) { return Failed(study::FailureKind::kInfra); });
+}
+
+TEST_P(DesignerContract, SurvivesCancelledTrialsOnly) {
+  RunAndAskOnce(12, [](int, double) { return Cancelled(); });
+}
+
+TEST_P(DesignerContract, SurvivesPrunedTrialsOnly) {
+  RunAndAskOnce(12, [](int i, double loss) { return i % 2 ? Pruned(loss) : Pruned(std::nullopt); });
+}
+
+TEST_P(DesignerContract, SurvivesEqualValues) {
+  RunAndAskOnce(14, [](int, double) { return Complete(0.25); });
+}
+
+TEST_P(DesignerContract, SurvivesHugeValues) {
+  RunAndAskOnce(14, [](int i, double loss) { return Complete((i % 2 ? 1e300 : -1e300) * (loss + 0.1)); });
+}
+
+TEST_P(DesignerContract, SurvivesLargestDoubles) {
+  RunAndAskOnce(14, [](int i, double) {
+    constexpr double kLargest = std::numeric_limits<double>::max();
+    return Complete(i % 2 ? kLargest : -kLargest);
+  });
+}
+
+TEST_P(DesignerContract, SurvivesTinyValues) {
+  RunAndAskOnce(14, [](int i, double loss) { return Complete(loss * 1e-310 * i); });
+}
+
+TEST_P(DesignerContract, SurvivesOneOutlier) {
+  RunAndAskOnce(14, [](int i, double loss) { return Complete(i == 3 ? 1e300 : loss); });
+}
+
+// COMPLETE values are finite always; the last value of a PRUNED trial need not be.
+TEST_P(DesignerContract, SurvivesValuesThatAreNoNumbers) {
+  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  FakeStudy study;
+  for (int i = 0; i < 12; ++i) {
+    if (!Ask(*designer, &study)) return;
+    const study::HistoryTrial& trial = study.history().trials().back();
+    const double inf = std::numeric_limits<double>::infinity();
+    const double values[] = {std::nan(""), inf, -inf, Loss(trial.parameters)};
+    study.Finish(trial.number, Pruned(values[i % 4]));
+  }
+}
+
+TEST_P(DesignerContract, SurvivesAHundredOpenTrials) {
+  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  FakeStudy study;
+  for (int i = 0; i < 4 && Ask(*designer, &study); ++i) {
+    study.Finish(study.open().back(), Complete(Loss(study.history().trials().back().parameters)));
+  }
+  base::RandomStream random(5, "test/pending");
+  const study::Encoding encoding(spec().space);
+  for (int i = 0; i < 100; ++i) study.Enqueue(encoding.Sample(random));
+  for (int i = 0; i < 3; ++i) {
+    if (!Ask(*designer, &study)) return;
+  }
+}
+
+TEST_P(DesignerContract, SurvivesDuplicatePointsWithDifferentValues) {
+  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  FakeStudy study;
+  for (int i = 0; i < 20; ++i) study.Finish(study.Enqueue(spec().space.Default()), Complete(i % 3));
+  for (int i = 0; i < 4; ++i) {
+    if (!Ask(*designer, &study)) return;
+    study.Finish(study.open().back(), Complete(Loss(study.history().trials().back().parameters)));
+  }
+}
+
+TEST_P(DesignerContract, SettingsOfUsersCountAndDoNotShiftAsks) {
+  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  FakeStudy study;
+  base::RandomStream random(6, "test/users");
+  const study::Encoding encoding(spec().space);
+  for (int i = 0; i < 6; ++i) {
+    const int64_t number = study.Enqueue(encoding.Sample(random));
+    if (i % 2 == 0) study.Finish(number, Complete(i));
+    if (!Ask(*designer, &study)) return;
+  }
+  EXPECT_EQ(study.asks(), 6u);
+}
+
+TEST_P(DesignerContract, TheSpaceIsExhaustedOnlyWhenEverythingWasTried) {
+  if (!GetParam().settings) return;
+  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  FakeStudy study;
+  for (int64_t i = 0; i < *GetParam().settings + 3; ++i) {
+    if (!Ask(*designer, &study)) return;
+    study.Finish(study.open().back(), Complete(Loss(study.history().trials().back().parameters)));
+  }
+}
+
+}  // namespace luthier::contract
+
+#endif  // LUTHIER_TESTS_CONTRACT_DESIGNER_CONTRACT_H_

@@ -1,0 +1,42 @@
+#ifndef LUTHIER_TESTS_LIB_GP_GP_TESTING_H_
+#define LUTHIER_TESTS_LIB_GP_GP_TESTING_H_
+
+#include "Eigen/Dense"
+#include "lib/base/random.h"
+#include "lib/gp/hyperparameters.h"
+#include "lib/kernels/stationary.h"
+
+namespace luthier::gp {
+
+inline Eigen::MatrixXd RandomPoints(base::RandomStream& stream, Eigen::Index n, Eigen::Index d) {
+  Eigen::MatrixXd x(n, d);
+  for (Eigen::Index j = 0; j < d; ++j) {
+    for (Eigen::Index i = 0; i < n; ++i) x(i, j) = stream.Uniform();
+  }
+  return x;
+}
+
+inline Eigen::VectorXd RandomNormals(base::RandomStream& stream, Eigen::Index n) {
+  Eigen::VectorXd v(n);
+  for (Eigen::Index i = 0; i < n; ++i) v(i) = stream.Normal();
+  return v;
+}
+
+// C = K + noise I by the textbook, without our factorisation.
+inline Eigen::MatrixXd DenseCovariance(const kernels::KernelShape& shape, const Hyperparameters& theta,
+                                       const Eigen::MatrixXd& x) {
+  Eigen::MatrixXd c = kernels::StationaryKernel(shape, theta.lengthscales, theta.signal_variance).Gram(x);
+  c.diagonal().array() += theta.noise_variance;
+  return c;
+}
+
+// A draw of y at x from the prior of theta.
+inline Eigen::VectorXd DrawOutputs(base::RandomStream& stream, const kernels::KernelShape& shape,
+                                   const Hyperparameters& theta, const Eigen::MatrixXd& x) {
+  const Eigen::MatrixXd l = Eigen::LLT<Eigen::MatrixXd>(DenseCovariance(shape, theta, x)).matrixL();
+  return (l * RandomNormals(stream, x.rows())).array() + theta.mean;
+}
+
+}  // namespace luthier::gp
+
+#endif  // LUTHIER_TESTS_LIB_GP_GP_TESTING_H_

@@ -1,0 +1,159 @@
+#include "lib/gp/likelihood.h"
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+#include "lib/gp/regression.h"
+#include "lib/math/finite_difference.h"
+#include "tests/lib/gp/gp_testing.h"
+
+namespace luthier::gp {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+using kernels::Family;
+
+Hyperparameters Theta(std::initializer_list<double> lengthscales, double signal, double noise, double mean) {
+  Hyperparameters theta;
+  theta.lengthscales.resize(static_cast<Index>(lengthscales.size()));
+  Index j = 0;
+  for (double l : lengthscales) theta.lengthscales(j++) = l;
+  theta.signal_variance = signal;
+  theta.noise_variance = noise;
+  theta.mean = mean;
+  return theta;
+}
+
+// phi = (ln l…, ln s, ln noise, m).
+Hyperparameters FromLogs(const VectorXd& phi, Index groups) {
+  Hyperparameters theta;
+  theta.lengthscales = phi.head(groups).array().exp();
+  theta.signal_variance = std::exp(phi(groups));
+  theta.noise_variance = std::exp(phi(groups + 1));
+  theta.mean = phi(groups + 2);
+  return theta;
+}
+
+VectorXd ToVector(const LikelihoodGradient& g) {
+  VectorXd v(g.log_lengthscales.size() + 3);
+  v << g.log_lengthscales, g.log_signal_variance, g.log_noise_variance, g.mean;
+  return v;
+}
+
+TEST(Likelihood, MatchesTheDenseFormula) {
+  base::RandomStream stream(1, "likelihood");
+  for (Index n = 1; n <= 6; ++n) {
+    const MatrixXd x = RandomPoints(stream, n, 2);
+    const VectorXd y = RandomNormals(stream, n);
+    const Hyperparameters theta = Theta({0.3, 0.9}, 1.7, 0.02, 0.4);
+    const kernels::KernelShape shape = kernels::ArdShape(Family::kMatern52, 2);
+    const MatrixXd c = DenseCovariance(shape, theta, x);
+    const VectorXd r = y.array() - theta.mean;
+    const double expected = -0.5 * r.dot(c.inverse() * r) - 0.5 * std::log(c.determinant()) -
+                            0.5 * static_cast<double>(n) * std::log(2.0 * M_PI);
+    EXPECT_NEAR(Likelihood(shape, x, y).Marginal(theta, nullptr), expected, 1e-10);
+  }
+}
+
+TEST(Likelihood, GradientMatchesDifferencesForEveryFamily) {
+  base::RandomStream stream(2, "likelihood");
+  const Index n = 60;
+  const MatrixXd x = RandomPoints(stream, n, 4);
+  const VectorXd y = RandomNormals(stream, n);
+  for (Family family : {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52}) {
+    const kernels::KernelShape shape = kernels::GroupedShape(family, {0, 1, 2, 2});
+    Likelihood likelihood(shape, x, y);
+    const VectorXd phi =
+        (VectorXd(6) << std::log(0.4), std::log(1.1), std::log(0.2), 0.3, std::log(1e-2), -0.3).finished();
+    LikelihoodGradient gradient;
+    const double value = likelihood.Marginal(FromLogs(phi, 3), &gradient);
+    EXPECT_NEAR(value, likelihood.Marginal(FromLogs(phi, 3), nullptr), 1e-10);
+    const math::GradientCheck check = math::CheckGradient(
+        [&](const VectorXd& at) { return likelihood.Marginal(FromLogs(at, 3), nullptr); }, phi, ToVector(gradient));
+    EXPECT_LT(check.error, 1e-7) << kernels::FamilyName(family) << ": " << check.Summary();
+  }
+}
+
+TEST(Likelihood, ProfiledMeanMaximisesAndItsGradientIsTotal) {
+  base::RandomStream stream(3, "likelihood");
+  const MatrixXd x = RandomPoints(stream, 30, 2);
+  const VectorXd y = RandomNormals(stream, 30).array() + 1.5;
+  const kernels::KernelShape shape = kernels::ArdShape(Family::kMatern52, 2);
+  Likelihood likelihood(shape, x, y);
+  const VectorXd phi = (VectorXd(4) << -0.7, -0.2, 0.1, std::log(0.05)).finished();
+  auto profiled = [&](const VectorXd& at, LikelihoodGradient* gradient, double* mean) {
+    Hyperparameters theta = FromLogs((VectorXd(5) << at, 0.0).finished(), 2);
+    const double value = likelihood.MarginalOverMean(&theta, gradient);
+    if (mean != nullptr) *mean = theta.mean;
+    return value;
+  };
+  LikelihoodGradient gradient;
+  double mean = 0.0;
+  const double value = profiled(phi, &gradient, &mean);
+  for (double shift : {-0.1, -0.01, 0.01, 0.1}) {
+    Hyperparameters other = FromLogs((VectorXd(5) << phi, mean + shift).finished(), 2);
+    EXPECT_LT(likelihood.Marginal(other, nullptr) - 0.5 * other.mean * other.mean, value);
+  }
+  const math::GradientCheck check = math::CheckGradient(
+      [&](const VectorXd& at) { return profiled(at, nullptr, nullptr); }, phi, ToVector(gradient).head(4));
+  EXPECT_LT(check.error, 1e-7) << check.Summary();
+  EXPECT_EQ(gradient.mean, 0.0);
+}
+
+TEST(Likelihood, LeaveOneOutEqualsExplicitRefits) {
+  base::RandomStream stream(4, "likelihood");
+  const Index n = 15;
+  const MatrixXd x = RandomPoints(stream, n, 2);
+  const VectorXd y = RandomNormals(stream, n);
+  const Hyperparameters theta = Theta({0.3, 0.5}, 1.2, 0.05, 0.2);
+  const kernels::KernelShape shape = kernels::ArdShape(Family::kMatern52, 2);
+  double expected = 0.0;
+  for (Index i = 0; i < n; ++i) {
+    MatrixXd rest(n - 1, 2);
+    VectorXd rest_y(n - 1);
+    for (Index k = 0, r = 0; k < n; ++k) {
+      if (k == i) continue;
+      rest.row(r) = x.row(k);
+      rest_y(r++) = y(k);
+    }
+    const Posterior p = Regression::Fit(shape, theta, rest, rest_y)->Predict(x.row(i));
+    const double variance = p.variance(0) + theta.noise_variance;
+    expected += -0.5 * std::log(2.0 * M_PI * variance) - 0.5 * std::pow(y(i) - p.mean(0), 2) / variance;
+  }
+  EXPECT_NEAR(Likelihood(shape, x, y).LeaveOneOut(theta, nullptr), expected, 1e-9);
+}
+
+TEST(Likelihood, LeaveOneOutGradientMatchesDifferences) {
+  base::RandomStream stream(5, "likelihood");
+  const Index n = 53;
+  const MatrixXd x = RandomPoints(stream, n, 3);
+  const VectorXd y = RandomNormals(stream, n);
+  Likelihood likelihood(kernels::ArdShape(Family::kMatern52, 3), x, y);
+  const VectorXd phi = (VectorXd(6) << -1.0, -0.4, 0.2, 0.3, std::log(3e-2), 0.2).finished();
+  LikelihoodGradient gradient;
+  likelihood.LeaveOneOut(FromLogs(phi, 3), &gradient);
+  const math::GradientCheck check = math::CheckGradient(
+      [&](const VectorXd& at) { return likelihood.LeaveOneOut(FromLogs(at, 3), nullptr); }, phi, ToVector(gradient));
+  EXPECT_LT(check.error, 1e-7) << check.Summary();
+}
+
+TEST(Likelihood, SingularCovarianceIsMinusInfinityAndNotATrap) {
+  MatrixXd x = MatrixXd::Constant(5, 1, 0.5);
+  const VectorXd y = VectorXd::LinSpaced(5, -1.0, 1.0);
+  Likelihood likelihood(kernels::ArdShape(Family::kMatern52, 1), x, y);
+  EXPECT_EQ(likelihood.Marginal(Theta({0.5}, 1.0, 0.0, 0.0), nullptr), -INFINITY);
+  EXPECT_TRUE(std::isfinite(likelihood.Marginal(Theta({0.5}, 1.0, 1e-6, 0.0), nullptr)));
+}
+
+TEST(Likelihood, NoDataHaveLikelihoodOne) {
+  Likelihood likelihood(kernels::ArdShape(Family::kMatern52, 2), MatrixXd(0, 2), VectorXd(0));
+  LikelihoodGradient gradient;
+  Hyperparameters theta = Theta({0.5, 0.5}, 1.0, 1e-6, 0.0);
+  EXPECT_EQ(likelihood.MarginalOverMean(&theta, &gradient), 0.0);
+  EXPECT_EQ(ToVector(gradient), VectorXd::Zero(5));
+}
+
+}  // namespace
+}  // namespace luthier::gp

@@ -1,0 +1,293 @@
+#include "lib/learn/readers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <lzma.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "lib/base/random.h"
+#include "tests/lib/learn/temp_dir.h"
+
+namespace luthier::learn {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string Gzip(const std::string& text) {
+  z_stream s = {};
+  deflateInit2(&s, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&s, text.size()) + 64, '\0');
+  s.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  s.avail_in = static_cast<uInt>(text.size());
+  s.next_out = reinterpret_cast<Bytef*>(out.data());
+  s.avail_out = static_cast<uInt>(out.size());
+  deflate(&s, Z_FINISH);
+  out.resize(s.total_out);
+  deflateEnd(&s);
+  return out;
+}
+
+std::string Xz(const std::string& text) {
+  std::string out(lzma_stream_buffer_bound(text.size()), '\0');
+  size_t size = 0;
+  lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const uint8_t*>(text.data()), text.size(),
+                          reinterpret_cast<uint8_t*>(out.data()), &size, out.size());
+  out.resize(size);
+  return out;
+}
+
+class ReadersTest : public testing::Test {
+ protected:
+  absl::StatusOr<Dataset> Read(const std::string& name, const std::string& bytes, const ReadOptions& options = {}) {
+    dir_.Write(name, bytes);
+    return LoadDataset(name, options, &root_);
+  }
+  std::string Error(const std::string& name, const std::string& bytes, const ReadOptions& options = {}) {
+    const absl::StatusOr<Dataset> dataset = Read(name, bytes, options);
+    return dataset.ok() ? "no error" : std::string(dataset.status().message());
+  }
+
+  TempDir dir_;
+  DataRoot root_ = DataRoot::Open(dir_.path()).value();
+};
+
+constexpr char kLibsvm[] = "+1 1:0.5 3:-2 # first\n-1 2:1e-1\n\n# only a comment\n+1\n";
+
+TEST_F(ReadersTest, LibsvmRowsLabelsAndComments) {
+  const Dataset d = Read("a.libsvm", kLibsvm).value();
+  EXPECT_EQ(d.x.rows, 3);
+  EXPECT_EQ(d.x.cols, 3);
+  EXPECT_THAT(d.x.row_start, ElementsAre(0, 2, 3, 3));
+  EXPECT_THAT(d.x.column, ElementsAre(0, 2, 1));
+  EXPECT_THAT(d.x.value, ElementsAre(0.5, -2.0, 0.1));
+  EXPECT_THAT(d.classes, ElementsAre("-1", "1"));
+  EXPECT_THAT(d.label, ElementsAre(1, 0, 1));
+}
+
+TEST_F(ReadersTest, CompressionChangesNothing) {
+  const Dataset plain = Read("a", kLibsvm).value();
+  for (const std::string& bytes : {Gzip(kLibsvm), Xz(kLibsvm), Gzip("+1 1:0.5 3:-2\n") + Gzip("-1 2:1e-1\n+1\n"),
+                                   Xz("+1 1:0.5 3:-2\n") + Xz("-1 2:1e-1\n+1\n")}) {
+    const Dataset d = Read("b", bytes).value();
+    EXPECT_EQ(d.x, plain.x);
+    EXPECT_EQ(Fingerprint(d), Fingerprint(plain));
+  }
+}
+
+TEST_F(ReadersTest, LargeCompressedFileCrossesBuffers) {
+  std::string text;
+  base::RandomStream random(5, "test");
+  for (int i = 0; i < 20000; ++i) {
+    text += std::to_string(i % 2) + " 1:" + std::to_string(random.Normal()) + " 2:" + std::to_string(i) + "\n";
+  }
+  const Dataset plain = Read("p.svm", text).value();
+  EXPECT_EQ(plain.x.rows, 20000);
+  EXPECT_EQ(Fingerprint(Read("p.svm.gz", Gzip(text)).value()), Fingerprint(plain));
+  EXPECT_EQ(Fingerprint(Read("p.svm.xz", Xz(text)).value()), Fingerprint(plain));
+}
+
+TEST_F(ReadersTest, CutOffOrDamagedCompressedDataAreDataLoss) {
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += std::to_string(i % 2) + " 1:" + std::to_string(i * 7919 % 1000) + "\n";
+  for (const std::string& whole : {Gzip(text), Xz(text)}) {
+    for (const size_t keep : {whole.size() - 1, whole.size() / 2, size_t{12}}) {
+      const absl::Status status = Read("cut.svm", whole.substr(0, keep)).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("cut.svm"));
+    }
+    std::string damaged = whole;
+    damaged[whole.size() / 2] = static_cast<char>(~damaged[whole.size() / 2]);
+    EXPECT_EQ(Read("cut.svm", damaged).status().code(), absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST_F(ReadersTest, LibsvmUnsortedIndicesAreSorted) {
+  EXPECT_EQ(Read("a.svm", "0 3:3 1:1\n1 2:2\n").value().x, Read("b.svm", "0 1:1 3:3\n1 2:2\n").value().x);
+}
+
+TEST_F(ReadersTest, LibsvmErrorsNameLineAndColumn) {
+  EXPECT_THAT(Error("a.svm", "0 1:1\n1 0:2\n"), HasSubstr("a.svm:2:3: feature index 0 is below 1"));
+  EXPECT_THAT(Error("a.svm", "0 1:1\n1 -4:2\n"), HasSubstr("a.svm:2:3: feature index -4 is below 1"));
+  EXPECT_THAT(Error("a.svm", "0 1:1 1:2\n1 1:1\n"), HasSubstr("a.svm:1: feature index 1 is there twice"));
+  EXPECT_THAT(Error("a.svm", "0 2:1 1:1 2:2\n1 1:1\n"), HasSubstr("feature index 2 is there twice"));
+  EXPECT_THAT(Error("a.svm", "0 1:nan\n1 1:2\n"), HasSubstr("a.svm:1:5: feature 1 is nan"));
+  EXPECT_THAT(Error("a.svm", "0 1:-inf\n1 1:2\n"), HasSubstr("feature 1 is -inf"));
+  EXPECT_THAT(Error("a.svm", "0 1:abc\n1 1:2\n"), HasSubstr("\"abc\" is not a number"));
+  EXPECT_THAT(Error("a.svm", "0 1:0x10\n1 1:2\n"), HasSubstr("is not a number"));
+  EXPECT_THAT(Error("a.svm", "0 1:1e999\n1 1:2\n"), HasSubstr("is not a number"));
+  EXPECT_THAT(Error("a.svm", "0 1\n1 1:2\n"), HasSubstr("a.svm:1:3: \"1\" is not index:value"));
+  EXPECT_THAT(Error("a.svm", "0 99999999999999999999:1\n"), HasSubstr("is not a feature index"));
+  EXPECT_THAT(Error("a.svm", "0 2147483647:1\n"), HasSubstr("is above"));
+  EXPECT_THAT(Error("a.svm", "0 qid:3 1:1\n"), HasSubstr("ranking"));
+  EXPECT_THAT(Error("a.svm", "1,2 1:1\n"), HasSubstr("several labels"));
+  EXPECT_THAT(Error("a.svm", "1:1 2:1\n"), HasSubstr("instead of a label"));
+  EXPECT_THAT(Error("a.svm", "nan 1:1\n"), HasSubstr("label"));
+  EXPECT_THAT(Error("a.svm", "1 1:1\n1.0 1:2\n"), HasSubstr("all rows have the label \"1\""));
+  EXPECT_THAT(Error("a.svm", "1\n0\n"), HasSubstr("no row has a feature"));
+  EXPECT_THAT(Error("a.svm", "# nothing\n\n"), HasSubstr("no rows"));
+  EXPECT_THAT(Error("a.svm", ""), HasSubstr("no rows"));
+  ReadOptions label;
+  label.label = "y";
+  EXPECT_THAT(Error("a.svm", kLibsvm, label), HasSubstr("begin with their label"));
+}
+
+TEST_F(ReadersTest, CsvHeaderLabelByNameAndQuotes) {
+  ReadOptions options;
+  options.label = "kind, \"of\"";
+  const Dataset d =
+      Read("a.csv", "x,\"kind, \"\"of\"\"\",\"y\nz\"\r\n1, b ,2\r\n\"3\",\"a\"\"b\",0\n-1e-2,b,+.5\n", options).value();
+  EXPECT_THAT(d.features, ElementsAre("x", "y\nz"));
+  EXPECT_THAT(d.classes, ElementsAre("a\"b", "b"));
+  EXPECT_THAT(d.label, ElementsAre(1, 0, 1));
+  EXPECT_THAT(d.x.value, ElementsAre(1.0, 2.0, 3.0, -0.01, 0.5));
+  EXPECT_THAT(d.x.column, ElementsAre(0, 1, 0, 0, 1));
+}
+
+TEST_F(ReadersTest, CsvHeaderIsFoundAndDelimiterGuessed) {
+  const Dataset with = Read("a.csv", "\xEF\xBB\xBFu;v;label\n1;2;yes\n3;4;no\n").value();
+  EXPECT_THAT(with.features, ElementsAre("u", "v"));
+  EXPECT_EQ(with.x.rows, 2);
+  EXPECT_THAT(with.classes, ElementsAre("no", "yes"));
+  const Dataset without = Read("b.tsv", "1\t2\tyes\n3\t4\tno").value();
+  EXPECT_TRUE(without.features.empty());
+  EXPECT_EQ(without.x, with.x);
+  EXPECT_EQ(Fingerprint(without), Fingerprint(with));
+  ReadOptions numeric_header;
+  numeric_header.header = Header::kYes;
+  EXPECT_THAT(Read("c.csv", "1,2,3\n1,2,0\n3,4,1\n", numeric_header).value().features, ElementsAre("1", "2"));
+}
+
+TEST_F(ReadersTest, NumericLabelsSortAsNumbersAndTextAsText) {
+  EXPECT_THAT(Read("a.csv", "1,10\n2,9\n3,-0\n4,1e1\n5,0.0\n").value().classes, ElementsAre("0", "9", "10"));
+  EXPECT_THAT(Read("a.csv", "1,10\n2,9\n3,x\n").value().classes, ElementsAre("10", "9", "x"));
+}
+
+TEST_F(ReadersTest, CsvErrorsNameLineAndColumn) {
+  EXPECT_THAT(Error("a.csv", ""), HasSubstr("a.csv: is empty"));
+  EXPECT_THAT(Error("a.csv", "x,y\n"), HasSubstr("no rows"));
+  EXPECT_THAT(Error("a.csv", "x,y\n1,0\n1,2,3\n"), HasSubstr("a.csv:3: the row has 3 fields; the first one has 2"));
+  EXPECT_THAT(Error("a.csv", "x,y\n1,0\n1\n"), HasSubstr("has 1 fields"));
+  EXPECT_THAT(Error("a.csv", "x,w,y\n1,2,0\n1,abc,1\n"), HasSubstr("a.csv:3:3: column \"w\": \"abc\" is not a number"));
+  EXPECT_THAT(Error("a.csv", "1,2,0\n1,abc,1\n"), HasSubstr("a.csv:2:3: column 2: \"abc\""));
+  EXPECT_THAT(Error("a.csv", "x,y\nNaN,0\n1,1\n"), HasSubstr("column \"x\" is NaN"));
+  EXPECT_THAT(Error("a.csv", "x,y\n-inf,0\n1,1\n"), HasSubstr("column \"x\" is -inf"));
+  EXPECT_THAT(Error("a.csv", "x,y\n,0\n1,1\n"), HasSubstr("column \"x\" is missing"));
+  EXPECT_THAT(Error("a.csv", "x,y\n1,\n1,1\n"), HasSubstr("label is missing"));
+  EXPECT_THAT(Error("a.csv", "x,y\n1,7\n2,7\n"), HasSubstr("all rows have the label \"7\""));
+  EXPECT_THAT(Error("a.csv", "x,x,y\n1,1,7\n"), HasSubstr("a.csv:1:3: column name \"x\" is there twice"));
+  EXPECT_THAT(Error("a.csv", "x,y\n\"1,7\n2,8\n"), HasSubstr("a.csv:2:1: the quote is never closed"));
+  EXPECT_THAT(Error("a.csv", "x,y\n\"1\"2,7\n"), HasSubstr("after the closing quote"));
+  EXPECT_THAT(Error("a.csv", "justone\n"), HasSubstr("one field only"));
+  ReadOptions label;
+  label.label = "tagret";
+  EXPECT_THAT(Error("a.csv", "x,target\n1,0\n", label), HasSubstr("did you mean \"target\"?"));
+  label.header = Header::kNo;
+  EXPECT_THAT(Error("a.csv", "1,0\n", label), HasSubstr("needs a header"));
+  std::string many;
+  for (int i = 0; i < 1500; ++i) many += "1," + std::to_string(i) + ".5\n";
+  EXPECT_THAT(Error("a.csv", many), HasSubstr("more than 1000 different values"));
+}
+
+TEST_F(ReadersTest, FormatIsToldByContentWithoutExtension) {
+  EXPECT_EQ(Read("data", "1 3:4\n0 1:1\n").value().x.cols, 3);
+  EXPECT_EQ(Read("data", "1,0\n2,1\n").value().x.cols, 1);
+  EXPECT_EQ(Read("data.txt.gz", Gzip("1 3:4\n0 1:1\n")).value().x.cols, 3);
+  EXPECT_THAT(Error("data", ""), HasSubstr("is empty"));
+}
+
+TEST_F(ReadersTest, BinaryAndEndlessLinesAreRefused) {
+  EXPECT_THAT(Error("a.csv", std::string("1,2\n\x01\0\x02", 7)), HasSubstr("a.csv:2:1: byte 0x01 is not text"));
+  EXPECT_THAT(Error("a.svm", std::string("\x7f"
+                                         "ELF\0\0",
+                                         6)),
+              HasSubstr("is not text"));
+  base::RandomStream random(1, "garbage");
+  for (int round = 0; round < 200; ++round) {
+    std::string bytes;
+    for (int i = 0; i < 300; ++i) bytes.push_back(static_cast<char>(random.UniformInt(256)));
+    EXPECT_FALSE(Read("g", bytes).ok()) << "seed 1, round " << round;
+  }
+  ReadOptions small;
+  small.limits.max_line_bytes = 1000;
+  EXPECT_THAT(Error("a.csv", "1,2\n" + std::string(100000, '1'), small),
+              HasSubstr("a.csv:2: the line is longer than 1000 bytes"));
+  EXPECT_THAT(Error("a.csv", "1,\"" + std::string(100, '\n') + std::string(2000, '\n'), small), HasSubstr("quoted"));
+  // One compressed line of a gigabyte: refused after 64 MiB, not swallowed.
+  z_stream s = {};
+  ASSERT_EQ(deflateInit2(&s, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string bomb;
+  const std::string megabyte(1 << 20, '7');
+  std::string chunk(1 << 16, '\0');
+  for (int i = 0; i < 128; ++i) {
+    s.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(megabyte.data()));
+    s.avail_in = static_cast<uInt>(megabyte.size());
+    do {
+      s.next_out = reinterpret_cast<Bytef*>(chunk.data());
+      s.avail_out = static_cast<uInt>(chunk.size());
+      deflate(&s, i == 127 ? Z_FINISH : Z_NO_FLUSH);
+      bomb.append(chunk, 0, chunk.size() - s.avail_out);
+    } while (s.avail_out == 0);
+  }
+  deflateEnd(&s);
+  EXPECT_THAT(Error("bomb.csv.gz", bomb), HasSubstr("longer than 67108864 bytes"));
+  ReadOptions total;
+  total.limits.max_total_bytes = 100000;
+  EXPECT_THAT(Error(
+                  "a.csv",
+                  [] {
+                    std::string text;
+                    for (int i = 0; i < 50000; ++i) text += i % 2 == 0 ? "1,0\n" : "2,1\n";
+                    return text;
+                  }(),
+                  total),
+              HasSubstr("more than 100000 bytes"));
+}
+
+TEST_F(ReadersTest, NothingOutsideTheRootIsOpened) {
+  TempDir outside;
+  outside.Write("secret.csv", "1,0\n2,1\n");
+  dir_.Write("sub/inner.csv", "1,0\n2,1\n");
+  ASSERT_EQ(symlink((outside.path() + "/secret.csv").c_str(), (dir_.path() + "/link.csv").c_str()), 0);
+  ASSERT_EQ(symlink(outside.path().c_str(), (dir_.path() + "/dirlink").c_str()), 0);
+  ASSERT_EQ(symlink("sub/inner.csv", (dir_.path() + "/good.csv").c_str()), 0);
+  for (const std::string& name :
+       {outside.path() + "/secret.csv", std::string("link.csv"), std::string("dirlink/secret.csv"),
+        std::string("../") + outside.path().substr(5) + "/secret.csv", std::string("sub/../../x"),
+        std::string("/proc/self/cmdline"), std::string(""), std::string("a\0b", 3), std::string(5000, 'a')}) {
+    const absl::Status status = LoadDataset(name, {}, &root_).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name << ": " << status;
+  }
+  EXPECT_TRUE(LoadDataset("sub/inner.csv", {}, &root_).ok());
+  EXPECT_TRUE(LoadDataset("sub/../sub/inner.csv", {}, &root_).ok());
+  EXPECT_TRUE(LoadDataset("good.csv", {}, &root_).ok());
+}
+
+TEST_F(ReadersTest, MissingFilesFoldersAndPipes) {
+  dir_.Write("sub/breast.csv", "1,0\n2,1\n");
+  dir_.Write("iris.csv.xz", Xz("1,0\n2,1\n"));
+  ASSERT_EQ(mkfifo((dir_.path() + "/pipe").c_str(), 0600), 0);
+  const absl::Status missing = LoadDataset("sub/braest.csv", {}, &root_).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("did you mean \"breast.csv\"?"));
+  EXPECT_THAT(std::string(LoadDataset("iris.csv", {}, &root_).status().message()), HasSubstr("\"iris.csv.xz\"?"));
+  EXPECT_THAT(std::string(LoadDataset("sub", {}, &root_).status().message()), HasSubstr("a folder"));
+  EXPECT_THAT(std::string(LoadDataset("pipe", {}, &root_).status().message()), HasSubstr("not a regular file"));
+  EXPECT_EQ(LoadDataset("x.csv", {}, nullptr).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(DataRoot::Open(dir_.path() + "/none").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(DataRoot::Open(dir_.path() + "/sub/breast.csv").ok());
+}
+
+TEST_F(ReadersTest, FingerprintSeesEveryPart) {
+  const Dataset d = Read("a.csv", "1,0\n2,1\n").value();
+  EXPECT_EQ(Fingerprint(d).size(), 64u);
+  EXPECT_NE(Fingerprint(Read("a.csv", "1,1\n2,0\n").value()), Fingerprint(d));
+  EXPECT_NE(Fingerprint(Read("a.csv", "1,0\n3,1\n").value()), Fingerprint(d));
+  EXPECT_NE(Fingerprint(Read("a.csv", "1,a\n2,b\n").value()), Fingerprint(d));
+  EXPECT_NE(Fingerprint(Read("a.csv", "1,0,0\n2,0,1\n").value()), Fingerprint(d));
+}
+
+}  // namespace
+}  // namespace luthier::learn

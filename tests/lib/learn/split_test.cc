@@ -1,0 +1,168 @@
+#include "lib/learn/split.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "lib/base/random.h"
+#include "lib/learn/blocked_sum.h"
+#include "lib/learn/readers.h"
+#include "lib/learn/standardize.h"
+#include "lib/learn/synth.h"
+
+namespace luthier::learn {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<int32_t> RandomLabels(uint64_t seed, int rows, int classes) {
+  base::RandomStream random(seed, "labels");
+  std::vector<int32_t> label(rows);
+  for (int i = 0; i < rows; ++i) {
+    const double u = random.Uniform();
+    label[i] = i < 2 * classes ? i / 2 : static_cast<int32_t>(u * u * classes);
+  }
+  return label;
+}
+
+void ExpectPartition(const Partition& p, size_t rows) {
+  std::set<int32_t> all(p.train.begin(), p.train.end());
+  all.insert(p.validation.begin(), p.validation.end());
+  EXPECT_EQ(all.size(), rows);
+  EXPECT_EQ(p.train.size() + p.validation.size(), rows);
+  EXPECT_TRUE(std::is_sorted(p.train.begin(), p.train.end()));
+  EXPECT_TRUE(std::is_sorted(p.validation.begin(), p.validation.end()));
+  EXPECT_FALSE(p.validation.empty());
+}
+
+TEST(SplitTest, ValidationSplitIsStratifiedAndRepeatable) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const int classes = 2 + static_cast<int>(seed % 4);
+    const std::vector<int32_t> label = RandomLabels(seed, 20 + static_cast<int>(seed) * 7, classes);
+    for (const double fraction : {0.01, 0.25, 0.5, 0.99}) {
+      const Partition p = SplitValidation(label, classes, fraction, seed).value();
+      ExpectPartition(p, label.size());
+      for (int k = 0; k < classes; ++k) {
+        const auto is_k = [&](int32_t i) { return label[i] == k; };
+        const double total = static_cast<double>(std::count(label.begin(), label.end(), k));
+        const double held = static_cast<double>(std::count_if(p.validation.begin(), p.validation.end(), is_k));
+        EXPECT_LT(held, total) << "seed " << seed;
+        const bool capped = held + 1.0 == total;
+        EXPECT_TRUE(capped || std::abs(held - fraction * total) <= 1.0) << "seed " << seed << " class " << k;
+      }
+      const Partition again = SplitValidation(label, classes, fraction, seed).value();
+      EXPECT_EQ(again.validation, p.validation);
+    }
+  }
+  const std::vector<int32_t> label = RandomLabels(1, 200, 2);
+  EXPECT_EQ(SplitValidation(label, 2, 0.25, 1)->validation.size(), 50u);
+  EXPECT_NE(SplitValidation(label, 2, 0.25, 1)->validation, SplitValidation(label, 2, 0.25, 2)->validation);
+}
+
+TEST(SplitTest, FoldsAreEvenAndCoverAllRowsOnce) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const int classes = 2 + static_cast<int>(seed % 3);
+    const std::vector<int32_t> label = RandomLabels(seed, 15 + static_cast<int>(seed) * 3, classes);
+    for (const int folds : {2, 5, 10}) {
+      const std::vector<Partition> parts = SplitFolds(label, classes, folds, seed).value();
+      ASSERT_EQ(parts.size(), static_cast<size_t>(folds));
+      std::set<int32_t> held;
+      for (const Partition& p : parts) {
+        ExpectPartition(p, label.size());
+        held.insert(p.validation.begin(), p.validation.end());
+        const double even = static_cast<double>(label.size()) / folds;
+        EXPECT_LT(std::abs(static_cast<double>(p.validation.size()) - even), 1.0);
+        std::set<int32_t> trained;
+        for (const int32_t i : p.train) trained.insert(label[i]);
+        EXPECT_EQ(trained.size(), static_cast<size_t>(classes)) << "seed " << seed;
+      }
+      EXPECT_EQ(held.size(), label.size());
+    }
+  }
+}
+
+TEST(SplitTest, ImpossibleSplitsAreErrors) {
+  EXPECT_THAT(std::string(SplitValidation({0, 0, 1}, 2, 0.5, 0).status().message()), HasSubstr("only 1 row"));
+  EXPECT_FALSE(SplitFolds({0, 0, 0, 1}, 2, 2, 0).ok());
+  EXPECT_THAT(std::string(SplitFolds({0, 0, 1, 1}, 2, 5, 0).status().message()), HasSubstr("5 folds of 4 rows"));
+  EXPECT_FALSE(SplitFolds({0, 0, 1, 1}, 2, 1, 0).ok());
+  for (const double bad : {0.0, 1.0, -1.0, std::nan("")}) EXPECT_FALSE(SplitValidation({0, 0, 1, 1}, 2, bad, 0).ok());
+}
+
+TEST(StandardizeTest, UsesTrainingRowsOnlyAndCountsZeros) {
+  // Columns: 0 1 3 | 5 5 5 | 0 0 4 over rows 0-2; row 3 is not training.
+  SparseMatrix x;
+  x.rows = 4;
+  x.cols = 3;
+  x.row_start = {0, 1, 3, 6, 9};
+  x.column = {1, 0, 1, 0, 1, 2, 0, 1, 2};
+  x.value = {5, 1, 5, 3, 5, 4, 1e9, -1e9, 1e9};
+  const Standardization s = FitStandardization(x, {0, 1, 2});
+  EXPECT_DOUBLE_EQ(s.mean[0], 4.0 / 3.0);
+  EXPECT_DOUBLE_EQ(s.deviation[0], std::sqrt(14.0 / 9.0));
+  EXPECT_EQ(s.mean[1], 5.0);
+  EXPECT_EQ(s.deviation[1], 1.0);
+  EXPECT_DOUBLE_EQ(s.mean[2], 4.0 / 3.0);
+  EXPECT_DOUBLE_EQ(s.deviation[2], std::sqrt(32.0 / 9.0));
+}
+
+TEST(SynthTest, FollowsTheUriAndOnlyTheUri) {
+  const SynthSpec spec =
+      ParseSynth("synth:logistic?rows=300&cols=12&classes=3&seed=9&noise=0.2&density=0.5&informative=4&signal=2")
+          .value();
+  EXPECT_EQ(spec.rows, 300);
+  EXPECT_EQ(spec.classes, 3);
+  EXPECT_EQ(spec.density, 0.5);
+  const Dataset d = Synthesize(spec).value();
+  EXPECT_EQ(d.x.rows, 300);
+  EXPECT_EQ(d.x.cols, 12);
+  EXPECT_NEAR(static_cast<double>(d.x.nonzeros()) / 3600.0, 0.5, 0.05);
+  EXPECT_EQ(Fingerprint(d), Fingerprint(Synthesize(spec).value()));
+  SynthSpec other = spec;
+  other.seed = 10;
+  EXPECT_NE(Fingerprint(d), Fingerprint(Synthesize(other).value()));
+  EXPECT_EQ(ParseSynth("synth:logistic")->rows, 500);
+}
+
+TEST(SynthTest, EveryClassHasTwoRows) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SynthSpec spec;
+    spec.rows = 40;
+    spec.classes = 20;
+    spec.seed = seed;
+    const Dataset d = Synthesize(spec).value();
+    for (int k = 0; k < 20; ++k) EXPECT_EQ(std::count(d.label.begin(), d.label.end(), k), 2);
+  }
+}
+
+TEST(SynthTest, WrongUrisSayWhatIsRight) {
+  const auto error = [](const std::string& uri) { return std::string(ParseSynth(uri).status().message()); };
+  EXPECT_THAT(error("synth:logisitc?rows=9"), HasSubstr("did you mean \"logistic\"?"));
+  EXPECT_THAT(error("synth:logistic?row=9"), HasSubstr("did you mean \"rows\"?"));
+  EXPECT_THAT(error("synth:logistic?rows=9&rows=9"), HasSubstr("twice"));
+  EXPECT_THAT(error("synth:logistic?rows=-9"), HasSubstr("from 4 to"));
+  EXPECT_THAT(error("synth:logistic?rows"), HasSubstr("key=value"));
+  EXPECT_THAT(error("synth:logistic?noise=nan"), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(error("synth:logistic?rows=10&classes=6"), HasSubstr("below two"));
+  EXPECT_THAT(error("synth:logistic?rows=10000000&cols=1000000"), HasSubstr("5e8"));
+  EXPECT_THAT(error("synth:logistic?cols=3&informative=4"), HasSubstr("above cols"));
+  EXPECT_THAT(error("synth:logistic?seed=x"), HasSubstr("seed"));
+}
+
+TEST(BlockedSumTest, KeepsWhatPlainSummationLoses) {
+  BlockedSum sum;
+  double plain = 0.0;
+  for (int i = 0; i < 10'000'00; ++i) {
+    sum.Add(0.1);
+    plain += 0.1;
+  }
+  EXPECT_LT(std::abs(sum.Total() - 1e5), 1e-9);
+  EXPECT_GT(std::abs(plain - 1e5), 1e-7);
+  EXPECT_EQ(BlockedSum().Total(), 0.0);
+}
+
+}  // namespace
+}  // namespace luthier::learn

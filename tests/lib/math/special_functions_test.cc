@@ -1,0 +1,105 @@
+#include "lib/math/special_functions.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace luthier::math {
+namespace {
+
+#include "tests/lib/math/special_functions_table.inc"
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double RelativeError(double value, double reference) {
+  return reference == 0.0 ? std::abs(value) : std::abs(value / reference - 1.0);
+}
+
+TEST(SpecialFunctions, NormalCdfAndItsLogarithmMatchTheTable) {
+  for (const NormalRow& row : kNormalRows) {
+    // libm's erfc carries the argument's rounding, which its derivative multiplies by z^2.
+    EXPECT_LT(RelativeError(NormalCdf(row.z), row.cdf), 4e-16 * (1.0 + row.z * row.z)) << row.z;
+    EXPECT_LT(RelativeError(LogNormalCdf(row.z), row.log_cdf), row.z > 5.0 ? 4e-16 * row.z * row.z : 1e-14) << row.z;
+  }
+}
+
+TEST(SpecialFunctions, LogHIsAccurateAcrossItsSwitches) {
+  for (const NormalRow& row : kNormalRows) {
+    const LogHValue h = LogH(row.z);
+    if (row.z > -1000.0) {
+      EXPECT_NEAR(h.value, row.log_h, 1e-12) << row.z;
+    } else {
+      EXPECT_LT(RelativeError(h.value, row.log_h), 1e-13) << row.z;
+    }
+    EXPECT_LT(RelativeError(h.slope, row.h_slope), 1e-12) << row.z;
+  }
+}
+
+TEST(SpecialFunctions, LogHIsContinuousAndIncreasing) {
+  double previous = LogH(-200.0).value;
+  for (double z = -199.99; z < 8.0; z += 0.01) {
+    const double value = LogH(z).value;
+    ASSERT_GT(value, previous) << z;
+    previous = value;
+  }
+}
+
+TEST(SpecialFunctions, LogHSlopeIsTheDerivative) {
+  for (double z = -80.0; z < 6.0; z += 0.37) {
+    const double step = 1e-5;
+    const double numeric = (LogH(z + step).value - LogH(z - step).value) / (2.0 * step);
+    EXPECT_LT(RelativeError(LogH(z).slope, numeric), 1e-6) << z;
+  }
+}
+
+TEST(SpecialFunctions, ErfcxMatchesTheTable) {
+  for (const PairRow& row : kErfcxRows) EXPECT_LT(RelativeError(Erfcx(row.x), row.value), 1e-14) << row.x;
+}
+
+TEST(SpecialFunctions, Log1mExpMatchesTheTable) {
+  for (const PairRow& row : kLog1mExpRows) EXPECT_LT(RelativeError(Log1mExp(row.x), row.value), 1e-15) << row.x;
+  EXPECT_EQ(Log1mExp(0.0), -kInfinity);
+  EXPECT_TRUE(std::isnan(Log1mExp(1e-3)));
+}
+
+TEST(SpecialFunctions, CdfDifferencesKeepTheirDigits) {
+  for (const DifferenceRow& row : kCdfDifferenceRows) {
+    // The difference of nearby points is as accurate as their distance: a few ulp of an argument over |a - b|.
+    const double conditioning =
+        4e-16 * std::max(1.0, std::abs(row.a)) * (1.0 + std::abs(row.a)) / std::abs(row.a - row.b);
+    EXPECT_LT(RelativeError(NormalCdfDifference(row.a, row.b), row.value), 1e-13 + conditioning)
+        << row.a << " " << row.b;
+    EXPECT_EQ(NormalCdfDifference(row.b, row.a), -NormalCdfDifference(row.a, row.b));
+  }
+}
+
+TEST(SpecialFunctions, LogarithmsOfSumsAndDifferences) {
+  EXPECT_NEAR(LogSumExp(std::log(2.0), std::log(3.0)), std::log(5.0), 1e-15);
+  EXPECT_NEAR(LogSumExp(-1e4, -1e4), -1e4 + std::log(2.0), 1e-12);
+  EXPECT_EQ(LogSumExp(-kInfinity, -kInfinity), -kInfinity);
+  EXPECT_EQ(LogSumExp(-kInfinity, 3.0), 3.0);
+  EXPECT_NEAR(LogDiffExp(std::log(5.0), std::log(3.0)), std::log(2.0), 1e-15);
+  EXPECT_EQ(LogDiffExp(2.0, 2.0), -kInfinity);
+  EXPECT_EQ(LogDiffExp(2.0, -kInfinity), 2.0);
+}
+
+TEST(SpecialFunctions, ExtremesAndNanNeitherTrapNorLie) {
+  EXPECT_EQ(NormalCdf(kInfinity), 1.0);
+  EXPECT_EQ(NormalCdf(-kInfinity), 0.0);
+  EXPECT_EQ(LogNormalCdf(-kInfinity), -kInfinity);
+  EXPECT_EQ(LogNormalCdf(kInfinity), 0.0);
+  EXPECT_EQ(LogH(-kInfinity).value, -kInfinity);
+  EXPECT_EQ(LogH(kInfinity).value, kInfinity);
+  EXPECT_EQ(LogH(-1e200).value, -kInfinity);
+  EXPECT_EQ(Erfcx(kInfinity), 0.0);
+  EXPECT_EQ(Erfcx(-kInfinity), kInfinity);
+  for (double value : {NormalCdf(NAN), LogNormalCdf(NAN), LogH(NAN).value, LogH(NAN).slope, Erfcx(NAN), Log1mExp(NAN),
+                       LogSumExp(NAN, 0.0), NormalCdfDifference(NAN, 0.0)}) {
+    EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+}  // namespace
+}  // namespace luthier::math

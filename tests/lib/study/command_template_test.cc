@@ -1,0 +1,61 @@
+#include "lib/study/command_template.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+namespace luthier::study {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string Expand(const std::string& text, const std::map<std::string, std::string>& values) {
+  const absl::StatusOr<std::optional<std::string>> out = ExpandTemplate(text, values);
+  if (!out.ok()) return "error: " + std::string(out.status().message());
+  return *out ? **out : "(left out)";
+}
+
+TEST(CommandTemplate, ReplacesNamesAndUnescapesBraces) {
+  const std::map<std::string, std::string> values = {{"lr", "0.5"}, {"a.b", "{x}"}, {"luthier.trial", "7"}};
+  EXPECT_EQ(Expand("", values), "");
+  EXPECT_EQ(Expand("--lr={lr}/{luthier.trial}", values), "--lr=0.5/7");
+  EXPECT_EQ(Expand("{a.b}", values), "{x}") << "a value is never looked at again";
+  EXPECT_EQ(Expand("{{lr}} {{}} }}{{", values), "{lr} {} }{");
+  EXPECT_EQ(Expand("{{{lr}}}", values), "{0.5}");
+  EXPECT_EQ(Expand("$(rm) `x` \"{lr}\"", values), "$(rm) `x` \"0.5\"");
+}
+
+TEST(CommandTemplate, AnArgumentWithoutItsValueIsLeftOut) {
+  EXPECT_EQ(Expand("--gamma={gamma}", {{"lr", "1"}}), "(left out)");
+}
+
+TEST(CommandTemplate, RefusesLoneBraces) {
+  for (const char* text : {"{", "}", "a{", "{}", "{a b}", "{1}", "{lr", "{\"a\": 1}", "{{}", "{lr}}"}) {
+    EXPECT_THAT(Expand(text, {{"lr", "1"}}), HasSubstr("error: byte ")) << text;
+  }
+}
+
+TEST(CommandTemplate, ParsesIntoPieces) {
+  EXPECT_THAT(*ParseTemplate("a{b}c"),
+              ElementsAre(TemplatePiece{false, "a"}, TemplatePiece{true, "b"}, TemplatePiece{false, "c"}));
+}
+
+TEST(CommandTemplate, NamesAreCheckedWhenAStudyIsCreated) {
+  StudySpec spec;
+  spec.space = SearchSpace::Create({{"learning_rate", FloatRange{}, {}, {}}}).value();
+  spec.metric.name = "loss";
+  spec.objective = CommandObjective{{"train", "{learning_rate}", "{luthier.seed}"}, {}, absl::Minutes(1), 0, {}};
+  EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
+  spec.objective = CommandObjective{
+      {"train", "{learningrate}", "{luthier.tial}", "{"}, {{"X", "{nothing}"}}, absl::Minutes(1), 0, {}};
+  const std::string message(ValidateSpec(spec).message());
+  EXPECT_THAT(message, HasSubstr("objective.command.argv[1]: the space has no parameter \"learningrate\" (did you mean "
+                                 "\"learning_rate\"?)"));
+  EXPECT_THAT(message, HasSubstr("objective.command.argv[2]: there is no \"luthier.tial\" (did you mean \"trial\"?)"));
+  EXPECT_THAT(message, HasSubstr("objective.command.argv[3]: byte 0"));
+  EXPECT_THAT(message, HasSubstr("objective.command.environment.X: "));
+}
+
+}  // namespace
+}  // namespace luthier::study

@@ -1,0 +1,202 @@
+#include "lib/study/study_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "tests/lib/study/builders.h"
+
+namespace luthier::study {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+StudySpec Good() {
+  StudySpec spec;
+  spec.display_name = "Größe";
+  spec.description = "two\nlines";
+  spec.space = Space({Float("x", 0, 1)});
+  spec.metric = {"loss", Goal::kMinimize};
+  return spec;
+}
+
+struct BadSpec {
+  const char* name;
+  std::function<void(StudySpec&)> spoil;
+  const char* field;
+};
+
+void PrintTo(const BadSpec& bad, std::ostream* out) {
+  *out << bad.name;
+}
+
+class BadSpecTest : public ::testing::TestWithParam<BadSpec> {};
+
+TEST_P(BadSpecTest, IsRefusedNamingTheField) {
+  StudySpec spec = Good();
+  GetParam().spoil(spec);
+  const absl::Status status = ValidateSpec(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status);
+  ASSERT_TRUE(detail && detail->violations.size() == 1) << status;
+  EXPECT_EQ(detail->violations[0].field, GetParam().field);
+}
+
+void Command(StudySpec& spec, const std::function<void(CommandObjective&)>& spoil) {
+  CommandObjective command;
+  command.argv = {"train", "--x={x}"};
+  spoil(command);
+  spec.objective = command;
+}
+
+void Builtin(StudySpec& spec, const std::function<void(BuiltinObjective&)>& spoil) {
+  BuiltinObjective builtin;
+  builtin.model = "logistic";
+  spoil(builtin);
+  spec.objective = builtin;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadSpecTest,
+    ::testing::Values(
+        BadSpec{"LongDisplayName", [](StudySpec& s) { s.display_name = std::string(201, 'x'); }, "display_name"},
+        BadSpec{"DisplayNameOfTwoLines", [](StudySpec& s) { s.display_name = "a\nb"; }, "display_name"},
+        BadSpec{"BrokenDisplayName", [](StudySpec& s) { s.display_name = "\xff"; }, "display_name"},
+        BadSpec{"LongDescription", [](StudySpec& s) { s.description = std::string(4001, 'x'); }, "description"},
+        BadSpec{"EmptySpace", [](StudySpec& s) { s.space = SearchSpace(); }, "space"},
+        BadSpec{"NoMetric", [](StudySpec& s) { s.metric.name = ""; }, "metric.name"},
+        BadSpec{"BadMetric", [](StudySpec& s) { s.metric.name = "my loss"; }, "metric.name"},
+        BadSpec{"NoTrials", [](StudySpec& s) { s.budget.max_trials = 0; }, "budget.max_trials"},
+        BadSpec{"TooManyTrials", [](StudySpec& s) { s.budget.max_trials = kMaxTrials + 1; }, "budget.max_trials"},
+        BadSpec{"NegativeParallel", [](StudySpec& s) { s.budget.max_parallel = -1; }, "budget.max_parallel"},
+        BadSpec{"TooParallel", [](StudySpec& s) { s.budget.max_parallel = kMaxParallel + 1; }, "budget.max_parallel"},
+        BadSpec{"NegativeFailed", [](StudySpec& s) { s.budget.max_failed_trials = -1; }, "budget.max_failed_trials"},
+        BadSpec{"NegativePatience", [](StudySpec& s) { s.budget.patience = -1; }, "budget.patience"},
+        BadSpec{"TargetNaN", [](StudySpec& s) { s.budget.target_value = std::nan(""); }, "budget.target_value"},
+        BadSpec{"ShortLease", [](StudySpec& s) { s.lease.ttl = absl::Seconds(9); }, "lease.ttl"},
+        BadSpec{"LongLease", [](StudySpec& s) { s.lease.ttl = absl::InfiniteDuration(); }, "lease.ttl"},
+        BadSpec{"NegativeLease", [](StudySpec& s) { s.lease.ttl = -absl::InfiniteDuration(); }, "lease.ttl"},
+        BadSpec{"NoAttempts", [](StudySpec& s) { s.lease.max_attempts = 0; }, "lease.max_attempts"},
+        BadSpec{"ManyAttempts", [](StudySpec& s) { s.lease.max_attempts = 101; }, "lease.max_attempts"},
+        BadSpec{"ReproducibleWithoutParallel", [](StudySpec& s) { s.reproducible = true; }, "reproducible"},
+        BadSpec{"EmptyLabelKey", [](StudySpec& s) { s.labels[""] = "x"; }, "labels"},
+        BadSpec{"HostileLabelKey", [](StudySpec& s) { s.labels["a\nb"] = "\x01"; }, "labels"},
+        BadSpec{"LongLabel", [](StudySpec& s) { s.labels["a"] = std::string(1025, 'x'); }, "labels.a"},
+        BadSpec{"ManyLabels",
+                [](StudySpec& s) {
+                  for (int i = 0; i < 65; ++i) s.labels[absl::StrCat("k", i)] = "x";
+                },
+                "labels"},
+        BadSpec{"NoCommand", [](StudySpec& s) { Command(s, [](auto& c) { c.argv.clear(); }); },
+                "objective.command.argv"},
+        BadSpec{"EmptyProgram", [](StudySpec& s) { Command(s, [](auto& c) { c.argv[0] = ""; }); },
+                "objective.command.argv[0]"},
+        BadSpec{"ZeroByteInArgument",
+                [](StudySpec& s) { Command(s, [](auto& c) { c.argv.push_back(std::string("a\0b", 3)); }); },
+                "objective.command.argv[2]"},
+        BadSpec{"BadVariable", [](StudySpec& s) { Command(s, [](auto& c) { c.environment["A=B"] = "1"; }); },
+                "objective.command.environment[\"A=B\"]"},
+        BadSpec{"NoTime", [](StudySpec& s) { Command(s, [](auto& c) { c.timeout = absl::ZeroDuration(); }); },
+                "objective.command.timeout"},
+        BadSpec{"NegativeMemory", [](StudySpec& s) { Command(s, [](auto& c) { c.memory_limit_bytes = -1; }); },
+                "objective.command.memory_limit_mb"},
+        BadSpec{"BrokenPattern", [](StudySpec& s) { Command(s, [](auto& c) { c.stdout_patterns["loss"] = "(("; }); },
+                "objective.command.stdout_patterns[\"loss\"]"},
+        BadSpec{"PatternWithoutGroup",
+                [](StudySpec& s) { Command(s, [](auto& c) { c.stdout_patterns["loss"] = "[0-9]+"; }); },
+                "objective.command.stdout_patterns[\"loss\"]"},
+        BadSpec{"NoPatternForTheMetric",
+                [](StudySpec& s) { Command(s, [](auto& c) { c.stdout_patterns["accuracy"] = "([0-9]+)"; }); },
+                "objective.command.stdout_patterns"},
+        BadSpec{"NoModel", [](StudySpec& s) { Builtin(s, [](auto& b) { b.model = ""; }); }, "objective.builtin.model"},
+        BadSpec{"SplitOfNothing", [](StudySpec& s) { Builtin(s, [](auto& b) { b.split.validation = 0.0; }); },
+                "objective.builtin.split.validation"},
+        BadSpec{"SplitNaN", [](StudySpec& s) { Builtin(s, [](auto& b) { b.split.validation = std::nan(""); }); },
+                "objective.builtin.split.validation"},
+        BadSpec{"OneFold", [](StudySpec& s) { Builtin(s, [](auto& b) { b.split.folds = 1; }); },
+                "objective.builtin.split.folds"}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+TEST(StudySpecTest, GoodSpecsPass) {
+  EXPECT_TRUE(ValidateSpec(Good()).ok()) << ValidateSpec(Good());
+  StudySpec spec = Good();
+  spec.reproducible = true;
+  spec.budget.max_parallel = 4;
+  spec.labels["team"] = "vision";
+  Command(spec, [](CommandObjective& c) { c.stdout_patterns["loss"] = "loss=([-+0-9.e]+)"; });
+  EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
+  Builtin(spec, [](BuiltinObjective& b) { b.split.folds = 10; });
+  EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
+}
+
+TEST(StudySpecTest, AllViolationsAreReportedAtOnce) {
+  StudySpec spec = Good();
+  spec.metric.name = "";
+  spec.budget.max_trials = -5;
+  spec.lease.ttl = absl::ZeroDuration();
+  EXPECT_THAT(std::string(ValidateSpec(spec).message()),
+              AllOf(HasSubstr("metric.name"), HasSubstr("budget.max_trials"), HasSubstr("lease.ttl")));
+}
+
+TEST(StudySpecTest, AlgorithmsHaveNames) {
+  EXPECT_EQ(AlgorithmName(AlgorithmSpec()), "bo");
+  EXPECT_EQ(AlgorithmName(RandomOptions()), "random");
+  EXPECT_EQ(AlgorithmName(SobolOptions()), "sobol");
+  EXPECT_EQ(AlgorithmName(GridOptions()), "grid");
+}
+
+TEST(StudySpecTest, ScoresAreLargerWhenBetter) {
+  EXPECT_GT(Score(Goal::kMinimize, 1.0), Score(Goal::kMinimize, 2.0));
+  EXPECT_GT(Score(Goal::kMaximize, 2.0), Score(Goal::kMaximize, 1.0));
+}
+
+TEST(IdTest, ReadableOnesPass) {
+  for (const char* good : {"a", "0", "branin-5", "a_b.c", "x-"}) EXPECT_TRUE(ValidateId("id", good).ok()) << good;
+  for (const char* bad : {"", "-a", "_a", ".a", "A", "a/b", "a..b", "a b", "ü"}) {
+    EXPECT_THAT(std::string(ValidateId("study.id", bad).message()), HasSubstr("study.id: ")) << bad;
+  }
+  EXPECT_TRUE(ValidateId("id", std::string(64, 'a')).ok());
+  EXPECT_FALSE(ValidateId("id", std::string(65, 'a')).ok());
+}
+
+TEST(IdTest, SlugsAreIds) {
+  EXPECT_EQ(Slug("My Study"), "my-study");
+  EXPECT_EQ(Slug("  a  &  b  "), "a-b");
+  EXPECT_EQ(Slug("CRF l2=0.5"), "crf-l2-0.5");
+  EXPECT_EQ(Slug(""), "study");
+  EXPECT_EQ(Slug("…"), "study");
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    base::RandomStream random(seed, "test/slug");
+    std::string text;
+    const uint64_t length = random.UniformInt(100);
+    constexpr char kAlphabet[] = "aZ09.-_ /\n\xc3\xbc";
+    for (uint64_t i = 0; i < length; ++i) text += kAlphabet[random.UniformInt(sizeof(kAlphabet) - 1)];
+    EXPECT_TRUE(ValidateId("id", Slug(text)).ok()) << base::Quote(text) << " gave " << Slug(text);
+    EXPECT_EQ(Slug(Slug(text)), Slug(text));
+  }
+}
+
+TEST(TextTest, OnlyValidUtf8WithoutControlCharacters) {
+  EXPECT_TRUE(ValidateText("t", "", 0, false).ok());
+  EXPECT_TRUE(ValidateText("t", "äöü€😀", 5, false).ok());
+  EXPECT_FALSE(ValidateText("t", "äöü€😀", 4, false).ok());
+  EXPECT_TRUE(ValidateText("t", "a\n\tb", 4, true).ok());
+  EXPECT_FALSE(ValidateText("t", "a\nb", 4, false).ok());
+  EXPECT_FALSE(ValidateText("t", "a\rb", 4, true).ok());
+  EXPECT_FALSE(ValidateText("t", std::string("a\0", 2), 4, true).ok());
+  // Truncated, overlong, surrogate, beyond U+10FFFF, stray continuation.
+  for (const char* bad : {"\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf",
+                          "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "\xff"}) {
+    EXPECT_THAT(std::string(ValidateText("t", bad, 10, false).message()), HasSubstr("not valid UTF-8 at byte 0"));
+  }
+}
+
+}  // namespace
+}  // namespace luthier::study

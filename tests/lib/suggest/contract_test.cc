@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tests/contract/designer_contract.h"
+#include "tests/lib/study/builders.h"
+
+namespace luthier::contract {
+namespace {
+
+using namespace study;
+
+std::vector<std::pair<std::string, SearchSpace>> Spaces() {
+  return {
+      {"Continuous", Space({Float("x", -5, 10), Float("y", 0, 15)})},
+      {"Mixed",
+       Space({Float("lr", 1e-5, 1, Scale::kLog), Int("layers", 1, 4), Categorical("kernel", {"rbf", "poly", "linear"}),
+              Bool("bias"), Ordinal("size", {"s", "m", "l"}), Float("drop", 0, 0.5, Scale::kLinear, 0.1)})},
+      {"Conditional",
+       Space({When("optimizer", {"sgd"}, Float("momentum", 0, 0.99)), Categorical("optimizer", {"sgd", "adam"}),
+              When("optimizer", {"adam"}, Float("beta", 0.5, 0.999, Scale::kLogit)),
+              When("optimizer", {"sgd"}, Bool("nesterov")), When("nesterov", {true}, Int("delay", 0, 3))})},
+      {"Categorical", Space({Categorical("a", {"u", "v", "w"}), Categorical("b", {"x", "y"}), Bool("c")})},
+      {"Constant", Space({Float("x", 2, 2), Categorical("c", {"only"}), Int("i", 7, 7)})},
+      {"OneDimensional", Space({Float("x", 0, 1)})},
+      {"Log", Space({Float("l2", 1e-8, 1e4, Scale::kLog), Int("units", 1, 1024, 1, Scale::kLog),
+                     Float("rate", 1e-300, 1e300, Scale::kLog)})},
+  };
+}
+
+// Every alternative of the variant with its default options, so that none can be forgotten.
+template <size_t... I>
+std::vector<AlgorithmSpec> Defaults(std::index_sequence<I...>) {
+  return {AlgorithmSpec(std::in_place_index<I>)...};
+}
+
+// Settings in a finite space, by brute force over the product of all levels. Absent when there are many.
+std::optional<int64_t> CountSettings(const SearchSpace& space) {
+  const std::optional<int64_t> cells = space.Cardinality();
+  if (!cells || *cells > 1000) return std::nullopt;
+  std::set<std::string> settings;
+  for (int64_t cell = 0; cell < *cells; ++cell) {
+    Parameters all;
+    int64_t rest = cell;
+    for (int i = 0; i < space.size(); ++i) {
+      all[space.parameters()[i].name] = space.LevelValue(i, rest % *space.Levels(i));
+      rest /= *space.Levels(i);
+    }
+    Parameters active;
+    for (const int i : space.topological_order()) {
+      if (space.IsActive(i, active)) active[space.parameters()[i].name] = all[space.parameters()[i].name];
+    }
+    settings.insert(FormatParameters(active));
+  }
+  return static_cast<int64_t>(settings.size());
+}
+
+std::vector<DesignerCase> Cases() {
+  std::vector<std::pair<std::string, AlgorithmSpec>> algorithms;
+  for (const AlgorithmSpec& algorithm : Defaults(std::make_index_sequence<std::variant_size_v<AlgorithmSpec>>())) {
+    algorithms.emplace_back(AlgorithmName(algorithm), algorithm);
+  }
+  algorithms.emplace_back("bo_noisy_ei", BoOptions{3, BoAcquisition::kEi, true});
+  algorithms.emplace_back("grid_plain", GridOptions{3, false});
+  algorithms.emplace_back("sobol_plain", SobolOptions{false});
+  std::vector<DesignerCase> cases;
+  for (const auto& [algorithm_name, algorithm] : algorithms) {
+    for (const auto& [space_name, space] : Spaces()) {
+      DesignerCase c;
+      c.name = algorithm_name + "_" + space_name;
+      c.spec.space = space;
+      c.spec.metric.name = "loss";
+      c.spec.algorithm = algorithm;
+      c.spec.seed = 42;
+      c.seeded = space_name != "Constant" && algorithm_name.find("plain") == std::string::npos;
+      c.settings = CountSettings(space);
+      cases.push_back(std::move(c));
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, DesignerContract, ::testing::ValuesIn(Cases()), DesignerContract::Name);
+
+}  // namespace
+}  // namespace luthier::contract

@@ -1,0 +1,33 @@
+#include "lib/wire/channel.h"
+
+#include <gtest/gtest.h>
+
+namespace luthier::wire {
+namespace {
+
+TEST(Channel, AddressesBecomeTargets) {
+  EXPECT_EQ(*ServerTarget("localhost:7790"), "dns:///localhost:7790");
+  EXPECT_EQ(*ServerTarget("10.0.0.1:1"), "dns:///10.0.0.1:1");
+  EXPECT_EQ(*ServerTarget("[::1]:65535"), "dns:///[::1]:65535");
+  EXPECT_EQ(*ServerTarget("unix:/run/luthier.sock"), "unix:/run/luthier.sock");
+  EXPECT_EQ(*ServerTarget("unix:relative"), "unix:relative");
+}
+
+TEST(Channel, OtherAddressesAreRefusedWithAHint) {
+  for (const std::string& bad :
+       {std::string(""), std::string("localhost"), std::string(":7790"), std::string("host:"), std::string("host:0"),
+        std::string("host:65536"), std::string("host:x"), std::string("::1:7790"), std::string("[::1]"),
+        std::string("http://host:1"), std::string("host:1/path"), std::string("a b:1"), std::string("unix:"),
+        "unix:/" + std::string(200, 'x')}) {
+    const absl::StatusOr<std::string> target = ServerTarget(bad);
+    ASSERT_FALSE(target.ok()) << bad;
+    EXPECT_EQ(target.status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(std::string(ServerTarget("localhost").status().message()),
+            "server: \"localhost\" has no port; give host:port, e.g. localhost:7790");
+  EXPECT_FALSE(CreateChannel("localhost").ok());
+  EXPECT_TRUE(CreateChannel("localhost:1").ok());
+}
+
+}  // namespace
+}  // namespace luthier::wire

@@ -1,0 +1,239 @@
+#include "tests/lib/wire/random_spec.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+
+namespace luthier::testing {
+namespace {
+
+using base::RandomStream;
+
+bool Coin(RandomStream& r) {
+  return r.UniformInt(2) == 1;
+}
+
+int64_t Between(RandomStream& r, int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(r.UniformInt(static_cast<uint64_t>(high - low) + 1));
+}
+
+double Number(RandomStream& r) {
+  switch (r.UniformInt(5)) {
+    case 0:
+      return static_cast<double>(Between(r, -5, 5));
+    case 1:
+      return r.Normal() * 1e-300;
+    case 2:
+      return r.Normal() * 1e300;
+    case 3:
+      return std::numeric_limits<double>::denorm_min();
+    default:
+      return r.Normal();
+  }
+}
+
+std::string Text(RandomStream& r) {
+  static const char* const kPieces[] = {"a",  "B7", "é",  "日本", "😀", " ",   "-",
+                                        ": ", "#",  "\"", "'",    "{}", "0x1", "true"};
+  std::string text;
+  for (uint64_t n = r.UniformInt(6); n > 0; --n) text += kPieces[r.UniformInt(std::size(kPieces))];
+  return text;
+}
+
+// Text without the braces that commands give a meaning.
+std::string PlainText(RandomStream& r) {
+  std::string text = Text(r);
+  std::erase_if(text, [](char c) { return c == '{' || c == '}'; });
+  return text;
+}
+
+// Text that people write although it looks like something else.
+std::string Label(RandomStream& r, int i) {
+  static const char* const kTricky[] = {"true", "null", "1e5", "0.5", "~",  "yes", "- a",
+                                        "",     "a: b", "#",   "[",   "*x", "&y"};
+  return absl::StrCat(kTricky[r.UniformInt(std::size(kTricky))], i);
+}
+
+study::ParameterValue Value(RandomStream& r) {
+  switch (r.UniformInt(3)) {
+    case 0:
+      return Number(r);
+    case 1:
+      return Coin(r);
+    default:
+      return Label(r, 0) + Text(r);
+  }
+}
+
+study::ParameterDomain Domain(RandomStream& r) {
+  switch (r.UniformInt(7)) {
+    case 0: {
+      const double min = r.Normal();
+      return study::FloatRange{.min = min, .max = min + r.Uniform(), .scale = study::Scale::kLinear, .step = {}};
+    }
+    case 1:
+      return study::FloatRange{.min = 1e-300 * r.UniformOpen(), .max = 1e10, .scale = study::Scale::kLog, .step = {}};
+    case 2:
+      return study::FloatRange{.min = 0.01, .max = 0.1 + 0.8 * r.Uniform(), .scale = study::Scale::kLogit, .step = {}};
+    case 3:
+      return study::FloatRange{.min = -1, .max = 3, .scale = study::Scale::kLinear, .step = 0.25};
+    case 4: {
+      const int64_t min = Between(r, -(int64_t{1} << 53), 0);
+      return study::IntRange{
+          .min = min, .max = Between(r, 0, int64_t{1} << 53), .step = Between(r, 1, 1000), .scale = {}};
+    }
+    case 5: {
+      std::vector<std::string> labels;
+      for (int i = 0; i < Between(r, 1, 5); ++i) labels.push_back(Label(r, i));
+      if (Coin(r)) return study::OrdinalLabels{labels};
+      return study::CategoricalLabels{labels};
+    }
+    default:
+      return study::BoolSwitch{};
+  }
+}
+
+study::SearchSpace Space(RandomStream& r) {
+  std::vector<study::ParameterSpec> parameters;
+  for (int i = 0; i < Between(r, 1, 6); ++i) {
+    study::ParameterSpec p{.name = absl::StrCat("p.", i), .domain = Domain(r), .condition = {}, .default_value = {}};
+    if (i == 0) {
+      p.domain = study::CategoricalLabels{{"true", "b", "0.5"}};
+      p.default_value = "0.5";
+    } else if (Coin(r)) {
+      p.condition = study::Condition{"p.0", {"b", "true"}};
+    }
+    parameters.push_back(std::move(p));
+  }
+  absl::StatusOr<study::SearchSpace> space = study::SearchSpace::Create(std::move(parameters));
+  LUTHIER_CHECK(space.ok());
+  return *std::move(space);
+}
+
+study::Objective Objective(RandomStream& r) {
+  switch (r.UniformInt(3)) {
+    case 0:
+      return study::ExternalObjective{};
+    case 1: {
+      study::BuiltinObjective builtin{.model = "function:branin", .data = Text(r), .split = {}, .options = {}};
+      builtin.split.validation = r.UniformOpen();
+      builtin.split.folds = Coin(r) ? 0 : 10;
+      builtin.split.seed = r.NextU64();
+      for (int i = 0; i < Between(r, 0, 3); ++i) builtin.options[absl::StrCat("o", i)] = Value(r);
+      return builtin;
+    }
+    default: {
+      study::CommandObjective command;
+      command.argv = {"./train.py", "--lr={p.0}", "", PlainText(r)};
+      command.environment = {{"PATH", "/bin"}, {"A B", PlainText(r)}};
+      if (Coin(r)) command.timeout = absl::Milliseconds(Between(r, 1, 100'000'000));
+      command.memory_limit_bytes = Between(r, 0, 5) << 20;
+      if (Coin(r)) command.stdout_patterns = {{"loss", "loss=([0-9.e+-]+)"}};
+      return command;
+    }
+  }
+}
+
+study::AlgorithmSpec Algorithm(RandomStream& r) {
+  switch (r.UniformInt(4)) {
+    case 0:
+      return study::BoOptions{.initial_points = static_cast<int32_t>(Between(r, 0, 10'000)),
+                              .acquisition = Coin(r) ? study::BoAcquisition::kEi : study::BoAcquisition::kLogEi,
+                              .noisy = Coin(r)};
+    case 1:
+      return study::RandomOptions{};
+    case 2:
+      return study::SobolOptions{.scramble = Coin(r)};
+    default:
+      return study::GridOptions{.levels = static_cast<int32_t>(Between(r, 2, 1'000'000)), .shuffle = Coin(r)};
+  }
+}
+
+absl::Time Moment(RandomStream& r) {
+  return absl::FromUnixNanos(Between(r, 0, int64_t{4'000'000'000'000'000'000}));
+}
+
+study::Failure RandomFailure(RandomStream& r) {
+  return {.kind = Coin(r) ? study::FailureKind::kConfig : study::FailureKind::kInfra,
+          .reason = "EXIT_CODE",
+          .message = Text(r)};
+}
+
+study::Gradient RandomGradient(RandomStream& r) {
+  study::Gradient gradient;
+  std::vector<double>& v = Coin(r) ? gradient.values : gradient.direction;
+  for (int i = 0; i < Between(r, 1, 4); ++i) v.push_back(Number(r));
+  if (!gradient.full()) gradient.slope = Number(r);
+  if (Coin(r)) gradient.error_bound = r.Uniform();
+  return gradient;
+}
+
+}  // namespace
+
+study::StudySpec RandomSpec(RandomStream& r) {
+  study::StudySpec spec;
+  spec.display_name = Text(r);
+  spec.description = Text(r) + "\n" + Text(r);
+  spec.space = Space(r);
+  spec.metric = {"loss", Coin(r) ? study::Goal::kMinimize : study::Goal::kMaximize};
+  spec.algorithm = Algorithm(r);
+  spec.objective = Objective(r);
+  spec.budget.max_trials = Between(r, 1, study::kMaxTrials);
+  spec.budget.max_parallel = Between(r, 1, 1000);
+  spec.budget.max_failed_trials = Between(r, 0, 10);
+  if (Coin(r)) spec.budget.target_value = Number(r);
+  spec.budget.patience = Between(r, 0, 10);
+  spec.lease.ttl = absl::Milliseconds(Between(r, 10'000, 3'600'000));
+  spec.lease.max_attempts = static_cast<int32_t>(Between(r, 1, 100));
+  spec.seed = r.NextU64();
+  spec.reproducible = Coin(r);
+  for (int i = 0; i < Between(r, 0, 3); ++i) spec.labels[absl::StrCat("team ", i)] = Text(r);
+  return spec;
+}
+
+study::Trial RandomTrial(RandomStream& r) {
+  study::Trial trial;
+  trial.number = Between(r, 1, int64_t{1} << 60);
+  trial.state = static_cast<study::TrialState>(r.UniformInt(6));
+  for (int i = 0; i < Between(r, 0, 4); ++i) trial.parameters[absl::StrCat("p", i)] = Value(r);
+  trial.provenance = {.designer = "bo",
+                      .algorithm_version = 3,
+                      .ask_index = {},
+                      .prefix_seq = r.NextU64(),
+                      .origin = "acq",
+                      .details = {{"predicted_mean", Number(r)}},
+                      .carry = Text(r)};
+  if (Coin(r)) trial.provenance.ask_index = r.NextU64();
+  if (Coin(r)) {
+    study::Measurement m;
+    m.step = Between(r, 0, int64_t{1} << 60);
+    m.metrics = {{"loss", Number(r)}, {"accuracy", std::numeric_limits<double>::infinity()}};
+    if (Coin(r)) m.elapsed_seconds = r.Uniform() * 1e6;
+    if (Coin(r)) m.gradient = RandomGradient(r);
+    trial.final_measurement = m;
+  }
+  if (Coin(r)) trial.failure = RandomFailure(r);
+  for (int i = 0; i < Between(r, 0, 4); ++i) {
+    study::Attempt attempt;
+    attempt.number = i + 1;
+    attempt.worker = "w-1";
+    attempt.start = Moment(r);
+    if (Coin(r)) attempt.end = Moment(r);
+    attempt.outcome = static_cast<study::AttemptOutcome>(r.UniformInt(7));
+    if (Coin(r)) attempt.failure = RandomFailure(r);
+    attempt.output_tail = Text(r);
+    trial.releases += attempt.outcome == study::AttemptOutcome::kReleased ? 1 : 0;
+    trial.attempts.push_back(attempt);
+  }
+  trial.checkpoint = Text(r);
+  trial.attributes = {{"note", Text(r)}};
+  trial.create_time = Moment(r);
+  if (Coin(r)) trial.end_time = Moment(r);
+  trial.update_seq = r.NextU64();
+  return trial;
+}
+
+}  // namespace luthier::testing

@@ -1,0 +1,290 @@
+#include "lib/wire/yaml_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "lib/wire/convert.h"
+#include "luthier/v1/trial.pb.h"
+
+namespace luthier::wire {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string Error(const std::string& text) {
+  const absl::StatusOr<StudyFile> file = StudyFile::Parse(text, "s.yaml");
+  return file.ok() ? "" : std::string(file.status().message());
+}
+
+constexpr char kGood[] = R"(display_name: L2 strength for breast cancer
+space:
+  - {name: l2, float: {min: 1.0e-8, max: 1e4, scale: log}}
+  - name: depth
+    int: {min: 1, max: 1e2}
+  - {name: kind, categorical: {values: [a, 2, true]}, default_value: a}
+  - {name: early, bool: , condition: {parent: kind, values: [a, "2"]}}
+objective: {builtin: {model: logistic, data: data/breast_cancer.csv, split: {validation: 0.33, seed: 1},
+                      options: {standardize: true, solver: saga, tol: 1e-6, quoted: "5"}}}
+metric: {name: validation_loss, goal: Minimize}
+algorithm: {grid: }
+budget: {max_trials: 40, max_parallel: 4, target_value: -.5}
+lease: {ttl: 2m}
+seed: 18446744073709551615
+labels: {team: x}
+)";
+
+TEST(StudyFile, ReadsTheManualsExample) {
+  const absl::StatusOr<StudyFile> file = StudyFile::Parse(kGood, "s.yaml");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const v1::StudySpec& spec = file->spec();
+  EXPECT_EQ(spec.space(0).float_().min(), 1e-8);
+  EXPECT_EQ(spec.space(0).float_().scale(), v1::LOG);
+  EXPECT_EQ(spec.space(1).int_().max(), 100);
+  EXPECT_EQ(spec.space(2).categorical().values(1), "2");
+  EXPECT_EQ(spec.space(2).categorical().values(2), "true");
+  EXPECT_TRUE(spec.space(3).has_bool_());
+  EXPECT_EQ(spec.space(3).condition().values(1).string_value(), "2");
+  EXPECT_EQ(spec.metric().goal(), v1::MINIMIZE);
+  EXPECT_TRUE(spec.algorithm().has_grid());
+  EXPECT_EQ(spec.budget().target_value(), -0.5);
+  EXPECT_EQ(spec.lease().ttl().seconds(), 120);
+  EXPECT_EQ(spec.seed(), 18446744073709551615u);
+  const auto& options = spec.objective().builtin().options();
+  EXPECT_TRUE(options.at("standardize").bool_value());
+  EXPECT_EQ(options.at("solver").string_value(), "saga");
+  EXPECT_EQ(options.at("tol").number_value(), 1e-6);
+  EXPECT_EQ(options.at("quoted").string_value(), "5");
+}
+
+TEST(StudyFile, ReadsJsonByteOrderMarkAndWindowsLines) {
+  const std::string json =
+      "{\"space\": [{\"name\": \"x\", \"float\": {\"min\": 0, \"max\": 1}}],\n\t\"metric\": {\"name\": \"loss\", "
+      "\"goal\": \"MINIMIZE\"}, \"description\": \"a\\/b\\u00e9\"}";
+  const absl::StatusOr<StudyFile> file = StudyFile::Parse(json, "s.json");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->spec().description(), "a/bé");
+  EXPECT_EQ(Error("\xEF\xBB\xBF" + json), "");
+  std::string windows;
+  for (const char c : std::string(kGood)) windows += c == '\n' ? "\r\n" : std::string(1, c);
+  EXPECT_EQ(Error(windows), "");
+}
+
+constexpr char kTail[] = "\nmetric: {name: loss, goal: MINIMIZE}\n";
+
+struct BadFile {
+  const char* name;
+  std::string text;
+  const char* message;
+};
+
+class BadFiles : public ::testing::TestWithParam<BadFile> {};
+TEST_P(BadFiles, AreExplained) {
+  EXPECT_EQ(Error(GetParam().text), GetParam().message);
+}
+
+std::string Space(const std::string& parameter) {
+  return "space:\n  - " + parameter + kTail;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadFiles,
+    ::testing::Values(
+        BadFile{"Empty", "", "s.yaml: is empty"}, BadFile{"OnlyComment", "# nothing\n", "s.yaml: is empty"},
+        BadFile{"JustText", "hello",
+                "s.yaml:1:1: must be a map, not a scalar; give display_name, description, space, metric, algorithm, "
+                "objective, budget, lease, seed, reproducible, labels"},
+        BadFile{"MisspeltKey", Space("{name: x, flaot: {min: 0, max: 1}}"),
+                "s.yaml:2:15: space[0]: has no field \"flaot\" (did you mean \"float\"?)"},
+        BadFile{"MisspeltTopKey", "bugdet: {max_trials: 3}" + std::string(kTail),
+                "s.yaml:1:1: has no field \"bugdet\" (did you mean \"budget\"?)"},
+        BadFile{"KeyOneLevelTooHigh", Space("{name: x, min: 0}"),
+                "s.yaml:2:15: space[0]: has no field \"min\"; it belongs inside \"float\" or \"int\""},
+        BadFile{"FieldOfAnEmptyMessage", Space("{name: x, bool: {a: 1}}"),
+                "s.yaml:2:22: space[0].bool: has no field \"a\"; nothing belongs here, write {}"},
+        BadFile{"UnknownWithChoices", "lease: {zzzzzzzz: 1}" + std::string(kTail),
+                "s.yaml:1:9: lease: has no field \"zzzzzzzz\"; possible here: ttl, max_attempts"},
+        BadFile{"TextForNumber", Space("{name: x, float: {min: zero, max: 1}}"),
+                "s.yaml:2:28: space[0].float.min: \"zero\" is not a number"},
+        BadFile{"QuotedNumber", Space("{name: x, float: {min: \"0\", max: 1}}"),
+                "s.yaml:2:28: space[0].float.min: must be a number, not text; leave the quotes out"},
+        BadFile{"FractionForInteger", "budget: {max_trials: 1.5}" + std::string(kTail),
+                "s.yaml:1:22: budget.max_trials: \"1.5\" is not a whole number within ±2^63"},
+        BadFile{"IntegerOverflow", "budget: {max_trials: 9223372036854775808}" + std::string(kTail),
+                "s.yaml:1:22: budget.max_trials: \"9223372036854775808\" is not a whole number within ±2^63"},
+        BadFile{"NegativeSeed", "seed: -1" + std::string(kTail),
+                "s.yaml:1:7: seed: \"-1\" is not a whole number from 0 to 2^64-1"},
+        BadFile{"YesForBool", "reproducible: yes" + std::string(kTail),
+                "s.yaml:1:15: reproducible: \"yes\" is not true or false"},
+        BadFile{"ListForNumber", "seed: [1]" + std::string(kTail),
+                "s.yaml:1:7: seed: must be a whole number from 0 to 2^64-1, not a list"},
+        BadFile{"NoValue", "seed:" + std::string(kTail),
+                "s.yaml:1:1: seed: has no value; give one or leave the field out"},
+        BadFile{"ScalarForMessage", "algorithm: random" + std::string(kTail),
+                "s.yaml:1:12: algorithm: must be a map, not a scalar; write {random: {}}"},
+        BadFile{"ScalarForList", Space("{name: x, ordinal: {values: a}}"),
+                "s.yaml:2:33: space[0].ordinal.values: must be a list, not a scalar; write [a]"},
+        BadFile{"ListForMap", "labels: [a]" + std::string(kTail),
+                "s.yaml:1:9: labels: must be a map, not a list; write {name: value}"},
+        BadFile{"UnknownEnum", Space("{name: x, float: {min: 1, max: 2, scale: LOGG}}"),
+                "s.yaml:2:46: space[0].float.scale: \"LOGG\" is not one of LINEAR, LOG, LOGIT (did you mean \"LOG\"?)"},
+        BadFile{"UnspecifiedEnum", Space("{name: x, float: {min: 1, max: 2, scale: SCALE_UNSPECIFIED}}"),
+                "s.yaml:2:46: space[0].float.scale: \"SCALE_UNSPECIFIED\" is not one of LINEAR, LOG, LOGIT"},
+        BadFile{"DuplicateKey", "seed: 1\nseed: 2",
+                "s.yaml:2:1: \"seed\" is given twice; the first time in line 1; keep one"},
+        BadFile{"TwoKinds", Space("{name: x, bool: {}, float: {min: 0, max: 1}}"),
+                "s.yaml:2:25: space[0].float: excludes \"bool\" in line 2; keep one of the two"},
+        BadFile{"BadDuration", "lease: {ttl: soon}" + std::string(kTail),
+                "s.yaml:1:14: lease.ttl: \"soon\" is not a duration; write 90s, 2m, 1h30m or seconds"},
+        BadFile{"InfiniteDuration", "lease: {ttl: inf}" + std::string(kTail),
+                "s.yaml:1:14: lease.ttl: \"inf\" is longer than 10,000 years; leave it out for none"},
+        BadFile{"ValueIsNull", Space("{name: x, bool: {}, default_value: null}"),
+                "s.yaml:2:25: space[0].default_value: must be a number, true, false or text, not nothing"},
+        BadFile{"ValueIsNan", Space("{name: x, bool: {}, default_value: .nan}"),
+                "s.yaml:2:40: space[0].default_value: \".nan\" is not a finite number; quote it if it is text"},
+        BadFile{"ValueIsInfinite", Space("{name: x, bool: {}, default_value: -.inf}"),
+                "s.yaml:2:40: space[0].default_value: \"-.inf\" is not a finite number; quote it if it is text"},
+        BadFile{"ValueOverflows", Space("{name: x, bool: {}, default_value: 1e999}"),
+                "s.yaml:2:40: space[0].default_value: \"1e999\" is not a finite number; quote it if it is text"},
+        BadFile{"ValueLosesDigits", Space("{name: x, bool: {}, default_value: 9007199254740993}"),
+                "s.yaml:2:40: space[0].default_value: \"9007199254740993\" is beyond ±2^53; quote it if it is text"},
+        BadFile{"Anchor", "space: &a [*a]",
+                "s.yaml:1:8: anchors (&name) and aliases (*name) are not supported; write "
+                "the value out"},
+        BadFile{"Tag", "seed: !!int 3", "s.yaml:1:7: the tag \"tag:yaml.org,2002:int\" is not supported; leave it out"},
+        BadFile{"SecondDocument", "seed: 1\n---\nseed: 2", "s.yaml:3:1: a second document begins here; give one"},
+        BadFile{"KeyIsAList", "[a]: 1", "s.yaml:1:1: a key must be a name, not a list or a map"},
+        BadFile{"TabIndentation", "space:\n\t- name: x",
+                "s.yaml:2:2: is not YAML: illegal block entry; indent with spaces, not tabs"},
+        BadFile{"Unclosed", "space: [", "s.yaml:1:1: is not YAML: end of sequence flow not found"},
+        BadFile{"Binary",
+                std::string("\x7f"
+                            "ELF\0\1\2",
+                            7),
+                "s.yaml:1:1: control character 0x7f; is it a text file?"},
+        BadFile{"Latin1", "display_name: caf\xE9", "s.yaml:1:18: byte 0xe9 is not UTF-8; is it a text file?"},
+        BadFile{"Semantic", Space("{name: x, float: {min: 2, max: 1}}"),
+                "s.yaml:2:36: space[0].float.max: 1 is below min 2; swap the bounds"},
+        BadFile{"SemanticOfAMissingField", Space("{name: x, float: {min: 2}}"),
+                "s.yaml:2:22: space[0].float.max: is required"},
+        BadFile{"SemanticInAMap",
+                "objective:\n  command:\n    argv: [a]\n    stdout_patterns: {loss: x(}" + std::string(kTail) +
+                    "space: [{name: x, bool: {}}]",
+                "s.yaml:4:23: objective.command.stdout_patterns[\"loss\"]: is not a regular expression: Mismatched '(' "
+                "and ')' in regular expression"},
+        BadFile{"AllInOrderOfLines", "budget: {max_trials: 0}\nspace: [{name: 1x, bool: {}}]\nmetric: {name: loss}",
+                "s.yaml:1:22: budget.max_trials: 0 is not between 1 and 1000000\n"
+                "s.yaml:2:16: space[0].name: \"1x\" is not a name: letters, digits, '_' and '.', not starting with a "
+                "digit, at most 64\n"
+                "s.yaml:3:9: metric.goal: is required: MINIMIZE or MAXIMIZE"}),
+    [](const auto& i) { return std::string(i.param.name); });
+
+TEST(StudyFile, StructuralProblemsAreReportedTogether) {
+  EXPECT_EQ(Error("seed: x\nbugdet: {}\nreproducible: 1\n"),
+            "s.yaml:1:7: seed: \"x\" is not a whole number from 0 to 2^64-1\n"
+            "s.yaml:2:1: has no field \"bugdet\" (did you mean \"budget\"?)\n"
+            "s.yaml:3:15: reproducible: \"1\" is not true or false");
+  std::string many;
+  for (int i = 0; i < 30; ++i) absl::StrAppend(&many, "unknown", i, ": 1\n");
+  EXPECT_THAT(Error(many), HasSubstr("\n… and 10 more"));
+}
+
+TEST(StudyFile, HugeFilesAreRefusedUnread) {
+  EXPECT_EQ(Error(std::string(10 << 20, '[')), "s.yaml: is larger than 1 MiB (10485760 bytes); is it the right file?");
+}
+
+TEST(StudyFile, DeepNestingIsRefused) {
+  EXPECT_THAT(Error(std::string(40, '[')), HasSubstr("is nested more than 32 levels deep"));
+  EXPECT_NE(Error(std::string(1 << 20, '[')), "");
+  EXPECT_NE(Error(std::string((1 << 20) / 2, '{')), "");
+  std::string dashes;
+  for (int i = 0; i < (1 << 19); ++i) dashes += "- ";
+  EXPECT_NE(Error(dashes), "");
+}
+
+TEST(StudyFile, AliasBombsAreRefused) {
+  std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
+  for (int i = 1; i < 30; ++i) {
+    absl::StrAppend(&bomb, "a", i, ": &a", i, " [*a", i - 1, ",*a", i - 1, ",*a", i - 1, "]\n");
+  }
+  EXPECT_THAT(Error(bomb), StartsWith("s.yaml:1:5: anchors (&name)"));
+}
+
+// Mutations of a good file: any answer is fine, as long as it comes and names a place.
+TEST(StudyFile, DamagedFilesNeverCrash) {
+  const std::string good = kGood;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    base::RandomStream random(seed, "test.damage");
+    std::string text = good;
+    for (uint64_t n = 1 + random.UniformInt(4); n > 0; --n) {
+      const size_t at = random.UniformInt(text.size());
+      static constexpr char kBytes[] =
+          "{}[]:,-\"'&*!|>%@#?~\n\t \x80\xFF"
+          "0e.x";
+      switch (random.UniformInt(4)) {
+        case 0:
+          text.erase(at, 1 + random.UniformInt(20));
+          break;
+        case 1:
+          text.insert(at, 1, kBytes[random.UniformInt(sizeof(kBytes) - 1)]);
+          break;
+        case 2:
+          text[at] = kBytes[random.UniformInt(sizeof(kBytes) - 1)];
+          break;
+        default:
+          text.insert(at, text.substr(random.UniformInt(text.size()), random.UniformInt(40)));
+      }
+      if (text.empty()) text = "x";
+    }
+    const absl::StatusOr<StudyFile> file = StudyFile::Parse(text, "s.yaml");
+    if (!file.ok()) {
+      EXPECT_THAT(std::string(file.status().message()), StartsWith("s.yaml:")) << text;
+      EXPECT_EQ(base::GetReason(file.status()), base::reason::kBadField);
+    } else {
+      EXPECT_TRUE(FromProto(file->spec()).ok());
+    }
+  }
+}
+
+TEST(StudyFile, LocatesTheServersRefusal) {
+  const absl::StatusOr<StudyFile> file = StudyFile::Parse(kGood, "s.yaml");
+  ASSERT_TRUE(file.ok());
+  const absl::Status located = file->Locate(base::BadField("algorithm.grid.levels", "gives more than 10^6 points"));
+  EXPECT_EQ(std::string(located.message()), "s.yaml:11:13: algorithm.grid.levels: gives more than 10^6 points");
+  EXPECT_EQ(base::GetErrorDetail(located)->violations[0].field, "algorithm.grid.levels");
+  EXPECT_EQ(file->Locate(absl::UnavailableError("x")), absl::UnavailableError("x"));
+}
+
+TEST(ParseMessage, ReadsAGradient) {
+  v1::Gradient gradient;
+  ASSERT_TRUE(ParseMessage("{\"full\": {\"values\": [1, -2e-3]}, \"error_bound\": 0.5}", "g", &gradient).ok());
+  EXPECT_EQ(gradient.full().values(1), -2e-3);
+  EXPECT_EQ(gradient.error_bound(), 0.5);
+  EXPECT_FALSE(ParseMessage("{full: 3}", "g", &gradient).ok());
+}
+
+TEST(ParseParameters, ReadsValuesByTheirLooks) {
+  const absl::StatusOr<study::Parameters> p =
+      ParseParameters("{lr: 1e-3, depth: 4, on: true, kind: rbf, text: '4', time: 12:30}", "p");
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_EQ(study::FormatParameters(*p), "depth=4, kind=rbf, lr=0.001, on=true, text=4, time=12:30");
+  EXPECT_TRUE(std::holds_alternative<std::string>(p->at("text")));
+  EXPECT_FALSE(ParseParameters("{lr: [1]}", "p").ok());
+  EXPECT_FALSE(ParseParameters("3", "p").ok());
+}
+
+TEST(ParseValue, FollowsYamlsCoreSchema) {
+  EXPECT_EQ(ParseValue("+.5"), study::ParameterValue(0.5));
+  EXPECT_EQ(ParseValue("-1e-400"), study::ParameterValue(-0.0));
+  EXPECT_EQ(ParseValue("FALSE"), study::ParameterValue(false));
+  for (const char* text : {"", "nan", "inf", "infinity", "1e", "0x10", "1_000", "--1", "1 2", "yes", "e5", "."}) {
+    EXPECT_TRUE(std::holds_alternative<std::string>(ParseValue(text))) << text;
+  }
+}
+
+}  // namespace
+}  // namespace luthier::wire

@@ -1,0 +1,426 @@
+#include "tests/server/coordinator/naive_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/suggest/registry.h"
+
+namespace luthier::coordinator::testing {
+namespace {
+
+using absl::StatusCode;
+using study::StudyState;
+using study::TrialState;
+namespace reason = base::reason;
+
+std::string Text(const study::Measurement& m) {
+  std::string text = absl::StrCat(m.step, "|");
+  for (const auto& [name, value] : m.metrics) absl::StrAppend(&text, name, "=", study::FormatDouble(value), "|");
+  if (m.gradient) {
+    absl::StrAppend(&text, "gradient");
+    for (const double g : m.gradient->values) absl::StrAppend(&text, "|", study::FormatDouble(g));
+  }
+  return text;
+}
+
+std::string Text(const FinishOp& op) {
+  std::string text = absl::StrCat(op.content.index(), "|", op.checkpoint, "|", op.output_tail, "|");
+  if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
+    absl::StrAppend(&text, complete->pruned, Text(complete->measurement));
+  } else if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
+    absl::StrAppend(&text, static_cast<int>(failure->kind), "|", failure->reason, "|", failure->message);
+  }
+  return text;
+}
+
+std::string Text(const EnqueueOp& op) {
+  std::string text = absl::StrCat("enqueue|", op.id);
+  for (const NewTrial& t : op.trials) absl::StrAppend(&text, "|", study::FormatParameters(t.parameters));
+  return text;
+}
+
+std::string Text(const SuggestOp& op) { return absl::StrCat("suggest|", op.id, "|", op.worker, "|", op.count); }
+
+std::string Text(const ControlOp& op) { return absl::StrCat("control|", op.id, "|", static_cast<int>(op.control)); }
+
+// The walk sends only these kinds of bad measurements: negative steps, no metric at all.
+bool GoodMeasurement(const study::Measurement& m) { return m.step >= 0; }
+bool GoodGradient(const study::Measurement& m) {
+  return !m.gradient || (m.gradient->values.size() == 1 && std::isfinite(m.gradient->values[0]));
+}
+
+bool Finished(StudyState state) { return state != StudyState::kActive && state != StudyState::kPaused; }
+bool Open(TrialState state) { return state == TrialState::kPending || state == TrialState::kRunning; }
+
+}  // namespace
+
+int64_t NaiveModel::Count(const Study& s, TrialState state) const {
+  return std::count_if(s.trials.begin(), s.trials.end(), [&](const auto& t) { return t.second.state == state; });
+}
+
+storage::StudyKey NaiveModel::KeyOf(const std::string& id) const {
+  for (const auto& [key, s] : studies_) {
+    if (s.id == id) return key;
+  }
+  return 0;
+}
+
+NaiveModel::Study* NaiveModel::Find(const std::string& id) {
+  const storage::StudyKey key = KeyOf(id);
+  return key == 0 ? nullptr : &studies_[key];
+}
+
+std::optional<uint64_t> NaiveModel::SeqOf(const std::string& token) const {
+  const auto found = finish_seq_.find(token);
+  return found == finish_seq_.end() ? std::nullopt : std::optional<uint64_t>(found->second);
+}
+
+void NaiveModel::Restart(absl::Duration now) {
+  now_ = last_batch_ = now;
+  waiting_.clear();
+  last_asked_.clear();
+  stopped_.clear();
+  for (auto& [key, s] : studies_) {
+    for (auto& [number, t] : s.trials) {
+      t.deadline = now + t.ttl;
+      t.seen_expired = false;
+      t.eligible_since = now;
+      if (!t.grants.empty() && t.grants.back().stopped) stopped_.insert(t.grants.back().token);
+    }
+  }
+}
+
+void NaiveModel::BeginBatch(absl::Duration now, bool may_fail) {
+  if (may_fail) {
+    saved_studies_ = studies_;
+    saved_last_key_ = last_key_;
+    saved_requests_ = requests_;
+    saved_stopped_ = stopped_;
+  }
+  now_ = now;
+  if (now - last_batch_ > options_.stall) {
+    for (auto& [key, s] : studies_) {
+      for (auto& [number, t] : s.trials) t.deadline += now - last_batch_;
+    }
+  }
+  last_batch_ = now;
+  CheckLeases();
+}
+
+void NaiveModel::CheckLeases() {
+  for (auto& [key, s] : studies_) {
+    for (auto& [number, t] : s.trials) {
+      if (!Expired(t)) {
+        t.seen_expired = false;
+        continue;
+      }
+      const bool last = static_cast<int>(t.grants.size()) - t.releases >= s.spec.lease.max_attempts;
+      if (last) {
+        BackOrGiveUp(s, t);
+      } else if (Finished(s.state)) {
+        CancelOpen(s, t);
+      } else if (!t.seen_expired) {
+        t.seen_expired = true;
+        t.eligible_since = now_;
+      }
+    }
+  }
+}
+
+void NaiveModel::Final(Study& s, Trial& t, TrialState state, std::optional<double> value) {
+  t.state = state;
+  if (state == TrialState::kCancelled) return;
+  s.failures_in_row = state == TrialState::kFailed ? s.failures_in_row + 1 : 0;
+  ++s.since_best;
+  if (state != TrialState::kComplete) return;
+  const double sign = s.spec.metric.goal == study::Goal::kMinimize ? 1.0 : -1.0;
+  if (!s.best || sign * *value < sign * *s.best) {
+    s.best = value;
+    s.since_best = 0;
+  }
+}
+
+void NaiveModel::CancelOpen(Study& s, Trial& t) {
+  if (t.state == TrialState::kRunning) {
+    t.grants.back().stopped = true;
+    stopped_.insert(t.grants.back().token);
+  }
+  Final(s, t, TrialState::kCancelled, std::nullopt);
+}
+
+void NaiveModel::FinishStudy(Study& s, StudyState state, bool cancel_running) {
+  s.state = state;
+  for (auto& [number, t] : s.trials) {
+    if (t.state == TrialState::kPending || (t.state == TrialState::kRunning && (cancel_running || Expired(t)))) {
+      CancelOpen(s, t);
+    }
+  }
+}
+
+void NaiveModel::CompleteIfDone(Study& s) {
+  if (Finished(s.state)) return;
+  for (const auto& [number, t] : s.trials) {
+    if (Open(t.state)) return;
+  }
+  if (static_cast<int64_t>(s.trials.size()) >= s.spec.budget.max_trials) {
+    FinishStudy(s, StudyState::kCompleted, false);
+  }
+}
+
+void NaiveModel::AfterFinal(Study& s) {
+  if (Finished(s.state)) return;
+  const study::Budget& b = s.spec.budget;
+  const double sign = s.spec.metric.goal == study::Goal::kMinimize ? 1.0 : -1.0;
+  const bool target = b.target_value && s.best && sign * *s.best <= sign * *b.target_value;
+  const bool failed = b.max_failed_trials > 0 && Count(s, TrialState::kFailed) >= b.max_failed_trials;
+  const bool patience = b.patience > 0 && s.best && s.since_best >= b.patience;
+  if (target || failed || patience) {
+    FinishStudy(s, StudyState::kCompleted, true);
+    return;
+  }
+  CompleteIfDone(s);
+  if (s.state == StudyState::kActive && s.failures_in_row >= options_.failures_to_pause) s.state = StudyState::kPaused;
+}
+
+void NaiveModel::BackOrGiveUp(Study& s, Trial& t) {
+  t.points.clear();
+  if (static_cast<int>(t.grants.size()) - t.releases >= s.spec.lease.max_attempts) {
+    t.failure = study::failure::kAttemptsExhausted;
+    Final(s, t, TrialState::kFailed, std::nullopt);
+    AfterFinal(s);
+    return;
+  }
+  t.state = TrialState::kPending;
+  t.eligible_since = now_;
+  if (Finished(s.state)) Final(s, t, TrialState::kCancelled, std::nullopt);
+}
+
+std::optional<Expected> NaiveModel::CheckRequest(const std::string& id, const std::string& content) const {
+  if (id.empty()) return std::nullopt;
+  for (const Waiting& w : waiting_) {
+    if (w.op.request_id == id && Text(w.op) != content) {
+      return Expected::Error(StatusCode::kInvalidArgument, reason::kRequestIdReused);
+    }
+  }
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return std::nullopt;
+  if (found->second.content != content) return Expected::Error(StatusCode::kInvalidArgument, reason::kRequestIdReused);
+  Expected again;
+  again.numbers = found->second.numbers;
+  again.granted = found->second.granted;
+  if (found->second.study != 0 && studies_.count(found->second.study) == 0) {
+    return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  }
+  return again;
+}
+
+Expected NaiveModel::Create(const CreateStudyOp& op) {
+  Expected e;
+  if (const Study* s = Find(op.id)) {
+    if (!(s->spec == op.spec)) return Expected::Error(StatusCode::kAlreadyExists, reason::kStudyExists);
+    e.study_state = s->state;
+    return e;
+  }
+  Study& s = studies_[++last_key_];
+  s.id = op.id;
+  s.spec = op.spec;
+  s.designer = suggest::CreateDesigner(op.spec);
+  e.study_state = s.state;
+  return e;
+}
+
+Expected NaiveModel::Control(const ControlOp& op) {
+  using coordinator::Control;
+  Study* s = Find(op.id);
+  if (std::optional<Expected> again = CheckRequest(op.request_id, Text(op))) {
+    if (again->code == StatusCode::kOk && s != nullptr) again->study_state = s->state;
+    return *again;
+  }
+  if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  const Expected finished = Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
+  switch (op.control) {
+    case Control::kPause:
+      if (Finished(s->state)) return finished;
+      s->state = StudyState::kPaused;
+      break;
+    case Control::kResume:
+      if (Finished(s->state)) return finished;
+      if (s->state == StudyState::kPaused) s->failures_in_row = 0;
+      s->state = StudyState::kActive;
+      break;
+    case Control::kStop:
+      if (s->state == StudyState::kStopped) break;
+      if (Finished(s->state)) return finished;
+      FinishStudy(*s, StudyState::kStopped, false);
+      break;
+    case Control::kCancel:
+      if (s->state == StudyState::kCancelled) break;
+      if (s->state == StudyState::kCompleted) return finished;
+      FinishStudy(*s, StudyState::kCancelled, true);
+      break;
+    case Control::kDelete: {
+      if (Count(*s, TrialState::kRunning) > 0) {
+        return Expected::Error(StatusCode::kFailedPrecondition, reason::kTrialsRunning);
+      }
+      Expected e;
+      e.study_state = s->state;
+      studies_.erase(KeyOf(op.id));
+      if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), {}, 0, {}};
+      return e;
+    }
+  }
+  if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), {}, 0, {}};
+  Expected e;
+  e.study_state = s->state;
+  return e;
+}
+
+Expected NaiveModel::Enqueue(const EnqueueOp& op) {
+  std::optional<Expected> again = CheckRequest(op.request_id, Text(op));
+  if (again && again->code != StatusCode::kOk) return *again;
+  Study* s = Find(op.id);
+  if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  if (again) return *again;
+  if (Finished(s->state)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kStudyFinished);
+  if (op.trials.empty()) return Expected::Error(StatusCode::kInvalidArgument, reason::kBadField);
+  for (const NewTrial& t : op.trials) {
+    if (!s->spec.space.Complete(t.parameters).ok()) {
+      return Expected::Error(StatusCode::kInvalidArgument, reason::kBadField);
+    }
+  }
+  if (static_cast<int64_t>(s->trials.size() + op.trials.size()) > s->spec.budget.max_trials) {
+    return Expected::Error(StatusCode::kResourceExhausted, reason::kLimitExceeded);
+  }
+  Expected e;
+  for (const NewTrial& t : op.trials) {
+    const int64_t number = static_cast<int64_t>(s->trials.size()) + 1;
+    s->trials[number].parameters = s->spec.space.Complete(t.parameters).value();
+    e.numbers.push_back(number);
+  }
+  if (!op.request_id.empty()) requests_[op.request_id] = {Text(op), e.numbers, KeyOf(op.id), {}};
+  return e;
+}
+
+Expected NaiveModel::CancelTrial(const CancelTrialOp& op) {
+  Study* s = Find(op.id);
+  if (s == nullptr || s->trials.count(op.number) == 0) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  Trial& t = s->trials[op.number];
+  Expected e;
+  e.trial_state = TrialState::kCancelled;
+  if (t.state == TrialState::kCancelled) return e;
+  if (!Open(t.state)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kTrialFinal);
+  CancelOpen(*s, t);
+  CompleteIfDone(*s);
+  return e;
+}
+
+Expected NaiveModel::Report(const ReportOp& op) {
+  Study* s = Find(op.id);
+  if (s == nullptr || s->trials.count(op.number) == 0) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  Trial& t = s->trials[op.number];
+  const bool newest = !t.grants.empty() && t.grants.back().token == op.token;
+  Expected e;
+  if (!Open(t.state)) {
+    if (!newest || !t.grants.back().stopped) {
+      return Expected::Error(StatusCode::kFailedPrecondition, reason::kTrialFinal);
+    }
+    e.directive = Directive::kStop;
+    return e;
+  }
+  if (t.state != TrialState::kRunning || !newest) {
+    return Expected::Error(StatusCode::kFailedPrecondition, reason::kLeaseLost);
+  }
+  std::set<int64_t> steps;
+  bool good = !op.measurements.empty();
+  for (const study::Measurement& m : op.measurements) {
+    good = good && GoodMeasurement(m) && GoodGradient(m) && !m.metrics.empty() && steps.insert(m.step).second;
+  }
+  if (!good) return Expected::Error(StatusCode::kInvalidArgument, reason::kBadField);
+  for (const study::Measurement& m : op.measurements) {
+    const auto known = t.points.find(m.step);
+    if (known != t.points.end() && known->second != Text(m)) {
+      return Expected::Error(StatusCode::kFailedPrecondition, reason::kConflictingReport);
+    }
+  }
+  for (const study::Measurement& m : op.measurements) t.points[m.step] = Text(m);
+  if (!op.checkpoint.empty()) t.checkpoint = op.checkpoint;
+  t.deadline = std::max(t.deadline, now_ + t.ttl);
+  t.seen_expired = false;
+  e.directive = Directive::kContinue;
+  return e;
+}
+
+Expected NaiveModel::Finish(const FinishOp& op) {
+  Study* s = Find(op.id);
+  if (s == nullptr || s->trials.count(op.number) == 0) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+  Trial& t = s->trials[op.number];
+  for (const Grant& grant : t.grants) {
+    if (grant.token != op.token || grant.ended_with.empty()) continue;
+    if (grant.ended_with != Text(op)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kConflictingReport);
+    Expected e;
+    e.trial_state = grant.reply_state;
+    e.warnings = grant.reply_warnings;
+    e.repeats = op.token;
+    return e;
+  }
+  if (!Open(t.state)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kTrialFinal);
+  if (t.grants.empty() || t.grants.back().token != op.token) {
+    return Expected::Error(StatusCode::kFailedPrecondition, reason::kLeaseLost);
+  }
+  const Expected bad = Expected::Error(StatusCode::kInvalidArgument, reason::kBadField);
+  Grant& grant = t.grants.back();
+  Expected e;
+  if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
+    const study::Measurement& m = complete->measurement;
+    const auto value = m.metrics.find(s->spec.metric.name);
+    const bool has_value = value != m.metrics.end();
+    if (!GoodMeasurement(m) || (!has_value && !complete->pruned)) return bad;
+    if (has_value && !std::isfinite(value->second)) {
+      e.warnings = 1;
+      t.failure = study::failure::kNonFinite;
+      Final(*s, t, TrialState::kFailed, std::nullopt);
+    } else {
+      e.warnings = GoodGradient(m) ? 0 : 1;
+      Final(*s, t, complete->pruned ? TrialState::kPruned : TrialState::kComplete,
+            has_value ? std::optional<double>(value->second) : std::nullopt);
+    }
+  } else if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
+    if (failure->reason.empty() || failure->reason[0] < 'A' || failure->reason[0] > 'Z') return bad;
+    if (failure->kind == study::FailureKind::kConfig) {
+      t.failure = failure->reason;
+      Final(*s, t, TrialState::kFailed, std::nullopt);
+    }
+  } else if (t.releases < 20) {
+    ++t.releases;
+  }
+  if (!op.checkpoint.empty()) t.checkpoint = op.checkpoint;
+  if (Open(t.state)) BackOrGiveUp(*s, t);
+  else AfterFinal(*s);
+  CompleteIfDone(*s);
+  grant.ended_with = Text(op);
+  grant.reply_state = t.state;
+  grant.reply_warnings = e.warnings;
+  e.trial_state = t.state;
+  return e;
+}
+
+std::vector<Directive> NaiveModel::Heartbeat(const std::vector<std::string>& tokens, absl::Duration now) {
+  std::vector<Directive> directives;
+  for (const std::string& token : tokens) {
+    Directive directive = stopped_.count(token) > 0 ? Directive::kStop : Directive::kLost;
+    for (auto& [key, s] : studies_) {
+      for (auto& [number, t] : s.trials) {
+        if (t.state != TrialState::kRunning || t.grants.back().token != token) continue;
+        directive = Directive::kContinue;
+        t.deadline = std::max(t.deadline, now + t.ttl);
+        t.seen_expired = false;
+      }
+    }
+    directives.push_back(directive);
+  }
+  return directives;
+}
+
+}  // namespace luthier::coordinator::testing

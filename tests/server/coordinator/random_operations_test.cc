@@ -1,0 +1,41 @@
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "tests/server/coordinator/random_walk.h"
+
+namespace luthier::coordinator::testing {
+namespace {
+
+void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
+  WalkStats stats;
+  for (int i = 0; i < walks; ++i) {
+    WalkOptions options;
+    options.seed = first_seed + static_cast<uint64_t>(i);
+    options.steps = steps;
+    options.delay_proposals = late;
+    std::printf("%llu ", static_cast<unsigned long long>(options.seed));  // Known even if a walk ends in an abort.
+    std::fflush(stdout);
+    const std::string wrong = CheckWalk(options, &stats);
+    ASSERT_EQ(wrong, "");
+  }
+  std::printf("\nseeds %llu … %llu: %lld operations in %lld batches, %lld failed commits, %lld restarts, %lld grants of which "
+              "%lld again, %lld refusals, %lld final trials\n",
+              static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(first_seed) + walks - 1,
+              static_cast<long long>(stats.operations), static_cast<long long>(stats.batches),
+              static_cast<long long>(stats.failed_commits), static_cast<long long>(stats.restarts),
+              static_cast<long long>(stats.grants), static_cast<long long>(stats.regrants),
+              static_cast<long long>(stats.refused), static_cast<long long>(stats.finals));
+  // A walk that never gets anywhere proves nothing.
+  EXPECT_GT(stats.grants, stats.operations / 50);
+  EXPECT_GT(stats.regrants, stats.operations / 200);
+  EXPECT_GT(stats.finals, stats.operations / 50);
+  EXPECT_GT(stats.failed_commits, stats.operations / 1000);
+}
+
+TEST(RandomOperations, TheCoreAnswersAsTheNaiveModel) { RunWalks(1, 60, 5000, /*late=*/false); }
+
+TEST(RandomOperations, InvariantsHoldWhenSuggestionsComeLate) { RunWalks(1001, 20, 4000, /*late=*/true); }
+
+}  // namespace
+}  // namespace luthier::coordinator::testing

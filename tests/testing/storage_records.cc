@@ -1,0 +1,351 @@
+#include "tests/testing/storage_records.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace luthier::testing {
+namespace {
+
+// Collects "name=value " in order.
+class Printer {
+ public:
+  template <typename T>
+  Printer& Add(const char* name, const T& value) {
+    absl::StrAppend(&text_, name, "=");
+    Value(value);
+    text_ += ' ';
+    return *this;
+  }
+  std::string text() && { return std::move(text_); }
+
+ private:
+  template <typename T>
+  void Value(const T& value) {
+    if constexpr (std::is_same_v<T, double>) {
+      absl::StrAppendFormat(&text_, "%016x", std::bit_cast<uint64_t>(value));
+    } else if constexpr (std::is_same_v<T, bool>) {
+      text_ += value ? "true" : "false";
+    } else if constexpr (std::is_enum_v<T>) {
+      absl::StrAppend(&text_, "#", static_cast<int>(value));
+    } else if constexpr (std::is_integral_v<T>) {
+      absl::StrAppend(&text_, value);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      absl::StrAppend(&text_, "'", absl::CEscape(value), "'");
+    } else if constexpr (std::is_same_v<T, absl::Time>) {
+      text_ += absl::FormatTime(absl::RFC3339_full, value, absl::UTCTimeZone());
+    } else {
+      Compound(value);
+    }
+  }
+  template <typename T>
+  void Compound(const std::optional<T>& value) {
+    if (value)
+      Value(*value);
+    else
+      text_ += "none";
+  }
+  template <typename T>
+  void Compound(const std::vector<T>& values) {
+    text_ += '[';
+    for (const T& value : values) Value(value), text_ += ',';
+    text_ += ']';
+  }
+  template <typename V>
+  void Compound(const std::map<std::string, V>& values) {
+    text_ += '{';
+    for (const auto& [key, value] : values) Value(key), text_ += ':', Value(value), text_ += ',';
+    text_ += '}';
+  }
+  void Compound(const study::ParameterValue& value) {
+    absl::StrAppend(&text_, "(", value.index(), ")");
+    std::visit([this](const auto& v) { Value(v); }, value);
+  }
+  void Compound(const study::Gradient& g) {
+    Add("values", g.values).Add("direction", g.direction).Add("slope", g.slope).Add("error_bound", g.error_bound);
+  }
+  void Compound(const study::Measurement& m) {
+    Add("step", m.step).Add("metrics", m.metrics).Add("elapsed", m.elapsed_seconds).Add("gradient", m.gradient);
+  }
+  void Compound(const study::Failure& f) { Add("kind", f.kind).Add("reason", f.reason).Add("message", f.message); }
+  void Compound(const study::Provenance& p) {
+    Add("designer", p.designer).Add("version", p.algorithm_version).Add("ask", p.ask_index);
+    Add("prefix", p.prefix_seq).Add("origin", p.origin).Add("details", p.details).Add("carry", p.carry);
+  }
+  void Compound(const study::Attempt& a) {
+    Add("number", a.number).Add("worker", a.worker).Add("start", a.start).Add("end", a.end);
+    Add("outcome", a.outcome).Add("failure", a.failure).Add("tail", a.output_tail);
+  }
+  void Compound(const storage::GrantRecord& g) {
+    Add("token", g.token).Add("digest", g.digest).Add("state", g.reply_state).Add("warnings", g.reply_warnings);
+    Add("seq", g.reply_seq);
+  }
+
+  std::string text_;
+};
+
+constexpr char kMetric[] = "loss";
+
+study::ParameterValue RandomValue(base::RandomStream& random) {
+  switch (random.UniformInt(3)) {
+    case 0:
+      return RandomDouble(random);
+    case 1:
+      return random.UniformInt(2) == 0;
+    default:
+      return RandomText(random);
+  }
+}
+
+absl::Time RandomTime(base::RandomStream& random) {
+  switch (random.UniformInt(6)) {
+    case 0:
+      return absl::InfiniteFuture();
+    case 1:
+      return absl::InfinitePast();
+    case 2:
+      return absl::UnixEpoch();
+    default:
+      return absl::FromUnixNanos(static_cast<int64_t>(random.UniformInt(4'000'000'000'000'000'000)));
+  }
+}
+
+study::Failure RandomFailure(base::RandomStream& random) {
+  const auto kind = random.UniformInt(2) == 0 ? study::FailureKind::kConfig : study::FailureKind::kInfra;
+  return {kind, RandomText(random), RandomText(random)};
+}
+
+std::vector<double> RandomDoubles(base::RandomStream& random, uint64_t most) {
+  std::vector<double> values(random.UniformInt(most + 1));
+  for (double& value : values) value = RandomDouble(random);
+  return values;
+}
+
+std::map<std::string, double> RandomNumbers(base::RandomStream& random) {
+  std::map<std::string, double> numbers;
+  for (uint64_t i = random.UniformInt(4); i > 0; --i) numbers[RandomText(random)] = RandomDouble(random);
+  return numbers;
+}
+
+template <typename T, typename F>
+std::optional<T> Maybe(base::RandomStream& random, F make) {
+  return random.UniformInt(2) == 0 ? std::nullopt : std::optional<T>(make());
+}
+
+}  // namespace
+
+std::string Text(const study::Measurement& m) {
+  Printer printer;
+  return std::move(printer.Add("measurement", m)).text();
+}
+
+std::string Text(const storage::StudyRecord& r) {
+  Printer printer;
+  printer.Add("key", r.key).Add("id", r.id).Add("state", r.state).Add("reason", r.state_reason);
+  printer.Add("create", r.create_time).Add("update", r.update_time).Add("create_seq", r.create_seq);
+  printer.Add("update_seq", r.update_seq).Add("resume_seq", r.resume_seq);
+  printer.Add("name", r.spec.display_name).Add("metric", r.spec.metric.name).Add("goal", r.spec.metric.goal);
+  printer.Add("seed", r.spec.seed).Add("labels", r.spec.labels);
+  return std::move(printer).text();
+}
+
+std::string Text(const storage::TrialRecord& r) {
+  const study::Trial& t = r.trial;
+  Printer printer;
+  printer.Add("number", t.number).Add("state", t.state).Add("parameters", t.parameters);
+  printer.Add("provenance", t.provenance).Add("final", t.final_measurement).Add("failure", t.failure);
+  printer.Add("attempts", t.attempts).Add("releases", t.releases).Add("checkpoint", t.checkpoint);
+  printer.Add("attributes", t.attributes).Add("create", t.create_time).Add("end", t.end_time);
+  printer.Add("update_seq", t.update_seq).Add("create_seq", r.create_seq).Add("finish_seq", r.finish_seq);
+  printer.Add("grants", r.grants);
+  return std::move(printer).text();
+}
+
+std::string Text(const storage::Event& e) {
+  Printer printer;
+  printer.Add("seq", e.seq).Add("time", e.time).Add("study", e.study).Add("id", e.study_id).Add("trial", e.trial);
+  printer.Add("attempt", e.attempt).Add("type", e.type).Add("actor", e.actor).Add("detail", e.detail);
+  return std::move(printer.Add("value", e.value)).text();
+}
+
+std::string Text(const storage::RequestRecord& r) {
+  Printer printer;
+  return std::move(printer.Add("id", r.id).Add("digest", r.digest).Add("reply", r.reply).Add("time", r.time)).text();
+}
+
+std::string Text(const storage::Storage::Summary& s) {
+  Printer printer;
+  for (const int64_t count : s.by_state) printer.Add("count", count);
+  return std::move(printer.Add("best", s.best_trial).Add("value", s.best_value)).text();
+}
+
+study::StudySpec SmallSpec(study::Goal goal) {
+  study::StudySpec spec;
+  study::FloatRange range;
+  range.min = -1.0;
+  spec.space = study::SearchSpace::Create({{"x", range, std::nullopt, std::nullopt}}).value();
+  spec.metric = {kMetric, goal};
+  return spec;
+}
+
+storage::StudyRecord Study(storage::StudyKey key, const std::string& id, study::Goal goal) {
+  storage::StudyRecord record;
+  record.key = key;
+  record.id = id;
+  record.spec = SmallSpec(goal);
+  return record;
+}
+
+storage::TrialRecord Trial(int64_t number, study::TrialState state) {
+  storage::TrialRecord record;
+  record.trial.number = number;
+  record.trial.state = state;
+  record.trial.parameters["x"] = 0.5;
+  return record;
+}
+
+storage::TrialRecord Completed(int64_t number, double loss) {
+  storage::TrialRecord record = Trial(number, study::TrialState::kComplete);
+  record.trial.final_measurement.emplace().metrics[kMetric] = loss;
+  return record;
+}
+
+storage::MeasurementRecord Point(storage::StudyKey study, int64_t trial, int32_t attempt, int64_t step, double loss) {
+  storage::MeasurementRecord record{study, trial, attempt, {}};
+  record.measurement.step = step;
+  record.measurement.metrics[kMetric] = loss;
+  return record;
+}
+
+storage::Event EventAt(uint64_t seq, storage::StudyKey study) {
+  storage::Event event;
+  event.seq = seq;
+  event.study = study;
+  event.study_id = "s";
+  return event;
+}
+
+storage::RequestRecord Request(const std::string& id, int64_t seconds) {
+  return {id, "digest of " + id, "reply to " + id, absl::FromUnixSeconds(seconds)};
+}
+
+double RandomDouble(base::RandomStream& random) {
+  static constexpr std::array<double, 12> kSpecial = {0.0,
+                                                      -0.0,
+                                                      1.0,
+                                                      std::numeric_limits<double>::infinity(),
+                                                      -std::numeric_limits<double>::infinity(),
+                                                      std::numeric_limits<double>::quiet_NaN(),
+                                                      std::numeric_limits<double>::denorm_min(),
+                                                      -std::numeric_limits<double>::min(),
+                                                      std::numeric_limits<double>::max(),
+                                                      std::numeric_limits<double>::lowest(),
+                                                      9007199254740993.0,
+                                                      -3.0};
+  const uint64_t pick = random.UniformInt(2 * kSpecial.size());
+  if (pick < kSpecial.size()) return kSpecial[pick];
+  // Any bits: a signalling NaN may become quiet in a register, so those are made quiet here.
+  const double any = std::bit_cast<double>(random.NextU64());
+  constexpr uint64_t kQuiet = uint64_t{1} << 51;
+  return std::isnan(any) ? std::bit_cast<double>(std::bit_cast<uint64_t>(any) | kQuiet) : any;
+}
+
+std::string RandomText(base::RandomStream& random) {
+  static const std::array<std::string, 7> kTexts = {"",
+                                                    "a",
+                                                    "Übergröße – 日本語 🎻",
+                                                    std::string("nul\0inside", 10),
+                                                    "\xff\xfe no UTF-8 \x80",
+                                                    "'; DROP TABLE trial; --",
+                                                    std::string(3000, 'x')};
+  const uint64_t pick = random.UniformInt(kTexts.size() + 3);
+  return pick < kTexts.size() ? kTexts[pick] : absl::StrCat("t", random.UniformInt(1000));
+}
+
+study::Measurement RandomMeasurement(base::RandomStream& random, int64_t step) {
+  study::Measurement m;
+  m.step = step;
+  m.metrics = RandomNumbers(random);
+  if (random.UniformInt(4) != 0) m.metrics[kMetric] = RandomDouble(random);
+  m.elapsed_seconds = Maybe<double>(random, [&] { return RandomDouble(random); });
+  m.gradient = Maybe<study::Gradient>(random, [&] {
+    study::Gradient g;
+    g.values = RandomDoubles(random, 5);
+    g.direction = RandomDoubles(random, 3);
+    g.slope = RandomDouble(random);
+    g.error_bound = Maybe<double>(random, [&] { return RandomDouble(random); });
+    return g;
+  });
+  return m;
+}
+
+storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, study::TrialState state) {
+  storage::TrialRecord record;
+  study::Trial& trial = record.trial;
+  trial.number = number;
+  trial.state = state;
+  for (uint64_t i = random.UniformInt(6); i > 0; --i) trial.parameters[RandomText(random)] = RandomValue(random);
+  trial.provenance.designer = RandomText(random);
+  trial.provenance.algorithm_version = static_cast<int32_t>(random.NextU64());
+  trial.provenance.ask_index = Maybe<uint64_t>(random, [&] { return random.NextU64(); });
+  trial.provenance.prefix_seq = random.NextU64();
+  trial.provenance.origin = RandomText(random);
+  trial.provenance.details = RandomNumbers(random);
+  trial.provenance.carry = RandomText(random);
+  trial.final_measurement = Maybe<study::Measurement>(
+      random, [&] { return RandomMeasurement(random, static_cast<int64_t>(random.NextU64())); });
+  trial.failure = Maybe<study::Failure>(random, [&] { return RandomFailure(random); });
+  for (uint64_t i = random.UniformInt(4); i > 0; --i) {
+    study::Attempt attempt;
+    attempt.number = static_cast<int32_t>(random.NextU64());
+    attempt.worker = RandomText(random);
+    attempt.start = RandomTime(random);
+    attempt.end = RandomTime(random);
+    attempt.outcome = static_cast<study::AttemptOutcome>(random.UniformInt(7));
+    attempt.failure = Maybe<study::Failure>(random, [&] { return RandomFailure(random); });
+    attempt.output_tail = RandomText(random);
+    trial.attempts.push_back(std::move(attempt));
+    storage::GrantRecord grant;
+    grant.token = RandomText(random);
+    grant.digest = RandomText(random);
+    grant.reply_state = static_cast<study::TrialState>(random.UniformInt(6));
+    for (uint64_t w = random.UniformInt(3); w > 0; --w) grant.reply_warnings.push_back(RandomText(random));
+    grant.reply_seq = random.NextU64();
+    record.grants.push_back(std::move(grant));
+  }
+  trial.releases = static_cast<int32_t>(random.NextU64());
+  trial.checkpoint = RandomText(random);
+  for (uint64_t i = random.UniformInt(3); i > 0; --i) trial.attributes[RandomText(random)] = RandomText(random);
+  trial.create_time = RandomTime(random);
+  trial.end_time = RandomTime(random);
+  trial.update_seq = random.NextU64();
+  record.create_seq = random.NextU64() >> 1;
+  record.finish_seq = random.NextU64() >> 1;
+  return record;
+}
+
+storage::Event RandomEvent(base::RandomStream& random, uint64_t seq, storage::StudyKey study) {
+  storage::Event event;
+  event.seq = seq;
+  event.time = RandomTime(random);
+  event.study = study;
+  event.study_id = RandomText(random);
+  event.trial = static_cast<int64_t>(random.UniformInt(10));
+  event.attempt = static_cast<int32_t>(random.UniformInt(4));
+  event.type = static_cast<storage::EventType>(1 + random.UniformInt(20));
+  event.actor = RandomText(random);
+  event.detail = RandomText(random);
+  event.value = Maybe<double>(random, [&] { return RandomDouble(random); });
+  return event;
+}
+
+}  // namespace luthier::testing

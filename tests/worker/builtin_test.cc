@@ -1,0 +1,197 @@
+#include "worker/objectives/builtin.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/log.h"
+#include "tests/worker/testing.h"
+#include "worker/objectives/dispatch.h"
+
+namespace luthier::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Counts to ten, one step a point, from where its checkpoint says.
+class Counter final : public objectives::Objective {
+ public:
+  const objectives::ObjectiveInfo& info() const override { return info_; }
+  absl::StatusOr<objectives::EvaluationResult> Evaluate(const objectives::EvaluationContext& context) const override {
+    objectives::EvaluationResult result;
+    if (context.parameters.count("odd") != 0) return absl::InvalidArgumentError("odd");
+    if (context.parameters.count("fail") != 0) {
+      result.outcome = objectives::EvaluationOutcome::kFailed;
+      result.failure = study::Failure{study::FailureKind::kConfig, "DIVERGED", "it grew \x01"};
+      return result;
+    }
+    int i = 0;
+    if (!context.checkpoint.empty()) {
+      i = std::stoi(context.checkpoint);
+      result.resumed = true;
+    }
+    for (; i < 10; ++i) {
+      if (context.cancellation->cancelled()) {
+        context.save_checkpoint(std::to_string(i));
+        result.outcome = objectives::EvaluationOutcome::kCancelled;
+        return result;
+      }
+      EXPECT_TRUE(context.report(Point(i)));
+    }
+    result.measurement = Point(i);
+    return result;
+  }
+  static study::Measurement Point(int i) {
+    study::Measurement m;
+    m.step = i;
+    m.metrics["loss"] = 1.0 / (1 + i);
+    return m;
+  }
+
+ private:
+  objectives::ObjectiveInfo info_;
+};
+
+class BuiltinTest : public ::testing::Test {
+ protected:
+  BuiltinTest() {
+    base::SetLogLevel(base::LogLevel::kOff);
+    request_.study = "demo";
+    request_.trial = 4;
+    request_.spec.metric.name = "loss";
+    request_.spec.objective = study::BuiltinObjective{"counter", "", {}, {}};
+  }
+  ~BuiltinTest() override { base::SetLogLevel(base::LogLevel::kInfo); }
+  BuiltinRunner MakeRunner() {
+    return BuiltinRunner(
+        [this](const study::BuiltinObjective& objective, const study::SearchSpace&,
+               const study::MetricSpec&) -> absl::StatusOr<std::unique_ptr<objectives::Objective>> {
+          made_.push_back(objective.model);
+          if (!error_.ok()) return error_;
+          return std::make_unique<Counter>();
+        },
+        &checkpoints_);
+  }
+
+  TemporaryDirectory temporary_;
+  CheckpointStore checkpoints_ = CheckpointStore::Open(temporary_.path()).value();
+  RunRequest request_;
+  std::vector<std::string> made_;
+  absl::Status error_;
+};
+
+TEST_F(BuiltinTest, ReportsAndCompletes) {
+  BuiltinRunner runner = MakeRunner();
+  RecordingSink sink;
+  const RunOutcome outcome = runner.Run(request_, &sink);
+  EXPECT_EQ(outcome.result, RunResult::kComplete);
+  EXPECT_EQ(outcome.measurement.step, 10);
+  EXPECT_THAT(sink.reports, SizeIs(10));
+}
+
+TEST_F(BuiltinTest, AStoppedRunGoesOnInTheNextAttempt) {
+  BuiltinRunner runner = MakeRunner();
+  RecordingSink first;
+  first.on_report = [&] {
+    if (first.reports.size() == 4) first.stop_.Request(StopReason::kDrain);
+  };
+  EXPECT_EQ(runner.Run(request_, &first).result, RunResult::kStopped);
+  ASSERT_THAT(first.checkpoints, ElementsAre("file:demo.4.a1"));
+
+  request_.attempt = 2;
+  request_.resume_checkpoint = first.checkpoints[0];
+  RecordingSink second;
+  const RunOutcome outcome = runner.Run(request_, &second);
+  EXPECT_EQ(outcome.result, RunResult::kComplete);
+  EXPECT_THAT(second.reports, SizeIs(6));
+  EXPECT_EQ(second.reports[0].step, 4);
+  runner.Discard(request_);
+  EXPECT_THAT(temporary_.Files(), IsEmpty());
+}
+
+TEST_F(BuiltinTest, AMissingOrDamagedCheckpointMeansAFreshStart) {
+  BuiltinRunner runner = MakeRunner();
+  for (const char* reference : {"file:demo.4.a9", "s3://elsewhere", "file:demo.4.a1"}) {
+    temporary_.Write("demo.4.a1", "damaged");
+    request_.resume_checkpoint = reference;
+    RecordingSink sink;
+    EXPECT_EQ(runner.Run(request_, &sink).result, RunResult::kComplete);
+    EXPECT_THAT(sink.reports, SizeIs(10));
+  }
+}
+
+TEST_F(BuiltinTest, FailuresAreHandedOn) {
+  BuiltinRunner runner = MakeRunner();
+  RecordingSink sink;
+  request_.parameters = {{"fail", 1.0}};
+  EXPECT_EQ(runner.Run(request_, &sink).failure,
+            (study::Failure{study::FailureKind::kConfig, "DIVERGED", "it grew ?"}));
+  request_.parameters = {{"odd", 1.0}};
+  EXPECT_EQ(runner.Run(request_, &sink).failure, (study::Failure{study::FailureKind::kConfig, "BAD_OBJECTIVE", "odd"}));
+}
+
+TEST_F(BuiltinTest, WhatAnotherWorkerMayHaveIsTriedAgain) {
+  BuiltinRunner runner = MakeRunner();
+  RecordingSink sink;
+  error_ = absl::NotFoundError("no such file");
+  EXPECT_EQ(runner.Run(request_, &sink).failure,
+            (study::Failure{study::FailureKind::kInfra, "BAD_OBJECTIVE", "no such file"}));
+  error_ = absl::DataLossError("line 7");
+  EXPECT_EQ(runner.Run(request_, &sink).failure.kind, study::FailureKind::kConfig);
+}
+
+TEST_F(BuiltinTest, DataIsLoadedOnceForTheLastStudies) {
+  BuiltinRunner runner = MakeRunner();
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 4; ++k) {
+    threads.emplace_back([&] {
+      RecordingSink sink;
+      runner.Run(request_, &sink);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(made_, ElementsAre("counter"));
+  RecordingSink sink;
+  for (const char* model : {"a", "b", "c", "counter", "d", "counter", "a"}) {
+    std::get<study::BuiltinObjective>(request_.spec.objective).model = model;
+    runner.Run(request_, &sink);
+  }
+  EXPECT_THAT(made_, ElementsAre("counter", "a", "b", "c", "d", "a"));
+}
+
+TEST_F(BuiltinTest, DispatchKnowsTheKinds) {
+  class Named final : public Objective {
+   public:
+    explicit Named(const char* name) : name_(name) {}
+    RunOutcome Run(const RunRequest&, RunSink*) override { return Failed(study::FailureKind::kConfig, "NAMED", name_); }
+    void Discard(const RunRequest&) override { ++discards; }
+    void Abort() override { ++aborts; }
+    int discards = 0, aborts = 0;
+
+   private:
+    const char* name_;
+  };
+  Named builtin("builtin"), command("command");
+  Dispatch dispatch(&builtin, &command);
+  RecordingSink sink;
+  EXPECT_EQ(dispatch.Run(request_, &sink).failure.message, "builtin");
+  dispatch.Discard(request_);
+  request_.spec.objective = study::CommandObjective{};
+  EXPECT_EQ(dispatch.Run(request_, &sink).failure.message, "command");
+  request_.spec.objective = study::ExternalObjective{};
+  EXPECT_THAT(dispatch.Run(request_, &sink).failure.message, HasSubstr("external"));
+  dispatch.Discard(request_);
+  dispatch.Abort();
+  EXPECT_EQ(builtin.discards, 1);
+  EXPECT_EQ(command.discards, 0);
+  EXPECT_EQ(builtin.aborts + command.aborts, 2);
+}
+
+}  // namespace
+}  // namespace luthier::worker

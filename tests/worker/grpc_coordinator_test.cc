@@ -1,0 +1,317 @@
+#include "worker/grpc_coordinator.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/status.h"
+#include "lib/wire/yaml_spec.h"
+#include "worker/flags.h"
+
+namespace luthier::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+study::StudySpec Spec() {
+  study::StudySpec spec;
+  spec.space = study::SearchSpace::Create({{"lr", study::FloatRange{}, {}, {}}}).value();
+  spec.metric.name = "loss";
+  spec.objective = study::CommandObjective{{"true"}, {}, absl::Minutes(1), 0, {}};
+  return spec;
+}
+
+// Answers from a script and keeps the last request of each kind.
+class Service final : public v1::WorkerService::Service {
+ public:
+  grpc::Status Suggest(grpc::ServerContext* context, const v1::SuggestRequest* request,
+                       v1::SuggestResponse* response) override {
+    suggest = *request;
+    if (hang) {
+      {
+        const std::lock_guard<std::mutex> lock(mutex);
+        hanging = true;
+        changed.notify_all();
+      }
+      while (!context->IsCancelled()) std::this_thread::yield();
+      return grpc::Status::CANCELLED;
+    }
+    *response = answer;
+    return error;
+  }
+  grpc::Status Heartbeat(grpc::ServerContext*, const v1::HeartbeatRequest* request,
+                         v1::HeartbeatResponse* response) override {
+    heartbeat = *request;
+    response->add_directives(v1::HeartbeatResponse::CONTINUE);
+    response->add_directives(v1::HeartbeatResponse::STOP);
+    response->add_directives(v1::HeartbeatResponse::LOST);
+    response->add_directives(static_cast<v1::HeartbeatResponse::Directive>(77));
+    return error;
+  }
+  grpc::Status Report(grpc::ServerContext*, const v1::ReportRequest* request, v1::ReportResponse* response) override {
+    report = *request;
+    response->set_directive(v1::HeartbeatResponse::STOP);
+    return error;
+  }
+  grpc::Status Complete(grpc::ServerContext*, const v1::CompleteRequest* request,
+                        v1::FinishResponse* response) override {
+    complete = *request;
+    response->set_state(v1::Trial::PRUNED);
+    response->add_warnings("careful");
+    return error;
+  }
+  grpc::Status Fail(grpc::ServerContext*, const v1::FailRequest* request, v1::FinishResponse* response) override {
+    fail = *request;
+    response->set_state(v1::Trial::FAILED);
+    return error;
+  }
+  grpc::Status Release(grpc::ServerContext*, const v1::ReleaseRequest* request, v1::FinishResponse* response) override {
+    release = *request;
+    response->set_state(v1::Trial::PENDING);
+    return error;
+  }
+
+  v1::SuggestRequest suggest;
+  v1::HeartbeatRequest heartbeat;
+  v1::ReportRequest report;
+  v1::CompleteRequest complete;
+  v1::FailRequest fail;
+  v1::ReleaseRequest release;
+  v1::SuggestResponse answer;
+  grpc::Status error;
+  bool hang = false;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool hanging = false;
+};
+
+class GrpcCoordinatorTest : public ::testing::Test {
+ protected:
+  GrpcCoordinatorTest() {
+    base::SetLogLevel(base::LogLevel::kOff);
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    api_ = MakeGrpcCoordinator(v1::WorkerService::NewStub(server_->InProcessChannel({})));
+  }
+  ~GrpcCoordinatorTest() override { base::SetLogLevel(base::LogLevel::kInfo); }
+
+  v1::Lease MakeLease() {
+    study::Trial trial;
+    trial.number = 3;
+    trial.state = study::TrialState::kRunning;
+    trial.parameters = {{"lr", 0.5}};
+    trial.create_time = absl::FromUnixSeconds(1'700'000'000);
+    v1::Lease lease;
+    *lease.mutable_trial() = wire::ToProto(trial, "demo");
+    *lease.mutable_spec() = wire::ToProto(Spec());
+    lease.set_token("token");
+    lease.mutable_ttl()->set_seconds(60);
+    lease.set_resume_checkpoint("c");
+    lease.set_attempt(2);
+    return lease;
+  }
+
+  Service service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<CoordinatorApi> api_;
+};
+
+TEST_F(GrpcCoordinatorTest, SuggestCarriesLeases) {
+  *service_.answer.add_leases() = MakeLease();
+  service_.answer.mutable_retry_after()->set_seconds(7);
+  const SuggestReply reply = api_->Suggest({"demo", "w1", 2, "id"}).value();
+  EXPECT_EQ(service_.suggest.study(), "projects/default/studies/demo");
+  EXPECT_EQ(service_.suggest.worker(), "w1");
+  EXPECT_EQ(service_.suggest.count(), 2);
+  EXPECT_EQ(service_.suggest.request_id(), "id");
+  ASSERT_THAT(reply.leases, SizeIs(1));
+  const Lease& lease = reply.leases[0];
+  EXPECT_EQ(lease.study, "demo");
+  EXPECT_EQ(lease.trial.number, 3);
+  EXPECT_EQ(lease.trial.parameters, (study::Parameters{{"lr", 0.5}}));
+  EXPECT_EQ(lease.token, "token");
+  EXPECT_EQ(lease.ttl, absl::Seconds(60));
+  EXPECT_EQ(lease.spec, Spec());
+  EXPECT_EQ(lease.resume_checkpoint, "c");
+  EXPECT_EQ(lease.attempt, 2);
+  EXPECT_EQ(reply.retry_after, absl::Seconds(7));
+  EXPECT_FALSE(reply.study_done);
+}
+
+TEST_F(GrpcCoordinatorTest, AnyStudyIsNoName) {
+  service_.answer.set_study_done(true);
+  EXPECT_TRUE(api_->Suggest({"", "w1", 1, "id"})->study_done);
+  EXPECT_EQ(service_.suggest.study(), "");
+}
+
+TEST_F(GrpcCoordinatorTest, AnUnreadableLeaseIsRefused) {
+  v1::Lease lease = MakeLease();
+  lease.mutable_spec()->clear_metric();
+  *service_.answer.add_leases() = lease;
+  EXPECT_THAT(api_->Suggest({"demo", "w1", 1, "id"})->leases, IsEmpty());
+  EXPECT_EQ(service_.fail.trial(), "projects/default/studies/demo/trials/3");
+  EXPECT_EQ(service_.fail.token(), "token");
+  EXPECT_EQ(service_.fail.failure().kind(), v1::Failure::INFRA);
+  EXPECT_THAT(service_.fail.failure().message(), HasSubstr("older than the server"));
+}
+
+TEST_F(GrpcCoordinatorTest, CancelEndsTheLongPollAndAllLaterOnes) {
+  service_.hang = true;
+  std::thread canceller([&] {
+    std::unique_lock<std::mutex> lock(service_.mutex);
+    service_.changed.wait(lock, [&] { return service_.hanging; });
+    api_->CancelSuggest();
+  });
+  EXPECT_TRUE(absl::IsCancelled(api_->Suggest({"demo", "w1", 1, "id"}).status()));
+  canceller.join();
+  service_.hang = false;
+  EXPECT_TRUE(absl::IsCancelled(api_->Suggest({"demo", "w1", 1, "id"}).status()));
+}
+
+TEST_F(GrpcCoordinatorTest, HeartbeatTranslatesDirectives) {
+  EXPECT_THAT(api_->Heartbeat("w1", {"a", "b", "c", "d"}).value(),
+              ElementsAre(Directive::kContinue, Directive::kStop, Directive::kLost, Directive::kContinue));
+  EXPECT_EQ(service_.heartbeat.worker(), "w1");
+  EXPECT_THAT(service_.heartbeat.tokens(), ElementsAre("a", "b", "c", "d"));
+}
+
+TEST_F(GrpcCoordinatorTest, ReportsAndResultsCarryEverything) {
+  study::Measurement m;
+  m.step = 4;
+  m.metrics["loss"] = 0.25;
+  m.gradient = study::Gradient{{1.5}, {}, 0.0, 0.5};
+  EXPECT_EQ(*api_->Report({"demo", 3, "token", {m, m}, "c"}), Directive::kStop);
+  EXPECT_EQ(service_.report.trial(), "projects/default/studies/demo/trials/3");
+  EXPECT_EQ(service_.report.token(), "token");
+  EXPECT_EQ(service_.report.checkpoint(), "c");
+  ASSERT_EQ(service_.report.measurements_size(), 2);
+  EXPECT_EQ(wire::FromProto(service_.report.measurements(0)).value(), m);
+
+  FinalResult result;
+  result.study = "demo";
+  result.trial = 3;
+  result.token = "token";
+  result.measurement = m;
+  result.pruned = true;
+  result.checkpoint = "c2";
+  result.output_tail = "tail";
+  const FinishReply reply = api_->Finish(result).value();
+  EXPECT_EQ(reply.state, study::TrialState::kPruned);
+  EXPECT_THAT(reply.warnings, ElementsAre("careful"));
+  EXPECT_EQ(service_.complete.trial(), "projects/default/studies/demo/trials/3");
+  EXPECT_EQ(service_.complete.token(), "token");
+  EXPECT_EQ(wire::FromProto(service_.complete.measurement()).value(), m);
+  EXPECT_TRUE(service_.complete.pruned());
+  EXPECT_EQ(service_.complete.checkpoint(), "c2");
+  EXPECT_EQ(service_.complete.output_tail(), "tail");
+
+  result.failed = true;
+  result.failure = {study::FailureKind::kInfra, "SIGNAL", "killed"};
+  EXPECT_EQ(api_->Finish(result)->state, study::TrialState::kFailed);
+  EXPECT_EQ(wire::FromProto(service_.fail.failure()).value(), result.failure);
+  EXPECT_EQ(service_.fail.output_tail(), "tail");
+
+  EXPECT_EQ(api_->Release("demo", 3, "token", "c3")->state, study::TrialState::kPending);
+  EXPECT_EQ(service_.release.checkpoint(), "c3");
+}
+
+TEST_F(GrpcCoordinatorTest, ErrorsKeepTheirReasons) {
+  service_.error =
+      wire::ToGrpc(base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kLeaseLost, "another has it"));
+  for (const absl::Status& status :
+       {api_->Suggest({"demo", "w1", 1, "id"}).status(), api_->Heartbeat("w1", {"a"}).status(),
+        api_->Report({"demo", 3, "t", {}, ""}).status(),
+        api_->Finish(FinalResult{"demo", 3, "t", false, {}, false, {}, "", ""}).status(),
+        api_->Release("demo", 3, "t", "").status()}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_EQ(base::GetReason(status), base::reason::kLeaseLost);
+  }
+}
+
+TEST(ConnectCoordinator, ChecksTheAddressAndNotTheServer) {
+  EXPECT_TRUE(absl::IsInvalidArgument(ConnectCoordinator("nonsense").status()));
+  std::unique_ptr<CoordinatorApi> api = ConnectCoordinator("unix:/no/such/socket").value();
+  EXPECT_TRUE(absl::IsUnavailable(api->Heartbeat("w1", {"a"}).status()));
+}
+
+TEST(Example, IsAValidStudy) {
+  const char* source = std::getenv("LUTHIER_SOURCE_DIR");
+  if (source == nullptr) GTEST_SKIP() << "needs LUTHIER_SOURCE_DIR, which ctest sets";
+  std::ostringstream text;
+  text << std::ifstream(std::string(source) + "/examples/command/study.yaml").rdbuf();
+  const absl::StatusOr<wire::StudyFile> file = wire::StudyFile::Parse(text.str(), "study.yaml");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->spec().objective().command().argv_size(), 5);
+}
+
+// --- The program's edges ---
+
+std::optional<Flags> Parse(std::vector<std::string> words, int* exit_code) {
+  words.insert(words.begin(), "luthier-worker");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return ParseFlags(static_cast<int>(argv.size()), argv.data(), exit_code);
+}
+
+TEST(Flags, HaveDefaultsFromTheEnvironment) {
+  setenv("LUTHIER_SERVER", "example:1234", 1);
+  setenv("XDG_STATE_HOME", "/state", 1);
+  int exit_code = -1;
+  const std::optional<Flags> flags = Parse({}, &exit_code);
+  unsetenv("LUTHIER_SERVER");
+  unsetenv("XDG_STATE_HOME");
+  ASSERT_TRUE(flags);
+  EXPECT_EQ(flags->server, "example:1234");
+  EXPECT_TRUE(study::ValidateId("name", flags->name).ok()) << flags->name;
+  EXPECT_THAT(flags->spool, ::testing::StartsWith("/state/luthier/spool/example-1234-"));
+  EXPECT_EQ(flags->slots, 1);
+  setenv("LUTHIER_SERVER", "example:1235", 1);
+  EXPECT_NE(Parse({}, &exit_code)->spool, flags->spool) << "results of two servers never mix";
+  unsetenv("LUTHIER_SERVER");
+  EXPECT_EQ(Parse({}, &exit_code)->server, "localhost:7790");
+}
+
+TEST(Flags, AreCheckedBeforeAnythingStarts) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"--slots", "0"},
+                                                                                     {"--slots", "65"},
+                                                                                     {"--name", "Bad Name"},
+                                                                                     {"--study", "../x"},
+                                                                                     {"--exit-when-done"},
+                                                                                     {"--server", "nowhere"},
+                                                                                     {"--drain-timeout", "-1"},
+                                                                                     {"--log-level", "loud"},
+                                                                                     {"--colour"},
+                                                                                     {"stray"}}) {
+    int exit_code = -1;
+    ::testing::internal::CaptureStderr();
+    EXPECT_FALSE(Parse(words, &exit_code)) << words[0];
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("--help"));
+    EXPECT_EQ(exit_code, 2) << words[0];
+  }
+  int exit_code = -1;
+  EXPECT_EQ(Parse({"--study", "projects/default/studies/demo", "--exit-when-done"}, &exit_code)->study, "demo");
+  ::testing::internal::CaptureStdout();
+  EXPECT_FALSE(Parse({"--help"}, &exit_code));
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("SIGTERM"));
+  EXPECT_EQ(exit_code, 0);
+}
+
+}  // namespace
+}  // namespace luthier::worker

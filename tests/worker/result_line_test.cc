@@ -1,0 +1,138 @@
+#include "worker/objectives/result_line.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace luthier::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+ResultLine Parse(const std::string& line) {
+  absl::StatusOr<ResultLine> parsed = ParseResultLine(line, "loss");
+  EXPECT_TRUE(parsed.ok()) << line << ": " << parsed.status();
+  return parsed.ok() ? *parsed : ResultLine();
+}
+
+std::string Error(const std::string& line) {
+  const absl::StatusOr<ResultLine> parsed = ParseResultLine(line, "loss");
+  return parsed.ok() ? "accepted" : std::string(parsed.status().message());
+}
+
+TEST(ResultLine, ReadsEveryField) {
+  const ResultLine line = Parse(R"({"metrics": {"loss": 0.5, "acc": 1}, "step": 3, "gradient": [1, -2.5],
+                                    "error_bound": 0.125, "checkpoint": "a/b", "final": true, "elapsed_seconds": 1.5})");
+  EXPECT_THAT(line.measurement.metrics, ElementsAre(Pair("acc", 1.0), Pair("loss", 0.5)));
+  EXPECT_EQ(line.measurement.step, 3);
+  EXPECT_TRUE(line.has_step);
+  EXPECT_EQ(line.measurement.elapsed_seconds, 1.5);
+  ASSERT_TRUE(line.measurement.gradient);
+  EXPECT_THAT(line.measurement.gradient->values, ElementsAre(1.0, -2.5));
+  EXPECT_EQ(line.measurement.gradient->error_bound, 0.125);
+  EXPECT_EQ(line.checkpoint, "a/b");
+  EXPECT_TRUE(line.final);
+  EXPECT_FALSE(line.pruned);
+}
+
+TEST(ResultLine, TheFlatFormTakesNumbersAndLeavesOutTheRest) {
+  const ResultLine line = Parse(R"({"loss": 2, "step": 1, "lr": 0.1, "note": "x", "list": [1], "ok": true})");
+  EXPECT_THAT(line.measurement.metrics, ElementsAre(Pair("loss", 2.0), Pair("lr", 0.1)));
+  EXPECT_FALSE(Parse(R"({"loss": 2})").has_step);
+}
+
+TEST(ResultLine, GradientsHaveThreeForms) {
+  EXPECT_THAT(Parse(R"({"loss":1,"gradient":{"full":[3],"error_bound":1}})").measurement.gradient->values,
+              ElementsAre(3.0));
+  const study::Gradient directional =
+      *Parse(R"({"loss":1,"gradient":{"direction":[1,0],"slope":-4}})").measurement.gradient;
+  EXPECT_FALSE(directional.full());
+  EXPECT_EQ(directional.slope, -4.0);
+  EXPECT_FALSE(Parse(R"({"loss":1,"gradient":null})").measurement.gradient);
+  EXPECT_TRUE(std::isnan(Parse(R"({"loss":1,"gradient":[NaN]})").measurement.gradient->values[0]));
+}
+
+TEST(ResultLine, ReadsPythonsNonFiniteNumbers) {
+  EXPECT_TRUE(std::isnan(Parse(R"({"loss": NaN})").measurement.metrics.at("loss")));
+  EXPECT_EQ(Parse(R"({"loss": Infinity})").measurement.metrics.at("loss"), HUGE_VAL);
+  EXPECT_EQ(Parse(R"({"loss":-Infinity})").measurement.metrics.at("loss"), -HUGE_VAL);
+  EXPECT_EQ(Parse(R"({"loss":"-inf"})").measurement.metrics.at("loss"), -HUGE_VAL);
+  EXPECT_TRUE(std::isnan(Parse(R"({"loss": null})").measurement.metrics.at("loss")));
+  // Inside of strings nothing changes, escaped quotes included.
+  const ResultLine line = Parse(R"({"loss": 1, "checkpoint": "\"NaN, -Infinity\\", "x": NaN})");
+  EXPECT_EQ(line.checkpoint, "\"NaN, -Infinity\\");
+}
+
+TEST(ResultLine, PrunedIsFinal) {
+  EXPECT_TRUE(Parse(R"({"loss": 1, "pruned": true})").final);
+}
+
+TEST(ResultLine, ACheckpointMayComeAlone) {
+  const ResultLine line = Parse(R"({"checkpoint": "c1"})");
+  EXPECT_EQ(line.checkpoint, "c1");
+  EXPECT_THAT(line.measurement.metrics, SizeIs(0));
+}
+
+TEST(ResultLine, SaysWhatIsWrong) {
+  EXPECT_EQ(Error("{loss: 1}"), "is not JSON");
+  EXPECT_EQ(Error("[1]"), "is not a JSON object");
+  EXPECT_EQ(Error("{}"), "has no number \"loss\", the study's metric");
+  EXPECT_EQ(Error(R"({"Loss": 1})"), "has no number \"loss\", the study's metric; it has \"Loss\"");
+  EXPECT_EQ(Error(R"({"loss": "0.5"})"), "loss: is not a number");
+  EXPECT_EQ(Error(R"({"metrics": {"loss": true}})"), "metrics.loss: is not a number");
+  EXPECT_EQ(Error(R"({"metrics": 3})"), "metrics: is not an object of numbers");
+  for (const char* step : {"-1", "0.5", "1e17", "NaN", "\"3\"", "[]"}) {
+    EXPECT_EQ(Error(absl::StrCat(R"({"loss":1,"step":)", step, "}")), "step: is not a whole number of at least 0");
+  }
+  EXPECT_EQ(Error(R"({"loss":1,"elapsed_seconds":-1})"), "elapsed_seconds: is not a number of at least 0");
+  EXPECT_THAT(Error(R"({"loss":1,"gradient":3})"), HasSubstr("gradient: must be a list"));
+  EXPECT_EQ(Error(R"({"loss":1,"gradient":[1,"x"]})"), "gradient[1]: is not a number");
+  EXPECT_EQ(Error(R"({"loss":1,"gradient":{"direction":[1]}})"), "gradient.slope: is missing or no number");
+  EXPECT_EQ(Error(R"({"loss":1,"gradient":{"direction":[],"slope":1}})"), "gradient.direction: is empty");
+  EXPECT_EQ(Error(R"({"loss":1,"gradient":{"fool":[1]}})"), "gradient: unknown key \"fool\"");
+  EXPECT_EQ(Error(R"({"loss":1,"final":1})"), "final: is not true or false");
+  EXPECT_THAT(Error(R"({"checkpoint":"c","final":true})"), HasSubstr("is final but has no number"));
+  EXPECT_EQ(Error(R"({"loss":1,"checkpoint":7})"), "checkpoint: is not a string");
+  EXPECT_THAT(Error(absl::StrCat(R"({"loss":1,"checkpoint":")", std::string(1025, 'c'), "\"}")),
+              HasSubstr("has 1025 bytes"));
+  EXPECT_EQ(Error("{\"loss\": 1, \"checkpoint\": \"\xff\"}"), "is not JSON");
+}
+
+TEST(ResultLine, KeepsTheStudysMetricAmongTooMany) {
+  std::string line = "{";
+  for (int i = 0; i < 40; ++i) absl::StrAppend(&line, "\"a", i, "\": 1, ");
+  const ResultLine parsed = Parse(line + "\"loss\": 7}");
+  EXPECT_THAT(parsed.measurement.metrics, SizeIs(32));
+  EXPECT_EQ(parsed.measurement.metrics.at("loss"), 7.0);
+  EXPECT_THAT(parsed.notes, SizeIs(9));
+}
+
+TEST(ResultLine, LeavesOutMetricsThatHaveNoLegalName) {
+  const ResultLine parsed = Parse(R"({"loss": 1, "val/acc": 2})");
+  EXPECT_THAT(parsed.measurement.metrics, SizeIs(1));
+  EXPECT_THAT(parsed.notes, ElementsAre(HasSubstr("val/acc")));
+}
+
+TEST(ResultLine, DeepNestingIsNoProblem) {
+  EXPECT_EQ(Error(std::string(100000, '[')), "is not JSON");
+  const std::string deep = "{\"loss\": 1, \"x\": " + std::string(100000, '[') + std::string(100000, ']') + "}";
+  EXPECT_EQ(Parse(deep).measurement.metrics.at("loss"), 1.0);
+}
+
+TEST(LooksLikeResult, OnlyObjectsWithTheMetricOnTheTopLevel) {
+  EXPECT_TRUE(LooksLikeResult(" {\"loss\": 1} ", "loss"));
+  EXPECT_TRUE(LooksLikeResult("{\"metrics\": {}}", "loss"));
+  EXPECT_FALSE(LooksLikeResult("{\"acc\": \"loss\"}", "loss"));
+  EXPECT_FALSE(LooksLikeResult("{\"config\": {\"loss\": 1}}", "loss"));
+  EXPECT_FALSE(LooksLikeResult("loss 0.5", "loss"));
+  EXPECT_FALSE(LooksLikeResult("{\"loss\": ", "loss"));
+}
+
+}  // namespace
+}  // namespace luthier::worker

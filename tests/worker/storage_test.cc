@@ -1,0 +1,262 @@
+// What a worker keeps: the spool, checkpoints, the queue of points.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/random.h"
+#include "tests/worker/testing.h"
+#include "worker/backoff.h"
+#include "worker/checkpoint_store.h"
+#include "worker/durable_file.h"
+#include "worker/report_queue.h"
+#include "worker/spool.h"
+
+namespace luthier::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+FinalResult ExampleResult() {
+  FinalResult result;
+  result.study = "demo";
+  result.trial = 12;
+  result.token = std::string("\x00\xff\x10 token bytes", 16);
+  result.measurement.step = 3;
+  result.measurement.metrics = {{"loss", 0.1},     {"tiny", std::numeric_limits<double>::denorm_min()},
+                                {"zero", -0.0},    {"big", std::numeric_limits<double>::max()},
+                                {"inf", HUGE_VAL}, {"minus", -HUGE_VAL}};
+  result.measurement.elapsed_seconds = 1.0 / 3.0;
+  result.measurement.gradient = study::Gradient{{1.0 / 7.0, -2.0}, {}, 0.0, 0.25};
+  result.pruned = true;
+  result.checkpoint = "file:demo.12.a1";
+  result.output_tail = "done \"é\"\n";
+  return result;
+}
+
+bool SameBits(double a, double b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+TEST(SpoolFormat, ReadsBackTheSameBits) {
+  const FinalResult result = ExampleResult();
+  const absl::StatusOr<FinalResult> back = ParseResult(SerializeResult(result));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, result);
+  for (const auto& [name, value] : result.measurement.metrics) {
+    EXPECT_TRUE(SameBits(value, back->measurement.metrics.at(name))) << name;
+  }
+  FinalResult nan = result;
+  nan.measurement.metrics = {{"loss", std::numeric_limits<double>::quiet_NaN()}};
+  nan.measurement.gradient = study::Gradient{{}, {1.0, 0.0}, -3.5, {}};
+  nan.measurement.elapsed_seconds.reset();
+  const FinalResult nan_back = ParseResult(SerializeResult(nan)).value();
+  EXPECT_TRUE(SameBits(nan.measurement.metrics["loss"], nan_back.measurement.metrics.at("loss")));
+  EXPECT_EQ(nan_back.measurement.gradient, nan.measurement.gradient);
+  FinalResult failed;
+  failed.study = "demo";
+  failed.trial = 1;
+  failed.token = "t";
+  failed.failed = true;
+  failed.failure = {study::FailureKind::kInfra, "SIGNAL", "killed"};
+  EXPECT_EQ(ParseResult(SerializeResult(failed)).value(), failed);
+}
+
+TEST(SpoolFormat, RandomDoublesSurvive) {
+  base::RandomStream random(3, "spool");
+  for (int k = 0; k < 2000; ++k) {
+    const uint64_t bits = random.NextU64();
+    double value;
+    std::memcpy(&value, &bits, sizeof(value));
+    if (std::isnan(value)) continue;
+    FinalResult result = ExampleResult();
+    result.measurement.metrics = {{"loss", value}};
+    EXPECT_TRUE(SameBits(ParseResult(SerializeResult(result)).value().measurement.metrics.at("loss"), value));
+  }
+}
+
+TEST(SpoolFormat, DamagedTextIsRefusedOrAtLeastHarmless) {
+  const std::string text = SerializeResult(ExampleResult());
+  EXPECT_FALSE(ParseResult("").ok());
+  EXPECT_FALSE(ParseResult("[]").ok());
+  EXPECT_FALSE(ParseResult("{\"version\": 2}").ok());
+  for (size_t length = 0; length + 2 < text.size(); ++length) EXPECT_FALSE(ParseResult(text.substr(0, length)).ok());
+  base::RandomStream random(4, "spool_damage");
+  for (int k = 0; k < 3000; ++k) {
+    std::string damaged = text;
+    damaged[random.UniformInt(damaged.size())] = static_cast<char>(random.UniformInt(256));
+    ParseResult(damaged).status().IgnoreError();
+  }
+}
+
+TEST(Spool, KeepsResultsUntilTheyAreRemoved) {
+  const TemporaryDirectory temporary;
+  const Spool spool = Spool::Open(temporary.path() + "/a/b").value();
+  EXPECT_THAT(spool.Leftovers(), IsEmpty());
+  FinalResult one = ExampleResult(), two = ExampleResult();
+  two.token = "other";
+  ASSERT_TRUE(spool.Write(one).ok());
+  ASSERT_TRUE(spool.Write(two).ok());
+  one.pruned = false;
+  ASSERT_TRUE(spool.Write(one).ok());
+  EXPECT_THAT(spool.Leftovers(), UnorderedElementsAre(one, two));
+  spool.Remove(two);
+  EXPECT_THAT(spool.Leftovers(), ElementsAre(one));
+  spool.SetAside(one);
+  spool.Remove(one);
+  EXPECT_THAT(spool.Leftovers(), IsEmpty());
+}
+
+TEST(Spool, SetsStrangeFilesAsideAndIgnoresUnfinishedOnes) {
+  const TemporaryDirectory temporary;
+  const Spool spool = Spool::Open(temporary.path()).value();
+  temporary.Write("00.result", "half a fi");
+  temporary.Write("ff.result", SerializeResult(ExampleResult()));  // Not its name.
+  temporary.Write(".aa.result.1.tmp", "unfinished");
+  temporary.Write("readme", "hello");
+  EXPECT_THAT(spool.Leftovers(), IsEmpty());
+  EXPECT_THAT(temporary.Files(),
+              UnorderedElementsAre("00.result.rejected", "ff.result.rejected", ".aa.result.1.tmp", "readme"));
+}
+
+TEST(Spool, SaysWhenItCannotWrite) {
+  const TemporaryDirectory temporary;
+  temporary.Write("file", "");
+  EXPECT_TRUE(absl::IsUnavailable(Spool::Open(temporary.path() + "/file/spool").status()));
+  const Spool spool = Spool::Open(temporary.path() + "/spool").value();
+  std::filesystem::remove_all(spool.directory());
+  EXPECT_TRUE(absl::IsUnavailable(spool.Write(ExampleResult())));
+  EXPECT_THAT(spool.Leftovers(), IsEmpty());
+}
+
+TEST(CheckpointStore, GivesBackWhatWasSaved) {
+  const TemporaryDirectory temporary;
+  const CheckpointStore store = CheckpointStore::Open(temporary.path() + "/c").value();
+  const std::string snapshot("\x00\x01\xff bytes", 9);
+  const std::string reference = store.Save("a.study", 3, 2, "first").value();
+  EXPECT_EQ(reference, "file:a.study.3.a2");
+  EXPECT_EQ(*store.Load(reference), "first");
+  EXPECT_EQ(*store.Save("a.study", 3, 2, snapshot), reference);
+  EXPECT_EQ(*store.Load(reference), snapshot);
+  EXPECT_EQ(*store.Load(store.Save("a.study", 3, 3, "").value()), "");
+  EXPECT_EQ(*store.Load(reference), snapshot) << "another attempt's file is its own";
+  store.Remove(reference);
+  EXPECT_TRUE(absl::IsNotFound(store.Load(reference).status()));
+  store.Remove(reference);
+}
+
+TEST(CheckpointStore, NeverLeavesItsDirectory) {
+  const TemporaryDirectory temporary;
+  temporary.Write("outside", "x");
+  const CheckpointStore store = CheckpointStore::Open(temporary.path() + "/c").value();
+  for (const char* reference : {"file:../outside", "file:/etc/passwd", "file:.hidden", "file:", "outside", "s3://b/k",
+                                "file:a/b", "file:a..b", "file:A"}) {
+    EXPECT_TRUE(absl::IsNotFound(store.Load(reference).status())) << reference;
+    store.Remove(reference);
+  }
+  EXPECT_EQ(ReadFile(temporary.path() + "/outside"), "x");
+}
+
+TEST(CheckpointStore, NoticesEveryDamagedByte) {
+  const TemporaryDirectory temporary;
+  const CheckpointStore store = CheckpointStore::Open(temporary.path()).value();
+  const std::string reference = store.Save("s", 1, 1, "snapshot").value();
+  const std::string file = temporary.path() + "/s.1.a1", good = ReadFile(file);
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string damaged = good;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    temporary.Write("s.1.a1", damaged);
+    EXPECT_EQ(store.Load(reference).status().code(), absl::StatusCode::kDataLoss) << i;
+    temporary.Write("s.1.a1", good.substr(0, i));
+    EXPECT_EQ(store.Load(reference).status().code(), absl::StatusCode::kDataLoss) << i;
+  }
+}
+
+TEST(WriteDurably, LeavesTheOldFileWhenItFails) {
+  const TemporaryDirectory temporary;
+  ASSERT_TRUE(WriteDurably(temporary.path(), "f", "one").ok());
+  EXPECT_EQ(*ReadWhole(temporary.path() + "/f", 100), "one");
+  EXPECT_EQ(ReadWhole(temporary.path() + "/f", 2).status().code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(WriteDurably(temporary.path(), "f", "two").ok());
+  std::filesystem::create_directory(temporary.path() + "/d");
+  std::filesystem::create_directory(temporary.path() + "/d/x");
+  EXPECT_TRUE(absl::IsUnavailable(WriteDurably(temporary.path(), "d", "no")));
+  EXPECT_THAT(temporary.Files(), UnorderedElementsAre("f", "d"));
+  EXPECT_EQ(*ReadWhole(temporary.path() + "/f", 100), "two");
+}
+
+study::Measurement Point(int64_t step, size_t gradient = 0) {
+  study::Measurement m;
+  m.step = step;
+  m.metrics["loss"] = 1.0;
+  if (gradient > 0) m.gradient = study::Gradient{std::vector<double>(gradient, 1.0), {}, 0.0, {}};
+  return m;
+}
+
+TEST(ReportQueue, TakesEachStepOnceUpToTheLimit) {
+  ReportQueue queue;
+  EXPECT_EQ(queue.Add(Point(5)), ReportQueue::Added::kYes);
+  EXPECT_EQ(queue.Add(Point(5)), ReportQueue::Added::kRepeatedStep);
+  queue.Pop(1);
+  EXPECT_TRUE(queue.empty());
+  EXPECT_EQ(queue.Add(Point(5)), ReportQueue::Added::kRepeatedStep) << "also after it was sent";
+  for (int k = 1; k < ReportQueue::kMaxPoints; ++k) ASSERT_EQ(queue.Add(Point(100 + k)), ReportQueue::Added::kYes);
+  EXPECT_EQ(queue.Add(Point(1)), ReportQueue::Added::kTooMany);
+  EXPECT_THAT(queue.Front(), SizeIs(ReportQueue::kMaxBatch));
+}
+
+TEST(ReportQueue, BatchesStayBelowAMessage) {
+  ReportQueue queue;
+  for (int k = 0; k < 40; ++k) queue.Add(Point(k, 10000));  // 80 KB each.
+  EXPECT_THAT(queue.Front(), SizeIs(13));                   // 13 * 80,084 < 2^20
+  queue.Clear();
+  queue.Add(Point(100, 200000));
+  EXPECT_THAT(queue.Front(), SizeIs(1)) << "one point always goes";
+}
+
+TEST(ReportQueue, DropsTheOldestGradientsFirst) {
+  ReportQueue queue;
+  constexpr int kPoints = 30;  // Of 800 KB; 20 fit.
+  for (int k = 0; k < kPoints; ++k) queue.Add(Point(k, 100000));
+  int with = 0;
+  bool seen = false;
+  for (int k = 0; k < kPoints; ++k) {
+    const study::Measurement point = queue.Front().front();
+    EXPECT_EQ(point.step, k);
+    EXPECT_TRUE(!seen || point.gradient);
+    seen = seen || point.gradient;
+    with += point.gradient.has_value();
+    queue.Pop(1);
+  }
+  EXPECT_EQ(with, 20);
+}
+
+TEST(Backoff, GrowsIsJitteredAndHonoursTheServer) {
+  Backoff backoff(base::RandomStream(1, "backoff_test"));
+  const absl::Status error = absl::UnavailableError("away");
+  double sum = 0.0;
+  for (int k = 0; k < 200; ++k) {
+    const double wait = absl::ToDoubleSeconds(backoff.Next(error));
+    EXPECT_GT(wait, 0.0);
+    EXPECT_LE(wait, std::min(10.0, 0.1 * std::exp2(std::min(k, 10))));
+    if (k >= 7) sum += wait;
+  }
+  EXPECT_NEAR(sum / 193, 5.0, 0.8);  // Uniform on (0, 10): sd 2.89, of the mean 0.21.
+  backoff.Reset();
+  EXPECT_LE(backoff.Next(error), absl::Milliseconds(100));
+  base::ErrorDetail detail;
+  detail.retry_delay = absl::Seconds(7);
+  EXPECT_GE(backoff.Next(base::MakeError(absl::StatusCode::kUnavailable, "", detail)), absl::Seconds(7));
+  detail.retry_delay = absl::Hours(1000);
+  EXPECT_LE(backoff.Next(base::MakeError(absl::StatusCode::kUnavailable, "", detail)), absl::Minutes(1));
+}
+
+}  // namespace
+}  // namespace luthier::worker

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Configures and builds build/release, the build that ./demo and ./check share. Quiet when nothing is to do.
+#
+#   tools/build.sh [TARGET...]        default: everything
+#
+# LUTHIER_JOBS sets how many compilers run at once (default: one a core, as memory allows).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+jobs=${LUTHIER_JOBS:-}
+if [[ -z $jobs ]]; then
+  jobs=$(nproc)
+  # A compiler takes up to 0.6 GiB here; leave some for the rest of the machine.
+  by_memory=$(awk '/^MemAvailable:/ { print int($2 / 800000) }' /proc/meminfo)
+  if [[ -n $by_memory ]] && ((by_memory < jobs)); then
+    jobs=$((by_memory > 0 ? by_memory : 1))
+  fi
+fi
+
+mkdir -p build
+# Two builds in one folder would step on each other: ./demo waits for a ./check that is building, and the other way round.
+exec 9>build/release.lock
+flock --nonblock 9 || { echo "Waiting for another build in build/release"; flock 9; }
+
+log=build/release-configure.log
+if ! cmake --preset release >"$log" 2>&1; then
+  cat "$log" >&2
+  echo "build.sh: CMake failed; its output is above and in $log" >&2
+  exit 1
+fi
+# Only this shell holds the lock: a process that the build leaves behind must not.
+targets=()
+(($# == 0)) || targets=(--target "$@")
+cmake --build build/release -j "$jobs" "${targets[@]}" 9>&-

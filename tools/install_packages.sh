@@ -1,0 +1,108 @@
+#!/bin/sh
+# Installs the Debian packages of the named sections of tools/packages.txt, those that are missing.
+#
+#   tools/install_packages.sh [--list] [--file FILE] SECTION...
+#
+# Says nothing and needs no rights when nothing is missing. --list prints the names instead, one a line.
+# Exit: 0 nothing is missing any more, 1 could not install (the message says what to run), 2 wrong arguments.
+set -eu
+
+program=$(basename "$0")
+file=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)/packages.txt
+list_only=false
+
+die() {
+  code=$1
+  shift
+  printf '%s: %s\n' "$program" "$*" >&2
+  exit "$code"
+}
+
+# The packages of section $1, one a line.
+packages_of() {
+  awk -v want="[$1]" '
+    { sub(/#.*/, ""); gsub(/[ \t\r]/, "") }
+    /^\[.*\]$/ { in_section = ($0 == want); next }
+    in_section && $0 != ""' "$file"
+}
+
+is_installed() {
+  dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --list) list_only=true ;;
+    --file)
+      [ $# -ge 2 ] || die 2 "--file needs a name"
+      file=$2
+      shift
+      ;;
+    -h | --help)
+      sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "$0"
+      exit 0
+      ;;
+    -*) die 2 "unknown option '$1'" ;;
+    *) break ;;
+  esac
+  shift
+done
+[ -r "$file" ] || die 2 "cannot read $file"
+sections=$(sed -n 's/^\[\(.*\)\].*/\1/p' "$file" | tr '\n' ' ')
+[ $# -ge 1 ] || die 2 "name one or more sections of: $sections"
+
+wanted=
+for section in "$@"; do
+  case " $sections" in
+    *" $section "*) ;;
+    *) die 2 "$file has no section '$section'; it has: $sections" ;;
+  esac
+  for package in $(packages_of "$section"); do
+    wanted="$wanted $package"
+  done
+done
+
+if $list_only; then
+  for package in $wanted; do
+    printf '%s\n' "$package"
+  done
+  exit 0
+fi
+
+if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>&1; then
+  die 1 "this is not a Debian system; install what stands for:$wanted"
+fi
+
+missing=
+for package in $wanted; do
+  is_installed "$package" || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" = 0 ]; then
+  as_root=
+elif command -v sudo >/dev/null 2>&1; then
+  as_root=sudo
+else
+  die 1 "packages are missing and there is no sudo; as root run: apt-get update && apt-get install -y --no-install-recommends$missing"
+fi
+
+# apt runs without questions, and without a terminal it could stop for.
+run_apt() {
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+    -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 "$@" </dev/null
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+fail() {
+  tail -n 20 "$log" >&2
+  die 1 "$1 failed; its last lines are above"
+}
+printf 'Installing%s\n' "$missing"
+run_apt update >"$log" 2>&1 || fail "apt-get update"
+# shellcheck disable=SC2086  # A list of names, split on purpose.
+run_apt install --no-install-recommends $missing >"$log" 2>&1 || fail "apt-get install"
+for package in $missing; do
+  is_installed "$package" || die 1 "apt-get said done, yet $package is not installed"
+done

@@ -1,0 +1,89 @@
+#ifndef LUTHIER_WORKER_ACTIVE_RUN_H_
+#define LUTHIER_WORKER_ACTIVE_RUN_H_
+
+// Inside of the runtime: included by runtime.cc and delivery.cc only.
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "worker/runtime.h"
+
+namespace luthier::worker {
+
+// What the answer to a call about a held trial means.
+enum class Verdict {
+  kRetry,      // Nothing was decided: send it again.
+  kOdd,        // Perhaps mended by an operator, perhaps never.
+  kRefused,    // The trial is somebody else's, final or gone.
+  kMalformed,  // The content will never be taken.
+};
+Verdict JudgeAnswer(const absl::Status& status);
+
+inline constexpr char kWorkerError[] = "WORKER_ERROR";
+
+inline std::string Text(const absl::Status& status) {
+  return std::string(status.message());
+}
+inline std::string TrialText(const std::string& study, int64_t trial) {
+  return absl::StrCat(study, "/", trial);
+}
+
+// A lease and the run that uses it. What the objective's thread and others share is guarded by the runtime's mutex.
+class Runtime::ActiveRun final : public RunSink {
+ public:
+  ActiveRun(Runtime* runtime, Lease lease) : runtime_(runtime), lease_(std::move(lease)) {
+    request_.study = lease_.study;
+    request_.spec = lease_.spec;
+    request_.trial = lease_.trial.number;
+    request_.attempt = lease_.attempt;
+    request_.parameters = lease_.trial.parameters;
+    base::RandomStream random(lease_.spec.seed, "objective", static_cast<uint64_t>(lease_.trial.number));
+    request_.seed = static_cast<uint32_t>(random.NextU64() >> 33);
+    request_.resume_checkpoint = lease_.resume_checkpoint;
+    start_ = runtime_->clock_->Monotonic();
+  }
+
+  const StopSignal& stop() const override { return stop_; }
+  void Report(study::Measurement measurement, std::string checkpoint) override;
+  void Checkpoint(std::string checkpoint) override {
+    const base::MutexLock lock(&runtime_->mutex_);
+    queue_.SetCheckpoint(std::move(checkpoint));
+  }
+
+  const Lease& lease() const { return lease_; }
+  const RunRequest& request() const { return request_; }
+  StopSignal& stop_signal() { return stop_; }
+  std::string text() const { return TrialText(lease_.study, lease_.trial.number); }
+  // Since the run began.
+  double ElapsedSeconds() const { return absl::ToDoubleSeconds(runtime_->clock_->Monotonic() - start_); }
+  // For people, at the end of the output; the first few different ones are kept.
+  void Note(std::string note) {
+    constexpr size_t kMaxNotes = 10;
+    if (notes_.size() < kMaxNotes && std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
+      notes_.push_back(std::move(note));
+    }
+  }
+
+  // Guarded by the runtime's mutex.
+  ReportQueue queue_;
+  bool sending_ = false;   // A batch is on its way.
+  bool flushing_ = false;  // The slot's thread sends the rest; the reporter keeps off.
+  std::vector<std::string> notes_;
+  std::optional<study::Failure> rejected_;
+
+ private:
+  Runtime* const runtime_;
+  const Lease lease_;
+  RunRequest request_;
+  StopSignal stop_;
+  absl::Duration start_;
+};
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_ACTIVE_RUN_H_

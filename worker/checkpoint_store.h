@@ -1,0 +1,41 @@
+#ifndef LUTHIER_WORKER_CHECKPOINT_STORE_H_
+#define LUTHIER_WORKER_CHECKPOINT_STORE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace luthier::worker {
+
+// Snapshots of builtin objectives, one file an attempt, so that the next attempt of a trial goes on where the last one
+// was. The service only carries the reference, "file:<study>.<trial>.a<attempt>"; the next attempt finds the file if it
+// runs on the same machine or the directory is shared, and starts afresh if not.
+//
+// Each attempt writes its own file: a holder that lost its lease cannot overwrite its successor's. Files begin with a
+// magic word, length and checksum and are read as hostile input. Thread-safe for different attempts.
+class CheckpointStore {
+ public:
+  // Makes the directory.
+  static absl::StatusOr<CheckpointStore> Open(std::string directory);
+
+  // Replaces the attempt's snapshot; returns its reference. UNAVAILABLE when the disk does not do it.
+  absl::StatusOr<std::string> Save(const std::string& study, int64_t trial, int32_t attempt,
+                                   absl::string_view snapshot) const;
+  // NOT_FOUND: not a reference of ours, or no such file here. DATA_LOSS: damaged.
+  absl::StatusOr<std::string> Load(const std::string& reference) const;
+  // No effect when there is none.
+  void Remove(const std::string& reference) const;
+
+  static std::string Reference(const std::string& study, int64_t trial, int32_t attempt);
+
+ private:
+  explicit CheckpointStore(std::string directory) : directory_(std::move(directory)) {}
+  std::string directory_;
+};
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_CHECKPOINT_STORE_H_

@@ -1,0 +1,89 @@
+#ifndef LUTHIER_WORKER_COORDINATOR_API_H_
+#define LUTHIER_WORKER_COORDINATOR_API_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/study/study_spec.h"
+#include "lib/study/trial.h"
+
+// What a worker needs of the coordinator: proto/luthier/v1/worker_service.proto in domain types. Implemented over gRPC
+// by worker/grpc_coordinator.h, and in tests by a fake.
+namespace luthier::worker {
+
+struct Lease {
+  std::string study;  // Id.
+  study::Trial trial;
+  std::string token;
+  absl::Duration ttl = absl::Seconds(60);
+  study::StudySpec spec;
+  std::string resume_checkpoint;
+  int32_t attempt = 1;
+};
+
+struct SuggestRequest {
+  std::string study;  // Id; empty: any study.
+  std::string worker;
+  int32_t count = 1;
+  std::string request_id;
+};
+
+struct SuggestReply {
+  std::vector<Lease> leases;
+  absl::Duration retry_after;
+  bool study_done = false;
+};
+
+enum class Directive { kContinue, kStop, kLost };
+
+struct ReportRequest {
+  std::string study;
+  int64_t trial = 0;
+  std::string token;
+  std::vector<study::Measurement> measurements;
+  std::string checkpoint;
+};
+
+// The end of an attempt with an answer; what the spool keeps.
+struct FinalResult {
+  std::string study;
+  int64_t trial = 0;
+  std::string token;
+  bool failed = false;
+  study::Measurement measurement;  // Unless failed.
+  bool pruned = false;             // Unless failed.
+  study::Failure failure;          // If failed.
+  std::string checkpoint;          // Unless failed.
+  std::string output_tail;
+  friend bool operator==(const FinalResult&, const FinalResult&) = default;
+};
+
+struct FinishReply {
+  study::TrialState state = study::TrialState::kComplete;
+  std::vector<std::string> warnings;
+};
+
+// Thread-safe. Every call returns within a bounded time (Suggest: about a minute, others: about ten seconds), with the
+// statuses and base::reason of proto/luthier/v1/errors.proto.
+class CoordinatorApi {
+ public:
+  virtual ~CoordinatorApi() = default;
+  virtual absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) = 0;
+  // The running and all later calls of Suggest return CANCELLED at once.
+  virtual void CancelSuggest() = 0;
+  // One directive for each token, in order.
+  virtual absl::StatusOr<std::vector<Directive>> Heartbeat(const std::string& worker,
+                                                           const std::vector<std::string>& tokens) = 0;
+  virtual absl::StatusOr<Directive> Report(const ReportRequest& request) = 0;
+  // Complete or Fail.
+  virtual absl::StatusOr<FinishReply> Finish(const FinalResult& result) = 0;
+  virtual absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
+                                              const std::string& checkpoint) = 0;
+};
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_COORDINATOR_API_H_

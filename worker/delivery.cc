@@ -1,0 +1,255 @@
+// The end of a run: what becomes of its points and its result.
+#include <exception>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "worker/active_run.h"
+#include "worker/runtime.h"
+
+namespace luthier::worker {
+namespace {
+
+// Tries after an error that is neither an answer nor an outage.
+constexpr int kMaxOddErrors = 20;
+
+}  // namespace
+
+Verdict JudgeAnswer(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kNotFound:
+      return Verdict::kRefused;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+      return Verdict::kMalformed;
+    case absl::StatusCode::kResourceExhausted: {
+      const std::string reason = base::GetReason(status);
+      const bool size = reason == base::reason::kMessageTooLarge || reason == base::reason::kLimitExceeded;
+      return size ? Verdict::kMalformed : Verdict::kRetry;
+    }
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kUnknown:
+      return Verdict::kRetry;
+    default:
+      return Verdict::kOdd;  // Perhaps mended by an operator, perhaps never.
+  }
+}
+
+void Runtime::ActiveRun::Report(study::Measurement measurement, std::string checkpoint) {
+  if (!measurement.elapsed_seconds) measurement.elapsed_seconds = ElapsedSeconds();
+  const int dimension = static_cast<int>(request_.spec.space.differentiable().size());
+  const base::MutexLock lock(&runtime_->mutex_);
+  if (measurement.gradient) {
+    const study::Gradient& gradient = *measurement.gradient;
+    const size_t length = gradient.full() ? gradient.values.size() : gradient.direction.size();
+    if (const absl::Status valid = study::ValidateGradient(gradient, dimension); !valid.ok()) {
+      Note(absl::StrCat("step ", measurement.step, ": the gradient is left out: ", Text(valid)));
+      if (length != static_cast<size_t>(dimension) && !rejected_) {
+        // A mistake in the program, the same at every point: better seen in the first minute than after hours.
+        rejected_ = study::Failure{study::FailureKind::kConfig, study::failure::kBadOutput, Text(valid)};
+        stop_.Request(StopReason::kRejected);
+      }
+      measurement.gradient.reset();
+    }
+  }
+  if (!checkpoint.empty()) queue_.SetCheckpoint(std::move(checkpoint));
+  const int64_t step = measurement.step;
+  switch (queue_.Add(std::move(measurement))) {
+    case ReportQueue::Added::kYes:
+      runtime_->changed_.SignalAll();
+      break;
+    case ReportQueue::Added::kRepeatedStep:
+      Note(absl::StrCat("step ", step, " was reported before; the first report counts"));
+      break;
+    case ReportQueue::Added::kTooMany:
+      Note(absl::StrCat("only the first ", ReportQueue::kMaxPoints, " points are kept"));
+      break;
+  }
+}
+
+void Runtime::FlushReports(ActiveRun* run, Backoff* backoff) {
+  const absl::Duration start = clock_->Monotonic();
+  int odd = 0;
+  backoff->Reset();
+  for (;;) {
+    absl::Status status;
+    {
+      const base::MutexLock lock(&mutex_);
+      run->flushing_ = true;
+      while (run->sending_) clock_->WaitUntil(&mutex_, &changed_, absl::InfiniteDuration());
+      if (run->queue_.empty()) return;
+      status = SendReports(run);
+    }
+    if (status.ok()) continue;
+    // An error that waiting does not mend costs the curve, not the result.
+    if (JudgeAnswer(status) == Verdict::kOdd && ++odd > 3) return;
+    if (!WaitToRetry(start, backoff->Next(status))) return;
+  }
+}
+
+void Runtime::Execute(ActiveRun* run, Backoff* backoff) {
+  const Lease& lease = run->lease();
+  base::LogInfo("trial_start", {{"trial", run->text()},
+                                {"attempt", absl::StrCat(lease.attempt)},
+                                {"parameters", study::FormatParameters(lease.trial.parameters)}});
+  RunOutcome outcome;
+  try {
+    outcome = objective_->Run(run->request(), run);
+  } catch (const std::exception& e) {  // E.g. out of memory. The other slots go on.
+    outcome = Failed(study::FailureKind::kInfra, kWorkerError, e.what());
+  }
+  FinalResult result;
+  {
+    const base::MutexLock lock(&mutex_);
+    if (!outcome.checkpoint.empty()) run->queue_.SetCheckpoint(outcome.checkpoint);
+    result.checkpoint = run->queue_.checkpoint();
+    std::string tail = outcome.output_tail;
+    for (const std::string& note : run->notes_) absl::StrAppend(&tail, "\n[luthier-worker] ", note);
+    result.output_tail = PrintableTail(tail, kTailBytes);
+    if (run->rejected_) {
+      outcome.result = RunResult::kFailed;
+      outcome.failure = *run->rejected_;
+    }
+  }
+  const StopReason reason = run->stop().reason();
+  if (outcome.result == RunResult::kStopped) {
+    base::LogInfo("trial_end", {{"trial", run->text()}, {"result", absl::StrCat("stopped_", StopReasonName(reason))}});
+    if (reason == StopReason::kCancelled || reason == StopReason::kLost) return;
+    if (reason == StopReason::kDrain) {
+      FlushReports(run, backoff);
+      // Without news of its own the attempt passes on what it was given.
+      ReturnLease(lease, result.checkpoint.empty() ? lease.resume_checkpoint : result.checkpoint, backoff);
+      return;
+    }
+    outcome = Failed(study::FailureKind::kInfra, kWorkerError, "the objective stopped without being asked to");
+  }
+  result.study = lease.study;
+  result.trial = lease.trial.number;
+  result.token = lease.token;
+  result.failed = outcome.result == RunResult::kFailed;
+  if (result.failed) {
+    result.failure = outcome.failure;
+    result.checkpoint.clear();
+  } else {
+    result.measurement = outcome.measurement;
+    result.pruned = outcome.result == RunResult::kPruned;
+    if (!result.measurement.elapsed_seconds) result.measurement.elapsed_seconds = run->ElapsedSeconds();
+  }
+  base::LogInfo("trial_end", {{"trial", run->text()},
+                              {"result", result.failed   ? result.failure.reason
+                                         : result.pruned ? "pruned"
+                                                         : "complete"}});
+  // Before anything else: whatever happens from here on, a restarted worker can send it.
+  if (spool_ != nullptr) {
+    if (const absl::Status written = spool_->Write(result); !written.ok()) {
+      base::LogWarning("spool_failed", {{"trial", run->text()}, {"error", Text(written)}});
+    }
+  }
+  FlushReports(run, backoff);
+  if (DeliverDurably(std::move(result), backoff)) objective_->Discard(run->request());
+}
+
+void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, Backoff* backoff) {
+  const absl::Duration start = clock_->Monotonic();
+  int odd = 0;
+  backoff->Reset();
+  for (;;) {
+    const absl::StatusOr<FinishReply> reply = api_->Release(lease.study, lease.trial.number, lease.token, checkpoint);
+    NoteContact(reply.status());
+    const std::string trial = TrialText(lease.study, lease.trial.number);
+    if (reply.ok()) {
+      base::LogInfo("trial_released", {{"trial", trial}, {"checkpoint", checkpoint}});
+      return;
+    }
+    const Verdict verdict = JudgeAnswer(reply.status());
+    const bool hopeless =
+        verdict == Verdict::kRefused || verdict == Verdict::kMalformed || (verdict == Verdict::kOdd && ++odd > 3);
+    if (hopeless || !WaitToRetry(start, backoff->Next(reply.status()))) {
+      // No harm: the lease expires.
+      base::LogWarning("release_failed", {{"trial", trial}, {"error", Text(reply.status())}});
+      return;
+    }
+  }
+}
+
+void Runtime::DeliverLeftovers() {
+  if (spool_ == nullptr) return;
+  Backoff backoff(base::RandomStream(options_.seed, "backoff", 4));
+  for (FinalResult& result : spool_->Leftovers()) {
+    base::LogInfo("spool_replay", {{"trial", TrialText(result.study, result.trial)}});
+    DeliverDurably(std::move(result), &backoff);
+    const base::MutexLock lock(&mutex_);
+    if (draining_) return;
+  }
+}
+
+bool Runtime::DeliverDurably(FinalResult result, Backoff* backoff) {
+  const std::string trial = TrialText(result.study, result.trial);
+  for (;;) {
+    absl::Status error;
+    const Delivery delivery = Deliver(result, backoff, &error);
+    if (delivery == Delivery::kKept) {
+      base::LogWarning("result_kept", {{"trial", trial}, {"error", Text(error)}});
+      return false;
+    }
+    if (delivery != Delivery::kMalformed) {
+      if (spool_ != nullptr) spool_->Remove(result);
+      return delivery == Delivery::kAccepted || base::GetReason(error) == base::reason::kTrialFinal;
+    }
+    base::LogWarning("result_malformed", {{"trial", trial}, {"error", Text(error)}});
+    if (result.failed) {
+      if (spool_ != nullptr) spool_->SetAside(result);
+      return false;
+    }
+    if (result.measurement.gradient) {
+      result.measurement.gradient.reset();  // The value may still be good.
+    } else {
+      result.failed = true;
+      result.failure = {study::FailureKind::kConfig, study::failure::kBadOutput,
+                        PrintableTail(Text(error), kTailBytes)};
+    }
+    if (spool_ != nullptr && !spool_->Write(result).ok()) base::LogWarning("spool_failed", {{"trial", trial}});
+  }
+}
+
+Runtime::Delivery Runtime::Deliver(const FinalResult& result, Backoff* backoff, absl::Status* error) {
+  const absl::Duration start = clock_->Monotonic();
+  const std::string trial = TrialText(result.study, result.trial);
+  int odd = 0;
+  backoff->Reset();
+  for (;;) {
+    const absl::StatusOr<FinishReply> reply = api_->Finish(result);
+    NoteContact(reply.status());
+    if (reply.ok()) {
+      for (const std::string& warning : reply->warnings) {
+        base::LogWarning("result_warning", {{"trial", trial}, {"warning", warning}});
+      }
+      *error = absl::OkStatus();
+      base::LogInfo("result_accepted", {{"trial", trial}, {"state", std::string(study::TrialStateName(reply->state))}});
+      // A trial that is to be tried again still needs what the objective kept.
+      return study::IsFinal(reply->state) ? Delivery::kAccepted : Delivery::kRefused;
+    }
+    *error = reply.status();
+    switch (JudgeAnswer(*error)) {
+      case Verdict::kRefused:
+        base::LogWarning("result_discarded",
+                         {{"trial", trial}, {"reason", base::GetReason(*error)}, {"error", Text(*error)}});
+        return Delivery::kRefused;
+      case Verdict::kMalformed:
+        return Delivery::kMalformed;
+      case Verdict::kOdd:
+        if (++odd > kMaxOddErrors) return Delivery::kKept;
+        break;
+      case Verdict::kRetry:
+        break;
+    }
+    if (!WaitToRetry(start, backoff->Next(*error))) return Delivery::kKept;
+  }
+}
+
+}  // namespace luthier::worker

@@ -1,0 +1,124 @@
+#include "worker/flags.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "lib/base/hash.h"
+#include "lib/base/version.h"
+#include "lib/study/study_spec.h"
+#include "lib/wire/channel.h"
+#include "worker/runtime.h"
+
+namespace luthier::worker {
+namespace {
+
+constexpr char kDescription[] =
+    "Evaluates trials of Luthier studies: asks the coordinator for them, runs their objective, sends the results.\n"
+    "Start as many as you like, on any machine that reaches the server.";
+constexpr char kFooter[] =
+    "\nSIGTERM or SIGINT: asks for nothing more, lets running trials finish for --drain-timeout seconds, gives the "
+    "rest\n"
+    "back with their checkpoints, and exits with 0. A second signal ends it at once.\n"
+    "Exit codes: 0 drained or done, 1 failed, 2 usage, 4 not allowed.\n"
+    "Commands run with this user's rights: let only people you trust create studies.\n"
+    "Manual: docs/worker.md, docs/command_objective.md";
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// hostname-pid: unique, and people recognize it.
+std::string DefaultName() {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  constexpr size_t kMaxHost = 50;  // Room for the process id within 64.
+  return study::Slug(absl::StrCat(std::string(host).substr(0, kMaxHost), "-", getpid()));
+}
+
+std::string StateDirectory() {
+  if (const std::string state = Environment("XDG_STATE_HOME"); !state.empty()) return state + "/luthier";
+  if (const std::string home = Environment("HOME"); !home.empty()) return home + "/.local/state/luthier";
+  return absl::StrCat("/var/tmp/luthier-", getuid());
+}
+
+// Results must go to the server their lease came from.
+std::string ServerDirectory(const std::string& server) {
+  return absl::StrCat(study::Slug(server), "-", base::Sha256Hex(server).substr(0, 8));
+}
+
+absl::Status Check(const Flags& flags) {
+  if (const absl::StatusOr<std::string> target = wire::ServerTarget(flags.server); !target.ok()) {
+    return target.status();
+  }
+  if (!flags.study.empty()) {
+    if (const absl::Status status = study::ValidateId("--study", flags.study); !status.ok()) return status;
+  }
+  if (const absl::Status status = study::ValidateId("--name", flags.name); !status.ok()) return status;
+  if (flags.exit_when_done && flags.study.empty()) {
+    return absl::InvalidArgumentError("--exit-when-done: needs --study, which says what is to be done");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
+  Flags flags;
+  flags.server = Environment("LUTHIER_SERVER");
+  if (flags.server.empty()) flags.server = wire::kDefaultServer;
+  flags.name = DefaultName();
+  flags.data_root = ".";
+  double drain_seconds = 2.0;
+  std::string level = "info";
+
+  CLI::App app(kDescription, "luthier-worker");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("luthier-worker ") + base::kVersion);
+  app.add_option("--server", flags.server, "HOST:PORT of the coordinator; default: $LUTHIER_SERVER")
+      ->capture_default_str();
+  app.add_option("--study", flags.study, "Work for this study only; default: for any");
+  app.add_option("--slots", flags.slots, "Trials at once")->check(CLI::Range(1, kMaxSlots))->capture_default_str();
+  app.add_option("--name", flags.name, "Name of this worker, unique at its coordinator")->capture_default_str();
+  app.add_option("--data-root", flags.data_root, "Directory below which studies may name data files")
+      ->capture_default_str();
+  app.add_option("--spool", flags.spool,
+                 "Directory for results that are not delivered yet; keep it across restarts. Default: below "
+                 "$XDG_STATE_HOME or ~/.local/state");
+  app.add_option("--checkpoint-dir", flags.checkpoints,
+                 "Directory for snapshots of builtin objectives; workers that share it can continue each other's "
+                 "trials. Default: beside the spool");
+  app.add_flag("--exit-when-done", flags.exit_when_done, "Exit with 0 when the study is done");
+  app.add_option("--drain-timeout", drain_seconds, "Seconds running trials get to finish after SIGTERM")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--log-level", level, "debug, info, warning, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {  // CLI11 throws, also for --help.
+    *exit_code = app.exit(e, std::cout, std::cerr) == 0 ? 0 : 2;
+    return std::nullopt;
+  }
+  // resources may be given by their full names.
+  flags.study = std::string(absl::StripPrefix(flags.study, "projects/default/studies/"));
+  flags.drain_timeout = absl::Seconds(drain_seconds);
+  base::ParseLogLevel(level, &flags.log_level);
+  if (flags.spool.empty()) flags.spool = StateDirectory() + "/spool/" + ServerDirectory(flags.server);
+  if (flags.checkpoints.empty()) flags.checkpoints = StateDirectory() + "/checkpoints/" + ServerDirectory(flags.server);
+  if (const absl::Status status = Check(flags); !status.ok()) {
+    std::cerr << "luthier-worker: " << status.message() << "\nRun with --help for more information.\n";
+    *exit_code = 2;
+    return std::nullopt;
+  }
+  return flags;
+}
+
+}  // namespace luthier::worker

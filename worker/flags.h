@@ -1,0 +1,31 @@
+#ifndef LUTHIER_WORKER_FLAGS_H_
+#define LUTHIER_WORKER_FLAGS_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "lib/base/log.h"
+
+namespace luthier::worker {
+
+// The command line of luthier-worker, checked, with all defaults filled in.
+struct Flags {
+  std::string server;
+  std::string study;
+  int slots = 1;
+  std::string name;
+  std::string data_root;
+  std::string spool;
+  std::string checkpoints;
+  bool exit_when_done = false;
+  absl::Duration drain_timeout;
+  base::LogLevel log_level = base::LogLevel::kInfo;
+};
+
+// Absent: everything was said (help, version, or what is wrong, to standard output or error), exit with *exit_code.
+std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code);
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_FLAGS_H_

@@ -1,0 +1,217 @@
+#include "worker/grpc_coordinator.h"
+
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/log.h"
+#include "lib/base/mutex.h"
+#include "lib/base/status_macros.h"
+#include "lib/wire/channel.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/resource_name.h"
+#include "lib/wire/status.h"
+#include "lib/wire/text.h"
+
+namespace luthier::worker {
+namespace {
+
+absl::StatusOr<Lease> FromProto(const v1::Lease& message) {
+  Lease lease;
+  LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("trial.name", message.trial().name()));
+  LUTHIER_ASSIGN_OR_RETURN(lease.trial, wire::FromProto(message.trial()));
+  LUTHIER_ASSIGN_OR_RETURN(lease.spec, wire::FromProto(message.spec()));
+  LUTHIER_ASSIGN_OR_RETURN(lease.ttl, wire::FromProto(message.ttl()));
+  LUTHIER_RETURN_IF_ERROR(lease.spec.space.Validate(lease.trial.parameters));
+  lease.study = id.study;
+  lease.trial.number = id.number;
+  lease.token = message.token();
+  lease.resume_checkpoint = message.resume_checkpoint();
+  lease.attempt = message.attempt();
+  return lease;
+}
+
+Directive FromProto(v1::HeartbeatResponse::Directive directive) {
+  switch (directive) {
+    case v1::HeartbeatResponse::STOP:
+      return Directive::kStop;
+    case v1::HeartbeatResponse::LOST:
+      return Directive::kLost;
+    default:
+      return Directive::kContinue;  // What we do not know ends no run.
+  }
+}
+
+absl::StatusOr<FinishReply> FromProto(const v1::FinishResponse& response) {
+  FinishReply reply;
+  LUTHIER_ASSIGN_OR_RETURN(reply.state, wire::FromProto(response.state()));
+  reply.warnings.assign(response.warnings().begin(), response.warnings().end());
+  return reply;
+}
+
+class GrpcCoordinator final : public CoordinatorApi {
+ public:
+  GrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub, GrpcCoordinatorOptions options)
+      : stub_(std::move(stub)), options_(options) {}
+
+  absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) override;
+  void CancelSuggest() override;
+  absl::StatusOr<std::vector<Directive>> Heartbeat(const std::string& worker,
+                                                   const std::vector<std::string>& tokens) override;
+  absl::StatusOr<Directive> Report(const ReportRequest& request) override;
+  absl::StatusOr<FinishReply> Finish(const FinalResult& result) override;
+  absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
+                                      const std::string& checkpoint) override;
+
+ private:
+  template <typename Request, typename Response>
+  using Method = grpc::Status (v1::WorkerService::StubInterface::*)(grpc::ClientContext*, const Request&, Response*);
+
+  template <typename Request, typename Response>
+  absl::Status Call(Method<Request, Response> method, const Request& request, Response* response) {
+    grpc::ClientContext context;
+    SetDeadline(options_.call_timeout, &context);
+    return wire::FromGrpc((stub_.get()->*method)(&context, request, response));
+  }
+  static void SetDeadline(absl::Duration timeout, grpc::ClientContext* context) {
+    context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+  }
+  void Refuse(const v1::Lease& message, const absl::Status& why);
+
+  const std::unique_ptr<v1::WorkerService::StubInterface> stub_;
+  const GrpcCoordinatorOptions options_;
+  base::Mutex mutex_;
+  grpc::ClientContext* asking_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of the running Suggest.
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& request) {
+  v1::SuggestRequest message;
+  if (!request.study.empty()) message.set_study(wire::StudyName(request.study));
+  message.set_worker(request.worker);
+  message.set_count(request.count);
+  message.set_request_id(request.request_id);
+  v1::SuggestResponse response;
+  grpc::ClientContext context;
+  SetDeadline(options_.ask_timeout, &context);
+  {
+    const base::MutexLock lock(&mutex_);
+    if (cancelled_) return absl::CancelledError("no more trials are asked for");
+    asking_ = &context;
+  }
+  const absl::Status status = wire::FromGrpc(stub_->Suggest(&context, message, &response));
+  {
+    const base::MutexLock lock(&mutex_);
+    asking_ = nullptr;
+  }
+  LUTHIER_RETURN_IF_ERROR(status);
+  SuggestReply reply;
+  reply.study_done = response.study_done();
+  if (response.has_retry_after()) {
+    LUTHIER_ASSIGN_OR_RETURN(reply.retry_after, wire::FromProto(response.retry_after()));
+  }
+  for (const v1::Lease& lease : response.leases()) {
+    absl::StatusOr<Lease> converted = FromProto(lease);
+    if (converted.ok())
+      reply.leases.push_back(*std::move(converted));
+    else
+      Refuse(lease, converted.status());
+  }
+  return reply;
+}
+
+void GrpcCoordinator::Refuse(const v1::Lease& message, const absl::Status& why) {
+  base::LogError("lease_unreadable", {{"trial", message.trial().name()}, {"error", std::string(why.message())}});
+  v1::FailRequest request;
+  request.set_trial(message.trial().name());
+  request.set_token(message.token());
+  request.mutable_failure()->set_kind(v1::Failure::INFRA);
+  request.mutable_failure()->set_reason("WORKER_ERROR");
+  request.mutable_failure()->set_message(
+      absl::StrCat("this worker cannot read the trial; is it older than the server? ", why.message()));
+  v1::FinishResponse response;
+  // If this fails, too, the lease expires.
+  Call(&v1::WorkerService::StubInterface::Fail, request, &response).IgnoreError();
+}
+
+void GrpcCoordinator::CancelSuggest() {
+  const base::MutexLock lock(&mutex_);
+  cancelled_ = true;
+  if (asking_ != nullptr) asking_->TryCancel();
+}
+
+absl::StatusOr<std::vector<Directive>> GrpcCoordinator::Heartbeat(const std::string& worker,
+                                                                  const std::vector<std::string>& tokens) {
+  v1::HeartbeatRequest request;
+  request.set_worker(worker);
+  for (const std::string& token : tokens) request.add_tokens(token);
+  v1::HeartbeatResponse response;
+  LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Heartbeat, request, &response));
+  std::vector<Directive> directives;
+  for (const int directive : response.directives()) {
+    directives.push_back(FromProto(static_cast<v1::HeartbeatResponse::Directive>(directive)));
+  }
+  return directives;
+}
+
+absl::StatusOr<Directive> GrpcCoordinator::Report(const ReportRequest& request) {
+  v1::ReportRequest message;
+  message.set_trial(wire::TrialName(request.study, request.trial));
+  message.set_token(request.token);
+  for (const study::Measurement& m : request.measurements) *message.add_measurements() = wire::ToProto(m);
+  message.set_checkpoint(request.checkpoint);
+  v1::ReportResponse response;
+  LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Report, message, &response));
+  return FromProto(response.directive());
+}
+
+absl::StatusOr<FinishReply> GrpcCoordinator::Finish(const FinalResult& result) {
+  const std::string trial = wire::TrialName(result.study, result.trial);
+  const std::string tail = wire::ValidUtf8(result.output_tail);
+  v1::FinishResponse response;
+  if (result.failed) {
+    v1::FailRequest request;
+    request.set_trial(trial);
+    request.set_token(result.token);
+    *request.mutable_failure() = wire::ToProto(result.failure);
+    request.set_output_tail(tail);
+    LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Fail, request, &response));
+    return FromProto(response);
+  }
+  v1::CompleteRequest request;
+  request.set_trial(trial);
+  request.set_token(result.token);
+  *request.mutable_measurement() = wire::ToProto(result.measurement);
+  request.set_pruned(result.pruned);
+  request.set_checkpoint(result.checkpoint);
+  request.set_output_tail(tail);
+  LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Complete, request, &response));
+  return FromProto(response);
+}
+
+absl::StatusOr<FinishReply> GrpcCoordinator::Release(const std::string& study, int64_t trial, const std::string& token,
+                                                     const std::string& checkpoint) {
+  v1::ReleaseRequest request;
+  request.set_trial(wire::TrialName(study, trial));
+  request.set_token(token);
+  request.set_checkpoint(checkpoint);
+  v1::FinishResponse response;
+  LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Release, request, &response));
+  return FromProto(response);
+}
+
+}  // namespace
+
+std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub,
+                                                    GrpcCoordinatorOptions options) {
+  return std::make_unique<GrpcCoordinator>(std::move(stub), options);
+}
+
+absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address) {
+  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address));
+  return MakeGrpcCoordinator(v1::WorkerService::NewStub(channel));
+}
+
+}  // namespace luthier::worker

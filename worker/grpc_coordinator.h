@@ -1,0 +1,29 @@
+#ifndef LUTHIER_WORKER_GRPC_COORDINATOR_H_
+#define LUTHIER_WORKER_GRPC_COORDINATOR_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "luthier/v1/worker_service.grpc.pb.h"
+#include "worker/coordinator_api.h"
+
+namespace luthier::worker {
+
+struct GrpcCoordinatorOptions {
+  absl::Duration ask_timeout = absl::Seconds(40);   // Of the long poll; the service waits at most 60 s.
+  absl::Duration call_timeout = absl::Seconds(10);  // Of every other call.
+};
+
+// CoordinatorApi over luthier.v1.WorkerService. Sends each call once: the runtime knows what may be repeated, and when.
+// A lease that this program cannot read (a newer service) is given back as FAILED(INFRA, WORKER_ERROR) and left out.
+std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub,
+                                                    GrpcCoordinatorOptions options = {});
+
+// The same over a new channel. It connects at the first call. INVALID_ARGUMENT: not an address.
+absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address);
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_GRPC_COORDINATOR_H_

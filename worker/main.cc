@@ -1,0 +1,78 @@
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "lib/base/check.h"
+#include "lib/base/log.h"
+#include "lib/learn/data_root.h"
+#include "worker/checkpoint_store.h"
+#include "worker/flags.h"
+#include "worker/grpc_coordinator.h"
+#include "worker/objectives/builtin.h"
+#include "worker/objectives/command.h"
+#include "worker/objectives/dispatch.h"
+#include "worker/runtime.h"
+#include "worker/signal_watcher.h"
+#include "worker/spool.h"
+#include "worker/wait_clock.h"
+
+namespace luthier::worker {
+namespace {
+
+int Complain(const char* what, const absl::Status& status, int exit_code) {
+  std::cerr << "luthier-worker: " << what << ": " << status.message() << "\n";
+  return exit_code;
+}
+
+// Request ids of two processes must differ.
+uint64_t EntropySeed() {
+  uint64_t seed = 0;
+  LUTHIER_CHECK(getrandom(&seed, sizeof(seed), 0) == sizeof(seed));
+  return seed;
+}
+
+int Run(const Flags& flags) {
+  base::SetLogLevel(flags.log_level);
+  const absl::StatusOr<learn::DataRoot> root = learn::DataRoot::Open(flags.data_root);
+  if (!root.ok()) return Complain("--data-root", root.status(), 2);
+  const absl::StatusOr<Spool> spool = Spool::Open(flags.spool);
+  if (!spool.ok()) return Complain("--spool", spool.status(), 2);
+  const absl::StatusOr<CheckpointStore> checkpoints = CheckpointStore::Open(flags.checkpoints);
+  if (!checkpoints.ok()) return Complain("--checkpoint-dir", checkpoints.status(), 2);
+  absl::StatusOr<std::unique_ptr<CoordinatorApi>> api = ConnectCoordinator(flags.server);
+  if (!api.ok()) return Complain("--server", api.status(), 2);
+
+  BuiltinRunner builtin(&*root, &*checkpoints);
+  CommandRunner command;
+  Dispatch objective(&builtin, &command);
+  SystemWaitClock clock;
+  RuntimeOptions options;
+  options.worker = flags.name;
+  options.study = flags.study;
+  options.slots = flags.slots;
+  options.exit_when_done = flags.exit_when_done;
+  options.drain_timeout = flags.drain_timeout;
+  options.seed = EntropySeed();
+  Runtime runtime(options, api->get(), &objective, &*spool, &clock);
+  const SignalWatcher signals([&runtime](int signal, int count) {
+    if (count == 1) return runtime.Drain();
+    runtime.Abort();
+    _exit(128 + signal);
+  });
+  const absl::Status status = runtime.Run();
+  if (status.ok()) return 0;
+  const bool forbidden = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
+  return Complain("the coordinator refuses", status, forbidden ? 4 : 1);
+}
+
+}  // namespace
+}  // namespace luthier::worker
+
+int main(int argc, char** argv) {
+  luthier::worker::SignalWatcher::BlockSignals();
+  int exit_code = 0;
+  const std::optional<luthier::worker::Flags> flags = luthier::worker::ParseFlags(argc, argv, &exit_code);
+  return flags ? luthier::worker::Run(*flags) : exit_code;
+}

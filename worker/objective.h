@@ -1,0 +1,76 @@
+#ifndef LUTHIER_WORKER_OBJECTIVE_H_
+#define LUTHIER_WORKER_OBJECTIVE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "lib/study/measurement.h"
+#include "lib/study/study_spec.h"
+#include "lib/study/trial.h"
+#include "worker/stop_signal.h"
+
+namespace luthier::worker {
+
+// What is to be evaluated. Lives until Run and Discard have returned.
+struct RunRequest {
+  std::string study;  // Id of the study.
+  study::StudySpec spec;
+  int64_t trial = 0;  // Number within the study.
+  int32_t attempt = 1;
+  study::Parameters parameters;
+  // For the objective's own randomness: the same for every attempt of a trial, below 2^31.
+  uint32_t seed = 0;
+  // What an earlier attempt reported; empty: start afresh.
+  std::string resume_checkpoint;
+};
+
+enum class RunResult {
+  kComplete,  // `measurement` has the study's metric, possibly non-finite.
+  kPruned,    // As complete; the objective itself stopped early.
+  kFailed,    // `failure` says how.
+  kStopped,   // It ended because the stop signal asked; only `checkpoint` and `output_tail` mean something.
+};
+
+struct RunOutcome {
+  RunResult result = RunResult::kFailed;
+  study::Measurement measurement;
+  study::Failure failure;
+  std::string checkpoint;   // The newest reference, or empty.
+  std::string output_tail;  // Valid UTF-8, at most 4 KiB.
+};
+
+RunOutcome Failed(study::FailureKind kind, absl::string_view reason, absl::string_view message);
+
+// What a run gets from the runtime. Never blocks on the network.
+class RunSink {
+ public:
+  virtual ~RunSink() = default;
+  // End the run soon once it is requested, and return kStopped.
+  virtual const StopSignal& stop() const = 0;
+  // A point of the learning curve; `checkpoint` may be empty. Called by the thread that called Run.
+  virtual void Report(study::Measurement measurement, std::string checkpoint) = 0;
+  // A checkpoint alone.
+  virtual void Checkpoint(std::string checkpoint) = 0;
+};
+
+// One way to evaluate trials. Run is called by several threads at once. Implementations keep no reference to the sink.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  // Blocks until the result is there or the stop signal was obeyed.
+  virtual RunOutcome Run(const RunRequest& request, RunSink* sink) = 0;
+  // The trial is final: whatever Run kept for a later attempt may go.
+  virtual void Discard(const RunRequest& /*request*/) {}
+  // The process is about to end without waiting: take down whatever would outlive it. Any thread.
+  virtual void Abort() {}
+};
+
+// Cuts to the last `limit` bytes at a character boundary; control characters but newline and tab, and bytes that are no
+// UTF-8, become '?'; a carriage return becomes a newline.
+std::string PrintableTail(absl::string_view text, size_t limit);
+inline constexpr size_t kTailBytes = 4096;
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_OBJECTIVE_H_

@@ -1,0 +1,128 @@
+#include "worker/objectives/builtin.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::worker {
+namespace {
+
+constexpr char kWorkerError[] = "WORKER_ERROR";
+
+RunOutcome Unfit(const absl::Status& status) {
+  const bool everywhere = absl::IsInvalidArgument(status) || absl::IsDataLoss(status);
+  return Failed(everywhere ? study::FailureKind::kConfig : study::FailureKind::kInfra, study::failure::kBadObjective,
+                std::string(status.message()));
+}
+
+RunOutcome ToOutcome(objectives::EvaluationResult result) {
+  RunOutcome outcome;
+  switch (result.outcome) {
+    case objectives::EvaluationOutcome::kComplete:
+      outcome.result = RunResult::kComplete;
+      break;
+    case objectives::EvaluationOutcome::kStopped:
+      outcome.result = RunResult::kPruned;
+      break;
+    case objectives::EvaluationOutcome::kCancelled:
+      outcome.result = RunResult::kStopped;
+      return outcome;
+    case objectives::EvaluationOutcome::kFailed:
+      if (result.failure) {
+        outcome.result = RunResult::kFailed;
+        outcome.failure = *std::move(result.failure);
+        outcome.failure.message = PrintableTail(outcome.failure.message, kTailBytes);
+        return outcome;
+      }
+      return Failed(study::FailureKind::kInfra, kWorkerError, "the objective failed and does not say why");
+  }
+  if (!result.measurement) {
+    return Failed(study::FailureKind::kInfra, kWorkerError, "the objective has finished and gives no value");
+  }
+  outcome.measurement = *std::move(result.measurement);
+  return outcome;
+}
+
+}  // namespace
+
+BuiltinRunner::BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints)
+    : BuiltinRunner(
+          [root](const study::BuiltinObjective& objective, const study::SearchSpace& space,
+                 const study::MetricSpec& metric) {
+            return objectives::CreateObjective(objective, space, metric, root);
+          },
+          checkpoints) {}
+
+BuiltinRunner::BuiltinRunner(Factory factory, const CheckpointStore* checkpoints)
+    : factory_(std::move(factory)), checkpoints_(checkpoints) {}
+
+absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find(const study::StudySpec& spec) {
+  const auto& objective = std::get<study::BuiltinObjective>(spec.objective);
+  // Held while data is loaded: slots that start together on one study shall not load it twice.
+  const base::MutexLock lock(&mutex_);
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    if (it->objective != objective || it->space != spec.space || it->metric != spec.metric) continue;
+    Entry entry = std::move(*it);
+    entries_.erase(it);
+    entries_.push_front(std::move(entry));
+    return entries_.front().made;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<objectives::Objective> made, factory_(objective, spec.space, spec.metric));
+  entries_.push_front({objective, spec.space, spec.metric, std::move(made)});
+  if (entries_.size() > kCached) entries_.pop_back();
+  return entries_.front().made;
+}
+
+RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
+  const absl::StatusOr<std::shared_ptr<const objectives::Objective>> objective = Find(request.spec);
+  if (!objective.ok()) return Unfit(objective.status());
+  const std::string trial = absl::StrCat(request.study, "/", request.trial);
+
+  objectives::EvaluationContext context;
+  context.parameters = request.parameters;
+  context.seed = request.seed;
+  context.attempt = request.attempt;
+  context.cancellation = &sink->stop().cancellation();
+  context.report = [sink](const study::Measurement& measurement) {
+    sink->Report(measurement, "");
+    return true;  // A stop comes through the cancellation, which saves a checkpoint.
+  };
+  if (checkpoints_ != nullptr) {
+    if (!request.resume_checkpoint.empty()) {
+      absl::StatusOr<std::string> snapshot = checkpoints_->Load(request.resume_checkpoint);
+      if (snapshot.ok()) {
+        context.checkpoint = *std::move(snapshot);
+      } else {
+        base::LogInfo("checkpoint_not_used", {{"trial", trial}, {"reason", std::string(snapshot.status().message())}});
+      }
+    }
+    context.save_checkpoint = [this, &request, sink, &trial](const std::string& snapshot) {
+      absl::StatusOr<std::string> reference =
+          checkpoints_->Save(request.study, request.trial, request.attempt, snapshot);
+      if (reference.ok()) {
+        sink->Checkpoint(*std::move(reference));
+      } else {
+        base::LogWarning("checkpoint_failed", {{"trial", trial}, {"error", std::string(reference.status().message())}});
+      }
+    };
+  }
+  absl::StatusOr<objectives::EvaluationResult> result = (*objective)->Evaluate(context);
+  if (!result.ok()) return Unfit(result.status());
+  if (!context.checkpoint.empty()) {
+    base::LogInfo("checkpoint_loaded", {{"trial", trial}, {"used", result->resumed ? "yes" : "no"}});
+  }
+  return ToOutcome(*std::move(result));
+}
+
+void BuiltinRunner::Discard(const RunRequest& request) {
+  if (checkpoints_ == nullptr) return;
+  checkpoints_->Remove(CheckpointStore::Reference(request.study, request.trial, request.attempt));
+  // Only this trial's own: the reference came from the service and might name another's.
+  for (int32_t attempt = 1; attempt < request.attempt; ++attempt) {
+    checkpoints_->Remove(CheckpointStore::Reference(request.study, request.trial, attempt));
+  }
+}
+
+}  // namespace luthier::worker

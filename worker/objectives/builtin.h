@@ -1,0 +1,57 @@
+#ifndef LUTHIER_WORKER_OBJECTIVES_BUILTIN_H_
+#define LUTHIER_WORKER_OBJECTIVES_BUILTIN_H_
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "lib/base/mutex.h"
+#include "lib/learn/data_root.h"
+#include "lib/objectives/objective.h"
+#include "lib/objectives/registry.h"
+#include "worker/checkpoint_store.h"
+#include "worker/objective.h"
+
+namespace luthier::worker {
+
+// Runs `builtin` objectives of lib/objectives. Data is loaded once and kept for the last kCached studies, shared by all
+// slots.
+//
+// Failures: what the study says is wrong for every worker (an unknown model, a damaged file) -> FAILED(CONFIG,
+// BAD_OBJECTIVE); what another worker may have (the file, the right to read it) -> FAILED(INFRA, BAD_OBJECTIVE).
+class BuiltinRunner final : public Objective {
+ public:
+  static constexpr size_t kCached = 4;
+
+  // Makes the objective of a study; objectives::CreateObjective but for tests.
+  using Factory = std::function<absl::StatusOr<std::unique_ptr<objectives::Objective>>(
+      const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&)>;
+  // `root`: where data files are, may be null; `checkpoints` may be null: then an interrupted trial starts afresh. Both
+  // must outlive the runner.
+  BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints);
+  BuiltinRunner(Factory factory, const CheckpointStore* checkpoints);
+
+  RunOutcome Run(const RunRequest& request, RunSink* sink) override;
+  // Removes the trial's checkpoint files.
+  void Discard(const RunRequest& request) override;
+
+ private:
+  struct Entry {
+    study::BuiltinObjective objective;
+    study::SearchSpace space;
+    study::MetricSpec metric;
+    std::shared_ptr<const objectives::Objective> made;
+  };
+
+  absl::StatusOr<std::shared_ptr<const objectives::Objective>> Find(const study::StudySpec& spec);
+
+  const Factory factory_;
+  const CheckpointStore* const checkpoints_;
+  base::Mutex mutex_;
+  std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // Newest use first.
+};
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_OBJECTIVES_BUILTIN_H_

@@ -1,0 +1,503 @@
+#include "worker/objectives/command.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "lib/base/clock.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/study/command_template.h"
+#include "worker/objectives/output.h"
+#include "worker/objectives/patterns.h"
+#include "worker/objectives/process.h"
+#include "worker/objectives/result_line.h"
+
+namespace luthier::worker {
+namespace {
+
+constexpr size_t kMaxResultLine = 8 << 20;  // A gradient of 100,000 numbers takes about 2 MB.
+constexpr size_t kChunk = 1 << 16;
+constexpr int kTempFail = 75;  // EX_TEMPFAIL of sysexits.h
+constexpr char kWorkerError[] = "WORKER_ERROR";
+constexpr size_t kMaxNotes = 10;
+
+// A directory only this user can read, removed with all it holds at the end.
+class PrivateDirectory {
+ public:
+  static absl::StatusOr<PrivateDirectory> Create(const std::string& root) {
+    std::string base = root;
+    if (base.empty()) {
+      const char* tmpdir = std::getenv("TMPDIR");
+      base = tmpdir != nullptr && tmpdir[0] != '\0' ? tmpdir : "/tmp";
+    }
+    std::string path = base + "/luthier-run-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) {
+      return absl::UnavailableError(absl::StrCat("cannot make a directory in ", base, ": ", std::strerror(errno)));
+    }
+    return PrivateDirectory(std::move(path));
+  }
+  PrivateDirectory(PrivateDirectory&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  PrivateDirectory& operator=(PrivateDirectory&&) = delete;
+  ~PrivateDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit PrivateDirectory(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+std::string ParametersJson(const RunRequest& request) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const study::ParameterSpec& spec : request.spec.space.parameters()) {
+    const auto it = request.parameters.find(spec.name);
+    if (it == request.parameters.end()) continue;
+    if (const double* number = std::get_if<double>(&it->second)) {
+      // An int is written without a point, a float always with one: readers get the type they expect.
+      if (std::holds_alternative<study::IntRange>(spec.domain))
+        json[spec.name] = static_cast<int64_t>(*number);
+      else
+        json[spec.name] = *number;
+    } else if (const bool* flag = std::get_if<bool>(&it->second)) {
+      json[spec.name] = *flag;
+    } else {
+      json[spec.name] = std::get<std::string>(it->second);
+    }
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+bool SpeaksOfMemory(absl::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  for (const char* word : {"memoryerror", "bad_alloc", "cannot allocate memory", "out of memory", "outofmemory",
+                           "unable to allocate", "memory exhausted"}) {
+    if (absl::StrContains(lower, word)) return true;
+  }
+  return false;
+}
+
+std::string SignalText(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name != nullptr ? absl::StrCat("SIG", name) : absl::StrCat("signal ", signal);
+}
+
+int PollMilliseconds(absl::Duration wait) {
+  const double ms = std::ceil(absl::ToDoubleMilliseconds(wait));
+  return static_cast<int>(std::clamp(ms, 0.0, 60000.0));
+}
+
+// One run from start to outcome, on one thread.
+class CommandRun {
+ public:
+  CommandRun(const CommandOptions& options, const RunRequest& request, RunSink* sink)
+      : options_(options),
+        request_(request),
+        command_(std::get<study::CommandObjective>(request.spec.objective)),
+        metric_(request.spec.metric.name),
+        sink_(sink),
+        result_lines_(kMaxResultLine, [this](absl::string_view line, bool cut) { OnResultLine(line, cut); }),
+        stdout_lines_(kMaxResultLine, [this](absl::string_view line, bool cut) { OnStdoutLine(line, cut); }) {}
+
+  // What the program is started with. The directory must outlive it.
+  absl::StatusOr<ProcessSpec> Prepare(const PrivateDirectory& directory);
+  absl::Status PreparePatterns() {
+    LUTHIER_ASSIGN_OR_RETURN(PatternMatcher matcher, PatternMatcher::Create(command_.stdout_patterns));
+    patterns_.emplace(std::move(matcher));
+    return absl::OkStatus();
+  }
+  // Returns when the program has ended; then Finish.
+  void Watch(Process* process);
+  RunOutcome Finish(Process* process, int wait_status);
+
+ private:
+  enum class Ending { kNatural, kStop, kTimeout, kBadLine };
+
+  absl::Duration Now() const { return clock_.Monotonic(); }
+  void OnResultLine(absl::string_view line, bool cut);
+  void OnStdoutLine(absl::string_view line, bool cut);
+  void Accept(ResultLine line);
+  void EmitHeld();
+  void Note(const std::string& text);
+  // Reads what is there, at most `chunks` times; closed descriptors become -1.
+  void Read(int* fd, int chunks, LineSplitter* lines, bool standard_error);
+  void Terminate(Process* process, Ending why);
+  RunOutcome Judge(int wait_status);
+  RunOutcome Result();
+  RunOutcome Fail(const char* reason, absl::string_view what, study::FailureKind kind = study::FailureKind::kConfig);
+
+  const CommandOptions& options_;
+  const RunRequest& request_;
+  const study::CommandObjective& command_;
+  const std::string metric_;
+  RunSink* const sink_;
+  const base::SystemClock clock_;
+
+  LineSplitter result_lines_, stdout_lines_;
+  Tail all_tail_{kTailBytes}, error_tail_{kTailBytes};
+  std::optional<PatternMatcher> patterns_;
+  std::optional<ResultLine> held_;  // The newest line: the final result unless another follows.
+  bool held_emitted_ = false;
+  bool final_seen_ = false;
+  absl::Duration held_since_;
+  int64_t next_step_ = 0;
+  int64_t result_line_number_ = 0, stdout_line_number_ = 0;
+  std::string checkpoint_;
+  std::string bad_line_;       // The first malformed line on the result descriptor.
+  std::string doubtful_line_;  // The newest line of standard output that was almost a result.
+  std::vector<std::string> notes_;
+  Ending ending_ = Ending::kNatural;
+  absl::Duration kill_at_ = absl::InfiniteDuration();
+};
+
+absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& directory) {
+  const std::string parameters_file = directory.path() + "/parameters.json";
+  std::ofstream out(parameters_file);
+  out << ParametersJson(request_);
+  out.close();
+  if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", parameters_file));
+
+  std::map<std::string, std::string> values;
+  std::map<std::string, int> users;  // Of each variable: two names may map to one.
+  for (const study::ParameterSpec& spec : request_.spec.space.parameters()) ++users[ParameterVariable(spec.name)];
+  std::map<std::string, std::string> own;
+  for (const auto& [name, value] : request_.parameters) {
+    values[name] = study::FormatValue(value);
+    if (users[ParameterVariable(name)] == 1) own[ParameterVariable(name)] = values[name];
+  }
+  own["LUTHIER_TRIAL"] = values["luthier.trial"] = absl::StrCat(request_.trial);
+  own["LUTHIER_STUDY"] = values["luthier.study"] = request_.study;
+  own["LUTHIER_ATTEMPT"] = values["luthier.attempt"] = absl::StrCat(request_.attempt);
+  own["LUTHIER_SEED"] = values["luthier.seed"] = absl::StrCat(request_.seed);
+  own["LUTHIER_PARAMETERS_FILE"] = values["luthier.parameters_file"] = parameters_file;
+  own["LUTHIER_RESULT_FD"] = "3";
+  if (!request_.resume_checkpoint.empty()) {
+    own["LUTHIER_CHECKPOINT"] = values["luthier.checkpoint"] = request_.resume_checkpoint;
+  }
+
+  ProcessSpec spec;
+  for (const std::string& argument : command_.argv) {
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<std::string> expanded, study::ExpandTemplate(argument, values));
+    if (expanded) spec.argv.push_back(*std::move(expanded));
+  }
+  if (spec.argv.empty()) return absl::InvalidArgumentError("argv: nothing is left of the program and its arguments");
+  std::map<std::string, std::string> environment;
+  for (const std::string& entry : InheritedEnvironment()) {
+    const size_t equals = entry.find('=');
+    environment[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  for (const auto& [name, value] : command_.environment) {
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<std::string> expanded, study::ExpandTemplate(value, values));
+    if (expanded) environment[name] = *std::move(expanded);
+  }
+  for (const auto& [name, value] : own) environment[name] = value;
+  for (const auto& [name, value] : environment) spec.environment.push_back(absl::StrCat(name, "=", value));
+  for (const std::vector<std::string>* list : {&spec.argv, &spec.environment}) {
+    for (const std::string& text : *list) {
+      if (text.find('\0') == std::string::npos) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(base::Quote(text), " contains a zero byte, which no program can be given"));
+    }
+  }
+  spec.memory_limit_bytes = command_.memory_limit_bytes;
+  return spec;
+}
+
+void CommandRun::Note(const std::string& text) {
+  if (notes_.size() < kMaxNotes && std::find(notes_.begin(), notes_.end(), text) == notes_.end()) {
+    notes_.push_back(text);
+  }
+}
+
+void CommandRun::OnResultLine(absl::string_view line, bool cut) {
+  ++result_line_number_;
+  if (absl::StripAsciiWhitespace(line).empty() || !bad_line_.empty()) return;
+  absl::StatusOr<ResultLine> parsed =
+      cut ? absl::InvalidArgumentError(absl::StrCat("is longer than ", kMaxResultLine, " bytes"))
+          : ParseResultLine(line, metric_);
+  if (parsed.ok()) {
+    Accept(*std::move(parsed));
+  } else {
+    bad_line_ = absl::StrCat("line ", result_line_number_, " of the results, ", base::Quote(line), ": ",
+                             std::string(parsed.status().message()));
+  }
+}
+
+void CommandRun::OnStdoutLine(absl::string_view line, bool cut) {
+  ++stdout_line_number_;
+  if (!command_.stdout_patterns.empty()) {
+    patterns_->AddLine(line);
+    return;
+  }
+  if (cut || !LooksLikeResult(line, metric_)) return;
+  absl::StatusOr<ResultLine> parsed = ParseResultLine(absl::StripAsciiWhitespace(line), metric_);
+  if (parsed.ok()) {
+    Accept(*std::move(parsed));
+  } else {
+    // Programs print all sorts of JSON; only who has no result at all is told.
+    doubtful_line_ = absl::StrCat("line ", stdout_line_number_, " of standard output, ", base::Quote(line), ": ",
+                                  std::string(parsed.status().message()));
+  }
+}
+
+void CommandRun::Accept(ResultLine line) {
+  if (final_seen_) {
+    Note("lines after the final one are ignored");
+    return;
+  }
+  for (const std::string& note : line.notes) Note(note);
+  if (!line.checkpoint.empty()) checkpoint_ = line.checkpoint;
+  if (line.measurement.metrics.empty()) {
+    sink_->Checkpoint(line.checkpoint);
+    return;
+  }
+  if (!line.has_step) line.measurement.step = next_step_;
+  next_step_ = line.measurement.step + 1;
+  EmitHeld();
+  final_seen_ = line.final;
+  held_ = std::move(line);
+  held_emitted_ = final_seen_;  // Said to be final: never an intermediate point.
+  held_since_ = Now();
+}
+
+void CommandRun::EmitHeld() {
+  if (!held_ || held_emitted_) return;
+  held_emitted_ = true;
+  sink_->Report(held_->measurement, held_->checkpoint);
+}
+
+void CommandRun::Read(int* fd, int chunks, LineSplitter* lines, bool standard_error) {
+  std::array<char, kChunk> buffer;
+  while (*fd >= 0 && chunks-- > 0) {
+    const ssize_t got = read(*fd, buffer.data(), buffer.size());
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) {
+      *fd = -1;
+      return;
+    }
+    const absl::string_view bytes(buffer.data(), static_cast<size_t>(got));
+    if (lines != &result_lines_) all_tail_.Add(bytes);
+    if (standard_error) error_tail_.Add(bytes);
+    if (lines != nullptr) lines->Add(bytes);
+  }
+}
+
+void CommandRun::Terminate(Process* process, Ending why) {
+  ending_ = why;
+  kill_at_ = Now() + options_.grace;
+  process->SignalGroup(SIGTERM);
+  process->SignalGroup(SIGCONT);  // A stopped process would not see it.
+}
+
+void CommandRun::Watch(Process* process) {
+  const absl::Duration deadline = Now() + command_.timeout;
+  int out = process->stdout_fd(), err = process->stderr_fd(), result = process->result_fd();
+  bool stop_seen = false;
+  while (!process->HasEnded()) {
+    const absl::Duration now = Now();
+    if (!stop_seen && sink_->stop().requested()) {
+      stop_seen = true;
+      if (ending_ == Ending::kNatural) Terminate(process, Ending::kStop);
+    } else if (ending_ == Ending::kNatural && now >= deadline) {
+      Terminate(process, Ending::kTimeout);
+    } else if (ending_ == Ending::kNatural && !bad_line_.empty()) {
+      Terminate(process, Ending::kBadLine);
+    }
+    if (now >= kill_at_) {
+      process->SignalGroup(SIGKILL);
+      kill_at_ = absl::InfiniteDuration();
+    }
+    const absl::Duration hold_until = held_ && !held_emitted_ ? held_since_ + options_.hold : absl::InfiniteDuration();
+    if (now >= hold_until) {
+      EmitHeld();
+      continue;
+    }
+    absl::Duration next = std::min({hold_until, kill_at_, absl::InfiniteDuration()});
+    if (ending_ == Ending::kNatural) next = std::min(next, deadline);
+    int wait = next == absl::InfiniteDuration() ? 60000 : PollMilliseconds(next - now);
+    if (process->exit_fd() < 0) wait = std::min(wait, 20);
+    if (sink_->stop().fd() < 0 && !stop_seen) wait = std::min(wait, 200);
+    std::array<pollfd, 5> fds = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}, pollfd{result, POLLIN, 0},
+                                 pollfd{process->exit_fd(), POLLIN, 0},
+                                 pollfd{stop_seen ? -1 : sink_->stop().fd(), POLLIN, 0}};
+    if (poll(fds.data(), fds.size(), wait) < 0) continue;  // EINTR
+    if (fds[0].revents != 0) Read(&out, 1, &stdout_lines_, false);
+    if (fds[1].revents != 0) Read(&err, 1, nullptr, true);
+    if (fds[2].revents != 0) Read(&result, 1, &result_lines_, false);
+  }
+}
+
+RunOutcome CommandRun::Finish(Process* process, int wait_status) {
+  // All that the program itself wrote is in the pipes now. Bounded: a process that left the group may write for ever.
+  constexpr int kMaxChunks = 256;
+  int out = process->stdout_fd(), err = process->stderr_fd(), result = process->result_fd();
+  Read(&result, kMaxChunks, &result_lines_, false);
+  Read(&out, kMaxChunks, &stdout_lines_, false);
+  Read(&err, kMaxChunks, nullptr, true);
+  result_lines_.Finish();
+  stdout_lines_.Finish();
+  RunOutcome outcome = Judge(wait_status);
+  if (outcome.result == RunResult::kFailed || outcome.result == RunResult::kStopped) EmitHeld();
+  outcome.checkpoint = checkpoint_;
+  std::string tail(all_tail_.bytes());
+  for (const std::string& note : notes_) absl::StrAppend(&tail, "\n[luthier-worker] ", note);
+  outcome.output_tail = PrintableTail(tail, kTailBytes);
+  return outcome;
+}
+
+RunOutcome CommandRun::Judge(int wait_status) {
+  switch (ending_) {
+    case Ending::kStop: {
+      RunOutcome stopped;
+      stopped.result = RunResult::kStopped;
+      return stopped;
+    }
+    case Ending::kTimeout:
+      return Fail(study::failure::kTimeout, absl::StrCat("no result after ", absl::FormatDuration(command_.timeout)));
+    case Ending::kBadLine:
+      return Fail(study::failure::kBadOutput, bad_line_);
+    case Ending::kNatural:
+      break;
+  }
+  const bool limited = command_.memory_limit_bytes > 0;
+  const bool memory_words = limited && SpeaksOfMemory(error_tail_.bytes());
+  const std::string limit_text = absl::StrCat(", with a memory limit of ", command_.memory_limit_bytes >> 20, " MiB");
+  if (WIFSIGNALED(wait_status)) {
+    const int signal = WTERMSIG(wait_status);
+    const std::string what = absl::StrCat("killed by ", SignalText(signal));
+    if (memory_words || (limited && (signal == SIGKILL || signal == SIGABRT))) {
+      return Fail(study::failure::kMemoryLimit, absl::StrCat(what, limit_text));
+    }
+    if (signal == SIGTERM || signal == SIGINT || signal == SIGHUP) {
+      return Fail(study::failure::kSignal, absl::StrCat(what, ", which this worker did not send"),
+                  study::FailureKind::kInfra);
+    }
+    const char* hint = signal == SIGKILL ? ", perhaps because the machine ran out of memory" : "";
+    return Fail(study::failure::kSignal, absl::StrCat(what, hint));
+  }
+  const int code = WEXITSTATUS(wait_status);
+  if (code == kTempFail) {
+    return Fail(study::failure::kExitCode, "exit code 75 (temporary failure)", study::FailureKind::kInfra);
+  }
+  if (code != 0) {
+    const std::string what = absl::StrCat("exit code ", code);
+    if (memory_words) return Fail(study::failure::kMemoryLimit, absl::StrCat(what, limit_text));
+    return Fail(study::failure::kExitCode, what);
+  }
+  if (!bad_line_.empty()) return Fail(study::failure::kBadOutput, bad_line_);
+  return Result();
+}
+
+RunOutcome CommandRun::Result() {
+  RunOutcome outcome;
+  outcome.result = RunResult::kComplete;
+  if (held_) {
+    outcome.measurement = held_->measurement;
+    if (held_->pruned) outcome.result = RunResult::kPruned;
+  }
+  const absl::StatusOr<std::map<std::string, double>> matched = patterns_->Values();
+  if (!matched.ok()) return Fail(study::failure::kBadOutput, std::string(matched.status().message()));
+  for (const auto& [name, value] : *matched) outcome.measurement.metrics[name] = value;
+  if (outcome.measurement.metrics.count(metric_) != 0) return outcome;
+  if (!command_.stdout_patterns.empty()) {
+    return Fail(
+        study::failure::kNoResult,
+        absl::StrCat("exit code 0, but no line of standard output matches the pattern for ", base::Quote(metric_)));
+  }
+  return Fail(study::failure::kNoResult, absl::StrCat("exit code 0, but no result line such as {\"", metric_,
+                                                      "\": 0.5}", doubtful_line_.empty() ? "" : "; " + doubtful_line_));
+}
+
+RunOutcome CommandRun::Fail(const char* reason, absl::string_view what, study::FailureKind kind) {
+  std::string message(what);
+  const absl::string_view errors = absl::StripTrailingAsciiWhitespace(error_tail_.bytes());
+  if (!errors.empty() && message.size() + 1 < kTailBytes) {
+    absl::StrAppend(&message, "\n", PrintableTail(errors, kTailBytes - message.size() - 1));
+  }
+  return Failed(kind, reason, message);
+}
+
+// Errors before the program runs.
+RunOutcome StartFailure(const absl::Status& status) {
+  const std::string message(status.message());
+  if (absl::IsUnavailable(status)) return Failed(study::FailureKind::kInfra, kWorkerError, message);
+  if (absl::IsResourceExhausted(status)) {
+    return Failed(study::FailureKind::kConfig, study::failure::kMemoryLimit, message);
+  }
+  return Failed(study::FailureKind::kConfig, study::failure::kBadObjective, message);
+}
+
+}  // namespace
+
+std::vector<std::string> InheritedEnvironment() {
+  std::vector<std::string> out;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const absl::string_view text(*entry);
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == absl::string_view::npos || absl::StartsWith(text, "LUTHIER_")) continue;
+    out.emplace_back(text);
+  }
+  return out;
+}
+
+std::string ParameterVariable(const std::string& name) {
+  return "LUTHIER_PARAM_" + absl::StrReplaceAll(absl::AsciiStrToUpper(name), {{".", "_"}});
+}
+
+RunOutcome CommandRunner::Run(const RunRequest& request, RunSink* sink) {
+  if (sink->stop().requested()) {
+    RunOutcome stopped;
+    stopped.result = RunResult::kStopped;
+    return stopped;
+  }
+  const absl::StatusOr<PrivateDirectory> directory = PrivateDirectory::Create(options_.temporary_root);
+  if (!directory.ok()) return StartFailure(directory.status());
+  CommandRun run(options_, request, sink);
+  const absl::StatusOr<ProcessSpec> spec = run.Prepare(*directory);
+  if (!spec.ok()) return StartFailure(spec.status());
+  if (const absl::Status patterns = run.PreparePatterns(); !patterns.ok()) return StartFailure(patterns);
+
+  absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(*spec);
+  if (!process.ok()) return StartFailure(process.status());
+  {
+    const base::MutexLock lock(&mutex_);
+    groups_.insert((*process)->pid());
+    if (aborted_) (*process)->SignalGroup(SIGKILL);
+  }
+  run.Watch(process->get());
+  {
+    // From here on the pid may become another's: Abort must not know it.
+    const base::MutexLock lock(&mutex_);
+    groups_.erase((*process)->pid());
+  }
+  const int status = (*process)->Reap();
+  return run.Finish(process->get(), status);
+}
+
+void CommandRunner::Abort() {
+  const base::MutexLock lock(&mutex_);
+  aborted_ = true;
+  for (const int group : groups_) kill(-group, SIGKILL);
+}
+
+}  // namespace luthier::worker

@@ -1,0 +1,63 @@
+#ifndef LUTHIER_WORKER_OBJECTIVES_COMMAND_H_
+#define LUTHIER_WORKER_OBJECTIVES_COMMAND_H_
+
+#include <set>
+#include <string>
+
+#include "absl/time/time.h"
+#include "lib/base/mutex.h"
+#include "worker/objective.h"
+
+namespace luthier::worker {
+
+struct CommandOptions {
+  // Where each run gets a private directory for its parameters file; empty: $TMPDIR, else /tmp.
+  std::string temporary_root;
+  // Between SIGTERM and SIGKILL.
+  absl::Duration grace = absl::Seconds(5);
+  // The newest line may turn out to be the final result, so it is reported as an intermediate one only when another
+  // follows or so much time has passed.
+  absl::Duration hold = absl::Seconds(1);
+};
+
+// Runs `command` objectives: a program in its own process group, without a shell. docs/command_objective.md says what
+// the program gets and what it may answer.
+//
+// How a run ends:
+//   stop signal               SIGTERM to the group, SIGKILL after `grace`  -> kStopped
+//   timeout                   the same                                     -> FAILED(CONFIG, TIMEOUT)
+//   malformed line on fd 3    the same                                     -> FAILED(CONFIG, BAD_OUTPUT)
+//   program cannot be started                                              -> FAILED(CONFIG, BAD_OBJECTIVE)
+//   this machine cannot start any                                          -> FAILED(INFRA, WORKER_ERROR)
+//   exit 0 with a result                                                   -> kComplete or kPruned
+//   exit 0 without                                                         -> FAILED(CONFIG, NO_RESULT)
+//   exit 75 (EX_TEMPFAIL)                                                  -> FAILED(INFRA, EXIT_CODE)
+//   memory limit, and SIGKILL, SIGABRT or a word about memory on stderr    -> FAILED(CONFIG, MEMORY_LIMIT)
+//   other exit code                                                        -> FAILED(CONFIG, EXIT_CODE)
+//   SIGTERM, SIGINT, SIGHUP not sent by us (somebody shuts the machine)    -> FAILED(INFRA, SIGNAL)
+//   other signal                                                           -> FAILED(CONFIG, SIGNAL)
+// Memory per run is bounded whatever the program writes.
+class CommandRunner final : public Objective {
+ public:
+  explicit CommandRunner(CommandOptions options = {}) : options_(std::move(options)) {}
+
+  RunOutcome Run(const RunRequest& request, RunSink* sink) override;
+  // SIGKILL to the groups of all running programs, and no new ones.
+  void Abort() override;
+
+ private:
+  const CommandOptions options_;
+  base::Mutex mutex_;
+  std::set<int> groups_ ABSL_GUARDED_BY(mutex_);  // Of programs not yet reaped.
+  bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// The variables of this process that a program inherits: all but LUTHIER_* (they may hold tokens). NAME=value.
+std::vector<std::string> InheritedEnvironment();
+
+// LUTHIER_PARAM_<NAME>: upper case, dots to underscores.
+std::string ParameterVariable(const std::string& name);
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_OBJECTIVES_COMMAND_H_

@@ -1,0 +1,56 @@
+#include "worker/report_queue.h"
+
+#include <utility>
+
+namespace luthier::worker {
+namespace {
+
+size_t GradientBytes(const study::Measurement& m) {
+  return m.gradient ? 8 * (m.gradient->values.size() + m.gradient->direction.size()) : 0;
+}
+
+size_t Bytes(const study::Measurement& m) {
+  size_t bytes = 64 + GradientBytes(m);
+  for (const auto& [name, value] : m.metrics) bytes += name.size() + 16;
+  return bytes;
+}
+
+}  // namespace
+
+ReportQueue::Added ReportQueue::Add(study::Measurement measurement) {
+  if (closed_ || steps_.size() >= kMaxPoints) return Added::kTooMany;
+  if (!steps_.insert(measurement.step).second) return Added::kRepeatedStep;
+  gradient_bytes_ += GradientBytes(measurement);
+  points_.push_back(std::move(measurement));
+  for (study::Measurement& oldest : points_) {
+    if (gradient_bytes_ <= kMaxGradientBytes) break;
+    gradient_bytes_ -= GradientBytes(oldest);
+    oldest.gradient.reset();
+  }
+  return Added::kYes;
+}
+
+std::vector<study::Measurement> ReportQueue::Front() const {
+  std::vector<study::Measurement> batch;
+  size_t bytes = 0;
+  for (const study::Measurement& point : points_) {
+    bytes += Bytes(point);
+    if (!batch.empty() && (bytes > kMaxBatchBytes || batch.size() == kMaxBatch)) break;
+    batch.push_back(point);
+  }
+  return batch;
+}
+
+void ReportQueue::Pop(size_t count) {
+  for (; count > 0 && !points_.empty(); --count) {
+    gradient_bytes_ -= GradientBytes(points_.front());
+    points_.pop_front();
+  }
+}
+
+void ReportQueue::Clear() {
+  points_.clear();
+  gradient_bytes_ = 0;
+}
+
+}  // namespace luthier::worker

@@ -1,0 +1,53 @@
+#ifndef LUTHIER_WORKER_REPORT_QUEUE_H_
+#define LUTHIER_WORKER_REPORT_QUEUE_H_
+
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/study/measurement.h"
+
+namespace luthier::worker {
+
+// Points of one attempt's learning curve that wait to be sent: training never waits for the network, and a coordinator
+// that is away for a day costs bounded memory. Not thread-safe.
+class ReportQueue {
+ public:
+  // As the service's limits: points an attempt, points a call.
+  static constexpr int kMaxPoints = 10'000;
+  static constexpr int kMaxBatch = 1'000;
+  // Of gradients that wait; the oldest are dropped first, their points are kept.
+  static constexpr size_t kMaxGradientBytes = 16 << 20;
+  // Of one call, well below the 4 MiB a message may have.
+  static constexpr size_t kMaxBatchBytes = 1 << 20;
+
+  enum class Added { kYes, kRepeatedStep, kTooMany };
+  // A step counts once: the service would refuse it with other content.
+  Added Add(study::Measurement measurement);
+  void SetCheckpoint(std::string checkpoint) { checkpoint_ = std::move(checkpoint); }
+  const std::string& checkpoint() const { return checkpoint_; }
+
+  bool empty() const { return points_.empty(); }
+  // The oldest points, as many as one call takes; they stay until Pop.
+  std::vector<study::Measurement> Front() const;
+  void Pop(size_t count);
+  void Clear();
+  // Nothing more will be taken.
+  void Close() {
+    Clear();
+    closed_ = true;
+  }
+
+ private:
+  std::deque<study::Measurement> points_;
+  std::set<int64_t> steps_;  // All ever added.
+  size_t gradient_bytes_ = 0;
+  std::string checkpoint_;
+  bool closed_ = false;
+};
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_REPORT_QUEUE_H_

@@ -1,0 +1,380 @@
+#include "worker/runtime.h"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "worker/active_run.h"
+
+namespace luthier::worker {
+namespace {
+
+constexpr absl::Duration kShortestAsk = absl::Milliseconds(200);  // Between two asks that brought nothing.
+constexpr absl::Duration kLongestAsk = absl::Minutes(5);
+
+// The call may or may not have had an effect: it must be repeated as it was.
+bool OutcomeUnknown(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
+         absl::IsUnknown(status);
+}
+
+bool IsFatalForAsking(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status) ||
+         absl::IsUnimplemented(status);
+}
+
+}  // namespace
+
+Runtime::Runtime(RuntimeOptions options, CoordinatorApi* api, Objective* objective, const Spool* spool,
+                 WaitClock* clock)
+    : options_(std::move(options)), api_(api), objective_(objective), spool_(spool), clock_(clock) {
+  LUTHIER_CHECK(options_.slots >= 1 && options_.slots <= kMaxSlots);
+}
+
+Runtime::~Runtime() = default;
+
+absl::Status Runtime::Run() {
+  base::LogInfo("worker_start", {{"worker", options_.worker},
+                                 {"study", options_.study.empty() ? "any" : options_.study},
+                                 {"slots", absl::StrCat(options_.slots)}});
+  std::vector<std::thread> threads;
+  threads.emplace_back([this] { HeartbeatLoop(); });
+  threads.emplace_back([this] { ReportLoop(); });
+  threads.emplace_back([this] { AskLoop(); });
+  for (int slot = 0; slot < options_.slots; ++slot) threads.emplace_back([this, slot] { SlotLoop(slot); });
+  {
+    const base::MutexLock lock(&mutex_);
+    bool stopped = false;
+    while (!asker_done_ || !active_.empty()) {
+      const bool waiting = draining_ && !stopped;
+      if (waiting && clock_->Monotonic() >= drain_deadline_) {
+        for (auto& [token, run] : active_) run->stop_signal().Request(StopReason::kDrain);
+        stopped = true;
+        continue;
+      }
+      clock_->WaitUntil(&mutex_, &changed_, waiting ? drain_deadline_ : absl::InfiniteDuration());
+    }
+    finished_ = true;
+    changed_.SignalAll();
+  }
+  for (std::thread& thread : threads) thread.join();
+  const base::MutexLock lock(&mutex_);
+  base::LogInfo("worker_end", {{"worker", options_.worker}, {"status", std::string(fatal_.ToString())}});
+  return fatal_;
+}
+
+void Runtime::Drain() {
+  {
+    const base::MutexLock lock(&mutex_);
+    if (draining_) return;
+    draining_ = true;
+    drain_deadline_ = clock_->Monotonic() + options_.drain_timeout;
+    changed_.SignalAll();
+  }
+  base::LogInfo("worker_draining", {{"timeout", absl::FormatDuration(options_.drain_timeout)}});
+  api_->CancelSuggest();
+}
+
+// --- Asking ---
+
+std::string Runtime::NewRequestId() {
+  base::RandomStream random(options_.seed, "request_id", requests_++);
+  const uint64_t high = random.NextU64(), low = random.NextU64();
+  // A version 4 UUID.
+  return absl::StrFormat("%08x-%04x-4%03x-%04x-%012x", high >> 32, (high >> 16) & 0xFFFF, high & 0xFFF,
+                         0x8000 | ((low >> 48) & 0x3FFF), low & 0xFFFFFFFFFFFF);
+}
+
+void Runtime::AskLoop() {
+  Backoff backoff(base::RandomStream(options_.seed, "backoff", 0));
+  DeliverLeftovers();
+  absl::Duration next = absl::ZeroDuration();
+  bool fresh = true;
+  while (next != -absl::InfiniteDuration()) {
+    int free = 0;
+    {
+      const base::MutexLock lock(&mutex_);
+      free = options_.slots - static_cast<int>(active_.size());
+      while (!draining_ && (free == 0 || clock_->Monotonic() < next)) {
+        clock_->WaitUntil(&mutex_, &changed_, free == 0 ? absl::InfiniteDuration() : next);
+        free = options_.slots - static_cast<int>(active_.size());
+      }
+      if (draining_) break;
+    }
+    next = AskOnce(free, &backoff, &fresh);
+  }
+  const base::MutexLock lock(&mutex_);
+  asker_done_ = true;
+  changed_.SignalAll();
+}
+
+absl::Duration Runtime::AskOnce(int count, Backoff* backoff, bool* fresh) {
+  // A repetition is the same request, count included: meanwhile slots may have become free, but none was taken.
+  if (*fresh) request_ = {options_.study, options_.worker, count, NewRequestId()};
+  absl::StatusOr<SuggestReply> reply = api_->Suggest(request_);
+  const absl::Duration now = clock_->Monotonic();
+  if (!reply.ok()) {
+    const absl::Status& status = reply.status();
+    *fresh = !OutcomeUnknown(status);
+    if (IsFatalForAsking(status) && base::GetReason(status) != base::reason::kRequestIdReused) {
+      base::LogError("ask_refused", {{"code", absl::StatusCodeToString(status.code())}, {"error", Text(status)}});
+      const base::MutexLock lock(&mutex_);
+      fatal_ = status;
+      return -absl::InfiniteDuration();
+    }
+    if (absl::IsNotFound(status)) {  // It may be created in a moment.
+      if (!not_found_logged_) base::LogWarning("study_not_found", {{"study", options_.study}, {"error", Text(status)}});
+      not_found_logged_ = true;
+    } else if (absl::IsDeadlineExceeded(status)) {
+      // A long poll that brought nothing, as it seems; a dead connection is UNAVAILABLE.
+      return now + kShortestAsk;
+    } else {
+      NoteContact(status);
+    }
+    return now + backoff->Next(status);
+  }
+  NoteContact(absl::OkStatus());
+  backoff->Reset();
+  *fresh = true;
+  not_found_logged_ = false;
+  if (!reply->leases.empty()) {
+    StartRuns(std::move(reply->leases));
+    return absl::ZeroDuration();
+  }
+  if (reply->study_done && options_.exit_when_done) {
+    base::LogInfo("study_done", {{"study", options_.study}});
+    return -absl::InfiniteDuration();
+  }
+  return now + std::clamp(reply->retry_after, kShortestAsk, kLongestAsk);
+}
+
+void Runtime::StartRuns(std::vector<Lease> leases) {
+  std::vector<Lease> unwanted;
+  {
+    const base::MutexLock lock(&mutex_);
+    for (Lease& lease : leases) {
+      const bool external = std::holds_alternative<study::ExternalObjective>(lease.spec.objective);
+      if (external) {
+        fatal_ = absl::FailedPreconditionError(
+            absl::StrCat("study ", base::Quote(lease.study),
+                         " has an external objective: its trials are evaluated by whoever asks and tells, not by "
+                         "workers; give it a command or builtin objective"));
+        draining_ = true;
+        drain_deadline_ = clock_->Monotonic() + options_.drain_timeout;
+      }
+      if (active_.count(lease.token) != 0) continue;  // A repetition the service took for a new request's answer.
+      if (draining_ || static_cast<int>(active_.size()) >= options_.slots) {
+        unwanted.push_back(std::move(lease));
+        continue;
+      }
+      const std::string token = lease.token;
+      auto run = std::make_unique<ActiveRun>(this, std::move(lease));
+      ready_.push_back(run.get());
+      active_[token] = std::move(run);
+    }
+    changed_.SignalAll();
+  }
+  Backoff backoff(base::RandomStream(options_.seed, "backoff", 1));
+  for (const Lease& lease : unwanted) ReturnLease(lease, lease.resume_checkpoint, &backoff);
+}
+
+// --- Heartbeats ---
+
+void Runtime::HeartbeatLoop() {
+  base::RandomStream jitter(options_.seed, "heartbeat");
+  Backoff backoff(base::RandomStream(options_.seed, "backoff", 2));
+  std::optional<absl::Duration> next;
+  for (;;) {
+    {
+      const base::MutexLock lock(&mutex_);
+      if (finished_) return;
+      if (active_.empty()) {
+        next.reset();
+        clock_->WaitUntil(&mutex_, &changed_, absl::InfiniteDuration());
+        continue;
+      }
+      absl::Duration ttl = absl::InfiniteDuration();
+      for (const auto& [token, run] : active_) ttl = std::min(ttl, run->lease().ttl);
+      const absl::Duration interval = std::max(ttl / 3, absl::Milliseconds(100));
+      const absl::Duration now = clock_->Monotonic();
+      // A lease with a shorter time may have come meanwhile.
+      if (!next) next = now + interval * (0.9 + 0.2 * jitter.Uniform());
+      next = std::min(*next, now + interval * 1.1);
+      if (now < *next) {
+        clock_->WaitUntil(&mutex_, &changed_, *next);
+        continue;
+      }
+    }
+    absl::Status status;
+    try {
+      status = Beat();
+    } catch (const std::exception& e) {  // Whatever happens here, the next beat comes.
+      status = absl::InternalError(e.what());
+    }
+    if (status.ok()) {
+      backoff.Reset();
+      next.reset();
+    } else {
+      next = clock_->Monotonic() + backoff.Next(status);
+    }
+  }
+}
+
+absl::Status Runtime::Beat() {
+  std::vector<std::string> tokens;
+  {
+    const base::MutexLock lock(&mutex_);
+    for (const auto& [token, run] : active_) tokens.push_back(token);
+  }
+  if (tokens.empty()) return absl::OkStatus();  // The last one has just been settled.
+  const absl::StatusOr<std::vector<Directive>> directives = api_->Heartbeat(options_.worker, tokens);
+  NoteContact(directives.status());
+  if (!directives.ok()) return directives.status();
+  const base::MutexLock lock(&mutex_);
+  for (size_t i = 0; i < std::min(tokens.size(), directives->size()); ++i) {
+    const auto it = active_.find(tokens[i]);
+    if (it == active_.end() || (*directives)[i] == Directive::kContinue) continue;
+    const bool lost = (*directives)[i] == Directive::kLost;
+    if (!it->second->stop().requested()) {
+      base::LogInfo(lost ? "lease_lost" : "trial_stopped", {{"trial", it->second->text()}});
+    }
+    it->second->stop_signal().Request(lost ? StopReason::kLost : StopReason::kCancelled);
+  }
+  return absl::OkStatus();
+}
+
+// --- Learning curves ---
+
+void Runtime::ReportLoop() {
+  Backoff backoff(base::RandomStream(options_.seed, "backoff", 3));
+  absl::Duration retry_at = absl::ZeroDuration();
+  std::string last;  // The trial served last: others come first.
+  const base::MutexLock lock(&mutex_);
+  while (!finished_) {
+    ActiveRun* chosen = nullptr;
+    for (int pass = 0; pass < 2 && chosen == nullptr; ++pass) {
+      for (auto it = pass == 0 ? active_.upper_bound(last) : active_.begin(); it != active_.end(); ++it) {
+        if (it->second->queue_.empty() || it->second->flushing_) continue;
+        chosen = it->second.get();
+        break;
+      }
+    }
+    const absl::Duration now = clock_->Monotonic();
+    if (chosen == nullptr || now < retry_at) {
+      clock_->WaitUntil(&mutex_, &changed_, chosen == nullptr ? absl::InfiniteDuration() : retry_at);
+      continue;
+    }
+    last = chosen->lease().token;
+    const absl::Status status = SendReports(chosen);
+    if (status.ok())
+      backoff.Reset();
+    else
+      retry_at = clock_->Monotonic() + backoff.Next(status);
+  }
+}
+
+absl::Status Runtime::SendReports(ActiveRun* run) {
+  const ReportRequest request = {run->lease().study, run->lease().trial.number, run->lease().token, run->queue_.Front(),
+                                 run->queue_.checkpoint()};
+  run->sending_ = true;
+  mutex_.Unlock();
+  const absl::StatusOr<Directive> reply = api_->Report(request);
+  NoteContact(reply.status());
+  mutex_.Lock();
+  run->sending_ = false;
+  changed_.SignalAll();
+  if (reply.ok()) {
+    run->queue_.Pop(request.measurements.size());
+    if (*reply == Directive::kStop) run->stop_signal().Request(StopReason::kCancelled);
+    if (*reply == Directive::kLost) run->stop_signal().Request(StopReason::kLost);
+    return absl::OkStatus();
+  }
+  const absl::Status& status = reply.status();
+  switch (JudgeAnswer(status)) {
+    case Verdict::kRetry:
+    case Verdict::kOdd:
+      return status;
+    case Verdict::kMalformed:
+      base::LogWarning("report_refused", {{"trial", run->text()}, {"error", Text(status)}});
+      run->Note(absl::StrCat("points were refused: ", Text(status)));
+      // Of several points one may be at fault, or all together too large; the curve is not worth finding out which.
+      run->queue_.Pop(request.measurements.size());
+      if (base::GetReason(status) == base::reason::kLimitExceeded) run->queue_.Close();
+      return absl::OkStatus();
+    case Verdict::kRefused:
+      break;
+  }
+  if (base::GetReason(status) == base::reason::kConflictingReport) {
+    base::LogWarning("report_refused", {{"trial", run->text()}, {"error", Text(status)}});
+    run->queue_.Pop(request.measurements.size());
+    return absl::OkStatus();
+  }
+  if (!run->stop().requested()) {
+    base::LogInfo("lease_lost", {{"trial", run->text()}, {"error", Text(status)}});
+  }
+  run->stop_signal().Request(StopReason::kLost);
+  run->queue_.Close();
+  return absl::OkStatus();
+}
+
+// --- Running ---
+
+void Runtime::SlotLoop(int slot) {
+  Backoff backoff(base::RandomStream(options_.seed, "backoff", 16 + static_cast<uint64_t>(slot)));
+  for (;;) {
+    ActiveRun* run = nullptr;
+    {
+      const base::MutexLock lock(&mutex_);
+      while (ready_.empty() && !finished_) clock_->WaitUntil(&mutex_, &changed_, absl::InfiniteDuration());
+      if (ready_.empty()) return;
+      run = ready_.front();
+      ready_.pop_front();
+    }
+    Execute(run, &backoff);
+    const base::MutexLock lock(&mutex_);
+    active_.erase(run->lease().token);
+    changed_.SignalAll();
+  }
+}
+
+// --- Time ---
+
+absl::Duration Runtime::GiveUpTime(absl::Duration start) const {
+  const absl::Duration usual = start + options_.delivery_timeout;
+  if (!draining_) return usual;
+  return std::min(usual, std::max(start, drain_deadline_) + options_.drain_delivery_timeout);
+}
+
+bool Runtime::WaitToRetry(absl::Duration start, absl::Duration wait) {
+  const base::MutexLock lock(&mutex_);
+  const absl::Duration until = clock_->Monotonic() + wait;
+  for (;;) {
+    const absl::Duration now = clock_->Monotonic();
+    const absl::Duration give_up = GiveUpTime(start);
+    if (now >= give_up) return false;
+    if (now >= until) return true;
+    clock_->WaitUntil(&mutex_, &changed_, std::min(until, give_up));
+  }
+}
+
+void Runtime::NoteContact(const absl::Status& status) {
+  const bool away = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  if (!away && !status.ok()) return;
+  {
+    const base::MutexLock lock(&mutex_);
+    if (away_ == away) return;
+    away_ = away;
+  }
+  if (away)
+    base::LogWarning("coordinator_away", {{"error", Text(status)}});
+  else
+    base::LogInfo("coordinator_back");
+}
+
+}  // namespace luthier::worker

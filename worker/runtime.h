@@ -1,0 +1,129 @@
+#ifndef LUTHIER_WORKER_RUNTIME_H_
+#define LUTHIER_WORKER_RUNTIME_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "lib/base/mutex.h"
+#include "lib/base/random.h"
+#include "worker/backoff.h"
+#include "worker/coordinator_api.h"
+#include "worker/objective.h"
+#include "worker/report_queue.h"
+#include "worker/spool.h"
+#include "worker/wait_clock.h"
+
+namespace luthier::worker {
+
+inline constexpr int kMaxSlots = 64;  // One heartbeat lists all leases.
+
+struct RuntimeOptions {
+  std::string worker;           // [a-z0-9][a-z0-9_.-]{0,63}, unique among the workers of a coordinator.
+  std::string study;            // Id; empty: any study.
+  int slots = 1;                // Trials at once, 1 … kMaxSlots.
+  bool exit_when_done = false;  // Run returns when the study (which must be named) is done.
+  absl::Duration drain_timeout = absl::Seconds(2);    // From Drain until running trials are told to stop.
+  absl::Duration delivery_timeout = absl::Hours(24);  // A result that cannot be sent for so long stays in the spool.
+  absl::Duration drain_delivery_timeout = absl::Seconds(5);  // The same while draining.
+  uint64_t seed = 0;  // Of request ids and jitter: must differ from process to process.
+};
+
+// Lease -> run -> heartbeat -> report -> complete, for `slots` trials at once.
+//
+// Threads: one asker; one heartbeat thread for all leases, which does nothing else; one reporter, so that no run waits
+// for the network; `slots` threads that run objectives and then deliver their results. A coordinator that is away ends
+// no run: training, beating and sending go on, with backoff. Only its word (STOP, LOST) ends one.
+//
+// What happens to a result: written to the spool, waiting points of the curve sent, then sent again and again until it
+// is accepted or refused for good (LEASE_LOST, TRIAL_FINAL, CONFLICTING_REPORT, NOT_FOUND: discarded with a log line).
+// One the service finds malformed is sent without its gradient, then as FAILED(CONFIG, BAD_OUTPUT). Until then its
+// lease is kept alive. Leftovers in the spool are sent before anything is asked for.
+class Runtime {
+ public:
+  // All must outlive the runtime. `spool` may be null: then a result lives in memory only.
+  Runtime(RuntimeOptions options, CoordinatorApi* api, Objective* objective, const Spool* spool, WaitClock* clock);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  // Works until Drain or, with exit_when_done, until the study is done. Call once.
+  // OK: drained or done. INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNIMPLEMENTED: the coordinator's, when
+  // it refuses to be asked in a way that repeating does not mend. FAILED_PRECONDITION: the study's objective is
+  // external.
+  absl::Status Run();
+
+  // Asks for nothing more; running trials get `drain_timeout` to finish, then they are stopped and given back with
+  // their newest checkpoint. Any thread; returns at once; repeating has no effect.
+  void Drain();
+  // The process is about to end: kills what would outlive it. Any thread.
+  void Abort() { objective_->Abort(); }
+
+ private:
+  class ActiveRun;
+  enum class Delivery { kAccepted, kRefused, kMalformed, kKept };
+
+  void AskLoop();
+  void HeartbeatLoop();
+  void ReportLoop();
+  void SlotLoop(int slot);
+
+  // Sends what an earlier process left in the spool.
+  void DeliverLeftovers();
+  // One call of Suggest and what follows from it. `fresh`: the last request is settled, the next gets a new id.
+  // Returns when to ask again; InfinitePast to stop asking.
+  absl::Duration AskOnce(int count, Backoff* backoff, bool* fresh) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StartRuns(std::vector<Lease> leases) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string NewRequestId();
+
+  // Beats once for all leases.
+  absl::Status Beat() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sends the oldest waiting points; OK also when they were refused for good. Releases the mutex meanwhile.
+  absl::Status SendReports(ActiveRun* run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FlushReports(ActiveRun* run, Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void Execute(ActiveRun* run, Backoff* backoff);
+  void ReturnLease(const Lease& lease, const std::string& checkpoint, Backoff* backoff);
+  // Spool, send, and what the answer asks for. True when the trial is final.
+  bool DeliverDurably(FinalResult result, Backoff* backoff);
+  Delivery Deliver(const FinalResult& result, Backoff* backoff, absl::Status* error);
+
+  // False when it is time to give up on something that began at `start`.
+  bool WaitToRetry(absl::Duration start, absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Duration GiveUpTime(absl::Duration start) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Logs the first failure and the first success after it.
+  void NoteContact(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const RuntimeOptions options_;
+  CoordinatorApi* const api_;
+  Objective* const objective_;
+  const Spool* const spool_;
+  WaitClock* const clock_;
+
+  base::Mutex mutex_;
+  base::CondVar changed_;  // Any change of what follows.
+  // Every lease held, by token, until its result is settled.
+  std::map<std::string, std::unique_ptr<ActiveRun>> active_ ABSL_GUARDED_BY(mutex_);
+  std::deque<ActiveRun*> ready_ ABSL_GUARDED_BY(mutex_);  // Not yet taken by a slot.
+  bool asker_done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // All threads are to end.
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Duration drain_deadline_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
+  bool away_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // The asker's own.
+  uint64_t requests_ = 0;
+  SuggestRequest request_;  // The newest.
+  bool not_found_logged_ = false;
+};
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_RUNTIME_H_

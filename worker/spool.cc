@@ -1,0 +1,249 @@
+#include "worker/spool.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+#include "worker/durable_file.h"
+
+namespace luthier::worker {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kSuffix[] = ".result";
+constexpr char kAsideSuffix[] = ".rejected";
+constexpr int kVersion = 1;
+constexpr size_t kMaxBytes = 64 << 20;
+
+std::string FileName(const FinalResult& result) {
+  return absl::BytesToHexString(result.token) + kSuffix;
+}
+
+// JSON has no NaN.
+Json Number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+bool ReadNumber(const Json& json, double* out) {
+  if (json.is_number()) {
+    *out = json.get<double>();
+    return true;
+  }
+  if (json == "NaN")
+    *out = std::numeric_limits<double>::quiet_NaN();
+  else if (json == "inf")
+    *out = std::numeric_limits<double>::infinity();
+  else if (json == "-inf")
+    *out = -std::numeric_limits<double>::infinity();
+  else
+    return false;
+  return true;
+}
+
+Json Numbers(const std::vector<double>& values) {
+  Json json = Json::array();
+  for (const double value : values) json.push_back(Number(value));
+  return json;
+}
+
+// Reads a file's fields, remembering whether all were there and of the right type.
+class Reader {
+ public:
+  explicit Reader(const Json& json) : json_(json) {}
+  bool ok() const { return ok_; }
+  const Json& Field(const char* key) {
+    static const Json null;
+    if (json_.is_object() && json_.contains(key)) return json_[key];
+    ok_ = false;
+    return null;
+  }
+  bool Has(const char* key) const { return json_.is_object() && json_.contains(key); }
+  std::string Text(const char* key) {
+    const Json& field = Field(key);
+    ok_ = ok_ && field.is_string();
+    return ok_ ? field.get<std::string>() : "";
+  }
+  std::string Bytes(const char* key) {
+    std::string bytes;
+    const std::string text = Text(key);
+    ok_ = ok_ && text.size() % 2 == 0 && std::all_of(text.begin(), text.end(), [](char c) {
+            return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+          });
+    if (ok_) bytes = absl::HexStringToBytes(text);
+    return bytes;
+  }
+  int64_t Integer(const char* key) {
+    const Json& field = Field(key);
+    ok_ = ok_ && field.is_number_integer();
+    return ok_ ? field.get<int64_t>() : 0;
+  }
+  bool Flag(const char* key) {
+    const Json& field = Field(key);
+    ok_ = ok_ && field.is_boolean();
+    return ok_ && field.get<bool>();
+  }
+  double Real(const char* key) {
+    double value = 0.0;
+    ok_ = ReadNumber(Field(key), &value) && ok_;
+    return value;
+  }
+  std::vector<double> Reals(const char* key) {
+    const Json& field = Field(key);
+    ok_ = ok_ && field.is_array();
+    std::vector<double> values;
+    if (!ok_) return values;
+    for (const Json& entry : field) {
+      double value = 0.0;
+      ok_ = ok_ && ReadNumber(entry, &value);
+      values.push_back(value);
+    }
+    return values;
+  }
+
+ private:
+  const Json& json_;
+  bool ok_ = true;
+};
+
+bool ReadMeasurement(const Json& json, study::Measurement* out) {
+  Reader reader(json);
+  out->step = reader.Integer("step");
+  const Json& metrics = reader.Field("metrics");
+  if (!metrics.is_object()) return false;
+  for (const auto& [name, value] : metrics.items()) {
+    if (!ReadNumber(value, &out->metrics[name])) return false;
+  }
+  if (reader.Has("elapsed_seconds")) out->elapsed_seconds = reader.Real("elapsed_seconds");
+  if (!reader.Has("gradient")) return reader.ok();
+  Reader inner(json["gradient"]);
+  study::Gradient gradient;
+  gradient.values = inner.Reals("values");
+  gradient.direction = inner.Reals("direction");
+  gradient.slope = inner.Real("slope");
+  if (inner.Has("error_bound")) gradient.error_bound = inner.Real("error_bound");
+  out->gradient = std::move(gradient);
+  return reader.ok() && inner.ok();
+}
+
+Json ToJson(const study::Measurement& measurement) {
+  Json json = {{"step", measurement.step}, {"metrics", Json::object()}};
+  for (const auto& [name, value] : measurement.metrics) json["metrics"][name] = Number(value);
+  if (measurement.elapsed_seconds) json["elapsed_seconds"] = Number(*measurement.elapsed_seconds);
+  if (measurement.gradient) {
+    const study::Gradient& gradient = *measurement.gradient;
+    json["gradient"] = {{"values", Numbers(gradient.values)},
+                        {"direction", Numbers(gradient.direction)},
+                        {"slope", Number(gradient.slope)}};
+    if (gradient.error_bound) json["gradient"]["error_bound"] = Number(*gradient.error_bound);
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string SerializeResult(const FinalResult& result) {
+  Json json = {{"version", kVersion},
+               {"study", result.study},
+               {"trial", result.trial},
+               {"token", absl::BytesToHexString(result.token)},
+               {"failed", result.failed},
+               {"checkpoint", result.checkpoint},
+               {"output_tail", result.output_tail}};
+  if (result.failed) {
+    json["failure"] = {{"config", result.failure.kind == study::FailureKind::kConfig},
+                       {"reason", result.failure.reason},
+                       {"message", result.failure.message}};
+  } else {
+    json["measurement"] = ToJson(result.measurement);
+    json["pruned"] = result.pruned;
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<FinalResult> ParseResult(const std::string& text) {
+  const absl::Status bad = absl::InvalidArgumentError("is not a spooled result of this version");
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Reader reader(json);
+  if (reader.Integer("version") != kVersion) return bad;
+  FinalResult result;
+  result.study = reader.Text("study");
+  result.trial = reader.Integer("trial");
+  result.token = reader.Bytes("token");
+  result.failed = reader.Flag("failed");
+  result.checkpoint = reader.Text("checkpoint");
+  result.output_tail = reader.Text("output_tail");
+  if (!reader.ok()) return bad;
+  if (!result.failed) {
+    result.pruned = reader.Flag("pruned");
+    if (!ReadMeasurement(reader.Field("measurement"), &result.measurement) || !reader.ok()) return bad;
+    return result;
+  }
+  Reader failure(reader.Field("failure"));
+  result.failure.kind = failure.Flag("config") ? study::FailureKind::kConfig : study::FailureKind::kInfra;
+  result.failure.reason = failure.Text("reason");
+  result.failure.message = failure.Text("message");
+  if (!failure.ok()) return bad;
+  return result;
+}
+
+absl::StatusOr<Spool> Spool::Open(std::string directory) {
+  LUTHIER_RETURN_IF_ERROR(MakeDirectory(directory));
+  if (access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot write to the spool directory ", directory));
+  }
+  return Spool(std::move(directory));
+}
+
+absl::Status Spool::Write(const FinalResult& result) const {
+  return WriteDurably(directory_, FileName(result), SerializeResult(result));
+}
+
+void Spool::Remove(const FinalResult& result) const {
+  unlink((directory_ + "/" + FileName(result)).c_str());
+}
+
+void Spool::SetAside(const FinalResult& result) const {
+  const std::string path = directory_ + "/" + FileName(result);
+  rename(path.c_str(), (path + kAsideSuffix).c_str());
+}
+
+std::vector<FinalResult> Spool::Leftovers() const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto it = std::filesystem::directory_iterator(directory_, error);
+       !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (absl::EndsWith(name, kSuffix) && name[0] != '.') names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  std::vector<FinalResult> results;
+  for (const std::string& name : names) {
+    const std::string path = directory_ + "/" + name;
+    const absl::StatusOr<std::string> text = ReadWhole(path, kMaxBytes);
+    absl::StatusOr<FinalResult> result = text.ok() ? ParseResult(*text) : text.status();
+    if (result.ok() && FileName(*result) != name) result = absl::InvalidArgumentError("holds another result");
+    if (result.ok()) {
+      results.push_back(*std::move(result));
+    } else if (!absl::IsNotFound(text.status())) {  // Not found: another worker has just delivered it.
+      base::LogWarning("spool_file_unreadable", {{"file", path}, {"error", std::string(result.status().message())}});
+      rename(path.c_str(), (path + kAsideSuffix).c_str());
+    }
+  }
+  return results;
+}
+
+}  // namespace luthier::worker

@@ -1,0 +1,44 @@
+#ifndef LUTHIER_WORKER_SPOOL_H_
+#define LUTHIER_WORKER_SPOOL_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/coordinator_api.h"
+
+namespace luthier::worker {
+
+// Final results on their way to the coordinator, one file each, so that a worker that dies after hours of training
+// loses nothing. Written before the first attempt to send and removed after the acknowledgement; a restarted worker
+// sends the leftovers first, with the very same content (the service recognizes a repetition by it).
+//
+// Workers may share a directory: sending a result twice is harmless. Files of coordinators with different data must not
+// be mixed. Thread-safe: each call works on files of its own.
+class Spool {
+ public:
+  // Makes the directory. UNAVAILABLE when it cannot be used.
+  static absl::StatusOr<Spool> Open(std::string directory);
+
+  // Durable when it returns OK. Replaces an earlier result with the same token.
+  absl::Status Write(const FinalResult& result) const;
+  void Remove(const FinalResult& result) const;
+  // The service will never take it: kept for people under another name.
+  void SetAside(const FinalResult& result) const;
+  // All results, in order of file name. Files that are none are set aside with a log line.
+  std::vector<FinalResult> Leftovers() const;
+  const std::string& directory() const { return directory_; }
+
+ private:
+  explicit Spool(std::string directory) : directory_(std::move(directory)) {}
+  std::string directory_;
+};
+
+// The file's text. Exact: every double, non-finite ones included, reads back with the same bits.
+std::string SerializeResult(const FinalResult& result);
+absl::StatusOr<FinalResult> ParseResult(const std::string& text);
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_SPOOL_H_

@@ -1,0 +1,46 @@
+#ifndef LUTHIER_WORKER_STOP_SIGNAL_H_
+#define LUTHIER_WORKER_STOP_SIGNAL_H_
+
+#include <atomic>
+
+#include "absl/strings/string_view.h"
+#include "lib/objectives/cancellation.h"
+
+namespace luthier::worker {
+
+// Why a run is to end before its result.
+enum class StopReason {
+  kNone,
+  kCancelled,  // The trial or its study was cancelled: nothing need be reported.
+  kLost,       // Another worker holds the trial now: nothing may be reported.
+  kRejected,   // What it reports is malformed (a gradient of the wrong length): the trial fails.
+  kDrain,      // This worker is shutting down: the trial is given back with its checkpoint.
+};
+absl::string_view StopReasonName(StopReason reason);
+
+// Set once, and seen by a run in whichever way suits it: by asking, through a file descriptor that becomes readable (a
+// loop around poll() then needs no timeout), or as the cancellation that builtin objectives take. Thread-safe.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  // The first reason stays. Anything but kNone.
+  void Request(StopReason reason);
+  bool requested() const { return reason() != StopReason::kNone; }
+  StopReason reason() const { return reason_.load(); }
+  // Readable once requested. -1 when the process has no descriptor left: then ask now and then.
+  int fd() const { return fd_; }
+  const objectives::Cancellation& cancellation() const { return cancellation_; }
+
+ private:
+  std::atomic<StopReason> reason_{StopReason::kNone};
+  objectives::Cancellation cancellation_;
+  int fd_;
+};
+
+}  // namespace luthier::worker
+
+#endif  // LUTHIER_WORKER_STOP_SIGNAL_H_

@@ -98,8 +98,11 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
  private:
   void Open(const std::string& name) {
     const absl::StatusOr<std::string> id = wire::ParseStudyName("name", name);
-    absl::StatusOr<storage::StudyRecord> record = id.status();
-    if (id.ok()) record = backend_.storage->GetStudy(*id);
+    if (!id.ok()) {
+      FinishOnce(wire::ToGrpc(id.status()));
+      return;
+    }
+    const absl::StatusOr<storage::StudyRecord> record = backend_.storage->GetStudy(*id);
     if (!record.ok()) {
       FinishOnce(wire::ToGrpc(record.status().code() == absl::StatusCode::kNotFound
                                   ? base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,

@@ -30,8 +30,8 @@ TEST(Bo, BeatsSobolTenfoldOnFiveOfSixFunctions) {
   for (const TestFunction& function : SixFunctions()) {
     std::vector<double> bo, sobol;
     for (uint64_t seed = 0; seed < 3; ++seed) {
-      bo.push_back(Regret(function, seed, BoOptions{}, 50));
-      sobol.push_back(Regret(function, seed, study::SobolOptions{}, 50));
+      bo.push_back(Regret(function, seed, BoOptions{}, 40));
+      sobol.push_back(Regret(function, seed, study::SobolOptions{}, 40));
     }
     std::sort(bo.begin(), bo.end());
     std::sort(sobol.begin(), sobol.end());

@@ -56,6 +56,10 @@ ImplicitGradient ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer, 
   result.adjoint = std::move(cg.x);
   result.gradient = -inner.CrossTransposeVector(result.adjoint);
 
+  if (!options.error_bound) {
+    result.error_x = result.error_q = result.error_bound = INFINITY;
+    return result;
+  }
   const InnerConstants constants = inner.Constants();
   result.mu = constants.mu;
   const double q = result.adjoint.norm();

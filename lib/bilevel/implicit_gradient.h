@@ -15,6 +15,9 @@ struct ImplicitGradientOptions {
   double absolute_tolerance = 0.0;
   double relative_tolerance = 1e-10;
   int max_iterations = 0;  // Of conjugate gradients; 0: 10 times the dimension, at least 100.
+  // Whether to compute mu and the error terms, which may cost an eigenvalue estimate (InnerProblem::Constants). If not,
+  // mu is 0, the errors are infinite and nothing is certified.
+  bool error_bound = true;
   const std::atomic<bool>* stop = nullptr;
 };
 

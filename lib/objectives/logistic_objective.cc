@@ -196,6 +196,7 @@ std::optional<study::Gradient> LogisticObjective::MakeGradient(const Settings& s
     bilevel::PolishInner(inner, 0.0, kPolishSteps, stop, &run->w);
     bilevel::ImplicitGradientOptions options;
     options.relative_tolerance = 1e-13;  // A few more products; the proven bound divides the residual by l2.
+    options.error_bound = !settings.Bool("intercept");  // Else it is an estimate, which is not reported.
     options.stop = stop;
     parts.push_back(bilevel::ComputeImplicitGradient(inner, outer, run->w, VectorXd(), options));
     weights.push_back(static_cast<double>(run->validation.rows()));

@@ -247,6 +247,17 @@ TEST(ImplicitGradientTest, RidgeWithManyHyperparametersMatchesDifferences) {
   EXPECT_TRUE(sloppy.certified);
 }
 
+TEST(ImplicitGradientTest, LeavesOutTheBoundWhenToldTo) {
+  Ridge ridge(MatrixXd::Identity(2, 2), VectorXd::Ones(2), VectorXd::Zero(2));
+  SquaredDistance outer(VectorXd::Zero(2));
+  const ImplicitGradient with = ComputeImplicitGradient(ridge, outer, ridge.Solution(), VectorXd(), {});
+  const ImplicitGradient without =
+      ComputeImplicitGradient(ridge, outer, ridge.Solution(), VectorXd(), {.error_bound = false});
+  EXPECT_EQ(without.gradient, with.gradient);
+  EXPECT_TRUE(std::isinf(without.error_bound));
+  EXPECT_FALSE(without.certified);
+}
+
 TEST(ImplicitGradientTest, ReportsIndefiniteNonFiniteAndStopped) {
   Ridge ridge(MatrixXd::Identity(2, 2), VectorXd::Ones(2), VectorXd::Zero(2));
   SquaredDistance outer(VectorXd::Zero(2));

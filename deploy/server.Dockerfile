@@ -27,7 +27,7 @@ USER luthier
 VOLUME /data
 EXPOSE 7790
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["luthier", "version", "--server", "localhost:7790"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["luthier", "study", "list", "--server", "localhost:7790", "-o", "json"]
 ENTRYPOINT ["luthierd"]
 # Beyond loopback luthierd wants to be told that there is no encryption and no password: add --accept-plaintext, and keep
 # the port inside a network you trust. docker-compose.yml does both.

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
@@ -376,7 +377,9 @@ absl::Status LocateAll(const Positions& positions, absl::string_view source, con
   if (!detail || detail->violations.empty()) return status;
   std::vector<Problem> problems;
   for (const base::FieldViolation& v : detail->violations) {
-    problems.push_back({Find(positions, v.field), v.field, v.description});
+    // A server names fields as in its request, where the file is the field "spec".
+    const std::string field(absl::StripPrefix(v.field, "spec."));
+    problems.push_back({Find(positions, field), field, v.description});
   }
   return ToStatus(source, std::move(problems));
 }

@@ -29,7 +29,8 @@ class StudyFile {
   static absl::StatusOr<StudyFile> Parse(absl::string_view text, absl::string_view source);
 
   const v1::StudySpec& spec() const { return spec_; }
-  // A server's refusal of spec() with file, line and column put before each violation; other errors unchanged.
+  // A server's refusal of spec() with file, line and column put before each violation, whose field may begin with
+  // "spec." as in CreateStudyRequest; other errors unchanged.
   absl::Status Locate(const absl::Status& status) const;
 
  private:

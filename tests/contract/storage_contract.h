@@ -440,13 +440,13 @@ TEST_P(StorageContract, FinalTrialMayBePutAgainInItsState) {
 }
 
 TEST_P(StorageContract, RandomOperationsAgreeWithTheModel) {
-  for (uint64_t seed = 0; seed < 6; ++seed) {
+  for (uint64_t seed = 0; seed < 3; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     const std::unique_ptr<StorageUnderTest> fresh = GetParam()();
     base::RandomStream random(seed, "storage model");
     testing::StorageModel model;
     int refused = 0;
-    for (int step = 0; step < 150; ++step) {
+    for (int step = 0; step < 100; ++step) {
       const WriteBatch batch = model.RandomBatch(random);
       const bool wanted = model.Commit(batch);
       const absl::Status got = fresh->storage().Commit(batch);
@@ -456,15 +456,15 @@ TEST_P(StorageContract, RandomOperationsAgreeWithTheModel) {
       ASSERT_EQ(model.Difference(fresh->storage()), "") << "step " << step;
     }
     EXPECT_GT(refused, 5);
-    EXPECT_LT(refused, 120);
+    EXPECT_LT(refused, 80);
   }
 }
 
 // Each batch moves the study, a trial, the log and the fence together: a reader must never see them apart, and what it
 // sees never goes back.
 TEST_P(StorageContract, ReadersSeeWholeCommitsWhileOneWrites) {
-  constexpr int kCommits = 200;
-  constexpr int kReaders = 3;
+  constexpr int kCommits = 60;
+  constexpr int kReaders = 2;
   MustCommit({PutStudy{Study(1, "s")}});
   std::atomic<bool> done = false;
   std::atomic<int> failures = 0;
@@ -488,6 +488,7 @@ TEST_P(StorageContract, ReadersSeeWholeCommitsWhileOneWrites) {
         }
         if (!good) ++failures;
         last = seq;
+        std::this_thread::yield();
       } while (!done);
     });
   }

@@ -266,7 +266,7 @@ std::string RandomText(base::RandomStream& random) {
                                                     std::string("nul\0inside", 10),
                                                     "\xff\xfe no UTF-8 \x80",
                                                     "'; DROP TABLE trial; --",
-                                                    std::string(3000, 'x')};
+                                                    std::string(300, 'x')};
   const uint64_t pick = random.UniformInt(kTexts.size() + 3);
   return pick < kTexts.size() ? kTexts[pick] : absl::StrCat("t", random.UniformInt(1000));
 }

@@ -130,9 +130,9 @@ import json, os, sys
 own = {k: v for k, v in os.environ.items() if k.startswith("LUTHIER_")}
 own.pop("LUTHIER_PARAMETERS_FILE")
 with open(os.environ["LUTHIER_PARAMETERS_FILE"]) as f: parameters = f.read()
-print(json.dumps([sys.argv[1:], own, parameters, os.environ["EXTRA"], "DROPPED" in os.environ,
+os.write(2, (json.dumps([sys.argv[1:], own, parameters, os.environ["EXTRA"], "DROPPED" in os.environ,
                   os.environ["COMMAND_TEST_VARIABLE"], os.stat(os.path.dirname(
-                  os.environ["LUTHIER_PARAMETERS_FILE"])).st_mode & 0o777]), file=sys.stderr)
+                  os.environ["LUTHIER_PARAMETERS_FILE"])).st_mode & 0o777]) + "\n").encode())
 print('{"loss": 1}')
 )"),
                "--lr={lr}", "{kind}", "{{x}}", "--a={absent}", "{luthier.study}/{luthier.trial}/{luthier.attempt}",

@@ -256,6 +256,7 @@ TEST(StudyFile, LocatesTheServersRefusal) {
   const absl::Status located = file->Locate(base::BadField("algorithm.grid.levels", "gives more than 10^6 points"));
   EXPECT_EQ(std::string(located.message()), "s.yaml:11:13: algorithm.grid.levels: gives more than 10^6 points");
   EXPECT_EQ(base::GetErrorDetail(located)->violations[0].field, "algorithm.grid.levels");
+  EXPECT_EQ(file->Locate(base::BadField("spec.algorithm.grid.levels", "gives more than 10^6 points")), located);
   EXPECT_EQ(file->Locate(absl::UnavailableError("x")), absl::UnavailableError("x"));
 }
 

@@ -7,18 +7,36 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-void ExploreAll(const char* name, const ExplorerOptions& options) {
+void ExploreAll(const ExplorerOptions& options) {
   const ExplorerReport report = Explore(options);
-  std::printf("%s: %lld states, %lld transitions, depth %d\n", name, static_cast<long long>(report.states),
-              static_cast<long long>(report.transitions), report.max_depth);
+  std::printf("%d trials, %d attempts, %d worker crashes, %d releases, %d INFRA failures: %lld states, %lld transitions, "
+              "depth %d\n",
+              options.trials, options.max_attempts, options.worker_crashes, options.releases, options.infra_failures,
+              static_cast<long long>(report.states), static_cast<long long>(report.transitions), report.max_depth);
   EXPECT_EQ(report.violation, "");
   EXPECT_TRUE(report.complete);
 }
 
 TEST(Exhaustive, TwoWorkersTwoTrialsTwoAttempts) {
   ExplorerOptions options;
+  ExploreAll(options);
+}
+
+TEST(Exhaustive, OneTrialReleasedAndFailedAndItsWorkersCrash) {
+  ExplorerOptions options;
+  options.trials = 1;
+  options.releases = 1;
+  options.infra_failures = 1;
   options.worker_crashes = 1;
-  ExploreAll("2 workers, 2 trials, 2 attempts, 1 crash", options);
+  ExploreAll(options);
+}
+
+TEST(Exhaustive, OneTrialThreeAttempts) {
+  ExplorerOptions options;
+  options.trials = 1;
+  options.max_attempts = 3;
+  options.worker_crashes = 1;
+  ExploreAll(options);
 }
 
 }  // namespace

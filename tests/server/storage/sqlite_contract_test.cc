@@ -31,7 +31,9 @@ class SqliteUnderTest : public StorageUnderTest {
   std::unique_ptr<SqliteStorage> storage_;
 };
 
-std::unique_ptr<StorageUnderTest> MakeSqlite() { return std::make_unique<SqliteUnderTest>(); }
+std::unique_ptr<StorageUnderTest> MakeSqlite() {
+  return std::make_unique<SqliteUnderTest>();
+}
 
 INSTANTIATE_TEST_SUITE_P(Sqlite, StorageContract, ::testing::Values(&MakeSqlite), [](const auto&) { return "All"; });
 

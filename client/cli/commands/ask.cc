@@ -1,0 +1,189 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/show.h"
+#include "client/cli/token_store.h"
+#include "lib/base/clock.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/study/study_spec.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/json.h"
+
+namespace luthier::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+TokenStore Tokens(const Context& context) {
+  const auto variable = [&](const char* name) { return context.environment().getenv(name).value_or(""); };
+  if (const std::string state = variable("XDG_STATE_HOME"); !state.empty()) return TokenStore(state + "/luthier");
+  return TokenStore(variable("HOME") + "/.local/state/luthier");
+}
+
+std::string WorkerName(const Context& context) {
+  if (!context.options().worker.empty()) return context.options().worker;
+  constexpr size_t kMaxHost = 50;
+  return study::Slug(absl::StrCat("cli-", context.environment().host.substr(0, kMaxHost)));
+}
+
+Json LeaseJson(const v1::Lease& lease) {
+  Json json = Json::object();
+  json["number"] = lease.trial().number();
+  json["parameters"] = wire::ToJson(lease.trial().parameters());
+  json["token"] = absl::BytesToHexString(lease.token());
+  json["attempt"] = lease.attempt();
+  json["ttl"] = wire::ToJson(lease.ttl());
+  json["resume_checkpoint"] = lease.resume_checkpoint();
+  return json;
+}
+
+absl::StatusOr<client::LeaseRef> FindLease(const Context& context) {
+  const Options& options = context.options();
+  client::LeaseRef lease{options.study, options.trial, ""};
+  if (!options.token.empty()) {
+    const bool hex =
+        options.token.size() % 2 == 0 && std::all_of(options.token.begin(), options.token.end(), absl::ascii_isxdigit);
+    if (!hex) return UsageError("--token", "is not the hexadecimal token that `luthier ask -o json` printed");
+    lease.token = absl::HexStringToBytes(options.token);
+    return lease;
+  }
+  const TokenStore tokens = Tokens(context);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<std::string> token,
+                           tokens.Find(context.ServerKey(), options.study, options.trial));
+  if (!token) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "trial ", options.trial, " of ", options.study, " was not asked for here (", tokens.path(),
+        " has no token of it for ", context.ServerKey(), "); ask for it, or give the token of its asker with --token"));
+  }
+  lease.token = *token;
+  return lease;
+}
+
+// --metric NAME=VALUE …, --step, --elapsed, --gradient.
+absl::StatusOr<v1::Measurement> MeasurementOf(const Context& context) {
+  const Options& options = context.options();
+  v1::Measurement measurement;
+  for (const std::string& text : options.metrics) {
+    const size_t equals = text.find('=');
+    double value = 0.0;
+    // SimpleAtod takes "nan" and "inf", which are answers too, and no locale.
+    if (equals == std::string::npos || equals == 0 || !absl::SimpleAtod(text.substr(equals + 1), &value)) {
+      return UsageError("--metric", absl::StrCat(base::Quote(text), " is not of the form NAME=NUMBER"));
+    }
+    if (!measurement.mutable_metrics()->insert({text.substr(0, equals), value}).second) {
+      return UsageError("--metric", absl::StrCat(base::Quote(text.substr(0, equals)), " is given twice"));
+    }
+  }
+  if (options.step) measurement.set_step(*options.step);
+  if (options.elapsed_seconds) measurement.set_elapsed_seconds(*options.elapsed_seconds);
+  if (options.gradient.empty()) return measurement;
+  std::string text(absl::StripLeadingAsciiWhitespace(options.gradient));
+  std::string source = "--gradient";
+  if (!absl::StartsWith(text, "[") && !absl::StartsWith(text, "{")) {
+    source = options.gradient;
+    LUTHIER_ASSIGN_OR_RETURN(text, context.ReadFile(options.gradient));
+  }
+  // A bare list is a full gradient.
+  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "["))
+    text = absl::StrCat("{full: {values: ", text, "}}");
+  LUTHIER_RETURN_IF_ERROR(wire::ParseMessage(text, source, measurement.mutable_gradient()));
+  return measurement;
+}
+
+int PrintFinished(Context& context, const v1::FinishResponse& response) {
+  for (const std::string& warning : response.warnings()) context.err() << "warning: " << Printable(warning) << "\n";
+  if (context.json()) {
+    Json json = wire::ToJson(response);
+    json["number"] = context.options().trial;
+    PrintJson(context.out(), json);
+  } else {
+    context.out() << "trial " << context.options().trial << ": " << v1::Trial::State_Name(response.state()) << "\n";
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+absl::StatusOr<int> Ask(Context& context) {
+  const Options& options = context.options();
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  const base::SystemClock clock;
+  const absl::Duration begin = clock.Monotonic();
+  constexpr absl::Duration kPoll = absl::Seconds(30);
+  v1::SuggestResponse answer;
+  while (true) {
+    const absl::Duration left = options.timeout - (clock.Monotonic() - begin);
+    LUTHIER_ASSIGN_OR_RETURN(answer, client->Suggest(options.study, WorkerName(context), options.count,
+                                                     std::min(kPoll, left), /*fail_if_paused=*/true));
+    if (!answer.leases().empty() || answer.study_done()) break;
+    if (clock.Monotonic() - begin >= options.timeout) {
+      context.err() << "luthier: nothing to try within " << absl::FormatDuration(options.timeout)
+                    << "; all trials of the study are running elsewhere\n";
+      return kExitTimedOut;
+    }
+  }
+  std::vector<client::LeaseRef> leases;
+  for (const v1::Lease& lease : answer.leases()) {
+    leases.push_back({options.study, lease.trial().number(), lease.token()});
+  }
+  if (!leases.empty()) {
+    // The trials are ours now, whether or not the token can be kept: it is printed as well.
+    const absl::Status kept = Tokens(context).Put(context.ServerKey(), leases);
+    if (!kept.ok()) context.err() << "warning: " << kept.message() << "; give `tell` the token with --token\n";
+  } else {
+    context.err() << "study " << options.study << " is finished: nothing left to try\n";
+  }
+  if (context.json()) {
+    Json list = Json::array();
+    for (const v1::Lease& lease : answer.leases()) list.push_back(LeaseJson(lease));
+    PrintJson(context.out(), list);
+    return kExitDone;
+  }
+  std::vector<v1::Trial> trials;
+  for (const v1::Lease& lease : answer.leases()) trials.push_back(lease.trial());
+  if (!trials.empty()) context.Print(TrialTable(answer.leases(0).spec(), trials));
+  return kExitDone;
+}
+
+absl::StatusOr<int> Tell(Context& context) {
+  const Options& options = context.options();
+  if (options.metrics.empty() == options.failed.empty()) {
+    return UsageError("tell", "needs --metric NAME=VALUE for a result, or --failed REASON for a failure");
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Measurement measurement, MeasurementOf(context));
+  LUTHIER_ASSIGN_OR_RETURN(const client::LeaseRef lease, FindLease(context));
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  if (options.failed.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::FinishResponse response, client->Complete(lease, measurement, options.pruned));
+    return PrintFinished(context, response);
+  }
+  v1::Failure failure;
+  failure.set_kind(options.infra ? v1::Failure::INFRA : v1::Failure::CONFIG);
+  failure.set_reason(options.failed);
+  failure.set_message(options.message);
+  LUTHIER_ASSIGN_OR_RETURN(const v1::FinishResponse response, client->Fail(lease, failure));
+  return PrintFinished(context, response);
+}
+
+absl::StatusOr<int> Report(Context& context) {
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Measurement measurement, MeasurementOf(context));
+  LUTHIER_ASSIGN_OR_RETURN(const client::LeaseRef lease, FindLease(context));
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::ReportResponse response,
+                           client->Report(lease, {measurement}, context.options().checkpoint));
+  const std::string directive = v1::HeartbeatResponse::Directive_Name(response.directive());
+  if (context.json())
+    PrintJson(context.out(), Json{{"directive", directive}});
+  else
+    context.out() << directive << "\n";
+  return kExitDone;
+}
+
+}  // namespace luthier::cli

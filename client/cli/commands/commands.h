@@ -1,0 +1,45 @@
+#ifndef LUTHIER_CLIENT_CLI_COMMANDS_COMMANDS_H_
+#define LUTHIER_CLIENT_CLI_COMMANDS_COMMANDS_H_
+
+#include "absl/status/statusor.h"
+#include "client/cli/context.h"
+
+// The handlers of the verbs (verbs.cc has the table). Each returns the exit code; an error goes through Explain.
+namespace luthier::cli {
+
+using Handler = absl::StatusOr<int> (*)(Context& context);
+
+absl::StatusOr<int> Run(Context& context);
+
+absl::StatusOr<int> StudyCreate(Context& context);
+absl::StatusOr<int> StudyList(Context& context);
+absl::StatusOr<int> StudyGet(Context& context);
+absl::StatusOr<int> StudyWatch(Context& context);
+absl::StatusOr<int> StudyWait(Context& context);
+absl::StatusOr<int> StudyPause(Context& context);
+absl::StatusOr<int> StudyResume(Context& context);
+absl::StatusOr<int> StudyStop(Context& context);
+absl::StatusOr<int> StudyCancel(Context& context);
+absl::StatusOr<int> StudyDelete(Context& context);
+
+absl::StatusOr<int> TrialList(Context& context);
+absl::StatusOr<int> TrialGet(Context& context);
+absl::StatusOr<int> TrialBest(Context& context);
+absl::StatusOr<int> TrialExplain(Context& context);
+absl::StatusOr<int> TrialAdd(Context& context);
+absl::StatusOr<int> TrialCancel(Context& context);
+
+absl::StatusOr<int> Ask(Context& context);
+absl::StatusOr<int> Tell(Context& context);
+absl::StatusOr<int> Report(Context& context);
+
+absl::StatusOr<int> Simulate(Context& context);
+absl::StatusOr<int> Objectives(Context& context);
+absl::StatusOr<int> ObjectivesDescribe(Context& context);
+absl::StatusOr<int> Algorithms(Context& context);
+absl::StatusOr<int> VerifyReplayVerb(Context& context);
+absl::StatusOr<int> Version(Context& context);
+
+}  // namespace luthier::cli
+
+#endif  // LUTHIER_CLIENT_CLI_COMMANDS_COMMANDS_H_

@@ -1,0 +1,234 @@
+// Verbs that need no server.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/show.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/version.h"
+#include "lib/objectives/registry.h"
+#include "lib/simulate/simulate.h"
+#include "lib/suggest/registry.h"
+#include "lib/wire/convert.h"
+
+namespace luthier::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// "bo" or "{bo: {noisy: true}}"; the label is what was written.
+absl::StatusOr<study::AlgorithmSpec> ParseAlgorithm(const std::string& text) {
+  std::string yaml = text;
+  if (!absl::StartsWith(text, "{")) {
+    std::vector<std::string> names;
+    for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) names.push_back(info.name);
+    if (std::find(names.begin(), names.end(), text) == names.end()) {
+      return UsageError("--algorithm", absl::StrCat(base::Quote(text), " is none", base::DidYouMean(text, names),
+                                                    "; `luthier algorithms` lists them, {name: {option: value}} sets "
+                                                    "their options"));
+    }
+    yaml = absl::StrCat("{", text, ": {}}");
+  }
+  v1::Algorithm algorithm;
+  LUTHIER_RETURN_IF_ERROR(wire::ParseMessage(yaml, "--algorithm", &algorithm));
+  if (algorithm.kind_case() == v1::Algorithm::KIND_NOT_SET) return UsageError("--algorithm", "names none");
+  return wire::FromProto(algorithm);
+}
+
+Json NumberOrNull(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+Json RowJson(const simulate::Row& row) {
+  return {{"algorithm", row.algorithm},         {"function", row.function},         {"seed", row.seed},
+          {"evaluation", row.evaluation},       {"value", NumberOrNull(row.value)}, {"best", NumberOrNull(row.best)},
+          {"regret", NumberOrNull(row.regret)}, {"suggest_ms", row.suggest_ms}};
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+// The last row of each run, by algorithm and function in the order of the command line.
+class SimulationSummary {
+ public:
+  void Add(const simulate::Row& row) {
+    const auto key = std::make_pair(row.algorithm, row.function);
+    if (last_.find(key) == last_.end()) order_.push_back(key);
+    Runs& runs = last_[key];
+    runs.last[row.seed] = row;
+    runs.milliseconds += row.suggest_ms;
+    ++runs.rows;
+  }
+  Table ToTable() const {
+    Table table({"algorithm", "function", "seeds", "evaluations", "median_best", "median_regret", "mean_suggest_ms"});
+    for (const auto& key : order_) {
+      const Runs& runs = last_.at(key);
+      std::vector<double> best;
+      std::vector<double> regret;
+      int64_t evaluations = 0;
+      for (const auto& [seed, row] : runs.last) {
+        if (std::isfinite(row.best)) best.push_back(row.best);
+        if (row.regret) regret.push_back(*row.regret);
+        evaluations = std::max(evaluations, row.evaluation);
+      }
+      table.Add({Cell::Text(key.first), Cell::Text(key.second), Cell::Integer(static_cast<int64_t>(runs.last.size())),
+                 Cell::Integer(evaluations), best.empty() ? Cell::Empty() : Cell::Number(Median(best)),
+                 regret.empty() ? Cell::Empty() : Cell::Number(Median(regret)),
+                 Cell::Number(runs.milliseconds / static_cast<double>(runs.rows))});
+    }
+    return table;
+  }
+
+ private:
+  struct Runs {
+    std::map<uint64_t, simulate::Row> last;
+    double milliseconds = 0.0;
+    int64_t rows = 0;
+  };
+  std::vector<std::pair<std::string, std::string>> order_;
+  std::map<std::pair<std::string, std::string>, Runs> last_;
+};
+
+}  // namespace
+
+absl::StatusOr<int> Simulate(Context& context) {
+  const Options& options = context.options();
+  std::vector<simulate::SimulateOptions> plans;
+  for (const std::string& function : options.functions) {
+    const absl::StatusOr<simulate::Problem> problem = simulate::TestProblem(function);
+    if (!problem.ok()) return UsageError("--function", std::string(problem.status().message()));
+    for (const std::string& algorithm : options.algorithms) {
+      simulate::SimulateOptions plan;
+      LUTHIER_ASSIGN_OR_RETURN(plan.algorithm, ParseAlgorithm(algorithm));
+      plan.label = algorithm;
+      plan.problem = *problem;
+      plan.evaluations = options.evaluations;
+      plan.seeds = options.seeds;
+      plan.first_seed = options.first_seed;
+      plan.parallel = options.parallel;
+      plans.push_back(std::move(plan));
+    }
+  }
+  SimulationSummary summary;
+  bool first = true;
+  if (options.format == Format::kCsv) context.out() << simulate::CsvHeader() << "\n";
+  for (const simulate::SimulateOptions& plan : plans) {
+    LUTHIER_RETURN_IF_ERROR(simulate::Simulate(plan, simulate::ThreadCpuTime, [&](const simulate::Row& row) {
+      switch (options.format) {
+        case Format::kCsv:
+          context.out() << simulate::CsvLine(row) << "\n";
+          break;
+        case Format::kJson:
+          context.out() << (first ? "[\n" : ",\n") << RowJson(row).dump();
+          break;
+        case Format::kTable:
+          summary.Add(row);
+          break;
+      }
+      first = false;
+      return context.out().good();
+    }));
+  }
+  if (options.format == Format::kJson) context.out() << (first ? "[]\n" : "\n]\n");
+  if (options.format == Format::kTable) summary.ToTable().PrintAligned(context.out());
+  return kExitDone;
+}
+
+absl::StatusOr<int> Objectives(Context& context) {
+  if (context.json()) {
+    Json list = Json::array();
+    for (const objectives::ObjectiveInfo& info : objectives::Objectives()) {
+      Json metrics = Json::array();
+      for (const objectives::MetricInfo& m : info.metrics) metrics.push_back(m.name);
+      Json parameters = Json::array();
+      for (const objectives::ParameterInfo& p : info.parameters) parameters.push_back(p.name);
+      list.push_back({{"model", info.model},
+                      {"description", info.description},
+                      {"needs_data", info.needs_data},
+                      {"parameters", parameters},
+                      {"metrics", metrics}});
+    }
+    PrintJson(context.out(), list);
+    return kExitDone;
+  }
+  Table table({"model", "data", "description"});
+  for (const objectives::ObjectiveInfo& info : objectives::Objectives()) {
+    table.Add({Cell::Text(info.model), Cell::Text(info.needs_data ? "yes" : "no"), Cell::Text(info.description)});
+  }
+  context.Print(table);
+  context.err() << "details: luthier objectives describe MODEL\n";
+  return kExitDone;
+}
+
+absl::StatusOr<int> ObjectivesDescribe(Context& context) {
+  LUTHIER_ASSIGN_OR_RETURN(const objectives::ObjectiveInfo* info,
+                           objectives::FindObjective(context.options().objective));
+  context.out() << objectives::Describe(*info);
+  return kExitDone;
+}
+
+absl::StatusOr<int> Algorithms(Context& context) {
+  if (context.json()) {
+    Json list = Json::array();
+    for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) {
+      Json options = Json::object();
+      for (const auto& [name, what] : info.options) options[name] = what;
+      list.push_back(
+          {{"name", info.name}, {"version", info.version}, {"description", info.description}, {"options", options}});
+    }
+    PrintJson(context.out(), list);
+    return kExitDone;
+  }
+  Table table({"algorithm", "version", "description"});
+  for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) {
+    table.Add({Cell::Text(info.name), Cell::Integer(info.version), Cell::Text(info.description)});
+    if (context.options().format == Format::kCsv) continue;
+    for (const auto& [name, what] : info.options) {
+      table.Add({Cell::Text("  " + name), Cell::Empty(), Cell::Text("  " + what)});
+    }
+  }
+  context.Print(table);
+  return kExitDone;
+}
+
+absl::StatusOr<int> VerifyReplayVerb(Context& context) {
+  const Options& options = context.options();
+  if (options.db.empty()) return UsageError("--db", "is required: the data directory to check");
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<ReplayResult> results,
+                           VerifyReplay(DataDirectory(options.db), options.study));
+  bool good = true;
+  Json list = Json::array();
+  Table table({"study", "checked", "other_version", "mismatches"});
+  for (const ReplayResult& r : results) {
+    good = good && r.mismatches.empty();
+    for (const std::string& mismatch : r.mismatches) context.err() << r.study << ": " << Printable(mismatch) << "\n";
+    list.push_back(
+        {{"study", r.study}, {"checked", r.checked}, {"other_version", r.other_version}, {"mismatches", r.mismatches}});
+    table.Add({Cell::Text(r.study), Cell::Integer(r.checked), Cell::Integer(r.other_version),
+               Cell::Integer(static_cast<int64_t>(r.mismatches.size()))});
+  }
+  if (context.json())
+    PrintJson(context.out(), list);
+  else
+    context.Print(table);
+  if (good) return kExitDone;
+  context.err() << "luthier: suggestions differ; was the study made by another build or on another kind of CPU?\n";
+  return kExitFailed;
+}
+
+absl::StatusOr<int> Version(Context& context) {
+  if (context.json())
+    PrintJson(context.out(), Json{{"version", base::kVersion}});
+  else
+    context.out() << "luthier " << base::kVersion << "\n";
+  return kExitDone;
+}
+
+}  // namespace luthier::cli

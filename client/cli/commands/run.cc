@@ -1,0 +1,194 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/follow.h"
+#include "client/cli/show.h"
+#include "client/cli/worker_pool.h"
+#include "lib/base/clock.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/wire/json.h"
+
+namespace luthier::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr char kDefaultDirectory[] = "luthier.db.d";
+// Names of the workers that `run` starts; those of another host or user are never taken for ours.
+constexpr char kWorkerPrefix[] = "local-";
+constexpr absl::Duration kStopPatience = absl::Seconds(10);
+constexpr int64_t kShownTrials = 10;
+
+// How many workers: asked for, else one a core, never more than can be busy.
+int WorkerCount(const Options& options, const v1::StudySpec& spec) {
+  if (options.workers > 0) return options.workers;
+  const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  const int64_t parallel = spec.budget().max_parallel();
+  const int64_t useful = parallel > 0 ? (parallel + options.slots - 1) / options.slots : cores;
+  return static_cast<int>(std::clamp<int64_t>(std::min(cores, useful), 1, 1000));
+}
+
+absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, const std::string& directory,
+                                                        const std::string& address, const std::string& study,
+                                                        int count) {
+  const Options& options = context.options();
+  const std::string program = context.environment().program_directory + "/luthier-worker";
+  if (access(program.c_str(), X_OK) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("there is no program ", program, "; luthier-worker must be beside luthier"));
+  }
+  std::vector<WorkerPool::Worker> workers;
+  for (int i = 1; i <= count; ++i) {
+    const std::string name = absl::StrCat(kWorkerPrefix, i);
+    const std::string own = absl::StrCat(directory, "/workers/", name);
+    std::error_code error;
+    fs::create_directories(own, error);
+    if (error) return absl::FailedPreconditionError(absl::StrCat("can't make ", own, ": ", error.message()));
+    workers.push_back({.argv = {program, "--server", address, "--study", study, "--name", name, "--slots",
+                                absl::StrCat(options.slots), "--data-root", options.data_root, "--spool",
+                                own + "/spool", "--checkpoint-dir", directory + "/checkpoints", "--exit-when-done"},
+                       .log = own + "/log"});
+  }
+  return workers;
+}
+
+// The study of the file: new, or as an earlier run left it.
+absl::StatusOr<v1::Study> CreateOrFind(Context& context, client::Client& client, const Context::StudyToCreate& input) {
+  const absl::StatusOr<v1::Study> study = client.CreateStudy(input.id, input.file.spec());
+  if (base::GetReason(study.status()) == base::reason::kStudyExists) {
+    return absl::AlreadyExistsError(absl::StrCat(std::string(study.status().message()),
+                                                 "\ngive the changed file another name with --study, or another "
+                                                 "database with --db"));
+  }
+  if (!study.ok()) return input.file.Locate(study.status());
+  const int64_t done = DoneTrials(study->trials());
+  if (done > 0 && !IsOver(*study)) context.err() << "going on with " << input.id << ": " << Summary(*study) << "\n";
+  // Paused by too many failures, or by hand: running it again says that it shall go on.
+  if (study->state() == v1::Study::PAUSED) return client.ResumeStudy(input.id);
+  return study;
+}
+
+// The workers of a run that was killed are dead too: their trials go back at once instead of after the leases' time.
+void ReleaseOrphans(Context& context, client::Client& client, const std::vector<client::LeaseRef>& orphans) {
+  for (const client::LeaseRef& lease : orphans) {
+    const absl::Status released = client.Release(lease).status();
+    if (!released.ok() && base::GetReason(released).empty()) {
+      context.err() << "warning: trial " << lease.trial << " waits for its old lease: " << released.message() << "\n";
+    }
+  }
+}
+
+absl::StatusOr<std::vector<v1::Trial>> BestTrials(client::Client& client, const v1::Study& study) {
+  std::vector<v1::Trial> trials;
+  LUTHIER_RETURN_IF_ERROR(client.ListTrials(IdOf(study), {v1::Trial::COMPLETE}, [&](const v1::Trial& trial) {
+    trials.push_back(trial);
+    return true;
+  }));
+  const std::string& metric = study.spec().metric().name();
+  const double sign = study.spec().metric().goal() == v1::MAXIMIZE ? -1.0 : 1.0;
+  const auto loss = [&](const v1::Trial& trial) {
+    const auto found = trial.final_measurement().metrics().find(metric);
+    return found == trial.final_measurement().metrics().end() ? HUGE_VAL : sign * found->second;
+  };
+  std::stable_sort(trials.begin(), trials.end(),
+                   [&](const v1::Trial& a, const v1::Trial& b) { return loss(a) < loss(b); });
+  if (trials.size() > kShownTrials) trials.resize(kShownTrials);
+  return trials;
+}
+
+absl::Status PrintResult(Context& context, client::Client& client, const v1::Study& study) {
+  if (context.json()) {
+    Json json = Json::object();
+    json["study"] = StudyJson(study);
+    json["best_trial"] = nullptr;
+    if (study.best_trial() > 0) {
+      LUTHIER_ASSIGN_OR_RETURN(const v1::Trial best, client.GetTrial(IdOf(study), study.best_trial()));
+      json["best_trial"] = TrialJson(best);
+    }
+    json["counts"] = wire::ToJson(study.trials());
+    PrintJson(context.out(), json);
+    return absl::OkStatus();
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> best, BestTrials(client, study));
+  if (context.options().format == Format::kTable) {
+    context.out() << IdOf(study) << ": " << v1::Study::State_Name(study.state());
+    if (!study.state_reason().empty()) context.out() << " (" << Printable(study.state_reason()) << ")";
+    context.out() << ", " << Summary(study) << "\n";
+  }
+  if (!best.empty()) context.Print(TrialTable(study.spec(), best));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> Run(Context& context) {
+  const Options& options = context.options();
+  SignalScope signals;  // Before any thread starts.
+  LUTHIER_ASSIGN_OR_RETURN(const Context::StudyToCreate input, context.ReadStudy(options.file, options.study));
+  const v1::Objective::KindCase kind = input.file.spec().objective().kind_case();
+  if (kind != v1::Objective::kBuiltin && kind != v1::Objective::kCommand) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options.file,
+                     ": its objective is external, so no worker can evaluate it; give it a command or a "
+                     "builtin objective, or use `luthier study create`, `ask` and `tell`"));
+  }
+  const std::string directory = DataDirectory(options.db.empty() ? kDefaultDirectory : options.db);
+  // A database that can't be read is explained by the server, below.
+  const std::vector<client::LeaseRef> orphans =
+      LeasesOfWorkers(directory, input.id, kWorkerPrefix).value_or(std::vector<client::LeaseRef>());
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<LocalServer> server, LocalServer::Start(directory, LocalServer::Use::kRun));
+  const std::string address = server->address();
+  LUTHIER_RETURN_IF_ERROR(context.UseLocal(std::move(server)));
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(v1::Study study, CreateOrFind(context, *client, input));
+
+  Followed followed{Ending::kOver, study};
+  if (!IsOver(study)) {
+    ReleaseOrphans(context, *client, orphans);
+    const int count = WorkerCount(options, study.spec());
+    LUTHIER_ASSIGN_OR_RETURN(std::vector<WorkerPool::Worker> workers,
+                             Workers(context, directory, address, input.id, count));
+    context.err() << "study " << input.id << " in " << directory << ", " << count
+                  << (count == 1 ? " worker" : " workers") << "; Ctrl-C stops, the same command goes on\n";
+    const base::SystemClock clock;
+    WorkerPool pool(std::move(workers), &clock);
+    FollowOptions follow;
+    follow.interval = absl::Milliseconds(100);
+    follow.stop_when_paused = true;
+    follow.tick = [&] { return pool.Tick(); };
+    const absl::StatusOr<Followed> outcome = Follow(context, *client, input.id, follow, signals);
+    if (outcome.ok() && outcome->ending == Ending::kInterrupted) {
+      context.err() << "stopping the workers; a second Ctrl-C does not wait for them\n";
+    }
+    pool.Stop(kStopPatience, [&] { return signals.Wait(absl::ZeroDuration()); });
+    LUTHIER_RETURN_IF_ERROR(outcome.status());
+    followed = *outcome;
+  }
+  // As it is now that nobody works on it any more.
+  LUTHIER_ASSIGN_OR_RETURN(study, client->GetStudy(input.id));
+  LUTHIER_RETURN_IF_ERROR(PrintResult(context, *client, study));
+  switch (followed.ending) {
+    case Ending::kInterrupted:
+      context.err() << "luthier: interrupted; the same command goes on from here\n";
+      return kExitInterrupted;
+    case Ending::kPaused:
+      context.err() << "luthier: the study paused itself: " << Printable(study.state_reason())
+                    << "\nthe workers' logs are in " << directory << "/workers; the same command goes on from here\n";
+      return kExitFailed;
+    case Ending::kTimedOut:
+      return kExitTimedOut;
+    case Ending::kOver:
+      break;
+  }
+  return study.best_trial() > 0 ? kExitDone : kExitFailed;
+}
+
+}  // namespace luthier::cli

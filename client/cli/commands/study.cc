@@ -1,0 +1,162 @@
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/follow.h"
+#include "client/cli/show.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/study/parameters.h"
+#include "lib/wire/json.h"
+
+namespace luthier::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The answer of every verb that changes a study.
+int PrintChanged(Context& context, const v1::Study& study) {
+  if (context.json()) {
+    PrintJson(context.out(), StudyJson(study));
+  } else if (context.options().format == Format::kCsv) {
+    StudyTable({study}).PrintCsv(context.out());
+  } else {
+    context.out() << IdOf(study) << ": " << v1::Study::State_Name(study.state()) << ", " << Summary(study) << "\n";
+  }
+  return kExitDone;
+}
+
+absl::StatusOr<int> Control(Context& context, absl::StatusOr<v1::Study> (client::Client::*call)(const std::string&)) {
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, (client->*call)(context.options().study));
+  return PrintChanged(context, study);
+}
+
+}  // namespace
+
+absl::StatusOr<int> StudyCreate(Context& context) {
+  LUTHIER_ASSIGN_OR_RETURN(const Context::StudyToCreate input,
+                           context.ReadStudy(context.options().file, context.options().name));
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  const absl::StatusOr<v1::Study> study = client->CreateStudy(input.id, input.file.spec());
+  if (!study.ok()) return input.file.Locate(study.status());
+  return PrintChanged(context, *study);
+}
+
+absl::StatusOr<int> StudyList(Context& context) {
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study> studies, client->ListStudies());
+  if (context.json()) {
+    Json list = Json::array();
+    for (const v1::Study& study : studies) list.push_back(StudyJson(study));
+    PrintJson(context.out(), list);
+    return kExitDone;
+  }
+  context.Print(StudyTable(studies));
+  if (studies.empty()) context.err() << "no studies yet; make one: luthier study create -f FILE\n";
+  return kExitDone;
+}
+
+absl::StatusOr<int> StudyGet(Context& context) {
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study));
+  if (context.json())
+    PrintJson(context.out(), StudyJson(study));
+  else if (context.options().format == Format::kCsv)
+    StudyTable({study}).PrintCsv(context.out());
+  else
+    PrintStudy(context.out(), study);
+  return kExitDone;
+}
+
+absl::StatusOr<int> StudyWatch(Context& context) {
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  const Format format = context.options().format;
+  if (format == Format::kCsv) context.out() << "seq,time,type,trial,attempt,value,actor,detail\n";
+  client::Client::WatchOptions options;
+  options.after_seq = context.options().after;
+  const absl::Status status = client->WatchStudy(context.options().study, options, [&](const v1::Event& event) {
+    const Json json = wire::ToJson(event);
+    if (format == Format::kJson) {
+      // One object a line: a stream has no end to close a list at.
+      context.out() << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+      return true;
+    }
+    const std::string time = json.value("time", "");
+    if (format == Format::kCsv) {
+      Table row({"seq", "time", "type", "trial", "attempt", "value", "actor", "detail"});
+      row.Add({Cell::Integer(static_cast<int64_t>(event.seq())), Cell::Text(time),
+               Cell::Text(v1::Event::Type_Name(event.type())),
+               event.trial() > 0 ? Cell::Integer(event.trial()) : Cell::Empty(),
+               event.attempt() > 0 ? Cell::Integer(event.attempt()) : Cell::Empty(),
+               event.has_value() ? Cell::Number(event.value()) : Cell::Empty(), Cell::Text(event.actor()),
+               Cell::Text(event.detail())});
+      row.PrintCsvRows(context.out());
+      context.out() << std::flush;
+      return true;
+    }
+    context.out() << absl::StreamFormat("%8d  %s  %-16s", event.seq(), time, v1::Event::Type_Name(event.type()));
+    if (event.trial() > 0) context.out() << "  trial " << event.trial();
+    if (event.has_value()) context.out() << "  " << study::FormatDouble(event.value());
+    if (!event.detail().empty()) context.out() << "  " << Printable(event.detail());
+    context.out() << std::endl;
+    return context.out().good();
+  });
+  LUTHIER_RETURN_IF_ERROR(status);
+  return kExitDone;
+}
+
+absl::StatusOr<int> StudyWait(Context& context) {
+  SignalScope signals;
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  FollowOptions options;
+  options.timeout = context.options().timeout;
+  LUTHIER_ASSIGN_OR_RETURN(const Followed followed,
+                           Follow(context, *client, context.options().study, options, signals));
+  PrintChanged(context, followed.study);
+  switch (followed.ending) {
+    case Ending::kTimedOut:
+      context.err() << "luthier: the study is not finished after " << absl::FormatDuration(options.timeout) << "\n";
+      return kExitTimedOut;
+    case Ending::kInterrupted:
+      return kExitInterrupted;
+    case Ending::kPaused:
+    case Ending::kOver:
+      break;
+  }
+  return followed.study.state() == v1::Study::CANCELLED ? kExitFailed : kExitDone;
+}
+
+absl::StatusOr<int> StudyPause(Context& context) {
+  return Control(context, &client::Client::PauseStudy);
+}
+absl::StatusOr<int> StudyResume(Context& context) {
+  return Control(context, &client::Client::ResumeStudy);
+}
+absl::StatusOr<int> StudyStop(Context& context) {
+  return Control(context, &client::Client::StopStudy);
+}
+absl::StatusOr<int> StudyCancel(Context& context) {
+  return Control(context, &client::Client::CancelStudy);
+}
+
+absl::StatusOr<int> StudyDelete(Context& context) {
+  const std::string& id = context.options().study;
+  LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+  if (!context.options().yes) {
+    LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
+    return absl::FailedPreconditionError(
+        absl::StrCat("deleting ", id, " removes its ",
+                     DoneTrials(study.trials()) + study.trials().running() + study.trials().pending(),
+                     " trials for ever; if that is wanted: luthier study delete ", id, " --yes"));
+  }
+  LUTHIER_RETURN_IF_ERROR(client->DeleteStudy(id));
+  if (context.json())
+    PrintJson(context.out(), Json{{"id", id}, {"deleted", true}});
+  else
+    context.out() << id << ": deleted\n";
+  return kExitDone;
+}
+
+}  // namespace luthier::cli

@@ -1,0 +1,149 @@
+#include "client/cli/context.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <istream>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/study/study_spec.h"
+#include "lib/wire/yaml_tree.h"
+
+namespace luthier::cli {
+namespace {
+
+namespace reason = base::reason;
+
+constexpr char kUsage[] = "USAGE";
+
+// What to do next, by reason; "" where the message says it all.
+std::string Advice(const std::string& why, const Options& options) {
+  const std::string study = options.study.empty() ? "STUDY" : options.study;
+  if (why == reason::kStudyPaused) return absl::StrCat("to go on: luthier study resume ", study);
+  if (why == reason::kStudyFinished) return absl::StrCat("to see the result: luthier trial best ", study);
+  if (why == reason::kLeaseLost) return absl::StrCat("drop this trial and ask again: luthier ask ", study);
+  if (why == reason::kTrialFinal) return absl::StrCat("to see it: luthier trial get ", study, " ", options.trial);
+  if (why == reason::kConflictingReport) return "this trial has another result already; the first one stands";
+  if (why == reason::kQueueFull || why == reason::kRateLimited) return "the server is busy; try again in a moment";
+  if (why == reason::kStorageFull || why == reason::kStorageLow) return "make room on the server's disk";
+  if (why == reason::kBug) return "this is a bug of the server; please report it with the server's log";
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<client::Client*> Context::client() {
+  if (client_) return client_.get();
+  if (!options_.db.empty() && !local_) {
+    LUTHIER_ASSIGN_OR_RETURN(local_, LocalServer::Start(DataDirectory(options_.db), LocalServer::Use::kLook));
+  }
+  client::ClientOptions options;
+  options.seed = environment_.seed;
+  // A person waits: nobody wants a day of silent patience here.
+  options.finish_patience = absl::Seconds(15);
+  LUTHIER_ASSIGN_OR_RETURN(client_, client::Client::Create(local_ ? local_->address() : options_.server, options));
+  return client_.get();
+}
+
+absl::Status Context::UseLocal(std::unique_ptr<LocalServer> local) {
+  client_.reset();
+  local_ = std::move(local);
+  return client().status();
+}
+
+void Context::Disconnect() {
+  client_.reset();
+  local_.reset();
+}
+
+std::string Context::ServerKey() const {
+  return options_.db.empty() ? options_.server : absl::StrCat("db:", DataDirectory(options_.db));
+}
+
+absl::StatusOr<std::string> Context::ReadFile(const std::string& path) const {
+  // One byte beyond the limit: the parser says that it is too much.
+  std::string text(wire::kMaxYamlBytes + 1, '\0');
+  if (path == "-") {
+    environment_.in->read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<size_t>(environment_.in->gcount()));
+    return text;
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory; name a file"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": ", std::strerror(errno)));
+  }
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+absl::StatusOr<Context::StudyToCreate> Context::ReadStudy(const std::string& path, const std::string& name) const {
+  LUTHIER_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::string source = path == "-" ? "standard input" : path;
+  if (text.size() > wire::kMaxYamlBytes && path != "-") {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);
+    return absl::InvalidArgumentError(absl::StrCat(source, ": is larger than 1 MiB",
+                                                   error ? std::string() : absl::StrCat(" (", size, " bytes)"),
+                                                   "; is it the right file?"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(wire::StudyFile file, wire::StudyFile::Parse(text, source));
+  std::string id = name;
+  if (id.empty()) {
+    if (path == "-") return absl::InvalidArgumentError("a study from standard input needs --name");
+    id = study::Slug(std::filesystem::path(path).stem().string());
+  }
+  LUTHIER_RETURN_IF_ERROR(study::ValidateId("name", id));
+  return StudyToCreate{std::move(file), std::move(id)};
+}
+
+void Context::Print(const Table& table) const {
+  if (options_.format == Format::kCsv)
+    table.PrintCsv(out());
+  else
+    table.PrintAligned(out());
+}
+
+absl::Status UsageError(absl::string_view option, absl::string_view what) {
+  return base::MakeError(absl::StatusCode::kInvalidArgument, kUsage, absl::StrCat(option, ": ", what));
+}
+
+int Explain(const absl::Status& status, const Options& options, std::ostream& err) {
+  if (status.ok()) return kExitDone;
+  const std::string why = base::GetReason(status);
+  const std::string message(status.message());
+  if ((absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) && why.empty()) {
+    err << "luthier: no server answers at " << options.server << " (" << message << ")\n"
+        << "start one: luthierd --listen " << options.server
+        << "\nor name another with --server or LUTHIER_SERVER; `luthier run FILE` needs none\n";
+    return kExitUnreachable;
+  }
+  err << "luthier: " << message << "\n";
+  if (const std::string advice = Advice(why, options); !advice.empty()) err << advice << "\n";
+  if (why == kUsage) return kExitUsage;
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return why == reason::kDraining || why == reason::kStarting ? kExitUnreachable : kExitFailed;
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+      return kExitNotAllowed;
+    case absl::StatusCode::kNotFound:
+      if (why == reason::kNotFound && !options.study.empty()) {
+        err << "to see what there is: luthier study list, luthier trial list " << options.study << "\n";
+      }
+      return kExitNotFound;
+    case absl::StatusCode::kCancelled:
+      return kExitInterrupted;
+    default:
+      return kExitFailed;
+  }
+}
+
+}  // namespace luthier::cli

@@ -1,0 +1,66 @@
+#ifndef LUTHIER_CLIENT_CLI_CONTEXT_H_
+#define LUTHIER_CLIENT_CLI_CONTEXT_H_
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cli/environment.h"
+#include "client/cli/local_server.h"
+#include "client/cli/options.h"
+#include "client/cli/table.h"
+#include "client/cpp/client.h"
+#include "lib/wire/yaml_spec.h"
+
+namespace luthier::cli {
+
+// What a verb's handler works with.
+class Context {
+ public:
+  Context(const Environment& environment, const Options& options) : environment_(environment), options_(options) {}
+
+  const Environment& environment() const { return environment_; }
+  const Options& options() const { return options_; }
+  std::ostream& out() const { return *environment_.out; }
+  std::ostream& err() const { return *environment_.err; }
+  bool json() const { return options_.format == Format::kJson; }
+
+  // A client of --server, or of the coordinator of --db, which is started in this process if need be.
+  absl::StatusOr<client::Client*> client();
+  // From now on the client talks to `local`.
+  absl::Status UseLocal(std::unique_ptr<LocalServer> local);
+  void Disconnect();
+  // What tells this server's studies from others' in the token store.
+  std::string ServerKey() const;
+
+  // Text of a file, "-" for standard input; at most a little more than a study file may have.
+  absl::StatusOr<std::string> ReadFile(const std::string& path) const;
+  // --file as a study, with the id it gets: `name`, or the slug of the file's stem.
+  struct StudyToCreate {
+    wire::StudyFile file;
+    std::string id;
+  };
+  absl::StatusOr<StudyToCreate> ReadStudy(const std::string& path, const std::string& name) const;
+
+  // One table in the format that was asked for, JSON aside.
+  void Print(const Table& table) const;
+
+ private:
+  const Environment& environment_;
+  const Options& options_;
+  std::unique_ptr<LocalServer> local_;
+  std::unique_ptr<client::Client> client_;
+};
+
+// A command line that makes no sense although every option does: exit code 2.
+absl::Status UsageError(absl::string_view option, absl::string_view what);
+
+// Tells a person what went wrong and what to do next; returns the exit code.
+int Explain(const absl::Status& status, const Options& options, std::ostream& err);
+
+}  // namespace luthier::cli
+
+#endif  // LUTHIER_CLIENT_CLI_CONTEXT_H_

@@ -1,0 +1,36 @@
+#ifndef LUTHIER_CLIENT_CLI_ENVIRONMENT_H_
+#define LUTHIER_CLIENT_CLI_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+namespace luthier::cli {
+
+// What the program has of the world, so that tests can give it another one.
+struct Environment {
+  std::ostream* out = nullptr;  // Results, and nothing else.
+  std::ostream* err = nullptr;  // Everything for people.
+  std::istream* in = nullptr;   // Read for the file name "-".
+  std::function<std::optional<std::string>(const std::string&)> getenv;
+  uint64_t seed = 0;              // Of request ids and jitter: different in each process.
+  int terminal_width = 0;         // Of `err`; 0: not a terminal.
+  std::string program_directory;  // Where luthier-worker is looked for.
+  std::string host;               // For the default name of those who ask.
+};
+
+// Exit codes of every verb.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitUnreachable = 3;
+inline constexpr int kExitNotAllowed = 4;
+inline constexpr int kExitNotFound = 5;
+inline constexpr int kExitTimedOut = 124;
+inline constexpr int kExitInterrupted = 130;
+
+}  // namespace luthier::cli
+
+#endif  // LUTHIER_CLIENT_CLI_ENVIRONMENT_H_

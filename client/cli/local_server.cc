@@ -1,0 +1,172 @@
+#include "client/cli/local_server.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "server/coordinator/replay.h"
+#include "server/server.h"
+#include "server/storage/sqlite_storage.h"
+
+namespace luthier::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kDatabase[] = "luthier.db";
+constexpr size_t kMaxSocketPath = 100;
+
+bool IsFile(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+// Whether somebody listens there.
+bool Answers(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool answers = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return answers;
+}
+
+// Where the socket of a data directory is: inside, or, as paths of sockets are short, below a fresh private directory.
+absl::StatusOr<std::string> SocketPath(const std::string& directory, std::string* temporary) {
+  const std::string inside = directory + "/socket";
+  if (inside.size() <= kMaxSocketPath) return inside;
+  std::string name = fs::temp_directory_path().string() + "/luthier-XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) {
+    return absl::InternalError(absl::StrCat("can't make a directory for the socket: ", std::strerror(errno)));
+  }
+  *temporary = name;
+  return name + "/socket";
+}
+
+class OwnServer final : public LocalServer {
+ public:
+  ~OwnServer() override {
+    if (server_) server_->Stop();
+    std::error_code ignored;
+    if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  }
+  absl::Status Open(const std::string& directory) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::string socket, SocketPath(directory, &temporary_));
+    server::ServerOptions options;
+    options.data_dir = directory;
+    options.listen = "unix:" + socket;
+    LUTHIER_ASSIGN_OR_RETURN(server_, server::Server::Start(options));
+    address_ = server_->address();
+    return absl::OkStatus();
+  }
+  const std::string& address() const override { return address_; }
+
+ private:
+  std::string temporary_;
+  std::string address_;
+  std::unique_ptr<server::Server> server_;
+};
+
+class OthersServer final : public LocalServer {
+ public:
+  explicit OthersServer(std::string address) : address_(std::move(address)) {}
+  const std::string& address() const override { return address_; }
+
+ private:
+  const std::string address_;
+};
+
+absl::StatusOr<std::unique_ptr<storage::SqliteStorage>> OpenToLook(const std::string& directory) {
+  if (!IsFile(directory + "/" + kDatabase)) {
+    return absl::NotFoundError(absl::StrCat("there is no database in ", base::Quote(directory),
+                                            "; --db names the directory that `luthier run` or luthierd made"));
+  }
+  storage::SqliteOptions options;
+  options.directory = directory;
+  options.read_only = true;
+  options.readers = 1;
+  return storage::SqliteStorage::Open(options);
+}
+
+}  // namespace
+
+std::string DataDirectory(const std::string& path) {
+  fs::path p = fs::absolute(path).lexically_normal();
+  if (p.filename() == kDatabase && !fs::is_directory(p)) p = p.parent_path();
+  std::string text = p.string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(const std::string& directory, Use use) {
+  if (use == Use::kLook) {
+    if (!IsFile(directory + "/" + kDatabase)) return OpenToLook(directory).status();
+    if (Answers(directory + "/socket")) {
+      return std::unique_ptr<LocalServer>(std::make_unique<OthersServer>("unix:" + directory + "/socket"));
+    }
+  }
+  auto own = std::make_unique<OwnServer>();
+  LUTHIER_RETURN_IF_ERROR(own->Open(directory));
+  return std::unique_ptr<LocalServer>(std::move(own));
+}
+
+absl::StatusOr<std::vector<client::LeaseRef>> LeasesOfWorkers(const std::string& directory, const std::string& study,
+                                                              const std::string& prefix) {
+  std::vector<client::LeaseRef> leases;
+  if (!IsFile(directory + "/" + kDatabase)) return leases;
+  LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<storage::SqliteStorage> storage, OpenToLook(directory));
+  const absl::StatusOr<storage::StudyRecord> record = storage->GetStudy(study);
+  if (absl::IsNotFound(record.status())) return leases;
+  LUTHIER_RETURN_IF_ERROR(record.status());
+  constexpr int kPage = 1000;
+  for (int64_t after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(record->key, {{study::TrialState::kRunning}}, after, kPage));
+    for (const storage::TrialRecord& trial : page) {
+      after = trial.trial.number;
+      if (trial.grants.empty() || trial.trial.attempts.empty()) continue;
+      if (!absl::StartsWith(trial.trial.attempts.back().worker, prefix)) continue;
+      leases.push_back({study, trial.trial.number, trial.grants.back().token});
+    }
+    if (page.size() < kPage) return leases;
+  }
+}
+
+absl::StatusOr<std::vector<ReplayResult>> VerifyReplay(const std::string& directory, const std::string& study) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<storage::SqliteStorage> storage, OpenToLook(directory));
+  std::vector<storage::StudyRecord> records;
+  if (!study.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(storage::StudyRecord record, storage->GetStudy(study));
+    records.push_back(std::move(record));
+  } else {
+    constexpr int kPage = 1000;
+    for (std::string after;;) {
+      LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::StudyRecord> page, storage->ListStudies(after, kPage));
+      const bool last = page.size() < kPage;
+      if (!page.empty()) after = page.back().id;
+      std::move(page.begin(), page.end(), std::back_inserter(records));
+      if (last) break;
+    }
+  }
+  std::vector<ReplayResult> results;
+  for (const storage::StudyRecord& record : records) {
+    LUTHIER_ASSIGN_OR_RETURN(coordinator::ReplayReport report, coordinator::VerifyReplay(storage.get(), record));
+    results.push_back({record.id, report.checked, report.other_version, std::move(report.mismatches)});
+  }
+  return results;
+}
+
+}  // namespace luthier::cli

@@ -1,0 +1,68 @@
+#ifndef LUTHIER_CLIENT_CLI_OPTIONS_H_
+#define LUTHIER_CLIENT_CLI_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace luthier::cli {
+
+enum class Format { kTable, kJson, kCsv };
+
+// Every option of every verb, as given; each verb's help says which it has.
+struct Options {
+  // All verbs.
+  std::string server;  // Never empty.
+  std::string db;
+  Format format = Format::kTable;
+  std::string log_level = "warning";
+
+  std::string study;
+  int64_t trial = 0;
+  std::string file;
+  std::string name;
+  absl::Duration timeout = absl::InfiniteDuration();
+  bool yes = false;
+
+  // run
+  int workers = 0;  // 0: as many as cores.
+  int slots = 1;
+  std::string data_root = ".";
+
+  // study watch, trial list, trial get, trial add
+  uint64_t after = 0;
+  std::vector<std::string> states;
+  bool with_measurements = false;
+  std::vector<std::string> settings;
+  std::vector<std::string> notes;
+
+  // ask, tell, report
+  int count = 1;
+  std::string worker;
+  std::string token;
+  std::vector<std::string> metrics;
+  std::string gradient;
+  std::optional<int64_t> step;
+  std::optional<double> elapsed_seconds;
+  bool pruned = false;
+  std::string failed;
+  std::string message;
+  bool infra = false;
+  std::string checkpoint;
+
+  // simulate, objectives
+  std::vector<std::string> algorithms;
+  std::vector<std::string> functions;
+  int64_t evaluations = 50;
+  int64_t seeds = 1;
+  uint64_t first_seed = 0;
+  int64_t parallel = 1;
+  std::string objective;
+};
+
+}  // namespace luthier::cli
+
+#endif  // LUTHIER_CLIENT_CLI_OPTIONS_H_

@@ -1,0 +1,279 @@
+#include "client/cli/show.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "lib/wire/convert.h"
+#include "lib/wire/json.h"
+
+namespace luthier::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Protobuf's maps have no order.
+template <typename Map>
+auto Sorted(const Map& map) {
+  return std::map<std::string, typename Map::mapped_type>(map.begin(), map.end());
+}
+
+std::string ShortTime(const google::protobuf::Timestamp& timestamp) {
+  const absl::StatusOr<absl::Time> time = wire::FromProto(timestamp);
+  return time.ok() ? absl::FormatTime("%Y-%m-%d %H:%M:%S", *time, absl::UTCTimeZone()) : "";
+}
+
+Cell ValueCell(const google::protobuf::Value& value) {
+  const absl::StatusOr<study::ParameterValue> parsed = wire::FromProto(value);
+  return parsed.ok() ? Cell::Value(*parsed) : Cell::Text(wire::ToJson(value).dump());
+}
+
+// Why the trial is not simply COMPLETE.
+std::string Note(const v1::Trial& trial) {
+  if (!trial.has_failure()) return "";
+  return absl::StrCat(v1::Failure::Kind_Name(trial.failure().kind()), " ", trial.failure().reason());
+}
+
+std::string Indented(absl::string_view text) {
+  return absl::StrCat("  ", absl::StrReplaceAll(absl::StripTrailingAsciiWhitespace(text), {{"\n", "\n  "}}));
+}
+
+// Text of several lines, each made harmless.
+std::string PrintableLines(absl::string_view text) {
+  std::string out;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    absl::StrAppend(&out, out.empty() ? "" : "\n", Printable(line));
+  }
+  return out;
+}
+
+void PrintMap(std::ostream& out, const char* title, const std::map<std::string, double>& values) {
+  if (values.empty()) return;
+  out << title << ":\n";
+  for (const auto& [name, value] : values) out << "  " << name << " = " << study::FormatDouble(value) << "\n";
+}
+
+// Names in the order of the space, then whatever else the trial has.
+std::vector<std::string> ParameterNames(const v1::StudySpec& spec, const std::vector<const v1::Trial*>& trials) {
+  std::vector<std::string> names;
+  std::set<std::string> known;
+  for (const v1::ParameterSpec& p : spec.space()) {
+    names.push_back(p.name());
+    known.insert(p.name());
+  }
+  std::set<std::string> others;
+  for (const v1::Trial* trial : trials) {
+    for (const auto& [name, value] : trial->parameters().fields()) {
+      if (known.count(name) == 0) others.insert(name);
+    }
+  }
+  names.insert(names.end(), others.begin(), others.end());
+  return names;
+}
+
+}  // namespace
+
+std::string IdOf(const v1::Study& study) {
+  return study.name().substr(study.name().rfind('/') + 1);
+}
+
+Json StudyJson(const v1::Study& study) {
+  Json json = Json::object();
+  json["id"] = IdOf(study);
+  json.update(wire::ToJson(study));
+  return json;
+}
+
+Json TrialJson(const v1::Trial& trial) {
+  const Json all = wire::ToJson(trial);
+  Json json = Json::object();
+  json["number"] = trial.number();
+  json["state"] = all["state"];
+  json["parameters"] = all.value("parameters", Json::object());
+  json["metrics"] = Json::object();
+  if (trial.has_final_measurement()) {
+    const Json& last = all["final_measurement"];
+    json["metrics"] = last["metrics"];
+    json["step"] = last["step"];
+    for (const char* optional : {"elapsed_seconds", "gradient"}) {
+      if (last.contains(optional)) json[optional] = last[optional];
+    }
+  }
+  for (const char* field :
+       {"failure", "attempts", "provenance", "checkpoint", "attributes", "create_time", "end_time", "name"}) {
+    if (all.contains(field)) json[field] = all[field];
+  }
+  if (!trial.measurements().empty()) json["measurements"] = all["measurements"];
+  return json;
+}
+
+void PrintJson(std::ostream& out, const Json& value) {
+  out << value.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+int64_t DoneTrials(const v1::TrialCounts& counts) {
+  return counts.complete() + counts.pruned() + counts.failed() + counts.cancelled();
+}
+
+bool IsOver(const v1::Study& study) {
+  const bool finished = study.state() != v1::Study::ACTIVE && study.state() != v1::Study::PAUSED;
+  return finished && study.trials().running() == 0 && study.trials().pending() == 0;
+}
+
+std::string Summary(const v1::Study& study) {
+  const v1::TrialCounts& counts = study.trials();
+  std::string text = absl::StrCat(DoneTrials(counts), "/", study.spec().budget().max_trials(), " done");
+  if (study.has_best_value()) {
+    absl::StrAppend(&text, ", best ", ShortNumber(study.best_value()), " (trial ", study.best_trial(), ")");
+  }
+  const std::pair<int64_t, const char*> others[] = {{counts.running(), "running"},
+                                                    {counts.pending(), "pending"},
+                                                    {counts.pruned(), "pruned"},
+                                                    {counts.failed(), "failed"},
+                                                    {counts.cancelled(), "cancelled"}};
+  for (const auto& [count, what] : others) {
+    if (count > 0) absl::StrAppend(&text, ", ", count, " ", what);
+  }
+  return text;
+}
+
+Table StudyTable(const std::vector<v1::Study>& studies) {
+  Table table({"id", "state", "done", "trials", "running", "failed", "metric", "best", "best_trial", "created"});
+  for (const v1::Study& study : studies) {
+    const v1::TrialCounts& counts = study.trials();
+    table.Add({Cell::Text(IdOf(study)), Cell::Text(v1::Study::State_Name(study.state())),
+               Cell::Integer(DoneTrials(counts)), Cell::Integer(study.spec().budget().max_trials()),
+               Cell::Integer(counts.running()), Cell::Integer(counts.failed()),
+               Cell::Text(study.spec().metric().name()),
+               study.has_best_value() ? Cell::Number(study.best_value()) : Cell::Empty(),
+               study.best_trial() > 0 ? Cell::Integer(study.best_trial()) : Cell::Empty(),
+               Cell::Text(ShortTime(study.create_time()))});
+  }
+  return table;
+}
+
+Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials) {
+  std::vector<const v1::Trial*> pointers;
+  for (const v1::Trial& trial : trials) pointers.push_back(&trial);
+  const std::vector<std::string> parameters = ParameterNames(spec, pointers);
+  std::set<std::string> other_metrics;
+  for (const v1::Trial& trial : trials) {
+    for (const auto& [name, value] : trial.final_measurement().metrics()) other_metrics.insert(name);
+  }
+  other_metrics.erase(spec.metric().name());
+  std::vector<std::string> metrics = {spec.metric().name()};
+  metrics.insert(metrics.end(), other_metrics.begin(), other_metrics.end());
+
+  std::vector<std::string> columns = {"number", "state"};
+  for (const std::string& name : metrics) {
+    const bool clash = std::find(parameters.begin(), parameters.end(), name) != parameters.end();
+    columns.push_back(clash ? "metric." + name : name);
+  }
+  columns.insert(columns.end(), parameters.begin(), parameters.end());
+  for (const char* name : {"attempts", "origin", "worker", "note"}) columns.push_back(name);
+  Table table(columns);
+  for (const v1::Trial& trial : trials) {
+    std::vector<Cell> row = {Cell::Integer(trial.number()), Cell::Text(v1::Trial::State_Name(trial.state()))};
+    for (const std::string& name : metrics) {
+      const auto found = trial.final_measurement().metrics().find(name);
+      row.push_back(found == trial.final_measurement().metrics().end() ? Cell::Empty() : Cell::Number(found->second));
+    }
+    for (const std::string& name : parameters) {
+      const auto found = trial.parameters().fields().find(name);
+      row.push_back(found == trial.parameters().fields().end() ? Cell::Empty() : ValueCell(found->second));
+    }
+    row.push_back(Cell::Integer(trial.attempts_size()));
+    row.push_back(Cell::Text(trial.provenance().origin()));
+    row.push_back(trial.attempts().empty() ? Cell::Empty() : Cell::Text(trial.attempts().rbegin()->worker()));
+    row.push_back(Cell::Text(Note(trial)));
+    table.Add(std::move(row));
+  }
+  return table;
+}
+
+void PrintStudy(std::ostream& out, const v1::Study& study) {
+  out << "study    " << IdOf(study) << "\n";
+  out << "state    " << v1::Study::State_Name(study.state());
+  if (!study.state_reason().empty()) out << " (" << Printable(study.state_reason()) << ")";
+  out << "\ntrials   " << Summary(study) << "\n";
+  out << "created  " << ShortTime(study.create_time()) << " UTC\n";
+  out << "spec\n" << Indented(wire::ToYaml(study.spec())) << "\n";
+}
+
+void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
+  out << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
+  out << "parameters:\n";
+  for (const std::string& name : ParameterNames(spec, {&trial})) {
+    const auto found = trial.parameters().fields().find(name);
+    if (found == trial.parameters().fields().end()) continue;
+    out << "  " << Printable(name) << " = " << Printable(ValueCell(found->second).exact) << "\n";
+  }
+  PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
+  if (trial.has_failure()) {
+    out << "failure: " << Note(trial) << "\n";
+    if (!trial.failure().message().empty()) out << Indented(PrintableLines(trial.failure().message())) << "\n";
+  }
+  if (!trial.checkpoint().empty()) out << "checkpoint: " << Printable(trial.checkpoint()) << "\n";
+  for (const auto& [key, value] : Sorted(trial.attributes())) {
+    out << "note: " << Printable(key) << " = " << Printable(value) << "\n";
+  }
+  for (const v1::Attempt& attempt : trial.attempts()) {
+    out << "attempt " << attempt.number() << ": " << v1::Attempt::Outcome_Name(attempt.outcome()) << " on "
+        << Printable(attempt.worker()) << ", " << ShortTime(attempt.start_time());
+    if (attempt.has_end_time()) out << " to " << ShortTime(attempt.end_time());
+    out << " UTC";
+    if (attempt.has_failure()) {
+      out << ", " << v1::Failure::Kind_Name(attempt.failure().kind()) << " " << attempt.failure().reason();
+    }
+    out << "\n";
+    if (!attempt.output_tail().empty()) out << Indented(PrintableLines(attempt.output_tail())) << "\n";
+  }
+  if (!trial.measurements().empty()) {
+    Table table({"step", spec.metric().name(), "elapsed_seconds"});
+    for (const v1::Measurement& m : trial.measurements()) {
+      const auto found = m.metrics().find(spec.metric().name());
+      table.Add({Cell::Integer(m.step()), found == m.metrics().end() ? Cell::Empty() : Cell::Number(found->second),
+                 m.has_elapsed_seconds() ? Cell::Number(m.elapsed_seconds()) : Cell::Empty()});
+    }
+    table.PrintAligned(out);
+  }
+}
+
+void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
+  static const std::map<std::string, const char*> kOrigins = {
+      {"init", "quasi-random, before there is enough data for a model"},
+      {"acq", "the model expects the most from it"},
+      {"explore", "looks where little is known"},
+      {"stuck_random", "random, because the model proposed what was tried already"},
+      {"random", "an independent random draw"},
+      {"sobol", "the next point of a Sobol sequence"},
+      {"grid", "the next point of the grid"},
+  };
+  const v1::Provenance& why = trial.provenance();
+  out << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
+  if (why.designer() == "user") {
+    out << "tried because a user added it\n";
+  } else {
+    const auto known = kOrigins.find(why.origin());
+    out << "proposed by " << why.designer() << " (version " << why.algorithm_version() << ") as suggestion "
+        << why.ask_index() << ", knowing the events up to seq " << why.prefix_seq() << "\n";
+    out << "origin: " << why.origin() << (known == kOrigins.end() ? "" : absl::StrCat(": ", known->second)) << "\n";
+  }
+  PrintMap(out, "what the algorithm computed", Sorted(why.details()));
+  const auto actual = trial.final_measurement().metrics().find(spec.metric().name());
+  if (actual == trial.final_measurement().metrics().end()) return;
+  out << "result: " << spec.metric().name() << " = " << study::FormatDouble(actual->second) << "\n";
+  const auto mean = why.details().find("predicted_mean");
+  const auto sd = why.details().find("predicted_sd");
+  if (mean != why.details().end() && sd != why.details().end() && sd->second > 0) {
+    out << absl::StrFormat("the prediction was off by %+.2f standard deviations\n",
+                           (actual->second - mean->second) / sd->second);
+  }
+}
+
+}  // namespace luthier::cli

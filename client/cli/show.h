@@ -1,0 +1,47 @@
+#ifndef LUTHIER_CLIENT_CLI_SHOW_H_
+#define LUTHIER_CLIENT_CLI_SHOW_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "client/cli/table.h"
+#include "luthier/v1/study.pb.h"
+#include "luthier/v1/trial.pb.h"
+
+// Studies and trials as output. The JSON forms are promises to scripts (docs/cli.md): fields are added, never renamed.
+namespace luthier::cli {
+
+// The last part of a resource name.
+std::string IdOf(const v1::Study& study);
+
+// The message (lib/wire/json.h) with "id" in front.
+nlohmann::ordered_json StudyJson(const v1::Study& study);
+// number, state, parameters, metrics (of the final measurement; {} without one), step, elapsed_seconds, gradient,
+// failure, attempts, provenance, checkpoint, attributes, create_time, end_time, name; measurements where asked for.
+nlohmann::ordered_json TrialJson(const v1::Trial& trial);
+
+void PrintJson(std::ostream& out, const nlohmann::ordered_json& value);
+
+Table StudyTable(const std::vector<v1::Study>& studies);
+// Columns: number, state, metrics (the study's first), parameters in the order of the space, attempts, origin, worker,
+// note. A metric that is called as a parameter gets the prefix "metric.".
+Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials);
+
+// For people: everything about one study or trial.
+void PrintStudy(std::ostream& out, const v1::Study& study);
+void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial);
+// Why this setting was tried, and how it turned out.
+void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial);
+
+// "40/100 done, best 0.123 (trial 17), 2 running, 1 failed".
+std::string Summary(const v1::Study& study);
+// Trials that are final.
+int64_t DoneTrials(const v1::TrialCounts& counts);
+// Nothing will change any more: finished, and no trial is open.
+bool IsOver(const v1::Study& study);
+
+}  // namespace luthier::cli
+
+#endif  // LUTHIER_CLIENT_CLI_SHOW_H_

@@ -1,0 +1,36 @@
+#ifndef LUTHIER_CLIENT_CLI_TOKEN_STORE_H_
+#define LUTHIER_CLIENT_CLI_TOKEN_STORE_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cpp/client.h"
+
+namespace luthier::cli {
+
+// Lease tokens between `ask` and `tell`, which are two processes: DIR/tokens.json, mode 0600. Several processes may use
+// it at once. The newest kMaxTokens are kept, told ones too, so that a `tell` can be repeated.
+class TokenStore {
+ public:
+  static constexpr size_t kMaxTokens = 10'000;
+
+  // The directory is made (0700) at the first Put.
+  explicit TokenStore(std::string directory) : directory_(std::move(directory)) {}
+
+  // Tokens of one answer. `server`: what tells this server from others: its address, or "db:" and the data directory.
+  absl::Status Put(const std::string& server, const std::vector<client::LeaseRef>& leases) const;
+  // Absent when it was not asked for here. A damaged file counts as empty.
+  absl::StatusOr<std::optional<std::string>> Find(const std::string& server, const std::string& study,
+                                                  int64_t trial) const;
+
+  std::string path() const { return directory_ + "/tokens.json"; }
+
+ private:
+  const std::string directory_;
+};
+
+}  // namespace luthier::cli
+
+#endif  // LUTHIER_CLIENT_CLI_TOKEN_STORE_H_

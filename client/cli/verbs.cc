@@ -1,0 +1,375 @@
+// The table of verbs. The only file that knows the command-line library.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/cli.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/context.h"
+#include "lib/base/error.h"
+#include "lib/base/log.h"
+#include "lib/wire/channel.h"
+
+namespace luthier::cli {
+namespace {
+
+constexpr char kDescription[] =
+    "Finds good hyperparameters: states studies, runs them, shows what came out.\n"
+    "First steps: luthier run examples/branin.yaml      Manual: docs/cli.md, docs/study_file.md";
+
+constexpr char kFooter[] =
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 server unreachable, 4 not allowed, 5 not found, 124 timed out,\n"
+    "130 interrupted. Results go to standard output, everything else to standard error.";
+
+struct Verb {
+  std::vector<std::string> path;
+  const char* what;
+  const char* example;
+  void (*add_options)(CLI::App& app, Options& options);
+  Handler handler;
+};
+
+void None(CLI::App&, Options&) {}
+
+void Study(CLI::App& app, Options& o) {
+  app.add_option("STUDY", o.study, "Id of the study")->required();
+}
+
+void StudyAndTrial(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("TRIAL", o.trial, "Number of the trial")->required()->check(CLI::PositiveNumber);
+}
+
+CLI::Option* Duration(CLI::App& app, const char* name, absl::Duration* duration, const char* what) {
+  const auto parse = [duration](const std::string& text) {
+    double seconds = 0.0;
+    std::istringstream number(text);
+    if (number >> seconds && number.eof() && seconds >= 0.0) {
+      *duration = absl::Seconds(seconds);
+      return true;
+    }
+    return absl::ParseDuration(text, duration) && *duration >= absl::ZeroDuration();
+  };
+  return app.add_option_function<std::string>(
+      name,
+      [parse, name](const std::string& text) {
+        if (!parse(text))
+          throw CLI::ValidationError(name, "'" + text + "' is not a duration such as 90s, 10m or 1h30m");
+      },
+      what);
+}
+
+void RunOptions(CLI::App& app, Options& o) {
+  app.add_option("FILE", o.file, "Study file (YAML or JSON)")->required();
+  app.add_option("--workers", o.workers, "Worker processes; default: one a core, at most the study's max_parallel")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--slots", o.slots, "Trials that each worker runs at once")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--study", o.study, "Id of the study; default: from the file's name");
+  app.add_option("--data-root", o.data_root, "Directory below which data sets are looked for")->capture_default_str();
+}
+
+void CreateOptions(CLI::App& app, Options& o) {
+  app.add_option("-f,--file", o.file, "Study file (YAML or JSON); - for standard input")->required();
+  app.add_option("--name", o.name, "Id of the study; default: from the file's name");
+}
+
+void WatchOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("--after", o.after, "Only events with a larger seq")->capture_default_str();
+}
+
+void WaitOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  Duration(app, "--timeout", &o.timeout, "Give up after this time (exit code 124); default: never");
+}
+
+void DeleteOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_flag("--yes", o.yes, "Really delete it");
+}
+
+void TrialListOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("--state", o.states, "Only trials in this state; may be repeated")->take_all();
+}
+
+void TrialGetOptions(CLI::App& app, Options& o) {
+  StudyAndTrial(app, o);
+  app.add_flag("--measurements", o.with_measurements, "With the learning curve");
+}
+
+void TrialAddOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("--set", o.settings, "NAME=VALUE of a parameter; may be repeated; missing ones take their default")
+      ->take_all();
+  app.add_option("-f,--file", o.file, "File with {name: value}");
+  app.add_option("--note", o.notes, "NAME=TEXT to keep with the trial; may be repeated")->take_all();
+}
+
+void AskOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("--count", o.count, "How many settings to ask for")->check(CLI::Range(1, 64))->capture_default_str();
+  app.add_option("--worker", o.worker, "Who asks; default: cli- and the host's name");
+  Duration(app, "--timeout", &o.timeout, "Give up after this time (exit code 124); default: never");
+}
+
+void MeasurementOptions(CLI::App& app, Options& o) {
+  app.add_option("--metric", o.metrics, "NAME=NUMBER; may be repeated")->take_all();
+  app.add_option("--elapsed", o.elapsed_seconds, "Training time so far, in seconds");
+  app.add_option(
+      "--gradient", o.gradient,
+      "d(metric)/d(parameter): a list in the order of the space, {directional: {direction, slope}}, or a file");
+  app.add_option("--token", o.token, "Lease token; default: the one that `ask` kept");
+}
+
+void TellOptions(CLI::App& app, Options& o) {
+  StudyAndTrial(app, o);
+  MeasurementOptions(app, o);
+  app.add_option("--step", o.step, "Step that the result belongs to");
+  app.add_flag("--pruned", o.pruned, "The trial was stopped early; the metrics are its last ones");
+  app.add_option("--failed", o.failed, "The trial failed: a reason such as DIVERGED");
+  app.add_option("--message", o.message, "More about the failure");
+  app.add_flag("--infra", o.infra, "The failure says nothing about the setting: try it again");
+}
+
+void ReportOptions(CLI::App& app, Options& o) {
+  StudyAndTrial(app, o);
+  app.add_option("--step", o.step, "Step of this point of the learning curve")->required();
+  MeasurementOptions(app, o);
+  app.add_option("--checkpoint", o.checkpoint, "Where a later attempt can resume");
+}
+
+void SimulateOptions(CLI::App& app, Options& o) {
+  app.add_option("--algorithm", o.algorithms, "Name, or {name: {option: value}}; may be repeated")
+      ->required()
+      ->take_all();
+  app.add_option("--function", o.functions, "Test function, e.g. branin; may be repeated")->required()->take_all();
+  app.add_option("--evaluations", o.evaluations, "Evaluations of each run")->capture_default_str();
+  app.add_option("--seeds", o.seeds, "Runs, with different seeds")->capture_default_str();
+  app.add_option("--first-seed", o.first_seed, "Seed of the first run")->capture_default_str();
+  app.add_option("--parallel", o.parallel, "Simulated workers")->capture_default_str();
+}
+
+void DescribeOptions(CLI::App& app, Options& o) {
+  app.add_option("MODEL", o.objective, "Name of the model")->required();
+}
+
+void ReplayOptions(CLI::App& app, Options& o) {
+  app.add_option("STUDY", o.study, "Id of a study; default: all");
+}
+
+const std::vector<std::pair<std::string, std::string>>& Groups() {
+  static const auto* const kGroups = new std::vector<std::pair<std::string, std::string>>{
+      {"study", "State, look at and control studies"}, {"trial", "Look at and change the trials of a study"}};
+  return *kGroups;
+}
+
+const std::vector<Verb>& Verbs() {
+  static const auto* const kVerbs = new std::vector<Verb>{
+      {{"run"},
+       "Run a study on this machine: coordinator, workers and progress in one",
+       "luthier run examples/logistic.yaml --workers 2",
+       RunOptions,
+       Run},
+      {{"study", "create"},
+       "Store a study at the server",
+       "luthier study create -f study.yaml --name my-study",
+       CreateOptions,
+       StudyCreate},
+      {{"study", "list"}, "All studies", "luthier study list -o json", None, StudyList},
+      {{"study", "get"}, "One study: state, counts, spec", "luthier study get my-study", Study, StudyGet},
+      {{"study", "watch"},
+       "Events as they happen, until the study is finished",
+       "luthier study watch my-study -o json",
+       WatchOptions,
+       StudyWatch},
+      {{"study", "wait"},
+       "Wait until the study is finished",
+       "luthier study wait my-study --timeout 2h",
+       WaitOptions,
+       StudyWait},
+      {{"study", "pause"},
+       "Grant nothing new; running trials go on",
+       "luthier study pause my-study",
+       Study,
+       StudyPause},
+      {{"study", "resume"}, "Go on with a paused study", "luthier study resume my-study", Study, StudyResume},
+      {{"study", "stop"}, "No more trials; running ones may finish", "luthier study stop my-study", Study, StudyStop},
+      {{"study", "cancel"},
+       "End the study and its running trials",
+       "luthier study cancel my-study",
+       Study,
+       StudyCancel},
+      {{"study", "delete"},
+       "Remove the study and its trials for ever",
+       "luthier study delete my-study --yes",
+       DeleteOptions,
+       StudyDelete},
+      {{"trial", "list"},
+       "All trials of a study",
+       "luthier trial list my-study --state COMPLETE -o csv",
+       TrialListOptions,
+       TrialList},
+      {{"trial", "get"},
+       "One trial: parameters, result, attempts",
+       "luthier trial get my-study 7 --measurements",
+       TrialGetOptions,
+       TrialGet},
+      {{"trial", "best"}, "The best trial so far", "luthier trial best my-study -o json", Study, TrialBest},
+      {{"trial", "explain"},
+       "Why this setting was tried",
+       "luthier trial explain my-study 7",
+       StudyAndTrial,
+       TrialExplain},
+      {{"trial", "add"},
+       "Try a setting of your own next",
+       "luthier trial add my-study --set lr=0.1 --set depth=3",
+       TrialAddOptions,
+       TrialAdd},
+      {{"trial", "cancel"}, "Cancel an open trial", "luthier trial cancel my-study 7", StudyAndTrial, TrialCancel},
+      {{"ask"}, "Ask for a setting to evaluate yourself", "luthier ask my-study -o json", AskOptions, Ask},
+      {{"tell"},
+       "Tell the result of a setting that was asked for",
+       "luthier tell my-study 7 --metric loss=0.31 --gradient '[0.2, -1.5]'",
+       TellOptions,
+       Tell},
+      {{"report"},
+       "Report a point of a learning curve",
+       "luthier report my-study 7 --step 3 --metric loss=0.5",
+       ReportOptions,
+       Report},
+      {{"simulate"},
+       "Compare algorithms on test functions, without a server",
+       "luthier simulate --algorithm bo --algorithm random --function branin --evaluations 40 --seeds 10",
+       SimulateOptions,
+       Simulate},
+      {{"objectives"}, "The builtin objectives", "luthier objectives", None, Objectives},
+      {{"objectives", "describe"},
+       "One objective: parameters, options, metrics, an example",
+       "luthier objectives describe logistic",
+       DescribeOptions,
+       ObjectivesDescribe},
+      {{"algorithms"}, "The search algorithms and their options", "luthier algorithms", None, Algorithms},
+      {{"verify-replay"},
+       "Compute every stored suggestion again and compare it bit for bit",
+       "luthier verify-replay --db luthier.db.d",
+       ReplayOptions,
+       VerifyReplayVerb},
+      {{"version"}, "The version of this program", "luthier version", None, Version},
+  };
+  return *kVerbs;
+}
+
+// The whole command line; *chosen becomes the handler of the verb that was given.
+std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
+  auto app = std::make_unique<CLI::App>(kDescription, "luthier");
+  app->footer(kFooter);
+  app->get_formatter()->column_width(36);
+  app->fallthrough();
+  app->add_option("--server", options->server, "host:port or unix:PATH")
+      ->envname("LUTHIER_SERVER")
+      ->capture_default_str();
+  app->add_option("--db", options->db, "Data directory to use instead of a server; run: default luthier.db.d");
+  const std::map<std::string, Format> formats = {
+      {"table", Format::kTable}, {"json", Format::kJson}, {"csv", Format::kCsv}};
+  app->add_option_function<std::string>(
+         "-o,--output", [options, formats](const std::string& name) { options->format = formats.at(name); },
+         "table, json or csv")
+      ->check(CLI::IsMember({"table", "json", "csv"}))
+      ->default_str("table");
+  app->add_option("--log-level", options->log_level,
+                  "Of the coordinator in this process: debug, info, warning, error, off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+  app->require_subcommand(1);
+  for (const auto& [name, what] : Groups()) app->add_subcommand(name, what)->require_subcommand(1);
+  for (const Verb& verb : Verbs()) {
+    CLI::App* parent = app.get();
+    for (size_t i = 0; i + 1 < verb.path.size(); ++i) parent = parent->get_subcommand(verb.path[i]);
+    CLI::App* sub = parent->add_subcommand(verb.path.back(), verb.what);
+    verb.add_options(*sub, *options);
+    sub->footer(absl::StrCat("Example:\n  ", verb.example, "\nOptions of all verbs: luthier --help"));
+    sub->callback([chosen, handler = verb.handler, sub] {
+      // "objectives describe": the inner verb was asked for.
+      if (sub->get_subcommands().empty()) *chosen = handler;
+    });
+  }
+  return app;
+}
+
+// "did you mean" for a verb that does not exist: the first word, or the second after a group.
+std::string VerbHint(const std::vector<std::string>& args) {
+  std::vector<std::string> firsts;
+  std::map<std::string, std::vector<std::string>> seconds;
+  for (const Verb& verb : Verbs()) {
+    if (std::find(firsts.begin(), firsts.end(), verb.path[0]) == firsts.end()) firsts.push_back(verb.path[0]);
+    if (verb.path.size() > 1) seconds[verb.path[0]].push_back(verb.path[1]);
+  }
+  if (args.empty() || args[0].empty() || args[0][0] == '-') return "";
+  if (std::find(firsts.begin(), firsts.end(), args[0]) == firsts.end()) {
+    return absl::StrCat("there is no verb ", base::Quote(args[0]), base::DidYouMean(args[0], firsts),
+                        "; verbs: ", absl::StrJoin(firsts, ", "));
+  }
+  const auto group = seconds.find(args[0]);
+  if (group == seconds.end() || args[0] == "objectives" || args.size() < 2 || args[1].empty() || args[1][0] == '-') {
+    return "";
+  }
+  if (std::find(group->second.begin(), group->second.end(), args[1]) != group->second.end()) return "";
+  return absl::StrCat("there is no verb ", base::Quote(args[0] + " " + args[1]),
+                      base::DidYouMean(args[1], group->second), "; verbs: ", absl::StrJoin(group->second, ", "));
+}
+
+// True to go on; else *code is what to exit with.
+bool Parse(const std::vector<std::string>& args, const Environment& environment, Options* options, Handler* handler,
+           int* code) {
+  const std::unique_ptr<CLI::App> app = BuildApp(options, handler);
+  try {  // CLI11 reports by throwing.
+    std::vector<std::string> reversed(args.rbegin(), args.rend());
+    app->parse(reversed);
+    return true;
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) {  // Help.
+      app->exit(e, *environment.out, *environment.err);
+      *code = kExitDone;
+      return false;
+    }
+    const std::string hint = VerbHint(args);
+    *environment.err << "luthier: " << (hint.empty() ? std::string(e.what()) : hint) << "\n"
+                     << "for help: luthier ";
+    for (const std::string& arg : args) {
+      if (hint.empty() && !arg.empty() && arg[0] != '-' && arg == args[0]) *environment.err << arg << " ";
+    }
+    *environment.err << "--help\n";
+    *code = kExitUsage;
+    return false;
+  }
+}
+
+}  // namespace
+
+int RunCli(const std::vector<std::string>& args, const Environment& environment) {
+  Options options;
+  options.server = environment.getenv("LUTHIER_SERVER").value_or("");
+  if (options.server.empty()) options.server = wire::kDefaultServer;
+  Handler handler = nullptr;
+  int code = kExitDone;
+  if (!Parse(args, environment, &options, &handler, &code)) return code;
+  base::LogLevel level = base::LogLevel::kWarning;
+  base::ParseLogLevel(options.log_level, &level);
+  base::SetLogLevel(level);
+  Context context(environment, options);
+  const absl::StatusOr<int> result = handler(context);
+  if (!result.ok()) return Explain(result.status(), options, *environment.err);
+  environment.out->flush();
+  if (!environment.out->good()) {
+    *environment.err << "luthier: standard output can't be written\n";
+    return kExitFailed;
+  }
+  return *result;
+}
+
+}  // namespace luthier::cli

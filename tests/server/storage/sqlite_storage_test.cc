@@ -1,0 +1,388 @@
+#include "server/storage/sqlite_storage.h"
+
+#include <SQLiteCpp/Column.h>
+#include <SQLiteCpp/Database.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/storage/backup.h"
+#include "tests/server/storage/temporary_directory.h"
+#include "tests/testing/storage_model.h"
+#include "tests/testing/storage_records.h"
+
+namespace luthier::storage {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::EventAt;
+using ::testing::HasSubstr;
+using testing::Study;
+using testing::TemporaryDirectory;
+using testing::Trial;
+
+absl::StatusOr<std::unique_ptr<SqliteStorage>> Open(const std::string& directory) {
+  SqliteOptions options;
+  options.directory = directory;
+  return SqliteStorage::Open(options);
+}
+
+std::string Message(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+std::vector<std::string> FilesIn(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A second version: a column more.
+std::vector<Migration> TwoMigrations() {
+  std::vector<Migration> migrations = Migrations();
+  migrations.push_back({2, "0002_note.sql", "ALTER TABLE study ADD COLUMN note TEXT; PRAGMA user_version = 2;"});
+  return migrations;
+}
+
+TEST(SqliteStorage, MakesAPrivateDirectoryWithOneFileAfterCloseAndALock) {
+  const TemporaryDirectory parent;
+  const std::string directory = parent.path() + "/new";
+  const std::unique_ptr<SqliteStorage> storage = Open(directory).value();
+  ASSERT_TRUE(storage->Commit({SetFence{1}}).ok());
+  EXPECT_EQ(fs::status(directory).permissions(), fs::perms::owner_all);
+  EXPECT_THAT(FilesIn(directory), ::testing::ElementsAre("lock", "luthier.db", "luthier.db-shm", "luthier.db-wal"));
+  ASSERT_TRUE(storage->Close().ok());
+  EXPECT_THAT(FilesIn(directory), ::testing::ElementsAre("lock", "luthier.db"));
+  EXPECT_EQ(storage->Commit({SetFence{2}}).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(storage->LastFence().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(SqliteStorage, MissingParentIsAnError) {
+  const TemporaryDirectory parent;
+  const absl::Status status = Open(parent.path() + "/a/b").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), HasSubstr("can't make the data directory"));
+}
+
+// The list in docs/storage.md.
+TEST(SqliteStorage, ConnectionsHaveThePragmasTheDesignReliesOn) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(Open(directory.path()).ok());
+  for (const bool writer : {true, false}) {
+    ConnectionOptions options;
+    options.path = DatabasePath(directory.path());
+    options.writer = writer;
+    const std::unique_ptr<SQLite::Database> db = OpenConnection(options).value();
+    ASSERT_TRUE(SetPragmas(*db, options).ok());
+    const std::vector<std::pair<std::string, std::string>> wanted = {
+        {"journal_mode", "wal"},     {"synchronous", "2"},
+        {"foreign_keys", "1"},       {"trusted_schema", "0"},
+        {"cell_size_check", "1"},    {"mmap_size", "0"},
+        {"wal_autocheckpoint", "0"}, {"journal_size_limit", "67108864"},
+        {"temp_store", "2"},         {"query_only", writer ? "0" : "1"}};
+    for (const auto& [pragma, value] : wanted) {
+      EXPECT_EQ(db->execAndGet("PRAGMA " + pragma).getString(), value) << pragma << (writer ? " writer" : " reader");
+    }
+    EXPECT_EQ(db->execAndGet("PRAGMA application_id").getInt(), kApplicationId);
+    EXPECT_EQ(db->execAndGet("PRAGMA user_version").getInt(), Migrations().back().version);
+    // Defensive mode: the schema can't be edited by hand.
+    EXPECT_NE(db->tryExec("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema"), SQLITE_OK);
+    EXPECT_EQ(db->execAndGet("SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
+                             " AND name NOT LIKE 'sqlite%' AND NOT strict")
+                  .getInt(),
+              0);
+  }
+}
+
+// Summaries and pages must not scan: each statement of the readers finds its rows through an index.
+TEST(SqliteStorage, StatementsUseTheirIndexes) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(Open(directory.path()).ok());
+  SQLite::Database db(DatabasePath(directory.path()));
+  const std::vector<std::pair<std::string, std::string>> plans = {
+      {"SELECT state, count(*) FROM trial WHERE study = 1 GROUP BY state",
+       "SEARCH trial USING COVERING INDEX trial_by_state (study=?)"},
+      {"SELECT number, value FROM trial WHERE study = 1 AND value IS NOT NULL ORDER BY value, number LIMIT 1",
+       "SEARCH trial USING COVERING INDEX trial_by_value (study=? AND value>?)"},
+      {"SELECT max(value) FROM trial WHERE study = 1 AND value IS NOT NULL",
+       "SEARCH trial USING COVERING INDEX trial_by_value (study=? AND value>?)"},
+      {"SELECT detail FROM event INDEXED BY event_by_study WHERE study = 1 AND seq > 5 ORDER BY seq LIMIT 3",
+       "SEARCH event USING INDEX event_by_study (study=? AND rowid>?)"},
+      {"DELETE FROM request WHERE time_ns < 5", "SEARCH request USING COVERING INDEX request_by_time (time_ns<?)"},
+  };
+  for (const auto& [sql, plan] : plans) {
+    SQLite::Statement explain(db, "EXPLAIN QUERY PLAN " + sql);
+    ASSERT_TRUE(explain.executeStep());
+    EXPECT_THAT(explain.getColumn(3).getString(), HasSubstr(plan)) << sql;
+    EXPECT_FALSE(explain.executeStep()) << sql << ": also " << explain.getColumn(3).getString();
+  }
+}
+
+TEST(SqliteStorage, DirectoryInUseNamesItsOwner) {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  // The same process is refused like any other.
+  const absl::Status status = Open(directory.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), HasSubstr(absl::StrCat("in use by process ", getpid())));
+  EXPECT_THAT(Message(status), HasSubstr(directory.path()));
+  // A leftover lock file of a dead process does not matter, only the lock does.
+  ASSERT_TRUE(storage->Close().ok());
+  WriteFile(directory.path() + "/lock", "1\n");
+  EXPECT_TRUE(Open(directory.path()).ok());
+}
+
+TEST(SqliteStorage, ForeignFilesAreLeftUntouched) {
+  const TemporaryDirectory scratch;
+  const std::string foreign = scratch.path() + "/foreign.db";
+  {
+    SQLite::Database db(foreign, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    db.exec("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)");
+  }
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"text", "# not a database\n"},     {"long text", std::string(100'000, 'x')}, {"short header", "SQLite format 3"},
+      {"zeros", std::string(8192, '\0')}, {"another program's", ReadFile(foreign)},
+  };
+  for (const auto& [name, bytes] : cases) {
+    SCOPED_TRACE(name);
+    const TemporaryDirectory directory;
+    WriteFile(DatabasePath(directory.path()), bytes);
+    const absl::Status status = Open(directory.path()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(Message(status), HasSubstr("left untouched"));
+    EXPECT_EQ(ReadFile(DatabasePath(directory.path())), bytes);
+    EXPECT_THAT(FilesIn(directory.path()), ::testing::ElementsAre("lock", "luthier.db"));
+  }
+}
+
+TEST(SqliteStorage, NewerVersionIsRefusedWithBothNamed) {
+  const TemporaryDirectory directory;
+  SqliteOptions newer;
+  newer.directory = directory.path();
+  newer.migrations = TwoMigrations();
+  ASSERT_TRUE(SqliteStorage::Open(newer).ok());
+  const std::string before = ReadFile(DatabasePath(directory.path()));
+  const absl::Status status = Open(directory.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), HasSubstr("schema version 2"));
+  EXPECT_THAT(Message(status), HasSubstr("up to 1"));
+  EXPECT_EQ(ReadFile(DatabasePath(directory.path())), before);
+}
+
+TEST(SqliteStorage, DamagedFilesAreRefusedWithTheWayOut) {
+  const TemporaryDirectory good;
+  WriteBatch batch = {PutStudy{Study(1, "s")}};
+  for (int64_t i = 1; i <= 300; ++i) batch.push_back(PutTrial{1, Trial(i)});
+  ASSERT_TRUE(Open(good.path()).value()->Commit(batch).ok());
+  const std::string bytes = ReadFile(DatabasePath(good.path()));
+  ASSERT_GT(bytes.size(), 10u * 4096);
+  std::string zeroed = bytes;
+  zeroed.replace(4096, zeroed.size() - 4096, zeroed.size() - 4096, '\0');
+  std::string bad_header = bytes;
+  bad_header.replace(16, 2, "\x01\x02");  // The page size.
+  for (const auto& [name, damaged] : std::vector<std::pair<std::string, std::string>>{
+           {"truncated", bytes.substr(0, 3 * 4096)}, {"zeroed", zeroed}, {"header", bad_header}}) {
+    SCOPED_TRACE(name);
+    const TemporaryDirectory directory;
+    WriteFile(DatabasePath(directory.path()), damaged);
+    const absl::Status status = Open(directory.path()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(Message(status), HasSubstr(DatabasePath(directory.path())));
+    EXPECT_THAT(Message(status), HasSubstr("/backups"));
+  }
+}
+
+TEST(SqliteStorage, ReadOnlySeesARunningServersCommitsAndWritesNothing) {
+  const TemporaryDirectory directory;
+  SqliteOptions look;
+  look.directory = directory.path();
+  look.read_only = true;
+  EXPECT_EQ(SqliteStorage::Open(look).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(FilesIn(directory.path()).empty());
+  const std::unique_ptr<SqliteStorage> server = Open(directory.path()).value();
+  const std::unique_ptr<SqliteStorage> reader = SqliteStorage::Open(look).value();
+  ASSERT_TRUE(server->Commit({PutStudy{Study(1, "s")}}).ok());
+  EXPECT_TRUE(reader->GetStudy("s").ok());
+  EXPECT_EQ(reader->Commit({SetFence{1}}).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(SqliteStorage, SurvivesAProcessThatDiesWithoutClosing) {
+  const TemporaryDirectory directory;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const absl::StatusOr<std::unique_ptr<SqliteStorage>> storage = Open(directory.path());
+    if (!storage.ok()) _exit(1);
+    for (uint64_t seq = 1; seq <= 20; ++seq) {
+      if (!(*storage)->Commit({AppendEvent{EventAt(seq, 1)}}).ok()) _exit(2);
+    }
+    _exit(0);  // As after SIGKILL: no destructor runs.
+  }
+  int result = 0;
+  ASSERT_EQ(waitpid(child, &result, 0), child);
+  ASSERT_EQ(result, 0);
+  EXPECT_EQ(Open(directory.path()).value()->LastSeq().value(), 20u);
+}
+
+TEST(SqliteStorage, SpecThatTheApiCouldNotExpressIsRefused) {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  StudyRecord invalid = Study(1, "s");
+  invalid.spec.metric.name = "no name!";
+  EXPECT_EQ(storage->Commit({PutStudy{invalid}}).code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(storage->Commit({PutStudy{Study(1, "s")}}).ok());
+}
+
+TEST(SqliteMigrations, OldDatabaseIsBackedUpAndBroughtUpToDate) {
+  const TemporaryDirectory directory;
+  {
+    const std::unique_ptr<SqliteStorage> old = Open(directory.path()).value();
+    ASSERT_TRUE(old->Commit({PutStudy{Study(1, "s")}, PutTrial{1, Trial(1)}, AppendEvent{EventAt(7, 1)}}).ok());
+  }
+  SqliteOptions newer;
+  newer.directory = directory.path();
+  newer.read_only = true;
+  newer.migrations = TwoMigrations();
+  EXPECT_THAT(Message(SqliteStorage::Open(newer).status()), HasSubstr("start the server once"));
+  newer.read_only = false;
+  const std::unique_ptr<SqliteStorage> storage = SqliteStorage::Open(newer).value();
+  EXPECT_TRUE(storage->GetTrial(1, 1).ok());
+  EXPECT_THAT(FilesIn(BackupsPath(directory.path())), ::testing::ElementsAre("luthier-v1-seq7.db"));
+  SQLite::Database backup(BackupsPath(directory.path()) + "/luthier-v1-seq7.db");
+  EXPECT_EQ(backup.execAndGet("PRAGMA user_version").getInt(), 1);
+  EXPECT_EQ(backup.execAndGet("SELECT count(*) FROM trial").getInt(), 1);
+}
+
+TEST(SqliteMigrations, FailedMigrationLeavesTheOldVersion) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"syntax", "ALTER TABLE study ADD COLUMN note TEXT; NONSENSE; PRAGMA user_version = 2;"},
+      {"version not set", "ALTER TABLE study ADD COLUMN note TEXT;"},
+      {"orphans", "DELETE FROM study; PRAGMA user_version = 2;"},
+  };
+  for (const auto& [name, sql] : cases) {
+    SCOPED_TRACE(name);
+    const TemporaryDirectory directory;
+    ASSERT_TRUE(Open(directory.path()).value()->Commit({PutStudy{Study(1, "s")}, PutTrial{1, Trial(1)}}).ok());
+    SqliteOptions newer;
+    newer.directory = directory.path();
+    newer.migrations = Migrations();
+    newer.migrations.push_back({2, "0002_bad.sql", sql});
+    const absl::Status status = SqliteStorage::Open(newer).status();
+    EXPECT_THAT(Message(status), HasSubstr("0002_bad.sql"));
+    const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+    EXPECT_EQ(storage->GetStudy("s").value(), Study(1, "s"));
+  }
+}
+
+testing::StorageModel Fill(Storage& storage) {
+  testing::StorageModel model;
+  base::RandomStream random(1, "storage fixture");
+  for (int i = 0; i < 40; ++i) {
+    const WriteBatch batch = model.RandomBatch(random);
+    const bool good = model.Commit(batch);
+    EXPECT_EQ(storage.Commit(batch).ok(), good);
+  }
+  return model;
+}
+
+// Everything that can be read, as text.
+std::string Dump(Storage& storage) {
+  constexpr int kAll = 1'000'000;
+  const StudyKey last_key = storage.LastStudyKey().value();
+  std::string out = absl::StrCat("seq ", storage.LastSeq().value(), " fence ", storage.LastFence().value(), " key ",
+                                 last_key, "\n", testing::Text(storage.ListStudies("", kAll).value()));
+  for (StudyKey key = 1; key <= last_key; ++key) {
+    const std::vector<TrialRecord> trials = storage.ListTrials(key, {}, 0, kAll).value();
+    out += testing::Text(trials);
+    for (const TrialRecord& record : trials) {
+      for (int32_t attempt = 1; attempt <= 2; ++attempt) {
+        out += testing::Text(storage.ListMeasurements(key, record.trial.number, attempt).value());
+      }
+    }
+    out += testing::Text(storage.ListEvents(key, 0, kAll).value());
+  }
+  for (int i = 0; i < 10; ++i) out += testing::Text(storage.FindRequest(absl::StrCat("r", i)).value()) + "\n";
+  return out;
+}
+
+// tests/data/storage_v1 was written by schema version 1 and must open and read the same for ever. Running this test
+// with LUTHIER_WRITE_STORAGE_FIXTURE=<directory> writes such a pair of files.
+TEST(SqliteMigrations, DatabaseOfVersionOneOpens) {
+  if (const char* target = std::getenv("LUTHIER_WRITE_STORAGE_FIXTURE"); target != nullptr) {
+    const std::unique_ptr<SqliteStorage> storage = Open(target).value();
+    Fill(*storage);
+    WriteFile(std::string(target) + "/contents.txt", Dump(*storage));
+    return;
+  }
+  const char* root = std::getenv("LUTHIER_SOURCE_DIR");
+  ASSERT_NE(root, nullptr) << "run through ctest, or set LUTHIER_SOURCE_DIR to the root of the sources";
+  const std::string fixture = std::string(root) + "/tests/data/storage_v1";
+  const TemporaryDirectory directory;
+  fs::copy_file(fixture + "/luthier.db", DatabasePath(directory.path()));
+  EXPECT_EQ(Dump(*Open(directory.path()).value()), ReadFile(fixture + "/contents.txt"));
+}
+
+TEST(SqliteBackup, CopyIsCompleteAndRestoresWithARaisedFence) {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  const testing::StorageModel model = Fill(*storage);
+  const std::string path = storage->Backup().value();
+  EXPECT_EQ(path, absl::StrCat(directory.path(), "/backups/luthier-v1-seq", model.seq(), ".db"));
+  EXPECT_EQ(storage->Backup().value(), path);  // Nothing changed meanwhile: the same name.
+  EXPECT_THAT(FilesIn(BackupsPath(directory.path())), ::testing::SizeIs(1));
+  ASSERT_TRUE(storage->Commit({AppendEvent{EventAt(model.seq() + 1, 1)}}).ok());
+
+  const TemporaryDirectory elsewhere;
+  ASSERT_TRUE(Restore(path, elsewhere.path()).ok());
+  const std::unique_ptr<SqliteStorage> restored = Open(elsewhere.path()).value();
+  EXPECT_EQ(restored->LastSeq().value(), model.seq());
+  EXPECT_EQ(restored->LastFence().value(), model.fence() + (uint64_t{1} << 32));
+  EXPECT_EQ(restored->ListStudies("", 100).value().size(), model.studies().size());
+}
+
+TEST(SqliteBackup, RestoreOverwritesNothingAndChecksWhatItReads) {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  Fill(*storage);
+  const std::string path = storage->Backup().value();
+  EXPECT_THAT(Message(Restore(path, directory.path())), HasSubstr("in use"));
+  ASSERT_TRUE(storage->Close().ok());
+  EXPECT_THAT(Message(Restore(path, directory.path())), HasSubstr("exists"));
+
+  const TemporaryDirectory elsewhere;
+  EXPECT_FALSE(Restore(path + ".no", elsewhere.path()).ok());
+  std::string damaged = ReadFile(path);
+  damaged.replace(damaged.size() / 2, 4096, 4096, '\xff');
+  WriteFile(path, damaged);
+  EXPECT_EQ(Restore(path, elsewhere.path()).code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(FilesIn(elsewhere.path()), ::testing::ElementsAre("lock"));
+}
+
+TEST(DataDirectory, LocalFileSystemsPass) {
+  EXPECT_TRUE(CheckLocalFileSystem("/tmp").ok());
+  EXPECT_FALSE(CheckLocalFileSystem("/no/such/directory").ok());
+}
+
+}  // namespace
+}  // namespace luthier::storage

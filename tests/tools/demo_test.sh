@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# ./demo with programs that are built already: it ends well twice in a row in the same place, leaves what it promises, and
+# no process.
+#   demo_test.sh SOURCE_DIR BIN_DIR
+set -euo pipefail
+source_dir=$1
+bin=$2
+for tool in gnuplot jq; do
+  command -v "$tool" >/dev/null || { echo "skipped: $tool is not installed (tools/install_packages.sh demo)"; exit 77; }
+done
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+fail() { echo "FAILED: $*" >&2; cat "$scratch/log" >&2; exit 1; }
+
+for run in 1 2; do
+  # A home that cannot be written to: the demo keeps everything in its output.
+  HOME=/nonexistent "$source_dir/demo" --bin "$bin" --output "$scratch/out" >"$scratch/log" 2>&1 </dev/null || fail "run $run: status $?"
+  [[ $(wc -l <"$scratch/out/trials.tsv") == 40 ]] || fail "run $run: not 40 trials with a value"
+  cp "$scratch/out/trials.tsv" "$scratch/trials-$run.tsv"
+  head -c 300 "$scratch/out/best_so_far.svg" | grep -q '<svg' || fail "run $run: no SVG"
+  [[ $(head -c 8 "$scratch/out/best_so_far.png" | od -An -tx1 | tr -d ' ') == 89504e470d0a1a0a ]] || fail "run $run: no PNG"
+  grep -q 'below the default one' "$scratch/log" || fail "run $run: the tuned model is not better"
+  for process in /proc/[0-9]*/cmdline; do
+    command_line=$(tr '\0' ' ' <"$process" 2>/dev/null) || continue
+    [[ $command_line != *"$scratch/out"* ]] || fail "run $run: a process is left: $command_line"
+  done
+done
+# The study is reproducible: the same settings and losses, whichever worker was faster.
+cmp "$scratch"/trials-1.tsv "$scratch"/trials-2.tsv || fail "the two runs differ"
+# The default setting, then a curve that never rises and ends below it.
+awk -F'\t' 'NR == 1 && $2 != 1 { print "trial 1 has l2 = " $2; exit 1 }
+  NR > 1 && $4 > last { print "best so far rises at trial " $1; exit 1 }
+  { last = $4 } NR == 1 { first = $3 } END { if (last >= first) { print "no improvement"; exit 1 } }' "$scratch/trials-1.tsv" || fail "the curve is wrong"
+
+status=0
+"$source_dir/demo" --nonsense >"$scratch/log" 2>&1 || status=$?
+[[ $status == 2 ]] || fail "an unknown argument gives status $status"
+echo "the demo works"

@@ -12,7 +12,7 @@ WORKDIR /src
 ARG LUTHIER_MARCH=x86-64-v3
 ARG LUTHIER_JOBS=
 RUN if [ "$(dpkg --print-architecture)" = amd64 ]; then march=$LUTHIER_MARCH; else march=; fi \
- && cmake --preset release -B /build -DLUTHIER_BUILD_TESTS=OFF -DLUTHIER_BUILD_BENCH=OFF "-DLUTHIER_MARCH=$march" \
+ && cmake --preset release -B /build -DLUTHIER_BUILD_TESTS=OFF -DLUTHIER_BUILD_BENCH=OFF -DLUTHIER_WERROR=OFF "-DLUTHIER_MARCH=$march" \
  && cmake --build /build -j "${LUTHIER_JOBS:-$(nproc)}" --target luthierd luthier-worker luthier \
  && strip /build/bin/luthierd /build/bin/luthier-worker /build/bin/luthier
 

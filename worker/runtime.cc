@@ -75,6 +75,7 @@ void Runtime::Drain() {
     if (draining_) return;
     draining_ = true;
     drain_deadline_ = clock_->Monotonic() + options_.drain_timeout;
+    ++hurry_;
     changed_.SignalAll();
   }
   base::LogInfo("worker_draining", {{"timeout", absl::FormatDuration(options_.drain_timeout)}});
@@ -254,6 +255,7 @@ absl::Status Runtime::Beat() {
 void Runtime::ReportLoop() {
   Backoff backoff(base::RandomStream(options_.seed, "backoff", 3));
   absl::Duration retry_at = absl::ZeroDuration();
+  uint64_t hurry = 0;
   std::string last;  // The trial served last: others come first.
   const base::MutexLock lock(&mutex_);
   while (!finished_) {
@@ -266,11 +268,12 @@ void Runtime::ReportLoop() {
       }
     }
     const absl::Duration now = clock_->Monotonic();
-    if (chosen == nullptr || now < retry_at) {
+    if (chosen == nullptr || (now < retry_at && hurry == hurry_)) {
       clock_->WaitUntil(&mutex_, &changed_, chosen == nullptr ? absl::InfiniteDuration() : retry_at);
       continue;
     }
     last = chosen->lease().token;
+    hurry = hurry_;
     const absl::Status status = SendReports(chosen);
     if (status.ok())
       backoff.Reset();
@@ -354,22 +357,29 @@ absl::Duration Runtime::GiveUpTime(absl::Duration start) const {
 bool Runtime::WaitToRetry(absl::Duration start, absl::Duration wait) {
   const base::MutexLock lock(&mutex_);
   const absl::Duration until = clock_->Monotonic() + wait;
+  const uint64_t hurry = hurry_;
   for (;;) {
     const absl::Duration now = clock_->Monotonic();
     const absl::Duration give_up = GiveUpTime(start);
     if (now >= give_up) return false;
-    if (now >= until) return true;
+    if (now >= until || hurry_ != hurry) return true;
     clock_->WaitUntil(&mutex_, &changed_, std::min(until, give_up));
   }
 }
 
 void Runtime::NoteContact(const absl::Status& status) {
-  const bool away = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  // With a reason it is an answer: the coordinator is there, and in trouble of its own.
+  const bool away =
+      (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) && base::GetReason(status).empty();
   if (!away && !status.ok()) return;
   {
     const base::MutexLock lock(&mutex_);
     if (away_ == away) return;
     away_ = away;
+    if (!away) {
+      ++hurry_;
+      changed_.SignalAll();
+    }
   }
   if (away)
     base::LogWarning("coordinator_away", {{"error", Text(status)}});

@@ -94,7 +94,7 @@ class Runtime {
   bool DeliverDurably(FinalResult result, Backoff* backoff);
   Delivery Deliver(const FinalResult& result, Backoff* backoff, absl::Status* error);
 
-  // False when it is time to give up on something that began at `start`.
+  // False when it is time to give up on something that began at `start`. Returns early when there is reason to hurry.
   bool WaitToRetry(absl::Duration start, absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Duration GiveUpTime(absl::Duration start) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Logs the first failure and the first success after it.
@@ -117,6 +117,9 @@ class Runtime {
   absl::Duration drain_deadline_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
   absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
   bool away_ ABSL_GUARDED_BY(mutex_) = false;
+  // Counts the moments at which waiting to repeat a call makes no sense any more: the coordinator is back, or this
+  // worker drains.
+  uint64_t hurry_ ABSL_GUARDED_BY(mutex_) = 0;
 
   // The asker's own.
   uint64_t requests_ = 0;

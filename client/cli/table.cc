@@ -21,7 +21,7 @@ size_t Width(absl::string_view text) {
 
 std::string CsvCell(const Cell& cell) {
   std::string text = cell.exact;
-  if (!cell.number && !text.empty() && absl::StrContains("=+-@\t\r", text.substr(0, 1))) text.insert(0, "'");
+  if (!cell.number && !text.empty() && absl::StrContains("=+-@\t\r", text.substr(0, 1))) text = absl::StrCat("'", text);
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }

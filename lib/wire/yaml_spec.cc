@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,9 @@ struct Problem {
 // The problems as one status, in order of lines; "source:line:column: field: what" each.
 absl::Status ToStatus(absl::string_view source, std::vector<Problem> problems) {
   if (problems.empty()) return absl::OkStatus();
-  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) { return a.at < b.at; });
+  std::sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+    return std::tie(a.at, a.field, a.what) < std::tie(b.at, b.field, b.what);
+  });
   std::string message;
   base::ErrorDetail detail;
   detail.reason = base::reason::kBadField;
@@ -147,7 +150,9 @@ class Reader {
     if (node.kind == Kind::kNull) return;
     if (node.kind != Kind::kMap) return WrongShape(node, path, *message->GetDescriptor());
     std::map<const google::protobuf::OneofDescriptor*, const YamlNode*> chosen;
-    for (const auto& [key, value] : node.entries) {
+    for (size_t i = 0; i < node.keys.size(); ++i) {
+      const YamlNode& key = node.keys[i];
+      const YamlNode& value = node.items[i];
       const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(key.text);
       if (field == nullptr) {
         Unknown(key, path, *message->GetDescriptor());
@@ -230,7 +235,9 @@ class Reader {
     if (node.kind != Kind::kMap) {
       return Add(node.at, path, absl::StrCat("must be a map, not ", Describe(node), "; write {name: value}"));
     }
-    for (const auto& [key, value] : node.entries) {
+    for (size_t i = 0; i < node.keys.size(); ++i) {
+      const YamlNode& key = node.keys[i];
+      const YamlNode& value = node.items[i];
       Message* entry = message->GetReflection()->AddMessage(message, field);
       entry->GetReflection()->SetString(entry, field->message_type()->map_key(), key.text);
       const std::string value_path = absl::StrCat(path, ".", key.text);
@@ -332,7 +339,9 @@ class Reader {
     if (node.kind != Kind::kMap) {
       return Add(node.at, path, absl::StrCat("must be a map, not ", Describe(node), "; write {name: value}"));
     }
-    for (const auto& [key, value] : node.entries) {
+    for (size_t i = 0; i < node.keys.size(); ++i) {
+      const YamlNode& key = node.keys[i];
+      const YamlNode& value = node.items[i];
       ReadMessage(value, path.empty() ? key.text : absl::StrCat(path, ".", key.text),
                   &(*structure->mutable_fields())[key.text]);
     }

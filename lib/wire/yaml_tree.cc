@@ -115,7 +115,8 @@ class TreeBuilder final : public YAML::EventHandler {
     } else if (container.key) {
       // The parser puts a missing value where the next token is.
       if (node.kind == YamlNode::Kind::kNull) node.at = container.key->at;
-      container.node.entries.emplace_back(*std::move(container.key), std::move(node));
+      container.node.keys.push_back(*std::move(container.key));
+      container.node.items.push_back(std::move(node));
       container.key.reset();
     } else {
       AddKey(&container, std::move(node));

@@ -24,8 +24,8 @@ struct YamlNode {
   Position at;
   bool quoted = false;          // Scalars: quoted, in a block, or tagged !!str: text whatever it looks like.
   std::string text;             // Scalars.
-  std::vector<YamlNode> items;  // Lists.
-  std::vector<std::pair<YamlNode, YamlNode>> entries;  // Maps, in order; keys are scalars and differ.
+  std::vector<YamlNode> keys;   // Maps, in order: scalars, all different.
+  std::vector<YamlNode> items;  // Lists; maps: the value of each key.
 };
 
 inline constexpr size_t kMaxYamlBytes = 1 << 20;

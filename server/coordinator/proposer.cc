@@ -67,7 +67,7 @@ absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer*
 
 void Proposer::Update(const HistoryUpdate& update) {
   const auto found = entries_.find(update.study);
-  if (found == entries_.end()) return;
+  if (found == entries_.end() || Mutated(Mutant::kLiveHistory)) return;
   Entry& entry = found->second;
   if (!entry.uses_history || update.seq <= entry.seq) return;
   entry.seq = update.seq;

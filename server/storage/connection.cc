@@ -13,10 +13,6 @@
 namespace luthier::storage {
 namespace {
 
-// Nothing should ever wait: there is one writer, and readers do not block it. Only opening and closing connections
-// lock.
-constexpr int kBusyTimeoutMs = 5000;
-
 absl::Status Configure(SQLite::Database& db, int what, int wanted, const char* name) {
   int got = -1;
   const int code = sqlite3_db_config(db.getHandle(), what, wanted, &got);

@@ -13,6 +13,10 @@
 // What the writing and the reading connections have in common.
 namespace luthier::storage {
 
+// Nothing should ever wait: there is one writer, and readers do not block it. Only opening and closing connections
+// lock.
+inline constexpr int kBusyTimeoutMs = 5000;
+
 struct ConnectionOptions {
   std::string path;
   std::string vfs;      // Empty: SQLite's default.
@@ -32,6 +36,8 @@ absl::Status SetPragmas(SQLite::Database& db, const ConnectionOptions& options);
 // unknown, and a sync that failed must not be tried again. Thread-safe.
 class Health {
  public:
+  // `unsafe_forget` is mutant M11: failures leave no trace.
+  explicit Health(bool unsafe_forget) : unsafe_forget_(unsafe_forget) {}
   absl::Status Get() {
     base::MutexLock lock(&mutex_);
     return status_;
@@ -39,10 +45,11 @@ class Health {
   // Keeps the first failure.
   void Fail(const absl::Status& status) {
     base::MutexLock lock(&mutex_);
-    if (status_.ok()) status_ = status;
+    if (status_.ok() && !unsafe_forget_) status_ = status;
   }
 
  private:
+  const bool unsafe_forget_;
   base::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };

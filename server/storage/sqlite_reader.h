@@ -48,7 +48,7 @@ class SqliteReader {
 
   std::unique_ptr<SQLite::Database> db_;
   SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, get_study_, get_trial_, list_trials_,
-      list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_, find_request_, count_by_state_,
+      list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_, find_request_, count_in_state_,
       least_value_, greatest_value_;
 };
 

@@ -47,7 +47,8 @@ absl::Status QuickCheck(SQLite::Database& db) {
 
 }  // namespace
 
-SqliteStorage::SqliteStorage(SqliteOptions options) : options_(std::move(options)) {
+SqliteStorage::SqliteStorage(SqliteOptions options)
+    : options_(std::move(options)), health_(options_.unsafe_retry_after_io_error) {
   LUTHIER_CHECK(options_.readers >= 1 && options_.checkpoint_pages >= 1);
 }
 
@@ -131,7 +132,7 @@ absl::Status SqliteStorage::Close() {
   absl::Status status = writer_ == nullptr || !health_.Get().ok() ? absl::OkStatus() : writer_->CheckpointAll();
   writer_.reset();
   lock_.reset();
-  health_.Fail(absl::FailedPreconditionError("storage is closed"));
+  health_.Fail(absl::FailedPreconditionError("storage is closed"));  // Unless it failed before, which is more to know.
   return status;
 }
 

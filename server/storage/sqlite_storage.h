@@ -26,8 +26,9 @@ struct SqliteOptions {
   int checkpoint_pages = 1000;  // Pages of 4 KiB in the WAL after which a commit also checkpoints. At least 1.
 
   // For tests alone.
-  std::string vfs;                  // A registered SQLite VFS; empty: the default one.
-  bool unsafe_normal_sync = false;  // Mutant M2: loses acknowledged commits in a power cut.
+  std::string vfs;                           // A registered SQLite VFS; empty: the default one.
+  bool unsafe_normal_sync = false;           // Mutant M2: loses acknowledged commits in a power cut.
+  bool unsafe_retry_after_io_error = false;  // Mutant M11: goes on after a failed sync.
   std::vector<Migration> migrations = Migrations();
 };
 

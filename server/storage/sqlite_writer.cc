@@ -24,6 +24,7 @@ namespace {
 // Readers that hold an old view keep the WAL from being reused. When it has grown to so many times its usual length,
 // the checkpoint waits for them.
 constexpr int kWaitForReadersFactor = 8;
+constexpr int kWaitForReadersMs = 100;  // Commits wait meanwhile.
 
 int Run(SQLite::Statement& statement) {
   const ResetGuard guard(&statement);
@@ -167,8 +168,10 @@ void SqliteWriter::CheckpointIfDue() {
   const bool wait = wal_pages_ >= kWaitForReadersFactor * checkpoint_pages_;
   int log_pages = 0;
   int done_pages = 0;
+  if (wait) sqlite3_busy_timeout(db_->getHandle(), kWaitForReadersMs);
   const int code = sqlite3_wal_checkpoint_v2(
       db_->getHandle(), nullptr, wait ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE, &log_pages, &done_pages);
+  if (wait) sqlite3_busy_timeout(db_->getHandle(), kBusyTimeoutMs);
   // A reader in the way, or a full disk: the WAL grows on meanwhile.
   next_checkpoint_ = checkpoint_pages_;
   if (code == SQLITE_OK && done_pages == log_pages) return;

@@ -155,6 +155,21 @@ TEST_F(RuntimeTest, ASpoolThatCannotBeWrittenDoesNotStopTheResult) {
   EXPECT_THAT(coordinator_.results, SizeIs(1));
 }
 
+TEST_F(RuntimeTest, DrainingTriesOnceMoreAtOnce) {
+  objective_.run = [&](const RunRequest&, RunSink*) {
+    coordinator_.Do([&] { coordinator_.away = true; });
+    return Complete(1);
+  };
+  Grant(1, 1);
+  Start();
+  // Long enough for the pauses to have grown to seconds.
+  clock_.Drive([&] { return coordinator_.tried.size() > 20; });
+  coordinator_.Do([&] { coordinator_.away = false; });
+  runtime_->Drain();
+  EXPECT_TRUE(Join().ok()) << "without any time passing";
+  EXPECT_THAT(coordinator_.results, SizeIs(1));
+}
+
 // --- The spool ---
 
 TEST_F(RuntimeTest, AResultSurvivesItsWorkerAndIsSentFirst) {

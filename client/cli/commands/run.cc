@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -27,6 +28,10 @@ constexpr char kWorkerPrefix[] = "local-";
 constexpr absl::Duration kStopPatience = absl::Seconds(10);
 constexpr int64_t kShownTrials = 10;
 
+std::string WorkerDirectory(const std::string& directory, const std::string& worker) {
+  return absl::StrCat(directory, "/workers/", worker);
+}
+
 // How many workers: asked for, else one a core, never more than can be busy.
 int WorkerCount(const Options& options, const v1::StudySpec& spec) {
   if (options.workers > 0) return options.workers;
@@ -48,7 +53,7 @@ absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, 
   std::vector<WorkerPool::Worker> workers;
   for (int i = 1; i <= count; ++i) {
     const std::string name = absl::StrCat(kWorkerPrefix, i);
-    const std::string own = absl::StrCat(directory, "/workers/", name);
+    const std::string own = WorkerDirectory(directory, name);
     std::error_code error;
     fs::create_directories(own, error);
     if (error) return absl::FailedPreconditionError(absl::StrCat("can't make ", own, ": ", error.message()));
@@ -77,8 +82,13 @@ absl::StatusOr<v1::Study> CreateOrFind(Context& context, client::Client& client,
 }
 
 // The workers of a run that was killed are dead too: their trials go back at once instead of after the leases' time.
-void ReleaseOrphans(Context& context, client::Client& client, const std::vector<client::LeaseRef>& orphans) {
-  for (const client::LeaseRef& lease : orphans) {
+// A worker with results in its spool is left alone: started again under its name, it delivers them.
+void ReleaseOrphans(Context& context, client::Client& client, const std::string& directory,
+                    const std::vector<HeldLease>& orphans) {
+  for (const auto& [lease, worker] : orphans) {
+    std::error_code error;
+    const std::string spool = WorkerDirectory(directory, worker) + "/spool";
+    if (fs::exists(spool, error) && !fs::is_empty(spool, error)) continue;
     const absl::Status released = client.Release(lease).status();
     if (!released.ok() && base::GetReason(released).empty()) {
       context.err() << "warning: trial " << lease.trial << " waits for its old lease: " << released.message() << "\n";
@@ -98,8 +108,9 @@ absl::StatusOr<std::vector<v1::Trial>> BestTrials(client::Client& client, const 
     const auto found = trial.final_measurement().metrics().find(metric);
     return found == trial.final_measurement().metrics().end() ? HUGE_VAL : sign * found->second;
   };
-  std::stable_sort(trials.begin(), trials.end(),
-                   [&](const v1::Trial& a, const v1::Trial& b) { return loss(a) < loss(b); });
+  std::sort(trials.begin(), trials.end(), [&](const v1::Trial& a, const v1::Trial& b) {
+    return std::make_pair(loss(a), a.number()) < std::make_pair(loss(b), b.number());
+  });
   if (trials.size() > kShownTrials) trials.resize(kShownTrials);
   return trials;
 }
@@ -142,8 +153,8 @@ absl::StatusOr<int> Run(Context& context) {
   }
   const std::string directory = DataDirectory(options.db.empty() ? kDefaultDirectory : options.db);
   // A database that can't be read is explained by the server, below.
-  const std::vector<client::LeaseRef> orphans =
-      LeasesOfWorkers(directory, input.id, kWorkerPrefix).value_or(std::vector<client::LeaseRef>());
+  const std::vector<HeldLease> orphans =
+      LeasesOfWorkers(directory, input.id, kWorkerPrefix).value_or(std::vector<HeldLease>());
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<LocalServer> server, LocalServer::Start(directory, LocalServer::Use::kRun));
   const std::string address = server->address();
   LUTHIER_RETURN_IF_ERROR(context.UseLocal(std::move(server)));
@@ -152,7 +163,7 @@ absl::StatusOr<int> Run(Context& context) {
 
   Followed followed{Ending::kOver, study};
   if (!IsOver(study)) {
-    ReleaseOrphans(context, *client, orphans);
+    ReleaseOrphans(context, *client, directory, orphans);
     const int count = WorkerCount(options, study.spec());
     LUTHIER_ASSIGN_OR_RETURN(std::vector<WorkerPool::Worker> workers,
                              Workers(context, directory, address, input.id, count));

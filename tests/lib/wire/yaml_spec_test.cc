@@ -1,7 +1,13 @@
 #include "lib/wire/yaml_spec.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
@@ -258,6 +264,27 @@ TEST(StudyFile, LocatesTheServersRefusal) {
   EXPECT_EQ(base::GetErrorDetail(located)->violations[0].field, "algorithm.grid.levels");
   EXPECT_EQ(file->Locate(base::BadField("spec.algorithm.grid.levels", "gives more than 10^6 points")), located);
   EXPECT_EQ(file->Locate(absl::UnavailableError("x")), absl::UnavailableError("x"));
+}
+
+// Every field that `descriptor` reaches, by name.
+void CollectFields(const google::protobuf::Descriptor* descriptor, std::set<std::string>* names) {
+  if (descriptor->full_name().rfind("google.", 0) == 0 || descriptor->options().map_entry()) return;
+  for (int i = 0; i < descriptor->field_count(); ++i) {
+    names->insert(descriptor->field(i)->name());
+    if (descriptor->field(i)->message_type() != nullptr) CollectFields(descriptor->field(i)->message_type(), names);
+  }
+}
+
+TEST(StudyFile, ManualHasEveryField) {
+  const char* source = std::getenv("LUTHIER_SOURCE_DIR");
+  if (source == nullptr) GTEST_SKIP() << "LUTHIER_SOURCE_DIR is not set; ctest sets it";
+  std::ostringstream manual;
+  manual << std::ifstream(std::string(source) + "/docs/study_file.md").rdbuf();
+  std::set<std::string> names;
+  CollectFields(v1::StudySpec::descriptor(), &names);
+  EXPECT_GT(names.size(), 40u);
+  for (const std::string& name : names)
+    EXPECT_THAT(manual.str(), ::testing::ContainsRegex("[`.: {]" + name + "[^a-z_]")) << name;
 }
 
 TEST(ParseMessage, ReadsAGradient) {

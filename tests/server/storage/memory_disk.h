@@ -51,13 +51,15 @@ class Disk {
   explicit Disk(uint64_t seed) : vfs_(seed) {}
   PowerCutVfs& vfs() { return vfs_; }
 
-  absl::StatusOr<std::unique_ptr<SqliteStorage>> Open(int checkpoint_pages, bool normal_sync = false) {
+  absl::StatusOr<std::unique_ptr<SqliteStorage>> Open(int checkpoint_pages, bool normal_sync = false,
+                                                      bool retry_after_io_error = false) {
     SqliteOptions options;
     options.directory = directory_.path();  // Only the lock is in it.
     options.vfs = vfs_.name();
     options.readers = 1;
     options.checkpoint_pages = checkpoint_pages;
     options.unsafe_normal_sync = normal_sync;
+    options.unsafe_retry_after_io_error = retry_after_io_error;
     return SqliteStorage::Open(options);
   }
 

@@ -135,7 +135,8 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline) {
       Refuse(operation, Unavailable(base::reason::kDraining, "the server is shutting down", absl::Seconds(2)));
       return;
     }
-    if (storage_low_ && !std::holds_alternative<ControlOp>(operation)) {
+    const bool frees = std::holds_alternative<ControlOp>(operation) || std::holds_alternative<CancelTrialOp>(operation);
+    if (storage_low_ && !frees) {
       Refuse(operation, Unavailable(base::reason::kStorageLow,
                                     "the server's disk is nearly full; results are taken, but no new work is given",
                                     absl::Seconds(30)));
@@ -235,27 +236,31 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
   }
   const storage::WriteBatch& batch = core_->Seal();
   const absl::Status status = batch.empty() ? absl::OkStatus() : storage_->Commit(batch);
-  if (!batch.empty() || status.ok()) {
-    if (status.ok() && !batch.empty() && !storage_ok_) {
-      base::LogInfo("storage_writable_again");
-      storage_ok_ = true;
-      unwritable_since_ = absl::InfiniteDuration();
-    }
-    if (!status.ok()) {
-      if (status.code() != absl::StatusCode::kUnavailable) {
-        base::LogError("storage_failed", {{"error", std::string(status.message())}});
-        if (options_.on_fatal) options_.on_fatal(status);
-        _exit(kExitIoError);
-      }
-      if (storage_ok_) base::LogError("storage_unwritable", {{"error", std::string(status.message())}});
-      storage_ok_ = false;
-      unwritable_since_ = now;
-    }
-  }
+  // A server that can't write is not called any more: it must find out by itself when it can again.
+  const bool probe = batch.empty() && !storage_ok_;
+  NoteStorage(probe ? storage_->Commit({storage::SetFence{core_->fence()}}) : status, probe || !batch.empty(), now);
   committed_seq_ = status.ok() ? core_->last_seq() : committed_seq_.load();
   core_->EndBatch(status);
   waiting_asks_ = core_->waiting();
   AfterCommit();
+}
+
+void Coordinator::NoteStorage(const absl::Status& status, bool tried, absl::Duration now) {
+  if (status.ok()) {
+    if (!tried || storage_ok_) return;
+    base::LogInfo("storage_writable_again");
+    storage_ok_ = true;
+    unwritable_since_ = absl::InfiniteDuration();
+    return;
+  }
+  if (status.code() != absl::StatusCode::kUnavailable) {
+    base::LogError("storage_failed", {{"error", std::string(status.message())}});
+    if (options_.on_fatal) options_.on_fatal(status);
+    _exit(kExitIoError);
+  }
+  if (storage_ok_) base::LogError("storage_unwritable", {{"error", std::string(status.message())}});
+  storage_ok_ = false;
+  unwritable_since_ = now;
 }
 
 void Coordinator::AfterCommit() {
@@ -266,8 +271,9 @@ void Coordinator::AfterCommit() {
     inline_proposer_->Forget(key);
     if (!suggest_threads_.empty()) thread_of(key).Push([key](Proposer& proposer) { proposer.Forget(key); });
   }
+  std::vector<HistoryUpdate> updates = core_->TakeHistoryUpdates();
   if (!suggest_threads_.empty()) {
-    for (HistoryUpdate& update : core_->TakeHistoryUpdates()) {
+    for (HistoryUpdate& update : updates) {
       const auto spec = core_->SpecOf(update.study);
       if (!spec || (!suggest::InfoOf(spec->algorithm).uses_history && !spec->reproducible)) continue;
       thread_of(update.study).Push([update = std::move(update)](Proposer& proposer) { proposer.Update(update); });

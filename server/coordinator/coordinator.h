@@ -78,6 +78,8 @@ class Coordinator {
   Coordinator(storage::Storage* storage, const base::Clock* clock, Options options);
   void WriterLoop();
   void RunBatch(std::deque<Queued> queued);
+  // `tried`: something was committed or failed to.
+  void NoteStorage(const absl::Status& status, bool tried, absl::Duration now);
   void AfterCommit();
 
   storage::Storage* const storage_;

@@ -96,6 +96,7 @@ class Core {
   std::shared_ptr<const study::StudySpec> SpecOf(storage::StudyKey key) const;
   std::vector<storage::StudyKey> Studies() const;
   uint64_t last_seq() const { return seq_; }
+  uint64_t fence() const { return fence_; }
   // Earliest deadline of a waiting Suggest; InfiniteDuration when none waits.
   absl::Duration NextDeadline() const;
   // Gives every lease so much more time: for a time in which we could not have renewed or stored anything.

@@ -224,8 +224,9 @@ std::vector<Core::StudyState*> Core::CandidatesFor(const Waiter& waiter) {
     candidates.push_back(&s);
   }
   // The study with the fewest running trials first, so that none starves.
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const StudyState* a, const StudyState* b) { return a->running.size() < b->running.size(); });
+  std::sort(candidates.begin(), candidates.end(), [](const StudyState* a, const StudyState* b) {
+    return std::pair(a->running.size(), a->record.key) < std::pair(b->running.size(), b->record.key);
+  });
   return candidates;
 }
 

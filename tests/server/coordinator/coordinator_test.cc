@@ -231,7 +231,7 @@ TEST_F(CoordinatorTest, ALongPollWakesUpWhenALeaseExpiresWithoutAnyCall) {
   options.core.stall = absl::Hours(1);
   Start(options);
   ASSERT_TRUE(Create("s", MakeSpec(1)).ok());
-  Ask("s", "a").Wait();
+  ASSERT_TRUE(Ask("s", "a").Wait().ok());
   Future<SuggestReply> waiting = Ask("s", "b");
   clock_.Advance(absl::Seconds(61));
   EXPECT_EQ(waiting.Wait()->grants.at(0).attempt, 2);
@@ -292,7 +292,7 @@ TEST_F(CoordinatorTest, TooManyLongPollsAreRefused) {
   options.max_waiting_asks = 2;
   Start(options);
   ASSERT_TRUE(Create("s", MakeSpec(1)).ok());
-  Ask("s", "a").Wait();
+  ASSERT_TRUE(Ask("s", "a").Wait().ok());
   Future<SuggestReply> one = Ask("s", "b");
   Future<SuggestReply> two = Ask("s", "c");
   Barrier();
@@ -369,6 +369,7 @@ TEST_F(CoordinatorTest, SubscribersAreWokenByCommitsOfTheirStudyOnly) {
   Start();
   const storage::StudyKey s = Create("s", MakeSpec())->record.key;
   const storage::StudyKey t = Create("t", MakeSpec())->record.key;
+  Barrier();
   std::atomic<int> s_wakes{0};
   std::atomic<int> t_wakes{0};
   const uint64_t first = coordinator_->Subscribe(s, [&] { ++s_wakes; });

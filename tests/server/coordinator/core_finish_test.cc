@@ -144,7 +144,7 @@ TEST_F(CoreFinish, AReleaseVoidsTheTokenAndCountsAsNoAttempt) {
   EXPECT_EQ(h_.Trial("s", 1).trial.attempts[4].outcome, study::AttemptOutcome::kReleased);
 }
 
-TEST_F(CoreFinish, BeyondTwentyReleasesARelaseCountsAsAnAttempt) {
+TEST_F(CoreFinish, BeyondTwentyReleasesAReleaseCountsAsAnAttempt) {
   for (int i = 0; i < 22; ++i) {
     const Grant grant = h_.Get("s", "a");
     ASSERT_EQ(grant.trial.number, 1) << i;

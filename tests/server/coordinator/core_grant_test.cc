@@ -148,8 +148,9 @@ TEST_F(CoreGrant, AHeartbeatWithTokensOfMixedFatesAnswersEach) {
   const Grant cancelled = h_.Get("s", "a");
   const Grant expired = h_.Get("s", "a");
   ASSERT_TRUE(h_.CancelTrial("s", 1).ok());
-  h_.Pass(kTtl);
+  h_.Pass(kTtl / 2);
   const Grant live = h_.Get("s", "a");
+  h_.Pass(kTtl / 2);
   EXPECT_THAT(h_.Heartbeat("a", {cancelled.token, expired.token, live.token, std::string(16, 'x'), ""}),
               ElementsAre(Directive::kStop, Directive::kContinue, Directive::kContinue, Directive::kLost, Directive::kLost));
 }
@@ -186,23 +187,17 @@ TEST_F(CoreGrant, AStallOfOursMovesEveryDeadline) {
   EXPECT_EQ(h.Get("s", "b").trial.number, 1);
 }
 
-TEST_F(CoreGrant, AStallGivesTimeToALeaseThatHadExpiredAndAStopSparesIt) {
-  Core::Options options = Harness::DefaultOptions();
-  options.stall = absl::Seconds(90);
-  Harness h(options);
-  ASSERT_TRUE(h.Create("s", MakeSpec()).ok());
-  const Grant grant = h.Get("s", "a");
-  h.Pass(kTtl);             // Expired, seen to be.
-  h.Pass(absl::Hours(1));   // Our stall: it has an hour again.
-  EXPECT_THAT(h.Heartbeat("a", {grant.token}), ElementsAre(Directive::kContinue));
-  EXPECT_THAT(h.Events("s", EventType::kTrialResumed), IsEmpty());
-  ASSERT_TRUE(h.Control("s", Control::kStop).ok());
-  EXPECT_EQ(h.Trial("s", 1).trial.state, TrialState::kRunning);
-  h.Pass(absl::Seconds(80));
-  h.Pass(absl::Seconds(80));
-  EXPECT_EQ(h.Trial("s", 1).trial.state, TrialState::kRunning);
-  for (int i = 0; i < 60; ++i) h.Pass(absl::Seconds(80));
-  EXPECT_EQ(h.Trial("s", 1).trial.state, TrialState::kCancelled);  // I10.
+TEST_F(CoreGrant, AnExpiredLeaseThatIsGivenMoreTimeIsNoLongerExpired) {
+  h_.Get("s", "a");
+  h_.Pass(kTtl);  // Expired, and seen to be.
+  h_.core->ExtendLeases(absl::Hours(1));
+  EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
+  ASSERT_TRUE(h_.Control("s", Control::kStop).ok());
+  EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kRunning);
+  h_.Pass(absl::Hours(1) - absl::Seconds(1));
+  EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kRunning);
+  h_.Pass(absl::Seconds(1));
+  EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kCancelled);  // And is looked at again (I10).
 }
 
 TEST_F(CoreGrant, JumpsOfTheWallClockHaveNoEffectOnLeases) {
@@ -268,7 +263,7 @@ TEST(CoreBudget, NoMoreRowsThanMaxTrialsHoweverManyAsk) {
   size_t granted = 0;
   for (const auto& answer : answers) granted += answer.get()->grants.size();
   EXPECT_EQ(granted, 5u);
-  EXPECT_THAT(h.memory.ListTrials(h.Study("s").key, {}, 0, 100).value(), SizeIs(5));
+  EXPECT_THAT(h.Rows("s"), SizeIs(5));
 }
 
 TEST(CoreBudget, RetriesTakeNoBudgetFailuresDo) {
@@ -408,7 +403,7 @@ TEST_F(CoreGrant, ARepeatedAskGetsTheSameTrialsAndTokensAlsoAfterARestartAndWhen
     }
     h_.Restart();
   }
-  EXPECT_THAT(h_.memory.ListTrials(h_.Study("s").key, {}, 0, 100).value(), SizeIs(2));
+  EXPECT_THAT(h_.Rows("s"), SizeIs(2));
 }
 
 TEST_F(CoreGrant, ARequestIdUsedForAnotherRequestIsRefused) {
@@ -527,7 +522,7 @@ TEST(CoreLateSuggestions, SuggestionsForAStudyThatWasStoppedOrDeletedAreDropped)
   std::vector<Operation> operations;
   operations.push_back(h.ComputeOne().value());
   ASSERT_TRUE(h.Batch(std::move(operations)).ok());
-  EXPECT_THAT(h.memory.ListTrials(h.Study("s").key, {}, 0, 100).value(), IsEmpty());
+  EXPECT_THAT(h.Rows("s"), IsEmpty());
 }
 
 TEST(CoreLateSuggestions, AStudyWhoseSettingsAreAllTriedCompletes) {

@@ -33,7 +33,7 @@ study::StudySpec BoSpec(int64_t max_trials) {
 // What VerifyReplay checks, done the slow way: for each stored suggestion the history is built from nothing.
 void ExpectReplays(Harness& h, const std::string& id) {
   const storage::StudyRecord record = h.Study(id);
-  const std::vector<storage::TrialRecord> rows = h.memory.ListTrials(record.key, {}, 0, 10'000).value();
+  const std::vector<storage::TrialRecord> rows = h.Rows(id);
   int checked = 0;
   for (const storage::TrialRecord& row : rows) {
     const study::Provenance& p = row.trial.provenance;
@@ -131,7 +131,7 @@ TEST_P(ReplayEveryAlgorithm, AReproducibleStudyTriesTheSameSettingsInWhateverOrd
     Harness h;
     RunStudy(h, "s", spec, seed, /*restarts=*/seed % 2 == 0);
     std::map<uint64_t, study::Parameters> asked;
-    for (const storage::TrialRecord& row : h.memory.ListTrials(h.Study("s").key, {}, 0, 100).value()) {
+    for (const storage::TrialRecord& row : h.Rows("s")) {
       asked[*row.trial.provenance.ask_index] = row.trial.parameters;
     }
     EXPECT_EQ(asked.size(), 24u);
@@ -149,7 +149,7 @@ TEST(CoreReplay, WithoutReproducibleTheOrderOfResultsMatters) {
     Harness h;
     RunStudy(h, "s", BoSpec(20), seed, false);
     settings.emplace_back();
-    for (const storage::TrialRecord& row : h.memory.ListTrials(h.Study("s").key, {}, 0, 100).value()) {
+    for (const storage::TrialRecord& row : h.Rows("s")) {
       settings.back().push_back(row.trial.parameters);
     }
   }

@@ -66,9 +66,10 @@ int Workload(Harness& h) {
 
 std::string Rows(Harness& h) {
   std::string text;
-  for (const storage::StudyRecord& study : h.memory.ListStudies("", 100).value()) {
+  const std::vector<storage::StudyRecord> studies = h.memory.ListStudies("", 100).value();
+  for (const storage::StudyRecord& study : studies) {
     absl::StrAppend(&text, study.id, " ", std::string(study::StudyStateName(study.state)), " ", study.state_reason, "\n");
-    for (const storage::TrialRecord& row : h.memory.ListTrials(study.key, {}, 0, 100).value()) {
+    for (const storage::TrialRecord& row : h.Rows(study.id)) {
       absl::StrAppend(&text, row.trial.number, " ", std::string(study::TrialStateName(row.trial.state)), " ",
                       study::FormatParameters(row.trial.parameters), " grants ", row.grants.size(), " releases ",
                       row.trial.releases, " checkpoint ", row.trial.checkpoint, " seqs ", row.create_seq, " ",

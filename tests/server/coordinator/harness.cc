@@ -238,6 +238,10 @@ storage::TrialRecord Harness::Trial(const std::string& id, int64_t number) {
   return memory.GetTrial(Study(id).key, number).value();
 }
 
+std::vector<storage::TrialRecord> Harness::Rows(const std::string& id) {
+  return memory.ListTrials(Study(id).key, {}, 0, 1'000'000).value();
+}
+
 std::vector<storage::Event> Harness::Events(const std::string& id) {
   return memory.ListEvents(Study(id).key, 0, 1'000'000).value();
 }

@@ -98,6 +98,7 @@ class Harness {
   // Committed rows.
   storage::StudyRecord Study(const std::string& id);
   storage::TrialRecord Trial(const std::string& id, int64_t number);
+  std::vector<storage::TrialRecord> Rows(const std::string& id);
   std::vector<storage::Event> Events(const std::string& id);
   std::vector<storage::Event> Events(const std::string& id, storage::EventType type);
 

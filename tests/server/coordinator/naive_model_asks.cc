@@ -61,8 +61,9 @@ std::vector<storage::StudyKey> NaiveModel::Candidates(const Waiting& w) const {
       keys.push_back(key);
     }
   }
-  std::stable_sort(keys.begin(), keys.end(), [&](storage::StudyKey a, storage::StudyKey b) {
-    return Count(studies_.at(a), TrialState::kRunning) < Count(studies_.at(b), TrialState::kRunning);
+  std::sort(keys.begin(), keys.end(), [&](storage::StudyKey a, storage::StudyKey b) {
+    return std::pair(Count(studies_.at(a), TrialState::kRunning), a) <
+           std::pair(Count(studies_.at(b), TrialState::kRunning), b);
   });
   return keys;
 }

@@ -27,7 +27,8 @@ absl::Status Violation(absl::string_view what);
 // 2^63, request ids of 1 to 64 bytes.
 absl::Status CheckMutation(const Mutation& mutation);
 
-// The number a trial competes with: the finite final value of `metric` of a COMPLETE trial; absent for all others. Never -0.0.
+// The number a trial competes with: the finite final value of `metric` of a COMPLETE trial; absent for all others.
+// Never -0.0.
 std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric);
 
 // NOT_FOUND, as GetStudy and GetTrial return it.

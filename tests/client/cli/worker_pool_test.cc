@@ -90,7 +90,7 @@ TEST_F(WorkerPoolTest, WorkersAreAloneInTheirProcessGroupWithSignalsUnblocked) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  WorkerPool pool({Script("ps -o pgid= -p $$ | tr -d ' '; echo $$; grep SigBlk /proc/$$/status; exec sleep 100")},
+  WorkerPool pool({Script("ps -o pgid= -p $$ | tr -d ' '; echo $$; grep SigBlk /proc/self/status; exec sleep 100")},
                   &clock_);
   const bool ticked = TickUntil(pool, [&] { return Read("log").find("SigBlk") != std::string::npos; });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

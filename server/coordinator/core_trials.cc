@@ -188,9 +188,14 @@ void Core::Run(EnqueueOp op) {
   StudyState& s = **found;
   if (replayed->has_value()) {
     EnqueueReply reply;
-    for (const absl::string_view text : absl::StrSplit(**replayed, ',')) {
+    const std::vector<std::string> parts = absl::StrSplit(**replayed, ',');
+    if (parts[0] != absl::StrCat(s.record.key)) {  // Another study of this name; the trials went with the old one.
+      return Answer<EnqueueReply>(op.done, MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                                                     "the study that took these trials was deleted"));
+    }
+    for (size_t i = 1; i < parts.size(); ++i) {
       int64_t number = 0;
-      LUTHIER_CHECK(absl::SimpleAtoi(text, &number));
+      LUTHIER_CHECK(absl::SimpleAtoi(parts[i], &number));
       const absl::StatusOr<TrialSlot*> slot = FindTrial(s, number);
       if (!slot.ok()) return Answer<EnqueueReply>(op.done, slot.status());
       reply.trials.push_back((*slot)->record->trial);
@@ -224,7 +229,7 @@ void Core::Run(EnqueueOp op) {
                                op.trials.size(), "; add fewer, or make a study with a larger max_trials")));
   }
   EnqueueReply reply;
-  std::vector<std::string> numbers;
+  std::string stored = absl::StrCat(s.record.key);
   for (size_t i = 0; i < settings.size(); ++i) {
     study::Trial trial;
     trial.parameters = std::move(settings[i]);
@@ -235,10 +240,10 @@ void Core::Run(EnqueueOp op) {
     events_.back().actor = op.actor;
     s.enqueued.insert(number);
     reply.trials.push_back(s.trials[number - 1].record->trial);
-    numbers.push_back(absl::StrCat(number));
+    absl::StrAppend(&stored, ",", number);
   }
   // Suggestions computed for room that these trials took are not worthless: they stay for later room.
-  Remember(op.request_id, digest, absl::StrJoin(numbers, ","));
+  Remember(op.request_id, digest, std::move(stored));
   reply.seq = seq_;
   Answer<EnqueueReply>(op.done, std::move(reply));
 }

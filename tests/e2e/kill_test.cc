@@ -23,6 +23,7 @@
 #include "server/coordinator/replay.h"
 #include "server/storage/sqlite_storage.h"
 #include "tests/testing/subprocess.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier {
 namespace {

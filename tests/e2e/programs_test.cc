@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/testing/subprocess.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier {
 namespace {

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "lib/base/check.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::testing {
 namespace {
@@ -110,17 +110,6 @@ std::string SourcePath(const std::string& path) {
   const char* dir = std::getenv("LUTHIER_SOURCE_DIR");
   LUTHIER_CHECK(dir != nullptr);
   return std::string(dir) + "/" + path;
-}
-
-TemporaryDirectory::TemporaryDirectory() {
-  std::string pattern = std::filesystem::temp_directory_path().string() + "/luthier-test-XXXXXX";
-  LUTHIER_CHECK(mkdtemp(pattern.data()) != nullptr);
-  path_ = pattern;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace luthier::testing

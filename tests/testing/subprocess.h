@@ -47,17 +47,6 @@ std::string Program(const std::string& name);
 // $LUTHIER_SOURCE_DIR/path.
 std::string SourcePath(const std::string& path);
 
-// A fresh directory below the temporary one, removed with all that is in it.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace luthier::testing
 
 #endif  // LUTHIER_TESTS_TESTING_SUBPROCESS_H_

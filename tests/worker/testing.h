@@ -1,9 +1,6 @@
 #ifndef LUTHIER_TESTS_WORKER_TESTING_H_
 #define LUTHIER_TESTS_WORKER_TESTING_H_
 
-#include <stdlib.h>
-
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -12,34 +9,12 @@
 #include <vector>
 
 #include "lib/study/study_spec.h"
+#include "tests/testing/temporary_directory.h"
 #include "worker/objective.h"
 
 namespace luthier::worker {
 
-// A new empty directory, removed at the end.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() : path_("/tmp/luthier-test-XXXXXX") {
-    if (mkdtemp(path_.data()) == nullptr) std::abort();
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::string Write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ + "/" + name) << content;
-    return path_ + "/" + name;
-  }
-  std::vector<std::string> Files() const {
-    std::vector<std::string> out;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) out.push_back(entry.path().filename());
-    return out;
-  }
-
- private:
-  std::string path_;
-};
+using testing::TemporaryDirectory;
 
 inline std::string ReadFile(const std::string& path) {
   std::ostringstream out;

@@ -14,6 +14,7 @@
 #include "lib/base/log.h"
 #include "server/server.h"
 #include "tests/testing/subprocess.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::cli {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/testing/subprocess.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::cli {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "lib/base/clock.h"
 #include "tests/testing/subprocess.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::cli {
 namespace {

@@ -7,14 +7,14 @@
 #include <zlib.h>
 
 #include "lib/base/random.h"
-#include "tests/lib/learn/temp_dir.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::learn {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string Gzip(const std::string& text) {
   z_stream s = {};
@@ -39,7 +39,7 @@ std::string Xz(const std::string& text) {
   return out;
 }
 
-class ReadersTest : public testing::Test {
+class ReadersTest : public ::testing::Test {
  protected:
   absl::StatusOr<Dataset> Read(const std::string& name, const std::string& bytes, const ReadOptions& options = {}) {
     dir_.Write(name, bytes);
@@ -50,7 +50,7 @@ class ReadersTest : public testing::Test {
     return dataset.ok() ? "no error" : std::string(dataset.status().message());
   }
 
-  TempDir dir_;
+  testing::TemporaryDirectory dir_;
   DataRoot root_ = DataRoot::Open(dir_.path()).value();
 };
 
@@ -247,7 +247,7 @@ TEST_F(ReadersTest, BinaryAndEndlessLinesAreRefused) {
 }
 
 TEST_F(ReadersTest, NothingOutsideTheRootIsOpened) {
-  TempDir outside;
+  testing::TemporaryDirectory outside;
   outside.Write("secret.csv", "1,0\n2,1\n");
   dir_.Write("sub/inner.csv", "1,0\n2,1\n");
   ASSERT_EQ(symlink((outside.path() + "/secret.csv").c_str(), (dir_.path() + "/link.csv").c_str()), 0);

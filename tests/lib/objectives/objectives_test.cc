@@ -8,7 +8,7 @@
 #include "lib/objectives/registry.h"
 #include "lib/objectives/settings.h"
 #include "lib/objectives/test_functions.h"
-#include "tests/lib/learn/temp_dir.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::objectives {
 namespace {
@@ -19,9 +19,9 @@ using study::Measurement;
 using study::MetricSpec;
 using study::ParameterSpec;
 using study::SearchSpace;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 ParameterSpec Float(const std::string& name, double min, double max, study::Scale scale = study::Scale::kLinear) {
   ParameterSpec p;
@@ -334,7 +334,7 @@ TEST(LogisticObjectiveTest, SharedByThreads) {
 }
 
 TEST(LogisticObjectiveTest, FilesAreReadBelowTheRoot) {
-  learn::TempDir dir;
+  testing::TemporaryDirectory dir;
   std::string text = "x;kind\n";
   for (int i = 0; i < 40; ++i) text += std::to_string(i % 7) + (i % 3 == 0 ? ";yes\n" : ";no\n");
   dir.Write("a.csv", text);
@@ -355,7 +355,7 @@ TEST(LogisticObjectiveTest, FilesAreReadBelowTheRoot) {
 }
 
 TEST(LogisticObjectiveTest, DivergenceIsAFailureOfTheSetting) {
-  learn::TempDir dir;
+  testing::TemporaryDirectory dir;
   std::string text;
   for (int i = 0; i < 20; ++i) text += (i % 2 == 0 ? "1e308,-1e308,0\n" : "-1e308,1e308,1\n");
   dir.Write("huge.csv", text);

@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <atomic>
@@ -20,14 +19,14 @@
 namespace luthier::coordinator {
 namespace {
 
+using luthier::testing::FaultyStorage;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
-using luthier::testing::FaultyStorage;
 using testing::Loss;
 using testing::MakeFinish;
 using testing::MakeSpec;
 using testing::MakeSuggest;
+using ::testing::SizeIs;
 
 absl::Status Full() {
   return base::MakeError(absl::StatusCode::kUnavailable, base::reason::kStorageFull, "disk full");
@@ -310,7 +309,8 @@ TEST_F(CoordinatorTest, AnOperationWhoseDeadlinePassedInTheQueueIsDropped) {
   gate_.Close();
   Future<StudyReply> held = Send<StudyReply>(ControlOp{"s", Control::kPause, "", "user", {}});
   gate_.AwaitCommit();
-  Future<StudyReply> late = Send<StudyReply>(ControlOp{"s", Control::kStop, "", "user", {}}, clock_.Monotonic() + absl::Seconds(1));
+  Future<StudyReply> late =
+      Send<StudyReply>(ControlOp{"s", Control::kStop, "", "user", {}}, clock_.Monotonic() + absl::Seconds(1));
   clock_.Advance(absl::Seconds(2));
   gate_.Open();
   EXPECT_EQ(late.Wait().status().code(), absl::StatusCode::kDeadlineExceeded);

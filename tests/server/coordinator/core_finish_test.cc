@@ -10,13 +10,13 @@
 namespace luthier::coordinator::testing {
 namespace {
 
+using storage::EventType;
+using study::FailureKind;
+using study::TrialState;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using storage::EventType;
-using study::FailureKind;
-using study::TrialState;
 namespace reason = base::reason;
 
 const absl::Duration kTtl = absl::Seconds(60);
@@ -109,7 +109,8 @@ TEST_F(CoreFinish, ATokenThatNeverHeldTheTrialIsRefusedAndLeavesNoTrace) {
   Grant forged = h_.Get("s", "a");
   forged.trial.number = 1;  // Trial 2's token for trial 1.
   ExpectRefused(h_.Complete(forged, Loss(0)), absl::StatusCode::kFailedPrecondition, reason::kLeaseLost, "trial 1");
-  for (const std::string& token : {std::string(), std::string("short"), std::string(16, '\0'), std::string(1000, 'x')}) {
+  for (const std::string& token :
+       {std::string(), std::string("short"), std::string(16, '\0'), std::string(1000, 'x')}) {
     forged.token = token;
     ExpectRefused(h_.Complete(forged, Loss(0)), absl::StatusCode::kFailedPrecondition, reason::kLeaseLost, "trial 1");
   }
@@ -121,12 +122,14 @@ TEST_F(CoreFinish, TrialsAndStudiesThatDoNotExistAreNotFound) {
   Grant grant = h_.Get("s", "a");
   for (const int64_t number : {int64_t{0}, int64_t{-1}, int64_t{2}, std::numeric_limits<int64_t>::max()}) {
     grant.trial.number = number;
-    ExpectRefused(h_.Complete(grant, Loss(0)), absl::StatusCode::kNotFound, reason::kNotFound, "does not exist; it has 1 trials");
+    ExpectRefused(h_.Complete(grant, Loss(0)), absl::StatusCode::kNotFound, reason::kNotFound,
+                  "does not exist; it has 1 trials");
     ExpectRefused(h_.Report(grant, {Loss(0)}), absl::StatusCode::kNotFound, reason::kNotFound, "does not exist");
     ExpectRefused(h_.CancelTrial("s", number), absl::StatusCode::kNotFound, reason::kNotFound, "does not exist");
   }
   grant.study_id = "nowhere";
-  ExpectRefused(h_.Complete(grant, Loss(0)), absl::StatusCode::kNotFound, reason::kNotFound, "study \"nowhere\" does not exist");
+  ExpectRefused(h_.Complete(grant, Loss(0)), absl::StatusCode::kNotFound, reason::kNotFound,
+                "study \"nowhere\" does not exist");
   ExpectRefused(h_.Suggest("nowhere", "a"), absl::StatusCode::kNotFound, reason::kNotFound, "`luthier study list`");
 }
 
@@ -318,8 +321,10 @@ TEST_F(CoreFinish, OtherContentWithTheSameTokenConflicts) {
   const Grant grant = h_.Get("s", "a");
   ASSERT_TRUE(h_.Complete(grant, Loss(0.5)).ok());
   const std::string text = "attempt 1 of trial 1 was ended with other content";
-  ExpectRefused(h_.Complete(grant, Loss(0.25)), absl::StatusCode::kFailedPrecondition, reason::kConflictingReport, text);
-  ExpectRefused(h_.Complete(grant, Loss(0.5), true), absl::StatusCode::kFailedPrecondition, reason::kConflictingReport, text);
+  ExpectRefused(h_.Complete(grant, Loss(0.25)), absl::StatusCode::kFailedPrecondition, reason::kConflictingReport,
+                text);
+  ExpectRefused(h_.Complete(grant, Loss(0.5), true), absl::StatusCode::kFailedPrecondition, reason::kConflictingReport,
+                text);
   ExpectRefused(h_.Release(grant), absl::StatusCode::kFailedPrecondition, reason::kConflictingReport, text);
   ExpectRefused(h_.Fail(grant, MakeFailure(FailureKind::kInfra)), absl::StatusCode::kFailedPrecondition,
                 reason::kConflictingReport, text);

@@ -9,12 +9,12 @@
 namespace luthier::coordinator::testing {
 namespace {
 
+using storage::EventType;
+using study::TrialState;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using storage::EventType;
-using study::TrialState;
 namespace reason = base::reason;
 
 const absl::Duration kTtl = absl::Seconds(60);
@@ -59,10 +59,10 @@ TEST_F(CoreGrant, RetriesComeFirstOldestFirstThenEnqueuedTrialsThenSuggestions) 
   const Grant first = h_.Get("s", "a");
   const Grant second = h_.Get("s", "a");
   const Grant third = h_.Get("s", "a");
-  ASSERT_TRUE(h_.Enqueue("s", Settings(1)).ok());       // Trial 4.
-  ASSERT_TRUE(h_.Release(third).ok());                   // PENDING again.
+  ASSERT_TRUE(h_.Enqueue("s", Settings(1)).ok());  // Trial 4.
+  ASSERT_TRUE(h_.Release(third).ok());             // PENDING again.
   ASSERT_TRUE(h_.Release(first).ok());
-  h_.Pass(kTtl);                                         // The lease of trial 2 ends.
+  h_.Pass(kTtl);  // The lease of trial 2 ends.
   const absl::StatusOr<SuggestReply> reply = h_.Suggest("s", "b", 6);
   ASSERT_TRUE(reply.ok());
   EXPECT_THAT(Numbers(*reply), ElementsAre(1, 2, 3, 4, 5, 6));
@@ -151,8 +151,9 @@ TEST_F(CoreGrant, AHeartbeatWithTokensOfMixedFatesAnswersEach) {
   h_.Pass(kTtl / 2);
   const Grant live = h_.Get("s", "a");
   h_.Pass(kTtl / 2);
-  EXPECT_THAT(h_.Heartbeat("a", {cancelled.token, expired.token, live.token, std::string(16, 'x'), ""}),
-              ElementsAre(Directive::kStop, Directive::kContinue, Directive::kContinue, Directive::kLost, Directive::kLost));
+  EXPECT_THAT(
+      h_.Heartbeat("a", {cancelled.token, expired.token, live.token, std::string(16, 'x'), ""}),
+      ElementsAre(Directive::kStop, Directive::kContinue, Directive::kContinue, Directive::kLost, Directive::kLost));
 }
 
 TEST_F(CoreGrant, TheLastPermittedAttemptGetsTenTimesTheTtl) {

@@ -8,13 +8,15 @@
 namespace luthier::coordinator::testing {
 namespace {
 
+using study::FailureKind;
+using study::TrialState;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using study::FailureKind;
-using study::TrialState;
 
-absl::Status Full() { return base::MakeError(absl::StatusCode::kUnavailable, base::reason::kStorageFull, "disk full"); }
+absl::Status Full() {
+  return base::MakeError(absl::StatusCode::kUnavailable, base::reason::kStorageFull, "disk full");
+}
 
 // One of everything. Steps that fail are taken again, as clients do; returns how many were refused.
 int Workload(Harness& h) {
@@ -68,7 +70,8 @@ std::string Rows(Harness& h) {
   std::string text;
   const std::vector<storage::StudyRecord> studies = h.memory.ListStudies("", 100).value();
   for (const storage::StudyRecord& study : studies) {
-    absl::StrAppend(&text, study.id, " ", std::string(study::StudyStateName(study.state)), " ", study.state_reason, "\n");
+    absl::StrAppend(&text, study.id, " ", std::string(study::StudyStateName(study.state)), " ", study.state_reason,
+                    "\n");
     for (const storage::TrialRecord& row : h.Rows(study.id)) {
       absl::StrAppend(&text, row.trial.number, " ", std::string(study::TrialStateName(row.trial.state)), " ",
                       study::FormatParameters(row.trial.parameters), " grants ", row.grants.size(), " releases ",

@@ -7,14 +7,14 @@
 namespace luthier::coordinator::testing {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using storage::EventType;
 using study::FailureKind;
 using study::StudyState;
 using study::TrialState;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 namespace reason = base::reason;
 
 template <typename Reply>
@@ -81,7 +81,8 @@ TEST_F(CoreStudy, AStoppedStudyCancelsWhatWaitsAndLetsRunningTrialsFinish) {
   EXPECT_FALSE(ask.ready());  // A trial is still open.
   EXPECT_THAT(h_.Heartbeat("a", {running.token}), ElementsAre(Directive::kContinue));
   EXPECT_EQ(h_.Complete(running, Loss(1))->state, TrialState::kComplete);
-  EXPECT_EQ(h_.Fail(failing, MakeFailure(FailureKind::kInfra))->state, TrialState::kCancelled);  // Nobody tries it again.
+  EXPECT_EQ(h_.Fail(failing, MakeFailure(FailureKind::kInfra))->state,
+            TrialState::kCancelled);  // Nobody tries it again.
   ASSERT_TRUE(ask.ready());
   EXPECT_TRUE(ask.get()->study_done);
   EXPECT_EQ(h_.Study("s").state, StudyState::kStopped);
@@ -119,7 +120,8 @@ TEST_F(CoreStudy, AFinishedStudyTakesNoControlAndNoTrials) {
   ExpectRefused(h_.Enqueue("s", {Setting(0.5)}), absl::StatusCode::kFailedPrecondition, reason::kStudyFinished,
                 "study \"s\" is STOPPED; it takes no more trials");
   EXPECT_TRUE(h_.Control("s", Control::kCancel).ok());  // What is stopped may still be cancelled.
-  ExpectRefused(h_.Control("s", Control::kStop), absl::StatusCode::kFailedPrecondition, reason::kStudyFinished, "CANCELLED");
+  ExpectRefused(h_.Control("s", Control::kStop), absl::StatusCode::kFailedPrecondition, reason::kStudyFinished,
+                "CANCELLED");
 }
 
 TEST_F(CoreStudy, AStudyWithRunningTrialsIsNotDeleted) {
@@ -188,7 +190,8 @@ TEST_F(CoreStudy, EnqueueTakesTheBudgetAndNoMore) {
   ExpectRefused(h_.Enqueue("t", {Setting(0), Setting(0), Setting(0)}), absl::StatusCode::kResourceExhausted,
                 reason::kLimitExceeded, "the budget of study \"t\" has room for 2 more trials, not 3; add fewer");
   EXPECT_TRUE(h_.Enqueue("t", {Setting(0), Setting(0)}).ok());
-  ExpectRefused(h_.Enqueue("t", {Setting(0)}), absl::StatusCode::kResourceExhausted, reason::kLimitExceeded, "room for 0");
+  ExpectRefused(h_.Enqueue("t", {Setting(0)}), absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
+                "room for 0");
 }
 
 TEST_F(CoreStudy, ARepeatedEnqueueReturnsTheSameTrials) {
@@ -198,9 +201,19 @@ TEST_F(CoreStudy, ARepeatedEnqueueReturnsTheSameTrials) {
   const absl::StatusOr<EnqueueReply> again = h_.Enqueue("s", {Setting(0.5), Setting(0.6)}, "r1");
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->trials, first->trials);
-  ExpectRefused(h_.Enqueue("s", {Setting(0.5)}, "r1"), absl::StatusCode::kInvalidArgument, reason::kRequestIdReused, "r1");
+  ExpectRefused(h_.Enqueue("s", {Setting(0.5)}, "r1"), absl::StatusCode::kInvalidArgument, reason::kRequestIdReused,
+                "r1");
   EXPECT_EQ(h_.Trial("s", 2).trial.number, 2);
   EXPECT_FALSE(h_.memory.GetTrial(h_.Study("s").key, 3).ok());
+}
+
+TEST_F(CoreStudy, ARepeatedEnqueueDoesNotTakeTheTrialsOfALaterStudyForItsOwn) {
+  ASSERT_TRUE(h_.Enqueue("s", {Setting(0.5)}, "r1").ok());
+  ASSERT_TRUE(h_.Control("s", Control::kDelete).ok());
+  ASSERT_TRUE(h_.Create("s", MakeSpec()).ok());
+  h_.Get("s", "a");
+  ExpectRefused(h_.Enqueue("s", {Setting(0.5)}, "r1"), absl::StatusCode::kNotFound, reason::kNotFound,
+                "the study that took these trials was deleted");
 }
 
 // --- Stopping rules ---

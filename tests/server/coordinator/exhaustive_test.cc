@@ -9,10 +9,11 @@ namespace {
 
 void ExploreAll(const ExplorerOptions& options) {
   const ExplorerReport report = Explore(options);
-  std::printf("%d trials, %d attempts, %d worker crashes, %d releases, %d INFRA failures: %lld states, %lld transitions, "
-              "depth %d\n",
-              options.trials, options.max_attempts, options.worker_crashes, options.releases, options.infra_failures,
-              static_cast<long long>(report.states), static_cast<long long>(report.transitions), report.max_depth);
+  std::printf(
+      "%d trials, %d attempts, %d worker crashes, %d releases, %d INFRA failures: %lld states, %lld transitions, "
+      "depth %d\n",
+      options.trials, options.max_attempts, options.worker_crashes, options.releases, options.infra_failures,
+      static_cast<long long>(report.states), static_cast<long long>(report.transitions), report.max_depth);
   EXPECT_EQ(report.violation, "");
   EXPECT_TRUE(report.complete);
 }

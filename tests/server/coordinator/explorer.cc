@@ -37,13 +37,20 @@ std::string Name(const Action& a) {
   static constexpr std::array<const char*, 3> kContents = {"complete", "release", "fail(INFRA)"};
   const char* fate = kFates[static_cast<size_t>(a.fate)];
   switch (a.verb) {
-    case Verb::kAsk: return absl::StrCat(kWorkers[a.who], " asks", fate);
-    case Verb::kSend: return absl::StrCat(kWorkers[a.who], " sends ", kContents[static_cast<size_t>(a.content)]);
-    case Verb::kDeliver: return absl::StrCat("message ", a.who, " arrives", fate);
-    case Verb::kHeartbeat: return absl::StrCat(kWorkers[a.who], " beats");
-    case Verb::kWorkerCrash: return absl::StrCat(kWorkers[a.who], " crashes");
-    case Verb::kTime: return "time passes";
-    case Verb::kRestart: return "the coordinator restarts";
+    case Verb::kAsk:
+      return absl::StrCat(kWorkers[a.who], " asks", fate);
+    case Verb::kSend:
+      return absl::StrCat(kWorkers[a.who], " sends ", kContents[static_cast<size_t>(a.content)]);
+    case Verb::kDeliver:
+      return absl::StrCat("message ", a.who, " arrives", fate);
+    case Verb::kHeartbeat:
+      return absl::StrCat(kWorkers[a.who], " beats");
+    case Verb::kWorkerCrash:
+      return absl::StrCat(kWorkers[a.who], " crashes");
+    case Verb::kTime:
+      return "time passes";
+    case Verb::kRestart:
+      return "the coordinator restarts";
   }
   return "";
 }
@@ -58,9 +65,9 @@ struct Message {
 
 struct Worker {
   enum Status { kIdle, kAsking, kHolding, kFinishing } status = kIdle;
-  int asks = 0;       // Request ids used.
-  Grant grant;        // kHolding, kFinishing.
-  int message = -1;   // kFinishing.
+  int asks = 0;      // Request ids used.
+  Grant grant;       // kHolding, kFinishing.
+  int message = -1;  // kFinishing.
 };
 
 class World {
@@ -78,8 +85,10 @@ class World {
     spec.lease.ttl = kTtl;
     spec.lease.max_attempts = options.max_attempts;
     const absl::StatusOr<StudyReply> created = harness_.Create(kStudy, spec);
-    if (!created.ok()) Violated("the study can't be created");
-    else key_ = created->record.key;
+    if (!created.ok())
+      Violated("the study can't be created");
+    else
+      key_ = created->record.key;
   }
 
   const std::string& violation() const { return violation_; }
@@ -118,10 +127,14 @@ class World {
 
   void Do(const Action& action) {
     switch (action.verb) {
-      case Verb::kAsk: return Ask(workers_[action.who], kWorkers[action.who], action.fate);
-      case Verb::kSend: return Send(action.who, action.content);
-      case Verb::kDeliver: return Deliver(action.who, action.fate);
-      case Verb::kHeartbeat: return Beat(workers_[action.who], kWorkers[action.who]);
+      case Verb::kAsk:
+        return Ask(workers_[action.who], kWorkers[action.who], action.fate);
+      case Verb::kSend:
+        return Send(action.who, action.content);
+      case Verb::kDeliver:
+        return Deliver(action.who, action.fate);
+      case Verb::kHeartbeat:
+        return Beat(workers_[action.who], kWorkers[action.who]);
       case Verb::kWorkerCrash:
         ++crashes_;
         workers_[action.who].status = Worker::kIdle;
@@ -130,7 +143,8 @@ class World {
       case Verb::kTime:
         harness_.Pass(NextDeadline() - harness_.clock.Monotonic());
         return NoteRows();
-      case Verb::kRestart: return Restart();
+      case Verb::kRestart:
+        return Restart();
     }
   }
 
@@ -172,7 +186,8 @@ class World {
     }
     NoteRows();
     const storage::StudyRecord record = harness_.Study(kStudy);
-    if (record.state != study::StudyState::kCompleted) return Violated("one healthy worker can't finish the study (I10)");
+    if (record.state != study::StudyState::kCompleted)
+      return Violated("one healthy worker can't finish the study (I10)");
     for (const storage::TrialRecord& row : rows_) {
       if (!study::IsFinal(row.trial.state)) return Violated("a trial stays open for ever (I10)");
     }
@@ -212,8 +227,10 @@ class World {
     const absl::StatusOr<SuggestReply> reply = harness_.Suggest(kStudy, name, 1, request);
     last_asked_[name == kWorkers[0] ? 0 : 1] = harness_.clock.Monotonic();
     if (fate == Fate::kCommitFails) {
-      if (harness_.storage.commits() == commits) FailCommitOfSomethingElse();
-      else if (reply.ok()) Violated("OK before the commit");
+      if (harness_.storage.commits() == commits)
+        FailCommitOfSomethingElse();
+      else if (reply.ok())
+        Violated("OK before the commit");
       NoteRows();
       worker.status = Worker::kAsking;
       return;
@@ -259,9 +276,12 @@ class World {
 
   absl::StatusOr<FinishReply> Finish(const Message& m) {
     switch (m.content) {
-      case Content::kComplete: return harness_.Complete(m.grant, Loss(Value(m.grant)));
-      case Content::kRelease: return harness_.Release(m.grant);
-      case Content::kInfra: return harness_.Fail(m.grant, MakeFailure(study::FailureKind::kInfra));
+      case Content::kComplete:
+        return harness_.Complete(m.grant, Loss(Value(m.grant)));
+      case Content::kRelease:
+        return harness_.Release(m.grant);
+      case Content::kInfra:
+        return harness_.Fail(m.grant, MakeFailure(study::FailureKind::kInfra));
     }
     return absl::InternalError("");
   }
@@ -273,8 +293,10 @@ class World {
     const absl::StatusOr<FinishReply> reply = Finish(message);
     NoteRows();
     if (fate == Fate::kCommitFails) {
-      if (harness_.storage.commits() == commits) FailCommitOfSomethingElse();
-      else if (reply.ok()) Violated("OK before the commit");
+      if (harness_.storage.commits() == commits)
+        FailCommitOfSomethingElse();
+      else if (reply.ok())
+        Violated("OK before the commit");
       return;
     }
     const bool holds = workers_[static_cast<size_t>(message.worker)].status == Worker::kFinishing;
@@ -292,8 +314,7 @@ class World {
     const std::vector<Directive> directives = harness_.Heartbeat(name, {worker.grant.token});
     NoteRows();
     const storage::TrialRecord& row = rows_[static_cast<size_t>(worker.grant.trial.number - 1)];
-    const bool newest =
-        row.trial.state == study::TrialState::kRunning && row.grants.back().token == worker.grant.token;
+    const bool newest = row.trial.state == study::TrialState::kRunning && row.grants.back().token == worker.grant.token;
     if (directives != std::vector<Directive>{newest ? Directive::kContinue : Directive::kLost}) {
       return Violated("a heartbeat got the wrong directive");
     }
@@ -305,7 +326,8 @@ class World {
     last_asked_ = {absl::InfinitePast() - absl::UnixEpoch(), absl::InfinitePast() - absl::UnixEpoch()};
     NoteRows();
     for (const storage::TrialRecord& row : rows_) {
-      if (row.trial.state == study::TrialState::kPending) eligible_since_[row.trial.number] = harness_.clock.Monotonic();
+      if (row.trial.state == study::TrialState::kPending)
+        eligible_since_[row.trial.number] = harness_.clock.Monotonic();
       if (row.trial.state != study::TrialState::kRunning) continue;
       const bool last = static_cast<int>(row.grants.size()) - row.trial.releases >= options_.max_attempts;
       if (harness_.leases->Deadline(row.grants.back().token) != harness_.clock.Monotonic() + kTtl * (last ? 10 : 1)) {
@@ -350,7 +372,9 @@ class World {
   std::string State(int first_worker) const {
     const absl::Duration now = harness_.clock.Monotonic();
     const auto worker_name = [&](int w) { return (w + first_worker) % 2; };
-    const auto index_of = [&](const std::string& name) { return name == kWorkers[0] ? worker_name(0) : worker_name(1); };
+    const auto index_of = [&](const std::string& name) {
+      return name == kWorkers[0] ? worker_name(0) : worker_name(1);
+    };
     const auto age = [&](absl::Duration since) {
       return absl::ToInt64Seconds(std::min(now - since, kTtl + absl::Seconds(1)));
     };

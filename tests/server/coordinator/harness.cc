@@ -67,7 +67,9 @@ Core::Options Harness::DefaultOptions() {
   return options;
 }
 
-Harness::Harness(Core::Options options) : options_(options) { Restart(); }
+Harness::Harness(Core::Options options) : options_(options) {
+  Restart();
+}
 
 void Harness::Restart() {
   core.reset();
@@ -232,7 +234,9 @@ Grant Harness::Get(const std::string& id, const std::string& worker) {
   return reply->grants[0];
 }
 
-storage::StudyRecord Harness::Study(const std::string& id) { return memory.GetStudy(id).value(); }
+storage::StudyRecord Harness::Study(const std::string& id) {
+  return memory.GetStudy(id).value();
+}
 
 storage::TrialRecord Harness::Trial(const std::string& id, int64_t number) {
   return memory.GetTrial(Study(id).key, number).value();

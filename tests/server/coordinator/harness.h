@@ -54,8 +54,8 @@ class Answered {
 };
 
 // A core on a storage in memory, driven batch by batch as the coordinator's writer drives it, but with time in hand and
-// without threads. Suggestions of designers that ignore history are computed within the batch, the others right after it;
-// with `late_suggestions`, all of them when ComputeOne says so.
+// without threads. Suggestions of designers that ignore history are computed within the batch, the others right after
+// it; with `late_suggestions`, all of them when ComputeOne says so.
 class Harness {
  public:
   explicit Harness(Core::Options options = DefaultOptions());

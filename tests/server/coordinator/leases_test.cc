@@ -45,7 +45,8 @@ TEST(Leases, WhenOneOfThemHasExpiredNoneIsRenewedWithoutTheWriter) {
   leases.Grant("new", {1, 2, absl::Seconds(10), kNow + absl::Seconds(1)});
   EXPECT_TRUE(leases.Renew({"new", "old"}, kNow, false).any_expired);
   EXPECT_EQ(leases.Deadline("new"), kNow + absl::Seconds(1));
-  EXPECT_THAT(leases.Renew({"new", "old"}, kNow, true).directives, ElementsAre(Directive::kContinue, Directive::kContinue));
+  EXPECT_THAT(leases.Renew({"new", "old"}, kNow, true).directives,
+              ElementsAre(Directive::kContinue, Directive::kContinue));
   EXPECT_EQ(leases.Deadline("old"), kNow + absl::Seconds(10));
 }
 
@@ -55,7 +56,8 @@ TEST(Leases, EndedHoldersAreToldWhy) {
   leases.Grant("lost", {1, 2, absl::Seconds(10), kNow});
   leases.End("stopped", Directive::kStop);
   leases.End("lost", Directive::kLost);
-  EXPECT_THAT(leases.Renew({"stopped", "lost"}, kNow, false).directives, ElementsAre(Directive::kStop, Directive::kLost));
+  EXPECT_THAT(leases.Renew({"stopped", "lost"}, kNow, false).directives,
+              ElementsAre(Directive::kStop, Directive::kLost));
   EXPECT_EQ(leases.size(), 0u);
 }
 

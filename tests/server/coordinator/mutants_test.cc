@@ -1,10 +1,11 @@
 // A harness that lets its mutant live is broken. Linked with a copy of the coordinator that takes mutants.
+#include "server/coordinator/mutants.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <string>
 
-#include "server/coordinator/mutants.h"
 #include "server/coordinator/replay.h"
 #include "tests/server/coordinator/explorer.h"
 #include "tests/server/coordinator/harness.h"

@@ -41,18 +41,28 @@ std::string Text(const EnqueueOp& op) {
   return text;
 }
 
-std::string Text(const SuggestOp& op) { return absl::StrCat("suggest|", op.id, "|", op.worker, "|", op.count); }
+std::string Text(const SuggestOp& op) {
+  return absl::StrCat("suggest|", op.id, "|", op.worker, "|", op.count);
+}
 
-std::string Text(const ControlOp& op) { return absl::StrCat("control|", op.id, "|", static_cast<int>(op.control)); }
+std::string Text(const ControlOp& op) {
+  return absl::StrCat("control|", op.id, "|", static_cast<int>(op.control));
+}
 
 // The walk sends only these kinds of bad measurements: negative steps, no metric at all.
-bool GoodMeasurement(const study::Measurement& m) { return m.step >= 0; }
+bool GoodMeasurement(const study::Measurement& m) {
+  return m.step >= 0;
+}
 bool GoodGradient(const study::Measurement& m) {
   return !m.gradient || (m.gradient->values.size() == 1 && std::isfinite(m.gradient->values[0]));
 }
 
-bool Finished(StudyState state) { return state != StudyState::kActive && state != StudyState::kPaused; }
-bool Open(TrialState state) { return state == TrialState::kPending || state == TrialState::kRunning; }
+bool Finished(StudyState state) {
+  return state != StudyState::kActive && state != StudyState::kPaused;
+}
+bool Open(TrialState state) {
+  return state == TrialState::kPending || state == TrialState::kRunning;
+}
 
 }  // namespace
 
@@ -358,7 +368,8 @@ Expected NaiveModel::Finish(const FinishOp& op) {
   Trial& t = s->trials[op.number];
   for (const Grant& grant : t.grants) {
     if (grant.token != op.token || grant.ended_with.empty()) continue;
-    if (grant.ended_with != Text(op)) return Expected::Error(StatusCode::kFailedPrecondition, reason::kConflictingReport);
+    if (grant.ended_with != Text(op))
+      return Expected::Error(StatusCode::kFailedPrecondition, reason::kConflictingReport);
     Expected e;
     e.trial_state = grant.reply_state;
     e.warnings = grant.reply_warnings;
@@ -396,8 +407,10 @@ Expected NaiveModel::Finish(const FinishOp& op) {
     ++t.releases;
   }
   if (!op.checkpoint.empty()) t.checkpoint = op.checkpoint;
-  if (Open(t.state)) BackOrGiveUp(*s, t);
-  else AfterFinal(*s);
+  if (Open(t.state))
+    BackOrGiveUp(*s, t);
+  else
+    AfterFinal(*s);
   CompleteIfDone(*s);
   grant.ended_with = Text(op);
   grant.reply_state = t.state;

@@ -23,9 +23,9 @@ struct Expected {
   std::optional<study::StudyState> study_state;
   size_t warnings = 0;
   std::optional<Directive> directive;
-  std::vector<int64_t> numbers;                           // Enqueue.
-  std::vector<std::pair<int64_t, std::string>> granted;   // A repeated Suggest: trials and tokens.
-  std::string repeats;                                    // Token whose first answer had the same seq.
+  std::vector<int64_t> numbers;                          // Enqueue.
+  std::vector<std::pair<int64_t, std::string>> granted;  // A repeated Suggest: trials and tokens.
+  std::string repeats;                                   // Token whose first answer had the same seq.
 
   static Expected Error(absl::StatusCode code, const std::string& reason = "") {
     Expected e;
@@ -35,9 +35,9 @@ struct Expected {
   }
 };
 
-// The rules of docs/trial_lifecycle.md on plain maps: no sets of pending trials, no counters, no indices, no batches; each
-// question is answered by looking at everything. Knows nothing of the core but its operations and answers. For designers
-// that ignore history, so that suggestions are there at once.
+// The rules of docs/trial_lifecycle.md on plain maps: no sets of pending trials, no counters, no indices, no batches;
+// each question is answered by looking at everything. Knows nothing of the core but its operations and answers. For
+// designers that ignore history, so that suggestions are there at once.
 //
 // Tokens are opaque: the model learns them from the answers it checks.
 class NaiveModel {

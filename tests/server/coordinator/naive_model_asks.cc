@@ -11,13 +11,16 @@ namespace {
 using study::StudyState;
 using study::TrialState;
 
-std::string Text(const SuggestOp& op) { return absl::StrCat("suggest|", op.id, "|", op.worker, "|", op.count); }
+std::string Text(const SuggestOp& op) {
+  return absl::StrCat("suggest|", op.id, "|", op.worker, "|", op.count);
+}
 
 }  // namespace
 
 std::vector<int64_t> NaiveModel::Eligible(const Study& s, const std::string& worker, int count) const {
   std::vector<int64_t> chosen;
-  int64_t room = (s.spec.budget.max_parallel > 0 ? s.spec.budget.max_parallel : 10'000) - Count(s, TrialState::kRunning);
+  int64_t room =
+      (s.spec.budget.max_parallel > 0 ? s.spec.budget.max_parallel : 10'000) - Count(s, TrialState::kRunning);
   const auto full = [&] { return static_cast<int>(chosen.size()) >= count; };
   // Trials to be tried again, oldest first. An expired one runs already.
   for (const auto& [number, t] : s.trials) {
@@ -25,7 +28,8 @@ std::vector<int64_t> NaiveModel::Eligible(const Study& s, const std::string& wor
     if ((!again && !Expired(t)) || full() || (again && room <= 0)) continue;
     if (t.grants.back().worker == worker && now_ < t.eligible_since + s.spec.lease.ttl) {
       bool another = false;
-      for (const auto& [name, when] : last_asked_) another = another || (name != worker && when >= now_ - s.spec.lease.ttl);
+      for (const auto& [name, when] : last_asked_)
+        another = another || (name != worker && when >= now_ - s.spec.lease.ttl);
       if (another) continue;
     }
     if (again) --room;
@@ -55,9 +59,9 @@ bool NaiveModel::CanServe(const Study& s, const Waiting& w, int64_t spoken_for) 
 std::vector<storage::StudyKey> NaiveModel::Candidates(const Waiting& w) const {
   std::vector<storage::StudyKey> keys;
   for (const auto& [key, s] : studies_) {
-    if (w.study != 0 ? key == w.study
-                     : s.state == StudyState::kActive &&
-                           !std::holds_alternative<study::ExternalObjective>(s.spec.objective)) {
+    if (w.study != 0
+            ? key == w.study
+            : s.state == StudyState::kActive && !std::holds_alternative<study::ExternalObjective>(s.spec.objective)) {
       keys.push_back(key);
     }
   }
@@ -102,7 +106,8 @@ std::optional<Expected> NaiveModel::Suggest(const SuggestOp& op, int handle, int
 }
 
 std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestReply>& reply) {
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.handle == handle; });
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.handle == handle; });
   if (found == waiting_.end()) return "an ask was answered that does not wait";
   const Waiting w = *found;
   const int64_t spoken_for = SpokenFor(handle);
@@ -138,7 +143,8 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
   }
 
   const storage::StudyKey key = KeyOf(reply->grants[0].study_id);
-  if (std::find(candidates.begin(), candidates.end(), key) == candidates.end()) return "granted from a study not asked for";
+  if (std::find(candidates.begin(), candidates.end(), key) == candidates.end())
+    return "granted from a study not asked for";
   for (const storage::StudyKey earlier : candidates) {
     if (earlier == key || options_.late_suggestions) break;
     if (CanServe(studies_[earlier], w, spoken_for)) {
@@ -154,14 +160,15 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
       options_.late_suggestions ? 0 : std::clamp<int64_t>(RoomForNew(s, eligible) - spoken_for, 0, wanted);
   const int64_t got = static_cast<int64_t>(reply->grants.size() - eligible.size());
   if (got < least || got > most) {
-    return absl::StrCat("granted ", reply->grants.size(), " trials; ", eligible.size(), " are eligible and there is room for ",
-                        least, " to ", most, " new ones");
+    return absl::StrCat("granted ", reply->grants.size(), " trials; ", eligible.size(),
+                        " are eligible and there is room for ", least, " to ", most, " new ones");
   }
   Request remembered{Text(w.op), {}, key, {}};
   for (size_t i = 0; i < reply->grants.size(); ++i) {
     const coordinator::Grant& g = reply->grants[i];
     const int64_t number = i < eligible.size() ? eligible[i] : static_cast<int64_t>(s.trials.size()) + 1;
-    if (g.trial.number != number) return absl::StrCat("granted trial ", g.trial.number, " where it was the turn of ", number);
+    if (g.trial.number != number)
+      return absl::StrCat("granted trial ", g.trial.number, " where it was the turn of ", number);
     if (i >= eligible.size()) {
       Trial& fresh = s.trials[number];
       uint64_t asks = 0;

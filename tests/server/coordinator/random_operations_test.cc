@@ -19,13 +19,14 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
     const std::string wrong = CheckWalk(options, &stats);
     ASSERT_EQ(wrong, "");
   }
-  std::printf("\nseeds %llu … %llu: %lld operations in %lld batches, %lld failed commits, %lld restarts, %lld grants of which "
-              "%lld again, %lld refusals, %lld final trials\n",
-              static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(first_seed) + walks - 1,
-              static_cast<long long>(stats.operations), static_cast<long long>(stats.batches),
-              static_cast<long long>(stats.failed_commits), static_cast<long long>(stats.restarts),
-              static_cast<long long>(stats.grants), static_cast<long long>(stats.regrants),
-              static_cast<long long>(stats.refused), static_cast<long long>(stats.finals));
+  std::printf(
+      "\nseeds %llu … %llu: %lld operations in %lld batches, %lld failed commits, %lld restarts, %lld grants of which "
+      "%lld again, %lld refusals, %lld final trials\n",
+      static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(first_seed) + walks - 1,
+      static_cast<long long>(stats.operations), static_cast<long long>(stats.batches),
+      static_cast<long long>(stats.failed_commits), static_cast<long long>(stats.restarts),
+      static_cast<long long>(stats.grants), static_cast<long long>(stats.regrants),
+      static_cast<long long>(stats.refused), static_cast<long long>(stats.finals));
   // A walk that never gets anywhere proves nothing.
   EXPECT_GT(stats.grants, stats.operations / 50);
   EXPECT_GT(stats.regrants, stats.operations / 200);
@@ -33,9 +34,13 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
   EXPECT_GT(stats.failed_commits, stats.operations / 1000);
 }
 
-TEST(RandomOperations, TheCoreAnswersAsTheNaiveModel) { RunWalks(1, 60, 5000, /*late=*/false); }
+TEST(RandomOperations, TheCoreAnswersAsTheNaiveModel) {
+  RunWalks(1, 60, 5000, /*late=*/false);
+}
 
-TEST(RandomOperations, InvariantsHoldWhenSuggestionsComeLate) { RunWalks(1001, 20, 4000, /*late=*/true); }
+TEST(RandomOperations, InvariantsHoldWhenSuggestionsComeLate) {
+  RunWalks(1001, 20, 4000, /*late=*/true);
+}
 
 }  // namespace
 }  // namespace luthier::coordinator::testing

@@ -27,9 +27,15 @@ study::StudySpec WalkSpec(uint32_t variant, bool late) {
   spec.lease.ttl = kTtl;
   spec.seed = variant;
   switch (variant % 8) {
-    case 0: spec.budget.max_trials = 6; break;
-    case 1: spec.budget.max_parallel = 2; break;
-    case 2: spec.budget.target_value = 0.0; break;
+    case 0:
+      spec.budget.max_trials = 6;
+      break;
+    case 1:
+      spec.budget.max_parallel = 2;
+      break;
+    case 2:
+      spec.budget.target_value = 0.0;
+      break;
     case 3:
       spec.budget.patience = 3;
       spec.metric.goal = study::Goal::kMaximize;
@@ -47,7 +53,9 @@ study::StudySpec WalkSpec(uint32_t variant, bool late) {
       spec.budget.max_parallel = 3;
       spec.reproducible = late;
       break;
-    default: spec.budget.max_trials = 60; break;
+    default:
+      spec.budget.max_trials = 60;
+      break;
   }
   return spec;
 }
@@ -184,7 +192,8 @@ class Walker {
       case Step::kHangUp:
         if (!gone_.empty()) *gone_[r[0] % gone_.size()] = true;
         return;
-      default: planned_.push_back({step, index});
+      default:
+        planned_.push_back({step, index});
     }
   }
 
@@ -225,14 +234,17 @@ class Walker {
         if (reply.ok()) Fail(name + ": OK after a failed commit");
         return;
       }
-      const std::string got = absl::StrCat(static_cast<int>(reply.status().code()), " ", base::GetReason(reply.status()));
+      const std::string got =
+          absl::StrCat(static_cast<int>(reply.status().code()), " ", base::GetReason(reply.status()));
       const std::string want = absl::StrCat(static_cast<int>(expected.code), " ", expected.reason);
       if (got != want) {
         Fail(absl::StrCat(name, ": answered ", got, " (", std::string(reply.status().message()), "), expected ", want));
         return;
       }
-      if (reply.ok()) Compare(name, expected, *reply);
-      else if (reply.status().message().empty()) Fail(name + ": an error without a message");
+      if (reply.ok())
+        Compare(name, expected, *reply);
+      else if (reply.status().message().empty())
+        Fail(name + ": an error without a message");
     };
   }
 
@@ -288,10 +300,12 @@ class Walker {
         return;
       }
       case Step::kControl: {
-        static const std::array<Control, 8> kWhich = {Control::kPause,  Control::kResume, Control::kResume, Control::kStop,
-                                                      Control::kCancel, Control::kDelete, Control::kDelete, Control::kDelete};
+        static const std::array<Control, 8> kWhich = {Control::kPause,  Control::kResume, Control::kResume,
+                                                      Control::kStop,   Control::kCancel, Control::kDelete,
+                                                      Control::kDelete, Control::kDelete};
         ControlOp op{StudyId(r[0]), kWhich[r[1] % kWhich.size()], RequestId(r[2]), "user", {}};
-        op.done = Check<StudyReply>(absl::StrCat("control ", static_cast<int>(op.control), " of ", op.id), model_.Control(op));
+        op.done = Check<StudyReply>(absl::StrCat("control ", static_cast<int>(op.control), " of ", op.id),
+                                    model_.Control(op));
         operations_.push_back(std::move(op));
         return;
       }
@@ -317,7 +331,8 @@ class Walker {
       case Step::kReport: {
         const Known k = Holder(r[0], r[1]);
         ReportOp op{k.study, k.number, k.token, {}, r[2] % 4 == 0 ? absl::StrCat("checkpoint-", r[2] % 3) : "", {}};
-        for (uint32_t i = 0; i < (r[3] % 20 == 0 ? 0 : 1 + r[3] % 3); ++i) op.measurements.push_back(Point(r[4] + 10 * i));
+        for (uint32_t i = 0; i < (r[3] % 20 == 0 ? 0 : 1 + r[3] % 3); ++i)
+          op.measurements.push_back(Point(r[4] + 10 * i));
         op.done = Check<ReportReply>(absl::StrCat("report on ", k.study, "/", k.number), model_.Report(op));
         operations_.push_back(std::move(op));
         return;
@@ -348,7 +363,8 @@ class Walker {
         operations_.push_back(std::move(op));
         return;
       }
-      default: PlanSuggest(r, index);
+      default:
+        PlanSuggest(r, index);
     }
   }
 
@@ -382,7 +398,8 @@ class Walker {
     if (!answered_.insert(handle).second) Fail(name + ": answered twice");
     answered_now_.push_back(handle);
     if (expect_replaced_.erase(handle) > 0) {
-      if (reply.status().code() != absl::StatusCode::kCancelled && !commit_failed_now_) Fail(name + ": replaced, not told");
+      if (reply.status().code() != absl::StatusCode::kCancelled && !commit_failed_now_)
+        Fail(name + ": replaced, not told");
       return;
     }
     if (commit_failed_now_) {
@@ -448,8 +465,10 @@ class Walker {
       CheckEvents();
       const std::string wrong = failure_.empty() ? model_.EndBatch() : "";
       if (!wrong.empty()) Fail(wrong);
-      if (stats_->batches % 16 == 0) CheckRows(0);
-      else for (const storage::StudyKey key : harness_.last_batch_studies) CheckRows(key);
+      if (stats_->batches % 16 == 0)
+        CheckRows(0);
+      else
+        for (const storage::StudyKey key : harness_.last_batch_studies) CheckRows(key);
     }
     commit_failed_now_ = false;
   }
@@ -463,7 +482,8 @@ class Walker {
     for (const storage::Event& event : events_now_) {
       if (event.seq <= last_seq_) Fail("event seqs do not increase (I4)");
       last_seq_ = event.seq;
-      if (event.type == storage::EventType::kTrialGranted) granted.emplace_back(event.study_id, event.trial, event.attempt);
+      if (event.type == storage::EventType::kTrialGranted)
+        granted.emplace_back(event.study_id, event.trial, event.attempt);
     }
     // Grants in order of seq are grants in order of fence.
     if (granted != granted_now_) Fail("granted events differ from the grants that were answered (I5)");
@@ -484,7 +504,8 @@ class Walker {
       if (!record.ok() || record->key != key) return Fail(at + "not stored");
       if (record->state != s.state) return Fail(at + "other state in storage");
       const std::vector<storage::TrialRecord> rows = harness_.memory.ListTrials(key, {}, 0, 1'000'000).value();
-      if (static_cast<int64_t>(rows.size()) > s.spec.budget.max_trials) return Fail(at + "more rows than max_trials (I1)");
+      if (static_cast<int64_t>(rows.size()) > s.spec.budget.max_trials)
+        return Fail(at + "more rows than max_trials (I1)");
       if (rows.size() != s.trials.size()) return Fail(at + "other number of rows in storage");
       for (const storage::TrialRecord& row : rows) CheckRow(key, at, row, s);
     }
@@ -506,8 +527,10 @@ class Walker {
     if ((row.trial.failure ? row.trial.failure->reason : "") != t.failure) return Fail(at + "other failure");
     if (!study::IsFinal(row.trial.state)) return;
     const auto [place, fresh] = finals_.emplace(std::pair(key, row.trial.number), row);
-    if (fresh) ++stats_->finals;
-    else if (!(place->second == row)) Fail(at + "a final row changed (I3)");
+    if (fresh)
+      ++stats_->finals;
+    else if (!(place->second == row))
+      Fail(at + "a final row changed (I3)");
   }
 
   void CheckReplay() {
@@ -549,9 +572,9 @@ class Walker {
 std::vector<Step> RandomSteps(uint64_t seed, int count) {
   // How often each kind comes, of 1000.
   static constexpr std::pair<Step::Kind, uint32_t> kWeights[] = {
-      {Step::kSuggest, 300}, {Step::kFinish, 280},  {Step::kReport, 100}, {Step::kHeartbeat, 90}, {Step::kCreate, 40},
-      {Step::kControl, 30},  {Step::kEnqueue, 35},  {Step::kCancelTrial, 12}, {Step::kTime, 95},  {Step::kHangUp, 6},
-      {Step::kRestart, 6},   {Step::kFailCommit, 6}};
+      {Step::kSuggest, 300}, {Step::kFinish, 280}, {Step::kReport, 100}, {Step::kHeartbeat, 90},
+      {Step::kCreate, 40},   {Step::kControl, 30}, {Step::kEnqueue, 35}, {Step::kCancelTrial, 12},
+      {Step::kTime, 95},     {Step::kHangUp, 6},   {Step::kRestart, 6},  {Step::kFailCommit, 6}};
   base::RandomStream random(seed, "walk");
   std::vector<Step> steps(static_cast<size_t>(count));
   for (Step& step : steps) {
@@ -604,8 +627,8 @@ std::vector<Step> Shrink(std::vector<Step> steps, const WalkOptions& options) {
 }
 
 std::string Describe(const std::vector<Step>& steps) {
-  static constexpr const char* kNames[] = {"Suggest",     "Finish", "Report", "Heartbeat", "Create",  "Control", "Enqueue",
-                                           "CancelTrial", "Time",   "HangUp", "Restart",   "FailCommit"};
+  static constexpr const char* kNames[] = {"Suggest", "Finish",      "Report", "Heartbeat", "Create",  "Control",
+                                           "Enqueue", "CancelTrial", "Time",   "HangUp",    "Restart", "FailCommit"};
   std::string text;
   for (const Step& step : steps) {
     absl::StrAppend(&text, "  {Step::k", kNames[step.kind], ", ", step.ends_batch ? "true" : "false", ", {");

@@ -9,11 +9,21 @@
 
 namespace luthier::coordinator::testing {
 
-// One step of a random walk: a kind and numbers that choose among what there is when the step is run. So every part of a
-// walk is a walk, and a failing one can be cut down.
+// One step of a random walk: a kind and numbers that choose among what there is when the step is run. So every part of
+// a walk is a walk, and a failing one can be cut down.
 struct Step {
   enum Kind {
-    kSuggest, kFinish, kReport, kHeartbeat, kCreate, kControl, kEnqueue, kCancelTrial, kTime, kHangUp, kRestart,
+    kSuggest,
+    kFinish,
+    kReport,
+    kHeartbeat,
+    kCreate,
+    kControl,
+    kEnqueue,
+    kCancelTrial,
+    kTime,
+    kHangUp,
+    kRestart,
     kFailCommit,
   };
   Kind kind = kSuggest;
@@ -37,7 +47,7 @@ struct WalkStats {
   int64_t restarts = 0;
   int64_t grants = 0;
   int64_t regrants = 0;
-  int64_t refused = 0;   // Answers that were errors.
+  int64_t refused = 0;  // Answers that were errors.
   int64_t finals = 0;
 };
 

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
 #include "server/storage/sqlite_storage.h"
-#include "tests/server/storage/temporary_directory.h"
 #include "tests/testing/powercut_vfs.h"
 #include "tests/testing/storage_records.h"
+#include "tests/testing/temporary_directory.h"
 
 // A workload whose every batch can be told from its traces, on a disk of memory that fails at will.
 namespace luthier::storage {

@@ -3,7 +3,7 @@
 #include "lib/base/check.h"
 #include "server/storage/sqlite_storage.h"
 #include "tests/contract/storage_contract.h"
-#include "tests/server/storage/temporary_directory.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::storage {
 namespace {

@@ -18,9 +18,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/storage/backup.h"
-#include "tests/server/storage/temporary_directory.h"
 #include "tests/testing/storage_model.h"
 #include "tests/testing/storage_records.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::storage {
 namespace {

@@ -106,7 +106,7 @@ before=$(trials)
   fail "there are not three workers"
 for container in $("${compose[@]}" ps -q coordinator worker); do
   # Process 1 is docker-init; all of them belong to the user of the image.
-  owners=$(docker top "$container" -eo uid | tail -n +2 | sort -u | tr -d ' \n')
+  owners=$(docker top "$container" -eo pid,uid | awk 'NR > 1 { print $2 }' | sort -u | paste -sd ' ')
   [[ $owners == 10001 ]] || fail "processes of $container run as '$owners'"
 done
 

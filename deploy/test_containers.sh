@@ -5,8 +5,9 @@
 #   LUTHIER_TEST_CONTAINERS=1 deploy/test_containers.sh
 #
 # Uses the Docker engine that answers, or starts one of its own under build/containers (as root; packages: section
-# [containers] of tools/packages.txt), whose base image comes from the Debian mirror: no registry is needed. Exit 77: skipped,
-# with the reason. LUTHIER_CONTAINERS_KEEP=1 keeps the engine's folder, so that the next run builds from its cache.
+# [containers] of tools/packages.txt), whose base image comes from the Debian mirror: no registry is needed. Such an engine
+# leaves its chains, idle then, in the firewall. Exit 77: skipped, with the reason. LUTHIER_CONTAINERS_KEEP=1 keeps the
+# engine's folder, so that the next run builds from its cache.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD

@@ -26,6 +26,7 @@ if command -v python3 >/dev/null; then
     { luthier trial list study --db "$scratch/command" >&2; exit 1; }
 fi
 
+: >"$scratch/server.log"
 luthierd --listen 127.0.0.1:0 --data-dir "$scratch/data" >"$scratch/server.log" 2>&1 &
 server=$!
 for ((i = 0; i < 300; i++)); do

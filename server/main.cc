@@ -1,12 +1,13 @@
 // luthierd: the coordinator.
 #include <signal.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
+#include <optional>
 #include <string>
 
 #include "lib/base/log.h"
 #include "lib/base/version.h"
+#include "lib/command_line/command_line.h"
 #include "server/server.h"
 
 int main(int argc, char** argv) {
@@ -16,9 +17,10 @@ int main(int argc, char** argv) {
   std::string log_level = "info";
   CLI::App app{
       "The Luthier coordinator: keeps studies, decides which settings to try, and grants trials to workers.\n"
-      "Example: luthierd --listen localhost:7790 --data-dir /var/lib/luthier"};
+      "Example: luthierd --listen localhost:7790 --data-dir /var/lib/luthier",
+      "luthierd"};
   app.set_version_flag("--version", std::string("luthierd ") + luthier::base::kVersion);
-  app.add_option("--listen", options.listen, "host:port (port 0: any free one) or unix:/path")
+  app.add_option("--listen", options.listen, "host:port (port 0: any free one) or unix:PATH")
       ->envname("LUTHIER_LISTEN")
       ->capture_default_str();
   app.add_option("--data-dir", options.data_dir, "Directory of the database; created when missing")
@@ -32,18 +34,12 @@ int main(int argc, char** argv) {
   app.add_option("--suggest-threads", options.suggest_threads, "Threads that compute suggestions")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--log-level", log_level, "debug, info, warning, error or off")->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    const int code = app.exit(e);
-    return code == 0 ? 0 : 2;
-  }
+  app.add_option("--log-level", log_level, "debug, info, warning, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+  if (const std::optional<int> code = luthier::command_line::Parse(app, argc, argv)) return *code;
   luthier::base::LogLevel level;
-  if (!luthier::base::ParseLogLevel(log_level, &level)) {
-    std::cerr << "luthierd: --log-level: " << log_level << " is not debug, info, warning, error or off\n";
-    return 2;
-  }
+  luthier::base::ParseLogLevel(log_level, &level);
   luthier::base::SetLogLevel(level);
   if (memory) options.data_dir.clear();
 
@@ -57,8 +53,10 @@ int main(int argc, char** argv) {
 
   auto server = luthier::server::Server::Start(options);
   if (!server.ok()) {
-    std::cerr << "luthierd: " << server.status().message() << "\n";
-    return 1;
+    // A field is an option.
+    const bool usage = absl::IsInvalidArgument(server.status());
+    std::cerr << "luthierd: " << (usage ? "--" : "") << server.status().message() << "\n";
+    return usage ? luthier::command_line::kExitUsage : 1;
   }
   std::cout << "luthierd: serving on " << (*server)->address() << std::endl;
   int signal_number = 0;

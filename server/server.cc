@@ -8,10 +8,9 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
@@ -20,7 +19,9 @@
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
+#include "lib/wire/channel.h"
 #include "server/coordinator/coordinator.h"
+#include "server/listen_address.h"
 #include "server/listener_check.h"
 #include "server/service/study_service.h"
 #include "server/service/worker_service.h"
@@ -38,9 +39,15 @@ constexpr int kMaxMetadataBytes = 8 << 10;
 constexpr int kMaxStreams = 1000;
 constexpr char kHealthService[] = "luthier.v1.Coordinator";
 
-bool IsLoopback(const std::string& listen) {
-  return absl::StartsWith(listen, "unix:") || absl::StartsWith(listen, "localhost:") ||
-         absl::StartsWith(listen, "127.") || absl::StartsWith(listen, "[::1]:");
+// Whether the socket is inside the data directory: its lock keeps others off, and the directory may not exist yet.
+bool IsInside(const ListenAddress& address, const std::string& directory) {
+  const auto normal = [](const std::string& path) {
+    std::string text = std::filesystem::absolute(path).lexically_normal().string();
+    while (text.size() > 1 && text.back() == '/') text.pop_back();
+    return text;
+  };
+  return address.unix_socket() && !directory.empty() &&
+         normal(std::filesystem::path(address.path).parent_path() / ".") == normal(directory);
 }
 
 // Soft to hard: each connection takes a descriptor, and gRPC 1.51 never recovers from running out.
@@ -62,11 +69,18 @@ class ServerImpl final : public Server {
   ~ServerImpl() override { Stop(); }
 
   absl::Status Open(const ServerOptions& options) {
-    if (!options.listen.empty() && !IsLoopback(options.listen) && !options.accept_plaintext) {
-      return base::BadField("listen", absl::StrCat(base::Quote(options.listen),
-                                                   " is reachable from other machines, in plain text and without "
-                                                   "passwords; add --accept-plaintext where the network is trusted"));
+    ListenAddress listen;
+    if (!options.listen.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(listen, ParseListenAddress(options.listen));
+      if (!listen.loopback() && !options.accept_plaintext) {
+        return base::BadField("listen", absl::StrCat(base::Quote(options.listen),
+                                                     " is reachable from other machines, in plain text and without "
+                                                     "passwords; add --accept-plaintext where the network is trusted"));
+      }
+      // Before the database is made or brought up to date.
+      if (!IsInside(listen, options.data_dir)) LUTHIER_RETURN_IF_ERROR(CheckFree(listen));
     }
+    wire::RouteGrpcLog();
     RaiseDescriptorLimit();
     coordinator::Coordinator::Options coordinator_options;
     coordinator_options.core.token_seed = Entropy();
@@ -91,7 +105,7 @@ class ServerImpl final : public Server {
     const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_};
     study_service_ = std::make_unique<service::StudyService>(backend);
     worker_service_ = std::make_unique<service::WorkerService>(backend);
-    return Listen(options);
+    return Listen(options, listen);
   }
 
   std::string address() const override { return address_; }
@@ -109,15 +123,15 @@ class ServerImpl final : public Server {
     coordinator_.reset();
     grpc_.reset();
     storage_.reset();
-    base::LogInfo("stopped");
+    if (!address_.empty()) base::LogInfo("stopped");
   }
 
  private:
-  absl::Status Listen(const ServerOptions& options) {
+  absl::Status Listen(const ServerOptions& options, const ListenAddress& listen) {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(listen.Target(), grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(study_service_.get());
     builder.RegisterService(worker_service_.get());
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -133,20 +147,20 @@ class ServerImpl final : public Server {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     grpc_ = builder.BuildAndStart();
-    const bool unix_socket = absl::StartsWith(options.listen, "unix:");
-    if (!grpc_ || (port == 0 && !unix_socket)) {
+    if (!grpc_ || (port == 0 && !listen.unix_socket())) {
       grpc_.reset();
       return base::MakeError(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE",
                              absl::StrCat("can't listen on ", base::Quote(options.listen),
                                           ": the address is taken or not ours; choose another with --listen"));
     }
-    address_ = options.listen;
-    if (!unix_socket) {
-      address_ = absl::StrCat(options.listen.substr(0, options.listen.rfind(':')), ":", port);
+    ListenAddress taken = listen;
+    taken.port = port;
+    address_ = taken.Target();
+    if (!listen.unix_socket()) {
       listener_check_ = std::make_unique<ListenerCheck>(port);
     }
     grpc_->GetHealthCheckService()->SetServingStatus(kHealthService, true);
-    if (!IsLoopback(options.listen)) {
+    if (!listen.loopback()) {
       base::LogWarning("plaintext", {{"listen", address_}, {"warning", "anyone who reaches this port may use it"}});
     }
     base::LogInfo("serving", {{"version", base::kVersion},

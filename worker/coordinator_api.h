@@ -71,6 +71,8 @@ struct FinishReply {
 class CoordinatorApi {
  public:
   virtual ~CoordinatorApi() = default;
+  // NOT_FOUND. FAILED_PRECONDITION: this program can't read it.
+  virtual absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) = 0;
   virtual absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) = 0;
   // The running and all later calls of Suggest return CANCELLED at once.
   virtual void CancelSuggest() = 0;

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <iostream>
 
@@ -11,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/hash.h"
 #include "lib/base/version.h"
+#include "lib/command_line/command_line.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/channel.h"
 #include "worker/runtime.h"
@@ -25,7 +25,7 @@ constexpr char kFooter[] =
     "\nSIGTERM or SIGINT: asks for nothing more, lets running trials finish for --drain-timeout seconds, gives the "
     "rest\n"
     "back with their checkpoints, and exits with 0. A second signal ends it at once.\n"
-    "Exit codes: 0 drained or done, 1 failed, 2 usage, 4 not allowed.\n"
+    "Exit codes: 0 drained or done, 1 failed, 2 usage, 4 not allowed, 78 this worker can't evaluate the --study.\n"
     "Commands run with this user's rights: let only people you trust create studies.\n"
     "Manual: docs/worker.md, docs/command_objective.md";
 
@@ -101,10 +101,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.add_option("--log-level", level, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {  // CLI11 throws, also for --help.
-    *exit_code = app.exit(e, std::cout, std::cerr) == 0 ? 0 : 2;
+  if (const std::optional<int> code = command_line::Parse(app, argc, argv)) {
+    *exit_code = *code;
     return std::nullopt;
   }
   // resources may be given by their full names.
@@ -114,8 +112,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   if (flags.spool.empty()) flags.spool = StateDirectory() + "/spool/" + ServerDirectory(flags.server);
   if (flags.checkpoints.empty()) flags.checkpoints = StateDirectory() + "/checkpoints/" + ServerDirectory(flags.server);
   if (const absl::Status status = Check(flags); !status.ok()) {
-    std::cerr << "luthier-worker: " << status.message() << "\nRun with --help for more information.\n";
-    *exit_code = 2;
+    std::cerr << "luthier-worker: " << status.message() << "\nfor help: luthier-worker --help\n";
+    *exit_code = command_line::kExitUsage;
     return std::nullopt;
   }
   return flags;

@@ -53,8 +53,11 @@ absl::StatusOr<FinishReply> FromProto(const v1::FinishResponse& response) {
 
 class GrpcCoordinator final : public CoordinatorApi {
  public:
-  GrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub, GrpcCoordinatorOptions options)
-      : stub_(std::move(stub)), options_(options) {}
+  GrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub,
+                  std::unique_ptr<v1::StudyService::StubInterface> studies, GrpcCoordinatorOptions options)
+      : stub_(std::move(stub)), studies_(std::move(studies)), options_(options) {}
+
+  absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) override;
 
   absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) override;
   void CancelSuggest() override;
@@ -81,11 +84,25 @@ class GrpcCoordinator final : public CoordinatorApi {
   void Refuse(const v1::Lease& message, const absl::Status& why);
 
   const std::unique_ptr<v1::WorkerService::StubInterface> stub_;
+  const std::unique_ptr<v1::StudyService::StubInterface> studies_;
   const GrpcCoordinatorOptions options_;
   base::Mutex mutex_;
   grpc::ClientContext* asking_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of the running Suggest.
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };
+
+absl::StatusOr<study::StudySpec> GrpcCoordinator::GetSpec(const std::string& study) {
+  v1::GetStudyRequest request;
+  request.set_name(wire::StudyName(study));
+  v1::Study response;
+  grpc::ClientContext context;
+  SetDeadline(options_.call_timeout, &context);
+  LUTHIER_RETURN_IF_ERROR(wire::FromGrpc(studies_->GetStudy(&context, request, &response)));
+  absl::StatusOr<study::StudySpec> spec = wire::FromProto(response.spec());
+  if (spec.ok()) return spec;
+  return absl::FailedPreconditionError(absl::StrCat("this worker cannot read the study; is it older than the server? ",
+                                                    std::string(spec.status().message())));
+}
 
 absl::StatusOr<SuggestReply> GrpcCoordinator::Suggest(const SuggestRequest& request) {
   v1::SuggestRequest message;
@@ -205,13 +222,14 @@ absl::StatusOr<FinishReply> GrpcCoordinator::Release(const std::string& study, i
 }  // namespace
 
 std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub,
+                                                    std::unique_ptr<v1::StudyService::StubInterface> studies,
                                                     GrpcCoordinatorOptions options) {
-  return std::make_unique<GrpcCoordinator>(std::move(stub), options);
+  return std::make_unique<GrpcCoordinator>(std::move(stub), std::move(studies), options);
 }
 
 absl::StatusOr<std::unique_ptr<CoordinatorApi>> ConnectCoordinator(const std::string& address) {
   LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, wire::CreateChannel(address));
-  return MakeGrpcCoordinator(v1::WorkerService::NewStub(channel));
+  return MakeGrpcCoordinator(v1::WorkerService::NewStub(channel), v1::StudyService::NewStub(channel));
 }
 
 }  // namespace luthier::worker

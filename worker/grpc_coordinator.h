@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
 #include "worker/coordinator_api.h"
 
@@ -16,9 +17,11 @@ struct GrpcCoordinatorOptions {
   absl::Duration call_timeout = absl::Seconds(10);  // Of every other call.
 };
 
-// CoordinatorApi over luthier.v1.WorkerService. Sends each call once: the runtime knows what may be repeated, and when.
-// A lease that this program cannot read (a newer service) is given back as FAILED(INFRA, WORKER_ERROR) and left out.
+// CoordinatorApi over luthier.v1.WorkerService, and StudyService for the spec. Sends each call once: the runtime knows
+// what may be repeated, and when. A lease that this program cannot read (a newer service) is given back as
+// FAILED(INFRA, WORKER_ERROR) and left out.
 std::unique_ptr<CoordinatorApi> MakeGrpcCoordinator(std::unique_ptr<v1::WorkerService::StubInterface> stub,
+                                                    std::unique_ptr<v1::StudyService::StubInterface> studies,
                                                     GrpcCoordinatorOptions options = {});
 
 // The same over a new channel. It connects at the first call. INVALID_ARGUMENT: not an address.

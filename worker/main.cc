@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/learn/data_root.h"
+#include "lib/wire/channel.h"
 #include "worker/checkpoint_store.h"
 #include "worker/flags.h"
 #include "worker/grpc_coordinator.h"
@@ -20,6 +21,8 @@
 
 namespace luthier::worker {
 namespace {
+
+constexpr int kExitCannotEvaluate = 78;  // EX_CONFIG of sysexits.h.
 
 int Complain(const char* what, const absl::Status& status, int exit_code) {
   std::cerr << "luthier-worker: " << what << ": " << status.message() << "\n";
@@ -35,6 +38,8 @@ uint64_t EntropySeed() {
 
 int Run(const Flags& flags) {
   base::SetLogLevel(flags.log_level);
+  wire::RouteGrpcLog();
+  wire::LookAfterConnections();
   const absl::StatusOr<learn::DataRoot> root = learn::DataRoot::Open(flags.data_root);
   if (!root.ok()) return Complain("--data-root", root.status(), 2);
   const absl::StatusOr<Spool> spool = Spool::Open(flags.spool);
@@ -63,6 +68,10 @@ int Run(const Flags& flags) {
   });
   const absl::Status status = runtime.Run();
   if (status.ok()) return 0;
+  if (absl::IsFailedPrecondition(status)) {
+    std::cerr << "luthier-worker: " << status.message() << "\n";
+    return kExitCannotEvaluate;
+  }
   const bool forbidden = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
   return Complain("the coordinator refuses", status, forbidden ? 4 : 1);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "lib/study/measurement.h"
 #include "lib/study/study_spec.h"
@@ -58,6 +59,9 @@ class RunSink {
 class Objective {
  public:
   virtual ~Objective() = default;
+  // For a worker of one study, before it takes a trial: whether any can be evaluated here. Loads what all of them
+  // share. An error says what is missing.
+  virtual absl::Status Open(const study::StudySpec& /*spec*/) { return absl::OkStatus(); }
   // Blocks until the result is there or the stop signal was obeyed.
   virtual RunOutcome Run(const RunRequest& request, RunSink* sink) = 0;
   // The trial is final: whatever Run kept for a later attempt may go.

@@ -20,6 +20,7 @@ size_t Bytes(const study::Measurement& m) {
 ReportQueue::Added ReportQueue::Add(study::Measurement measurement) {
   if (closed_ || steps_.size() >= kMaxPoints) return Added::kTooMany;
   if (!steps_.insert(measurement.step).second) return Added::kRepeatedStep;
+  if (without_gradients_) measurement.gradient.reset();
   gradient_bytes_ += GradientBytes(measurement);
   points_.push_back(std::move(measurement));
   for (study::Measurement& oldest : points_) {
@@ -46,6 +47,12 @@ void ReportQueue::Pop(size_t count) {
     gradient_bytes_ -= GradientBytes(points_.front());
     points_.pop_front();
   }
+}
+
+void ReportQueue::DropGradients() {
+  without_gradients_ = true;
+  gradient_bytes_ = 0;
+  for (study::Measurement& point : points_) point.gradient.reset();
 }
 
 void ReportQueue::Clear() {

@@ -34,6 +34,8 @@ class ReportQueue {
   std::vector<study::Measurement> Front() const;
   void Pop(size_t count);
   void Clear();
+  // Points keep their values, those that wait and those to come, but lose their gradients: the service takes no more.
+  void DropGradients();
   // Nothing more will be taken.
   void Close() {
     Clear();
@@ -46,6 +48,7 @@ class ReportQueue {
   size_t gradient_bytes_ = 0;
   std::string checkpoint_;
   bool closed_ = false;
+  bool without_gradients_ = false;
 };
 
 }  // namespace luthier::worker

@@ -24,6 +24,14 @@ bool OutcomeUnknown(const absl::Status& status) {
          absl::IsUnknown(status);
 }
 
+// Which of the service's limits was met; "" for other errors.
+std::string LimitOf(const absl::Status& status) {
+  const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status);
+  if (!detail || detail->reason != base::reason::kLimitExceeded) return "";
+  const auto limit = detail->metadata.find("limit");
+  return limit == detail->metadata.end() ? "" : limit->second;
+}
+
 bool IsFatalForAsking(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status) ||
          absl::IsUnimplemented(status);
@@ -97,22 +105,58 @@ void Runtime::AskLoop() {
   DeliverLeftovers();
   absl::Duration next = absl::ZeroDuration();
   bool fresh = true;
+  open_ = options_.study.empty();
   while (next != -absl::InfiniteDuration()) {
     int free = 0;
     {
       const base::MutexLock lock(&mutex_);
+      const uint64_t hurry = hurry_;
       free = options_.slots - static_cast<int>(active_.size());
-      while (!draining_ && (free == 0 || clock_->Monotonic() < next)) {
+      while (!draining_ && (free == 0 || (clock_->Monotonic() < next && hurry == hurry_))) {
         clock_->WaitUntil(&mutex_, &changed_, free == 0 ? absl::InfiniteDuration() : next);
         free = options_.slots - static_cast<int>(active_.size());
       }
       if (draining_) break;
     }
-    next = AskOnce(free, &backoff, &fresh);
+    next = open_ ? AskOnce(free, &backoff, &fresh) : OpenStudy(&backoff);
   }
   const base::MutexLock lock(&mutex_);
   asker_done_ = true;
   changed_.SignalAll();
+}
+
+absl::Duration Runtime::OpenStudy(Backoff* backoff) {
+  const absl::StatusOr<study::StudySpec> spec = api_->GetSpec(options_.study);
+  if (!spec.ok() && !absl::IsFailedPrecondition(spec.status())) return AfterError(spec.status(), backoff);
+  NoteContact(absl::OkStatus());
+  backoff->Reset();
+  not_found_logged_ = false;
+  const absl::Status opened = spec.ok() ? objective_->Open(*spec) : spec.status();
+  if (opened.ok()) {
+    open_ = true;
+    return absl::ZeroDuration();
+  }
+  base::LogError("study_not_opened", {{"study", options_.study}, {"error", Text(opened)}});
+  const base::MutexLock lock(&mutex_);
+  fatal_ = absl::FailedPreconditionError(
+      absl::StrCat("study ", base::Quote(options_.study), " can't be evaluated by this worker: ", Text(opened)));
+  return -absl::InfiniteDuration();
+}
+
+absl::Duration Runtime::AfterError(const absl::Status& status, Backoff* backoff) {
+  if (IsFatalForAsking(status) && base::GetReason(status) != base::reason::kRequestIdReused) {
+    base::LogError("ask_refused", {{"code", absl::StatusCodeToString(status.code())}, {"error", Text(status)}});
+    const base::MutexLock lock(&mutex_);
+    fatal_ = status;
+    return -absl::InfiniteDuration();
+  }
+  if (absl::IsNotFound(status)) {  // It may be created in a moment.
+    if (!not_found_logged_) base::LogWarning("study_not_found", {{"study", options_.study}, {"error", Text(status)}});
+    not_found_logged_ = true;
+  } else {
+    NoteContact(status);
+  }
+  return clock_->Monotonic() + backoff->Next(status);
 }
 
 absl::Duration Runtime::AskOnce(int count, Backoff* backoff, bool* fresh) {
@@ -123,22 +167,9 @@ absl::Duration Runtime::AskOnce(int count, Backoff* backoff, bool* fresh) {
   if (!reply.ok()) {
     const absl::Status& status = reply.status();
     *fresh = !OutcomeUnknown(status);
-    if (IsFatalForAsking(status) && base::GetReason(status) != base::reason::kRequestIdReused) {
-      base::LogError("ask_refused", {{"code", absl::StatusCodeToString(status.code())}, {"error", Text(status)}});
-      const base::MutexLock lock(&mutex_);
-      fatal_ = status;
-      return -absl::InfiniteDuration();
-    }
-    if (absl::IsNotFound(status)) {  // It may be created in a moment.
-      if (!not_found_logged_) base::LogWarning("study_not_found", {{"study", options_.study}, {"error", Text(status)}});
-      not_found_logged_ = true;
-    } else if (absl::IsDeadlineExceeded(status)) {
-      // A long poll that brought nothing, as it seems; a dead connection is UNAVAILABLE.
-      return now + kShortestAsk;
-    } else {
-      NoteContact(status);
-    }
-    return now + backoff->Next(status);
+    // A long poll that brought nothing, as it seems; a dead connection is UNAVAILABLE.
+    if (absl::IsDeadlineExceeded(status)) return now + kShortestAsk;
+    return AfterError(status, backoff);
   }
   NoteContact(absl::OkStatus());
   backoff->Reset();
@@ -305,6 +336,11 @@ absl::Status Runtime::SendReports(ActiveRun* run) {
       return status;
     case Verdict::kMalformed:
       base::LogWarning("report_refused", {{"trial", run->text()}, {"error", Text(status)}});
+      if (LimitOf(status) == "gradient_bytes") {
+        run->Note(absl::StrCat("the curve goes on without gradients: ", Text(status)));
+        run->queue_.DropGradients();
+        return absl::OkStatus();
+      }
       run->Note(absl::StrCat("points were refused: ", Text(status)));
       // Of several points one may be at fault, or all together too large; the curve is not worth finding out which.
       run->queue_.Pop(request.measurements.size());

@@ -55,8 +55,8 @@ class Runtime {
 
   // Works until Drain or, with exit_when_done, until the study is done. Call once.
   // OK: drained or done. INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNIMPLEMENTED: the coordinator's, when
-  // it refuses to be asked in a way that repeating does not mend. FAILED_PRECONDITION: the study's objective is
-  // external.
+  // it refuses to be asked in a way that repeating does not mend. FAILED_PRECONDITION: the study can't be evaluated
+  // here; no trial of it was taken (but for one given back by a worker of any study, when its objective is external).
   absl::Status Run();
 
   // Asks for nothing more; running trials get `drain_timeout` to finish, then they are stopped and given back with
@@ -76,6 +76,11 @@ class Runtime {
 
   // Sends what an earlier process left in the spool.
   void DeliverLeftovers();
+  // For a worker of one study: looks at its spec and opens it. Returns when to try again; ZeroDuration when it is open;
+  // InfinitePast to stop, with `fatal_` set.
+  absl::Duration OpenStudy(Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What an error of a call by the asker means. Returns when to try again, InfinitePast to stop.
+  absl::Duration AfterError(const absl::Status& status, Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
   // One call of Suggest and what follows from it. `fresh`: the last request is settled, the next gets a new id.
   // Returns when to ask again; InfinitePast to stop asking.
   absl::Duration AskOnce(int count, Backoff* backoff, bool* fresh) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -122,6 +127,7 @@ class Runtime {
   uint64_t hurry_ ABSL_GUARDED_BY(mutex_) = 0;
 
   // The asker's own.
+  bool open_ = false;
   uint64_t requests_ = 0;
   SuggestRequest request_;  // The newest.
   bool not_found_logged_ = false;

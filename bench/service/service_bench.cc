@@ -16,12 +16,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/command_line/command_line.h"
 #include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
 #include "server/server.h"
@@ -130,29 +132,20 @@ int Main(int argc, char** argv) {
   std::vector<int> clients = {1, 8, 64};
   std::string dir = std::filesystem::temp_directory_path() / ("luthier-bench-" + std::to_string(getpid()));
   std::string algorithm = "random";
-  bool keep = false;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const std::string value = argv[i + 1];
-    if (flag == "--seconds")
-      seconds = std::stod(value);
-    else if (flag == "--data-dir") {
-      dir = value;
-      keep = true;
-    } else if (flag == "--algorithm")
-      algorithm = value;
-    else if (flag == "--clients") {
-      clients.clear();
-      for (size_t at = 0; at < value.size();) {
-        const size_t comma = std::min(value.find(',', at), value.size());
-        clients.push_back(std::stoi(value.substr(at, comma - at)));
-        at = comma + 1;
-      }
-    } else {
-      std::fprintf(stderr, "unknown flag %s\n", flag.c_str());
-      return 2;
-    }
-  }
+  CLI::App app("Durable ask + complete round trips per second, clients and server on this machine", "service_bench");
+  app.add_option("--seconds", seconds, "Length of each measurement")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  app.add_option("--clients", clients, "Numbers of clients to measure, e.g. 1,8,64")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  const CLI::Option* kept = app.add_option("--data-dir", dir, "Where to keep the database; default: a temporary one");
+  app.add_option("--algorithm", algorithm, "random or sobol")
+      ->check(CLI::IsMember({"random", "sobol"}))
+      ->capture_default_str();
+  if (const std::optional<int> code = command_line::Parse(app, argc, argv)) return *code;
+  const bool keep = kept->count() > 0;
   base::SetLogLevel(base::LogLevel::kWarning);
   std::filesystem::create_directories(dir);
   SyncFloor(dir);

@@ -1,11 +1,13 @@
 #include "client/cli/context.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <istream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
@@ -18,19 +20,49 @@ namespace {
 namespace reason = base::reason;
 
 constexpr char kUsage[] = "USAGE";
+// How long a verb may wait for a server that is in trouble before it says so.
+constexpr absl::Duration kPatience = absl::Seconds(15);
 
 // What to do next, by reason; "" where the message says it all.
 std::string Advice(const std::string& why, const Options& options) {
   const std::string study = options.study.empty() ? "STUDY" : options.study;
   if (why == reason::kStudyPaused) return absl::StrCat("to go on: luthier study resume ", study);
+  if (why == reason::kStudyFinished && (options.verb == "resume" || options.verb == "pause")) {
+    return "its last trials may still be running; to try more settings, create another study";
+  }
   if (why == reason::kStudyFinished) return absl::StrCat("to see the result: luthier trial best ", study);
   if (why == reason::kLeaseLost) return absl::StrCat("drop this trial and ask again: luthier ask ", study);
   if (why == reason::kTrialFinal) return absl::StrCat("to see it: luthier trial get ", study, " ", options.trial);
+  if (why == reason::kConflictingReport && options.verb == "report") {
+    return absl::StrCat("step ", options.step.value_or(0),
+                        " was reported with other values already; they stand. Report "
+                        "the next step");
+  }
   if (why == reason::kConflictingReport) return "this trial has another result already; the first one stands";
   if (why == reason::kQueueFull || why == reason::kRateLimited) return "the server is busy; try again in a moment";
   if (why == reason::kStorageFull || why == reason::kStorageLow) return "make room on the server's disk";
   if (why == reason::kBug) return "this is a bug of the server; please report it with the server's log";
   return "";
+}
+
+// Resource names as users write them: "projects/default/studies/s/trials/3" becomes "trial 3 of s".
+std::string WithoutNames(std::string message) {
+  constexpr absl::string_view kStudies = "projects/default/studies/";
+  constexpr absl::string_view kTrials = "/trials/";
+  for (size_t at = message.find(kStudies.data()); at != std::string::npos; at = message.find(kStudies.data(), at + 1)) {
+    const size_t begin = at + kStudies.size();
+    const size_t end =
+        std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.-", begin), message.size());
+    const std::string study = message.substr(begin, end - begin);
+    size_t last = end;
+    std::string text = absl::StrCat("study ", study);
+    if (absl::StartsWith(absl::string_view(message).substr(end), kTrials)) {
+      last = std::min(message.find_first_not_of("0123456789", end + kTrials.size()), message.size());
+      text = absl::StrCat("trial ", message.substr(end + kTrials.size(), last - end - kTrials.size()), " of ", study);
+    }
+    message.replace(at, last - at, text);
+  }
+  return message;
 }
 
 }  // namespace
@@ -43,8 +75,16 @@ absl::StatusOr<client::Client*> Context::client() {
   client::ClientOptions options;
   options.seed = environment_.seed;
   // A person waits: nobody wants a day of silent patience here.
-  options.finish_patience = absl::Seconds(15);
-  LUTHIER_ASSIGN_OR_RETURN(client_, client::Client::Create(local_ ? local_->address() : options_.server, options));
+  options.patience = kPatience;
+  options.finish_patience = kPatience;
+  absl::StatusOr<std::unique_ptr<client::Client>> made =
+      client::Client::Create(local_ ? local_->address() : options_.server, options);
+  if (!made.ok()) {
+    const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(made.status());
+    return UsageError("--server", detail && !detail->violations.empty() ? detail->violations[0].description
+                                                                        : std::string(made.status().message()));
+  }
+  client_ = *std::move(made);
   return client_.get();
 }
 
@@ -125,7 +165,7 @@ int Explain(const absl::Status& status, const Options& options, std::ostream& er
         << "\nor name another with --server or LUTHIER_SERVER; `luthier run FILE` needs none\n";
     return kExitUnreachable;
   }
-  err << "luthier: " << message << "\n";
+  err << "luthier: " << WithoutNames(message) << "\n";
   if (const std::string advice = Advice(why, options); !advice.empty()) err << advice << "\n";
   if (why == kUsage) return kExitUsage;
   switch (status.code()) {
@@ -136,7 +176,8 @@ int Explain(const absl::Status& status, const Options& options, std::ostream& er
       return kExitNotAllowed;
     case absl::StatusCode::kNotFound:
       if (why == reason::kNotFound && !options.study.empty()) {
-        err << "to see what there is: luthier study list, luthier trial list " << options.study << "\n";
+        const bool trial = options.trial > 0 && absl::StrContains(message, "trial");
+        err << "to see what there is: luthier " << (trial ? "trial list " + options.study : "study list") << "\n";
       }
       return kExitNotFound;
     case absl::StatusCode::kCancelled:

@@ -12,6 +12,8 @@ namespace luthier::cli {
 // What the program has of the world, so that tests can give it another one.
 struct Environment {
   std::ostream* out = nullptr;  // Results, and nothing else.
+  // Whether nobody reads `out` any more (the other end of a pipe was closed). Null: never.
+  std::function<bool()> out_closed;
   std::ostream* err = nullptr;  // Everything for people.
   std::istream* in = nullptr;   // Read for the file name "-".
   std::function<std::optional<std::string>(const std::string&)> getenv;
@@ -30,6 +32,7 @@ inline constexpr int kExitNotAllowed = 4;
 inline constexpr int kExitNotFound = 5;
 inline constexpr int kExitTimedOut = 124;
 inline constexpr int kExitInterrupted = 130;
+inline constexpr int kExitPipe = 141;  // As a shell shows a program that SIGPIPE ended.
 
 }  // namespace luthier::cli
 

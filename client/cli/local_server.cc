@@ -119,7 +119,13 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(const std::strin
     }
   }
   auto own = std::make_unique<OwnServer>();
-  LUTHIER_RETURN_IF_ERROR(own->Open(directory));
+  if (const absl::Status opened = own->Open(directory); !opened.ok()) {
+    if (!absl::StrContains(opened.message(), "is in use by")) return opened;
+    return absl::FailedPreconditionError(absl::StrCat(
+        std::string(opened.message()), use == Use::kLook
+                                           ? "; if it is a luthierd, reach it with --server ADDRESS instead of --db"
+                                           : "; `run` needs one of its own: name it with --db"));
+  }
   return std::unique_ptr<LocalServer>(std::move(own));
 }
 

@@ -1,4 +1,5 @@
 // luthier: the command line.
+#include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cpp/client.h"
+#include "lib/wire/channel.h"
 
 namespace {
 
@@ -23,8 +25,14 @@ int TerminalWidth(int fd) {
 
 int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
+  luthier::wire::RouteGrpcLog(/*errors_too=*/false);
+  luthier::wire::LookAfterConnections();
   luthier::cli::Environment environment;
   environment.out = &std::cout;
+  environment.out_closed = [] {
+    pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+    return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+  };
   environment.err = &std::cerr;
   environment.in = &std::cin;
   environment.getenv = [](const std::string& name) -> std::optional<std::string> {

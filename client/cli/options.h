@@ -14,6 +14,7 @@ enum class Format { kTable, kJson, kCsv };
 
 // Every option of every verb, as given; each verb's help says which it has.
 struct Options {
+  std::string verb;  // The last word of it: "get".
   // All verbs.
   std::string server;  // Never empty.
   std::string db;

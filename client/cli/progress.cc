@@ -10,7 +10,8 @@ namespace luthier::cli {
 namespace {
 
 constexpr absl::Duration kTerminalInterval = absl::Milliseconds(100);
-constexpr absl::Duration kPipeInterval = absl::Seconds(10);
+constexpr absl::Duration kPipeInterval = absl::Seconds(5);
+constexpr absl::Duration kQuietInterval = absl::Minutes(1);
 
 std::string Clock(double seconds) {
   const auto whole = static_cast<int64_t>(seconds + 0.5);
@@ -58,7 +59,7 @@ void Progress::Show(const v1::Study& study, absl::Duration now) {
     open_ = true;
   } else {
     const std::string summary = Summary(study);
-    if (summary == last_) return;
+    if (summary == last_ && now - *shown_ < kQuietInterval) return;
     last_ = summary;
     *out_ << summary << std::endl;
   }

@@ -14,8 +14,8 @@ namespace luthier::cli {
 // `rate`: finished trials a second; 0: unknown.
 std::string ProgressLine(const v1::Study& study, double rate, int width);
 
-// Shows how a study gets on. A terminal gets one line that is written over; a pipe gets a line now and then, when
-// something changed.
+// Shows how a study gets on. A terminal gets one line that is written over; a pipe gets a line every five seconds in
+// which something changed, and one a minute else, so that a log shows life.
 class Progress {
  public:
   // `width` 0: not a terminal. `out` must outlive the object.

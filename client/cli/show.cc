@@ -244,6 +244,19 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
   }
 }
 
+std::string FailureText(const v1::Trial& trial) {
+  constexpr size_t kMaxLines = 10;
+  std::vector<std::string> lines = absl::StrSplit(absl::StripTrailingAsciiWhitespace(trial.failure().message()), '\n');
+  // The first line says what happened, the last ones of a program's errors usually why.
+  if (lines.size() > kMaxLines) {
+    lines.erase(lines.begin() + 1, lines.end() - (kMaxLines - 2));
+    lines.insert(lines.begin() + 1, "…");
+  }
+  std::string text;
+  for (const std::string& line : lines) absl::StrAppend(&text, "  ", Printable(line), "\n");
+  return text;
+}
+
 void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
   static const std::map<std::string, const char*> kOrigins = {
       {"init", "quasi-random, before there is enough data for a model"},

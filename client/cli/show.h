@@ -32,6 +32,8 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
 // For people: everything about one study or trial.
 void PrintStudy(std::ostream& out, const v1::Study& study);
 void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial);
+// The end of a failed trial's message, indented: at most ten lines.
+std::string FailureText(const v1::Trial& trial);
 // Why this setting was tried, and how it turned out.
 void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial);
 

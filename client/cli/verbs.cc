@@ -1,15 +1,15 @@
 // The table of verbs. The only file that knows the command-line library.
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/context.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/command_line/command_line.h"
+#include "lib/study/study_spec.h"
 #include "lib/wire/channel.h"
 
 namespace luthier::cli {
@@ -21,7 +21,7 @@ constexpr char kDescription[] =
 
 constexpr char kFooter[] =
     "Exit codes: 0 done, 1 failed, 2 usage, 3 server unreachable, 4 not allowed, 5 not found, 124 timed out,\n"
-    "130 interrupted. Results go to standard output, everything else to standard error.";
+    "130 interrupted, 141 nobody reads the output. Results go to standard output, everything else to standard error.";
 
 struct Verb {
   std::vector<std::string> path;
@@ -39,7 +39,7 @@ void Study(CLI::App& app, Options& o) {
 
 void StudyAndTrial(CLI::App& app, Options& o) {
   Study(app, o);
-  app.add_option("TRIAL", o.trial, "Number of the trial")->required()->check(CLI::PositiveNumber);
+  app.add_option("TRIAL", o.trial, "Number of the trial")->required()->check(command_line::AtLeastOne());
 }
 
 CLI::Option* Duration(CLI::App& app, const char* name, absl::Duration* duration, const char* what) {
@@ -130,7 +130,7 @@ void TellOptions(CLI::App& app, Options& o) {
   StudyAndTrial(app, o);
   MeasurementOptions(app, o);
   app.add_option("--step", o.step, "Step that the result belongs to");
-  app.add_flag("--pruned", o.pruned, "The trial was stopped early; the metrics are its last ones");
+  app.add_flag("--pruned", o.pruned, "The trial was stopped early; the metrics are its last ones, if it has any");
   app.add_option("--failed", o.failed, "The trial failed: a reason such as DIVERGED");
   app.add_option("--message", o.message, "More about the failure");
   app.add_flag("--infra", o.infra, "The failure says nothing about the setting: try it again");
@@ -148,10 +148,16 @@ void SimulateOptions(CLI::App& app, Options& o) {
       ->required()
       ->take_all();
   app.add_option("--function", o.functions, "Test function, e.g. branin; may be repeated")->required()->take_all();
-  app.add_option("--evaluations", o.evaluations, "Evaluations of each run")->capture_default_str();
-  app.add_option("--seeds", o.seeds, "Runs, with different seeds")->capture_default_str();
+  app.add_option("--evaluations", o.evaluations, "Evaluations of each run")
+      ->check(command_line::AtLeastOne())
+      ->capture_default_str();
+  app.add_option("--seeds", o.seeds, "Runs, with different seeds")
+      ->check(command_line::AtLeastOne())
+      ->capture_default_str();
   app.add_option("--first-seed", o.first_seed, "Seed of the first run")->capture_default_str();
-  app.add_option("--parallel", o.parallel, "Simulated workers")->capture_default_str();
+  app.add_option("--parallel", o.parallel, "Simulated workers")
+      ->check(command_line::AtLeastOne())
+      ->capture_default_str();
 }
 
 void DescribeOptions(CLI::App& app, Options& o) {
@@ -255,7 +261,7 @@ const std::vector<Verb>& Verbs() {
        ObjectivesDescribe},
       {{"algorithms"}, "The search algorithms and their options", "luthier algorithms", None, Algorithms},
       {{"verify-replay"},
-       "Compute every stored suggestion again and compare it bit for bit",
+       "Compute every stored suggestion again and compare it bit for bit; needs --db DIR",
        "luthier verify-replay --db luthier.db.d",
        ReplayOptions,
        VerifyReplayVerb},
@@ -293,60 +299,22 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
     CLI::App* sub = parent->add_subcommand(verb.path.back(), verb.what);
     verb.add_options(*sub, *options);
     sub->footer(absl::StrCat("Example:\n  ", verb.example, "\nOptions of all verbs: luthier --help"));
-    sub->callback([chosen, handler = verb.handler, sub] {
+    sub->callback([options, chosen, handler = verb.handler, sub] {
       // "objectives describe": the inner verb was asked for.
-      if (sub->get_subcommands().empty()) *chosen = handler;
+      if (!sub->get_subcommands().empty()) return;
+      *chosen = handler;
+      options->verb = sub->get_name();
     });
   }
   return app;
 }
 
-// "did you mean" for a verb that does not exist: the first word, or the second after a group.
-std::string VerbHint(const std::vector<std::string>& args) {
-  std::vector<std::string> firsts;
-  std::map<std::string, std::vector<std::string>> seconds;
-  for (const Verb& verb : Verbs()) {
-    if (std::find(firsts.begin(), firsts.end(), verb.path[0]) == firsts.end()) firsts.push_back(verb.path[0]);
-    if (verb.path.size() > 1) seconds[verb.path[0]].push_back(verb.path[1]);
-  }
-  if (args.empty() || args[0].empty() || args[0][0] == '-') return "";
-  if (std::find(firsts.begin(), firsts.end(), args[0]) == firsts.end()) {
-    return absl::StrCat("there is no verb ", base::Quote(args[0]), base::DidYouMean(args[0], firsts),
-                        "; verbs: ", absl::StrJoin(firsts, ", "));
-  }
-  const auto group = seconds.find(args[0]);
-  if (group == seconds.end() || args[0] == "objectives" || args.size() < 2 || args[1].empty() || args[1][0] == '-') {
-    return "";
-  }
-  if (std::find(group->second.begin(), group->second.end(), args[1]) != group->second.end()) return "";
-  return absl::StrCat("there is no verb ", base::Quote(args[0] + " " + args[1]),
-                      base::DidYouMean(args[1], group->second), "; verbs: ", absl::StrJoin(group->second, ", "));
-}
-
-// True to go on; else *code is what to exit with.
-bool Parse(const std::vector<std::string>& args, const Environment& environment, Options* options, Handler* handler,
-           int* code) {
-  const std::unique_ptr<CLI::App> app = BuildApp(options, handler);
-  try {  // CLI11 reports by throwing.
-    std::vector<std::string> reversed(args.rbegin(), args.rend());
-    app->parse(reversed);
-    return true;
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) {  // Help.
-      app->exit(e, *environment.out, *environment.err);
-      *code = kExitDone;
-      return false;
-    }
-    const std::string hint = VerbHint(args);
-    *environment.err << "luthier: " << (hint.empty() ? std::string(e.what()) : hint) << "\n"
-                     << "for help: luthier ";
-    for (const std::string& arg : args) {
-      if (hint.empty() && !arg.empty() && arg[0] != '-' && arg == args[0]) *environment.err << arg << " ";
-    }
-    *environment.err << "--help\n";
-    *code = kExitUsage;
-    return false;
-  }
+// STUDY as an id; the full name, as the API has it, is taken too.
+absl::Status CheckStudyId(Options* options) {
+  if (options->study.empty() || options->verb == "run") return absl::OkStatus();  // `run` checks the id it takes.
+  options->study = std::string(absl::StripPrefix(options->study, "projects/default/studies/"));
+  const absl::Status valid = study::ValidateId("STUDY", options->study);
+  return valid.ok() ? valid : UsageError("STUDY", base::GetErrorDetail(valid)->violations[0].description);
 }
 
 }  // namespace
@@ -356,16 +324,20 @@ int RunCli(const std::vector<std::string>& args, const Environment& environment)
   options.server = environment.getenv("LUTHIER_SERVER").value_or("");
   if (options.server.empty()) options.server = wire::kDefaultServer;
   Handler handler = nullptr;
-  int code = kExitDone;
-  if (!Parse(args, environment, &options, &handler, &code)) return code;
+  const std::unique_ptr<CLI::App> app = BuildApp(&options, &handler);
+  if (const std::optional<int> code = command_line::Parse(*app, args, *environment.out, *environment.err)) return *code;
   base::LogLevel level = base::LogLevel::kWarning;
   base::ParseLogLevel(options.log_level, &level);
   base::SetLogLevel(level);
+  if (const absl::Status id = CheckStudyId(&options); !id.ok()) return Explain(id, options, *environment.err);
   Context context(environment, options);
   const absl::StatusOr<int> result = handler(context);
-  if (!result.ok()) return Explain(result.status(), options, *environment.err);
   environment.out->flush();
-  if (!environment.out->good()) {
+  const bool written = environment.out->good();
+  // `| head`: who reads has enough, and nothing is wrong.
+  if (!written && environment.out_closed && environment.out_closed()) return kExitPipe;
+  if (!result.ok()) return Explain(result.status(), options, *environment.err);
+  if (!written) {
     *environment.err << "luthier: standard output can't be written\n";
     return kExitFailed;
   }

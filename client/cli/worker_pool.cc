@@ -13,7 +13,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/text.h"
@@ -25,7 +27,10 @@ constexpr absl::Duration kFirstDelay = absl::Milliseconds(500);
 constexpr absl::Duration kLongestDelay = absl::Seconds(30);
 constexpr absl::Duration kQuick = absl::Seconds(5);
 constexpr int kMaxQuickDeaths = 5;
-constexpr int kUsageError = 2;  // luthier-worker's exit code for a wrong command line: no use trying again.
+// Exit codes of luthier-worker after which there is no use trying again: a wrong command line, and a study that it
+// can't evaluate.
+constexpr int kUsageError = 2;
+constexpr int kCannotEvaluate = 78;
 
 std::string EndOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -35,7 +40,18 @@ std::string EndOf(const std::string& path) {
   const std::streamoff size = file.tellg();
   file.seekg(std::max<std::streamoff>(0, size - kShown));
   text << file.rdbuf();
-  return wire::ValidUtf8(text.str());
+  std::string end = text.str();
+  // Whole lines, where there are any.
+  if (const size_t newline = end.find('\n'); size > kShown && newline + 1 < end.size()) end.erase(0, newline + 1);
+  return wire::ValidUtf8(end);
+}
+
+// The last line, without the program's name.
+std::string LastWords(const std::string& path) {
+  const std::string end(absl::StripTrailingAsciiWhitespace(EndOf(path)));
+  const size_t newline = end.rfind('\n');
+  return std::string(
+      absl::StripPrefix(newline == std::string::npos ? end : end.substr(newline + 1), "luthier-worker: "));
 }
 
 }  // namespace
@@ -97,6 +113,10 @@ absl::Status WorkerPool::Tick() {
     if (ran) {
       ++restarts_;
       slot.quick_deaths = code != 0 && now - slot.started < kQuick ? slot.quick_deaths + 1 : 0;
+      if (code == kCannotEvaluate) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(LastWords(slot.worker.log), "\nno trial was spent on it; the log is ", slot.worker.log));
+      }
       if (code == 127 || code == kUsageError || slot.quick_deaths >= kMaxQuickDeaths) {
         return absl::FailedPreconditionError(absl::StrCat("the workers end at once (exit code ", code, "); the end of ",
                                                           slot.worker.log, ":\n", EndOf(slot.worker.log)));

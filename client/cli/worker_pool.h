@@ -30,8 +30,9 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Collects those that ended, starts what is due. FAILED_PRECONDITION when workers die at once again and again, with
-  // the end of the log; INTERNAL when none can be started.
+  // Collects those that ended, starts what is due. FAILED_PRECONDITION when a worker says that it can't evaluate the
+  // study, with its words; when workers die at once again and again, with the end of the log; INTERNAL when none can be
+  // started.
   absl::Status Tick();
   // Asks all to finish (SIGTERM), waits at most `patience` or until `hurry` returns true, then kills.
   void Stop(absl::Duration patience, const std::function<bool()>& hurry = [] { return false; });

@@ -54,18 +54,19 @@ class Client::Impl {
   std::string RequestId() { return Uuid(base::RandomStream(options_.seed, "client.request_id", next_request_++)); }
 
   wire::RetryPolicy Policy() {
-    return {.max_attempts = options_.max_attempts, .give_up_after = absl::InfiniteDuration(), .budget = &budget_};
+    return {.max_attempts = options_.max_attempts, .give_up_after = options_.patience, .budget = &budget_};
   }
 
-  // One logical call: attempts of `timeout` each, as `policy` has it.
+  // One logical call: attempts of `timeout` each, as `policy` has it, none beyond the time at which it gives up.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(Stub& stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                                 const Request& request, absl::Duration timeout, const wire::RetryPolicy& policy) {
     Response response;
+    const absl::Duration begin = clock_.Monotonic();
     const absl::Status status = wire::Retry(policy, NewBackoff(), clock_, sleeper_, [&] {
       grpc::ClientContext context;
-      SetDeadline(&context, timeout);
+      SetDeadline(&context, std::min(timeout, policy.give_up_after - (clock_.Monotonic() - begin)));
       const Active active(this, &context);
       response.Clear();
       return wire::FromGrpc((stub.*method)(&context, request, &response));
@@ -207,7 +208,6 @@ absl::StatusOr<v1::Study> Client::CreateStudy(const std::string& id, const v1::S
   v1::CreateStudyRequest request;
   request.set_study_id(id);
   *request.mutable_spec() = spec;
-  request.set_request_id(impl_->RequestId());
   return impl_->Ask(&v1::StudyService::Stub::CreateStudy, request);
 }
 
@@ -305,7 +305,6 @@ absl::StatusOr<std::vector<v1::Trial>> Client::EnqueueTrials(const std::string& 
 absl::StatusOr<v1::Trial> Client::CancelTrial(const std::string& study, int64_t number) {
   v1::CancelTrialRequest request;
   request.set_name(wire::TrialName(study, number));
-  request.set_request_id(impl_->RequestId());
   return impl_->Ask(&v1::StudyService::Stub::CancelTrial, request);
 }
 
@@ -324,8 +323,10 @@ absl::StatusOr<v1::SuggestResponse> Client::Suggest(const std::string& study, co
   request.set_count(count);
   request.set_request_id(impl_->RequestId());
   request.set_fail_if_paused(fail_if_paused);
-  return impl_->Call(*impl_->workers, &v1::WorkerService::Stub::Suggest, request,
-                     std::clamp(wait, absl::Seconds(1), absl::Seconds(60)), impl_->Policy());
+  const absl::Duration poll = std::clamp(wait, absl::Seconds(1), absl::Seconds(60));
+  wire::RetryPolicy policy = impl_->Policy();
+  policy.give_up_after = std::min(policy.give_up_after, poll);
+  return impl_->Call(*impl_->workers, &v1::WorkerService::Stub::Suggest, request, poll, policy);
 }
 
 absl::StatusOr<v1::HeartbeatResponse> Client::Heartbeat(const std::string& worker,

@@ -34,6 +34,9 @@ struct ClientOptions {
   absl::Duration timeout = absl::Seconds(30);
   // Attempts of calls other than Report, Complete, Fail and Release.
   int max_attempts = 5;
+  // What such a call may take in all, with the waits that the server asks for: when it asks for more, its answer is
+  // returned at once.
+  absl::Duration patience = absl::InfiniteDuration();
   // How long those four are repeated while their outcome is unknown.
   absl::Duration finish_patience = absl::Hours(24);
   // Null: the system's clock, and real sleeps that Interrupt() ends. Both must outlive the client.
@@ -100,7 +103,8 @@ class Client {
                           absl::FunctionRef<bool(const v1::Event&)> event);
 
   // --- Ask and tell ---
-  // One long poll of at most `wait` (1 s to 60 s). Without leases the answer has retry_after or study_done.
+  // One long poll of at most `wait` (1 s to 60 s), repetitions included. Without leases the answer has retry_after or
+  // study_done.
   absl::StatusOr<v1::SuggestResponse> Suggest(const std::string& study, const std::string& worker, int count,
                                               absl::Duration wait, bool fail_if_paused = false);
   absl::StatusOr<v1::HeartbeatResponse> Heartbeat(const std::string& worker, const std::vector<std::string>& tokens);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
@@ -121,8 +122,8 @@ absl::StatusOr<ParameterValue> CanonicalIn(const FloatRange& range, double x) {
     slack_above = kSnapTolerance * (range.scale == Scale::kLog ? range.max : 1.0 - range.max);
   }
   if (x < range.min - slack_below || x > range.max + slack_above) {
-    return Wrong(
-        absl::StrCat(FormatDouble(x), " is outside [", FormatDouble(range.min), ", ", FormatDouble(range.max), "]"));
+    return Wrong(absl::StrCat(FormatDouble(x), " is outside [", FormatDouble(range.min), ", ", FormatDouble(range.max),
+                              "]; give a value within these bounds"));
   }
   x = std::clamp(x, range.min, range.max);
   if (range.step) {
@@ -146,7 +147,8 @@ absl::StatusOr<ParameterValue> CanonicalIn(const IntRange& range, double x) {
     return Wrong(absl::StrCat(FormatDouble(x), " is not a whole number"));
   }
   if (rounded < static_cast<double>(range.min) || rounded > static_cast<double>(range.max)) {
-    return Wrong(absl::StrCat(FormatDouble(rounded), " is outside [", range.min, ", ", range.max, "]"));
+    return Wrong(absl::StrCat(FormatDouble(rounded), " is outside [", range.min, ", ", range.max,
+                              "]; give a value within these bounds"));
   }
   const auto value = static_cast<int64_t>(rounded);
   if ((value - range.min) % range.step != 0) {
@@ -155,12 +157,21 @@ absl::StatusOr<ParameterValue> CanonicalIn(const IntRange& range, double x) {
   return static_cast<double>(value);
 }
 
+// "a, b, c", with an end.
+std::string SomeOf(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 10;
+  const std::vector<std::string> first(names.begin(), names.begin() + std::min(names.size(), kShown));
+  return absl::StrCat(absl::StrJoin(first, ", "),
+                      names.size() > kShown ? absl::StrCat(" and ", names.size() - kShown, " more") : "");
+}
+
 absl::StatusOr<ParameterValue> CanonicalLabel(const std::vector<std::string>& labels, const ParameterValue& value) {
   const std::string* label = std::get_if<std::string>(&value);
   // A label that looks like a number may have been read as one.
   const std::string text = label ? *label : FormatValue(value);
   if (std::find(labels.begin(), labels.end(), text) != labels.end()) return text;
-  return Wrong(absl::StrCat(Quote(text), " is not one of its labels", base::DidYouMean(text, labels)));
+  return Wrong(
+      absl::StrCat(Quote(text), " is not one of its labels", base::DidYouMean(text, labels), ": ", SomeOf(labels)));
 }
 
 }  // namespace
@@ -375,7 +386,7 @@ absl::StatusOr<Parameters> SearchSpace::Canonical(const Parameters& values) cons
       continue;
     }
     if (given == values.end()) {
-      violations.Add(p.name, "is missing");
+      violations.Add(p.name, "is missing; give a value for it");
       continue;
     }
     absl::StatusOr<ParameterValue> value = CanonicalValue(p.domain, given->second);
@@ -386,8 +397,9 @@ absl::StatusOr<Parameters> SearchSpace::Canonical(const Parameters& values) cons
   }
   for (const auto& [name, value] : values) {
     if (Find(name)) continue;
-    violations.Add(IsName(name) ? name : Quote(name),
-                   absl::StrCat("is not a parameter of the study", base::DidYouMean(name, names)));
+    violations.Add(
+        IsName(name) ? name : Quote(name),
+        absl::StrCat("is not a parameter of the study", base::DidYouMean(name, names), "; it has ", SomeOf(names)));
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;

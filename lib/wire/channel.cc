@@ -1,13 +1,19 @@
 #include "lib/wire/channel.h"
 
+#include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <signal.h>
+
+#include <cstdlib>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::wire {
@@ -43,6 +49,27 @@ absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
   return absl::StrCat("dns:///", address);
 }
 
+void RouteGrpcLog(bool errors_too) {
+  static const bool shown = errors_too;  // The handler takes no argument.
+  gpr_set_log_function([](gpr_log_func_args* entry) {
+    const bool error = shown && entry->severity == GPR_LOG_SEVERITY_ERROR;
+    base::Log(error ? base::LogLevel::kWarning : base::LogLevel::kDebug, "grpc", {{"message", entry->message}});
+  });
+}
+
+void LookAfterConnections() {
+  // There is no other way to set it, and it is read once. Programs that we start must not inherit it.
+  constexpr char kName[] = "GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS";
+  const bool ours = setenv(kName, "100", /*overwrite=*/0) == 0 && std::string(getenv(kName)) == "100";
+  // The threads that this starts leave signals to others.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  grpc_init();  // Never shut down: it lives as long as the process.
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (ours) unsetenv(kName);
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view address) {
   LUTHIER_ASSIGN_OR_RETURN(const std::string target, ServerTarget(address));
   grpc::ChannelArguments arguments;
@@ -50,8 +77,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> CreateChannel(absl::string_view a
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 1'000);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  // Despite its name: how long one attempt to connect may take.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // Tuning runs inside networks; a proxy meant for the web is never wanted and breaks names like "localhost".

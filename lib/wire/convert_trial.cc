@@ -156,7 +156,6 @@ absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement,
   study::Measurement result;
   result.step = measurement.step();
   if (result.step < 0) violations.Add("step", absl::StrCat(result.step, " is below 0"));
-  if (measurement.metrics().empty()) violations.Add("metrics", "is empty; give at least the study's metric");
   if (measurement.metrics().size() > kMaxMetrics) {
     violations.Add("metrics", absl::StrCat("has ", measurement.metrics().size(), " entries; at most ", kMaxMetrics,
                                            " are allowed"));

@@ -92,20 +92,40 @@ std::optional<bool> ParseBool(absl::string_view text) {
   return std::nullopt;
 }
 
-// A whole number, also written 1e6 or 100.0.
+// The digits of a whole number that may be written 1e6 or 100.0; "" for anything else, and for more than 40 digits.
+std::string WholeDigits(absl::string_view text) {
+  const std::optional<double> number = ParseNumber(text);
+  if (!number || !std::isfinite(*number) || std::abs(*number) > 1e40) return "";
+  if (*number == 0.0) return "0";
+  const size_t e = text.find_first_of("eE");
+  int exponent = 0;
+  if (e != absl::string_view::npos && !absl::SimpleAtoi(text.substr(e + 1), &exponent)) return "";
+  if (std::abs(exponent) > 400) return "";
+  std::string digits;
+  std::string sign;
+  bool fraction = false;
+  for (const char c : text.substr(0, e)) {
+    if (c == '-') sign = "-";
+    if (c == '.') fraction = true;
+    if (!absl::ascii_isdigit(c)) continue;
+    digits += c;
+    if (fraction) --exponent;
+  }
+  for (; exponent > 0; --exponent) digits += '0';
+  for (; exponent < 0; ++exponent) {
+    if (!digits.empty() && digits.back() != '0') return "";
+    if (!digits.empty()) digits.pop_back();
+  }
+  return digits.empty() ? "0" : sign + digits;
+}
+
 template <typename Int>
 std::optional<Int> ParseInteger(absl::string_view text) {
-  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
+  const std::string digits = WholeDigits(text);
   Int value = 0;
-  const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec == std::errc() && result.ptr == text.data() + text.size()) return value;
-  const std::optional<double> number = ParseNumber(text);
-  if (!number || *number != std::floor(*number) || std::abs(*number) > 0x1p53) return std::nullopt;
-  if (*number < static_cast<double>(std::numeric_limits<Int>::min()) ||
-      *number > static_cast<double>(std::numeric_limits<Int>::max())) {
-    return std::nullopt;
-  }
-  return static_cast<Int>(*number);
+  const std::from_chars_result result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || result.ec != std::errc() || result.ptr != digits.data() + digits.size()) return std::nullopt;
+  return value;
 }
 
 // Whether it is a whole number that a double rounds: 2^53 + 1.

@@ -12,6 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/suggest/registry.h"
+#include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -25,12 +26,10 @@ absl::Status Unavailable(absl::string_view reason, absl::string_view message, ab
   return base::MakeError(absl::StatusCode::kUnavailable, message, std::move(detail));
 }
 
-absl::Status QueueFull(const char* what) {
-  base::ErrorDetail detail;
-  detail.reason = base::reason::kQueueFull;
-  detail.retry_delay = absl::Milliseconds(100);
-  return base::MakeError(absl::StatusCode::kResourceExhausted,
-                         absl::StrCat("too many ", what, " wait already; try again shortly"), std::move(detail));
+absl::Status StorageLow() {
+  return Unavailable(base::reason::kStorageLow,
+                     "the server's disk is nearly full; results are taken, but no new work is given",
+                     absl::Seconds(30));
 }
 
 // Results must always get in; what asks for more work may be turned away earlier.
@@ -40,6 +39,18 @@ bool IsFinishClass(const Operation& operation) {
 }
 
 }  // namespace
+
+absl::Status Draining() {
+  return Unavailable(base::reason::kDraining, "the server is shutting down", absl::Seconds(2));
+}
+
+absl::Status QueueFull(absl::string_view what, absl::Duration retry_delay) {
+  base::ErrorDetail detail;
+  detail.reason = base::reason::kQueueFull;
+  detail.retry_delay = retry_delay;
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("too many ", what, " wait already; try again shortly"), std::move(detail));
+}
 
 // One thread, one queue: requests of one study see its updates in order.
 class Coordinator::SuggestThread {
@@ -132,14 +143,12 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline) {
   const bool finish = IsFinishClass(operation);
   if (!finish) {
     if (draining_) {
-      Refuse(operation, Unavailable(base::reason::kDraining, "the server is shutting down", absl::Seconds(2)));
+      Refuse(operation, Draining());
       return;
     }
     const bool frees = std::holds_alternative<ControlOp>(operation) || std::holds_alternative<CancelTrialOp>(operation);
     if (storage_low_ && !frees) {
-      Refuse(operation, Unavailable(base::reason::kStorageLow,
-                                    "the server's disk is nearly full; results are taken, but no new work is given",
-                                    absl::Seconds(30)));
+      Refuse(operation, StorageLow());
       return;
     }
     if (std::holds_alternative<SuggestOp>(operation) && waiting_asks_ >= options_.max_waiting_asks) {
@@ -147,20 +156,23 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline) {
       return;
     }
   }
+  const size_t bytes = BytesOf(operation);
   {
     base::MutexLock lock(&mutex_);
-    size_t& count = finish ? finish_ops_ : ask_ops_;
+    Load& load = finish ? finish_load_ : ask_load_;
+    const bool room = load.ops < (finish ? options_.max_finish_ops : options_.max_ask_ops) &&
+                      (load.ops == 0 || load.bytes + bytes <= options_.max_queued_bytes);
     const bool internal = std::holds_alternative<ProposalsOp>(operation);
-    if (!stopping_ && (internal || count < (finish ? options_.max_finish_ops : options_.max_ask_ops))) {
-      ++count;
-      queue_.push_back({std::move(operation), deadline});
+    if (!stopping_ && (internal || room || Mutated(Mutant::kQueueUnbounded))) {
+      ++load.ops;
+      load.bytes += bytes;
+      queue_.push_back({std::move(operation), deadline, bytes});
       if (queue_.size() == 1) changed_.Signal();
       return;
     }
     if (stopping_) draining_ = true;
   }
-  Refuse(operation, draining_ ? Unavailable(base::reason::kDraining, "the server is shutting down", absl::Seconds(2))
-                              : QueueFull(finish ? "results" : "requests"));
+  Refuse(operation, draining_ ? Draining() : QueueFull(finish ? "results" : "requests"));
 }
 
 void Coordinator::Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done) {
@@ -188,12 +200,16 @@ void Coordinator::WriterLoop() {
           queue_.pop_front();
         }
       }
-      for (const Queued& q : queued) --(IsFinishClass(q.operation) ? finish_ops_ : ask_ops_);
+      for (const Queued& q : queued) {
+        Load& load = IsFinishClass(q.operation) ? finish_load_ : ask_load_;
+        --load.ops;
+        load.bytes -= q.bytes;
+      }
     }
     const bool last = stopping && queued.empty();
     if (!last) RunBatch(std::move(queued));
     if (draining_) {
-      core_->RefuseWaiting(Unavailable(base::reason::kDraining, "the server is shutting down", absl::Seconds(2)));
+      core_->RefuseWaiting(Draining());
       waiting_asks_ = 0;
     }
     if (last) return;
@@ -222,6 +238,7 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
     }
     core_->Apply(std::move(q.operation));
   }
+  if (storage_low_) core_->RefuseWaiting(StorageLow());
   const auto ignores_history = [&](storage::StudyKey key) {
     const auto spec = core_->SpecOf(key);
     return !suggest::InfoOf(spec->algorithm).uses_history && !spec->reproducible;
@@ -234,21 +251,33 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
       core_->Apply(inline_proposer_->Propose(request, core_->SpecOf(request.study)));
     }
   }
+  CommitAndAnswer(now);
+  waiting_asks_ = core_->waiting();
+  AfterCommit(now);
+}
+
+void Coordinator::CommitAndAnswer(absl::Duration now) {
   const storage::WriteBatch& batch = core_->Seal();
+  if (Mutated(Mutant::kReplyBeforeCommit)) {
+    const storage::WriteBatch late = batch;
+    core_->EndBatch(absl::OkStatus());
+    (void)storage_->Commit(late);
+    return;
+  }
   const absl::Status status = batch.empty() ? absl::OkStatus() : storage_->Commit(batch);
   // A server that can't write is not called any more: it must find out by itself when it can again.
   const bool probe = batch.empty() && !storage_ok_;
-  NoteStorage(probe ? storage_->Commit({storage::SetFence{core_->fence()}}) : status, probe || !batch.empty(), now);
-  committed_seq_ = status.ok() ? core_->last_seq() : committed_seq_.load();
+  NoteStorage(probe ? storage_->Commit({storage::SetFence{core_->fence()}}) : status, probe || !batch.empty(), probe,
+              now);
+  if (status.ok()) committed_seq_ = core_->last_seq();
   core_->EndBatch(status);
-  waiting_asks_ = core_->waiting();
-  AfterCommit();
 }
 
-void Coordinator::NoteStorage(const absl::Status& status, bool tried, absl::Duration now) {
+void Coordinator::NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now) {
   if (status.ok()) {
-    if (!tried || storage_ok_) return;
-    base::LogInfo("storage_writable_again");
+    if (!tried) return;
+    if (!probe && disk_trouble_.Succeeded(now)) base::LogInfo("storage_writable_again");
+    if (storage_ok_) return;
     storage_ok_ = true;
     unwritable_since_ = absl::InfiniteDuration();
     return;
@@ -258,12 +287,12 @@ void Coordinator::NoteStorage(const absl::Status& status, bool tried, absl::Dura
     if (options_.on_fatal) options_.on_fatal(status);
     _exit(kExitIoError);
   }
-  if (storage_ok_) base::LogError("storage_unwritable", {{"error", std::string(status.message())}});
+  if (disk_trouble_.Failed(now)) base::LogError("storage_unwritable", {{"error", std::string(status.message())}});
   storage_ok_ = false;
   unwritable_since_ = now;
 }
 
-void Coordinator::AfterCommit() {
+void Coordinator::AfterCommit(absl::Duration now) {
   const auto thread_of = [&](storage::StudyKey key) -> SuggestThread& {
     return *suggest_threads_[static_cast<size_t>(key) % suggest_threads_.size()];
   };
@@ -284,14 +313,19 @@ void Coordinator::AfterCommit() {
   }
   std::set<storage::StudyKey> changed;
   for (const storage::Event& event : core_->TakeEvents()) changed.insert(event.study);
-  if (changed.empty()) return;
+  const bool tick = now >= next_tick_ || draining_;
+  if (tick) next_tick_ = now + options_.tick;
+  if (changed.empty() && !tick) return;
   base::MutexLock lock(&subscribers_mutex_);
   for (const auto& [id, subscriber] : subscribers_) {
-    if (changed.count(subscriber.first) > 0) subscriber.second();
+    if (changed.count(subscriber.first) > 0)
+      subscriber.second(Wake::kCommit);
+    else if (tick)
+      subscriber.second(Wake::kTick);
   }
 }
 
-uint64_t Coordinator::Subscribe(storage::StudyKey study, std::function<void()> wake) {
+uint64_t Coordinator::Subscribe(storage::StudyKey study, std::function<void(Wake)> wake) {
   base::MutexLock lock(&subscribers_mutex_);
   subscribers_[next_subscriber_] = {study, std::move(wake)};
   return next_subscriber_++;

@@ -15,11 +15,16 @@
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 #include "server/coordinator/core.h"
+#include "server/coordinator/disk_trouble.h"
 #include "server/coordinator/leases.h"
 #include "server/coordinator/proposer.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
+
+// Refusals that pass: UNAVAILABLE DRAINING and RESOURCE_EXHAUSTED QUEUE_FULL, each with a retry delay. `what`: "asks".
+absl::Status Draining();
+absl::Status QueueFull(absl::string_view what, absl::Duration retry_delay = absl::Milliseconds(100));
 
 // The core with its threads: one writer that owns the core and commits batches, and threads of lowest priority that
 // compute suggestions beside it. Thread-safe.
@@ -30,9 +35,10 @@ class Coordinator {
   struct Options {
     Core::Options core;
     int suggest_threads = 2;
-    size_t max_finish_ops = 4096;   // Complete, Fail, Release, Report waiting for the writer.
-    size_t max_ask_ops = 512;       // Suggest, enqueue, create, control waiting for the writer.
-    int max_waiting_asks = 10'000;  // Long polls.
+    size_t max_finish_ops = 4096;                // Complete, Fail, Release, Report waiting for the writer.
+    size_t max_ask_ops = 512;                    // Suggest, enqueue, create, control waiting for the writer.
+    size_t max_queued_bytes = size_t{64} << 20;  // Content of either kind. One operation alone always fits.
+    int max_waiting_asks = 10'000;               // Long polls.
     size_t max_batch = 1024;
     absl::Duration tick = absl::Milliseconds(100);
     // Free bytes where the database lives; below `min_free_bytes` no new work is granted. Null: not watched.
@@ -58,11 +64,18 @@ class Coordinator {
   // Refuses new asks and answers waiting ones; results are still taken.
   void Drain();
 
-  // `wake` is called after each commit with events of `study`, on the writer's thread, until Unsubscribe returns.
-  uint64_t Subscribe(storage::StudyKey study, std::function<void()> wake);
+  // Why a subscriber is woken.
+  enum class Wake {
+    kCommit,  // There are new events of its study.
+    kTick,    // Time has passed, or draining has begun: what it could not do before it may try again.
+  };
+  // `wake` is called after each commit with events of `study`, and every now and then, on the writer's thread, until
+  // Unsubscribe returns. It must not subscribe or unsubscribe.
+  uint64_t Subscribe(storage::StudyKey study, std::function<void(Wake)> wake);
   void Unsubscribe(uint64_t id);
 
   uint64_t committed_seq() const { return committed_seq_.load(); }
+  bool draining() const { return draining_.load(); }
   bool serving() const { return !draining_.load() && storage_ok_.load(); }
   size_t live_leases() const { return leases_.size(); }
   storage::Storage* storage() { return storage_; }
@@ -73,14 +86,21 @@ class Coordinator {
   struct Queued {
     Operation operation;
     absl::Duration deadline;
+    size_t bytes = 0;
+  };
+  // What waits of one class of operations.
+  struct Load {
+    size_t ops = 0;
+    size_t bytes = 0;
   };
 
   Coordinator(storage::Storage* storage, const base::Clock* clock, Options options);
   void WriterLoop();
   void RunBatch(std::deque<Queued> queued);
+  void CommitAndAnswer(absl::Duration now);
   // `tried`: something was committed or failed to.
-  void NoteStorage(const absl::Status& status, bool tried, absl::Duration now);
-  void AfterCommit();
+  void NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now);
+  void AfterCommit(absl::Duration now);
 
   storage::Storage* const storage_;
   const base::Clock* const clock_;
@@ -91,17 +111,19 @@ class Coordinator {
   std::unique_ptr<Core> core_;
   std::unique_ptr<Proposer> inline_proposer_;  // For designers that ignore history: computed in passing.
   absl::Duration next_space_check_ = absl::ZeroDuration();
+  absl::Duration next_tick_ = absl::ZeroDuration();  // For subscribers.
   absl::Duration unwritable_since_ = absl::InfiniteDuration();
+  DiskTrouble disk_trouble_;
 
   base::Mutex mutex_;
   base::CondVar changed_;
   std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);
-  size_t finish_ops_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t ask_ops_ ABSL_GUARDED_BY(mutex_) = 0;
+  Load finish_load_ ABSL_GUARDED_BY(mutex_);
+  Load ask_load_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   base::Mutex subscribers_mutex_;
-  std::map<uint64_t, std::pair<storage::StudyKey, std::function<void()>>> subscribers_
+  std::map<uint64_t, std::pair<storage::StudyKey, std::function<void(Wake)>>> subscribers_
       ABSL_GUARDED_BY(subscribers_mutex_);
   uint64_t next_subscriber_ ABSL_GUARDED_BY(subscribers_mutex_) = 1;
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
-#include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "server/coordinator/mutants.h"
 
@@ -56,14 +55,17 @@ absl::Status Core::Load() {
   if (Mutated(Mutant::kFenceResetAtStart)) fence_ = 0;
   LUTHIER_ASSIGN_OR_RETURN(last_key_, storage_->LastStudyKey());
   now_ = last_tick_ = clock_->Monotonic();
+  wall_ = clock_->Wall();
   constexpr int kPage = 100;
   std::string after;
   while (true) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page, storage_->ListStudies(after, kPage));
     for (const storage::StudyRecord& record : page) LUTHIER_RETURN_IF_ERROR(LoadStudy(record));
-    if (page.size() < kPage) return absl::OkStatus();
+    if (page.size() < kPage) break;
     after = page.back().id;
   }
+  held_ = CountHeld();
+  return absl::OkStatus();
 }
 
 absl::Status Core::LoadStudy(const storage::StudyRecord& record) {
@@ -121,8 +123,9 @@ absl::Status Core::LoadStudy(const storage::StudyRecord& record) {
 // --- Batches ---
 
 void Core::BeginBatch() {
-  now_ = clock_->Monotonic();
-  wall_ = clock_->Wall();
+  const absl::Time wall = clock_->Wall();
+  now_ = Mutated(Mutant::kLeasesOnWallClock) ? now_ + (wall - wall_) : clock_->Monotonic();
+  wall_ = wall;
   batch_.clear();
   seq_at_begin_ = seq_;
   fence_at_begin_ = fence_;
@@ -203,6 +206,9 @@ void Core::EndBatch(const absl::Status& committed) {
     for (const StudyKey key : changed) {
       if (present.count(key) == 0) studies_.erase(key);
     }
+    held_ = CountHeld();
+    RefuseWaiting(committed,
+                  [&](const Waiter& waiter) { return waiter.study != 0 && studies_.count(waiter.study) == 0; });
   }
   for (const auto& [key, number] : pinned_) {
     const auto found = studies_.find(key);
@@ -210,7 +216,7 @@ void Core::EndBatch(const absl::Status& committed) {
     TrialSlot& slot = found->second.trials[number - 1];
     if (study::IsFinal(slot.state)) {
       slot.record.reset();
-      slot.reported.reset();
+      slot.curve.reset();
     }
   }
   events_.clear();
@@ -300,193 +306,6 @@ void Core::Remember(const std::string& request_id, const std::string& digest, st
   batch_requests_[request_id] = {request_id, digest, std::move(reply), wall_};
 }
 
-// --- Studies ---
-
-absl::StatusOr<Core::StudyState*> Core::FindStudy(const std::string& id) {
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end()) {
-    return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
-                     absl::StrCat("study ", Quote(id), " does not exist; `luthier study list` shows those that do"));
-  }
-  return &studies_.at(found->second);
-}
-
-void Core::Run(CreateStudyOp op) {
-  if (const auto found = by_id_.find(op.id); found != by_id_.end()) {
-    const StudyState& s = studies_.at(found->second);
-    const std::string field = study::FirstDifference(s.record.spec, op.spec);
-    if (field.empty()) return Answer<StudyReply>(op.done, StudyReply{s.record, s.record.update_seq});
-    base::ErrorDetail detail;
-    detail.reason = base::reason::kStudyExists;
-    detail.metadata["field"] = field;
-    return Answer<StudyReply>(
-        op.done,
-        MakeError(absl::StatusCode::kAlreadyExists,
-                  absl::StrCat("study ", Quote(op.id), " exists with another specification; they first differ in ",
-                               field, "; choose another name, or delete that study"),
-                  std::move(detail)));
-  }
-  StudyState s;
-  s.record.key = ++last_key_;
-  s.record.id = op.id;
-  s.record.spec = std::move(op.spec);
-  s.record.create_time = wall_;
-  s.spec = std::make_shared<const study::StudySpec>(s.record.spec);
-  const StudyKey key = s.record.key;
-  by_id_[op.id] = key;
-  StudyState& stored = studies_[key] = std::move(s);
-  storage::Event& event = AddEvent(stored, EventType::kStudyCreated);
-  event.actor = op.actor;
-  event.detail = study::AlgorithmName(stored.spec->algorithm);
-  stored.record.create_seq = seq_;
-  Answer<StudyReply>(op.done, StudyReply{stored.record, seq_});
-}
-
-void Core::Run(ControlOp op) {
-  const std::string digest = DigestOf(op);
-  const absl::StatusOr<std::optional<std::string>> replayed = Replayed(op.request_id, digest);
-  if (!replayed.ok()) return Answer<StudyReply>(op.done, replayed.status());
-  const absl::StatusOr<StudyState*> found = FindStudy(op.id);
-  if (replayed->has_value()) {
-    StudyReply reply;
-    if (found.ok()) reply = {(*found)->record, (*found)->record.update_seq};
-    return Answer<StudyReply>(op.done, std::move(reply));
-  }
-  if (!found.ok()) return Answer<StudyReply>(op.done, found.status());
-  StudyState& s = **found;
-  const study::StudyState state = s.record.state;
-  const auto finished_error = [&] {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
-        absl::StrCat("study ", Quote(op.id), " is ", study::StudyStateName(state), "; it can't change any more"));
-  };
-  switch (op.control) {
-    case Control::kPause:
-      if (study::IsFinished(state)) return Answer<StudyReply>(op.done, finished_error());
-      if (state == study::StudyState::kActive) {
-        s.record.state = study::StudyState::kPaused;
-        s.record.state_reason = "paused by a user";
-        AddEvent(s, EventType::kStudyPaused).actor = op.actor;
-      }
-      break;
-    case Control::kResume:
-      if (study::IsFinished(state)) return Answer<StudyReply>(op.done, finished_error());
-      if (state == study::StudyState::kPaused) {
-        s.record.state = study::StudyState::kActive;
-        s.record.state_reason.clear();
-        AddEvent(s, EventType::kStudyResumed).actor = op.actor;
-        s.record.resume_seq = seq_;
-        s.failures_in_row = 0;
-      }
-      break;
-    case Control::kStop:
-      if (state == study::StudyState::kStopped) break;
-      if (study::IsFinished(state)) return Answer<StudyReply>(op.done, finished_error());
-      FinishStudy(s, study::StudyState::kStopped, "stopped by a user", op.actor, /*cancel_running=*/false);
-      break;
-    case Control::kCancel:
-      if (state == study::StudyState::kCancelled) break;
-      if (state == study::StudyState::kCompleted) return Answer<StudyReply>(op.done, finished_error());
-      FinishStudy(s, study::StudyState::kCancelled, "cancelled by a user", op.actor, /*cancel_running=*/true);
-      break;
-    case Control::kDelete: {
-      if (!s.running.empty()) {
-        return Answer<StudyReply>(op.done,
-                                  MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialsRunning,
-                                            absl::StrCat("study ", Quote(op.id), " has ", s.running.size(),
-                                                         " running trials; cancel the study first")));
-      }
-      AddEvent(s, EventType::kStudyDeleted).actor = op.actor;
-      const StudyReply reply{s.record, seq_};
-      Remember(op.request_id, digest, "");
-      const StudyKey key = s.record.key;
-      deleted_.insert(key);
-      by_id_.erase(op.id);
-      studies_.erase(key);
-      leases_->DropStudy(key);
-      return Answer<StudyReply>(op.done, reply);
-    }
-  }
-  Remember(op.request_id, digest, "");
-  Answer<StudyReply>(op.done, StudyReply{s.record, s.record.update_seq});
-}
-
-void Core::FinishStudy(StudyState& s, study::StudyState state, const std::string& reason, const std::string& actor,
-                       bool cancel_running) {
-  s.record.state = state;
-  s.record.state_reason = reason;
-  const EventType type = state == study::StudyState::kStopped     ? EventType::kStudyStopped
-                         : state == study::StudyState::kCancelled ? EventType::kStudyCancelled
-                                                                  : EventType::kStudyCompleted;
-  storage::Event& event = AddEvent(s, type);
-  event.actor = actor;
-  event.detail = reason;
-  s.ready.clear();
-  ++s.generation;
-  s.computing = false;
-  std::vector<int64_t> open(s.retries.begin(), s.retries.end());
-  open.insert(open.end(), s.enqueued.begin(), s.enqueued.end());
-  // A trial whose holder vanished will not be granted again.
-  if (!cancel_running)
-    open.insert(open.end(), s.expired.begin(), s.expired.end());
-  else
-    open.insert(open.end(), s.running.begin(), s.running.end());
-  std::sort(open.begin(), open.end());
-  for (const int64_t number : open) CancelTrial(s, s.trials[number - 1], absl::StrCat("study ", reason));
-}
-
-void Core::CompleteWhenDone(StudyState& s) {
-  if (study::IsFinished(s.record.state)) return;
-  if (!s.running.empty() || !s.retries.empty() || !s.enqueued.empty()) return;
-  if (static_cast<int64_t>(s.trials.size()) >= s.spec->budget.max_trials) {
-    FinishStudy(s, study::StudyState::kCompleted, "max_trials reached", "", false);
-  } else if (s.exhausted && s.ready.empty()) {
-    FinishStudy(s, study::StudyState::kCompleted, "every setting has been tried", "", false);
-  }
-}
-
-void Core::CountFinished(StudyState& s, const study::Trial& trial, uint64_t finish_seq) {
-  if (trial.state == TrialState::kCancelled) return;
-  if (trial.state == TrialState::kFailed) {
-    if (finish_seq > s.record.resume_seq) ++s.failures_in_row;
-  } else {
-    s.failures_in_row = 0;
-  }
-  ++s.finished_since_best;
-  if (trial.state != TrialState::kComplete) return;
-  const double score = study::Score(s.spec->metric.goal, trial.final_measurement->metrics.at(s.spec->metric.name));
-  if (!s.best_score || score > *s.best_score) {
-    s.best_score = score;
-    s.finished_since_best = 0;
-  }
-}
-
-void Core::ApplyStoppingRules(StudyState& s, const study::Trial& finished) {
-  if (study::IsFinished(s.record.state)) return;
-  const study::Budget& budget = s.spec->budget;
-  std::string reason;
-  if (budget.target_value && s.best_score && *s.best_score >= study::Score(s.spec->metric.goal, *budget.target_value)) {
-    reason = absl::StrCat("target_value reached by trial ", finished.number);
-  } else if (budget.max_failed_trials > 0 &&
-             s.counts[static_cast<size_t>(TrialState::kFailed)] >= budget.max_failed_trials) {
-    reason = "max_failed_trials reached";
-  } else if (budget.patience > 0 && s.best_score && s.finished_since_best >= budget.patience) {
-    reason = absl::StrCat("no better value in ", s.finished_since_best, " trials");
-  }
-  if (!reason.empty()) {
-    FinishStudy(s, study::StudyState::kCompleted, reason, "", /*cancel_running=*/true);
-    return;
-  }
-  CompleteWhenDone(s);
-  if (s.record.state == study::StudyState::kActive && s.failures_in_row >= options_.failures_to_pause) {
-    s.record.state = study::StudyState::kPaused;
-    s.record.state_reason = absl::StrCat(
-        s.failures_in_row, " trials failed in a row; the last: ", finished.failure ? finished.failure->reason : "",
-        "; mend the cause, then resume");
-    AddEvent(s, EventType::kStudyPaused).detail = s.record.state_reason;
-  }
-}
-
 // --- What the caller collects ---
 
 std::vector<HistoryUpdate> Core::TakeHistoryUpdates() {
@@ -554,6 +373,7 @@ absl::Status Core::CheckInvariants() {
     if (counts[0] != static_cast<int64_t>(s.retries.size() + s.enqueued.size()))
       return broken("pending sets differ (I2)");
   }
+  if (held_ != CountHeld()) return absl::InternalError("counts of held leases differ from a recount (I2)");
   return absl::OkStatus();
 }
 

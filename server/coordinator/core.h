@@ -18,6 +18,7 @@
 #include "lib/base/random.h"
 #include "lib/study/history.h"
 #include "server/coordinator/leases.h"
+#include "server/coordinator/limits.h"
 #include "server/coordinator/operations.h"
 #include "server/storage/storage.h"
 
@@ -66,6 +67,7 @@ class Core {
     absl::Duration request_lifetime = absl::Hours(24);
     // A longer time between two batches is our own fault, and every lease is extended by it.
     absl::Duration stall = absl::Seconds(1);
+    Limits limits;
   };
 
   // `storage`, `clock` and `leases` must outlive the core.
@@ -102,20 +104,26 @@ class Core {
   // Gives every lease so much more time: for a time in which we could not have renewed or stored anything.
   void ExtendLeases(absl::Duration by);
   // Drops waiting asks with an answer: at shutdown.
-  void RefuseWaiting(const absl::Status& status);
+  void RefuseWaiting(const absl::Status& status) {
+    RefuseWaiting(status, [](const Waiter&) { return true; });
+  }
   int waiting() const { return static_cast<int>(waiters_.size()); }
 
-  // Recounts everything from the rows in storage and compares with memory: the invariants I1, I2, I5, I7. For tests and
-  // the doctor; O(trials).
+  // Recounts everything from the rows in storage and compares with memory: the invariants I1, I2, I5, I7. For tests;
+  // O(trials).
   absl::Status CheckInvariants();
 
  private:
+  // What has been reported of an attempt.
+  struct Curve {
+    std::map<int64_t, std::string> digests;  // By step.
+    int64_t gradient_bytes = 0;
+  };
   struct TrialSlot {
     study::TrialState state = study::TrialState::kPending;
     std::unique_ptr<storage::TrialRecord>
-        record;  // Set while the trial is open, or until the batch that ended it commits.
-    std::unique_ptr<std::map<int64_t, std::string>>
-        reported;                                          // Step -> digest, of the newest attempt; null: not loaded.
+        record;                    // Set while the trial is open, or until the batch that ended it commits.
+    std::unique_ptr<Curve> curve;  // Of the newest attempt; null: not loaded.
     absl::Duration eligible_since = absl::ZeroDuration();  // When a retry became possible.
   };
   struct StudyState {
@@ -145,6 +153,8 @@ class Core {
     storage::StudyKey study = 0;  // 0: any.
   };
 
+  void RefuseWaiting(const absl::Status& status, const std::function<bool(const Waiter&)>& which);
+
   // Batch bookkeeping.
   template <typename Reply>
   void Answer(Done<Reply> done, absl::StatusOr<Reply> reply);
@@ -163,9 +173,18 @@ class Core {
   void Run(HeartbeatOp op);
   void Run(ProposalsOp op);
 
+  // OK while RUNNING and `token` is of the newest grant; else why a call with that token has no effect: TRIAL_FINAL or
+  // LEASE_LOST.
+  absl::Status CheckHolder(const TrialSlot& slot, const std::string& token) const;
+  absl::Status LoadCurve(const StudyState& s, TrialSlot& slot);
   absl::StatusOr<StudyState*> FindStudy(const std::string& id);
   // Loads the record of a final trial back into its slot for the rest of the batch.
   absl::StatusOr<TrialSlot*> FindTrial(StudyState& s, int64_t number);
+  struct Found {
+    StudyState* study = nullptr;
+    TrialSlot* slot = nullptr;
+  };
+  absl::StatusOr<Found> FindTrial(const std::string& id, int64_t number);
   // The stored answer to `request_id`, absent when it is new; INVALID_ARGUMENT REQUEST_ID_REUSED for other content.
   absl::StatusOr<std::optional<std::string>> Replayed(const std::string& request_id, const std::string& digest);
   void Remember(const std::string& request_id, const std::string& digest, std::string reply);
@@ -187,13 +206,20 @@ class Core {
 
   // Granting.
   void CheckDeadlines();
+  // The holder of a running trial has been silent for too long, or is back. False: known already.
+  bool MarkExpired(StudyState& s, int64_t number);
+  bool ClearExpired(StudyState& s, int64_t number);
+  // Unexpired leases of each worker, counted from the rows.
+  std::map<std::string, int> CountHeld() const;
+  int Held(const std::string& worker) const;
+  void AddHeld(const std::string& worker, int by);
   // Ends the lease when the batch commits: until then its holder must not hear of it.
   void EndLease(const std::string& token, Directive directive) { ending_.emplace_back(token, directive); }
   enum class Served { kYes, kNo };
   // `answer_due`: no ask whose deadline has passed goes on waiting.
   void Serve(bool answer_due);
-  // `due`: what can be granted now, rather than all that was asked for once it is computed.
-  Served ServeFrom(StudyState& s, Waiter& waiter, bool due);
+  // At most `count` trials. `due`: what can be granted now, rather than all that was asked for once it is computed.
+  Served ServeFrom(StudyState& s, Waiter& waiter, int count, bool due);
   std::vector<int64_t> EligibleTrials(const StudyState& s, const std::string& worker, int count) const;
   bool OthersAskedSince(const std::string& worker, absl::Duration since) const;
   Grant GrantTrial(StudyState& s, int64_t number, const std::string& worker);
@@ -217,6 +243,7 @@ class Core {
   std::unordered_map<std::string, storage::StudyKey> by_id_;
   std::deque<Waiter> waiters_;                       // In order of arrival.
   std::map<std::string, absl::Duration> last_seen_;  // Worker -> when it last asked.
+  std::map<std::string, int> held_;                  // CountHeld(), kept up to date.
   uint64_t seq_ = 0;
   uint64_t fence_ = 0;
   storage::StudyKey last_key_ = 0;

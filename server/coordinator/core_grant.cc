@@ -27,6 +27,9 @@ using study::TrialState;
 
 constexpr int kMaxProposals = 64;        // In one request to a designer.
 constexpr size_t kMaxLastSeen = 10'000;  // Workers remembered.
+// A message may have 4 MiB, a spec 2 MiB and the rest of a trial at most about 1.5 MiB: no further trial joins a reply
+// that has grown to this.
+constexpr size_t kFullReply = size_t{1} << 20;
 const absl::Duration kRetryAfter = absl::Seconds(1);
 
 }  // namespace
@@ -46,13 +49,13 @@ void Core::CheckDeadlines() {
       const std::string token = record.grants.back().token;
       if (!leases_->Expired(token, now_)) {
         s.next_expiry_check = std::min(s.next_expiry_check, *leases_->Deadline(token));
-        s.expired.erase(number);  // It was given more time since.
+        ClearExpired(s, number);  // It was given more time since.
         continue;
       }
       const bool exhausted = AttemptsUsed(record) >= s.spec->lease.max_attempts;
       if (!exhausted && !study::IsFinished(s.record.state)) {
         // Eligible for another worker; until then its holder may come back.
-        if (s.expired.insert(number).second) slot.eligible_since = now_;
+        if (MarkExpired(s, number)) slot.eligible_since = now_;
         continue;
       }
       EndLease(token, Directive::kLost);
@@ -66,13 +69,48 @@ void Core::CheckDeadlines() {
   }
 }
 
+bool Core::MarkExpired(StudyState& s, int64_t number) {
+  if (!s.expired.insert(number).second) return false;
+  AddHeld(s.trials[number - 1].record->trial.attempts.back().worker, -1);
+  return true;
+}
+
+bool Core::ClearExpired(StudyState& s, int64_t number) {
+  if (s.expired.erase(number) == 0) return false;
+  AddHeld(s.trials[number - 1].record->trial.attempts.back().worker, 1);
+  return true;
+}
+
+std::map<std::string, int> Core::CountHeld() const {
+  std::map<std::string, int> held;
+  for (const auto& [key, s] : studies_) {
+    for (const int64_t number : s.running) {
+      if (s.expired.count(number) == 0) ++held[s.trials[number - 1].record->trial.attempts.back().worker];
+    }
+  }
+  return held;
+}
+
+int Core::Held(const std::string& worker) const {
+  const auto found = held_.find(worker);
+  return found == held_.end() ? 0 : found->second;
+}
+
+void Core::AddHeld(const std::string& worker, int by) {
+  const auto place = held_.try_emplace(worker, 0).first;
+  place->second += by;
+  LUTHIER_CHECK(place->second >= 0);
+  if (place->second == 0) held_.erase(place);
+}
+
 void Core::ExtendLeases(absl::Duration by) {
   leases_->ShiftAll(by);
   for (auto& [key, s] : studies_) s.next_expiry_check = absl::ZeroDuration();
 }
 
 int64_t Core::RoomToRun(const StudyState& s) const {
-  const int64_t limit = s.spec->budget.max_parallel > 0 ? s.spec->budget.max_parallel : study::kMaxParallel;
+  const int64_t limit =
+      s.spec->budget.max_parallel > 0 ? s.spec->budget.max_parallel : options_.limits.leases_per_study;
   return limit - static_cast<int64_t>(s.running.size());
 }
 
@@ -135,7 +173,8 @@ Grant Core::GrantTrial(StudyState& s, int64_t number, const std::string& worker)
   storage::GrantRecord grant_record;
   grant_record.token = MakeToken(fence_, random.NextU64());
   record.grants.push_back(std::move(grant_record));
-  slot.reported = std::make_unique<std::map<int64_t, std::string>>();
+  AddHeld(worker, 1);
+  slot.curve = std::make_unique<Curve>();
   AddEvent(s, EventType::kTrialGranted, &record).actor = worker;
   MarkDirty(s, record);
   // A holder behind a long partition is not given up lightly when it is the last.
@@ -230,14 +269,14 @@ std::vector<Core::StudyState*> Core::CandidatesFor(const Waiter& waiter) {
   return candidates;
 }
 
-Core::Served Core::ServeFrom(StudyState& s, Waiter& waiter, bool due) {
+Core::Served Core::ServeFrom(StudyState& s, Waiter& waiter, int count, bool due) {
   if (s.record.state != study::StudyState::kActive) return Served::kNo;
-  const std::vector<int64_t> eligible = EligibleTrials(s, waiter.op.worker, waiter.op.count);
+  const std::vector<int64_t> eligible = EligibleTrials(s, waiter.op.worker, count);
   int64_t taken = 0;
   for (const int64_t number : eligible) taken += s.trials[number - 1].state == TrialState::kPending ? 1 : 0;
   // Rows that earlier asks wait for are spoken for.
   const int64_t want = std::clamp<int64_t>(std::min(RoomForNew(s), RoomToRun(s) - taken) - s.demand, 0,
-                                           waiter.op.count - static_cast<int64_t>(eligible.size()));
+                                           count - static_cast<int64_t>(eligible.size()));
   const int64_t have = std::clamp<int64_t>(static_cast<int64_t>(s.ready.size()) - s.demand, 0, want);
   const bool more_may_come = !s.exhausted && !(s.blocked && !s.computing);
   if (have < want && more_may_come && (!due || (eligible.empty() && have == 0))) {
@@ -248,12 +287,17 @@ Core::Served Core::ServeFrom(StudyState& s, Waiter& waiter, bool due) {
 
   SuggestReply reply;
   std::string stored = absl::StrCat(s.record.key);
+  size_t bytes = 0;
+  const auto full = [&] { return bytes >= kFullReply; };
   const auto grant = [&](int64_t number) {
     reply.grants.push_back(GrantTrial(s, number, waiter.op.worker));
+    bytes += BytesOf(reply.grants.back());
     absl::StrAppend(&stored, ",", number, ":", absl::BytesToHexString(reply.grants.back().token));
   };
-  for (const int64_t number : eligible) grant(number);
-  for (int64_t i = 0; i < have; ++i) {
+  for (const int64_t number : eligible) {
+    if (!full()) grant(number);
+  }
+  for (int64_t i = 0; i < have && !full(); ++i) {
     auto& [prefix_seq, suggestion] = s.ready.front();
     study::Trial trial;
     trial.parameters = std::move(suggestion.parameters);
@@ -294,11 +338,24 @@ void Core::Serve(bool answer_due) {
                                                      absl::StrCat("study ", Quote(waiter.op.id), " was deleted")));
       continue;
     }
+    const int limit = options_.limits.leases_per_worker;
+    const int room = limit - Held(waiter.op.worker);
+    if (room <= 0) {
+      Answer<SuggestReply>(
+          waiter.op.done,
+          LimitExceeded(
+              "leases_per_worker", limit,
+              absl::StrCat("worker ", Quote(waiter.op.worker), " holds ", limit - room, " leases, and ", limit,
+                           " is the most one worker may hold; finish or release some, or ask under "
+                           "another worker's name")));
+      continue;
+    }
+    const int count = std::min(waiter.op.count, room);
     const bool due = answer_due && waiter.op.deadline <= now_;
     bool served = false;
     for (StudyState* s : candidates) {
       const int64_t demand_before = s->demand;
-      served = ServeFrom(*s, waiter, due) == Served::kYes;
+      served = ServeFrom(*s, waiter, count, due) == Served::kYes;
       // Once a study computes for this ask, the others need not.
       if (served || (!due && s->demand != demand_before)) break;
     }
@@ -381,10 +438,12 @@ absl::StatusOr<SuggestReply> Core::RebuildSuggestReply(const std::string& stored
   return reply;
 }
 
-void Core::RefuseWaiting(const absl::Status& status) {
-  std::deque<Waiter> waiting;
-  waiting.swap(waiters_);
-  for (Waiter& waiter : waiting) {
+void Core::RefuseWaiting(const absl::Status& status, const std::function<bool(const Waiter&)>& which) {
+  std::deque<Waiter> gone;
+  std::deque<Waiter> still;
+  for (Waiter& waiter : waiters_) (which(waiter) ? gone : still).push_back(std::move(waiter));
+  waiters_ = std::move(still);
+  for (Waiter& waiter : gone) {
     if (waiter.op.done) waiter.op.done(status);
   }
 }

@@ -3,14 +3,10 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
-#include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
 #include "server/coordinator/core.h"
 #include "server/coordinator/mutants.h"
@@ -29,7 +25,6 @@ constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxEventText = 256;
 constexpr size_t kMaxCheckpoint = 1024;
 constexpr int kMaxReleases = 20;
-constexpr size_t kMaxPoints = 10'000;
 constexpr size_t kMaxMetrics = 32;
 
 // The end of `text`, cut at a character boundary.
@@ -70,10 +65,20 @@ absl::Status CheckCheckpoint(const std::string& checkpoint) {
                         absl::StrCat("is longer than ", kMaxCheckpoint, " bytes; send a reference, not the data"));
 }
 
+absl::Status AlreadyFinal(const study::Trial& trial) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
+                   absl::StrCat("trial ", trial.number, " is ", study::TrialStateName(trial.state), " already"));
+}
+
 std::string MetricsText(const study::Measurement& m) {
   return absl::StrJoin(m.metrics, " ", [](std::string* out, const auto& metric) {
     absl::StrAppend(out, metric.first, "=", study::FormatDouble(metric.second));
   });
+}
+
+int64_t GradientBytes(const study::Measurement& m) {
+  if (!m.gradient) return 0;
+  return static_cast<int64_t>(sizeof(double) * (m.gradient->values.size() + m.gradient->direction.size()));
 }
 
 std::string PointDigest(const study::Measurement& m) {
@@ -99,6 +104,39 @@ absl::StatusOr<Core::TrialSlot*> Core::FindTrial(StudyState& s, int64_t number) 
   return &slot;
 }
 
+absl::StatusOr<Core::Found> Core::FindTrial(const std::string& id, int64_t number) {
+  LUTHIER_ASSIGN_OR_RETURN(StudyState* const s, FindStudy(id));
+  LUTHIER_ASSIGN_OR_RETURN(TrialSlot* const slot, FindTrial(*s, number));
+  return Found{s, slot};
+}
+
+absl::Status Core::CheckHolder(const TrialSlot& slot, const std::string& token) const {
+  const TrialRecord& record = *slot.record;
+  if (study::IsFinal(slot.state)) return AlreadyFinal(record.trial);
+  if (slot.state == TrialState::kRunning) {
+    if (record.grants.back().token == token) return absl::OkStatus();
+    const auto had_it = [&](const GrantRecord& grant) { return grant.token == token; };
+    if (Mutated(Mutant::kFenceNotCompared) && std::any_of(record.grants.begin(), record.grants.end(), had_it)) {
+      return absl::OkStatus();
+    }
+  }
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, base::reason::kLeaseLost,
+      absl::StrCat("trial ", record.trial.number, " is no longer leased by this token; drop it and ask for another"));
+}
+
+absl::Status Core::LoadCurve(const StudyState& s, TrialSlot& slot) {
+  const study::Trial& trial = slot.record->trial;
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> stored,
+                           storage_->ListMeasurements(s.record.key, trial.number, trial.attempts.back().number));
+  slot.curve = std::make_unique<Curve>();
+  for (const study::Measurement& m : stored) {
+    slot.curve->digests.emplace(m.step, PointDigest(m));
+    slot.curve->gradient_bytes += GradientBytes(m);
+  }
+  return absl::OkStatus();
+}
+
 int Core::AttemptsUsed(const TrialRecord& record) const {
   return static_cast<int>(record.trial.attempts.size()) - record.trial.releases;
 }
@@ -111,10 +149,10 @@ void Core::Move(StudyState& s, TrialSlot& slot, study::TrialEvent event) {
   slot.state = *next;
   slot.record->trial.state = *next;
   const int64_t number = slot.record->trial.number;
+  ClearExpired(s, number);
+  if (s.running.erase(number) > 0) AddHeld(slot.record->trial.attempts.back().worker, -1);
   s.retries.erase(number);
   s.enqueued.erase(number);
-  s.running.erase(number);
-  s.expired.erase(number);
   if (*next == TrialState::kRunning) s.running.insert(number);
   if (*next == TrialState::kPending) s.retries.insert(number);
 }
@@ -153,7 +191,7 @@ void Core::CancelTrial(StudyState& s, TrialSlot& slot, const std::string& why) {
 
 void Core::RetryOrGiveUp(StudyState& s, TrialSlot& slot) {
   TrialRecord& record = *slot.record;
-  slot.reported.reset();
+  slot.curve.reset();
   slot.eligible_since = now_;
   if (AttemptsUsed(record) >= s.spec->lease.max_attempts) {
     study::Failure failure;
@@ -179,91 +217,17 @@ void Core::RetryOrGiveUp(StudyState& s, TrialSlot& slot) {
   if (study::IsFinished(s.record.state)) CancelTrial(s, slot, absl::StrCat("study ", s.record.state_reason));
 }
 
-void Core::Run(EnqueueOp op) {
-  const std::string digest = DigestOf(op);
-  const absl::StatusOr<std::optional<std::string>> replayed = Replayed(op.request_id, digest);
-  if (!replayed.ok()) return Answer<EnqueueReply>(op.done, replayed.status());
-  const absl::StatusOr<StudyState*> found = FindStudy(op.id);
-  if (!found.ok()) return Answer<EnqueueReply>(op.done, found.status());
-  StudyState& s = **found;
-  if (replayed->has_value()) {
-    EnqueueReply reply;
-    const std::vector<std::string> parts = absl::StrSplit(**replayed, ',');
-    if (parts[0] != absl::StrCat(s.record.key)) {  // Another study of this name; the trials went with the old one.
-      return Answer<EnqueueReply>(op.done, MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
-                                                     "the study that took these trials was deleted"));
-    }
-    for (size_t i = 1; i < parts.size(); ++i) {
-      int64_t number = 0;
-      LUTHIER_CHECK(absl::SimpleAtoi(parts[i], &number));
-      const absl::StatusOr<TrialSlot*> slot = FindTrial(s, number);
-      if (!slot.ok()) return Answer<EnqueueReply>(op.done, slot.status());
-      reply.trials.push_back((*slot)->record->trial);
-    }
-    reply.seq = s.record.update_seq;
-    return Answer<EnqueueReply>(op.done, std::move(reply));
-  }
-  if (study::IsFinished(s.record.state)) {
-    return Answer<EnqueueReply>(
-        op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
-                           absl::StrCat("study ", Quote(op.id), " is ", study::StudyStateName(s.record.state),
-                                        "; it takes no more trials")));
-  }
-  base::Violations violations;
-  std::vector<study::Parameters> settings;
-  for (size_t i = 0; i < op.trials.size(); ++i) {
-    absl::StatusOr<study::Parameters> setting = s.spec->space.Complete(op.trials[i].parameters);
-    if (!setting.ok())
-      violations.AddAll(absl::StrCat("trials[", i, "].parameters"), setting.status());
-    else
-      settings.push_back(*std::move(setting));
-  }
-  if (op.trials.empty()) violations.Add("trials", "is empty; give at least one");
-  if (!violations.empty()) return Answer<EnqueueReply>(op.done, violations.ToStatus());
-  const int64_t room = s.spec->budget.max_trials - static_cast<int64_t>(s.trials.size());
-  if (static_cast<int64_t>(op.trials.size()) > room) {
-    return Answer<EnqueueReply>(
-        op.done,
-        MakeError(absl::StatusCode::kResourceExhausted, base::reason::kLimitExceeded,
-                  absl::StrCat("the budget of study ", Quote(op.id), " has room for ", room, " more trials, not ",
-                               op.trials.size(), "; add fewer, or make a study with a larger max_trials")));
-  }
-  EnqueueReply reply;
-  std::string stored = absl::StrCat(s.record.key);
-  for (size_t i = 0; i < settings.size(); ++i) {
-    study::Trial trial;
-    trial.parameters = std::move(settings[i]);
-    trial.attributes = std::move(op.trials[i].attributes);
-    trial.provenance.designer = "user";
-    trial.provenance.origin = "enqueued";
-    const int64_t number = StoreTrial(s, std::move(trial), EventType::kTrialEnqueued);
-    events_.back().actor = op.actor;
-    s.enqueued.insert(number);
-    reply.trials.push_back(s.trials[number - 1].record->trial);
-    absl::StrAppend(&stored, ",", number);
-  }
-  // Suggestions computed for room that these trials took are not worthless: they stay for later room.
-  Remember(op.request_id, digest, std::move(stored));
-  reply.seq = seq_;
-  Answer<EnqueueReply>(op.done, std::move(reply));
-}
-
 void Core::Run(CancelTrialOp op) {
-  const absl::StatusOr<StudyState*> found = FindStudy(op.id);
+  const absl::StatusOr<Found> found = FindTrial(op.id, op.number);
   if (!found.ok()) return Answer<TrialReply>(op.done, found.status());
-  StudyState& s = **found;
-  const absl::StatusOr<TrialSlot*> slot = FindTrial(s, op.number);
-  if (!slot.ok()) return Answer<TrialReply>(op.done, slot.status());
-  TrialRecord& record = *(*slot)->record;
-  if (study::IsFinal((*slot)->state)) {
-    // Cancelling again has no further effect, so it may be repeated.
-    if ((*slot)->state == TrialState::kCancelled)
-      return Answer<TrialReply>(op.done, TrialReply{record.trial, record.finish_seq});
-    return Answer<TrialReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
-                                                 absl::StrCat("trial ", op.number, " is ",
-                                                              study::TrialStateName((*slot)->state), " already")));
-  }
-  CancelTrial(s, **slot, "cancelled by a user");
+  StudyState& s = *found->study;
+  TrialSlot& slot = *found->slot;
+  TrialRecord& record = *slot.record;
+  // Cancelling again has no further effect, so it may be repeated.
+  if (slot.state == TrialState::kCancelled)
+    return Answer<TrialReply>(op.done, TrialReply{record.trial, record.finish_seq});
+  if (study::IsFinal(slot.state)) return Answer<TrialReply>(op.done, AlreadyFinal(record.trial));
+  CancelTrial(s, slot, "cancelled by a user");
   events_.back().actor = op.actor;
   TrialReply reply{record.trial, seq_};
   CompleteWhenDone(s);
@@ -271,26 +235,16 @@ void Core::Run(CancelTrialOp op) {
 }
 
 void Core::Run(ReportOp op) {
-  const absl::StatusOr<StudyState*> found = FindStudy(op.id);
+  const absl::StatusOr<Found> found = FindTrial(op.id, op.number);
   if (!found.ok()) return Answer<ReportReply>(op.done, found.status());
-  StudyState& s = **found;
-  const absl::StatusOr<TrialSlot*> found_slot = FindTrial(s, op.number);
-  if (!found_slot.ok()) return Answer<ReportReply>(op.done, found_slot.status());
-  TrialSlot& slot = **found_slot;
+  StudyState& s = *found->study;
+  TrialSlot& slot = *found->slot;
   TrialRecord& record = *slot.record;
-  if (study::IsFinal(slot.state)) {
-    if (CancelledUnder(record, op.token)) {
-      return Answer<ReportReply>(op.done, ReportReply{Directive::kStop, record.finish_seq});
-    }
-    return Answer<ReportReply>(
-        op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
-                           absl::StrCat("trial ", op.number, " is ", study::TrialStateName(slot.state), " already")));
+  if (CancelledUnder(record, op.token)) {
+    return Answer<ReportReply>(op.done, ReportReply{Directive::kStop, record.finish_seq});
   }
-  if (slot.state != TrialState::kRunning || record.grants.back().token != op.token) {
-    return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kLeaseLost,
-                                                  absl::StrCat("trial ", op.number,
-                                                               " is no longer leased by this token; "
-                                                               "drop it and ask for another")));
+  if (absl::Status holder = CheckHolder(slot, op.token); !holder.ok()) {
+    return Answer<ReportReply>(op.done, std::move(holder));
   }
   base::Violations violations;
   if (op.measurements.empty()) violations.Add("measurements", "is empty");
@@ -309,21 +263,17 @@ void Core::Run(ReportOp op) {
   violations.AddAll("", CheckCheckpoint(op.checkpoint));
   if (!violations.empty()) return Answer<ReportReply>(op.done, violations.ToStatus());
 
-  if (!slot.reported) {
-    slot.reported = std::make_unique<std::map<int64_t, std::string>>();
-    const absl::StatusOr<std::vector<study::Measurement>> stored =
-        storage_->ListMeasurements(s.record.key, op.number, record.trial.attempts.back().number);
-    if (!stored.ok()) {
-      slot.reported.reset();
-      return Answer<ReportReply>(op.done, stored.status());
-    }
-    for (const study::Measurement& m : *stored) slot.reported->emplace(m.step, PointDigest(m));
+  if (!slot.curve) {
+    if (absl::Status loaded = LoadCurve(s, slot); !loaded.ok()) return Answer<ReportReply>(op.done, std::move(loaded));
   }
+  Curve& curve = *slot.curve;
   std::vector<const study::Measurement*> fresh;
+  int64_t gradient_bytes = curve.gradient_bytes;
   for (const study::Measurement& m : op.measurements) {
-    const auto known = slot.reported->find(m.step);
-    if (known == slot.reported->end()) {
+    const auto known = curve.digests.find(m.step);
+    if (known == curve.digests.end()) {
       fresh.push_back(&m);
+      gradient_bytes += GradientBytes(m);
     } else if (known->second != PointDigest(m)) {
       return Answer<ReportReply>(
           op.done,
@@ -331,13 +281,24 @@ void Core::Run(ReportOp op) {
                     absl::StrCat("step ", m.step, " of trial ", op.number, " was reported with other content")));
     }
   }
-  if (slot.reported->size() + fresh.size() > kMaxPoints) {
-    return Answer<ReportReply>(op.done, MakeError(absl::StatusCode::kResourceExhausted, base::reason::kLimitExceeded,
-                                                  absl::StrCat("trial ", op.number, " would have more than ",
-                                                               kMaxPoints, " intermediate points; report less often")));
+  const Limits& limits = options_.limits;
+  if (static_cast<int64_t>(curve.digests.size() + fresh.size()) > limits.points) {
+    return Answer<ReportReply>(op.done,
+                               LimitExceeded("points", limits.points,
+                                             absl::StrCat("trial ", op.number, " would have more than ", limits.points,
+                                                          " intermediate points; report less often")));
   }
+  if (gradient_bytes > std::max(limits.gradient_bytes, curve.gradient_bytes)) {
+    return Answer<ReportReply>(
+        op.done,
+        LimitExceeded("gradient_bytes", limits.gradient_bytes,
+                      absl::StrCat("trial ", op.number, " would have ", gradient_bytes,
+                                   " bytes of gradients along its learning curve, and ", limits.gradient_bytes,
+                                   " is the most; report gradients less often, or only with the final result")));
+  }
+  curve.gradient_bytes = gradient_bytes;
   for (const study::Measurement* m : fresh) {
-    slot.reported->emplace(m->step, PointDigest(*m));
+    curve.digests.emplace(m->step, PointDigest(*m));
     storage::MeasurementRecord point;
     point.study = s.record.key;
     point.trial = op.number;
@@ -356,18 +317,16 @@ void Core::Run(ReportOp op) {
   }
   // A report proves that its holder lives.
   leases_->Renew({op.token}, now_, /*take_back=*/true);
-  s.expired.erase(op.number);
+  ClearExpired(s, op.number);
   s.next_expiry_check = std::min(s.next_expiry_check, now_ + s.spec->lease.ttl);
   Answer<ReportReply>(op.done, ReportReply{Directive::kContinue, s.record.update_seq});
 }
 
 void Core::Run(FinishOp op) {
-  const absl::StatusOr<StudyState*> found = FindStudy(op.id);
+  const absl::StatusOr<Found> found = FindTrial(op.id, op.number);
   if (!found.ok()) return Answer<FinishReply>(op.done, found.status());
-  StudyState& s = **found;
-  const absl::StatusOr<TrialSlot*> found_slot = FindTrial(s, op.number);
-  if (!found_slot.ok()) return Answer<FinishReply>(op.done, found_slot.status());
-  TrialSlot& slot = **found_slot;
+  StudyState& s = *found->study;
+  TrialSlot& slot = *found->slot;
   TrialRecord& record = *slot.record;
 
   const std::string digest = DigestOf(op);
@@ -387,10 +346,7 @@ void Core::Run(FinishOp op) {
     return Answer<FinishReply>(op.done, FinishReply{grant.reply_state, grant.reply_warnings, grant.reply_seq});
   }
   const auto* complete = std::get_if<CompleteContent>(&op.content);
-  const bool final = study::IsFinal(slot.state);
-  const bool newest =
-      holder + 1 == record.grants.size() || (Mutated(Mutant::kFenceNotCompared) && slot.state == TrialState::kRunning);
-  if (final || !known || !newest) {
+  if (absl::Status status = CheckHolder(slot, op.token); !status.ok()) {
     if (known && complete != nullptr && CheckMeasurement(complete->measurement, "measurement").ok()) {
       // Kept for people; models never see it.
       storage::Event& event = AddEvent(s, EventType::kReportRefused, &record);
@@ -400,15 +356,8 @@ void Core::Run(FinishOp op) {
       const auto value = complete->measurement.metrics.find(s.spec->metric.name);
       if (value != complete->measurement.metrics.end()) event.value = value->second;
     }
-    const char* reason = final ? base::reason::kTrialFinal : base::reason::kLeaseLost;
-    return Answer<FinishReply>(
-        op.done,
-        MakeError(absl::StatusCode::kFailedPrecondition, reason,
-                  final ? absl::StrCat("trial ", op.number, " is ", study::TrialStateName(slot.state), " already")
-                        : absl::StrCat("trial ", op.number,
-                                       " is no longer leased by this token; drop it and ask for another")));
+    return Answer<FinishReply>(op.done, std::move(status));
   }
-  LUTHIER_CHECK(slot.state == TrialState::kRunning);
 
   base::Violations violations;
   violations.AddAll("", CheckCheckpoint(op.checkpoint));
@@ -531,7 +480,7 @@ void Core::Run(HeartbeatOp op) {
       const TrialRecord& record = *s.trials[number - 1].record;
       const std::string& token = record.grants.back().token;
       if (std::find(op.tokens.begin(), op.tokens.end(), token) == op.tokens.end()) continue;
-      s.expired.erase(number);
+      ClearExpired(s, number);
       storage::Event& event = AddEvent(s, EventType::kTrialResumed, &record);
       event.actor = record.trial.attempts.back().worker;
     }

@@ -7,12 +7,14 @@ namespace luthier::coordinator {
 // live is broken. In the library that ships, Mutated() is a constant false and every mutated line is compiled away.
 enum class Mutant {
   kNone = 0,
-  kReplyBeforeCommit = 1,      // Answers do not wait for the commit.
+  kReplyBeforeCommit = 1,      // Answers do not wait for the commit, nor for its outcome.
   kFenceNotCompared = 3,       // Any token a trial ever had may end it.
   kFenceResetAtStart = 4,      // A restart counts fences from 0 again.
   kBudgetNotCounted = 5,       // The budget sees committed rows only, not those of its own transaction.
   kCompleteNotReplayable = 6,  // The answer to Complete is not kept.
+  kLeasesOnWallClock = 7,      // Leases follow the wall clock.
   kNoFreshTtl = 8,             // After a restart leases have no time left.
+  kQueueUnbounded = 9,         // However much waits for the writer, more is taken.
   kLiveHistory = 12,           // The designer sees results beyond its recorded prefix.
 };
 

@@ -168,6 +168,11 @@ using Operation = std::variant<CreateStudyOp, ControlOp, EnqueueOp, CancelTrialO
 // Answers an operation with an error without running it.
 void Refuse(Operation& operation, const absl::Status& status);
 
+// About how much memory the content of an operation takes.
+size_t BytesOf(const Operation& operation);
+// About how many bytes a granted trial takes in a message, its study's spec included.
+size_t BytesOf(const Grant& grant);
+
 // Content digests for repeated requests: equal content, equal text.
 std::string DigestOf(const FinishOp& op);
 std::string DigestOf(const EnqueueOp& op);

@@ -32,6 +32,7 @@ struct Backend {
 
 inline constexpr absl::Duration kDefaultDeadline = absl::Seconds(30);
 inline constexpr absl::Duration kLongestDeadline = absl::Seconds(60);
+inline constexpr absl::Duration kReadRetry = absl::Milliseconds(200);
 
 // The caller's deadline on Clock::Monotonic(): 30 s when it gave none, at most 60 s.
 inline absl::Duration DeadlineOf(const grpc::CallbackServerContext& context, const base::Clock& clock) {
@@ -81,11 +82,7 @@ inline grpc::ServerUnaryReactor* Read(const Backend& backend, grpc::CallbackServ
     reactor->Finish(wire::ToGrpc(read()));
   });
   if (!taken) {
-    base::ErrorDetail detail;
-    detail.reason = base::reason::kQueueFull;
-    detail.retry_delay = absl::Milliseconds(200);
-    reactor->Finish(wire::ToGrpc(base::MakeError(absl::StatusCode::kResourceExhausted,
-                                                 "too many reads wait already; try again shortly", std::move(detail))));
+    reactor->Finish(wire::ToGrpc(coordinator::QueueFull("reads", kReadRetry)));
   }
   return reactor;
 }

@@ -21,13 +21,21 @@ using coordinator::Control;
 constexpr int kDefaultPage = 100;
 constexpr int kMaxPage = 1000;
 constexpr int kMaxWatchers = 1000;
-constexpr size_t kMaxPageBytes = size_t{3} << 20;  // A message may have 4 MiB.
+constexpr size_t kMaxPageBytes = size_t{3} << 20;   // A message may have 4 MiB.
+constexpr size_t kMaxCurveBytes = size_t{2} << 20;  // Then points are cut short: 10,000 of those have below 1.1 MiB.
 constexpr int kMaxEnqueued = 1000;
+// Leases carry the spec: with a trial it must fit a message.
+constexpr size_t kMaxSpecBytes = size_t{2} << 20;
 
 // Everything a spec can be wrong in, at once where possible.
 absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
-  absl::StatusOr<study::StudySpec> spec = wire::FromProto(message);
   base::Violations violations;
+  if (message.ByteSizeLong() > kMaxSpecBytes) {
+    violations.Add("spec", absl::StrCat("has ", message.ByteSizeLong(), " bytes; at most ", kMaxSpecBytes,
+                                        " are allowed: use fewer or shorter labels"));
+    return violations.ToStatus();
+  }
+  absl::StatusOr<study::StudySpec> spec = wire::FromProto(message);
   if (!spec.ok()) {
     violations.AddAll("spec", spec.status());
     return violations.ToStatus();
@@ -94,6 +102,24 @@ absl::StatusOr<std::string> ParsePageToken(const std::string& query, const std::
   return token.substr(prefix.size());
 }
 
+// How far a page has been filled. The first row always fits: none is as large as a message.
+class PageFill {
+ public:
+  explicit PageFill(int rows) : rows_(rows) {}
+  bool Takes(const google::protobuf::Message& row) {
+    const size_t bytes = row.ByteSizeLong();
+    if (taken_ == rows_ || (taken_ > 0 && bytes_ + bytes > kMaxPageBytes)) return false;
+    ++taken_;
+    bytes_ += bytes;
+    return true;
+  }
+
+ private:
+  const int rows_;
+  int taken_ = 0;
+  size_t bytes_ = 0;
+};
+
 absl::Status WithName(absl::Status status, absl::string_view what) {
   if (status.code() != absl::StatusCode::kNotFound) return status;
   return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound, absl::StrCat(what, " does not exist"));
@@ -105,7 +131,6 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
                                                     const v1::CreateStudyRequest* request, v1::Study* response) {
   base::Violations violations;
   violations.AddAll("", study::ValidateId("study_id", request->study_id()));
-  violations.AddAll("", CheckRequestId(request->request_id(), false));
   if (!request->has_spec()) violations.Add("spec", "is required");
   absl::StatusOr<study::StudySpec> spec = study::StudySpec();
   if (request->has_spec()) {
@@ -118,11 +143,7 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   op.id = request->study_id();
   op.spec = *std::move(spec);
   op.actor = ActorOf(*context);
-  op.done = [reactor, response](absl::StatusOr<coordinator::StudyReply> reply) {
-    // A new study has no trials; an existing one is worth the same answer as Get gives, but this thread may not read.
-    if (reply.ok()) *response = ToMessage(reply->record, {});
-    reactor->Finish(wire::ToGrpc(reply.status()));
-  };
+  op.done = AnswerWithStudy(reactor, op.id, response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
 }
@@ -142,19 +163,36 @@ grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext*
     LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
     LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request->page_token()));
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page, storage->ListStudies(after, page_size + 1));
-    size_t bytes = 0;
+    PageFill fill(page_size);
     for (const storage::StudyRecord& record : page) {
-      if (response->studies_size() == page_size || bytes > kMaxPageBytes) {
-        const std::string last = page[response->studies_size() - 1].id;
-        response->set_next_page_token(MakePageToken("studies", last));
+      LUTHIER_ASSIGN_OR_RETURN(const storage::Storage::Summary summary, storage->Summarize(record));
+      v1::Study study = ToMessage(record, summary);
+      if (!fill.Takes(study)) {
+        response->set_next_page_token(MakePageToken("studies", page[response->studies_size() - 1].id));
         break;
       }
-      LUTHIER_ASSIGN_OR_RETURN(const storage::Storage::Summary summary, storage->Summarize(record));
-      *response->add_studies() = ToMessage(record, summary);
-      bytes += response->studies(response->studies_size() - 1).ByteSizeLong();
+      *response->add_studies() = std::move(study);
     }
     return absl::OkStatus();
   });
+}
+
+coordinator::Done<coordinator::StudyReply> StudyService::AnswerWithStudy(grpc::ServerUnaryReactor* reactor,
+                                                                         const std::string& id, v1::Study* response) {
+  return [this, reactor, response, id](absl::StatusOr<coordinator::StudyReply> reply) {
+    if (!reply.ok()) {
+      reactor->Finish(wire::ToGrpc(reply.status()));
+      return;
+    }
+    // Counts come from storage, which this thread may not read.
+    const auto read = [this, reactor, response, id, record = reply->record] {
+      if (!FillStudy(backend_.storage, id, response).ok()) *response = ToMessage(record, {});
+      reactor->Finish(grpc::Status::OK);
+    };
+    if (backend_.readers->Schedule(read)) return;
+    *response = ToMessage(reply->record, {});
+    reactor->Finish(grpc::Status::OK);
+  };
 }
 
 grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* context,
@@ -170,20 +208,7 @@ grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* 
   op.control = control;
   op.request_id = request.request_id();
   op.actor = ActorOf(*context);
-  op.done = [this, reactor, response, id = *id](absl::StatusOr<coordinator::StudyReply> reply) {
-    if (!reply.ok()) {
-      reactor->Finish(wire::ToGrpc(reply.status()));
-      return;
-    }
-    // Counts come from storage, which this thread may not read.
-    const bool taken = backend_.readers->Schedule([this, reactor, response, id, reply = *std::move(reply)] {
-      if (!FillStudy(backend_.storage, id, response).ok()) *response = ToMessage(reply.record, {});
-      reactor->Finish(grpc::Status::OK);
-    });
-    if (taken) return;
-    *response = ToMessage(reply->record, {});
-    reactor->Finish(grpc::Status::OK);
-  };
+  op.done = AnswerWithStudy(reactor, *id, response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
 }
@@ -243,8 +268,13 @@ grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* co
       size_t bytes = response->ByteSizeLong();
       for (const study::Measurement& m : curve) {
         v1::Measurement point = wire::ToProto(m);
-        // Gradients along a long curve may not fit; the curve's values do.
-        if (bytes + point.ByteSizeLong() > kMaxPageBytes) point.clear_gradient();
+        // Gradients and many metrics along a long curve may not fit; the values of the study's metric do.
+        if (bytes + point.ByteSizeLong() > kMaxCurveBytes) point.clear_gradient();
+        if (bytes + point.ByteSizeLong() > kMaxCurveBytes) {
+          const auto value = m.metrics.find(study->spec.metric.name);
+          point.clear_metrics();
+          if (value != m.metrics.end()) (*point.mutable_metrics())[value->first] = value->second;
+        }
         bytes += point.ByteSizeLong();
         *response->add_measurements() = std::move(point);
       }
@@ -276,15 +306,15 @@ grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* 
     if (!study.ok()) return WithName(study.status(), absl::StrCat("study ", base::Quote(id)));
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
                              storage->ListTrials(study->key, filter, after, page_size + 1));
-    size_t bytes = 0;
+    PageFill fill(page_size);
     for (const storage::TrialRecord& record : page) {
-      if (response->trials_size() == page_size || bytes > kMaxPageBytes) {
+      v1::Trial trial = wire::ToProto(record.trial, id);
+      if (!fill.Takes(trial)) {
         const int64_t last = response->trials(response->trials_size() - 1).number();
         response->set_next_page_token(MakePageToken(query, absl::StrCat(last)));
         break;
       }
-      *response->add_trials() = wire::ToProto(record.trial, id);
-      bytes += response->trials(response->trials_size() - 1).ByteSizeLong();
+      *response->add_trials() = std::move(trial);
     }
     return absl::OkStatus();
   });

@@ -13,6 +13,8 @@
 namespace luthier::service {
 namespace {
 
+using coordinator::Coordinator;
+
 constexpr int kPage = 100;
 
 v1::Event ToMessage(const storage::Event& event) {
@@ -42,11 +44,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
   void Start(const std::string& name) {
     self_ = shared_from_this();
     if (!backend_.readers->Schedule([self = shared_from_this(), name] { self->Open(name); })) {
-      base::ErrorDetail detail;
-      detail.reason = base::reason::kQueueFull;
-      detail.retry_delay = absl::Milliseconds(200);
-      FinishOnce(wire::ToGrpc(
-          base::MakeError(absl::StatusCode::kResourceExhausted, "too many reads wait already", std::move(detail))));
+      FinishOnce(wire::ToGrpc(coordinator::QueueFull("reads", kReadRetry)));
     }
   }
   void Refuse(const absl::Status& status) {
@@ -86,9 +84,9 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     self_.reset();  // May delete this.
   }
 
-  // Something may have been committed. Any thread.
-  void Wake() {
-    {
+  // Any thread.
+  void Wake(Coordinator::Wake why) {
+    if (why == Coordinator::Wake::kCommit) {
       base::MutexLock lock(&mutex_);
       woken_ = true;
     }
@@ -112,9 +110,10 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     }
     key_ = record->key;
     id_ = *id;
-    const uint64_t subscription = backend_.coordinator->Subscribe(key_, [weak = weak_from_this()] {
-      if (const std::shared_ptr<Watch> self = weak.lock()) self->Wake();
-    });
+    const uint64_t subscription =
+        backend_.coordinator->Subscribe(key_, [weak = weak_from_this()](Coordinator::Wake why) {
+          if (const std::shared_ptr<Watch> self = weak.lock()) self->Wake(why);
+        });
     bool done;
     {
       base::MutexLock lock(&mutex_);
@@ -124,11 +123,16 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
     if (done)
       backend_.coordinator->Unsubscribe(subscription);
     else
-      Wake();
+      Wake(Coordinator::Wake::kCommit);  // There are stored ones.
   }
 
   // Writes the next event, or reads the next page, or waits.
   void Continue() {
+    // The caller resumes from the last event it has once the server is back.
+    if (backend_.coordinator->draining()) {
+      FinishOnce(wire::ToGrpc(coordinator::Draining()));
+      return;
+    }
     const v1::Event* write = nullptr;
     {
       base::MutexLock lock(&mutex_);
@@ -148,7 +152,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       return;
     }
     if (!backend_.readers->Schedule([self = shared_from_this()] { self->ReadPage(); })) {
-      // Readers are busy: the next commit, or the next event written, tries again.
+      // Readers are busy: the next wake-up tries again.
       base::MutexLock lock(&mutex_);
       reading_ = false;
       woken_ = true;
@@ -180,12 +184,21 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
       Continue();
   }
 
+  // Whether the study has ended, its trials too, and `after_` is its last event.
   bool StudyHasFinished() {
     const absl::StatusOr<storage::StudyRecord> record = backend_.storage->GetStudy(id_);
-    if (!record.ok()) return record.status().code() == absl::StatusCode::kNotFound;
-    if (!study::IsFinished(record->state) || record->update_seq > after_) return false;
-    const absl::StatusOr<storage::Storage::Summary> summary = backend_.storage->Summarize(*record);
-    return summary.ok() && summary->by_state[0] == 0 && summary->by_state[1] == 0;
+    const bool gone = record.ok() ? record->key != key_ : record.status().code() == absl::StatusCode::kNotFound;
+    if (!gone) {
+      if (!record.ok() || !study::IsFinished(record->state)) return false;
+      const absl::StatusOr<storage::Storage::Summary> summary = backend_.storage->Summarize(*record);
+      if (!summary.ok() || summary->by_state[0] > 0 || summary->by_state[1] > 0) return false;
+    }
+    // Looked at last: what ended the study may have been committed since the page was read.
+    const absl::StatusOr<std::vector<storage::Event>> more = backend_.storage->ListEvents(key_, after_, 1);
+    if (more.ok() && more->empty()) return true;
+    base::MutexLock lock(&mutex_);
+    woken_ = true;
+    return false;
   }
 
   // A write under way must end first: OnWriteDone finishes then.
@@ -230,11 +243,7 @@ grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, const v1
                                                 std::atomic<int>* watchers, int max_watchers) {
   const auto watch = std::make_shared<Watch>(backend, request, watchers);
   if (++*watchers > max_watchers) {
-    base::ErrorDetail detail;
-    detail.reason = base::reason::kQueueFull;
-    detail.retry_delay = absl::Seconds(5);
-    watch->Refuse(base::MakeError(absl::StatusCode::kResourceExhausted,
-                                  absl::StrCat("more than ", max_watchers, " watchers"), std::move(detail)));
+    watch->Refuse(coordinator::QueueFull("watchers", absl::Seconds(5)));
     return watch.get();
   }
   watch->Start(request.name());

@@ -15,7 +15,7 @@ namespace {
 
 using coordinator::Directive;
 
-constexpr int kMaxTokens = 64;  // Live leases of one worker.
+const int kMaxTokens = coordinator::Limits().leases_per_worker;
 constexpr int kMaxPoints = 1000;
 constexpr size_t kTokenBytes = 16;
 constexpr size_t kMaxOutputTail = size_t{64} << 10;  // The core keeps the last 4 KiB.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/status_macros.h"
 #include "server/storage/rules.h"
 
 namespace luthier::storage {
@@ -85,23 +86,20 @@ absl::Status MemoryStorage::Apply(const PutStudy& put, StudyKey keys_before, std
   }
   const auto found = studies_.find(r.key);
   if (found == studies_.end()) {
-    if (r.key <= keys_before) return Violation(absl::StrCat("study key ", r.key, " was used before"));
+    LUTHIER_RETURN_IF_ERROR(counters_.TakeNewStudy(r.key, keys_before));
     studies_[r.key].record = r;
     ids_[r.id] = r.key;
-    counters_.key = std::max(counters_.key, r.key);
     undo->push_back({Undo::Study{r.key, std::nullopt}});
     return absl::OkStatus();
   }
   StudyRecord& stored = found->second.record;
-  if (stored.id != r.id || stored.spec.metric.name != r.spec.metric.name) {
-    return Violation(absl::StrCat("the id or the metric of study ", base::Quote(stored.id), " would change"));
-  }
+  LUTHIER_RETURN_IF_ERROR(CheckSameStudy(stored.id, stored.spec, r));
   undo->push_back({Undo::Study{r.key, std::exchange(stored, r)}});
   return absl::OkStatus();
 }
 
 absl::Status MemoryStorage::Apply(const DeleteStudy& deletion, StudyKey, std::vector<Undo>* undo) {
-  counters_.key = std::max(counters_.key, deletion.key);
+  counters_.TakeDeletedStudy(deletion.key);
   auto node = studies_.extract(deletion.key);
   if (node.empty()) return absl::OkStatus();
   ids_.erase(node.mapped().record.id);
@@ -112,17 +110,14 @@ absl::Status MemoryStorage::Apply(const DeleteStudy& deletion, StudyKey, std::ve
 absl::Status MemoryStorage::Apply(const PutTrial& put, StudyKey, std::vector<Undo>* undo) {
   const int64_t number = put.record.trial.number;
   const auto study = studies_.find(put.study);
-  if (study == studies_.end())
-    return Violation(absl::StrCat("a trial of study key ", put.study, ", which is not stored"));
+  if (study == studies_.end()) return TrialWithoutStudy(put.study);
   const auto [trial, inserted] = study->second.trials.try_emplace(number, put.record);
   if (inserted) {
     undo->push_back({Undo::Trial{put.study, number, std::nullopt}});
     return absl::OkStatus();
   }
   const study::TrialState old_state = trial->second.trial.state;
-  if (study::IsFinal(old_state) && put.record.trial.state != old_state) {
-    return Violation(absl::StrCat("the state of final trial ", number, " would change"));
-  }
+  if (study::IsFinal(old_state) && put.record.trial.state != old_state) return FinalTrialWouldChange(number);
   undo->push_back({Undo::Trial{put.study, number, std::exchange(trial->second, put.record)}});
   return absl::OkStatus();
 }
@@ -130,9 +125,7 @@ absl::Status MemoryStorage::Apply(const PutTrial& put, StudyKey, std::vector<Und
 absl::Status MemoryStorage::Apply(const PutMeasurement& put, StudyKey, std::vector<Undo>* undo) {
   const MeasurementRecord& r = put.record;
   const auto study = studies_.find(r.study);
-  if (study == studies_.end() || study->second.trials.count(r.trial) == 0) {
-    return Violation(absl::StrCat("a measurement of trial ", r.trial, ", which is not stored"));
-  }
+  if (study == studies_.end() || study->second.trials.count(r.trial) == 0) return MeasurementWithoutTrial(r.trial);
   const PointKey key(r.trial, r.attempt, r.measurement.step);
   const auto [point, inserted] = study->second.points.try_emplace(key, r.measurement);
   std::optional<study::Measurement> old;
@@ -143,10 +136,7 @@ absl::Status MemoryStorage::Apply(const PutMeasurement& put, StudyKey, std::vect
 
 absl::Status MemoryStorage::Apply(const AppendEvent& append, StudyKey, std::vector<Undo>* undo) {
   const Event& event = append.event;
-  if (event.seq <= counters_.seq) {
-    return Violation(absl::StrCat("event seq ", event.seq, " is not above ", counters_.seq));
-  }
-  counters_.seq = event.seq;
+  LUTHIER_RETURN_IF_ERROR(counters_.TakeSeq(event.seq));
   events_[event.study].push_back(event);
   undo->push_back({Undo::NewEvent{event.study}});
   return absl::OkStatus();
@@ -173,11 +163,7 @@ absl::Status MemoryStorage::Apply(const ForgetRequestsBefore& forget, StudyKey, 
 }
 
 absl::Status MemoryStorage::Apply(const SetFence& set, StudyKey, std::vector<Undo>*) {
-  if (set.fence < counters_.fence) {
-    return Violation(absl::StrCat("the fence would go down from ", counters_.fence, " to ", set.fence));
-  }
-  counters_.fence = set.fence;
-  return absl::OkStatus();
+  return counters_.TakeFence(set.fence);
 }
 
 void MemoryStorage::RollBack(std::vector<Undo> undo) {

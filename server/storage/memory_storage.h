@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/mutex.h"
+#include "server/storage/rules.h"
 #include "server/storage/storage.h"
 
 namespace luthier::storage {
@@ -42,11 +43,6 @@ class MemoryStorage final : public Storage {
     StudyRecord record;
     std::map<int64_t, TrialRecord> trials;
     std::map<PointKey, study::Measurement> points;
-  };
-  struct Counters {
-    uint64_t seq = 0;
-    uint64_t fence = 0;
-    StudyKey key = 0;
   };
   // What one mutation replaced, to put back when a later one of its batch is refused.
   struct Undo;

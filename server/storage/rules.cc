@@ -1,5 +1,6 @@
 #include "server/storage/rules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -84,6 +85,46 @@ absl::Status Violation(absl::string_view what) {
 
 absl::Status CheckMutation(const Mutation& mutation) {
   return std::visit([](const auto& m) { return Check(m); }, mutation);
+}
+
+absl::Status Counters::TakeSeq(uint64_t next) {
+  if (next <= seq) return Violation(absl::StrCat("event seq ", next, " is not above ", seq));
+  seq = next;
+  return absl::OkStatus();
+}
+
+absl::Status Counters::TakeFence(uint64_t next) {
+  if (next < fence) return Violation(absl::StrCat("the fence would go down from ", fence, " to ", next));
+  fence = next;
+  return absl::OkStatus();
+}
+
+absl::Status Counters::TakeNewStudy(StudyKey next, StudyKey before) {
+  if (next <= before) return Violation(absl::StrCat("study key ", next, " was used before"));
+  key = std::max(key, next);
+  return absl::OkStatus();
+}
+
+void Counters::TakeDeletedStudy(StudyKey deleted) {
+  key = std::max(key, deleted);
+}
+
+absl::Status CheckSameStudy(const std::string& stored_id, const study::StudySpec& stored_spec,
+                            const StudyRecord& next) {
+  if (stored_id == next.id && stored_spec.metric.name == next.spec.metric.name) return absl::OkStatus();
+  return Violation(absl::StrCat("the id or the metric of study ", base::Quote(stored_id), " would change"));
+}
+
+absl::Status TrialWithoutStudy(StudyKey study) {
+  return Violation(absl::StrCat("a trial of study key ", study, ", which is not stored"));
+}
+
+absl::Status MeasurementWithoutTrial(int64_t trial) {
+  return Violation(absl::StrCat("a measurement of trial ", trial, ", which is not stored"));
+}
+
+absl::Status FinalTrialWouldChange(int64_t number) {
+  return Violation(absl::StrCat("the state of final trial ", number, " would change"));
 }
 
 std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric) {

@@ -27,6 +27,26 @@ absl::Status Violation(absl::string_view what);
 // 2^63, request ids of 1 to 64 bytes.
 absl::Status CheckMutation(const Mutation& mutation);
 
+// The counters of a database, and the rules about them.
+struct Counters {
+  uint64_t seq = 0;  // Of the newest event.
+  uint64_t fence = 0;
+  StudyKey key = 0;  // The largest ever given to a study.
+
+  absl::Status TakeSeq(uint64_t next);
+  absl::Status TakeFence(uint64_t next);
+  // `before`: the largest key before the batch.
+  absl::Status TakeNewStudy(StudyKey next, StudyKey before);
+  void TakeDeletedStudy(StudyKey deleted);
+};
+
+// A stored study that is put again: its id and its metric stay.
+absl::Status CheckSameStudy(const std::string& stored_id, const study::StudySpec& stored_spec, const StudyRecord& next);
+// Violations of the rules about trials and measurements.
+absl::Status TrialWithoutStudy(StudyKey study);
+absl::Status MeasurementWithoutTrial(int64_t trial);
+absl::Status FinalTrialWouldChange(int64_t number);
+
 // The number a trial competes with: the finite final value of `metric` of a COMPLETE trial; absent for all others.
 // Never -0.0.
 std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric);

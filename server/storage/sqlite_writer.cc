@@ -232,9 +232,7 @@ absl::Status SqliteWriter::Apply(const PutStudy& put, StudyKey keys_before) {
   const StudyRecord& r = put.record;
   LUTHIER_ASSIGN_OR_RETURN(const KnownStudy* known, Find(r.key));
   if (known == nullptr) return InsertStudy(r, keys_before);
-  if (known->id != r.id || known->spec.metric.name != r.spec.metric.name) {
-    return Violation(absl::StrCat("the id or the metric of study ", base::Quote(known->id), " would change"));
-  }
+  LUTHIER_RETURN_IF_ERROR(CheckSameStudy(known->id, known->spec, r));
   BindStudy(update_study_, r);
   Run(update_study_);
   if (known->spec == r.spec) return absl::OkStatus();
@@ -247,19 +245,18 @@ absl::Status SqliteWriter::Apply(const PutStudy& put, StudyKey keys_before) {
 }
 
 absl::Status SqliteWriter::InsertStudy(const StudyRecord& r, StudyKey keys_before) {
-  if (r.key <= keys_before) return Violation(absl::StrCat("study key ", r.key, " was used before"));
+  LUTHIER_RETURN_IF_ERROR(counters_.TakeNewStudy(r.key, keys_before));
   LUTHIER_ASSIGN_OR_RETURN(const std::string spec, EncodeSpec(r.spec));
   BindStudy(insert_study_, r);
   BindText(insert_study_, 9, r.id);
   BindBlob(insert_study_, 10, spec);
   Run(insert_study_);
-  counters_.key = std::max(counters_.key, r.key);
   studies_[r.key] = {r.id, r.spec};
   return absl::OkStatus();
 }
 
 absl::Status SqliteWriter::Apply(const DeleteStudy& deletion, StudyKey) {
-  counters_.key = std::max(counters_.key, deletion.key);
+  counters_.TakeDeletedStudy(deletion.key);
   studies_.erase(deletion.key);
   Bind(delete_study_, 1, deletion.key);
   Run(delete_study_);
@@ -268,7 +265,7 @@ absl::Status SqliteWriter::Apply(const DeleteStudy& deletion, StudyKey) {
 
 absl::Status SqliteWriter::Apply(const PutTrial& put, StudyKey) {
   LUTHIER_ASSIGN_OR_RETURN(const KnownStudy* known, Find(put.study));
-  if (known == nullptr) return Violation(absl::StrCat("a trial of study key ", put.study, ", which is not stored"));
+  if (known == nullptr) return TrialWithoutStudy(put.study);
   const TrialRecord& r = put.record;
   const std::string body = EncodeTrialBody(r);
   Bind(put_trial_, 1, put.study);
@@ -279,7 +276,7 @@ absl::Status SqliteWriter::Apply(const PutTrial& put, StudyKey) {
   Bind(put_trial_, 6, r.finish_seq);
   BindBlob(put_trial_, 7, body);
   if (Run(put_trial_) == 1) return absl::OkStatus();
-  return Violation(absl::StrCat("the state of final trial ", r.trial.number, " would change"));
+  return FinalTrialWouldChange(r.trial.number);
 }
 
 absl::Status SqliteWriter::Apply(const PutMeasurement& put, StudyKey) {
@@ -296,7 +293,7 @@ absl::Status SqliteWriter::Apply(const PutMeasurement& put, StudyKey) {
 
 absl::Status SqliteWriter::Apply(const AppendEvent& append, StudyKey) {
   const Event& e = append.event;
-  if (e.seq <= counters_.seq) return Violation(absl::StrCat("event seq ", e.seq, " is not above ", counters_.seq));
+  LUTHIER_RETURN_IF_ERROR(counters_.TakeSeq(e.seq));
   Bind(append_event_, 1, e.seq);
   Bind(append_event_, 2, TimeToNanos(e.time));
   Bind(append_event_, 3, e.study);
@@ -315,7 +312,6 @@ absl::Status SqliteWriter::Apply(const AppendEvent& append, StudyKey) {
     BindBlob(append_event_, 11, absl::string_view(bits.data(), bits.size()));
   }
   Run(append_event_);
-  counters_.seq = e.seq;
   return absl::OkStatus();
 }
 
@@ -335,10 +331,7 @@ absl::Status SqliteWriter::Apply(const ForgetRequestsBefore& forget, StudyKey) {
 }
 
 absl::Status SqliteWriter::Apply(const SetFence& set, StudyKey) {
-  if (set.fence < counters_.fence) {
-    return Violation(absl::StrCat("the fence would go down from ", counters_.fence, " to ", set.fence));
-  }
-  counters_.fence = set.fence;
+  LUTHIER_RETURN_IF_ERROR(counters_.TakeFence(set.fence));
   return SetCounter("fence", static_cast<int64_t>(set.fence));
 }
 

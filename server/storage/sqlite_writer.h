@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/storage/connection.h"
+#include "server/storage/rules.h"
 #include "server/storage/storage.h"
 
 namespace luthier::storage {
@@ -30,11 +31,6 @@ class SqliteWriter {
   absl::Status CheckpointAll();
 
  private:
-  struct Counters {
-    uint64_t seq = 0;
-    uint64_t fence = 0;
-    StudyKey key = 0;
-  };
   struct KnownStudy {
     std::string id;
     study::StudySpec spec;

@@ -258,6 +258,51 @@ budget: {max_trials: 6}
   EXPECT_EQ(trials[4]["state"], "COMPLETE");
 }
 
+TEST_F(CliTest, RunSaysWhyNothingCameOut) {
+  Write("absent.yaml", R"(
+space: [{name: l2, float: {min: 1.0e-4, max: 1.0e4, scale: LOG}}]
+objective: {builtin: {model: logistic, data: absent.csv}}
+metric: {name: validation_loss, goal: MINIMIZE}
+)");
+  const CommandResult absent = Luthier({"run", "absent.yaml", "--db", Path("db")});
+  EXPECT_EQ(absent.code, 1);
+  EXPECT_THAT(absent.err,
+              HasSubstr("there is no data set \"absent.csv\" below the data root\nno trial was spent on it"));
+  EXPECT_EQ(LuthierJson({"trial", "list", "absent", "--db", Path("db"), "-o", "json"}).size(), 0u);
+
+  Write("fails.yaml", R"(
+space: [{name: x, float: {min: 0, max: 1}}]
+objective: {command: {argv: [sh, -c, "echo it is broken >&2; exit 3"]}}
+metric: {name: loss, goal: MINIMIZE}
+algorithm: {random: {}}
+budget: {max_trials: 3}
+)");
+  const CommandResult fails = Luthier({"run", "fails.yaml", "--db", Path("db")});
+  EXPECT_EQ(fails.code, 1);
+  EXPECT_THAT(fails.err,
+              HasSubstr("luthier: 3 of 3 trials failed, 3 of them with CONFIG EXIT_CODE, the last one trial "));
+  EXPECT_THAT(fails.err, HasSubstr(":\n  exit code 3\n  it is broken\nto see more: luthier trial get fails "));
+}
+
+TEST_F(CliTest, AnExternalStudyCostsAWorkerNoTrial) {
+  StartServer();
+  Write("s.yaml", "space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: y, goal: MINIMIZE}\n");
+  ASSERT_EQ(Luthier({"study", "create", "-f", "s.yaml"}).code, 0);
+  EXPECT_EQ(StartWorker("w", {"--study", "s"})->Wait(), 78);
+  EXPECT_TRUE(LuthierJson({"trial", "list", "s", "-o", "json"}).empty());
+}
+
+TEST_F(CliTest, AReaderThatHasEnoughIsNoError) {
+  const std::string simulate =
+      Program("luthier") + " simulate --algorithm random --function branin --evaluations 3000 -o csv";
+  const CommandResult head = RunCommand({"bash", "-c", simulate + " | head -1; exit ${PIPESTATUS[0]}"}, {});
+  EXPECT_EQ(head.code, 141);
+  EXPECT_EQ(head.err, "");
+  const CommandResult full = RunCommand({"sh", "-c", simulate + " > /dev/full"}, {});
+  EXPECT_EQ(full.code, 1);
+  EXPECT_THAT(full.err, HasSubstr("standard output can't be written"));
+}
+
 struct BadFile {
   const char* name;
   const char* text;
@@ -300,6 +345,14 @@ TEST_F(CliTest, UnreachableServerIsExitCodeThree) {
   const CommandResult result = Luthier({"study", "list"});
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(Luthier({"no-such-verb"}).code, 2);
+  for (const char* program : {"luthier", "luthierd", "luthier-worker"}) {
+    const CommandResult typo = RunCommand({Program(program), "--hepl"}, {});
+    EXPECT_EQ(typo.code, 2);
+    EXPECT_EQ(typo.err, std::string(program) +
+                            ": there is no option \"--hepl\" (did you mean \"--help\"?)\nfor help: " + program +
+                            " --help\n");
+  }
+  EXPECT_EQ(RunCommand({Program("luthierd"), "--listen", "localhost:99999"}, {}).code, 2);
   EXPECT_EQ(Luthier({"version"}).code, 0);
 }
 

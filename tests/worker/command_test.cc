@@ -87,6 +87,19 @@ class CommandTest : public ::testing::Test {
 constexpr study::FailureKind kConfig = study::FailureKind::kConfig;
 constexpr study::FailureKind kInfra = study::FailureKind::kInfra;
 
+TEST_F(CommandTest, OpenLooksForTheProgram) {
+  CommandRunner runner(options_);
+  Command({"sh", "-c", "exit 1"});
+  EXPECT_TRUE(runner.Open(request_.spec).ok());
+  Command({"no-such-program"});
+  EXPECT_TRUE(absl::IsNotFound(runner.Open(request_.spec)));
+  EXPECT_THAT(std::string(runner.Open(request_.spec).message()), StartsWith("objective.command.argv[0]: "));
+  Command({"no-such-{kind}"});  // Only a trial can tell.
+  EXPECT_TRUE(runner.Open(request_.spec).ok());
+  Command({"no-such-program"}).environment["PATH"] = "/somewhere";
+  EXPECT_TRUE(runner.Open(request_.spec).ok());
+}
+
 TEST_F(CommandTest, TheLastLineOnStandardOutputIsTheResult) {
   Shell(R"(echo starting; echo '{"loss": 2, "step": 10}'; echo; echo '{"loss": 1.5, "step": 20, "checkpoint": "c"}';
            echo '{"loss": 0.5}'; echo done)");

@@ -45,6 +45,14 @@ class FakeCoordinator final : public CoordinatorApi {
     while (!reached()) world_->changed.wait(lock);
   }
 
+  absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) override {
+    const std::lock_guard<std::mutex> lock(world_->mutex);
+    Note("get_spec");
+    if (away) return absl::UnavailableError("away");
+    if (absl::Status error = NextError("get_spec"); !error.ok()) return error;
+    looked_at.push_back(study);
+    return spec;
+  }
   absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) override {
     std::unique_lock<std::mutex> lock(world_->mutex);
     Note("suggest");
@@ -114,6 +122,7 @@ class FakeCoordinator final : public CoordinatorApi {
     return FinishReply{study::TrialState::kPending, {}};
   }
 
+  study::StudySpec spec;    // Of every study.
   std::deque<Lease> queue;  // What will be granted.
   bool done = false;        // Nothing will ever be granted again.
   bool away = false;
@@ -127,6 +136,7 @@ class FakeCoordinator final : public CoordinatorApi {
   std::map<std::string, std::deque<absl::Status>> errors;  // By call, each used once.
 
   std::vector<std::string> calls;
+  std::vector<std::string> looked_at;
   std::vector<SuggestRequest> asks;
   std::vector<std::pair<absl::Duration, std::vector<std::string>>> beats;
   std::string beating_worker;

@@ -101,14 +101,28 @@ class Service final : public v1::WorkerService::Service {
   bool hanging = false;
 };
 
+class Studies final : public v1::StudyService::Service {
+ public:
+  grpc::Status GetStudy(grpc::ServerContext*, const v1::GetStudyRequest* request, v1::Study* response) override {
+    name = request->name();
+    *response->mutable_spec() = spec;
+    return error;
+  }
+  std::string name;
+  v1::StudySpec spec;
+  grpc::Status error;
+};
+
 class GrpcCoordinatorTest : public ::testing::Test {
  protected:
   GrpcCoordinatorTest() {
     base::SetLogLevel(base::LogLevel::kOff);
     grpc::ServerBuilder builder;
     builder.RegisterService(&service_);
+    builder.RegisterService(&studies_);
     server_ = builder.BuildAndStart();
-    api_ = MakeGrpcCoordinator(v1::WorkerService::NewStub(server_->InProcessChannel({})));
+    api_ = MakeGrpcCoordinator(v1::WorkerService::NewStub(server_->InProcessChannel({})),
+                               v1::StudyService::NewStub(server_->InProcessChannel({})));
   }
   ~GrpcCoordinatorTest() override { base::SetLogLevel(base::LogLevel::kInfo); }
 
@@ -129,9 +143,22 @@ class GrpcCoordinatorTest : public ::testing::Test {
   }
 
   Service service_;
+  Studies studies_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<CoordinatorApi> api_;
 };
+
+TEST_F(GrpcCoordinatorTest, SpecIsRead) {
+  studies_.spec = wire::ToProto(Spec());
+  const absl::StatusOr<study::StudySpec> spec = api_->GetSpec("demo");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->metric.name, "loss");
+  EXPECT_EQ(studies_.name, "projects/default/studies/demo");
+  studies_.spec.clear_space();
+  EXPECT_TRUE(absl::IsFailedPrecondition(api_->GetSpec("demo").status()));
+  studies_.error = grpc::Status(grpc::StatusCode::NOT_FOUND, "no study");
+  EXPECT_TRUE(absl::IsNotFound(api_->GetSpec("demo").status()));
+}
 
 TEST_F(GrpcCoordinatorTest, SuggestCarriesLeases) {
   *service_.answer.add_leases() = MakeLease();

@@ -62,6 +62,11 @@ TEST(ResultLine, ReadsPythonsNonFiniteNumbers) {
   EXPECT_TRUE(std::isnan(Parse(R"({"loss": NaN})").measurement.metrics.at("loss")));
   EXPECT_EQ(Parse(R"({"loss": Infinity})").measurement.metrics.at("loss"), HUGE_VAL);
   EXPECT_EQ(Parse(R"({"loss":-Infinity})").measurement.metrics.at("loss"), -HUGE_VAL);
+  // What no double holds.
+  EXPECT_EQ(Parse(R"({"loss": 1e999, "x": "1e999"})").measurement.metrics.at("loss"), HUGE_VAL);
+  EXPECT_EQ(Parse(R"({"metrics":{"loss":-1.5E+400},"step":2})").measurement.metrics.at("loss"), -HUGE_VAL);
+  EXPECT_EQ(Parse(R"({"loss": 1e-999})").measurement.metrics.at("loss"), 0.0);
+  EXPECT_EQ(Error(R"({"loss": 1e999e})"), "is not JSON");
   EXPECT_EQ(Parse(R"({"loss":"-inf"})").measurement.metrics.at("loss"), -HUGE_VAL);
   EXPECT_TRUE(std::isnan(Parse(R"({"loss": null})").measurement.metrics.at("loss")));
   // Inside of strings nothing changes, escaped quotes included.

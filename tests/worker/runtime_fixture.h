@@ -25,10 +25,12 @@ inline constexpr absl::Duration kTtl = absl::Seconds(60);
 
 class FunctionObjective final : public Objective {
  public:
+  absl::Status Open(const study::StudySpec& spec) override { return open(spec); }
   RunOutcome Run(const RunRequest& request, RunSink* sink) override { return run(request, sink); }
   void Discard(const RunRequest& request) override { discard(request); }
   void Abort() override { ++aborts; }
 
+  std::function<absl::Status(const study::StudySpec&)> open = [](const study::StudySpec&) { return absl::OkStatus(); };
   std::function<RunOutcome(const RunRequest&, RunSink*)> run;
   std::function<void(const RunRequest&)> discard = [](const RunRequest&) {};
   int aborts = 0;

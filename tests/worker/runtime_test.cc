@@ -209,6 +209,30 @@ TEST_F(RuntimeTest, RefusedPointsDoNotHarmTheResult) {
   EXPECT_THAT(coordinator_.results[0].output_tail, HasSubstr("points were refused: a metric is odd"));
 }
 
+TEST_F(RuntimeTest, ACurveGoesOnWithoutGradientsOnceTheServiceTakesNoMore) {
+  base::ErrorDetail detail;
+  detail.reason = base::reason::kLimitExceeded;
+  detail.metadata["limit"] = "gradient_bytes";
+  coordinator_.errors["report"] = {
+      base::MakeError(absl::StatusCode::kResourceExhausted, "too many bytes of gradients", detail)};
+  objective_.run = [&](const RunRequest&, RunSink* sink) {
+    study::Measurement m = Point(0, 1);
+    m.gradient = study::Gradient{{1.0}, {}, 0.0, {}};
+    sink->Report(m, "");
+    coordinator_.Await([&] { return coordinator_.reports.size() == 1; });  // The second try.
+    return Complete(3);
+  };
+  Grant(1, 1);
+  Done();
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  ASSERT_THAT(coordinator_.results, SizeIs(1));
+  EXPECT_THAT(coordinator_.results[0].output_tail, HasSubstr("the curve goes on without gradients: too many bytes"));
+  ASSERT_THAT(coordinator_.reports, SizeIs(1));
+  ASSERT_THAT(coordinator_.reports[0].measurements, SizeIs(1));
+  EXPECT_FALSE(coordinator_.reports[0].measurements[0].gradient.has_value());
+}
+
 TEST_F(RuntimeTest, AGradientOfTheWrongLengthFailsTheTrialAtOnce) {
   objective_.run = [](const RunRequest&, RunSink* sink) {
     study::Measurement m = Point(0, 1);
@@ -382,6 +406,34 @@ TEST_F(RuntimeTest, WhatWaitingDoesNotMendEndsTheWorkerAfterItsTrials) {
   });
   EXPECT_TRUE(absl::IsPermissionDenied(JoinDriven()));
   EXPECT_THAT(coordinator_.results, SizeIs(1));
+}
+
+TEST_F(RuntimeTest, AStudyThatCannotBeEvaluatedHereCostsNoTrial) {
+  Grant(1, 3);
+  coordinator_.spec.metric.name = "loss";
+  // It is looked at until there is an answer.
+  coordinator_.errors["get_spec"] = {absl::UnavailableError("gone"), absl::NotFoundError("not yet")};
+  objective_.open = [](const study::StudySpec& spec) {
+    return spec.metric.name == "loss" ? absl::NotFoundError("data.csv: no such file") : absl::OkStatus();
+  };
+  Start();
+  const absl::Status status = JoinDriven();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_EQ(status.message(), "study \"demo\" can't be evaluated by this worker: data.csv: no such file");
+  EXPECT_THAT(coordinator_.looked_at, ElementsAre("demo"));
+  EXPECT_THAT(coordinator_.asks, IsEmpty());
+}
+
+TEST_F(RuntimeTest, AWorkerOfAnyStudyOpensNone) {
+  options_.study.clear();
+  options_.exit_when_done = false;
+  Grant(1, 1);
+  objective_.open = [](const study::StudySpec&) { return absl::NotFoundError("data.csv: no such file"); };
+  Start();
+  clock_.Drive([&] { return !coordinator_.results.empty(); });
+  runtime_->Drain();
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_THAT(coordinator_.looked_at, IsEmpty());
 }
 
 TEST_F(RuntimeTest, AnExternalStudyIsGivenBackAndSaidSo) {

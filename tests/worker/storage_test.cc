@@ -200,6 +200,19 @@ study::Measurement Point(int64_t step, size_t gradient = 0) {
   return m;
 }
 
+TEST(ReportQueue, GoesOnWithoutGradientsOnceTheServiceTakesNoMore) {
+  ReportQueue queue;
+  study::Measurement m;
+  m.gradient.emplace().values = {1.0, 2.0};
+  queue.Add(m);
+  queue.DropGradients();
+  m.step = 1;
+  queue.Add(m);
+  const std::vector<study::Measurement> points = queue.Front();
+  ASSERT_THAT(points, SizeIs(2));
+  for (const study::Measurement& point : points) EXPECT_FALSE(point.gradient.has_value());
+}
+
 TEST(ReportQueue, TakesEachStepOnceUpToTheLimit) {
   ReportQueue queue;
   EXPECT_EQ(queue.Add(Point(5)), ReportQueue::Added::kYes);
@@ -240,7 +253,7 @@ TEST(ReportQueue, DropsTheOldestGradientsFirst) {
 
 TEST(Backoff, GrowsIsJitteredAndHonoursTheServer) {
   Backoff backoff(base::RandomStream(1, "backoff_test"));
-  const absl::Status error = absl::UnavailableError("away");
+  const absl::Status error = base::MakeError(absl::StatusCode::kUnavailable, base::reason::kStarting, "not yet");
   double sum = 0.0;
   for (int k = 0; k < 200; ++k) {
     const double wait = absl::ToDoubleSeconds(backoff.Next(error));
@@ -251,6 +264,7 @@ TEST(Backoff, GrowsIsJitteredAndHonoursTheServer) {
   EXPECT_NEAR(sum / 193, 5.0, 0.8);  // Uniform on (0, 10): sd 2.89, of the mean 0.21.
   backoff.Reset();
   EXPECT_LE(backoff.Next(error), absl::Milliseconds(100));
+  for (int k = 0; k < 200; ++k) EXPECT_LE(backoff.Next(absl::UnavailableError("no server")), absl::Seconds(1));
   base::ErrorDetail detail;
   detail.retry_delay = absl::Seconds(7);
   EXPECT_GE(backoff.Next(base::MakeError(absl::StatusCode::kUnavailable, "", detail)), absl::Seconds(7));

@@ -18,7 +18,8 @@ namespace luthier::worker {
 // Runs `builtin` objectives of lib/objectives. Data is loaded once and kept for the last kCached studies, shared by all
 // slots.
 //
-// Failures: what the study says is wrong for every worker (an unknown model, a damaged file) -> FAILED(CONFIG,
+// Open loads the data: a worker of one study ends there when it can't be read, and no trial is spent on it. For others,
+// failures: what the study says is wrong for every worker (an unknown model, a damaged file) -> FAILED(CONFIG,
 // BAD_OBJECTIVE); what another worker may have (the file, the right to read it) -> FAILED(INFRA, BAD_OBJECTIVE).
 class BuiltinRunner final : public Objective {
  public:
@@ -32,6 +33,7 @@ class BuiltinRunner final : public Objective {
   BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints);
   BuiltinRunner(Factory factory, const CheckpointStore* checkpoints);
 
+  absl::Status Open(const study::StudySpec& spec) override { return Find(spec).status(); }
   RunOutcome Run(const RunRequest& request, RunSink* sink) override;
   // Removes the trial's checkpoint files.
   void Discard(const RunRequest& request) override;

@@ -107,6 +107,11 @@ int PollMilliseconds(absl::Duration wait) {
   return static_cast<int>(std::clamp(ms, 0.0, 60000.0));
 }
 
+std::string TooLong() {
+  return absl::StrCat("is longer than the ", kMaxResultLine >> 20, " MiB (", kMaxResultLine,
+                      " bytes) that a result may have");
+}
+
 // One run from start to outcome, on one thread.
 class CommandRun {
  public:
@@ -232,9 +237,7 @@ void CommandRun::Note(const std::string& text) {
 void CommandRun::OnResultLine(absl::string_view line, bool cut) {
   ++result_line_number_;
   if (absl::StripAsciiWhitespace(line).empty() || !bad_line_.empty()) return;
-  absl::StatusOr<ResultLine> parsed =
-      cut ? absl::InvalidArgumentError(absl::StrCat("is longer than ", kMaxResultLine, " bytes"))
-          : ParseResultLine(line, metric_);
+  absl::StatusOr<ResultLine> parsed = cut ? absl::InvalidArgumentError(TooLong()) : ParseResultLine(line, metric_);
   if (parsed.ok()) {
     Accept(*std::move(parsed));
   } else {
@@ -249,7 +252,14 @@ void CommandRun::OnStdoutLine(absl::string_view line, bool cut) {
     patterns_->AddLine(line);
     return;
   }
-  if (cut || !LooksLikeResult(line, metric_)) return;
+  if (cut) {
+    if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "{")) {
+      doubtful_line_ =
+          absl::StrCat("line ", stdout_line_number_, " of standard output, ", base::Quote(line), ": ", TooLong());
+    }
+    return;
+  }
+  if (!LooksLikeResult(line, metric_)) return;
   absl::StatusOr<ResultLine> parsed = ParseResultLine(absl::StripAsciiWhitespace(line), metric_);
   if (parsed.ok()) {
     Accept(*std::move(parsed));
@@ -462,6 +472,17 @@ std::vector<std::string> InheritedEnvironment() {
 
 std::string ParameterVariable(const std::string& name) {
   return "LUTHIER_PARAM_" + absl::StrReplaceAll(absl::AsciiStrToUpper(name), {{".", "_"}});
+}
+
+absl::Status CommandRunner::Open(const study::StudySpec& spec) {
+  const auto& command = std::get<study::CommandObjective>(spec.objective);
+  const bool fixed = !command.argv.empty() && !absl::StrContains(command.argv[0], "{") &&
+                     !absl::StrContains(command.argv[0], "}") && command.environment.count("PATH") == 0;
+  if (!fixed) return absl::OkStatus();
+  const char* path = std::getenv("PATH");
+  const absl::Status found = FindProgram(command.argv[0], path != nullptr ? path : "").status();
+  if (found.ok()) return found;
+  return absl::Status(found.code(), absl::StrCat("objective.command.argv[0]: ", std::string(found.message())));
 }
 
 RunOutcome CommandRunner::Run(const RunRequest& request, RunSink* sink) {

@@ -41,6 +41,9 @@ class CommandRunner final : public Objective {
  public:
   explicit CommandRunner(CommandOptions options = {}) : options_(std::move(options)) {}
 
+  // NOT_FOUND or PERMISSION_DENIED when the program is none of this machine's; when its name depends on parameters, or
+  // it is looked up in a PATH of the study's own, only Run can tell.
+  absl::Status Open(const study::StudySpec& spec) override;
   RunOutcome Run(const RunRequest& request, RunSink* sink) override;
   // SIGKILL to the groups of all running programs, and no new ones.
   void Abort() override;

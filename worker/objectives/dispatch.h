@@ -10,14 +10,17 @@ class Dispatch final : public Objective {
  public:
   Dispatch(Objective* builtin, Objective* command) : builtin_(builtin), command_(command) {}
 
+  absl::Status Open(const study::StudySpec& spec) override {
+    Objective* objective = Find(spec);
+    return objective != nullptr ? objective->Open(spec) : absl::FailedPreconditionError(kExternal);
+  }
   RunOutcome Run(const RunRequest& request, RunSink* sink) override {
-    Objective* objective = Find(request);
+    Objective* objective = Find(request.spec);
     if (objective != nullptr) return objective->Run(request, sink);
-    return Failed(study::FailureKind::kConfig, study::failure::kBadObjective,
-                  "the study's objective is external: no worker evaluates it");
+    return Failed(study::FailureKind::kConfig, study::failure::kBadObjective, kExternal);
   }
   void Discard(const RunRequest& request) override {
-    if (Objective* objective = Find(request); objective != nullptr) objective->Discard(request);
+    if (Objective* objective = Find(request.spec); objective != nullptr) objective->Discard(request);
   }
   void Abort() override {
     builtin_->Abort();
@@ -25,9 +28,14 @@ class Dispatch final : public Objective {
   }
 
  private:
-  Objective* Find(const RunRequest& request) const {
-    if (std::holds_alternative<study::BuiltinObjective>(request.spec.objective)) return builtin_;
-    return std::holds_alternative<study::CommandObjective>(request.spec.objective) ? command_ : nullptr;
+  static constexpr char kExternal[] =
+      "its objective is external: its trials are evaluated by whoever asks and tells, not by workers; give it a "
+      "command "
+      "or a builtin objective";
+
+  Objective* Find(const study::StudySpec& spec) const {
+    if (std::holds_alternative<study::BuiltinObjective>(spec.objective)) return builtin_;
+    return std::holds_alternative<study::CommandObjective>(spec.objective) ? command_ : nullptr;
   }
 
   Objective* const builtin_;

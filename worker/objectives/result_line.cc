@@ -30,7 +30,15 @@ bool IsReserved(const std::string& key) {
   return false;
 }
 
-// JSON has no NaN, but Python's json module writes it: such words outside of strings get quotes.
+// The number at the head of `text`, when it is one that no double holds; else empty.
+absl::string_view Overflowing(absl::string_view text) {
+  const absl::string_view number = text.substr(0, text.find_first_not_of("0123456789+-.eE"));
+  double value = 0.0;
+  return absl::SimpleAtod(number, &value) && std::isinf(value) ? number : absl::string_view();
+}
+
+// JSON has no NaN, but Python's json module writes it: such words outside of strings get quotes, and numbers beyond the
+// largest double become such words.
 std::string QuoteNonFinite(absl::string_view line) {
   std::string out;
   bool in_string = false;
@@ -46,6 +54,14 @@ std::string QuoteNonFinite(absl::string_view line) {
       }
       if (found) continue;
     }
+    const bool new_number = out.empty() || absl::StrContains(" \t:,[", out.substr(out.size() - 1));
+    if (!in_string && new_number && (absl::ascii_isdigit(line[i]) || line[i] == '-')) {
+      if (const absl::string_view number = Overflowing(line.substr(i)); !number.empty()) {
+        out += number[0] == '-' ? "\"-Infinity\"" : "\"Infinity\"";
+        i += number.size();
+        continue;
+      }
+    }
     if (in_string && line[i] == '\\' && i + 1 < line.size())
       out += line[i++];
     else if (line[i] == '"')
@@ -56,9 +72,10 @@ std::string QuoteNonFinite(absl::string_view line) {
 }
 
 absl::StatusOr<Json> ParseObject(absl::string_view line) {
-  const bool plain = line.find("NaN") == absl::string_view::npos && line.find("Infinity") == absl::string_view::npos;
-  const std::string quoted = plain ? "" : QuoteNonFinite(line);
-  const absl::string_view text = plain ? line : absl::string_view(quoted);
+  // Most lines are JSON as it should be.
+  Json plain = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  if (plain.is_object()) return plain;
+  const std::string text = QuoteNonFinite(line);
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return Bad("is not JSON");
   if (!json.is_object()) return Bad("is not a JSON object");

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -7,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/follow.h"
 #include "client/cli/show.h"
 #include "client/cli/token_store.h"
 #include "lib/base/clock.h"
@@ -15,6 +18,7 @@
 #include "lib/study/study_spec.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/json.h"
+#include "lib/wire/retry.h"
 
 namespace luthier::cli {
 namespace {
@@ -44,7 +48,7 @@ Json LeaseJson(const v1::Lease& lease) {
   return json;
 }
 
-absl::StatusOr<client::LeaseRef> FindLease(const Context& context) {
+absl::StatusOr<client::LeaseRef> FindLease(Context& context) {
   const Options& options = context.options();
   client::LeaseRef lease{options.study, options.trial, ""};
   if (!options.token.empty()) {
@@ -58,6 +62,9 @@ absl::StatusOr<client::LeaseRef> FindLease(const Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::optional<std::string> token,
                            tokens.Find(context.ServerKey(), options.study, options.trial));
   if (!token) {
+    // A study or trial that is not there is the better explanation.
+    LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+    LUTHIER_RETURN_IF_ERROR(client->GetTrial(options.study, options.trial).status());
     return absl::FailedPreconditionError(absl::StrCat(
         "trial ", options.trial, " of ", options.study, " was not asked for here (", tokens.path(),
         " has no token of it for ", context.ServerKey(), "); ask for it, or give the token of its asker with --token"));
@@ -66,18 +73,26 @@ absl::StatusOr<client::LeaseRef> FindLease(const Context& context) {
   return lease;
 }
 
+std::optional<double> MetricValue(const std::string& text) {
+  const study::ParameterValue parsed = wire::ParseValue(text);
+  if (const double* number = std::get_if<double>(&parsed)) return *number;
+  // "nan" and "inf" in any spelling, but no hexadecimal numbers.
+  double value = 0.0;
+  if (absl::SimpleAtod(text, &value) && !std::isfinite(value)) return value;
+  return std::nullopt;
+}
+
 // --metric NAME=VALUE …, --step, --elapsed, --gradient.
 absl::StatusOr<v1::Measurement> MeasurementOf(const Context& context) {
   const Options& options = context.options();
   v1::Measurement measurement;
   for (const std::string& text : options.metrics) {
     const size_t equals = text.find('=');
-    double value = 0.0;
-    // SimpleAtod takes "nan" and "inf", which are answers too, and no locale.
-    if (equals == std::string::npos || equals == 0 || !absl::SimpleAtod(text.substr(equals + 1), &value)) {
-      return UsageError("--metric", absl::StrCat(base::Quote(text), " is not of the form NAME=NUMBER"));
-    }
-    if (!measurement.mutable_metrics()->insert({text.substr(0, equals), value}).second) {
+    // As in a study file; NaN and infinities are answers too.
+    std::optional<double> value;
+    if (equals != std::string::npos && equals > 0) value = MetricValue(text.substr(equals + 1));
+    if (!value) return UsageError("--metric", absl::StrCat(base::Quote(text), " is not of the form NAME=NUMBER"));
+    if (!measurement.mutable_metrics()->insert({text.substr(0, equals), *value}).second) {
       return UsageError("--metric", absl::StrCat(base::Quote(text.substr(0, equals)), " is given twice"));
     }
   }
@@ -97,6 +112,71 @@ absl::StatusOr<v1::Measurement> MeasurementOf(const Context& context) {
   return measurement;
 }
 
+// Why an ask may have to wait.
+std::string WhyNothing(const v1::Study& study) {
+  const v1::TrialCounts& counts = study.trials();
+  const v1::Budget& budget = study.spec().budget();
+  const int64_t open = counts.running() + counts.pending();
+  if (budget.max_parallel() > 0 && counts.running() >= budget.max_parallel()) {
+    std::string text = absl::StrCat("max_parallel allows ", budget.max_parallel(), " at once, and so many are running");
+    if (counts.pending() > 0) absl::StrAppend(&text, "; ", counts.pending(), " more wait for a place");
+    return text;
+  }
+  if (counts.pending() == 0 && DoneTrials(counts) + open >= budget.max_trials()) {
+    return absl::StrCat("the last trials of the study are running elsewhere (", counts.running(), ")");
+  }
+  return Summary(study);
+}
+
+// Asks until there is something, the study is done, or the time is up: then it says why, and returns nothing. A server
+// that asks for patience (a full disk, too many requests, a restart) is told to the user at once, and waited for.
+absl::StatusOr<std::optional<v1::SuggestResponse>> WaitForTrials(Context& context, client::Client& client) {
+  const Options& options = context.options();
+  const base::SystemClock clock;
+  const absl::Duration begin = clock.Monotonic();
+  constexpr absl::Duration kPoll = absl::Seconds(30);
+  constexpr absl::Duration kPause = absl::Seconds(1);
+  wire::InterruptibleSleeper sleeper;
+  std::optional<absl::Duration> heard;
+  std::set<std::string> told;
+  while (true) {
+    const absl::Duration poll = std::min(kPoll, options.timeout - (clock.Monotonic() - begin));
+    absl::StatusOr<v1::SuggestResponse> answer =
+        client.Suggest(options.study, WorkerName(context), options.count, poll, /*fail_if_paused=*/true);
+    if (answer.ok() && (!answer->leases().empty() || answer->study_done())) return *std::move(answer);
+    const absl::Status& status = answer.status();
+    const absl::Duration now = clock.Monotonic();
+    const absl::Duration left = options.timeout - (now - begin);
+    const std::string reason = base::GetReason(status);
+    if (status.ok() || !reason.empty()) heard = now;
+    absl::Duration pause;
+    if (!status.ok() && !absl::IsDeadlineExceeded(status)) {  // The latter: a poll that brought nothing.
+      const bool passes = wire::AdviceFor(status) == wire::RetryAdvice::kUntilAnswered;
+      if (!passes || !heard || now - *heard > FollowOptions().patience) return status;
+      pause = kPause;
+      const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status);
+      if (detail && detail->retry_delay) pause = std::max(pause, *detail->retry_delay);
+      if (told.insert(reason).second) {
+        context.err() << "luthier: " << (reason.empty() ? "the server does not answer" : Printable(status.message()))
+                      << "; waiting\n"
+                      << std::flush;
+      }
+    }
+    if (pause >= left) {
+      sleeper.Sleep(left);
+      std::string why(status.message());
+      if (status.ok()) {
+        const absl::StatusOr<v1::Study> study = client.GetStudy(options.study);
+        if (study.ok()) why = WhyNothing(*study);
+      }
+      context.err() << "luthier: nothing to try within " << absl::FormatDuration(options.timeout) << ": "
+                    << Printable(why) << "\n";
+      return std::optional<v1::SuggestResponse>();
+    }
+    sleeper.Sleep(pause);
+  }
+}
+
 int PrintFinished(Context& context, const v1::FinishResponse& response) {
   for (const std::string& warning : response.warnings()) context.err() << "warning: " << Printable(warning) << "\n";
   if (context.json()) {
@@ -114,21 +194,9 @@ int PrintFinished(Context& context, const v1::FinishResponse& response) {
 absl::StatusOr<int> Ask(Context& context) {
   const Options& options = context.options();
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  const base::SystemClock clock;
-  const absl::Duration begin = clock.Monotonic();
-  constexpr absl::Duration kPoll = absl::Seconds(30);
-  v1::SuggestResponse answer;
-  while (true) {
-    const absl::Duration left = options.timeout - (clock.Monotonic() - begin);
-    LUTHIER_ASSIGN_OR_RETURN(answer, client->Suggest(options.study, WorkerName(context), options.count,
-                                                     std::min(kPoll, left), /*fail_if_paused=*/true));
-    if (!answer.leases().empty() || answer.study_done()) break;
-    if (clock.Monotonic() - begin >= options.timeout) {
-      context.err() << "luthier: nothing to try within " << absl::FormatDuration(options.timeout)
-                    << "; all trials of the study are running elsewhere\n";
-      return kExitTimedOut;
-    }
-  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<v1::SuggestResponse> asked, WaitForTrials(context, *client));
+  if (!asked) return kExitTimedOut;
+  const v1::SuggestResponse& answer = *asked;
   std::vector<client::LeaseRef> leases;
   for (const v1::Lease& lease : answer.leases()) {
     leases.push_back({options.study, lease.trial().number(), lease.token()});
@@ -154,8 +222,17 @@ absl::StatusOr<int> Ask(Context& context) {
 
 absl::StatusOr<int> Tell(Context& context) {
   const Options& options = context.options();
-  if (options.metrics.empty() == options.failed.empty()) {
-    return UsageError("tell", "needs --metric NAME=VALUE for a result, or --failed REASON for a failure");
+  if (options.failed.empty()) {
+    if (options.metrics.empty() && !options.pruned) {
+      return UsageError("tell", "needs --metric NAME=VALUE for a result, or --failed REASON for a failure");
+    }
+    if (options.infra) return UsageError("--infra", "goes with --failed REASON");
+    if (!options.message.empty()) return UsageError("--message", "goes with --failed REASON");
+  } else if (!options.metrics.empty() || options.pruned || !options.gradient.empty()) {
+    return UsageError("--failed",
+                      absl::StrCat("a failure has no result; leave out ", !options.metrics.empty() ? "--metric"
+                                                                          : options.pruned         ? "--pruned"
+                                                                                                   : "--gradient"));
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Measurement measurement, MeasurementOf(context));
   LUTHIER_ASSIGN_OR_RETURN(const client::LeaseRef lease, FindLease(context));

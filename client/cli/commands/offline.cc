@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
 #include "lib/base/error.h"
@@ -141,6 +142,76 @@ absl::StatusOr<int> Simulate(Context& context) {
   return kExitDone;
 }
 
+namespace {
+
+const char* GoalName(study::Goal goal) {
+  return goal == study::Goal::kMinimize ? "MINIMIZE" : "MAXIMIZE";
+}
+
+bool IsNumber(const objectives::ParameterInfo& p) {
+  return p.kind == objectives::ParameterKind::kFloat || p.kind == objectives::ParameterKind::kInt;
+}
+
+Json ValueJson(const std::optional<study::ParameterValue>& value) {
+  if (!value) return nullptr;
+  return std::visit([](const auto& v) { return Json(v); }, *value);
+}
+
+Json ObjectiveJson(const objectives::ObjectiveInfo& info) {
+  Json parameters = Json::array();
+  for (const objectives::ParameterInfo& p : info.parameters) {
+    Json json = {{"name", p.name},
+                 {"kind", objectives::ParameterKindName(p.kind)},
+                 {"tunable", p.tunable},
+                 {"required", !p.default_value.has_value()},
+                 {"default", ValueJson(p.default_value)},
+                 {"differentiable", p.differentiable},
+                 {"units", p.units},
+                 {"description", p.description}};
+    if (IsNumber(p)) {
+      json["min"] = p.min;
+      json["max"] = p.max;
+      if (p.tunable) {
+        json["search"] = {{"min", p.suggested_min},
+                          {"max", p.suggested_max},
+                          {"scale", p.suggested_scale == study::Scale::kLog ? "LOG" : "LINEAR"}};
+      }
+    }
+    if (!p.labels.empty()) json["labels"] = p.labels;
+    parameters.push_back(std::move(json));
+  }
+  Json metrics = Json::array();
+  for (const objectives::MetricInfo& m : info.metrics) {
+    metrics.push_back(
+        {{"name", m.name}, {"goal", GoalName(m.goal)}, {"gradient", m.gradient}, {"description", m.description}});
+  }
+  return {{"model", info.model},           {"description", info.description}, {"details", info.details},
+          {"needs_data", info.needs_data}, {"parameters", parameters},        {"metrics", metrics}};
+}
+
+// One row a parameter, option and metric.
+Table ObjectiveTable(const objectives::ObjectiveInfo& info) {
+  Table table({"role", "name", "kind", "required", "default", "min", "max", "labels", "goal", "gradient", "units",
+               "description"});
+  const auto flag = [](bool value) { return Cell::Text(value ? "true" : "false"); };
+  for (const objectives::ParameterInfo& p : info.parameters) {
+    table.Add({Cell::Text(p.tunable ? "parameter" : "option"), Cell::Text(p.name),
+               Cell::Text(objectives::ParameterKindName(p.kind)), flag(!p.default_value.has_value()),
+               p.default_value ? Cell::Value(*p.default_value) : Cell::Empty(),
+               IsNumber(p) ? Cell::Number(p.min) : Cell::Empty(), IsNumber(p) ? Cell::Number(p.max) : Cell::Empty(),
+               Cell::Text(absl::StrJoin(p.labels, "|")), Cell::Empty(), flag(p.differentiable), Cell::Text(p.units),
+               Cell::Text(p.description)});
+  }
+  for (const objectives::MetricInfo& m : info.metrics) {
+    table.Add({Cell::Text("metric"), Cell::Text(m.name), Cell::Empty(), Cell::Empty(), Cell::Empty(), Cell::Empty(),
+               Cell::Empty(), Cell::Empty(), Cell::Text(GoalName(m.goal)), flag(m.gradient), Cell::Empty(),
+               Cell::Text(m.description)});
+  }
+  return table;
+}
+
+}  // namespace
+
 absl::StatusOr<int> Objectives(Context& context) {
   if (context.json()) {
     Json list = Json::array();
@@ -170,7 +241,17 @@ absl::StatusOr<int> Objectives(Context& context) {
 absl::StatusOr<int> ObjectivesDescribe(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const objectives::ObjectiveInfo* info,
                            objectives::FindObjective(context.options().objective));
-  context.out() << objectives::Describe(*info);
+  switch (context.options().format) {
+    case Format::kTable:
+      context.out() << objectives::Describe(*info);
+      break;
+    case Format::kJson:
+      PrintJson(context.out(), ObjectiveJson(*info));
+      break;
+    case Format::kCsv:
+      ObjectiveTable(*info).PrintCsv(context.out());
+      break;
+  }
   return kExitDone;
 }
 
@@ -226,6 +307,8 @@ absl::StatusOr<int> VerifyReplayVerb(Context& context) {
 absl::StatusOr<int> Version(Context& context) {
   if (context.json())
     PrintJson(context.out(), Json{{"version", base::kVersion}});
+  else if (context.options().format == Format::kCsv)
+    context.out() << "version\n" << base::kVersion << "\n";
   else
     context.out() << "luthier " << base::kVersion << "\n";
   return kExitDone;

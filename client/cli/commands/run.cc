@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -115,6 +116,31 @@ absl::StatusOr<std::vector<v1::Trial>> BestTrials(client::Client& client, const 
   return trials;
 }
 
+// The reason that failed trials have most often, with the newest example: what to mend first.
+absl::Status ExplainFailures(Context& context, client::Client& client, const v1::Study& study,
+                             const std::string& directory) {
+  struct Cause {
+    int64_t count = 0;
+    v1::Trial newest;
+  };
+  std::map<std::string, Cause> causes;
+  LUTHIER_RETURN_IF_ERROR(client.ListTrials(IdOf(study), {v1::Trial::FAILED}, [&](const v1::Trial& trial) {
+    Cause& cause = causes[absl::StrCat(v1::Failure::Kind_Name(trial.failure().kind()), " ", trial.failure().reason())];
+    ++cause.count;
+    cause.newest = trial;
+    return true;
+  }));
+  if (causes.empty()) return absl::OkStatus();
+  const auto& [name, cause] = *std::max_element(
+      causes.begin(), causes.end(), [](const auto& a, const auto& b) { return a.second.count < b.second.count; });
+  context.err() << "luthier: " << study.trials().failed() << " of " << DoneTrials(study.trials()) << " trials failed, "
+                << cause.count << " of them with " << name << ", the last one trial " << cause.newest.number() << ":\n"
+                << FailureText(cause.newest) << "to see more: luthier trial get " << IdOf(study) << " "
+                << cause.newest.number() << " --db " << directory << "; the workers' logs are in " << directory
+                << "/workers\n";
+  return absl::OkStatus();
+}
+
 absl::Status PrintResult(Context& context, client::Client& client, const v1::Study& study) {
   if (context.json()) {
     Json json = Json::object();
@@ -186,20 +212,25 @@ absl::StatusOr<int> Run(Context& context) {
   // As it is now that nobody works on it any more.
   LUTHIER_ASSIGN_OR_RETURN(study, client->GetStudy(input.id));
   LUTHIER_RETURN_IF_ERROR(PrintResult(context, *client, study));
+  if (followed.ending == Ending::kPaused || (followed.ending == Ending::kOver && study.best_trial() == 0)) {
+    LUTHIER_RETURN_IF_ERROR(ExplainFailures(context, *client, study, directory));
+  }
   switch (followed.ending) {
     case Ending::kInterrupted:
       context.err() << "luthier: interrupted; the same command goes on from here\n";
       return kExitInterrupted;
     case Ending::kPaused:
       context.err() << "luthier: the study paused itself: " << Printable(study.state_reason())
-                    << "\nthe workers' logs are in " << directory << "/workers; the same command goes on from here\n";
+                    << "; the same command goes on from here\n";
       return kExitFailed;
     case Ending::kTimedOut:
       return kExitTimedOut;
     case Ending::kOver:
       break;
   }
-  return study.best_trial() > 0 ? kExitDone : kExitFailed;
+  if (study.best_trial() > 0) return kExitDone;
+  context.err() << "luthier: the study has no result: no trial is COMPLETE\n";
+  return kExitFailed;
 }
 
 }  // namespace luthier::cli

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/log.h"
 #include "server/server.h"
@@ -22,6 +23,7 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr char kStudy[] = R"(
@@ -139,7 +141,8 @@ TEST_F(CliTest, HelpOfTellIsWhatTheManualShows) {
             "{directional: {direction, slope}}, or a file\n"
             "  --token TEXT                      Lease token; default: the one that `ask` kept\n"
             "  --step INT                        Step that the result belongs to\n"
-            "  --pruned                          The trial was stopped early; the metrics are its last ones\n"
+            "  --pruned                          The trial was stopped early; the metrics are its last ones, if it has "
+            "any\n"
             "  --failed TEXT                     The trial failed: a reason such as DIVERGED\n"
             "  --message TEXT                    More about the failure\n"
             "  --infra                           The failure says nothing about the setting: try it again\n"
@@ -160,16 +163,25 @@ TEST_F(CliTest, BadCommandLinesAreExplainedWithExitCodeTwo) {
       {{"stduy"}, "luthier: there is no verb \"stduy\" (did you mean \"study\"?)"},
       {{"study"}, "luthier: A subcommand is required\nfor help: luthier study --help\n"},
       {{"study", "lst"}, "luthier: there is no verb \"study lst\" (did you mean \"list\"?)"},
-      {{"study", "get"}, "luthier: STUDY is required\nfor help: luthier study --help\n"},
+      {{"study", "get"}, "luthier: STUDY is required\nfor help: luthier study get --help\n"},
       {{"study", "list", "-o", "xml"}, "luthier: --output: xml not in {table,json,csv}"},
-      {{"study", "list", "--what"}, "luthier: The following argument was not expected: --what"},
-      {{"trial", "get", "s", "0"}, "luthier: TRIAL: "},
+      {{"study", "list", "--what"}, "luthier: there is no option \"--what\"\nfor help: luthier study list --help\n"},
+      {{"trial", "get", "s", "0"}, "luthier: TRIAL: must be at least 1, not 0"},
+      {{"tell", "s", "-1", "--metric", "y=1"}, "luthier: TRIAL: must be at least 1, not -1"},
       {{"trial", "get", "s", "one"}, "luthier: "},
       {{"trial", "list", "s", "--state", "complet"}, "luthier: --state: \"complet\" is not one of PENDING"},
       {{"trial", "add", "s", "--set", "x"}, "luthier: --set: \"x\" is not of the form NAME=VALUE"},
       {{"trial", "add", "s", "--set", "x=1", "--set", "x=2"}, "luthier: --set: \"x\" is given twice"},
       {{"tell", "s", "1"}, "luthier: tell: needs --metric NAME=VALUE for a result, or --failed REASON"},
-      {{"tell", "s", "1", "--metric", "y=1", "--failed", "X"}, "luthier: tell: needs"},
+      {{"tell", "s", "1", "--metric", "y=1", "--failed", "X"},
+       "luthier: --failed: a failure has no result; leave out --metric"},
+      {{"tell", "s", "1", "--metric", "y=1", "--infra"}, "luthier: --infra: goes with --failed REASON"},
+      {{"tell", "s", "1", "--metric", "y=0x10"}, "luthier: --metric: \"y=0x10\" is not of the form NAME=NUMBER"},
+      {{"tell", "s", "1", "--metic", "y=1"}, "luthier: there is no option \"--metic\" (did you mean \"--metric\"?)"},
+      {{"ask", "No/such"}, "luthier: STUDY: \"No/such\" is not an id"},
+      {{"study", "list", "--server", "bad"}, "luthier: --server: \"bad\" has no port; give host:port"},
+      {{"simulate", "--algorithm", "random", "--function", "branin", "--seeds", "0"},
+       "luthier: --seeds: must be at least 1, not 0"},
       {{"tell", "s", "1", "--metric", "y=one"}, "luthier: --metric: \"y=one\" is not of the form NAME=NUMBER"},
       {{"tell", "s", "1", "--metric", "y=1", "--token", "zz"}, "luthier: --token: is not the hexadecimal token"},
       {{"study", "wait", "s", "--timeout", "soon"}, "luthier: --timeout: 'soon' is not a duration"},
@@ -193,7 +205,7 @@ TEST_F(CliTest, UnreachableServerIsExplained) {
   EXPECT_THAT(result.err, StartsWith("luthier: no server answers at unix:" + Path("socket")));
   EXPECT_THAT(result.err, HasSubstr("start one: luthierd --listen unix:" + Path("socket")));
   const Result bad = Run({"study", "list", "--server", "localhost"});
-  EXPECT_EQ(bad.code, 1);
+  EXPECT_EQ(bad.code, 2);
   EXPECT_THAT(bad.err, HasSubstr("has no port; give host:port"));
 }
 
@@ -258,7 +270,8 @@ TEST_F(CliTest, StudyIsPausedResumedStoppedAndDeleted) {
   EXPECT_EQ(Out({"study", "delete", "s", "--yes"}), "s: deleted\n");
   const Result gone = Run({"study", "get", "s"});
   EXPECT_EQ(gone.code, 5);
-  EXPECT_THAT(gone.err, HasSubstr("luthier study list"));
+  EXPECT_THAT(gone.err, HasSubstr("luthier study list\n"));
+  EXPECT_THAT(gone.err, Not(HasSubstr("projects/")));
 }
 
 TEST_F(CliTest, StudyGetShowsASpecThatCanBeUsedAgain) {
@@ -344,6 +357,44 @@ TEST_F(CliTest, TellWithoutAskNeedsAToken) {
   EXPECT_EQ(Out({"tell", "s", "1", "--metric", "y=1", "--token", lease["token"]}), "trial 1: COMPLETE\n");
 }
 
+TEST_F(CliTest, TellOfWhatIsNotThereIsNotFound) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  const Result study = Run({"tell", "none", "1", "--metric", "y=1"});
+  EXPECT_EQ(study.code, 5);
+  EXPECT_THAT(study.err, HasSubstr("to see what there is: luthier study list\n"));
+  const Result trial = Run({"report", "s", "99", "--step", "1", "--metric", "y=1"});
+  EXPECT_EQ(trial.code, 5);
+  EXPECT_THAT(trial.err, HasSubstr("to see what there is: luthier trial list s\n"));
+}
+
+TEST_F(CliTest, AStepThatIsReportedAgainOtherwiseIsExplained) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  Out({"ask", "s"});
+  Out({"report", "s", "1", "--step", "3", "--metric", "y=1"});
+  const Result other = Run({"report", "s", "1", "--step", "3", "--metric", "y=2"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("step 3 was reported with other values already"));
+  EXPECT_EQ(Out({"tell", "s", "1", "--pruned"}), "trial 1: PRUNED\n");
+  EXPECT_EQ(Json({"trial", "get", "s", "1"})["metrics"], json::object());
+}
+
+TEST_F(CliTest, AskSaysWhyThereIsNothing) {
+  StartServer();
+  Out({"study", "create", "-f",
+       Write("s.yaml", absl::StrReplaceAll(kStudy, {{"max_trials: 4", "max_trials: 4, max_parallel: 1"}}))});
+  Out({"ask", "s"});
+  Out({"trial", "add", "s", "--set", "x=1", "--set", "kind=a"});
+  const Result full = Run({"ask", "s", "--timeout", "0"});
+  EXPECT_EQ(full.code, 124);
+  EXPECT_THAT(full.err, HasSubstr("max_parallel allows 1 at once, and so many are running; 1 more wait for a place"));
+  Out({"study", "stop", "s"});
+  const Result resume = Run({"study", "resume", "s"});
+  EXPECT_EQ(resume.code, 1);
+  EXPECT_THAT(resume.err, HasSubstr("to try more settings, create another study"));
+}
+
 TEST_F(CliTest, GradientsComeInSeveralForms) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});
@@ -391,7 +442,10 @@ TEST_F(CliTest, TrialsAreAddedListedExplainedAndCancelled) {
   Out({"trial", "add", "s", "-f", Write("p.yaml", "{x: -1, kind: a}")});
   const Result wrong = Run({"trial", "add", "s", "--set", "z=1"});
   EXPECT_EQ(wrong.code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("is not a parameter of the study"));
+  EXPECT_THAT(wrong.err, HasSubstr("is not a parameter of the study; it has x, kind"));
+  const Result label = Run({"trial", "add", "s", "--set", "x=9", "--set", "kind=c"});
+  EXPECT_THAT(label.err, HasSubstr("\"c\" is not one of its labels: a, =b"));
+  EXPECT_THAT(label.err, HasSubstr("9 is outside [-5, 5]; give a value within these bounds"));
   Out({"ask", "s"});
   Out({"tell", "s", "1", "--metric", "y=0.5"});
   EXPECT_EQ(Out({"trial", "cancel", "s", "2"}), "trial 2: CANCELLED\n");
@@ -441,6 +495,11 @@ TEST_F(CliTest, DataDirectoryStandsInForTheServer) {
     auto server = server::Server::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     // While a coordinator has the directory, its socket is used.
+    const Result second =
+        Run({"run", Write("r.yaml", std::string(kStudy) + "objective: {command: {argv: [x]}}\n"), "--db", Path("db")});
+    EXPECT_EQ(second.code, 1);
+    EXPECT_THAT(second.err, HasSubstr("is in use by process"));
+    EXPECT_THAT(second.err, HasSubstr("name it with --db"));
     Out({"study", "create", "-f", Write("s.yaml", kStudy), "--db", Path("db")});
     Out({"ask", "s", "--db", Path("db")});
   }
@@ -450,6 +509,17 @@ TEST_F(CliTest, DataDirectoryStandsInForTheServer) {
   EXPECT_EQ(Out({"verify-replay", "--db", Path("db"), "s"}),
             "study  checked  other_version  mismatches\ns            1              0           0\n");
   EXPECT_EQ(Run({"verify-replay", "--db", Path("db"), "none"}).code, 5);
+}
+
+TEST_F(CliTest, AServersDirectoryIsReachedThroughTheServer) {
+  server::ServerOptions options;
+  options.data_dir = Path("db");
+  options.listen = "";
+  auto server = server::Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const Result result = Run({"study", "list", "--db", Path("db")});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("reach it with --server ADDRESS instead of --db"));
 }
 
 TEST_F(CliTest, RunRefusesWhatNoWorkerCanDo) {
@@ -491,6 +561,15 @@ TEST_F(CliTest, ListsOfAlgorithmsAndObjectivesNeedNoServer) {
   EXPECT_THAT(Out({"algorithms"}), HasSubstr("initial_points"));
   EXPECT_THAT(Out({"objectives"}), HasSubstr("function:branin"));
   EXPECT_THAT(Out({"objectives", "describe", "logistic"}), HasSubstr("l2"));
+  const json described = Json({"objectives", "describe", "logistic"});
+  EXPECT_EQ(described["model"], "logistic");
+  EXPECT_EQ(described["parameters"][0]["name"], "l2");
+  EXPECT_EQ(described["parameters"][0]["search"]["scale"], "LOG");
+  EXPECT_EQ(described["metrics"][0]["goal"], "MINIMIZE");
+  EXPECT_THAT(Out({"objectives", "describe", "logistic", "-o", "csv"}),
+              StartsWith("role,name,kind,required,default,min,max,labels,goal,gradient,units,description\n"
+                         "parameter,l2,float,true,"));
+  EXPECT_THAT(Out({"version", "-o", "csv"}), StartsWith("version\n"));
   EXPECT_EQ(Run({"objectives", "describe", "logisitc"}).code, 5);
   EXPECT_THAT(Out({"version"}), StartsWith("luthier "));
 }

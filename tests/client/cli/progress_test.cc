@@ -44,18 +44,20 @@ TEST(Progress, TerminalLineIsWrittenOver) {
             "\r\033[K[###.........] 10/40  best 0.125 (trial 1)  2.0/s  ETA 0:15\n");
 }
 
-TEST(Progress, PipeGetsALineWhenSomethingChanged) {
+TEST(Progress, PipeGetsALineWhenSomethingChangedOrAMinuteWentBy) {
   std::ostringstream out;
   {
     Progress progress(&out, 0);
     progress.Show(At(0, 2), absl::Seconds(100));
-    progress.Show(At(1, 2), absl::Seconds(105));
-    progress.Show(At(2, 2), absl::Seconds(110));
-    progress.Show(At(2, 2), absl::Seconds(121));
-    progress.Show(At(3, 1, 1), absl::Seconds(132));
+    progress.Show(At(1, 2), absl::Seconds(104));  // Too soon.
+    progress.Show(At(2, 2), absl::Seconds(105));
+    progress.Show(At(2, 2), absl::Seconds(164));  // Nothing new.
+    progress.Show(At(2, 2), absl::Seconds(165));
+    progress.Show(At(3, 1, 1), absl::Seconds(170));
   }
   EXPECT_EQ(out.str(),
             "0/40 done, 2 running\n"
+            "2/40 done, best 0.125 (trial 1), 2 running\n"
             "2/40 done, best 0.125 (trial 1), 2 running\n"
             "4/40 done, best 0.125 (trial 1), 1 running, 1 failed\n");
 }

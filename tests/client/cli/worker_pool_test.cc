@@ -66,6 +66,14 @@ TEST_F(WorkerPoolTest, WorkersThatKeepDyingAreReportedWithTheirLog) {
   EXPECT_THAT(std::string(status_.message()), HasSubstr("no such data set"));
 }
 
+TEST_F(WorkerPoolTest, AWorkerThatCannotEvaluateTheStudyHasTheWord) {
+  WorkerPool pool({Script("echo starting; echo 'luthier-worker: data.csv: no such file'; exit 78")}, &clock_);
+  EXPECT_FALSE(TickUntil(pool, [] { return false; }));
+  EXPECT_EQ(status_.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(status_.message()),
+            "data.csv: no such file\nno trial was spent on it; the log is " + Path("log"));
+}
+
 TEST_F(WorkerPoolTest, UsageErrorsAndMissingProgramsAreNotTriedAgain) {
   WorkerPool usage({Script("exit 2")}, &clock_);
   EXPECT_FALSE(TickUntil(usage, [] { return false; }));

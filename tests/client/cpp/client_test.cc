@@ -59,7 +59,7 @@ class FakeStudyService final : public v1::StudyService::Service {
 
   grpc::Status CreateStudy(grpc::ServerContext*, const v1::CreateStudyRequest* request, v1::Study* study) override {
     study->set_name(wire::StudyName(request->study_id()));
-    return script_->Enter("CreateStudy", request->request_id());
+    return script_->Enter("CreateStudy", request->study_id());
   }
   grpc::Status PauseStudy(grpc::ServerContext*, const v1::ControlStudyRequest* request, v1::Study* study) override {
     study->set_name(request->name());
@@ -262,6 +262,29 @@ TEST_F(ClientTest, SuggestWaitsAsLongAsAsked) {
   EXPECT_LT(workers_.deadline.load(), absl::Seconds(21));
   ASSERT_TRUE(client_->Suggest("s", "w", 1, absl::InfiniteDuration()).ok());
   EXPECT_LT(workers_.deadline.load(), absl::Seconds(61));
+}
+
+TEST_F(ClientTest, PatienceBoundsWhatTheServerAsksFor) {
+  base::ErrorDetail full;
+  full.reason = base::reason::kStorageFull;
+  full.retry_delay = absl::Seconds(30);
+  const absl::Status status = base::MakeError(absl::StatusCode::kUnavailable, "the disk is full", full);
+  const absl::Duration begin = clock_.Monotonic();
+  script_.FailNext("CreateStudy", 1, status);
+  EXPECT_TRUE(client_->CreateStudy("s", v1::StudySpec()).ok());  // Patience without end waits the 30 s.
+  EXPECT_EQ(clock_.Monotonic() - begin, absl::Seconds(30));
+
+  ClientOptions options;
+  options.clock = &clock_;
+  options.sleeper = &sleeper_;
+  options.patience = absl::Seconds(15);
+  Client hasty(server_->InProcessChannel({}), options);
+  script_.FailNext("CreateStudy", 1, status);
+  EXPECT_EQ(base::GetReason(hasty.CreateStudy("s", v1::StudySpec()).status()), base::reason::kStorageFull);
+  // A long poll has no time for more than itself, whatever the patience.
+  script_.FailNext("Suggest", 1, status);
+  EXPECT_EQ(base::GetReason(client_->Suggest("s", "w", 1, absl::Seconds(5)).status()), base::reason::kStorageFull);
+  EXPECT_EQ(clock_.Monotonic() - begin, absl::Seconds(30));
 }
 
 TEST_F(ClientTest, InterruptEndsCallsInFlightAndThoseToCome) {

@@ -293,7 +293,8 @@ TEST(SettingTest, ExactlyTheActiveParametersMustBeThere) {
   EXPECT_THAT(error({{"optimizer", "adam"}, {"beta", 0.9}, {"lr", 0.1}, {"betta", 0.9}}),
               HasSubstr("betta: is not a parameter of the study (did you mean \"beta\"?)"));
   EXPECT_THAT(error({{"optimizer", "adam"}, {"beta", 2.0}, {"lr", 0.0}}),
-              AllOf(HasSubstr("beta: 2 is outside"), HasSubstr("lr: 0 is outside")));
+              AllOf(HasSubstr("beta: 2 is outside"), HasSubstr("lr: 0 is outside"),
+                    HasSubstr("give a value within these bounds")));
 }
 
 TEST(SettingTest, HostileNamesAreQuoted) {

@@ -230,8 +230,8 @@ TEST(ConvertMeasurement, AcceptsNonFiniteMetricsAndRefusesTheRest) {
   (*m.mutable_metrics())["a b"] = 1;
   m.mutable_gradient();
   EXPECT_THAT(Fields(FromProto(m).status()), ElementsAre("step", "metrics[\"a b\"]", "elapsed_seconds", "gradient"));
-  m.clear_metrics();
-  EXPECT_THAT(Fields(FromProto(m).status()), ::testing::Contains("metrics"));
+  m.clear_metrics();  // A pruned trial may have none; whoever needs one checks.
+  EXPECT_THAT(Fields(FromProto(m).status()), ElementsAre("step", "elapsed_seconds", "gradient"));
   for (int i = 0; i < 33; ++i) (*m.mutable_metrics())[absl::StrCat("m", i)] = 1;
   EXPECT_THAT(std::string(FromProto(m).status().message()), HasSubstr("at most 32"));
 }

@@ -13,13 +13,18 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "server/storage/memory_storage.h"
+#include "tests/server/coordinator/future.h"
 #include "tests/server/coordinator/harness.h"
+#include "tests/server/coordinator/overload.h"
 #include "tests/testing/faulty_storage.h"
+#include "tests/testing/forwarding_storage.h"
 
 namespace luthier::coordinator {
 namespace {
 
 using luthier::testing::FaultyStorage;
+using luthier::testing::GatedStorage;
+using testing::Future;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Loss;
@@ -31,100 +36,6 @@ using ::testing::SizeIs;
 absl::Status Full() {
   return base::MakeError(absl::StatusCode::kUnavailable, base::reason::kStorageFull, "disk full");
 }
-
-// An answer that another thread gives.
-template <typename Reply>
-class Future {
- public:
-  Done<Reply> done() {
-    return [state = state_](absl::StatusOr<Reply> reply) {
-      base::MutexLock lock(&state->mutex);
-      EXPECT_FALSE(state->reply.has_value()) << "answered twice";
-      state->reply = std::move(reply);
-      state->changed.SignalAll();
-    };
-  }
-  absl::StatusOr<Reply> Wait() {
-    base::MutexLock lock(&state_->mutex);
-    while (!state_->reply) state_->changed.Wait(&state_->mutex);
-    return *state_->reply;
-  }
-  bool ready() {
-    base::MutexLock lock(&state_->mutex);
-    return state_->reply.has_value();
-  }
-
- private:
-  struct State {
-    base::Mutex mutex;
-    base::CondVar changed;
-    std::optional<absl::StatusOr<Reply>> reply ABSL_GUARDED_BY(mutex);
-  };
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-};
-
-// Holds the writer inside a commit until it is let go.
-class GatedStorage final : public storage::Storage {
- public:
-  explicit GatedStorage(storage::Storage* other) : other_(other) {}
-  void Close() {
-    base::MutexLock lock(&mutex_);
-    closed_ = true;
-  }
-  void Open() {
-    base::MutexLock lock(&mutex_);
-    closed_ = false;
-    changed_.SignalAll();
-  }
-  // Until a commit stands at the closed gate.
-  void AwaitCommit() {
-    base::MutexLock lock(&mutex_);
-    while (waiting_ == 0) changed_.Wait(&mutex_);
-  }
-  absl::Status Commit(const storage::WriteBatch& batch) override {
-    {
-      base::MutexLock lock(&mutex_);
-      ++waiting_;
-      changed_.SignalAll();
-      while (closed_) changed_.Wait(&mutex_);
-      --waiting_;
-    }
-    return other_->Commit(batch);
-  }
-  absl::StatusOr<uint64_t> LastSeq() override { return other_->LastSeq(); }
-  absl::StatusOr<uint64_t> LastFence() override { return other_->LastFence(); }
-  absl::StatusOr<storage::StudyKey> LastStudyKey() override { return other_->LastStudyKey(); }
-  absl::StatusOr<std::vector<storage::StudyRecord>> ListStudies(const std::string& after, int limit) override {
-    return other_->ListStudies(after, limit);
-  }
-  absl::StatusOr<storage::StudyRecord> GetStudy(const std::string& id) override { return other_->GetStudy(id); }
-  absl::StatusOr<storage::TrialRecord> GetTrial(storage::StudyKey study, int64_t number) override {
-    return other_->GetTrial(study, number);
-  }
-  absl::StatusOr<std::vector<storage::TrialRecord>> ListTrials(storage::StudyKey study,
-                                                               const storage::TrialFilter& filter, int64_t after,
-                                                               int limit) override {
-    return other_->ListTrials(study, filter, after, limit);
-  }
-  absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(storage::StudyKey study, int64_t trial,
-                                                                   int32_t attempt) override {
-    return other_->ListMeasurements(study, trial, attempt);
-  }
-  absl::StatusOr<std::vector<storage::Event>> ListEvents(storage::StudyKey study, uint64_t after, int limit) override {
-    return other_->ListEvents(study, after, limit);
-  }
-  absl::StatusOr<std::optional<storage::RequestRecord>> FindRequest(const std::string& id) override {
-    return other_->FindRequest(id);
-  }
-  absl::StatusOr<Summary> Summarize(const storage::StudyRecord& study) override { return other_->Summarize(study); }
-
- private:
-  storage::Storage* const other_;
-  base::Mutex mutex_;
-  base::CondVar changed_;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-};
 
 class CoordinatorTest : public ::testing::Test {
  protected:
@@ -140,10 +51,7 @@ class CoordinatorTest : public ::testing::Test {
   }
   template <typename Reply, typename Op>
   Future<Reply> Send(Op op, absl::Duration deadline = absl::InfiniteDuration()) {
-    Future<Reply> future;
-    op.done = future.done();
-    coordinator_->Submit(std::move(op), deadline);
-    return future;
+    return testing::Send<Reply>(*coordinator_, std::move(op), deadline);
   }
   absl::StatusOr<StudyReply> Create(const std::string& id, const study::StudySpec& spec) {
     return Send<StudyReply>(CreateStudyOp{id, spec, "user", {}}).Wait();
@@ -372,8 +280,11 @@ TEST_F(CoordinatorTest, SubscribersAreWokenByCommitsOfTheirStudyOnly) {
   Barrier();
   std::atomic<int> s_wakes{0};
   std::atomic<int> t_wakes{0};
-  const uint64_t first = coordinator_->Subscribe(s, [&] { ++s_wakes; });
-  const uint64_t second = coordinator_->Subscribe(t, [&] { ++t_wakes; });
+  const auto counter = [](std::atomic<int>* wakes) {
+    return [wakes](Coordinator::Wake why) { *wakes += why == Coordinator::Wake::kCommit ? 1 : 0; };
+  };
+  const uint64_t first = coordinator_->Subscribe(s, counter(&s_wakes));
+  const uint64_t second = coordinator_->Subscribe(t, counter(&t_wakes));
   ASSERT_TRUE(Ask("s", "a").Wait().ok());
   Barrier();  // Watchers are woken after the answers.
   EXPECT_EQ(s_wakes, 1);
@@ -385,6 +296,26 @@ TEST_F(CoordinatorTest, SubscribersAreWokenByCommitsOfTheirStudyOnly) {
   EXPECT_EQ(s_wakes, 1);
   EXPECT_EQ(t_wakes, 1);
   coordinator_->Unsubscribe(second);
+}
+
+TEST_F(CoordinatorTest, SubscribersAreWokenNowAndThenThoughNothingHappens) {
+  Start();
+  const storage::StudyKey s = Create("s", MakeSpec())->record.key;
+  std::atomic<int> ticks{0};
+  const uint64_t id =
+      coordinator_->Subscribe(s, [&](Coordinator::Wake why) { ticks += why == Coordinator::Wake::kTick; });
+  for (int round = 1; round <= 3; ++round) {
+    clock_.Advance(TestOptions().tick);
+    while (ticks < round) std::this_thread::yield();
+  }
+  coordinator_->Drain();  // Said at once, though no time passes.
+  const int before = ticks;
+  while (ticks == before) std::this_thread::yield();
+  coordinator_->Unsubscribe(id);
+}
+
+TEST_F(CoordinatorTest, WhatWaitsForTheWriterIsBoundedInNumberAndBytes) {
+  EXPECT_EQ(testing::Overload(Coordinator::Options()), "");
 }
 
 TEST_F(CoordinatorTest, AFullDiskIsAnErrorThatPassesAndCostsNoLease) {
@@ -415,9 +346,15 @@ TEST_F(CoordinatorTest, ANearlyFullDiskStopsNewWorkButTakesResultsAndControl) {
   Start(options);
   ASSERT_TRUE(Create("s", MakeSpec()).ok());
   const Grant grant = Ask("s", "a").Wait()->grants.at(0);
+  ASSERT_TRUE(Send<StudyReply>(ControlOp{"s", Control::kPause, "", "user", {}}).Wait().ok());
+  Future<SuggestReply> waiting = Ask("s", "b");  // Since before the disk was full.
+  Barrier();
+  ASSERT_FALSE(waiting.ready());
   free = 1000;
   clock_.Advance(absl::Seconds(11));
   Barrier();
+  ASSERT_TRUE(Send<StudyReply>(ControlOp{"s", Control::kResume, "", "user", {}}).Wait().ok());
+  EXPECT_EQ(base::GetReason(waiting.Wait().status()), base::reason::kStorageLow);
   const absl::Status refused = Ask("s", "a").Wait().status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(base::GetReason(refused), base::reason::kStorageLow);

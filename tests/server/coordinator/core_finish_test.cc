@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
@@ -22,15 +24,6 @@ namespace reason = base::reason;
 const absl::Duration kTtl = absl::Seconds(60);
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
-
-template <typename Reply>
-void ExpectRefused(const absl::StatusOr<Reply>& reply, absl::StatusCode code, const std::string& why,
-                   const std::string& text) {
-  ASSERT_FALSE(reply.ok());
-  EXPECT_EQ(reply.status().code(), code);
-  EXPECT_EQ(base::GetReason(reply.status()), why);
-  EXPECT_THAT(std::string(reply.status().message()), HasSubstr(text));
-}
 
 class CoreFinish : public ::testing::Test {
  protected:
@@ -391,18 +384,6 @@ TEST_F(CoreFinish, BadReportsAreRefusedWithEveryFault) {
   EXPECT_THAT(text, HasSubstr("measurements[3].step: 2 is there twice"));
   EXPECT_THAT(text, HasSubstr("measurements[4].gradient.full[0]: is not finite"));
   EXPECT_THAT(h_.Events("s", EventType::kMeasurement), IsEmpty());
-}
-
-TEST_F(CoreFinish, ATrialTakesTenThousandPointsAndNoMore) {
-  const Grant grant = h_.Get("s", "a");
-  for (int block = 0; block < 10; ++block) {
-    std::vector<study::Measurement> points;
-    for (int i = 0; i < 1000; ++i) points.push_back(Loss(1, 1000 * block + i));
-    ASSERT_TRUE(h_.Report(grant, points).ok());
-  }
-  ExpectRefused(h_.Report(grant, {Loss(1, 10'000)}), absl::StatusCode::kResourceExhausted, reason::kLimitExceeded,
-                "would have more than 10000 intermediate points; report less often");
-  EXPECT_TRUE(h_.Report(grant, {Loss(1, 9'999)}).ok());  // Known.
 }
 
 TEST_F(CoreFinish, TheHolderOfACancelledTrialIsToldToStop) {

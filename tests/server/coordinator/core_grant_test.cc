@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
@@ -18,12 +20,6 @@ using ::testing::SizeIs;
 namespace reason = base::reason;
 
 const absl::Duration kTtl = absl::Seconds(60);
-
-std::vector<int64_t> Numbers(const SuggestReply& reply) {
-  std::vector<int64_t> numbers;
-  for (const Grant& grant : reply.grants) numbers.push_back(grant.trial.number);
-  return numbers;
-}
 
 std::vector<NewTrial> Settings(int count) {
   std::vector<NewTrial> trials(static_cast<size_t>(count));
@@ -133,6 +129,15 @@ TEST_F(CoreGrant, TheLateHolderOfAnExpiredLeaseMayComplete) {
   const absl::StatusOr<FinishReply> reply = h_.Complete(grant, Loss(0.5));
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->state, TrialState::kComplete);
+}
+
+TEST_F(CoreGrant, AStopSparesAHolderWhoseBeatCameBesideTheWriter) {
+  const Grant grant = h_.Get("s", "a");
+  h_.Pass(kTtl);                                                              // Seen to have expired …
+  h_.leases->Renew({grant.token}, h_.clock.Monotonic(), /*take_back=*/true);  // … and renewed in memory a moment later.
+  ASSERT_TRUE(h_.Control("s", Control::kStop).ok());
+  EXPECT_EQ(h_.Trial("s", 1).trial.state, TrialState::kRunning);
+  EXPECT_TRUE(h_.Complete(grant, Loss(0.5)).ok());
 }
 
 TEST_F(CoreGrant, AReportTakesAnExpiredLeaseBack) {

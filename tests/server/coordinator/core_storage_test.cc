@@ -245,7 +245,7 @@ TEST(CoreStorage, ARestartReadsManyStudiesAndTrials) {
   for (int i = 0; i < 230; ++i) ASSERT_TRUE(h.Create(absl::StrCat("s", i), MakeSpec(i % 3 + 1)).ok());
   ASSERT_TRUE(h.Create("large", MakeSpec(3000)).ok());
   for (int i = 0; i < 35; ++i) {
-    const SuggestReply reply = h.Suggest("large", "a", 64).value();
+    const SuggestReply reply = h.Suggest("large", absl::StrCat("w", i), 64).value();
     for (const Grant& grant : reply.grants) {
       if (grant.trial.number % 2 == 0) {
         ASSERT_TRUE(h.Complete(grant, Loss(1)).ok());
@@ -257,6 +257,24 @@ TEST(CoreStorage, ARestartReadsManyStudiesAndTrials) {
   EXPECT_TRUE(h.core->CheckInvariants().ok());
   EXPECT_EQ(h.leases->size(), 35u * 32u);
   EXPECT_EQ(h.Get("large", "a").trial.provenance.ask_index, 35u * 64u);
+}
+
+TEST(CoreStorage, AnAskOfAStudyWhoseCreationFailedGetsNothingOfTheNextStudy) {
+  Harness h;
+  h.storage.FailNextCommit(Full());
+  SuggestOp ask = MakeSuggest("lost", "a");
+  ask.deadline = absl::InfiniteDuration();
+  Answered<SuggestReply> waiting;
+  ask.done = waiting.done();
+  std::vector<Operation> operations;
+  operations.push_back(CreateStudyOp{"lost", MakeSpec(), "user", {}});
+  operations.push_back(ControlOp{"lost", Control::kPause, "", "user", {}});  // So that the ask waits.
+  operations.push_back(std::move(ask));
+  EXPECT_FALSE(h.Batch(std::move(operations)).ok());
+  ASSERT_TRUE(waiting.ready());
+  EXPECT_EQ(base::GetReason(waiting.get().status()), base::reason::kStorageFull);
+  ASSERT_TRUE(h.Create("other", MakeSpec()).ok());  // It gets the key that the lost one would have had.
+  EXPECT_THAT(h.Rows("other"), ::testing::IsEmpty());
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
@@ -16,15 +18,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 namespace reason = base::reason;
-
-template <typename Reply>
-void ExpectRefused(const absl::StatusOr<Reply>& reply, absl::StatusCode code, const std::string& why,
-                   const std::string& text) {
-  ASSERT_FALSE(reply.ok());
-  EXPECT_EQ(reply.status().code(), code);
-  EXPECT_EQ(base::GetReason(reply.status()), why);
-  EXPECT_THAT(std::string(reply.status().message()), HasSubstr(text));
-}
 
 NewTrial Setting(double x) {
   NewTrial trial;
@@ -115,7 +108,7 @@ TEST_F(CoreStudy, AFinishedStudyTakesNoControlAndNoTrials) {
   EXPECT_TRUE(h_.Control("s", Control::kStop).ok());
   for (const Control control : {Control::kPause, Control::kResume}) {
     ExpectRefused(h_.Control("s", control), absl::StatusCode::kFailedPrecondition, reason::kStudyFinished,
-                  "study \"s\" is STOPPED; it can't change any more");
+                  "study \"s\" is STOPPED; that can't be undone");
   }
   ExpectRefused(h_.Enqueue("s", {Setting(0.5)}), absl::StatusCode::kFailedPrecondition, reason::kStudyFinished,
                 "study \"s\" is STOPPED; it takes no more trials");
@@ -153,11 +146,21 @@ TEST_F(CoreStudy, ADeletedStudyIsGoneButItsEventsStayAndItsKeyIsNotUsedAgain) {
 }
 
 TEST_F(CoreStudy, ARepeatedControlCallHasOneEffect) {
-  ASSERT_TRUE(h_.Control("s", Control::kPause, "r1").ok());
+  const uint64_t paused = h_.Control("s", Control::kPause, "r1")->seq;
   ASSERT_TRUE(h_.Control("s", Control::kResume, "r2").ok());
   EXPECT_EQ(h_.Control("s", Control::kPause, "r1")->record.state, StudyState::kActive);
+  EXPECT_EQ(h_.Control("s", Control::kPause, "r1")->seq, paused);
   ExpectRefused(h_.Control("s", Control::kStop, "r1"), absl::StatusCode::kInvalidArgument, reason::kRequestIdReused,
                 "request_id: \"r1\" was used for another request");
+}
+
+TEST_F(CoreStudy, ARepeatedDeleteGetsItsFirstSeqOtherCallsHearThatTheStudyIsGone) {
+  ASSERT_TRUE(h_.Control("s", Control::kPause, "r1").ok());
+  const uint64_t deleted = h_.Control("s", Control::kDelete, "r2")->seq;
+  EXPECT_GT(deleted, 0u);
+  EXPECT_EQ(h_.Control("s", Control::kDelete, "r2")->seq, deleted);
+  ExpectRefused(h_.Control("s", Control::kPause, "r1"), absl::StatusCode::kNotFound, reason::kNotFound,
+                "study \"s\" does not exist");
 }
 
 // --- Enqueued trials ---

@@ -9,6 +9,7 @@
 #include "server/coordinator/replay.h"
 #include "tests/server/coordinator/explorer.h"
 #include "tests/server/coordinator/harness.h"
+#include "tests/server/coordinator/overload.h"
 #include "tests/server/coordinator/random_walk.h"
 
 namespace luthier::coordinator {
@@ -26,6 +27,7 @@ class Mutants : public ::testing::TestWithParam<Mutant> {
 using RandomOperations = Mutants;
 using ExhaustiveModel = Mutants;
 using Replay = Mutants;
+using Load = Mutants;
 
 std::string MutantName(const ::testing::TestParamInfo<Mutant>& info) {
   return "M" + std::to_string(static_cast<int>(info.param));
@@ -51,7 +53,8 @@ TEST_P(RandomOperations, NoticeTheMutant) {
 INSTANTIATE_TEST_SUITE_P(All, RandomOperations,
                          ::testing::Values(Mutant::kReplyBeforeCommit, Mutant::kFenceNotCompared,
                                            Mutant::kFenceResetAtStart, Mutant::kBudgetNotCounted,
-                                           Mutant::kCompleteNotReplayable, Mutant::kNoFreshTtl),
+                                           Mutant::kCompleteNotReplayable, Mutant::kLeasesOnWallClock,
+                                           Mutant::kNoFreshTtl),
                          MutantName);
 
 // Two trials of one study; the last bound keeps a search that finds nothing short.
@@ -107,11 +110,20 @@ TEST_P(Replay, NoticesTheMutant) {
 }
 INSTANTIATE_TEST_SUITE_P(All, Replay, ::testing::Values(Mutant::kLiveHistory), MutantName);
 
+TEST_P(Load, NoticesTheMutant) {
+  active_mutant = GetParam();
+  const std::string wrong = Overload(Coordinator::Options());
+  EXPECT_NE(wrong, "");
+  std::printf("%s", wrong.c_str());
+}
+INSTANTIATE_TEST_SUITE_P(All, Load, ::testing::Values(Mutant::kQueueUnbounded), MutantName);
+
 // The copy without a mutant is as good as the original: it is the mutants that the harnesses notice.
 TEST(NoMutant, PassesEveryHarness) {
   EXPECT_EQ(Walks(), "");
   EXPECT_EQ(Search(), "");
   EXPECT_TRUE(ReplayOfABusyStudy().mismatches.empty());
+  EXPECT_EQ(Overload(Coordinator::Options()), "");
 }
 
 }  // namespace

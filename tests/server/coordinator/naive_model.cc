@@ -233,6 +233,9 @@ Expected NaiveModel::Create(const CreateStudyOp& op) {
     e.study_state = s->state;
     return e;
   }
+  if (static_cast<int64_t>(studies_.size()) >= options_.studies) {
+    return Expected::Error(StatusCode::kResourceExhausted, reason::kLimitExceeded);
+  }
   Study& s = studies_[++last_key_];
   s.id = op.id;
   s.spec = op.spec;
@@ -245,7 +248,10 @@ Expected NaiveModel::Control(const ControlOp& op) {
   using coordinator::Control;
   Study* s = Find(op.id);
   if (std::optional<Expected> again = CheckRequest(op.request_id, Text(op))) {
-    if (again->code == StatusCode::kOk && s != nullptr) again->study_state = s->state;
+    if (again->code != StatusCode::kOk) return *again;
+    if (s == nullptr && op.control != Control::kDelete)
+      return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
+    if (s != nullptr) again->study_state = s->state;
     return *again;
   }
   if (s == nullptr) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);

@@ -46,6 +46,8 @@ class NaiveModel {
     absl::Duration stall = absl::InfiniteDuration();
     int failures_to_pause = 20;
     bool late_suggestions = false;  // They take their time: then an ask need not get all there is room for.
+    int leases_per_worker = 64;
+    int64_t studies = 10'000;
   };
   explicit NaiveModel(Options options) : options_(options) {}
 
@@ -136,6 +138,8 @@ class NaiveModel {
   // Trials to hand out again or enqueued, for this worker, in order.
   std::vector<int64_t> Eligible(const Study& s, const std::string& worker, int count) const;
   int64_t RoomForNew(const Study& s, const std::vector<int64_t>& eligible) const;
+  // What this ask may get at most: its worker may hold only so many leases.
+  int CountFor(const Waiting& w) const;
   bool CanServe(const Study& s, const Waiting& w, int64_t spoken_for) const;
   std::vector<storage::StudyKey> Candidates(const Waiting& w) const;
   // What earlier asks might still take.

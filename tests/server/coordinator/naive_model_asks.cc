@@ -50,9 +50,20 @@ int64_t NaiveModel::RoomForNew(const Study& s, const std::vector<int64_t>& eligi
   return std::min(s.spec.budget.max_trials - static_cast<int64_t>(s.trials.size()), parallel - running);
 }
 
+int NaiveModel::CountFor(const Waiting& w) const {
+  int held = 0;
+  for (const auto& [key, s] : studies_) {
+    for (const auto& [number, t] : s.trials) {
+      held += t.state == TrialState::kRunning && !t.seen_expired && t.grants.back().worker == w.op.worker ? 1 : 0;
+    }
+  }
+  return std::min(w.op.count, options_.leases_per_worker - held);
+}
+
 bool NaiveModel::CanServe(const Study& s, const Waiting& w, int64_t spoken_for) const {
-  if (s.state != StudyState::kActive) return false;
-  const std::vector<int64_t> eligible = Eligible(s, w.op.worker, w.op.count);
+  const int count = CountFor(w);
+  if (s.state != StudyState::kActive || count <= 0) return false;
+  const std::vector<int64_t> eligible = Eligible(s, w.op.worker, count);
   return !eligible.empty() || RoomForNew(s, eligible) > spoken_for;
 }
 
@@ -118,6 +129,12 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
   if (w.study != 0 && studies_.count(w.study) == 0) {
     return base::GetReason(reply.status()) == base::reason::kNotFound ? "" : "the study was deleted, but the ask lives";
   }
+  const int count = CountFor(w);
+  if (count <= 0) {
+    const bool refused = reply.status().code() == absl::StatusCode::kResourceExhausted &&
+                         base::GetReason(reply.status()) == base::reason::kLimitExceeded;
+    return refused ? "" : "a worker that holds all it may was not refused";
+  }
   if (!reply.ok()) return absl::StrCat("a good ask was refused: ", reply.status().ToString());
   const std::vector<storage::StudyKey> candidates = Candidates(w);
   if (reply->grants.empty()) {
@@ -133,7 +150,7 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
     if (w.op.deadline > now_) return "nothing was granted before the deadline";
     if (reply->retry_after <= absl::ZeroDuration()) return "nothing granted, and no retry_after";
     for (const storage::StudyKey key : candidates) {
-      const bool again = !Eligible(studies_[key], w.op.worker, w.op.count).empty();
+      const bool again = !Eligible(studies_[key], w.op.worker, count).empty();
       if (options_.late_suggestions && !again) continue;
       if (CanServe(studies_[key], w, spoken_for)) {
         return absl::StrCat("nothing was granted, but study ", studies_[key].id, " has trials to give");
@@ -153,8 +170,8 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
   }
   Study& s = studies_[key];
   if (s.state != StudyState::kActive) return "granted from a study that is not active";
-  const std::vector<int64_t> eligible = Eligible(s, w.op.worker, w.op.count);
-  const int64_t wanted = w.op.count - static_cast<int64_t>(eligible.size());
+  const std::vector<int64_t> eligible = Eligible(s, w.op.worker, count);
+  const int64_t wanted = count - static_cast<int64_t>(eligible.size());
   const int64_t most = std::clamp<int64_t>(RoomForNew(s, eligible), 0, wanted);
   const int64_t least =
       options_.late_suggestions ? 0 : std::clamp<int64_t>(RoomForNew(s, eligible) - spoken_for, 0, wanted);

@@ -21,16 +21,18 @@ void RunWalks(uint64_t first_seed, int walks, int steps, bool late) {
   }
   std::printf(
       "\nseeds %llu … %llu: %lld operations in %lld batches, %lld failed commits, %lld restarts, %lld grants of which "
-      "%lld again, %lld refusals, %lld final trials\n",
+      "%lld again, %lld refusals, %lld of them for a limit, %lld final trials\n",
       static_cast<unsigned long long>(first_seed), static_cast<unsigned long long>(first_seed) + walks - 1,
       static_cast<long long>(stats.operations), static_cast<long long>(stats.batches),
       static_cast<long long>(stats.failed_commits), static_cast<long long>(stats.restarts),
       static_cast<long long>(stats.grants), static_cast<long long>(stats.regrants),
-      static_cast<long long>(stats.refused), static_cast<long long>(stats.finals));
+      static_cast<long long>(stats.refused), static_cast<long long>(stats.limited),
+      static_cast<long long>(stats.finals));
   // A walk that never gets anywhere proves nothing.
   EXPECT_GT(stats.grants, stats.operations / 50);
   EXPECT_GT(stats.regrants, stats.operations / 200);
   EXPECT_GT(stats.finals, stats.operations / 50);
+  EXPECT_GT(stats.limited, stats.operations / 500);
   EXPECT_GT(stats.failed_commits, stats.operations / 1000);
 }
 

@@ -19,6 +19,8 @@ namespace {
 const absl::Duration kTtl = absl::Seconds(20);
 const absl::Duration kStall = absl::Seconds(15);
 constexpr int kFailuresToPause = 4;
+// Small enough to be met now and then.
+constexpr int kLeasesPerWorker = 5;
 constexpr int kWorkers = 4;
 constexpr int kStudies = 4;
 
@@ -95,9 +97,13 @@ class Walker {
     options.stall = kStall;
     options.failures_to_pause = kFailuresToPause;
     options.request_lifetime = absl::InfiniteDuration();
+    options.limits.leases_per_worker = kLeasesPerWorker;
+    options.limits.studies = kStudies - 1;
     return options;
   }
-  static NaiveModel::Options ModelOptions(bool late) { return {kStall, kFailuresToPause, late}; }
+  static NaiveModel::Options ModelOptions(bool late) {
+    return {kStall, kFailuresToPause, late, kLeasesPerWorker, kStudies - 1};
+  }
 
   void Fail(const std::string& what) {
     if (failure_.empty()) failure_ = what;
@@ -230,6 +236,7 @@ class Walker {
     return [this, name = std::move(name), expected = std::move(expected), times](absl::StatusOr<Reply> reply) {
       if (++*times > 1) Fail(name + ": answered twice");
       if (!reply.ok()) ++stats_->refused;
+      if (base::GetReason(reply.status()) == base::reason::kLimitExceeded) ++stats_->limited;
       if (commit_failed_now_) {
         if (reply.ok()) Fail(name + ": OK after a failed commit");
         return;
@@ -406,6 +413,7 @@ class Walker {
       if (reply.ok()) Fail(name + ": OK after a failed commit");
       return;
     }
+    if (base::GetReason(reply.status()) == base::reason::kLimitExceeded) ++stats_->limited;
     const std::string wrong = model_.CheckAnswer(handle, reply);
     if (!wrong.empty()) Fail(absl::StrCat(name, ": ", wrong));
     if (!reply.ok()) return;
@@ -598,6 +606,7 @@ std::optional<WalkFailure> RunWalk(const std::vector<Step>& steps, const WalkOpt
     stats->batches += local.batches;
     stats->failed_commits += local.failed_commits;
     stats->restarts += local.restarts;
+    stats->limited += local.limited;
     stats->grants += local.grants;
     stats->regrants += local.regrants;
     stats->refused += local.refused;

@@ -48,6 +48,7 @@ struct WalkStats {
   int64_t grants = 0;
   int64_t regrants = 0;
   int64_t refused = 0;  // Answers that were errors.
+  int64_t limited = 0;  // Of those, for a limit.
   int64_t finals = 0;
 };
 

@@ -1,6 +1,5 @@
 // The gRPC shells over a whole server with storage in memory, through a real connection.
 #include <gmock/gmock.h>
-#include <google/protobuf/util/json_util.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -10,106 +9,13 @@
 #include <thread>
 
 #include "lib/base/error.h"
-#include "lib/base/log.h"
-#include "lib/wire/status.h"
-#include "luthier/v1/study_service.grpc.pb.h"
-#include "luthier/v1/worker_service.grpc.pb.h"
-#include "server/server.h"
+#include "tests/server/service/fixture.h"
 
-namespace luthier {
+namespace luthier::service::testing {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr char kSpec[] = R"({
-  "space": [{"name": "x", "float": {"min": 0, "max": 1}},
-            {"name": "lr", "float": {"min": 1e-6, "max": 1, "scale": "LOG"}},
-            {"name": "k", "int": {"min": 1, "max": 5}}],
-  "metric": {"name": "loss", "goal": "MINIMIZE"},
-  "algorithm": {"random": {}},
-  "budget": {"max_trials": 20},
-  "seed": 3})";
-
-template <typename Message>
-Message FromJson(const std::string& json) {
-  Message message;
-  const auto status = google::protobuf::util::JsonStringToMessage(json, &message);
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  return message;
-}
-
-class ServiceTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    base::SetLogLevel(base::LogLevel::kWarning);
-    server::ServerOptions options;
-    options.data_dir = "";
-    options.listen = "127.0.0.1:0";
-    auto server = server::Server::Start(options);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    channel_ = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
-    studies_ = v1::StudyService::NewStub(channel_);
-    work_ = v1::WorkerService::NewStub(channel_);
-  }
-
-  static std::unique_ptr<grpc::ClientContext> Context(int seconds = 20) {
-    auto context = std::make_unique<grpc::ClientContext>();
-    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(seconds));
-    return context;
-  }
-
-  absl::Status Create(const std::string& id, const v1::StudySpec& spec, v1::Study* out = nullptr) {
-    v1::CreateStudyRequest request;
-    request.set_study_id(id);
-    *request.mutable_spec() = spec;
-    v1::Study study;
-    const absl::Status status = wire::FromGrpc(studies_->CreateStudy(Context().get(), request, &study));
-    if (out != nullptr) *out = study;
-    return status;
-  }
-
-  v1::SuggestRequest Ask(const std::string& study, const std::string& request_id) {
-    v1::SuggestRequest request;
-    request.set_study("projects/default/studies/" + study);
-    request.set_worker("w1");
-    request.set_request_id(request_id);
-    return request;
-  }
-
-  v1::Lease Lease(const std::string& study, const std::string& request_id) {
-    v1::SuggestResponse response;
-    const grpc::Status status = work_->Suggest(Context().get(), Ask(study, request_id), &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    EXPECT_EQ(response.leases_size(), 1);
-    return response.leases_size() > 0 ? response.leases(0) : v1::Lease();
-  }
-
-  absl::Status Complete(const v1::Lease& lease, double value, v1::FinishResponse* out = nullptr,
-                        const v1::Gradient* gradient = nullptr) {
-    v1::CompleteRequest request;
-    request.set_trial(lease.trial().name());
-    request.set_token(lease.token());
-    (*request.mutable_measurement()->mutable_metrics())["loss"] = value;
-    if (gradient != nullptr) *request.mutable_measurement()->mutable_gradient() = *gradient;
-    v1::FinishResponse response;
-    const absl::Status status = wire::FromGrpc(work_->Complete(Context().get(), request, &response));
-    if (out != nullptr) *out = response;
-    return status;
-  }
-
-  int StudyCount() {
-    v1::ListStudiesResponse response;
-    EXPECT_TRUE(studies_->ListStudies(Context().get(), v1::ListStudiesRequest(), &response).ok());
-    return response.studies_size();
-  }
-
-  std::unique_ptr<server::Server> server_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::StudyService::Stub> studies_;
-  std::unique_ptr<v1::WorkerService::Stub> work_;
-};
 
 TEST_F(ServiceTest, AskTellAndReadBack) {
   v1::Study study;
@@ -168,6 +74,16 @@ TEST_F(ServiceTest, RepeatedRequestsHaveOneEffect) {
   ASSERT_TRUE(Complete(first, 0.5, &replayed).ok());
   EXPECT_EQ(finished.seq(), replayed.seq());
   EXPECT_EQ(base::GetReason(Complete(first, 0.75)), base::reason::kConflictingReport);
+}
+
+TEST_F(ServiceTest, CreatingAStudyThatExistsReturnsItAsItIs) {
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  ASSERT_TRUE(Complete(Lease("s", "a1"), 0.25).ok());
+  v1::Study study;
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec), &study).ok());
+  EXPECT_EQ(study.trials().complete(), 1);
+  EXPECT_EQ(study.best_trial(), 1);
+  EXPECT_EQ(study.best_value(), 0.25);
 }
 
 TEST_F(ServiceTest, GradientsAreKeptOrDroppedWithAWarningAndTheLossSurvives) {
@@ -514,4 +430,4 @@ TEST_F(ServiceTest, BinaryGarbageAndHugeMessagesChangeNothing) {
 }
 
 }  // namespace
-}  // namespace luthier
+}  // namespace luthier::service::testing

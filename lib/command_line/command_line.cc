@@ -1,0 +1,127 @@
+#include "lib/command_line/command_line.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/error.h"
+
+namespace luthier::command_line {
+namespace {
+
+CLI::App* FindVerb(CLI::App& app, const std::string& name) {
+  for (CLI::App* verb : app.get_subcommands([&](const CLI::App* a) { return a->get_name() == name; })) return verb;
+  return nullptr;
+}
+
+// The verbs that were given, from the program down to the innermost one; *rest: the index of what follows them.
+std::vector<CLI::App*> Verbs(CLI::App& app, const std::vector<std::string>& args, size_t* rest) {
+  std::vector<CLI::App*> chain = {&app};
+  *rest = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    // Options of the program may stand before the verb; their values may look like anything, also like a verb.
+    CLI::App* verb = FindVerb(*chain.back(), args[i]);
+    if (verb == nullptr) {
+      if (chain.size() > 1) break;
+      continue;
+    }
+    chain.push_back(verb);
+    *rest = i + 1;
+  }
+  return chain;
+}
+
+std::string Path(const std::vector<CLI::App*>& chain) {
+  return absl::StrJoin(chain, " ", [](std::string* out, const CLI::App* app) { *out += app->get_name(); });
+}
+
+// An argument that is meant as an option but is none.
+std::string UnknownOption(const std::vector<CLI::App*>& chain, const std::vector<std::string>& args) {
+  std::vector<std::string> names;
+  for (const CLI::App* app : chain) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  for (const std::string& arg : args) {
+    if (arg == "--") break;
+    if (arg.size() < 2 || arg[0] != '-' || absl::ascii_isdigit(arg[1]) || arg[1] == '.') continue;
+    const bool is_long = arg[1] == '-';
+    const std::string name = is_long ? arg.substr(0, arg.find('=')) : arg.substr(0, 2);
+    const bool known = std::any_of(chain.begin(), chain.end(),
+                                   [&](const CLI::App* app) { return app->get_option_no_throw(name) != nullptr; });
+    if (known) continue;
+    // One dash instead of two.
+    const std::string meant = is_long ? name : absl::StrCat("-", arg.substr(0, arg.find('=')));
+    return absl::StrCat("there is no option ", base::Quote(is_long ? name : arg), base::DidYouMean(meant, names));
+  }
+  return "";
+}
+
+// A verb that does not exist, where one is needed.
+std::string UnknownVerb(const std::vector<CLI::App*>& chain, const std::vector<std::string>& args, size_t rest) {
+  CLI::App& last = *chain.back();
+  if (last.get_require_subcommand_min() == 0 || rest >= args.size()) return "";
+  const std::string& word = args[rest];
+  if (word.empty() || word[0] == '-') return "";
+  std::vector<std::string> names;
+  for (const CLI::App* verb : last.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  std::string said;
+  for (size_t i = 1; i < chain.size(); ++i) absl::StrAppend(&said, chain[i]->get_name(), " ");
+  return absl::StrCat("there is no verb ", base::Quote(said + word), base::DidYouMean(word, names),
+                      "; verbs: ", absl::StrJoin(names, ", "));
+}
+
+std::string Explain(const CLI::App& app, const CLI::ParseError& error, const std::vector<CLI::App*>& chain,
+                    const std::vector<std::string>& args, size_t rest) {
+  if (std::string verb = UnknownVerb(chain, args, rest); !verb.empty()) return verb;
+  if (std::string option = UnknownOption(chain, args); !option.empty()) return option;
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
+  // In the order they were typed.
+  const std::vector<std::string> extras = app.remaining(/*recurse=*/true);
+  return absl::StrCat(
+      extras.size() == 1 ? "one argument too many: " : "arguments too many: ",
+      absl::StrJoin(extras, " ", [](std::string* out, const std::string& s) { *out += base::Quote(s); }));
+}
+
+}  // namespace
+
+std::optional<int> Parse(CLI::App& app, const std::vector<std::string>& args, std::ostream& out, std::ostream& err) {
+  try {  // CLI11 reports by throwing, help included.
+    std::vector<std::string> reversed(args.rbegin(), args.rend());
+    app.parse(reversed);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+      app.exit(error, out, err);
+      return 0;
+    }
+    size_t rest = 0;
+    const std::vector<CLI::App*> chain = Verbs(app, args, &rest);
+    err << app.get_name() << ": " << Explain(app, error, chain, args, rest) << "\nfor help: " << Path(chain)
+        << " --help\n";
+    return kExitUsage;
+  }
+}
+
+std::optional<int> Parse(CLI::App& app, int argc, char** argv) {
+  return Parse(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc), std::cout, std::cerr);
+}
+
+CLI::Validator AtLeastOne() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        int64_t value = 0;
+        // Another validator says when it is no number.
+        const bool low = absl::SimpleAtoi(text, &value) && value < 1;
+        return low ? absl::StrCat("must be at least 1, not ", value) : std::string();
+      },
+      "POSITIVE");
+}
+
+}  // namespace luthier::command_line

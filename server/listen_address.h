@@ -1,0 +1,36 @@
+#ifndef LUTHIER_SERVER_LISTEN_ADDRESS_H_
+#define LUTHIER_SERVER_LISTEN_ADDRESS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace luthier::server {
+
+// Where to listen: a TCP address, or the path of a Unix socket.
+struct ListenAddress {
+  std::string path;  // Of the socket; empty: TCP.
+  std::string host;  // Without brackets.
+  int port = 0;      // 0: any free one.
+
+  bool unix_socket() const { return !path.empty(); }
+  // Whether only this machine can connect.
+  bool loopback() const;
+  // As gRPC wants it: "unix:path", "host:port" or "[v6]:port".
+  std::string Target() const;
+};
+
+// "host:port", "[v6]:port" or "unix:path"; port 0 to 65535. INVALID_ARGUMENT says what is missing.
+absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
+
+// Whether one could listen there now, for a clear answer before anything else is done: the listener itself may still
+// fail. INVALID_ARGUMENT: the host is not known, the socket's folder is missing, the path is a file;
+// UNAVAILABLE ADDRESS_IN_USE: somebody listens there; FAILED_PRECONDITION: not an address of this machine, a port that
+// needs more rights.
+absl::Status CheckFree(const ListenAddress& address);
+
+}  // namespace luthier::server
+
+#endif  // LUTHIER_SERVER_LISTEN_ADDRESS_H_

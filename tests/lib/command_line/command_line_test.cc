@@ -1,0 +1,83 @@
+#include "lib/command_line/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace luthier::command_line {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Result {
+  std::optional<int> code;
+  std::string out, err;
+};
+
+// A program with an option for all verbs, a verb with options and arguments, and a group of verbs.
+Result RunProgram(const std::vector<std::string>& args) {
+  CLI::App app("A program", "prog");
+  std::string server, metric, name;
+  int64_t number = 0;
+  app.fallthrough();
+  app.require_subcommand(1);
+  app.add_option("--server", server, "Where");
+  CLI::App* tell = app.add_subcommand("tell", "Tell");
+  tell->add_option("NUMBER", number, "Which")->required()->check(AtLeastOne());
+  tell->add_option("-m,--metric", metric, "What");
+  CLI::App* study = app.add_subcommand("study", "Studies");
+  study->require_subcommand(1);
+  study->add_subcommand("get", "One")->add_option("NAME", name, "Which")->required();
+  study->add_subcommand("list", "All");
+  std::ostringstream out, err;
+  const std::optional<int> code = Parse(app, args, out, err);
+  return {code, out.str(), err.str()};
+}
+
+TEST(CommandLine, GoodOnesGoOn) {
+  EXPECT_EQ(RunProgram({"tell", "3", "--metric", "x=1"}).code, std::nullopt);
+  EXPECT_EQ(RunProgram({"study", "get", "a", "--server", "b"}).code, std::nullopt);
+}
+
+TEST(CommandLine, HelpGoesToStandardOutput) {
+  const Result result = RunProgram({"tell", "--help"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("--metric"));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(CommandLine, MistakesNameTheNearestAndTheVerbsOwnHelp) {
+  const struct {
+    std::vector<std::string> args;
+    const char* error;
+  } table[] = {
+      {{"study", "get", "a", "--sever", "x"},
+       "prog: there is no option \"--sever\" (did you mean \"--server\"?)\nfor help: prog study get --help\n"},
+      {{"tell", "3", "--metic=x=1"},
+       "prog: there is no option \"--metic\" (did you mean \"--metric\"?)\nfor help: prog tell --help\n"},
+      {{"tell", "--metic", "x=1", "3"},
+       "prog: there is no option \"--metic\" (did you mean \"--metric\"?)\nfor help: prog tell --help\n"},
+      {{"tell", "3", "-metric", "x=1", "y"}, "prog: arguments too many: \"x=1\" \"y\"\nfor help: prog tell --help\n"},
+      {{"tell", "3", "-x"}, "prog: there is no option \"-x\"\nfor help: prog tell --help\n"},
+      {{"tell", "3", "b", "a"}, "prog: arguments too many: \"b\" \"a\"\nfor help: prog tell --help\n"},
+      {{"study", "list", "b"}, "prog: one argument too many: \"b\"\nfor help: prog study list --help\n"},
+      {{"tell", "0"}, "prog: NUMBER: must be at least 1, not 0\nfor help: prog tell --help\n"},
+      {{"tell", "-1"}, "prog: NUMBER: must be at least 1, not -1\nfor help: prog tell --help\n"},
+      {{"study", "get"}, "prog: NAME is required\nfor help: prog study get --help\n"},
+      {{"stduy", "get"},
+       "prog: there is no verb \"stduy\" (did you mean \"study\"?); verbs: tell, study\nfor help: prog --help\n"},
+      {{"study", "gt"},
+       "prog: there is no verb \"study gt\" (did you mean \"get\"?); verbs: get, list\nfor help: prog study --help\n"},
+      {{}, "prog: A subcommand is required\nfor help: prog --help\n"},
+  };
+  for (const auto& [args, error] : table) {
+    const Result result = RunProgram(args);
+    EXPECT_EQ(result.code, 2) << error;
+    EXPECT_EQ(result.err, error);
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace luthier::command_line

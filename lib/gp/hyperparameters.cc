@@ -9,8 +9,13 @@
 
 namespace luthier::gp {
 
+kernels::StationaryKernel KernelOf(const kernels::KernelShape& shape, const Hyperparameters& theta) {
+  return kernels::StationaryKernel(shape, theta.lengthscales, theta.signal_variance, theta.shape_parameter);
+}
+
 std::string FormatHyperparameters(const Hyperparameters& theta) {
-  std::string text = absl::StrFormat("%a %a %a", theta.signal_variance, theta.noise_variance, theta.mean);
+  std::string text = absl::StrFormat("%a %a %a %a", theta.signal_variance, theta.noise_variance, theta.mean,
+                                      theta.shape_parameter);
   for (Eigen::Index j = 0; j < theta.lengthscales.size(); ++j)
     absl::StrAppendFormat(&text, " %a", theta.lengthscales(j));
   return text;
@@ -18,7 +23,7 @@ std::string FormatHyperparameters(const Hyperparameters& theta) {
 
 std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups) {
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
-  if (words.size() != static_cast<size_t>(groups) + 3) return std::nullopt;
+  if (words.size() != static_cast<size_t>(groups) + 4) return std::nullopt;
   std::vector<double> numbers;
   for (const std::string& word : words) {
     double number = 0.0;
@@ -33,9 +38,10 @@ std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int 
   theta.signal_variance = numbers[0];
   theta.noise_variance = numbers[1];
   theta.mean = numbers[2];
+  theta.shape_parameter = numbers[3];
   theta.lengthscales.resize(groups);
-  for (int j = 0; j < groups; ++j) theta.lengthscales(j) = numbers[static_cast<size_t>(j) + 3];
-  if (!(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0)) return std::nullopt;
+  for (int j = 0; j < groups; ++j) theta.lengthscales(j) = numbers[static_cast<size_t>(j) + 4];
+  if (!(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0) || !(theta.shape_parameter > 0.0)) return std::nullopt;
   if (groups > 0 && !(theta.lengthscales.minCoeff() > 0.0)) return std::nullopt;
   return theta;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 
@@ -13,12 +14,23 @@ kernels::StationaryKernel KernelOf(const kernels::KernelShape& shape, const Hype
   return kernels::StationaryKernel(shape, theta.lengthscales, theta.signal_variance, theta.shape_parameter);
 }
 
-std::string FormatHyperparameters(const Hyperparameters& theta) {
-  std::string text = absl::StrFormat("%a %a %a %a", theta.signal_variance, theta.noise_variance, theta.mean,
-                                      theta.shape_parameter);
-  for (Eigen::Index j = 0; j < theta.lengthscales.size(); ++j)
-    absl::StrAppendFormat(&text, " %a", theta.lengthscales(j));
+namespace {
+
+std::string Join(const Hyperparameters& theta, std::string (*number)(double)) {
+  std::string text = absl::StrCat(number(theta.signal_variance), " ", number(theta.noise_variance), " ",
+                                  number(theta.mean), " ", number(theta.shape_parameter));
+  for (double lengthscale : theta.lengthscales) absl::StrAppend(&text, " ", number(lengthscale));
   return text;
+}
+
+}  // namespace
+
+std::string FormatHyperparameters(const Hyperparameters& theta) {
+  return Join(theta, [](double x) { return absl::StrFormat("%a", x); });
+}
+
+std::string FormatHyperparametersShort(const Hyperparameters& theta) {
+  return Join(theta, [](double x) { return absl::StrFormat("%.5g", x); });
 }
 
 std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups) {

@@ -24,7 +24,9 @@ kernels::StationaryKernel KernelOf(const kernels::KernelShape& shape, const Hype
 
 // "signal noise mean shape l_1 … l_g" in hexadecimal floating point: reads back to the same bits.
 std::string FormatHyperparameters(const Hyperparameters& theta);
-// Absent for anything FormatHyperparameters cannot have written for `groups` lengthscales: wrong count, not a number,
+// The same to five digits, for a start that a search improves.
+std::string FormatHyperparametersShort(const Hyperparameters& theta);
+// Absent for anything these cannot have written for `groups` lengthscales: wrong count, not a number,
 // not finite, not positive.
 std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups);
 

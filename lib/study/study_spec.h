@@ -40,17 +40,60 @@ struct GridOptions {
   friend bool operator==(const GridOptions&, const GridOptions&) = default;
 };
 
-enum class BoAcquisition { kLogEi, kEi };
+// One Gaussian-process optimizer with independent switches carries Bayesian optimization (bo), its harmless (hbo),
+// Lipschitz (lbo) and first-order (fobo) variants and every combination: a preset only sets defaults.
+enum class BoPreset { kBo, kHbo, kLbo, kFobo };
+
+// In each enumeration below the order is the API's.
+enum class BoAcquisition { kLogEi, kEi, kPi, kLogPi, kUcb, kTs };
+enum class BoKernel { kAuto, kMatern52, kMatern32, kMatern12, kSe, kRq, kAdditive, kPairwise };
+enum class BoWarp { kAuto, kNone, kYeoJohnson, kLog };
+enum class BoHyperparameters { kMap, kMcmc };
+enum class BoPrior { kDimensionScaled, kInverseSquared, kThesis };
+enum class BoCriterion { kMarginalLikelihood, kLeaveOneOut };
+enum class BoMaximizer { kSobolLbfgs, kDirect };
+enum class BoPending { kBeliever, kFantasies, kLiarMin, kLiarMean, kLiarMax };
+enum class BoTrustRegion { kAuto, kOff };
+enum class BoExploration { kRandom, kFarthest, kLipo };
+enum class BoLipschitz { kOff, kTruncate, kAcceptReject, kCap };
+enum class BoGrowth { kLinear, kConstant, kLogarithmic, kKnown };
+enum class BoBeta { kKandasamy15, kDragonfly, kKandasamy17, kConstant };
+enum class BoSampler { kPathwise, kFourier, kFinite };
+enum class BoGradients { kUse, kIgnore };
 
 struct BoOptions {
+  BoPreset preset = BoPreset::kBo;
   int32_t initial_points = 0;  // Quasi-random settings before the model is used; 0: max(4, min(d+1, 20)). At most 10^4.
   BoAcquisition acquisition = BoAcquisition::kLogEi;
   bool noisy = false;          // Whether the same setting may give different values.
+  BoKernel kernel = BoKernel::kAuto;
+  BoWarp warp = BoWarp::kAuto;
+  BoHyperparameters hyperparameters = BoHyperparameters::kMap;
+  BoPrior prior = BoPrior::kDimensionScaled;
+  BoCriterion criterion = BoCriterion::kMarginalLikelihood;
+  BoMaximizer maximizer = BoMaximizer::kSobolLbfgs;
+  BoPending pending = BoPending::kBeliever;
+  BoTrustRegion trust_region = BoTrustRegion::kAuto;
+  BoGradients gradients = BoGradients::kUse;
+  bool feasibility = true;     // Keep away from where settings fail.
+  // Every so many trials one is exploration; 0: none. 0 … 10^6.
+  int32_t explore_every = 0;
+  BoExploration exploration = BoExploration::kRandom;
+  BoLipschitz lipschitz = BoLipschitz::kOff;
+  BoGrowth growth = BoGrowth::kLinear;
+  double growth_factor = 10.0;   // kappa > 0.
+  double lipschitz_constant = 0.0;  // Of kKnown: > 0, units of the metric per unit cube side.
+  BoBeta beta_schedule = BoBeta::kKandasamy15;
+  double beta = 2.0;             // Of BoBeta::kConstant, >= 0.
+  double improvement = 0.01;     // xi >= 0 of PI and LOG_PI, in deviations of the outputs.
+  BoSampler sampler = BoSampler::kPathwise;
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
 };
+// The defaults of a preset.
+BoOptions BoDefaults(BoPreset preset);
 
 using AlgorithmSpec = std::variant<BoOptions, RandomOptions, SobolOptions, GridOptions>;
-// "bo", "random", "sobol", "grid".
+// "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---

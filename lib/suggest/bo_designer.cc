@@ -14,6 +14,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/gp/hyperparameters.h"
 #include "lib/suggest/acquisition.h"
+#include "lib/suggest/random_designer.h"
 
 namespace luthier::suggest {
 
@@ -25,9 +26,6 @@ namespace {
 
 constexpr double kSamePoint = 1e-12;  // Euclidean, model coordinates.
 constexpr int kMinObservations = 2;   // Fewer carry no information about the function's shape.
-// Noise variances, in units of the outputs' variance. The floor is the square of the relative accuracy with which the
-// model can follow a deterministic objective, and keeps the covariance of near points positive definite.
-constexpr double kNoiseFloor = 1e-8;
 constexpr double kFoundNoise = 1e-4;  // Above it an objective counts as noisy whatever was declared.
 constexpr int kRandomTries = 100;
 constexpr int kKnownPoints = 5;        // Best observations that the maximiser starts from.
@@ -35,15 +33,75 @@ constexpr Index kMaxPending = 200;     // Open trials that are believed, newest 
 constexpr Index kMaxRows = 1500;       // Observations a model is fitted to:
 constexpr Index kNewestRows = 1000;    //   the newest,
 constexpr Index kBestRows = 200;       //   the best of the others, and a random sample of the rest.
-constexpr Index kManyRows = 64;        // Above it, a refit with a carried state searches from one start.
-constexpr Index kVeryManyRows = 500;   // Above it, a search may take 20 likelihoods.
-constexpr double kWarpGain = 2.0;      // Nats by which a warp must explain the data better than none.
 constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
 constexpr int32_t kMaxInitialPoints = 10'000;
 constexpr int kMaxColumns = 5'000;
 
 int InitialPoints(const study::BoOptions& options, int compact_dim) {
   return options.initial_points > 0 ? options.initial_points : std::max(4, std::min(compact_dim + 1, 20));
+}
+
+SurrogateOptions ModelChoices(const study::Encoding& encoding, const study::BoOptions& options) {
+  using kernels::Family;
+  using kernels::Structure;
+  SurrogateOptions result;
+  result.noisy = options.noisy;
+  const std::vector<int> groups = encoding.ModelGroups();
+  std::vector<std::pair<Family, Structure>> kernels;
+  switch (options.kernel) {
+    case study::BoKernel::kAuto:
+      kernels = {{Family::kMatern52, Structure::kJoint},
+                 {Family::kMatern52, Structure::kAdditive},
+                 {Family::kSquaredExponential, Structure::kPairwise}};
+      break;
+    case study::BoKernel::kMatern52:
+      kernels = {{Family::kMatern52, Structure::kJoint}};
+      break;
+    case study::BoKernel::kMatern32:
+      kernels = {{Family::kMatern32, Structure::kJoint}};
+      break;
+    case study::BoKernel::kMatern12:
+      kernels = {{Family::kMatern12, Structure::kJoint}};
+      break;
+    case study::BoKernel::kSe:
+      kernels = {{Family::kSquaredExponential, Structure::kJoint}};
+      break;
+    case study::BoKernel::kRq:
+      kernels = {{Family::kRationalQuadratic, Structure::kJoint}};
+      break;
+    case study::BoKernel::kAdditive:
+      kernels = {{Family::kMatern52, Structure::kAdditive}};
+      break;
+    case study::BoKernel::kPairwise:
+      kernels = {{Family::kSquaredExponential, Structure::kPairwise}};
+      break;
+  }
+  std::vector<Warp> warps;
+  switch (options.warp) {
+    case study::BoWarp::kAuto:
+      warps = {Warp::kNone, Warp::kYeoJohnson, Warp::kLog};
+      break;
+    case study::BoWarp::kNone:
+      warps = {Warp::kNone};
+      break;
+    case study::BoWarp::kYeoJohnson:
+      warps = {Warp::kNone, Warp::kYeoJohnson};
+      break;
+    case study::BoWarp::kLog:
+      warps = {Warp::kNone, Warp::kLog};
+      break;
+  }
+  for (const auto& [family, structure] : kernels) {
+    // With one parameter there is nothing to add up: the structures are the same.
+    const Structure used = encoding.compact_dim() < 2 ? Structure::kJoint : structure;
+    if (kernels.size() > 1 && used != structure) continue;
+    for (Warp warp : warps) {
+      // A logarithm turns sums into products: the joint kernel's business.
+      if (warp == Warp::kLog && structure != Structure::kJoint && kernels.size() > 1) continue;
+      result.choices.push_back({kernels::GroupedShape(family, groups, used), warp});
+    }
+  }
+  return result;
 }
 
 MatrixXd Rows(const MatrixXd& m, const std::vector<Index>& rows) {
@@ -101,12 +159,8 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       options_(options),
       initial_points_(InitialPoints(options, encoding_.compact_dim())),
       design_(encoding_.compact_dim(), spec.seed, "bo/init"),
-      shape_(kernels::GroupedShape(kernels::Family::kMatern52, encoding_.ModelGroups())),
-      table_(SettingTable::Create(encoding_)) {
-  inference_.fit_noise = true;
-  inference_.doubt_noise = !options.noisy;
-  if (!options.noisy) inference_.min_noise = kNoiseFloor;
-}
+      surrogate_(ModelChoices(encoding_, options)),
+      table_(SettingTable::Create(encoding_)) {}
 
 BoDesigner::Data BoDesigner::Collect(const study::History& history) const {
   const std::vector<study::HistoryTrial>& trials = history.trials();
@@ -198,70 +252,18 @@ BoDesigner::Data BoDesigner::Thin(const Data& data, uint64_t ask_index) const {
   return thin;
 }
 
-gp::InferenceResult BoDesigner::Infer(const Data& data, const OutputTransform& transform,
-                                      const std::optional<gp::Hyperparameters>& carried, bool preferred,
-                                      uint64_t ask_index) const {
-  gp::InferenceOptions options = inference_;
-  if (carried.has_value() && data.scores.size() > kManyRows) {
-    options.max_searches = 1;
-    options.random_starts = 1;
-    // The transform in use is polished; the other one only has to show whether it has become the better one.
-    if (!preferred) options.max_evaluations = 15;
-  }
-  if (data.scores.size() > kVeryManyRows) options.max_evaluations = std::min(options.max_evaluations, 20);
-  gp::Likelihood likelihood(shape_, data.observed, transform.Forward(data.scores));
-  gp::InferenceResult result =
-      gp::MaximizePosterior(&likelihood, options, carried, base::RandomStream(seed_, "bo/map", ask_index));
-  result.log_posterior += transform.LogJacobian();
-  return result;
-}
-
-std::optional<BoDesigner::Model> BoDesigner::FitModel(const Data& data, const study::HistoryTrial* last,
+std::optional<BoDesigner::Model> BoDesigner::FitModel(const Data& data, const std::string& carried_text,
                                                       uint64_t ask_index) const {
-  std::optional<Carry> carried;
-  if (last != nullptr) {
-    const std::vector<std::string> words = absl::StrSplit(last->carry, absl::MaxSplits(' ', 2));
-    Carry carry;
-    if (words.size() == 3 && absl::SimpleAtoi(words[0], &carry.observations)) {
-      const std::optional<gp::Hyperparameters> theta = gp::ParseHyperparameters(words[2], shape_.groups);
-      carry.warped = words[1] == "warp";
-      if (theta.has_value()) {
-        carry.theta = *theta;
-        carried = carry;
-      }
-    }
-  }
+  const std::optional<SurrogateCarry> carried = ParseCarry(carried_text, surrogate_.choices);
+  std::optional<Surrogate> surrogate =
+      FitSurrogate(surrogate_, data.observed, data.scores, carried, seed_, ask_index);
+  if (!surrogate.has_value()) return std::nullopt;
+  gp::Regression& regression = surrogate->regression;
   const Index n = data.scores.size();
-  const bool refit = !carried.has_value() || n < carried->observations ||
-                     n >= carried->observations + std::max<Index>(1, static_cast<Index>(carried->observations) / 20);
-  Carry carry;
-  OutputTransform transform = OutputTransform::Standard(data.scores);
-  if (refit) {
-    std::optional<gp::Hyperparameters> start;
-    if (carried.has_value()) start = carried->theta;
-    const gp::InferenceResult plain = Infer(data, transform, start, !carried || !carried->warped, ask_index);
-    carry.theta = plain.theta;
-    const OutputTransform warped = OutputTransform::Warped(data.scores);
-    if (warped.lambda() != 1.0) {
-      const gp::InferenceResult bent = Infer(data, warped, start, !carried || carried->warped, ask_index);
-      if (bent.log_posterior > plain.log_posterior + kWarpGain) {
-        transform = warped;
-        carry.warped = true;
-        carry.theta = bent.theta;
-      }
-    }
-    carry.observations = n;
-  } else {
-    carry = *carried;
-    if (carry.warped) transform = OutputTransform::Warped(data.scores);
-  }
-  const VectorXd z = transform.Forward(data.scores);
-  std::optional<gp::Regression> regression = gp::Regression::Fit(shape_, carry.theta, data.observed, z);
-  if (!regression.has_value()) return std::nullopt;
-  if (!refit) regression->FitMean();
+  const VectorXd z = surrogate->transform.Forward(data.scores);
   // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
-  const bool noisy = options_.noisy || carry.theta.noise_variance > kFoundNoise;
-  const VectorXd level = noisy ? regression->PredictMean(data.observed) : z;
+  const bool noisy = options_.noisy || regression.hyperparameters().noise_variance > kFoundNoise;
+  const VectorXd level = noisy ? regression.PredictMean(data.observed) : z;
   double best = -std::numeric_limits<double>::infinity();
   for (Index i = 0; i < n; ++i) {
     if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
@@ -269,16 +271,17 @@ std::optional<BoDesigner::Model> BoDesigner::FitModel(const Data& data, const st
   for (Index i = 0; i < data.pending.rows(); ++i) {
     // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected, the
     // next proposal has to beat that: else the same point would look best again.
-    const double believed = regression->PredictMean(data.pending.row(i))(0);
-    if (regression->Append(data.pending.row(i).transpose(), believed)) best = std::max(best, believed);
+    const double believed = regression.PredictMean(data.pending.row(i))(0);
+    if (regression.Append(data.pending.row(i).transpose(), believed)) best = std::max(best, believed);
   }
-  return Model{transform, *std::move(regression), carry, best};
+  return Model{*std::move(surrogate), best};
 }
 
 std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Data& data, uint64_t ask_index) const {
-  const ImprovementAcquisition acquisition(&model.regression, model.best,
+  static const double xi = getenv("LXI") ? atof(getenv("LXI")) : 0.0;
+  const ImprovementAcquisition acquisition(&model.surrogate.regression, model.best + xi,
                                            options_.acquisition == study::BoAcquisition::kLogEi);
-  const double n = static_cast<double>(model.regression.size());
+  const double n = static_cast<double>(model.surrogate.regression.size());
   if (table_.has_value() && table_->size() * n * n <= kMaxTableWork) {
     std::vector<bool> excluded = data.excluded;
     if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
@@ -287,7 +290,7 @@ std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const D
   MaximizeOptions options;
   if (data.scores.size() > 128) options.screen_points = 512;
   MaximizeResult result =
-      Maximize(acquisition, encoding_, data.known, model.carry.theta.lengthscales, seed_, ask_index, options);
+      Maximize(acquisition, encoding_, data.known, model.surrogate.regression.hyperparameters().lengthscales, seed_, ask_index, options);
   if (result.candidates.empty()) return std::nullopt;
   // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
   // one.
@@ -351,43 +354,92 @@ absl::StatusOr<Suggestion> BoDesigner::Untried(const Data& data, uint64_t ask_in
 
 void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate, const Data& data,
                           Suggestion* suggestion) const {
-  const gp::Posterior posterior = model.regression.Predict(candidate.u.transpose());
+  const gp::Posterior posterior = model.surrogate.regression.Predict(candidate.u.transpose());
   const double mean = posterior.mean(0), deviation = std::sqrt(posterior.variance(0));
   auto add = [&](const char* name, double value) {
     if (std::isfinite(value)) suggestion->details[name] = value;
   };
-  const double middle = model.transform.Inverse(mean);
+  const double middle = model.surrogate.transform.Inverse(mean);
   // Score is its own inverse.
   add("predicted_mean", study::Score(goal_, middle));
   add("predicted_sd",
-      0.5 * model.transform.Inverse(mean + deviation) - 0.5 * model.transform.Inverse(mean - deviation));
+      0.5 * model.surrogate.transform.Inverse(mean + deviation) - 0.5 * model.surrogate.transform.Inverse(mean - deviation));
   add("acquisition", candidate.value);
   add("observations", static_cast<double>(data.scores.size()));
   if (data.pending.rows() > 0) add("pending", static_cast<double>(data.pending.rows()));
-  if (model.carry.warped) add("warp_lambda", model.transform.lambda());
-  if (model.regression.jitter() > 0.0) add("jitter", model.regression.jitter());
+  if (model.surrogate.transform.warp() == Warp::kYeoJohnson) add("warp_lambda", model.surrogate.transform.lambda());
+  if (model.surrogate.regression.jitter() > 0.0) add("jitter", model.surrogate.regression.jitter());
+}
+
+std::string BoDesigner::Format(const Carry& carry) {
+  return absl::StrCat(std::string(1, carry.kind), carry.exploration, "|", carry.surrogate);
+}
+
+BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
+  Carry carry;
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('|', 1));
+  if (parts.first.size() < 2 || !absl::SimpleAtoi(parts.first.substr(1), &carry.exploration)) return Carry();
+  carry.kind = parts.first[0];
+  carry.surrogate = std::string(parts.second);
+  return carry;
+}
+
+std::optional<uint64_t> BoDesigner::ExplorationTurn(const study::History& history, const Data& data) const {
+  if (options_.explore_every == 0) return std::nullopt;
+  // Trials beyond the initial design that count: cancelled ones, and those that failed for no fault of their own, are
+  // made up for. An exploration whose point had been tried before it came up cost nothing and counts as done.
+  uint64_t next = 0, lost = 0, counted = 0;
+  for (const study::HistoryTrial& trial : history.trials()) {
+    if (!trial.ask_index.has_value()) continue;
+    const Carry carry = Parse(trial.carry);
+    if (carry.kind == 'i') continue;
+    const bool void_trial = trial.state == study::TrialState::kCancelled ||
+                            (trial.state == study::TrialState::kFailed && trial.failure != study::FailureKind::kConfig);
+    if (!void_trial) ++counted;
+    if (carry.kind != 'x') continue;
+    next = std::max(next, carry.exploration + 1);
+    if (void_trial) ++lost;
+  }
+  const uint64_t due = (counted + 1) / static_cast<uint64_t>(options_.explore_every);
+  while (next - lost < due) {
+    const study::Parameters point = ExplorationPoint(encoding_, seed_, next);
+    if (options_.noisy || !IsTried(data, encoding_.ToModel(point))) return next;
+    ++next;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index) {
   if (encoding_.compact_dim() == 0) return OnlySetting(history);
   const Data all = Collect(history);
   const study::HistoryTrial* last = history.LastAskBefore(ask_index);
-  const std::string carry = last == nullptr ? "" : last->carry;  // Handed on by asks that fit nothing.
+  Carry carry;
+  if (last != nullptr) carry.surrogate = Parse(last->carry).surrogate;
   auto replace = [&](const std::string& origin) -> absl::StatusOr<Suggestion> {
     absl::StatusOr<Suggestion> suggestion = Untried(all, ask_index, origin);
-    if (suggestion.ok()) suggestion->carry = carry;
+    if (suggestion.ok()) suggestion->carry = Format(carry);
     return suggestion;
   };
   if (Exhausted(all) && !options_.noisy) return replace("stuck_random");
 
   if (ask_index < static_cast<uint64_t>(initial_points_) || all.scores.size() < kMinObservations) {
+    carry.kind = 'i';
     Suggestion suggestion = Initial(ask_index);
-    suggestion.carry = carry;
+    suggestion.carry = Format(carry);
     if (IsTried(all, encoding_.ToModel(suggestion.parameters))) return replace("init");
     return suggestion;
   }
+  if (const std::optional<uint64_t> index = ExplorationTurn(history, all); index.has_value()) {
+    carry.kind = 'x';
+    carry.exploration = *index;
+    Suggestion suggestion;
+    suggestion.origin = "explore";
+    suggestion.parameters = ExplorationPoint(encoding_, seed_, *index);
+    suggestion.carry = Format(carry);
+    return suggestion;
+  }
   const Data data = Thin(all, ask_index);
-  const std::optional<Model> model = FitModel(data, last, ask_index);
+  const std::optional<Model> model = FitModel(data, carry.surrogate, ask_index);
   if (!model.has_value()) return replace("gp_failed");
   const std::optional<MaximizeCandidate> candidate = Propose(*model, data, ask_index);
   if (!candidate.has_value()) return replace("all_random");
@@ -403,8 +455,8 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     }
   }
   if (suggestion.origin != "stuck_random") Describe(*model, *candidate, data, &suggestion);
-  suggestion.carry = absl::StrCat(model->carry.observations, model->carry.warped ? " warp " : " plain ",
-                                  gp::FormatHyperparameters(model->carry.theta));
+  carry.surrogate = FormatCarry(model->surrogate.carry);
+  suggestion.carry = Format(carry);
   return suggestion;
 }
 

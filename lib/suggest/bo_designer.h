@@ -13,7 +13,7 @@
 #include "lib/study/encoding.h"
 #include "lib/suggest/designer.h"
 #include "lib/suggest/maximize.h"
-#include "lib/suggest/output_transform.h"
+#include "lib/suggest/surrogate.h"
 
 namespace luthier::suggest {
 
@@ -54,28 +54,26 @@ class BoDesigner final : public Designer {
     Eigen::MatrixXd tried;       // Model points of all trials.
     std::vector<bool> excluded;  // Rows of the table that were tried.
   };
-  struct Carry {
-    int64_t observations = 0;
-    bool warped = false;
-    gp::Hyperparameters theta;
-  };
   struct Model {
-    OutputTransform transform;
-    gp::Regression regression;
-    Carry carry;
-    double best;  // Value to beat, in the regression's units.
+    Surrogate surrogate;  // Open trials believed.
+    double best;          // Value to beat, in the regression's units.
   };
 
   Data Collect(const study::History& history) const;
   // Data with the rows that a model can afford: the newest, the best and some at random.
   Data Thin(const Data& data, uint64_t ask_index) const;
-  std::optional<Model> FitModel(const Data& data, const study::HistoryTrial* last, uint64_t ask_index) const;
-  // Fits hyperparameters to z, thoroughly when this is the `preferred` transform; adds the transform's Jacobian to the
-  // result's log posterior.
-  gp::InferenceResult Infer(const Data& data, const OutputTransform& transform,
-                            const std::optional<gp::Hyperparameters>& carried, bool preferred,
-                            uint64_t ask_index) const;
+  std::optional<Model> FitModel(const Data& data, const std::string& carried_text, uint64_t ask_index) const;
   std::optional<MaximizeCandidate> Propose(const Model& model, const Data& data, uint64_t ask_index) const;
+  // What one ask leaves for the next, beside its setting.
+  struct Carry {
+    char kind = 'a';           // i: initial design, x: exploration, a: all else.
+    uint64_t exploration = 0;  // Index of an exploration in random search's stream.
+    std::string surrogate;     // FormatCarry's, handed on by asks that fit nothing.
+  };
+  static std::string Format(const Carry& carry);
+  static Carry Parse(const std::string& text);
+  // Exploration's turn by the harmless rule, and the index of its point in random search's stream.
+  std::optional<uint64_t> ExplorationTurn(const study::History& history, const Data& data) const;
   // The suggestion when nothing can be chosen: the space has no free parameter.
   absl::StatusOr<Suggestion> OnlySetting(const study::History& history) const;
   // The suggestion for a setting that no model chose, and for the replacement of one that was tried already.
@@ -91,8 +89,7 @@ class BoDesigner final : public Designer {
   study::BoOptions options_;
   int initial_points_;
   math::SobolSequence design_;
-  kernels::KernelShape shape_;
-  gp::InferenceOptions inference_;
+  SurrogateOptions surrogate_;
   std::optional<SettingTable> table_;  // Of a small finite space.
 };
 

@@ -34,18 +34,28 @@ std::unique_ptr<Designer> CreateWith(const study::StudySpec& spec) {
   return std::make_unique<D>(spec, std::get<Options>(spec.algorithm));
 }
 
+// The presets of the one Gaussian-process optimizer.
+Entry BoEntry(const char* name, const char* description) {
+  return Entry{
+      AlgorithmInfo{
+          name,
+          2,
+          description,
+          true,
+          {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
+           {"acquisition", "LOG_EI (default), EI, PI, LOG_PI, UCB or TS"},
+           {"noisy", "whether the same setting may give different values; default false"},
+           {"kernel", "AUTO (default), MATERN52, MATERN32, MATERN12, SE, RQ, ADDITIVE or PAIRWISE"},
+           {"warp", "WARP_AUTO (default), WARP_NONE, YEO_JOHNSON or LOG: how results are bent for the model"},
+           {"explore_every", "every so many trials one is random search's; 0: none; default 4 in hbo and lbo"}}},
+      ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>};
+}
+
 // The one list of algorithms, in order of name. A new one is one entry here.
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
-      Entry{
-          AlgorithmInfo{"bo",
-                        1,
-                        "Bayesian optimization: a Gaussian process proposes settings; the default",
-                        true,
-                        {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
-                         {"acquisition", "LOG_EI (default) or EI"},
-                         {"noisy", "whether the same setting may give different values; default false"}}},
-          ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>},
+      BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings; the default"),
+      BoEntry("fobo", "first-order Bayesian optimization: learns from gradients that trials report, too"),
       Entry{AlgorithmInfo{"grid",
                           1,
                           "every combination of levels, in shuffled order; ends when all were tried",
@@ -53,6 +63,8 @@ const std::vector<Entry>& Entries() {
                           {{"levels", "points along each continuous parameter, both ends included; default 10"},
                            {"shuffle", "visit the grid in a seeded random order; default true"}}},
             ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>},
+      BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
+      BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
       Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
             Create<RandomDesigner>},
       Entry{AlgorithmInfo{"sobol",

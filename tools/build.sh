@@ -3,7 +3,8 @@
 #
 #   tools/build.sh [TARGET...]        default: everything
 #
-# LUTHIER_JOBS sets how many compilers run at once (default: one a core, as memory allows).
+# LUTHIER_JOBS sets how many compilers run at once (default: one a core, as memory allows). Whoever has a compiler cache or
+# has configured one goes on using it; for all others it is made in build/ccache.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,6 +19,15 @@ if [[ -z $jobs ]]; then
 fi
 
 mkdir -p build
+
+# ccache would make its default folder in the home directory, outside this checkout.
+if command -v ccache >/dev/null; then
+  unconfigured=$(ccache --show-config | sed -n 's/^(default) cache_dir = //p') || unconfigured=
+  if [[ -n $unconfigured && ! -d $unconfigured ]]; then
+    export CCACHE_DIR=$PWD/build/ccache
+  fi
+fi
+
 # Two builds in one folder would step on each other: ./demo waits for a ./check that is building, and the other way round.
 exec 9>build/release.lock
 flock --nonblock 9 || { echo "Waiting for another build in build/release"; flock 9; }

@@ -52,6 +52,11 @@ class Regression {
   const kernels::StationaryKernel& kernel() const { return kernel_; }
   // Added to the diagonal beyond the noise variance; 0 almost always.
   double jitter() const { return factor_.jitter(); }
+  // The data, points scaled by kernel().Scale(): n x d and n.
+  const Eigen::MatrixXd& scaled_points() const { return z_; }
+  const Eigen::VectorXd& outputs() const { return y_; }
+  // C^-1 b for n-vector b (C with the jitter). O(n^2).
+  Eigen::VectorXd SolveCovariance(const Eigen::Ref<const Eigen::VectorXd>& b) const { return factor_.Solve(b); }
 
   // x: q x d. O(q n (n + d)).
   Posterior Predict(const Eigen::Ref<const Eigen::MatrixXd>& x) const;

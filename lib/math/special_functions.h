@@ -17,8 +17,24 @@ double NormalCdf(double z);
 // ln Phi(z), above -inf for |z| < 1e154; relative error below 1e-14 for z <= 5, a few z^2 ulp above.
 double LogNormalCdf(double z);
 
+// phi(z)/Phi(z), the derivative of LogNormalCdf: about -z far left, where both underflow. Relative error below 1e-14
+// for z <= 5.
+double InverseMills(double z);
+
 // Phi(a) - Phi(b) without cancellation in the tails; negative when a < b.
 double NormalCdfDifference(double a, double b);
+
+// ln(Phi(a) - Phi(b)) and its derivatives for a >= b, where the difference itself may underflow; -inf (and derivatives
+// 0) when a == b, NaN when a < b. Either may be infinite. After reflection to a + b <= 0:
+//   a - b small:  ln phi(m) + ln(a - b) + ln(1 + D/24 + …), m = (a + b)/2: the even Hermite series of the integral
+//   else:         ln Phi(a) + ln(1 - Phi(b)/Phi(a)), the ratio by erfcx and (a - b)(a + b)/2
+// Value and derivatives: relative error below 1e-11, or absolute 1e-12 for the value near 0.
+struct LogCdfDifferenceValue {
+  double value;
+  double by_a;  // phi(a)/(Phi(a) - Phi(b))
+  double by_b;  // -phi(b)/(Phi(a) - Phi(b))
+};
+LogCdfDifferenceValue LogNormalCdfDifference(double a, double b);
 
 // erfcx(x) = exp(x^2) erfc(x); +inf for x < -26.6. Relative error below 2e-15 for x >= -4.
 // x < 4 by its definition, x >= 4 by the continued fraction (1/sqrt pi)/(x + (1/2)/(x + (2/2)/(x + ...))), 20 levels.
@@ -43,6 +59,19 @@ struct LogHValue {
   double slope;
 };
 LogHValue LogH(double z);
+
+// ln I(z, q), I = int_0^q t phi(t - z) dt, q in (0, inf]: the truncated expected improvement in units of sigma. LogH(z)
+// at q = inf; -inf, with derivatives 0, for q <= 0. By quadrature, not by h(z) - h(z - q) - q Phi(z - q), which
+// cancels: 20 Gauss-Legendre nodes on each side of the integrand's peak, over what lies within exp(-37) of it. The
+// integrand is positive, so nothing cancels anywhere. Derivatives: by_z = (Phi(z) - Phi(z - q) - q phi(q - z))/I, by_q
+// = q phi(q - z)/I. Absolute error of the value below 1e-12 (relative below 1e-13 where it is large), of the
+// derivatives relative below 1e-10 away from their zeros. About 0.3 microseconds.
+struct LogPartialMomentValue {
+  double value;
+  double by_z;
+  double by_q;
+};
+LogPartialMomentValue LogPartialMoment(double z, double q);
 
 }  // namespace luthier::math
 

@@ -75,6 +75,55 @@ TEST(SpecialFunctions, CdfDifferencesKeepTheirDigits) {
   }
 }
 
+TEST(SpecialFunctions, InverseMillsIsTheDerivativeOfTheLogarithm) {
+  for (const NormalRow& row : kNormalRows) {
+    // h'/h = Phi/(phi + z Phi), so phi/Phi = 1/(h'/h) - z; exact enough where the two do not cancel.
+    if (row.z > -1.0 && row.z < 3.0) {
+      EXPECT_LT(RelativeError(InverseMills(row.z), 1.0 / row.h_slope - row.z), 1e-13) << row.z;
+    }
+    if (row.z < -100.0) {
+      EXPECT_LT(RelativeError(InverseMills(row.z), -row.z - 1.0 / row.z), 1e-7) << row.z;
+    }
+  }
+  for (double z = -30.0; z < 5.0; z += 0.31) {
+    const double numeric = (LogNormalCdf(z + 1e-5) - LogNormalCdf(z - 1e-5)) / 2e-5;
+    EXPECT_LT(std::abs(InverseMills(z) - numeric), 1e-6 * std::max(1.0, numeric)) << z;
+  }
+}
+
+TEST(SpecialFunctions, LogCdfDifferencesMatchTheTable) {
+  for (const LogDifferenceRow& row : kLogCdfDifferenceRows) {
+    const LogCdfDifferenceValue v = LogNormalCdfDifference(row.a, row.b);
+    const double conditioning = 4e-16 * (1.0 + std::abs(row.a)) * (1.0 + std::abs(row.a)) +
+                                4e-16 * std::max(std::abs(row.a), std::abs(row.b)) / (row.a - row.b);
+    EXPECT_NEAR(v.value, row.value, 1e-12 * std::max(1.0, std::abs(row.value)) + conditioning) << row.a << " " << row.b;
+    EXPECT_LT(RelativeError(v.by_a, row.by_a), 1e-11 + 10.0 * conditioning) << row.a << " " << row.b;
+    EXPECT_LT(RelativeError(v.by_b, row.by_b), 1e-11 + 10.0 * conditioning) << row.a << " " << row.b;
+  }
+}
+
+TEST(SpecialFunctions, LogPartialMomentMatchesTheTable) {
+  for (const PartialMomentRow& row : kPartialMomentRows) {
+    const LogPartialMomentValue v = LogPartialMoment(row.z, row.q);
+    EXPECT_NEAR(v.value, row.value, 1e-13 * std::max(10.0, std::abs(row.value))) << row.z << " " << row.q;
+    EXPECT_NEAR(v.by_z, row.by_z, 1e-12 * (1.0 + std::abs(row.z)) + 1e-10 * std::abs(row.by_z))
+        << row.z << " " << row.q;
+    EXPECT_NEAR(v.by_q, row.by_q, 1e-11 * std::abs(row.by_q) + 1e-300) << row.z << " " << row.q;
+  }
+}
+
+TEST(SpecialFunctions, LogPartialMomentJoinsLogH) {
+  for (double z = -100.0; z < 30.0; z += 0.37) {
+    EXPECT_NEAR(LogPartialMoment(z, std::max(0.0, z) + 45.0).value, LogH(z).value,
+                2e-12 * std::max(1.0, std::abs(LogH(z).value) * 0.1))
+        << z;
+    EXPECT_EQ(LogPartialMoment(z, kInfinity).value, LogH(z).value);
+    EXPECT_EQ(LogPartialMoment(z, kInfinity).by_z, LogH(z).slope);
+  }
+  EXPECT_EQ(LogPartialMoment(-1.0, 0.0).value, -kInfinity);
+  EXPECT_EQ(LogPartialMoment(-1.0, -2.0).value, -kInfinity);
+}
+
 TEST(SpecialFunctions, LogarithmsOfSumsAndDifferences) {
   EXPECT_NEAR(LogSumExp(std::log(2.0), std::log(3.0)), std::log(5.0), 1e-15);
   EXPECT_NEAR(LogSumExp(-1e4, -1e4), -1e4 + std::log(2.0), 1e-12);
@@ -93,10 +142,20 @@ TEST(SpecialFunctions, ExtremesAndNanNeitherTrapNorLie) {
   EXPECT_EQ(LogH(-kInfinity).value, -kInfinity);
   EXPECT_EQ(LogH(kInfinity).value, kInfinity);
   EXPECT_EQ(LogH(-1e200).value, -kInfinity);
+  EXPECT_EQ(LogNormalCdfDifference(kInfinity, -kInfinity).value, 0.0);
+  EXPECT_EQ(LogNormalCdfDifference(1.0, 1.0).value, -kInfinity);
+  EXPECT_EQ(LogNormalCdfDifference(kInfinity, 1.0).value, LogNormalCdf(-1.0));
+  EXPECT_EQ(LogPartialMoment(-1e200, 1.0).value, -kInfinity);
+  EXPECT_EQ(LogPartialMoment(1e200, 1.0).value, -kInfinity);
+  EXPECT_EQ(LogPartialMoment(1e200, 1e201).value, LogH(1e200).value);
+  EXPECT_TRUE(std::isfinite(LogPartialMoment(-1e7, 1e-300).value));
+  EXPECT_TRUE(std::isfinite(LogPartialMoment(1e7, 1e8).by_z));
   EXPECT_EQ(Erfcx(kInfinity), 0.0);
   EXPECT_EQ(Erfcx(-kInfinity), kInfinity);
-  for (double value : {NormalCdf(NAN), LogNormalCdf(NAN), LogH(NAN).value, LogH(NAN).slope, Erfcx(NAN), Log1mExp(NAN),
-                       LogSumExp(NAN, 0.0), NormalCdfDifference(NAN, 0.0)}) {
+  for (double value :
+       {NormalCdf(NAN), LogNormalCdf(NAN), LogH(NAN).value, LogH(NAN).slope, Erfcx(NAN), Log1mExp(NAN),
+        LogSumExp(NAN, 0.0), NormalCdfDifference(NAN, 0.0), InverseMills(NAN), LogNormalCdfDifference(NAN, 0.0).value,
+        LogNormalCdfDifference(0.0, 1.0).value, LogPartialMoment(NAN, 1.0).value, LogPartialMoment(1.0, NAN).value}) {
     EXPECT_TRUE(std::isnan(value));
   }
 }

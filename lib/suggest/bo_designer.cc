@@ -24,15 +24,9 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kSamePoint = 1e-12;  // Euclidean, model coordinates.
 constexpr int kMinObservations = 2;   // Fewer carry no information about the function's shape.
 constexpr double kFoundNoise = 1e-4;  // Above it an objective counts as noisy whatever was declared.
 constexpr int kRandomTries = 100;
-constexpr int kKnownPoints = 5;        // Best observations that the maximiser starts from.
-constexpr Index kMaxPending = 200;     // Open trials that are believed, newest first to be kept.
-constexpr Index kMaxRows = 1500;       // Observations a model is fitted to:
-constexpr Index kNewestRows = 1000;    //   the newest,
-constexpr Index kBestRows = 200;       //   the best of the others, and a random sample of the rest.
 constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
 constexpr int32_t kMaxInitialPoints = 10'000;
 constexpr int kMaxColumns = 5'000;
@@ -104,34 +98,10 @@ SurrogateOptions ModelChoices(const study::Encoding& encoding, const study::BoOp
   return result;
 }
 
-MatrixXd Rows(const MatrixXd& m, const std::vector<Index>& rows) {
-  MatrixXd out(static_cast<Index>(rows.size()), m.cols());
-  for (size_t k = 0; k < rows.size(); ++k) out.row(static_cast<Index>(k)) = m.row(rows[k]);
-  return out;
-}
-
-MatrixXd Stack(const std::vector<VectorXd>& points, int columns) {
-  MatrixXd out(static_cast<Index>(points.size()), columns);
-  for (size_t k = 0; k < points.size(); ++k) out.row(static_cast<Index>(k)) = points[k];
-  return out;
-}
-
 absl::Status ExhaustedError() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
                          "every setting of the search space has been tried; widen the space, or set "
                          "algorithm.bo.noisy if repeating a setting gives new information");
-}
-
-// Best first, ties to the earlier.
-void SortByScore(const VectorXd& scores, std::vector<Index>* rows) {
-  std::sort(rows->begin(), rows->end(),
-            [&](Index a, Index b) { return scores(a) != scores(b) ? scores(a) > scores(b) : a < b; });
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : 0.5 * values[n / 2 - 1] + 0.5 * values[n / 2];
 }
 
 }  // namespace
@@ -162,97 +132,7 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       surrogate_(ModelChoices(encoding_, options)),
       table_(SettingTable::Create(encoding_)) {}
 
-BoDesigner::Data BoDesigner::Collect(const study::History& history) const {
-  const std::vector<study::HistoryTrial>& trials = history.trials();
-  Data data;
-  if (table_.has_value()) data.excluded.assign(static_cast<size_t>(table_->size()), false);
-  std::vector<VectorXd> tried, pending;
-  for (const study::HistoryTrial& trial : trials) {
-    tried.push_back(encoding_.ToModel(trial.parameters));
-    if (trial.open()) pending.push_back(tried.back());
-    if (!table_.has_value()) continue;
-    const int row = table_->Find(trial.parameters);
-    if (row >= 0) data.excluded[static_cast<size_t>(row)] = true;
-  }
-  data.tried = Stack(tried, encoding_.model_dim());
-  data.pending = Stack(pending, encoding_.model_dim());
-
-  std::vector<double> complete;
-  for (int t : history.finished()) {
-    const study::HistoryTrial& trial = trials[static_cast<size_t>(t)];
-    if (trial.state != study::TrialState::kComplete || !trial.value || !std::isfinite(*trial.value)) continue;
-    complete.push_back(study::Score(goal_, *trial.value));
-  }
-  if (complete.empty()) return data;
-  const double worst = *std::min_element(complete.begin(), complete.end());
-  const double median = Median(complete);
-  std::vector<int> rows;
-  std::vector<double> scores;
-  for (int t : history.finished()) {
-    const study::HistoryTrial& trial = trials[static_cast<size_t>(t)];
-    const bool has_value = trial.value && std::isfinite(*trial.value);
-    double score = 0.0;
-    if (trial.state == study::TrialState::kComplete && has_value) {
-      score = study::Score(goal_, *trial.value);
-    } else if (trial.state == study::TrialState::kPruned && has_value) {
-      // Stopped for being worse than the median at its step: its unfinished value must not look like a record.
-      score = std::min(study::Score(goal_, *trial.value), median);
-    } else if (trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig) {
-      score = worst;
-    } else {
-      continue;  // Cancelled, pruned without a value, or failed for reasons that say nothing about the setting.
-    }
-    rows.push_back(t);
-    scores.push_back(score);
-    data.complete.push_back(trial.state == study::TrialState::kComplete);
-  }
-  const Index n = static_cast<Index>(rows.size());
-  data.observed.resize(n, encoding_.model_dim());
-  data.scores.resize(n);
-  for (Index i = 0; i < n; ++i) {
-    data.observed.row(i) = data.tried.row(rows[static_cast<size_t>(i)]);
-    data.scores(i) = scores[static_cast<size_t>(i)];
-  }
-  std::vector<Index> order;
-  for (Index i = 0; i < n; ++i) {
-    if (data.complete[static_cast<size_t>(i)]) order.push_back(i);
-  }
-  SortByScore(data.scores, &order);
-  if (order.size() > kKnownPoints) order.resize(kKnownPoints);
-  data.known.resize(static_cast<Index>(order.size()), encoding_.compact_dim());
-  for (size_t k = 0; k < order.size(); ++k) {
-    const int trial = rows[static_cast<size_t>(order[k])];
-    data.known.row(static_cast<Index>(k)) = encoding_.ToCompact(trials[static_cast<size_t>(trial)].parameters);
-  }
-  return data;
-}
-
-BoDesigner::Data BoDesigner::Thin(const Data& data, uint64_t ask_index) const {
-  const Index n = data.scores.size();
-  Data thin = data;
-  if (data.pending.rows() > kMaxPending) thin.pending = data.pending.bottomRows(kMaxPending);
-  if (n <= kMaxRows) return thin;
-  std::vector<Index> older, keep;
-  for (Index i = 0; i < n - kNewestRows; ++i) older.push_back(i);
-  SortByScore(data.scores, &older);
-  keep.assign(older.begin(), older.begin() + kBestRows);
-  std::vector<Index> rest(older.begin() + kBestRows, older.end());
-  base::RandomStream random(seed_, "bo/thin", ask_index);
-  random.Shuffle(rest);
-  keep.insert(keep.end(), rest.begin(), rest.begin() + (kMaxRows - kNewestRows - kBestRows));
-  for (Index i = n - kNewestRows; i < n; ++i) keep.push_back(i);
-  std::sort(keep.begin(), keep.end());
-  thin.observed = Rows(data.observed, keep);
-  thin.scores.resize(kMaxRows);
-  thin.complete.clear();
-  for (Index k = 0; k < kMaxRows; ++k) {
-    thin.scores(k) = data.scores(keep[static_cast<size_t>(k)]);
-    thin.complete.push_back(data.complete[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
-  }
-  return thin;
-}
-
-std::optional<BoDesigner::Model> BoDesigner::FitModel(const Data& data, const std::string& carried_text,
+std::optional<BoDesigner::Model> BoDesigner::FitModel(const Observations& data, const std::string& carried_text,
                                                       uint64_t ask_index) const {
   const std::optional<SurrogateCarry> carried = ParseCarry(carried_text, surrogate_.choices);
   std::optional<Surrogate> surrogate =
@@ -277,7 +157,7 @@ std::optional<BoDesigner::Model> BoDesigner::FitModel(const Data& data, const st
   return Model{*std::move(surrogate), best};
 }
 
-std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Data& data, uint64_t ask_index) const {
+std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Observations& data, uint64_t ask_index) const {
   static const double xi = getenv("LXI") ? atof(getenv("LXI")) : 0.0;
   const ImprovementAcquisition acquisition(&model.surrogate.regression, model.best + xi,
                                            options_.acquisition == study::BoAcquisition::kLogEi);
@@ -300,14 +180,7 @@ std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const D
   return result.candidates.front();
 }
 
-bool BoDesigner::IsTried(const Data& data, const VectorXd& u) const {
-  for (Index i = 0; i < data.tried.rows(); ++i) {
-    if ((data.tried.row(i).transpose() - u).squaredNorm() < kSamePoint * kSamePoint) return true;
-  }
-  return false;
-}
-
-bool BoDesigner::Exhausted(const Data& data) const {
+bool BoDesigner::Exhausted(const Observations& data) const {
   return table_.has_value() && std::all_of(data.excluded.begin(), data.excluded.end(), [](bool b) { return b; });
 }
 
@@ -328,7 +201,7 @@ absl::StatusOr<Suggestion> BoDesigner::OnlySetting(const study::History& history
   return suggestion;
 }
 
-absl::StatusOr<Suggestion> BoDesigner::Untried(const Data& data, uint64_t ask_index, const std::string& origin) const {
+absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_t ask_index, const std::string& origin) const {
   Suggestion suggestion;
   suggestion.origin = origin;
   base::RandomStream random(seed_, "bo/random", ask_index);
@@ -352,7 +225,7 @@ absl::StatusOr<Suggestion> BoDesigner::Untried(const Data& data, uint64_t ask_in
   return suggestion;
 }
 
-void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate, const Data& data,
+void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate, const Observations& data,
                           Suggestion* suggestion) const {
   const gp::Posterior posterior = model.surrogate.regression.Predict(candidate.u.transpose());
   const double mean = posterior.mean(0), deviation = std::sqrt(posterior.variance(0));
@@ -384,7 +257,7 @@ BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
   return carry;
 }
 
-std::optional<uint64_t> BoDesigner::ExplorationTurn(const study::History& history, const Data& data) const {
+std::optional<uint64_t> BoDesigner::ExplorationTurn(const study::History& history, const Observations& data) const {
   if (options_.explore_every == 0) return std::nullopt;
   // Trials beyond the initial design that count: cancelled ones, and those that failed for no fault of their own, are
   // made up for. An exploration whose point had been tried before it came up cost nothing and counts as done.
@@ -411,7 +284,7 @@ std::optional<uint64_t> BoDesigner::ExplorationTurn(const study::History& histor
 
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index) {
   if (encoding_.compact_dim() == 0) return OnlySetting(history);
-  const Data all = Collect(history);
+  const Observations all = Collect(history, encoding_, goal_, table_.has_value() ? &*table_ : nullptr);
   const study::HistoryTrial* last = history.LastAskBefore(ask_index);
   Carry carry;
   if (last != nullptr) carry.surrogate = Parse(last->carry).surrogate;
@@ -438,7 +311,7 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     suggestion.carry = Format(carry);
     return suggestion;
   }
-  const Data data = Thin(all, ask_index);
+  const Observations data = Thin(all, seed_, ask_index);
   const std::optional<Model> model = FitModel(data, carry.surrogate, ask_index);
   if (!model.has_value()) return replace("gp_failed");
   const std::optional<MaximizeCandidate> candidate = Propose(*model, data, ask_index);

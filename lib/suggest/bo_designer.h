@@ -13,6 +13,7 @@
 #include "lib/study/encoding.h"
 #include "lib/suggest/designer.h"
 #include "lib/suggest/maximize.h"
+#include "lib/suggest/observations.h"
 #include "lib/suggest/surrogate.h"
 
 namespace luthier::suggest {
@@ -44,26 +45,13 @@ class BoDesigner final : public Designer {
   int initial_points() const { return initial_points_; }
 
  private:
-  // What the history says, in model coordinates.
-  struct Data {
-    Eigen::MatrixXd observed;    // n x d model points with a score, in log order.
-    Eigen::VectorXd scores;      // n, larger is better.
-    std::vector<bool> complete;  // Whether the score was measured, not imputed.
-    Eigen::MatrixXd known;       // Compact points of the best complete observations, best first.
-    Eigen::MatrixXd pending;     // Model points of open trials.
-    Eigen::MatrixXd tried;       // Model points of all trials.
-    std::vector<bool> excluded;  // Rows of the table that were tried.
-  };
   struct Model {
     Surrogate surrogate;  // Open trials believed.
     double best;          // Value to beat, in the regression's units.
   };
 
-  Data Collect(const study::History& history) const;
-  // Data with the rows that a model can afford: the newest, the best and some at random.
-  Data Thin(const Data& data, uint64_t ask_index) const;
-  std::optional<Model> FitModel(const Data& data, const std::string& carried_text, uint64_t ask_index) const;
-  std::optional<MaximizeCandidate> Propose(const Model& model, const Data& data, uint64_t ask_index) const;
+  std::optional<Model> FitModel(const Observations& data, const std::string& carried_text, uint64_t ask_index) const;
+  std::optional<MaximizeCandidate> Propose(const Model& model, const Observations& data, uint64_t ask_index) const;
   // What one ask leaves for the next, beside its setting.
   struct Carry {
     char kind = 'a';           // i: initial design, x: exploration, a: all else.
@@ -73,15 +61,14 @@ class BoDesigner final : public Designer {
   static std::string Format(const Carry& carry);
   static Carry Parse(const std::string& text);
   // Exploration's turn by the harmless rule, and the index of its point in random search's stream.
-  std::optional<uint64_t> ExplorationTurn(const study::History& history, const Data& data) const;
+  std::optional<uint64_t> ExplorationTurn(const study::History& history, const Observations& data) const;
   // The suggestion when nothing can be chosen: the space has no free parameter.
   absl::StatusOr<Suggestion> OnlySetting(const study::History& history) const;
   // The suggestion for a setting that no model chose, and for the replacement of one that was tried already.
   Suggestion Initial(uint64_t ask_index) const;
-  absl::StatusOr<Suggestion> Untried(const Data& data, uint64_t ask_index, const std::string& origin) const;
-  bool IsTried(const Data& data, const Eigen::VectorXd& u) const;
-  bool Exhausted(const Data& data) const;
-  void Describe(const Model& model, const MaximizeCandidate& candidate, const Data& data, Suggestion* suggestion) const;
+  absl::StatusOr<Suggestion> Untried(const Observations& data, uint64_t ask_index, const std::string& origin) const;
+  bool Exhausted(const Observations& data) const;
+  void Describe(const Model& model, const MaximizeCandidate& candidate, const Observations& data, Suggestion* suggestion) const;
 
   study::Encoding encoding_;
   study::Goal goal_;

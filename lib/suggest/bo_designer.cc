@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
@@ -15,6 +16,7 @@
 #include "lib/gp/hyperparameters.h"
 #include "lib/suggest/acquisition.h"
 #include "lib/suggest/random_designer.h"
+#include "lib/suggest/trust_region_step.h"
 
 namespace luthier::suggest {
 
@@ -130,7 +132,11 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       initial_points_(InitialPoints(options, encoding_.compact_dim())),
       design_(encoding_.compact_dim(), spec.seed, "bo/init"),
       surrogate_(ModelChoices(encoding_, options)),
-      table_(SettingTable::Create(encoding_)) {}
+      table_(SettingTable::Create(encoding_)) {
+  for (int c = 0; c < encoding_.compact_dim(); ++c) {
+    (encoding_.Levels(c).has_value() ? discrete_ : continuous_).push_back(c);
+  }
+}
 
 std::optional<BoDesigner::Model> BoDesigner::FitModel(const Observations& data, const std::string& carried_text,
                                                       uint64_t ask_index) const {
@@ -245,15 +251,18 @@ void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate
 }
 
 std::string BoDesigner::Format(const Carry& carry) {
-  return absl::StrCat(std::string(1, carry.kind), carry.exploration, "|", carry.surrogate);
+  return absl::StrCat(std::string(1, carry.kind), carry.exploration, "|", carry.trust_region, "|", carry.surrogate);
 }
 
 BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
   Carry carry;
-  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('|', 1));
-  if (parts.first.size() < 2 || !absl::SimpleAtoi(parts.first.substr(1), &carry.exploration)) return Carry();
-  carry.kind = parts.first[0];
-  carry.surrogate = std::string(parts.second);
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('|', 2));
+  if (parts.size() != 3 || parts[0].size() < 2 || !absl::SimpleAtoi(parts[0].substr(1), &carry.exploration)) {
+    return Carry();
+  }
+  carry.kind = parts[0][0];
+  carry.trust_region = parts[1];
+  carry.surrogate = parts[2];
   return carry;
 }
 
@@ -282,12 +291,90 @@ std::optional<uint64_t> BoDesigner::ExplorationTurn(const study::History& histor
   return std::nullopt;
 }
 
+std::optional<Suggestion> BoDesigner::LocalStep(const study::History& history, const Observations& data,
+                                                Carry* carry) const {
+  if (options_.noisy || options_.trust_region == study::BoTrustRegion::kOff || continuous_.empty()) return std::nullopt;
+  static const int period = getenv("LTR") ? atoi(getenv("LTR")) : 3;
+  if (period == 0) return std::nullopt;
+  int since = 0;  // Asks since the last step.
+  const std::vector<study::HistoryTrial>& trials = history.trials();
+  for (size_t t = trials.size(); t > 0 && since < period; --t) {
+    if (!trials[t - 1].ask_index.has_value()) continue;
+    if (Parse(trials[t - 1].carry).kind == 't') break;
+    ++since;
+  }
+  if (since + 1 < period) return std::nullopt;
+  // Only settings that share the record's discrete values are on its landscape.
+  Index best = -1;
+  for (Index i : data.CompleteRows()) {
+    if (best < 0 || data.scores(i) > data.scores(best)) best = i;
+  }
+  if (best < 0) return std::nullopt;
+  const VectorXd home = encoding_.ToCompact(encoding_.FromModel(data.observed.row(best).transpose()));
+  auto same = [&](const VectorXd& u) {
+    return std::all_of(discrete_.begin(), discrete_.end(), [&](int c) { return u(c) == home(c); });
+  };
+  auto continuous = [&](const VectorXd& u) {
+    VectorXd v(static_cast<Index>(continuous_.size()));
+    for (size_t k = 0; k < continuous_.size(); ++k) v(static_cast<Index>(k)) = u(continuous_[k]);
+    return v;
+  };
+  TrustRegionData local;
+  std::vector<VectorXd> points, pending;
+  std::vector<double> scores;
+  for (Index i : data.CompleteRows()) {
+    const VectorXd u = encoding_.ToCompact(encoding_.FromModel(data.observed.row(i).transpose()));
+    if (!same(u)) continue;
+    points.push_back(continuous(u));
+    scores.push_back(data.scores(i));
+  }
+  for (Index i = 0; i < data.pending.rows(); ++i) {
+    const VectorXd u = encoding_.ToCompact(encoding_.FromModel(data.pending.row(i).transpose()));
+    if (same(u)) pending.push_back(continuous(u));
+  }
+  const Index d = static_cast<Index>(continuous_.size());
+  local.points.resize(static_cast<Index>(points.size()), d);
+  local.scores.resize(static_cast<Index>(points.size()));
+  local.pending.resize(static_cast<Index>(pending.size()), d);
+  for (size_t k = 0; k < points.size(); ++k) {
+    local.points.row(static_cast<Index>(k)) = points[k];
+    local.scores(static_cast<Index>(k)) = scores[k];
+  }
+  for (size_t k = 0; k < pending.size(); ++k) local.pending.row(static_cast<Index>(k)) = pending[k];
+  std::vector<double> numbers;
+  for (absl::string_view word : absl::StrSplit(carry->trust_region, ' ', absl::SkipEmpty())) {
+    double x = 0.0;
+    if (!absl::SimpleAtod(word, &x)) numbers.clear();
+    numbers.push_back(x);
+  }
+  const std::optional<TrustRegionState> state = TrustRegionState::Unpack(numbers, d);
+  const std::optional<TrustRegionStep> step = SuggestTrustRegionStep(local, state.value_or(TrustRegionState()));
+  if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
+  VectorXd u = home;
+  for (size_t k = 0; k < continuous_.size(); ++k) u(continuous_[k]) = step->point(static_cast<Index>(k));
+  Suggestion suggestion;
+  suggestion.origin = "trust_region";
+  suggestion.parameters = encoding_.FromCompact(u);
+  if (IsTried(data, encoding_.ToModel(suggestion.parameters))) return std::nullopt;
+  carry->kind = 't';
+  carry->trust_region.clear();
+  for (double x : step->next.Pack()) absl::StrAppendFormat(&carry->trust_region, " %.17g", x);
+  suggestion.details["predicted_gain"] = step->predicted_gain;
+  suggestion.details["radius"] = step->next.radius;
+  suggestion.carry = Format(*carry);
+  return suggestion;
+}
+
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index) {
   if (encoding_.compact_dim() == 0) return OnlySetting(history);
   const Observations all = Collect(history, encoding_, goal_, table_.has_value() ? &*table_ : nullptr);
   const study::HistoryTrial* last = history.LastAskBefore(ask_index);
   Carry carry;
-  if (last != nullptr) carry.surrogate = Parse(last->carry).surrogate;
+  if (last != nullptr) {
+    carry = Parse(last->carry);
+    carry.kind = 'a';
+    carry.exploration = 0;
+  }
   auto replace = [&](const std::string& origin) -> absl::StatusOr<Suggestion> {
     absl::StatusOr<Suggestion> suggestion = Untried(all, ask_index, origin);
     if (suggestion.ok()) suggestion->carry = Format(carry);
@@ -311,6 +398,7 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     suggestion.carry = Format(carry);
     return suggestion;
   }
+  if (std::optional<Suggestion> step = LocalStep(history, all, &carry); step.has_value()) return *std::move(step);
   const Observations data = Thin(all, seed_, ask_index);
   const std::optional<Model> model = FitModel(data, carry.surrogate, ask_index);
   if (!model.has_value()) return replace("gp_failed");

@@ -54,12 +54,15 @@ class BoDesigner final : public Designer {
   std::optional<MaximizeCandidate> Propose(const Model& model, const Observations& data, uint64_t ask_index) const;
   // What one ask leaves for the next, beside its setting.
   struct Carry {
-    char kind = 'a';           // i: initial design, x: exploration, a: all else.
+    char kind = 'a';           // i: initial design, x: exploration, t: trust-region step, a: all else.
     uint64_t exploration = 0;  // Index of an exploration in random search's stream.
+    std::string trust_region;  // The state's numbers; handed on by asks that take no step.
     std::string surrogate;     // FormatCarry's, handed on by asks that fit nothing.
   };
   static std::string Format(const Carry& carry);
   static Carry Parse(const std::string& text);
+  // A trust-region step, when it is its turn and it promises enough. Changes `carry` accordingly.
+  std::optional<Suggestion> LocalStep(const study::History& history, const Observations& data, Carry* carry) const;
   // Exploration's turn by the harmless rule, and the index of its point in random search's stream.
   std::optional<uint64_t> ExplorationTurn(const study::History& history, const Observations& data) const;
   // The suggestion when nothing can be chosen: the space has no free parameter.
@@ -77,6 +80,7 @@ class BoDesigner final : public Designer {
   int initial_points_;
   math::SobolSequence design_;
   SurrogateOptions surrogate_;
+  std::vector<int> continuous_, discrete_;  // Compact coordinates.
   std::optional<SettingTable> table_;  // Of a small finite space.
 };
 

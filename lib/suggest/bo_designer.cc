@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
@@ -251,18 +253,29 @@ void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate
 }
 
 std::string BoDesigner::Format(const Carry& carry) {
-  return absl::StrCat(std::string(1, carry.kind), carry.exploration, "|", carry.trust_region, "|", carry.surrogate);
+  return absl::StrCat(std::string(1, carry.kind), carry.exploration, "|", carry.site, " ",
+                      absl::StrJoin(carry.solved, " "), "|", carry.trust_region, "|", carry.surrogate);
 }
 
 BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
   Carry carry;
-  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('|', 2));
-  if (parts.size() != 3 || parts[0].size() < 2 || !absl::SimpleAtoi(parts[0].substr(1), &carry.exploration)) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('|', 3));
+  if (parts.size() != 4 || parts[0].size() < 2 || !absl::SimpleAtoi(parts[0].substr(1), &carry.exploration)) {
     return Carry();
   }
   carry.kind = parts[0][0];
-  carry.trust_region = parts[1];
-  carry.surrogate = parts[2];
+  std::vector<std::string> sites = absl::StrSplit(parts[1], ' ', absl::SkipEmpty());
+  for (size_t k = 0; k < sites.size(); ++k) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(sites[k], &number)) return Carry();
+    if (k == 0) {
+      carry.site = number;
+    } else {
+      carry.solved.push_back(number);
+    }
+  }
+  carry.trust_region = parts[2];
+  carry.surrogate = parts[3];
   return carry;
 }
 
@@ -304,65 +317,128 @@ std::optional<Suggestion> BoDesigner::LocalStep(const study::History& history, c
     ++since;
   }
   if (since + 1 < period) return std::nullopt;
-  // Only settings that share the record's discrete values are on its landscape.
-  Index best = -1;
-  for (Index i : data.CompleteRows()) {
-    if (best < 0 || data.scores(i) > data.scores(best)) best = i;
+  std::map<int64_t, int64_t> climbs;  // Trial to site.
+  for (const study::HistoryTrial& trial : trials) {
+    const Carry c = Parse(trial.carry);
+    climbs[trial.number] = c.kind == 't' ? c.site : trial.number;
   }
-  if (best < 0) return std::nullopt;
-  const VectorXd home = encoding_.ToCompact(encoding_.FromModel(data.observed.row(best).transpose()));
-  auto same = [&](const VectorXd& u) {
-    return std::all_of(discrete_.begin(), discrete_.end(), [&](int c) { return u(c) == home(c); });
+  const std::vector<Index> rows = data.CompleteRows();
+  if (rows.size() < 2) return std::nullopt;
+  std::vector<VectorXd> compact;
+  for (Index i : rows) compact.push_back(encoding_.ToCompact(encoding_.FromModel(data.observed.row(i).transpose())));
+  const size_t n = rows.size();
+  auto score = [&](size_t k) { return data.scores(rows[k]); };
+  auto site_of = [&](size_t k) { return climbs[data.number[static_cast<size_t>(rows[k])]]; };
+  auto best_of = [&](int64_t site) {
+    int best = -1;
+    for (size_t k = 0; k < n; ++k) {
+      if (site_of(k) == site && (best < 0 || score(k) > score(static_cast<size_t>(best)))) best = static_cast<int>(k);
+    }
+    return best;
   };
-  auto continuous = [&](const VectorXd& u) {
-    VectorXd v(static_cast<Index>(continuous_.size()));
-    for (size_t k = 0; k < continuous_.size(); ++k) v(static_cast<Index>(k)) = u(continuous_[k]);
-    return v;
+  auto solved = [&](int64_t site) {
+    return std::find(carry->solved.begin(), carry->solved.end(), site) != carry->solved.end();
   };
-  TrustRegionData local;
-  std::vector<VectorXd> points, pending;
-  std::vector<double> scores;
-  for (Index i : data.CompleteRows()) {
-    const VectorXd u = encoding_.ToCompact(encoding_.FromModel(data.observed.row(i).transpose()));
-    if (!same(u)) continue;
-    points.push_back(continuous(u));
-    scores.push_back(data.scores(i));
+  auto distance = [&](size_t a, size_t b) { return (compact[a] - compact[b]).norm(); };
+  static const double kMerge = getenv("LMERGE") ? atof(getenv("LMERGE")) : 0.02;
+  static const double kApart = getenv("LAPART") ? atof(getenv("LAPART")) : 0.15;
+  static const int kSites = getenv("LSITES") ? atoi(getenv("LSITES")) : 1;
+  const double unit = std::sqrt(static_cast<double>(continuous_.size()));
+  auto near_solved = [&](size_t k) {
+    for (int64_t site : carry->solved) {
+      const int best = best_of(site);
+      if (best >= 0 && distance(k, static_cast<size_t>(best)) < kMerge * unit) return true;
+    }
+    return false;
+  };
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    size_t top = 0;
+    for (size_t k = 1; k < n; ++k) {
+      if (score(k) > score(top)) top = k;
+    }
+    int64_t site = -1;
+    if (!solved(site_of(top)) && !near_solved(top)) {
+      site = site_of(top);
+    } else if (!kSites) {
+      return std::nullopt;
+    } else if (carry->site > 0 && !solved(carry->site) && best_of(carry->site) >= 0 &&
+               !near_solved(static_cast<size_t>(best_of(carry->site)))) {
+      site = carry->site;
+    } else {
+      if (carry->site > 0 && !solved(carry->site)) carry->solved.push_back(carry->site);
+      int start = -1;
+      for (size_t k = 0; k < n; ++k) {
+        if (solved(site_of(k)) || near_solved(k)) continue;
+        if (start >= 0 && score(k) <= score(static_cast<size_t>(start))) continue;
+        bool peak = true;
+        for (size_t m = 0; m < n && peak; ++m) peak = !(score(m) > score(k) && distance(k, m) < kApart * unit);
+        if (peak) start = static_cast<int>(k);
+      }
+      if (start < 0) return std::nullopt;
+      site = site_of(static_cast<size_t>(start));
+    }
+    const size_t centre = static_cast<size_t>(best_of(site));
+    const VectorXd home = compact[centre];
+    auto same = [&](const VectorXd& u) {
+      return std::all_of(discrete_.begin(), discrete_.end(), [&](int c) { return u(c) == home(c); });
+    };
+    auto continuous = [&](const VectorXd& u) {
+      VectorXd v(static_cast<Index>(continuous_.size()));
+      for (size_t k = 0; k < continuous_.size(); ++k) v(static_cast<Index>(k)) = u(continuous_[k]);
+      return v;
+    };
+    TrustRegionData local;
+    std::vector<VectorXd> points, pending;
+    std::vector<double> scores;
+    for (size_t k = 0; k < n; ++k) {
+      if (!same(compact[k]) || score(k) > score(centre)) continue;
+      points.push_back(continuous(compact[k]));
+      scores.push_back(score(k));
+    }
+    for (Index i = 0; i < data.pending.rows(); ++i) {
+      const VectorXd u = encoding_.ToCompact(encoding_.FromModel(data.pending.row(i).transpose()));
+      if (same(u)) pending.push_back(continuous(u));
+    }
+    const Index d = static_cast<Index>(continuous_.size());
+    local.points.resize(static_cast<Index>(points.size()), d);
+    local.scores.resize(static_cast<Index>(points.size()));
+    local.pending.resize(static_cast<Index>(pending.size()), d);
+    for (size_t k = 0; k < points.size(); ++k) {
+      local.points.row(static_cast<Index>(k)) = points[k];
+      local.scores(static_cast<Index>(k)) = scores[k];
+    }
+    for (size_t k = 0; k < pending.size(); ++k) local.pending.row(static_cast<Index>(k)) = pending[k];
+    std::vector<double> numbers;
+    if (site == carry->site) {
+      for (absl::string_view word : absl::StrSplit(carry->trust_region, ' ', absl::SkipEmpty())) {
+        double x = 0.0;
+        if (!absl::SimpleAtod(word, &x)) numbers.clear();
+        numbers.push_back(x);
+      }
+    }
+    const std::optional<TrustRegionState> state = TrustRegionState::Unpack(numbers, d);
+    const std::optional<TrustRegionStep> step = SuggestTrustRegionStep(local, state.value_or(TrustRegionState()));
+    if (!step.has_value()) return std::nullopt;
+    VectorXd u = home;
+    for (size_t k = 0; k < continuous_.size(); ++k) u(continuous_[k]) = step->point(static_cast<Index>(k));
+    Suggestion suggestion;
+    suggestion.origin = "trust_region";
+    suggestion.parameters = encoding_.FromCompact(u);
+    if (step->kind == TrustRegionStepKind::kConverged || IsTried(data, encoding_.ToModel(suggestion.parameters))) {
+      carry->solved.push_back(site);
+      continue;
+    }
+    carry->kind = 't';
+    carry->site = site;
+    carry->trust_region.clear();
+    for (double x : step->next.Pack()) absl::StrAppendFormat(&carry->trust_region, " %.17g", x);
+    suggestion.details["predicted_gain"] = step->predicted_gain;
+    suggestion.details["radius"] = step->next.radius;
+    suggestion.carry = Format(*carry);
+    if (getenv("LDBG")) fprintf(stderr, "  TR site %ld best %.4g (top %.4g) gain %.3g kind %d radius %.2g\n", (long)site, score(centre), score(top), step->predicted_gain, (int)step->kind, step->next.radius);
+    return suggestion;
   }
-  for (Index i = 0; i < data.pending.rows(); ++i) {
-    const VectorXd u = encoding_.ToCompact(encoding_.FromModel(data.pending.row(i).transpose()));
-    if (same(u)) pending.push_back(continuous(u));
-  }
-  const Index d = static_cast<Index>(continuous_.size());
-  local.points.resize(static_cast<Index>(points.size()), d);
-  local.scores.resize(static_cast<Index>(points.size()));
-  local.pending.resize(static_cast<Index>(pending.size()), d);
-  for (size_t k = 0; k < points.size(); ++k) {
-    local.points.row(static_cast<Index>(k)) = points[k];
-    local.scores(static_cast<Index>(k)) = scores[k];
-  }
-  for (size_t k = 0; k < pending.size(); ++k) local.pending.row(static_cast<Index>(k)) = pending[k];
-  std::vector<double> numbers;
-  for (absl::string_view word : absl::StrSplit(carry->trust_region, ' ', absl::SkipEmpty())) {
-    double x = 0.0;
-    if (!absl::SimpleAtod(word, &x)) numbers.clear();
-    numbers.push_back(x);
-  }
-  const std::optional<TrustRegionState> state = TrustRegionState::Unpack(numbers, d);
-  const std::optional<TrustRegionStep> step = SuggestTrustRegionStep(local, state.value_or(TrustRegionState()));
-  if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
-  VectorXd u = home;
-  for (size_t k = 0; k < continuous_.size(); ++k) u(continuous_[k]) = step->point(static_cast<Index>(k));
-  Suggestion suggestion;
-  suggestion.origin = "trust_region";
-  suggestion.parameters = encoding_.FromCompact(u);
-  if (IsTried(data, encoding_.ToModel(suggestion.parameters))) return std::nullopt;
-  carry->kind = 't';
-  carry->trust_region.clear();
-  for (double x : step->next.Pack()) absl::StrAppendFormat(&carry->trust_region, " %.17g", x);
-  suggestion.details["predicted_gain"] = step->predicted_gain;
-  suggestion.details["radius"] = step->next.radius;
-  suggestion.carry = Format(*carry);
-  return suggestion;
+  return std::nullopt;
 }
 
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index) {
@@ -405,6 +481,16 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
   const std::optional<MaximizeCandidate> candidate = Propose(*model, data, ask_index);
   if (!candidate.has_value()) return replace("all_random");
 
+  if (getenv("LDBG")) {
+    const gp::Posterior q = model->surrogate.regression.Predict(candidate->u.transpose());
+    Index b = 0;
+    data.scores.maxCoeff(&b);
+    fprintf(stderr, "ask %d n %d choice %s %s acq %.3g mean %.3g sd %.3g best %.3g dist %.3g noise %.2g l", (int)ask_index, (int)data.scores.size(),
+            kernels::ShapeName(model->surrogate.regression.kernel().shape()).c_str(), WarpName(model->surrogate.transform.warp()).c_str(),
+            candidate->value, q.mean(0), std::sqrt(q.variance(0)), model->best, (candidate->u - data.observed.row(b).transpose()).norm(), model->surrogate.regression.hyperparameters().noise_variance);
+    for (double l : model->surrogate.regression.hyperparameters().lengthscales) fprintf(stderr, " %.2g", l);
+    fprintf(stderr, "\n");
+  }
   Suggestion suggestion;
   suggestion.origin = "acq";
   suggestion.parameters = candidate->parameters;

@@ -56,6 +56,8 @@ class BoDesigner final : public Designer {
   struct Carry {
     char kind = 'a';           // i: initial design, x: exploration, t: trust-region step, a: all else.
     uint64_t exploration = 0;  // Index of an exploration in random search's stream.
+    int64_t site = 0;              // Of the last trust-region step: the trial its climb began at.
+    std::vector<int64_t> solved;   // Sites whose climbs have ended.
     std::string trust_region;  // The state's numbers; handed on by asks that take no step.
     std::string surrogate;     // FormatCarry's, handed on by asks that fit nothing.
   };

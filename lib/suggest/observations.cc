@@ -105,6 +105,7 @@ Observations Collect(const study::History& history, const study::Encoding& encod
     scores.push_back(score);
     data.complete.push_back(trial.state == study::TrialState::kComplete);
     data.failed.push_back(trial.state == study::TrialState::kFailed);
+    data.number.push_back(trial.number);
   }
   const Index n = static_cast<Index>(rows.size());
   data.observed.resize(n, encoding.model_dim());
@@ -146,9 +147,11 @@ Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index) {
   thin.scores.resize(kMaxRows);
   thin.complete.clear();
   thin.failed.clear();
+  thin.number.clear();
   for (Index k = 0; k < kMaxRows; ++k) {
     thin.scores(k) = data.scores(keep[static_cast<size_t>(k)]);
     thin.complete.push_back(data.complete[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
+    thin.number.push_back(data.number[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
     thin.failed.push_back(data.failed[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
   }
   return thin;

@@ -16,6 +16,7 @@ namespace luthier::suggest {
 struct Observations {
   Eigen::MatrixXd observed;    // n x d points with a score, in log order.
   Eigen::VectorXd scores;      // n.
+  std::vector<int64_t> number; // n: the trial's.
   std::vector<bool> complete;  // n: whether the score was measured, not imputed.
   std::vector<bool> failed;    // n: whether the setting failed.
   Eigen::MatrixXd known;       // Compact points of the best complete observations, best first.

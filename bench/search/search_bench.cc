@@ -182,7 +182,8 @@ int Main() {
         absl::PrintF(" %9.2g", Quantile(regrets, 0.5));
       }
       std::vector<double> ms;
-      for (const auto& [seed, outcome] : by_seed) ms.insert(ms.end(), outcome.suggest_ms.begin(), outcome.suggest_ms.end());
+      for (const auto& [seed, outcome] : by_seed)
+        ms.insert(ms.end(), outcome.suggest_ms.begin(), outcome.suggest_ms.end());
       absl::PrintF(" %9.3f %9.3f\n", Quantile(ms, 0.5), Quantile(ms, 0.95));
       if (absl::GetFlag(FLAGS_seeds_apart)) {
         for (const auto& [seed, outcome] : by_seed) {

@@ -53,7 +53,8 @@ std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int 
   theta.shape_parameter = numbers[3];
   theta.lengthscales.resize(groups);
   for (int j = 0; j < groups; ++j) theta.lengthscales(j) = numbers[static_cast<size_t>(j) + 4];
-  if (!(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0) || !(theta.shape_parameter > 0.0)) return std::nullopt;
+  if (!(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0) || !(theta.shape_parameter > 0.0))
+    return std::nullopt;
   if (groups > 0 && !(theta.lengthscales.minCoeff() > 0.0)) return std::nullopt;
   return theta;
 }

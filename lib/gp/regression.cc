@@ -23,8 +23,8 @@ std::optional<Regression> Regression::Fit(const kernels::KernelShape& shape, con
   LUTHIER_CHECK(x.rows() == y.size() && x.cols() == shape.columns() && theta.lengthscales.size() == shape.groups);
   if (!x.allFinite() || !y.allFinite() || !theta.lengthscales.allFinite() || !std::isfinite(theta.mean) ||
       !std::isfinite(theta.signal_variance) || !(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0) ||
-      !std::isfinite(theta.shape_parameter) || !(theta.shape_parameter > 0.0) ||
-      !std::isfinite(theta.noise_variance) || (shape.groups > 0 && !(theta.lengthscales.minCoeff() > 0.0))) {
+      !std::isfinite(theta.shape_parameter) || !(theta.shape_parameter > 0.0) || !std::isfinite(theta.noise_variance) ||
+      (shape.groups > 0 && !(theta.lengthscales.minCoeff() > 0.0))) {
     return std::nullopt;
   }
   Regression regression(KernelOf(shape, theta), theta);

@@ -188,7 +188,8 @@ KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slo
   }
   gradient.log_lengthscales *= signal_variance_ * (pair_ == 0.0 ? single_ : 1.0);
   const double rho = shape_parameter_;
-  if (pair_ != 0.0) gradient.log_shape_parameter = 2.0 * signal_variance_ * rho / ((1.0 + rho) * (1.0 + rho)) * by_ratio;
+  if (pair_ != 0.0)
+    gradient.log_shape_parameter = 2.0 * signal_variance_ * rho / ((1.0 + rho) * (1.0 + rho)) * by_ratio;
   return gradient;
 }
 

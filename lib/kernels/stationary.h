@@ -29,9 +29,7 @@ struct KernelShape {
   int columns() const { return static_cast<int>(column_group.size()); }
   // Whether the kernel has, beside lengthscales and variance, one more positive parameter: the rational quadratic's
   // alpha, or rho of kPairwise.
-  bool has_shape_parameter() const {
-    return family == Family::kRationalQuadratic || structure == Structure::kPairwise;
-  }
+  bool has_shape_parameter() const { return family == Family::kRationalQuadratic || structure == Structure::kPairwise; }
 };
 
 // A lengthscale of its own for every column.
@@ -79,8 +77,8 @@ class StationaryKernel {
   // k(a_i, b_j), rows(a) x rows(b), for scaled points.
   void Cross(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::Ref<const Eigen::MatrixXd>& b,
              Eigen::MatrixXd* k) const;
-  // k(a_i, x) (n) and its derivatives by the coordinates of x (n x d, per unscaled unit) for scaled points a (n x d) and
-  // scaled x (1 x d).
+  // k(a_i, x) (n) and its derivatives by the coordinates of x (n x d, per unscaled unit) for scaled points a (n x d)
+  // and scaled x (1 x d).
   void PointCross(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::RowVectorXd& z, Eigen::VectorXd* k,
                   Eigen::MatrixXd* jacobian) const;
 

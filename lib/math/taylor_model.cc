@@ -232,15 +232,17 @@ std::vector<VectorXd> LowestOfSobolSet(DifferentiableFunction f, const VectorXd&
                                        size_t count) {
   const int d = static_cast<int>(lower.size());
   const SobolSequence sobol(d);
-  std::vector<std::pair<double, VectorXd>> screened;
-  for (int i = 0; i < 32 + 16 * d; ++i) {
-    VectorXd z = lower + sobol.Point(static_cast<uint64_t>(i) + 1).cwiseProduct(upper - lower);
-    const double value = f(z, nullptr);
-    if (std::isfinite(value)) screened.emplace_back(value, std::move(z));
+  const int points = 32 + 16 * d;
+  MatrixXd screened(d, points);
+  std::vector<std::pair<double, int>> by_value;
+  for (int i = 0; i < points; ++i) {
+    screened.col(i) = lower + sobol.Point(static_cast<uint64_t>(i) + 1).cwiseProduct(upper - lower);
+    const double value = f(screened.col(i), nullptr);
+    if (std::isfinite(value)) by_value.emplace_back(value, i);
   }
-  std::stable_sort(screened.begin(), screened.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(by_value.begin(), by_value.end());
   std::vector<VectorXd> lowest;
-  for (size_t i = 0; i < std::min(count, screened.size()); ++i) lowest.push_back(std::move(screened[i].second));
+  for (size_t i = 0; i < std::min(count, by_value.size()); ++i) lowest.push_back(screened.col(by_value[i].second));
   return lowest;
 }
 

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_MATH_TAYLOR_MODEL_H_
 #define LUTHIER_LIB_MATH_TAYLOR_MODEL_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 

@@ -84,7 +84,7 @@ std::string AlgorithmName(const AlgorithmSpec& algorithm) {
   static constexpr std::array<const char*, 4> kNames = {"bo", "random", "sobol", "grid"};
   static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
   if (const auto* bo = std::get_if<BoOptions>(&algorithm)) {
-    static constexpr std::array<const char*, 4> kPresets = {"bo", "hbo", "lbo", "fobo"};
+    static constexpr std::array<const char*, 3> kPresets = {"bo", "hbo", "lbo"};
     return kPresets[static_cast<size_t>(bo->preset)];
   }
   return kNames[algorithm.index()];
@@ -219,7 +219,8 @@ absl::Status ValidateText(absl::string_view what, absl::string_view text, int ma
     ++characters;
   }
   if (characters > max_characters) {
-    return base::BadField(what, absl::StrCat("has ", characters, " characters; at most ", max_characters, " are allowed"));
+    return base::BadField(what,
+                          absl::StrCat("has ", characters, " characters; at most ", max_characters, " are allowed"));
   }
   return absl::OkStatus();
 }

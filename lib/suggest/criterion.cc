@@ -112,14 +112,13 @@ Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> st
     // One of the states, all with equal chances.
     base::RandomStream random(seed, "bo/ts", ask_index);
     const gp::Regression& regression = *states[random.UniformInt(states.size())].regression;
-    const std::optional<FunctionDraw> draw =
-        options.sampler == study::BoSampler::kFourier
-            ? FunctionDraw::FourierFeatures(regression, kFourierFeatures, random)
-            : FunctionDraw::Pathwise(regression, kPathwiseFeatures, random);
+    const std::optional<FunctionDraw> draw = options.sampler == study::BoSampler::kFourier
+                                                 ? FunctionDraw::FourierFeatures(regression, kFourierFeatures, random)
+                                                 : FunctionDraw::Pathwise(regression, kPathwiseFeatures, random);
     if (!draw.has_value()) return;
     base_ = std::make_unique<FunctionDraw>(*draw);
-  } else if (bounds_.has_value() && (options.lipschitz == study::BoLipschitz::kTruncate ||
-                                     options.lipschitz == study::BoLipschitz::kCap)) {
+  } else if (bounds_.has_value() &&
+             (options.lipschitz == study::BoLipschitz::kTruncate || options.lipschitz == study::BoLipschitz::kCap)) {
     truncated_ = std::make_unique<TruncatedAcquisition>(std::move(states), settings, &*bounds_);
     top_ = truncated_.get();
     return;

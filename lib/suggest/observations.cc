@@ -13,12 +13,12 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kSamePoint = 1e-12;   // Euclidean, model coordinates.
-constexpr int kKnownPoints = 5;        // Best observations that a maximiser starts from.
-constexpr Index kMaxPending = 200;     // Open trials that are kept, the newest.
-constexpr Index kMaxRows = 1500;       // Observations a model is fitted to:
-constexpr Index kNewestRows = 1000;    //   the newest,
-constexpr Index kBestRows = 200;       //   the best of the others, and a random sample of the rest.
+constexpr double kSamePoint = 1e-12;  // Euclidean, model coordinates.
+constexpr int kKnownPoints = 5;       // Best observations that a maximiser starts from.
+constexpr Index kMaxPending = 200;    // Open trials that are kept, the newest.
+constexpr Index kMaxRows = 1500;      // Observations a model is fitted to:
+constexpr Index kNewestRows = 1000;   //   the newest,
+constexpr Index kBestRows = 200;      //   the best of the others, and a random sample of the rest.
 
 MatrixXd Stack(const std::vector<VectorXd>& points, int columns) {
   MatrixXd out(static_cast<Index>(points.size()), columns);

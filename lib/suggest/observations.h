@@ -14,15 +14,15 @@ namespace luthier::suggest {
 
 // What a study's history says, in model coordinates (d columns), for a model of scores (larger is better).
 struct Observations {
-  Eigen::MatrixXd observed;    // n x d points with a score, in log order.
-  Eigen::VectorXd scores;      // n.
-  std::vector<int64_t> number; // n: the trial's.
-  std::vector<bool> complete;  // n: whether the score was measured, not imputed.
-  std::vector<bool> failed;    // n: whether the setting failed.
-  Eigen::MatrixXd known;       // Compact points of the best complete observations, best first.
-  Eigen::MatrixXd pending;     // Points of open trials.
-  Eigen::MatrixXd tried;       // Points of all trials.
-  std::vector<bool> excluded;  // Rows of the table that were tried.
+  Eigen::MatrixXd observed;     // n x d points with a score, in log order.
+  Eigen::VectorXd scores;       // n.
+  std::vector<int64_t> number;  // n: the trial's.
+  std::vector<bool> complete;   // n: whether the score was measured, not imputed.
+  std::vector<bool> failed;     // n: whether the setting failed.
+  Eigen::MatrixXd known;        // Compact points of the best complete observations, best first.
+  Eigen::MatrixXd pending;      // Points of open trials.
+  Eigen::MatrixXd tried;        // Points of all trials.
+  std::vector<bool> excluded;   // Rows of the table that were tried.
 
   // The rows that were measured.
   std::vector<Eigen::Index> CompleteRows() const;

@@ -30,7 +30,8 @@ std::string WarpName(Warp warp);
 class OutputTransform {
  public:
   // scores: finite, at least one. Absent when the warp does not suit them: a score >= 0 for kLog, a Yeo-Johnson
-  // transform that would change nothing. Its lambda, in [-1, 4], maximises the likelihood of independent normal outputs.
+  // transform that would change nothing. Its lambda, in [-1, 4], maximises the likelihood of independent normal
+  // outputs.
   static std::optional<OutputTransform> Create(Warp warp, const Eigen::VectorXd& scores);
   static OutputTransform Standard(const Eigen::VectorXd& scores);
 

@@ -47,7 +47,21 @@ Entry BoEntry(const char* name, const char* description) {
            {"noisy", "whether the same setting may give different values; default false"},
            {"kernel", "AUTO (default), MATERN52, MATERN32, MATERN12, SE, RQ, ADDITIVE or PAIRWISE"},
            {"warp", "WARP_AUTO (default), WARP_NONE, YEO_JOHNSON or LOG: how results are bent for the model"},
-           {"explore_every", "every so many trials one is random search's; 0: none; default 4 in hbo and lbo"}}},
+           {"prior", "of the lengthscales: DIMENSION_SCALED (default) or INVERSE_SQUARED"},
+           {"criterion", "what hyperparameters maximise: MARGINAL_LIKELIHOOD (default) or LEAVE_ONE_OUT"},
+           {"maximizer", "of the acquisition: SOBOL_LBFGS (default) or DIRECT"},
+           {"pending", "what open trials are taken to give: BELIEVER (default), LIAR_MIN, LIAR_MEAN or LIAR_MAX"},
+           {"trust_region", "TRUST_REGION_AUTO (default): every second trial a local step; or TRUST_REGION_OFF"},
+           {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
+           {"exploration", "RANDOM (default in hbo), FARTHEST or LIPO (default in lbo)"},
+           {"lipschitz", "LIPSCHITZ_OFF, TRUNCATE, ACCEPT_REJECT or CAP: how slope bounds enter the acquisition"},
+           {"growth", "of the slope bound: LINEAR (default), CONSTANT, LOGARITHMIC or KNOWN"},
+           {"growth_factor", "its factor; default 10 (LINEAR) or 2"},
+           {"lipschitz_constant", "the bound itself, with KNOWN"},
+           {"beta_schedule", "of UCB: KANDASAMY15 (default), DRAGONFLY, KANDASAMY17 or BETA_CONSTANT"},
+           {"beta", "with BETA_CONSTANT; default 2"},
+           {"improvement", "that PI and LOG_PI ask for, in deviations of the results; default 0.01"},
+           {"sampler", "of TS: PATHWISE (default) or FOURIER"}}},
       ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>};
 }
 
@@ -55,7 +69,6 @@ Entry BoEntry(const char* name, const char* description) {
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings; the default"),
-      BoEntry("fobo", "first-order Bayesian optimization: learns from gradients that trials report, too"),
       Entry{AlgorithmInfo{"grid",
                           1,
                           "every combination of levels, in shuffled order; ends when all were tried",

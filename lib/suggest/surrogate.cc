@@ -22,15 +22,18 @@ namespace {
 // model can follow a deterministic objective, and keeps the covariance of near points positive definite.
 constexpr double kNoiseFloor = 1e-8;
 constexpr double kNoisyFloor = 1e-4;
-constexpr double kGain = 2.0;          // Nats by which another choice must explain the data better.
-constexpr Index kFewRows = 64;         // Up to it, searches are thorough: they cost little.
-constexpr Index kVeryManyRows = 500;   // Above it, a search may take 20 likelihoods.
+constexpr double kGain = 2.0;         // Nats by which another choice must explain the data better.
+constexpr Index kFewRows = 64;        // Up to it, searches are thorough: they cost little.
+constexpr Index kVeryManyRows = 500;  // Above it, a search may take 20 likelihoods.
 // A sum of functions of one parameter is learnt from few results however fast they vary, and an optimistic long
 // lengthscale would leave whole parameters unexplored.
 constexpr double kMaxAdditiveLengthscale = 0.5;
 
-gp::InferenceOptions OptionsFor(const ModelChoice& choice, bool noisy) {
+gp::InferenceOptions OptionsFor(const ModelChoice& choice, const SurrogateOptions& study) {
+  const bool noisy = study.noisy;
   gp::InferenceOptions options;
+  options.prior = study.prior;
+  options.criterion = study.criterion;
   options.fit_noise = true;
   options.doubt_noise = !noisy;
   options.min_noise = noisy ? kNoisyFloor : kNoiseFloor;
@@ -78,8 +81,7 @@ std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vect
 }
 
 std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
-                                      const std::optional<SurrogateCarry>& carried, uint64_t seed,
-                                      uint64_t ask_index) {
+                                      const std::optional<SurrogateCarry>& carried, uint64_t seed, uint64_t ask_index) {
   LUTHIER_CHECK(!options.choices.empty() && x.rows() == scores.size() && scores.size() >= 1);
   const int choices = static_cast<int>(options.choices.size());
   const Index n = scores.size();
@@ -87,8 +89,9 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
   if (carried.has_value()) carry = *carried;
   int likelihoods = 0;
   // A choice whose warp does not suit the scores any more cannot be kept.
-  const bool usable = carried.has_value() &&
-                      OutputTransform::Create(options.choices[static_cast<size_t>(carry.choice)].warp, scores).has_value();
+  const bool usable =
+      carried.has_value() &&
+      OutputTransform::Create(options.choices[static_cast<size_t>(carry.choice)].warp, scores).has_value();
   const bool search = !usable || n < carry.observations ||
                       n >= carry.observations + std::max<Index>(1, static_cast<Index>(carry.observations) / 20);
   if (search) {
@@ -117,7 +120,7 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
       const ModelChoice& choice = options.choices[static_cast<size_t>(c)];
       const std::optional<OutputTransform> transform = OutputTransform::Create(choice.warp, scores);
       if (!transform.has_value()) continue;
-      gp::InferenceOptions inference = OptionsFor(choice, options.noisy);
+      gp::InferenceOptions inference = OptionsFor(choice, options);
       const std::optional<gp::Hyperparameters> start = start_of(c);
       if (start.has_value() && n > kFewRows) {
         inference.max_searches = 1;

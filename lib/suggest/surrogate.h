@@ -26,6 +26,8 @@ struct ModelChoice {
 struct SurrogateOptions {
   std::vector<ModelChoice> choices;  // At least one; the first is preferred in doubt.
   bool noisy = false;                // Whether the same setting may give different values.
+  gp::PriorKind prior = gp::PriorKind::kDimensionScaled;
+  gp::Criterion criterion = gp::Criterion::kMarginalLikelihood;
 };
 
 // What one suggestion hands on to the next: where the searches for hyperparameters start.
@@ -34,11 +36,11 @@ struct SurrogateCarry {
     int choice = 0;
     gp::Hyperparameters theta;
   };
-  int64_t observations = 0;  // At the last search.
-  int searches = 0;          // So far: the turn of the other choices.
-  int choice = 0;            // In use.
-  gp::Hyperparameters theta; // Its hyperparameters.
-  std::vector<Start> others; // Where the other choices ended last, to a few digits.
+  int64_t observations = 0;   // At the last search.
+  int searches = 0;           // So far: the turn of the other choices.
+  int choice = 0;             // In use.
+  gp::Hyperparameters theta;  // Its hyperparameters.
+  std::vector<Start> others;  // Where the other choices ended last, to a few digits.
 };
 
 // Text without line ends; reads back to the same bits of all that FormatCarry was given, but for `others`, which are
@@ -54,9 +56,9 @@ struct Surrogate {
   int likelihoods = 0;    // Computed for it.
 };
 
-// Fits to n points x (n x d, unit cube) with scores (n, larger is better); n >= 1. Hyperparameters are searched for when
-// there are at least 5 % more observations than at the last search, else taken over. A search improves the choice in
-// use from where it was, and tries one or two others in turn from where those ended; another takes over when it
+// Fits to n points x (n x d, unit cube) with scores (n, larger is better); n >= 1. Hyperparameters are searched for
+// when there are at least 5 % more observations than at the last search, else taken over. A search improves the choice
+// in use from where it was, and tries one or two others in turn from where those ended; another takes over when it
 // explains the data better by two nats. Without a carried state all choices are searched. Deterministic in its
 // arguments. Absent when no covariance could be factored.
 std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Eigen::MatrixXd& x,

@@ -24,8 +24,6 @@ v1::Algorithm::Bo* MutableBo(study::BoPreset preset, v1::Algorithm* proto) {
       return proto->mutable_hbo();
     case study::BoPreset::kLbo:
       return proto->mutable_lbo();
-    case study::BoPreset::kFobo:
-      return proto->mutable_fobo();
     case study::BoPreset::kBo:
       break;
   }
@@ -36,7 +34,6 @@ void Set(const study::BoOptions& options, v1::Algorithm* proto) {
   v1::Algorithm::Bo* out = MutableBo(options.preset, proto);
   out->set_initial_points(options.initial_points);
   out->set_noisy(options.noisy);
-  out->set_feasibility(options.feasibility);
   out->set_explore_every(options.explore_every);
   out->set_growth_factor(options.growth_factor);
   out->set_lipschitz_constant(options.lipschitz_constant);
@@ -45,13 +42,11 @@ void Set(const study::BoOptions& options, v1::Algorithm* proto) {
   out->set_acquisition(static_cast<v1::Algorithm::Bo::Acquisition>(Number(options.acquisition)));
   out->set_kernel(static_cast<v1::Algorithm::Bo::Kernel>(Number(options.kernel)));
   out->set_warp(static_cast<v1::Algorithm::Bo::Warp>(Number(options.warp)));
-  out->set_hyperparameters(static_cast<v1::Algorithm::Bo::Hyperparameters>(Number(options.hyperparameters)));
   out->set_prior(static_cast<v1::Algorithm::Bo::Prior>(Number(options.prior)));
   out->set_criterion(static_cast<v1::Algorithm::Bo::Criterion>(Number(options.criterion)));
   out->set_maximizer(static_cast<v1::Algorithm::Bo::Maximizer>(Number(options.maximizer)));
   out->set_pending(static_cast<v1::Algorithm::Bo::Pending>(Number(options.pending)));
   out->set_trust_region(static_cast<v1::Algorithm::Bo::TrustRegion>(Number(options.trust_region)));
-  out->set_gradients(static_cast<v1::Algorithm::Bo::Gradients>(Number(options.gradients)));
   out->set_exploration(static_cast<v1::Algorithm::Bo::Exploration>(Number(options.exploration)));
   out->set_lipschitz(static_cast<v1::Algorithm::Bo::Lipschitz>(Number(options.lipschitz)));
   out->set_growth(static_cast<v1::Algorithm::Bo::Growth>(Number(options.growth)));
@@ -92,8 +87,8 @@ class BoReader {
     }
     std::vector<std::string> known;
     for (int i = 1; i < names->value_count(); ++i) known.push_back(names->value(i)->name());
-    violations_->Add(absl::StrCat(path_, field), absl::StrCat("has the unknown value ", value, "; use one of ",
-                                                              absl::StrJoin(known, ", ")));
+    violations_->Add(absl::StrCat(path_, field),
+                     absl::StrCat("has the unknown value ", value, "; use one of ", absl::StrJoin(known, ", ")));
   }
 
   std::string path_;
@@ -105,26 +100,32 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
   study::BoOptions result = defaults_;
   result.initial_points = proto.initial_points();
   result.noisy = proto.noisy();
-  if (proto.has_feasibility()) result.feasibility = proto.feasibility();
   if (proto.has_explore_every()) result.explore_every = proto.explore_every();
   if (proto.has_beta()) result.beta = proto.beta();
   if (proto.has_improvement()) result.improvement = proto.improvement();
   result.lipschitz_constant = proto.lipschitz_constant();
-  Enum("acquisition", proto.acquisition(), study::BoAcquisition::kTs, v1::Algorithm::Bo::Acquisition_descriptor(), &result.acquisition);
+  Enum("acquisition", proto.acquisition(), study::BoAcquisition::kTs, v1::Algorithm::Bo::Acquisition_descriptor(),
+       &result.acquisition);
   Enum("kernel", proto.kernel(), study::BoKernel::kPairwise, v1::Algorithm::Bo::Kernel_descriptor(), &result.kernel);
   Enum("warp", proto.warp(), study::BoWarp::kLog, v1::Algorithm::Bo::Warp_descriptor(), &result.warp);
-  Enum("hyperparameters", proto.hyperparameters(), study::BoHyperparameters::kMcmc, v1::Algorithm::Bo::Hyperparameters_descriptor(), &result.hyperparameters);
-  Enum("prior", proto.prior(), study::BoPrior::kThesis, v1::Algorithm::Bo::Prior_descriptor(), &result.prior);
-  Enum("criterion", proto.criterion(), study::BoCriterion::kLeaveOneOut, v1::Algorithm::Bo::Criterion_descriptor(), &result.criterion);
-  Enum("maximizer", proto.maximizer(), study::BoMaximizer::kDirect, v1::Algorithm::Bo::Maximizer_descriptor(), &result.maximizer);
-  Enum("pending", proto.pending(), study::BoPending::kLiarMax, v1::Algorithm::Bo::Pending_descriptor(), &result.pending);
-  Enum("trust_region", proto.trust_region(), study::BoTrustRegion::kOff, v1::Algorithm::Bo::TrustRegion_descriptor(), &result.trust_region);
-  Enum("gradients", proto.gradients(), study::BoGradients::kIgnore, v1::Algorithm::Bo::Gradients_descriptor(), &result.gradients);
-  Enum("exploration", proto.exploration(), study::BoExploration::kLipo, v1::Algorithm::Bo::Exploration_descriptor(), &result.exploration);
-  Enum("lipschitz", proto.lipschitz(), study::BoLipschitz::kCap, v1::Algorithm::Bo::Lipschitz_descriptor(), &result.lipschitz);
+  Enum("prior", proto.prior(), study::BoPrior::kInverseSquared, v1::Algorithm::Bo::Prior_descriptor(), &result.prior);
+  Enum("criterion", proto.criterion(), study::BoCriterion::kLeaveOneOut, v1::Algorithm::Bo::Criterion_descriptor(),
+       &result.criterion);
+  Enum("maximizer", proto.maximizer(), study::BoMaximizer::kDirect, v1::Algorithm::Bo::Maximizer_descriptor(),
+       &result.maximizer);
+  Enum("pending", proto.pending(), study::BoPending::kLiarMax, v1::Algorithm::Bo::Pending_descriptor(),
+       &result.pending);
+  Enum("trust_region", proto.trust_region(), study::BoTrustRegion::kOff, v1::Algorithm::Bo::TrustRegion_descriptor(),
+       &result.trust_region);
+  Enum("exploration", proto.exploration(), study::BoExploration::kLipo, v1::Algorithm::Bo::Exploration_descriptor(),
+       &result.exploration);
+  Enum("lipschitz", proto.lipschitz(), study::BoLipschitz::kCap, v1::Algorithm::Bo::Lipschitz_descriptor(),
+       &result.lipschitz);
   Enum("growth", proto.growth(), study::BoGrowth::kKnown, v1::Algorithm::Bo::Growth_descriptor(), &result.growth);
-  Enum("beta_schedule", proto.beta_schedule(), study::BoBeta::kConstant, v1::Algorithm::Bo::BetaSchedule_descriptor(), &result.beta_schedule);
-  Enum("sampler", proto.sampler(), study::BoSampler::kFinite, v1::Algorithm::Bo::Sampler_descriptor(), &result.sampler);
+  Enum("beta_schedule", proto.beta_schedule(), study::BoBeta::kConstant, v1::Algorithm::Bo::BetaSchedule_descriptor(),
+       &result.beta_schedule);
+  Enum("sampler", proto.sampler(), study::BoSampler::kFourier, v1::Algorithm::Bo::Sampler_descriptor(),
+       &result.sampler);
   // What suits the acquisition, unless said otherwise.
   if (result.preset == study::BoPreset::kLbo && proto.lipschitz() == v1::Algorithm::Bo::LIPSCHITZ_UNSPECIFIED) {
     if (result.acquisition == study::BoAcquisition::kUcb) result.lipschitz = study::BoLipschitz::kCap;
@@ -167,8 +168,6 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       return BoReader(study::BoPreset::kHbo, violations).Read(proto.hbo());
     case v1::Algorithm::kLbo:
       return BoReader(study::BoPreset::kLbo, violations).Read(proto.lbo());
-    case v1::Algorithm::kFobo:
-      return BoReader(study::BoPreset::kFobo, violations).Read(proto.fobo());
     case v1::Algorithm::KIND_NOT_SET:
       break;
   }

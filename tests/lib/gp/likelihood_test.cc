@@ -70,9 +70,9 @@ TEST(Likelihood, GradientMatchesDifferencesForEveryShape) {
     LikelihoodGradient gradient;
     const double value = likelihood.Marginal(FromLogs(phi, 3), &gradient);
     EXPECT_NEAR(value, likelihood.Marginal(FromLogs(phi, 3), nullptr), 1e-10);
-    const math::GradientCheck check = math::CheckGradient(
-        [&](const VectorXd& at) { return likelihood.Marginal(FromLogs(at, 3), nullptr); }, phi,
-        (VectorXd(7) << ToVector(gradient), gradient.log_shape_parameter).finished());
+    const math::GradientCheck check =
+        math::CheckGradient([&](const VectorXd& at) { return likelihood.Marginal(FromLogs(at, 3), nullptr); }, phi,
+                            (VectorXd(7) << ToVector(gradient), gradient.log_shape_parameter).finished());
     EXPECT_LT(check.error, 1e-7) << kernels::ShapeName(shape) << ": " << check.Summary();
   }
 }

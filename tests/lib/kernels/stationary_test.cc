@@ -149,8 +149,8 @@ TEST(StationaryKernel, PointCrossAgreesWithCrossAndItsDerivativesWithDifferences
     kernel.PointCross(z, kernel.Scale(at.transpose()).row(0), &k, &jacobian);
     for (Index i = 0; i < x.rows(); ++i) {
       EXPECT_NEAR(k(i), value(at, i), 1e-15);
-      const math::GradientCheck check = math::CheckGradient([&](const VectorXd& u) { return value(u, i); }, at,
-                                                            jacobian.row(i).transpose());
+      const math::GradientCheck check =
+          math::CheckGradient([&](const VectorXd& u) { return value(u, i); }, at, jacobian.row(i).transpose());
       EXPECT_LT(check.error, 1e-7) << ShapeName(shape) << ": " << check.Summary();
     }
   }

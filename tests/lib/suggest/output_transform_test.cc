@@ -29,7 +29,8 @@ void ExpectStandard(const VectorXd& z) {
 
 TEST(OutputTransform, StandardisesKeepsOrderAndInverts) {
   const VectorXd losses = Normals(1, 60).array().exp().pow(1.5);
-  for (const OutputTransform& t : {OutputTransform::Standard(-losses), Warped(-losses), *OutputTransform::Create(Warp::kLog, -losses)}) {
+  for (const OutputTransform& t :
+       {OutputTransform::Standard(-losses), Warped(-losses), *OutputTransform::Create(Warp::kLog, -losses)}) {
     const VectorXd z = t.Forward(VectorXd(-losses));
     ExpectStandard(z);
     for (int i = 0; i < 60; ++i) {
@@ -47,7 +48,8 @@ TEST(OutputTransform, WarpFindsTheShapeOfTheTail) {
 
 TEST(OutputTransform, JacobianMatchesDifferences) {
   const VectorXd scores = -Normals(4, 25).array().exp().matrix();
-  for (const OutputTransform& t : {OutputTransform::Standard(scores), Warped(scores), *OutputTransform::Create(Warp::kLog, scores)}) {
+  for (const OutputTransform& t :
+       {OutputTransform::Standard(scores), Warped(scores), *OutputTransform::Create(Warp::kLog, scores)}) {
     double expected = 0.0;
     for (int i = 0; i < 25; ++i) {
       const double slope = (t.Forward(scores(i) + 1e-6) - t.Forward(scores(i) - 1e-6)) / 2e-6;

@@ -144,20 +144,17 @@ E Any(RandomStream& r, E last) {
 
 study::BoOptions Bo(RandomStream& r) {
   study::BoOptions bo;
-  bo.preset = Any(r, study::BoPreset::kFobo);
+  bo.preset = Any(r, study::BoPreset::kLbo);
   bo.initial_points = static_cast<int32_t>(Between(r, 0, 10'000));
   bo.acquisition = Any(r, study::BoAcquisition::kTs);
   bo.noisy = Coin(r);
   bo.kernel = Any(r, study::BoKernel::kPairwise);
   bo.warp = Any(r, study::BoWarp::kLog);
-  bo.hyperparameters = Any(r, study::BoHyperparameters::kMcmc);
-  bo.prior = Any(r, study::BoPrior::kThesis);
+  bo.prior = Any(r, study::BoPrior::kInverseSquared);
   bo.criterion = Any(r, study::BoCriterion::kLeaveOneOut);
   bo.maximizer = Any(r, study::BoMaximizer::kDirect);
   bo.pending = Any(r, study::BoPending::kLiarMax);
   bo.trust_region = Any(r, study::BoTrustRegion::kOff);
-  bo.gradients = Any(r, study::BoGradients::kIgnore);
-  bo.feasibility = Coin(r);
   bo.explore_every = static_cast<int32_t>(Between(r, 0, 9));
   bo.exploration = Any(r, study::BoExploration::kLipo);
   bo.lipschitz = Any(r, study::BoLipschitz::kCap);
@@ -167,7 +164,7 @@ study::BoOptions Bo(RandomStream& r) {
   bo.beta_schedule = Any(r, study::BoBeta::kConstant);
   bo.beta = r.Uniform();
   bo.improvement = r.Uniform();
-  bo.sampler = Any(r, study::BoSampler::kFinite);
+  bo.sampler = Any(r, study::BoSampler::kFourier);
   return bo;
 }
 

@@ -70,6 +70,23 @@ double RandomStream::ChiSquared(int degrees) {
   return sum;
 }
 
+double RandomStream::Gamma(double shape) {
+  if (shape < 1.0) {
+    // X of shape + 1 times U^(1/shape).
+    const double x = Gamma(shape + 1.0);
+    return x * std::exp(std::log(UniformOpen()) / shape);
+  }
+  const double d = shape - 1.0 / 3.0;
+  const double c = 1.0 / std::sqrt(9.0 * d);
+  while (true) {
+    const double z = Normal();
+    const double cube = 1.0 + c * z;
+    if (!(cube > 0.0)) continue;
+    const double v = cube * cube * cube;
+    if (std::log(UniformOpen()) < 0.5 * z * z + d * (1.0 - v + std::log(v))) return d * v;
+  }
+}
+
 double NormalQuantile(double p) {
   if (!(p > 0.0)) return p == 0.0 ? -std::numeric_limits<double>::infinity() : std::nan("");
   if (!(p < 1.0)) return p == 1.0 ? std::numeric_limits<double>::infinity() : std::nan("");

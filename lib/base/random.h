@@ -30,6 +30,8 @@ class RandomStream {
   double Normal();
   // Chi-squared with integer degrees of freedom: a sum of squared normals.
   double ChiSquared(int degrees);
+  // Gamma with this shape > 0 and unit scale (Marsaglia & Tsang 2000).
+  double Gamma(double shape);
   // Fisher-Yates.
   template <typename T>
   void Shuffle(std::vector<T>& v) {

@@ -18,6 +18,7 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 constexpr double kSqrt2 = 1.41421356237309504880;
 constexpr double kMinSignal = 1e-3, kMaxSignal = 1e3;
 constexpr double kMaxNoise = 1e1;
+constexpr double kMinShape = 1e-2, kMaxShape = 1e2;
 constexpr int kMinFit = 3;
 
 // ln density at theta = exp(phi), up to a constant, and its derivative by phi.
@@ -67,6 +68,7 @@ HyperPosterior::HyperPosterior(Likelihood* likelihood, const InferenceOptions& o
   LUTHIER_CHECK(options.min_noise > 0.0 && options.fixed_noise >= 0.0);
   Index count = groups_;
   if (options.fit_signal) signal_ = count++;
+  if (likelihood->shape().has_shape_parameter()) shape_ = count++;
   if (options.fit_noise) noise_ = count++;
   if (options.criterion == Criterion::kLeaveOneOut) mean_ = count++;
   lower_.resize(count);
@@ -76,6 +78,10 @@ HyperPosterior::HyperPosterior(Likelihood* likelihood, const InferenceOptions& o
   if (signal_ >= 0) {
     lower_(signal_) = std::log(kMinSignal);
     upper_(signal_) = std::log(kMaxSignal);
+  }
+  if (shape_ >= 0) {
+    lower_(shape_) = std::log(kMinShape);
+    upper_(shape_) = std::log(kMaxShape);
   }
   if (noise_ >= 0) {
     lower_(noise_) = std::log(options.min_noise);
@@ -93,6 +99,7 @@ VectorXd HyperPosterior::Mode() const {
   phi.head(groups_).setConstant(scaled ? LengthscaleMu(groups_) - 3.0 : 0.0);
   if (signal_ >= 0) phi(signal_) = scaled ? -1.0 : 0.0;
   if (noise_ >= 0) phi(noise_) = options_.doubt_noise ? lower_(noise_) : scaled ? -5.0 : std::log(0.1 / 30.0);
+  if (shape_ >= 0) phi(shape_) = 0.0;
   if (mean_ >= 0) phi(mean_) = 0.0;
   return phi.cwiseMax(lower_).cwiseMin(upper_);
 }
@@ -109,6 +116,7 @@ VectorXd HyperPosterior::Draw(base::RandomStream& random) const {
     phi(noise_) = options_.doubt_noise ? lower_(noise_) + random.Uniform() * (upper_(noise_) - lower_(noise_))
                                        : (scaled ? -4.0 : -3.8) + random.Normal();
   }
+  if (shape_ >= 0) phi(shape_) = random.Normal();
   if (mean_ >= 0) phi(mean_) = random.Normal();
   return phi.cwiseMax(lower_).cwiseMin(upper_);
 }
@@ -119,6 +127,7 @@ VectorXd HyperPosterior::Pack(const Hyperparameters& theta) const {
   phi.head(groups_) = theta.lengthscales.array().log();
   if (signal_ >= 0) phi(signal_) = std::log(theta.signal_variance);
   if (noise_ >= 0) phi(noise_) = std::log(theta.noise_variance);
+  if (shape_ >= 0) phi(shape_) = std::log(theta.shape_parameter);
   if (mean_ >= 0) phi(mean_) = theta.mean;
   return phi.cwiseMax(lower_).cwiseMin(upper_);
 }
@@ -129,6 +138,7 @@ Hyperparameters HyperPosterior::Unpack(const VectorXd& phi) const {
   theta.lengthscales = phi.head(groups_).array().exp();
   theta.signal_variance = signal_ >= 0 ? std::exp(phi(signal_)) : 1.0;
   theta.noise_variance = noise_ >= 0 ? std::exp(phi(noise_)) : options_.fixed_noise;
+  theta.shape_parameter = shape_ >= 0 ? std::exp(phi(shape_)) : 1.0;
   theta.mean = mean_ >= 0 ? phi(mean_) : 0.0;
   return theta;
 }
@@ -145,6 +155,7 @@ double HyperPosterior::LogPrior(const VectorXd& phi, VectorXd* gradient) const {
   if (noise_ >= 0) {
     add(noise_, options_.doubt_noise ? Term{-phi(noise_), -1.0} : NoiseTerm(options_.prior, phi(noise_)));
   }
+  if (shape_ >= 0) add(shape_, LogNormalTerm(phi(shape_), 0.0, 1.0));
   if (mean_ >= 0) add(mean_, {-0.5 * phi(mean_) * phi(mean_), -phi(mean_)});
   return value;
 }
@@ -163,6 +174,7 @@ double HyperPosterior::Value(const VectorXd& phi, VectorXd* gradient, Hyperparam
     gradient->head(groups_) += parts.log_lengthscales;
     if (signal_ >= 0) (*gradient)(signal_) += parts.log_signal_variance;
     if (noise_ >= 0) (*gradient)(noise_) += parts.log_noise_variance;
+    if (shape_ >= 0) (*gradient)(shape_) += parts.log_shape_parameter;
     if (mean_ >= 0) (*gradient)(mean_) += parts.mean;
   }
   return log_likelihood + log_prior;

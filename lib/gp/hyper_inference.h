@@ -43,7 +43,7 @@ struct InferenceOptions {
 };
 
 // ln posterior density over the free parameters in log form, in the order
-//   ln l_1 … ln l_g [, ln s_f^2] [, ln sigma_n^2] [, m under leave-one-out]
+//   ln l_1 … ln l_g [, ln s_f^2] [, ln shape] [, ln sigma_n^2] [, m under leave-one-out]
 // up to a constant; prior densities are those of the parameters themselves, not of their logarithms. Under marginal
 // likelihood the mean is maximised over in closed form (Likelihood::MarginalOverMean). Borrows `likelihood`.
 class HyperPosterior {
@@ -69,7 +69,7 @@ class HyperPosterior {
   Likelihood* likelihood_;
   InferenceOptions options_;
   Eigen::Index groups_;
-  Eigen::Index signal_ = -1, noise_ = -1, mean_ = -1;  // Positions in phi, -1: fixed.
+  Eigen::Index signal_ = -1, shape_ = -1, noise_ = -1, mean_ = -1;  // Positions in phi, -1: fixed.
   Eigen::VectorXd lower_, upper_;
 };
 

@@ -4,21 +4,38 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 
 namespace luthier::gp {
 
-std::string FormatHyperparameters(const Hyperparameters& theta) {
-  std::string text = absl::StrFormat("%a %a %a", theta.signal_variance, theta.noise_variance, theta.mean);
-  for (Eigen::Index j = 0; j < theta.lengthscales.size(); ++j)
-    absl::StrAppendFormat(&text, " %a", theta.lengthscales(j));
+kernels::StationaryKernel KernelOf(const kernels::KernelShape& shape, const Hyperparameters& theta) {
+  return kernels::StationaryKernel(shape, theta.lengthscales, theta.signal_variance, theta.shape_parameter);
+}
+
+namespace {
+
+std::string Join(const Hyperparameters& theta, std::string (*number)(double)) {
+  std::string text = absl::StrCat(number(theta.signal_variance), " ", number(theta.noise_variance), " ",
+                                  number(theta.mean), " ", number(theta.shape_parameter));
+  for (double lengthscale : theta.lengthscales) absl::StrAppend(&text, " ", number(lengthscale));
   return text;
+}
+
+}  // namespace
+
+std::string FormatHyperparameters(const Hyperparameters& theta) {
+  return Join(theta, [](double x) { return absl::StrFormat("%a", x); });
+}
+
+std::string FormatHyperparametersShort(const Hyperparameters& theta) {
+  return Join(theta, [](double x) { return absl::StrFormat("%.5g", x); });
 }
 
 std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups) {
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
-  if (words.size() != static_cast<size_t>(groups) + 3) return std::nullopt;
+  if (words.size() != static_cast<size_t>(groups) + 4) return std::nullopt;
   std::vector<double> numbers;
   for (const std::string& word : words) {
     double number = 0.0;
@@ -33,9 +50,11 @@ std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int 
   theta.signal_variance = numbers[0];
   theta.noise_variance = numbers[1];
   theta.mean = numbers[2];
+  theta.shape_parameter = numbers[3];
   theta.lengthscales.resize(groups);
-  for (int j = 0; j < groups; ++j) theta.lengthscales(j) = numbers[static_cast<size_t>(j) + 3];
-  if (!(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0)) return std::nullopt;
+  for (int j = 0; j < groups; ++j) theta.lengthscales(j) = numbers[static_cast<size_t>(j) + 4];
+  if (!(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0) || !(theta.shape_parameter > 0.0))
+    return std::nullopt;
   if (groups > 0 && !(theta.lengthscales.minCoeff() > 0.0)) return std::nullopt;
   return theta;
 }

@@ -6,6 +6,7 @@
 
 #include "Eigen/Core"
 #include "absl/strings/string_view.h"
+#include "lib/kernels/stationary.h"
 
 namespace luthier::gp {
 
@@ -15,11 +16,17 @@ struct Hyperparameters {
   double signal_variance = 1.0;  // s_f^2 > 0: prior variance of f. (A scale of the output, not noise.)
   double noise_variance = 1e-6;  // sigma_n^2 >= 0, added to the diagonal.
   double mean = 0.0;             // m.
+  double shape_parameter = 1.0;  // > 0: KernelShape's, where it has one.
 };
 
-// "signal noise mean l_1 … l_g" in hexadecimal floating point: reads back to the same bits.
+// The kernel of `shape` with these parameters.
+kernels::StationaryKernel KernelOf(const kernels::KernelShape& shape, const Hyperparameters& theta);
+
+// "signal noise mean shape l_1 … l_g" in hexadecimal floating point: reads back to the same bits.
 std::string FormatHyperparameters(const Hyperparameters& theta);
-// Absent for anything FormatHyperparameters cannot have written for `groups` lengthscales: wrong count, not a number,
+// The same to five digits, for a start that a search improves.
+std::string FormatHyperparametersShort(const Hyperparameters& theta);
+// Absent for anything these cannot have written for `groups` lengthscales: wrong count, not a number,
 // not finite, not positive.
 std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups);
 

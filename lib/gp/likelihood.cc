@@ -26,7 +26,7 @@ Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y)
 }
 
 bool Likelihood::FactorCovariance(const Hyperparameters& theta, bool with_slope) {
-  const kernels::StationaryKernel kernel(shape_, theta.lengthscales, theta.signal_variance);
+  const kernels::StationaryKernel kernel = KernelOf(shape_, theta);
   z_ = kernel.Scale(x_);
   kernel.GramLower(z_, &k_, with_slope ? &slope_ : nullptr);
   k_.diagonal().array() += theta.noise_variance;
@@ -34,10 +34,10 @@ bool Likelihood::FactorCovariance(const Hyperparameters& theta, bool with_slope)
   return llt.info() == Eigen::Success && k_.diagonal().allFinite() && k_.diagonal().minCoeff() > 0.0;
 }
 
-VectorXd Likelihood::ContractLengthscales() {
-  const Index n = size();
-  for (Index b = 0; b < n; ++b) weights_.col(b).tail(n - b).array() *= slope_.col(b).tail(n - b).array();
-  return kernels::LogLengthscaleGradient(shape_, z_, weights_);
+void Likelihood::ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient) {
+  const kernels::KernelGradient parts = KernelOf(shape_, theta).Contract(z_, slope_, &weights_);
+  gradient->log_lengthscales = parts.log_lengthscales;
+  gradient->log_shape_parameter = parts.log_shape_parameter;
 }
 
 double Likelihood::WithoutData(LikelihoodGradient* gradient) const {
@@ -85,7 +85,7 @@ double Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGra
   for (Index b = 0; b < n; ++b) weights_.col(b).tail(n - b) = (0.5 * alpha(b)) * alpha.tail(n - b);
   weights_.triangularView<Eigen::StrictlyUpper>().setZero();
   math::AddInverseFromFactor(l_inverse, -0.5, weights_);
-  gradient->log_lengthscales = ContractLengthscales();
+  ContractKernel(*theta, gradient);
   return value;
 }
 
@@ -125,7 +125,7 @@ double Likelihood::LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient*
   gradient->log_noise_variance = noise_term;
   gradient->log_signal_variance = u.dot(alpha) - 0.5 * w.dot(kappa) - noise_term;
   gradient->mean = u.dot(inverse.rowwise().sum());
-  gradient->log_lengthscales = ContractLengthscales();
+  ContractKernel(theta, gradient);
   return value;
 }
 

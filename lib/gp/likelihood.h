@@ -8,10 +8,11 @@
 // Notation: C = K + sigma_n^2 I (n x n), L L' = C, y~ = y - m, alpha = C^-1 y~, kappa_i = [C^-1]_ii.
 namespace luthier::gp {
 
-// Derivatives with respect to ln l_c, ln s_f^2, ln sigma_n^2 and m.
+// Derivatives with respect to ln l_c, ln s_f^2, ln of the kernel's shape parameter, ln sigma_n^2 and m.
 struct LikelihoodGradient {
   Eigen::VectorXd log_lengthscales;
   double log_signal_variance = 0.0;
+  double log_shape_parameter = 0.0;
   double log_noise_variance = 0.0;
   double mean = 0.0;
 };
@@ -50,9 +51,9 @@ class Likelihood {
   // Every criterion of no data: 0, gradient 0.
   double WithoutData(LikelihoodGradient* gradient) const;
   double Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient);
-  // Contracts the symmetric weights in the lower triangle of weights_ with the derivatives of K by ln l. Spoils
-  // weights_.
-  Eigen::VectorXd ContractLengthscales();
+  // Contracts the symmetric weights in the lower triangle of weights_ with the derivatives of K by the kernel's
+  // parameters. Spoils weights_.
+  void ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient);
 
   kernels::KernelShape shape_;
   Eigen::MatrixXd x_;

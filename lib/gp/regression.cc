@@ -23,10 +23,11 @@ std::optional<Regression> Regression::Fit(const kernels::KernelShape& shape, con
   LUTHIER_CHECK(x.rows() == y.size() && x.cols() == shape.columns() && theta.lengthscales.size() == shape.groups);
   if (!x.allFinite() || !y.allFinite() || !theta.lengthscales.allFinite() || !std::isfinite(theta.mean) ||
       !std::isfinite(theta.signal_variance) || !(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0) ||
-      !std::isfinite(theta.noise_variance) || (shape.groups > 0 && !(theta.lengthscales.minCoeff() > 0.0))) {
+      !std::isfinite(theta.shape_parameter) || !(theta.shape_parameter > 0.0) || !std::isfinite(theta.noise_variance) ||
+      (shape.groups > 0 && !(theta.lengthscales.minCoeff() > 0.0))) {
     return std::nullopt;
   }
-  Regression regression(kernels::StationaryKernel(shape, theta.lengthscales, theta.signal_variance), theta);
+  Regression regression(KernelOf(shape, theta), theta);
   regression.z_ = regression.kernel_.Scale(x);
   regression.y_ = y;
   if (!regression.Refactor()) return std::nullopt;
@@ -56,7 +57,7 @@ bool Regression::Append(const Eigen::Ref<const VectorXd>& x, double y) {
   const Index n = size();
   const MatrixXd z_new = kernel_.Scale(x.transpose());
   MatrixXd cross;
-  kernel_.Cross(z_, z_new, &cross, nullptr);
+  kernel_.Cross(z_, z_new, &cross);
   z_.conservativeResize(n + 1, columns());
   z_.row(n) = z_new.row(0);
   y_.conservativeResize(n + 1);
@@ -93,7 +94,7 @@ VectorXd Regression::PredictMean(const Eigen::Ref<const MatrixXd>& x) const {
   MatrixXd cross;
   for (Index begin = 0; begin < x.rows(); begin += kChunk) {
     const Index q = std::min(kChunk, x.rows() - begin);
-    kernel_.Cross(z_, kernel_.Scale(x.middleRows(begin, q)), &cross, nullptr);
+    kernel_.Cross(z_, kernel_.Scale(x.middleRows(begin, q)), &cross);
     mean.segment(begin, q) = (cross.transpose() * alpha_).array() + theta_.mean;
   }
   return mean;
@@ -108,7 +109,7 @@ Posterior Regression::Predict(const Eigen::Ref<const MatrixXd>& x) const {
   MatrixXd cross;
   for (Index begin = 0; begin < x.rows(); begin += kChunk) {
     const Index q = std::min(kChunk, x.rows() - begin);
-    kernel_.Cross(z_, kernel_.Scale(x.middleRows(begin, q)), &cross, nullptr);
+    kernel_.Cross(z_, kernel_.Scale(x.middleRows(begin, q)), &cross);
     posterior.mean.segment(begin, q) = (cross.transpose() * alpha_).array() + theta_.mean;
     if (size() > 0) factor_.SolveLowerInPlace(cross);
     posterior.variance.segment(begin, q) =
@@ -125,24 +126,19 @@ PointPosterior Regression::PredictWithGradient(const Eigen::Ref<const VectorXd>&
   p.mean_gradient = VectorXd::Zero(columns());
   p.variance_gradient = VectorXd::Zero(columns());
   const Eigen::RowVectorXd z = x.transpose().cwiseProduct(kernel_.inverse_lengthscales());
-  MatrixXd k, slope;
-  kernel_.Cross(z_, z, &k, &slope);
-  p.mean = theta_.mean + k.col(0).dot(alpha_);
-  VectorXd v = k.col(0);
+  VectorXd v;
+  MatrixXd jacobian;
+  kernel_.PointCross(z_, z, &v, &jacobian);
+  p.mean = theta_.mean + v.dot(alpha_);
+  p.mean_gradient = jacobian.transpose() * alpha_;
   if (n > 0) factor_.lower().triangularView<Eigen::Lower>().solveInPlace(v);
   p.variance = prior - v.squaredNorm();
-  // dk_i/dx_j = 2 k'(r^2) (z_j - z_ij) / l_j for both sums over i.
-  const VectorXd t = 2.0 * slope.col(0).cwiseProduct(alpha_);
-  p.mean_gradient =
-      (kernel_.inverse_lengthscales().cwiseProduct(t.sum() * z - (z_.transpose() * t).transpose())).transpose();
   if (!(p.variance > kVarianceFloor * prior)) {
     p.variance = kVarianceFloor * prior;
     return p;
   }
   if (n > 0) factor_.lower().triangularView<Eigen::Lower>().adjoint().solveInPlace(v);  // C^-1 k.
-  const VectorXd s = -4.0 * slope.col(0).cwiseProduct(v);
-  p.variance_gradient =
-      (kernel_.inverse_lengthscales().cwiseProduct(s.sum() * z - (z_.transpose() * s).transpose())).transpose();
+  p.variance_gradient = jacobian.transpose() * (-2.0 * v);
   return p;
 }
 
@@ -150,7 +146,7 @@ MatrixXd Regression::JointCovariance(const Eigen::Ref<const MatrixXd>& x) const 
   MatrixXd covariance = kernel_.Gram(x);
   if (size() == 0) return covariance;
   MatrixXd v;
-  kernel_.Cross(z_, kernel_.Scale(x), &v, nullptr);
+  kernel_.Cross(z_, kernel_.Scale(x), &v);
   factor_.SolveLowerInPlace(v);
   covariance.noalias() -= v.transpose() * v;
   return covariance;

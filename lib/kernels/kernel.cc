@@ -24,24 +24,28 @@ std::string FamilyName(Family family) {
       return "matern32";
     case Family::kMatern52:
       return "matern52";
+    case Family::kRationalQuadratic:
+      return "rq";
   }
   return "";
 }
 
 std::optional<Family> ParseFamily(absl::string_view name) {
-  for (Family family : {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52}) {
+  for (Family family : {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52,
+                        Family::kRationalQuadratic}) {
     if (name == FamilyName(family)) return family;
   }
   return std::nullopt;
 }
 
-ProfileValue Profile(Family family, double r2) {
+ProfileValue Profile(Family family, double r2, double alpha) {
   ProfileValue result{0.0, 0.0};
-  EvaluateProfile(family, 1.0, 1, &r2, &result.value, &result.slope);
+  EvaluateProfile(family, alpha, 1.0, 1, &r2, &result.value, &result.slope);
   return result;
 }
 
-void EvaluateProfile(Family family, double variance, Eigen::Index n, const double* r2, double* value, double* slope) {
+void EvaluateProfile(Family family, double alpha, double variance, Eigen::Index n, const double* r2, double* value,
+                     double* slope) {
   for (Eigen::Index begin = 0; begin < n; begin += kChunk) {
     const Eigen::Index m = std::min(kChunk, n - begin);
     const Eigen::Map<const Eigen::ArrayXd> in(r2 + begin, m);
@@ -69,6 +73,12 @@ void EvaluateProfile(Family family, double variance, Eigen::Index n, const doubl
         e = variance * (-r).exp();
         k = (1.0 + r + r.square() * (1.0 / 3.0)) * e;
         if (slope != nullptr) dk = (-5.0 / 6.0) * (1.0 + r) * e;
+        break;
+      case Family::kRationalQuadratic:
+        r = (0.5 / alpha) * in;
+        e = variance * (-alpha * r.log1p()).exp();
+        k = e;
+        if (slope != nullptr) dk = -0.5 * e / (1.0 + r);
         break;
     }
   }

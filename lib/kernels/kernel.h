@@ -16,25 +16,29 @@ enum class Family {
   kMatern12,            // exp(-r): continuous, nowhere differentiable
   kMatern32,            // (1 + sqrt3 r) exp(-sqrt3 r)
   kMatern52,            // (1 + sqrt5 r + 5 r^2/3) exp(-sqrt5 r)
+  kRationalQuadratic,   // (1 + r^2/(2 alpha))^-alpha: squared exponentials of all scales mixed; alpha > 0
 };
 
-// "se", "matern12", "matern32", "matern52".
+// "se", "matern12", "matern32", "matern52", "rq".
 std::string FamilyName(Family family);
 std::optional<Family> ParseFamily(absl::string_view name);
 
 // k(r^2) and its derivative with respect to r^2 (negative, or 0):
 //   SE -k/2     1/2 -exp(-r)/(2r)     3/2 -(3/2) exp(-sqrt3 r)     5/2 -(5/6)(1 + sqrt5 r) exp(-sqrt5 r)
+//   RQ -(1 + r^2/(2 alpha))^(-alpha-1)/2
 // Matern-1/2 has no derivative at r = 0; 0 is returned there, which is what every use needs: the derivative
 // is always multiplied by differences of coordinates, which are 0 then.
 struct ProfileValue {
   double value;
   double slope;
 };
-ProfileValue Profile(Family family, double r2);
+// `alpha` is the rational quadratic's; the others do not use it.
+ProfileValue Profile(Family family, double r2, double alpha = 1.0);
 
 // The same for many distances at once, vectorised, times `variance`: r2 (in) and `value` may be the same memory;
 // `slope` may be null. All of size n.
-void EvaluateProfile(Family family, double variance, Eigen::Index n, const double* r2, double* value, double* slope);
+void EvaluateProfile(Family family, double alpha, double variance, Eigen::Index n, const double* r2, double* value,
+                     double* slope);
 
 }  // namespace luthier::kernels
 

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_KERNELS_STATIONARY_H_
 #define LUTHIER_LIB_KERNELS_STATIONARY_H_
 
+#include <string>
 #include <vector>
 
 #include "Eigen/Core"
@@ -8,31 +9,55 @@
 
 namespace luthier::kernels {
 
-// Which profile, and which lengthscale each column of the inputs uses: the columns of one categorical parameter share
-// one. Groups are 0 … groups-1, each used by at least one column.
+// How the columns work together. r_g: the scaled distance within one group of columns, f: the profile.
+enum class Structure {
+  kJoint,     // f(r^2), r^2 = sum_g r_g^2: every interaction.
+  kAdditive,  // (1/G) sum_g f(r_g^2): sums of functions of one parameter each. (Duvenaud et al. 2011, order 1.)
+  // (1/G) sum_g f_g / (1 + rho) + (2/(G(G-1))) sum_{g<h} f_g f_h rho/(1 + rho), f_g = f(r_g^2): functions of single
+  // parameters and of pairs. Needs two groups.
+  kPairwise,
+};
+
+// Which profile and structure, and which lengthscale each column of the inputs uses: the columns of one categorical
+// parameter share one. Groups are 0 … groups-1, each used by at least one column. The rational quadratic is joint only.
 struct KernelShape {
   Family family = Family::kMatern52;
+  Structure structure = Structure::kJoint;
   std::vector<int> column_group;  // One entry a column.
   int groups = 0;
 
   int columns() const { return static_cast<int>(column_group.size()); }
+  // Whether the kernel has, beside lengthscales and variance, one more positive parameter: the rational quadratic's
+  // alpha, or rho of kPairwise.
+  bool has_shape_parameter() const { return family == Family::kRationalQuadratic || structure == Structure::kPairwise; }
 };
 
 // A lengthscale of its own for every column.
-KernelShape ArdShape(Family family, int columns);
+KernelShape ArdShape(Family family, int columns, Structure structure = Structure::kJoint);
 // CHECKs the rules above.
-KernelShape GroupedShape(Family family, std::vector<int> column_group);
+KernelShape GroupedShape(Family family, std::vector<int> column_group, Structure structure = Structure::kJoint);
+// "matern52", "additive-matern52", "pairwise-se", …
+std::string ShapeName(const KernelShape& shape);
 
-// k(x, x') = s f(r^2), r^2 = sum_j (x_j - x'_j)^2 / l_{group(j)}^2 with signal variance s. Points are rows. Immutable;
-// any thread. Distances are sums of squared differences (never |a|^2 + |b|^2 - 2ab, which loses digits of near points),
-// taken once on inputs scaled by 1/l: callers that reuse points scale them once with Scale().
+// Derivatives of a contraction sum_ab M_ab K_ab.
+struct KernelGradient {
+  Eigen::VectorXd log_lengthscales;  // One a group.
+  double log_shape_parameter = 0.0;  // 0 where the shape has none.
+};
+
+// A stationary kernel k(x, x') with signal variance s = k(x, x). Points are rows. Immutable; any thread. Distances are
+// sums of squared differences (never |a|^2 + |b|^2 - 2ab, which loses digits of near points), taken once on inputs
+// scaled by 1/l: callers that reuse points scale them once with Scale(). Cost is counted in profile evaluations
+// (exponentials), P: 1 a pair of points for kJoint, else the number of groups.
 class StationaryKernel {
  public:
-  // lengthscales: shape.groups, all > 0. signal_variance > 0.
-  StationaryKernel(KernelShape shape, const Eigen::Ref<const Eigen::VectorXd>& lengthscales, double signal_variance);
+  // lengthscales: shape.groups, all > 0. signal_variance, shape_parameter > 0.
+  StationaryKernel(KernelShape shape, const Eigen::Ref<const Eigen::VectorXd>& lengthscales, double signal_variance,
+                   double shape_parameter = 1.0);
 
   const KernelShape& shape() const { return shape_; }
   double signal_variance() const { return signal_variance_; }
+  double shape_parameter() const { return shape_parameter_; }
   // 1/l of every column.
   const Eigen::RowVectorXd& inverse_lengthscales() const { return inverse_; }
 
@@ -40,27 +65,42 @@ class StationaryKernel {
   Eigen::MatrixXd Scale(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
 
   // Lower triangle of K for scaled points z (n x d) into `k` (resized to n x n; the strict upper triangle is
-  // unspecified). `slope`, when not null: dk/d(r^2) likewise. O(n^2 (d + 1)).
+  // unspecified). `slope`, when not null, keeps what Contract needs: for kJoint dk/d(r^2) likewise, else nothing.
+  // O(n^2 (d + P)/2).
   void GramLower(const Eigen::MatrixXd& z, Eigen::MatrixXd* k, Eigen::MatrixXd* slope) const;
   // The full symmetric matrix for unscaled points.
   Eigen::MatrixXd Gram(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
+  // For symmetric weights M (n x n, lower triangle read) the derivatives of sum_ab M_ab K_ab, given the slope that
+  // GramLower left for the same z. Spoils `weights`. kJoint: one n x n by n x d product; else O(n^2 (d + P)/2).
+  KernelGradient Contract(const Eigen::MatrixXd& z, const Eigen::MatrixXd& slope, Eigen::MatrixXd* weights) const;
 
-  // k(a_i, b_j), rows(a) x rows(b), for scaled points; `slope` as above.
-  void Cross(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::Ref<const Eigen::MatrixXd>& b, Eigen::MatrixXd* k,
-             Eigen::MatrixXd* slope) const;
+  // k(a_i, b_j), rows(a) x rows(b), for scaled points.
+  void Cross(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::Ref<const Eigen::MatrixXd>& b,
+             Eigen::MatrixXd* k) const;
+  // k(a_i, x) (n) and its derivatives by the coordinates of x (n x d, per unscaled unit) for scaled points a (n x d)
+  // and scaled x (1 x d).
+  void PointCross(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::RowVectorXd& z, Eigen::VectorXd* k,
+                  Eigen::MatrixXd* jacobian) const;
 
  private:
+  // Of the m rows of `a` against one scaled point: group g's squared distances into r2.col(g), and the profiles.
+  struct Parts {
+    Eigen::ArrayXXd r2, value, slope;  // m x groups, unit variance.
+    Eigen::ArrayXd sum, square;        // sum_g f_g and sum_g f_g^2.
+  };
+  template <typename Rows>
+  void GroupParts(const Rows& a, const Eigen::RowVectorXd& z, bool with_slope, Parts* parts) const;
+  // s times the combination of the parts.
+  Eigen::ArrayXd Combine(const Parts& parts) const;
+  void Squares(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::RowVectorXd& z, double* r2) const;
+  double LogAlphaGradient(const Eigen::MatrixXd& z, const Eigen::MatrixXd& weights) const;
+
   KernelShape shape_;
   double signal_variance_;
+  double shape_parameter_;
+  double single_ = 0.0, pair_ = 0.0;  // Weights of sum_g f_g and sum_{g<h} f_g f_h, at unit variance.
   Eigen::RowVectorXd inverse_;
 };
-
-// For symmetric weights M (n x n, lower triangle read): the derivatives
-//   g_c = sum_ab M_ab dK_ab/d(ln l_c) = -2 sum_ab M_ab k'(r_ab^2) sum_{j in c} (z_aj - z_bj)^2
-// for every group c, given S = M o k' in the lower triangle of `weighted_slope` and scaled points z. Uses
-// sum_ab S_ab (z_a - z_b)^2 = 2 sum_a z_a^2 (S 1)_a - 2 z' S z: one n x n by n x d product, no pass per column.
-Eigen::VectorXd LogLengthscaleGradient(const KernelShape& shape, const Eigen::MatrixXd& z,
-                                       const Eigen::MatrixXd& weighted_slope);
 
 }  // namespace luthier::kernels
 

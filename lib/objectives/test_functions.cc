@@ -195,7 +195,7 @@ std::vector<TestFunction> MakeTable() {
                    "Hartmann, 3-D: four local minima",
                    VectorXd::Zero(3),
                    VectorXd::Ones(3),
-                   -3.8627797873,
+                   -3.8627797873326625,
                    {Vector({0.114589, 0.555649, 0.852547})},
                    18.3,
                    0.96,
@@ -204,14 +204,14 @@ std::vector<TestFunction> MakeTable() {
                    "Hartmann, 6-D: six local minima",
                    VectorXd::Zero(6),
                    VectorXd::Ones(6),
-                   -3.3223680114,
+                   -3.3223680114155148,
                    {Vector({0.2016895, 0.1500107, 0.4768740, 0.2753324, 0.3116516, 0.6573005})},
                    11.3,
                    0.39,
                    &Hartmann6});
-  table.push_back(MakeMichalewicz(10, -9.6601517156, 197.0, 0.72));
-  table.push_back(MakeMichalewicz(2, -1.8013034101, 21.3, 0.32));
-  table.push_back(MakeMichalewicz(5, -4.6876581791, 73.7, 0.51));
+  table.push_back(MakeMichalewicz(10, -9.6601517156413414, 197.0, 0.72));
+  table.push_back(MakeMichalewicz(2, -1.8013034100985525, 21.3, 0.32));
+  table.push_back(MakeMichalewicz(5, -4.6876581790881463, 73.7, 0.51));
   table.push_back(MakeRosenbrock(2, 2.16e4, 663.0));
   table.push_back(MakeRosenbrock(3, 3.39e4, 988.0));
   table.push_back(MakeRosenbrock(4, 4.27e4, 1236.0));

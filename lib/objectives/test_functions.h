@@ -19,7 +19,7 @@ struct TestFunction {
   std::string description;
   Eigen::VectorXd lower;  // The box it is customarily searched in.
   Eigen::VectorXd upper;
-  double minimum;                           // To 1e-7 or better.
+  double minimum;                           // To double precision.
   std::vector<Eigen::VectorXd> minimizers;  // All global ones within the box, to 1e-5.
   // Largest gradient norm per unit of the unit cube, found by multistart (a lower bound of the true one), and the
   // standard deviation of the value under uniform sampling of the box; both in the function's units.

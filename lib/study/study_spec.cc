@@ -69,9 +69,24 @@ void CheckObjective(const ExternalObjective&, const MetricSpec&, base::Violation
 
 }  // namespace
 
+BoOptions BoDefaults(BoPreset preset) {
+  BoOptions options;
+  options.preset = preset;
+  if (preset == BoPreset::kHbo || preset == BoPreset::kLbo) options.explore_every = 4;
+  if (preset == BoPreset::kLbo) {
+    options.lipschitz = BoLipschitz::kTruncate;
+    options.exploration = BoExploration::kLipo;
+  }
+  return options;
+}
+
 std::string AlgorithmName(const AlgorithmSpec& algorithm) {
   static constexpr std::array<const char*, 4> kNames = {"bo", "random", "sobol", "grid"};
   static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
+  if (const auto* bo = std::get_if<BoOptions>(&algorithm)) {
+    static constexpr std::array<const char*, 3> kPresets = {"bo", "hbo", "lbo"};
+    return kPresets[static_cast<size_t>(bo->preset)];
+  }
   return kNames[algorithm.index()];
 }
 
@@ -204,7 +219,8 @@ absl::Status ValidateText(absl::string_view what, absl::string_view text, int ma
     ++characters;
   }
   if (characters > max_characters) {
-    return base::BadField(what, absl::StrCat("has ", characters, " characters; at most ", max_characters, " are allowed"));
+    return base::BadField(what,
+                          absl::StrCat("has ", characters, " characters; at most ", max_characters, " are allowed"));
   }
   return absl::OkStatus();
 }

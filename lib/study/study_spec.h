@@ -35,22 +35,61 @@ struct SobolOptions {
 };
 
 struct GridOptions {
-  int32_t levels = 10;   // Points along each continuous parameter, both ends included; 2 … 10^6. Others: all their levels.
-  bool shuffle = true;   // A seeded permutation, so that a stopped run has covered the space.
+  int32_t levels =
+      10;  // Points along each continuous parameter, both ends included; 2 … 10^6. Others: all their levels.
+  bool shuffle = true;  // A seeded permutation, so that a stopped run has covered the space.
   friend bool operator==(const GridOptions&, const GridOptions&) = default;
 };
 
-enum class BoAcquisition { kLogEi, kEi };
+// One Gaussian-process optimizer with independent switches carries Bayesian optimization (bo), its harmless (hbo) and
+// Lipschitz (lbo) variants and every combination: a preset only sets defaults.
+enum class BoPreset { kBo, kHbo, kLbo };
+
+// In each enumeration below the order is the API's.
+enum class BoAcquisition { kLogEi, kEi, kPi, kLogPi, kUcb, kTs };
+enum class BoKernel { kAuto, kMatern52, kMatern32, kMatern12, kSe, kRq, kAdditive, kPairwise };
+enum class BoWarp { kAuto, kNone, kYeoJohnson, kLog };
+enum class BoPrior { kDimensionScaled, kInverseSquared };
+enum class BoCriterion { kMarginalLikelihood, kLeaveOneOut };
+enum class BoMaximizer { kSobolLbfgs, kDirect };
+enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax };
+enum class BoTrustRegion { kAuto, kOff };
+enum class BoExploration { kRandom, kFarthest, kLipo };
+enum class BoLipschitz { kOff, kTruncate, kAcceptReject, kCap };
+enum class BoGrowth { kLinear, kConstant, kLogarithmic, kKnown };
+enum class BoBeta { kKandasamy15, kDragonfly, kKandasamy17, kConstant };
+enum class BoSampler { kPathwise, kFourier };
 
 struct BoOptions {
+  BoPreset preset = BoPreset::kBo;
   int32_t initial_points = 0;  // Quasi-random settings before the model is used; 0: max(4, min(d+1, 20)). At most 10^4.
   BoAcquisition acquisition = BoAcquisition::kLogEi;
-  bool noisy = false;          // Whether the same setting may give different values.
+  bool noisy = false;  // Whether the same setting may give different values.
+  BoKernel kernel = BoKernel::kAuto;
+  BoWarp warp = BoWarp::kAuto;
+  BoPrior prior = BoPrior::kDimensionScaled;
+  BoCriterion criterion = BoCriterion::kMarginalLikelihood;
+  BoMaximizer maximizer = BoMaximizer::kSobolLbfgs;
+  BoPending pending = BoPending::kBeliever;
+  BoTrustRegion trust_region = BoTrustRegion::kAuto;
+  // Every so many trials one is exploration; 0: none. 0 … 10^6.
+  int32_t explore_every = 0;
+  BoExploration exploration = BoExploration::kRandom;
+  BoLipschitz lipschitz = BoLipschitz::kOff;
+  BoGrowth growth = BoGrowth::kLinear;
+  double growth_factor = 10.0;      // kappa > 0.
+  double lipschitz_constant = 0.0;  // Of kKnown: > 0, units of the metric per unit cube side.
+  BoBeta beta_schedule = BoBeta::kKandasamy15;
+  double beta = 2.0;          // Of BoBeta::kConstant, >= 0.
+  double improvement = 0.01;  // xi >= 0 of PI and LOG_PI, in deviations of the outputs.
+  BoSampler sampler = BoSampler::kPathwise;
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
 };
+// The defaults of a preset.
+BoOptions BoDefaults(BoPreset preset);
 
 using AlgorithmSpec = std::variant<BoOptions, RandomOptions, SobolOptions, GridOptions>;
-// "bo", "random", "sobol", "grid".
+// "bo", "hbo", "lbo", "random", "sobol", "grid".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---
@@ -74,7 +113,7 @@ struct CommandObjective {
   std::vector<std::string> argv;                   // {name} is replaced by the parameter's value; no shell.
   std::map<std::string, std::string> environment;  // Same replacement.
   absl::Duration timeout = absl::InfiniteDuration();
-  int64_t memory_limit_bytes = 0;                  // Address space of each process; 0: no limit.
+  int64_t memory_limit_bytes = 0;                      // Address space of each process; 0: no limit.
   std::map<std::string, std::string> stdout_patterns;  // Metric -> ECMAScript regex whose first group is the value.
   friend bool operator==(const CommandObjective&, const CommandObjective&) = default;
 };
@@ -89,11 +128,11 @@ using Objective = std::variant<ExternalObjective, BuiltinObjective, CommandObjec
 // --- Budget and stopping rules ---
 
 struct Budget {
-  int64_t max_trials = 100;           // 1 … 10^6.
-  int64_t max_parallel = 0;           // RUNNING at once; 0: no limit but 10^4.
-  int64_t max_failed_trials = 0;      // FAILED trials that end the study; 0: no such rule.
-  std::optional<double> target_value; // The study ends when a trial reaches it.
-  int64_t patience = 0;               // End after so many finished trials without a better value; 0: no such rule.
+  int64_t max_trials = 100;            // 1 … 10^6.
+  int64_t max_parallel = 0;            // RUNNING at once; 0: no limit but 10^4.
+  int64_t max_failed_trials = 0;       // FAILED trials that end the study; 0: no such rule.
+  std::optional<double> target_value;  // The study ends when a trial reaches it.
+  int64_t patience = 0;                // End after so many finished trials without a better value; 0: no such rule.
   friend bool operator==(const Budget&, const Budget&) = default;
 };
 
@@ -141,7 +180,9 @@ size_t Utf8Length(absl::string_view text, size_t i);
 absl::Status ValidateText(absl::string_view what, absl::string_view text, int max_characters, bool newlines_allowed);
 
 // The value as the engine sees it: larger is better.
-inline double Score(Goal goal, double value) { return goal == Goal::kMaximize ? value : -value; }
+inline double Score(Goal goal, double value) {
+  return goal == Goal::kMaximize ? value : -value;
+}
 
 }  // namespace luthier::study
 

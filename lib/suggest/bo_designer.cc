@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -12,8 +13,10 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/gp/hyperparameters.h"
-#include "lib/suggest/acquisition.h"
+#include "lib/math/sobol.h"
+#include "lib/suggest/criterion.h"
+#include "lib/suggest/exploration.h"
+#include "lib/suggest/random_designer.h"
 
 namespace luthier::suggest {
 
@@ -23,73 +26,141 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kSamePoint = 1e-12;  // Euclidean, model coordinates.
 constexpr int kMinObservations = 2;   // Fewer carry no information about the function's shape.
-// Noise variances, in units of the outputs' variance. The floor is the square of the relative accuracy with which the
-// model can follow a deterministic objective, and keeps the covariance of near points positive definite.
-constexpr double kNoiseFloor = 1e-8;
 constexpr double kFoundNoise = 1e-4;  // Above it an objective counts as noisy whatever was declared.
 constexpr int kRandomTries = 100;
-constexpr int kKnownPoints = 5;        // Best observations that the maximiser starts from.
-constexpr Index kMaxPending = 200;     // Open trials that are believed, newest first to be kept.
-constexpr Index kMaxRows = 1500;       // Observations a model is fitted to:
-constexpr Index kNewestRows = 1000;    //   the newest,
-constexpr Index kBestRows = 200;       //   the best of the others, and a random sample of the rest.
-constexpr Index kManyRows = 64;        // Above it, a refit with a carried state searches from one start.
-constexpr Index kVeryManyRows = 500;   // Above it, a search may take 20 likelihoods.
-constexpr double kWarpGain = 2.0;      // Nats by which a warp must explain the data better than none.
 constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
 constexpr int32_t kMaxInitialPoints = 10'000;
+constexpr int32_t kMaxExploreEvery = 1'000'000;
+// While local steps see to the last digits, the acquisition looks for gains of this many output deviations at least.
+constexpr double kWorthwhile = 1e-3;
+constexpr int kLocalEvery = 2;  // Of the asks that do not explore, one in so many is a local step.
 constexpr int kMaxColumns = 5'000;
+constexpr Index kCertificatePoints = 1024;
+constexpr uint64_t kFallbackStream = uint64_t{1} << 40;  // Indices no exploration reaches.
 
 int InitialPoints(const study::BoOptions& options, int compact_dim) {
   return options.initial_points > 0 ? options.initial_points : std::max(4, std::min(compact_dim + 1, 20));
 }
 
-MatrixXd Rows(const MatrixXd& m, const std::vector<Index>& rows) {
-  MatrixXd out(static_cast<Index>(rows.size()), m.cols());
-  for (size_t k = 0; k < rows.size(); ++k) out.row(static_cast<Index>(k)) = m.row(rows[k]);
-  return out;
-}
-
-MatrixXd Stack(const std::vector<VectorXd>& points, int columns) {
-  MatrixXd out(static_cast<Index>(points.size()), columns);
-  for (size_t k = 0; k < points.size(); ++k) out.row(static_cast<Index>(k)) = points[k];
-  return out;
+// The kernels and warps that the options leave to choose from.
+SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptions& options) {
+  using kernels::Family;
+  using kernels::Structure;
+  SurrogateOptions result;
+  result.noisy = options.noisy;
+  if (options.prior == study::BoPrior::kInverseSquared) result.prior = gp::PriorKind::kInverseSquared;
+  if (options.criterion == study::BoCriterion::kLeaveOneOut) result.criterion = gp::Criterion::kLeaveOneOut;
+  const std::vector<int> groups = encoding.ModelGroups();
+  std::vector<std::pair<Family, Structure>> kernels;
+  switch (options.kernel) {
+    case study::BoKernel::kAuto:
+      kernels = {{Family::kMatern52, Structure::kJoint},
+                 {Family::kMatern52, Structure::kAdditive},
+                 {Family::kSquaredExponential, Structure::kPairwise}};
+      break;
+    case study::BoKernel::kMatern52:
+      kernels = {{Family::kMatern52, Structure::kJoint}};
+      break;
+    case study::BoKernel::kMatern32:
+      kernels = {{Family::kMatern32, Structure::kJoint}};
+      break;
+    case study::BoKernel::kMatern12:
+      kernels = {{Family::kMatern12, Structure::kJoint}};
+      break;
+    case study::BoKernel::kSe:
+      kernels = {{Family::kSquaredExponential, Structure::kJoint}};
+      break;
+    case study::BoKernel::kRq:
+      kernels = {{Family::kRationalQuadratic, Structure::kJoint}};
+      break;
+    case study::BoKernel::kAdditive:
+      kernels = {{Family::kMatern52, Structure::kAdditive}};
+      break;
+    case study::BoKernel::kPairwise:
+      kernels = {{Family::kSquaredExponential, Structure::kPairwise}};
+      break;
+  }
+  std::vector<Warp> warps;
+  switch (options.warp) {
+    case study::BoWarp::kAuto:
+      warps = {Warp::kNone, Warp::kYeoJohnson, Warp::kLog};
+      break;
+    case study::BoWarp::kNone:
+      warps = {Warp::kNone};
+      break;
+    case study::BoWarp::kYeoJohnson:
+      warps = {Warp::kNone, Warp::kYeoJohnson};
+      break;
+    case study::BoWarp::kLog:
+      warps = {Warp::kNone, Warp::kLog};
+      break;
+  }
+  for (const auto& [family, structure] : kernels) {
+    // With one parameter there is nothing to add up: the structures are the same.
+    const Structure used = encoding.compact_dim() < 2 ? Structure::kJoint : structure;
+    if (kernels.size() > 1 && used != structure) continue;
+    for (Warp warp : warps) {
+      // A logarithm turns sums into products: the joint kernel's business.
+      if (warp == Warp::kLog && structure != Structure::kJoint && kernels.size() > 1) continue;
+      result.choices.push_back({kernels::GroupedShape(family, groups, used), warp});
+    }
+  }
+  return result;
 }
 
 absl::Status ExhaustedError() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
-                         "every setting of the search space has been tried; widen the space, or set "
-                         "algorithm.bo.noisy if repeating a setting gives new information");
-}
-
-// Best first, ties to the earlier.
-void SortByScore(const VectorXd& scores, std::vector<Index>* rows) {
-  std::sort(rows->begin(), rows->end(),
-            [&](Index a, Index b) { return scores(a) != scores(b) ? scores(a) > scores(b) : a < b; });
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : 0.5 * values[n / 2 - 1] + 0.5 * values[n / 2];
+                         "every setting of the search space has been tried; widen the space, or set the algorithm's "
+                         "option noisy if repeating a setting gives new information");
 }
 
 }  // namespace
 
 absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& options) {
   base::Violations violations;
-  if (options.initial_points < 0 || options.initial_points > kMaxInitialPoints) {
-    violations.Add(
-        "algorithm.bo.initial_points",
+  const std::string path = absl::StrCat("algorithm.", study::AlgorithmName(options));
+  auto check = [&](bool good, const char* field, const std::string& message) {
+    if (!good) violations.Add(absl::StrCat(path, ".", field), message);
+  };
+  check(options.initial_points >= 0 && options.initial_points <= kMaxInitialPoints, "initial_points",
         absl::StrCat(options.initial_points, " is not between 0 (chosen from the dimension) and ", kMaxInitialPoints));
+  check(options.explore_every >= 0 && options.explore_every <= kMaxExploreEvery, "explore_every",
+        absl::StrCat(options.explore_every, " is not between 0 (never) and ", kMaxExploreEvery));
+  check(options.growth_factor > 0.0 && options.growth_factor <= 1e9, "growth_factor",
+        absl::StrCat(options.growth_factor, " is not above 0 and at most 1e9"));
+  const bool known = options.growth == study::BoGrowth::kKnown;
+  check(options.lipschitz_constant >= 0.0 && options.lipschitz_constant <= 1e300, "lipschitz_constant",
+        absl::StrCat(options.lipschitz_constant, " is not between 0 and 1e300"));
+  check(!known || options.lipschitz_constant > 0.0, "lipschitz_constant", "is required above 0 with growth KNOWN");
+  check(options.beta >= 0.0 && options.beta <= 1e100, "beta",
+        absl::StrCat(options.beta, " is not between 0 and 1e100"));
+  check(options.improvement >= 0.0 && options.improvement <= 10.0, "improvement",
+        absl::StrCat(options.improvement, " is not between 0 and 10 deviations"));
+  const bool ucb = options.acquisition == study::BoAcquisition::kUcb;
+  const bool draw = options.acquisition == study::BoAcquisition::kTs;
+  switch (options.lipschitz) {
+    case study::BoLipschitz::kOff:
+      break;
+    case study::BoLipschitz::kTruncate:
+      check(!ucb && !draw, "lipschitz",
+            "TRUNCATE goes with EI and PI; use CAP or ACCEPT_REJECT with UCB, "
+            "ACCEPT_REJECT with TS");
+      break;
+    case study::BoLipschitz::kAcceptReject:
+      check(ucb || draw, "lipschitz", "ACCEPT_REJECT goes with UCB and TS; use TRUNCATE with EI and PI");
+      break;
+    case study::BoLipschitz::kCap:
+      check(ucb, "lipschitz", "CAP goes with UCB; use TRUNCATE with EI and PI, ACCEPT_REJECT with TS");
+      break;
   }
+  check(options.kernel != study::BoKernel::kPairwise || study::Encoding(spec.space).compact_dim() != 1, "kernel",
+        "PAIRWISE needs two parameters that are tuned");
   const int columns = study::Encoding(spec.space).model_dim();
   if (columns > kMaxColumns) {
-    violations.Add("algorithm.bo", absl::StrCat("the model would have ", columns,
-                                                " coordinates (a categorical parameter has one a label); at most ",
-                                                kMaxColumns, " are allowed: use fewer labels, or another algorithm"));
+    violations.Add(path, absl::StrCat("the model would have ", columns,
+                                      " coordinates (a categorical parameter has one a label); at most ", kMaxColumns,
+                                      " are allowed: use fewer labels, or another algorithm"));
   }
   return violations.ToStatus();
 }
@@ -101,210 +172,90 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       options_(options),
       initial_points_(InitialPoints(options, encoding_.compact_dim())),
       design_(encoding_.compact_dim(), spec.seed, "bo/init"),
-      shape_(kernels::GroupedShape(kernels::Family::kMatern52, encoding_.ModelGroups())),
-      table_(SettingTable::Create(encoding_)) {
-  inference_.fit_noise = true;
-  inference_.doubt_noise = !options.noisy;
-  if (!options.noisy) inference_.min_noise = kNoiseFloor;
-}
+      surrogate_(ModelsFor(encoding_, options)),
+      table_(SettingTable::Create(encoding_)) {}
 
-BoDesigner::Data BoDesigner::Collect(const study::History& history) const {
-  const std::vector<study::HistoryTrial>& trials = history.trials();
-  Data data;
-  if (table_.has_value()) data.excluded.assign(static_cast<size_t>(table_->size()), false);
-  std::vector<VectorXd> tried, pending;
-  for (const study::HistoryTrial& trial : trials) {
-    tried.push_back(encoding_.ToModel(trial.parameters));
-    if (trial.open()) pending.push_back(tried.back());
-    if (!table_.has_value()) continue;
-    const int row = table_->Find(trial.parameters);
-    if (row >= 0) data.excluded[static_cast<size_t>(row)] = true;
-  }
-  data.tried = Stack(tried, encoding_.model_dim());
-  data.pending = Stack(pending, encoding_.model_dim());
-
-  std::vector<double> complete;
-  for (int t : history.finished()) {
-    const study::HistoryTrial& trial = trials[static_cast<size_t>(t)];
-    if (trial.state != study::TrialState::kComplete || !trial.value || !std::isfinite(*trial.value)) continue;
-    complete.push_back(study::Score(goal_, *trial.value));
-  }
-  if (complete.empty()) return data;
-  const double worst = *std::min_element(complete.begin(), complete.end());
-  const double median = Median(complete);
-  std::vector<int> rows;
-  std::vector<double> scores;
-  for (int t : history.finished()) {
-    const study::HistoryTrial& trial = trials[static_cast<size_t>(t)];
-    const bool has_value = trial.value && std::isfinite(*trial.value);
-    double score = 0.0;
-    if (trial.state == study::TrialState::kComplete && has_value) {
-      score = study::Score(goal_, *trial.value);
-    } else if (trial.state == study::TrialState::kPruned && has_value) {
-      // Stopped for being worse than the median at its step: its unfinished value must not look like a record.
-      score = std::min(study::Score(goal_, *trial.value), median);
-    } else if (trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig) {
-      score = worst;
-    } else {
-      continue;  // Cancelled, pruned without a value, or failed for reasons that say nothing about the setting.
-    }
-    rows.push_back(t);
-    scores.push_back(score);
-    data.complete.push_back(trial.state == study::TrialState::kComplete);
-  }
-  const Index n = static_cast<Index>(rows.size());
-  data.observed.resize(n, encoding_.model_dim());
-  data.scores.resize(n);
-  for (Index i = 0; i < n; ++i) {
-    data.observed.row(i) = data.tried.row(rows[static_cast<size_t>(i)]);
-    data.scores(i) = scores[static_cast<size_t>(i)];
-  }
-  std::vector<Index> order;
-  for (Index i = 0; i < n; ++i) {
-    if (data.complete[static_cast<size_t>(i)]) order.push_back(i);
-  }
-  SortByScore(data.scores, &order);
-  if (order.size() > kKnownPoints) order.resize(kKnownPoints);
-  data.known.resize(static_cast<Index>(order.size()), encoding_.compact_dim());
-  for (size_t k = 0; k < order.size(); ++k) {
-    const int trial = rows[static_cast<size_t>(order[k])];
-    data.known.row(static_cast<Index>(k)) = encoding_.ToCompact(trials[static_cast<size_t>(trial)].parameters);
-  }
-  return data;
-}
-
-BoDesigner::Data BoDesigner::Thin(const Data& data, uint64_t ask_index) const {
-  const Index n = data.scores.size();
-  Data thin = data;
-  if (data.pending.rows() > kMaxPending) thin.pending = data.pending.bottomRows(kMaxPending);
-  if (n <= kMaxRows) return thin;
-  std::vector<Index> older, keep;
-  for (Index i = 0; i < n - kNewestRows; ++i) older.push_back(i);
-  SortByScore(data.scores, &older);
-  keep.assign(older.begin(), older.begin() + kBestRows);
-  std::vector<Index> rest(older.begin() + kBestRows, older.end());
-  base::RandomStream random(seed_, "bo/thin", ask_index);
-  random.Shuffle(rest);
-  keep.insert(keep.end(), rest.begin(), rest.begin() + (kMaxRows - kNewestRows - kBestRows));
-  for (Index i = n - kNewestRows; i < n; ++i) keep.push_back(i);
-  std::sort(keep.begin(), keep.end());
-  thin.observed = Rows(data.observed, keep);
-  thin.scores.resize(kMaxRows);
-  thin.complete.clear();
-  for (Index k = 0; k < kMaxRows; ++k) {
-    thin.scores(k) = data.scores(keep[static_cast<size_t>(k)]);
-    thin.complete.push_back(data.complete[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
-  }
-  return thin;
-}
-
-gp::InferenceResult BoDesigner::Infer(const Data& data, const OutputTransform& transform,
-                                      const std::optional<gp::Hyperparameters>& carried, bool preferred,
-                                      uint64_t ask_index) const {
-  gp::InferenceOptions options = inference_;
-  if (carried.has_value() && data.scores.size() > kManyRows) {
-    options.max_searches = 1;
-    options.random_starts = 1;
-    // The transform in use is polished; the other one only has to show whether it has become the better one.
-    if (!preferred) options.max_evaluations = 15;
-  }
-  if (data.scores.size() > kVeryManyRows) options.max_evaluations = std::min(options.max_evaluations, 20);
-  gp::Likelihood likelihood(shape_, data.observed, transform.Forward(data.scores));
-  gp::InferenceResult result =
-      gp::MaximizePosterior(&likelihood, options, carried, base::RandomStream(seed_, "bo/map", ask_index));
-  result.log_posterior += transform.LogJacobian();
-  return result;
-}
-
-std::optional<BoDesigner::Model> BoDesigner::FitModel(const Data& data, const study::HistoryTrial* last,
+std::optional<BoDesigner::Model> BoDesigner::FitModel(const Observations& data, const std::string& carried,
                                                       uint64_t ask_index) const {
-  std::optional<Carry> carried;
-  if (last != nullptr) {
-    const std::vector<std::string> words = absl::StrSplit(last->carry, absl::MaxSplits(' ', 2));
-    Carry carry;
-    if (words.size() == 3 && absl::SimpleAtoi(words[0], &carry.observations)) {
-      const std::optional<gp::Hyperparameters> theta = gp::ParseHyperparameters(words[2], shape_.groups);
-      carry.warped = words[1] == "warp";
-      if (theta.has_value()) {
-        carry.theta = *theta;
-        carried = carry;
-      }
-    }
-  }
+  std::optional<Surrogate> surrogate =
+      FitSurrogate(surrogate_, data.observed, data.scores, ParseCarry(carried, surrogate_.choices), seed_, ask_index);
+  if (!surrogate.has_value()) return std::nullopt;
+  gp::Regression& regression = surrogate->regression;
   const Index n = data.scores.size();
-  const bool refit = !carried.has_value() || n < carried->observations ||
-                     n >= carried->observations + std::max<Index>(1, static_cast<Index>(carried->observations) / 20);
-  Carry carry;
-  OutputTransform transform = OutputTransform::Standard(data.scores);
-  if (refit) {
-    std::optional<gp::Hyperparameters> start;
-    if (carried.has_value()) start = carried->theta;
-    const gp::InferenceResult plain = Infer(data, transform, start, !carried || !carried->warped, ask_index);
-    carry.theta = plain.theta;
-    const OutputTransform warped = OutputTransform::Warped(data.scores);
-    if (warped.lambda() != 1.0) {
-      const gp::InferenceResult bent = Infer(data, warped, start, !carried || carried->warped, ask_index);
-      if (bent.log_posterior > plain.log_posterior + kWarpGain) {
-        transform = warped;
-        carry.warped = true;
-        carry.theta = bent.theta;
-      }
-    }
-    carry.observations = n;
-  } else {
-    carry = *carried;
-    if (carry.warped) transform = OutputTransform::Warped(data.scores);
-  }
-  const VectorXd z = transform.Forward(data.scores);
-  std::optional<gp::Regression> regression = gp::Regression::Fit(shape_, carry.theta, data.observed, z);
-  if (!regression.has_value()) return std::nullopt;
-  if (!refit) regression->FitMean();
+  const VectorXd z = surrogate->transform.Forward(data.scores);
   // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
-  const bool noisy = options_.noisy || carry.theta.noise_variance > kFoundNoise;
-  const VectorXd level = noisy ? regression->PredictMean(data.observed) : z;
+  const bool noisy = options_.noisy || regression.hyperparameters().noise_variance > kFoundNoise;
+  const VectorXd level = noisy ? regression.PredictMean(data.observed) : z;
   double best = -std::numeric_limits<double>::infinity();
   for (Index i = 0; i < n; ++i) {
     if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
   }
+  const double lie = options_.pending == study::BoPending::kLiarMin    ? z.minCoeff()
+                     : options_.pending == study::BoPending::kLiarMean ? z.mean()
+                                                                       : z.maxCoeff();
   for (Index i = 0; i < data.pending.rows(); ++i) {
     // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected, the
     // next proposal has to beat that: else the same point would look best again.
-    const double believed = regression->PredictMean(data.pending.row(i))(0);
-    if (regression->Append(data.pending.row(i).transpose(), believed)) best = std::max(best, believed);
+    const double taken =
+        options_.pending == study::BoPending::kBeliever ? regression.PredictMean(data.pending.row(i))(0) : lie;
+    if (regression.Append(data.pending.row(i).transpose(), taken)) best = std::max(best, taken);
   }
-  return Model{transform, *std::move(regression), carry, best};
+  return Model{*std::move(surrogate), best};
 }
 
-std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Data& data, uint64_t ask_index) const {
-  const ImprovementAcquisition acquisition(&model.regression, model.best,
-                                           options_.acquisition == study::BoAcquisition::kLogEi);
-  const double n = static_cast<double>(model.regression.size());
+std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Observations& data, uint64_t ask_index,
+                                                     Suggestion* suggestion) const {
+  const gp::Regression& regression = model.surrogate.regression;
+  const bool polished = !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && !table_.has_value();
+  const Criterion criterion(options_, {{&regression, model.best + (polished ? kWorthwhile : 0.0)}}, data,
+                            model.surrogate.transform, encoding_.compact_dim(), seed_, ask_index);
+  if (criterion.acquisition() == nullptr) return std::nullopt;
+  const double n = static_cast<double>(regression.size());
+  std::optional<MaximizeCandidate> best;
   if (table_.has_value() && table_->size() * n * n <= kMaxTableWork) {
     std::vector<bool> excluded = data.excluded;
     if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
-    return MaximizeOverTable(acquisition, *table_, excluded);
+    best = MaximizeOverTable(*criterion.acquisition(), *table_, excluded);
+  } else {
+    MaximizeOptions options;
+    if (data.scores.size() > 128) options.screen_points = 512;
+    MaximizeResult result =
+        options_.maximizer == study::BoMaximizer::kDirect
+            ? MaximizeByDirect(*criterion.acquisition(), encoding_)
+            : Maximize(*criterion.acquisition(), encoding_, data.known,
+                       model.surrogate.regression.hyperparameters().lengthscales, seed_, ask_index, options);
+    // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
+    // one.
+    for (size_t k = 1; table_.has_value() && k < result.candidates.size() && IsTried(data, result.candidates[0].u);
+         ++k) {
+      std::swap(result.candidates[0], result.candidates[k]);
+    }
+    if (!result.candidates.empty()) best = std::move(result.candidates.front());
   }
-  MaximizeOptions options;
-  if (data.scores.size() > 128) options.screen_points = 512;
-  MaximizeResult result =
-      Maximize(acquisition, encoding_, data.known, model.carry.theta.lengthscales, seed_, ask_index, options);
-  if (result.candidates.empty()) return std::nullopt;
-  // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
-  // one.
-  for (size_t k = 1; table_.has_value() && k < result.candidates.size() && IsTried(data, result.candidates[0].u); ++k) {
-    std::swap(result.candidates[0], result.candidates[k]);
+  if (criterion.bounds() != nullptr && criterion.bounds()->active()) {
+    suggestion->details["bind_rate"] = criterion.bind_count().rate();
+    const double constant = criterion.bounds()->constant();
+    if (std::isfinite(constant)) suggestion->details["lipschitz"] = constant;
+    // What the bounds say of the space, given that constant: the share of it that cannot hold a record.
+    MatrixXd sample(kCertificatePoints, encoding_.model_dim());
+    const math::SobolSequence sobol(encoding_.compact_dim(), seed_, "bo/certificate");
+    for (Index i = 0; i < sample.rows(); ++i) {
+      sample.row(i) = encoding_.CompactToModel(sobol.Point(static_cast<uint64_t>(i)));
+    }
+    suggestion->details["excluded_share"] = ExcludedShare(*criterion.bounds(), sample, criterion.record()).share;
   }
-  return result.candidates.front();
+  if (!best.has_value() && criterion.bounds() != nullptr) {
+    // Rejected everywhere.
+    suggestion->origin = "ar_empty";
+    best.emplace();
+    best->parameters =
+        LipoPoint(encoding_, *criterion.bounds(), criterion.record(), seed_, kFallbackStream + ask_index);
+    best->u = encoding_.ToModel(best->parameters);
+  }
+  return best;
 }
 
-bool BoDesigner::IsTried(const Data& data, const VectorXd& u) const {
-  for (Index i = 0; i < data.tried.rows(); ++i) {
-    if ((data.tried.row(i).transpose() - u).squaredNorm() < kSamePoint * kSamePoint) return true;
-  }
-  return false;
-}
-
-bool BoDesigner::Exhausted(const Data& data) const {
+bool BoDesigner::Exhausted(const Observations& data) const {
   return table_.has_value() && std::all_of(data.excluded.begin(), data.excluded.end(), [](bool b) { return b; });
 }
 
@@ -325,7 +276,8 @@ absl::StatusOr<Suggestion> BoDesigner::OnlySetting(const study::History& history
   return suggestion;
 }
 
-absl::StatusOr<Suggestion> BoDesigner::Untried(const Data& data, uint64_t ask_index, const std::string& origin) const {
+absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_t ask_index,
+                                               const std::string& origin) const {
   Suggestion suggestion;
   suggestion.origin = origin;
   base::RandomStream random(seed_, "bo/random", ask_index);
@@ -349,51 +301,159 @@ absl::StatusOr<Suggestion> BoDesigner::Untried(const Data& data, uint64_t ask_in
   return suggestion;
 }
 
-void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate, const Data& data,
+void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate, const Observations& data,
                           Suggestion* suggestion) const {
-  const gp::Posterior posterior = model.regression.Predict(candidate.u.transpose());
+  const gp::Posterior posterior = model.surrogate.regression.Predict(candidate.u.transpose());
   const double mean = posterior.mean(0), deviation = std::sqrt(posterior.variance(0));
   auto add = [&](const char* name, double value) {
     if (std::isfinite(value)) suggestion->details[name] = value;
   };
-  const double middle = model.transform.Inverse(mean);
+  const double middle = model.surrogate.transform.Inverse(mean);
   // Score is its own inverse.
   add("predicted_mean", study::Score(goal_, middle));
-  add("predicted_sd",
-      0.5 * model.transform.Inverse(mean + deviation) - 0.5 * model.transform.Inverse(mean - deviation));
+  add("predicted_sd", 0.5 * model.surrogate.transform.Inverse(mean + deviation) -
+                          0.5 * model.surrogate.transform.Inverse(mean - deviation));
   add("acquisition", candidate.value);
   add("observations", static_cast<double>(data.scores.size()));
   if (data.pending.rows() > 0) add("pending", static_cast<double>(data.pending.rows()));
-  if (model.carry.warped) add("warp_lambda", model.transform.lambda());
-  if (model.regression.jitter() > 0.0) add("jitter", model.regression.jitter());
+  if (model.surrogate.transform.warp() == Warp::kYeoJohnson) add("warp_lambda", model.surrogate.transform.lambda());
+  if (model.surrogate.regression.jitter() > 0.0) add("jitter", model.surrogate.regression.jitter());
+}
+
+std::string BoDesigner::Format(const Carry& carry) {
+  return absl::StrCat(std::string(1, carry.kind), carry.exploration, "|", carry.local, "|", carry.surrogate);
+}
+
+BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('|', 2));
+  Carry carry;
+  if (parts.size() != 3 || parts[0].empty() || !absl::SimpleAtoi(parts[0].substr(1), &carry.exploration)) return {};
+  carry.kind = parts[0][0];
+  carry.local = parts[1];
+  carry.surrogate = parts[2];
+  return carry;
+}
+
+std::optional<uint64_t> BoDesigner::ExplorationTurn(const study::History& history, const Observations& data) const {
+  if (options_.explore_every == 0) return std::nullopt;
+  // Trials beyond the initial design that count: cancelled ones, and those that failed for no fault of their own, are
+  // made up for. An exploration whose point had been tried before it came up cost nothing and counts as done.
+  uint64_t next = 0, lost = 0, counted = 0;
+  std::vector<const study::Parameters*> done;
+  for (const study::HistoryTrial& trial : history.trials()) {
+    const bool nothing = trial.state == study::TrialState::kCancelled ||
+                         (trial.state == study::TrialState::kFailed && trial.failure != study::FailureKind::kConfig);
+    if (!nothing) done.push_back(&trial.parameters);
+    if (!trial.ask_index.has_value()) continue;
+    const Carry carry = Parse(trial.carry);
+    if (carry.kind == 'i') continue;
+    if (!nothing) ++counted;
+    if (carry.kind != 'x') continue;
+    next = std::max(next, carry.exploration + 1);
+    if (nothing) ++lost;
+  }
+  const uint64_t due = (counted + 1) / static_cast<uint64_t>(options_.explore_every);
+  while (next - lost < due) {
+    const study::Parameters point = ExplorationPoint(encoding_, seed_, next);
+    if (options_.noisy || !IsTried(data, encoding_.ToModel(point))) return next;
+    const bool known = std::any_of(done.begin(), done.end(), [&](const study::Parameters* p) { return *p == point; });
+    if (!known) return next;
+    ++next;
+  }
+  return std::nullopt;
+}
+
+Suggestion BoDesigner::Explore(const Observations& data, uint64_t index) const {
+  Suggestion suggestion;
+  suggestion.origin = "explore";
+  if (options_.exploration == study::BoExploration::kFarthest) {
+    suggestion.parameters = FarthestPoint(encoding_, data, seed_, index);
+    if (!IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
+  } else if (options_.exploration == study::BoExploration::kLipo && !data.CompleteRows().empty()) {
+    const OutputTransform plain = OutputTransform::Standard(data.scores);
+    const LipschitzBounds bounds = BoundsFor(options_, data, plain, 0.0);
+    double record = -std::numeric_limits<double>::infinity();
+    for (Index row : data.CompleteRows()) record = std::max(record, plain.Forward(data.scores(row)));
+    suggestion.parameters = LipoPoint(encoding_, bounds, record, seed_, index);
+    if (options_.noisy || !IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
+  }
+  suggestion.parameters = ExplorationPoint(encoding_, seed_, index);
+  return suggestion;
+}
+
+std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, const Observations& data,
+                                                Carry* carry) const {
+  if (options_.noisy || options_.trust_region == study::BoTrustRegion::kOff || table_.has_value()) return std::nullopt;
+  std::map<int64_t, int64_t> climbs;
+  int since = kLocalEvery;  // Asks since the last step that did not explore.
+  for (const study::HistoryTrial& trial : history.trials()) {
+    if (!trial.ask_index.has_value()) continue;
+    const Carry past = Parse(trial.carry);
+    if (past.kind == 't') {
+      since = 0;
+      climbs[trial.number] = ParseLocalSearchCarry(past.local).site;
+    } else if (past.kind != 'x') {
+      ++since;
+    }
+  }
+  if (since + 1 < kLocalEvery) return std::nullopt;
+  LocalSearchCarry local = ParseLocalSearchCarry(carry->local);
+  const std::optional<LocalStep> step = SuggestLocalStep(data, climbs, encoding_, &local);
+  if (!step.has_value()) {
+    carry->local = FormatCarry(local);
+    return std::nullopt;
+  }
+  carry->kind = 't';
+  carry->local = FormatCarry(step->next);
+  Suggestion suggestion;
+  suggestion.origin = "trust_region";
+  suggestion.parameters = step->parameters;
+  suggestion.details["predicted_gain"] = step->predicted_gain;
+  suggestion.details["radius"] = step->next.state.radius;
+  suggestion.details["site"] = static_cast<double>(step->next.site);
+  suggestion.carry = Format(*carry);
+  return suggestion;
 }
 
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index) {
   if (encoding_.compact_dim() == 0) return OnlySetting(history);
-  const Data all = Collect(history);
+  const Observations all = Collect(history, encoding_, goal_, table_.has_value() ? &*table_ : nullptr);
   const study::HistoryTrial* last = history.LastAskBefore(ask_index);
-  const std::string carry = last == nullptr ? "" : last->carry;  // Handed on by asks that fit nothing.
+  Carry carry;
+  if (last != nullptr) {
+    carry = Parse(last->carry);
+    carry.kind = 'a';
+    carry.exploration = 0;
+  }
   auto replace = [&](const std::string& origin) -> absl::StatusOr<Suggestion> {
     absl::StatusOr<Suggestion> suggestion = Untried(all, ask_index, origin);
-    if (suggestion.ok()) suggestion->carry = carry;
+    if (suggestion.ok()) suggestion->carry = Format(carry);
     return suggestion;
   };
   if (Exhausted(all) && !options_.noisy) return replace("stuck_random");
 
   if (ask_index < static_cast<uint64_t>(initial_points_) || all.scores.size() < kMinObservations) {
+    carry.kind = 'i';
     Suggestion suggestion = Initial(ask_index);
-    suggestion.carry = carry;
+    suggestion.carry = Format(carry);
     if (IsTried(all, encoding_.ToModel(suggestion.parameters))) return replace("init");
     return suggestion;
   }
-  const Data data = Thin(all, ask_index);
-  const std::optional<Model> model = FitModel(data, last, ask_index);
+  if (const std::optional<uint64_t> index = ExplorationTurn(history, all); index.has_value()) {
+    carry.kind = 'x';
+    carry.exploration = *index;
+    Suggestion suggestion = Explore(all, *index);
+    suggestion.carry = Format(carry);
+    return suggestion;
+  }
+  if (std::optional<Suggestion> step = LocalTurn(history, all, &carry); step.has_value()) return *std::move(step);
+  const Observations data = Thin(all, seed_, ask_index);
+  const std::optional<Model> model = FitModel(data, carry.surrogate, ask_index);
   if (!model.has_value()) return replace("gp_failed");
-  const std::optional<MaximizeCandidate> candidate = Propose(*model, data, ask_index);
-  if (!candidate.has_value()) return replace("all_random");
-
   Suggestion suggestion;
   suggestion.origin = "acq";
+  const std::optional<MaximizeCandidate> candidate = Propose(*model, data, ask_index, &suggestion);
+  if (!candidate.has_value()) return replace("all_random");
   suggestion.parameters = candidate->parameters;
   if (IsTried(all, candidate->u)) {
     if (Exhausted(all)) {
@@ -403,8 +463,8 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     }
   }
   if (suggestion.origin != "stuck_random") Describe(*model, *candidate, data, &suggestion);
-  suggestion.carry = absl::StrCat(model->carry.observations, model->carry.warped ? " warp " : " plain ",
-                                  gp::FormatHyperparameters(model->carry.theta));
+  carry.surrogate = FormatCarry(model->surrogate.carry);
+  suggestion.carry = Format(carry);
   return suggestion;
 }
 

@@ -12,27 +12,32 @@
 #include "lib/math/sobol.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/designer.h"
+#include "lib/suggest/local_search.h"
 #include "lib/suggest/maximize.h"
-#include "lib/suggest/output_transform.h"
+#include "lib/suggest/observations.h"
+#include "lib/suggest/surrogate.h"
 
 namespace luthier::suggest {
 
 // INVALID_ARGUMENT with fields "algorithm.bo.…" when an option is out of range or the space is too wide for a model.
 absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& options);
 
-// Bayesian optimisation with a Gaussian process; docs/algorithms/bo.md has the equations and the reasons.
+// Bayesian optimisation with a Gaussian process: presets bo, hbo (harmless) and lbo (Lipschitz) of one optimizer.
+// docs/algorithms/bo.md has the equations and the reasons.
 //
 //   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results
+//   exploration     one ask in explore_every, so that a quarter (say) of all trials is random search's own
+//   local step      every second of the other asks, while there is a climb to go on with (local_search.h)
 //   data            COMPLETE values; PRUNED values, no better than the median; FAILED settings count as the worst value
-//   model           outputs standardised (or warped, by likelihood), Matern-5/2 ARD, MAP under dimension-scaled priors
+//   model           kernel, output warp and MAP hyperparameters by posterior density (surrogate.h)
 //   open trials     believed to give what the model predicts
-//   proposal        (log) expected improvement, Sobol screening and multi-start L-BFGS, or exhaustively in small spaces
+//   proposal        an acquisition, inside Lipschitz bounds where asked for (criterion.h), maximised by Sobol screening
+//                   and multi-start L-BFGS, or exhaustively in small spaces
 //   stuck           a proposal within 1e-12 of a tried setting becomes a random point
 //
-// Origins: init, acq, stuck_random, all_random (no proposal could be computed), gp_failed, repeat (a noisy objective
-// whose settings were all tried). Details of acq: predicted_mean and predicted_sd in user units, acquisition,
-// observations, and where it applies pending, warp_lambda, jitter. Carry: number of observations at the last fit,
-// transform, hyperparameters, in hexadecimal.
+// Origins: init, explore, trust_region, acq, stuck_random, all_random (no proposal could be computed), ar_empty (the
+// bounds rejected everything: a point that they allow), gp_failed, repeat (a noisy objective whose settings were all
+// tried). Details: docs/algorithms/bo.md.
 class BoDesigner final : public Designer {
  public:
   BoDesigner(const study::StudySpec& spec, const study::BoOptions& options);
@@ -44,46 +49,37 @@ class BoDesigner final : public Designer {
   int initial_points() const { return initial_points_; }
 
  private:
-  // What the history says, in model coordinates.
-  struct Data {
-    Eigen::MatrixXd observed;    // n x d model points with a score, in log order.
-    Eigen::VectorXd scores;      // n, larger is better.
-    std::vector<bool> complete;  // Whether the score was measured, not imputed.
-    Eigen::MatrixXd known;       // Compact points of the best complete observations, best first.
-    Eigen::MatrixXd pending;     // Model points of open trials.
-    Eigen::MatrixXd tried;       // Model points of all trials.
-    std::vector<bool> excluded;  // Rows of the table that were tried.
-  };
-  struct Carry {
-    int64_t observations = 0;
-    bool warped = false;
-    gp::Hyperparameters theta;
-  };
   struct Model {
-    OutputTransform transform;
-    gp::Regression regression;
-    Carry carry;
-    double best;  // Value to beat, in the regression's units.
+    Surrogate surrogate;  // Open trials taken for granted.
+    double best;          // Value to beat, in the regression's units.
   };
+  // What one ask leaves for the next, beside its setting.
+  struct Carry {
+    char kind = 'a';           // i: initial design, x: exploration, t: trust-region step, a: all else.
+    uint64_t exploration = 0;  // Of kind x: its index in random search's stream.
+    std::string local;         // LocalSearchCarry and
+    std::string surrogate;     //   SurrogateCarry as text, handed on by asks that do not use them.
+  };
+  static std::string Format(const Carry& carry);
+  static Carry Parse(const std::string& text);
 
-  Data Collect(const study::History& history) const;
-  // Data with the rows that a model can afford: the newest, the best and some at random.
-  Data Thin(const Data& data, uint64_t ask_index) const;
-  std::optional<Model> FitModel(const Data& data, const study::HistoryTrial* last, uint64_t ask_index) const;
-  // Fits hyperparameters to z, thoroughly when this is the `preferred` transform; adds the transform's Jacobian to the
-  // result's log posterior.
-  gp::InferenceResult Infer(const Data& data, const OutputTransform& transform,
-                            const std::optional<gp::Hyperparameters>& carried, bool preferred,
-                            uint64_t ask_index) const;
-  std::optional<MaximizeCandidate> Propose(const Model& model, const Data& data, uint64_t ask_index) const;
+  std::optional<Model> FitModel(const Observations& data, const std::string& carried, uint64_t ask_index) const;
+  // The setting that maximises the acquisition; details of the criterion go to `suggestion`.
+  std::optional<MaximizeCandidate> Propose(const Model& model, const Observations& data, uint64_t ask_index,
+                                           Suggestion* suggestion) const;
+  // Exploration's turn by the harmless rule, and the index of its point in random search's stream.
+  std::optional<uint64_t> ExplorationTurn(const study::History& history, const Observations& data) const;
+  Suggestion Explore(const Observations& data, uint64_t index) const;
+  // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly.
+  std::optional<Suggestion> LocalTurn(const study::History& history, const Observations& data, Carry* carry) const;
   // The suggestion when nothing can be chosen: the space has no free parameter.
   absl::StatusOr<Suggestion> OnlySetting(const study::History& history) const;
   // The suggestion for a setting that no model chose, and for the replacement of one that was tried already.
   Suggestion Initial(uint64_t ask_index) const;
-  absl::StatusOr<Suggestion> Untried(const Data& data, uint64_t ask_index, const std::string& origin) const;
-  bool IsTried(const Data& data, const Eigen::VectorXd& u) const;
-  bool Exhausted(const Data& data) const;
-  void Describe(const Model& model, const MaximizeCandidate& candidate, const Data& data, Suggestion* suggestion) const;
+  absl::StatusOr<Suggestion> Untried(const Observations& data, uint64_t ask_index, const std::string& origin) const;
+  bool Exhausted(const Observations& data) const;
+  void Describe(const Model& model, const MaximizeCandidate& candidate, const Observations& data,
+                Suggestion* suggestion) const;
 
   study::Encoding encoding_;
   study::Goal goal_;
@@ -91,8 +87,7 @@ class BoDesigner final : public Designer {
   study::BoOptions options_;
   int initial_points_;
   math::SobolSequence design_;
-  kernels::KernelShape shape_;
-  gp::InferenceOptions inference_;
+  SurrogateOptions surrogate_;
   std::optional<SettingTable> table_;  // Of a small finite space.
 };
 

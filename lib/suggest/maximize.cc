@@ -9,6 +9,7 @@
 #include "lib/base/check.h"
 #include "lib/base/hash.h"
 #include "lib/base/random.h"
+#include "lib/math/direct.h"
 #include "lib/math/lbfgs.h"
 #include "lib/math/sobol.h"
 
@@ -266,6 +267,27 @@ MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Enc
       std::swap(result.candidates[m], result.candidates[m - 1]);
     }
   }
+  return result;
+}
+
+MaximizeResult MaximizeByDirect(const AcquisitionFunction& acquisition, const study::Encoding& encoding) {
+  MaximizeResult result;
+  const Index d = encoding.compact_dim();
+  if (d == 0) return result;
+  auto model_points = [&](const MatrixXd& compact) {
+    MatrixXd model(compact.rows(), encoding.model_dim());
+    for (Index i = 0; i < compact.rows(); ++i) model.row(i) = encoding.CompactToModel(compact.row(i).transpose());
+    return model;
+  };
+  const math::DirectResult found = math::MinimizeDirect(
+      [&](const MatrixXd& points) -> VectorXd { return -acquisition.Values(model_points(points)); }, d);
+  result.not_finite = found.not_finite;
+  if (found.outcome == math::DirectOutcome::kNoPoint) return result;
+  MaximizeCandidate candidate;
+  candidate.parameters = encoding.FromCompact(found.x);
+  candidate.u = encoding.ToModel(candidate.parameters);
+  candidate.value = -found.value;
+  result.candidates.push_back(std::move(candidate));
   return result;
 }
 

@@ -49,6 +49,10 @@ MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Enc
                         const Eigen::MatrixXd& known, const Eigen::VectorXd& lengthscales, uint64_t seed,
                         uint64_t index, const MaximizeOptions& options = {});
 
+// The same by DIRECT (math::MinimizeDirect) over the compact cube, derivative-free: one candidate, or none when no
+// value is finite. For comparison with tools that have nothing else.
+MaximizeResult MaximizeByDirect(const AcquisitionFunction& acquisition, const study::Encoding& encoding);
+
 // All settings of a small finite space with their model points, for exhaustive search. Immutable.
 class SettingTable {
  public:

@@ -84,9 +84,31 @@ OutputTransform OutputTransform::Standard(const VectorXd& scores) {
   return OutputTransform(scores);
 }
 
-OutputTransform OutputTransform::Warped(const VectorXd& scores) {
+std::string WarpName(Warp warp) {
+  switch (warp) {
+    case Warp::kNone:
+      return "none";
+    case Warp::kYeoJohnson:
+      return "yeo_johnson";
+    case Warp::kLog:
+      return "log";
+  }
+  return "";
+}
+
+std::optional<OutputTransform> OutputTransform::Create(Warp warp, const VectorXd& scores) {
   OutputTransform transform(scores);
-  if (scores.size() < 3) return transform;
+  if (warp == Warp::kNone) return transform;
+  if (scores.size() < 3) return std::nullopt;
+  transform.warp_ = warp;
+  if (warp == Warp::kLog) {
+    if (!(scores.maxCoeff() < 0.0)) return std::nullopt;
+    const VectorXd z = -(-scores).array().log();
+    transform.warp_mean_ = z(0) + (z.array() - z(0)).mean();
+    transform.warp_deviation_ = Deviation(z, transform.warp_mean_);
+    transform.log_jacobian_ = z.sum() - static_cast<double>(z.size()) * std::log(transform.warp_deviation_);
+    return transform;
+  }
   const Index n = scores.size();
   VectorXd t(n);
   for (Index i = 0; i < n; ++i) t(i) = transform.ToStandard(scores(i));
@@ -119,11 +141,12 @@ OutputTransform OutputTransform::Warped(const VectorXd& scores) {
       fb = likelihood(b);
     }
   }
-  transform.SetWarp(t, 0.5 * (low + high));
+  transform.SetYeoJohnson(t, 0.5 * (low + high));
+  if (transform.lambda_ == 1.0) return std::nullopt;
   return transform;
 }
 
-void OutputTransform::SetWarp(const VectorXd& t, double lambda) {
+void OutputTransform::SetYeoJohnson(const VectorXd& t, double lambda) {
   lambda_ = lambda;
   VectorXd z(t.size());
   for (Index i = 0; i < t.size(); ++i) {
@@ -140,6 +163,10 @@ double OutputTransform::ToStandard(double score) const {
 }
 
 double OutputTransform::Forward(double score) const {
+  if (warp_ == Warp::kLog) {
+    // What is better than any loss above 0 is as good as the smallest of them.
+    return (-std::log(std::max(-score, std::numeric_limits<double>::denorm_min())) - warp_mean_) / warp_deviation_;
+  }
   return (YeoJohnson(ToStandard(score), lambda_) - warp_mean_) / warp_deviation_;
 }
 
@@ -149,7 +176,17 @@ VectorXd OutputTransform::Forward(const VectorXd& scores) const {
   return z;
 }
 
+double OutputTransform::Slope(double score) const {
+  if (warp_ == Warp::kLog) return score < 0.0 ? 1.0 / (-score * warp_deviation_) : 0.0;
+  if (score * unit_ < floor_) return 0.0;
+  return unit_ / deviation_ * std::exp(LogSlope(ToStandard(score), lambda_)) / warp_deviation_;
+}
+
 double OutputTransform::Inverse(double z) const {
+  if (warp_ == Warp::kLog) {
+    const double loss = std::exp(-(z * warp_deviation_ + warp_mean_));
+    return -std::min(loss, std::numeric_limits<double>::max());
+  }
   const double t = YeoJohnsonInverse(z * warp_deviation_ + warp_mean_, lambda_);
   const double score = (t * deviation_ + mean_) / unit_;
   return std::clamp(score, -std::numeric_limits<double>::max(), std::numeric_limits<double>::max());

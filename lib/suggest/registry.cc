@@ -34,18 +34,41 @@ std::unique_ptr<Designer> CreateWith(const study::StudySpec& spec) {
   return std::make_unique<D>(spec, std::get<Options>(spec.algorithm));
 }
 
+// The presets of the one Gaussian-process optimizer.
+Entry BoEntry(const char* name, const char* description) {
+  return Entry{
+      AlgorithmInfo{
+          name,
+          2,
+          description,
+          true,
+          {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
+           {"acquisition", "LOG_EI (default), EI, PI, LOG_PI, UCB or TS"},
+           {"noisy", "whether the same setting may give different values; default false"},
+           {"kernel", "AUTO (default), MATERN52, MATERN32, MATERN12, SE, RQ, ADDITIVE or PAIRWISE"},
+           {"warp", "WARP_AUTO (default), WARP_NONE, YEO_JOHNSON or LOG: how results are bent for the model"},
+           {"prior", "of the lengthscales: DIMENSION_SCALED (default) or INVERSE_SQUARED"},
+           {"criterion", "what hyperparameters maximise: MARGINAL_LIKELIHOOD (default) or LEAVE_ONE_OUT"},
+           {"maximizer", "of the acquisition: SOBOL_LBFGS (default) or DIRECT"},
+           {"pending", "what open trials are taken to give: BELIEVER (default), LIAR_MIN, LIAR_MEAN or LIAR_MAX"},
+           {"trust_region", "TRUST_REGION_AUTO (default): every second trial a local step; or TRUST_REGION_OFF"},
+           {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
+           {"exploration", "RANDOM (default in hbo), FARTHEST or LIPO (default in lbo)"},
+           {"lipschitz", "LIPSCHITZ_OFF, TRUNCATE, ACCEPT_REJECT or CAP: how slope bounds enter the acquisition"},
+           {"growth", "of the slope bound: LINEAR (default), CONSTANT, LOGARITHMIC or KNOWN"},
+           {"growth_factor", "its factor; default 10 (LINEAR) or 2"},
+           {"lipschitz_constant", "the bound itself, with KNOWN"},
+           {"beta_schedule", "of UCB: KANDASAMY15 (default), DRAGONFLY, KANDASAMY17 or BETA_CONSTANT"},
+           {"beta", "with BETA_CONSTANT; default 2"},
+           {"improvement", "that PI and LOG_PI ask for, in deviations of the results; default 0.01"},
+           {"sampler", "of TS: PATHWISE (default) or FOURIER"}}},
+      ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>};
+}
+
 // The one list of algorithms, in order of name. A new one is one entry here.
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
-      Entry{
-          AlgorithmInfo{"bo",
-                        1,
-                        "Bayesian optimization: a Gaussian process proposes settings; the default",
-                        true,
-                        {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
-                         {"acquisition", "LOG_EI (default) or EI"},
-                         {"noisy", "whether the same setting may give different values; default false"}}},
-          ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>},
+      BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings; the default"),
       Entry{AlgorithmInfo{"grid",
                           1,
                           "every combination of levels, in shuffled order; ends when all were tried",
@@ -53,6 +76,8 @@ const std::vector<Entry>& Entries() {
                           {{"levels", "points along each continuous parameter, both ends included; default 10"},
                            {"shuffle", "visit the grid in a seeded random order; default true"}}},
             ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>},
+      BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
+      BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
       Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
             Create<RandomDesigner>},
       Entry{AlgorithmInfo{"sobol",

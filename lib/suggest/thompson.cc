@@ -21,7 +21,7 @@ constexpr double kDrawJitter = 1e-8;              // Times s_f^2.
 constexpr int kBands = 6;                         // Of raised frequencies: 2 … 64 times.
 constexpr Index kChunk = 64;                      // Points whose features are held at once.
 
-// 2 nu of a Matern kernel; 0 for the squared exponential.
+// 2 nu of a Matern kernel; 0 for the others.
 int ChiSquaredDegrees(kernels::Family family) {
   switch (family) {
     case kernels::Family::kSquaredExponential:
@@ -32,6 +32,8 @@ int ChiSquaredDegrees(kernels::Family family) {
       return 3;
     case kernels::Family::kMatern52:
       return 5;
+    case kernels::Family::kRationalQuadratic:
+      return 0;
   }
   return 0;
 }
@@ -76,17 +78,46 @@ SpectralSample SpectralFrequencies(const kernels::StationaryKernel& kernel, int 
                                    base::RandomStream& random) {
   const Eigen::RowVectorXd& inverse = kernel.inverse_lengthscales();
   const int degrees = ChiSquaredDegrees(kernel.shape().family);
-  const bool stratified = sampling == SpectralSampling::kStratified && degrees > 0;
+  const bool stratified = sampling == SpectralSampling::kStratified && degrees > 0 &&
+                          kernel.shape().structure != kernels::Structure::kPairwise;
   const int banded = stratified ? count / 2 : 0;
+  const kernels::KernelShape& shape = kernel.shape();
+  const bool joint = shape.structure == kernels::Structure::kJoint;
+  const double rho = kernel.shape_parameter();
   SpectralSample sample{MatrixXd(count, inverse.size()), VectorXd::Ones(count)};
   for (Index i = 0; i < count; ++i) {
     for (Index j = 0; j < inverse.size(); ++j) sample.frequencies(i, j) = random.Normal() * inverse(j);
+    if (shape.family == kernels::Family::kRationalQuadratic) {
+      // Squared exponentials with precisions of Gamma(alpha, rate alpha).
+      sample.frequencies.row(i) *= std::sqrt(random.Gamma(rho) / rho);
+    }
+    // Sums over groups and pairs of groups: a feature sees one group, or two, whose mixing variables are independent.
+    int first = -1, second = -1;
+    if (!joint) {
+      first = static_cast<int>(random.UniformInt(static_cast<uint64_t>(shape.groups)));
+      if (shape.structure == kernels::Structure::kPairwise && random.Uniform() * (1.0 + rho) < rho) {
+        second = static_cast<int>(random.UniformInt(static_cast<uint64_t>(shape.groups - 1)));
+        if (second >= first) ++second;
+      }
+      for (Index j = 0; j < inverse.size(); ++j) {
+        const int group = shape.column_group[static_cast<size_t>(j)];
+        if (group != first && group != second) sample.frequencies(i, j) = 0.0;
+      }
+    }
     if (degrees == 0) continue;
     double g = random.ChiSquared(degrees);
+    if (second >= 0) {
+      const double other = random.ChiSquared(degrees);
+      for (Index j = 0; j < inverse.size(); ++j) {
+        const int group = shape.column_group[static_cast<size_t>(j)];
+        sample.frequencies(i, j) *= std::sqrt(degrees / (group == second ? other : g));
+      }
+      continue;
+    }
     if (i < banded) g = std::ldexp(g, -2 * static_cast<int>(1 + i % kBands));
     sample.frequencies.row(i) *= std::sqrt(degrees / g);
     if (!stratified) continue;
-    // q/p: the density of g/c for chi-squared g is c p(c g), and c p(c g)/p(g) = c^nu exp(-g (c - 1)/2). The shares are
+    // q/p: the density of g/c for chi-squared g is c p(c g), and p(c g)/p(g) = c^nu exp(-g (c - 1)/2). The shares are
     // those the features have: `banded` need not be divisible.
     double ratio = static_cast<double>(count - banded);
     for (int band = 0; band < kBands; ++band) {
@@ -175,7 +206,7 @@ VectorXd FunctionDraw::Values(const Eigen::Ref<const MatrixXd>& u) const {
     const Index q = std::min(kChunk, u.rows() - begin);
     values.segment(begin, q) = (Cosines(u.middleRows(begin, q)) * weights_).array() + mean_;
     if (points_.rows() == 0) continue;
-    kernel_.Cross(points_, kernel_.Scale(u.middleRows(begin, q)), &cross, nullptr);
+    kernel_.Cross(points_, kernel_.Scale(u.middleRows(begin, q)), &cross);
     values.segment(begin, q).noalias() += cross.transpose() * update_;
   }
   return values;
@@ -193,13 +224,11 @@ double FunctionDraw::Value(const VectorXd& u, VectorXd* gradient) const {
   *gradient = -kTurn * (frequencies_.transpose() * weights_.cwiseProduct(sine));
   if (points_.rows() == 0) return value;
   const Eigen::RowVectorXd z = u.transpose().cwiseProduct(kernel_.inverse_lengthscales());
-  MatrixXd k, slope;
-  kernel_.Cross(points_, z, &k, &slope);
-  value += k.col(0).dot(update_);
-  // dk_i/dx_j = 2 k'(r^2) (z_j - z_ij)/l_j.
-  const VectorXd t = 2.0 * slope.col(0).cwiseProduct(update_);
-  *gradient +=
-      kernel_.inverse_lengthscales().cwiseProduct(t.sum() * z - (points_.transpose() * t).transpose()).transpose();
+  VectorXd k;
+  MatrixXd jacobian;
+  kernel_.PointCross(points_, z, &k, &jacobian);
+  value += k.dot(update_);
+  *gradient += jacobian.transpose() * update_;
   return value;
 }
 

@@ -27,6 +27,8 @@ enum class SpectralSampling {
   // From the kernel's spectrum, all weights 1:
   //   SE:        omega_j = n_j/l_j, n ~ N(0, I)
   //   Matern-nu: omega_j = n_j/l_j sqrt(2 nu/g), g ~ chi^2_{2 nu}, one g for all coordinates of a feature
+  //   RQ:        omega_j = n_j/l_j sqrt(g/alpha), g ~ Gamma(alpha)
+  //   additive, pairwise: one group's, or two groups' coordinates only, with a g each
   kPlain,
   // Matern spectra have heavy tails, and near dense data only the tail is left of the posterior: of 1024 plain features
   // few or none lie there, so most draws vary far too little and a few have waves of 10 to 40 posterior deviations.

@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
+#include "lib/wire/convert_algorithm.h"
 #include "lib/wire/text.h"
 
 namespace luthier::wire {
@@ -210,69 +211,6 @@ study::MetricSpec MetricFrom(const v1::MetricSpec& proto, base::Violations* viol
   return result;
 }
 
-// --- Algorithm ---
-
-void SetAlgorithm(const study::BoOptions& options, v1::Algorithm* proto) {
-  v1::Algorithm::Bo* out = proto->mutable_bo();
-  out->set_initial_points(options.initial_points);
-  out->set_acquisition(options.acquisition == study::BoAcquisition::kEi ? v1::Algorithm::Bo::EI
-                                                                        : v1::Algorithm::Bo::LOG_EI);
-  out->set_noisy(options.noisy);
-}
-void SetAlgorithm(const study::RandomOptions&, v1::Algorithm* proto) {
-  proto->mutable_random();
-}
-void SetAlgorithm(const study::SobolOptions& options, v1::Algorithm* proto) {
-  proto->mutable_sobol()->set_scramble(options.scramble);
-}
-void SetAlgorithm(const study::GridOptions& options, v1::Algorithm* proto) {
-  proto->mutable_grid()->set_levels(options.levels);
-  proto->mutable_grid()->set_shuffle(options.shuffle);
-}
-
-study::BoOptions BoFrom(const v1::Algorithm::Bo& proto, base::Violations* violations) {
-  study::BoOptions result;
-  result.initial_points = proto.initial_points();
-  result.noisy = proto.noisy();
-  switch (proto.acquisition()) {
-    case v1::Algorithm::Bo::ACQUISITION_UNSPECIFIED:
-    case v1::Algorithm::Bo::LOG_EI:
-      result.acquisition = study::BoAcquisition::kLogEi;
-      break;
-    case v1::Algorithm::Bo::EI:
-      result.acquisition = study::BoAcquisition::kEi;
-      break;
-    default:
-      violations->Add(
-          "algorithm.bo.acquisition",
-          absl::StrCat("has the unknown value ", static_cast<int>(proto.acquisition()), "; use LOG_EI or EI"));
-  }
-  return result;
-}
-
-study::AlgorithmSpec AlgorithmFrom(const v1::Algorithm& proto, base::Violations* violations) {
-  switch (proto.kind_case()) {
-    case v1::Algorithm::kRandom:
-      return study::RandomOptions{};
-    case v1::Algorithm::kSobol: {
-      study::SobolOptions result;
-      if (proto.sobol().has_scramble()) result.scramble = proto.sobol().scramble();
-      return result;
-    }
-    case v1::Algorithm::kGrid: {
-      study::GridOptions result;
-      if (proto.grid().has_levels()) result.levels = proto.grid().levels();
-      if (proto.grid().has_shuffle()) result.shuffle = proto.grid().shuffle();
-      return result;
-    }
-    case v1::Algorithm::kBo:
-      return BoFrom(proto.bo(), violations);
-    case v1::Algorithm::KIND_NOT_SET:
-      break;
-  }
-  return study::BoOptions{};
-}
-
 // --- Objective ---
 
 void SetObjective(const study::ExternalObjective&, v1::Objective* proto) {
@@ -412,7 +350,7 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   for (const study::ParameterSpec& parameter : spec.space.parameters()) *proto.add_space() = ToProto(parameter);
   proto.mutable_metric()->set_name(ValidUtf8(spec.metric.name));
   proto.mutable_metric()->set_goal(spec.metric.goal == study::Goal::kMaximize ? v1::MAXIMIZE : v1::MINIMIZE);
-  std::visit([&](const auto& options) { SetAlgorithm(options, proto.mutable_algorithm()); }, spec.algorithm);
+  *proto.mutable_algorithm() = AlgorithmToProto(spec.algorithm);
   std::visit([&](const auto& objective) { SetObjective(objective, proto.mutable_objective()); }, spec.objective);
   v1::Budget* budget = proto.mutable_budget();
   budget->set_max_trials(spec.budget.max_trials);
@@ -439,7 +377,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
     result.space = SpaceFrom(spec.space(), &violations);
   }
   result.metric = MetricFrom(spec.metric(), &violations);
-  result.algorithm = AlgorithmFrom(spec.algorithm(), &violations);
+  result.algorithm = AlgorithmFromProto(spec.algorithm(), &violations);
   result.objective = ObjectiveFrom(spec.objective(), &violations);
   result.budget = BudgetFrom(spec.budget());
   result.lease = LeaseFrom(spec.lease(), &violations);
@@ -453,7 +391,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
 
 absl::StatusOr<study::AlgorithmSpec> FromProto(const v1::Algorithm& algorithm) {
   base::Violations violations;
-  study::AlgorithmSpec result = AlgorithmFrom(algorithm, &violations);
+  study::AlgorithmSpec result = AlgorithmFromProto(algorithm, &violations);
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;
 }

@@ -442,6 +442,16 @@ absl::Status ParseMessage(absl::string_view text, absl::string_view source, Mess
   return Read(text, source, message, nullptr);
 }
 
+absl::StatusOr<study::AlgorithmSpec> ParseAlgorithm(absl::string_view text) {
+  v1::Algorithm algorithm;
+  const std::string yaml = absl::StartsWith(text, "{") ? std::string(text) : absl::StrCat("{", text, ": {}}");
+  LUTHIER_RETURN_IF_ERROR(ParseMessage(yaml, "algorithm", &algorithm));
+  if (algorithm.kind_case() == v1::Algorithm::KIND_NOT_SET) {
+    return base::BadField("algorithm", "names none");
+  }
+  return FromProto(algorithm);
+}
+
 absl::StatusOr<study::Parameters> ParseParameters(absl::string_view text, absl::string_view source) {
   google::protobuf::Struct structure;
   Positions positions;

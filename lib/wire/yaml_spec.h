@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/study/parameters.h"
+#include "lib/study/study_spec.h"
 #include "lib/wire/yaml_tree.h"
 #include "luthier/v1/study.pb.h"
 
@@ -41,6 +42,9 @@ class StudyFile {
 
 // Any message of the API by the same rules, without checks beyond its structure: a Gradient, a Measurement.
 absl::Status ParseMessage(absl::string_view text, absl::string_view source, google::protobuf::Message* message);
+
+// An algorithm: its name alone, or "{bo: {noisy: true}}".
+absl::StatusOr<study::AlgorithmSpec> ParseAlgorithm(absl::string_view text);
 
 // `name: value` pairs as a study's Values are read. For settings that users give.
 absl::StatusOr<study::Parameters> ParseParameters(absl::string_view text, absl::string_view source);

@@ -23,7 +23,6 @@ using Json = nlohmann::ordered_json;
 
 // "bo" or "{bo: {noisy: true}}"; the label is what was written.
 absl::StatusOr<study::AlgorithmSpec> ParseAlgorithm(const std::string& text) {
-  std::string yaml = text;
   if (!absl::StartsWith(text, "{")) {
     std::vector<std::string> names;
     for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) names.push_back(info.name);
@@ -32,12 +31,8 @@ absl::StatusOr<study::AlgorithmSpec> ParseAlgorithm(const std::string& text) {
                                                     "; `luthier algorithms` lists them, {name: {option: value}} sets "
                                                     "their options"));
     }
-    yaml = absl::StrCat("{", text, ": {}}");
   }
-  v1::Algorithm algorithm;
-  LUTHIER_RETURN_IF_ERROR(wire::ParseMessage(yaml, "--algorithm", &algorithm));
-  if (algorithm.kind_case() == v1::Algorithm::KIND_NOT_SET) return UsageError("--algorithm", "names none");
-  return wire::FromProto(algorithm);
+  return wire::ParseAlgorithm(text);
 }
 
 Json NumberOrNull(const std::optional<double>& value) {

@@ -155,6 +155,28 @@ TEST(RandomStreamTest, ChiSquaredHasItsMoments) {
   EXPECT_NEAR(sum2 / kDraws - mean * mean, 6.0, 0.4);
 }
 
+TEST(RandomStreamTest, GammaHasItsMomentsAndItsExponentialCase) {
+  constexpr int kDraws = 50'000;
+  for (double shape : {0.3, 1.0, 4.5}) {
+    RandomStream stream(18, "gamma");
+    double sum = 0.0, sum2 = 0.0;
+    int above = 0;
+    for (int i = 0; i < kDraws; ++i) {
+      const double x = stream.Gamma(shape);
+      EXPECT_GT(x, 0.0);
+      sum += x;
+      sum2 += x * x;
+      above += x > 1.0;
+    }
+    const double mean = sum / kDraws;
+    EXPECT_NEAR(mean, shape, 5.0 * std::sqrt(shape / kDraws));
+    EXPECT_NEAR(sum2 / kDraws - mean * mean, shape, 0.1 * shape);
+    if (shape == 1.0) {
+      EXPECT_NEAR(above / static_cast<double>(kDraws), std::exp(-1.0), 0.01);
+    }
+  }
+}
+
 TEST(RandomStreamTest, ShuffleMakesEveryOrderEquallyLikely) {
   RandomStream stream(17, "shuffle");
   std::vector<int> counts(27);

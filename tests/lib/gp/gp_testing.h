@@ -1,6 +1,8 @@
 #ifndef LUTHIER_TESTS_LIB_GP_GP_TESTING_H_
 #define LUTHIER_TESTS_LIB_GP_GP_TESTING_H_
 
+#include <vector>
+
 #include "Eigen/Dense"
 #include "lib/base/random.h"
 #include "lib/gp/hyperparameters.h"
@@ -16,6 +18,20 @@ inline Eigen::MatrixXd RandomPoints(base::RandomStream& stream, Eigen::Index n, 
   return x;
 }
 
+// Joint, additive and pairwise kernels and the rational quadratic on one grouping of the columns.
+inline std::vector<kernels::KernelShape> EveryShape(const std::vector<int>& column_group) {
+  using kernels::Family;
+  using kernels::Structure;
+  std::vector<kernels::KernelShape> shapes;
+  for (Family family : {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52}) {
+    for (Structure structure : {Structure::kJoint, Structure::kAdditive, Structure::kPairwise}) {
+      shapes.push_back(kernels::GroupedShape(family, column_group, structure));
+    }
+  }
+  shapes.push_back(kernels::GroupedShape(Family::kRationalQuadratic, column_group));
+  return shapes;
+}
+
 inline Eigen::VectorXd RandomNormals(base::RandomStream& stream, Eigen::Index n) {
   Eigen::VectorXd v(n);
   for (Eigen::Index i = 0; i < n; ++i) v(i) = stream.Normal();
@@ -25,7 +41,7 @@ inline Eigen::VectorXd RandomNormals(base::RandomStream& stream, Eigen::Index n)
 // C = K + noise I by the textbook, without our factorisation.
 inline Eigen::MatrixXd DenseCovariance(const kernels::KernelShape& shape, const Hyperparameters& theta,
                                        const Eigen::MatrixXd& x) {
-  Eigen::MatrixXd c = kernels::StationaryKernel(shape, theta.lengthscales, theta.signal_variance).Gram(x);
+  Eigen::MatrixXd c = KernelOf(shape, theta).Gram(x);
   c.diagonal().array() += theta.noise_variance;
   return c;
 }

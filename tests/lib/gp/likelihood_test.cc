@@ -26,13 +26,14 @@ Hyperparameters Theta(std::initializer_list<double> lengthscales, double signal,
   return theta;
 }
 
-// phi = (ln l…, ln s, ln noise, m).
+// phi = (ln l…, ln s, ln noise, m [, ln shape parameter]).
 Hyperparameters FromLogs(const VectorXd& phi, Index groups) {
   Hyperparameters theta;
   theta.lengthscales = phi.head(groups).array().exp();
   theta.signal_variance = std::exp(phi(groups));
   theta.noise_variance = std::exp(phi(groups + 1));
   theta.mean = phi(groups + 2);
+  if (phi.size() > groups + 3) theta.shape_parameter = std::exp(phi(groups + 3));
   return theta;
 }
 
@@ -57,22 +58,22 @@ TEST(Likelihood, MatchesTheDenseFormula) {
   }
 }
 
-TEST(Likelihood, GradientMatchesDifferencesForEveryFamily) {
+TEST(Likelihood, GradientMatchesDifferencesForEveryShape) {
   base::RandomStream stream(2, "likelihood");
   const Index n = 60;
   const MatrixXd x = RandomPoints(stream, n, 4);
   const VectorXd y = RandomNormals(stream, n);
-  for (Family family : {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52}) {
-    const kernels::KernelShape shape = kernels::GroupedShape(family, {0, 1, 2, 2});
+  for (const kernels::KernelShape& shape : EveryShape({0, 1, 2, 2})) {
     Likelihood likelihood(shape, x, y);
     const VectorXd phi =
-        (VectorXd(6) << std::log(0.4), std::log(1.1), std::log(0.2), 0.3, std::log(1e-2), -0.3).finished();
+        (VectorXd(7) << std::log(0.4), std::log(1.1), std::log(0.2), 0.3, std::log(1e-2), -0.3, 0.4).finished();
     LikelihoodGradient gradient;
     const double value = likelihood.Marginal(FromLogs(phi, 3), &gradient);
     EXPECT_NEAR(value, likelihood.Marginal(FromLogs(phi, 3), nullptr), 1e-10);
-    const math::GradientCheck check = math::CheckGradient(
-        [&](const VectorXd& at) { return likelihood.Marginal(FromLogs(at, 3), nullptr); }, phi, ToVector(gradient));
-    EXPECT_LT(check.error, 1e-7) << kernels::FamilyName(family) << ": " << check.Summary();
+    const math::GradientCheck check =
+        math::CheckGradient([&](const VectorXd& at) { return likelihood.Marginal(FromLogs(at, 3), nullptr); }, phi,
+                            (VectorXd(7) << ToVector(gradient), gradient.log_shape_parameter).finished());
+    EXPECT_LT(check.error, 1e-7) << kernels::ShapeName(shape) << ": " << check.Summary();
   }
 }
 

@@ -84,9 +84,9 @@ TEST(Regression, GradientsMatchDifferences) {
   base::RandomStream stream(3, "regression");
   const MatrixXd x = RandomPoints(stream, 30, 4);
   const VectorXd y = RandomNormals(stream, 30);
-  for (Family family : {Family::kSquaredExponential, Family::kMatern32, Family::kMatern52}) {
-    const kernels::KernelShape shape = kernels::GroupedShape(family, {0, 1, 1, 2});
+  for (const kernels::KernelShape& shape : EveryShape({0, 1, 1, 2})) {
     Hyperparameters theta = Theta(3, 0.6, 1e-4);
+    theta.shape_parameter = 0.7;
     theta.lengthscales << 0.4, 0.9, 1.6;
     const Regression gp = *Regression::Fit(shape, theta, x, y);
     for (int trial = 0; trial < 5; ++trial) {

@@ -14,7 +14,20 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr Family kFamilies[] = {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52};
+constexpr Family kFamilies[] = {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52,
+                                Family::kRationalQuadratic};
+
+// Every legal shape of the grouping.
+std::vector<KernelShape> Shapes(const std::vector<int>& column_group) {
+  std::vector<KernelShape> shapes;
+  for (Family family : kFamilies) {
+    for (Structure structure : {Structure::kJoint, Structure::kAdditive, Structure::kPairwise}) {
+      if (structure != Structure::kJoint && family == Family::kRationalQuadratic) continue;
+      shapes.push_back(GroupedShape(family, column_group, structure));
+    }
+  }
+  return shapes;
+}
 
 MatrixXd RandomPoints(uint64_t seed, Index n, Index d) {
   base::RandomStream stream(seed, "kernel points");
@@ -26,7 +39,7 @@ MatrixXd RandomPoints(uint64_t seed, Index n, Index d) {
 }
 
 // The formulas of the literature, in r.
-double Reference(Family family, double r) {
+double Reference(Family family, double r, double alpha = 1.0) {
   const double s3 = std::sqrt(3.0) * r, s5 = std::sqrt(5.0) * r;
   switch (family) {
     case Family::kSquaredExponential:
@@ -37,6 +50,8 @@ double Reference(Family family, double r) {
       return (1.0 + s3) * std::exp(-s3);
     case Family::kMatern52:
       return (1.0 + s5 + s5 * s5 / 3.0) * std::exp(-s5);
+    case Family::kRationalQuadratic:
+      return std::pow(1.0 + r * r / (2.0 * alpha), -alpha);
   }
   return NAN;
 }
@@ -53,7 +68,7 @@ TEST(Profile, MatchesTheFormulasAndTheirSlopes) {
     }
     EXPECT_EQ(Profile(family, 0.0).value, 1.0);
     EXPECT_TRUE(std::isfinite(Profile(family, 0.0).slope));
-    EXPECT_EQ(Profile(family, 1e8).value, 0.0);
+    EXPECT_LT(Profile(family, 1e8).value, family == Family::kRationalQuadratic ? 3e-8 : 1e-300);
     EXPECT_TRUE(std::isfinite(Profile(family, 1e300).slope));
   }
 }
@@ -63,19 +78,43 @@ TEST(Profile, NamesReadBack) {
   EXPECT_FALSE(ParseFamily("rbf").has_value());
 }
 
-TEST(StationaryKernel, GramMatchesPairwiseEvaluationAndIsPositive) {
-  const Index n = 70, d = 3;
+// k(x, x') at unit variance, straight from the definitions in Structure.
+double ReferenceKernel(const KernelShape& shape, const VectorXd& l, double parameter, const VectorXd& difference) {
+  std::vector<double> r2(static_cast<size_t>(shape.groups), 0.0);
+  double all = 0.0;
+  for (Index j = 0; j < difference.size(); ++j) {
+    const int g = shape.column_group[static_cast<size_t>(j)];
+    const double term = std::pow(difference(j) / l(g), 2);
+    r2[static_cast<size_t>(g)] += term;
+    all += term;
+  }
+  if (shape.structure == Structure::kJoint) return Reference(shape.family, std::sqrt(all), parameter);
+  double singles = 0.0, pairs = 0.0;
+  for (int g = 0; g < shape.groups; ++g) {
+    const double fg = Reference(shape.family, std::sqrt(r2[static_cast<size_t>(g)]));
+    singles += fg / shape.groups;
+    for (int h = 0; h < g; ++h) {
+      pairs += 2.0 * fg * Reference(shape.family, std::sqrt(r2[static_cast<size_t>(h)])) /
+               (shape.groups * (shape.groups - 1.0));
+    }
+  }
+  if (shape.structure == Structure::kAdditive) return singles;
+  return (singles + parameter * pairs) / (1.0 + parameter);
+}
+
+TEST(StationaryKernel, GramMatchesTheDefinitionsAndIsPositive) {
+  const Index n = 70, d = 4;
   const MatrixXd x = RandomPoints(1, n, d);
   const VectorXd l = (VectorXd(3) << 0.1, 0.7, 3.0).finished();
-  for (Family family : kFamilies) {
-    const StationaryKernel kernel(ArdShape(family, d), l, 2.5);
+  for (const KernelShape& shape : Shapes({0, 1, 1, 2})) {
+    const StationaryKernel kernel(shape, l, 2.5, 0.6);
     const MatrixXd k = kernel.Gram(x);
     EXPECT_EQ(k, k.transpose());
     for (Index a = 0; a < n; ++a) {
-      EXPECT_EQ(k(a, a), 2.5);
+      EXPECT_NEAR(k(a, a), 2.5, 1e-15);
       for (Index b = 0; b < n; ++b) {
-        const double r = ((x.row(a) - x.row(b)).transpose().array() / l.array()).matrix().norm();
-        ASSERT_NEAR(k(a, b), 2.5 * Reference(family, r), 1e-13);
+        ASSERT_NEAR(k(a, b), 2.5 * ReferenceKernel(shape, l, 0.6, (x.row(a) - x.row(b)).transpose()), 1e-13)
+            << ShapeName(shape);
       }
     }
     EXPECT_GE(Eigen::SelfAdjointEigenSolver<MatrixXd>(k).eigenvalues().minCoeff(), -1e-10 * n * 2.5);
@@ -84,13 +123,37 @@ TEST(StationaryKernel, GramMatchesPairwiseEvaluationAndIsPositive) {
 
 TEST(StationaryKernel, CrossAgreesWithGram) {
   const MatrixXd x = RandomPoints(2, 300, 4);
-  const StationaryKernel kernel(ArdShape(Family::kMatern52, 4), VectorXd::Constant(4, 0.4), 1.3);
-  MatrixXd cross, slope, gram, gram_slope;
-  const MatrixXd z = kernel.Scale(x);
-  kernel.Cross(z, z, &cross, &slope);
-  kernel.GramLower(z, &gram, &gram_slope);
-  EXPECT_LT(MatrixXd((cross - gram).triangularView<Eigen::Lower>()).cwiseAbs().maxCoeff(), 1e-15);
-  EXPECT_LT(MatrixXd((slope - gram_slope).triangularView<Eigen::Lower>()).cwiseAbs().maxCoeff(), 1e-15);
+  for (const KernelShape& shape : Shapes({0, 1, 2, 3})) {
+    const StationaryKernel kernel(shape, VectorXd::Constant(4, 0.4), 1.3, 2.0);
+    MatrixXd cross, gram;
+    const MatrixXd z = kernel.Scale(x);
+    kernel.Cross(z, z, &cross);
+    kernel.GramLower(z, &gram, nullptr);
+    EXPECT_LT(MatrixXd((cross - gram).triangularView<Eigen::Lower>()).cwiseAbs().maxCoeff(), 1e-14);
+  }
+}
+
+TEST(StationaryKernel, PointCrossAgreesWithCrossAndItsDerivativesWithDifferences) {
+  const MatrixXd x = RandomPoints(8, 20, 4);
+  const VectorXd at = RandomPoints(9, 1, 4).row(0).transpose();
+  for (const KernelShape& shape : Shapes({0, 1, 1, 2})) {
+    const StationaryKernel kernel(shape, (VectorXd(3) << 0.3, 0.8, 0.5).finished(), 1.3, 0.4);
+    const MatrixXd z = kernel.Scale(x);
+    auto value = [&](const VectorXd& u, Index i) {
+      MatrixXd cross;
+      kernel.Cross(z, kernel.Scale(u.transpose()), &cross);
+      return cross(i, 0);
+    };
+    VectorXd k;
+    MatrixXd jacobian;
+    kernel.PointCross(z, kernel.Scale(at.transpose()).row(0), &k, &jacobian);
+    for (Index i = 0; i < x.rows(); ++i) {
+      EXPECT_NEAR(k(i), value(at, i), 1e-15);
+      const math::GradientCheck check =
+          math::CheckGradient([&](const VectorXd& u) { return value(u, i); }, at, jacobian.row(i).transpose());
+      EXPECT_LT(check.error, 1e-7) << ShapeName(shape) << ": " << check.Summary();
+    }
+  }
 }
 
 TEST(StationaryKernel, LimitsOfTheLengthscale) {
@@ -99,7 +162,8 @@ TEST(StationaryKernel, LimitsOfTheLengthscale) {
     const StationaryKernel wide(ArdShape(family, 2), VectorXd::Constant(2, 1e9), 1.0);
     EXPECT_LT((wide.Gram(x) - MatrixXd::Ones(20, 20)).cwiseAbs().maxCoeff(), 1e-8);
     const StationaryKernel narrow(ArdShape(family, 2), VectorXd::Constant(2, 1e-6), 1.0);
-    EXPECT_LT((narrow.Gram(x) - MatrixXd::Identity(20, 20)).cwiseAbs().maxCoeff(), 1e-12);
+    // The rational quadratic with alpha = 1 falls off like r^-2 only.
+    EXPECT_LT((narrow.Gram(x) - MatrixXd::Identity(20, 20)).cwiseAbs().maxCoeff(), 1e-8);
   }
 }
 
@@ -115,24 +179,29 @@ TEST(StationaryKernel, OneHotColumnsSharingALengthscaleSeeOnlyWhetherLabelsDiffe
   }
 }
 
-TEST(StationaryKernel, LengthscaleGradientMatchesDifferences) {
+TEST(StationaryKernel, ContractionMatchesDifferences) {
   const Index n = 25, d = 4;
   const MatrixXd x = RandomPoints(5, n, d);
   const MatrixXd a = RandomPoints(6, n, n);
   const MatrixXd m = a + a.transpose() - MatrixXd::Ones(n, n);
-  for (Family family : kFamilies) {
-    const KernelShape shape = GroupedShape(family, {0, 1, 1, 2});
-    auto f = [&](const VectorXd& log_l) {
-      return (m.array() * StationaryKernel(shape, log_l.array().exp().matrix(), 1.7).Gram(x).array()).sum();
+  for (const KernelShape& shape : Shapes({0, 1, 1, 2})) {
+    auto kernel_at = [&](const VectorXd& logs) {
+      return StationaryKernel(shape, logs.head(3).array().exp().matrix(), 1.7, std::exp(logs(3)));
     };
-    const VectorXd log_l = (VectorXd(3) << -1.0, 0.3, -0.2).finished();
-    const StationaryKernel kernel(shape, log_l.array().exp().matrix(), 1.7);
-    MatrixXd k, slope;
+    auto f = [&](const VectorXd& logs) { return (m.array() * kernel_at(logs).Gram(x).array()).sum(); };
+    const VectorXd logs = (VectorXd(4) << -1.0, 0.3, -0.2, 0.5).finished();
+    const StationaryKernel kernel = kernel_at(logs);
+    MatrixXd k, slope, weights = m;
     const MatrixXd z = kernel.Scale(x);
     kernel.GramLower(z, &k, &slope);
-    slope.array() *= m.array();
-    const math::GradientCheck check = math::CheckGradient(f, log_l, LogLengthscaleGradient(shape, z, slope));
-    EXPECT_LT(check.error, 1e-8) << FamilyName(family) << ": " << check.Summary();
+    const KernelGradient gradient = kernel.Contract(z, slope, &weights);
+    VectorXd analytic(4);
+    analytic << gradient.log_lengthscales, gradient.log_shape_parameter;
+    const math::GradientCheck check = math::CheckGradient(f, logs, analytic);
+    EXPECT_LT(check.error, 1e-8) << ShapeName(shape) << ": " << check.Summary();
+    if (!shape.has_shape_parameter()) {
+      EXPECT_EQ(gradient.log_shape_parameter, 0.0);
+    }
   }
 }
 

@@ -25,6 +25,13 @@ double BraninOf(const study::Parameters& p) {
   return Branin(Point(p));
 }
 
+// Without local steps: every proposal is the model's.
+BoOptions ModelOnly() {
+  BoOptions options;
+  options.trust_region = study::BoTrustRegion::kOff;
+  return options;
+}
+
 TEST(Bo, BeatsSobolTenfoldOnFiveOfSixFunctions) {
   int wins = 0;
   for (const TestFunction& function : SixFunctions()) {
@@ -44,7 +51,7 @@ TEST(Bo, BeatsSobolTenfoldOnFiveOfSixFunctions) {
 TEST(Bo, InitialDesignIsTheDefaultAndThenSobolPoints) {
   study::ParameterSpec x = Float("x", 0, 1);
   x.default_value = 0.125;
-  const study::StudySpec spec = BoSpec(Space({x, Float("y", 0, 1), Float("z", 0, 1), Float("w", 0, 1)}));
+  const study::StudySpec spec = BoSpec(Space({x, Float("y", 0, 1), Float("z", 0, 1), Float("w", 0, 1)}), 1, ModelOnly());
   MemoryStudy study(spec);
   for (int i = 0; i < 5; ++i) {  // d + 1.
     const Suggestion s = study.Ask();
@@ -61,7 +68,7 @@ TEST(Bo, InitialDesignIsTheDefaultAndThenSobolPoints) {
   MemoryStudy other(BoSpec(spec.space, 2));
   other.Ask();
   EXPECT_NE(other.Ask().parameters, study.history().trials()[1].parameters);
-  BoOptions options;
+  BoOptions options = ModelOnly();
   options.initial_points = 9;
   MemoryStudy longer(BoSpec(spec.space, 1, options));
   for (int i = 0; i < 9; ++i) {
@@ -103,7 +110,7 @@ TEST(Bo, SuggestionsArePureFunctionsOfTheHistory) {
 }
 
 TEST(Bo, OrderOfResultsHardlyMatters) {
-  MemoryStudy forward(BraninSpec()), backward(BraninSpec());
+  MemoryStudy forward(BraninSpec(1, ModelOnly())), backward(BraninSpec(1, ModelOnly()));
   for (MemoryStudy* study : {&forward, &backward}) {
     for (int i = 0; i < 10; ++i) {
       base::RandomStream stream(static_cast<uint64_t>(i), "enqueued");
@@ -152,26 +159,30 @@ TEST(Bo, DoesNotSeeUnitOrOriginOfTheMetricAndMirrorsMaximisation) {
 }
 
 TEST(Bo, PendingTrialsRepelNewOnes) {
-  int far = 0, pairs = 0;
-  for (uint64_t seed = 0; seed < 4; ++seed) {
-    MemoryStudy study(BraninSpec(seed));
-    study.Run(8, BraninOf);
-    const study::Encoding encoding(study.spec().space);
-    std::vector<Eigen::VectorXd> asked;
-    for (int i = 0; i < 16; ++i) {
-      const Suggestion s = study.Ask();
-      EXPECT_EQ(s.origin, "acq");
-      for (const Eigen::VectorXd& u : asked) {
-        ++pairs;
-        far += (u - encoding.ToModel(s.parameters)).norm() > 1e-6;
-      }
-      asked.push_back(encoding.ToModel(s.parameters));
-      if (i > 0) {
-        EXPECT_EQ(s.details.at("pending"), i);
+  for (bool climbs : {false, true}) {
+    int far = 0, pairs = 0;
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      MemoryStudy study(BraninSpec(seed, climbs ? BoOptions() : ModelOnly()));
+      study.Run(8, BraninOf);
+      const study::Encoding encoding(study.spec().space);
+      std::vector<Eigen::VectorXd> asked;
+      for (int i = 0; i < 16; ++i) {
+        const Suggestion s = study.Ask();
+        if (!climbs) {
+          EXPECT_EQ(s.origin, "acq");
+        }
+        for (const Eigen::VectorXd& u : asked) {
+          ++pairs;
+          far += (u - encoding.ToModel(s.parameters)).norm() > 1e-6;
+        }
+        asked.push_back(encoding.ToModel(s.parameters));
+        if (i > 0 && s.origin == "acq") {
+          EXPECT_EQ(s.details.at("pending"), i);
+        }
       }
     }
+    EXPECT_EQ(far, pairs);
   }
-  EXPECT_EQ(far, pairs);
 }
 
 TEST(Bo, KeepsToTheDesignWhileThereIsNothingToLearnFrom) {
@@ -240,7 +251,7 @@ TEST(Bo, OddMetricsNeverStopIt) {
 }
 
 TEST(Bo, DuplicatedSettingsWithDifferentValuesAreSurvived) {
-  MemoryStudy study(BraninSpec());
+  MemoryStudy study(BraninSpec(1, ModelOnly()));
   for (int i = 0; i < 20; ++i) {
     study.Enqueue({{"x0", 1.0}, {"x1", 2.0}});
     study.Complete(study.newest(), i % 3);
@@ -253,7 +264,7 @@ TEST(Bo, DuplicatedSettingsWithDifferentValuesAreSurvived) {
 }
 
 TEST(Bo, EnqueuedTrialsAreData) {
-  MemoryStudy study(BraninSpec());
+  MemoryStudy study(BraninSpec(1, ModelOnly()));
   for (int i = 0; i < 6; ++i) {
     study.Enqueue({{"x0", i - 4.0}, {"x1", 14.0 - 2.0 * i}});
     study.Complete(study.newest(), BraninOf(study.history().trials().back().parameters));
@@ -391,9 +402,13 @@ TEST(Bo, PredictionsAreInUserUnitsAndHonest) {
 
 TEST(Bo, ForeignCarriesAreIgnored) {
   for (const char* const carry :
-       {"", "nonsense", "7 warp 0x1p+0", "7 plain 0x1p+0 nan 0x0p+0 0x1p+0 0x1p+0",
-        "99999999999999999999 plain 0x1p+0 0x1p+0 0x0p+0 0x1p+0 0x1p+0", "-5 plain 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0",
-        "4 plain 0x1p+1000 0x1p-1000 0x1p+900 0x1p-1000 0x1p+1000"}) {
+       {"", "nonsense", "|", "||", "a|0,,|7 1 0 0x1p+0", "a0|0,,|7 1 0 0x1p+0 nan 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+        "a0|0,,|99999999999999999999 1 0 0x1p+0 0x1p+0 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+        "a0|0,,|-5 1 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+        "a0|0,,|5 1 99 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+        "a0|0,,|5 1 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0;1 nonsense",
+        "x18446744073709551616|0,,|", "t0|-3,nan, 1 2 3|", "t0|7,7 7 7, 1e308 nan 3 0 0 1 1 1 1 1 1|",
+        "a0|0,,|4 1 0 0x1p+1000 0x1p-1000 0x1p+900 0x1p+0 0x1p-1000 0x1p+1000"}) {
     study::History history;
     for (int i = 0; i < 8; ++i) {
       base::RandomStream stream(static_cast<uint64_t>(i), "points");
@@ -405,7 +420,7 @@ TEST(Bo, ForeignCarriesAreIgnored) {
       history.AddStored(trial);
       history.Finish(i + 1, study::TrialState::kComplete, BraninOf(trial.parameters), std::nullopt, std::nullopt);
     }
-    const absl::StatusOr<Suggestion> s = CreateDesigner(BraninSpec())->Suggest(history, 8);
+    const absl::StatusOr<Suggestion> s = CreateDesigner(BraninSpec(1, ModelOnly()))->Suggest(history, 8);
     ASSERT_TRUE(s.ok()) << carry;
     EXPECT_EQ(s->origin, "acq") << carry;
   }
@@ -420,11 +435,11 @@ TEST(Bo, LongHistoriesAreThinned) {
     trial.ask_index = static_cast<uint64_t>(i);
     trial.parameters = {{"x0", -5 + 15 * stream.Uniform()}, {"x1", 15 * stream.Uniform()}};
     // A fit of the same size a moment ago: this ask only conditions on the data.
-    trial.carry = "1500 plain 0x1p+0 0x1p-14 0x0p+0 0x1p-2 0x1p-2";
+    trial.carry = "a0|0,,|1500 9 0 0x1p+0 0x1p-14 0x0p+0 0x1p+0 0x1p-2 0x1p-2";
     history.AddStored(trial);
     history.Finish(i + 1, study::TrialState::kComplete, BraninOf(trial.parameters), std::nullopt, std::nullopt);
   }
-  const absl::StatusOr<Suggestion> s = CreateDesigner(BraninSpec())->Suggest(history, 1700);
+  const absl::StatusOr<Suggestion> s = CreateDesigner(BraninSpec(1, ModelOnly()))->Suggest(history, 1700);
   ASSERT_TRUE(s.ok());
   EXPECT_EQ(s->details.at("observations"), 1500);
 }

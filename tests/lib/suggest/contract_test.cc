@@ -65,7 +65,8 @@ std::vector<DesignerCase> Cases() {
   for (const AlgorithmSpec& algorithm : Defaults(std::make_index_sequence<std::variant_size_v<AlgorithmSpec>>())) {
     algorithms.emplace_back(AlgorithmName(algorithm), algorithm);
   }
-  algorithms.emplace_back("bo_noisy_ei", BoOptions{3, BoAcquisition::kEi, true});
+  algorithms.emplace_back("bo_noisy_ei",
+                          BoOptions{.initial_points = 3, .acquisition = BoAcquisition::kEi, .noisy = true});
   algorithms.emplace_back("grid_plain", GridOptions{3, false});
   algorithms.emplace_back("sobol_plain", SobolOptions{false});
   std::vector<DesignerCase> cases;

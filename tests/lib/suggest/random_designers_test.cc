@@ -133,7 +133,7 @@ TEST(RegistryTest, ListsEveryAlgorithmOnceInOrderOfName) {
     EXPECT_FALSE(info.description.empty());
     EXPECT_EQ(info.description.find('\n'), std::string::npos);
   }
-  EXPECT_THAT(names, ElementsAre("bo", "grid", "random", "sobol"));
+  EXPECT_THAT(names, ElementsAre("bo", "grid", "hbo", "lbo", "random", "sobol"));
   EXPECT_EQ(InfoOf(BoOptions()).name, "bo");
   EXPECT_EQ(InfoOf(GridOptions()).name, "grid");
   EXPECT_EQ(InfoOf(RandomOptions()).name, "random");
@@ -146,9 +146,11 @@ TEST(RegistryTest, OptionsAreValidated) {
     return std::string(Validate(Study(space, algorithm)).message());
   };
   EXPECT_EQ(error(BoOptions()), "");
-  EXPECT_EQ(error(BoOptions{10'000, BoAcquisition::kEi, true}), "");
-  EXPECT_THAT(error(BoOptions{-1, BoAcquisition::kEi, true}), HasSubstr("algorithm.bo.initial_points"));
-  EXPECT_THAT(error(BoOptions{10'001, BoAcquisition::kEi, true}), HasSubstr("algorithm.bo.initial_points"));
+  EXPECT_EQ(error(BoOptions{.initial_points = 10'000, .acquisition = BoAcquisition::kEi, .noisy = true}), "");
+  EXPECT_THAT(error(BoOptions{.initial_points = -1, .acquisition = BoAcquisition::kEi, .noisy = true}),
+              HasSubstr("algorithm.bo.initial_points"));
+  EXPECT_THAT(error(BoOptions{.initial_points = 10'001, .acquisition = BoAcquisition::kEi, .noisy = true}),
+              HasSubstr("algorithm.bo.initial_points"));
   EXPECT_THAT(error(GridOptions{1, true}), HasSubstr("algorithm.grid.levels"));
   EXPECT_EQ(error(RandomOptions()), "");
   EXPECT_EQ(error(SobolOptions()), "");

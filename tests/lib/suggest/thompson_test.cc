@@ -38,9 +38,15 @@ gp::Regression SomeRegression(Family family, int n, double noise = 1e-6) {
 
 TEST(SpectralFrequencies, ReproduceTheirKernel) {
   const MatrixXd x = RandomPoints(40, 3, 2);
+  std::vector<kernels::KernelShape> shapes = {kernels::ArdShape(Family::kRationalQuadratic, 3)};
   for (const Family family : kFamilies) {
-    const kernels::StationaryKernel kernel(kernels::ArdShape(family, 3), (VectorXd(3) << 0.3, 0.6, 1.5).finished(),
-                                           2.0);
+    for (const kernels::Structure structure :
+         {kernels::Structure::kJoint, kernels::Structure::kAdditive, kernels::Structure::kPairwise}) {
+      shapes.push_back(kernels::ArdShape(family, 3, structure));
+    }
+  }
+  for (const kernels::KernelShape& shape : shapes) {
+    const kernels::StationaryKernel kernel(shape, (VectorXd(3) << 0.3, 0.6, 1.5).finished(), 2.0, 0.7);
     for (const SpectralSampling sampling : {SpectralSampling::kPlain, SpectralSampling::kStratified}) {
       const int m = 1024, draws = 8;
       double squares = 0.0, largest = 0.0;
@@ -63,9 +69,9 @@ TEST(SpectralFrequencies, ReproduceTheirKernel) {
         mean += error / draws;
       }
       EXPECT_LT(std::sqrt(squares / draws), sampling == SpectralSampling::kPlain ? 0.037 : 0.05)
-          << kernels::FamilyName(family);
-      EXPECT_LT(largest, 0.2) << kernels::FamilyName(family);
-      EXPECT_LT(std::sqrt(mean.squaredNorm() / 1600.0), 0.02) << kernels::FamilyName(family);  // No bias.
+          << kernels::ShapeName(shape);
+      EXPECT_LT(largest, 0.2) << kernels::ShapeName(shape);
+      EXPECT_LT(std::sqrt(mean.squaredNorm() / 1600.0), 0.02) << kernels::ShapeName(shape);  // No bias.
     }
   }
 }

@@ -137,12 +137,41 @@ study::Objective Objective(RandomStream& r) {
   }
 }
 
+template <typename E>
+E Any(RandomStream& r, E last) {
+  return static_cast<E>(r.UniformInt(static_cast<uint64_t>(last) + 1));
+}
+
+study::BoOptions Bo(RandomStream& r) {
+  study::BoOptions bo;
+  bo.preset = Any(r, study::BoPreset::kLbo);
+  bo.initial_points = static_cast<int32_t>(Between(r, 0, 10'000));
+  bo.acquisition = Any(r, study::BoAcquisition::kTs);
+  bo.noisy = Coin(r);
+  bo.kernel = Any(r, study::BoKernel::kPairwise);
+  bo.warp = Any(r, study::BoWarp::kLog);
+  bo.prior = Any(r, study::BoPrior::kInverseSquared);
+  bo.criterion = Any(r, study::BoCriterion::kLeaveOneOut);
+  bo.maximizer = Any(r, study::BoMaximizer::kDirect);
+  bo.pending = Any(r, study::BoPending::kLiarMax);
+  bo.trust_region = Any(r, study::BoTrustRegion::kOff);
+  bo.explore_every = static_cast<int32_t>(Between(r, 0, 9));
+  bo.exploration = Any(r, study::BoExploration::kLipo);
+  bo.lipschitz = Any(r, study::BoLipschitz::kCap);
+  bo.growth = Any(r, study::BoGrowth::kKnown);
+  bo.growth_factor = 1.0 + r.Uniform();
+  bo.lipschitz_constant = r.UniformOpen();
+  bo.beta_schedule = Any(r, study::BoBeta::kConstant);
+  bo.beta = r.Uniform();
+  bo.improvement = r.Uniform();
+  bo.sampler = Any(r, study::BoSampler::kFourier);
+  return bo;
+}
+
 study::AlgorithmSpec Algorithm(RandomStream& r) {
   switch (r.UniformInt(4)) {
     case 0:
-      return study::BoOptions{.initial_points = static_cast<int32_t>(Between(r, 0, 10'000)),
-                              .acquisition = Coin(r) ? study::BoAcquisition::kEi : study::BoAcquisition::kLogEi,
-                              .noisy = Coin(r)};
+      return Bo(r);
     case 1:
       return study::RandomOptions{};
     case 2:

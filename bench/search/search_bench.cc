@@ -1,0 +1,209 @@
+// Search algorithms on test functions: regret against evaluations, and what a suggestion costs.
+//
+//   search_bench --algorithms=bo,random --functions=all --seeds=10 --evaluations=200 --csv=regret.csv
+//
+// Prints, for each algorithm and function, the median over seeds of the regret after the evaluations of --at, and the
+// median and 95th percentile of a suggestion's CPU milliseconds. --csv writes every evaluation, in the columns of
+// `luthier simulate`. --jobs runs so many processes at once, each with its share of the runs.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "lib/objectives/test_functions.h"
+#include "lib/simulate/simulate.h"
+#include "lib/wire/yaml_spec.h"
+
+ABSL_FLAG(std::string, algorithms, "bo", "names or {name: {option: value}}, separated by ';'");
+ABSL_FLAG(std::string, functions, "all", "names separated by ',', or all");
+ABSL_FLAG(int64_t, evaluations, 100, "evaluations of a run");
+ABSL_FLAG(int64_t, seeds, 10, "runs of each algorithm on each function, with seeds first_seed, first_seed + 1, …");
+ABSL_FLAG(uint64_t, first_seed, 0, "the first run's seed");
+ABSL_FLAG(int64_t, parallel, 1, "workers of the simulated study");
+ABSL_FLAG(std::string, at, "20,50,100,200", "evaluations after which the regret is printed");
+ABSL_FLAG(std::string, csv, "", "file for every evaluation; empty: none");
+ABSL_FLAG(int, jobs, 1, "processes");
+ABSL_FLAG(bool, seeds_apart, false, "print the regret of every seed after the last evaluation");
+
+namespace luthier {
+namespace {
+
+struct Run {
+  std::string algorithm;
+  std::string function;
+  uint64_t seed = 0;
+};
+
+struct Outcome {
+  std::vector<double> regret;      // After each evaluation.
+  std::vector<double> suggest_ms;  // Of each.
+};
+
+double Quantile(std::vector<double> values, double q) {
+  if (values.empty()) return std::nan("");
+  std::sort(values.begin(), values.end());
+  const double at = q * static_cast<double>(values.size() - 1);
+  const size_t low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, values.size() - 1);
+  const double share = at - static_cast<double>(low);
+  return share == 0.0 ? values[low] : (1.0 - share) * values[low] + share * values[high];
+}
+
+[[noreturn]] void Die(const absl::Status& status) {
+  std::fprintf(stderr, "search_bench: %s\n", std::string(status.message()).c_str());
+  std::exit(2);
+}
+
+// Writes the rows of one run to `out`.
+void Simulate(const Run& run, std::FILE* out) {
+  simulate::SimulateOptions options;
+  const absl::StatusOr<study::AlgorithmSpec> algorithm = wire::ParseAlgorithm(run.algorithm);
+  if (!algorithm.ok()) Die(algorithm.status());
+  const absl::StatusOr<simulate::Problem> problem = simulate::TestProblem(run.function);
+  if (!problem.ok()) Die(problem.status());
+  options.algorithm = *algorithm;
+  options.label = run.algorithm;
+  options.problem = *problem;
+  options.evaluations = absl::GetFlag(FLAGS_evaluations);
+  options.first_seed = run.seed;
+  options.parallel = absl::GetFlag(FLAGS_parallel);
+  const absl::Status status = simulate::Simulate(options, simulate::ThreadCpuTime, [&](const simulate::Row& row) {
+    std::fprintf(out, "%s\n", simulate::CsvLine(row).c_str());
+    return true;
+  });
+  if (!status.ok()) Die(status);
+}
+
+int Main() {
+  std::vector<std::string> functions;
+  if (absl::GetFlag(FLAGS_functions) == "all") {
+    for (const objectives::TestFunction& f : objectives::TestFunctions()) functions.push_back(f.name);
+  } else {
+    functions = absl::StrSplit(absl::GetFlag(FLAGS_functions), ',');
+  }
+  const std::vector<std::string> algorithms = absl::StrSplit(absl::GetFlag(FLAGS_algorithms), ';');
+  std::vector<Run> runs;
+  for (const std::string& function : functions) {
+    for (const std::string& algorithm : algorithms) {
+      for (int64_t s = 0; s < absl::GetFlag(FLAGS_seeds); ++s) {
+        runs.push_back({algorithm, function, absl::GetFlag(FLAGS_first_seed) + static_cast<uint64_t>(s)});
+      }
+    }
+  }
+  // Each process writes a file of its own; they are read in order of run.
+  const int jobs = std::max(1, absl::GetFlag(FLAGS_jobs));
+  std::vector<std::FILE*> files;
+  std::vector<pid_t> children;
+  for (int j = 0; j < jobs; ++j) {
+    files.push_back(std::tmpfile());
+    if (files.back() == nullptr) Die(absl::InternalError("no temporary file can be made"));
+    const pid_t child = fork();
+    if (child == 0) {
+      for (size_t r = static_cast<size_t>(j); r < runs.size(); r += static_cast<size_t>(jobs)) {
+        Simulate(runs[r], files.back());
+      }
+      std::fflush(files.back());
+      std::_Exit(0);
+    }
+    children.push_back(child);
+  }
+  bool ok = true;
+  for (pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    ok = ok && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  if (!ok) return 2;
+
+  std::ofstream csv;
+  if (!absl::GetFlag(FLAGS_csv).empty()) {
+    csv.open(absl::GetFlag(FLAGS_csv));
+    csv << simulate::CsvHeader() << '\n';
+  }
+  // From the right: the label may hold commas.
+  std::map<std::pair<std::string, std::string>, std::map<uint64_t, Outcome>> outcomes;  // By label (quoted), function.
+  for (std::FILE* file : files) {
+    std::rewind(file);
+    char* line = nullptr;
+    size_t capacity = 0;
+    ssize_t length = 0;
+    while ((length = getline(&line, &capacity, file)) > 0) {
+      std::string text(line, static_cast<size_t>(length) - 1);
+      if (csv.is_open()) csv << text << '\n';
+      std::vector<std::string> fields = absl::StrSplit(text, ',');
+      const size_t n = fields.size();
+      const std::string label = absl::StrJoin(fields.begin(), fields.end() - 7, ",");
+      uint64_t seed = 0;
+      double regret = std::nan(""), ms = 0.0;
+      if (!absl::SimpleAtoi(fields[n - 6], &seed) || !absl::SimpleAtod(fields[n - 1], &ms)) return 2;
+      if (!fields[n - 2].empty() && !absl::SimpleAtod(fields[n - 2], &regret)) return 2;
+      Outcome& outcome = outcomes[{label, fields[n - 7]}][seed];
+      outcome.regret.push_back(regret);
+      outcome.suggest_ms.push_back(ms);
+    }
+    std::free(line);
+    std::fclose(file);
+  }
+
+  std::vector<int64_t> marks;
+  for (absl::string_view text : absl::StrSplit(absl::GetFlag(FLAGS_at), ',')) {
+    int64_t mark = 0;
+    if (!absl::SimpleAtoi(text, &mark) || mark < 1) Die(absl::InvalidArgumentError("--at: not numbers from 1 on"));
+    if (mark <= absl::GetFlag(FLAGS_evaluations)) marks.push_back(mark);
+  }
+  absl::PrintF("%-16s %-28s", "function", "algorithm");
+  for (int64_t mark : marks) absl::PrintF(" %9s", absl::StrCat("n=", mark));
+  absl::PrintF(" %9s %9s\n", "ms p50", "ms p95");
+  for (const std::string& function : functions) {
+    for (const auto& [key, by_seed] : outcomes) {
+      if (key.second != function) continue;
+      absl::PrintF("%-16s %-28s", function, key.first.substr(0, 28));
+      for (int64_t mark : marks) {
+        std::vector<double> regrets;
+        for (const auto& [seed, outcome] : by_seed) {
+          const size_t at = std::min(static_cast<size_t>(mark), outcome.regret.size());
+          if (at > 0) regrets.push_back(outcome.regret[at - 1]);
+        }
+        absl::PrintF(" %9.2g", Quantile(regrets, 0.5));
+      }
+      std::vector<double> ms;
+      for (const auto& [seed, outcome] : by_seed)
+        ms.insert(ms.end(), outcome.suggest_ms.begin(), outcome.suggest_ms.end());
+      absl::PrintF(" %9.3f %9.3f\n", Quantile(ms, 0.5), Quantile(ms, 0.95));
+      if (absl::GetFlag(FLAGS_seeds_apart)) {
+        for (const auto& [seed, outcome] : by_seed) {
+          absl::PrintF("    seed %d:", seed);
+          for (int64_t mark : marks) {
+            absl::PrintF(" %9.2g", outcome.regret[std::min(static_cast<size_t>(mark), outcome.regret.size()) - 1]);
+          }
+          absl::PrintF("\n");
+        }
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace luthier
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("Compares search algorithms on test functions; prints a table and writes CSV.");
+  absl::ParseCommandLine(argc, argv);
+  return luthier::Main();
+}

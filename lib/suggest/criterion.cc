@@ -1,0 +1,141 @@
+#include "lib/suggest/criterion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/base/random.h"
+
+namespace luthier::suggest {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+// Outputs vary this much by noise before bounds make room for it.
+constexpr double kNegligibleNoise = 1e-4;
+
+AcquisitionKind KindOf(study::BoAcquisition acquisition) {
+  switch (acquisition) {
+    case study::BoAcquisition::kLogEi:
+      return AcquisitionKind::kLogExpectedImprovement;
+    case study::BoAcquisition::kEi:
+      return AcquisitionKind::kExpectedImprovement;
+    case study::BoAcquisition::kPi:
+      return AcquisitionKind::kProbabilityOfImprovement;
+    case study::BoAcquisition::kLogPi:
+      return AcquisitionKind::kLogProbabilityOfImprovement;
+    case study::BoAcquisition::kUcb:
+    case study::BoAcquisition::kTs:
+      return AcquisitionKind::kUpperConfidenceBound;
+  }
+  return AcquisitionKind::kLogExpectedImprovement;
+}
+
+BetaRule RuleOf(study::BoBeta schedule) {
+  switch (schedule) {
+    case study::BoBeta::kKandasamy15:
+      return BetaRule::kKandasamy15;
+    case study::BoBeta::kDragonfly:
+      return BetaRule::kDragonfly;
+    case study::BoBeta::kKandasamy17:
+      return BetaRule::kK17Code;
+    case study::BoBeta::kConstant:
+      return BetaRule::kConstant;
+  }
+  return BetaRule::kKandasamy15;
+}
+
+LipschitzOptions GrowthOf(const study::BoOptions& options, double unit) {
+  LipschitzOptions result;
+  result.kappa = options.growth_factor;
+  switch (options.growth) {
+    case study::BoGrowth::kLinear:
+      result.growth = LipschitzGrowth::kLinear;
+      break;
+    case study::BoGrowth::kConstant:
+      result.growth = LipschitzGrowth::kConstant;
+      break;
+    case study::BoGrowth::kLogarithmic:
+      result.growth = LipschitzGrowth::kLogarithm;
+      break;
+    case study::BoGrowth::kKnown:
+      result.growth = LipschitzGrowth::kUser;
+      result.user_constant = options.lipschitz_constant * unit;
+      break;
+  }
+  return result;
+}
+
+}  // namespace
+
+LipschitzBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
+                          double noise_deviation) {
+  const std::vector<Index> rows = data.CompleteRows();
+  const MatrixXd u = Rows(data.observed, rows);
+  VectorXd z(u.rows());
+  double unit = 0.0;  // Largest slope of the transform: a user's constant stays one.
+  for (size_t k = 0; k < rows.size(); ++k) {
+    z(static_cast<Index>(k)) = transform.Forward(data.scores(rows[k]));
+    unit = std::max(unit, transform.Slope(data.scores(rows[k])));
+  }
+  const double noise = noise_deviation > kNegligibleNoise ? noise_deviation : 0.0;
+  const double constant =
+      LipschitzConstant(GrowthOf(options, unit), SteepestSlope(u, z, noise), static_cast<int64_t>(rows.size()));
+  return LipschitzBounds(u, z, constant, 2.0 * noise);
+}
+
+Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> states, const Observations& data,
+                     const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index) {
+  AcquisitionSettings settings;
+  settings.kind = KindOf(options.acquisition);
+  const bool probability =
+      options.acquisition == study::BoAcquisition::kPi || options.acquisition == study::BoAcquisition::kLogPi;
+  if (probability) settings.margin = options.improvement;
+  if (options.acquisition == study::BoAcquisition::kUcb) {
+    settings.root_beta = RootBeta(RuleOf(options.beta_schedule), std::max(1, coordinates),
+                                  static_cast<int64_t>(data.scores.size() + data.pending.rows()) + 1, options.beta);
+  }
+  if (options.lipschitz != study::BoLipschitz::kOff) {
+    const double noise = std::sqrt(states.front().regression->hyperparameters().noise_variance);
+    bounds_.emplace(BoundsFor(options, data, transform, noise));
+  }
+  bool any = false;
+  for (Index row : data.CompleteRows()) {
+    const double z = transform.Forward(data.scores(row));
+    record_ = any ? std::max(record_, z) : z;
+    any = true;
+  }
+  if (options.acquisition == study::BoAcquisition::kTs) {
+    // One of the states, all with equal chances.
+    base::RandomStream random(seed, "bo/ts", ask_index);
+    const gp::Regression& regression = *states[random.UniformInt(states.size())].regression;
+    const std::optional<FunctionDraw> draw = options.sampler == study::BoSampler::kFourier
+                                                 ? FunctionDraw::FourierFeatures(regression, kFourierFeatures, random)
+                                                 : FunctionDraw::Pathwise(regression, kPathwiseFeatures, random);
+    if (!draw.has_value()) return;
+    base_ = std::make_unique<FunctionDraw>(*draw);
+  } else if (bounds_.has_value() &&
+             (options.lipschitz == study::BoLipschitz::kTruncate || options.lipschitz == study::BoLipschitz::kCap)) {
+    truncated_ = std::make_unique<TruncatedAcquisition>(std::move(states), settings, &*bounds_);
+    top_ = truncated_.get();
+    return;
+  } else {
+    base_ = std::make_unique<ModelAcquisition>(std::move(states), settings);
+  }
+  top_ = base_.get();
+  if (bounds_.has_value() && options.lipschitz == study::BoLipschitz::kAcceptReject) {
+    accept_ = std::make_unique<AcceptRejectAcquisition>(base_.get(), &*bounds_);
+    top_ = accept_.get();
+  }
+}
+
+BindCount Criterion::bind_count() const {
+  if (truncated_ != nullptr) return truncated_->bind_count();
+  if (accept_ != nullptr) return accept_->bind_count();
+  return BindCount();
+}
+
+}  // namespace luthier::suggest

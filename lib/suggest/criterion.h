@@ -1,0 +1,53 @@
+#ifndef LUTHIER_LIB_SUGGEST_CRITERION_H_
+#define LUTHIER_LIB_SUGGEST_CRITERION_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "Eigen/Core"
+#include "lib/study/study_spec.h"
+#include "lib/suggest/acquisition.h"
+#include "lib/suggest/lipschitz.h"
+#include "lib/suggest/observations.h"
+#include "lib/suggest/output_transform.h"
+#include "lib/suggest/thompson.h"
+#include "lib/suggest/truncated.h"
+
+namespace luthier::suggest {
+
+// What a study's options make of its models: the acquisition to maximise, inside Lipschitz bounds where they are on.
+// Owns its parts; borrows the states' regressions.
+class Criterion {
+ public:
+  // data: the observations the states were fitted to (without open trials), outputs as `transform` gives them.
+  // coordinates: tuned parameters, for UCB's schedule.
+  Criterion(const study::BoOptions& options, std::vector<ModelState> states, const Observations& data,
+            const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index);
+
+  // Null when no function could be drawn.
+  const AcquisitionFunction* acquisition() const { return top_; }
+  // Null without Lipschitz bounds.
+  const LipschitzBounds* bounds() const { return bounds_ ? &*bounds_ : nullptr; }
+  // Largest score measured, in the outputs' units: what the bounds are held against.
+  double record() const { return record_; }
+  // How often the bounds mattered so far.
+  BindCount bind_count() const;
+
+ private:
+  std::optional<LipschitzBounds> bounds_;
+  double record_ = 0.0;
+  std::unique_ptr<AcquisitionFunction> base_;
+  std::unique_ptr<TruncatedAcquisition> truncated_;
+  std::unique_ptr<AcceptRejectAcquisition> accept_;
+  const AcquisitionFunction* top_ = nullptr;
+};
+
+// The Lipschitz bounds that the options and the measured rows of `data` give; inactive while too little is known.
+LipschitzBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
+                          double noise_deviation);
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_CRITERION_H_

@@ -1,0 +1,74 @@
+#include "lib/suggest/exploration.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "lib/base/random.h"
+#include "lib/math/sobol.h"
+
+namespace luthier::suggest {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+constexpr Index kSobolPoints = 4096;
+constexpr int kMaxCornerBits = 10;
+constexpr int kDescents = 50;
+}  // namespace
+
+study::Parameters FarthestPoint(const study::Encoding& encoding, const Observations& data, uint64_t seed,
+                                uint64_t index) {
+  const int d = encoding.compact_dim();
+  base::RandomStream random(seed, "bo/farthest", index);
+  const math::SobolSequence sobol(d, random.NextU64(), "bo/farthest/sobol");
+  auto gap = [&](const VectorXd& compact) {
+    const VectorXd u = encoding.CompactToModel(compact);
+    if (data.tried.rows() == 0) return std::numeric_limits<double>::infinity();
+    return (data.tried.rowwise() - u.transpose()).rowwise().squaredNorm().minCoeff();
+  };
+  VectorXd best = sobol.Point(0);
+  double widest = gap(best);
+  auto consider = [&](const VectorXd& u) {
+    const double g = gap(u);
+    if (g <= widest) return false;
+    widest = g;
+    best = u;
+    return true;
+  };
+  for (Index i = 1; i < kSobolPoints; ++i) consider(sobol.Point(static_cast<uint64_t>(i)));
+  const int bits = std::min(d, kMaxCornerBits);
+  for (int corner = 0; corner < 1 << bits; ++corner) {
+    VectorXd u = VectorXd::Constant(d, 0.5);
+    for (int c = 0; c < bits; ++c) u(c) = (corner >> c) & 1;
+    consider(u);
+  }
+  double step = 0.1;
+  for (int round = 0; round < kDescents && step > 1e-4; ++round) {
+    bool moved = false;
+    for (int c = 0; c < d; ++c) {
+      for (double sign : {-1.0, 1.0}) {
+        VectorXd u = best;
+        u(c) = std::clamp(u(c) + sign * step, 0.0, 1.0);
+        moved = consider(u) || moved;
+      }
+    }
+    if (!moved) step *= 0.5;
+  }
+  return encoding.FromCompact(best);
+}
+
+study::Parameters LipoPoint(const study::Encoding& encoding, const OutputBounds& bounds, double record, uint64_t seed,
+                            uint64_t index) {
+  auto sample = [&](uint32_t draw) {
+    base::RandomStream random(seed, "explore", index, draw);
+    return encoding.Sample(random);
+  };
+  const LipoProposal proposal = ProposeLipo(
+      bounds, record, [&](uint32_t draw) { return encoding.ToModel(sample(draw)); }, LipoOptions(),
+      base::RandomStream(seed, "bo/lipo", index));
+  return sample(proposal.draw);
+}
+
+}  // namespace luthier::suggest

@@ -1,0 +1,28 @@
+#ifndef LUTHIER_LIB_SUGGEST_EXPLORATION_H_
+#define LUTHIER_LIB_SUGGEST_EXPLORATION_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "lib/study/encoding.h"
+#include "lib/suggest/lipschitz.h"
+#include "lib/suggest/observations.h"
+
+// Points that no model chooses. Exploration number `index` of a study begins with random search's own point of that
+// index (random_designer.h).
+namespace luthier::suggest {
+
+// The setting farthest from all tried ones (largest smallest Euclidean distance of model points): the best of 4096
+// scrambled Sobol points and up to 1024 corners, improved coordinate by coordinate. Covers the space evenly; in more
+// than five dimensions it visits corners.
+study::Parameters FarthestPoint(const study::Encoding& encoding, const Observations& data, uint64_t seed,
+                                uint64_t index);
+
+// Random search's point `index` if a record is possible there by the bounds, else the first of its 3000 successors of
+// the same index where one is, else the most promising of them. Without bounds: random search's point.
+study::Parameters LipoPoint(const study::Encoding& encoding, const OutputBounds& bounds, double record, uint64_t seed,
+                            uint64_t index);
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_EXPLORATION_H_

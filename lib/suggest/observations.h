@@ -1,0 +1,49 @@
+#ifndef LUTHIER_LIB_SUGGEST_OBSERVATIONS_H_
+#define LUTHIER_LIB_SUGGEST_OBSERVATIONS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "Eigen/Core"
+#include "lib/study/encoding.h"
+#include "lib/study/history.h"
+#include "lib/study/study_spec.h"
+#include "lib/suggest/maximize.h"
+
+namespace luthier::suggest {
+
+// What a study's history says, in model coordinates (d columns), for a model of scores (larger is better).
+struct Observations {
+  Eigen::MatrixXd observed;     // n x d points with a score, in log order.
+  Eigen::VectorXd scores;       // n.
+  std::vector<int64_t> number;  // n: the trial's.
+  std::vector<bool> complete;   // n: whether the score was measured, not imputed.
+  std::vector<bool> failed;     // n: whether the setting failed.
+  Eigen::MatrixXd known;        // Compact points of the best complete observations, best first.
+  Eigen::MatrixXd pending;      // Points of open trials.
+  Eigen::MatrixXd tried;        // Points of all trials.
+  std::vector<bool> excluded;   // Rows of the table that were tried.
+
+  // The rows that were measured.
+  std::vector<Eigen::Index> CompleteRows() const;
+};
+
+// COMPLETE: its value. FAILED for a fault of the setting: the worst complete score. PRUNED: its value, but no better
+// than the median score. Others say nothing. `table`: of a small finite space, or null.
+Observations Collect(const study::History& history, const study::Encoding& encoding, study::Goal goal,
+                     const SettingTable* table);
+
+// The observations that a model can afford, at most 1500: the newest 1000, the best 200 of the others, 300 at random;
+// and the newest 200 open trials.
+Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index);
+
+// Row indices best first, ties to the earlier.
+void SortByScore(const Eigen::VectorXd& scores, std::vector<Eigen::Index>* rows);
+// The given rows of m.
+Eigen::MatrixXd Rows(const Eigen::MatrixXd& m, const std::vector<Eigen::Index>& rows);
+// Whether u is within 1e-12 (Euclidean) of a tried point.
+bool IsTried(const Observations& data, const Eigen::VectorXd& u);
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_OBSERVATIONS_H_

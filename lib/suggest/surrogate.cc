@@ -1,0 +1,166 @@
+#include "lib/suggest/surrogate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/check.h"
+#include "lib/base/random.h"
+
+namespace luthier::suggest {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+// Noise variances, in units of the outputs' variance. The floor is the square of the relative accuracy with which the
+// model can follow a deterministic objective, and keeps the covariance of near points positive definite.
+constexpr double kNoiseFloor = 1e-8;
+constexpr double kNoisyFloor = 1e-4;
+constexpr double kGain = 2.0;         // Nats by which another choice must explain the data better.
+constexpr Index kFewRows = 64;        // Up to it, searches are thorough: they cost little.
+constexpr Index kVeryManyRows = 500;  // Above it, a search may take 20 likelihoods.
+// A sum of functions of one parameter is learnt from few results however fast they vary, and an optimistic long
+// lengthscale would leave whole parameters unexplored.
+constexpr double kMaxAdditiveLengthscale = 0.5;
+
+gp::InferenceOptions OptionsFor(const ModelChoice& choice, const SurrogateOptions& study) {
+  const bool noisy = study.noisy;
+  gp::InferenceOptions options;
+  options.prior = study.prior;
+  options.criterion = study.criterion;
+  options.fit_noise = true;
+  options.doubt_noise = !noisy;
+  options.min_noise = noisy ? kNoisyFloor : kNoiseFloor;
+  if (choice.shape.structure == kernels::Structure::kAdditive) options.max_lengthscale = kMaxAdditiveLengthscale;
+  return options;
+}
+
+}  // namespace
+
+std::string FormatCarry(const SurrogateCarry& carry) {
+  std::string text = absl::StrCat(carry.observations, " ", carry.searches, " ", carry.choice, " ",
+                                  gp::FormatHyperparameters(carry.theta));
+  for (const SurrogateCarry::Start& other : carry.others) {
+    absl::StrAppend(&text, ";", other.choice, " ", gp::FormatHyperparametersShort(other.theta));
+  }
+  return text;
+}
+
+std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vector<ModelChoice>& choices) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ';');
+  const std::vector<std::string> words = absl::StrSplit(parts[0], absl::MaxSplits(' ', 3));
+  SurrogateCarry carry;
+  auto legal = [&](int choice) { return choice >= 0 && choice < static_cast<int>(choices.size()); };
+  auto theta = [&](absl::string_view numbers, int choice) {
+    return gp::ParseHyperparameters(numbers, choices[static_cast<size_t>(choice)].shape.groups);
+  };
+  if (words.size() != 4 || !absl::SimpleAtoi(words[0], &carry.observations) ||
+      !absl::SimpleAtoi(words[1], &carry.searches) || !absl::SimpleAtoi(words[2], &carry.choice) ||
+      carry.observations < 0 || carry.searches < 0 || !legal(carry.choice)) {
+    return std::nullopt;
+  }
+  std::optional<gp::Hyperparameters> used = theta(words[3], carry.choice);
+  if (!used.has_value()) return std::nullopt;
+  carry.theta = *std::move(used);
+  for (size_t k = 1; k < parts.size(); ++k) {
+    const std::vector<std::string> other = absl::StrSplit(parts[k], absl::MaxSplits(' ', 1));
+    SurrogateCarry::Start start;
+    if (other.size() != 2 || !absl::SimpleAtoi(other[0], &start.choice) || !legal(start.choice)) return std::nullopt;
+    std::optional<gp::Hyperparameters> from = theta(other[1], start.choice);
+    if (!from.has_value()) return std::nullopt;
+    start.theta = *std::move(from);
+    carry.others.push_back(std::move(start));
+  }
+  return carry;
+}
+
+std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
+                                      const std::optional<SurrogateCarry>& carried, uint64_t seed, uint64_t ask_index) {
+  LUTHIER_CHECK(!options.choices.empty() && x.rows() == scores.size() && scores.size() >= 1);
+  const int choices = static_cast<int>(options.choices.size());
+  const Index n = scores.size();
+  SurrogateCarry carry;
+  if (carried.has_value()) carry = *carried;
+  int likelihoods = 0;
+  // A choice whose warp does not suit the scores any more cannot be kept.
+  const bool usable =
+      carried.has_value() &&
+      OutputTransform::Create(options.choices[static_cast<size_t>(carry.choice)].warp, scores).has_value();
+  const bool search = !usable || n < carry.observations ||
+                      n >= carry.observations + std::max<Index>(1, static_cast<Index>(carry.observations) / 20);
+  if (search) {
+    auto start_of = [&](int choice) -> std::optional<gp::Hyperparameters> {
+      if (usable && choice == carry.choice) return carry.theta;
+      for (const SurrogateCarry::Start& other : carry.others) {
+        if (other.choice == choice) return other.theta;
+      }
+      return std::nullopt;
+    };
+    std::vector<int> turn;
+    if (usable) {
+      turn.push_back(carry.choice);
+      const int others = std::min(n <= kFewRows ? 2 : 1, choices - 1);
+      for (int k = 0; static_cast<int>(turn.size()) <= others; ++k) {
+        const int next = (carry.searches * others + k) % choices;
+        if (std::find(turn.begin(), turn.end(), next) == turn.end()) turn.push_back(next);
+      }
+    } else {
+      for (int c = 0; c < choices; ++c) turn.push_back(c);
+    }
+    double best = 0.0;
+    int chosen = -1;
+    gp::Hyperparameters theta;
+    for (int c : turn) {
+      const ModelChoice& choice = options.choices[static_cast<size_t>(c)];
+      const std::optional<OutputTransform> transform = OutputTransform::Create(choice.warp, scores);
+      if (!transform.has_value()) continue;
+      gp::InferenceOptions inference = OptionsFor(choice, options);
+      const std::optional<gp::Hyperparameters> start = start_of(c);
+      if (start.has_value() && n > kFewRows) {
+        inference.max_searches = 1;
+        inference.random_starts = 1;
+        if (c != turn[0]) inference.max_evaluations = 15;
+      }
+      if (n > kVeryManyRows) inference.max_evaluations = std::min(inference.max_evaluations, 20);
+      gp::Likelihood likelihood(choice.shape, x, transform->Forward(scores));
+      const gp::InferenceResult result = gp::MaximizePosterior(
+          &likelihood, inference, start, base::RandomStream(seed, "bo/map", ask_index, static_cast<uint64_t>(c)));
+      likelihoods += result.evaluations;
+      const double explained = result.log_posterior + transform->LogJacobian();
+      if (chosen < 0 || explained > best + kGain) {
+        best = explained;
+        chosen = c;
+      }
+      if (chosen == c) theta = result.theta;
+      const auto same = std::find_if(carry.others.begin(), carry.others.end(),
+                                     [c](const SurrogateCarry::Start& s) { return s.choice == c; });
+      if (same != carry.others.end()) {
+        same->theta = result.theta;
+      } else {
+        carry.others.push_back({c, result.theta});
+      }
+    }
+    if (chosen < 0) return std::nullopt;
+    std::erase_if(carry.others, [chosen](const SurrogateCarry::Start& s) { return s.choice == chosen; });
+    carry.choice = chosen;
+    carry.theta = theta;
+    carry.observations = n;
+    ++carry.searches;
+  }
+  const ModelChoice& choice = options.choices[static_cast<size_t>(carry.choice)];
+  std::optional<OutputTransform> transform = OutputTransform::Create(choice.warp, scores);
+  if (!transform.has_value()) return std::nullopt;
+  std::optional<gp::Regression> regression =
+      gp::Regression::Fit(choice.shape, carry.theta, x, transform->Forward(scores));
+  if (!regression.has_value()) return std::nullopt;
+  if (!search) regression->FitMean();
+  return Surrogate{*std::move(transform), *std::move(regression), std::move(carry), search, likelihoods};
+}
+
+}  // namespace luthier::suggest

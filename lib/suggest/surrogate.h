@@ -1,0 +1,70 @@
+#ifndef LUTHIER_LIB_SUGGEST_SURROGATE_H_
+#define LUTHIER_LIB_SUGGEST_SURROGATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "Eigen/Core"
+#include "absl/strings/string_view.h"
+#include "lib/gp/hyper_inference.h"
+#include "lib/gp/regression.h"
+#include "lib/kernels/stationary.h"
+#include "lib/suggest/output_transform.h"
+
+// Which Gaussian process explains a study's results: kernel, output warp and hyperparameters, chosen together by the
+// posterior density of the hyperparameters, warps made comparable by their Jacobians.
+namespace luthier::suggest {
+
+// One way to explain the data.
+struct ModelChoice {
+  kernels::KernelShape shape;
+  Warp warp = Warp::kNone;
+};
+
+struct SurrogateOptions {
+  std::vector<ModelChoice> choices;  // At least one; the first is preferred in doubt.
+  bool noisy = false;                // Whether the same setting may give different values.
+  gp::PriorKind prior = gp::PriorKind::kDimensionScaled;
+  gp::Criterion criterion = gp::Criterion::kMarginalLikelihood;
+};
+
+// What one suggestion hands on to the next: where the searches for hyperparameters start.
+struct SurrogateCarry {
+  struct Start {
+    int choice = 0;
+    gp::Hyperparameters theta;
+  };
+  int64_t observations = 0;   // At the last search.
+  int searches = 0;           // So far: the turn of the other choices.
+  int choice = 0;             // In use.
+  gp::Hyperparameters theta;  // Its hyperparameters.
+  std::vector<Start> others;  // Where the other choices ended last, to a few digits.
+};
+
+// Text without line ends; reads back to the same bits of all that FormatCarry was given, but for `others`, which are
+// rounded. Absent for anything else.
+std::string FormatCarry(const SurrogateCarry& carry);
+std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vector<ModelChoice>& choices);
+
+struct Surrogate {
+  OutputTransform transform;
+  gp::Regression regression;
+  SurrogateCarry carry;
+  bool searched = false;  // Whether hyperparameters were searched for now, not taken over.
+  int likelihoods = 0;    // Computed for it.
+};
+
+// Fits to n points x (n x d, unit cube) with scores (n, larger is better); n >= 1. Hyperparameters are searched for
+// when there are at least 5 % more observations than at the last search, else taken over. A search improves the choice
+// in use from where it was, and tries one or two others in turn from where those ended; another takes over when it
+// explains the data better by two nats. Without a carried state all choices are searched. Deterministic in its
+// arguments. Absent when no covariance could be factored.
+std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Eigen::MatrixXd& x,
+                                      const Eigen::VectorXd& scores, const std::optional<SurrogateCarry>& carried,
+                                      uint64_t seed, uint64_t ask_index);
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_SURROGATE_H_

@@ -1,0 +1,177 @@
+#include "lib/wire/convert_algorithm.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace luthier::wire {
+namespace {
+
+// Enumerations of BoOptions have the API's order; the API's have an UNSPECIFIED in front.
+template <typename E>
+int Number(E value) {
+  return static_cast<int>(value) + 1;
+}
+
+v1::Algorithm::Bo* MutableBo(study::BoPreset preset, v1::Algorithm* proto) {
+  switch (preset) {
+    case study::BoPreset::kHbo:
+      return proto->mutable_hbo();
+    case study::BoPreset::kLbo:
+      return proto->mutable_lbo();
+    case study::BoPreset::kBo:
+      break;
+  }
+  return proto->mutable_bo();
+}
+
+void Set(const study::BoOptions& options, v1::Algorithm* proto) {
+  v1::Algorithm::Bo* out = MutableBo(options.preset, proto);
+  out->set_initial_points(options.initial_points);
+  out->set_noisy(options.noisy);
+  out->set_explore_every(options.explore_every);
+  out->set_growth_factor(options.growth_factor);
+  out->set_lipschitz_constant(options.lipschitz_constant);
+  out->set_beta(options.beta);
+  out->set_improvement(options.improvement);
+  out->set_acquisition(static_cast<v1::Algorithm::Bo::Acquisition>(Number(options.acquisition)));
+  out->set_kernel(static_cast<v1::Algorithm::Bo::Kernel>(Number(options.kernel)));
+  out->set_warp(static_cast<v1::Algorithm::Bo::Warp>(Number(options.warp)));
+  out->set_prior(static_cast<v1::Algorithm::Bo::Prior>(Number(options.prior)));
+  out->set_criterion(static_cast<v1::Algorithm::Bo::Criterion>(Number(options.criterion)));
+  out->set_maximizer(static_cast<v1::Algorithm::Bo::Maximizer>(Number(options.maximizer)));
+  out->set_pending(static_cast<v1::Algorithm::Bo::Pending>(Number(options.pending)));
+  out->set_trust_region(static_cast<v1::Algorithm::Bo::TrustRegion>(Number(options.trust_region)));
+  out->set_exploration(static_cast<v1::Algorithm::Bo::Exploration>(Number(options.exploration)));
+  out->set_lipschitz(static_cast<v1::Algorithm::Bo::Lipschitz>(Number(options.lipschitz)));
+  out->set_growth(static_cast<v1::Algorithm::Bo::Growth>(Number(options.growth)));
+  out->set_beta_schedule(static_cast<v1::Algorithm::Bo::BetaSchedule>(Number(options.beta_schedule)));
+  out->set_sampler(static_cast<v1::Algorithm::Bo::Sampler>(Number(options.sampler)));
+}
+
+void Set(const study::RandomOptions&, v1::Algorithm* proto) {
+  proto->mutable_random();
+}
+
+void Set(const study::SobolOptions& options, v1::Algorithm* proto) {
+  proto->mutable_sobol()->set_scramble(options.scramble);
+}
+
+void Set(const study::GridOptions& options, v1::Algorithm* proto) {
+  proto->mutable_grid()->set_levels(options.levels);
+  proto->mutable_grid()->set_shuffle(options.shuffle);
+}
+
+class BoReader {
+ public:
+  BoReader(study::BoPreset preset, base::Violations* violations)
+      : path_(absl::StrCat("algorithm.", study::AlgorithmName(study::BoDefaults(preset)), ".")),
+        defaults_(study::BoDefaults(preset)),
+        violations_(violations) {}
+
+  study::BoOptions Read(const v1::Algorithm::Bo& proto);
+
+ private:
+  // UNSPECIFIED keeps the default.
+  template <typename E>
+  void Enum(const char* field, int value, E last, const google::protobuf::EnumDescriptor* names, E* out) {
+    if (value == 0) return;
+    if (value >= 1 && value <= Number(last)) {
+      *out = static_cast<E>(value - 1);
+      return;
+    }
+    std::vector<std::string> known;
+    for (int i = 1; i < names->value_count(); ++i) known.push_back(names->value(i)->name());
+    violations_->Add(absl::StrCat(path_, field),
+                     absl::StrCat("has the unknown value ", value, "; use one of ", absl::StrJoin(known, ", ")));
+  }
+
+  std::string path_;
+  study::BoOptions defaults_;
+  base::Violations* violations_;
+};
+
+study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
+  study::BoOptions result = defaults_;
+  result.initial_points = proto.initial_points();
+  result.noisy = proto.noisy();
+  if (proto.has_explore_every()) result.explore_every = proto.explore_every();
+  if (proto.has_beta()) result.beta = proto.beta();
+  if (proto.has_improvement()) result.improvement = proto.improvement();
+  result.lipschitz_constant = proto.lipschitz_constant();
+  Enum("acquisition", proto.acquisition(), study::BoAcquisition::kTs, v1::Algorithm::Bo::Acquisition_descriptor(),
+       &result.acquisition);
+  Enum("kernel", proto.kernel(), study::BoKernel::kPairwise, v1::Algorithm::Bo::Kernel_descriptor(), &result.kernel);
+  Enum("warp", proto.warp(), study::BoWarp::kLog, v1::Algorithm::Bo::Warp_descriptor(), &result.warp);
+  Enum("prior", proto.prior(), study::BoPrior::kInverseSquared, v1::Algorithm::Bo::Prior_descriptor(), &result.prior);
+  Enum("criterion", proto.criterion(), study::BoCriterion::kLeaveOneOut, v1::Algorithm::Bo::Criterion_descriptor(),
+       &result.criterion);
+  Enum("maximizer", proto.maximizer(), study::BoMaximizer::kDirect, v1::Algorithm::Bo::Maximizer_descriptor(),
+       &result.maximizer);
+  Enum("pending", proto.pending(), study::BoPending::kLiarMax, v1::Algorithm::Bo::Pending_descriptor(),
+       &result.pending);
+  Enum("trust_region", proto.trust_region(), study::BoTrustRegion::kOff, v1::Algorithm::Bo::TrustRegion_descriptor(),
+       &result.trust_region);
+  Enum("exploration", proto.exploration(), study::BoExploration::kLipo, v1::Algorithm::Bo::Exploration_descriptor(),
+       &result.exploration);
+  Enum("lipschitz", proto.lipschitz(), study::BoLipschitz::kCap, v1::Algorithm::Bo::Lipschitz_descriptor(),
+       &result.lipschitz);
+  Enum("growth", proto.growth(), study::BoGrowth::kKnown, v1::Algorithm::Bo::Growth_descriptor(), &result.growth);
+  Enum("beta_schedule", proto.beta_schedule(), study::BoBeta::kConstant, v1::Algorithm::Bo::BetaSchedule_descriptor(),
+       &result.beta_schedule);
+  Enum("sampler", proto.sampler(), study::BoSampler::kFourier, v1::Algorithm::Bo::Sampler_descriptor(),
+       &result.sampler);
+  // What suits the acquisition, unless said otherwise.
+  if (result.preset == study::BoPreset::kLbo && proto.lipschitz() == v1::Algorithm::Bo::LIPSCHITZ_UNSPECIFIED) {
+    if (result.acquisition == study::BoAcquisition::kUcb) result.lipschitz = study::BoLipschitz::kCap;
+    if (result.acquisition == study::BoAcquisition::kTs) result.lipschitz = study::BoLipschitz::kAcceptReject;
+  }
+  if (proto.has_growth_factor()) {
+    result.growth_factor = proto.growth_factor();
+  } else if (result.growth == study::BoGrowth::kConstant || result.growth == study::BoGrowth::kLogarithmic) {
+    result.growth_factor = 2.0;
+  }
+  return result;
+}
+
+}  // namespace
+
+v1::Algorithm AlgorithmToProto(const study::AlgorithmSpec& algorithm) {
+  v1::Algorithm proto;
+  std::visit([&](const auto& options) { Set(options, &proto); }, algorithm);
+  return proto;
+}
+
+study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violations* violations) {
+  switch (proto.kind_case()) {
+    case v1::Algorithm::kRandom:
+      return study::RandomOptions{};
+    case v1::Algorithm::kSobol: {
+      study::SobolOptions result;
+      if (proto.sobol().has_scramble()) result.scramble = proto.sobol().scramble();
+      return result;
+    }
+    case v1::Algorithm::kGrid: {
+      study::GridOptions result;
+      if (proto.grid().has_levels()) result.levels = proto.grid().levels();
+      if (proto.grid().has_shuffle()) result.shuffle = proto.grid().shuffle();
+      return result;
+    }
+    case v1::Algorithm::kBo:
+      return BoReader(study::BoPreset::kBo, violations).Read(proto.bo());
+    case v1::Algorithm::kHbo:
+      return BoReader(study::BoPreset::kHbo, violations).Read(proto.hbo());
+    case v1::Algorithm::kLbo:
+      return BoReader(study::BoPreset::kLbo, violations).Read(proto.lbo());
+    case v1::Algorithm::KIND_NOT_SET:
+      break;
+  }
+  return study::BoOptions{};
+}
+
+}  // namespace luthier::wire

@@ -130,7 +130,7 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
       if (n > kVeryManyRows) inference.max_evaluations = std::min(inference.max_evaluations, 20);
       gp::Likelihood likelihood(choice.shape, x, transform->Forward(scores));
       const gp::InferenceResult result = gp::MaximizePosterior(
-          &likelihood, inference, start, base::RandomStream(seed, "bo/map", ask_index, static_cast<uint64_t>(c)));
+          &likelihood, inference, start, base::RandomStream(seed, "bo/map", ask_index, static_cast<uint32_t>(c)));
       likelihoods += result.evaluations;
       const double explained = result.log_posterior + transform->LogJacobian();
       if (chosen < 0 || explained > best + kGain) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lib/base/check.h"
+#include "lib/kernels/derivatives.h"
 #include "lib/math/lbfgs.h"
 
 namespace luthier::gp {
@@ -16,9 +17,13 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 constexpr double kSqrt2 = 1.41421356237309504880;
+constexpr double kHalfPi = 1.57079632679489661923;
 constexpr double kMinSignal = 1e-3, kMaxSignal = 1e3;
 constexpr double kMaxNoise = 1e1;
 constexpr double kMinShape = 1e-2, kMaxShape = 1e2;
+// Of the slope noise relative to the slopes' prior variance.
+constexpr double kMinSlopeNoise = 1e-8, kMaxSlopeNoise = 1e1;
+constexpr double kSlopeNoiseMu = -9.2103403719761836, kSlopeNoiseSigma = 2.0;  // mu: ln 1e-4.
 constexpr int kMinFit = 3;
 
 // ln density at theta = exp(phi), up to a constant, and its derivative by phi.
@@ -43,12 +48,20 @@ Term InverseSquaredTerm(double phi) {
   return {-0.1 / w - 0.1 * w, -0.2 / w + 0.2 * w};
 }
 
+// ln(1 + 3 (0.1/theta)^2): the horseshoe's bounds. It has a pole at 0, so theta needs a floor.
+Term HorseshoeTerm(double phi) {
+  const double a = 0.03 * std::exp(-2.0 * phi);
+  const double density = std::log1p(a);
+  return {std::log(density), -2.0 * a / ((1.0 + a) * density)};
+}
+
 double LengthscaleMu(Index groups) {
   return kSqrt2 + 0.5 * std::log(static_cast<double>(std::max<Index>(groups, 1)));
 }
 
 Term LengthscaleTerm(PriorKind kind, double phi, Index groups) {
   if (kind == PriorKind::kInverseSquared) return InverseSquaredTerm(phi);
+  if (kind == PriorKind::kThesis) return {0.0, 0.0};
   return LogNormalTerm(phi, LengthscaleMu(groups), std::sqrt(3.0));
 }
 
@@ -57,7 +70,13 @@ Term SignalTerm(PriorKind kind, double phi) {
 }
 
 Term NoiseTerm(PriorKind kind, double phi) {
+  if (kind == PriorKind::kThesis) return HorseshoeTerm(phi);
   return kind == PriorKind::kInverseSquared ? GammaTerm(phi, 1.1, 30.0) : LogNormalTerm(phi, -4.0, 1.0);
+}
+
+// V: the slopes' prior variance, averaged over the coordinates; 1 with no coordinates.
+double MeanSlopeVariance(const kernels::KernelShape& shape, const Hyperparameters& theta) {
+  return shape.columns() == 0 ? 1.0 : kernels::DerivativeKernel(KernelOf(shape, theta)).GradientVariances().mean();
 }
 
 }  // namespace
@@ -71,6 +90,8 @@ HyperPosterior::HyperPosterior(Likelihood* likelihood, const InferenceOptions& o
   if (likelihood->shape().has_shape_parameter()) shape_ = count++;
   if (options.fit_noise) noise_ = count++;
   if (options.criterion == Criterion::kLeaveOneOut) mean_ = count++;
+  LUTHIER_CHECK(options.fixed_slope_noise >= 0.0);
+  if (likelihood->slopes() > 0 && options.fit_slope_noise) slope_noise_ = count++;
   lower_.resize(count);
   upper_.resize(count);
   lower_.head(groups_).setConstant(std::log(options.min_lengthscale));
@@ -91,22 +112,40 @@ HyperPosterior::HyperPosterior(Likelihood* likelihood, const InferenceOptions& o
     lower_(mean_) = -5.0;
     upper_(mean_) = 5.0;
   }
+  if (slope_noise_ >= 0) {
+    lower_(slope_noise_) = std::log(kMinSlopeNoise);
+    upper_(slope_noise_) = std::log(kMaxSlopeNoise);
+  }
 }
 
 VectorXd HyperPosterior::Mode() const {
   const bool scaled = options_.prior == PriorKind::kDimensionScaled;
+  const bool thesis = options_.prior == PriorKind::kThesis;
   VectorXd phi(dimension());
   phi.head(groups_).setConstant(scaled ? LengthscaleMu(groups_) - 3.0 : 0.0);
-  if (signal_ >= 0) phi(signal_) = scaled ? -1.0 : 0.0;
-  if (noise_ >= 0) phi(noise_) = options_.doubt_noise ? lower_(noise_) : scaled ? -5.0 : std::log(0.1 / 30.0);
+  if (signal_ >= 0) phi(signal_) = scaled || thesis ? -1.0 : 0.0;
+  if (noise_ >= 0) {
+    phi(noise_) = options_.doubt_noise ? lower_(noise_) : scaled ? -5.0 : std::log(thesis ? 1e-3 : 0.1 / 30.0);
+  }
   if (shape_ >= 0) phi(shape_) = 0.0;
   if (mean_ >= 0) phi(mean_) = 0.0;
+  if (slope_noise_ >= 0) phi(slope_noise_) = kSlopeNoiseMu - kSlopeNoiseSigma * kSlopeNoiseSigma;
   return phi.cwiseMax(lower_).cwiseMin(upper_);
 }
 
 VectorXd HyperPosterior::Draw(base::RandomStream& random) const {
   const bool scaled = options_.prior == PriorKind::kDimensionScaled;
   VectorXd phi(dimension());
+  if (options_.prior == PriorKind::kThesis) {
+    for (Index j = 0; j < groups_; ++j) phi(j) = std::log(random.UniformOpen()) + upper_(j);
+    if (signal_ >= 0) phi(signal_) = random.Normal();
+    // The horseshoe's own scale mixture: normal with a half-Cauchy deviation.
+    if (noise_ >= 0) phi(noise_) = std::log(0.1 * std::abs(random.Normal()) * std::tan(kHalfPi * random.UniformOpen()));
+    if (shape_ >= 0) phi(shape_) = random.Normal();
+    if (mean_ >= 0) phi(mean_) = random.Normal();
+    if (slope_noise_ >= 0) phi(slope_noise_) = kSlopeNoiseMu + kSlopeNoiseSigma * random.Normal();
+    return phi.cwiseMax(lower_).cwiseMin(upper_);
+  }
   // The inverse-squared prior is improper in l; its bulk is w in [0.1, 10], |ln l| below 1.2.
   for (Index j = 0; j < groups_; ++j) {
     phi(j) = scaled ? LengthscaleMu(groups_) + std::sqrt(3.0) * random.Normal() : 0.8 * random.Normal();
@@ -118,6 +157,7 @@ VectorXd HyperPosterior::Draw(base::RandomStream& random) const {
   }
   if (shape_ >= 0) phi(shape_) = random.Normal();
   if (mean_ >= 0) phi(mean_) = random.Normal();
+  if (slope_noise_ >= 0) phi(slope_noise_) = kSlopeNoiseMu + kSlopeNoiseSigma * random.Normal();
   return phi.cwiseMax(lower_).cwiseMin(upper_);
 }
 
@@ -129,6 +169,13 @@ VectorXd HyperPosterior::Pack(const Hyperparameters& theta) const {
   if (noise_ >= 0) phi(noise_) = std::log(theta.noise_variance);
   if (shape_ >= 0) phi(shape_) = std::log(theta.shape_parameter);
   if (mean_ >= 0) phi(mean_) = theta.mean;
+  if (slope_noise_ >= 0) {
+    // 0: hyperparameters that were found without slopes.
+    phi(slope_noise_) = kSlopeNoiseMu;
+    if (theta.slope_noise_variance > 0.0) {
+      phi(slope_noise_) = std::log(theta.slope_noise_variance / MeanSlopeVariance(likelihood_->shape(), theta));
+    }
+  }
   return phi.cwiseMax(lower_).cwiseMin(upper_);
 }
 
@@ -140,6 +187,10 @@ Hyperparameters HyperPosterior::Unpack(const VectorXd& phi) const {
   theta.noise_variance = noise_ >= 0 ? std::exp(phi(noise_)) : options_.fixed_noise;
   theta.shape_parameter = shape_ >= 0 ? std::exp(phi(shape_)) : 1.0;
   theta.mean = mean_ >= 0 ? phi(mean_) : 0.0;
+  if (likelihood_->slopes() > 0) {
+    theta.slope_noise_variance = (slope_noise_ >= 0 ? std::exp(phi(slope_noise_)) : options_.fixed_slope_noise) *
+                                 MeanSlopeVariance(likelihood_->shape(), theta);
+  }
   return theta;
 }
 
@@ -157,6 +208,9 @@ double HyperPosterior::LogPrior(const VectorXd& phi, VectorXd* gradient) const {
   }
   if (shape_ >= 0) add(shape_, LogNormalTerm(phi(shape_), 0.0, 1.0));
   if (mean_ >= 0) add(mean_, {-0.5 * phi(mean_) * phi(mean_), -phi(mean_)});
+  if (slope_noise_ >= 0) {
+    add(slope_noise_, LogNormalTerm(phi(slope_noise_), kSlopeNoiseMu, kSlopeNoiseSigma));
+  }
   return value;
 }
 
@@ -176,6 +230,16 @@ double HyperPosterior::Value(const VectorXd& phi, VectorXd* gradient, Hyperparam
     if (noise_ >= 0) (*gradient)(noise_) += parts.log_noise_variance;
     if (shape_ >= 0) (*gradient)(shape_) += parts.log_shape_parameter;
     if (mean_ >= 0) (*gradient)(mean_) += parts.mean;
+    if (slope_noise_ >= 0) (*gradient)(slope_noise_) += parts.log_slope_noise_variance;
+    if (likelihood_->slopes() > 0 && groups_ > 0) {
+      // sigma_g^2 moves with V.
+      const double by_noise = parts.log_slope_noise_variance;
+      const kernels::KernelGradient scale =
+          kernels::DerivativeKernel(KernelOf(likelihood_->shape(), at)).LogMeanGradientVariance();
+      gradient->head(groups_) += by_noise * scale.log_lengthscales;
+      if (signal_ >= 0) (*gradient)(signal_) += by_noise;
+      if (shape_ >= 0) (*gradient)(shape_) += by_noise * scale.log_shape_parameter;
+    }
   }
   return log_likelihood + log_prior;
 }

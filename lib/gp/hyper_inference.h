@@ -19,6 +19,9 @@ enum class PriorKind {
   kDimensionScaled,
   // On w = 1/l^2: -(0.1/w + 0.1 w); s_f^2 ~ Gamma(2, 1), sigma_n^2 ~ Gamma(1.1, rate 30).
   kInverseSquared,
+  // Snoek, Larochelle & Adams 2012, "Practical Bayesian optimization of machine learning algorithms", and their
+  // Spearmint: l ~ U(0, max), s_f^2 ~ LogNormal(0, 1), p(sigma_n^2) ~ ln(1 + 3 (0.1/sigma_n^2)^2) (horseshoe).
+  kThesis,
 };
 
 enum class Criterion { kMarginalLikelihood, kLeaveOneOut };
@@ -34,7 +37,11 @@ struct InferenceOptions {
   // A fitted noise has the prior 1/sigma_n^2 above its bound, instead of PriorKind's, which expects a few per cent: for
   // objectives that are thought deterministic. The noise then leaves the bound only when the data insist.
   bool doubt_noise = false;
-  double min_lengthscale = 0.025;  // Unit-cube units.
+  // With observed slopes: sigma_g^2 as a multiple of the slopes' mean prior variance, which is ~ LogNormal(ln 1e-4, 2)
+  // when fitted.
+  bool fit_slope_noise = true;      // Else fixed_slope_noise.
+  double fixed_slope_noise = 1e-6;  // >= 0.
+  double min_lengthscale = 0.025;   // Unit-cube units.
   double max_lengthscale = 100.0;
   int random_starts = 3;          // Draws from the prior beside the carried state and the prior's mode.
   int max_searches = 2;           // Starts (best first) that are improved; the others are only evaluated.
@@ -43,9 +50,11 @@ struct InferenceOptions {
 };
 
 // ln posterior density over the free parameters in log form, in the order
-//   ln l_1 … ln l_g [, ln s_f^2] [, ln shape] [, ln sigma_n^2] [, m under leave-one-out]
+//   ln l_1 … ln l_g [, ln s_f^2] [, ln shape] [, ln sigma_n^2] [, m under leave-one-out] [, ln(sigma_g^2/V)]
 // up to a constant; prior densities are those of the parameters themselves, not of their logarithms. Under marginal
-// likelihood the mean is maximised over in closed form (Likelihood::MarginalOverMean). Borrows `likelihood`.
+// likelihood the mean is maximised over in closed form (Likelihood::MarginalOverMean). sigma_g^2, present when slopes
+// are observed, is a multiple of V, the mean over coordinates of the prior variance of df/dx_j: its prior and its
+// bounds are those of the multiple. Borrows `likelihood`.
 class HyperPosterior {
  public:
   HyperPosterior(Likelihood* likelihood, const InferenceOptions& options);
@@ -53,7 +62,7 @@ class HyperPosterior {
   Eigen::Index dimension() const { return lower_.size(); }
   const Eigen::VectorXd& lower() const { return lower_; }
   const Eigen::VectorXd& upper() const { return upper_; }
-  // The prior's mode, projected on the bounds.
+  // The prior's mode (kThesis, which has none: l = 1, s_f^2 = 1/e, sigma_n^2 = 1e-3), projected on the bounds.
   Eigen::VectorXd Mode() const;
   // A draw from the prior, projected on the bounds.
   Eigen::VectorXd Draw(base::RandomStream& random) const;
@@ -69,7 +78,7 @@ class HyperPosterior {
   Likelihood* likelihood_;
   InferenceOptions options_;
   Eigen::Index groups_;
-  Eigen::Index signal_ = -1, shape_ = -1, noise_ = -1, mean_ = -1;  // Positions in phi, -1: fixed.
+  Eigen::Index signal_ = -1, shape_ = -1, noise_ = -1, mean_ = -1, slope_noise_ = -1;  // In phi, -1: fixed.
   Eigen::VectorXd lower_, upper_;
 };
 

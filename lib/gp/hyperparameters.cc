@@ -20,6 +20,7 @@ std::string Join(const Hyperparameters& theta, std::string (*number)(double)) {
   std::string text = absl::StrCat(number(theta.signal_variance), " ", number(theta.noise_variance), " ",
                                   number(theta.mean), " ", number(theta.shape_parameter));
   for (double lengthscale : theta.lengthscales) absl::StrAppend(&text, " ", number(lengthscale));
+  if (theta.slope_noise_variance != 0.0) absl::StrAppend(&text, " g", number(theta.slope_noise_variance));
   return text;
 }
 
@@ -35,9 +36,12 @@ std::string FormatHyperparametersShort(const Hyperparameters& theta) {
 
 std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups) {
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
-  if (words.size() != static_cast<size_t>(groups) + 4) return std::nullopt;
+  const size_t plain = static_cast<size_t>(groups) + 4;
+  const bool with_slopes = words.size() == plain + 1 && words[plain].size() > 1 && words[plain][0] == 'g';
+  if (words.size() != plain && !with_slopes) return std::nullopt;
   std::vector<double> numbers;
-  for (const std::string& word : words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i].substr(i == plain ? 1 : 0);  // The mark of the slope noise.
     double number = 0.0;
     // SimpleAtod reads no hexadecimal; strtod does, in the C locale that our programs never leave.
     char* end = nullptr;
@@ -53,6 +57,10 @@ std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int 
   theta.shape_parameter = numbers[3];
   theta.lengthscales.resize(groups);
   for (int j = 0; j < groups; ++j) theta.lengthscales(j) = numbers[static_cast<size_t>(j) + 4];
+  if (with_slopes) {
+    theta.slope_noise_variance = numbers[plain];
+    if (!(theta.slope_noise_variance > 0.0)) return std::nullopt;
+  }
   if (!(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0) || !(theta.shape_parameter > 0.0))
     return std::nullopt;
   if (groups > 0 && !(theta.lengthscales.minCoeff() > 0.0)) return std::nullopt;

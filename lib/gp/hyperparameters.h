@@ -17,12 +17,15 @@ struct Hyperparameters {
   double noise_variance = 1e-6;  // sigma_n^2 >= 0, added to the diagonal.
   double mean = 0.0;             // m.
   double shape_parameter = 1.0;  // > 0: KernelShape's, where it has one.
+  // sigma_g^2 >= 0: noise of observed slopes, per unit of the cube squared. Used only where there are slopes.
+  double slope_noise_variance = 0.0;
 };
 
 // The kernel of `shape` with these parameters.
 kernels::StationaryKernel KernelOf(const kernels::KernelShape& shape, const Hyperparameters& theta);
 
-// "signal noise mean shape l_1 … l_g" in hexadecimal floating point: reads back to the same bits.
+// "signal noise mean shape l_1 … l_g", and " gSLOPE_NOISE" after them where it is not 0, in hexadecimal floating point:
+// reads back to the same bits.
 std::string FormatHyperparameters(const Hyperparameters& theta);
 // The same to five digits, for a start that a search improves.
 std::string FormatHyperparametersShort(const Hyperparameters& theta);

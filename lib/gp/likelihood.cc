@@ -19,23 +19,56 @@ constexpr double kHalfLog2Pi = 0.91893853320467274178;
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 }  // namespace
 
-Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y)
-    : shape_(std::move(shape)), x_(std::move(x)), y_(std::move(y)) {
+Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y, Slopes slopes)
+    : shape_(std::move(shape)), x_(std::move(x)), y_(std::move(y)), slopes_(std::move(slopes)) {
   LUTHIER_CHECK(x_.rows() == y_.size() && x_.cols() == shape_.columns());
   LUTHIER_CHECK(x_.allFinite() && y_.allFinite());
+  LUTHIER_CHECK(slopes_.Valid(size(), x_.cols()));
+  if (slopes_.size() == 0) return;
+  LUTHIER_CHECK(kernels::HasSlopes(shape_.family));
+  for (Index i = 0; i < size(); ++i) observed_.rows.push_back({i, -1});
+  for (Index i = 0; i < slopes_.size(); ++i) observed_.rows.push_back({slopes_.points[static_cast<size_t>(i)], i});
+}
+
+VectorXd Likelihood::Targets(double mean) const {
+  VectorXd targets(size() + slopes());
+  targets.head(size()) = (y_.array() - mean).matrix();
+  targets.tail(slopes()) = slopes_.values;
+  return targets;
+}
+
+VectorXd Likelihood::MeanWeights() const {
+  VectorXd weights = VectorXd::Ones(size() + slopes());
+  weights.tail(slopes()).setZero();
+  return weights;
+}
+
+Likelihood::NoiseTerms Likelihood::SplitNoise(const Hyperparameters& theta, const VectorXd& w) const {
+  return {theta.noise_variance * w.head(size()).sum(), theta.slope_noise_variance * w.tail(slopes()).sum(),
+          w.tail(slopes()).dot(slopes_.extra_variances)};
 }
 
 bool Likelihood::FactorCovariance(const Hyperparameters& theta, bool with_slope) {
   const kernels::StationaryKernel kernel = KernelOf(shape_, theta);
-  z_ = kernel.Scale(x_);
-  kernel.GramLower(z_, &k_, with_slope ? &slope_ : nullptr);
-  k_.diagonal().array() += theta.noise_variance;
+  if (slopes() == 0) {
+    z_ = kernel.Scale(x_);
+    kernel.GramLower(z_, &k_, with_slope ? &slope_ : nullptr);
+    k_.diagonal().array() += theta.noise_variance;
+  } else {
+    observed_.points = kernel.Scale(x_);
+    observed_.directions = kernel.Scale(slopes_.directions);
+    kernels::DerivativeKernel(kernel).GramLower(observed_, &k_);
+    k_.diagonal().head(size()).array() += theta.noise_variance;
+    k_.diagonal().tail(slopes()).array() += theta.slope_noise_variance + slopes_.extra_variances.array();
+  }
   const Eigen::LLT<Eigen::Ref<MatrixXd>> llt(k_);  // In place, lower triangle.
   return llt.info() == Eigen::Success && k_.diagonal().allFinite() && k_.diagonal().minCoeff() > 0.0;
 }
 
 void Likelihood::ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient) {
-  const kernels::KernelGradient parts = KernelOf(shape_, theta).Contract(z_, slope_, &weights_);
+  const kernels::StationaryKernel kernel = KernelOf(shape_, theta);
+  const kernels::KernelGradient parts = slopes() == 0 ? kernel.Contract(z_, slope_, &weights_)
+                                                      : kernels::DerivativeKernel(kernel).Contract(observed_, weights_);
   gradient->log_lengthscales = parts.log_lengthscales;
   gradient->log_shape_parameter = parts.log_shape_parameter;
 }
@@ -49,7 +82,7 @@ double Likelihood::WithoutData(LikelihoodGradient* gradient) const {
 }
 
 double Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient) {
-  const Index n = size();
+  const Index n = size() + slopes();  // Rows.
   if (n == 0) {
     if (fit_mean) theta->mean = 0.0;
     return WithoutData(gradient);
@@ -58,8 +91,8 @@ double Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGra
   const double log_determinant_half = k_.diagonal().array().log().sum();
   MatrixXd l_inverse;
   MatrixXd rhs(n, 2);  // L^-1 [y, 1].
-  rhs.col(0) = y_;
-  rhs.col(1).setOnes();
+  rhs.col(0) = Targets(0.0);
+  rhs.col(1) = MeanWeights();
   if (gradient != nullptr) {
     l_inverse = math::InvertLower(k_);
     rhs = l_inverse.triangularView<Eigen::Lower>() * rhs;
@@ -77,10 +110,17 @@ double Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGra
   const VectorXd alpha = l_inverse.triangularView<Eigen::Lower>().adjoint() * whitened;
   // Sums with K use K = C - sigma_n^2 I, so K itself need not survive the factorisation.
   const double trace_inverse = l_inverse.squaredNorm();
-  const double noise_term = theta->noise_variance * (alpha.squaredNorm() - trace_inverse);
+  double noise_term = theta->noise_variance * (alpha.squaredNorm() - trace_inverse);
   gradient->log_noise_variance = 0.5 * noise_term;
+  gradient->log_slope_noise_variance = 0.0;
+  if (slopes() > 0) {
+    const NoiseTerms noise = SplitNoise(*theta, alpha.cwiseAbs2() - l_inverse.colwise().squaredNorm().transpose());
+    gradient->log_noise_variance = 0.5 * noise.values;
+    gradient->log_slope_noise_variance = 0.5 * noise.slopes;
+    noise_term = noise.values + noise.slopes + noise.extra;
+  }
   gradient->log_signal_variance = 0.5 * (quadratic - static_cast<double>(n) - noise_term);
-  gradient->mean = fit_mean ? 0.0 : alpha.sum();
+  gradient->mean = fit_mean ? 0.0 : slopes() == 0 ? alpha.sum() : alpha.head(size()).sum();
   weights_.resize(n, n);
   for (Index b = 0; b < n; ++b) weights_.col(b).tail(n - b) = (0.5 * alpha(b)) * alpha.tail(n - b);
   weights_.triangularView<Eigen::StrictlyUpper>().setZero();
@@ -99,11 +139,11 @@ double Likelihood::MarginalOverMean(Hyperparameters* theta, LikelihoodGradient* 
 }
 
 double Likelihood::LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient* gradient) {
-  const Index n = size();
+  const Index n = size() + slopes();  // Rows.
   if (n == 0) return WithoutData(gradient);
   if (!FactorCovariance(theta, gradient != nullptr)) return kMinusInfinity;
   const MatrixXd l_inverse = math::InvertLower(k_);
-  const VectorXd whitened = l_inverse.triangularView<Eigen::Lower>() * (y_.array() - theta.mean).matrix();
+  const VectorXd whitened = l_inverse.triangularView<Eigen::Lower>() * Targets(theta.mean);
   const VectorXd alpha = l_inverse.triangularView<Eigen::Lower>().adjoint() * whitened;
   const VectorXd kappa = l_inverse.colwise().squaredNorm().transpose();
   const double value = 0.5 * kappa.array().log().sum() - 0.5 * (alpha.array().square() / kappa.array()).sum() -
@@ -121,10 +161,18 @@ double Likelihood::LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient*
   weights_.noalias() = -0.5 * inverse * (w.asDiagonal() * inverse);
   weights_.noalias() += 0.5 * p * alpha.transpose();
   weights_.noalias() += 0.5 * alpha * p.transpose();
-  const double noise_term = theta.noise_variance * weights_.trace();
-  gradient->log_noise_variance = noise_term;
-  gradient->log_signal_variance = u.dot(alpha) - 0.5 * w.dot(kappa) - noise_term;
   gradient->mean = u.dot(inverse.rowwise().sum());
+  double noise_term = theta.noise_variance * weights_.trace();
+  gradient->log_noise_variance = noise_term;
+  gradient->log_slope_noise_variance = 0.0;
+  if (slopes() > 0) {
+    gradient->mean = u.dot(inverse * MeanWeights());
+    const NoiseTerms noise = SplitNoise(theta, weights_.diagonal());
+    gradient->log_noise_variance = noise.values;
+    gradient->log_slope_noise_variance = noise.slopes;
+    noise_term = noise.values + noise.slopes + noise.extra;
+  }
+  gradient->log_signal_variance = u.dot(alpha) - 0.5 * w.dot(kappa) - noise_term;
   ContractKernel(theta, gradient);
   return value;
 }

@@ -3,17 +3,22 @@
 
 #include "Eigen/Core"
 #include "lib/gp/hyperparameters.h"
+#include "lib/gp/slopes.h"
+#include "lib/kernels/derivatives.h"
 #include "lib/kernels/stationary.h"
 
-// Notation: C = K + sigma_n^2 I (n x n), L L' = C, y~ = y - m, alpha = C^-1 y~, kappa_i = [C^-1]_ii.
+// Notation: C = K + sigma_n^2 I (n x n), L L' = C, y~ = y - m, alpha = C^-1 y~, kappa_i = [C^-1]_ii. With m observed
+// slopes there are N = n + m rows, the slopes' after the values': K holds covariances of derivatives, the noise of a
+// slope row is sigma_g^2 plus its own extra variance, and the mean m is taken off the values only.
 namespace luthier::gp {
 
-// Derivatives with respect to ln l_c, ln s_f^2, ln of the kernel's shape parameter, ln sigma_n^2 and m.
+// Derivatives with respect to ln l_c, ln s_f^2, ln of the kernel's shape parameter, ln sigma_n^2, ln sigma_g^2 and m.
 struct LikelihoodGradient {
   Eigen::VectorXd log_lengthscales;
   double log_signal_variance = 0.0;
   double log_shape_parameter = 0.0;
   double log_noise_variance = 0.0;
+  double log_slope_noise_variance = 0.0;
   double mean = 0.0;
 };
 
@@ -22,10 +27,12 @@ struct LikelihoodGradient {
 class Likelihood {
  public:
   // x: n x d, rows are points in the unit cube, finite. y: n, finite, standardised. n >= 0.
-  Likelihood(kernels::KernelShape shape, Eigen::MatrixXd x, Eigen::VectorXd y);
+  // slopes: valid; then the kernel's family has slopes. Without any, everything is as if slopes did not exist.
+  Likelihood(kernels::KernelShape shape, Eigen::MatrixXd x, Eigen::VectorXd y, Slopes slopes = {});
 
   const kernels::KernelShape& shape() const { return shape_; }
   Eigen::Index size() const { return y_.size(); }
+  Eigen::Index slopes() const { return slopes_.size(); }
 
   // ln p(y | X, theta) = -y~' alpha / 2 - sum_i ln L_ii - n/2 ln 2 pi (Rasmussen & Williams 2006, eq. 5.8), and its
   // gradient tr((alpha alpha' - C^-1) dC/dtheta)/2 (eq. 5.9) when asked for. -inf, the gradient left as it was, when C
@@ -40,7 +47,7 @@ class Likelihood {
   double MarginalOverMean(Hyperparameters* theta, LikelihoodGradient* gradient);
 
   // Leave-one-out predictive log density sum_i ln N(y_i; mu_-i, s2_-i), mu_-i = y_i - alpha_i/kappa_i, s2_-i =
-  // 1/kappa_i (R&W eq. 5.10-5.13), and its gradient in one contraction with
+  // 1/kappa_i (R&W eq. 5.10-5.13), over slopes as over values, and its gradient in one contraction with
   //   M = (p alpha' + alpha p')/2 - C^-1 diag(w) C^-1 / 2, u_i = alpha_i/kappa_i, p = C^-1 u, w_i = (1 + alpha_i
   //   u_i)/kappa_i.
   double LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient* gradient);
@@ -51,6 +58,14 @@ class Likelihood {
   // Every criterion of no data: 0, gradient 0.
   double WithoutData(LikelihoodGradient* gradient) const;
   double Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient);
+  // y~, and 1 for values, 0 for slopes.
+  Eigen::VectorXd Targets(double mean) const;
+  Eigen::VectorXd MeanWeights() const;
+  // sum_i w_i noise_i over rows, split: the values', sigma_g^2's and the slopes' own.
+  struct NoiseTerms {
+    double values, slopes, extra;
+  };
+  NoiseTerms SplitNoise(const Hyperparameters& theta, const Eigen::VectorXd& w) const;
   // Contracts the symmetric weights in the lower triangle of weights_ with the derivatives of K by the kernel's
   // parameters. Spoils weights_.
   void ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient);
@@ -58,6 +73,8 @@ class Likelihood {
   kernels::KernelShape shape_;
   Eigen::MatrixXd x_;
   Eigen::VectorXd y_;
+  Slopes slopes_;
+  kernels::ObservedRows observed_;  // With slopes only.
   Eigen::MatrixXd z_, k_, slope_, weights_;
 };
 

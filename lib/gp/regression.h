@@ -2,9 +2,12 @@
 #define LUTHIER_LIB_GP_REGRESSION_H_
 
 #include <optional>
+#include <vector>
 
 #include "Eigen/Core"
 #include "lib/gp/hyperparameters.h"
+#include "lib/gp/slopes.h"
+#include "lib/kernels/derivatives.h"
 #include "lib/kernels/stationary.h"
 #include "lib/math/cholesky.h"
 
@@ -24,29 +27,45 @@ struct PointPosterior {
   Eigen::VectorXd variance_gradient;
 };
 
+// Posterior of the gradient of f at a point: d, and d x d (symmetric, not clamped).
+struct GradientPosterior {
+  Eigen::VectorXd mean;
+  Eigen::MatrixXd covariance;
+};
+
 // Gaussian-process regression with fixed hyperparameters (Rasmussen & Williams 2006, algorithm 2.1).
 //   mu(x) = m + k(x)' C^-1 (y - m),  var(x) = s_f^2 - |L^-1 k(x)|^2,  L L' = C = K + sigma_n^2 I
 // Variances are clamped below at 1e-12 s_f^2, where their gradient is 0. Points can be appended and dropped at the end,
 // e.g. for trials still running. Const members: any thread.
+//
+// Slopes may be observed beside values ("first-order" data): each is one more row of C, with the covariances of
+// derivatives, the noise sigma_g^2 and its own extra variance. N: rows, n values among them. Without slopes row i is
+// value i, and nothing depends on slopes existing.
 class Regression {
  public:
-  // x: n x d (rows are points), y: n; n = 0 is the prior. Absent when x, y or theta is not finite (or a length is not
-  // positive); finite inputs always succeed, because the top rung of the jitter ladder, 1e-4 s_f^2, exceeds any
-  // round-off of K. O(n^3/3 + n^2 d).
+  // x: n x d (rows are points), y: n; n = 0 is the prior. slopes: their rows follow the values'; any needs a family
+  // that has slopes. Absent when x, y, slopes or theta is not finite (or a direction is 0, or a length not positive);
+  // finite inputs always succeed, because the top rung of the jitter ladder, 1e-4 s_f^2, exceeds any round-off of K.
+  // O(N^3/3 + N^2 d).
   static std::optional<Regression> Fit(const kernels::KernelShape& shape, const Hyperparameters& theta,
                                        const Eigen::Ref<const Eigen::MatrixXd>& x,
-                                       const Eigen::Ref<const Eigen::VectorXd>& y);
+                                       const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes = {});
 
   // Adds one observation at d-vector x. O(n^2). When the new row is numerically dependent on the others, the whole
   // matrix is factored anew with jitter. False, changing nothing, when x or y is not finite.
   bool Append(const Eigen::Ref<const Eigen::VectorXd>& x, double y);
+  // The same for the slope along `direction` (d) at point `point` (< size()).
+  bool AppendSlope(Eigen::Index point, const Eigen::Ref<const Eigen::VectorXd>& direction, double slope,
+                   double extra_variance = 0.0);
   // Replaces the mean by the maximiser of ln p(y | m) - m^2/2, 1' C^-1 y / (1' C^-1 1 + 1): for hyperparameters that
   // were found on fewer data. O(n^2).
   void FitMean();
-  // Drops the last `count` observations.
+  // Drops the last `count` rows.
   void PopBack(int count);
 
+  // Values, and all rows.
   Eigen::Index size() const { return y_.size(); }
+  Eigen::Index rows() const { return y_.size() + slope_values_.size(); }
   Eigen::Index columns() const { return kernel_.shape().columns(); }
   const Hyperparameters& hyperparameters() const { return theta_; }
   const kernels::StationaryKernel& kernel() const { return kernel_; }
@@ -55,7 +74,16 @@ class Regression {
   // The data, points scaled by kernel().Scale(): n x d and n.
   const Eigen::MatrixXd& scaled_points() const { return z_; }
   const Eigen::VectorXd& outputs() const { return y_; }
-  // C^-1 b for n-vector b (C with the jitter). O(n^2).
+  // What each row observed (N): values, slopes. Their noise: without the jitter.
+  Eigen::VectorXd Targets() const;
+  Eigen::VectorXd NoiseVariances() const;
+  // Which row is what, points and directions scaled; no rows where there are no slopes.
+  const kernels::ObservedRows& observed() const { return observed_; }
+  // cov(row, f(x_j)) at scaled points (q x d): N x q. And at one, with the derivatives along the coordinates of x: N
+  // and N x d.
+  void CrossCovariance(const Eigen::Ref<const Eigen::MatrixXd>& scaled, Eigen::MatrixXd* k) const;
+  void PointCovariance(const Eigen::RowVectorXd& scaled, Eigen::VectorXd* k, Eigen::MatrixXd* jacobian) const;
+  // C^-1 b for N-vector b (C with the jitter). O(N^2).
   Eigen::VectorXd SolveCovariance(const Eigen::Ref<const Eigen::VectorXd>& b) const { return factor_.Solve(b); }
 
   // x: q x d. O(q n (n + d)).
@@ -64,12 +92,20 @@ class Regression {
   Eigen::VectorXd PredictMean(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
   // O(n^2 + n d).
   PointPosterior PredictWithGradient(const Eigen::Ref<const Eigen::VectorXd>& x) const;
+  // Of the gradient of f; the kernel's family has slopes. O(N^2 d).
+  GradientPosterior PredictGradient(const Eigen::Ref<const Eigen::VectorXd>& x) const;
   // Joint posterior covariance of f at q points, q x q, symmetric; its diagonal is not clamped.
   Eigen::MatrixXd JointCovariance(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
 
  private:
   Regression(kernels::StationaryKernel kernel, Hyperparameters theta)
       : kernel_(std::move(kernel)), theta_(std::move(theta)) {}
+  bool has_slopes() const { return !observed_.rows.empty(); }
+  // Takes up the scaled points into observed_ and lists the rows, values first, where that was not needed before.
+  void ListRows();
+  void ForgetRows(Eigen::Index count);
+  // Adds the row that was taken into the data already to the factor.
+  bool Extend(const Eigen::Ref<const Eigen::VectorXd>& cross, double diagonal);
   bool Refactor();
   void UpdateAlpha();
 
@@ -77,6 +113,9 @@ class Regression {
   Hyperparameters theta_;
   Eigen::MatrixXd z_;  // n x d, scaled points.
   Eigen::VectorXd y_;
+  std::optional<kernels::DerivativeKernel> derivatives_;  // With slopes only, as the next three.
+  kernels::ObservedRows observed_;                        // Its points are z_.
+  Eigen::VectorXd slope_values_, slope_extra_;            // m: as observed, and variances beyond sigma_g^2.
   math::Cholesky factor_;
   Eigen::VectorXd alpha_;
 };

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/check.h"
+
 namespace luthier::kernels {
 namespace {
 
 constexpr double kSqrt3 = 1.73205080756887729353;
+// Where derivatives have a pole at r = 0.
+constexpr double kMinRoot = 1e-40;
 // Enough for four packets in flight, and for the scratch arrays to stay in the first-level cache.
 constexpr Eigen::Index kChunk = 256;
 
@@ -80,6 +84,50 @@ void EvaluateProfile(Family family, double alpha, double variance, Eigen::Index 
         k = e;
         if (slope != nullptr) dk = -0.5 * e / (1.0 + r);
         break;
+    }
+  }
+}
+
+bool HasSlopes(Family family) {
+  return family != Family::kMatern12;
+}
+
+bool HasRoughSlopes(Family family) {
+  return family == Family::kMatern32;
+}
+
+void EvaluateProfileDerivatives(Family family, double alpha, Eigen::Index n, const double* r2, double* value,
+                                double* first, double* second, double* third) {
+  EvaluateProfile(family, alpha, 1.0, n, r2, value, first);
+  const Eigen::Map<const Eigen::ArrayXd> in(r2, n), k(value, n), dk(first, n);
+  Eigen::Map<Eigen::ArrayXd> d2(second, n), d3(third == nullptr ? second : third, n);
+  switch (family) {
+    case Family::kSquaredExponential:
+      if (third != nullptr) d3 = -0.125 * k;
+      d2 = 0.25 * k;
+      break;
+    case Family::kMatern12:
+      LUTHIER_CHECK(HasSlopes(family));
+      break;
+    case Family::kMatern32: {
+      // f' = -(3/2) exp(-sqrt3 r), and d/d(r^2) = 1/(2r) d/dr.
+      const Eigen::ArrayXd r = kSqrt3 * in.sqrt().max(kMinRoot);
+      if (third != nullptr) d3 = (9.0 / 4.0) * dk * (1.0 + r) / r.cube();
+      d2 = -1.5 * dk / r;
+      break;
+    }
+    case Family::kMatern52: {
+      // f' = -(5/6)(1 + r) exp(-r) at r = sqrt5 times the distance.
+      const Eigen::ArrayXd r = (5.0 * in).sqrt().max(kMinRoot);
+      d2 = -2.5 * dk / (1.0 + r);
+      if (third != nullptr) d3 = -2.5 * d2 / r;
+      break;
+    }
+    case Family::kRationalQuadratic: {
+      const Eigen::ArrayXd t = 1.0 + (0.5 / alpha) * in;
+      d2 = -(alpha + 1.0) / (2.0 * alpha) * dk / t;
+      if (third != nullptr) d3 = -(alpha + 2.0) / (2.0 * alpha) * d2 / t;
+      break;
     }
   }
 }

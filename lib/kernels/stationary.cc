@@ -108,6 +108,13 @@ void StationaryKernel::GramLower(const MatrixXd& z, MatrixXd* k, MatrixXd* slope
   k->resize(n, n);
   const bool joint = shape_.structure == Structure::kJoint;
   if (slope != nullptr) slope->resize(joint ? n : 0, joint ? n : 0);
+  if (z.cols() == 0) {
+    // No coordinates, no distances; and no blocks of a matrix without storage.
+    const ProfileValue same = Profile(shape_.family, 0.0, shape_parameter_);
+    k->setConstant(signal_variance_ * same.value);
+    if (slope != nullptr) slope->setConstant(signal_variance_ * same.slope);
+    return;
+  }
   Parts parts;
   for (Index b = 0; b < n; ++b) {
     const Index m = n - b;
@@ -132,6 +139,7 @@ MatrixXd StationaryKernel::Gram(const Eigen::Ref<const MatrixXd>& x) const {
 
 double StationaryKernel::LogAlphaGradient(const MatrixXd& z, const MatrixXd& weights) const {
   // d k/d ln alpha = alpha k (t/(1 + t) - ln(1 + t)), t = r^2/(2 alpha); 0 on the diagonal.
+  if (z.cols() == 0) return 0.0;
   const Index n = z.rows();
   const double alpha = shape_parameter_;
   ArrayXd t;

@@ -58,6 +58,9 @@ class StationaryKernel {
   const KernelShape& shape() const { return shape_; }
   double signal_variance() const { return signal_variance_; }
   double shape_parameter() const { return shape_parameter_; }
+  // Weights of sum_g f_g and of sum_{g<h} f_g f_h at unit variance; 0 where the structure has no such sum.
+  double single_weight() const { return single_; }
+  double pair_weight() const { return pair_; }
   // 1/l of every column.
   const Eigen::RowVectorXd& inverse_lengthscales() const { return inverse_; }
 

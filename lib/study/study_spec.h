@@ -49,7 +49,7 @@ enum class BoPreset { kBo, kHbo, kLbo };
 enum class BoAcquisition { kLogEi, kEi, kPi, kLogPi, kUcb, kTs };
 enum class BoKernel { kAuto, kMatern52, kMatern32, kMatern12, kSe, kRq, kAdditive, kPairwise };
 enum class BoWarp { kAuto, kNone, kYeoJohnson, kLog };
-enum class BoPrior { kDimensionScaled, kInverseSquared };
+enum class BoPrior { kDimensionScaled, kInverseSquared, kThesis };
 enum class BoCriterion { kMarginalLikelihood, kLeaveOneOut };
 enum class BoMaximizer { kSobolLbfgs, kDirect };
 enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax };
@@ -59,6 +59,7 @@ enum class BoLipschitz { kOff, kTruncate, kAcceptReject, kCap };
 enum class BoGrowth { kLinear, kConstant, kLogarithmic, kKnown };
 enum class BoBeta { kKandasamy15, kDragonfly, kKandasamy17, kConstant };
 enum class BoSampler { kPathwise, kFourier };
+enum class BoHyperparameters { kMap, kMcmc };
 
 struct BoOptions {
   BoPreset preset = BoPreset::kBo;
@@ -83,6 +84,7 @@ struct BoOptions {
   double beta = 2.0;          // Of BoBeta::kConstant, >= 0.
   double improvement = 0.01;  // xi >= 0 of PI and LOG_PI, in deviations of the outputs.
   BoSampler sampler = BoSampler::kPathwise;
+  BoHyperparameters hyperparameters = BoHyperparameters::kMap;
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
 };
 // The defaults of a preset.

@@ -34,6 +34,10 @@ constexpr int32_t kMaxInitialPoints = 10'000;
 constexpr int32_t kMaxExploreEvery = 1'000'000;
 // While local steps see to the last digits, the acquisition looks for gains of this many output deviations at least.
 constexpr double kWorthwhile = 1e-3;
+constexpr double kUnknownLengthscale = 0.3;  // Before any model was fitted.
+// Results for each coordinate (and one) before climbing begins. Climbs from the first results start in whichever basin
+// came first: half of the runs on Hartmann-6 then ended in its second-best one, with 2 to 4 few did.
+constexpr int kResultsToClimb = 4;
 constexpr int kLocalEvery = 2;  // Of the asks that do not explore, one in so many is a local step.
 constexpr int kMaxColumns = 5'000;
 constexpr Index kCertificatePoints = 1024;
@@ -50,6 +54,8 @@ SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptio
   SurrogateOptions result;
   result.noisy = options.noisy;
   if (options.prior == study::BoPrior::kInverseSquared) result.prior = gp::PriorKind::kInverseSquared;
+  if (options.prior == study::BoPrior::kThesis) result.prior = gp::PriorKind::kThesis;
+  result.sample = options.hyperparameters == study::BoHyperparameters::kMcmc;
   if (options.criterion == study::BoCriterion::kLeaveOneOut) result.criterion = gp::Criterion::kLeaveOneOut;
   const std::vector<int> groups = encoding.ModelGroups();
   std::vector<std::pair<Family, Structure>> kernels;
@@ -154,6 +160,9 @@ absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& op
       check(ucb, "lipschitz", "CAP goes with UCB; use TRUNCATE with EI and PI, ACCEPT_REJECT with TS");
       break;
   }
+  check(options.hyperparameters == study::BoHyperparameters::kMap ||
+            options.criterion == study::BoCriterion::kMarginalLikelihood,
+        "criterion", "LEAVE_ONE_OUT goes with hyperparameters MAP; MCMC draws from the posterior, which it is not");
   check(options.kernel != study::BoKernel::kPairwise || study::Encoding(spec.space).compact_dim() != 1, "kernel",
         "PAIRWISE needs two parameters that are tuned");
   const int columns = study::Encoding(spec.space).model_dim();
@@ -180,50 +189,56 @@ std::optional<BoDesigner::Model> BoDesigner::FitModel(const Observations& data, 
   std::optional<Surrogate> surrogate =
       FitSurrogate(surrogate_, data.observed, data.scores, ParseCarry(carried, surrogate_.choices), seed_, ask_index);
   if (!surrogate.has_value()) return std::nullopt;
-  gp::Regression& regression = surrogate->regression;
   const Index n = data.scores.size();
   const VectorXd z = surrogate->transform.Forward(data.scores);
-  // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
-  const bool noisy = options_.noisy || regression.hyperparameters().noise_variance > kFoundNoise;
-  const VectorXd level = noisy ? regression.PredictMean(data.observed) : z;
-  double best = -std::numeric_limits<double>::infinity();
-  for (Index i = 0; i < n; ++i) {
-    if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
-  }
   const double lie = options_.pending == study::BoPending::kLiarMin    ? z.minCoeff()
                      : options_.pending == study::BoPending::kLiarMean ? z.mean()
                                                                        : z.maxCoeff();
-  for (Index i = 0; i < data.pending.rows(); ++i) {
-    // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected, the
-    // next proposal has to beat that: else the same point would look best again.
-    const double taken =
-        options_.pending == study::BoPending::kBeliever ? regression.PredictMean(data.pending.row(i))(0) : lie;
-    if (regression.Append(data.pending.row(i).transpose(), taken)) best = std::max(best, taken);
+  std::vector<double> records;
+  for (gp::Regression& regression : surrogate->states) {
+    // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
+    const bool noisy = options_.noisy || regression.hyperparameters().noise_variance > kFoundNoise;
+    const VectorXd level = noisy ? regression.PredictMean(data.observed) : z;
+    double best = -std::numeric_limits<double>::infinity();
+    for (Index i = 0; i < n; ++i) {
+      if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
+    }
+    for (Index i = 0; i < data.pending.rows(); ++i) {
+      // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected,
+      // the next proposal has to beat that: else the same point would look best again.
+      const double taken =
+          options_.pending == study::BoPending::kBeliever ? regression.PredictMean(data.pending.row(i))(0) : lie;
+      if (regression.Append(data.pending.row(i).transpose(), taken)) best = std::max(best, taken);
+    }
+    records.push_back(best);
   }
-  return Model{*std::move(surrogate), best};
+  return Model{*std::move(surrogate), std::move(records)};
 }
 
 std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Observations& data, uint64_t ask_index,
                                                      Suggestion* suggestion) const {
-  const gp::Regression& regression = model.surrogate.regression;
   const bool polished = !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && !table_.has_value();
-  const Criterion criterion(options_, {{&regression, model.best + (polished ? kWorthwhile : 0.0)}}, data,
-                            model.surrogate.transform, encoding_.compact_dim(), seed_, ask_index);
+  std::vector<ModelState> states;
+  for (size_t s = 0; s < model.best.size(); ++s) {
+    states.push_back({&model.surrogate.states[s], model.best[s] + (polished ? kWorthwhile : 0.0)});
+  }
+  const Criterion criterion(options_, states, data, model.surrogate.transform, encoding_.compact_dim(), seed_,
+                            ask_index);
   if (criterion.acquisition() == nullptr) return std::nullopt;
-  const double n = static_cast<double>(regression.size());
+  const double n = static_cast<double>(states.front().regression->size());
+  const double prediction = n * n * static_cast<double>(states.size());  // Work of one.
   std::optional<MaximizeCandidate> best;
-  if (table_.has_value() && table_->size() * n * n <= kMaxTableWork) {
+  if (table_.has_value() && table_->size() * prediction <= kMaxTableWork) {
     std::vector<bool> excluded = data.excluded;
     if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
     best = MaximizeOverTable(*criterion.acquisition(), *table_, excluded);
   } else {
     MaximizeOptions options;
     if (data.scores.size() > 128) options.screen_points = 512;
-    MaximizeResult result =
-        options_.maximizer == study::BoMaximizer::kDirect
-            ? MaximizeByDirect(*criterion.acquisition(), encoding_)
-            : Maximize(*criterion.acquisition(), encoding_, data.known,
-                       model.surrogate.regression.hyperparameters().lengthscales, seed_, ask_index, options);
+    MaximizeResult result = options_.maximizer == study::BoMaximizer::kDirect
+                                ? MaximizeByDirect(*criterion.acquisition(), encoding_)
+                                : Maximize(*criterion.acquisition(), encoding_, data.known,
+                                           model.surrogate.carry.theta.lengthscales, seed_, ask_index, options);
     // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
     // one.
     for (size_t k = 1; table_.has_value() && k < result.candidates.size() && IsTried(data, result.candidates[0].u);
@@ -303,8 +318,20 @@ absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_
 
 void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate, const Observations& data,
                           Suggestion* suggestion) const {
-  const gp::Posterior posterior = model.surrogate.regression.Predict(candidate.u.transpose());
-  const double mean = posterior.mean(0), deviation = std::sqrt(posterior.variance(0));
+  // Mean and deviation of the states' mixture.
+  const double states = static_cast<double>(model.surrogate.states.size());
+  std::vector<gp::Posterior> posteriors;
+  double mean = 0.0, variance = 0.0, jitter = 0.0;
+  for (const gp::Regression& regression : model.surrogate.states) {
+    posteriors.push_back(regression.Predict(candidate.u.transpose()));
+    mean += posteriors.back().mean(0) / states;
+    jitter = std::max(jitter, regression.jitter());
+  }
+  for (const gp::Posterior& posterior : posteriors) {
+    const double apart = posterior.mean(0) - mean;
+    variance += (posterior.variance(0) + apart * apart) / states;
+  }
+  const double deviation = std::sqrt(variance);
   auto add = [&](const char* name, double value) {
     if (std::isfinite(value)) suggestion->details[name] = value;
   };
@@ -317,7 +344,11 @@ void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate
   add("observations", static_cast<double>(data.scores.size()));
   if (data.pending.rows() > 0) add("pending", static_cast<double>(data.pending.rows()));
   if (model.surrogate.transform.warp() == Warp::kYeoJohnson) add("warp_lambda", model.surrogate.transform.lambda());
-  if (model.surrogate.regression.jitter() > 0.0) add("jitter", model.surrogate.regression.jitter());
+  if (jitter > 0.0) add("jitter", jitter);
+  if (options_.hyperparameters == study::BoHyperparameters::kMcmc) {
+    add("states", states);
+    add("likelihoods", model.surrogate.likelihoods);
+  }
 }
 
 std::string BoDesigner::Format(const Carry& carry) {
@@ -354,6 +385,7 @@ std::optional<uint64_t> BoDesigner::ExplorationTurn(const study::History& histor
   }
   const uint64_t due = (counted + 1) / static_cast<uint64_t>(options_.explore_every);
   while (next - lost < due) {
+    if (options_.exploration == study::BoExploration::kFarthest) return next;  // Its points are its own.
     const study::Parameters point = ExplorationPoint(encoding_, seed_, next);
     if (options_.noisy || !IsTried(data, encoding_.ToModel(point))) return next;
     const bool known = std::any_of(done.begin(), done.end(), [&](const study::Parameters* p) { return *p == point; });
@@ -384,6 +416,7 @@ Suggestion BoDesigner::Explore(const Observations& data, uint64_t index) const {
 std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, const Observations& data,
                                                 Carry* carry) const {
   if (options_.noisy || options_.trust_region == study::BoTrustRegion::kOff || table_.has_value()) return std::nullopt;
+  if (data.scores.size() < kResultsToClimb * (encoding_.compact_dim() + 1)) return std::nullopt;
   std::map<int64_t, int64_t> climbs;
   int since = kLocalEvery;  // Asks since the last step that did not explore.
   for (const study::HistoryTrial& trial : history.trials()) {
@@ -391,14 +424,17 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
     const Carry past = Parse(trial.carry);
     if (past.kind == 't') {
       since = 0;
-      climbs[trial.number] = ParseLocalSearchCarry(past.local).site;
+      climbs[trial.number] = ParseLocalSearchCarry(past.local).last().site;
     } else if (past.kind != 'x') {
       ++since;
     }
   }
   if (since + 1 < kLocalEvery) return std::nullopt;
   LocalSearchCarry local = ParseLocalSearchCarry(carry->local);
-  const std::optional<LocalStep> step = SuggestLocalStep(data, climbs, encoding_, &local);
+  const std::optional<SurrogateCarry> model = ParseCarry(carry->surrogate, surrogate_.choices);
+  const VectorXd lengthscales =
+      model.has_value() ? model->theta.lengthscales : VectorXd::Constant(encoding_.compact_dim(), kUnknownLengthscale);
+  const std::optional<LocalStep> step = SuggestLocalStep(data, climbs, encoding_, lengthscales, &local);
   if (!step.has_value()) {
     carry->local = FormatCarry(local);
     return std::nullopt;
@@ -409,8 +445,8 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   suggestion.origin = "trust_region";
   suggestion.parameters = step->parameters;
   suggestion.details["predicted_gain"] = step->predicted_gain;
-  suggestion.details["radius"] = step->next.state.radius;
-  suggestion.details["site"] = static_cast<double>(step->next.site);
+  suggestion.details["radius"] = step->next.last().state.radius;
+  suggestion.details["site"] = static_cast<double>(step->next.last().site);
   suggestion.carry = Format(*carry);
   return suggestion;
 }
@@ -444,6 +480,11 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     carry.exploration = *index;
     Suggestion suggestion = Explore(all, *index);
     suggestion.carry = Format(carry);
+    // Of a large finite space little is left when the farthest setting was tried.
+    if (options_.exploration == study::BoExploration::kFarthest && !options_.noisy &&
+        IsTried(all, encoding_.ToModel(suggestion.parameters))) {
+      return replace("explore");
+    }
     return suggestion;
   }
   if (std::optional<Suggestion> step = LocalTurn(history, all, &carry); step.has_value()) return *std::move(step);

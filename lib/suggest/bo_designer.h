@@ -29,7 +29,8 @@ absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& op
 //   exploration     one ask in explore_every, so that a quarter (say) of all trials is random search's own
 //   local step      every second of the other asks, while there is a climb to go on with (local_search.h)
 //   data            COMPLETE values; PRUNED values, no better than the median; FAILED settings count as the worst value
-//   model           kernel, output warp and MAP hyperparameters by posterior density (surrogate.h)
+//   model           kernel, output warp and MAP hyperparameters by posterior density, or hyperparameters drawn from it
+//                   (surrogate.h)
 //   open trials     believed to give what the model predicts
 //   proposal        an acquisition, inside Lipschitz bounds where asked for (criterion.h), maximised by Sobol screening
 //                   and multi-start L-BFGS, or exhaustively in small spaces
@@ -50,8 +51,8 @@ class BoDesigner final : public Designer {
 
  private:
   struct Model {
-    Surrogate surrogate;  // Open trials taken for granted.
-    double best;          // Value to beat, in the regression's units.
+    Surrogate surrogate;       // Open trials taken for granted.
+    std::vector<double> best;  // Value to beat under each of its states, in the regression's units.
   };
   // What one ask leaves for the next, beside its setting.
   struct Carry {

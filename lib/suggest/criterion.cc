@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "lib/base/random.h"
@@ -16,6 +17,9 @@ namespace {
 
 // Outputs vary this much by noise before bounds make room for it.
 constexpr double kNegligibleNoise = 1e-4;
+// Output deviations per side of the unit cube. From such a constant on, the bounds bind nowhere but on the results
+// themselves, whatever the acquisition: settings nearer than 1e-12 are the same, and UCB is below 1e51.
+constexpr double kUnbounded = 1e100;
 
 AcquisitionKind KindOf(study::BoAcquisition acquisition) {
   switch (acquisition) {
@@ -82,8 +86,9 @@ LipschitzBounds BoundsFor(const study::BoOptions& options, const Observations& d
     unit = std::max(unit, transform.Slope(data.scores(rows[k])));
   }
   const double noise = noise_deviation > kNegligibleNoise ? noise_deviation : 0.0;
-  const double constant =
+  double constant =
       LipschitzConstant(GrowthOf(options, unit), SteepestSlope(u, z, noise), static_cast<int64_t>(rows.size()));
+  if (constant > kUnbounded) constant = std::numeric_limits<double>::infinity();
   return LipschitzBounds(u, z, constant, 2.0 * noise);
 }
 
@@ -99,7 +104,9 @@ Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> st
                                   static_cast<int64_t>(data.scores.size() + data.pending.rows()) + 1, options.beta);
   }
   if (options.lipschitz != study::BoLipschitz::kOff) {
-    const double noise = std::sqrt(states.front().regression->hyperparameters().noise_variance);
+    double noise_variance = 0.0;
+    for (const ModelState& state : states) noise_variance += state.regression->hyperparameters().noise_variance;
+    const double noise = std::sqrt(noise_variance / static_cast<double>(states.size()));
     bounds_.emplace(BoundsFor(options, data, transform, noise));
   }
   bool any = false;

@@ -16,7 +16,7 @@ struct Suggestion {
   study::Parameters parameters;           // Valid and canonical for the study's space.
   std::string origin;                     // init, acq, explore, stuck_random, grid, …
   std::map<std::string, double> details;  // Finite numbers for `explain`: predicted_mean, predicted_sd, acquisition, ….
-  std::string carry;                      // At most a few hundred bytes; comes back as HistoryTrial::carry.
+  std::string carry;                      // At most 16 KiB; comes back as HistoryTrial::carry.
 };
 
 // A suggestion algorithm for one study. Pure: no clock, no I/O, no global state; randomness only from

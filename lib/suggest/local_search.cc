@@ -18,9 +18,10 @@ using Eigen::VectorXd;
 
 namespace {
 
-// Distances in compact coordinates are these times the square root of the number of continuous ones.
-constexpr double kMerge = 0.02;         // A climb that comes so near the top of an ended one has ended, too.
-constexpr double kApart = 0.2;          // Where a climb begins nothing better is nearer than this.
+// Distances in compact coordinates, in lengthscales.
+constexpr double kMerge = 0.1;          // A climb that comes so near the top of an ended one has ended, too.
+constexpr double kApart = 1.0;          // Where a climb begins nothing better is nearer than this.
+constexpr double kFine = 1e-6;          // Of the spread of the scores: a gain that can wait.
 constexpr int kMaxSites = 4;            // Looked at for one step.
 constexpr size_t kMaxCoordinates = 50;  // Beyond, there are more second derivatives than any study has trials.
 
@@ -39,8 +40,12 @@ MatrixXd Stack(const std::vector<VectorXd>& rows, size_t columns) {
 class Climbs {
  public:
   Climbs(const Observations& data, const std::map<int64_t, int64_t>& climbs, const study::Encoding& encoding,
-         const LocalSearchCarry& carry)
-      : data_(data), encoding_(encoding), rows_(data.CompleteRows()), solved_(carry.solved) {
+         const VectorXd& lengthscales, const LocalSearchCarry& carry)
+      : data_(data),
+        encoding_(encoding),
+        rows_(data.CompleteRows()),
+        lengthscales_(lengthscales),
+        solved_(carry.solved) {
     for (Index row : rows_) {
       const int64_t number = data.number[static_cast<size_t>(row)];
       const auto climb = climbs.find(number);
@@ -50,7 +55,6 @@ class Climbs {
     for (int c = 0; c < encoding.compact_dim(); ++c) {
       if (!encoding.Levels(c).has_value()) continuous_.push_back(c);
     }
-    unit_ = std::sqrt(static_cast<double>(continuous_.size()));
     for (int64_t site : solved_) AddTop(site);
   }
 
@@ -63,28 +67,40 @@ class Climbs {
     AddTop(site);
   }
 
-  // The site to climb from: the record's, else the one under way, else a new one; 0 when there is none.
-  int64_t Choose(int64_t current) {
+  // The record's site; 0 when its climb has ended.
+  int64_t RecordSite() const {
     size_t top = 0;
     for (size_t k = 1; k < rows_.size(); ++k) {
       if (score(k) > score(top)) top = k;
     }
-    if (!Ended(top)) return sites_[top];
-    if (current > 0 && !IsSolved(current)) {
+    return Ended(top) ? 0 : sites_[top];
+  }
+  // The site of another climb than `record`: `current` while it lasts, else where the best setting is that nothing
+  // better is near to; 0 when there is none.
+  int64_t OtherSite(int64_t record, int64_t current) {
+    if (current > 0 && current != record && !IsSolved(current)) {
       const int best = BestOf(current);
       if (best >= 0 && !Ended(static_cast<size_t>(best))) return current;
       MarkSolved(current);
     }
     int start = -1;
     for (size_t k = 0; k < rows_.size(); ++k) {
-      if (Ended(k) || (start >= 0 && score(k) <= score(static_cast<size_t>(start)))) continue;
+      if (sites_[k] == record || Ended(k) || (start >= 0 && score(k) <= score(static_cast<size_t>(start)))) continue;
       bool peak = true;
       for (size_t m = 0; m < rows_.size() && peak; ++m) {
-        peak = score(m) <= score(k) || (points_[m] - points_[k]).norm() >= kApart * unit_;
+        peak = score(m) <= score(k) || Distance(points_[m], points_[k]) >= kApart;
       }
       if (peak) start = static_cast<int>(k);
     }
     return start < 0 ? 0 : sites_[static_cast<size_t>(start)];
+  }
+  double Spread() const {
+    double best = score(0), worst = score(0);
+    for (size_t k = 1; k < rows_.size(); ++k) {
+      best = std::max(best, score(k));
+      worst = std::min(worst, score(k));
+    }
+    return best - worst;
   }
 
   // The landscape of a site: what shares its best setting's other parameters and is no better, better settings being on
@@ -123,6 +139,7 @@ class Climbs {
   }
 
  private:
+  double Distance(const VectorXd& a, const VectorXd& b) const { return (a - b).cwiseQuotient(lengthscales_).norm(); }
   double score(size_t k) const { return data_.scores(rows_[k]); }
   VectorXd Compact(const VectorXd& model) const { return encoding_.ToCompact(encoding_.FromModel(model)); }
   bool IsSolved(int64_t site) const { return std::find(solved_.begin(), solved_.end(), site) != solved_.end(); }
@@ -139,76 +156,122 @@ class Climbs {
   }
   // Whether the result belongs to an ended climb or lies at the top of one.
   bool Ended(size_t k) const {
-    return IsSolved(sites_[k]) || std::any_of(tops_.begin(), tops_.end(), [&](const VectorXd& top) {
-             return (points_[k] - top).norm() < kMerge * unit_;
-           });
+    return IsSolved(sites_[k]) || std::any_of(tops_.begin(), tops_.end(),
+                                              [&](const VectorXd& top) { return Distance(points_[k], top) < kMerge; });
   }
 
   const Observations& data_;
   const study::Encoding& encoding_;
   std::vector<Index> rows_;
+  VectorXd lengthscales_;
   std::vector<int64_t> solved_;
   std::vector<int64_t> sites_;    // Of each row.
   std::vector<VectorXd> points_;  // Compact, of each row.
   std::vector<VectorXd> tops_;    // The best points of solved sites.
   std::vector<int> continuous_;
-  double unit_ = 1.0;
 };
 
 }  // namespace
 
-std::string FormatCarry(const LocalSearchCarry& carry) {
-  std::string text = absl::StrCat(carry.site, ",", absl::StrJoin(carry.solved, " "), ",");
-  for (double number : carry.state.Pack()) absl::StrAppendFormat(&text, " %.17g", number);
+namespace {
+
+std::string FormatClimb(const Climb& climb) {
+  std::string text = absl::StrCat(climb.site);
+  for (double number : climb.state.Pack()) absl::StrAppendFormat(&text, " %.17g", number);
   return text;
+}
+
+std::optional<Climb> ParseClimb(absl::string_view text) {
+  Climb climb;
+  std::vector<double> numbers;
+  bool first = true;
+  for (absl::string_view word : absl::StrSplit(text, ' ')) {
+    double number = 0.0;
+    if (first) {
+      if (!absl::SimpleAtoi(word, &climb.site) || climb.site < 0) return std::nullopt;
+      first = false;
+    } else if (absl::SimpleAtod(word, &number)) {
+      numbers.push_back(number);
+    } else {
+      return std::nullopt;
+    }
+  }
+  const Index dim = numbers.size() < 5 ? 0 : static_cast<Index>((numbers.size() - 5) / 3);
+  std::optional<TrustRegionState> state = TrustRegionState::Unpack(numbers, dim);
+  if (!state.has_value()) return std::nullopt;
+  climb.state = *std::move(state);
+  return climb;
+}
+
+}  // namespace
+
+std::string FormatCarry(const LocalSearchCarry& carry) {
+  return absl::StrCat(FormatClimb(carry.record), ",", FormatClimb(carry.other), ",", carry.other_last ? 1 : 0, ",",
+                      absl::StrJoin(carry.solved, " "));
 }
 
 LocalSearchCarry ParseLocalSearchCarry(absl::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ',');
-  LocalSearchCarry carry;
-  if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &carry.site) || carry.site < 0) return {};
-  for (absl::string_view word : absl::StrSplit(parts[1], ' ', absl::SkipEmpty())) {
+  if (parts.size() != 4) return {};
+  const std::optional<Climb> record = ParseClimb(parts[0]), other = ParseClimb(parts[1]);
+  if (!record.has_value() || !other.has_value()) return {};
+  LocalSearchCarry carry{*record, *other, parts[2] == "1", {}};
+  for (absl::string_view word : absl::StrSplit(parts[3], ' ', absl::SkipEmpty())) {
     int64_t site = 0;
     if (!absl::SimpleAtoi(word, &site) || site < 1) return {};
     carry.solved.push_back(site);
   }
-  std::vector<double> numbers;
-  for (absl::string_view word : absl::StrSplit(parts[2], ' ', absl::SkipEmpty())) {
-    double number = 0.0;
-    if (!absl::SimpleAtod(word, &number)) return {};
-    numbers.push_back(number);
-  }
-  const Index dim = numbers.size() < 5 ? 0 : static_cast<Index>((numbers.size() - 5) / 3);
-  std::optional<TrustRegionState> state = TrustRegionState::Unpack(numbers, dim);
-  if (!state.has_value()) return {};
-  carry.state = *std::move(state);
   return carry;
 }
 
 std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::map<int64_t, int64_t>& climbs,
-                                          const study::Encoding& encoding, LocalSearchCarry* carry) {
-  Climbs search(data, climbs, encoding, *carry);
+                                          const study::Encoding& encoding, const VectorXd& lengthscales,
+                                          LocalSearchCarry* carry) {
+  Climbs search(data, climbs, encoding, lengthscales, *carry);
   if (search.empty()) return std::nullopt;
-  std::optional<LocalStep> result;
-  for (int attempt = 0; attempt < kMaxSites && !result.has_value(); ++attempt) {
-    const int64_t site = search.Choose(carry->site);
-    if (site == 0) break;
+  // A step of the climb from `site`, which goes on from the state that either slot has of it.
+  auto step_from = [&](int64_t site) -> std::optional<std::pair<study::Parameters, TrustRegionStep>> {
     VectorXd home;
     std::vector<int> active;
     const TrustRegionData landscape = search.Landscape(site, &home, &active);
     TrustRegionState state;
-    if (site == carry->site && carry->state.centre.size() == static_cast<Index>(active.size())) state = carry->state;
-    const std::optional<TrustRegionStep> step = SuggestTrustRegionStep(landscape, state);
-    if (step.has_value() && step->kind != TrustRegionStepKind::kConverged) {
-      for (size_t k = 0; k < active.size(); ++k) home(active[k]) = step->point(static_cast<Index>(k));
-      LocalStep found;
-      found.parameters = encoding.FromCompact(home);
-      found.predicted_gain = step->predicted_gain;
-      found.next.site = site;
-      found.next.state = step->next;
-      if (!IsTried(data, encoding.ToModel(found.parameters))) result = std::move(found);
+    for (const Climb* climb : {&carry->record, &carry->other}) {
+      if (site == climb->site && climb->state.centre.size() == static_cast<Index>(active.size())) state = climb->state;
     }
-    if (!result.has_value()) search.MarkSolved(site);
+    std::optional<TrustRegionStep> step = SuggestTrustRegionStep(landscape, state);
+    if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
+    for (size_t k = 0; k < active.size(); ++k) home(active[k]) = step->point(static_cast<Index>(k));
+    study::Parameters parameters = encoding.FromCompact(home);
+    if (IsTried(data, encoding.ToModel(parameters))) return std::nullopt;
+    return std::make_pair(std::move(parameters), *std::move(step));
+  };
+
+  std::optional<LocalStep> result;
+  const int64_t record = search.RecordSite();
+  std::optional<std::pair<study::Parameters, TrustRegionStep>> mine;
+  if (record > 0) {
+    mine = step_from(record);
+    if (!mine.has_value()) search.MarkSolved(record);
+  }
+  const bool fine = mine.has_value() && mine->second.predicted_gain < kFine * search.Spread();
+  if (!mine.has_value() || (fine && !carry->other_last)) {
+    for (int attempt = 0; attempt < kMaxSites && !result.has_value(); ++attempt) {
+      const int64_t site = search.OtherSite(record, carry->other.site);
+      if (site == 0) break;
+      auto found = step_from(site);
+      if (!found.has_value()) {
+        search.MarkSolved(site);
+        continue;
+      }
+      result = LocalStep{std::move(found->first), found->second.predicted_gain, *carry};
+      result->next.other = {site, found->second.next};
+      result->next.other_last = true;
+    }
+  }
+  if (!result.has_value() && mine.has_value()) {
+    result = LocalStep{std::move(mine->first), mine->second.predicted_gain, *carry};
+    result->next.record = {record, mine->second.next};
+    result->next.other_last = false;
   }
   carry->solved = search.solved();
   if (result.has_value()) result->next.solved = carry->solved;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "Eigen/Core"
 #include "absl/strings/string_view.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/observations.h"
@@ -17,11 +18,20 @@
 // linkage, Rinnooy Kan & Timmer 1987). docs/algorithms/trust_region.md.
 namespace luthier::suggest {
 
+// One climb: the number of the trial it began at (0: none) and the state of its last step.
+struct Climb {
+  int64_t site = 0;
+  TrustRegionState state;
+};
+
 // What climbing hands from one suggestion to the next.
 struct LocalSearchCarry {
-  int64_t site = 0;             // Number of the trial that the last step's climb began at; 0: none yet.
+  Climb record;                 // The climb that the record belongs to.
+  Climb other;                  // The one besides it.
+  bool other_last = false;      // Which of the two made the last step.
   std::vector<int64_t> solved;  // Sites whose climbs have ended.
-  TrustRegionState state;       // Of the last step.
+
+  const Climb& last() const { return other_last ? other : record; }
 };
 // Reads back to the same bits; anything else is an empty carry.
 std::string FormatCarry(const LocalSearchCarry& carry);
@@ -34,11 +44,15 @@ struct LocalStep {
 };
 
 // The next step, in the space's active continuous parameters; the others keep the values of the climb's best setting.
-// climbs: for each trial that was a step, the number of its site. `carry` learns which climbs have ended, step or not.
-// Absent when there is no climb left, or nothing to climb on: no continuous parameter, fewer than two results.
-// For objectives without noise. O(n^2) distances at most, and one TaylorModel fit.
+// The record's climb comes first; once its steps promise no more than a millionth of the results' spread, every second
+// step is another climb's, and when it has ended all are.
+// climbs: for each trial that was a step, the number of its site. lengthscales: of the compact coordinates, in which
+// distances between climbs are measured (a long valley is one basin). `carry` learns which climbs have ended, step or
+// not. Absent when there is no climb left, or nothing to climb on: no continuous parameter, fewer than two results.
+// For objectives without noise. O(n^2) distances at most, and a few TaylorModel fits.
 std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::map<int64_t, int64_t>& climbs,
-                                          const study::Encoding& encoding, LocalSearchCarry* carry);
+                                          const study::Encoding& encoding, const Eigen::VectorXd& lengthscales,
+                                          LocalSearchCarry* carry);
 
 }  // namespace luthier::suggest
 

@@ -47,7 +47,7 @@ Entry BoEntry(const char* name, const char* description) {
            {"noisy", "whether the same setting may give different values; default false"},
            {"kernel", "AUTO (default), MATERN52, MATERN32, MATERN12, SE, RQ, ADDITIVE or PAIRWISE"},
            {"warp", "WARP_AUTO (default), WARP_NONE, YEO_JOHNSON or LOG: how results are bent for the model"},
-           {"prior", "of the lengthscales: DIMENSION_SCALED (default) or INVERSE_SQUARED"},
+           {"prior", "of the hyperparameters: DIMENSION_SCALED (default), INVERSE_SQUARED or THESIS"},
            {"criterion", "what hyperparameters maximise: MARGINAL_LIKELIHOOD (default) or LEAVE_ONE_OUT"},
            {"maximizer", "of the acquisition: SOBOL_LBFGS (default) or DIRECT"},
            {"pending", "what open trials are taken to give: BELIEVER (default), LIAR_MIN, LIAR_MEAN or LIAR_MAX"},
@@ -61,7 +61,8 @@ Entry BoEntry(const char* name, const char* description) {
            {"beta_schedule", "of UCB: KANDASAMY15 (default), DRAGONFLY, KANDASAMY17 or BETA_CONSTANT"},
            {"beta", "with BETA_CONSTANT; default 2"},
            {"improvement", "that PI and LOG_PI ask for, in deviations of the results; default 0.01"},
-           {"sampler", "of TS: PATHWISE (default) or FOURIER"}}},
+           {"sampler", "of TS: PATHWISE (default) or FOURIER"},
+           {"hyperparameters", "MAP (default): the most probable ones; MCMC: averages over 10 draws of them"}}},
       ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>};
 }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/random.h"
@@ -22,12 +24,18 @@ namespace {
 // model can follow a deterministic objective, and keeps the covariance of near points positive definite.
 constexpr double kNoiseFloor = 1e-8;
 constexpr double kNoisyFloor = 1e-4;
+// The thesis' prior has one floor for all, and a flat prior needs its bounds; those of a chain are gp::ChainDensity's.
+constexpr double kThesisFloor = 1e-6;
+constexpr double kThesisMinLengthscale = 1e-3, kThesisMaxLengthscale = 10.0;
 constexpr double kGain = 2.0;         // Nats by which another choice must explain the data better.
 constexpr Index kFewRows = 64;        // Up to it, searches are thorough: they cost little.
 constexpr Index kVeryManyRows = 500;  // Above it, a search may take 20 likelihoods.
+constexpr Index kMinSampledRows = 3;
+// Sweeps of a new chain that are thrown away. With many rows a sweep is dear, and the chain starts at the mode.
+constexpr int kBurnIn = 100, kShortBurnIn = 20;
 // A sum of functions of one parameter is learnt from few results however fast they vary, and an optimistic long
 // lengthscale would leave whole parameters unexplored.
-constexpr double kMaxAdditiveLengthscale = 0.5;
+constexpr double kMaxAdditiveLengthscale = 0.3;
 
 gp::InferenceOptions OptionsFor(const ModelChoice& choice, const SurrogateOptions& study) {
   const bool noisy = study.noisy;
@@ -37,8 +45,44 @@ gp::InferenceOptions OptionsFor(const ModelChoice& choice, const SurrogateOption
   options.fit_noise = true;
   options.doubt_noise = !noisy;
   options.min_noise = noisy ? kNoisyFloor : kNoiseFloor;
+  if (options.prior == gp::PriorKind::kThesis) {
+    options.doubt_noise = false;
+    options.min_noise = kThesisFloor;
+    options.min_lengthscale = kThesisMinLengthscale;
+    options.max_lengthscale = kThesisMaxLengthscale;
+  }
   if (choice.shape.structure == kernels::Structure::kAdditive) options.max_lengthscale = kMaxAdditiveLengthscale;
   return options;
+}
+
+// Regressions of the choice carry->choice with hyperparameters drawn from their posterior. Leaves the chain's end in
+// `carry`. None when there are too few or too many rows.
+std::vector<gp::Regression> SampleStates(const SurrogateOptions& study, const MatrixXd& x, const VectorXd& outputs,
+                                         uint64_t seed, uint64_t ask_index, SurrogateCarry* carry, int* likelihoods) {
+  std::vector<gp::Regression> states;
+  const Index n = outputs.size();
+  if (n < kMinSampledRows || n > kMaxSampledRows) {
+    carry->chain.resize(0);
+    return states;
+  }
+  const ModelChoice& choice = study.choices[static_cast<size_t>(carry->choice)];
+  gp::SamplingOptions options;
+  options.inference = OptionsFor(choice, study);
+  options.states = kSampledStates;
+  options.burn_in = n <= kFewRows ? kBurnIn : kShortBurnIn;
+  gp::Likelihood likelihood(choice.shape, x, outputs);
+  std::optional<VectorXd> chain;
+  if (carry->chain.size() > 0) chain = carry->chain;
+  const gp::SamplingResult result =
+      gp::SampleHyperparameters(&likelihood, options, chain, carry->theta,
+                                base::RandomStream(seed, "bo/mcmc", ask_index, static_cast<uint32_t>(carry->choice)));
+  *likelihoods += static_cast<int>(result.counts.evaluations);
+  carry->chain = result.chain;
+  for (const gp::Hyperparameters& theta : result.states) {
+    std::optional<gp::Regression> regression = gp::Regression::Fit(choice.shape, theta, x, outputs);
+    if (regression.has_value()) states.push_back(*std::move(regression));
+  }
+  return states;
 }
 
 }  // namespace
@@ -49,11 +93,14 @@ std::string FormatCarry(const SurrogateCarry& carry) {
   for (const SurrogateCarry::Start& other : carry.others) {
     absl::StrAppend(&text, ";", other.choice, " ", gp::FormatHyperparametersShort(other.theta));
   }
+  for (Index j = 0; j < carry.chain.size(); ++j)
+    absl::StrAppendFormat(&text, "%c%a", j == 0 ? '@' : ' ', carry.chain(j));
   return text;
 }
 
 std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vector<ModelChoice>& choices) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ';');
+  const std::vector<std::string> ends = absl::StrSplit(text, absl::MaxSplits('@', 1));
+  const std::vector<std::string> parts = absl::StrSplit(ends[0], ';');
   const std::vector<std::string> words = absl::StrSplit(parts[0], absl::MaxSplits(' ', 3));
   SurrogateCarry carry;
   auto legal = [&](int choice) { return choice >= 0 && choice < static_cast<int>(choices.size()); };
@@ -76,6 +123,16 @@ std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vect
     if (!from.has_value()) return std::nullopt;
     start.theta = *std::move(from);
     carry.others.push_back(std::move(start));
+  }
+  if (ends.size() == 2) {
+    const std::vector<std::string> numbers = absl::StrSplit(ends[1], ' ');
+    carry.chain.resize(static_cast<Index>(numbers.size()));
+    for (size_t j = 0; j < numbers.size(); ++j) {
+      char* end = nullptr;  // As in ParseHyperparameters.
+      carry.chain(static_cast<Index>(j)) = std::strtod(numbers[j].c_str(), &end);
+      if (numbers[j].empty() || *end != '\0') return std::nullopt;
+    }
+    if (!carry.chain.allFinite()) return std::nullopt;
   }
   return carry;
 }
@@ -148,6 +205,7 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
     }
     if (chosen < 0) return std::nullopt;
     std::erase_if(carry.others, [chosen](const SurrogateCarry::Start& s) { return s.choice == chosen; });
+    if (chosen != carry.choice) carry.chain.resize(0);
     carry.choice = chosen;
     carry.theta = theta;
     carry.observations = n;
@@ -156,11 +214,16 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
   const ModelChoice& choice = options.choices[static_cast<size_t>(carry.choice)];
   std::optional<OutputTransform> transform = OutputTransform::Create(choice.warp, scores);
   if (!transform.has_value()) return std::nullopt;
-  std::optional<gp::Regression> regression =
-      gp::Regression::Fit(choice.shape, carry.theta, x, transform->Forward(scores));
-  if (!regression.has_value()) return std::nullopt;
-  if (!search) regression->FitMean();
-  return Surrogate{*std::move(transform), *std::move(regression), std::move(carry), search, likelihoods};
+  const VectorXd outputs = transform->Forward(scores);
+  std::vector<gp::Regression> states;
+  if (options.sample) states = SampleStates(options, x, outputs, seed, ask_index, &carry, &likelihoods);
+  if (states.empty()) {
+    std::optional<gp::Regression> regression = gp::Regression::Fit(choice.shape, carry.theta, x, outputs);
+    if (!regression.has_value()) return std::nullopt;
+    if (!search) regression->FitMean();
+    states.push_back(*std::move(regression));
+  }
+  return Surrogate{*std::move(transform), std::move(states), std::move(carry), search, likelihoods};
 }
 
 }  // namespace luthier::suggest

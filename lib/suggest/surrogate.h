@@ -9,6 +9,7 @@
 #include "Eigen/Core"
 #include "absl/strings/string_view.h"
 #include "lib/gp/hyper_inference.h"
+#include "lib/gp/hyper_sampling.h"
 #include "lib/gp/regression.h"
 #include "lib/kernels/stationary.h"
 #include "lib/suggest/output_transform.h"
@@ -28,7 +29,13 @@ struct SurrogateOptions {
   bool noisy = false;                // Whether the same setting may give different values.
   gp::PriorKind prior = gp::PriorKind::kDimensionScaled;
   gp::Criterion criterion = gp::Criterion::kMarginalLikelihood;
+  // Several regressions, their hyperparameters drawn from the posterior instead of maximising it; marginal likelihood
+  // only. Between 3 and kMaxSampledRows observations; with more, maximising costs less and differs little.
+  bool sample = false;
 };
+
+inline constexpr Eigen::Index kMaxSampledRows = 300;
+inline constexpr int kSampledStates = 10;
 
 // What one suggestion hands on to the next: where the searches for hyperparameters start.
 struct SurrogateCarry {
@@ -41,6 +48,8 @@ struct SurrogateCarry {
   int choice = 0;             // In use.
   gp::Hyperparameters theta;  // Its hyperparameters.
   std::vector<Start> others;  // Where the other choices ended last, to a few digits.
+  // The last state of the chain over the hyperparameters of `choice` (gp::ChainDensity); empty: none.
+  Eigen::VectorXd chain;
 };
 
 // Text without line ends; reads back to the same bits of all that FormatCarry was given, but for `others`, which are
@@ -50,7 +59,7 @@ std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vect
 
 struct Surrogate {
   OutputTransform transform;
-  gp::Regression regression;
+  std::vector<gp::Regression> states;  // At least one. To be averaged over.
   SurrogateCarry carry;
   bool searched = false;  // Whether hyperparameters were searched for now, not taken over.
   int likelihoods = 0;    // Computed for it.
@@ -59,8 +68,10 @@ struct Surrogate {
 // Fits to n points x (n x d, unit cube) with scores (n, larger is better); n >= 1. Hyperparameters are searched for
 // when there are at least 5 % more observations than at the last search, else taken over. A search improves the choice
 // in use from where it was, and tries one or two others in turn from where those ended; another takes over when it
-// explains the data better by two nats. Without a carried state all choices are searched. Deterministic in its
-// arguments. Absent when no covariance could be factored.
+// explains the data better by two nats. Without a carried state all choices are searched. With options.sample the
+// choice is made in the same way, and kSampledStates states of its hyperparameters are then drawn anew at every call,
+// by a chain that goes on where the carried one was. Deterministic in its arguments. Absent when no covariance could be
+// factored.
 std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Eigen::MatrixXd& x,
                                       const Eigen::VectorXd& scores, const std::optional<SurrogateCarry>& carried,
                                       uint64_t seed, uint64_t ask_index);

@@ -52,6 +52,7 @@ void Set(const study::BoOptions& options, v1::Algorithm* proto) {
   out->set_growth(static_cast<v1::Algorithm::Bo::Growth>(Number(options.growth)));
   out->set_beta_schedule(static_cast<v1::Algorithm::Bo::BetaSchedule>(Number(options.beta_schedule)));
   out->set_sampler(static_cast<v1::Algorithm::Bo::Sampler>(Number(options.sampler)));
+  out->set_hyperparameters(static_cast<v1::Algorithm::Bo::Hyperparameters>(Number(options.hyperparameters)));
 }
 
 void Set(const study::RandomOptions&, v1::Algorithm* proto) {
@@ -108,7 +109,7 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
        &result.acquisition);
   Enum("kernel", proto.kernel(), study::BoKernel::kPairwise, v1::Algorithm::Bo::Kernel_descriptor(), &result.kernel);
   Enum("warp", proto.warp(), study::BoWarp::kLog, v1::Algorithm::Bo::Warp_descriptor(), &result.warp);
-  Enum("prior", proto.prior(), study::BoPrior::kInverseSquared, v1::Algorithm::Bo::Prior_descriptor(), &result.prior);
+  Enum("prior", proto.prior(), study::BoPrior::kThesis, v1::Algorithm::Bo::Prior_descriptor(), &result.prior);
   Enum("criterion", proto.criterion(), study::BoCriterion::kLeaveOneOut, v1::Algorithm::Bo::Criterion_descriptor(),
        &result.criterion);
   Enum("maximizer", proto.maximizer(), study::BoMaximizer::kDirect, v1::Algorithm::Bo::Maximizer_descriptor(),
@@ -126,6 +127,8 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
        &result.beta_schedule);
   Enum("sampler", proto.sampler(), study::BoSampler::kFourier, v1::Algorithm::Bo::Sampler_descriptor(),
        &result.sampler);
+  Enum("hyperparameters", proto.hyperparameters(), study::BoHyperparameters::kMcmc,
+       v1::Algorithm::Bo::Hyperparameters_descriptor(), &result.hyperparameters);
   // What suits the acquisition, unless said otherwise.
   if (result.preset == study::BoPreset::kLbo && proto.lipschitz() == v1::Algorithm::Bo::LIPSCHITZ_UNSPECIFIED) {
     if (result.acquisition == study::BoAcquisition::kUcb) result.lipschitz = study::BoLipschitz::kCap;

@@ -32,7 +32,7 @@ Likelihood SmoothData(uint64_t seed, Index n, int d) {
 
 TEST(HyperPosterior, GradientMatchesDifferencesInEveryMode) {
   Likelihood likelihood = SmoothData(1, 20, 3);
-  for (PriorKind prior : {PriorKind::kDimensionScaled, PriorKind::kInverseSquared}) {
+  for (PriorKind prior : {PriorKind::kDimensionScaled, PriorKind::kInverseSquared, PriorKind::kThesis}) {
     for (Criterion criterion : {Criterion::kMarginalLikelihood, Criterion::kLeaveOneOut}) {
       for (bool noisy : {false, true}) {
         InferenceOptions options;

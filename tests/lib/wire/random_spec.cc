@@ -150,7 +150,7 @@ study::BoOptions Bo(RandomStream& r) {
   bo.noisy = Coin(r);
   bo.kernel = Any(r, study::BoKernel::kPairwise);
   bo.warp = Any(r, study::BoWarp::kLog);
-  bo.prior = Any(r, study::BoPrior::kInverseSquared);
+  bo.prior = Any(r, study::BoPrior::kThesis);
   bo.criterion = Any(r, study::BoCriterion::kLeaveOneOut);
   bo.maximizer = Any(r, study::BoMaximizer::kDirect);
   bo.pending = Any(r, study::BoPending::kLiarMax);
@@ -165,6 +165,7 @@ study::BoOptions Bo(RandomStream& r) {
   bo.beta = r.Uniform();
   bo.improvement = r.Uniform();
   bo.sampler = Any(r, study::BoSampler::kFourier);
+  bo.hyperparameters = Any(r, study::BoHyperparameters::kMcmc);
   return bo;
 }
 

@@ -1,0 +1,140 @@
+#include "lib/gp/hyper_sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/base/check.h"
+
+namespace luthier::gp {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+constexpr double kThesisMinLengthscale = 1e-11, kThesisMaxLengthscale = 10.0;
+constexpr double kThesisMinNoise = 1e-10;
+constexpr double kThesisDiagonal = 1e-6;
+constexpr double kInside = 1e-9;
+
+InferenceOptions ChainOptions(InferenceOptions options) {
+  LUTHIER_CHECK(options.criterion == Criterion::kMarginalLikelihood);
+  if (options.prior == PriorKind::kThesis) {
+    options.min_lengthscale = kThesisMinLengthscale;
+    options.max_lengthscale = std::min(options.max_lengthscale, kThesisMaxLengthscale);
+    options.min_noise = kThesisMinNoise;
+    options.doubt_noise = false;
+  }
+  return options;
+}
+
+math::SliceOptions StepOptions(PriorKind prior) {
+  math::SliceOptions options;
+  options.expansion = prior == PriorKind::kThesis ? math::SliceExpansion::kDoubling : math::SliceExpansion::kLinear;
+  return options;
+}
+
+}  // namespace
+
+ChainDensity::ChainDensity(Likelihood* likelihood, const InferenceOptions& options)
+    : likelihood_(likelihood),
+      natural_(options.prior == PriorKind::kThesis),
+      posterior_(likelihood, ChainOptions(options)) {
+  const int groups = likelihood->shape().groups;
+  for (int j = 0; j < groups; ++j) single_.push_back(j);
+  int next = groups;
+  if (options.fit_signal) joint_.push_back(next++);
+  if (likelihood->shape().has_shape_parameter()) single_.push_back(next++);
+  if (options.fit_noise) {
+    if (options.doubt_noise) doubted_noise_ = next;
+    joint_.push_back(next++);
+  }
+  if (likelihood->slopes() > 0 && options.fit_slope_noise) joint_.push_back(next++);
+  joint_.push_back(next);
+  LUTHIER_CHECK(next + 1 == dimension());
+}
+
+double ChainDensity::operator()(const VectorXd& x) const {
+  LUTHIER_CHECK(x.size() == dimension());
+  if (!x.allFinite()) return kMinusInfinity;
+  const Index logs = posterior_.dimension();
+  VectorXd phi = x.head(logs);
+  if (natural_) {
+    if (logs > 0 && !(phi.minCoeff() > 0.0)) return kMinusInfinity;
+    phi = phi.array().log();
+  }
+  if ((phi.array() < posterior_.lower().array()).any() || (phi.array() > posterior_.upper().array()).any()) {
+    return kMinusInfinity;
+  }
+  const double mean = x(logs);
+  // LogPrior has the densities of the parameters themselves; d theta = theta d ln theta.
+  double value = posterior_.LogPrior(phi, nullptr) - 0.5 * mean * mean;
+  if (!natural_) value += phi.sum();
+  if (!natural_ && doubted_noise_ >= 0) value -= phi(doubted_noise_);
+  value += likelihood_->Marginal(Unpack(x), nullptr);
+  return std::isfinite(value) ? value : kMinusInfinity;
+}
+
+VectorXd ChainDensity::At(const VectorXd& phi, double mean) const {
+  VectorXd x(dimension());
+  x << phi, mean;
+  if (natural_) {
+    // Strictly inside: at a bound, ln exp may be beyond it by rounding.
+    x.head(phi.size()) = phi.cwiseMax((posterior_.lower().array() + kInside).matrix())
+                             .cwiseMin((posterior_.upper().array() - kInside).matrix())
+                             .array()
+                             .exp();
+  }
+  return x;
+}
+
+VectorXd ChainDensity::Mode() const {
+  return At(posterior_.Mode(), 0.0);
+}
+
+VectorXd ChainDensity::Pack(const Hyperparameters& theta) const {
+  Hyperparameters at = theta;
+  if (natural_) at.noise_variance = std::max(theta.noise_variance - kThesisDiagonal, kThesisMinNoise);
+  return At(posterior_.Pack(at), theta.mean);
+}
+
+Hyperparameters ChainDensity::Unpack(const VectorXd& x) const {
+  const Index logs = posterior_.dimension();
+  VectorXd phi = x.head(logs);
+  if (natural_) phi = phi.array().log();
+  Hyperparameters theta = posterior_.Unpack(phi);
+  theta.mean = x(logs);
+  if (natural_) theta.noise_variance += kThesisDiagonal;
+  return theta;
+}
+
+SamplingResult SampleHyperparameters(Likelihood* likelihood, const SamplingOptions& options,
+                                     const std::optional<VectorXd>& carried,
+                                     const std::optional<Hyperparameters>& start, base::RandomStream random) {
+  LUTHIER_CHECK(options.burn_in >= 0 && options.states >= 1);
+  const ChainDensity density(likelihood, options.inference);
+  const math::SliceOptions step = StepOptions(options.inference.prior);
+  SamplingResult result;
+  math::SliceState state;
+  auto starts_at = [&](const VectorXd& x) { return math::StartSlice(density, x, &state, &result.counts); };
+  result.burned = !(carried.has_value() && carried->size() == density.dimension() && starts_at(*carried));
+  // New data may have density 0 where the chain stood.
+  if (result.burned && !(start.has_value() && starts_at(density.Pack(*start))) && !starts_at(density.Mode())) {
+    return result;
+  }
+  auto sweep = [&] {
+    math::SliceRandomDirection(density, density.joint(), step, random, &state, &result.counts);
+    math::SliceCoordinates(density, density.single(), step, random, &state, &result.counts);
+  };
+  for (int k = 0; result.burned && k < options.burn_in; ++k) sweep();
+  for (int k = 0; k < options.states; ++k) {
+    sweep();
+    result.states.push_back(density.Unpack(state.x));
+  }
+  result.chain = state.x;
+  return result;
+}
+
+}  // namespace luthier::gp

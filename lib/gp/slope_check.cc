@@ -1,0 +1,88 @@
+#include "lib/gp/slope_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/base/check.h"
+#include "lib/kernels/derivatives.h"
+#include "lib/math/cholesky.h"
+
+namespace luthier::gp {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr double kSlopeNoise = 0.1;  // Of the prior variance.
+constexpr Index kMinSlopes = 5;
+constexpr double kMaxMedian = 10.0;
+constexpr double kNats = 20.0;
+constexpr double kMaxScale = 5.0;
+
+}  // namespace
+
+std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const Hyperparameters& theta,
+                                      const Eigen::Ref<const MatrixXd>& x, const Eigen::Ref<const VectorXd>& y,
+                                      const Slopes& slopes) {
+  const Index n = y.size(), m = slopes.size();
+  LUTHIER_CHECK(x.rows() == n && x.cols() == shape.columns());
+  if (m == 0 || !slopes.Valid(n, x.cols()) || !x.allFinite() || !y.allFinite()) return std::nullopt;
+  const kernels::DerivativeKernel kernel(KernelOf(shape, theta));
+  kernels::ObservedRows observed;
+  observed.points = kernel.kernel().Scale(x);
+  observed.directions = kernel.kernel().Scale(slopes.directions);
+  for (Index i = 0; i < n; ++i) observed.rows.push_back({i, -1});
+  for (Index i = 0; i < m; ++i) observed.rows.push_back({slopes.points[static_cast<size_t>(i)], i});
+  MatrixXd c;
+  kernel.GramLower(observed, &c);
+  c.diagonal().head(n).array() += theta.noise_variance;
+  c.diagonal().tail(m).array() += kSlopeNoise * kernel.GradientVariances().mean() + slopes.extra_variances.array();
+  math::CholeskyOptions options;
+  options.jitter_scale = theta.signal_variance;
+  const std::optional<math::Cholesky> factor = math::Cholesky::Factor(c, options);
+  if (!factor.has_value()) return std::nullopt;
+
+  // Values first: the last block of L is the factor of S, and the tail of L^-1 [y - m; g] is L_S^-1 (g - mu).
+  VectorXd rest(n + m);
+  rest.head(n) = (y.array() - theta.mean).matrix();
+  rest.tail(m) = slopes.values;
+  const MatrixXd inverse = math::InvertLower(factor->lower());
+  const VectorXd whitened = inverse.triangularView<Eigen::Lower>() * rest;
+  const VectorXd by_slopes = inverse.bottomRightCorner(m, m).triangularView<Eigen::Lower>() * slopes.values;
+  const VectorXd expected = by_slopes - whitened.tail(m);
+  const VectorXd alpha = inverse.triangularView<Eigen::Lower>().adjoint() * whitened;
+
+  SlopeCheck check;
+  check.z = alpha.tail(m).cwiseQuotient(inverse.rightCols(m).colwise().norm().transpose());
+  VectorXd sizes = check.z.cwiseAbs();
+  std::nth_element(sizes.data(), sizes.data() + m / 2, sizes.data() + m);
+  check.median = sizes(m / 2);
+
+  // In w = 1/scale: -(w^2 a - 2 w b)/2 + m ln |w|, stationary where a w^2 - b w - m = 0: one root of either sign.
+  const double a = by_slopes.squaredNorm(), b = by_slopes.dot(expected), count = static_cast<double>(m);
+  if (!std::isfinite(a) || !std::isfinite(b) || !std::isfinite(check.median)) return std::nullopt;
+  if (a > 0.0) {
+    auto log_density = [&](double w) { return -0.5 * w * w * a + w * b + count * std::log(std::abs(w)); };
+    // The larger root by the formula, the other by their product -m/a: no cancellation.
+    const double far = 0.5 * (b + std::copysign(std::sqrt(b * b + 4.0 * count * a), b)) / a;
+    const double near = -count / (a * far);
+    const double positive = std::max(far, near), negative = std::min(far, near);
+    check.sign_gain = log_density(negative) - log_density(positive);
+    const double best = check.sign_gain > 0.0 ? negative : positive;
+    check.scale = 1.0 / best;
+    check.gain = log_density(best) - log_density(1.0);
+  } else {
+    // All slopes 0: a derivative that is cut off somewhere, unless all values are equal too.
+    check.scale = 0.0;
+    if (y.maxCoeff() > y.minCoeff()) check.gain = std::numeric_limits<double>::infinity();
+  }
+  const double size = std::abs(check.scale);
+  check.contradicts = m >= kMinSlopes && (check.median > kMaxMedian || check.sign_gain > kNats ||
+                                          (check.gain > kNats && (size > kMaxScale || size < 1.0 / kMaxScale)));
+  return check;
+}
+
+}  // namespace luthier::gp

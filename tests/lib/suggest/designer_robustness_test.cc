@@ -1,0 +1,305 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "lib/study/encoding.h"
+#include "lib/suggest/bo_designer.h"
+#include "tests/contract/designer_contract.h"
+#include "tests/lib/suggest/bo_testing.h"
+#include "tests/lib/suggest/switch_variants.h"
+
+namespace luthier::contract {
+// Only its FakeStudy is used here.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DesignerContract);
+}  // namespace luthier::contract
+
+// Every switch of the Gaussian-process optimizer on data and spaces that break careless numerics, and across restarts.
+namespace luthier::suggest {
+namespace {
+
+using study::Bool;
+using study::BoOptions;
+using study::FailureKind;
+using study::Parameters;
+
+constexpr int kAsks = 4;
+
+// A start of one initial point, so that models come at once.
+study::StudySpec SpecOf(const study::SearchSpace& space, BoOptions options, uint64_t seed = 3) {
+  options.initial_points = 1;
+  return BoSpec(space, seed, options);
+}
+
+study::SearchSpace Plane() {
+  return Space({Float("x0", -5, 10), Float("x1", 0, 15)});
+}
+study::SearchSpace Mixed() {
+  return Space({Float("rate", 1e-6, 1, study::Scale::kLog), Int("n", 1, 50), Categorical("c", {"a", "b", "c"}),
+                When("c", {std::string("b")}, Float("extra", -1, 1)), Bool("flag"), Float("fixed", 2, 2)});
+}
+
+// Asks, of which every other one ends as `value` says; never outside the space (MemoryStudy::Ask checks), never a
+// setting again unless noisy.
+void AskOn(MemoryStudy* study, int asks, const std::function<double(int)>& value) {
+  std::set<Parameters> seen;
+  for (const study::HistoryTrial& trial : study->history().trials()) seen.insert(trial.parameters);
+  const bool noisy = std::get<BoOptions>(study->spec().algorithm).noisy;
+  for (int i = 0; i < asks; ++i) {
+    const absl::StatusOr<Suggestion> s = study->TryAsk();
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_NE(s->origin, "gp_failed");
+    EXPECT_TRUE(seen.insert(s->parameters).second || noisy) << study::FormatParameters(s->parameters);
+    if (i % 2 == 0) study->Complete(study->newest(), value(i));
+  }
+}
+
+// Settings at random, given in by a user.
+void EnqueueRandom(MemoryStudy* study, int count, const std::function<void(int64_t)>& end) {
+  base::RandomStream random(17, "test/enqueue");
+  const study::Encoding encoding(study->spec().space);
+  for (int i = 0; i < count; ++i) end(study->Enqueue(encoding.Sample(random)));
+}
+
+class EverySwitch : public ::testing::TestWithParam<SwitchVariant> {
+ protected:
+  const BoOptions& options() const { return GetParam().options; }
+};
+INSTANTIATE_TEST_SUITE_P(Bo, EverySwitch, ::testing::ValuesIn(SwitchVariants()),
+                         [](const auto& variant) { return variant.param.name; });
+
+TEST_P(EverySwitch, IsValid) {
+  for (const study::SearchSpace& space : {Plane(), Mixed()}) {
+    EXPECT_TRUE(Validate(BoSpec(space, 1, options())).ok()) << Validate(BoSpec(space, 1, options()));
+  }
+}
+
+TEST_P(EverySwitch, EqualValues) {
+  MemoryStudy study(SpecOf(Mixed(), options()));
+  EnqueueRandom(&study, 6, [&](int64_t number) { study.Complete(number, 7.0); });
+  AskOn(&study, kAsks, [](int) { return 7.0; });
+}
+
+TEST_P(EverySwitch, DuplicatedSettings) {
+  MemoryStudy study(SpecOf(Plane(), options()));
+  for (int i = 0; i < 12; ++i) study.Complete(study.Enqueue({{"x0", 1.0}, {"x1", 2.0}}), i % 3);
+  AskOn(&study, kAsks, [](int i) { return i + 0.5; });
+}
+
+TEST_P(EverySwitch, OneObservation) {
+  MemoryStudy study(SpecOf(Plane(), options()));
+  study.Complete(study.Enqueue({{"x0", 1.0}, {"x1", 2.0}}), 3.0);
+  AskOn(&study, kAsks, [](int i) { return 3.0 + i; });
+}
+
+TEST_P(EverySwitch, ExtremeValues) {
+  const double rows[][4] = {{1e300, -1e300, 0, 1}, {1e-310, 2e-310, 5e-324, 1e-310}, {-1.7e308, 1.7e308, 3, 1e300}};
+  for (const auto& row : rows) {
+    MemoryStudy study(SpecOf(Space({Float("x0", -5, 10)}), options()));
+    int i = 0;
+    EnqueueRandom(&study, 8, [&](int64_t number) { study.Complete(number, row[i++ % 4]); });
+    AskOn(&study, kAsks, [&](int k) { return row[k % 4]; });
+  }
+}
+
+TEST_P(EverySwitch, NoNoiseAtAll) {
+  // Exactly linear, exactly quadratic.
+  for (const int power : {1, 2}) {
+    MemoryStudy study(SpecOf(Space({Float("x", 0, 1)}), options()));
+    auto f = [&](double x) { return std::pow(x - 0.25, power); };
+    for (int i = 0; i <= 8; ++i) study.Complete(study.Enqueue({{"x", i / 8.0}}), f(i / 8.0));
+    std::set<Parameters> seen;
+    for (int i = 0; i < kAsks; ++i) {
+      const Suggestion s = study.Ask();
+      EXPECT_TRUE(seen.insert(s.parameters).second || options().noisy);
+      study.Complete(study.newest(), f(Number(s.parameters, "x")));
+    }
+  }
+}
+
+TEST_P(EverySwitch, FailuresInARow) {
+  MemoryStudy study(SpecOf(Mixed(), options()));
+  EnqueueRandom(&study, 16, [&](int64_t number) { study.Fail(number, FailureKind::kConfig); });
+  AskOn(&study, 2, [](int) { return 1.0; });  // The first results at all.
+  for (int i = 0; i < kAsks; ++i) {
+    study.Ask();
+    study.Fail(study.newest(), i % 2 == 0 ? FailureKind::kConfig : FailureKind::kInfra);
+  }
+  AskOn(&study, 2, [](int i) { return 2.0 - i; });
+}
+
+TEST_P(EverySwitch, ConstantParameters) {
+  MemoryStudy some(
+      SpecOf(Space({Float("a", 3, 3), Categorical("b", {"only"}), Float("x", 0, 1), Int("k", 5, 5)}), options()));
+  AskOn(&some, 6, [](int i) { return i; });
+  MemoryStudy all(SpecOf(Space({Float("a", 3, 3), Categorical("b", {"only"})}), options()));
+  EXPECT_EQ(Number(all.Ask().parameters, "a"), 3.0);
+  if (options().noisy) {
+    all.Complete(1, 1.0);
+    EXPECT_EQ(all.Ask().origin, "repeat");
+  } else {
+    EXPECT_EQ(base::GetReason(all.TryAsk().status()), base::reason::kSpaceExhausted);
+  }
+}
+
+TEST_P(EverySwitch, ManyCategories) {
+  std::vector<study::ParameterSpec> parameters;
+  for (int i = 0; i < 5; ++i) parameters.push_back(Categorical("c" + std::to_string(i), study::Labels(10)));
+  MemoryStudy study(SpecOf(Space(parameters), options()));  // 10^5 settings.
+  int i = 0;
+  EnqueueRandom(&study, 12, [&](int64_t number) { study.Complete(number, std::cos(i++)); });
+  AskOn(&study, kAsks, [](int k) { return std::sin(k); });
+}
+
+TEST_P(EverySwitch, HundredOpenTrials) {
+  MemoryStudy study(SpecOf(Plane(), options()));
+  int i = 0;
+  EnqueueRandom(&study, 100, [&](int64_t number) {
+    if (i++ < 5) study.Complete(number, std::cos(i));
+  });
+  AskOn(&study, 3, [](int k) { return std::sin(k); });
+}
+
+TEST_P(EverySwitch, SmallSpacesAreExhausted) {
+  const study::SearchSpace space = Space({Int("n", 1, 3), Categorical("c", {"a", "b"})});
+  MemoryStudy study(SpecOf(space, options()));
+  AskOn(&study, 6, [](int i) { return i; });
+  const absl::StatusOr<Suggestion> more = study.TryAsk();
+  if (options().noisy) {
+    EXPECT_TRUE(more.ok());
+  } else {
+    EXPECT_EQ(base::GetReason(more.status()), base::reason::kSpaceExhausted);
+  }
+}
+
+// Four workers, results out of order, failures of every kind. Before each ask the service dies: a new designer, with
+// the history rebuilt from the log, answers bit by bit like the one that lives on.
+TEST_P(EverySwitch, ARestartChangesNothing) {
+  for (const study::SearchSpace& space : {Plane(), Mixed()}) {
+    const study::StudySpec spec = SpecOf(space, options());
+    const study::Encoding encoding(space);
+    const std::unique_ptr<Designer> living = CreateDesigner(spec);
+    contract::FakeStudy study;
+    base::RandomStream random(7, "test/restart");
+    auto loss = [&](int64_t number) {
+      const study::HistoryTrial& trial = study.history().trials()[static_cast<size_t>(number - 1)];
+      return 0.1 + (encoding.ToCompact(trial.parameters).array() - 0.3).square().sum();
+    };
+    // Enough for local steps in the plane.
+    for (int i = 0; i < (encoding.compact_dim() == 2 ? 12 : 0); ++i) {
+      const int64_t number = study.Enqueue(encoding.Sample(random));
+      study.Finish(number, contract::Complete(loss(number)));
+    }
+    std::set<std::string> origins;
+    while (study.asks() < 10) {
+      if (study.open().size() < 4 && random.Uniform() < 0.6) {
+        const absl::StatusOr<Suggestion> a = living->Suggest(study.history(), study.asks());
+        const absl::StatusOr<Suggestion> b = CreateDesigner(spec)->Suggest(study.Replay(study.events()), study.asks());
+        ASSERT_TRUE(a.ok() && b.ok());
+        EXPECT_EQ(a->parameters, b->parameters);
+        EXPECT_EQ(a->origin, b->origin);
+        EXPECT_EQ(a->details, b->details);
+        EXPECT_EQ(a->carry, b->carry);
+        origins.insert(a->origin);
+        study.Suggested(*a);
+        study.Store();
+        continue;
+      }
+      if (study.open().empty()) continue;
+      const int64_t number = study.open()[random.UniformInt(study.open().size())];
+      switch (random.UniformInt(10)) {
+        case 0:
+          study.Finish(number, contract::Failed(FailureKind::kConfig));
+          break;
+        case 1:
+          study.Finish(number, contract::Failed(FailureKind::kInfra));
+          break;
+        case 2:
+          study.Finish(number, contract::Cancelled());
+          break;
+        case 3:
+          study.Finish(number, contract::Pruned(loss(number) + 1.0));
+          break;
+        default:
+          study.Finish(number, contract::Complete(loss(number)));
+      }
+    }
+    EXPECT_TRUE(origins.contains("acq") || origins.contains("ar_empty"));
+    if (encoding.compact_dim() == 2) {
+      EXPECT_EQ(origins.contains("trust_region"),
+                options().trust_region == study::BoTrustRegion::kAuto && !options().noisy);
+    }
+  }
+}
+
+TEST(Switches, TwoHundredFailuresInARow) {
+  for (const SwitchVariant& variant : SwitchVariants()) {
+    if (variant.name != "bo" && variant.name != "hbo" && variant.name != "lbo") continue;
+    BoOptions options = variant.options;
+    options.kernel = study::BoKernel::kMatern52;
+    MemoryStudy study(SpecOf(Plane(), options));
+    EnqueueRandom(&study, 200, [&](int64_t number) { study.Fail(number, FailureKind::kConfig); });
+    AskOn(&study, 1, [](int) { return 1.0; });
+    AskOn(&study, 3, [](int i) { return 1.0 + i; });
+  }
+}
+
+TEST(Switches, OpenTrialsCountAsWhatTheOptionSays) {
+  // Nine settings in a row, the fifth open and the sixth alone untried: what is taken for granted of the fifth shows in
+  // what the model predicts for the sixth.
+  auto predict = [](study::BoPending pending, bool open) {
+    BoOptions options;
+    options.pending = pending;
+    options.kernel = study::BoKernel::kMatern52;
+    options.warp = study::BoWarp::kNone;
+    MemoryStudy study(SpecOf(Space({study::WithDefault(5.0, Int("n", 1, 9))}), options));
+    study.Ask();
+    if (!open) study.Cancel(1);
+    for (const int n : {1, 2, 3, 4, 7, 8, 9}) {
+      study.Complete(study.Enqueue({{"n", static_cast<double>(n)}}), std::cos(0.5 * n));
+    }
+    const Suggestion s = study.Ask();
+    EXPECT_EQ(Number(s.parameters, "n"), 6.0);
+    return std::make_pair(s.details.at("predicted_mean"), s.details.at("predicted_sd"));
+  };
+  const auto nothing = predict(study::BoPending::kBeliever, false);
+  const auto believer = predict(study::BoPending::kBeliever, true);
+  EXPECT_NEAR(believer.first, nothing.first, 1e-6);
+  EXPECT_LT(believer.second, 0.9 * nothing.second);
+  // The lie is of the score: its least is the largest loss.
+  const double worst = predict(study::BoPending::kLiarMin, true).first;
+  const double mean = predict(study::BoPending::kLiarMean, true).first;
+  const double best = predict(study::BoPending::kLiarMax, true).first;
+  EXPECT_GT(worst, mean + 0.1);
+  EXPECT_GT(mean, best + 0.1);
+  EXPECT_GT(worst, nothing.first + 0.1);
+}
+
+TEST(Switches, CarriesStaySmall) {
+  // What every trial stores: bounded by the parameters, not by the length of the study.
+  std::vector<study::ParameterSpec> parameters;
+  for (int i = 0; i < 10; ++i) parameters.push_back(Float("x" + std::to_string(i), 0, 1));
+  MemoryStudy study(SpecOf(Space(parameters), study::BoDefaults(study::BoPreset::kBo)));
+  size_t largest = 0;
+  bool modelled = false;
+  for (int i = 0; i < 60; ++i) {
+    const Suggestion s = study.Ask();
+    largest = std::max(largest, s.carry.size());
+    // Once there is a model, all asks hand its hyperparameters on.
+    if (s.origin == "acq") modelled = true;
+    EXPECT_EQ(s.carry.back() == '|', !modelled) << s.origin;
+    double loss = 0.0;
+    for (const double x : Point(s.parameters)) loss += std::cos(9.0 * x) + x * x;
+    study.Complete(study.newest(), loss);
+  }
+  RecordProperty("largest_carry", static_cast<int>(largest));
+  EXPECT_LE(largest, 4096u);
+}
+
+}  // namespace
+}  // namespace luthier::suggest

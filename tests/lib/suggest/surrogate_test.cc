@@ -1,0 +1,252 @@
+#include "lib/suggest/surrogate.h"
+
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "lib/base/random.h"
+#include "lib/math/sobol.h"
+
+namespace luthier::suggest {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+using kernels::ArdShape;
+using kernels::Family;
+using kernels::Structure;
+
+// What the designer chooses from by default, in d dimensions.
+std::vector<ModelChoice> AllChoices(int d) {
+  const kernels::KernelShape joint = ArdShape(Family::kMatern52, d);
+  const kernels::KernelShape additive = ArdShape(Family::kMatern52, d, Structure::kAdditive);
+  const kernels::KernelShape pairwise = ArdShape(Family::kSquaredExponential, d, Structure::kPairwise);
+  return {{joint, Warp::kNone},         {joint, Warp::kYeoJohnson},    {joint, Warp::kLog},
+          {additive, Warp::kNone},      {additive, Warp::kYeoJohnson}, {pairwise, Warp::kNone},
+          {pairwise, Warp::kYeoJohnson}};
+}
+SurrogateOptions OptionsOf(std::vector<ModelChoice> choices) {
+  SurrogateOptions options;
+  options.choices = std::move(choices);
+  return options;
+}
+
+MatrixXd Points(int n, int d, uint64_t seed = 1) {
+  const math::SobolSequence sobol(d, seed, "test/surrogate");
+  MatrixXd x(n, d);
+  for (int i = 0; i < n; ++i) x.row(i) = sobol.Point(static_cast<uint64_t>(i));
+  return x;
+}
+// Minus the loss at each row.
+VectorXd Scores(const MatrixXd& x, const std::function<double(const VectorXd&)>& loss) {
+  VectorXd scores(x.rows());
+  for (Index i = 0; i < x.rows(); ++i) scores(i) = -loss(x.row(i).transpose());
+  return scores;
+}
+ModelChoice Chosen(const MatrixXd& x, const VectorXd& scores) {
+  const SurrogateOptions options = OptionsOf(AllChoices(static_cast<int>(x.cols())));
+  const std::optional<Surrogate> surrogate = FitSurrogate(options, x, scores, std::nullopt, 3, 40);
+  EXPECT_TRUE(surrogate.has_value());
+  EXPECT_TRUE(surrogate->searched);
+  EXPECT_GT(surrogate->likelihoods, 0);
+  EXPECT_EQ(surrogate->carry.observations, x.rows());
+  EXPECT_EQ(surrogate->transform.warp(), options.choices[static_cast<size_t>(surrogate->carry.choice)].warp);
+  return options.choices[static_cast<size_t>(surrogate->carry.choice)];
+}
+
+TEST(Surrogate, ChoosesTheStructureOfTheData) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    const MatrixXd x = Points(60, 5, seed);
+    // A sum of wiggly functions of one parameter.
+    EXPECT_EQ(Chosen(x, Scores(x, [](const VectorXd& u) { return (9.0 * u.array()).sin().sum(); })).shape.structure,
+              Structure::kAdditive);
+    // Sums of products of two.
+    EXPECT_EQ(Chosen(x, Scores(x,
+                               [](const VectorXd& u) {
+                                 return std::sin(5 * u(0)) * std::cos(4 * u(1)) + std::sin(6 * u(2)) * u(3) +
+                                        std::cos(5 * u(4)) * u(0);
+                               }))
+                  .shape.structure,
+              Structure::kPairwise);
+    // A function of all at once.
+    EXPECT_EQ(Chosen(x, Scores(x,
+                               [](const VectorXd& u) {
+                                 return std::exp(-3.0 * (u.array() - 0.4).square().sum()) *
+                                        std::cos(2.0 * u.sum() + u(0));
+                               }))
+                  .shape.structure,
+              Structure::kJoint);
+  }
+}
+
+TEST(Surrogate, ChoosesTheWarpOfTheData) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    const MatrixXd x = Points(50, 3, seed);
+    auto smooth = [](const VectorXd& u) { return std::sin(4 * u(0)) + u(1) * u(2) + std::cos(3 * u(1)); };
+    // A loss that spans decades; the same, but below 0 in places, where no logarithm exists; a plain one.
+    EXPECT_EQ(Chosen(x, Scores(x, [&](const VectorXd& u) { return std::exp(3.0 * smooth(u)); })).warp, Warp::kLog);
+    const VectorXd shifted = Scores(x, [&](const VectorXd& u) { return std::exp(2.0 * smooth(u)) - 0.5; });
+    ASSERT_GT(shifted.maxCoeff(), 0.0);
+    EXPECT_EQ(Chosen(x, shifted).warp, Warp::kYeoJohnson);
+    EXPECT_EQ(Chosen(x, Scores(x, smooth)).warp, Warp::kNone);
+  }
+}
+
+TEST(Surrogate, KeepsTheChoiceWhenInDoubt) {
+  // Three choices that are the same model: the first without a past, else the one in use.
+  const ModelChoice choice{ArdShape(Family::kMatern52, 2), Warp::kNone};
+  const SurrogateOptions options = OptionsOf({choice, choice, choice});
+  const MatrixXd x = Points(20, 2);
+  const VectorXd scores = Scores(x, [](const VectorXd& u) { return std::sin(5 * u(0)) + u(1) * u(1); });
+  std::optional<Surrogate> fit = FitSurrogate(options, x.topRows(10), scores.head(10), std::nullopt, 1, 10);
+  ASSERT_TRUE(fit.has_value());
+  EXPECT_EQ(fit->carry.choice, 0);
+  SurrogateCarry carry = fit->carry;
+  carry.choice = 2;
+  carry.others.clear();
+  for (int n = 11; n <= 20; ++n) {
+    fit = FitSurrogate(options, x.topRows(n), scores.head(n), carry, 1, static_cast<uint64_t>(n));
+    ASSERT_TRUE(fit.has_value());
+    EXPECT_EQ(fit->carry.choice, 2) << n;
+    EXPECT_TRUE(fit->searched);
+    carry = fit->carry;
+  }
+  EXPECT_EQ(carry.searches, 11);
+}
+
+TEST(Surrogate, AnotherChoiceTakesOverInItsTurn) {
+  const MatrixXd x = Points(40, 4);
+  const VectorXd scores = Scores(x, [](const VectorXd& u) { return (9.0 * u.array()).sin().sum(); });
+  const SurrogateOptions options = OptionsOf(AllChoices(4));
+  SurrogateCarry carry = FitSurrogate(options, x.topRows(6), scores.head(6), std::nullopt, 1, 6)->carry;
+  for (int n = 7; n <= 40; ++n) {
+    const std::optional<Surrogate> fit =
+        FitSurrogate(options, x.topRows(n), scores.head(n), ParseCarry(FormatCarry(carry), options.choices), 1,
+                     static_cast<uint64_t>(n));
+    ASSERT_TRUE(fit.has_value());
+    carry = fit->carry;
+  }
+  EXPECT_EQ(options.choices[static_cast<size_t>(carry.choice)].shape.structure, Structure::kAdditive);
+}
+
+TEST(Surrogate, SearchesOnlyWhenTheDataHaveGrown) {
+  const MatrixXd x = Points(110, 2);
+  const VectorXd scores = Scores(x, [](const VectorXd& u) { return std::sin(5 * u(0)) + u(1) * u(1); });
+  const SurrogateOptions options = OptionsOf({{ArdShape(Family::kMatern52, 2), Warp::kNone}});
+  const SurrogateCarry carry = FitSurrogate(options, x.topRows(100), scores.head(100), std::nullopt, 1, 1)->carry;
+  for (const int n : {100, 104, 105, 110, 99}) {
+    const std::optional<Surrogate> fit = FitSurrogate(options, x.topRows(n), scores.head(n), carry, 1, 2);
+    ASSERT_TRUE(fit.has_value());
+    EXPECT_EQ(fit->searched, n >= 105 || n < 100) << n;
+    EXPECT_EQ(fit->carry.observations, fit->searched ? n : 100);
+    if (!fit->searched) {
+      EXPECT_EQ(FormatCarry(fit->carry), FormatCarry(carry));
+    }
+  }
+}
+
+TEST(Surrogate, AWarpThatNoLongerSuitsIsGivenUp) {
+  // In use: the logarithm. Then a loss of 0 comes in.
+  const MatrixXd x = Points(30, 2);
+  VectorXd scores = Scores(x, [](const VectorXd& u) { return std::exp(6 * u(0) + 3 * u(1) * u(1)); });
+  const SurrogateOptions options = OptionsOf(AllChoices(2));
+  const SurrogateCarry carry = FitSurrogate(options, x, scores, std::nullopt, 1, 1)->carry;
+  ASSERT_EQ(options.choices[static_cast<size_t>(carry.choice)].warp, Warp::kLog);
+  scores(7) = 0.0;
+  const std::optional<Surrogate> fit = FitSurrogate(options, x, scores, carry, 1, 2);
+  ASSERT_TRUE(fit.has_value());
+  EXPECT_TRUE(fit->searched);
+  EXPECT_NE(fit->transform.warp(), Warp::kLog);
+}
+
+TEST(Surrogate, OneChoiceThatDoesNotSuitGivesNothing) {
+  const MatrixXd x = Points(5, 2);
+  const SurrogateOptions options = OptionsOf({{ArdShape(Family::kMatern52, 2), Warp::kLog}});
+  EXPECT_FALSE(FitSurrogate(options, x, VectorXd::Ones(5), std::nullopt, 1, 1).has_value());
+}
+
+TEST(SurrogateCarry, ReadsBackToTheSameBits) {
+  const std::vector<ModelChoice> choices = AllChoices(3);
+  base::RandomStream random(5, "test/carry");
+  auto theta = [&] {
+    gp::Hyperparameters t;
+    t.lengthscales = VectorXd(3);
+    for (double& l : t.lengthscales) l = std::exp(30.0 * random.Normal());
+    t.signal_variance = std::exp(random.Normal());
+    t.noise_variance = std::exp(-10.0 * random.Uniform());
+    t.mean = random.Normal();
+    t.shape_parameter = std::exp(random.Normal());
+    return t;
+  };
+  for (int round = 0; round < 200; ++round) {
+    SurrogateCarry carry;
+    carry.observations = static_cast<int64_t>(random.UniformInt(uint64_t{1} << 40));
+    carry.searches = static_cast<int>(random.UniformInt(10'000));
+    carry.choice = static_cast<int>(random.UniformInt(choices.size()));
+    carry.theta = theta();
+    for (int c = 0; c < static_cast<int>(random.UniformInt(6)); ++c) carry.others.push_back({c, theta()});
+    const std::string text = FormatCarry(carry);
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+    EXPECT_EQ(text.find('|'), std::string::npos) << "the designer's separator";
+    const std::optional<SurrogateCarry> back = ParseCarry(text, choices);
+    ASSERT_TRUE(back.has_value()) << text;
+    EXPECT_EQ(back->observations, carry.observations);
+    EXPECT_EQ(back->searches, carry.searches);
+    EXPECT_EQ(back->choice, carry.choice);
+    EXPECT_EQ(back->theta.lengthscales, carry.theta.lengthscales);
+    EXPECT_EQ(back->theta.signal_variance, carry.theta.signal_variance);
+    EXPECT_EQ(back->theta.noise_variance, carry.theta.noise_variance);
+    EXPECT_EQ(back->theta.mean, carry.theta.mean);
+    EXPECT_EQ(back->theta.shape_parameter, carry.theta.shape_parameter);
+    ASSERT_EQ(back->others.size(), carry.others.size());
+    for (size_t k = 0; k < carry.others.size(); ++k) {
+      EXPECT_EQ(back->others[k].choice, carry.others[k].choice);
+      const VectorXd& l = carry.others[k].theta.lengthscales;
+      EXPECT_TRUE(back->others[k].theta.lengthscales.isApprox(l, 1e-4));
+    }
+    // Rounding is idempotent: a carry that is handed on many times does not drift.
+    EXPECT_EQ(FormatCarry(*back), text);
+  }
+}
+
+TEST(SurrogateCarry, HostileTextIsRefused) {
+  const std::vector<ModelChoice> choices = AllChoices(2);
+  SurrogateCarry carry;
+  carry.observations = 5;
+  carry.theta.lengthscales = VectorXd::Ones(2);
+  carry.others.push_back({3, carry.theta});
+  const std::string good = FormatCarry(carry);
+  ASSERT_TRUE(ParseCarry(good, choices).has_value());
+  EXPECT_FALSE(ParseCarry(good, AllChoices(3)).has_value()) << "another space's";
+  EXPECT_FALSE(ParseCarry(good, {choices[0]}).has_value()) << "other options'";
+  for (const char* bad :
+       {"", " ", ";", "5", "5 0 0", "5 0 0 ", "-1 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+        "5 -1 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0", "5 0 -1 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+        "5 0 7 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0", "5 0 0 nan 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+        "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 inf 0x1p+0", "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 -0x1p+0 0x1p+0",
+        "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0", "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0 0x1p+0",
+        "5 0 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0;", "99999999999999999999 0 0 1 1 1 1 1 1"}) {
+    EXPECT_FALSE(ParseCarry(bad, choices).has_value()) << bad;
+  }
+  // Any damage to one byte is refused, or read as something that a fit survives.
+  const MatrixXd x = Points(6, 2);
+  const VectorXd scores = Scores(x, [](const VectorXd& u) { return u(0); });
+  base::RandomStream random(6, "test/damage");
+  int fits = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::string text = good;
+    text[random.UniformInt(text.size())] = static_cast<char>(random.UniformInt(128));
+    const std::optional<SurrogateCarry> parsed = ParseCarry(text, choices);
+    if (!parsed.has_value() || fits >= 25) continue;
+    ++fits;
+    EXPECT_TRUE(FitSurrogate(OptionsOf(choices), x, scores, parsed, 1, 6).has_value()) << text;
+  }
+  EXPECT_GE(fits, 5);
+}
+
+}  // namespace
+}  // namespace luthier::suggest

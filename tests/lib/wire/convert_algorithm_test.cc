@@ -1,0 +1,224 @@
+#include "lib/wire/convert_algorithm.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/error.h"
+#include "lib/suggest/registry.h"
+#include "tests/lib/study/builders.h"
+
+namespace luthier::wire {
+namespace {
+
+using google::protobuf::EnumDescriptor;
+using google::protobuf::FieldDescriptor;
+using study::BoOptions;
+using study::BoPreset;
+using Bo = v1::Algorithm::Bo;
+using ::testing::HasSubstr;
+
+constexpr BoPreset kPresets[] = {BoPreset::kBo, BoPreset::kHbo, BoPreset::kLbo};
+
+v1::Algorithm Proto(BoPreset preset, const Bo& options = {}) {
+  v1::Algorithm proto;
+  *(preset == BoPreset::kBo    ? proto.mutable_bo()
+    : preset == BoPreset::kHbo ? proto.mutable_hbo()
+                               : proto.mutable_lbo()) = options;
+  return proto;
+}
+BoOptions Read(BoPreset preset, const Bo& proto = {}) {
+  base::Violations violations;
+  const study::AlgorithmSpec spec = AlgorithmFromProto(Proto(preset, proto), &violations);
+  EXPECT_TRUE(violations.ToStatus().ok()) << violations.ToStatus();
+  return std::get<BoOptions>(spec);
+}
+const Bo& Options(const v1::Algorithm& proto) {
+  return proto.has_bo() ? proto.bo() : proto.has_hbo() ? proto.hbo() : proto.lbo();
+}
+std::vector<const FieldDescriptor*> Fields() {
+  std::vector<const FieldDescriptor*> fields;
+  for (int i = 0; i < Bo::descriptor()->field_count(); ++i) fields.push_back(Bo::descriptor()->field(i));
+  return fields;
+}
+std::vector<const FieldDescriptor*> EnumFields() {
+  std::vector<const FieldDescriptor*> fields = Fields();
+  std::erase_if(fields, [](const FieldDescriptor* f) { return f->type() != FieldDescriptor::TYPE_ENUM; });
+  return fields;
+}
+void SetEnum(const FieldDescriptor* field, int value, Bo* proto) {
+  Bo::GetReflection()->SetEnumValue(proto, field, value);
+}
+
+TEST(ConvertAlgorithm, PresetsAreTheirDefaults) {
+  for (const BoPreset preset : kPresets) EXPECT_EQ(Read(preset), study::BoDefaults(preset));
+  EXPECT_EQ(Read(BoPreset::kBo).explore_every, 0);
+  EXPECT_EQ(Read(BoPreset::kHbo).explore_every, 4);
+  EXPECT_EQ(Read(BoPreset::kHbo).exploration, study::BoExploration::kRandom);
+  EXPECT_EQ(Read(BoPreset::kHbo).lipschitz, study::BoLipschitz::kOff);
+  EXPECT_EQ(Read(BoPreset::kLbo).explore_every, 4);
+  EXPECT_EQ(Read(BoPreset::kLbo).exploration, study::BoExploration::kLipo);
+  EXPECT_EQ(Read(BoPreset::kLbo).lipschitz, study::BoLipschitz::kTruncate);
+  base::Violations violations;
+  EXPECT_EQ(std::get<BoOptions>(AlgorithmFromProto(v1::Algorithm(), &violations)), BoOptions()) << "bo is the default";
+}
+
+TEST(ConvertAlgorithm, EveryValueOfEveryOptionSurvives) {
+  for (const BoPreset preset : kPresets) {
+    for (const FieldDescriptor* field : EnumFields()) {
+      const EnumDescriptor* names = field->enum_type();
+      EXPECT_EQ(names->value(0)->number(), 0);
+      EXPECT_THAT(names->value(0)->name(), ::testing::EndsWith("_UNSPECIFIED"));
+      for (int v = 1; v < names->value_count(); ++v) {
+        Bo proto;
+        SetEnum(field, names->value(v)->number(), &proto);
+        const BoOptions options = Read(preset, proto);
+        const v1::Algorithm full = AlgorithmToProto(options);
+        EXPECT_EQ(full.kind_case(), Proto(preset).kind_case());
+        EXPECT_EQ(Bo::GetReflection()->GetEnumValue(Options(full), field), names->value(v)->number())
+            << names->value(v)->name();
+        // Written out, nothing is left to defaults: another turn changes nothing.
+        EXPECT_EQ(Read(preset, Options(full)), options);
+      }
+    }
+  }
+}
+
+TEST(ConvertAlgorithm, UnknownValuesAreRefusedByName) {
+  for (const BoPreset preset : kPresets) {
+    const std::string name = study::AlgorithmName(study::BoDefaults(preset));
+    for (const FieldDescriptor* field : EnumFields()) {
+      for (const int value : {-1, field->enum_type()->value_count(), 1000}) {
+        Bo proto;
+        SetEnum(field, value, &proto);
+        base::Violations violations;
+        AlgorithmFromProto(Proto(preset, proto), &violations);
+        const absl::Status status = violations.ToStatus();
+        EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+        const auto detail = base::GetErrorDetail(status);
+        ASSERT_TRUE(detail.has_value());
+        ASSERT_EQ(detail->violations.size(), 1u);
+        EXPECT_EQ(detail->violations[0].field, absl::StrCat("algorithm.", name, ".", field->name()));
+        EXPECT_THAT(detail->violations[0].description, HasSubstr(absl::StrCat(value)));
+        EXPECT_THAT(detail->violations[0].description, HasSubstr(field->enum_type()->value(1)->name()));
+      }
+    }
+  }
+  // All of them at once are all reported.
+  Bo proto;
+  for (const FieldDescriptor* field : EnumFields()) SetEnum(field, 99, &proto);
+  base::Violations violations;
+  AlgorithmFromProto(Proto(BoPreset::kLbo, proto), &violations);
+  EXPECT_EQ(base::GetErrorDetail(violations.ToStatus())->violations.size(), EnumFields().size());
+}
+
+TEST(ConvertAlgorithm, LboPicksTheBoundsThatSuitItsAcquisition) {
+  study::StudySpec spec;
+  spec.space = study::Space({study::Float("x", 0, 1), study::Float("y", 0, 1)});
+  spec.metric.name = "loss";
+  for (int value = 1; value < Bo::Acquisition_descriptor()->value_count(); ++value) {
+    Bo proto;
+    proto.set_acquisition(static_cast<Bo::Acquisition>(value));
+    for (const BoPreset preset : kPresets) {
+      spec.algorithm = Read(preset, proto);
+      EXPECT_TRUE(suggest::Validate(spec).ok()) << suggest::Validate(spec);
+      study::BoLipschitz expected = study::BoLipschitz::kOff;
+      if (preset == BoPreset::kLbo) {
+        expected = value == Bo::UCB  ? study::BoLipschitz::kCap
+                   : value == Bo::TS ? study::BoLipschitz::kAcceptReject
+                                     : study::BoLipschitz::kTruncate;
+      }
+      EXPECT_EQ(Read(preset, proto).lipschitz, expected);
+    }
+    // What is said stands, suitable or not.
+    proto.set_lipschitz(Bo::LIPSCHITZ_OFF);
+    EXPECT_EQ(Read(BoPreset::kLbo, proto).lipschitz, study::BoLipschitz::kOff);
+    proto.set_lipschitz(Bo::TRUNCATE);
+    EXPECT_EQ(Read(BoPreset::kLbo, proto).lipschitz, study::BoLipschitz::kTruncate);
+  }
+}
+
+TEST(ConvertAlgorithm, NumbersThatAreGivenStand) {
+  for (const BoPreset preset : kPresets) {
+    Bo proto;
+    proto.set_explore_every(0);
+    proto.set_beta(0.0);
+    proto.set_improvement(0.0);
+    EXPECT_EQ(Read(preset, proto).explore_every, 0);
+    EXPECT_EQ(Read(preset, proto).beta, 0.0);
+    EXPECT_EQ(Read(preset, proto).improvement, 0.0);
+    EXPECT_EQ(Read(preset).beta, 2.0);
+    EXPECT_EQ(Read(preset).improvement, 0.01);
+    for (int growth = 0; growth < Bo::Growth_descriptor()->value_count(); ++growth) {
+      Bo grown;
+      grown.set_growth(static_cast<Bo::Growth>(growth));
+      const bool slow = growth == Bo::CONSTANT || growth == Bo::LOGARITHMIC;
+      EXPECT_EQ(Read(preset, grown).growth_factor, slow ? 2.0 : 10.0);
+      grown.set_growth_factor(7.0);
+      EXPECT_EQ(Read(preset, grown).growth_factor, 7.0);
+      grown.set_growth_factor(0.0);  // To be refused by validation, not replaced.
+      EXPECT_EQ(Read(preset, grown).growth_factor, 0.0);
+    }
+  }
+}
+
+std::string Page(const std::string& name) {
+  std::ostringstream text;
+  text << std::ifstream(absl::StrCat(std::getenv("LUTHIER_SOURCE_DIR"), "/docs/algorithms/", name)).rdbuf();
+  EXPECT_FALSE(text.str().empty()) << name;
+  return text.str();
+}
+
+// One list of options: the API's, `luthier algorithms`' and the manual's.
+TEST(AlgorithmOptions, ApiRegistryAndManualAgree) {
+  if (std::getenv("LUTHIER_SOURCE_DIR") == nullptr) GTEST_SKIP() << "LUTHIER_SOURCE_DIR is not set; ctest sets it";
+  const google::protobuf::Descriptor* algorithm = v1::Algorithm::descriptor();
+  std::set<std::string> kinds, registered;
+  for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) registered.insert(info.name);
+  for (int i = 0; i < algorithm->field_count(); ++i) kinds.insert(algorithm->field(i)->name());
+  EXPECT_EQ(kinds, registered);
+  for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) {
+    SCOPED_TRACE(info.name);
+    const google::protobuf::Descriptor* message = algorithm->FindFieldByName(info.name)->message_type();
+    std::set<std::string> fields, options;
+    for (int i = 0; i < message->field_count(); ++i) fields.insert(message->field(i)->name());
+    for (const auto& [name, text] : info.options) options.insert(name);
+    EXPECT_EQ(options.size(), info.options.size()) << "an option twice";
+    EXPECT_EQ(fields, options);
+    const std::string page = Page(info.name + ".md");
+    // The three presets share one page of options.
+    const std::string manual = message == Bo::descriptor() ? Page("bo.md") + Page("hbo.md") + Page("lbo.md") : page;
+    const std::set<std::string> in_manual = absl::StrSplit(manual, absl::ByAnyChar(" \n,.:;()`|"), absl::SkipEmpty());
+    for (int i = 0; i < message->field_count(); ++i) {
+      const FieldDescriptor* field = message->field(i);
+      EXPECT_TRUE(absl::StrContains(manual, absl::StrCat("`", field->name(), "`")))
+          << field->name() << " is missing in docs/algorithms";
+      if (field->type() != FieldDescriptor::TYPE_ENUM) continue;
+      std::string line;
+      for (const auto& [name, text] : info.options) {
+        if (name == field->name()) line = text;
+      }
+      for (int v = 1; v < field->enum_type()->value_count(); ++v) {
+        const std::string& value = field->enum_type()->value(v)->name();
+        const std::set<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" ,:;()"), absl::SkipEmpty());
+        EXPECT_TRUE(words.contains(value)) << value << " is missing in: " << line;
+        EXPECT_TRUE(in_manual.contains(value)) << value << " is missing in docs/algorithms";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace luthier::wire

@@ -147,7 +147,7 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
     EXPECT_TRUE(canonical.ok()) << canonical.status();
     EXPECT_TRUE(!canonical.ok() || *canonical == suggestion->parameters) << "not canonical: " << Print(*suggestion);
     EXPECT_FALSE(suggestion->origin.empty());
-    EXPECT_LE(suggestion->carry.size(), 4096u);
+    EXPECT_LE(suggestion->carry.size(), 16384u);
     for (const auto& [name, value] : suggestion->details) {
       EXPECT_TRUE(std::isfinite(value)) << name;
       EXPECT_TRUE(study::IsName(name)) << name;

@@ -19,12 +19,15 @@ struct HistoryTrial {
   std::optional<Gradient> gradient;    // Of the study's metric, valid for the space.
   std::optional<FailureKind> failure;  // In FAILED.
   std::string carry;                   // What the designer stored with this suggestion.
+  // Who reported the result: workers are numbered by their first final result in the log, from 0. Wrong gradients are
+  // mostly one worker's. In a reproducible study, where nothing may depend on who was faster, always 0.
+  int32_t reporter = 0;
 
   bool open() const { return !IsFinal(state); }
 };
 
 // The part of a study's log that a designer may depend on, in log order. Designers see nothing else: no times, no
-// workers, no retries. Single-threaded; copy to hand to another thread.
+// retries, no names of workers. Single-threaded; copy to hand to another thread.
 class History {
  public:
   // Trials in order of number; suggested-but-unstored ones after them in order of ask index.

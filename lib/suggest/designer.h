@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/study/history.h"
@@ -17,6 +18,11 @@ struct Suggestion {
   std::string origin;                     // init, acq, explore, stuck_random, grid, …
   std::map<std::string, double> details;  // Finite numbers for `explain`: predicted_mean, predicted_sd, acquisition, ….
   std::string carry;                      // At most 16 KiB; comes back as HistoryTrial::carry.
+  // Along which a directional derivative would be welcome: coordinates and meaning of study::Gradient::direction; empty:
+  // none is asked for.
+  std::vector<double> direction;
+  // Trials whose gradients were left out because those of their reporter contradict the values; ascending.
+  std::vector<int64_t> set_aside;
 };
 
 // A suggestion algorithm for one study. Pure: no clock, no I/O, no global state; randomness only from

@@ -122,6 +122,17 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text) {
   return address;
 }
 
+ListenAddress WithKnownHost(ListenAddress address) {
+  if (address.host != "localhost") return address;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address.host.c_str(), nullptr, nullptr, &found) == 0) {
+    freeaddrinfo(found);
+  } else {
+    address.host = "127.0.0.1";
+  }
+  return address;
+}
+
 absl::Status CheckFree(const ListenAddress& address) {
   if (address.unix_socket()) return CheckUnix(address);
   addrinfo hints = {};

@@ -25,6 +25,10 @@ struct ListenAddress {
 // "host:port", "[v6]:port" or "unix:path"; port 0 to 65535. INVALID_ARGUMENT says what is missing.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
 
+// "localhost" as 127.0.0.1 where the system does not know the name: a bare container may have no /etc/hosts. Clients know
+// it by themselves (RFC 6761).
+ListenAddress WithKnownHost(ListenAddress address);
+
 // Whether one could listen there now, for a clear answer before anything else is done: the listener itself may still
 // fail. INVALID_ARGUMENT: the host is not known, the socket's folder is missing, the path is a file;
 // UNAVAILABLE ADDRESS_IN_USE: somebody listens there; FAILED_PRECONDITION: not an address of this machine, a port that

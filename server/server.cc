@@ -72,6 +72,7 @@ class ServerImpl final : public Server {
     ListenAddress listen;
     if (!options.listen.empty()) {
       LUTHIER_ASSIGN_OR_RETURN(listen, ParseListenAddress(options.listen));
+      listen = WithKnownHost(std::move(listen));
       if (!listen.loopback() && !options.accept_plaintext) {
         return base::BadField("listen", absl::StrCat(base::Quote(options.listen),
                                                      " is reachable from other machines, in plain text and without "

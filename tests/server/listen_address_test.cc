@@ -58,6 +58,16 @@ TEST(ListenAddress, MistakesAreNamed) {
   EXPECT_THAT(Error(""), HasSubstr("has no port"));
 }
 
+TEST(ListenAddress, LocalhostIsKnownOrTakenForTheLoopbackAddress) {
+  ListenAddress address;
+  address.host = "localhost";
+  const ListenAddress known = WithKnownHost(address);
+  EXPECT_TRUE(known.host == "localhost" || known.host == "127.0.0.1") << known.host;
+  EXPECT_TRUE(CheckFree(known).ok());
+  address.host = "nowhere.invalid";
+  EXPECT_EQ(WithKnownHost(address).host, "nowhere.invalid");
+}
+
 class CheckFreeTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { base::SetLogLevel(base::LogLevel::kOff); }

@@ -25,8 +25,8 @@ struct ListenAddress {
 // "host:port", "[v6]:port" or "unix:path"; port 0 to 65535. INVALID_ARGUMENT says what is missing.
 absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
 
-// "localhost" as 127.0.0.1 where the system does not know the name: a bare container may have no /etc/hosts. Clients know
-// it by themselves (RFC 6761).
+// "localhost" as 127.0.0.1 where the system does not know the name: a bare container may have no /etc/hosts. Clients
+// know it by themselves (RFC 6761).
 ListenAddress WithKnownHost(ListenAddress address);
 
 // Whether one could listen there now, for a clear answer before anything else is done: the listener itself may still

@@ -26,6 +26,8 @@ constexpr int kWideSprays = 50;
 constexpr double kNearDeviation = 1e-3;
 constexpr double kWideDeviation = 0.05;
 constexpr double kDiscreteJump = 0.2;
+constexpr int kSweeps = 2;
+constexpr Index kSweepPlaces = 32;
 
 class Search {
  public:
@@ -58,6 +60,27 @@ class Search {
       if (not_finite != nullptr) ++*not_finite;
     }
     return values;
+  }
+
+  // Moves each continuous coordinate, in random order, to the best of kSweepPlaces places along it, evenly spaced from
+  // a random one.
+  void Sweep(base::RandomStream& random, VectorXd* compact, double* value) const {
+    const std::vector<bool> active = Active(*compact);
+    std::vector<int> order;
+    for (int c : continuous_) {
+      if (active[static_cast<size_t>(c)]) order.push_back(c);
+    }
+    for (size_t k = order.size(); k > 1; --k) std::swap(order[k - 1], order[random.UniformInt(k)]);
+    for (int c : order) {
+      MatrixXd points = compact->transpose().replicate(kSweepPlaces, 1);
+      const double offset = random.Uniform();
+      for (Index k = 0; k < kSweepPlaces; ++k) points(k, c) = (static_cast<double>(k) + offset) / kSweepPlaces;
+      const VectorXd values = Values(points, nullptr);
+      Index best = 0;
+      if (!(values.maxCoeff(&best) > *value)) continue;
+      *value = values(best);
+      *compact = points.row(best).transpose();
+    }
   }
 
   // Climbs from `compact`, whose acquisition is `value`.
@@ -246,8 +269,14 @@ MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Enc
     Spray(best, kWideDeviation, search.discrete(), first + kNearSprays, kWideSprays, random, &screen);
   }
   const VectorXd values = search.Values(screen, &result.not_finite);
+  int turn = 0;
   for (Index start : ChooseStarts(values, options.starts, random)) {
-    const VectorXd end = search.Climb(screen.row(start).transpose(), values(start));
+    VectorXd from = screen.row(start).transpose();
+    double at = values(start);
+    if (turn++ < options.swept_starts) {
+      for (int k = 0; k < kSweeps; ++k) search.Sweep(random, &from, &at);
+    }
+    const VectorXd end = search.Climb(from, at);
     MaximizeCandidate candidate;
     candidate.parameters = encoding.FromCompact(end);
     candidate.u = encoding.ToModel(candidate.parameters);

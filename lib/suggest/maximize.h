@@ -16,6 +16,7 @@ namespace luthier::suggest {
 struct MaximizeOptions {
   int screen_points = 1024;        // Scrambled Sobol points of the screening, >= 1.
   int starts = 8;                  // Local searches, >= 1: the best screened point and others by Boltzmann weights.
+  int swept_starts = 2;            // Of the starts, best first, so many are improved coordinate by coordinate first.
   int max_evaluations = 80;        // Per L-BFGS run.
   int max_rounds = 20;             // Alternations of the continuous and the discrete block per start.
   int64_t exhaustive_levels = 16;  // A discrete coordinate of at most so many levels is searched level by level.
@@ -38,10 +39,12 @@ struct MaximizeResult {
 // Screening: scrambled Sobol points of the stream (seed, "bo/acq", index), `known` points, and 10 + 50 points sprayed
 // around the best known one (normal, deviations 1e-3 and 0.05; each discrete coordinate anew with probability 1/5).
 // Starts: the best of them and others drawn without replacement with weights exp((a - a_max)/range), range = deviation
-// of the top 5 %. Local search: bounded L-BFGS over the active continuous coordinates in units of their lengthscales;
-// then each active discrete coordinate in turn: all levels when there are few or it is categorical, else a pattern
-// search over the level index with steps 1, 2, 4, …; both again until nothing changes. Ends are snapped to legal
-// settings.
+// of the top 5 %. Sweeps: the first starts move each continuous coordinate to the best of 32 places along it, twice:
+// where the objective is nearly a sum of functions of one parameter, the acquisition has many maxima, the number
+// growing like a power of the dimension, and coordinates lead to the best of them one by one. Local search: bounded
+// L-BFGS over the active continuous coordinates in units of their lengthscales; then each active discrete coordinate in
+// turn: all levels when there are few or it is categorical, else a pattern search over the level index with steps 1, 2,
+// 4, …; both again until nothing changes. Ends are snapped to legal settings.
 //
 // known: compact points as rows, best first. lengthscales: one a compact coordinate, > 0. Deterministic in its
 // arguments. No candidates when every value is -infinity or NaN, or when the space has no free coordinate.

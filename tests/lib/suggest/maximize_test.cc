@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "lib/base/random.h"
@@ -71,6 +74,27 @@ TEST(Maximize, BeatsAFineGridOnBraninModels) {
     ASSERT_FALSE(result.candidates.empty());
     EXPECT_GE(result.candidates[0].value, values.maxCoeff() - 1e-6 * (values.maxCoeff() - values.minCoeff()));
     EXPECT_EQ(result.candidates[0].u, encoding.ToModel(result.candidates[0].parameters));
+  }
+}
+
+TEST(Maximize, SumsOverCoordinatesAreSolvedHoweverManyMaximaTheyHave) {
+  // Four maxima along each of 8 coordinates: 65,536 in all, the best where every coordinate is at its own best.
+  std::vector<study::ParameterSpec> parameters;
+  for (int j = 0; j < 8; ++j) parameters.push_back(Float("x" + std::to_string(j), 0, 1));
+  const study::Encoding encoding(Space(std::move(parameters)));
+  auto along = [](double t) { return std::cos(8 * M_PI * (t - 0.1)) - 2.0 * (t - 0.6) * (t - 0.6); };
+  double best = -10.0;
+  for (int i = 0; i <= 100'000; ++i) best = std::max(best, along(i / 1e5));
+  const Formula sum([&](const VectorXd& u) {
+    double total = 0.0;
+    for (Eigen::Index j = 0; j < u.size(); ++j) total += along(u(j));
+    return total;
+  });
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    const MaximizeResult result = Maximize(sum, encoding, MatrixXd(0, 8), VectorXd::Constant(8, 0.3), seed, 0);
+    ASSERT_FALSE(result.candidates.empty());
+    EXPECT_NEAR(result.candidates[0].value, 8 * best, 1e-6);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/math/sobol.h"
+#include "lib/suggest/bo_options.h"
 #include "lib/suggest/criterion.h"
 #include "lib/suggest/exploration.h"
 #include "lib/suggest/random_designer.h"
@@ -30,8 +31,6 @@ constexpr int kMinObservations = 2;   // Fewer carry no information about the fu
 constexpr double kFoundNoise = 1e-4;  // Above it an objective counts as noisy whatever was declared.
 constexpr int kRandomTries = 100;
 constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
-constexpr int32_t kMaxInitialPoints = 10'000;
-constexpr int32_t kMaxExploreEvery = 1'000'000;
 // While local steps see to the last digits, the acquisition looks for gains of this many output deviations at least.
 constexpr double kWorthwhile = 1e-3;
 constexpr double kUnknownLengthscale = 0.3;  // Before any model was fitted.
@@ -39,81 +38,8 @@ constexpr double kUnknownLengthscale = 0.3;  // Before any model was fitted.
 // came first: half of the runs on Hartmann-6 then ended in its second-best one, with 2 to 4 few did.
 constexpr int kResultsToClimb = 4;
 constexpr int kLocalEvery = 2;  // Of the asks that do not explore, one in so many is a local step.
-constexpr int kMaxColumns = 5'000;
 constexpr Index kCertificatePoints = 1024;
 constexpr uint64_t kFallbackStream = uint64_t{1} << 40;  // Indices no exploration reaches.
-
-int InitialPoints(const study::BoOptions& options, int compact_dim) {
-  return options.initial_points > 0 ? options.initial_points : std::max(4, std::min(compact_dim + 1, 20));
-}
-
-// The kernels and warps that the options leave to choose from.
-SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptions& options) {
-  using kernels::Family;
-  using kernels::Structure;
-  SurrogateOptions result;
-  result.noisy = options.noisy;
-  if (options.prior == study::BoPrior::kInverseSquared) result.prior = gp::PriorKind::kInverseSquared;
-  if (options.prior == study::BoPrior::kThesis) result.prior = gp::PriorKind::kThesis;
-  result.sample = options.hyperparameters == study::BoHyperparameters::kMcmc;
-  if (options.criterion == study::BoCriterion::kLeaveOneOut) result.criterion = gp::Criterion::kLeaveOneOut;
-  const std::vector<int> groups = encoding.ModelGroups();
-  std::vector<std::pair<Family, Structure>> kernels;
-  switch (options.kernel) {
-    case study::BoKernel::kAuto:
-      kernels = {{Family::kMatern52, Structure::kJoint},
-                 {Family::kMatern52, Structure::kAdditive},
-                 {Family::kSquaredExponential, Structure::kPairwise}};
-      break;
-    case study::BoKernel::kMatern52:
-      kernels = {{Family::kMatern52, Structure::kJoint}};
-      break;
-    case study::BoKernel::kMatern32:
-      kernels = {{Family::kMatern32, Structure::kJoint}};
-      break;
-    case study::BoKernel::kMatern12:
-      kernels = {{Family::kMatern12, Structure::kJoint}};
-      break;
-    case study::BoKernel::kSe:
-      kernels = {{Family::kSquaredExponential, Structure::kJoint}};
-      break;
-    case study::BoKernel::kRq:
-      kernels = {{Family::kRationalQuadratic, Structure::kJoint}};
-      break;
-    case study::BoKernel::kAdditive:
-      kernels = {{Family::kMatern52, Structure::kAdditive}};
-      break;
-    case study::BoKernel::kPairwise:
-      kernels = {{Family::kSquaredExponential, Structure::kPairwise}};
-      break;
-  }
-  std::vector<Warp> warps;
-  switch (options.warp) {
-    case study::BoWarp::kAuto:
-      warps = {Warp::kNone, Warp::kYeoJohnson, Warp::kLog};
-      break;
-    case study::BoWarp::kNone:
-      warps = {Warp::kNone};
-      break;
-    case study::BoWarp::kYeoJohnson:
-      warps = {Warp::kNone, Warp::kYeoJohnson};
-      break;
-    case study::BoWarp::kLog:
-      warps = {Warp::kNone, Warp::kLog};
-      break;
-  }
-  for (const auto& [family, structure] : kernels) {
-    // With one parameter there is nothing to add up: the structures are the same.
-    const Structure used = encoding.compact_dim() < 2 ? Structure::kJoint : structure;
-    if (kernels.size() > 1 && used != structure) continue;
-    for (Warp warp : warps) {
-      // A logarithm turns sums into products: the joint kernel's business.
-      if (warp == Warp::kLog && structure != Structure::kJoint && kernels.size() > 1) continue;
-      result.choices.push_back({kernels::GroupedShape(family, groups, used), warp});
-    }
-  }
-  return result;
-}
 
 absl::Status ExhaustedError() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
@@ -122,57 +48,6 @@ absl::Status ExhaustedError() {
 }
 
 }  // namespace
-
-absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& options) {
-  base::Violations violations;
-  const std::string path = absl::StrCat("algorithm.", study::AlgorithmName(options));
-  auto check = [&](bool good, const char* field, const std::string& message) {
-    if (!good) violations.Add(absl::StrCat(path, ".", field), message);
-  };
-  check(options.initial_points >= 0 && options.initial_points <= kMaxInitialPoints, "initial_points",
-        absl::StrCat(options.initial_points, " is not between 0 (chosen from the dimension) and ", kMaxInitialPoints));
-  check(options.explore_every >= 0 && options.explore_every <= kMaxExploreEvery, "explore_every",
-        absl::StrCat(options.explore_every, " is not between 0 (never) and ", kMaxExploreEvery));
-  check(options.growth_factor > 0.0 && options.growth_factor <= 1e9, "growth_factor",
-        absl::StrCat(options.growth_factor, " is not above 0 and at most 1e9"));
-  const bool known = options.growth == study::BoGrowth::kKnown;
-  check(options.lipschitz_constant >= 0.0 && options.lipschitz_constant <= 1e300, "lipschitz_constant",
-        absl::StrCat(options.lipschitz_constant, " is not between 0 and 1e300"));
-  check(!known || options.lipschitz_constant > 0.0, "lipschitz_constant", "is required above 0 with growth KNOWN");
-  check(options.beta >= 0.0 && options.beta <= 1e100, "beta",
-        absl::StrCat(options.beta, " is not between 0 and 1e100"));
-  check(options.improvement >= 0.0 && options.improvement <= 10.0, "improvement",
-        absl::StrCat(options.improvement, " is not between 0 and 10 deviations"));
-  const bool ucb = options.acquisition == study::BoAcquisition::kUcb;
-  const bool draw = options.acquisition == study::BoAcquisition::kTs;
-  switch (options.lipschitz) {
-    case study::BoLipschitz::kOff:
-      break;
-    case study::BoLipschitz::kTruncate:
-      check(!ucb && !draw, "lipschitz",
-            "TRUNCATE goes with EI and PI; use CAP or ACCEPT_REJECT with UCB, "
-            "ACCEPT_REJECT with TS");
-      break;
-    case study::BoLipschitz::kAcceptReject:
-      check(ucb || draw, "lipschitz", "ACCEPT_REJECT goes with UCB and TS; use TRUNCATE with EI and PI");
-      break;
-    case study::BoLipschitz::kCap:
-      check(ucb, "lipschitz", "CAP goes with UCB; use TRUNCATE with EI and PI, ACCEPT_REJECT with TS");
-      break;
-  }
-  check(options.hyperparameters == study::BoHyperparameters::kMap ||
-            options.criterion == study::BoCriterion::kMarginalLikelihood,
-        "criterion", "LEAVE_ONE_OUT goes with hyperparameters MAP; MCMC draws from the posterior, which it is not");
-  check(options.kernel != study::BoKernel::kPairwise || study::Encoding(spec.space).compact_dim() != 1, "kernel",
-        "PAIRWISE needs two parameters that are tuned");
-  const int columns = study::Encoding(spec.space).model_dim();
-  if (columns > kMaxColumns) {
-    violations.Add(path, absl::StrCat("the model would have ", columns,
-                                      " coordinates (a categorical parameter has one a label); at most ", kMaxColumns,
-                                      " are allowed: use fewer labels, or another algorithm"));
-  }
-  return violations.ToStatus();
-}
 
 BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& options)
     : encoding_(spec.space),
@@ -352,50 +227,69 @@ void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate
 }
 
 std::string BoDesigner::Format(const Carry& carry) {
-  return absl::StrCat(std::string(1, carry.kind), carry.exploration, "|", carry.local, "|", carry.surrogate);
+  return absl::StrCat(std::string(1, carry.kind), carry.index, "|", carry.local, "|", carry.surrogate);
+}
+
+BoDesigner::Carry BoDesigner::ParseHead(const std::string& text) {
+  Carry carry;
+  const size_t end = text.find('|');
+  if (end == std::string::npos || end < 2 ||
+      !absl::SimpleAtoi(absl::string_view(text.data() + 1, end - 1), &carry.index) || carry.index < 0 ||
+      carry.index >= static_cast<int64_t>(kFallbackStream)) {
+    return {};
+  }
+  carry.kind = text[0];
+  return carry;
 }
 
 BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('|', 2));
-  Carry carry;
-  if (parts.size() != 3 || parts[0].empty() || !absl::SimpleAtoi(parts[0].substr(1), &carry.exploration)) return {};
-  carry.kind = parts[0][0];
+  if (parts.size() != 3) return {};
+  Carry carry = ParseHead(text);
   carry.local = parts[1];
   carry.surrogate = parts[2];
   return carry;
 }
 
-std::optional<uint64_t> BoDesigner::ExplorationTurn(const study::History& history, const Observations& data) const {
+std::optional<int64_t> BoDesigner::ExplorationTurn(const study::History& history, const Observations& data) const {
   if (options_.explore_every == 0) return std::nullopt;
   // Trials beyond the initial design that count: cancelled ones, and those that failed for no fault of their own, are
   // made up for. An exploration whose point had been tried before it came up cost nothing and counts as done.
-  uint64_t next = 0, lost = 0, counted = 0;
+  int64_t next = 0, lost = 0, counted = 0;
   std::vector<const study::Parameters*> done;
   for (const study::HistoryTrial& trial : history.trials()) {
     const bool nothing = trial.state == study::TrialState::kCancelled ||
                          (trial.state == study::TrialState::kFailed && trial.failure != study::FailureKind::kConfig);
     if (!nothing) done.push_back(&trial.parameters);
     if (!trial.ask_index.has_value()) continue;
-    const Carry carry = Parse(trial.carry);
+    const Carry carry = ParseHead(trial.carry);
     if (carry.kind == 'i') continue;
     if (!nothing) ++counted;
     if (carry.kind != 'x') continue;
-    next = std::max(next, carry.exploration + 1);
+    next = std::max(next, carry.index + 1);
     if (nothing) ++lost;
   }
-  const uint64_t due = (counted + 1) / static_cast<uint64_t>(options_.explore_every);
+  const auto before = [](const study::Parameters* a, const study::Parameters* b) { return *a < *b; };
+  const int64_t due = (counted + 1) / options_.explore_every;
+  bool sorted = false;
   while (next - lost < due) {
     if (options_.exploration == study::BoExploration::kFarthest) return next;  // Its points are its own.
-    const study::Parameters point = ExplorationPoint(encoding_, seed_, next);
-    if (options_.noisy || !IsTried(data, encoding_.ToModel(point))) return next;
-    const bool known = std::any_of(done.begin(), done.end(), [&](const study::Parameters* p) { return *p == point; });
-    if (!known) return next;
+    const study::Parameters point = ExplorationPoint(encoding_, seed_, static_cast<uint64_t>(next));
+    if (options_.noisy) return next;
+    if (!sorted) {
+      // Almost always the first point is new, and nothing needs sorting.
+      if (!IsTried(data, encoding_.ToModel(point))) return next;
+      std::sort(done.begin(), done.end(), before);
+      sorted = true;
+    }
+    if (!std::binary_search(done.begin(), done.end(), &point, before)) return next;
     ++next;
   }
   return std::nullopt;
 }
 
-Suggestion BoDesigner::Explore(const Observations& data, uint64_t index) const {
+Suggestion BoDesigner::Explore(const Observations& data, int64_t exploration) const {
+  const uint64_t index = static_cast<uint64_t>(exploration);
   Suggestion suggestion;
   suggestion.origin = "explore";
   if (options_.exploration == study::BoExploration::kFarthest) {
@@ -421,10 +315,10 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   int since = kLocalEvery;  // Asks since the last step that did not explore.
   for (const study::HistoryTrial& trial : history.trials()) {
     if (!trial.ask_index.has_value()) continue;
-    const Carry past = Parse(trial.carry);
+    const Carry past = ParseHead(trial.carry);
     if (past.kind == 't') {
       since = 0;
-      climbs[trial.number] = ParseLocalSearchCarry(past.local).last().site;
+      climbs[trial.number] = past.index;
     } else if (past.kind != 'x') {
       ++since;
     }
@@ -440,6 +334,7 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
     return std::nullopt;
   }
   carry->kind = 't';
+  carry->index = step->next.last().site;
   carry->local = FormatCarry(step->next);
   Suggestion suggestion;
   suggestion.origin = "trust_region";
@@ -459,7 +354,7 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
   if (last != nullptr) {
     carry = Parse(last->carry);
     carry.kind = 'a';
-    carry.exploration = 0;
+    carry.index = 0;
   }
   auto replace = [&](const std::string& origin) -> absl::StatusOr<Suggestion> {
     absl::StatusOr<Suggestion> suggestion = Untried(all, ask_index, origin);
@@ -475,10 +370,11 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     if (IsTried(all, encoding_.ToModel(suggestion.parameters))) return replace("init");
     return suggestion;
   }
-  if (const std::optional<uint64_t> index = ExplorationTurn(history, all); index.has_value()) {
+  const Observations data = Thin(all, seed_, ask_index);
+  if (const std::optional<int64_t> index = ExplorationTurn(history, all); index.has_value()) {
     carry.kind = 'x';
-    carry.exploration = *index;
-    Suggestion suggestion = Explore(all, *index);
+    carry.index = *index;
+    Suggestion suggestion = Explore(data, *index);
     suggestion.carry = Format(carry);
     // Of a large finite space little is left when the farthest setting was tried.
     if (options_.exploration == study::BoExploration::kFarthest && !options_.noisy &&
@@ -487,8 +383,7 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     }
     return suggestion;
   }
-  if (std::optional<Suggestion> step = LocalTurn(history, all, &carry); step.has_value()) return *std::move(step);
-  const Observations data = Thin(all, seed_, ask_index);
+  if (std::optional<Suggestion> step = LocalTurn(history, data, &carry); step.has_value()) return *std::move(step);
   const std::optional<Model> model = FitModel(data, carry.surrogate, ask_index);
   if (!model.has_value()) return replace("gp_failed");
   Suggestion suggestion;
@@ -500,7 +395,9 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     if (Exhausted(all)) {
       suggestion.origin = "repeat";  // Noisy: measuring the most promising setting again is the point.
     } else {
-      LUTHIER_ASSIGN_OR_RETURN(suggestion, Untried(all, ask_index, "stuck_random"));
+      LUTHIER_ASSIGN_OR_RETURN(Suggestion other, Untried(all, ask_index, "stuck_random"));
+      other.details = std::move(suggestion.details);  // What the bounds said of the space still holds.
+      suggestion = std::move(other);
     }
   }
   if (suggestion.origin != "stuck_random") Describe(*model, *candidate, data, &suggestion);

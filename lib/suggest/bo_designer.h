@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "lib/gp/hyper_inference.h"
 #include "lib/gp/regression.h"
 #include "lib/math/sobol.h"
@@ -18,9 +18,6 @@
 #include "lib/suggest/surrogate.h"
 
 namespace luthier::suggest {
-
-// INVALID_ARGUMENT with fields "algorithm.bo.…" when an option is out of range or the space is too wide for a model.
-absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& options);
 
 // Bayesian optimisation with a Gaussian process: presets bo, hbo (harmless) and lbo (Lipschitz) of one optimizer.
 // docs/algorithms/bo.md has the equations and the reasons.
@@ -56,21 +53,23 @@ class BoDesigner final : public Designer {
   };
   // What one ask leaves for the next, beside its setting.
   struct Carry {
-    char kind = 'a';           // i: initial design, x: exploration, t: trust-region step, a: all else.
-    uint64_t exploration = 0;  // Of kind x: its index in random search's stream.
-    std::string local;         // LocalSearchCarry and
-    std::string surrogate;     //   SurrogateCarry as text, handed on by asks that do not use them.
+    char kind = 'a';        // i: initial design, x: exploration, t: trust-region step, a: all else.
+    int64_t index = 0;      // Of kind x: in random search's stream; of kind t: the climb's site.
+    std::string local;      // LocalSearchCarry and
+    std::string surrogate;  //   SurrogateCarry as text, handed on by asks that do not use them.
   };
   static std::string Format(const Carry& carry);
   static Carry Parse(const std::string& text);
+  // Kind and index alone, without a look at the rest: every ask reads them of all trials.
+  static Carry ParseHead(const std::string& text);
 
   std::optional<Model> FitModel(const Observations& data, const std::string& carried, uint64_t ask_index) const;
   // The setting that maximises the acquisition; details of the criterion go to `suggestion`.
   std::optional<MaximizeCandidate> Propose(const Model& model, const Observations& data, uint64_t ask_index,
                                            Suggestion* suggestion) const;
   // Exploration's turn by the harmless rule, and the index of its point in random search's stream.
-  std::optional<uint64_t> ExplorationTurn(const study::History& history, const Observations& data) const;
-  Suggestion Explore(const Observations& data, uint64_t index) const;
+  std::optional<int64_t> ExplorationTurn(const study::History& history, const Observations& data) const;
+  Suggestion Explore(const Observations& data, int64_t index) const;
   // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly.
   std::optional<Suggestion> LocalTurn(const study::History& history, const Observations& data, Carry* carry) const;
   // The suggestion when nothing can be chosen: the space has no free parameter.

@@ -23,18 +23,13 @@ constexpr double kMerge = 0.1;          // A climb that comes so near the top of
 constexpr double kApart = 1.0;          // Where a climb begins nothing better is nearer than this.
 constexpr double kFine = 1e-6;          // Of the spread of the scores: a gain that can wait.
 constexpr int kMaxSites = 4;            // Looked at for one step.
+constexpr size_t kMaxSolved = 500;      // Ended climbs that are remembered, the newest.
 constexpr size_t kMaxCoordinates = 50;  // Beyond, there are more second derivatives than any study has trials.
 
 VectorXd Part(const VectorXd& u, const std::vector<int>& coordinates) {
   VectorXd part(static_cast<Index>(coordinates.size()));
   for (size_t k = 0; k < coordinates.size(); ++k) part(static_cast<Index>(k)) = u(coordinates[k]);
   return part;
-}
-
-MatrixXd Stack(const std::vector<VectorXd>& rows, size_t columns) {
-  MatrixXd m(static_cast<Index>(rows.size()), static_cast<Index>(columns));
-  for (size_t k = 0; k < rows.size(); ++k) m.row(static_cast<Index>(k)) = rows[k];
-  return m;
 }
 
 class Climbs {
@@ -46,6 +41,7 @@ class Climbs {
         rows_(data.CompleteRows()),
         lengthscales_(lengthscales),
         solved_(carry.solved) {
+    if (solved_.size() > kMaxSolved) solved_.erase(solved_.begin(), solved_.end() - kMaxSolved);
     for (Index row : rows_) {
       const int64_t number = data.number[static_cast<size_t>(row)];
       const auto climb = climbs.find(number);
@@ -132,9 +128,9 @@ class Climbs {
       if (same(u)) pending.push_back(Part(u, *active));
     }
     TrustRegionData landscape;
-    landscape.points = Stack(points, active->size());
+    landscape.points = Stack(points, static_cast<Index>(active->size()));
     landscape.scores = Eigen::Map<const VectorXd>(scores.data(), static_cast<Index>(scores.size()));
-    landscape.pending = Stack(pending, active->size());
+    landscape.pending = Stack(pending, static_cast<Index>(active->size()));
     return landscape;
   }
 

@@ -20,12 +20,6 @@ constexpr Index kMaxRows = 1500;      // Observations a model is fitted to:
 constexpr Index kNewestRows = 1000;   //   the newest,
 constexpr Index kBestRows = 200;      //   the best of the others, and a random sample of the rest.
 
-MatrixXd Stack(const std::vector<VectorXd>& points, int columns) {
-  MatrixXd out(static_cast<Index>(points.size()), columns);
-  for (size_t k = 0; k < points.size(); ++k) out.row(static_cast<Index>(k)) = points[k];
-  return out;
-}
-
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
@@ -33,6 +27,12 @@ double Median(std::vector<double> values) {
 }
 
 }  // namespace
+
+MatrixXd Stack(const std::vector<VectorXd>& points, Index columns) {
+  MatrixXd out(static_cast<Index>(points.size()), columns);
+  for (size_t k = 0; k < points.size(); ++k) out.row(static_cast<Index>(k)) = points[k];
+  return out;
+}
 
 MatrixXd Rows(const MatrixXd& m, const std::vector<Index>& rows) {
   MatrixXd out(static_cast<Index>(rows.size()), m.cols());
@@ -104,7 +104,6 @@ Observations Collect(const study::History& history, const study::Encoding& encod
     rows.push_back(t);
     scores.push_back(score);
     data.complete.push_back(trial.state == study::TrialState::kComplete);
-    data.failed.push_back(trial.state == study::TrialState::kFailed);
     data.number.push_back(trial.number);
   }
   const Index n = static_cast<Index>(rows.size());
@@ -146,13 +145,11 @@ Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index) {
   thin.observed = Rows(data.observed, keep);
   thin.scores.resize(kMaxRows);
   thin.complete.clear();
-  thin.failed.clear();
   thin.number.clear();
   for (Index k = 0; k < kMaxRows; ++k) {
     thin.scores(k) = data.scores(keep[static_cast<size_t>(k)]);
     thin.complete.push_back(data.complete[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
     thin.number.push_back(data.number[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
-    thin.failed.push_back(data.failed[static_cast<size_t>(keep[static_cast<size_t>(k)])]);
   }
   return thin;
 }

@@ -18,7 +18,6 @@ struct Observations {
   Eigen::VectorXd scores;       // n.
   std::vector<int64_t> number;  // n: the trial's.
   std::vector<bool> complete;   // n: whether the score was measured, not imputed.
-  std::vector<bool> failed;     // n: whether the setting failed.
   Eigen::MatrixXd known;        // Compact points of the best complete observations, best first.
   Eigen::MatrixXd pending;      // Points of open trials.
   Eigen::MatrixXd tried;        // Points of all trials.
@@ -39,6 +38,8 @@ Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index);
 
 // Row indices best first, ties to the earlier.
 void SortByScore(const Eigen::VectorXd& scores, std::vector<Eigen::Index>* rows);
+// The points as rows.
+Eigen::MatrixXd Stack(const std::vector<Eigen::VectorXd>& points, Eigen::Index columns);
 // The given rows of m.
 Eigen::MatrixXd Rows(const Eigen::MatrixXd& m, const std::vector<Eigen::Index>& rows);
 // Whether u is within 1e-12 (Euclidean) of a tried point.

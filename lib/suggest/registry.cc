@@ -2,6 +2,7 @@
 
 #include "lib/base/check.h"
 #include "lib/suggest/bo_designer.h"
+#include "lib/suggest/bo_options.h"
 #include "lib/suggest/grid_designer.h"
 #include "lib/suggest/random_designer.h"
 #include "lib/suggest/sobol_designer.h"

@@ -223,7 +223,7 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
     if (!search) regression->FitMean();
     states.push_back(*std::move(regression));
   }
-  return Surrogate{*std::move(transform), std::move(states), std::move(carry), search, likelihoods};
+  return Surrogate{*std::move(transform), std::move(states), std::move(carry), likelihoods};
 }
 
 }  // namespace luthier::suggest

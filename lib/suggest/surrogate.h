@@ -61,8 +61,7 @@ struct Surrogate {
   OutputTransform transform;
   std::vector<gp::Regression> states;  // At least one. To be averaged over.
   SurrogateCarry carry;
-  bool searched = false;  // Whether hyperparameters were searched for now, not taken over.
-  int likelihoods = 0;    // Computed for it.
+  int likelihoods = 0;  // Computed for it.
 };
 
 // Fits to n points x (n x d, unit cube) with scores (n, larger is better); n >= 1. Hyperparameters are searched for

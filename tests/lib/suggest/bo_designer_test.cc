@@ -10,6 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "tests/lib/suggest/bo_testing.h"
+#include "tests/lib/suggest/restart_oracle.h"
 
 namespace luthier::suggest {
 namespace {
@@ -80,33 +81,11 @@ TEST(Bo, InitialDesignIsTheDefaultAndThenSobolPoints) {
 }
 
 TEST(Bo, SuggestionsArePureFunctionsOfTheHistory) {
-  // Six workers, results out of order, failures; one study's designer lives on, the other's dies before each ask.
   for (const study::SearchSpace& space :
        {Space({Float("x0", -5, 10), Float("x1", 0, 15)}),
         Space({Float("x", 1e-4, 1, study::Scale::kLog), Int("n", 1, 50), Categorical("c", {"a", "b", "c"})}),
         Space({Int("i", 0, 30), Int("j", 0, 30)})}) {
-    MemoryStudy steady(BoSpec(space, 5)), restarted(BoSpec(space, 5));
-    base::RandomStream stream(11, "schedule");
-    std::vector<int64_t> running;
-    for (int event = 0; event < 60; ++event) {
-      if (running.size() < 6 && (running.empty() || stream.Uniform() < 0.5)) {
-        restarted.Restart();
-        const Suggestion a = steady.Ask(), b = restarted.Ask();
-        EXPECT_EQ(a.parameters, b.parameters);
-        EXPECT_EQ(a.details, b.details);
-        EXPECT_EQ(a.carry, b.carry);
-        EXPECT_EQ(a.origin, b.origin);
-        running.push_back(steady.newest());
-        continue;
-      }
-      const size_t which = stream.UniformInt(running.size());
-      const double value = stream.Normal();
-      const bool failed = stream.Uniform() < 0.15;
-      for (MemoryStudy* study : {&steady, &restarted}) {
-        failed ? study->Fail(running[which], FailureKind::kConfig) : study->Complete(running[which], value);
-      }
-      running.erase(running.begin() + static_cast<long>(which));
-    }
+    ExpectRestartsChangeNothing(BoSpec(space, 5), {.asks = 30, .workers = 6, .ending = NoiseAndFailures});
   }
 }
 
@@ -430,22 +409,40 @@ TEST(Bo, ForeignCarriesAreIgnored) {
   }
 }
 
-TEST(Bo, LongHistoriesAreThinned) {
+// n results at random. All trials carry a fit of the size to which histories are thinned, so that the next ask only
+// conditions on the data.
+study::History LongHistory(int n) {
   study::History history;
   base::RandomStream stream(1, "long");
-  for (int i = 0; i < 1700; ++i) {
+  for (int i = 0; i < n; ++i) {
     study::HistoryTrial trial;
     trial.number = i + 1;
     trial.ask_index = static_cast<uint64_t>(i);
     trial.parameters = {{"x0", -5 + 15 * stream.Uniform()}, {"x1", 15 * stream.Uniform()}};
-    // A fit of the same size a moment ago: this ask only conditions on the data.
     trial.carry = "a0|0,,|1500 9 0 0x1p+0 0x1p-14 0x0p+0 0x1p+0 0x1p-2 0x1p-2";
     history.AddStored(trial);
     history.Finish(i + 1, study::TrialState::kComplete, BraninOf(trial.parameters), std::nullopt, std::nullopt);
   }
-  const absl::StatusOr<Suggestion> s = CreateDesigner(BraninSpec(1, ModelOnly()))->Suggest(history, 1700);
+  return history;
+}
+
+TEST(Bo, LongHistoriesAreThinned) {
+  const absl::StatusOr<Suggestion> s = CreateDesigner(BraninSpec(1, ModelOnly()))->Suggest(LongHistory(1700), 1700);
   ASSERT_TRUE(s.ok());
   EXPECT_EQ(s->details.at("observations"), 1500);
+}
+
+TEST(Bo, ClimbsAndExplorationsSeeLongHistoriesThinned) {
+  // Of all results either would take half a minute.
+  const study::History history = LongHistory(20'000);
+  const absl::StatusOr<Suggestion> climb = CreateDesigner(BraninSpec())->Suggest(history, 20'000);
+  ASSERT_TRUE(climb.ok());
+  EXPECT_EQ(climb->origin, "trust_region");
+  EXPECT_GT(climb->details.at("site"), 0);
+  BoOptions lipo = study::BoDefaults(study::BoPreset::kLbo);
+  const absl::StatusOr<Suggestion> exploration = CreateDesigner(BraninSpec(1, lipo))->Suggest(history, 20'000);
+  ASSERT_TRUE(exploration.ok());
+  EXPECT_EQ(exploration->origin, "explore");
 }
 
 TEST(Bo, SettingsOutOfRangeAreRefused) {

@@ -10,14 +10,9 @@
 #include "lib/base/random.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/bo_designer.h"
-#include "tests/contract/designer_contract.h"
 #include "tests/lib/suggest/bo_testing.h"
+#include "tests/lib/suggest/restart_oracle.h"
 #include "tests/lib/suggest/switch_variants.h"
-
-namespace luthier::contract {
-// Only its FakeStudy is used here.
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DesignerContract);
-}  // namespace luthier::contract
 
 // Every switch of the Gaussian-process optimizer on data and spaces that break careless numerics, and across restarts.
 namespace luthier::suggest {
@@ -177,58 +172,32 @@ TEST_P(EverySwitch, SmallSpacesAreExhausted) {
   }
 }
 
-// Four workers, results out of order, failures of every kind. Before each ask the service dies: a new designer, with
-// the history rebuilt from the log, answers bit by bit like the one that lives on.
+// Results of every kind.
 TEST_P(EverySwitch, ARestartChangesNothing) {
   for (const study::SearchSpace& space : {Plane(), Mixed()}) {
-    const study::StudySpec spec = SpecOf(space, options());
     const study::Encoding encoding(space);
-    const std::unique_ptr<Designer> living = CreateDesigner(spec);
-    contract::FakeStudy study;
-    base::RandomStream random(7, "test/restart");
-    auto loss = [&](int64_t number) {
-      const study::HistoryTrial& trial = study.history().trials()[static_cast<size_t>(number - 1)];
-      return 0.1 + (encoding.ToCompact(trial.parameters).array() - 0.3).square().sum();
+    auto loss = [&](const Parameters& parameters) {
+      return 0.1 + (encoding.ToCompact(parameters).array() - 0.3).square().sum();
     };
-    // Enough for local steps in the plane.
-    for (int i = 0; i < (encoding.compact_dim() == 2 ? 12 : 0); ++i) {
-      const int64_t number = study.Enqueue(encoding.Sample(random));
-      study.Finish(number, contract::Complete(loss(number)));
-    }
-    std::set<std::string> origins;
-    while (study.asks() < 10) {
-      if (study.open().size() < 4 && random.Uniform() < 0.6) {
-        const absl::StatusOr<Suggestion> a = living->Suggest(study.history(), study.asks());
-        const absl::StatusOr<Suggestion> b = CreateDesigner(spec)->Suggest(study.Replay(study.events()), study.asks());
-        ASSERT_TRUE(a.ok() && b.ok());
-        EXPECT_EQ(a->parameters, b->parameters);
-        EXPECT_EQ(a->origin, b->origin);
-        EXPECT_EQ(a->details, b->details);
-        EXPECT_EQ(a->carry, b->carry);
-        origins.insert(a->origin);
-        study.Suggested(*a);
-        study.Store();
-        continue;
-      }
-      if (study.open().empty()) continue;
-      const int64_t number = study.open()[random.UniformInt(study.open().size())];
+    RestartRun run;
+    run.enqueued = encoding.compact_dim() == 2 ? 12 : 0;  // Enough for local steps in the plane.
+    run.enqueued_ending = [&](base::RandomStream&, const Parameters& p) { return contract::Complete(loss(p)); };
+    run.ending = [&](base::RandomStream& random, const Parameters& p) {
       switch (random.UniformInt(10)) {
         case 0:
-          study.Finish(number, contract::Failed(FailureKind::kConfig));
-          break;
+          return contract::Failed(FailureKind::kConfig);
         case 1:
-          study.Finish(number, contract::Failed(FailureKind::kInfra));
-          break;
+          return contract::Failed(FailureKind::kInfra);
         case 2:
-          study.Finish(number, contract::Cancelled());
-          break;
+          return contract::Cancelled();
         case 3:
-          study.Finish(number, contract::Pruned(loss(number) + 1.0));
-          break;
+          return contract::Pruned(loss(p) + 1.0);
         default:
-          study.Finish(number, contract::Complete(loss(number)));
+          return contract::Complete(loss(p));
       }
-    }
+    };
+    std::set<std::string> origins;
+    for (const Suggestion& s : ExpectRestartsChangeNothing(SpecOf(space, options()), run)) origins.insert(s.origin);
     EXPECT_TRUE(origins.contains("acq") || origins.contains("ar_empty"));
     if (encoding.compact_dim() == 2) {
       EXPECT_EQ(origins.contains("trust_region"),

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/random.h"
 #include "lib/math/finite_difference.h"
+#include "tests/lib/suggest/random_points.h"
 
 namespace luthier::suggest {
 namespace {
@@ -18,13 +19,6 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-MatrixXd RandomPoints(int n, int d, uint64_t seed) {
-  base::RandomStream stream(seed, "lipo_qp points");
-  MatrixXd u(n, d);
-  for (double& x : u.reshaped()) x = stream.Uniform();
-  return u;
-}
 
 VectorXd Wave(const MatrixXd& u) {
   VectorXd y(u.rows());

@@ -10,6 +10,7 @@
 #include "lib/math/finite_difference.h"
 #include "lib/suggest/random_designer.h"
 #include "tests/lib/suggest/bo_testing.h"
+#include "tests/lib/suggest/random_points.h"
 
 namespace luthier::suggest {
 namespace {
@@ -18,13 +19,6 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-MatrixXd RandomPoints(int n, int d, uint64_t seed) {
-  base::RandomStream stream(seed, "lipschitz points");
-  MatrixXd u(n, d);
-  for (double& x : u.reshaped()) x = stream.Uniform();
-  return u;
-}
 
 VectorXd SomeOutputs(const MatrixXd& u) {
   VectorXd y(u.rows());

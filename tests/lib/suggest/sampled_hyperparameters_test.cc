@@ -10,6 +10,7 @@
 #include "lib/suggest/bo_designer.h"
 #include "lib/suggest/surrogate.h"
 #include "tests/lib/suggest/bo_testing.h"
+#include "tests/lib/suggest/restart_oracle.h"
 
 // Hyperparameters drawn by Markov chain Monte Carlo: option hyperparameters MCMC.
 namespace luthier::suggest {
@@ -86,7 +87,7 @@ TEST(SampledSurrogate, HoldsTenDifferentStatesOfOneModel) {
   EXPECT_EQ(s->carry.chain.size(), 5);
   // The next call goes on without burning in, and depends on nothing else.
   const std::optional<Surrogate> next = FitSurrogate(TwoChoices(), data.x, data.scores, s->carry, 1, 8);
-  EXPECT_FALSE(next->searched);
+  EXPECT_EQ(next->carry.searches, s->carry.searches);
   EXPECT_LT(next->likelihoods, s->likelihoods / 4);
   EXPECT_NE(next->carry.chain, s->carry.chain);
   EXPECT_EQ(FitSurrogate(TwoChoices(), data.x, data.scores, s->carry, 1, 8)->carry.chain, next->carry.chain);
@@ -129,34 +130,14 @@ TEST(SampledSurrogate, CarriedChainsReadBackToTheSameBits) {
 }
 
 TEST(McmcBo, SuggestionsArePureFunctionsOfTheHistory) {
-  // Six workers, results out of order, failures; one study's designer lives on, the other's dies before each ask.
   const study::SearchSpace mixed =
       Space({Float("x", 1e-4, 1, study::Scale::kLog), Int("n", 1, 50), Categorical("c", {"a", "b", "c"})});
   const study::SearchSpace floats = Space({Float("x0", -5, 10), Float("x1", 0, 15)});
   int sampled = 0;
   for (const auto& [space, options] : {std::pair{floats, Mcmc()}, std::pair{mixed, Thesis(Mcmc())}}) {
-    MemoryStudy steady(BoSpec(space, 5, options)), restarted(BoSpec(space, 5, options));
-    base::RandomStream stream(11, "schedule");
-    std::vector<int64_t> running;
-    for (int event = 0; event < 60; ++event) {
-      if (running.size() < 6 && (running.empty() || stream.Uniform() < 0.5)) {
-        restarted.Restart();
-        const Suggestion a = steady.Ask(), b = restarted.Ask();
-        EXPECT_EQ(a.parameters, b.parameters);
-        EXPECT_EQ(a.details, b.details);
-        EXPECT_EQ(a.carry, b.carry);
-        EXPECT_EQ(a.origin, b.origin);
-        sampled += a.details.count("states") == 1 && a.details.at("states") == kSampledStates;
-        running.push_back(steady.newest());
-        continue;
-      }
-      const size_t which = stream.UniformInt(running.size());
-      const double value = stream.Normal();
-      const bool failed = stream.Uniform() < 0.15;
-      for (MemoryStudy* study : {&steady, &restarted}) {
-        failed ? study->Fail(running[which], study::FailureKind::kConfig) : study->Complete(running[which], value);
-      }
-      running.erase(running.begin() + static_cast<long>(which));
+    for (const Suggestion& s : ExpectRestartsChangeNothing(BoSpec(space, 5, options),
+                                                           {.asks = 30, .workers = 6, .ending = NoiseAndFailures})) {
+      sampled += s.details.count("states") == 1 && s.details.at("states") == kSampledStates;
     }
   }
   EXPECT_GE(sampled, 15);

@@ -51,7 +51,7 @@ ModelChoice Chosen(const MatrixXd& x, const VectorXd& scores) {
   const SurrogateOptions options = OptionsOf(AllChoices(static_cast<int>(x.cols())));
   const std::optional<Surrogate> surrogate = FitSurrogate(options, x, scores, std::nullopt, 3, 40);
   EXPECT_TRUE(surrogate.has_value());
-  EXPECT_TRUE(surrogate->searched);
+  EXPECT_EQ(surrogate->carry.searches, 1);
   EXPECT_GT(surrogate->likelihoods, 0);
   EXPECT_EQ(surrogate->carry.observations, x.rows());
   EXPECT_EQ(surrogate->transform.warp(), options.choices[static_cast<size_t>(surrogate->carry.choice)].warp);
@@ -112,7 +112,7 @@ TEST(Surrogate, KeepsTheChoiceWhenInDoubt) {
     fit = FitSurrogate(options, x.topRows(n), scores.head(n), carry, 1, static_cast<uint64_t>(n));
     ASSERT_TRUE(fit.has_value());
     EXPECT_EQ(fit->carry.choice, 2) << n;
-    EXPECT_TRUE(fit->searched);
+    EXPECT_EQ(fit->carry.searches, carry.searches + 1);
     carry = fit->carry;
   }
   EXPECT_EQ(carry.searches, 11);
@@ -141,9 +141,10 @@ TEST(Surrogate, SearchesOnlyWhenTheDataHaveGrown) {
   for (const int n : {100, 104, 105, 110, 99}) {
     const std::optional<Surrogate> fit = FitSurrogate(options, x.topRows(n), scores.head(n), carry, 1, 2);
     ASSERT_TRUE(fit.has_value());
-    EXPECT_EQ(fit->searched, n >= 105 || n < 100) << n;
-    EXPECT_EQ(fit->carry.observations, fit->searched ? n : 100);
-    if (!fit->searched) {
+    const bool searched = n >= 105 || n < 100;
+    EXPECT_EQ(fit->carry.searches, carry.searches + (searched ? 1 : 0)) << n;
+    EXPECT_EQ(fit->carry.observations, searched ? n : 100);
+    if (!searched) {
       EXPECT_EQ(FormatCarry(fit->carry), FormatCarry(carry));
     }
   }
@@ -159,7 +160,7 @@ TEST(Surrogate, AWarpThatNoLongerSuitsIsGivenUp) {
   scores(7) = 0.0;
   const std::optional<Surrogate> fit = FitSurrogate(options, x, scores, carry, 1, 2);
   ASSERT_TRUE(fit.has_value());
-  EXPECT_TRUE(fit->searched);
+  EXPECT_EQ(fit->carry.searches, carry.searches + 1);
   EXPECT_NE(fit->transform.warp(), Warp::kLog);
 }
 

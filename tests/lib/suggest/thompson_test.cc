@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/random.h"
 #include "lib/math/finite_difference.h"
+#include "tests/lib/suggest/random_points.h"
 
 namespace luthier::suggest {
 namespace {
@@ -16,13 +17,6 @@ using Eigen::VectorXd;
 using kernels::Family;
 
 const Family kFamilies[] = {Family::kSquaredExponential, Family::kMatern12, Family::kMatern32, Family::kMatern52};
-
-MatrixXd RandomPoints(int n, int d, uint64_t seed) {
-  base::RandomStream stream(seed, "thompson points");
-  MatrixXd u(n, d);
-  for (double& x : u.reshaped()) x = stream.Uniform();
-  return u;
-}
 
 gp::Regression SomeRegression(Family family, int n, double noise = 1e-6) {
   const MatrixXd x = RandomPoints(n, 2, 1);

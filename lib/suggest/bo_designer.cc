@@ -37,7 +37,8 @@ constexpr double kUnknownLengthscale = 0.3;  // Before any model was fitted.
 // Results for each coordinate (and one) before climbing begins. Climbs from the first results start in whichever basin
 // came first: half of the runs on Hartmann-6 then ended in its second-best one, with 2 to 4 few did.
 constexpr int kResultsToClimb = 4;
-constexpr int kLocalEvery = 2;  // Of the asks that do not explore, one in so many is a local step.
+constexpr int kLocalEvery = 2;  // Of the asks that do not explore, one in so many is a local step; but
+constexpr int kLocalRun = 3;    // a step that gave a record is followed by another at once, up to so many in a row.
 constexpr Index kCertificatePoints = 1024;
 constexpr uint64_t kFallbackStream = uint64_t{1} << 40;  // Indices no exploration reaches.
 
@@ -313,17 +314,30 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   if (data.scores.size() < kResultsToClimb * (encoding_.compact_dim() + 1)) return std::nullopt;
   std::map<int64_t, int64_t> climbs;
   int since = kLocalEvery;  // Asks since the last step that did not explore.
+  int run = 0;              // Steps since the last ask that was neither a step nor explored.
+  bool record = false;      // Whether the last step gave one.
+  double best = -std::numeric_limits<double>::infinity();
   for (const study::HistoryTrial& trial : history.trials()) {
+    bool better = false;
+    if (trial.state == study::TrialState::kComplete) {
+      const double score = study::Score(goal_, *trial.value);
+      better = score > best;
+      best = std::max(best, score);
+    }
     if (!trial.ask_index.has_value()) continue;
     const Carry past = ParseHead(trial.carry);
     if (past.kind == 't') {
       since = 0;
+      ++run;
+      record = better;
       climbs[trial.number] = past.index;
     } else if (past.kind != 'x') {
       ++since;
+      run = 0;
     }
   }
-  if (since + 1 < kLocalEvery) return std::nullopt;
+  const bool again = run > 0 && run < kLocalRun && record;
+  if (since + 1 < kLocalEvery && !again) return std::nullopt;
   LocalSearchCarry local = ParseLocalSearchCarry(carry->local);
   const std::optional<SurrogateCarry> model = ParseCarry(carry->surrogate, surrogate_.choices);
   const VectorXd lengthscales =

@@ -24,7 +24,9 @@ namespace luthier::suggest {
 //
 //   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results
 //   exploration     one ask in explore_every, so that a quarter (say) of all trials is random search's own
-//   local step      every second of the other asks, while there is a climb to go on with (local_search.h)
+//   local step      every second of the other asks, up to three in a row while each gives a record, while there is a
+//   climb
+//                   to go on with (local_search.h)
 //   data            COMPLETE values; PRUNED values, no better than the median; FAILED settings count as the worst value
 //   model           kernel, output warp and MAP hyperparameters by posterior density, or hyperparameters drawn from it
 //                   (surrogate.h)

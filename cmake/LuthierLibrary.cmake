@@ -66,7 +66,9 @@ function(luthier_test name)
   target_link_libraries(${name} PRIVATE ${A_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   set(props TIMEOUT ${A_TIMEOUT})
-  set(env "LUTHIER_SOURCE_DIR=${CMAKE_SOURCE_DIR}" "LUTHIER_BIN_DIR=${CMAKE_BINARY_DIR}/bin" ${A_ENV})
+  # Nothing a test starts may write into the home of who runs it.
+  set(env "LUTHIER_SOURCE_DIR=${CMAKE_SOURCE_DIR}" "LUTHIER_BIN_DIR=${CMAKE_BINARY_DIR}/bin"
+          "XDG_STATE_HOME=${CMAKE_BINARY_DIR}/tests/state" ${A_ENV})
   if(A_SERIAL)
     list(APPEND props RUN_SERIAL TRUE)
   endif()

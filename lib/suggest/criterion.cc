@@ -52,6 +52,8 @@ BetaRule RuleOf(study::BoBeta schedule) {
   return BetaRule::kKandasamy15;
 }
 
+}  // namespace
+
 LipschitzOptions GrowthOf(const study::BoOptions& options, double unit) {
   LipschitzOptions result;
   result.kappa = options.growth_factor;
@@ -72,8 +74,6 @@ LipschitzOptions GrowthOf(const study::BoOptions& options, double unit) {
   }
   return result;
 }
-
-}  // namespace
 
 LipschitzBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
                           double noise_deviation) {

@@ -44,6 +44,10 @@ class Criterion {
   const AcquisitionFunction* top_ = nullptr;
 };
 
+// How the options let the constant follow from the largest slope seen. `unit`: of outputs, in units of the metric; by
+// it a user's constant is multiplied.
+LipschitzOptions GrowthOf(const study::BoOptions& options, double unit);
+
 // The Lipschitz bounds that the options and the measured rows of `data` give; inactive while too little is known.
 LipschitzBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
                           double noise_deviation);

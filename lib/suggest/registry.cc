@@ -116,6 +116,10 @@ const AlgorithmInfo& InfoOf(const study::AlgorithmSpec& algorithm) {
   return EntryOf(algorithm).info;
 }
 
+Resolution Resolve(const study::StudySpec& spec) {
+  return {spec.algorithm, {}};
+}
+
 absl::Status Validate(const study::StudySpec& spec) {
   return EntryOf(spec.algorithm).validate(spec);
 }

@@ -26,6 +26,14 @@ const std::vector<AlgorithmInfo>& Algorithms();
 // The entry of a spec's algorithm.
 const AlgorithmInfo& InfoOf(const study::AlgorithmSpec& algorithm);
 
+// What a study's algorithm comes to.
+struct Resolution {
+  study::AlgorithmSpec algorithm;    // One that is not a choice of algorithms itself.
+  std::vector<std::string> reasons;  // Sentences for people; empty when the study names the algorithm.
+};
+// A function of the spec alone.
+Resolution Resolve(const study::StudySpec& spec);
+
 // The algorithm's settings against the study's space and budget (e.g. a grid of too many points). INVALID_ARGUMENT
 // with fields "algorithm.…".
 absl::Status Validate(const study::StudySpec& spec);

@@ -2,11 +2,14 @@
 #define LUTHIER_SERVER_SERVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lib/study/study_spec.h"
+#include "lib/suggest/designer.h"
 
 namespace luthier::server {
 
@@ -20,6 +23,8 @@ struct ServerOptions {
   // Keep the database on a network file system although locks there can't be trusted.
   bool force_network_filesystem = false;
   int suggest_threads = 2;
+  // Makes the designers of studies; null: suggest::CreateDesigner. Tests bring their own.
+  std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)> designers;
 };
 
 // A whole coordinator: storage, core, threads and the gRPC listener. Start opens and serves; Stop (and the destructor)

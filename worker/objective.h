@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -20,6 +21,8 @@ struct RunRequest {
   int64_t trial = 0;  // Number within the study.
   int32_t attempt = 1;
   study::Parameters parameters;
+  // Along which a directional derivative is welcome (study::Gradient::direction); empty: none was asked for.
+  std::vector<double> direction;
   // For the objective's own randomness: the same for every attempt of a trial, below 2^31.
   uint32_t seed = 0;
   // What an earlier attempt reported; empty: start afresh.

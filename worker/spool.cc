@@ -27,10 +27,6 @@ constexpr char kAsideSuffix[] = ".rejected";
 constexpr int kVersion = 1;
 constexpr size_t kMaxBytes = 64 << 20;
 
-std::string FileName(const FinalResult& result) {
-  return absl::BytesToHexString(result.token) + kSuffix;
-}
-
 // JSON has no NaN.
 Json Number(double value) {
   if (std::isnan(value)) return "NaN";
@@ -155,6 +151,10 @@ Json ToJson(const study::Measurement& measurement) {
 
 }  // namespace
 
+std::string SpoolFileName(const std::string& token) {
+  return absl::BytesToHexString(token) + kSuffix;
+}
+
 std::string SerializeResult(const FinalResult& result) {
   Json json = {{"version", kVersion},
                {"study", result.study},
@@ -209,15 +209,15 @@ absl::StatusOr<Spool> Spool::Open(std::string directory) {
 }
 
 absl::Status Spool::Write(const FinalResult& result) const {
-  return WriteDurably(directory_, FileName(result), SerializeResult(result));
+  return WriteDurably(directory_, SpoolFileName(result.token), SerializeResult(result));
 }
 
 void Spool::Remove(const FinalResult& result) const {
-  unlink((directory_ + "/" + FileName(result)).c_str());
+  unlink((directory_ + "/" + SpoolFileName(result.token)).c_str());
 }
 
 void Spool::SetAside(const FinalResult& result) const {
-  const std::string path = directory_ + "/" + FileName(result);
+  const std::string path = directory_ + "/" + SpoolFileName(result.token);
   rename(path.c_str(), (path + kAsideSuffix).c_str());
 }
 
@@ -235,7 +235,8 @@ std::vector<FinalResult> Spool::Leftovers() const {
     const std::string path = directory_ + "/" + name;
     const absl::StatusOr<std::string> text = ReadWhole(path, kMaxBytes);
     absl::StatusOr<FinalResult> result = text.ok() ? ParseResult(*text) : text.status();
-    if (result.ok() && FileName(*result) != name) result = absl::InvalidArgumentError("holds another result");
+    if (result.ok() && SpoolFileName(result->token) != name)
+      result = absl::InvalidArgumentError("holds another result");
     if (result.ok()) {
       results.push_back(*std::move(result));
     } else if (!absl::IsNotFound(text.status())) {  // Not found: another worker has just delivered it.

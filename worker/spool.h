@@ -10,6 +10,9 @@
 
 namespace luthier::worker {
 
+// The file that keeps the result of the lease with this token, within a spool's directory.
+std::string SpoolFileName(const std::string& token);
+
 // Final results on their way to the coordinator, one file each, so that a worker that dies after hours of training
 // loses nothing. Written before the first attempt to send and removed after the acknowledgement; a restarted worker
 // sends the leftovers first, with the very same content (the service recognizes a repetition by it).

@@ -129,9 +129,9 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(const std::strin
   return std::unique_ptr<LocalServer>(std::move(own));
 }
 
-absl::StatusOr<std::vector<HeldLease>> LeasesOfWorkers(const std::string& directory, const std::string& study,
-                                                       const std::string& prefix) {
-  std::vector<HeldLease> leases;
+absl::StatusOr<std::vector<client::LeaseRef>> LeasesOfWorkers(const std::string& directory, const std::string& study,
+                                                              const std::string& prefix) {
+  std::vector<client::LeaseRef> leases;
   if (!IsFile(directory + "/" + kDatabase)) return leases;
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<storage::SqliteStorage> storage, OpenToLook(directory));
   const absl::StatusOr<storage::StudyRecord> record = storage->GetStudy(study);
@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<HeldLease>> LeasesOfWorkers(const std::string& direct
       after = trial.trial.number;
       if (trial.grants.empty() || trial.trial.attempts.empty()) continue;
       if (!absl::StartsWith(trial.trial.attempts.back().worker, prefix)) continue;
-      leases.push_back({{study, trial.trial.number, trial.grants.back().token}, trial.trial.attempts.back().worker});
+      leases.push_back({study, trial.trial.number, trial.grants.back().token});
     }
     if (page.size() < kPage) return leases;
   }

@@ -27,14 +27,10 @@ class LocalServer {
   virtual const std::string& address() const = 0;
 };
 
-struct HeldLease {
-  client::LeaseRef lease;
-  std::string worker;
-};
 // The newest leases of running trials whose worker's name begins with `prefix`, read from the database without locking
 // it. With a coordinator that died, its local workers died: their trials need not wait for the leases to run out.
-absl::StatusOr<std::vector<HeldLease>> LeasesOfWorkers(const std::string& directory, const std::string& study,
-                                                       const std::string& prefix);
+absl::StatusOr<std::vector<client::LeaseRef>> LeasesOfWorkers(const std::string& directory, const std::string& study,
+                                                              const std::string& prefix);
 
 struct ReplayResult {
   std::string study;

@@ -33,6 +33,10 @@ struct Options {
   int slots = 1;
   std::string data_root = ".";
 
+  // study get
+  double epsilon = 0.0;
+  std::optional<double> lipschitz;
+
   // study watch, trial list, trial get, trial add
   uint64_t after = 0;
   std::vector<std::string> states;
@@ -46,6 +50,7 @@ struct Options {
   std::string token;
   std::vector<std::string> metrics;
   std::string gradient;
+  std::optional<double> slope;
   std::optional<int64_t> step;
   std::optional<double> elapsed_seconds;
   bool pruned = false;

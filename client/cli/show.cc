@@ -1,12 +1,14 @@
 #include "client/cli/show.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "lib/wire/convert.h"
@@ -33,11 +35,16 @@ Cell ValueCell(const google::protobuf::Value& value) {
   return parsed.ok() ? Cell::Value(*parsed) : Cell::Text(wire::ToJson(value).dump());
 }
 
+constexpr char kSetAside[] =
+    "gradient set aside: it contradicts the losses that the same worker reported; the losses are kept";
+
 // Why the trial is not simply COMPLETE.
 std::string Note(const v1::Trial& trial) {
   if (!trial.has_failure()) return "";
   return absl::StrCat(v1::Failure::Kind_Name(trial.failure().kind()), " ", trial.failure().reason());
 }
+
+constexpr int kCertificatePoints = 1024;  // Of a suggestion's excluded_share: docs/algorithms/lbo.md.
 
 std::string Indented(absl::string_view text) {
   return absl::StrCat("  ", absl::StrReplaceAll(absl::StripTrailingAsciiWhitespace(text), {{"\n", "\n  "}}));
@@ -56,6 +63,25 @@ void PrintMap(std::ostream& out, const char* title, const std::map<std::string, 
   if (values.empty()) return;
   out << title << ":\n";
   for (const auto& [name, value] : values) out << "  " << name << " = " << study::FormatDouble(value) << "\n";
+}
+
+// "12.3 % (+-0.5 %)", of a share that was estimated by points.
+std::string ShareText(double share, double standard_error) {
+  return absl::StrFormat("%.1f %% (+-%.1f %%)", 100.0 * share, 100.0 * standard_error);
+}
+
+// A bound on slopes, and what it is a bound on.
+std::string ConditionText(const std::string& what, double lipschitz) {
+  return absl::StrCat("provided that ", what, " nowhere changes faster than L = ", ShortNumber(lipschitz),
+                      " per side of the unit cube that the scaled parameters span");
+}
+
+void PrintCertificate(std::ostream& out, const std::string& metric, const v1::Certificate& c) {
+  const std::string name = Printable(metric);
+  out << "ruled out\n  " << ShareText(c.excluded_share(), c.standard_error()) << " of the space cannot hold a " << name
+      << " better than " << study::FormatDouble(c.best_value()) << " by more than " << study::FormatDouble(c.epsilon())
+      << ",\n  " << ConditionText(name, c.lipschitz()) << "\n  (estimated by " << c.points() << " points from "
+      << c.results() << " results, between which the steepest slope is " << ShortNumber(c.steepest_slope()) << ")\n";
 }
 
 // Names in the order of the space, then whatever else the trial has.
@@ -77,6 +103,11 @@ std::vector<std::string> ParameterNames(const v1::StudySpec& spec, const std::ve
 }
 
 }  // namespace
+
+std::string DirectionText(const google::protobuf::RepeatedField<double>& direction) {
+  const auto append = [](std::string* out, double value) { absl::StrAppend(out, study::FormatDouble(value)); };
+  return absl::StrCat("[", absl::StrJoin(direction, ", ", append), "]");
+}
 
 std::string IdOf(const v1::Study& study) {
   return study.name().substr(study.name().rfind('/') + 1);
@@ -104,6 +135,7 @@ Json TrialJson(const v1::Trial& trial) {
       if (last.contains(optional)) json[optional] = last[optional];
     }
   }
+  json["gradient_set_aside"] = trial.gradient_set_aside();
   for (const char* field :
        {"failure", "attempts", "provenance", "checkpoint", "attributes", "create_time", "end_time", "name"}) {
     if (all.contains(field)) json[field] = all[field];
@@ -196,12 +228,28 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
   return table;
 }
 
+void PrintResolution(std::ostream& out, const v1::Study& study) {
+  if (!study.has_resolved_algorithm()) return;
+  v1::StudySpec resolved;
+  *resolved.mutable_algorithm() = study.resolved_algorithm();
+  std::string yaml = wire::ToYaml(resolved);
+  yaml.erase(0, std::min(yaml.find("algorithm"), yaml.size()));
+  out << "chosen by the service: " << absl::StripTrailingAsciiWhitespace(yaml) << "\n";
+  for (const std::string& reason : study.algorithm_reasons()) out << "  " << Printable(reason) << "\n";
+}
+
 void PrintStudy(std::ostream& out, const v1::Study& study) {
   out << "study    " << IdOf(study) << "\n";
   out << "state    " << v1::Study::State_Name(study.state());
   if (!study.state_reason().empty()) out << " (" << Printable(study.state_reason()) << ")";
   out << "\ntrials   " << Summary(study) << "\n";
   out << "created  " << ShortTime(study.create_time()) << " UTC\n";
+  for (const v1::GradientsSetAside& entry : study.gradients_set_aside()) {
+    out << "warning  the gradients of worker " << Printable(entry.worker()) << " are set aside in " << entry.trials()
+        << (entry.trials() == 1 ? " trial" : " trials") << ": check their sign and units\n";
+  }
+  PrintResolution(out, study);
+  if (study.has_certificate()) PrintCertificate(out, study.spec().metric().name(), study.certificate());
   out << "spec\n" << Indented(wire::ToYaml(study.spec())) << "\n";
 }
 
@@ -214,6 +262,7 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
     out << "  " << Printable(name) << " = " << Printable(ValueCell(found->second).exact) << "\n";
   }
   PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
+  if (trial.gradient_set_aside()) out << kSetAside << "\n";
   if (trial.has_failure()) {
     out << "failure: " << Note(trial) << "\n";
     if (!trial.failure().message().empty()) out << Indented(PrintableLines(trial.failure().message())) << "\n";
@@ -278,6 +327,24 @@ void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Tr
     out << "origin: " << why.origin() << (known == kOrigins.end() ? "" : absl::StrCat(": ", known->second)) << "\n";
   }
   PrintMap(out, "what the algorithm computed", Sorted(why.details()));
+  const auto share = why.details().find("excluded_share");
+  const auto lipschitz = why.details().find("lipschitz");
+  if (share != why.details().end() && lipschitz != why.details().end()) {
+    const double p = share->second;
+    out << "ruled out at that time: " << ShareText(p, std::sqrt(p * (1.0 - p) / kCertificatePoints))
+        << " of the space could not hold a record,\n  "
+        << ConditionText("the model's output (the results, standardised and warped)", lipschitz->second)
+        << "\n  (estimated by " << kCertificatePoints << " points; `luthier study get` has it in units of "
+        << Printable(spec.metric().name()) << ")\n";
+  }
+  if (!why.set_aside().empty()) {
+    out << "the first one made without the gradients of trials " << absl::StrJoin(why.set_aside(), ", ")
+        << ", which contradict the losses that their workers reported\n";
+  }
+  if (!why.direction().empty()) {
+    out << "asked for the slope along " << DirectionText(why.direction()) << "\n";
+  }
+  if (trial.gradient_set_aside()) out << kSetAside << "\n";
   const auto actual = trial.final_measurement().metrics().find(spec.metric().name());
   if (actual == trial.final_measurement().metrics().end()) return;
   out << "result: " << spec.metric().name() << " = " << study::FormatDouble(actual->second) << "\n";

@@ -13,13 +13,17 @@
 // Studies and trials as output. The JSON forms are promises to scripts (docs/cli.md): fields are added, never renamed.
 namespace luthier::cli {
 
+// "[0.6, -0.8]": a direction as JSON, and as the command line takes it.
+std::string DirectionText(const google::protobuf::RepeatedField<double>& direction);
+
 // The last part of a resource name.
 std::string IdOf(const v1::Study& study);
 
 // The message (lib/wire/json.h) with "id" in front.
 nlohmann::ordered_json StudyJson(const v1::Study& study);
 // number, state, parameters, metrics (of the final measurement; {} without one), step, elapsed_seconds, gradient,
-// failure, attempts, provenance, checkpoint, attributes, create_time, end_time, name; measurements where asked for.
+// gradient_set_aside, failure, attempts, provenance, checkpoint, attributes, create_time, end_time, name;
+// measurements where asked for.
 nlohmann::ordered_json TrialJson(const v1::Trial& trial);
 
 void PrintJson(std::ostream& out, const nlohmann::ordered_json& value);
@@ -29,6 +33,8 @@ Table StudyTable(const std::vector<v1::Study>& studies);
 // note. A metric that is called as a parameter gets the prefix "metric.".
 Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials);
 
+// What an algorithm that leaves the choice to the service came to, and why. Nothing for one that was named.
+void PrintResolution(std::ostream& out, const v1::Study& study);
 // For people: everything about one study or trial.
 void PrintStudy(std::ostream& out, const v1::Study& study);
 void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial);

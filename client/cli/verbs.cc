@@ -77,6 +77,15 @@ void CreateOptions(CLI::App& app, Options& o) {
   app.add_option("--name", o.name, "Id of the study; default: from the file's name");
 }
 
+void GetOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("--epsilon", o.epsilon, "Certificate: how much better than the best a value would have to be")
+      ->capture_default_str();
+  app.add_option(
+      "--lipschitz", o.lipschitz,
+      "Certificate: largest slope of the metric along the unit cube; default: the algorithm's, if it has one");
+}
+
 void WatchOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--after", o.after, "Only events with a larger seq")->capture_default_str();
@@ -123,6 +132,7 @@ void MeasurementOptions(CLI::App& app, Options& o) {
   app.add_option(
       "--gradient", o.gradient,
       "d(metric)/d(parameter): a list in the order of the space, {directional: {direction, slope}}, or a file");
+  app.add_option("--slope", o.slope, "Slope of the metric along the direction that the trial asks for");
   app.add_option("--token", o.token, "Lease token; default: the one that `ask` kept");
 }
 
@@ -187,7 +197,11 @@ const std::vector<Verb>& Verbs() {
        CreateOptions,
        StudyCreate},
       {{"study", "list"}, "All studies", "luthier study list -o json", None, StudyList},
-      {{"study", "get"}, "One study: state, counts, spec", "luthier study get my-study", Study, StudyGet},
+      {{"study", "get"},
+       "One study: state, counts, what its results rule out, spec",
+       "luthier study get my-study --epsilon 0.01",
+       GetOptions,
+       StudyGet},
       {{"study", "watch"},
        "Events as they happen, until the study is finished",
        "luthier study watch my-study -o json",

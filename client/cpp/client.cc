@@ -217,6 +217,13 @@ absl::StatusOr<v1::Study> Client::GetStudy(const std::string& id) {
   return impl_->Ask(&v1::StudyService::Stub::GetStudy, request);
 }
 
+absl::StatusOr<v1::Study> Client::GetStudy(const std::string& id, const v1::CertificateRequest& certificate) {
+  v1::GetStudyRequest request;
+  request.set_name(wire::StudyName(id));
+  *request.mutable_certificate() = certificate;
+  return impl_->Ask(&v1::StudyService::Stub::GetStudy, request);
+}
+
 absl::StatusOr<std::vector<v1::Study>> Client::ListStudies() {
   std::vector<v1::Study> all;
   v1::ListStudiesRequest request;

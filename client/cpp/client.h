@@ -74,6 +74,8 @@ class Client {
   // --- Studies ---
   absl::StatusOr<v1::Study> CreateStudy(const std::string& id, const v1::StudySpec& spec);
   absl::StatusOr<v1::Study> GetStudy(const std::string& id);
+  // With its certificate, where there is one.
+  absl::StatusOr<v1::Study> GetStudy(const std::string& id, const v1::CertificateRequest& certificate);
   // All pages.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
   absl::StatusOr<v1::Study> PauseStudy(const std::string& id);

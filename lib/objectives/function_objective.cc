@@ -73,6 +73,7 @@ class FunctionObjective final : public Objective {
     last.step = steps;
     last.metrics["value"] = value;
     last.gradient = InSpaceOrder(gradient);
+    if (last.gradient && !context.direction.empty()) last.gradient = study::Along(*last.gradient, context.direction);
     result.measurement = std::move(last);
     return result;
   }

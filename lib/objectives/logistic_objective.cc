@@ -269,6 +269,7 @@ absl::StatusOr<EvaluationResult> LogisticObjective::Evaluate(const EvaluationCon
   int64_t iterations = 0;
   for (const std::unique_ptr<FoldRun>& run : runs) iterations = std::max(iterations, run->trainer.iteration());
   study::Measurement last = Measure(runs, iterations);
+  if (gradient && !context.direction.empty()) gradient = study::Along(*gradient, context.direction);
   last.gradient = std::move(gradient);
   for (const auto& [name, value] : last.metrics) {
     if (std::isfinite(value)) continue;

@@ -43,7 +43,7 @@ struct MetricInfo {
   std::string name;
   study::Goal goal = study::Goal::kMinimize;
   std::string description;
-  bool gradient = false;  // Its gradient comes with the final measurement.
+  bool gradient = false;  // Its gradient comes with the final measurement, or the slope that was asked for.
 };
 
 struct ObjectiveInfo {
@@ -61,8 +61,11 @@ struct ObjectiveInfo {
 // What one evaluation gets. Everything referred to must outlive the call.
 struct EvaluationContext {
   study::Parameters parameters;  // Valid for the study's space.
-  uint64_t seed = 0;             // Of the trial: all randomness of the evaluation follows from it and `attempt`.
-  int32_t attempt = 1;           // From 1.
+  // Along which a directional derivative is asked for (study::Gradient::direction), instead of the full gradient;
+  // empty: none is.
+  std::vector<double> direction;
+  uint64_t seed = 0;    // Of the trial: all randomness of the evaluation follows from it and `attempt`.
+  int32_t attempt = 1;  // From 1.
   // Called with points of the learning curve, steps ascending, on the thread of Evaluate. False: stop now (pruned). May
   // be empty.
   std::function<bool(const study::Measurement&)> report;

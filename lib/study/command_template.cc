@@ -43,7 +43,8 @@ void ValidateOne(absl::string_view text, const SearchSpace& space, const std::st
 }  // namespace
 
 const std::vector<std::string>& TemplateFacts() {
-  static const std::vector<std::string> facts = {"attempt", "checkpoint", "parameters_file", "seed", "study", "trial"};
+  static const std::vector<std::string> facts = {"attempt", "checkpoint", "direction_file", "parameters_file",
+                                                 "seed",    "study",      "trial"};
   return facts;
 }
 

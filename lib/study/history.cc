@@ -10,7 +10,8 @@ namespace luthier::study {
 const HistoryTrial* History::LastAskBefore(uint64_t ask_index) const {
   const HistoryTrial* last = nullptr;
   for (const HistoryTrial& trial : trials_) {
-    if (trial.ask_index && *trial.ask_index < ask_index && (!last || *trial.ask_index > *last->ask_index)) last = &trial;
+    if (trial.ask_index && *trial.ask_index < ask_index && (!last || *trial.ask_index > *last->ask_index))
+      last = &trial;
   }
   return last;
 }
@@ -36,7 +37,7 @@ void History::AddSuggested(uint64_t ask_index, Parameters parameters, std::strin
 }
 
 void History::Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
-                     std::optional<FailureKind> failure) {
+                     std::optional<FailureKind> failure, const std::string& worker) {
   LUTHIER_CHECK(number >= 1 && number <= stored_);
   LUTHIER_CHECK(IsFinal(state));
   HistoryTrial& trial = trials_[number - 1];
@@ -45,6 +46,9 @@ void History::Finish(int64_t number, TrialState state, std::optional<double> val
   trial.value = value;
   trial.gradient = std::move(gradient);
   trial.failure = failure;
+  if (!worker.empty()) {
+    trial.reporter = reporters_.try_emplace(worker, static_cast<int32_t>(reporters_.size())).first->second;
+  }
   finished_.push_back(static_cast<int>(number - 1));
 }
 
@@ -52,8 +56,10 @@ std::optional<History> History::ReproducibleView(int64_t parallel) const {
   const int64_t visible = static_cast<int64_t>(trials_.size()) - parallel + 1;
   History view = *this;
   view.finished_.clear();
+  view.reporters_.clear();
   for (size_t i = 0; i < view.trials_.size(); ++i) {
     HistoryTrial& trial = view.trials_[i];
+    trial.reporter = 0;
     if (static_cast<int64_t>(i) < visible) {
       if (trial.open()) return std::nullopt;
       view.finished_.push_back(static_cast<int>(i));

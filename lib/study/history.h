@@ -2,7 +2,9 @@
 #define LUTHIER_LIB_STUDY_HISTORY_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lib/study/trial.h"
@@ -11,8 +13,8 @@ namespace luthier::study {
 
 // What a designer knows of one trial.
 struct HistoryTrial {
-  int64_t number = 0;                  // 0: suggested, not yet stored.
-  std::optional<uint64_t> ask_index;   // Absent for trials a user enqueued.
+  int64_t number = 0;                 // 0: suggested, not yet stored.
+  std::optional<uint64_t> ask_index;  // Absent for trials a user enqueued.
   Parameters parameters;
   TrialState state = TrialState::kPending;
   std::optional<double> value;         // The study's metric in user units; COMPLETE (always finite) or PRUNED.
@@ -41,13 +43,15 @@ class History {
   void AddStored(HistoryTrial trial);
   // A suggestion on its way to the store.
   void AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry);
-  // Trial `number` became final.
+  // Trial `number` became final. `worker`: whose report made it so, which is how workers get their numbers
+  // (HistoryTrial::reporter); empty: nobody's, and the trial's reporter stays as it is.
   void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
-              std::optional<FailureKind> failure);
+              std::optional<FailureKind> failure, const std::string& worker = "");
 
   // What a designer may see in a study with `reproducible` set, when asked for ask `ask_index` with at most `parallel`
-  // trials at once: results of the trials numbered <= count - parallel + 1, in order of number, where count is the number
-  // of trials() before this ask (with parallel = 1: all of them); all others look open. Independent of the order in which workers finish.
+  // trials at once: results of the trials numbered <= count - parallel + 1, in order of number, where count is the
+  // number of trials() before this ask (with parallel = 1: all of them); all others look open, and all reporters are 0.
+  // Independent of the order in which workers finish.
   // Absent while one of those results is still missing.
   std::optional<History> ReproducibleView(int64_t parallel) const;
 
@@ -55,6 +59,7 @@ class History {
   std::vector<HistoryTrial> trials_;
   std::vector<int> finished_;
   int stored_ = 0;
+  std::map<std::string, int32_t> reporters_;  // Numbers of workers; names do not leave this class.
 };
 
 }  // namespace luthier::study

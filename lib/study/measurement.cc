@@ -10,12 +10,14 @@ namespace {
 
 void CheckVector(const std::vector<double>& v, int dimension, const char* field, base::Violations* violations) {
   if (v.size() != static_cast<size_t>(dimension)) {
-    violations->Add(field, absl::StrCat("has ", v.size(), " entries but the study has ", dimension,
-                                        " differentiable parameters; send one entry for each, in the order of the space"));
+    violations->Add(field,
+                    absl::StrCat("has ", v.size(), " entries but the study has ", dimension,
+                                 " differentiable parameters; send one entry for each, in the order of the space"));
     return;
   }
   for (size_t i = 0; i < v.size(); ++i) {
-    if (!std::isfinite(v[i])) violations->Add(absl::StrCat(field, "[", i, "]"), "is not finite; leave the gradient out");
+    if (!std::isfinite(v[i]))
+      violations->Add(absl::StrCat(field, "[", i, "]"), "is not finite; leave the gradient out");
   }
 }
 
@@ -37,6 +39,20 @@ absl::Status ValidateGradient(const Gradient& gradient, int dimension) {
     violations.Add("error_bound", "must be finite and at least 0; leave it out when unknown");
   }
   return violations.ToStatus();
+}
+
+std::optional<Gradient> Along(const Gradient& full, const std::vector<double>& direction) {
+  Gradient along;
+  along.direction = direction;
+  if (full.values.size() != direction.size()) return std::nullopt;
+  double length = 0.0;
+  for (size_t i = 0; i < direction.size(); ++i) {
+    along.slope += full.values[i] * direction[i];
+    length = std::hypot(length, direction[i]);
+  }
+  if (full.error_bound) along.error_bound = *full.error_bound * length;
+  if (!ValidateGradient(along, static_cast<int>(direction.size())).ok()) return std::nullopt;
+  return along;
 }
 
 }  // namespace luthier::study

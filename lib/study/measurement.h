@@ -29,9 +29,9 @@ struct Gradient {
 
 // One point of a learning curve, or a trial's final result.
 struct Measurement {
-  int64_t step = 0;                        // >= 0; the objective's own axis (epochs, passes, iterations).
-  std::map<std::string, double> metrics;   // User units. Intermediate values may be non-finite.
-  std::optional<double> elapsed_seconds;   // Training time so far in this attempt.
+  int64_t step = 0;                       // >= 0; the objective's own axis (epochs, passes, iterations).
+  std::map<std::string, double> metrics;  // User units. Intermediate values may be non-finite.
+  std::optional<double> elapsed_seconds;  // Training time so far in this attempt.
   std::optional<Gradient> gradient;
 
   friend bool operator==(const Measurement&, const Measurement&) = default;
@@ -40,6 +40,10 @@ struct Measurement {
 // Length, finiteness and direction of a gradient against a space with `dimension` differentiable parameters.
 // INVALID_ARGUMENT with field paths relative to the gradient.
 absl::Status ValidateGradient(const Gradient& gradient, int dimension);
+
+// The directional derivative that a full gradient gives along `direction`: slope = gradient · direction, error at most
+// the gradient's times |direction|. Absent when their lengths differ or the slope is not finite.
+std::optional<Gradient> Along(const Gradient& full, const std::vector<double>& direction);
 
 }  // namespace luthier::study
 

@@ -36,17 +36,21 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// Why a setting was tried, and all that is needed to compute it again.
+// Why a setting was tried, what is asked of it, and all that is needed to compute it again.
 struct Provenance {
-  std::string designer;            // Registry name, or "user" for an enqueued trial.
+  std::string designer;  // Registry name, or "user" for an enqueued trial.
   int32_t algorithm_version = 0;
   // The ask index within the study and the `seq` of the newest event the designer saw. With the study's spec and seed
   // they determine the suggestion: designer(history up to prefix_seq plus open asks of smaller index, ask_index).
   std::optional<uint64_t> ask_index;
   uint64_t prefix_seq = 0;
-  std::string origin;              // What inside the designer: init, acq, explore, stuck_random, grid, …
+  std::string origin;                     // What inside the designer: init, acq, explore, stuck_random, grid, …
   std::map<std::string, double> details;  // E.g. predicted_mean, predicted_sd (user units), acquisition.
-  std::string carry;               // The few numbers the designer's next ask starts from, printed losslessly.
+  std::string carry;                      // The few numbers the designer's next ask starts from, printed losslessly.
+  // Along which the designer would like a directional derivative; as Gradient::direction. Empty: none was asked for.
+  std::vector<double> direction;
+  // Trials whose gradients were first left out for this one, as their reporter's contradict the values; ascending.
+  std::vector<int64_t> set_aside;
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 
@@ -70,17 +74,20 @@ struct Trial {
   TrialState state = TrialState::kPending;
   Parameters parameters;
   Provenance provenance;
-  std::optional<Measurement> final_measurement;  // Set in COMPLETE, and in PRUNED when a value was reported.
-  std::optional<Failure> failure;                // Set in FAILED.
-  std::vector<Attempt> attempts;                 // Newest last.
-  int32_t releases = 0;                          // Grants that were given back; they do not count as attempts.
-  std::string checkpoint;                        // Newest reference any attempt reported; opaque to the service.
-  std::map<std::string, std::string> attributes; // The user's own notes.
+  std::optional<Measurement> final_measurement;   // Set in COMPLETE, and in PRUNED when a value was reported.
+  std::optional<Failure> failure;                 // Set in FAILED.
+  std::vector<Attempt> attempts;                  // Newest last.
+  int32_t releases = 0;                           // Grants that were given back; they do not count as attempts.
+  std::string checkpoint;                         // Newest reference any attempt reported; opaque to the service.
+  std::map<std::string, std::string> attributes;  // The user's own notes.
   absl::Time create_time;
   absl::Time end_time = absl::InfiniteFuture();
-  uint64_t update_seq = 0;                       // The newest event that changed this trial.
+  uint64_t update_seq = 0;  // The newest event that changed this trial.
   friend bool operator==(const Trial&, const Trial&) = default;
 };
+
+// The worker whose report made the trial final; "" when none did: a user or the service ended it, or it is open.
+std::string ReporterOf(const Trial& trial);
 
 }  // namespace luthier::study
 

@@ -54,6 +54,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec);
 // One parameter; the checks of SearchSpace::Create are not part of it.
 absl::StatusOr<study::ParameterSpec> FromProto(const v1::ParameterSpec& parameter);
 
+v1::Algorithm ToProto(const study::AlgorithmSpec& algorithm);
 // Settings against a space and budget are not checked: suggest::Validate. Paths begin with "algorithm.".
 absl::StatusOr<study::AlgorithmSpec> FromProto(const v1::Algorithm& algorithm);
 

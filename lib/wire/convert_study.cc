@@ -389,6 +389,10 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   return result;
 }
 
+v1::Algorithm ToProto(const study::AlgorithmSpec& algorithm) {
+  return AlgorithmToProto(algorithm);
+}
+
 absl::StatusOr<study::AlgorithmSpec> FromProto(const v1::Algorithm& algorithm) {
   base::Violations violations;
   study::AlgorithmSpec result = AlgorithmFromProto(algorithm, &violations);

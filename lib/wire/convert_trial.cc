@@ -264,6 +264,8 @@ v1::Provenance ToProto(const study::Provenance& provenance) {
   proto.set_origin(ValidUtf8(provenance.origin));
   for (const auto& [name, value] : provenance.details) (*proto.mutable_details())[ValidUtf8(name)] = value;
   proto.set_carry(ValidUtf8(provenance.carry));
+  proto.mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
+  proto.mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
   return proto;
 }
 
@@ -276,6 +278,8 @@ study::Provenance FromProto(const v1::Provenance& provenance) {
   result.origin = provenance.origin();
   result.details.insert(provenance.details().begin(), provenance.details().end());
   result.carry = provenance.carry();
+  result.direction.assign(provenance.direction().begin(), provenance.direction().end());
+  result.set_aside.assign(provenance.set_aside().begin(), provenance.set_aside().end());
   return result;
 }
 

@@ -56,7 +56,7 @@ absl::Status QueueFull(absl::string_view what, absl::Duration retry_delay) {
 class Coordinator::SuggestThread {
  public:
   SuggestThread(storage::Storage* storage, Coordinator* coordinator)
-      : proposer_(storage), coordinator_(coordinator), thread_([this] { Loop(); }) {}
+      : proposer_(storage, coordinator->options_.designers), coordinator_(coordinator), thread_([this] { Loop(); }) {}
   ~SuggestThread() {
     {
       base::MutexLock lock(&mutex_);
@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage
   c.core_ = std::make_unique<Core>(storage, clock, &c.leases_, c.options_.core);
   LUTHIER_RETURN_IF_ERROR(c.core_->Load());
   c.committed_seq_ = c.core_->last_seq();
-  c.inline_proposer_ = std::make_unique<Proposer>(storage);
+  c.inline_proposer_ = std::make_unique<Proposer>(storage, c.options_.designers);
   for (int i = 0; i < c.options_.suggest_threads; ++i) {
     c.suggest_threads_.push_back(std::make_unique<SuggestThread>(storage, &c));
   }

@@ -113,6 +113,12 @@ absl::Status Core::LoadStudy(const storage::StudyRecord& record) {
     }
     if (page.size() < kPage) break;
   }
+  for (int64_t last = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> page,
+                             storage_->ListSetAside(record.key, last, kPage));
+    for (const storage::SetAside& entry : page) s.set_aside.insert(last = entry.trial);
+    if (page.size() < kPage) break;
+  }
   std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [finish_seq, trial] : finished) CountFinished(s, trial, finish_seq);
   by_id_[record.id] = record.key;

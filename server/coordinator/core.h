@@ -28,9 +28,10 @@ namespace luthier::coordinator {
 struct HistoryUpdate {
   storage::StudyKey study = 0;
   uint64_t seq = 0;
-  // Stored: `trial` as stored. Finished: its number and result.
+  // Stored: `trial` as stored. Finished: its number and result, and the worker who reported it (study::ReporterOf).
   bool finished = false;
   study::HistoryTrial trial;
+  std::string worker;
 };
 
 // "Compute suggestions first_ask_index … +count-1 of this study from its history up to prefix_seq."
@@ -137,6 +138,7 @@ class Core {
     std::set<int64_t> expired;  // Of `running`: lease past its deadline when last looked at.
     absl::Duration next_expiry_check = absl::ZeroDuration();
     uint64_t asks_stored = 0;                                    // Trials with an ask index.
+    std::set<int64_t> set_aside;                                 // Trials whose gradient was set aside.
     std::deque<std::pair<uint64_t, suggest::Suggestion>> ready;  // With the prefix each was computed from.
     uint64_t generation = 0;  // Raised whenever suggestions under way become worthless.
     bool computing = false;
@@ -224,6 +226,9 @@ class Core {
   bool OthersAskedSince(const std::string& worker, absl::Duration since) const;
   Grant GrantTrial(StudyState& s, int64_t number, const std::string& worker);
   int64_t StoreTrial(StudyState& s, study::Trial trial, storage::EventType type);
+  // Those of the trials that have a gradient and were not set aside before.
+  std::vector<int64_t> NewlySetAside(StudyState& s, const std::vector<int64_t>& numbers);
+  void NoteSetAside(StudyState& s, const std::vector<int64_t>& numbers);
   // New trials the budget has room for now.
   int64_t RoomForNew(const StudyState& s) const;
   // Trials that may start running now.

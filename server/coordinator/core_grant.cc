@@ -143,9 +143,11 @@ std::vector<int64_t> Core::EligibleTrials(const StudyState& s, const std::string
     const TrialSlot& slot = s.trials[number - 1];
     const bool expired = slot.state == TrialState::kRunning;
     if (expired && !leases_->Expired(slot.record->grants.back().token, now_)) continue;
-    // Another worker gets the first chance, for one TTL, if there is another.
+    // Another worker gets the first chance, for one TTL, if there is another: the fault may be the first one's. Who
+    // gave the trial back was only shutting down, and may be there again.
     const absl::Duration ttl = s.spec->lease.ttl;
-    if (slot.record->trial.attempts.back().worker == worker && now_ < slot.eligible_since + ttl &&
+    const study::Attempt& last = slot.record->trial.attempts.back();
+    if (last.outcome != study::AttemptOutcome::kReleased && last.worker == worker && now_ < slot.eligible_since + ttl &&
         OthersAskedSince(worker, now_ - ttl)) {
       continue;
     }
@@ -308,8 +310,13 @@ Core::Served Core::ServeFrom(StudyState& s, Waiter& waiter, int count, bool due)
     trial.provenance.origin = std::move(suggestion.origin);
     trial.provenance.details = std::move(suggestion.details);
     trial.provenance.carry = std::move(suggestion.carry);
+    trial.provenance.direction = std::move(suggestion.direction);
+    const std::vector<int64_t> set_aside = NewlySetAside(s, suggestion.set_aside);
+    trial.provenance.set_aside = set_aside;
     s.ready.pop_front();
-    grant(StoreTrial(s, std::move(trial), EventType::kTrialSuggested));
+    const int64_t number = StoreTrial(s, std::move(trial), EventType::kTrialSuggested);
+    NoteSetAside(s, set_aside);
+    grant(number);
   }
   reply.seq = seq_;
   Remember(waiter.op.request_id, waiter.digest, std::move(stored));

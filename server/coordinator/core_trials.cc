@@ -167,9 +167,33 @@ void Core::Finalize(StudyState& s, TrialSlot& slot) {
   update.seq = seq_;
   update.finished = true;
   update.trial = ToHistoryTrial(record.trial, s.spec->metric);
+  update.worker = study::ReporterOf(record.trial);
   updates_.push_back(std::move(update));
   s.blocked = false;
   CountFinished(s, record.trial, record.finish_seq);
+}
+
+std::vector<int64_t> Core::NewlySetAside(StudyState& s, const std::vector<int64_t>& numbers) {
+  std::vector<int64_t> fresh;
+  for (const int64_t number : numbers) {
+    if (s.set_aside.count(number) > 0) continue;
+    const absl::StatusOr<TrialSlot*> slot = FindTrial(s, number);
+    // Only what has a gradient can lose it. (A row that can't be read now is noted with a later suggestion.)
+    if (!slot.ok() || !study::IsFinal((*slot)->state)) continue;
+    const study::Trial& trial = (*slot)->record->trial;
+    if (trial.final_measurement && trial.final_measurement->gradient) fresh.push_back(number);
+  }
+  return fresh;
+}
+
+void Core::NoteSetAside(StudyState& s, const std::vector<int64_t>& numbers) {
+  for (const int64_t number : numbers) {
+    s.set_aside.insert(number);
+    const TrialRecord* const record = s.trials[number - 1].record.get();  // Loaded by NewlySetAside.
+    storage::Event& event = AddEvent(s, EventType::kGradientSetAside, record);
+    event.actor = study::ReporterOf(record->trial);
+    event.detail = "the gradients of this worker contradict the losses it reported; the losses are kept";
+  }
 }
 
 void Core::EndAttempt(TrialRecord& record, study::AttemptOutcome outcome) {

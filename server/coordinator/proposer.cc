@@ -13,11 +13,27 @@
 #include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
+namespace {
+
+// What workers are asked for must be something they can answer.
+absl::Status CheckDirection(const std::vector<double>& direction, const study::SearchSpace& space) {
+  if (direction.empty()) return absl::OkStatus();
+  study::Gradient answer;
+  answer.direction = direction;
+  return study::ValidateGradient(answer, static_cast<int>(space.differentiable().size()));
+}
+
+}  // namespace
 
 absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,
                                          const study::MetricSpec& metric, uint64_t prefix_seq) {
   study::History history;
-  std::vector<std::pair<uint64_t, study::HistoryTrial>> finished;
+  struct Finished {
+    uint64_t seq;
+    study::HistoryTrial trial;
+    std::string worker;
+  };
+  std::vector<Finished> finished;
   constexpr int kPage = 1000;
   int64_t after = 0;
   while (true) {
@@ -27,7 +43,9 @@ absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::Stu
       after = record.trial.number;
       if (record.create_seq > prefix_seq) continue;
       study::HistoryTrial trial = ToHistoryTrial(record.trial, metric);
-      if (record.finish_seq != 0 && record.finish_seq <= prefix_seq) finished.emplace_back(record.finish_seq, trial);
+      if (record.finish_seq != 0 && record.finish_seq <= prefix_seq) {
+        finished.push_back({record.finish_seq, trial, study::ReporterOf(record.trial)});
+      }
       trial.state = study::TrialState::kPending;
       trial.value.reset();
       trial.gradient.reset();
@@ -36,9 +54,9 @@ absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::Stu
     }
     if (page.size() < kPage) break;
   }
-  std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [seq, trial] : finished) {
-    history.Finish(trial.number, trial.state, trial.value, std::move(trial.gradient), trial.failure);
+  std::sort(finished.begin(), finished.end(), [](const Finished& a, const Finished& b) { return a.seq < b.seq; });
+  for (auto& [seq, trial, worker] : finished) {
+    history.Finish(trial.number, trial.state, trial.value, std::move(trial.gradient), trial.failure, worker);
   }
   return history;
 }
@@ -53,11 +71,13 @@ absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer*
   } else {
     suggestion = designer->Suggest(history, ask_index);
   }
-  if (suggestion.ok()) return std::optional<suggest::Suggestion>(*std::move(suggestion));
   if (base::GetReason(suggestion.status()) == base::reason::kSpaceExhausted) return suggestion.status();
+  absl::Status status = suggestion.status();
+  if (status.ok()) status = CheckDirection(suggestion->direction, spec.space);
+  if (status.ok()) return std::optional<suggest::Suggestion>(*std::move(suggestion));
   base::LogError("designer_failed", {{"algorithm", study::AlgorithmName(spec.algorithm)},
                                      {"ask_index", absl::StrCat(ask_index)},
-                                     {"error", std::string(suggestion.status().message())}});
+                                     {"error", std::string(status.message())}});
   suggest::Suggestion fallback;
   base::RandomStream random(spec.seed, "designer_failed", ask_index);
   fallback.parameters = study::Encoding(spec.space).Sample(random);
@@ -73,7 +93,7 @@ void Proposer::Update(const HistoryUpdate& update) {
   entry.seq = update.seq;
   const study::HistoryTrial& trial = update.trial;
   if (update.finished)
-    entry.history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure);
+    entry.history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, update.worker);
   else
     entry.history.AddStored(trial);
 }
@@ -91,7 +111,7 @@ ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_
   auto found = entries_.find(request.study);
   if (found == entries_.end() || Mutated(Mutant::kLiveHistory)) {
     Entry entry;
-    entry.designer = suggest::CreateDesigner(*spec);
+    entry.designer = create_(*spec);
     entry.uses_history = suggest::InfoOf(spec->algorithm).uses_history || spec->reproducible;
     if (entry.uses_history) {
       absl::StatusOr<study::History> history = HistoryAt(

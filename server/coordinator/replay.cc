@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,10 @@ namespace {
 
 bool SameBits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](double x, double y) { return SameBits(x, y); });
 }
 
 bool SameBits(const study::Parameters& a, const study::Parameters& b) {
@@ -31,12 +36,33 @@ bool SameBits(const std::map<std::string, double>& a, const std::map<std::string
                     [](const auto& x, const auto& y) { return x.first == y.first && SameBits(x.second, y.second); });
 }
 
+// A suggestion lists all gradients that it was made without, its row those among them that none before it was: `noted`
+// holds all that the rows up to this one list.
+bool SetAsideAgrees(const suggest::Suggestion& again, const study::Provenance& stored, const std::set<int64_t>& noted,
+                    const study::History& history) {
+  const auto listed = [&](int64_t number) {
+    return std::binary_search(again.set_aside.begin(), again.set_aside.end(), number);
+  };
+  const auto missing = [&](int64_t number) {
+    const bool known = number >= 1 && number <= static_cast<int64_t>(history.trials().size());
+    return known && history.trials()[static_cast<size_t>(number - 1)].gradient && noted.count(number) == 0;
+  };
+  return std::all_of(stored.set_aside.begin(), stored.set_aside.end(), listed) &&
+         std::none_of(again.set_aside.begin(), again.set_aside.end(), missing);
+}
+
 }  // namespace
 
-absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study) {
+absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
+                                          const DesignerFactory& create) {
   const study::StudySpec& spec = study.spec;
   // What the history consists of, in order of seq; and the asks in order of index.
-  std::map<uint64_t, std::pair<bool, study::HistoryTrial>> timeline;
+  struct Entry {
+    bool finished = false;
+    study::HistoryTrial trial;
+    std::string worker;
+  };
+  std::map<uint64_t, Entry> timeline;
   std::map<uint64_t, storage::TrialRecord> asks;
   constexpr int kPage = 1000;
   int64_t after = 0;
@@ -46,12 +72,12 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
       study::HistoryTrial trial = ToHistoryTrial(record.trial, spec.metric);
-      if (record.finish_seq != 0) timeline[record.finish_seq] = {true, trial};
+      if (record.finish_seq != 0) timeline[record.finish_seq] = {true, trial, study::ReporterOf(record.trial)};
       trial.state = study::TrialState::kPending;
       trial.value.reset();
       trial.gradient.reset();
       trial.failure.reset();
-      timeline[record.create_seq] = {false, std::move(trial)};
+      timeline[record.create_seq] = {false, std::move(trial), ""};
       if (record.trial.provenance.ask_index) asks[*record.trial.provenance.ask_index] = record;
     }
     if (page.size() < kPage) break;
@@ -60,18 +86,20 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   ReplayReport report;
   const suggest::AlgorithmInfo& info = suggest::InfoOf(spec.algorithm);
   const bool uses_history = info.uses_history || spec.reproducible;
-  const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(spec);
+  const std::unique_ptr<suggest::Designer> designer = create(spec);
   study::History history;
+  std::set<int64_t> noted;  // Gradients set aside so far.
   auto next = timeline.begin();
   for (const auto& [ask_index, record] : asks) {
     const study::Provenance& provenance = record.trial.provenance;
     for (; uses_history && next != timeline.end() && next->first <= provenance.prefix_seq; ++next) {
-      const auto& [finished, trial] = next->second;
+      const auto& [finished, trial, worker] = next->second;
       if (finished)
-        history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure);
+        history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, worker);
       else
         history.AddStored(trial);
     }
+    noted.insert(provenance.set_aside.begin(), provenance.set_aside.end());
     const std::string where = absl::StrCat("trial ", record.trial.number, " (ask ", ask_index, ")");
     if (provenance.algorithm_version != info.version) {
       ++report.other_version;
@@ -85,8 +113,10 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
         report.mismatches.push_back(absl::StrCat(where, ": stored ", study::FormatParameters(record.trial.parameters),
                                                  ", computed ", study::FormatParameters(again->parameters)));
       } else if (again->origin != provenance.origin || again->carry != provenance.carry ||
-                 !SameBits(again->details, provenance.details)) {
-        report.mismatches.push_back(absl::StrCat(where, ": same parameters, other origin, details or carry"));
+                 !SameBits(again->details, provenance.details) || !SameBits(again->direction, provenance.direction) ||
+                 !SetAsideAgrees(*again, provenance, noted, history)) {
+        report.mismatches.push_back(
+            absl::StrCat(where, ": same parameters, other origin, details, carry, direction or gradients set aside"));
       }
     }
     if (uses_history) history.AddSuggested(ask_index, record.trial.parameters, provenance.carry);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/coordinator/proposer.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
@@ -16,8 +17,10 @@ struct ReplayReport {
 };
 
 // Computes every stored suggestion of a study again, from its recorded prefix of the log, and compares parameters,
-// details and carry bit for bit. Promised for one program on one instruction set. Errors as Storage.
-absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study);
+// details, carry, direction and gradients set aside bit for bit. Promised for one program on one instruction set.
+// Errors as Storage.
+absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
+                                          const DesignerFactory& create = suggest::CreateDesigner);
 
 }  // namespace luthier::coordinator
 

@@ -1,6 +1,9 @@
 #include "server/service/study_service.h"
 
+#include <map>
 #include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -8,10 +11,12 @@
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
 #include "lib/objectives/registry.h"
+#include "lib/suggest/certificate.h"
 #include "lib/suggest/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
 #include "server/service/watch.h"
+#include "server/storage/rules.h"
 
 namespace luthier::service {
 namespace {
@@ -67,14 +72,90 @@ v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::
   *message.mutable_create_time() = wire::ToProto(record.create_time);
   *message.mutable_update_time() = wire::ToProto(record.update_time);
   message.set_update_seq(record.update_seq);
+  const suggest::Resolution resolution = suggest::Resolve(record.spec);
+  if (!resolution.reasons.empty()) {
+    *message.mutable_resolved_algorithm() = wire::ToProto(resolution.algorithm);
+    for (const std::string& reason : resolution.reasons) message.add_algorithm_reasons(reason);
+  }
+  return message;
+}
+
+// With what has to be looked for: counts, the best trial, workers with wrong gradients.
+absl::StatusOr<v1::Study> StudyMessage(storage::Storage* storage, const storage::StudyRecord& record) {
+  LUTHIER_ASSIGN_OR_RETURN(const storage::Storage::Summary summary, storage->Summarize(record));
+  v1::Study message = ToMessage(record, summary);
+  std::map<std::string, int64_t> set_aside;
+  for (int64_t last = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> page,
+                             storage->ListSetAside(record.key, last, kMaxPage));
+    for (const storage::SetAside& entry : page) ++set_aside[entry.worker];
+    if (page.size() < kMaxPage) break;
+    last = page.back().trial;
+  }
+  for (const auto& [worker, trials] : set_aside) {
+    v1::GradientsSetAside* entry = message.add_gradients_set_aside();
+    entry->set_worker(worker);
+    entry->set_trials(trials);
+  }
   return message;
 }
 
 absl::Status FillStudy(storage::Storage* storage, const std::string& id, v1::Study* response) {
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(id));
-  LUTHIER_ASSIGN_OR_RETURN(const storage::Storage::Summary summary, storage->Summarize(record));
-  *response = ToMessage(record, summary);
+  LUTHIER_ASSIGN_OR_RETURN(*response, StudyMessage(storage, record));
   return absl::OkStatus();
+}
+
+// From the results that are stored now.
+absl::Status FillCertificate(storage::Storage* storage, const std::string& id, const v1::CertificateRequest& request,
+                             v1::Study* response) {
+  suggest::CertificateOptions options;
+  options.epsilon = request.epsilon();
+  if (request.has_lipschitz()) options.lipschitz = request.lipschitz();
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(id));
+  suggest::CertificateResults results;
+  const bool any = options.lipschitz || suggest::HasLipschitzBounds(record.spec);
+  const storage::TrialFilter complete = {{study::TrialState::kComplete}};
+  for (int64_t last = 0; any;) {
+    LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(record.key, complete, last, kMaxPage));
+    for (storage::TrialRecord& trial : page) {
+      last = trial.trial.number;
+      const std::optional<double> value = storage::RankedValue(trial, record.spec.metric.name);
+      if (value) results.emplace_back(std::move(trial.trial.parameters), *value);
+    }
+    suggest::KeepForCertificate(record.spec.metric.goal, &results);
+    if (page.size() < kMaxPage) break;
+  }
+  base::Violations violations;
+  const absl::StatusOr<std::optional<suggest::Certificate>> certificate =
+      suggest::Certify(record.spec, std::move(results), options);
+  violations.AddAll("certificate", certificate.status());
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  if (!certificate->has_value()) return absl::OkStatus();
+  v1::Certificate& message = *response->mutable_certificate();
+  message.set_best_value((*certificate)->best);
+  message.set_epsilon((*certificate)->epsilon);
+  message.set_lipschitz((*certificate)->lipschitz);
+  message.set_steepest_slope((*certificate)->steepest_slope);
+  message.set_excluded_share((*certificate)->share);
+  message.set_standard_error((*certificate)->standard_error);
+  message.set_points((*certificate)->points);
+  message.set_results((*certificate)->results);
+  return absl::OkStatus();
+}
+
+// Those of the trials, in order of number, whose gradients were set aside.
+absl::StatusOr<std::set<int64_t>> SetAsideAmong(storage::Storage* storage, storage::StudyKey study,
+                                                const std::vector<storage::TrialRecord>& trials) {
+  std::set<int64_t> numbers;
+  if (trials.empty()) return numbers;
+  // A page of trials may span many numbers, but seldom many that were set aside.
+  for (int64_t last = trials.front().trial.number - 1;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> page, storage->ListSetAside(study, last, kMaxPage));
+    for (const storage::SetAside& entry : page) numbers.insert(last = entry.trial);
+    if (page.size() < kMaxPage || last >= trials.back().trial.number) return numbers;
+  }
 }
 
 absl::StatusOr<int> PageSize(int requested) {
@@ -152,7 +233,11 @@ grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* co
                                                  const v1::GetStudyRequest* request, v1::Study* response) {
   return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const std::string id, wire::ParseStudyName("name", request->name()));
-    return WithName(FillStudy(storage, id, response), absl::StrCat("study ", base::Quote(id)));
+    absl::Status status = FillStudy(storage, id, response);
+    if (status.ok() && request->has_certificate()) {
+      status = FillCertificate(storage, id, request->certificate(), response);
+    }
+    return WithName(std::move(status), absl::StrCat("study ", base::Quote(id)));
   });
 }
 
@@ -165,8 +250,7 @@ grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext*
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page, storage->ListStudies(after, page_size + 1));
     PageFill fill(page_size);
     for (const storage::StudyRecord& record : page) {
-      LUTHIER_ASSIGN_OR_RETURN(const storage::Storage::Summary summary, storage->Summarize(record));
-      v1::Study study = ToMessage(record, summary);
+      LUTHIER_ASSIGN_OR_RETURN(v1::Study study, StudyMessage(storage, record));
       if (!fill.Takes(study)) {
         response->set_next_page_token(MakePageToken("studies", page[response->studies_size() - 1].id));
         break;
@@ -262,6 +346,9 @@ grpc::ServerUnaryReactor* StudyService::GetTrial(grpc::CallbackServerContext* co
       return WithName(record.status(), absl::StrCat("trial ", id.number, " of study ", base::Quote(id.study)));
     }
     *response = wire::ToProto(record->trial, id.study);
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> set_aside,
+                             storage->ListSetAside(study->key, id.number - 1, 1));
+    response->set_gradient_set_aside(!set_aside.empty() && set_aside[0].trial == id.number);
     if (request->with_measurements() && !record->trial.attempts.empty()) {
       LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> curve,
                                storage->ListMeasurements(study->key, id.number, record->trial.attempts.back().number));
@@ -306,9 +393,11 @@ grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* 
     if (!study.ok()) return WithName(study.status(), absl::StrCat("study ", base::Quote(id)));
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
                              storage->ListTrials(study->key, filter, after, page_size + 1));
+    LUTHIER_ASSIGN_OR_RETURN(const std::set<int64_t> set_aside, SetAsideAmong(storage, study->key, page));
     PageFill fill(page_size);
     for (const storage::TrialRecord& record : page) {
       v1::Trial trial = wire::ToProto(record.trial, id);
+      trial.set_gradient_set_aside(set_aside.count(record.trial.number) > 0);
       if (!fill.Takes(trial)) {
         const int64_t last = response->trials(response->trials_size() - 1).number();
         response->set_next_page_token(MakePageToken(query, absl::StrCat(last)));

@@ -285,6 +285,23 @@ absl::StatusOr<std::vector<Event>> MemoryStorage::ListEvents(StudyKey study, uin
   return std::vector<Event>(first, first + std::min<std::ptrdiff_t>(limit, events.end() - first));
 }
 
+absl::StatusOr<std::vector<SetAside>> MemoryStorage::ListSetAside(StudyKey study, int64_t after, int limit) {
+  base::MutexLock lock(&mutex_);
+  std::map<int64_t, std::string> workers;
+  const auto found = events_.find(study);
+  if (found != events_.end()) {
+    for (const Event& event : found->second) {
+      if (event.type == EventType::kGradientSetAside && event.trial > after) workers.emplace(event.trial, event.actor);
+    }
+  }
+  std::vector<SetAside> page;
+  for (const auto& [trial, worker] : workers) {
+    if (static_cast<int>(page.size()) >= limit) break;
+    page.push_back({trial, worker});
+  }
+  return page;
+}
+
 absl::StatusOr<std::optional<RequestRecord>> MemoryStorage::FindRequest(const std::string& id) {
   base::MutexLock lock(&mutex_);
   const auto found = requests_.find(id);

@@ -17,7 +17,7 @@ namespace luthier::storage {
 
 // Storage that lives as long as the process: for tests, simulations and servers that are told to keep nothing. Obeys
 // the same rules as the durable one (rules.h). Thread-safe; every call holds one lock. Reads cost O(rows returned),
-// Summarize O(trials of the study).
+// Summarize O(trials of the study), ListSetAside O(events of the study).
 class MemoryStorage final : public Storage {
  public:
   MemoryStorage() = default;
@@ -34,6 +34,7 @@ class MemoryStorage final : public Storage {
   absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial,
                                                                    int32_t attempt) override;
   absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit) override;
+  absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit) override;
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id) override;
   absl::StatusOr<Summary> Summarize(const StudyRecord& study) override;
 

@@ -18,8 +18,8 @@ int UserVersion(SQLite::Database& db) {
   return db.execAndGet("PRAGMA user_version").getInt();
 }
 
+// Within a transaction.
 absl::Status ApplyOne(SQLite::Database& db, const Migration& migration) {
-  db.exec("BEGIN IMMEDIATE");
   db.exec(migration.sql);
   if (UserVersion(db) != migration.version) {
     return absl::InternalError(absl::StrCat(migration.name, " does not set user_version to ", migration.version));
@@ -29,9 +29,14 @@ absl::Status ApplyOne(SQLite::Database& db, const Migration& migration) {
     return absl::InternalError(absl::StrCat(migration.name, " leaves rows of ", foreign_keys.getColumn(0).getString(),
                                             " without the rows they refer to"));
   }
-  foreign_keys.reset();
-  db.exec("COMMIT");
   return absl::OkStatus();
+}
+
+absl::Status Execute(SQLite::Database& db, const char* sql) {
+  return Guarded([&] {
+    db.exec(sql);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace
@@ -56,20 +61,19 @@ absl::StatusOr<int> SchemaVersion(SQLite::Database& db, const std::vector<Migrat
 
 absl::Status Migrate(SQLite::Database& db, const std::vector<Migration>& migrations, int from) {
   // A table that others refer to can only be rebuilt with enforcement off; ApplyOne checks afterwards.
-  LUTHIER_RETURN_IF_ERROR(Guarded([&] {
-    db.exec("PRAGMA foreign_keys = OFF");
-    return absl::OkStatus();
-  }));
+  LUTHIER_RETURN_IF_ERROR(Execute(db, "PRAGMA foreign_keys = OFF"));
+  // A new database comes whole or not at all: one that is half made would have to be backed up first.
+  const bool together = from == 0;
   for (const Migration& migration : migrations) {
     if (migration.version <= from) continue;
-    absl::Status status = Guarded([&] { return ApplyOne(db, migration); });
+    const bool first = migration.version == migrations.front().version;
+    const bool last = migration.version == migrations.back().version;
+    absl::Status status;
+    if (!together || first) status = Execute(db, "BEGIN IMMEDIATE");
+    if (status.ok()) status = Guarded([&] { return ApplyOne(db, migration); });
+    if (status.ok() && (!together || last)) status = Execute(db, "COMMIT");
     if (!status.ok()) {
-      if (sqlite3_get_autocommit(db.getHandle()) == 0) {
-        status.Update(Guarded([&] {
-          db.exec("ROLLBACK");
-          return absl::OkStatus();
-        }));
-      }
+      if (sqlite3_get_autocommit(db.getHandle()) == 0) status.Update(Execute(db, "ROLLBACK"));
       return absl::Status(status.code(), absl::StrCat("migration ", migration.name, " failed: ", status.message()));
     }
     base::LogInfo("storage_migrated", {{"file", db.getFilename()}, {"version", absl::StrCat(migration.version)}});

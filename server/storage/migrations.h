@@ -26,8 +26,8 @@ std::vector<Migration> Migrations();
 // is newer than the last of `migrations`.
 absl::StatusOr<int> SchemaVersion(SQLite::Database& db, const std::vector<Migration>& migrations);
 
-// Applies every migration above `from`, each in a transaction of its own that also checks all foreign keys. An error
-// leaves the database at the last version that was reached. Foreign keys are left off.
+// Applies every migration above `from`, each in a transaction of its own (from 0: all in one) that also checks all
+// foreign keys. An error leaves the database at the last version that was reached. Foreign keys are left off.
 absl::Status Migrate(SQLite::Database& db, const std::vector<Migration>& migrations, int from);
 
 }  // namespace luthier::storage

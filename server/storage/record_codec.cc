@@ -81,6 +81,8 @@ void Encode(const study::Provenance& provenance, record::Provenance* out) {
   out->set_origin(provenance.origin);
   Encode(provenance.details, out->mutable_details());
   out->set_carry(provenance.carry);
+  out->mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
+  out->mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
 }
 
 study::Provenance Decode(const record::Provenance& in) {
@@ -92,6 +94,8 @@ study::Provenance Decode(const record::Provenance& in) {
   provenance.origin = in.origin();
   provenance.details = Decode(in.details());
   provenance.carry = in.carry();
+  provenance.direction.assign(in.direction().begin(), in.direction().end());
+  provenance.set_aside.assign(in.set_aside().begin(), in.set_aside().end());
   return provenance;
 }
 

@@ -61,7 +61,7 @@ absl::Status Check(const PutMeasurement& put) {
 
 absl::Status Check(const AppendEvent& append) {
   LUTHIER_RETURN_IF_ERROR(CheckSeq("event seq", append.event.seq));
-  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kMeasurement);
+  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kGradientSetAside);
 }
 
 absl::Status Check(const PutRequest& put) {

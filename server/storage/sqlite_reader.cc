@@ -65,6 +65,10 @@ std::optional<double> ExactValue(const SQLite::Statement& row, int value_column,
   return std::bit_cast<double>(bits);
 }
 
+absl::StatusOr<SetAside> SetAsideRow(const SQLite::Statement& row) {
+  return SetAside{Int64Column(row, 0), StringColumn(row, 1)};
+}
+
 absl::StatusOr<Event> EventRow(const SQLite::Statement& row) {
   Event event;
   event.seq = Uint64Column(row, 0);
@@ -124,6 +128,10 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       list_events_(*db_,
                    "SELECT seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits"
                    " FROM event INDEXED BY event_by_study WHERE study = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"),
+      // With min() the other columns are those of the row it is found in.
+      list_set_aside_(*db_,
+                      "SELECT trial, actor, min(seq) FROM event INDEXED BY event_set_aside"
+                      " WHERE study = ?1 AND type = 21 AND trial > ?2 GROUP BY trial ORDER BY trial LIMIT ?3"),
       find_request_(*db_, "SELECT id, digest, reply, time_ns FROM request WHERE id = ?1"),
       // One state at a time: counting a range of an index costs half of grouping it.
       count_in_state_(*db_, "SELECT count(*) FROM trial INDEXED BY trial_by_state WHERE study = ?1 AND state = ?2"),
@@ -274,6 +282,16 @@ absl::StatusOr<std::vector<Event>> SqliteReader::ListEvents(StudyKey study, uint
     Bind(list_events_, 2, std::min(after, kMax));
     Bind(list_events_, 3, int64_t{AtLeastZero(limit)});
     return Rows(list_events_, EventRow);
+  });
+}
+
+absl::StatusOr<std::vector<SetAside>> SqliteReader::ListSetAside(StudyKey study, int64_t after, int limit) {
+  return Guarded([&] {
+    const ResetGuard guard(&list_set_aside_);
+    Bind(list_set_aside_, 1, study);
+    Bind(list_set_aside_, 2, after);
+    Bind(list_set_aside_, 3, int64_t{AtLeastZero(limit)});
+    return Rows(list_set_aside_, SetAsideRow);
   });
 }
 

@@ -32,6 +32,7 @@ class SqliteReader {
                                                       int limit);
   absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial, int32_t attempt);
   absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit);
+  absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit);
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id);
   absl::StatusOr<Storage::Summary> Summarize(const StudyRecord& study);
 
@@ -48,8 +49,8 @@ class SqliteReader {
 
   std::unique_ptr<SQLite::Database> db_;
   SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, get_study_, get_trial_, list_trials_,
-      list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_, find_request_, count_in_state_,
-      least_value_, greatest_value_;
+      list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_, list_set_aside_, find_request_,
+      count_in_state_, least_value_, greatest_value_;
 };
 
 // A few readers that threads borrow in turn; a thread waits while all are lent. Thread-safe.

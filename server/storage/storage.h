@@ -29,8 +29,8 @@ struct StudyRecord {
   absl::Time create_time;
   absl::Time update_time;
   uint64_t create_seq = 0;
-  uint64_t update_seq = 0;   // Newest event of the study or its trials.
-  uint64_t resume_seq = 0;   // Failures with a finish_seq above it count towards the pause after many in a row.
+  uint64_t update_seq = 0;  // Newest event of the study or its trials.
+  uint64_t resume_seq = 0;  // Failures with a finish_seq above it count towards the pause after many in a row.
   friend bool operator==(const StudyRecord&, const StudyRecord&) = default;
 };
 
@@ -54,17 +54,35 @@ struct TrialRecord {
 };
 
 enum class EventType {
-  kStudyCreated = 1, kStudyPaused, kStudyResumed, kStudyStopped, kStudyCancelled, kStudyCompleted, kStudyDeleted,
-  kTrialSuggested, kTrialEnqueued, kTrialGranted, kTrialResumed, kTrialReleased, kTrialRetried, kTrialCompleted,
-  kTrialPruned, kTrialFailed, kTrialCancelled, kReportRefused, kGradientDropped, kMeasurement,
+  kStudyCreated = 1,
+  kStudyPaused,
+  kStudyResumed,
+  kStudyStopped,
+  kStudyCancelled,
+  kStudyCompleted,
+  kStudyDeleted,
+  kTrialSuggested,
+  kTrialEnqueued,
+  kTrialGranted,
+  kTrialResumed,
+  kTrialReleased,
+  kTrialRetried,
+  kTrialCompleted,
+  kTrialPruned,
+  kTrialFailed,
+  kTrialCancelled,
+  kReportRefused,
+  kGradientDropped,
+  kMeasurement,
+  kGradientSetAside,
 };  // Numbers as in luthier.v1.Event.Type.
 
 struct Event {
   uint64_t seq = 0;
-  absl::Time time;         // A label; never compared.
+  absl::Time time;  // A label; never compared.
   StudyKey study = 0;
   std::string study_id;
-  int64_t trial = 0;       // 0: about the study.
+  int64_t trial = 0;  // 0: about the study.
   int32_t attempt = 0;
   EventType type = EventType::kStudyCreated;
   std::string actor;
@@ -73,11 +91,18 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
+// A trial whose gradient is not used, and the worker that reported it.
+struct SetAside {
+  int64_t trial = 0;
+  std::string worker;
+  friend bool operator==(const SetAside&, const SetAside&) = default;
+};
+
 // A mutating request that was answered, so that its repetition gets the same answer.
 struct RequestRecord {
-  std::string id;       // 1 to 64 bytes; unique in the database.
-  std::string digest;   // Of the request's content.
-  std::string reply;    // Opaque to storage.
+  std::string id;      // 1 to 64 bytes; unique in the database.
+  std::string digest;  // Of the request's content.
+  std::string reply;   // Opaque to storage.
   absl::Time time;
   friend bool operator==(const RequestRecord&, const RequestRecord&) = default;
 };
@@ -91,14 +116,31 @@ struct MeasurementRecord {
 };
 
 // --- What one transaction changes. Applied in order. ---
-struct PutStudy { StudyRecord record; };                              // Insert or replace by key.
-struct DeleteStudy { StudyKey key = 0; };                             // With its trials and measurements; events stay.
-struct PutTrial { StudyKey study = 0; TrialRecord record; };          // Insert or replace by (study, number).
-struct PutMeasurement { MeasurementRecord record; };                  // Insert; a repeated key replaces.
-struct AppendEvent { Event event; };                                  // seq above every earlier one.
-struct PutRequest { RequestRecord record; };
-struct ForgetRequestsBefore { absl::Time time; };
-struct SetFence { uint64_t fence = 0; };
+struct PutStudy {
+  StudyRecord record;
+};  // Insert or replace by key.
+struct DeleteStudy {
+  StudyKey key = 0;
+};  // With its trials and measurements; events stay.
+struct PutTrial {
+  StudyKey study = 0;
+  TrialRecord record;
+};  // Insert or replace by (study, number).
+struct PutMeasurement {
+  MeasurementRecord record;
+};  // Insert; a repeated key replaces.
+struct AppendEvent {
+  Event event;
+};  // seq above every earlier one.
+struct PutRequest {
+  RequestRecord record;
+};
+struct ForgetRequestsBefore {
+  absl::Time time;
+};
+struct SetFence {
+  uint64_t fence = 0;
+};
 using Mutation = std::variant<PutStudy, DeleteStudy, PutTrial, PutMeasurement, AppendEvent, PutRequest,
                               ForgetRequestsBefore, SetFence>;
 using WriteBatch = std::vector<Mutation>;
@@ -107,8 +149,8 @@ struct TrialFilter {
   std::vector<study::TrialState> states;  // Empty: all.
 };
 
-// Where the coordinator's state survives. One writer: Commit is called by one thread at a time. Reads may be called from
-// any thread at any time, see committed state only, and each call sees one moment.
+// Where the coordinator's state survives. One writer: Commit is called by one thread at a time. Reads may be called
+// from any thread at any time, see committed state only, and each call sees one moment.
 //
 // Errors of Commit: UNAVAILABLE STORAGE_FULL (nothing was written; may succeed later); INTERNAL BUG for a violated
 // constraint (nothing was written); DATA_LOSS or INTERNAL for I/O errors and corruption: the outcome is unknown and the
@@ -142,10 +184,14 @@ class Storage {
   // Events of the study with seq above `after`, in order, at most `limit`. Works for deleted studies.
   virtual absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit) = 0;
 
+  // The trials that GRADIENT_SET_ASIDE events are about, each once, with the worker that the first of them names. In
+  // order of trial, trials above `after`, at most `limit`. From the log, so also for deleted studies.
+  virtual absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit) = 0;
+
   virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id) = 0;
 
-  // Counts by state and the best COMPLETE trial (its number and the study metric's value; ties to the lower number), for
-  // GetStudy and ListStudies: derived from rows, at the same moment.
+  // Counts by state and the best COMPLETE trial (its number and the study metric's value; ties to the lower number),
+  // for GetStudy and ListStudies: derived from rows, at the same moment.
   struct Summary {
     std::array<int64_t, 6> by_state{};  // Index: study::TrialState.
     int64_t best_trial = 0;

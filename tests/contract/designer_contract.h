@@ -70,6 +70,19 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
       EXPECT_TRUE(std::isfinite(value)) << name;
       EXPECT_TRUE(study::IsName(name)) << name;
     }
+    if (!suggestion->direction.empty()) {
+      study::Gradient asked;
+      asked.direction = suggestion->direction;
+      EXPECT_TRUE(study::ValidateGradient(asked, static_cast<int>(spec().space.differentiable().size())).ok());
+    }
+    int64_t last = 0;
+    for (const int64_t number : suggestion->set_aside) {
+      EXPECT_GT(number, last) << "not ascending";
+      last = number;
+      const bool has_gradient = number >= 1 && number <= static_cast<int64_t>(history.trials().size()) &&
+                                history.trials()[static_cast<size_t>(number - 1)].gradient.has_value();
+      EXPECT_TRUE(has_gradient) << "trial " << number << " has no gradient to set aside";
+    }
     return *std::move(suggestion);
   }
 

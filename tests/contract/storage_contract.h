@@ -284,6 +284,31 @@ TEST_P(StorageContract, EventValuesKeepEveryBit) {
   EXPECT_EQ(Text(storage().ListEvents(1, 0, 100).value()), Text(wanted));
 }
 
+TEST_P(StorageContract, GradientsSetAsideAreReadFromTheLog) {
+  WriteBatch batch;
+  const auto note = [&](StudyKey study, int64_t trial, const std::string& worker) {
+    Event event = EventAt(batch.size() + 1, study);
+    event.type = EventType::kGradientSetAside;
+    event.trial = trial;
+    event.actor = worker;
+    batch.push_back(AppendEvent{event});
+  };
+  note(1, 7, "b");
+  note(1, 3, "a");
+  note(2, 5, "c");
+  note(1, 7, "never");  // The first counts.
+  batch.push_back(AppendEvent{EventAt(batch.size() + 1, 1)});
+  note(1, 9, "a");
+  MustCommit(batch);
+  const std::vector<SetAside> all = {{3, "a"}, {7, "b"}, {9, "a"}};
+  EXPECT_EQ(storage().ListSetAside(1, 0, 10).value(), all);
+  EXPECT_EQ(storage().ListSetAside(1, 3, 1).value(), std::vector<SetAside>({all[1]}));
+  EXPECT_EQ(storage().ListSetAside(1, 9, 10).value(), std::vector<SetAside>());
+  EXPECT_EQ(storage().ListSetAside(1, 0, 0).value(), std::vector<SetAside>());
+  EXPECT_EQ(storage().ListSetAside(2, 0, 10).value(), std::vector<SetAside>({{5, "c"}}));
+  EXPECT_EQ(storage().ListSetAside(3, 0, 10).value(), std::vector<SetAside>());
+}
+
 TEST_P(StorageContract, EventSeqsOnlyRise) {
   MustCommit({AppendEvent{EventAt(5, 1)}});
   ExpectRefused({AppendEvent{EventAt(5, 1)}});

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/testing/python.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -150,6 +151,40 @@ seed: 5
   EXPECT_EQ(Luthier({"verify-replay", "--db", db}).code, 0);
 }
 
+TEST_F(CliTest, TrialsOfAKilledRunDoNotWaitForTheirLeases) {
+  // The first attempt of each trial never ends.
+  Write("once.sh", "[ -e seen-$1 ] || { touch seen-$1; sleep 600; }; echo '{\"loss\": 1}'\n");
+  const std::string study = Write("once.yaml", R"(
+space: [{name: x, float: {min: 0, max: 1}}]
+objective: {command: {argv: [sh, once.sh, "{luthier.trial}"]}}
+metric: {name: loss, goal: MINIMIZE}
+algorithm: {random: {}}
+budget: {max_trials: 2, max_parallel: 2}
+lease: {ttl: 1000s}
+)");
+  const std::vector<std::string> argv = {Program("luthier"), "run", study, "--workers", "2", "--db", Path("db")};
+  Subprocess::Options options;
+  options.directory = directory_.path();
+  options.output = Path("run.log");
+  {
+    Subprocess run(argv, options);
+    WaitFor([&] { return access(Path("seen-1").c_str(), F_OK) == 0 && access(Path("seen-2").c_str(), F_OK) == 0; },
+            "both trials to run");
+    run.Signal(SIGKILL);
+    run.Wait();
+  }
+  Write("db/workers/spool/0123.rejected", "an old result that nobody wanted");
+  Subprocess again(argv, options);
+  ASSERT_EQ(again.Wait(), 0);  // In seconds; a lease would last a quarter of an hour.
+  const json trials = LuthierJson({"trial", "list", "once", "--db", Path("db"), "-o", "json"});
+  ASSERT_EQ(trials.size(), 2u);
+  for (const json& trial : trials) {
+    EXPECT_EQ(trial["state"], "COMPLETE");
+    ASSERT_EQ(trial["attempts"].size(), 2u);
+    EXPECT_EQ(trial["attempts"][0]["outcome"], "RELEASED");
+  }
+}
+
 TEST_F(CliTest, WorkersAndCoordinatorDieAndComeBackAndTheStudyFinishes) {
   StartServer();
   Write("study.yaml", R"(
@@ -216,6 +251,7 @@ done
 }
 
 TEST_F(CliTest, CommandStudySurvivesFailingHangingAndNanScripts) {
+  LUTHIER_NEEDS_PYTHON();
   StartServer();
   Write("train.py", R"(
 import json, sys, time

@@ -160,6 +160,16 @@ std::string StorageModel::StudyDifference(storage::Storage& storage, StudyKey ke
   const auto got = AllPages([&](uint64_t after) { return storage.ListEvents(key, after, kPage); }, uint64_t{0},
                             [](const storage::Event& event) { return event.seq; });
   out += Compare(absl::StrCat("events of study ", key), Text(events), Outcome(got));
+  std::map<int64_t, storage::SetAside> set_aside;
+  for (const storage::Event& event : events) {
+    if (event.type != storage::EventType::kGradientSetAside || event.trial < 1) continue;
+    set_aside.emplace(event.trial, storage::SetAside{event.trial, event.actor});
+  }
+  std::vector<storage::SetAside> in_order;
+  for (const auto& [trial, entry] : set_aside) in_order.push_back(entry);
+  out += Compare(absl::StrCat("gradients set aside of study ", key), Text(in_order),
+                 Outcome(AllPages([&](int64_t after) { return storage.ListSetAside(key, after, kPage); }, int64_t{0},
+                                  [](const storage::SetAside& entry) { return entry.trial; })));
   return out;
 }
 

@@ -80,6 +80,9 @@ class Printer {
   void Compound(const study::Provenance& p) {
     Add("designer", p.designer).Add("version", p.algorithm_version).Add("ask", p.ask_index);
     Add("prefix", p.prefix_seq).Add("origin", p.origin).Add("details", p.details).Add("carry", p.carry);
+    // Texts of databases that were written before there were these stay as they are.
+    if (!p.direction.empty()) Add("direction", p.direction);
+    if (!p.set_aside.empty()) Add("set_aside", p.set_aside);
   }
   void Compound(const study::Attempt& a) {
     Add("number", a.number).Add("worker", a.worker).Add("start", a.start).Add("end", a.end);
@@ -175,6 +178,11 @@ std::string Text(const storage::Event& e) {
   printer.Add("seq", e.seq).Add("time", e.time).Add("study", e.study).Add("id", e.study_id).Add("trial", e.trial);
   printer.Add("attempt", e.attempt).Add("type", e.type).Add("actor", e.actor).Add("detail", e.detail);
   return std::move(printer.Add("value", e.value)).text();
+}
+
+std::string Text(const storage::SetAside& s) {
+  Printer printer;
+  return std::move(printer.Add("trial", s.trial).Add("worker", s.worker)).text();
 }
 
 std::string Text(const storage::RequestRecord& r) {
@@ -301,6 +309,10 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
   trial.provenance.origin = RandomText(random);
   trial.provenance.details = RandomNumbers(random);
   trial.provenance.carry = RandomText(random);
+  trial.provenance.direction = RandomDoubles(random, 3);
+  for (uint64_t i = random.UniformInt(3); i > 0; --i) {
+    trial.provenance.set_aside.push_back(static_cast<int64_t>(random.NextU64()));
+  }
   trial.final_measurement = Maybe<study::Measurement>(
       random, [&] { return RandomMeasurement(random, static_cast<int64_t>(random.NextU64())); });
   trial.failure = Maybe<study::Failure>(random, [&] { return RandomFailure(random); });
@@ -341,7 +353,7 @@ storage::Event RandomEvent(base::RandomStream& random, uint64_t seq, storage::St
   event.study_id = RandomText(random);
   event.trial = static_cast<int64_t>(random.UniformInt(10));
   event.attempt = static_cast<int32_t>(random.UniformInt(4));
-  event.type = static_cast<storage::EventType>(1 + random.UniformInt(20));
+  event.type = static_cast<storage::EventType>(1 + random.UniformInt(21));
   event.actor = RandomText(random);
   event.detail = RandomText(random);
   event.value = Maybe<double>(random, [&] { return RandomDouble(random); });

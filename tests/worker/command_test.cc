@@ -18,6 +18,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/clock.h"
+#include "tests/testing/python.h"
 #include "tests/worker/testing.h"
 #include "worker/objectives/process.h"
 
@@ -62,7 +63,7 @@ class CommandTest : public ::testing::Test {
     return Command({"sh", "-c", absl::StrReplaceAll(script, {{"{", "{{"}, {"}", "}}"}})});
   }
   study::CommandObjective& Python(const std::string& script) {
-    return Command({"/usr/bin/python3", "-S", temporary_.Write("script.py", script)});
+    return Command({testing::kPython, "-S", temporary_.Write("script.py", script)});
   }
   RunOutcome Run() {
     CommandRunner runner(options_);
@@ -116,6 +117,7 @@ TEST_F(CommandTest, TheLastLineOnStandardOutputIsTheResult) {
 }
 
 TEST_F(CommandTest, TheResultDescriptorWorksFromPython) {
+  LUTHIER_NEEDS_PYTHON();
   Python(R"(
 import json, os
 with os.fdopen(int(os.environ["LUTHIER_RESULT_FD"]), "w") as out:
@@ -134,11 +136,12 @@ print("hello")
 }
 
 TEST_F(CommandTest, ArgumentsEnvironmentAndFileCarryTheParameters) {
+  LUTHIER_NEEDS_PYTHON();
   request_.resume_checkpoint = "old";
   setenv("LUTHIER_TOKEN", "secret", 1);
   setenv("COMMAND_TEST_VARIABLE", "kept", 1);
   study::CommandObjective& command =
-      Command({"/usr/bin/python3", "-S", temporary_.Write("script.py", R"(
+      Command({testing::kPython, "-S", temporary_.Write("script.py", R"(
 import json, os, sys
 own = {k: v for k, v in os.environ.items() if k.startswith("LUTHIER_")}
 own.pop("LUTHIER_PARAMETERS_FILE")
@@ -192,6 +195,7 @@ TEST_F(CommandTest, NamesThatShareAVariableGetNone) {
 }
 
 TEST_F(CommandTest, NothingButFourDescriptorsAndNoBlockedSignalIsInherited) {
+  LUTHIER_NEEDS_PYTHON();
   const int leak = dup(STDERR_FILENO);  // Without O_CLOEXEC, as a careless library would open one.
   sigset_t block, before;
   sigemptyset(&block);
@@ -238,6 +242,7 @@ TEST_F(CommandTest, APrunedLinePrunes) {
 }
 
 TEST_F(CommandTest, ANotANumberResultIsReportedAsItIs) {
+  LUTHIER_NEEDS_PYTHON();
   Python("import json\nprint(json.dumps({'loss': float('nan')}))\n");
   const RunOutcome outcome = Run();
   ASSERT_EQ(outcome.result, RunResult::kComplete);
@@ -369,6 +374,7 @@ TEST_F(CommandTest, AProgramThatIgnoresSigtermIsKilledAfterTheGrace) {
 }
 
 TEST_F(CommandTest, AStopLetsTheProgramSaveItsWork) {
+  LUTHIER_NEEDS_PYTHON();
   options_.hold = absl::ZeroDuration();
   Python(R"(
 import signal, sys
@@ -446,6 +452,7 @@ TEST_F(CommandTest, ALineWithoutEndOnTheDescriptorIsBadOutput) {
 }
 
 TEST_F(CommandTest, MemoryLimits) {
+  LUTHIER_NEEDS_PYTHON();
   Python("x = bytearray(1 << 30)\n").memory_limit_bytes = 256 << 20;
   RunOutcome outcome = Run();
   ExpectFailure(outcome, kConfig, "MEMORY_LIMIT");
@@ -485,10 +492,33 @@ TEST_F(CommandTest, ManyRunsAtOnceDoNotMixTheirPipes) {
   for (int k = 0; k < 8; ++k) EXPECT_EQ(losses[k], 500.0 * k + 10.0);
 }
 
+TEST_F(CommandTest, AnAskedDirectionIsAFileAndMayBeAnsweredByASlopeAlone) {
+  request_.direction = {0.5, -0.1};
+  Command({"sh", "-c",
+           "cat \"$LUTHIER_DIRECTION_FILE\"; test \"$0\" = \"$LUTHIER_DIRECTION_FILE\" && "
+           "echo '{{\"loss\": 1, \"gradient\": {{\"slope\": 0.25}}}}'",
+           "{luthier.direction_file}"});
+  const RunOutcome outcome = Run();
+  ExpectLoss(outcome, 1.0);
+  EXPECT_THAT(outcome.output_tail, HasSubstr("[0.5,-0.1]\n"));
+  ASSERT_TRUE(outcome.measurement.gradient.has_value());
+  EXPECT_THAT(outcome.measurement.gradient->direction, ElementsAre(0.5, -0.1));
+  EXPECT_EQ(outcome.measurement.gradient->slope, 0.25);
+}
+
+TEST_F(CommandTest, ASlopeThatNobodyAskedForIsLeftOutAndTheLossIsKept) {
+  Shell(R"(test -z "$LUTHIER_DIRECTION_FILE" && echo '{"loss": 1, "gradient": {"slope": 0.25}}')");
+  const RunOutcome outcome = Run();
+  ExpectLoss(outcome, 1.0);
+  EXPECT_FALSE(outcome.measurement.gradient.has_value());
+  EXPECT_THAT(outcome.output_tail, HasSubstr("a slope without a direction is left out"));
+}
+
 TEST_F(CommandTest, TheExampleTrains) {
+  LUTHIER_NEEDS_PYTHON();
   const char* source = getenv("LUTHIER_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "needs LUTHIER_SOURCE_DIR, which ctest sets";
-  Command({"/usr/bin/python3", "-S", absl::StrCat(source, "/examples/command/train.py"), "--learning-rate={lr}",
+  Command({testing::kPython, "-S", absl::StrCat(source, "/examples/command/train.py"), "--learning-rate={lr}",
            "--l2=0.1", "--momentum=0.9"});
   const RunOutcome outcome = Run();
   ASSERT_EQ(outcome.result, RunResult::kComplete) << outcome.failure.message;

@@ -58,6 +58,20 @@ TEST(ResultLine, GradientsHaveThreeForms) {
   EXPECT_TRUE(std::isnan(Parse(R"({"loss":1,"gradient":[NaN]})").measurement.gradient->values[0]));
 }
 
+TEST(ResultLine, ASlopeAloneIsAlongTheDirectionAskedFor) {
+  const ResultLine line = Parse(R"({"loss": 1, "gradient": {"slope": 0.25, "error_bound": 0.5}})");
+  EXPECT_TRUE(line.along_asked);
+  ASSERT_TRUE(line.measurement.gradient.has_value());
+  EXPECT_EQ(line.measurement.gradient->slope, 0.25);
+  EXPECT_EQ(line.measurement.gradient->error_bound, 0.5);
+  EXPECT_FALSE(Parse(R"({"loss": 1, "gradient": {"slope": 0.25, "direction": [1]}})").along_asked);
+  EXPECT_FALSE(Parse(R"({"loss": 1, "gradient": {"full": [1]}})").along_asked);
+  EXPECT_FALSE(Parse(R"({"loss": 1, "gradient": [1]})").along_asked);
+  EXPECT_FALSE(Parse(R"({"loss": 1})").along_asked);
+  EXPECT_THAT(Error(R"({"loss": 1, "gradient": {}})"), ::testing::HasSubstr("gradient: must be"));
+  EXPECT_THAT(Error(R"({"loss": 1, "gradient": {"slope": "x"}})"), ::testing::HasSubstr("gradient.slope"));
+}
+
 TEST(ResultLine, ReadsPythonsNonFiniteNumbers) {
   EXPECT_TRUE(std::isnan(Parse(R"({"loss": NaN})").measurement.metrics.at("loss")));
   EXPECT_EQ(Parse(R"({"loss": Infinity})").measurement.metrics.at("loss"), HUGE_VAL);

@@ -82,6 +82,7 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
 
   objectives::EvaluationContext context;
   context.parameters = request.parameters;
+  context.direction = request.direction;
   context.seed = request.seed;
   context.attempt = request.attempt;
   context.cancellation = &sink->stop().cancellation();

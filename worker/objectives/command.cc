@@ -181,6 +181,13 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
   out << ParametersJson(request_);
   out.close();
   if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", parameters_file));
+  const std::string direction_file = directory.path() + "/direction.json";
+  if (!request_.direction.empty()) {
+    std::ofstream direction(direction_file);
+    direction << nlohmann::json(request_.direction).dump() << "\n";
+    direction.close();
+    if (!direction) return absl::UnavailableError(absl::StrCat("cannot write ", direction_file));
+  }
 
   std::map<std::string, std::string> values;
   std::map<std::string, int> users;  // Of each variable: two names may map to one.
@@ -196,6 +203,9 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
   own["LUTHIER_SEED"] = values["luthier.seed"] = absl::StrCat(request_.seed);
   own["LUTHIER_PARAMETERS_FILE"] = values["luthier.parameters_file"] = parameters_file;
   own["LUTHIER_RESULT_FD"] = "3";
+  if (!request_.direction.empty()) {
+    own["LUTHIER_DIRECTION_FILE"] = values["luthier.direction_file"] = direction_file;
+  }
   if (!request_.resume_checkpoint.empty()) {
     own["LUTHIER_CHECKPOINT"] = values["luthier.checkpoint"] = request_.resume_checkpoint;
   }
@@ -276,6 +286,12 @@ void CommandRun::Accept(ResultLine line) {
     return;
   }
   for (const std::string& note : line.notes) Note(note);
+  if (line.along_asked && request_.direction.empty()) {
+    Note("a slope without a direction is left out: none was asked for in this trial");
+    line.measurement.gradient.reset();
+  } else if (line.along_asked) {
+    line.measurement.gradient->direction = request_.direction;
+  }
   if (!line.checkpoint.empty()) checkpoint_ = line.checkpoint;
   if (line.measurement.metrics.empty()) {
     sink_->Checkpoint(line.checkpoint);

@@ -112,21 +112,28 @@ absl::StatusOr<study::Gradient> ToGradient(const Json& json) {
     LUTHIER_ASSIGN_OR_RETURN(gradient.values, ToVector(json, "gradient"));
     return gradient;
   }
-  const char* form = "gradient: must be a list, {\"full\": list} or {\"direction\": list, \"slope\": number}";
+  const char* form =
+      "gradient: must be a list, {\"full\": list}, {\"direction\": list, \"slope\": number} or, along the direction "
+      "asked "
+      "for, {\"slope\": number}";
   if (!json.is_object()) return Bad(form);
   for (const auto& [key, value] : json.items()) {
     if (key != "full" && key != "direction" && key != "slope" && key != "error_bound") {
       return Bad(absl::StrCat("gradient: unknown key ", base::Quote(key)));
     }
   }
-  if (json.contains("full") == json.contains("direction")) return Bad(form);
+  if (json.contains("full") && json.contains("direction")) return Bad(form);
   if (json.contains("full")) {
     if (json.contains("slope")) return Bad(form);
     LUTHIER_ASSIGN_OR_RETURN(gradient.values, ToVector(json["full"], "gradient.full"));
     return gradient;
   }
-  LUTHIER_ASSIGN_OR_RETURN(gradient.direction, ToVector(json["direction"], "gradient.direction"));
-  if (gradient.direction.empty()) return Bad("gradient.direction: is empty");
+  if (json.contains("direction")) {
+    LUTHIER_ASSIGN_OR_RETURN(gradient.direction, ToVector(json["direction"], "gradient.direction"));
+    if (gradient.direction.empty()) return Bad("gradient.direction: is empty");
+  } else if (!json.contains("slope")) {
+    return Bad(form);
+  }
   const std::optional<double> slope = json.contains("slope") ? ToNumber(json["slope"]) : std::nullopt;
   if (!slope) return Bad("gradient.slope: is missing or no number");
   gradient.slope = *slope;
@@ -204,6 +211,7 @@ absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::st
   if (object.contains("gradient") && !object["gradient"].is_null()) {
     LUTHIER_ASSIGN_OR_RETURN(m.gradient, ToGradient(object["gradient"]));
     const Json& gradient = object["gradient"];
+    out.along_asked = gradient.is_object() && !gradient.contains("full") && !gradient.contains("direction");
     const bool inside = gradient.is_object() && gradient.contains("error_bound");
     if (inside || object.contains("error_bound")) {
       m.gradient->error_bound = ToNumber(inside ? gradient["error_bound"] : object["error_bound"]);

@@ -15,6 +15,7 @@ namespace luthier::worker {
 struct ResultLine {
   study::Measurement measurement;  // Without metrics: the line carries a checkpoint only. `step` is 0 when not given.
   bool has_step = false;
+  bool along_asked = false;  // The gradient is a slope without a direction: along the one that was asked for.
   std::string checkpoint;
   bool final = false;
   bool pruned = false;

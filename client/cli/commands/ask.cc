@@ -45,6 +45,8 @@ Json LeaseJson(const v1::Lease& lease) {
   json["attempt"] = lease.attempt();
   json["ttl"] = wire::ToJson(lease.ttl());
   json["resume_checkpoint"] = lease.resume_checkpoint();
+  const auto& direction = lease.trial().provenance().direction();
+  json["direction"] = std::vector<double>(direction.begin(), direction.end());
   return json;
 }
 
@@ -82,8 +84,8 @@ std::optional<double> MetricValue(const std::string& text) {
   return std::nullopt;
 }
 
-// --metric NAME=VALUE …, --step, --elapsed, --gradient.
-absl::StatusOr<v1::Measurement> MeasurementOf(const Context& context) {
+// --metric NAME=VALUE …, --step, --elapsed, --gradient, --slope.
+absl::StatusOr<v1::Measurement> MeasurementOf(Context& context) {
   const Options& options = context.options();
   v1::Measurement measurement;
   for (const std::string& text : options.metrics) {
@@ -98,6 +100,20 @@ absl::StatusOr<v1::Measurement> MeasurementOf(const Context& context) {
   }
   if (options.step) measurement.set_step(*options.step);
   if (options.elapsed_seconds) measurement.set_elapsed_seconds(*options.elapsed_seconds);
+  if (options.slope) {
+    if (!options.gradient.empty()) return UsageError("--slope", "goes without --gradient: a result has one of them");
+    LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
+    LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->GetTrial(options.study, options.trial));
+    if (trial.provenance().direction().empty()) {
+      return UsageError("--slope", absl::StrCat("trial ", options.trial,
+                                                " asks for none; give the direction, too: --gradient "
+                                                "'{directional: {direction: […], slope: …}}'"));
+    }
+    v1::Gradient::Directional& directional = *measurement.mutable_gradient()->mutable_directional();
+    *directional.mutable_direction() = trial.provenance().direction();
+    directional.set_slope(*options.slope);
+    return measurement;
+  }
   if (options.gradient.empty()) return measurement;
   std::string text(absl::StripLeadingAsciiWhitespace(options.gradient));
   std::string source = "--gradient";
@@ -217,6 +233,11 @@ absl::StatusOr<int> Ask(Context& context) {
   std::vector<v1::Trial> trials;
   for (const v1::Lease& lease : answer.leases()) trials.push_back(lease.trial());
   if (!trials.empty()) context.Print(TrialTable(answer.leases(0).spec(), trials));
+  for (const v1::Trial& trial : trials) {
+    if (trial.provenance().direction().empty()) continue;
+    context.err() << "trial " << trial.number() << ": the slope along " << DirectionText(trial.provenance().direction())
+                  << " is welcome (tell --slope NUMBER)\n";
+  }
   return kExitDone;
 }
 
@@ -228,10 +249,11 @@ absl::StatusOr<int> Tell(Context& context) {
     }
     if (options.infra) return UsageError("--infra", "goes with --failed REASON");
     if (!options.message.empty()) return UsageError("--message", "goes with --failed REASON");
-  } else if (!options.metrics.empty() || options.pruned || !options.gradient.empty()) {
+  } else if (!options.metrics.empty() || options.pruned || !options.gradient.empty() || options.slope) {
     return UsageError("--failed",
                       absl::StrCat("a failure has no result; leave out ", !options.metrics.empty() ? "--metric"
                                                                           : options.pruned         ? "--pruned"
+                                                                          : options.slope          ? "--slope"
                                                                                                    : "--gradient"));
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Measurement measurement, MeasurementOf(context));

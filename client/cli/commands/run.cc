@@ -16,6 +16,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/json.h"
+#include "worker/spool.h"
 
 namespace luthier::cli {
 namespace {
@@ -31,6 +32,11 @@ constexpr int64_t kShownTrials = 10;
 
 std::string WorkerDirectory(const std::string& directory, const std::string& worker) {
   return absl::StrCat(directory, "/workers/", worker);
+}
+
+// One for all of them: whatever a worker of an earlier run left there is delivered, also when fewer are started now.
+std::string SpoolDirectory(const std::string& directory) {
+  return directory + "/workers/spool";
 }
 
 // How many workers: asked for, else one a core, never more than can be busy.
@@ -58,10 +64,11 @@ absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, 
     std::error_code error;
     fs::create_directories(own, error);
     if (error) return absl::FailedPreconditionError(absl::StrCat("can't make ", own, ": ", error.message()));
-    workers.push_back({.argv = {program, "--server", address, "--study", study, "--name", name, "--slots",
-                                absl::StrCat(options.slots), "--data-root", options.data_root, "--spool",
-                                own + "/spool", "--checkpoint-dir", directory + "/checkpoints", "--exit-when-done"},
-                       .log = own + "/log"});
+    workers.push_back(
+        {.argv = {program, "--server", address, "--study", study, "--name", name, "--slots",
+                  absl::StrCat(options.slots), "--data-root", options.data_root, "--spool", SpoolDirectory(directory),
+                  "--checkpoint-dir", directory + "/checkpoints", "--exit-when-done"},
+         .log = own + "/log"});
   }
   return workers;
 }
@@ -83,13 +90,12 @@ absl::StatusOr<v1::Study> CreateOrFind(Context& context, client::Client& client,
 }
 
 // The workers of a run that was killed are dead too: their trials go back at once instead of after the leases' time.
-// A worker with results in its spool is left alone: started again under its name, it delivers them.
+// But not where there is a result already: the workers that are started now deliver it.
 void ReleaseOrphans(Context& context, client::Client& client, const std::string& directory,
-                    const std::vector<HeldLease>& orphans) {
-  for (const auto& [lease, worker] : orphans) {
+                    const std::vector<client::LeaseRef>& orphans) {
+  for (const client::LeaseRef& lease : orphans) {
     std::error_code error;
-    const std::string spool = WorkerDirectory(directory, worker) + "/spool";
-    if (fs::exists(spool, error) && !fs::is_empty(spool, error)) continue;
+    if (fs::exists(absl::StrCat(SpoolDirectory(directory), "/", worker::SpoolFileName(lease.token)), error)) continue;
     const absl::Status released = client.Release(lease).status();
     if (!released.ok() && base::GetReason(released).empty()) {
       context.err() << "warning: trial " << lease.trial << " waits for its old lease: " << released.message() << "\n";
@@ -179,13 +185,14 @@ absl::StatusOr<int> Run(Context& context) {
   }
   const std::string directory = DataDirectory(options.db.empty() ? kDefaultDirectory : options.db);
   // A database that can't be read is explained by the server, below.
-  const std::vector<HeldLease> orphans =
-      LeasesOfWorkers(directory, input.id, kWorkerPrefix).value_or(std::vector<HeldLease>());
+  const std::vector<client::LeaseRef> orphans =
+      LeasesOfWorkers(directory, input.id, kWorkerPrefix).value_or(std::vector<client::LeaseRef>());
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<LocalServer> server, LocalServer::Start(directory, LocalServer::Use::kRun));
   const std::string address = server->address();
   LUTHIER_RETURN_IF_ERROR(context.UseLocal(std::move(server)));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(v1::Study study, CreateOrFind(context, *client, input));
+  PrintResolution(context.err(), study);
 
   Followed followed{Ending::kOver, study};
   if (!IsOver(study)) {

@@ -41,6 +41,7 @@ absl::StatusOr<int> StudyCreate(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   const absl::StatusOr<v1::Study> study = client->CreateStudy(input.id, input.file.spec());
   if (!study.ok()) return input.file.Locate(study.status());
+  PrintResolution(context.err(), *study);
   return PrintChanged(context, *study);
 }
 
@@ -60,7 +61,10 @@ absl::StatusOr<int> StudyList(Context& context) {
 
 absl::StatusOr<int> StudyGet(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study));
+  v1::CertificateRequest certificate;
+  certificate.set_epsilon(context.options().epsilon);
+  if (context.options().lipschitz) certificate.set_lipschitz(*context.options().lipschitz);
+  LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study, certificate));
   if (context.json())
     PrintJson(context.out(), StudyJson(study));
   else if (context.options().format == Format::kCsv)

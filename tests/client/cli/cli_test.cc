@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/log.h"
+#include "lib/suggest/registry.h"
 #include "server/server.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/temporary_directory.h"
@@ -21,6 +22,7 @@ namespace luthier::cli {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -53,6 +55,7 @@ class CliTest : public ::testing::Test {
   void StartServer() {
     server::ServerOptions options;
     options.listen = "unix:" + Path("socket");
+    options.designers = designers_;
     auto server = server::Server::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -91,6 +94,7 @@ class CliTest : public ::testing::Test {
     return json::parse(Out(args), nullptr, /*allow_exceptions=*/false);
   }
 
+  decltype(server::ServerOptions::designers) designers_;  // Null: the registry.
   const testing::TemporaryDirectory directory_;
   std::unique_ptr<server::Server> server_;
   mutable uint64_t runs_ = 0;
@@ -139,6 +143,7 @@ TEST_F(CliTest, HelpOfTellIsWhatTheManualShows) {
             "  --elapsed FLOAT                   Training time so far, in seconds\n"
             "  --gradient TEXT                   d(metric)/d(parameter): a list in the order of the space, "
             "{directional: {direction, slope}}, or a file\n"
+            "  --slope FLOAT                     Slope of the metric along the direction that the trial asks for\n"
             "  --token TEXT                      Lease token; default: the one that `ask` kept\n"
             "  --step INT                        Step that the result belongs to\n"
             "  --pruned                          The trial was stopped early; the metrics are its last ones, if it has "
@@ -572,6 +577,55 @@ TEST_F(CliTest, ListsOfAlgorithmsAndObjectivesNeedNoServer) {
   EXPECT_THAT(Out({"version", "-o", "csv"}), StartsWith("version\n"));
   EXPECT_EQ(Run({"objectives", "describe", "logisitc"}).code, 5);
   EXPECT_THAT(Out({"version"}), StartsWith("luthier "));
+}
+
+// Random settings, with the wish for a slope for every second one.
+class AskingForSlopes final : public suggest::Designer {
+ public:
+  explicit AskingForSlopes(const study::StudySpec& spec) : random_(suggest::CreateDesigner(spec)) {}
+  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index) override {
+    suggest::Suggestion suggestion = random_->Suggest(history, ask_index).value();
+    if (ask_index % 2 == 0) suggestion.direction = {-0.5};
+    return suggestion;
+  }
+
+ private:
+  const std::unique_ptr<suggest::Designer> random_;
+};
+
+TEST_F(CliTest, ASlopeThatIsAskedForIsShownAndTold) {
+  designers_ = [](const study::StudySpec& spec) { return std::make_unique<AskingForSlopes>(spec); };
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  const Result first = Run({"ask", "s"});
+  EXPECT_THAT(first.err, HasSubstr("trial 1: the slope along [-0.5] is welcome (tell --slope NUMBER)\n"));
+  const json leases = Json({"ask", "s", "--count", "2"});
+  EXPECT_EQ(leases[0]["direction"], json::array());
+  EXPECT_EQ(leases[1]["direction"], json::parse("[-0.5]"));
+  EXPECT_THAT(Run({"tell", "s", "2", "--metric", "y=1", "--slope", "3"}).err, HasSubstr("trial 2 asks for none"));
+  EXPECT_EQ(Run({"tell", "s", "1", "--metric", "y=1", "--slope", "3", "--gradient", "[1]"}).code, 2);
+  EXPECT_EQ(Run({"tell", "s", "1", "--failed", "DIVERGED", "--slope", "3"}).code, 2);
+  Out({"tell", "s", "1", "--metric", "y=1", "--slope", "3"});
+  const json trial = Json({"trial", "get", "s", "1"});
+  EXPECT_EQ(trial["gradient"]["directional"]["slope"], 3.0);
+  EXPECT_EQ(trial["gradient"]["directional"]["direction"], json::parse("[-0.5]"));
+  EXPECT_THAT(Out({"trial", "explain", "s", "1"}), HasSubstr("asked for the slope along [-0.5]"));
+  EXPECT_THAT(Out({"trial", "explain", "s", "2"}), Not(HasSubstr("slope")));
+}
+
+TEST_F(CliTest, StudyGetShowsWhatTheResultsRuleOutAndOnWhatCondition) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  for (int i = 1; i <= 3; ++i) {
+    Out({"ask", "s"});
+    Out({"tell", "s", absl::StrCat(i), "--metric", absl::StrCat("y=", i)});
+  }
+  EXPECT_THAT(Out({"study", "get", "s"}), Not(HasSubstr("ruled out")));
+  EXPECT_THAT(Out({"study", "get", "s", "--lipschitz", "1000", "--epsilon", "0.5"}),
+              AllOf(HasSubstr("of the space cannot hold a y better than 1 by more than 0.5"),
+                    HasSubstr("provided that y nowhere changes faster than L = 1000 per side")));
+  EXPECT_EQ(Json({"study", "get", "s", "--lipschitz", "1000"})["certificate"]["results"], 3);
+  EXPECT_EQ(Run({"study", "get", "s", "--lipschitz", "-3"}).code, 1);
 }
 
 }  // namespace

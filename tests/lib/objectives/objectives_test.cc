@@ -85,6 +85,18 @@ TEST(FunctionObjectiveTest, ValueAndGradientInSpaceOrder) {
   EXPECT_TRUE(study::ValidateGradient(*r.measurement->gradient, 2).ok());
 }
 
+TEST(FunctionObjectiveTest, ADirectionIsAnsweredByItsSlope) {
+  const std::unique_ptr<Objective> branin = MakeBranin();
+  EvaluationContext context = At({{"x1", 2.0}, {"x2", 3.0}});
+  const study::Gradient full = *branin->Evaluate(context)->measurement->gradient;
+  context.direction = {0.5, -2.0};
+  const study::Gradient along = *branin->Evaluate(context)->measurement->gradient;
+  EXPECT_THAT(along.direction, ElementsAre(0.5, -2.0));
+  EXPECT_TRUE(along.values.empty());
+  EXPECT_DOUBLE_EQ(along.slope, 0.5 * full.values[0] - 2.0 * full.values[1]);
+  EXPECT_EQ(along.error_bound, 0.0);
+}
+
 TEST(FunctionObjectiveTest, GradientLeavesOutFixedAndSteppedParameters) {
   BuiltinObjective objective;
   objective.model = "function:rosenbrock3";
@@ -221,6 +233,17 @@ TEST(LogisticObjectiveTest, MetricsAreSensible) {
   EXPECT_NEAR(strong.metrics.at("train_loss"), std::log(2.0), 0.02);
   EXPECT_GT(weak.metrics.at("validation_accuracy"), 0.6);
   EXPECT_GT(weak.step, 3);
+}
+
+TEST(LogisticObjectiveTest, ADirectionIsAnsweredByItsSlope) {
+  const std::unique_ptr<Objective> logistic = Make(Logistic({{"intercept", false}}), L2Space(), kLoss);
+  EvaluationContext context = At({{"l2", 3.0}});
+  const study::Gradient full = *logistic->Evaluate(context)->measurement->gradient;
+  context.direction = {-2.0};
+  const study::Gradient along = *logistic->Evaluate(context)->measurement->gradient;
+  EXPECT_THAT(along.direction, ElementsAre(-2.0));
+  EXPECT_EQ(along.slope, -2.0 * full.values[0]);
+  EXPECT_EQ(along.error_bound, 2.0 * *full.error_bound);
 }
 
 TEST(LogisticObjectiveTest, NoGradientWhereThereIsNone) {

@@ -142,5 +142,25 @@ TEST(ReproducibleViewTest, DoesNotDependOnTheOrderOfFinishing) {
   EXPECT_THAT(logs[0], ::testing::HasSubstr("10.000000"));
 }
 
+TEST(HistoryTest, WorkersAreNumberedByTheirFirstResult) {
+  History history;
+  for (int i = 1; i <= 6; ++i) history.AddStored(Stored(i, static_cast<uint64_t>(i - 1)));
+  const auto finish = [&](int64_t number, const std::string& worker) {
+    history.Finish(number, TrialState::kComplete, 1.0, std::nullopt, std::nullopt, worker);
+    return history.trials()[static_cast<size_t>(number - 1)].reporter;
+  };
+  EXPECT_EQ(finish(4, "zoe"), 0);
+  EXPECT_EQ(finish(1, "adam"), 1);
+  EXPECT_EQ(finish(2, "zoe"), 0);
+  EXPECT_EQ(finish(6, ""), 0);  // Nobody's.
+  EXPECT_EQ(finish(3, "eve"), 2);
+  History copy = history;
+  copy.Finish(5, TrialState::kPruned, std::nullopt, std::nullopt, std::nullopt, "adam");
+  EXPECT_EQ(copy.trials()[4].reporter, 1);
+  const std::optional<History> view = copy.ReproducibleView(1);
+  ASSERT_TRUE(view.has_value());
+  for (const HistoryTrial& trial : view->trials()) EXPECT_EQ(trial.reporter, 0);
+}
+
 }  // namespace
 }  // namespace luthier::study

@@ -112,5 +112,38 @@ TEST(GradientTest, BadOnesAreRefusedNamingTheField) {
   EXPECT_THAT(GradientError({{1.0, 1.0}, {}, 0.0, inf}, 2), HasSubstr("error_bound: must be finite"));
 }
 
+TEST(GradientTest, AlongADirectionIsTheProduct) {
+  const Gradient full{{1.0, -2.0}, {}, 0.0, 0.5};
+  const std::optional<Gradient> along = Along(full, {3.0, 4.0});
+  ASSERT_TRUE(along.has_value());
+  EXPECT_EQ(along->slope, -5.0);
+  EXPECT_EQ(along->direction, std::vector<double>({3.0, 4.0}));
+  EXPECT_EQ(along->error_bound, 2.5);
+  EXPECT_TRUE(along->values.empty());
+  EXPECT_FALSE(Along(full, {1.0}).has_value());
+  EXPECT_FALSE(Along(full, {0.0, 0.0}).has_value());
+  EXPECT_FALSE(Along({{1e300, 0.0}, {}, 0.0, {}}, {1e300, 0.0}).has_value());
+}
+
+TEST(TrialTest, TheReporterIsWhoseResultMadeItFinal) {
+  Trial trial;
+  EXPECT_EQ(ReporterOf(trial), "");
+  for (const auto& [worker, outcome] :
+       {std::pair("a", AttemptOutcome::kExpired), std::pair("b", AttemptOutcome::kFailed)}) {
+    Attempt attempt;
+    attempt.worker = worker;
+    attempt.outcome = outcome;
+    trial.attempts.push_back(attempt);
+  }
+  EXPECT_EQ(ReporterOf(trial), "");  // Failed, and waits to be tried again.
+  trial.state = TrialState::kFailed;
+  EXPECT_EQ(ReporterOf(trial), "b");
+  trial.attempts.pop_back();
+  EXPECT_EQ(ReporterOf(trial), "");  // Given up.
+  trial.attempts.back().outcome = AttemptOutcome::kComplete;
+  trial.state = TrialState::kComplete;
+  EXPECT_EQ(ReporterOf(trial), "a");
+}
+
 }  // namespace
 }  // namespace luthier::study

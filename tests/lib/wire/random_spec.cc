@@ -235,7 +235,11 @@ study::Trial RandomTrial(RandomStream& r) {
                       .prefix_seq = r.NextU64(),
                       .origin = "acq",
                       .details = {{"predicted_mean", Number(r)}},
-                      .carry = Text(r)};
+                      .carry = Text(r),
+                      .direction = {},
+                      .set_aside = {}};
+  for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.direction.push_back(Number(r));
+  for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.set_aside.push_back(Between(r, 1, int64_t{1} << 60));
   if (Coin(r)) trial.provenance.ask_index = r.NextU64();
   if (Coin(r)) {
     study::Measurement m;

@@ -70,25 +70,32 @@ TEST_F(CoreGrant, RetriesComeFirstOldestFirstThenEnqueuedTrialsThenSuggestions) 
 TEST_F(CoreGrant, ARetryGoesToAnotherWorkerIfOneAskedWithinATtl) {
   const Grant grant = h_.Get("s", "a");
   ASSERT_EQ(h_.Get("s", "b").trial.number, 2);  // There is another worker.
-  ASSERT_TRUE(h_.Release(grant).ok());
-  EXPECT_EQ(h_.Get("s", "a").trial.number, 3);  // Not the one it just gave back.
+  ASSERT_TRUE(h_.Fail(grant, MakeFailure(study::FailureKind::kInfra)).ok());
+  EXPECT_EQ(h_.Get("s", "a").trial.number, 3);  // Not the one it just failed at.
   EXPECT_EQ(h_.Get("s", "b").trial.number, 1);
 }
 
 TEST_F(CoreGrant, ARetryGoesBackToTheSameWorkerWhenNobodyElseAsks) {
   const Grant grant = h_.Get("s", "a");
-  ASSERT_TRUE(h_.Release(grant).ok());
+  ASSERT_TRUE(h_.Fail(grant, MakeFailure(study::FailureKind::kInfra)).ok());
   EXPECT_EQ(h_.Get("s", "a").trial.number, 1);
 }
 
 TEST_F(CoreGrant, ARetryGoesBackToTheSameWorkerAfterATtl) {
   const Grant grant = h_.Get("s", "a");
   ASSERT_EQ(h_.Get("s", "b").trial.number, 2);
-  ASSERT_TRUE(h_.Release(grant).ok());
+  ASSERT_TRUE(h_.Fail(grant, MakeFailure(study::FailureKind::kInfra)).ok());
   h_.Pass(kTtl - absl::Seconds(1));
   EXPECT_EQ(h_.Get("s", "a").trial.number, 3);
   h_.Pass(absl::Seconds(1));
   EXPECT_EQ(h_.Get("s", "a").trial.number, 1);
+}
+
+TEST_F(CoreGrant, AReleasedTrialGoesToAnyone) {
+  const Grant grant = h_.Get("s", "a");
+  ASSERT_EQ(h_.Get("s", "b").trial.number, 2);
+  ASSERT_TRUE(h_.Release(grant).ok());
+  EXPECT_EQ(h_.Get("s", "a").trial.number, 1);  // Its worker was started again, say.
 }
 
 TEST_F(CoreGrant, AnExpiredLeaseGoesToTheNextWorker) {
@@ -466,8 +473,8 @@ TEST(CoreLateSuggestions, ARetryDoesNotWaitForSuggestionsThatOthersWaitFor) {
   const Grant grant = h.Get("s", "a");
   h.Get("s", "b");
   h.late_suggestions = true;
-  ASSERT_TRUE(h.Release(grant).ok());
-  const Answered<SuggestReply> first = h.Ask("s", "a");  // Not the trial it gave back: waits for a new one.
+  ASSERT_TRUE(h.Fail(grant, MakeFailure(study::FailureKind::kInfra)).ok());
+  const Answered<SuggestReply> first = h.Ask("s", "a");  // Not the trial it failed at: waits for a new one.
   EXPECT_FALSE(first.ready());
   const Answered<SuggestReply> second = h.Ask("s", "b");
   ASSERT_TRUE(second.ready());

@@ -1,5 +1,6 @@
 #include "tests/server/coordinator/harness.h"
 
+#include <utility>
 #include <variant>
 
 #include "lib/base/check.h"
@@ -67,15 +68,16 @@ Core::Options Harness::DefaultOptions() {
   return options;
 }
 
-Harness::Harness(Core::Options options) : options_(options) {
+Harness::Harness(Core::Options options, DesignerFactory designers)
+    : options_(options), designers_(std::move(designers)) {
   Restart();
 }
 
 void Harness::Restart() {
   core.reset();
   leases = std::make_unique<LeaseTable>();
-  inline_proposer_ = std::make_unique<Proposer>(&storage);
-  proposer_ = std::make_unique<Proposer>(&storage);
+  inline_proposer_ = std::make_unique<Proposer>(&storage, designers_);
+  proposer_ = std::make_unique<Proposer>(&storage, designers_);
   tasks_.clear();
   core = std::make_unique<Core>(&storage, &clock, leases.get(), options_);
   LUTHIER_CHECK(core->Load().ok());

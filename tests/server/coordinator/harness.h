@@ -58,7 +58,7 @@ class Answered {
 // it; with `late_suggestions`, all of them when ComputeOne says so.
 class Harness {
  public:
-  explicit Harness(Core::Options options = DefaultOptions());
+  explicit Harness(Core::Options options = DefaultOptions(), DesignerFactory designers = suggest::CreateDesigner);
 
   // No stall: time may pass between batches without shifting leases.
   static Core::Options DefaultOptions();
@@ -129,6 +129,7 @@ class Harness {
   absl::Status OneBatch(std::vector<Operation> operations);
 
   const Core::Options options_;
+  const DesignerFactory designers_;
   std::unique_ptr<Proposer> inline_proposer_;
   std::unique_ptr<Proposer> proposer_;
   std::deque<Task> tasks_;

@@ -239,7 +239,7 @@ Expected NaiveModel::Create(const CreateStudyOp& op) {
   Study& s = studies_[++last_key_];
   s.id = op.id;
   s.spec = op.spec;
-  s.designer = suggest::CreateDesigner(op.spec);
+  s.designer = options_.designers(op.spec);
   e.study_state = s.state;
   return e;
 }
@@ -400,6 +400,7 @@ Expected NaiveModel::Finish(const FinishOp& op) {
       Final(*s, t, TrialState::kFailed, std::nullopt);
     } else {
       e.warnings = GoodGradient(m) ? 0 : 1;
+      t.has_gradient = m.gradient && GoodGradient(m);
       Final(*s, t, complete->pruned ? TrialState::kPruned : TrialState::kComplete,
             has_value ? std::optional<double>(value->second) : std::nullopt);
     }
@@ -409,8 +410,9 @@ Expected NaiveModel::Finish(const FinishOp& op) {
       t.failure = failure->reason;
       Final(*s, t, TrialState::kFailed, std::nullopt);
     }
-  } else if (t.releases < 20) {
-    ++t.releases;
+  } else {
+    grant.released = true;
+    if (t.releases < 20) ++t.releases;
   }
   if (!op.checkpoint.empty()) t.checkpoint = op.checkpoint;
   if (Open(t.state))

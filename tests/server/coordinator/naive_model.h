@@ -7,11 +7,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/suggest/designer.h"
 #include "server/coordinator/operations.h"
+#include "server/coordinator/proposer.h"
 
 namespace luthier::coordinator::testing {
 
@@ -48,8 +50,9 @@ class NaiveModel {
     bool late_suggestions = false;  // They take their time: then an ask need not get all there is room for.
     int leases_per_worker = 64;
     int64_t studies = 10'000;
+    DesignerFactory designers = suggest::CreateDesigner;
   };
-  explicit NaiveModel(Options options) : options_(options) {}
+  explicit NaiveModel(Options options) : options_(std::move(options)) {}
 
   // A new coordinator on what was stored.
   void Restart(absl::Duration now);
@@ -83,7 +86,8 @@ class NaiveModel {
     std::string ended_with;  // Content of the call by which its holder ended it.
     study::TrialState reply_state = study::TrialState::kPending;
     size_t reply_warnings = 0;
-    bool stopped = false;  // Cancelled while it held the trial.
+    bool stopped = false;   // Cancelled while it held the trial.
+    bool released = false;  // Given back by its holder.
   };
   struct Trial {
     study::TrialState state = study::TrialState::kPending;
@@ -98,6 +102,9 @@ class NaiveModel {
     bool seen_expired = false;
     absl::Duration eligible_since;
     std::string failure;
+    std::vector<double> direction;
+    std::vector<int64_t> set_aside;  // By its suggestion for the first time.
+    bool has_gradient = false;       // Of its final result.
   };
   struct Study {
     std::string id;
@@ -107,6 +114,7 @@ class NaiveModel {
     int failures_in_row = 0;
     std::optional<double> best;
     int64_t since_best = 0;
+    std::map<int64_t, std::string> set_aside;  // Trials whose gradient was set aside, and who reported it.
     std::shared_ptr<suggest::Designer> designer;
   };
   const std::map<storage::StudyKey, Study>& studies() const { return studies_; }

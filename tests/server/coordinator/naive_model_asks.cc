@@ -26,7 +26,7 @@ std::vector<int64_t> NaiveModel::Eligible(const Study& s, const std::string& wor
   for (const auto& [number, t] : s.trials) {
     const bool again = t.state == TrialState::kPending && !t.grants.empty();
     if ((!again && !Expired(t)) || full() || (again && room <= 0)) continue;
-    if (t.grants.back().worker == worker && now_ < t.eligible_since + s.spec.lease.ttl) {
+    if (!t.grants.back().released && t.grants.back().worker == worker && now_ < t.eligible_since + s.spec.lease.ttl) {
       bool another = false;
       for (const auto& [name, when] : last_asked_)
         another = another || (name != worker && when >= now_ - s.spec.lease.ttl);
@@ -191,11 +191,18 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
       uint64_t asks = 0;
       for (const auto& [other, t] : s.trials) asks += t.ask_index ? 1 : 0;
       fresh.ask_index = asks;
-      fresh.parameters = s.designer->Suggest({}, asks)->parameters;
+      const suggest::Suggestion suggestion = s.designer->Suggest({}, asks).value();
+      fresh.parameters = suggestion.parameters;
+      fresh.direction = suggestion.direction;
+      for (const int64_t which : suggestion.set_aside) {
+        const auto other = s.trials.find(which);
+        if (other == s.trials.end() || !other->second.has_gradient) continue;
+        if (s.set_aside.emplace(which, other->second.grants.back().worker).second) fresh.set_aside.push_back(which);
+      }
     }
     Trial& t = s.trials[number];
     t.state = TrialState::kRunning;
-    t.grants.push_back({g.token, w.op.worker, "", TrialState::kPending, 0, false});
+    t.grants.push_back({g.token, w.op.worker, "", TrialState::kPending, 0, false, false});
     t.points.clear();
     const bool last = static_cast<int>(t.grants.size()) - t.releases >= s.spec.lease.max_attempts;
     t.ttl = s.spec.lease.ttl * (last ? 10 : 1);
@@ -209,6 +216,8 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
     }
     if (g.trial.parameters != t.parameters) return at + "other parameters";
     if (g.trial.provenance.ask_index != t.ask_index) return at + "other ask index";
+    if (g.trial.provenance.direction != t.direction) return at + "other direction";
+    if (g.trial.provenance.set_aside != t.set_aside) return at + "other gradients set aside";
     if (g.resume_checkpoint != t.checkpoint) return at + "other checkpoint";
     if (g.token.size() != 16) return at + "no token";
     remembered.granted.emplace_back(number, g.token);

@@ -62,6 +62,29 @@ study::StudySpec WalkSpec(uint32_t variant, bool late) {
   return spec;
 }
 
+// Another's settings, with directions and with gradients set aside: those of every fourth trial, whether there are such
+// or not, as designers are not told.
+class AskingDesigner final : public suggest::Designer {
+ public:
+  explicit AskingDesigner(std::unique_ptr<suggest::Designer> other) : other_(std::move(other)) {}
+  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index) override {
+    absl::StatusOr<suggest::Suggestion> suggestion = other_->Suggest(history, ask_index);
+    if (!suggestion.ok()) return suggestion;
+    if (ask_index % 3 != 0) suggestion->direction = {ask_index % 2 == 0 ? 1.0 : -0.1 * static_cast<double>(ask_index)};
+    for (int64_t number = 1; number <= static_cast<int64_t>(ask_index); number += 4) {
+      suggestion->set_aside.push_back(number);
+    }
+    return suggestion;
+  }
+
+ private:
+  const std::unique_ptr<suggest::Designer> other_;
+};
+
+std::unique_ptr<suggest::Designer> MakeDesigner(const study::StudySpec& spec) {
+  return std::make_unique<AskingDesigner>(suggest::CreateDesigner(spec));
+}
+
 struct Known {
   std::string study;
   int64_t number = 0;
@@ -72,7 +95,10 @@ struct Known {
 class Walker {
  public:
   Walker(const WalkOptions& options, WalkStats* stats)
-      : late_(options.delay_proposals), stats_(stats), harness_(CoreOptions()), model_(ModelOptions(late_)) {
+      : late_(options.delay_proposals),
+        stats_(stats),
+        harness_(CoreOptions(), MakeDesigner),
+        model_(ModelOptions(late_)) {
     harness_.late_suggestions = late_;
     harness_.on_events = [this](const std::vector<storage::Event>& events) { NoteEvents(events); };
     model_.Restart(harness_.clock.Monotonic());
@@ -102,7 +128,7 @@ class Walker {
     return options;
   }
   static NaiveModel::Options ModelOptions(bool late) {
-    return {kStall, kFailuresToPause, late, kLeasesPerWorker, kStudies - 1};
+    return {kStall, kFailuresToPause, late, kLeasesPerWorker, kStudies - 1, MakeDesigner};
   }
 
   void Fail(const std::string& what) {
@@ -490,6 +516,10 @@ class Walker {
     for (const storage::Event& event : events_now_) {
       if (event.seq <= last_seq_) Fail("event seqs do not increase (I4)");
       last_seq_ = event.seq;
+      if (event.type == storage::EventType::kGradientSetAside) {
+        ++stats_->set_aside;
+        if (!set_aside_.emplace(event.study, event.trial).second) Fail("a gradient was set aside twice");
+      }
       if (event.type == storage::EventType::kTrialGranted)
         granted.emplace_back(event.study_id, event.trial, event.attempt);
     }
@@ -516,6 +546,12 @@ class Walker {
         return Fail(at + "more rows than max_trials (I1)");
       if (rows.size() != s.trials.size()) return Fail(at + "other number of rows in storage");
       for (const storage::TrialRecord& row : rows) CheckRow(key, at, row, s);
+      std::map<int64_t, std::string> set_aside;
+      const std::vector<storage::SetAside> all = harness_.memory.ListSetAside(key, 0, 1'000'000).value();
+      for (const storage::SetAside& entry : all) {
+        set_aside[entry.trial] = entry.worker;
+      }
+      if (set_aside != s.set_aside) return Fail(at + "other gradients set aside");
     }
   }
 
@@ -543,7 +579,7 @@ class Walker {
 
   void CheckReplay() {
     for (const auto& [key, s] : model_.studies()) {
-      const absl::StatusOr<ReplayReport> report = VerifyReplay(&harness_.memory, harness_.Study(s.id));
+      const absl::StatusOr<ReplayReport> report = VerifyReplay(&harness_.memory, harness_.Study(s.id), MakeDesigner);
       if (!report.ok()) return Fail(std::string(report.status().message()));
       if (!report->mismatches.empty()) return Fail(absl::StrCat("replay (I9): ", report->mismatches[0]));
     }
@@ -568,6 +604,7 @@ class Walker {
   std::set<std::string> known_tokens_;
   std::vector<std::string> request_ids_;
   std::vector<std::shared_ptr<std::atomic<bool>>> gone_;
+  std::set<std::pair<storage::StudyKey, int64_t>> set_aside_;
   std::set<int> expect_replaced_;
   std::set<int> answered_;
   std::map<std::pair<storage::StudyKey, int64_t>, storage::TrialRecord> finals_;
@@ -611,6 +648,7 @@ std::optional<WalkFailure> RunWalk(const std::vector<Step>& steps, const WalkOpt
     stats->regrants += local.regrants;
     stats->refused += local.refused;
     stats->finals += local.finals;
+    stats->set_aside += local.set_aside;
   }
   return failure;
 }

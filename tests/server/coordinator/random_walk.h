@@ -50,6 +50,7 @@ struct WalkStats {
   int64_t refused = 0;  // Answers that were errors.
   int64_t limited = 0;  // Of those, for a limit.
   int64_t finals = 0;
+  int64_t set_aside = 0;  // Gradients.
 };
 
 struct WalkFailure {

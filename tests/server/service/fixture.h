@@ -41,6 +41,7 @@ class ServiceTest : public ::testing::Test {
     server::ServerOptions options;
     options.data_dir = "";
     options.listen = "127.0.0.1:0";
+    options.designers = designers_;
     auto server = server::Server::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -100,6 +101,8 @@ class ServiceTest : public ::testing::Test {
     return response.studies_size();
   }
 
+  // Set before SetUp: who makes designers. Null: the registry.
+  decltype(server::ServerOptions::designers) designers_;
   std::unique_ptr<server::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::StudyService::Stub> studies_;

@@ -58,10 +58,17 @@ std::vector<std::string> FilesIn(const std::string& directory) {
   return names;
 }
 
-// A second version: a column more.
-std::vector<Migration> TwoMigrations() {
+// The newest version, and one after it: a column more.
+int NewestVersion() {
+  return Migrations().back().version;
+}
+std::string SetVersion(int version) {
+  return absl::StrCat(" PRAGMA user_version = ", version, ";");
+}
+std::vector<Migration> OneMore() {
   std::vector<Migration> migrations = Migrations();
-  migrations.push_back({2, "0002_note.sql", "ALTER TABLE study ADD COLUMN note TEXT; PRAGMA user_version = 2;"});
+  const int next = NewestVersion() + 1;
+  migrations.push_back({next, "note.sql", "ALTER TABLE study ADD COLUMN note TEXT;" + SetVersion(next)});
   return migrations;
 }
 
@@ -129,6 +136,9 @@ TEST(SqliteStorage, StatementsUseTheirIndexes) {
        "SEARCH trial USING COVERING INDEX trial_by_value (study=? AND value>?)"},
       {"SELECT detail FROM event INDEXED BY event_by_study WHERE study = 1 AND seq > 5 ORDER BY seq LIMIT 3",
        "SEARCH event USING INDEX event_by_study (study=? AND rowid>?)"},
+      {"SELECT trial, actor, min(seq) FROM event INDEXED BY event_set_aside"
+       " WHERE study = 1 AND type = 21 AND trial > 5 GROUP BY trial ORDER BY trial LIMIT 3",
+       "SEARCH event USING INDEX event_set_aside (study=? AND trial>?)"},
       {"DELETE FROM request WHERE time_ns < 5", "SEARCH request USING COVERING INDEX request_by_time (time_ns<?)"},
   };
   for (const auto& [sql, plan] : plans) {
@@ -180,13 +190,13 @@ TEST(SqliteStorage, NewerVersionIsRefusedWithBothNamed) {
   const TemporaryDirectory directory;
   SqliteOptions newer;
   newer.directory = directory.path();
-  newer.migrations = TwoMigrations();
+  newer.migrations = OneMore();
   ASSERT_TRUE(SqliteStorage::Open(newer).ok());
   const std::string before = ReadFile(DatabasePath(directory.path()));
   const absl::Status status = Open(directory.path()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(status), HasSubstr("schema version 2"));
-  EXPECT_THAT(Message(status), HasSubstr("up to 1"));
+  EXPECT_THAT(Message(status), HasSubstr(absl::StrCat("schema version ", NewestVersion() + 1)));
+  EXPECT_THAT(Message(status), HasSubstr(absl::StrCat("up to ", NewestVersion())));
   EXPECT_EQ(ReadFile(DatabasePath(directory.path())), before);
 }
 
@@ -290,22 +300,24 @@ TEST(SqliteMigrations, OldDatabaseIsBackedUpAndBroughtUpToDate) {
   SqliteOptions newer;
   newer.directory = directory.path();
   newer.read_only = true;
-  newer.migrations = TwoMigrations();
+  newer.migrations = OneMore();
   EXPECT_THAT(Message(SqliteStorage::Open(newer).status()), HasSubstr("start the server once"));
   newer.read_only = false;
   const std::unique_ptr<SqliteStorage> storage = SqliteStorage::Open(newer).value();
   EXPECT_TRUE(storage->GetTrial(1, 1).ok());
-  EXPECT_THAT(FilesIn(BackupsPath(directory.path())), ::testing::ElementsAre("luthier-v1-seq7.db"));
-  SQLite::Database backup(BackupsPath(directory.path()) + "/luthier-v1-seq7.db");
-  EXPECT_EQ(backup.execAndGet("PRAGMA user_version").getInt(), 1);
+  const std::string name = absl::StrCat("luthier-v", NewestVersion(), "-seq7.db");
+  EXPECT_THAT(FilesIn(BackupsPath(directory.path())), ::testing::ElementsAre(name));
+  SQLite::Database backup(BackupsPath(directory.path()) + "/" + name);
+  EXPECT_EQ(backup.execAndGet("PRAGMA user_version").getInt(), NewestVersion());
   EXPECT_EQ(backup.execAndGet("SELECT count(*) FROM trial").getInt(), 1);
 }
 
 TEST(SqliteMigrations, FailedMigrationLeavesTheOldVersion) {
+  const int next = NewestVersion() + 1;
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"syntax", "ALTER TABLE study ADD COLUMN note TEXT; NONSENSE; PRAGMA user_version = 2;"},
+      {"syntax", "ALTER TABLE study ADD COLUMN note TEXT; NONSENSE;" + SetVersion(next)},
       {"version not set", "ALTER TABLE study ADD COLUMN note TEXT;"},
-      {"orphans", "DELETE FROM study; PRAGMA user_version = 2;"},
+      {"orphans", "DELETE FROM study;" + SetVersion(next)},
   };
   for (const auto& [name, sql] : cases) {
     SCOPED_TRACE(name);
@@ -314,9 +326,9 @@ TEST(SqliteMigrations, FailedMigrationLeavesTheOldVersion) {
     SqliteOptions newer;
     newer.directory = directory.path();
     newer.migrations = Migrations();
-    newer.migrations.push_back({2, "0002_bad.sql", sql});
+    newer.migrations.push_back({next, "bad.sql", sql});
     const absl::Status status = SqliteStorage::Open(newer).status();
-    EXPECT_THAT(Message(status), HasSubstr("0002_bad.sql"));
+    EXPECT_THAT(Message(status), HasSubstr("bad.sql"));
     const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
     EXPECT_EQ(storage->GetStudy("s").value(), Study(1, "s"));
   }
@@ -324,8 +336,8 @@ TEST(SqliteMigrations, FailedMigrationLeavesTheOldVersion) {
 
 testing::StorageModel Fill(Storage& storage) {
   testing::StorageModel model;
-  base::RandomStream random(1, "storage fixture");
-  for (int i = 0; i < 40; ++i) {
+  base::RandomStream random(3, "storage fixture");
+  for (int i = 0; i < 60; ++i) {
     const WriteBatch batch = model.RandomBatch(random);
     const bool good = model.Commit(batch);
     EXPECT_EQ(storage.Commit(batch).ok(), good);
@@ -348,26 +360,39 @@ std::string Dump(Storage& storage) {
       }
     }
     out += testing::Text(storage.ListEvents(key, 0, kAll).value());
+    out += testing::Text(storage.ListSetAside(key, 0, kAll).value());
   }
   for (int i = 0; i < 10; ++i) out += testing::Text(storage.FindRequest(absl::StrCat("r", i)).value()) + "\n";
   return out;
 }
 
-// tests/data/storage_v1 was written by schema version 1 and must open and read the same for ever. Running this test
+// tests/data/storage_v<n> was written by schema version n and must open and read the same for ever. Running this test
 // with LUTHIER_WRITE_STORAGE_FIXTURE=<directory> writes such a pair of files.
-TEST(SqliteMigrations, DatabaseOfVersionOneOpens) {
+TEST(SqliteMigrations, DatabasesOfAllVersionsOpen) {
   if (const char* target = std::getenv("LUTHIER_WRITE_STORAGE_FIXTURE"); target != nullptr) {
     const std::unique_ptr<SqliteStorage> storage = Open(target).value();
-    Fill(*storage);
+    const uint64_t seq = Fill(*storage).seq();
+    WriteBatch more;
+    for (int64_t trial = 1; trial <= 3; ++trial) {
+      Event event = EventAt(seq + static_cast<uint64_t>(trial), 1);
+      event.type = EventType::kGradientSetAside;
+      event.trial = trial;
+      event.actor = absl::StrCat("worker-", trial % 2);
+      more.push_back(AppendEvent{event});
+    }
+    EXPECT_TRUE(storage->Commit(more).ok());
     WriteFile(std::string(target) + "/contents.txt", Dump(*storage));
     return;
   }
   const char* root = std::getenv("LUTHIER_SOURCE_DIR");
   ASSERT_NE(root, nullptr) << "run through ctest, or set LUTHIER_SOURCE_DIR to the root of the sources";
-  const std::string fixture = std::string(root) + "/tests/data/storage_v1";
-  const TemporaryDirectory directory;
-  fs::copy_file(fixture + "/luthier.db", DatabasePath(directory.path()));
-  EXPECT_EQ(Dump(*Open(directory.path()).value()), ReadFile(fixture + "/contents.txt"));
+  for (int version = 1; version <= NewestVersion(); ++version) {
+    SCOPED_TRACE(version);
+    const std::string fixture = absl::StrCat(root, "/tests/data/storage_v", version);
+    const TemporaryDirectory directory;
+    fs::copy_file(fixture + "/luthier.db", DatabasePath(directory.path()));
+    EXPECT_EQ(Dump(*Open(directory.path()).value()), ReadFile(fixture + "/contents.txt"));
+  }
 }
 
 TEST(SqliteBackup, CopyIsCompleteAndRestoresWithARaisedFence) {
@@ -375,7 +400,7 @@ TEST(SqliteBackup, CopyIsCompleteAndRestoresWithARaisedFence) {
   const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
   const testing::StorageModel model = Fill(*storage);
   const std::string path = storage->Backup().value();
-  EXPECT_EQ(path, absl::StrCat(directory.path(), "/backups/luthier-v1-seq", model.seq(), ".db"));
+  EXPECT_EQ(path, absl::StrCat(directory.path(), "/backups/luthier-v", NewestVersion(), "-seq", model.seq(), ".db"));
   EXPECT_EQ(storage->Backup().value(), path);  // Nothing changed meanwhile: the same name.
   EXPECT_THAT(FilesIn(BackupsPath(directory.path())), ::testing::SizeIs(1));
   ASSERT_TRUE(storage->Commit({AppendEvent{EventAt(model.seq() + 1, 1)}}).ok());

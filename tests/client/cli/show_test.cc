@@ -1,0 +1,131 @@
+#include "client/cli/show.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace luthier::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::Study SomeStudy() {
+  v1::Study study;
+  study.set_name("projects/default/studies/s");
+  study.set_state(v1::Study::ACTIVE);
+  study.mutable_spec()->mutable_metric()->set_name("loss");
+  return study;
+}
+
+std::string Printed(const v1::Study& study) {
+  std::ostringstream out;
+  PrintStudy(out, study);
+  return out.str();
+}
+
+TEST(PrintStudy, ACertificateComesWithItsCondition) {
+  v1::Study study = SomeStudy();
+  EXPECT_THAT(Printed(study), Not(HasSubstr("ruled out")));
+  v1::Certificate& c = *study.mutable_certificate();
+  c.set_best_value(0.25);
+  c.set_epsilon(0.01);
+  c.set_lipschitz(40);
+  c.set_steepest_slope(3.5);
+  c.set_excluded_share(0.1234);
+  c.set_standard_error(0.005);
+  c.set_points(4096);
+  c.set_results(57);
+  EXPECT_THAT(
+      Printed(study),
+      HasSubstr("ruled out\n"
+                "  12.3 % (+-0.5 %) of the space cannot hold a loss better than 0.25 by more than 0.01,\n"
+                "  provided that loss nowhere changes faster than L = 40 per side of the unit cube that the scaled "
+                "parameters span\n"
+                "  (estimated by 4096 points from 57 results, between which the steepest slope is 3.5)\n"));
+}
+
+TEST(PrintStudy, WorkersWithWrongGradientsAreNamed) {
+  v1::Study study = SomeStudy();
+  v1::GradientsSetAside& entry = *study.add_gradients_set_aside();
+  entry.set_worker("w\x1b[31m");
+  entry.set_trials(3);
+  EXPECT_THAT(Printed(study), AllOf(HasSubstr("are set aside in 3 trials: check their sign and units\n"),
+                                    HasSubstr("warning  the gradients of worker w"), Not(HasSubstr("\x1b"))));
+  entry.set_trials(1);
+  EXPECT_THAT(Printed(study), HasSubstr("in 1 trial: "));
+}
+
+TEST(PrintStudy, AChosenAlgorithmComesWithItsReasons) {
+  v1::Study study = SomeStudy();
+  study.mutable_spec()->mutable_algorithm()->mutable_random();
+  EXPECT_THAT(Printed(study), Not(HasSubstr("chosen")));
+  study.mutable_resolved_algorithm()->mutable_sobol()->set_scramble(true);
+  study.add_algorithm_reasons("100 trials at once leave nothing to learn from");
+  EXPECT_THAT(Printed(study), AllOf(HasSubstr("chosen by the service: algorithm:"), HasSubstr("sobol"),
+                                    HasSubstr("\n  100 trials at once leave nothing to learn from\n")));
+}
+
+v1::Trial SomeTrial() {
+  v1::Trial trial;
+  trial.set_name("projects/default/studies/s/trials/7");
+  trial.set_number(7);
+  trial.set_state(v1::Trial::COMPLETE);
+  trial.mutable_provenance()->set_designer("lbo");
+  trial.mutable_provenance()->set_origin("acq");
+  (*trial.mutable_final_measurement()->mutable_metrics())["loss"] = 0.5;
+  return trial;
+}
+
+std::string Explained(const v1::Trial& trial) {
+  std::ostringstream out;
+  PrintExplanation(out, SomeStudy().spec(), trial);
+  return out.str();
+}
+
+TEST(PrintExplanation, SharesRuledOutComeWithTheirCondition) {
+  v1::Trial trial = SomeTrial();
+  EXPECT_THAT(Explained(trial), Not(HasSubstr("ruled out")));
+  (*trial.mutable_provenance()->mutable_details())["excluded_share"] = 0.25;
+  (*trial.mutable_provenance()->mutable_details())["lipschitz"] = 12.5;
+  EXPECT_THAT(Explained(trial),
+              AllOf(HasSubstr("25.0 % (+-1.4 %) of the space could not hold a record"),
+                    HasSubstr("provided that the model's output (the results, standardised and warped) nowhere changes "
+                              "faster than L = 12.5 per side of the unit cube"),
+                    HasSubstr("1024 points")));
+}
+
+TEST(PrintExplanation, SaysWhatWasAskedAndWhatWasNotUsed) {
+  v1::Trial trial = SomeTrial();
+  EXPECT_THAT(Explained(trial), AllOf(Not(HasSubstr("slope along")), Not(HasSubstr("without the gradients"))));
+  trial.mutable_provenance()->add_direction(0.5);
+  trial.mutable_provenance()->add_direction(-2);
+  trial.mutable_provenance()->add_set_aside(3);
+  trial.mutable_provenance()->add_set_aside(5);
+  EXPECT_THAT(Explained(trial),
+              AllOf(HasSubstr("asked for the slope along [0.5, -2]\n"),
+                    HasSubstr("the first one made without the gradients of trials 3, 5, which contradict")));
+}
+
+TEST(PrintTrial, AGradientThatWasSetAsideIsSaidToBe) {
+  v1::Trial trial = SomeTrial();
+  const auto printed = [&] {
+    std::ostringstream out;
+    PrintTrial(out, SomeStudy().spec(), trial);
+    return out.str();
+  };
+  const std::string wanted =
+      "gradient set aside: it contradicts the losses that the same worker reported; the losses are kept";
+  EXPECT_THAT(printed(), Not(HasSubstr("set aside")));
+  EXPECT_FALSE(TrialJson(trial)["gradient_set_aside"].get<bool>());
+  trial.set_gradient_set_aside(true);
+  EXPECT_THAT(printed(), HasSubstr(wanted));
+  EXPECT_THAT(Explained(trial), HasSubstr(wanted));
+  EXPECT_TRUE(TrialJson(trial)["gradient_set_aside"].get<bool>());
+}
+
+}  // namespace
+}  // namespace luthier::cli

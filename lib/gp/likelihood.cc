@@ -30,6 +30,10 @@ Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y, Slope
   for (Index i = 0; i < slopes_.size(); ++i) observed_.rows.push_back({slopes_.points[static_cast<size_t>(i)], i});
 }
 
+Likelihood Likelihood::Subset(const std::vector<Index>& rows) const {
+  return Likelihood(shape_, x_(rows, Eigen::all), y_(rows));
+}
+
 VectorXd Likelihood::Targets(double mean) const {
   VectorXd targets(size() + slopes());
   targets.head(size()) = (y_.array() - mean).matrix();
@@ -67,7 +71,7 @@ bool Likelihood::FactorCovariance(const Hyperparameters& theta, bool with_slope)
 
 void Likelihood::ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient) {
   const kernels::StationaryKernel kernel = KernelOf(shape_, theta);
-  const kernels::KernelGradient parts = slopes() == 0 ? kernel.Contract(z_, slope_, &weights_)
+  const kernels::KernelGradient parts = slopes() == 0 ? kernel.Contract(z_, slope_, weights_)
                                                       : kernels::DerivativeKernel(kernel).Contract(observed_, weights_);
   gradient->log_lengthscales = parts.log_lengthscales;
   gradient->log_shape_parameter = parts.log_shape_parameter;

@@ -1,6 +1,8 @@
 #ifndef LUTHIER_LIB_GP_LIKELIHOOD_H_
 #define LUTHIER_LIB_GP_LIKELIHOOD_H_
 
+#include <vector>
+
 #include "Eigen/Core"
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/slopes.h"
@@ -33,6 +35,9 @@ class Likelihood {
   const kernels::KernelShape& shape() const { return shape_; }
   Eigen::Index size() const { return y_.size(); }
   Eigen::Index slopes() const { return slopes_.size(); }
+
+  // The likelihood of some of the values alone, no slopes. rows: different indices below size().
+  Likelihood Subset(const std::vector<Eigen::Index>& rows) const;
 
   // ln p(y | X, theta) = -y~' alpha / 2 - sum_i ln L_ii - n/2 ln 2 pi (Rasmussen & Williams 2006, eq. 5.8), and its
   // gradient tr((alpha alpha' - C^-1) dC/dtheta)/2 (eq. 5.9) when asked for. -inf, the gradient left as it was, when C
@@ -67,7 +72,7 @@ class Likelihood {
   };
   NoiseTerms SplitNoise(const Hyperparameters& theta, const Eigen::VectorXd& w) const;
   // Contracts the symmetric weights in the lower triangle of weights_ with the derivatives of K by the kernel's
-  // parameters. Spoils weights_.
+  // parameters.
   void ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient);
 
   kernels::KernelShape shape_;

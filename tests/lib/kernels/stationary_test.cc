@@ -194,7 +194,7 @@ TEST(StationaryKernel, ContractionMatchesDifferences) {
     MatrixXd k, slope, weights = m;
     const MatrixXd z = kernel.Scale(x);
     kernel.GramLower(z, &k, &slope);
-    const KernelGradient gradient = kernel.Contract(z, slope, &weights);
+    const KernelGradient gradient = kernel.Contract(z, slope, weights);
     VectorXd analytic(4);
     analytic << gradient.log_lengthscales, gradient.log_shape_parameter;
     const math::GradientCheck check = math::CheckGradient(f, logs, analytic);

@@ -31,6 +31,7 @@
 #include "lib/gp/regression.h"
 #include "lib/kernels/stationary.h"
 #include "lib/math/cholesky.h"
+#include "lib/math/triangular_blocks.h"
 
 ABSL_FLAG(std::string, sizes, "50,100,200,500,1000,1400", "numbers of points");
 ABSL_FLAG(int, columns, 6, "coordinates of a point");
@@ -192,11 +193,16 @@ void Rows(Index n, Table* table) {
     gram.diagonal().array() += 1e-3;
     table->Row("Cholesky", n, cube / 3.0, [&] { sink = math::Cholesky::Factor(gram)->lower()(0, 0); });
     const math::Cholesky factor = *math::Cholesky::Factor(gram);
-    table->Row("inverse of the factor", n, cube / 3.0, [&] { sink = math::InvertLower(factor.lower())(0, 0); });
-    const MatrixXd inverse = math::InvertLower(factor.lower());
+    math::TriangularSpace space;
+    MatrixXd inverse;
+    table->Row("inverse of the factor", n, cube / 3.0, [&] {
+      math::InverseTransposed(factor.lower(), &space, &inverse);
+      sink = inverse(0, 0);
+    });
+    math::InverseTransposed(factor.lower(), &space, &inverse);
     MatrixXd out = MatrixXd::Zero(n, n);
     table->Row("inverse from that", n, cube / 3.0, [&] {
-      math::AddInverseFromFactor(inverse, 1e-3, out);
+      math::AddSquareOfUpper(inverse, 1e-3, &space, out);
       sink = out(0, 0);
     });
   }

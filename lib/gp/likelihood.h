@@ -8,6 +8,7 @@
 #include "lib/gp/slopes.h"
 #include "lib/kernels/derivatives.h"
 #include "lib/kernels/stationary.h"
+#include "lib/math/triangular_blocks.h"
 
 // Notation: C = K + sigma_n^2 I (n x n), L L' = C, y~ = y - m, alpha = C^-1 y~, kappa_i = [C^-1]_ii. With m observed
 // slopes there are N = n + m rows, the slopes' after the values': K holds covariances of derivatives, the noise of a
@@ -79,8 +80,9 @@ class Likelihood {
   Eigen::MatrixXd x_;
   Eigen::VectorXd y_;
   Slopes slopes_;
-  kernels::ObservedRows observed_;  // With slopes only.
-  Eigen::MatrixXd z_, k_, slope_, weights_;
+  kernels::ObservedRows observed_;                   // With slopes only.
+  Eigen::MatrixXd z_, k_, slope_, weights_, upper_;  // upper_: L^-T.
+  math::TriangularSpace space_;
 };
 
 }  // namespace luthier::gp

@@ -16,21 +16,21 @@ using Packet = Eigen::internal::packet_traits<double>::type;
 inline constexpr Index kLanes = Eigen::internal::packet_traits<double>::size;
 static_assert(sizeof(Packet) == kLanes * sizeof(double));
 
-inline Packet Set(double x) {
+EIGEN_ALWAYS_INLINE Packet Set(double x) {
   return Eigen::internal::pset1<Packet>(x);
 }
 // a b + c: one rounding where the instruction set has fused operations, two where it has not.
-inline Packet MulAdd(Packet a, Packet b, Packet c) {
+EIGEN_ALWAYS_INLINE Packet MulAdd(Packet a, Packet b, Packet c) {
   return Eigen::internal::pmadd(a, b, c);
 }
 // kOne: a single double, in all lanes; only the first lane is stored.
 template <bool kOne>
-inline Packet Load(const double* from) {
+EIGEN_ALWAYS_INLINE Packet Load(const double* from) {
   if constexpr (kOne) return Set(*from);
   return Eigen::internal::ploadu<Packet>(from);
 }
 template <bool kOne>
-inline void Store(double* to, Packet x) {
+EIGEN_ALWAYS_INLINE void Store(double* to, Packet x) {
   if constexpr (kOne) {
     *to = Eigen::internal::pfirst(x);
   } else {
@@ -39,7 +39,7 @@ inline void Store(double* to, Packet x) {
 }
 // `from` with 0 in the first `skip` lanes; kOne: in all but the first.
 template <bool kOne>
-inline Packet LoadFrom(const double* from, Index skip) {
+EIGEN_ALWAYS_INLINE Packet LoadFrom(const double* from, Index skip) {
   if (!kOne && skip == 0) return Load<false>(from);
   double lanes[kLanes] = {};
   for (Index lane = skip; lane < (kOne ? 1 : kLanes); ++lane) lanes[lane] = from[lane];
@@ -48,7 +48,7 @@ inline Packet LoadFrom(const double* from, Index skip) {
 
 // exp(x) for x <= 0, relative error below 2e-16; 0 below -708, NaN for NaN. x = n ln 2 + r, |r| <= ln(2)/2; Taylor's
 // polynomial of degree 13 leaves 4e-18.
-inline Packet ExpOfNegative(Packet x) {
+EIGEN_ALWAYS_INLINE Packet ExpOfNegative(Packet x) {
   using Bits = int64_t __attribute__((vector_size(sizeof(Packet))));
   // Adding 1.5 2^52 rounds to a whole number, which is then in the low bits.
   constexpr double kRound = 0x1.8p52;
@@ -84,7 +84,7 @@ struct Profile {
 
 // `alpha` is the rational quadratic's.
 template <Family family>
-inline Profile ProfileOf(Packet r2, [[maybe_unused]] Packet alpha) {
+EIGEN_ALWAYS_INLINE Profile ProfileOf(Packet r2, [[maybe_unused]] Packet alpha) {
   using Eigen::internal::padd;
   using Eigen::internal::pdiv;
   using Eigen::internal::pmul;

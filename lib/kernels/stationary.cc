@@ -18,8 +18,8 @@ namespace {
 
 // Squared distance from z of the rows row … of a, over the given columns; kPackets registers of it.
 template <int kPackets, bool kOne>
-inline void Distances(const double* a, Index stride, Index row, const double* z, const Index* begin, const Index* end,
-                      Packet* r2) {
+EIGEN_ALWAYS_INLINE void Distances(const double* a, Index stride, Index row, const double* z, const Index* begin,
+                                   const Index* end, Packet* r2) {
   for (int p = 0; p < kPackets; ++p) r2[p] = packets::Set(0.0);
   for (const Index* j = begin; j != end; ++j) {
     const double* column = a + *j * stride + row;

@@ -27,8 +27,9 @@ constexpr double kSlopeNoiseMu = -9.2103403719761836, kSlopeNoiseSigma = 2.0;  /
 constexpr int kMinFit = 3;
 constexpr int kMinEvaluations = 3;  // Of a search, however many rows.
 constexpr Index kSubset = 256;
-// First step, in logarithms, of a search from where the last one ended: the optimum has hardly moved.
-constexpr double kWarmStep = 0.1;
+// First step, in logarithms, of a search that has a few likelihoods only and begins where the last one ended. Others
+// begin with 1: small steps would stay in the optimum they know, which costs Michalewicz-5 and -10 progress.
+constexpr double kShortStep = 0.1;
 
 // ln density at theta = exp(phi), up to a constant, and its derivative by phi.
 struct Term {
@@ -335,7 +336,7 @@ InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions
     math::MinimizeLbfgs(negative, start, posterior.lower(), posterior.upper(), search);
   };
   if (many && carried.has_value()) {
-    climb(posterior.Pack(*carried), kWarmStep);
+    climb(posterior.Pack(*carried), kShortStep);
     if (!std::isfinite(evaluate.best_value())) evaluate(mode, nullptr);
     return finish();
   }
@@ -370,7 +371,7 @@ InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions
     return a.value != b.value ? a.value > b.value : a.order < b.order;
   });
   for (size_t s = 0; s < starts.size() && s < static_cast<size_t>(options.max_searches); ++s) {
-    if (std::isfinite(starts[s].value)) climb(starts[s].phi, starts[s].carried ? kWarmStep : 1.0);
+    if (std::isfinite(starts[s].value)) climb(starts[s].phi, 1.0);
   }
   return finish();
 }

@@ -25,6 +25,11 @@ constexpr double kMinShape = 1e-2, kMaxShape = 1e2;
 constexpr double kMinSlopeNoise = 1e-8, kMaxSlopeNoise = 1e1;
 constexpr double kSlopeNoiseMu = -9.2103403719761836, kSlopeNoiseSigma = 2.0;  // mu: ln 1e-4.
 constexpr int kMinFit = 3;
+constexpr int kMinEvaluations = 3;  // Of a search, however many rows.
+constexpr Index kSubset = 256;
+// First step, in logarithms, of a search that has a few likelihoods only and begins where the last one ended. Others
+// begin with 1: small steps would stay in the optimum they know, which costs Michalewicz-5 and -10 progress.
+constexpr double kShortStep = 0.1;
 
 // ln density at theta = exp(phi), up to a constant, and its derivative by phi.
 struct Term {
@@ -72,6 +77,16 @@ Term SignalTerm(PriorKind kind, double phi) {
 Term NoiseTerm(PriorKind kind, double phi) {
   if (kind == PriorKind::kThesis) return HorseshoeTerm(phi);
   return kind == PriorKind::kInverseSquared ? GammaTerm(phi, 1.1, 30.0) : LogNormalTerm(phi, -4.0, 1.0);
+}
+
+// `count` different indices below n, ascending.
+std::vector<Index> RandomRows(Index n, Index count, base::RandomStream& random) {
+  std::vector<Index> rows(static_cast<size_t>(n));
+  for (Index i = 0; i < n; ++i) rows[static_cast<size_t>(i)] = i;
+  random.Shuffle(rows);
+  rows.resize(static_cast<size_t>(count));
+  std::sort(rows.begin(), rows.end());
+  return rows;
 }
 
 // V: the slopes' prior variance, averaged over the coordinates; 1 with no coordinates.
@@ -244,14 +259,94 @@ double HyperPosterior::Value(const VectorXd& phi, VectorXd* gradient, Hyperparam
   return log_likelihood + log_prior;
 }
 
+namespace {
+
+// The posterior's values, as a search asks for them; remembers the best and the last one.
+class Evaluations {
+ public:
+  explicit Evaluations(const HyperPosterior* posterior) : posterior_(posterior) {}
+
+  double operator()(const VectorXd& phi, VectorXd* gradient) {
+    // Searches begin with what was evaluated just before.
+    if (phi.size() == last_.size() && phi == last_ && (gradient == nullptr || last_gradient_.size() > 0)) {
+      if (gradient != nullptr) *gradient = last_gradient_;
+      return last_value_;
+    }
+    Hyperparameters theta;
+    last_ = phi;
+    last_value_ = posterior_->Value(phi, gradient, &theta);
+    last_gradient_.resize(0);
+    if (gradient != nullptr && std::isfinite(last_value_)) last_gradient_ = *gradient;
+    ++count_;
+    if (count_ == 1 || last_value_ > best_value_) {
+      best_ = phi;
+      best_value_ = last_value_;
+      theta_ = std::move(theta);
+    }
+    return last_value_;
+  }
+
+  int count() const { return count_; }
+  const VectorXd& best() const { return best_; }
+  double best_value() const { return best_value_; }
+  const Hyperparameters& theta() const { return theta_; }  // Of the best, with the mean in place.
+
+ private:
+  const HyperPosterior* posterior_;
+  VectorXd last_, last_gradient_, best_;
+  double last_value_ = 0.0, best_value_ = 0.0;
+  Hyperparameters theta_;
+  int count_ = 0;
+};
+
+}  // namespace
+
 InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions& options,
                                   const std::optional<Hyperparameters>& carried, base::RandomStream random) {
   const HyperPosterior posterior(likelihood, options);
+  Evaluations evaluate(&posterior);
   InferenceResult result;
-  VectorXd best = posterior.Mode();
-  result.log_posterior = posterior.Value(best, nullptr, &result.theta);
-  result.evaluations = 1;
-  if (likelihood->size() < kMinFit || posterior.dimension() == 0) return result;
+  auto finish = [&] {
+    result.theta = evaluate.theta();
+    result.log_posterior = evaluate.best_value();
+    result.evaluations += evaluate.count();
+    return result;
+  };
+  const VectorXd mode = posterior.Mode();
+  if (likelihood->size() < kMinFit || posterior.dimension() == 0) {
+    evaluate(mode, nullptr);
+    return finish();
+  }
+  const double rows = static_cast<double>(likelihood->size() + likelihood->slopes());
+  const double affordable = std::max(static_cast<double>(kMinEvaluations), options.max_work / (rows * rows * rows));
+  const bool many = affordable < options.max_evaluations;
+
+  math::LbfgsOptions search;
+  search.max_evaluations = many ? static_cast<int>(affordable) : options.max_evaluations;
+  search.max_iterations = search.max_evaluations;
+  search.gradient_tolerance = 1e-4;
+  search.value_tolerance = options.value_tolerance;
+  auto negative = [&](const VectorXd& phi, VectorXd* gradient) {
+    const double value = evaluate(phi, gradient);
+    if (gradient != nullptr) *gradient = -*gradient;
+    return -value;
+  };
+  auto climb = [&](const VectorXd& start, double first_step) {
+    search.first_step = first_step;
+    math::MinimizeLbfgs(negative, start, posterior.lower(), posterior.upper(), search);
+  };
+  if (many && carried.has_value()) {
+    climb(posterior.Pack(*carried), kShortStep);
+    if (!std::isfinite(evaluate.best_value())) evaluate(mode, nullptr);
+    return finish();
+  }
+  if (many && likelihood->size() > kSubset) {
+    Likelihood part = likelihood->Subset(RandomRows(likelihood->size(), kSubset, random));
+    const InferenceResult found = MaximizePosterior(&part, options, std::nullopt, random);
+    result.evaluations = found.evaluations;
+    if (!std::isfinite(evaluate(posterior.Pack(found.theta), nullptr))) evaluate(mode, nullptr);
+    return finish();
+  }
 
   struct Start {
     VectorXd phi;
@@ -261,15 +356,12 @@ InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions
   };
   std::vector<Start> starts;
   if (carried.has_value()) starts.push_back({posterior.Pack(*carried), 0.0, true, 0});
-  starts.push_back({best, result.log_posterior, false, starts.size()});
+  starts.push_back({mode, 0.0, false, starts.size()});
   for (int s = 0; s < options.random_starts; ++s) starts.push_back({posterior.Draw(random), 0.0, false, starts.size()});
-  for (Start& start : starts) {
-    if (start.phi == best) {
-      start.value = result.log_posterior;
-      continue;
-    }
-    start.value = posterior.Value(start.phi, nullptr, nullptr);
-    ++result.evaluations;
+  // The carried one last, and with its gradient: it is mostly searched next.
+  VectorXd gradient(posterior.dimension());
+  for (size_t s = starts.size(); s-- > 0;) {
+    starts[s].value = evaluate(starts[s].phi, starts[s].carried ? &gradient : nullptr);
   }
   // The carried state sits where the optimum was a moment ago: it is always searched when there is more than one
   // search, and loses its place only to a start that is better already.
@@ -278,30 +370,10 @@ InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions
     if (keep_carried && a.carried != b.carried) return a.carried;
     return a.value != b.value ? a.value > b.value : a.order < b.order;
   });
-
-  math::LbfgsOptions search;
-  search.max_evaluations = options.max_evaluations;
-  search.max_iterations = options.max_evaluations;
-  search.gradient_tolerance = 1e-4;
-  search.value_tolerance = options.value_tolerance;
-  auto negative = [&](const VectorXd& phi, VectorXd* gradient) {
-    const double value = posterior.Value(phi, gradient, nullptr);
-    if (gradient != nullptr) *gradient = -*gradient;
-    return -value;
-  };
   for (size_t s = 0; s < starts.size() && s < static_cast<size_t>(options.max_searches); ++s) {
-    if (!std::isfinite(starts[s].value)) continue;
-    const math::LbfgsResult end =
-        math::MinimizeLbfgs(negative, starts[s].phi, posterior.lower(), posterior.upper(), search);
-    result.evaluations += end.evaluations;
-    if (-end.value > result.log_posterior) {
-      result.log_posterior = -end.value;
-      best = end.x;
-    }
+    if (std::isfinite(starts[s].value)) climb(starts[s].phi, 1.0);
   }
-  posterior.Value(best, nullptr, &result.theta);
-  ++result.evaluations;
-  return result;
+  return finish();
 }
 
 }  // namespace luthier::gp

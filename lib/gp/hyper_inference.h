@@ -43,9 +43,13 @@ struct InferenceOptions {
   double fixed_slope_noise = 1e-6;  // >= 0.
   double min_lengthscale = 0.025;   // Unit-cube units.
   double max_lengthscale = 100.0;
-  int random_starts = 3;          // Draws from the prior beside the carried state and the prior's mode.
-  int max_searches = 2;           // Starts (best first) that are improved; the others are only evaluated.
-  int max_evaluations = 60;       // Per search.
+  int random_starts = 3;     // Draws from the prior beside the carried state and the prior's mode.
+  int max_searches = 2;      // Starts (best first) that are improved; the others are only evaluated.
+  int max_evaluations = 60;  // Per search.
+  // Bounds a search's evaluations besides, at rows^3 each, but for three of them: what bounds the time of one inference
+  // on many rows. Where it leaves fewer than max_evaluations, a carried state is searched from alone; and without one,
+  // the search sees a random 256 of the values and no slopes, and the density of its end is that of all data.
+  double max_work = 5e9;
   double value_tolerance = 1e-6;  // Relative; see math::LbfgsOptions.
 };
 
@@ -91,7 +95,7 @@ struct InferenceResult {
 // The mode of the posterior. Starts: `carried` (when given), the prior's mode, and draws from the prior. All are
 // evaluated; the best max_searches are improved by bounded L-BFGS, the carried one among them when there is more than
 // one; the best end wins, ties to the earlier. Deterministic in its arguments. Fewer than 3 observations: the prior's
-// mode, no search.
+// mode, no search. Many rows: see InferenceOptions::max_work.
 InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions& options,
                                   const std::optional<Hyperparameters>& carried, base::RandomStream random);
 

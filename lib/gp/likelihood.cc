@@ -4,9 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "Eigen/Cholesky"
 #include "lib/base/check.h"
-#include "lib/math/cholesky.h"
+#include "lib/math/triangular_blocks.h"
 
 namespace luthier::gp {
 
@@ -28,6 +27,10 @@ Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y, Slope
   LUTHIER_CHECK(kernels::HasSlopes(shape_.family));
   for (Index i = 0; i < size(); ++i) observed_.rows.push_back({i, -1});
   for (Index i = 0; i < slopes_.size(); ++i) observed_.rows.push_back({slopes_.points[static_cast<size_t>(i)], i});
+}
+
+Likelihood Likelihood::Subset(const std::vector<Index>& rows) const {
+  return Likelihood(shape_, x_(rows, Eigen::all), y_(rows));
 }
 
 VectorXd Likelihood::Targets(double mean) const {
@@ -61,13 +64,12 @@ bool Likelihood::FactorCovariance(const Hyperparameters& theta, bool with_slope)
     k_.diagonal().head(size()).array() += theta.noise_variance;
     k_.diagonal().tail(slopes()).array() += theta.slope_noise_variance + slopes_.extra_variances.array();
   }
-  const Eigen::LLT<Eigen::Ref<MatrixXd>> llt(k_);  // In place, lower triangle.
-  return llt.info() == Eigen::Success && k_.diagonal().allFinite() && k_.diagonal().minCoeff() > 0.0;
+  return math::FactorLowerInPlace(k_, &space_);
 }
 
 void Likelihood::ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient) {
   const kernels::StationaryKernel kernel = KernelOf(shape_, theta);
-  const kernels::KernelGradient parts = slopes() == 0 ? kernel.Contract(z_, slope_, &weights_)
+  const kernels::KernelGradient parts = slopes() == 0 ? kernel.Contract(z_, slope_, weights_)
                                                       : kernels::DerivativeKernel(kernel).Contract(observed_, weights_);
   gradient->log_lengthscales = parts.log_lengthscales;
   gradient->log_shape_parameter = parts.log_shape_parameter;
@@ -89,13 +91,18 @@ double Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGra
   }
   if (!FactorCovariance(*theta, gradient != nullptr)) return kMinusInfinity;
   const double log_determinant_half = k_.diagonal().array().log().sum();
-  MatrixXd l_inverse;
   MatrixXd rhs(n, 2);  // L^-1 [y, 1].
   rhs.col(0) = Targets(0.0);
   rhs.col(1) = MeanWeights();
+  double trace_inverse = 0.0;
   if (gradient != nullptr) {
-    l_inverse = math::InvertLower(k_);
-    rhs = l_inverse.triangularView<Eigen::Lower>() * rhs;
+    math::InverseTransposed(k_, &space_, &upper_);
+    for (Index b = n; b-- > 0;) {
+      const auto column = upper_.col(b).head(b + 1);
+      trace_inverse += column.squaredNorm();
+      rhs(b, 0) = column.dot(rhs.col(0).head(b + 1));
+      rhs(b, 1) = column.dot(rhs.col(1).head(b + 1));
+    }
   } else {
     k_.triangularView<Eigen::Lower>().solveInPlace(rhs);
   }
@@ -107,14 +114,14 @@ double Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGra
   if (!std::isfinite(value)) return kMinusInfinity;
   if (gradient == nullptr) return value;
 
-  const VectorXd alpha = l_inverse.triangularView<Eigen::Lower>().adjoint() * whitened;
+  VectorXd alpha = VectorXd::Zero(n);
+  for (Index b = 0; b < n; ++b) alpha.head(b + 1) += whitened(b) * upper_.col(b).head(b + 1);
   // Sums with K use K = C - sigma_n^2 I, so K itself need not survive the factorisation.
-  const double trace_inverse = l_inverse.squaredNorm();
   double noise_term = theta->noise_variance * (alpha.squaredNorm() - trace_inverse);
   gradient->log_noise_variance = 0.5 * noise_term;
   gradient->log_slope_noise_variance = 0.0;
   if (slopes() > 0) {
-    const NoiseTerms noise = SplitNoise(*theta, alpha.cwiseAbs2() - l_inverse.colwise().squaredNorm().transpose());
+    const NoiseTerms noise = SplitNoise(*theta, alpha.cwiseAbs2() - upper_.rowwise().squaredNorm());
     gradient->log_noise_variance = 0.5 * noise.values;
     gradient->log_slope_noise_variance = 0.5 * noise.slopes;
     noise_term = noise.values + noise.slopes + noise.extra;
@@ -123,8 +130,7 @@ double Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGra
   gradient->mean = fit_mean ? 0.0 : slopes() == 0 ? alpha.sum() : alpha.head(size()).sum();
   weights_.resize(n, n);
   for (Index b = 0; b < n; ++b) weights_.col(b).tail(n - b) = (0.5 * alpha(b)) * alpha.tail(n - b);
-  weights_.triangularView<Eigen::StrictlyUpper>().setZero();
-  math::AddInverseFromFactor(l_inverse, -0.5, weights_);
+  math::AddSquareOfUpper(upper_, -0.5, &space_, weights_);
   ContractKernel(*theta, gradient);
   return value;
 }
@@ -142,17 +148,17 @@ double Likelihood::LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient*
   const Index n = size() + slopes();  // Rows.
   if (n == 0) return WithoutData(gradient);
   if (!FactorCovariance(theta, gradient != nullptr)) return kMinusInfinity;
-  const MatrixXd l_inverse = math::InvertLower(k_);
-  const VectorXd whitened = l_inverse.triangularView<Eigen::Lower>() * Targets(theta.mean);
-  const VectorXd alpha = l_inverse.triangularView<Eigen::Lower>().adjoint() * whitened;
-  const VectorXd kappa = l_inverse.colwise().squaredNorm().transpose();
+  math::InverseTransposed(k_, &space_, &upper_);
+  const VectorXd whitened = upper_.triangularView<Eigen::Upper>().adjoint() * Targets(theta.mean);
+  const VectorXd alpha = upper_.triangularView<Eigen::Upper>() * whitened;
+  const VectorXd kappa = upper_.rowwise().squaredNorm();
   const double value = 0.5 * kappa.array().log().sum() - 0.5 * (alpha.array().square() / kappa.array()).sum() -
                        static_cast<double>(n) * kHalfLog2Pi;
   if (!std::isfinite(value)) return kMinusInfinity;
   if (gradient == nullptr) return value;
 
   MatrixXd inverse = MatrixXd::Zero(n, n);
-  math::AddInverseFromFactor(l_inverse, 1.0, inverse);
+  math::AddSquareOfUpper(upper_, 1.0, &space_, inverse);
   inverse.triangularView<Eigen::StrictlyUpper>() = inverse.transpose();
   const VectorXd u = alpha.cwiseQuotient(kappa);
   const VectorXd w = (1.0 + alpha.array() * u.array()) / kappa.array();

@@ -1,11 +1,14 @@
 #ifndef LUTHIER_LIB_GP_LIKELIHOOD_H_
 #define LUTHIER_LIB_GP_LIKELIHOOD_H_
 
+#include <vector>
+
 #include "Eigen/Core"
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/slopes.h"
 #include "lib/kernels/derivatives.h"
 #include "lib/kernels/stationary.h"
+#include "lib/math/triangular_blocks.h"
 
 // Notation: C = K + sigma_n^2 I (n x n), L L' = C, y~ = y - m, alpha = C^-1 y~, kappa_i = [C^-1]_ii. With m observed
 // slopes there are N = n + m rows, the slopes' after the values': K holds covariances of derivatives, the noise of a
@@ -33,6 +36,9 @@ class Likelihood {
   const kernels::KernelShape& shape() const { return shape_; }
   Eigen::Index size() const { return y_.size(); }
   Eigen::Index slopes() const { return slopes_.size(); }
+
+  // The likelihood of some of the values alone, no slopes. rows: different indices below size().
+  Likelihood Subset(const std::vector<Eigen::Index>& rows) const;
 
   // ln p(y | X, theta) = -y~' alpha / 2 - sum_i ln L_ii - n/2 ln 2 pi (Rasmussen & Williams 2006, eq. 5.8), and its
   // gradient tr((alpha alpha' - C^-1) dC/dtheta)/2 (eq. 5.9) when asked for. -inf, the gradient left as it was, when C
@@ -67,15 +73,16 @@ class Likelihood {
   };
   NoiseTerms SplitNoise(const Hyperparameters& theta, const Eigen::VectorXd& w) const;
   // Contracts the symmetric weights in the lower triangle of weights_ with the derivatives of K by the kernel's
-  // parameters. Spoils weights_.
+  // parameters.
   void ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient);
 
   kernels::KernelShape shape_;
   Eigen::MatrixXd x_;
   Eigen::VectorXd y_;
   Slopes slopes_;
-  kernels::ObservedRows observed_;  // With slopes only.
-  Eigen::MatrixXd z_, k_, slope_, weights_;
+  kernels::ObservedRows observed_;                   // With slopes only.
+  Eigen::MatrixXd z_, k_, slope_, weights_, upper_;  // upper_: L^-T.
+  math::TriangularSpace space_;
 };
 
 }  // namespace luthier::gp

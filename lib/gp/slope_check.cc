@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/kernels/derivatives.h"
 #include "lib/math/cholesky.h"
+#include "lib/math/triangular_blocks.h"
 
 namespace luthier::gp {
 
@@ -49,14 +50,16 @@ std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const H
   VectorXd rest(n + m);
   rest.head(n) = (y.array() - theta.mean).matrix();
   rest.tail(m) = slopes.values;
-  const MatrixXd inverse = math::InvertLower(factor->lower());
-  const VectorXd whitened = inverse.triangularView<Eigen::Lower>() * rest;
-  const VectorXd by_slopes = inverse.bottomRightCorner(m, m).triangularView<Eigen::Lower>() * slopes.values;
+  math::TriangularSpace space;
+  MatrixXd inverse;  // L^-T.
+  math::InverseTransposed(factor->lower(), &space, &inverse);
+  const VectorXd whitened = inverse.triangularView<Eigen::Upper>().adjoint() * rest;
+  const VectorXd by_slopes = inverse.bottomRightCorner(m, m).triangularView<Eigen::Upper>().adjoint() * slopes.values;
   const VectorXd expected = by_slopes - whitened.tail(m);
-  const VectorXd alpha = inverse.triangularView<Eigen::Lower>().adjoint() * whitened;
+  const VectorXd alpha = inverse.triangularView<Eigen::Upper>() * whitened;
 
   SlopeCheck check;
-  check.z = alpha.tail(m).cwiseQuotient(inverse.rightCols(m).colwise().norm().transpose());
+  check.z = alpha.tail(m).cwiseQuotient(inverse.bottomRows(m).rowwise().norm());
   VectorXd sizes = check.z.cwiseAbs();
   std::nth_element(sizes.data(), sizes.data() + m / 2, sizes.data() + m);
   check.median = sizes(m / 2);

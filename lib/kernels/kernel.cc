@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/base/check.h"
+#include "lib/kernels/packets.h"
 
 namespace luthier::kernels {
 namespace {
@@ -11,10 +12,6 @@ namespace {
 constexpr double kSqrt3 = 1.73205080756887729353;
 // Where derivatives have a pole at r = 0.
 constexpr double kMinRoot = 1e-40;
-// Enough for four packets in flight, and for the scratch arrays to stay in the first-level cache.
-constexpr Eigen::Index kChunk = 256;
-
-using Scratch = Eigen::Array<double, Eigen::Dynamic, 1, 0, kChunk, 1>;
 
 }  // namespace
 
@@ -50,42 +47,17 @@ ProfileValue Profile(Family family, double r2, double alpha) {
 
 void EvaluateProfile(Family family, double alpha, double variance, Eigen::Index n, const double* r2, double* value,
                      double* slope) {
-  for (Eigen::Index begin = 0; begin < n; begin += kChunk) {
-    const Eigen::Index m = std::min(kChunk, n - begin);
-    const Eigen::Map<const Eigen::ArrayXd> in(r2 + begin, m);
-    Eigen::Map<Eigen::ArrayXd> k(value + begin, m);
-    Eigen::Map<Eigen::ArrayXd> dk(slope == nullptr ? value + begin : slope + begin, m);
-    Scratch r, e;
-    switch (family) {
-      case Family::kSquaredExponential:
-        k = variance * (-0.5 * in).exp();
-        if (slope != nullptr) dk = -0.5 * k;
-        break;
-      case Family::kMatern12:
-        r = in.sqrt();
-        k = variance * (-r).exp();
-        if (slope != nullptr) dk = (r > 0.0).select(-0.5 * k / r.max(1e-150), 0.0);
-        break;
-      case Family::kMatern32:
-        r = kSqrt3 * in.sqrt();
-        e = variance * (-r).exp();
-        k = (1.0 + r) * e;
-        if (slope != nullptr) dk = -1.5 * e;
-        break;
-      case Family::kMatern52:
-        r = (5.0 * in).sqrt();
-        e = variance * (-r).exp();
-        k = (1.0 + r + r.square() * (1.0 / 3.0)) * e;
-        if (slope != nullptr) dk = (-5.0 / 6.0) * (1.0 + r) * e;
-        break;
-      case Family::kRationalQuadratic:
-        r = (0.5 / alpha) * in;
-        e = variance * (-alpha * r.log1p()).exp();
-        k = e;
-        if (slope != nullptr) dk = -0.5 * e / (1.0 + r);
-        break;
-    }
-  }
+  const packets::Packet scale = packets::Set(variance), shape = packets::Set(alpha);
+  packets::WithFamily(family, [&]<Family kFamily>() {
+    const auto rows = [&]<bool kOne>(Eigen::Index i) {
+      const packets::Profile profile = packets::ProfileOf<kFamily>(packets::Load<kOne>(r2 + i), shape);
+      packets::Store<kOne>(value + i, Eigen::internal::pmul(scale, profile.value));
+      if (slope != nullptr) packets::Store<kOne>(slope + i, Eigen::internal::pmul(scale, profile.slope));
+    };
+    Eigen::Index i = 0;
+    for (; i + packets::kLanes <= n; i += packets::kLanes) rows.template operator()<false>(i);
+    for (; i < n; ++i) rows.template operator()<true>(i);  // No register twice: the memory may be that of r2.
+  });
 }
 
 bool HasSlopes(Family family) {

@@ -4,14 +4,39 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/kernels/packets.h"
 
 namespace luthier::kernels {
 
-using Eigen::ArrayXd;
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::RowVectorXd;
 using Eigen::VectorXd;
+using packets::Packet;
+
+namespace {
+
+// Squared distance from z of the rows row … of a, over the given columns; kPackets registers of it.
+template <int kPackets, bool kOne>
+EIGEN_ALWAYS_INLINE void Distances(const double* a, Index stride, Index row, const double* z, const Index* begin,
+                                   const Index* end, Packet* r2) {
+  for (int p = 0; p < kPackets; ++p) r2[p] = packets::Set(0.0);
+  for (const Index* j = begin; j != end; ++j) {
+    const double* column = a + *j * stride + row;
+    const Packet centre = packets::Set(z[*j]);
+    for (int p = 0; p < kPackets; ++p) {
+      const Packet difference = Eigen::internal::psub(packets::Load<kOne>(column + p * packets::kLanes), centre);
+      r2[p] = packets::MulAdd(difference, difference, r2[p]);
+    }
+  }
+}
+
+// A block of a matrix without storage has no address to add to.
+const double* RowAddress(const MatrixXd& z, Index row) {
+  return z.cols() == 0 ? nullptr : z.data() + row;
+}
+
+}  // namespace
 
 KernelShape ArdShape(Family family, int columns, Structure structure) {
   std::vector<int> groups;
@@ -57,6 +82,13 @@ StationaryKernel::StationaryKernel(KernelShape shape, const Eigen::Ref<const Vec
     LUTHIER_CHECK(lengthscale > 0.0);
     inverse_(j) = 1.0 / lengthscale;
   }
+  begin_.push_back(0);
+  for (int group = 0; group < shape_.groups; ++group) {
+    for (int j = 0; j < shape_.columns(); ++j) {
+      if (shape_.column_group[static_cast<size_t>(j)] == group) columns_.push_back(j);
+    }
+    begin_.push_back(static_cast<Index>(columns_.size()));
+  }
   const double groups = shape_.groups;
   if (shape_.structure == Structure::kAdditive) single_ = 1.0 / groups;
   if (shape_.structure == Structure::kPairwise) {
@@ -70,36 +102,46 @@ MatrixXd StationaryKernel::Scale(const Eigen::Ref<const MatrixXd>& x) const {
   return x.array().rowwise() * inverse_.array();
 }
 
-template <typename Rows>
-void StationaryKernel::GroupParts(const Rows& a, const RowVectorXd& z, bool with_slope, Parts* parts) const {
-  const Index m = a.rows();
-  parts->r2.setZero(m, shape_.groups);
-  parts->value.resize(m, shape_.groups);
-  if (with_slope) parts->slope.resize(m, shape_.groups);
-  for (Index j = 0; j < a.cols(); ++j) {
-    parts->r2.col(shape_.column_group[static_cast<size_t>(j)]) += (a.col(j).array() - z(j)).square();
-  }
-  EvaluateProfile(shape_.family, shape_parameter_, 1.0, m * shape_.groups, parts->r2.data(), parts->value.data(),
-                  with_slope ? parts->slope.data() : nullptr);
-  parts->sum = parts->value.rowwise().sum();
-  if (pair_ != 0.0) parts->square = parts->value.square().rowwise().sum();
-}
-
-ArrayXd StationaryKernel::Combine(const Parts& parts) const {
-  if (pair_ == 0.0) return (signal_variance_ * single_) * parts.sum;
-  return signal_variance_ * (single_ * parts.sum + (0.5 * pair_) * (parts.sum.square() - parts.square));
-}
-
-void StationaryKernel::Squares(const Eigen::Ref<const MatrixXd>& a, const RowVectorXd& z, double* out) const {
-  Eigen::Map<ArrayXd> r2(out, a.rows());
-  if (a.cols() == 0) r2.setZero();
-  for (Index j = 0; j < a.cols(); ++j) {
-    if (j == 0) {
-      r2 = (a.col(j).array() - z(j)).square();
-    } else {
-      r2 += (a.col(j).array() - z(j)).square();
+void StationaryKernel::Column(const double* a, Index stride, Index m, const double* z, double* k, double* slope) const {
+  using Eigen::internal::padd;
+  using Eigen::internal::pmul;
+  using Eigen::internal::psub;
+  const Packet variance = packets::Set(signal_variance_), alpha = packets::Set(shape_parameter_);
+  packets::WithFamily(shape_.family, [&]<Family kFamily>() {
+    if (shape_.structure == Structure::kJoint) {
+      const Index* end = columns_.data() + columns_.size();
+      packets::OverRows(m, [&]<int kPackets, bool kOne>(Index i, Index) {
+        Packet r2[kPackets];
+        Distances<kPackets, kOne>(a, stride, i, z, columns_.data(), end, r2);
+        for (int p = 0; p < kPackets; ++p) {
+          const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p], alpha);
+          packets::Store<kOne>(k + i + p * packets::kLanes, pmul(variance, profile.value));
+          if (slope != nullptr) {
+            packets::Store<kOne>(slope + i + p * packets::kLanes, pmul(variance, profile.slope));
+          }
+        }
+      });
+      return;
     }
-  }
+    // s (single sum_g f_g + pair ((sum_g f_g)^2 - sum_g f_g^2)/2).
+    const Packet single = packets::Set(signal_variance_ * single_), pair = packets::Set(0.5 * signal_variance_ * pair_);
+    packets::OverRows(m, [&]<int kPackets, bool kOne>(Index i, Index) {
+      Packet sum[kPackets], square[kPackets], r2[kPackets];
+      for (int p = 0; p < kPackets; ++p) sum[p] = square[p] = packets::Set(0.0);
+      for (size_t g = 0; g + 1 < begin_.size(); ++g) {
+        Distances<kPackets, kOne>(a, stride, i, z, columns_.data() + begin_[g], columns_.data() + begin_[g + 1], r2);
+        for (int p = 0; p < kPackets; ++p) {
+          const Packet f = packets::ProfileOf<kFamily>(r2[p], alpha).value;
+          sum[p] = padd(sum[p], f);
+          square[p] = packets::MulAdd(f, f, square[p]);
+        }
+      }
+      for (int p = 0; p < kPackets; ++p) {
+        const Packet pairs = psub(pmul(sum[p], sum[p]), square[p]);
+        packets::Store<kOne>(k + i + p * packets::kLanes, packets::MulAdd(pair, pairs, pmul(single, sum[p])));
+      }
+    });
+  });
 }
 
 void StationaryKernel::GramLower(const MatrixXd& z, MatrixXd* k, MatrixXd* slope) const {
@@ -108,25 +150,12 @@ void StationaryKernel::GramLower(const MatrixXd& z, MatrixXd* k, MatrixXd* slope
   k->resize(n, n);
   const bool joint = shape_.structure == Structure::kJoint;
   if (slope != nullptr) slope->resize(joint ? n : 0, joint ? n : 0);
-  if (z.cols() == 0) {
-    // No coordinates, no distances; and no blocks of a matrix without storage.
-    const ProfileValue same = Profile(shape_.family, 0.0, shape_parameter_);
-    k->setConstant(signal_variance_ * same.value);
-    if (slope != nullptr) slope->setConstant(signal_variance_ * same.slope);
-    return;
-  }
-  Parts parts;
+  RowVectorXd point(z.cols());
   for (Index b = 0; b < n; ++b) {
-    const Index m = n - b;
-    double* column = k->data() + b * n + b;
-    if (joint) {
-      Squares(z.bottomRows(m), z.row(b), column);
-      EvaluateProfile(shape_.family, shape_parameter_, signal_variance_, m, column, column,
-                      slope == nullptr ? nullptr : slope->data() + b * n + b);
-    } else {
-      GroupParts(z.bottomRows(m), z.row(b), false, &parts);
-      Eigen::Map<ArrayXd>(column, m) = Combine(parts);
-    }
+    point = z.row(b);
+    const Index at = b * n + b;
+    Column(RowAddress(z, b), n, n - b, point.data(), k->data() + at,
+           joint && slope != nullptr ? slope->data() + at : nullptr);
   }
 }
 
@@ -137,68 +166,141 @@ MatrixXd StationaryKernel::Gram(const Eigen::Ref<const MatrixXd>& x) const {
   return k;
 }
 
-double StationaryKernel::LogAlphaGradient(const MatrixXd& z, const MatrixXd& weights) const {
-  // d k/d ln alpha = alpha k (t/(1 + t) - ln(1 + t)), t = r^2/(2 alpha); 0 on the diagonal.
-  if (z.cols() == 0) return 0.0;
-  const Index n = z.rows();
-  const double alpha = shape_parameter_;
-  ArrayXd t;
-  double gradient = 0.0;
-  for (Index b = 0; b + 1 < n; ++b) {
-    const Index m = n - b - 1;
-    t.resize(m);
-    Squares(z.bottomRows(m), z.row(b), t.data());
-    t *= 0.5 / alpha;
-    const ArrayXd log = t.log1p();
-    gradient += 2.0 * (weights.col(b).tail(m).array() * (-alpha * log).exp() * (t / (1.0 + t) - log)).sum();
-  }
-  return signal_variance_ * alpha * gradient;
-}
-
-KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slope, MatrixXd* weights) const {
+KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slope, const MatrixXd& weights) const {
+  using Eigen::internal::pmul;
+  using Eigen::internal::psub;
   const Index n = z.rows();
   KernelGradient gradient;
   gradient.log_lengthscales = VectorXd::Zero(shape_.groups);
-  if (n == 0) return gradient;
+  const size_t groups = static_cast<size_t>(shape_.groups);
+  // The diagonal is flat. Sums over the rest of the lower triangle; twice, for both triangles.
+  std::vector<double> sums(groups * packets::kLanes, 0.0);
+  RowVectorXd point(z.cols());
+  const auto add = [&](size_t g, Packet term) {
+    double* sum = &sums[g * packets::kLanes];
+    packets::Store<false>(sum, Eigen::internal::padd(packets::Load<false>(sum), term));
+  };
   if (shape_.structure == Structure::kJoint) {
-    if (shape_.family == Family::kRationalQuadratic) gradient.log_shape_parameter = LogAlphaGradient(z, *weights);
-    // With S = M o k': sum_ab S_ab (z_a - z_b)^2 = 2 sum_a z_a^2 (S 1)_a - 2 z' S z, no pass per column. Centred: the
-    // two terms cancel less.
-    for (Index b = 0; b < n; ++b) weights->col(b).tail(n - b).array() *= slope.col(b).tail(n - b).array();
-    const MatrixXd centred = z.rowwise() - z.colwise().mean();
-    MatrixXd right(n, z.cols() + 1);
-    right.leftCols(z.cols()) = centred;
-    right.col(z.cols()).setOnes();
-    const MatrixXd product = weights->selfadjointView<Eigen::Lower>() * right;
-    for (Index j = 0; j < z.cols(); ++j) {
-      const double own = (centred.col(j).array().square() * product.col(z.cols()).array()).sum();
-      const double cross = centred.col(j).dot(product.col(j));
-      gradient.log_lengthscales(shape_.column_group[static_cast<size_t>(j)]) += -4.0 * (own - cross);
+    // With S = M o k': dK/d ln l_g gives -2 S r_g^2. A pass per group over differences that are in the first-level
+    // cache: fewer operations than the full matrix products of S with the coordinates, and nothing cancels.
+    VectorXd scaled(n);
+    for (Index b = 0; b + 1 < n; ++b) {
+      const Index m = n - b - 1;
+      const double* a = RowAddress(z, b + 1);
+      const double *w = weights.data() + b * n + b + 1, *s = slope.data() + b * n + b + 1;
+      point = z.row(b);
+      packets::OverRows(m, [&]<int kPackets, bool kOne>(Index i, Index) {
+        for (int p = 0; p < kPackets; ++p) {
+          const Index row = i + p * packets::kLanes;
+          packets::Store<kOne>(scaled.data() + row, pmul(packets::Load<kOne>(w + row), packets::Load<kOne>(s + row)));
+        }
+      });
+      for (size_t g = 0; g < groups; ++g) {
+        Packet sum[4] = {packets::Set(0.0), packets::Set(0.0), packets::Set(0.0), packets::Set(0.0)};
+        packets::OverRows(m, [&]<int kPackets, bool kOne>(Index i, Index skip) {
+          Packet r2[kPackets];
+          Distances<kPackets, kOne>(a, n, i, point.data(), columns_.data() + begin_[g], columns_.data() + begin_[g + 1],
+                                    r2);
+          for (int p = 0; p < kPackets; ++p) {
+            const Packet own = packets::LoadFrom<kOne>(scaled.data() + i + p * packets::kLanes, skip);
+            sum[p] = packets::MulAdd(own, r2[p], sum[p]);
+          }
+        });
+        add(g, Eigen::internal::padd(Eigen::internal::padd(sum[0], sum[1]), Eigen::internal::padd(sum[2], sum[3])));
+      }
     }
+    for (size_t g = 0; g < groups; ++g) {
+      gradient.log_lengthscales(static_cast<Index>(g)) =
+          -4.0 * Eigen::internal::predux(packets::Load<false>(&sums[g * packets::kLanes]));
+    }
+    if (shape_.family == Family::kRationalQuadratic) gradient.log_shape_parameter = LogAlphaGradient(z, weights);
     return gradient;
   }
-  // dK/d ln l_g = s (single + pair (sum_h f_h - f_g)) (-2 r_g^2 f'_g); twice, for both triangles. The diagonal is flat.
-  Parts parts;
-  double by_ratio = 0.0;
-  const double groups = shape_.groups;
-  for (Index b = 0; b + 1 < n; ++b) {
-    const Index m = n - b - 1;
-    GroupParts(z.bottomRows(m), z.row(b), true, &parts);
-    const ArrayXd w = weights->col(b).tail(m).array();
-    for (Index g = 0; g < shape_.groups; ++g) {
-      ArrayXd term = w * parts.r2.col(g) * parts.slope.col(g);
-      if (pair_ != 0.0) term *= single_ + pair_ * (parts.sum - parts.value.col(g));
-      gradient.log_lengthscales(g) -= 4.0 * term.sum();
+  // dK/d ln l_g = s (single + pair (sum_h f_h - f_g)) (-2 r_g^2 f'_g).
+  const double count = shape_.groups, rho = shape_parameter_;
+  const Packet single = packets::Set(pair_ == 0.0 ? 1.0 : single_), pair = packets::Set(pair_);
+  const Packet alpha = packets::Set(1.0), by_pairs = packets::Set(1.0 / (count * (count - 1.0))),
+               by_singles = packets::Set(1.0 / count);
+  Packet ratio = packets::Set(0.0);
+  std::vector<double> values(groups * 4 * packets::kLanes), slopes(groups * 4 * packets::kLanes);
+  packets::WithFamily(shape_.family, [&]<Family kFamily>() {
+    for (Index b = 0; b + 1 < n; ++b) {
+      const double* a = RowAddress(z, b + 1);
+      const double* w = weights.data() + b * n + b + 1;
+      point = z.row(b);
+      packets::OverRows(n - b - 1, [&]<int kPackets, bool kOne>(Index i, Index skip) {
+        Packet own[kPackets], r2[kPackets], sum[kPackets], square[kPackets];
+        for (int p = 0; p < kPackets; ++p) {
+          own[p] = packets::LoadFrom<kOne>(w + i + p * packets::kLanes, skip);
+          sum[p] = square[p] = packets::Set(0.0);
+        }
+        for (size_t g = 0; g < groups; ++g) {
+          Distances<kPackets, kOne>(a, n, i, point.data(), columns_.data() + begin_[g], columns_.data() + begin_[g + 1],
+                                    r2);
+          for (int p = 0; p < kPackets; ++p) {
+            const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p], alpha);
+            const Packet term = pmul(own[p], pmul(r2[p], profile.slope));
+            if (pair_ == 0.0) {
+              add(g, term);
+              continue;
+            }
+            const size_t at = (g * 4 + static_cast<size_t>(p)) * packets::kLanes;
+            packets::Store<false>(&values[at], profile.value);
+            packets::Store<false>(&slopes[at], term);
+            sum[p] = Eigen::internal::padd(sum[p], profile.value);
+            square[p] = packets::MulAdd(profile.value, profile.value, square[p]);
+          }
+        }
+        if (pair_ == 0.0) return;
+        for (int p = 0; p < kPackets; ++p) {
+          for (size_t g = 0; g < groups; ++g) {
+            const size_t at = (g * 4 + static_cast<size_t>(p)) * packets::kLanes;
+            const Packet others = psub(sum[p], packets::Load<false>(&values[at]));
+            add(g, pmul(packets::Load<false>(&slopes[at]), packets::MulAdd(pair, others, single)));
+          }
+          const Packet pairs = pmul(psub(pmul(sum[p], sum[p]), square[p]), by_pairs);
+          ratio = packets::MulAdd(own[p], psub(pairs, pmul(sum[p], by_singles)), ratio);
+        }
+      });
     }
-    if (pair_ != 0.0) {
-      by_ratio += (w * ((parts.sum.square() - parts.square) / (groups * (groups - 1.0)) - parts.sum / groups)).sum();
-    }
+  });
+  const double unit = -4.0 * signal_variance_ * (pair_ == 0.0 ? single_ : 1.0);
+  for (size_t g = 0; g < groups; ++g) {
+    gradient.log_lengthscales(static_cast<Index>(g)) =
+        unit * Eigen::internal::predux(packets::Load<false>(&sums[g * packets::kLanes]));
   }
-  gradient.log_lengthscales *= signal_variance_ * (pair_ == 0.0 ? single_ : 1.0);
-  const double rho = shape_parameter_;
-  if (pair_ != 0.0)
-    gradient.log_shape_parameter = 2.0 * signal_variance_ * rho / ((1.0 + rho) * (1.0 + rho)) * by_ratio;
+  if (pair_ != 0.0) {
+    gradient.log_shape_parameter =
+        2.0 * signal_variance_ * rho / ((1.0 + rho) * (1.0 + rho)) * Eigen::internal::predux(ratio);
+  }
   return gradient;
+}
+
+double StationaryKernel::LogAlphaGradient(const MatrixXd& z, const MatrixXd& weights) const {
+  // d k/d ln alpha = alpha k (t/(1 + t) - ln(1 + t)), t = r^2/(2 alpha); 0 on the diagonal.
+  const Index n = z.rows();
+  const double alpha = shape_parameter_;
+  const Packet one = packets::Set(1.0), half = packets::Set(0.5 / alpha), minus = packets::Set(-alpha);
+  Packet sum = packets::Set(0.0);
+  RowVectorXd point(z.cols());
+  for (Index b = 0; b + 1 < n; ++b) {
+    const double* a = RowAddress(z, b + 1);
+    const double* w = weights.data() + b * n + b + 1;
+    point = z.row(b);
+    packets::OverRows(n - b - 1, [&]<int kPackets, bool kOne>(Index i, Index skip) {
+      Packet r2[kPackets];
+      Distances<kPackets, kOne>(a, n, i, point.data(), columns_.data(), columns_.data() + columns_.size(), r2);
+      for (int p = 0; p < kPackets; ++p) {
+        const Packet t = Eigen::internal::pmul(r2[p], half);
+        const Packet log = Eigen::internal::generic_plog1p(t);
+        const Packet k = packets::ExpOfNegative(Eigen::internal::pmul(minus, log));
+        const Packet factor = Eigen::internal::psub(Eigen::internal::pdiv(t, Eigen::internal::padd(one, t)), log);
+        const Packet own = packets::LoadFrom<kOne>(w + i + p * packets::kLanes, skip);
+        sum = packets::MulAdd(own, Eigen::internal::pmul(k, factor), sum);
+      }
+    });
+  }
+  return 2.0 * signal_variance_ * alpha * Eigen::internal::predux(sum);
 }
 
 void StationaryKernel::Cross(const Eigen::Ref<const MatrixXd>& a, const Eigen::Ref<const MatrixXd>& b,
@@ -207,47 +309,89 @@ void StationaryKernel::Cross(const Eigen::Ref<const MatrixXd>& a, const Eigen::R
   const Index q = b.rows();
   LUTHIER_CHECK(a.cols() == inverse_.size() && b.cols() == a.cols());
   k->resize(n, q);
-  if (n == 0) return;
-  if (shape_.structure == Structure::kJoint) {
-    for (Index c = 0; c < q; ++c) Squares(a, b.row(c), k->data() + c * n);
-    EvaluateProfile(shape_.family, shape_parameter_, signal_variance_, n * q, k->data(), k->data(), nullptr);
-    return;
-  }
-  Parts parts;
+  RowVectorXd point(b.cols());
   for (Index c = 0; c < q; ++c) {
-    GroupParts(a, b.row(c), false, &parts);
-    k->col(c) = Combine(parts);
+    point = b.row(c);
+    Column(a.data(), a.outerStride(), n, point.data(), k->data() + c * n, nullptr);
   }
 }
 
 void StationaryKernel::PointCross(const Eigen::Ref<const MatrixXd>& a, const RowVectorXd& z, VectorXd* k,
                                   MatrixXd* jacobian) const {
+  using Eigen::internal::padd;
+  using Eigen::internal::pmul;
+  using Eigen::internal::psub;
   const Index n = a.rows();
   const Index d = a.cols();
+  const Index stride = a.outerStride();
   LUTHIER_CHECK(d == inverse_.size() && z.size() == d);
   k->resize(n);
   jacobian->resize(n, d);
-  if (n == 0) return;
+  const Packet variance = packets::Set(signal_variance_), alpha = packets::Set(shape_parameter_);
+  // Of the derivative by z_j that the profile's slope gives: 2 s dk/d(r^2) (z_j - a_j)/l_j.
+  const auto differences = [&]<int kPackets, bool kOne>(Index i, Index j, const Packet* by_square) {
+    const Packet centre = packets::Set(z(j)), factor = packets::Set(2.0 * signal_variance_ * inverse_(j));
+    for (int p = 0; p < kPackets; ++p) {
+      const Index row = i + p * packets::kLanes;
+      const Packet difference = psub(centre, packets::Load<kOne>(a.data() + j * stride + row));
+      packets::Store<kOne>(jacobian->data() + j * n + row, pmul(pmul(factor, by_square[p]), difference));
+    }
+  };
   if (shape_.structure == Structure::kJoint) {
-    ArrayXd slope(n);
-    Squares(a, z, k->data());
-    EvaluateProfile(shape_.family, shape_parameter_, signal_variance_, n, k->data(), k->data(), slope.data());
-    for (Index j = 0; j < d; ++j) jacobian->col(j) = (2.0 * inverse_(j)) * slope * (z(j) - a.col(j).array());
+    packets::WithFamily(shape_.family, [&]<Family kFamily>() {
+      packets::OverRows(n, [&]<int kPackets, bool kOne>(Index i, Index) {
+        Packet r2[kPackets], slope[kPackets];
+        Distances<kPackets, kOne>(a.data(), stride, i, z.data(), columns_.data(), columns_.data() + columns_.size(),
+                                  r2);
+        for (int p = 0; p < kPackets; ++p) {
+          const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p], alpha);
+          packets::Store<kOne>(k->data() + i + p * packets::kLanes, pmul(variance, profile.value));
+          slope[p] = profile.slope;
+        }
+        for (Index j = 0; j < d; ++j) differences.template operator()<kPackets, kOne>(i, j, slope);
+      });
+    });
     return;
   }
-  Parts parts;
-  GroupParts(a, z, true, &parts);
-  *k = Combine(parts);
-  for (Index j = 0; j < d; ++j) {
-    const Index g = shape_.column_group[static_cast<size_t>(j)];
-    ArrayXd by_square = (2.0 * signal_variance_ * inverse_(j)) * parts.slope.col(g);
-    if (pair_ == 0.0) {
-      by_square *= single_;
-    } else {
-      by_square *= single_ + pair_ * (parts.sum - parts.value.col(g));
-    }
-    jacobian->col(j) = by_square * (z(j) - a.col(j).array());
-  }
+  const size_t groups = static_cast<size_t>(shape_.groups);
+  const Packet single = packets::Set(single_), pair = packets::Set(pair_);
+  const Packet all_single = packets::Set(signal_variance_ * single_),
+               all_pair = packets::Set(0.5 * signal_variance_ * pair_);
+  std::vector<double> values(groups * 4 * packets::kLanes), slopes(groups * 4 * packets::kLanes);
+  packets::WithFamily(shape_.family, [&]<Family kFamily>() {
+    packets::OverRows(n, [&]<int kPackets, bool kOne>(Index i, Index) {
+      Packet sum[kPackets], square[kPackets], r2[kPackets];
+      for (int p = 0; p < kPackets; ++p) sum[p] = square[p] = packets::Set(0.0);
+      for (size_t g = 0; g < groups; ++g) {
+        Distances<kPackets, kOne>(a.data(), stride, i, z.data(), columns_.data() + begin_[g],
+                                  columns_.data() + begin_[g + 1], r2);
+        for (int p = 0; p < kPackets; ++p) {
+          const packets::Profile profile = packets::ProfileOf<kFamily>(r2[p], alpha);
+          const size_t at = (g * 4 + static_cast<size_t>(p)) * packets::kLanes;
+          packets::Store<false>(&values[at], profile.value);
+          packets::Store<false>(&slopes[at], profile.slope);
+          sum[p] = padd(sum[p], profile.value);
+          square[p] = packets::MulAdd(profile.value, profile.value, square[p]);
+        }
+      }
+      for (int p = 0; p < kPackets; ++p) {
+        const Packet pairs = psub(pmul(sum[p], sum[p]), square[p]);
+        packets::Store<kOne>(k->data() + i + p * packets::kLanes,
+                             packets::MulAdd(all_pair, pairs, pmul(all_single, sum[p])));
+      }
+      for (size_t g = 0; g < groups; ++g) {
+        Packet by_square[kPackets];
+        for (int p = 0; p < kPackets; ++p) {
+          const size_t at = (g * 4 + static_cast<size_t>(p)) * packets::kLanes;
+          const Packet others = psub(sum[p], packets::Load<false>(&values[at]));
+          by_square[p] = pmul(packets::Load<false>(&slopes[at]), packets::MulAdd(pair, others, single));
+        }
+        for (Index c = begin_[g]; c < begin_[g + 1]; ++c) {
+          differences.template operator()<kPackets, kOne>(i, columns_[static_cast<size_t>(c)], by_square);
+        }
+      }
+    });
+  });
 }
 
 }  // namespace luthier::kernels

@@ -74,8 +74,8 @@ class StationaryKernel {
   // The full symmetric matrix for unscaled points.
   Eigen::MatrixXd Gram(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
   // For symmetric weights M (n x n, lower triangle read) the derivatives of sum_ab M_ab K_ab, given the slope that
-  // GramLower left for the same z. Spoils `weights`. kJoint: one n x n by n x d product; else O(n^2 (d + P)/2).
-  KernelGradient Contract(const Eigen::MatrixXd& z, const Eigen::MatrixXd& slope, Eigen::MatrixXd* weights) const;
+  // GramLower left for the same z. O(n^2 d/2), for others than kJoint O(n^2 (d + P)/2).
+  KernelGradient Contract(const Eigen::MatrixXd& z, const Eigen::MatrixXd& slope, const Eigen::MatrixXd& weights) const;
 
   // k(a_i, b_j), rows(a) x rows(b), for scaled points.
   void Cross(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::Ref<const Eigen::MatrixXd>& b,
@@ -86,16 +86,9 @@ class StationaryKernel {
                   Eigen::MatrixXd* jacobian) const;
 
  private:
-  // Of the m rows of `a` against one scaled point: group g's squared distances into r2.col(g), and the profiles.
-  struct Parts {
-    Eigen::ArrayXXd r2, value, slope;  // m x groups, unit variance.
-    Eigen::ArrayXd sum, square;        // sum_g f_g and sum_g f_g^2.
-  };
-  template <typename Rows>
-  void GroupParts(const Rows& a, const Eigen::RowVectorXd& z, bool with_slope, Parts* parts) const;
-  // s times the combination of the parts.
-  Eigen::ArrayXd Combine(const Parts& parts) const;
-  void Squares(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::RowVectorXd& z, double* r2) const;
+  // k(a_i, z) at unit variance and, when not null, the slopes dk/d(r^2) of kJoint, for the m rows of a column-major
+  // matrix whose columns are `stride` apart.
+  void Column(const double* a, Eigen::Index stride, Eigen::Index m, const double* z, double* k, double* slope) const;
   double LogAlphaGradient(const Eigen::MatrixXd& z, const Eigen::MatrixXd& weights) const;
 
   KernelShape shape_;
@@ -103,6 +96,8 @@ class StationaryKernel {
   double shape_parameter_;
   double single_ = 0.0, pair_ = 0.0;  // Weights of sum_g f_g and sum_{g<h} f_g f_h, at unit variance.
   Eigen::RowVectorXd inverse_;
+  // The columns of group g are columns_[begin_[g]] … columns_[begin_[g+1] - 1].
+  std::vector<Eigen::Index> columns_, begin_;
 };
 
 }  // namespace luthier::kernels

@@ -58,14 +58,6 @@ class Cholesky {
   int appends_ = 0;
 };
 
-// L^-1 for a lower triangular L (n x n; above the diagonal nothing is read, zeros are written). Blocked, n^3/3 flops.
-Eigen::MatrixXd InvertLower(const Eigen::Ref<const Eigen::MatrixXd, 0, Eigen::OuterStride<>>& lower);
-
-// Adds l_inverse' * l_inverse, that is (L L')^-1, to the lower triangle of `out` (n x n) times `scale`, using that
-// l_inverse is lower triangular. Blocked, about n^3/3 flops. What is above the diagonal of `out` is unspecified after.
-void AddInverseFromFactor(const Eigen::Ref<const Eigen::MatrixXd>& l_inverse, double scale,
-                          Eigen::Ref<Eigen::MatrixXd> out);
-
 }  // namespace luthier::math
 
 #endif  // LUTHIER_LIB_MATH_CHOLESKY_H_

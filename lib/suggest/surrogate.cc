@@ -27,9 +27,11 @@ constexpr double kNoisyFloor = 1e-4;
 // The thesis' prior has one floor for all, and a flat prior needs its bounds; those of a chain are gp::ChainDensity's.
 constexpr double kThesisFloor = 1e-6;
 constexpr double kThesisMinLengthscale = 1e-3, kThesisMaxLengthscale = 10.0;
-constexpr double kGain = 2.0;         // Nats by which another choice must explain the data better.
-constexpr Index kFewRows = 64;        // Up to it, searches are thorough: they cost little.
-constexpr Index kVeryManyRows = 500;  // Above it, a search may take 20 likelihoods.
+constexpr double kGain = 2.0;          // Nats by which another choice must explain the data better.
+constexpr Index kFewRows = 24;         // Up to it, searches are thorough: they cost little.
+constexpr Index kSomeRows = 64;        // Up to it, two others are tried beside the choice in use, then one.
+constexpr Index kManyRows = 128;       // Above it, the other's search may take 8 likelihoods instead of 15,
+constexpr Index kVeryManyRows = 1000;  // and above this one 2.
 constexpr Index kMinSampledRows = 3;
 // Sweeps of a new chain that are thrown away. With many rows a sweep is dear, and the chain starts at the mode.
 constexpr int kBurnIn = 100, kShortBurnIn = 20;
@@ -162,7 +164,7 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
     std::vector<int> turn;
     if (usable) {
       turn.push_back(carry.choice);
-      const int others = std::min(n <= kFewRows ? 2 : 1, choices - 1);
+      const int others = std::min(n <= kSomeRows ? 2 : 1, choices - 1);
       for (int k = 0; static_cast<int>(turn.size()) <= others; ++k) {
         const int next = (carry.searches * others + k) % choices;
         if (std::find(turn.begin(), turn.end(), next) == turn.end()) turn.push_back(next);
@@ -182,9 +184,8 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
       if (start.has_value() && n > kFewRows) {
         inference.max_searches = 1;
         inference.random_starts = 1;
-        if (c != turn[0]) inference.max_evaluations = 15;
+        if (c != turn[0]) inference.max_evaluations = n <= kManyRows ? 15 : n <= kVeryManyRows ? 8 : 2;
       }
-      if (n > kVeryManyRows) inference.max_evaluations = std::min(inference.max_evaluations, 20);
       gp::Likelihood likelihood(choice.shape, x, transform->Forward(scores));
       const gp::InferenceResult result = gp::MaximizePosterior(
           &likelihood, inference, start, base::RandomStream(seed, "bo/map", ask_index, static_cast<uint32_t>(c)));

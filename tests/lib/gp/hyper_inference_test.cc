@@ -138,6 +138,24 @@ TEST(MaximizePosterior, CarriedStateSavesWorkAndNeverHurts) {
   EXPECT_LT(warm.evaluations, cold.evaluations / 2);
 }
 
+TEST(MaximizePosterior, ManyRowsTakeBoundedWork) {
+  Likelihood likelihood = SmoothData(5, 300, 2);
+  InferenceOptions options;
+  const InferenceResult thorough = MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"));
+  options.max_work = 1.0;
+  // Three likelihoods of all rows for a carried state; one for what a search on a part has found.
+  const InferenceResult carried = MaximizePosterior(&likelihood, options, thorough.theta, base::RandomStream(1, "map"));
+  EXPECT_LE(carried.evaluations, 3);
+  EXPECT_GE(carried.log_posterior, thorough.log_posterior - 1e-9);
+  options.max_work = 60.0 * 256.0 * 256.0 * 256.0;
+  const InferenceResult part = MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"));
+  Hyperparameters theta = part.theta;
+  const HyperPosterior posterior(&likelihood, options);
+  EXPECT_NEAR(part.log_posterior, posterior.Value(posterior.Pack(theta), nullptr, &theta), 1e-9);
+  EXPECT_EQ(theta.mean, part.theta.mean);
+  EXPECT_LT((part.theta.lengthscales.array() / thorough.theta.lengthscales.array()).log().abs().maxCoeff(), 0.3);
+}
+
 TEST(MaximizePosterior, DegenerateDataStayInsideTheBounds) {
   for (Index n : {0, 1, 2, 3, 8}) {
     for (bool noisy : {false, true}) {

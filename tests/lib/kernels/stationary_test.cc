@@ -179,6 +179,57 @@ TEST(StationaryKernel, OneHotColumnsSharingALengthscaleSeeOnlyWhetherLabelsDiffe
   }
 }
 
+TEST(Profile, IsAsExactAsTheExponential) {
+  // From the first distance that counts to the last one that does.
+  for (int i = 0; i <= 3000; ++i) {
+    const double t = std::pow(10.0, -18.0 + 20.84 * i / 3000.0);
+    const double exact = std::exp(-t);
+    EXPECT_NEAR(Profile(Family::kSquaredExponential, 2.0 * t).value, exact, 4e-16 * exact) << t;
+  }
+  EXPECT_EQ(Profile(Family::kSquaredExponential, 1500.0).value, 0.0);
+  EXPECT_TRUE(std::isnan(Profile(Family::kSquaredExponential, NAN).value));
+}
+
+TEST(StationaryKernel, APairHasTheSameBitsWhereverItStands) {
+  for (Index n : {1, 2, 3, 5, 16, 23, 40}) {
+    const MatrixXd x = RandomPoints(7, n, 4);
+    for (const KernelShape& shape : Shapes({0, 1, 1, 2})) {
+      const StationaryKernel kernel(shape, VectorXd::Constant(3, 0.4), 1.3, 0.8);
+      const MatrixXd z = kernel.Scale(x);
+      const MatrixXd gram = kernel.Gram(x);
+      MatrixXd cross, alone, jacobian, point_jacobian;
+      VectorXd k, one;
+      kernel.Cross(z, z, &cross);
+      EXPECT_EQ(gram, cross) << ShapeName(shape) << " " << n;
+      for (Index i = 0; i < n; ++i) {
+        kernel.Cross(z.row(i), z, &alone);
+        EXPECT_EQ(alone, cross.row(i));
+        kernel.PointCross(z, z.row(0), &k, &jacobian);
+        EXPECT_EQ(k, cross.col(0));
+        kernel.PointCross(z.row(i), z.row(0), &one, &point_jacobian);
+        EXPECT_EQ(point_jacobian, jacobian.row(i));
+      }
+    }
+  }
+}
+
+TEST(StationaryKernel, ContractionReadsTheLowerTriangleOnly) {
+  for (Index n : {1, 2, 4, 5, 30}) {
+    const MatrixXd x = RandomPoints(8, n, 3), m = RandomPoints(9, n, n);
+    MatrixXd lower = m;
+    lower.triangularView<Eigen::StrictlyUpper>().setConstant(NAN);
+    for (const KernelShape& shape : Shapes({0, 1, 2})) {
+      const StationaryKernel kernel(shape, VectorXd::Constant(3, 0.4), 1.3, 0.8);
+      const MatrixXd z = kernel.Scale(x);
+      MatrixXd k, slope;
+      kernel.GramLower(z, &k, &slope);
+      const KernelGradient a = kernel.Contract(z, slope, m), b = kernel.Contract(z, slope, lower);
+      EXPECT_EQ(a.log_lengthscales, b.log_lengthscales) << ShapeName(shape) << " " << n;
+      EXPECT_EQ(a.log_shape_parameter, b.log_shape_parameter);
+    }
+  }
+}
+
 TEST(StationaryKernel, ContractionMatchesDifferences) {
   const Index n = 25, d = 4;
   const MatrixXd x = RandomPoints(5, n, d);
@@ -194,7 +245,7 @@ TEST(StationaryKernel, ContractionMatchesDifferences) {
     MatrixXd k, slope, weights = m;
     const MatrixXd z = kernel.Scale(x);
     kernel.GramLower(z, &k, &slope);
-    const KernelGradient gradient = kernel.Contract(z, slope, &weights);
+    const KernelGradient gradient = kernel.Contract(z, slope, weights);
     VectorXd analytic(4);
     analytic << gradient.log_lengthscales, gradient.log_shape_parameter;
     const math::GradientCheck check = math::CheckGradient(f, logs, analytic);

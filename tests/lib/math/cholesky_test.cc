@@ -6,6 +6,7 @@
 #include "Eigen/Dense"
 #include "gtest/gtest.h"
 #include "lib/base/random.h"
+#include "lib/math/triangular_blocks.h"
 
 namespace luthier::math {
 namespace {
@@ -121,21 +122,52 @@ TEST(Cholesky, AppendOfADependentRowFailsAndChangesNothing) {
   EXPECT_TRUE(c.Append((VectorXd(2) << 0.5, 0.0).finished(), 1.0));
 }
 
-TEST(Cholesky, ExplicitInverseMatchesLu) {
+TEST(TriangularBlocks, FactorAndInverseMatchLu) {
   base::RandomStream stream(4, "cholesky");
-  for (Index n : {1, 3, 47, 48, 49, 97, 150, 333}) {
+  TriangularSpace space;
+  for (Index n : {1, 3, 4, 12, 47, 48, 49, 64, 97, 150, 319, 320, 333, 650}) {
     const MatrixXd c = RandomSpd(stream, n);
-    const Cholesky factor = *Cholesky::Factor(c);
-    const MatrixXd l_inverse = InvertLower(factor.lower());
-    EXPECT_LT((l_inverse * MatrixXd(factor.lower().triangularView<Eigen::Lower>()) - MatrixXd::Identity(n, n))
-                  .cwiseAbs()
-                  .maxCoeff(),
-              1e-11);
-    MatrixXd inverse = MatrixXd::Zero(n, n);
-    AddInverseFromFactor(l_inverse, 2.0, inverse);
-    const MatrixXd lu = Eigen::PartialPivLU<MatrixXd>(c).inverse();
-    const MatrixXd difference = 0.5 * inverse - lu;
+    MatrixXd l = c.triangularView<Eigen::Lower>();
+    l.triangularView<Eigen::StrictlyUpper>().setConstant(std::numeric_limits<double>::quiet_NaN());
+    ASSERT_TRUE(FactorLowerInPlace(l, &space));
+    const MatrixXd lower = l.triangularView<Eigen::Lower>();
+    EXPECT_LT((lower * lower.transpose() - c).cwiseAbs().maxCoeff(), 1e-12) << n;
+    MatrixXd upper;
+    InverseTransposed(l, &space, &upper);
+    EXPECT_LT((upper.transpose() * lower - MatrixXd::Identity(n, n)).cwiseAbs().maxCoeff(), 1e-11) << n;
+    EXPECT_TRUE(upper.isUpperTriangular(0.0));
+    MatrixXd inverse = MatrixXd::Ones(n, n);
+    AddSquareOfUpper(upper, 2.0, &space, inverse);
+    const MatrixXd difference = 0.5 * (inverse - MatrixXd::Ones(n, n)) - Eigen::PartialPivLU<MatrixXd>(c).inverse();
     EXPECT_LT(MatrixXd(difference.triangularView<Eigen::Lower>()).cwiseAbs().maxCoeff(), 1e-11) << n;
+  }
+}
+
+TEST(TriangularBlocks, WorksInsideALargerMatrix) {
+  base::RandomStream stream(5, "cholesky");
+  TriangularSpace space;
+  const MatrixXd c = RandomSpd(stream, 30);
+  MatrixXd whole = MatrixXd::Constant(40, 40, 7.0);
+  whole.block(5, 3, 30, 30) = c;
+  ASSERT_TRUE(FactorLowerInPlace(whole.block(5, 3, 30, 30), &space));
+  MatrixXd alone = c;
+  ASSERT_TRUE(FactorLowerInPlace(alone, &space));
+  EXPECT_EQ(MatrixXd(whole.block(5, 3, 30, 30).triangularView<Eigen::Lower>()),
+            MatrixXd(alone.triangularView<Eigen::Lower>()));
+  whole.block(5, 3, 30, 30).setConstant(7.0);
+  EXPECT_EQ(whole, MatrixXd::Constant(40, 40, 7.0));
+}
+
+TEST(TriangularBlocks, RefusesWhatIsNotPositiveDefinite) {
+  base::RandomStream stream(6, "cholesky");
+  TriangularSpace space;
+  for (Index n : {1, 6, 50, 400}) {
+    for (const double bad :
+         {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      MatrixXd c = RandomSpd(stream, n);
+      c(n - 1, n - 1) = bad;
+      EXPECT_FALSE(FactorLowerInPlace(c, &space)) << n << " " << bad;
+    }
   }
 }
 

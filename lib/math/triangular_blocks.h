@@ -1,0 +1,38 @@
+#ifndef LUTHIER_LIB_MATH_TRIANGULAR_BLOCKS_H_
+#define LUTHIER_LIB_MATH_TRIANGULAR_BLOCKS_H_
+
+#include <vector>
+
+#include "Eigen/Core"
+
+// Cholesky factor, its inverse and the product of that with itself: what a likelihood and its gradient are made of,
+// n^3/3 flops each. Up to kTriangularBlock rows by loops over four columns and three registers of rows whose sums stay
+// in registers, without the packing of a general matrix product, which costs more than it saves for so few rows; beyond
+// by halving, the rest being Eigen's matrix products.
+namespace luthier::math {
+
+inline constexpr Eigen::Index kTriangularBlock = 320;
+
+using TriangularRef = Eigen::Ref<Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
+using ConstTriangularRef = Eigen::Ref<const Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
+
+// Memory that calls use, kept from one to the next. For one thread.
+struct TriangularSpace {
+  std::vector<double> first, second;
+};
+
+// Replaces the lower triangle of c (n x n) by L, L L' = C. What is above the diagonal is neither read nor kept. False
+// when a pivot is not above 0 or not finite; c is spoilt then.
+bool FactorLowerInPlace(TriangularRef c, TriangularSpace* space);
+
+// L^-T, upper triangular with zeros below the diagonal, of a lower triangular L (n x n; above the diagonal nothing is
+// read).
+void InverseTransposed(const ConstTriangularRef& lower, TriangularSpace* space, Eigen::MatrixXd* upper);
+
+// Adds scale U U' to the lower triangle of out, for an upper triangular U with zeros below its diagonal: for U = L^-T
+// that is scale (L L')^-1. The strict upper triangle of out is unspecified after.
+void AddSquareOfUpper(const ConstTriangularRef& upper, double scale, TriangularSpace* space, TriangularRef out);
+
+}  // namespace luthier::math
+
+#endif  // LUTHIER_LIB_MATH_TRIANGULAR_BLOCKS_H_

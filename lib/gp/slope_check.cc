@@ -19,9 +19,11 @@ namespace {
 
 constexpr double kSlopeNoise = 0.1;  // Of the prior variance.
 constexpr Index kMinSlopes = 5;
-constexpr double kMaxMedian = 10.0;
-constexpr double kNats = 20.0;
-constexpr double kMaxScale = 5.0;
+constexpr double kMaxMedian = 20.0;
+constexpr double kNats = 50.0;
+// Of right slopes the scale was between 0.2 and 23 whatever the values knew, 0.3 and 8 where they knew the sign.
+constexpr double kMaxScale = 200.0, kMinScale = 0.02;
+constexpr double kMaxSureScale = 10.0, kMinSureScale = 0.1;
 
 }  // namespace
 
@@ -83,8 +85,11 @@ std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const H
     if (y.maxCoeff() > y.minCoeff()) check.gain = std::numeric_limits<double>::infinity();
   }
   const double size = std::abs(check.scale);
-  check.contradicts = m >= kMinSlopes && (check.median > kMaxMedian || check.sign_gain > kNats ||
-                                          (check.gain > kNats && (size > kMaxScale || size < 1.0 / kMaxScale)));
+  const bool sure = check.sign_gain < -kNats;
+  const bool wrong_size = sure ? size > kMaxSureScale || size < kMinSureScale : size > kMaxScale || size < kMinScale;
+  check.contradicts =
+      m >= kMinSlopes && (check.median > kMaxMedian || check.sign_gain > kNats || (check.gain > kNats && wrong_size));
+  check.confirms = m >= kMinSlopes && sure && !check.contradicts;
   return check;
 }
 

@@ -23,9 +23,11 @@ struct SlopeCheck {
   // one.
   double gain = 0.0;
   double sign_gain = 0.0;
-  // At least 5 slopes, and |z| above 10 in the median, or the sign wrong by 20 nats, or the scale wrong by a factor of
-  // 5 and 20 nats.
+  // At least 5 slopes, and |z| above 20 in the median; or the sign wrong by 50 nats; or the scale wrong by 50 nats and
+  // out of 1/50 … 200, where the values tell the sign by 50 nats, out of 0.1 … 10.
   bool contradicts = false;
+  // The sign right by 50 nats, and no contradiction.
+  bool confirms = false;
 };
 
 // theta: from the values alone (a fit to slopes too would explain wrong ones away); its slope noise is not used. The
@@ -33,9 +35,9 @@ struct SlopeCheck {
 // do not count as contradiction. With slopes g ~ N(mu, S) predicted jointly from the values, and g/scale in their
 // place, ln p = -|L^-1 (g/scale - mu)|^2/2 - m ln |scale| + const, maximised in closed form for both signs.
 //
-// On test functions in 2 to 6 dimensions with 12 to 100 random points, right slopes and ones with noise of 30 % of
-// their size gave scales of 0.6 to 3.1 and sign gains below 5; flipped ones gained 20 nats as soon as values say
-// anything about slopes (25 points in 2 to 5 dimensions, 50 to 100 in 6); the z alone saw flipped slopes in few cases.
+// The thresholds are wide because theta, from few values or from values along climbs, may be off by far. Of right
+// slopes in 72 searches on twelve test functions (2880 checks of 5 to 50 results) the largest sign gain was 30, the
+// largest median 6.8, scales were 0.2 to 23. Flipped slopes gain 50 nats as soon as values say anything about slopes.
 //
 // Slopes that are all 0 contradict values that are not all equal.
 //

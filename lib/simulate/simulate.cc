@@ -56,12 +56,28 @@ struct Running {
   double end;  // Simulated time.
   int64_t number;
   double suggest_ms;
+  std::vector<double> direction;
 };
 struct EndsLater {
   bool operator()(const Running& a, const Running& b) const {
     return a.end != b.end ? a.end > b.end : a.number > b.number;
   }
 };
+
+// What is reported beside the value.
+std::optional<study::Gradient> Differentiate(const Problem& problem, const study::Parameters& parameters,
+                                             const std::vector<double>& direction) {
+  if (!problem.gradient) return std::nullopt;
+  study::Gradient gradient;
+  std::vector<double> full = problem.gradient(parameters);
+  for (size_t k = 0; k < direction.size(); ++k) gradient.slope += full[k] * direction[k];
+  gradient.direction = direction;
+  if (direction.empty()) gradient.values = std::move(full);
+  if (!study::ValidateGradient(gradient, static_cast<int>(problem.space.differentiable().size())).ok()) {
+    return std::nullopt;
+  }
+  return gradient;
+}
 
 // One seed. Returns false when `row` wants no more.
 absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::FunctionRef<absl::Duration()> cpu_time,
@@ -96,7 +112,7 @@ absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::Fu
       history.AddStored(std::move(trial));
       base::RandomStream random(seed, "simulate/duration", static_cast<uint64_t>(asks));
       ++asks;
-      running.push({now - std::log(random.UniformOpen()), asks, suggest_ms});
+      running.push({now - std::log(random.UniformOpen()), asks, suggest_ms, std::move(suggestion->direction)});
     }
     if (running.empty()) return true;
     const Running next = running.top();
@@ -110,7 +126,10 @@ absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::Fu
           std::isnan(out.best) || study::Score(spec.metric.goal, out.value) > study::Score(spec.metric.goal, out.best);
       if (better) out.best = out.value;
       if (options.problem.optimum) out.regret = std::abs(out.best - *options.problem.optimum);
-      history.Finish(next.number, study::TrialState::kComplete, out.value, std::nullopt, std::nullopt);
+      history.Finish(next.number, study::TrialState::kComplete, out.value,
+                     Differentiate(options.problem, history.trials()[static_cast<size_t>(next.number - 1)].parameters,
+                                   next.direction),
+                     std::nullopt);
     } else {
       out.value = std::nan("");
       history.Finish(next.number, study::TrialState::kFailed, std::nullopt, std::nullopt, study::FailureKind::kConfig);
@@ -164,10 +183,16 @@ absl::StatusOr<Problem> TestProblem(absl::string_view name) {
   problem.name = function->name;
   LUTHIER_ASSIGN_OR_RETURN(problem.space, study::SearchSpace::Create(std::move(parameters)));
   problem.optimum = function->minimum;
-  problem.evaluate = [function, names](const study::Parameters& values) {
-    Eigen::VectorXd x(function->dim());
+  const auto point = [names](const study::Parameters& values) {
+    Eigen::VectorXd x(static_cast<Eigen::Index>(names.size()));
     for (Eigen::Index i = 0; i < x.size(); ++i) x[i] = std::get<double>(values.at(names[static_cast<size_t>(i)]));
-    return (*function)(x, nullptr);
+    return x;
+  };
+  problem.evaluate = [function, point](const study::Parameters& values) { return (*function)(point(values), nullptr); };
+  problem.gradient = [function, point](const study::Parameters& values) {
+    Eigen::VectorXd gradient(function->dim());
+    (*function)(point(values), &gradient);
+    return std::vector<double>(gradient.data(), gradient.data() + gradient.size());
   };
   return problem;
 }

@@ -77,6 +77,7 @@ BoOptions BoDefaults(BoPreset preset) {
     options.lipschitz = BoLipschitz::kTruncate;
     options.exploration = BoExploration::kLipo;
   }
+  if (preset == BoPreset::kFobo) options.gradients = BoGradients::kFull;
   return options;
 }
 
@@ -84,7 +85,7 @@ std::string AlgorithmName(const AlgorithmSpec& algorithm) {
   static constexpr std::array<const char*, 4> kNames = {"bo", "random", "sobol", "grid"};
   static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
   if (const auto* bo = std::get_if<BoOptions>(&algorithm)) {
-    static constexpr std::array<const char*, 3> kPresets = {"bo", "hbo", "lbo"};
+    static constexpr std::array<const char*, 4> kPresets = {"bo", "hbo", "lbo", "fobo"};
     return kPresets[static_cast<size_t>(bo->preset)];
   }
   return kNames[algorithm.index()];

@@ -41,9 +41,9 @@ struct GridOptions {
   friend bool operator==(const GridOptions&, const GridOptions&) = default;
 };
 
-// One Gaussian-process optimizer with independent switches carries Bayesian optimization (bo), its harmless (hbo) and
-// Lipschitz (lbo) variants and every combination: a preset only sets defaults.
-enum class BoPreset { kBo, kHbo, kLbo };
+// One Gaussian-process optimizer with independent switches carries Bayesian optimization (bo), its harmless (hbo),
+// Lipschitz (lbo) and first-order (fobo) variants and every combination: a preset only sets defaults.
+enum class BoPreset { kBo, kHbo, kLbo, kFobo };
 
 // In each enumeration below the order is the API's.
 enum class BoAcquisition { kLogEi, kEi, kPi, kLogPi, kUcb, kTs };
@@ -60,6 +60,7 @@ enum class BoGrowth { kLinear, kConstant, kLogarithmic, kKnown };
 enum class BoBeta { kKandasamy15, kDragonfly, kKandasamy17, kConstant };
 enum class BoSampler { kPathwise, kFourier };
 enum class BoHyperparameters { kMap, kMcmc };
+enum class BoGradients { kOff, kFull, kDirectional };
 
 struct BoOptions {
   BoPreset preset = BoPreset::kBo;
@@ -85,13 +86,14 @@ struct BoOptions {
   double improvement = 0.01;  // xi >= 0 of PI and LOG_PI, in deviations of the outputs.
   BoSampler sampler = BoSampler::kPathwise;
   BoHyperparameters hyperparameters = BoHyperparameters::kMap;
+  BoGradients gradients = BoGradients::kOff;  // Which reported derivatives the model uses.
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
 };
 // The defaults of a preset.
 BoOptions BoDefaults(BoPreset preset);
 
 using AlgorithmSpec = std::variant<BoOptions, RandomOptions, SobolOptions, GridOptions>;
-// "bo", "hbo", "lbo", "random", "sobol", "grid".
+// "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---

@@ -17,6 +17,7 @@
 #include "lib/suggest/bo_options.h"
 #include "lib/suggest/criterion.h"
 #include "lib/suggest/exploration.h"
+#include "lib/suggest/gradient_check.h"
 #include "lib/suggest/random_designer.h"
 
 namespace luthier::suggest {
@@ -37,8 +38,13 @@ constexpr double kUnknownLengthscale = 0.3;  // Before any model was fitted.
 // Results for each coordinate (and one) before climbing begins. Climbs from the first results start in whichever basin
 // came first: half of the runs on Hartmann-6 then ended in its second-best one, with 2 to 4 few did.
 constexpr int kResultsToClimb = 4;
-constexpr int kLocalEvery = 2;  // Of the asks that do not explore, one in so many is a local step; but
-constexpr int kLocalRun = 3;    // a step that gave a record is followed by another at once, up to so many in a row.
+// Local steps between two proposals of the model: so many, and further ones after a step that gave a record. With whole
+// gradients steps are better.
+constexpr int kSteps = 1, kGradientSteps = 2;
+constexpr int kMaxSteps = 3, kMaxGradientSteps = 6;
+constexpr Index kFullRows = 700;       // Values and slopes up to which whole gradients are used,
+constexpr Index kMaxSlopeRows = 1500;  //   and slopes at all: see observations.cc.
+constexpr int64_t kMinCheck = 5;       // Results before slopes are held against values.
 constexpr Index kCertificatePoints = 1024;
 constexpr uint64_t kFallbackStream = uint64_t{1} << 40;  // Indices no exploration reaches.
 
@@ -58,12 +64,15 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       initial_points_(InitialPoints(options, encoding_.compact_dim())),
       design_(encoding_.compact_dim(), spec.seed, "bo/init"),
       surrogate_(ModelsFor(encoding_, options)),
+      units_(encoding_, spec.metric.goal),
       table_(SettingTable::Create(encoding_)) {}
 
 std::optional<BoDesigner::Model> BoDesigner::FitModel(const Observations& data, const std::string& carried,
                                                       uint64_t ask_index) const {
   std::optional<Surrogate> surrogate =
-      FitSurrogate(surrogate_, data.observed, data.scores, ParseCarry(carried, surrogate_.choices), seed_, ask_index);
+      FitSurrogate(surrogate_, data.observed, data.scores, ParseCarry(carried, surrogate_.choices), seed_, ask_index,
+                   ModelSlopes(data.slopes, data.scores, data.observed.cols(),
+                               options_.gradients == study::BoGradients::kDirectional, kFullRows, kMaxSlopeRows));
   if (!surrogate.has_value()) return std::nullopt;
   const Index n = data.scores.size();
   const VectorXd z = surrogate->transform.Forward(data.scores);
@@ -101,7 +110,7 @@ std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const O
   const Criterion criterion(options_, states, data, model.surrogate.transform, encoding_.compact_dim(), seed_,
                             ask_index);
   if (criterion.acquisition() == nullptr) return std::nullopt;
-  const double n = static_cast<double>(states.front().regression->size());
+  const double n = static_cast<double>(states.front().regression->rows());
   const double prediction = n * n * static_cast<double>(states.size());  // Work of one.
   std::optional<MaximizeCandidate> best;
   if (table_.has_value() && table_->size() * prediction <= kMaxTableWork) {
@@ -110,7 +119,7 @@ std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const O
     best = MaximizeOverTable(*criterion.acquisition(), *table_, excluded);
   } else {
     MaximizeOptions options;
-    if (data.scores.size() > 128) options.screen_points = 512;
+    if (states.front().regression->rows() > 128) options.screen_points = 512;
     MaximizeResult result = options_.maximizer == study::BoMaximizer::kDirect
                                 ? MaximizeByDirect(*criterion.acquisition(), encoding_)
                                 : Maximize(*criterion.acquisition(), encoding_, data.known,
@@ -228,12 +237,15 @@ void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate
 }
 
 std::string BoDesigner::Format(const Carry& carry) {
-  return absl::StrCat(std::string(1, carry.kind), carry.index, "|", carry.local, "|", carry.surrogate);
+  std::string text = absl::StrCat(std::string(1, carry.kind), carry.index);
+  if (carry.checked > 0) absl::StrAppend(&text, " ", carry.checked);
+  for (const int32_t reporter : carry.set_aside) absl::StrAppend(&text, " ", reporter);
+  return absl::StrCat(text, "|", carry.local, "|", carry.surrogate);
 }
 
 BoDesigner::Carry BoDesigner::ParseHead(const std::string& text) {
   Carry carry;
-  const size_t end = text.find('|');
+  const size_t end = text.find_first_of("| ");
   if (end == std::string::npos || end < 2 ||
       !absl::SimpleAtoi(absl::string_view(text.data() + 1, end - 1), &carry.index) || carry.index < 0 ||
       carry.index >= static_cast<int64_t>(kFallbackStream)) {
@@ -247,6 +259,14 @@ BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('|', 2));
   if (parts.size() != 3) return {};
   Carry carry = ParseHead(text);
+  const std::vector<std::string> head = absl::StrSplit(parts[0], ' ');
+  if (head.size() > 1 && (!absl::SimpleAtoi(head[1], &carry.checked) || carry.checked < 1)) return {};
+  for (size_t k = 2; k < head.size(); ++k) {
+    int32_t reporter = 0;
+    if (!absl::SimpleAtoi(head[k], &reporter)) return {};
+    carry.set_aside.push_back(reporter);
+  }
+  if (!std::is_sorted(carry.set_aside.begin(), carry.set_aside.end())) return {};
   carry.local = parts[1];
   carry.surrogate = parts[2];
   return carry;
@@ -311,11 +331,14 @@ Suggestion BoDesigner::Explore(const Observations& data, int64_t exploration) co
 std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, const Observations& data,
                                                 Carry* carry) const {
   if (options_.noisy || options_.trust_region == study::BoTrustRegion::kOff || table_.has_value()) return std::nullopt;
-  if (data.scores.size() < kResultsToClimb * (encoding_.compact_dim() + 1)) return std::nullopt;
+  // Whole gradients count as further results, and make better steps.
+  Index facts = data.scores.size();
+  for (const ScoreSlopes& slopes : data.slopes) facts += static_cast<Index>(slopes.axes.size());
+  const bool gradients = facts > data.scores.size();
+  if (facts < kResultsToClimb * (encoding_.compact_dim() + 1)) return std::nullopt;
   std::map<int64_t, int64_t> climbs;
-  int since = kLocalEvery;  // Asks since the last step that did not explore.
-  int run = 0;              // Steps since the last ask that was neither a step nor explored.
-  bool record = false;      // Whether the last step gave one.
+  int run = 0;          // Steps since the last ask that was neither a step nor explored.
+  bool record = false;  // Whether the last step gave one.
   double best = -std::numeric_limits<double>::infinity();
   for (const study::HistoryTrial& trial : history.trials()) {
     bool better = false;
@@ -327,17 +350,15 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
     if (!trial.ask_index.has_value()) continue;
     const Carry past = ParseHead(trial.carry);
     if (past.kind == 't') {
-      since = 0;
       ++run;
       record = better;
       climbs[trial.number] = past.index;
     } else if (past.kind != 'x') {
-      ++since;
       run = 0;
     }
   }
-  const bool again = run > 0 && run < kLocalRun && record;
-  if (since + 1 < kLocalEvery && !again) return std::nullopt;
+  const int steps = gradients ? kGradientSteps : kSteps, most = gradients ? kMaxGradientSteps : kMaxSteps;
+  if (run >= (record ? most : steps)) return std::nullopt;
   LocalSearchCarry local = ParseLocalSearchCarry(carry->local);
   const std::optional<SurrogateCarry> model = ParseCarry(carry->surrogate, surrogate_.choices);
   const VectorXd lengthscales =
@@ -356,40 +377,83 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   suggestion.details["predicted_gain"] = step->predicted_gain;
   suggestion.details["radius"] = step->next.last().state.radius;
   suggestion.details["site"] = static_cast<double>(step->next.last().site);
-  suggestion.carry = Format(*carry);
   return suggestion;
+}
+
+void BoDesigner::TakeSlopes(const study::History& history, Observations* data, Carry* carry, uint64_t ask_index) const {
+  std::vector<int32_t> reporters;
+  bool any = false;
+  data->slopes.clear();
+  for (size_t i = 0; i < data->number.size(); ++i) {
+    const study::HistoryTrial& trial = history.trials()[static_cast<size_t>(data->number[i] - 1)];
+    data->slopes.emplace_back();
+    if (data->complete[i] && trial.gradient) data->slopes.back() = units_.FromUser(*trial.gradient, trial.parameters);
+    reporters.push_back(trial.reporter);
+    any = any || !data->slopes.back().empty();
+  }
+  if (!any) {
+    data->slopes.clear();
+    return;
+  }
+  const int64_t n = static_cast<int64_t>(history.finished().size());
+  if (n >= kMinCheck && n >= carry->checked + std::max<int64_t>(1, carry->checked / 20)) {
+    carry->set_aside = ContradictingReporters(*data, reporters, surrogate_, carry->set_aside, seed_, ask_index);
+    carry->checked = n;
+  }
+  any = false;
+  for (size_t i = 0; i < reporters.size(); ++i) {
+    if (std::binary_search(carry->set_aside.begin(), carry->set_aside.end(), reporters[i])) data->slopes[i] = {};
+    any = any || !data->slopes[i].empty();
+  }
+  if (!any) data->slopes.clear();
+}
+
+void BoDesigner::AddGradients(const study::History& history, const Carry& carry, uint64_t ask_index,
+                              Suggestion* suggestion) const {
+  if (options_.gradients == study::BoGradients::kDirectional) {
+    suggestion->direction = units_.RandomDirection(suggestion->parameters, seed_, ask_index);
+  }
+  if (carry.set_aside.empty()) return;
+  for (const study::HistoryTrial& trial : history.trials()) {
+    if (trial.state == study::TrialState::kComplete && trial.gradient &&
+        std::binary_search(carry.set_aside.begin(), carry.set_aside.end(), trial.reporter)) {
+      suggestion->set_aside.push_back(trial.number);
+    }
+  }
+  suggestion->details["gradients_set_aside"] = static_cast<double>(suggestion->set_aside.size());
 }
 
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index) {
   if (encoding_.compact_dim() == 0) return OnlySetting(history);
-  const Observations all = Collect(history, encoding_, goal_, table_.has_value() ? &*table_ : nullptr);
-  const study::HistoryTrial* last = history.LastAskBefore(ask_index);
   Carry carry;
-  if (last != nullptr) {
+  if (const study::HistoryTrial* last = history.LastAskBefore(ask_index); last != nullptr) {
     carry = Parse(last->carry);
     carry.kind = 'a';
     carry.index = 0;
   }
-  auto replace = [&](const std::string& origin) -> absl::StatusOr<Suggestion> {
-    absl::StatusOr<Suggestion> suggestion = Untried(all, ask_index, origin);
-    if (suggestion.ok()) suggestion->carry = Format(carry);
-    return suggestion;
-  };
+  LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Choose(history, ask_index, &carry));
+  suggestion.carry = Format(carry);
+  if (options_.gradients != study::BoGradients::kOff) AddGradients(history, carry, ask_index, &suggestion);
+  return suggestion;
+}
+
+absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uint64_t ask_index, Carry* carry) {
+  const Observations all = Collect(history, encoding_, goal_, table_.has_value() ? &*table_ : nullptr);
+  auto replace = [&](const std::string& origin) { return Untried(all, ask_index, origin); };
   if (Exhausted(all) && !options_.noisy) return replace("stuck_random");
 
+  Observations data = Thin(all, seed_, ask_index);
+  if (options_.gradients != study::BoGradients::kOff) TakeSlopes(history, &data, carry, ask_index);
   if (ask_index < static_cast<uint64_t>(initial_points_) || all.scores.size() < kMinObservations) {
-    carry.kind = 'i';
     Suggestion suggestion = Initial(ask_index);
-    suggestion.carry = Format(carry);
+    carry->kind = 'i';
     if (IsTried(all, encoding_.ToModel(suggestion.parameters))) return replace("init");
     return suggestion;
   }
-  const Observations data = Thin(all, seed_, ask_index);
-  if (const std::optional<int64_t> index = ExplorationTurn(history, all); index.has_value()) {
-    carry.kind = 'x';
-    carry.index = *index;
+  if (const std::optional<int64_t> index = ExplorationTurn(history, data); index.has_value()) {
+    carry->kind = 'x';
+    carry->index = *index;
     Suggestion suggestion = Explore(data, *index);
-    suggestion.carry = Format(carry);
     // Of a large finite space little is left when the farthest setting was tried.
     if (options_.exploration == study::BoExploration::kFarthest && !options_.noisy &&
         IsTried(all, encoding_.ToModel(suggestion.parameters))) {
@@ -397,8 +461,8 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     }
     return suggestion;
   }
-  if (std::optional<Suggestion> step = LocalTurn(history, data, &carry); step.has_value()) return *std::move(step);
-  const std::optional<Model> model = FitModel(data, carry.surrogate, ask_index);
+  if (std::optional<Suggestion> step = LocalTurn(history, data, carry); step.has_value()) return *std::move(step);
+  const std::optional<Model> model = FitModel(data, carry->surrogate, ask_index);
   if (!model.has_value()) return replace("gp_failed");
   Suggestion suggestion;
   suggestion.origin = "acq";
@@ -415,8 +479,7 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     }
   }
   if (suggestion.origin != "stuck_random") Describe(*model, *candidate, data, &suggestion);
-  carry.surrogate = FormatCarry(model->surrogate.carry);
-  suggestion.carry = Format(carry);
+  carry->surrogate = FormatCarry(model->surrogate.carry);
   return suggestion;
 }
 

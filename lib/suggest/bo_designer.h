@@ -12,6 +12,7 @@
 #include "lib/math/sobol.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/designer.h"
+#include "lib/suggest/gradients.h"
 #include "lib/suggest/local_search.h"
 #include "lib/suggest/maximize.h"
 #include "lib/suggest/observations.h"
@@ -24,9 +25,10 @@ namespace luthier::suggest {
 //
 //   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results
 //   exploration     one ask in explore_every, so that a quarter (say) of all trials is random search's own
+//   derivatives     reported ones, with option gradients; those of a reporter who contradicts the values are left out
+//                   (gradients.h, gradient_check.h)
 //   local step      every second of the other asks, up to three in a row while each gives a record, while there is a
-//   climb
-//                   to go on with (local_search.h)
+//                   climb to go on with (local_search.h); with gradients two of three, up to six in a row
 //   data            COMPLETE values; PRUNED values, no better than the median; FAILED settings count as the worst value
 //   model           kernel, output warp and MAP hyperparameters by posterior density, or hyperparameters drawn from it
 //                   (surrogate.h)
@@ -46,8 +48,6 @@ class BoDesigner final : public Designer {
   // error: each stage that fails falls back on a point inside the space.
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
 
-  int initial_points() const { return initial_points_; }
-
  private:
   struct Model {
     Surrogate surrogate;       // Open trials taken for granted.
@@ -55,10 +55,12 @@ class BoDesigner final : public Designer {
   };
   // What one ask leaves for the next, beside its setting.
   struct Carry {
-    char kind = 'a';        // i: initial design, x: exploration, t: trust-region step, a: all else.
-    int64_t index = 0;      // Of kind x: in random search's stream; of kind t: the climb's site.
-    std::string local;      // LocalSearchCarry and
-    std::string surrogate;  //   SurrogateCarry as text, handed on by asks that do not use them.
+    char kind = 'a';                 // i: initial design, x: exploration, t: trust-region step, a: all else.
+    int64_t index = 0;               // Of kind x: in random search's stream; of kind t: the climb's site.
+    int64_t checked = 0;             // Results when reported slopes were last held against values; 0: never.
+    std::vector<int32_t> set_aside;  // Reporters whose slopes contradicted them; ascending.
+    std::string local;               // LocalSearchCarry and
+    std::string surrogate;           //   SurrogateCarry as text, handed on by asks that do not use them.
   };
   static std::string Format(const Carry& carry);
   static Carry Parse(const std::string& text);
@@ -74,6 +76,14 @@ class BoDesigner final : public Designer {
   Suggestion Explore(const Observations& data, int64_t index) const;
   // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly.
   std::optional<Suggestion> LocalTurn(const study::History& history, const Observations& data, Carry* carry) const;
+  // Takes up the reported derivatives of the rows of `data`, but those of reporters who are set aside, whom it checks
+  // when it is time to.
+  void TakeSlopes(const study::History& history, Observations* data, Carry* carry, uint64_t ask_index) const;
+  // What a suggestion says of derivatives: where one would be welcome, and whose were left out.
+  void AddGradients(const study::History& history, const Carry& carry, uint64_t ask_index,
+                    Suggestion* suggestion) const;
+  // The suggestion itself, without that.
+  absl::StatusOr<Suggestion> Choose(const study::History& history, uint64_t ask_index, Carry* carry);
   // The suggestion when nothing can be chosen: the space has no free parameter.
   absl::StatusOr<Suggestion> OnlySetting(const study::History& history) const;
   // The suggestion for a setting that no model chose, and for the replacement of one that was tried already.
@@ -90,6 +100,7 @@ class BoDesigner final : public Designer {
   int initial_points_;
   math::SobolSequence design_;
   SurrogateOptions surrogate_;
+  GradientUnits units_;
   std::optional<SettingTable> table_;  // Of a small finite space.
 };
 

@@ -130,6 +130,8 @@ absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& op
         "criterion", "LEAVE_ONE_OUT goes with hyperparameters MAP; MCMC draws from the posterior, which it is not");
   check(options.kernel != study::BoKernel::kPairwise || study::Encoding(spec.space).compact_dim() != 1, "kernel",
         "PAIRWISE needs two parameters that are tuned");
+  check(options.gradients == study::BoGradients::kOff || options.kernel != study::BoKernel::kMatern12, "kernel",
+        "MATERN12 has no derivatives; use another kernel, or gradients GRADIENTS_OFF");
   const int columns = study::Encoding(spec.space).model_dim();
   if (columns > kMaxColumns) {
     violations.Add(path, absl::StrCat("the model would have ", columns,

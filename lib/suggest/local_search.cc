@@ -116,10 +116,15 @@ class Climbs {
       }
       return true;
     };
+    TrustRegionData landscape;
     std::vector<VectorXd> points, pending;
     std::vector<double> scores;
     for (size_t k = 0; k < rows_.size(); ++k) {
       if (!same(points_[k]) || score(k) > score(centre)) continue;
+      if (!data_.slopes.empty()) {
+        AddSlopes(data_.slopes[static_cast<size_t>(rows_[k])], static_cast<int>(points.size()), *active,
+                  &landscape.slopes);
+      }
       points.push_back(Part(points_[k], *active));
       scores.push_back(score(k));
     }
@@ -127,7 +132,6 @@ class Climbs {
       const VectorXd u = Compact(data_.pending.row(i).transpose());
       if (same(u)) pending.push_back(Part(u, *active));
     }
-    TrustRegionData landscape;
     landscape.points = Stack(points, static_cast<Index>(active->size()));
     landscape.scores = Eigen::Map<const VectorXd>(scores.data(), static_cast<Index>(scores.size()));
     landscape.pending = Stack(pending, static_cast<Index>(active->size()));
@@ -135,6 +139,25 @@ class Climbs {
   }
 
  private:
+  // The slopes at row `point` of a landscape, whose coordinates are the active ones: no others have derivatives.
+  void AddSlopes(const ScoreSlopes& known, int point, const std::vector<int>& active,
+                 std::vector<SlopeObservation>* slopes) const {
+    const Index d = static_cast<Index>(active.size());
+    auto position = [&](int axis) {
+      for (Index k = 0; k < d; ++k) {
+        if (encoding_.model_begin(active[static_cast<size_t>(k)]) == axis) return k;
+      }
+      return Index{-1};
+    };
+    for (size_t i = 0; i < known.axes.size(); ++i) {
+      const Index k = position(known.axes[i]);
+      if (k >= 0) slopes->push_back({point, VectorXd::Unit(d, k), known.values(static_cast<Index>(i))});
+    }
+    if (known.direction.size() == 0) return;
+    VectorXd direction(d);
+    for (Index k = 0; k < d; ++k) direction(k) = known.direction(encoding_.model_begin(active[static_cast<size_t>(k)]));
+    if (direction.squaredNorm() > 0.5) slopes->push_back({point, direction, known.values(0)});
+  }
   double Distance(const VectorXd& a, const VectorXd& b) const { return (a - b).cwiseQuotient(lengthscales_).norm(); }
   double score(size_t k) const { return data_.scores(rows_[k]); }
   VectorXd Compact(const VectorXd& model) const { return encoding_.ToCompact(encoding_.FromModel(model)); }
@@ -229,12 +252,16 @@ std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::m
   auto step_from = [&](int64_t site) -> std::optional<std::pair<study::Parameters, TrustRegionStep>> {
     VectorXd home;
     std::vector<int> active;
-    const TrustRegionData landscape = search.Landscape(site, &home, &active);
+    TrustRegionData landscape = search.Landscape(site, &home, &active);
     TrustRegionState state;
     for (const Climb* climb : {&carry->record, &carry->other}) {
       if (site == climb->site && climb->state.centre.size() == static_cast<Index>(active.size())) state = climb->state;
     }
     std::optional<TrustRegionStep> step = SuggestTrustRegionStep(landscape, state);
+    if (!step.has_value() && !landscape.slopes.empty()) {  // Of a size that no model can hold.
+      landscape.slopes.clear();
+      step = SuggestTrustRegionStep(landscape, state);
+    }
     if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
     for (size_t k = 0; k < active.size(); ++k) home(active[k]) = step->point(static_cast<Index>(k));
     study::Parameters parameters = encoding.FromCompact(home);

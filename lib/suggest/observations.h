@@ -8,6 +8,7 @@
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
+#include "lib/suggest/gradients.h"
 #include "lib/suggest/maximize.h"
 
 namespace luthier::suggest {
@@ -18,10 +19,12 @@ struct Observations {
   Eigen::VectorXd scores;       // n.
   std::vector<int64_t> number;  // n: the trial's.
   std::vector<bool> complete;   // n: whether the score was measured, not imputed.
-  Eigen::MatrixXd known;        // Compact points of the best complete observations, best first.
-  Eigen::MatrixXd pending;      // Points of open trials.
-  Eigen::MatrixXd tried;        // Points of all trials.
-  std::vector<bool> excluded;   // Rows of the table that were tried.
+  // Derivatives of the scores: empty, or n, of which many may be empty. Set by the designer, after thinning.
+  std::vector<ScoreSlopes> slopes;
+  Eigen::MatrixXd known;       // Compact points of the best complete observations, best first.
+  Eigen::MatrixXd pending;     // Points of open trials.
+  Eigen::MatrixXd tried;       // Points of all trials.
+  std::vector<bool> excluded;  // Rows of the table that were tried.
 
   // The rows that were measured.
   std::vector<Eigen::Index> CompleteRows() const;

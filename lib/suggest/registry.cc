@@ -63,7 +63,9 @@ Entry BoEntry(const char* name, const char* description) {
            {"beta", "with BETA_CONSTANT; default 2"},
            {"improvement", "that PI and LOG_PI ask for, in deviations of the results; default 0.01"},
            {"sampler", "of TS: PATHWISE (default) or FOURIER"},
-           {"hyperparameters", "MAP (default): the most probable ones; MCMC: averages over 10 draws of them"}}},
+           {"hyperparameters", "MAP (default): the most probable ones; MCMC: averages over 10 draws of them"},
+           {"gradients",
+            "that trials report: GRADIENTS_OFF, FULL (default in fobo) or DIRECTIONAL: one slope a trial"}}},
       ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>};
 }
 
@@ -71,6 +73,7 @@ Entry BoEntry(const char* name, const char* description) {
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings; the default"),
+      BoEntry("fobo", "first-order Bayesian optimization: uses the gradients that trials report"),
       Entry{AlgorithmInfo{"grid",
                           1,
                           "every combination of levels, in shuffled order; ends when all were tried",

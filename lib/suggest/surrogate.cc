@@ -38,8 +38,68 @@ constexpr int kBurnIn = 100, kShortBurnIn = 20;
 // A sum of functions of one parameter is learnt from few results however fast they vary, and an optimistic long
 // lengthscale would leave whole parameters unexplored.
 constexpr double kMaxAdditiveLengthscale = 0.3;
+constexpr Index kSearchRows = 300;    // Values and slopes that a search for hyperparameters sees.
+constexpr double kSteepest = 1000.0;  // Output deviations per side of the cube.
 
-gp::InferenceOptions OptionsFor(const ModelChoice& choice, const SurrogateOptions& study) {
+// Positions of the slopes that a model of the outputs can use.
+std::vector<Index> Usable(const gp::Slopes& slopes, const OutputTransform& transform, const VectorXd& scores) {
+  std::vector<Index> usable;
+  for (Index i = 0; i < slopes.size(); ++i) {
+    const double unit = transform.Slope(scores(slopes.points[static_cast<size_t>(i)]));
+    const double deviation = unit * std::sqrt(slopes.extra_variances(i));
+    if (unit > 0.0 && std::abs(unit * slopes.values(i)) <= kSteepest && deviation <= kSteepest) usable.push_back(i);
+  }
+  return usable;
+}
+
+// The slopes of the outputs, and sum_i ln d(output)/d(score).
+gp::Slopes Forward(const gp::Slopes& slopes, const OutputTransform& transform, const VectorXd& scores,
+                   double* log_jacobian) {
+  gp::Slopes bent = slopes;
+  *log_jacobian = 0.0;
+  for (Index i = 0; i < slopes.size(); ++i) {
+    const double unit = transform.Slope(scores(slopes.points[static_cast<size_t>(i)]));
+    bent.values(i) *= unit;
+    bent.extra_variances(i) *= unit * unit;
+    *log_jacobian += std::log(unit);
+  }
+  return bent;
+}
+
+// Regressions of the choice carry->choice with hyperparameters drawn from their posterior. Leaves the chain's end in
+// `carry`. None when there are too few or too many rows.
+std::vector<gp::Regression> SampleStates(const SurrogateOptions& study, const MatrixXd& x, const VectorXd& outputs,
+                                         const gp::Slopes& slopes, uint64_t seed, uint64_t ask_index,
+                                         SurrogateCarry* carry, int* likelihoods) {
+  std::vector<gp::Regression> states;
+  const Index n = outputs.size() + slopes.size();
+  if (n < kMinSampledRows || n > kMaxSampledRows) {
+    carry->chain.resize(0);
+    return states;
+  }
+  const ModelChoice& choice = study.choices[static_cast<size_t>(carry->choice)];
+  gp::SamplingOptions options;
+  options.inference = InferenceFor(choice, study);
+  options.states = kSampledStates;
+  options.burn_in = n <= kFewRows ? kBurnIn : kShortBurnIn;
+  gp::Likelihood likelihood(choice.shape, x, outputs, slopes);
+  std::optional<VectorXd> chain;
+  if (carry->chain.size() > 0) chain = carry->chain;
+  const gp::SamplingResult result =
+      gp::SampleHyperparameters(&likelihood, options, chain, carry->theta,
+                                base::RandomStream(seed, "bo/mcmc", ask_index, static_cast<uint32_t>(carry->choice)));
+  *likelihoods += static_cast<int>(result.counts.evaluations);
+  carry->chain = result.chain;
+  for (const gp::Hyperparameters& theta : result.states) {
+    std::optional<gp::Regression> regression = gp::Regression::Fit(choice.shape, theta, x, outputs, slopes);
+    if (regression.has_value()) states.push_back(*std::move(regression));
+  }
+  return states;
+}
+
+}  // namespace
+
+gp::InferenceOptions InferenceFor(const ModelChoice& choice, const SurrogateOptions& study) {
   const bool noisy = study.noisy;
   gp::InferenceOptions options;
   options.prior = study.prior;
@@ -56,38 +116,6 @@ gp::InferenceOptions OptionsFor(const ModelChoice& choice, const SurrogateOption
   if (choice.shape.structure == kernels::Structure::kAdditive) options.max_lengthscale = kMaxAdditiveLengthscale;
   return options;
 }
-
-// Regressions of the choice carry->choice with hyperparameters drawn from their posterior. Leaves the chain's end in
-// `carry`. None when there are too few or too many rows.
-std::vector<gp::Regression> SampleStates(const SurrogateOptions& study, const MatrixXd& x, const VectorXd& outputs,
-                                         uint64_t seed, uint64_t ask_index, SurrogateCarry* carry, int* likelihoods) {
-  std::vector<gp::Regression> states;
-  const Index n = outputs.size();
-  if (n < kMinSampledRows || n > kMaxSampledRows) {
-    carry->chain.resize(0);
-    return states;
-  }
-  const ModelChoice& choice = study.choices[static_cast<size_t>(carry->choice)];
-  gp::SamplingOptions options;
-  options.inference = OptionsFor(choice, study);
-  options.states = kSampledStates;
-  options.burn_in = n <= kFewRows ? kBurnIn : kShortBurnIn;
-  gp::Likelihood likelihood(choice.shape, x, outputs);
-  std::optional<VectorXd> chain;
-  if (carry->chain.size() > 0) chain = carry->chain;
-  const gp::SamplingResult result =
-      gp::SampleHyperparameters(&likelihood, options, chain, carry->theta,
-                                base::RandomStream(seed, "bo/mcmc", ask_index, static_cast<uint32_t>(carry->choice)));
-  *likelihoods += static_cast<int>(result.counts.evaluations);
-  carry->chain = result.chain;
-  for (const gp::Hyperparameters& theta : result.states) {
-    std::optional<gp::Regression> regression = gp::Regression::Fit(choice.shape, theta, x, outputs);
-    if (regression.has_value()) states.push_back(*std::move(regression));
-  }
-  return states;
-}
-
-}  // namespace
 
 std::string FormatCarry(const SurrogateCarry& carry) {
   std::string text = absl::StrCat(carry.observations, " ", carry.searches, " ", carry.choice, " ",
@@ -140,7 +168,8 @@ std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vect
 }
 
 std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
-                                      const std::optional<SurrogateCarry>& carried, uint64_t seed, uint64_t ask_index) {
+                                      const std::optional<SurrogateCarry>& carried, uint64_t seed, uint64_t ask_index,
+                                      const gp::Slopes& slopes) {
   LUTHIER_CHECK(!options.choices.empty() && x.rows() == scores.size() && scores.size() >= 1);
   const int choices = static_cast<int>(options.choices.size());
   const Index n = scores.size();
@@ -152,7 +181,9 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
       carried.has_value() &&
       OutputTransform::Create(options.choices[static_cast<size_t>(carry.choice)].warp, scores).has_value();
   const bool search = !usable || n < carry.observations ||
-                      n >= carry.observations + std::max<Index>(1, static_cast<Index>(carry.observations) / 20);
+                      n >= carry.observations + std::max<Index>(1, static_cast<Index>(carry.observations) / 20) ||
+                      // Slopes after a fit that knew of none.
+                      (slopes.size() > 0 && !(carry.theta.slope_noise_variance > 0.0));
   if (search) {
     auto start_of = [&](int choice) -> std::optional<gp::Hyperparameters> {
       if (usable && choice == carry.choice) return carry.theta;
@@ -164,7 +195,7 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
     std::vector<int> turn;
     if (usable) {
       turn.push_back(carry.choice);
-      const int others = std::min(n <= kSomeRows ? 2 : 1, choices - 1);
+      const int others = std::min(n + slopes.size() <= kSomeRows ? 2 : 1, choices - 1);
       for (int k = 0; static_cast<int>(turn.size()) <= others; ++k) {
         const int next = (carry.searches * others + k) % choices;
         if (std::find(turn.begin(), turn.end(), next) == turn.end()) turn.push_back(next);
@@ -172,25 +203,37 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
     } else {
       for (int c = 0; c < choices; ++c) turn.push_back(c);
     }
+    std::vector<std::optional<OutputTransform>> transforms;
+    gp::Slopes some = slopes;  // What all of them can use, so that their densities are of the same data.
+    for (int c : turn) {
+      transforms.push_back(OutputTransform::Create(options.choices[static_cast<size_t>(c)].warp, scores));
+      if (transforms.back().has_value() && some.size() > 0)
+        some = some.Select(Usable(some, *transforms.back(), scores));
+    }
+    if (some.size() > 0) some = some.Select(gp::SlopesWithin(some.points, scores, kSearchRows));
+    const Index rows = n + some.size();
     double best = 0.0;
     int chosen = -1;
     gp::Hyperparameters theta;
-    for (int c : turn) {
+    for (size_t k = 0; k < turn.size(); ++k) {
+      const int c = turn[k];
       const ModelChoice& choice = options.choices[static_cast<size_t>(c)];
-      const std::optional<OutputTransform> transform = OutputTransform::Create(choice.warp, scores);
+      const std::optional<OutputTransform>& transform = transforms[k];
       if (!transform.has_value()) continue;
-      gp::InferenceOptions inference = OptionsFor(choice, options);
+      gp::InferenceOptions inference = InferenceFor(choice, options);
       const std::optional<gp::Hyperparameters> start = start_of(c);
-      if (start.has_value() && n > kFewRows) {
+      if (start.has_value() && rows > kFewRows) {
         inference.max_searches = 1;
         inference.random_starts = 1;
-        if (c != turn[0]) inference.max_evaluations = n <= kManyRows ? 15 : n <= kVeryManyRows ? 8 : 2;
+        if (c != turn[0]) inference.max_evaluations = rows <= kManyRows ? 15 : rows <= kVeryManyRows ? 8 : 2;
       }
-      gp::Likelihood likelihood(choice.shape, x, transform->Forward(scores));
+      double slopes_jacobian = 0.0;
+      gp::Likelihood likelihood(choice.shape, x, transform->Forward(scores),
+                                Forward(some, *transform, scores, &slopes_jacobian));
       const gp::InferenceResult result = gp::MaximizePosterior(
           &likelihood, inference, start, base::RandomStream(seed, "bo/map", ask_index, static_cast<uint32_t>(c)));
       likelihoods += result.evaluations;
-      const double explained = result.log_posterior + transform->LogJacobian();
+      const double explained = result.log_posterior + transform->LogJacobian() + slopes_jacobian;
       if (chosen < 0 || explained > best + kGain) {
         best = explained;
         chosen = c;
@@ -216,10 +259,13 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
   std::optional<OutputTransform> transform = OutputTransform::Create(choice.warp, scores);
   if (!transform.has_value()) return std::nullopt;
   const VectorXd outputs = transform->Forward(scores);
+  double ignored = 0.0;
+  const gp::Slopes bent = Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, *transform, scores)) : slopes,
+                                  *transform, scores, &ignored);
   std::vector<gp::Regression> states;
-  if (options.sample) states = SampleStates(options, x, outputs, seed, ask_index, &carry, &likelihoods);
+  if (options.sample) states = SampleStates(options, x, outputs, bent, seed, ask_index, &carry, &likelihoods);
   if (states.empty()) {
-    std::optional<gp::Regression> regression = gp::Regression::Fit(choice.shape, carry.theta, x, outputs);
+    std::optional<gp::Regression> regression = gp::Regression::Fit(choice.shape, carry.theta, x, outputs, bent);
     if (!regression.has_value()) return std::nullopt;
     if (!search) regression->FitMean();
     states.push_back(*std::move(regression));

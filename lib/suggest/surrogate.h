@@ -11,6 +11,7 @@
 #include "lib/gp/hyper_inference.h"
 #include "lib/gp/hyper_sampling.h"
 #include "lib/gp/regression.h"
+#include "lib/gp/slopes.h"
 #include "lib/kernels/stationary.h"
 #include "lib/suggest/output_transform.h"
 
@@ -30,11 +31,14 @@ struct SurrogateOptions {
   gp::PriorKind prior = gp::PriorKind::kDimensionScaled;
   gp::Criterion criterion = gp::Criterion::kMarginalLikelihood;
   // Several regressions, their hyperparameters drawn from the posterior instead of maximising it; marginal likelihood
-  // only. Between 3 and kMaxSampledRows observations; with more, maximising costs less and differs little.
+  // only. From 3 observations to kMaxSampledRows rows; with more, maximising costs less and differs little.
   bool sample = false;
 };
 
-inline constexpr Eigen::Index kMaxSampledRows = 300;
+// How hyperparameters of a choice are inferred.
+gp::InferenceOptions InferenceFor(const ModelChoice& choice, const SurrogateOptions& study);
+
+inline constexpr Eigen::Index kMaxSampledRows = 300;  // Of values and slopes.
 inline constexpr int kSampledStates = 10;
 
 // What one suggestion hands on to the next: where the searches for hyperparameters start.
@@ -71,9 +75,15 @@ struct Surrogate {
 // choice is made in the same way, and kSampledStates states of its hyperparameters are then drawn anew at every call,
 // by a chain that goes on where the carried one was. Deterministic in its arguments. Absent when no covariance could be
 // factored.
+//
+// slopes: derivatives of the scores at the points, per side of the cube, if any; the choices' kernels must have
+// derivatives then. They are bent with the scores, d(output) = OutputTransform::Slope d(score), which the Jacobian of a
+// warp counts for each of them. Searches see at most 300 rows: all values, slopes of the best 20 and the newest points.
+// Slopes that no kernel could follow are left out, those above 1000 output deviations per side; as are those where the
+// transform is flat.
 std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Eigen::MatrixXd& x,
                                       const Eigen::VectorXd& scores, const std::optional<SurrogateCarry>& carried,
-                                      uint64_t seed, uint64_t ask_index);
+                                      uint64_t seed, uint64_t ask_index, const gp::Slopes& slopes = {});
 
 }  // namespace luthier::suggest
 

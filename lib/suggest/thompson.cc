@@ -66,6 +66,16 @@ void CosineOfTurns(Block&& t) {
   }
 }
 
+// The constant mean of each row: slopes have none.
+VectorXd RowMeans(const gp::Regression& regression) {
+  VectorXd means = VectorXd::Constant(regression.rows(), regression.hyperparameters().mean);
+  const std::vector<kernels::ObservedRow>& rows = regression.observed().rows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].slope >= 0) means(static_cast<Index>(i)) = 0.0;
+  }
+  return means;
+}
+
 VectorXd Normals(Index n, base::RandomStream& random) {
   VectorXd v(n);
   for (Index i = 0; i < n; ++i) v(i) = random.Normal();
@@ -149,20 +159,45 @@ MatrixXd FunctionDraw::Cosines(const Eigen::Ref<const MatrixXd>& u) const {
   return t;
 }
 
+MatrixXd FunctionDraw::RowFeatures(const gp::Regression& regression) const {
+  const auto lengthscales = kernel_.inverse_lengthscales().cwiseInverse().asDiagonal();
+  MatrixXd features = Cosines(regression.scaled_points() * lengthscales);
+  const std::vector<kernels::ObservedRow>& rows = regression.observed().rows;
+  if (rows.empty()) return features;
+  const MatrixXd values = std::move(features);
+  // d/dv cos(2 pi (w'x + b)) = -2 pi w'v sin(2 pi (w'x + b)), and sin(2 pi t) = cos(2 pi (t - 1/4)).
+  const MatrixXd rates = -kTurn * regression.observed().directions * lengthscales * frequencies_.transpose();
+  features.resize(regression.rows(), values.cols());
+  for (Index i = 0; i < features.rows(); ++i) {
+    const kernels::ObservedRow& row = rows[static_cast<size_t>(i)];
+    if (row.slope < 0) {
+      features.row(i) = values.row(row.point);
+      continue;
+    }
+    VectorXd sine =
+        (frequencies_ * (regression.scaled_points().row(row.point) * lengthscales).transpose() + phases_).array() -
+        0.25;
+    CosineOfTurns(sine);
+    features.row(i) = sine.transpose().cwiseProduct(rates.row(row.slope));
+  }
+  return features;
+}
+
 std::optional<FunctionDraw> FunctionDraw::Pathwise(const gp::Regression& regression, int features,
                                                    base::RandomStream random) {
   FunctionDraw draw(regression, features, SpectralSampling::kStratified, random);
   draw.weights_ = draw.amplitudes_.cwiseProduct(Normals(features, random));
-  const Index n = regression.size();
-  if (n > 0) {
+  if (regression.size() > 0) {
     // With the jitter, which the factor holds as well.
-    const double noise = std::sqrt(regression.hyperparameters().noise_variance + regression.jitter());
-    // The prior part at the data, before there is an update to add.
-    const MatrixXd x = regression.scaled_points() * draw.kernel_.inverse_lengthscales().cwiseInverse().asDiagonal();
-    const VectorXd prior = draw.Values(x);
-    const VectorXd errors = noise * Normals(n, random);
-    draw.update_ = regression.SolveCovariance(regression.outputs() - prior - errors);
+    const VectorXd noise = (regression.NoiseVariances().array() + regression.jitter()).sqrt();
+    const VectorXd prior = draw.RowFeatures(regression) * draw.weights_ + RowMeans(regression);
+    const VectorXd errors = noise.cwiseProduct(Normals(regression.rows(), random));
+    draw.update_ = regression.SolveCovariance(regression.Targets() - prior - errors);
     draw.points_ = regression.scaled_points();
+    if (!regression.observed().rows.empty()) {
+      draw.derivatives_.emplace(draw.kernel_);
+      draw.observed_ = regression.observed();
+    }
   }
   if (!draw.weights_.allFinite() || !draw.update_.allFinite() || !draw.frequencies_.allFinite()) return std::nullopt;
   return draw;
@@ -177,10 +212,11 @@ std::optional<FunctionDraw> FunctionDraw::FourierFeatures(const gp::Regression& 
     draw.weights_ = draw.amplitudes_.cwiseProduct(normals);
   } else {
     const double signal = draw.kernel_.signal_variance();
-    const double noise =
-        std::max(regression.hyperparameters().noise_variance + regression.jitter(), kMinNoise * signal);
-    const MatrixXd x = regression.scaled_points() * draw.kernel_.inverse_lengthscales().cwiseInverse().asDiagonal();
-    const MatrixXd phi = draw.Cosines(x) * draw.amplitudes_.asDiagonal();
+    const VectorXd noises = (regression.NoiseVariances().array() + regression.jitter()).max(kMinNoise * signal);
+    const double noise = noises(0);
+    // Rows of less noise weigh more: each is divided by its noise relative to the values'.
+    const VectorXd weights = (noise / noises.array()).sqrt();
+    const MatrixXd phi = weights.asDiagonal() * draw.RowFeatures(regression) * draw.amplitudes_.asDiagonal();
     // A times the noise: entries of the size of the signal.
     MatrixXd a = MatrixXd::Zero(features, features);
     a.selfadjointView<Eigen::Lower>().rankUpdate(phi.transpose());
@@ -189,7 +225,7 @@ std::optional<FunctionDraw> FunctionDraw::FourierFeatures(const gp::Regression& 
     options.jitter_scale = noise;
     const std::optional<math::Cholesky> factor = math::Cholesky::Factor(a, options);
     if (!factor.has_value()) return std::nullopt;
-    const VectorXd residual = (regression.outputs().array() - draw.mean_).matrix();
+    const VectorXd residual = weights.cwiseProduct(regression.Targets() - RowMeans(regression));
     MatrixXd spread = std::sqrt(noise) * normals;
     factor->SolveLowerTransposedInPlace(spread);
     draw.weights_ = draw.amplitudes_.cwiseProduct(factor->Solve(phi.transpose() * residual) + spread.col(0));
@@ -206,7 +242,12 @@ VectorXd FunctionDraw::Values(const Eigen::Ref<const MatrixXd>& u) const {
     const Index q = std::min(kChunk, u.rows() - begin);
     values.segment(begin, q) = (Cosines(u.middleRows(begin, q)) * weights_).array() + mean_;
     if (points_.rows() == 0) continue;
-    kernel_.Cross(points_, kernel_.Scale(u.middleRows(begin, q)), &cross);
+    const MatrixXd scaled = kernel_.Scale(u.middleRows(begin, q));
+    if (derivatives_.has_value()) {
+      derivatives_->Cross(observed_, scaled, &cross);
+    } else {
+      kernel_.Cross(points_, scaled, &cross);
+    }
     values.segment(begin, q).noalias() += cross.transpose() * update_;
   }
   return values;
@@ -226,7 +267,11 @@ double FunctionDraw::Value(const VectorXd& u, VectorXd* gradient) const {
   const Eigen::RowVectorXd z = u.transpose().cwiseProduct(kernel_.inverse_lengthscales());
   VectorXd k;
   MatrixXd jacobian;
-  kernel_.PointCross(points_, z, &k, &jacobian);
+  if (derivatives_.has_value()) {
+    derivatives_->PointCross(observed_, z, &k, &jacobian);
+  } else {
+    kernel_.PointCross(points_, z, &k, &jacobian);
+  }
   value += k.dot(update_);
   *gradient += jacobian.transpose() * update_;
   return value;

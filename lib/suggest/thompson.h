@@ -6,6 +6,7 @@
 #include "Eigen/Core"
 #include "lib/base/random.h"
 #include "lib/gp/regression.h"
+#include "lib/kernels/derivatives.h"
 #include "lib/kernels/stationary.h"
 #include "lib/suggest/acquisition.h"
 
@@ -57,12 +58,13 @@ class FunctionDraw final : public AcquisitionFunction {
  public:
   // Matheron's rule (Wilson et al. 2020, "Efficiently sampling functions from Gaussian process posteriors"):
   //   f(x) = m + phi(x)' w + k(x, X) C^-1 (y - m - Phi w - e),  w ~ N(0, I), e ~ N(0, s_n^2 I)
+  // over all rows: those of slopes have the features' derivatives along their directions, no m, and their own noise.
   // Stratified frequencies. Mean exactly the posterior's, covariance up to the features' error in the prior term alone.
   // Absent when the numbers do not stay finite. O(n (M d + n)).
   static std::optional<FunctionDraw> Pathwise(const gp::Regression& regression, int features,
                                               base::RandomStream random);
   // Bayesian linear regression on the features:
-  //   f(x) = m + phi(x)' w,  w ~ N(A^-1 Phi' (y - m)/s_n^2, A^-1),  A = Phi' Phi/s_n^2 + I
+  //   f(x) = m + phi(x)' w,  w ~ N(A^-1 Phi' S^-1 (y - m), A^-1),  A = Phi' S^-1 Phi + I,  S the rows' noise
   // Plain frequencies. It starves of variance once n nears the number of features. The noise is taken as at least 1e-10
   // s_f^2. O(M^3 + n M^2).
   static std::optional<FunctionDraw> FourierFeatures(const gp::Regression& regression, int features,
@@ -75,6 +77,8 @@ class FunctionDraw final : public AcquisitionFunction {
   FunctionDraw(const gp::Regression& regression, int features, SpectralSampling sampling, base::RandomStream& random);
   // q x M cosines at the rows of u.
   Eigen::MatrixXd Cosines(const Eigen::Ref<const Eigen::MatrixXd>& u) const;
+  // The features of the regression's rows without amplitudes: N x M.
+  Eigen::MatrixXd RowFeatures(const gp::Regression& regression) const;
 
   kernels::StationaryKernel kernel_;
   double mean_;
@@ -83,7 +87,10 @@ class FunctionDraw final : public AcquisitionFunction {
   Eigen::VectorXd amplitudes_;   // M: sqrt(2 s_f^2 v/M).
   Eigen::VectorXd weights_;      // M: w times the amplitudes.
   Eigen::MatrixXd points_;       // n x d scaled data of the update, or none.
-  Eigen::VectorXd update_;       // n: C^-1 (...).
+  // With slopes: the rows, whose points are points_.
+  std::optional<kernels::DerivativeKernel> derivatives_;
+  kernels::ObservedRows observed_;
+  Eigen::VectorXd update_;  // One a row: C^-1 (...).
 };
 
 // A joint draw of f at the rows of u (q x d): mean + L n, L L' = posterior covariance + 1e-8 s_f^2 I. Exact, but only

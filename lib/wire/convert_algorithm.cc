@@ -24,6 +24,8 @@ v1::Algorithm::Bo* MutableBo(study::BoPreset preset, v1::Algorithm* proto) {
       return proto->mutable_hbo();
     case study::BoPreset::kLbo:
       return proto->mutable_lbo();
+    case study::BoPreset::kFobo:
+      return proto->mutable_fobo();
     case study::BoPreset::kBo:
       break;
   }
@@ -53,6 +55,7 @@ void Set(const study::BoOptions& options, v1::Algorithm* proto) {
   out->set_beta_schedule(static_cast<v1::Algorithm::Bo::BetaSchedule>(Number(options.beta_schedule)));
   out->set_sampler(static_cast<v1::Algorithm::Bo::Sampler>(Number(options.sampler)));
   out->set_hyperparameters(static_cast<v1::Algorithm::Bo::Hyperparameters>(Number(options.hyperparameters)));
+  out->set_gradients(static_cast<v1::Algorithm::Bo::Gradients>(Number(options.gradients)));
 }
 
 void Set(const study::RandomOptions&, v1::Algorithm* proto) {
@@ -129,6 +132,8 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
        &result.sampler);
   Enum("hyperparameters", proto.hyperparameters(), study::BoHyperparameters::kMcmc,
        v1::Algorithm::Bo::Hyperparameters_descriptor(), &result.hyperparameters);
+  Enum("gradients", proto.gradients(), study::BoGradients::kDirectional, v1::Algorithm::Bo::Gradients_descriptor(),
+       &result.gradients);
   // What suits the acquisition, unless said otherwise.
   if (result.preset == study::BoPreset::kLbo && proto.lipschitz() == v1::Algorithm::Bo::LIPSCHITZ_UNSPECIFIED) {
     if (result.acquisition == study::BoAcquisition::kUcb) result.lipschitz = study::BoLipschitz::kCap;
@@ -171,6 +176,8 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       return BoReader(study::BoPreset::kHbo, violations).Read(proto.hbo());
     case v1::Algorithm::kLbo:
       return BoReader(study::BoPreset::kLbo, violations).Read(proto.lbo());
+    case v1::Algorithm::kFobo:
+      return BoReader(study::BoPreset::kFobo, violations).Read(proto.fobo());
     case v1::Algorithm::KIND_NOT_SET:
       break;
   }

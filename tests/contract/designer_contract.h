@@ -110,6 +110,8 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
 
   static std::string Print(const suggest::Suggestion& s) {
     std::string text = s.origin + ": " + study::FormatParameters(s.parameters) + " carry=" + s.carry;
+    for (const double part : s.direction) text += " v=" + study::FormatDouble(part);
+    for (const int64_t number : s.set_aside) text += " without " + std::to_string(number);
     for (const auto& [name, value] : s.details) text += " " + name + "=" + study::FormatDouble(value);
     return text;
   }

@@ -168,6 +168,26 @@ TEST(SimulateTest, SettingsWithoutAValueCountAsFailed) {
   EXPECT_FALSE(std::isnan(rows[3].best));
 }
 
+TEST(SimulateTest, GradientsReachTheAlgorithmInFullOrAlongItsDirection) {
+  // A quadratic in two parameters is known after few gradients; values alone need more.
+  auto best = [](bool gradients, BoGradients kind) {
+    BoOptions fobo = BoDefaults(BoPreset::kFobo);
+    fobo.gradients = kind;
+    SimulateOptions options = Options(fobo, 7);
+    if (gradients) {
+      options.problem.gradient = [](const Parameters& p) {
+        return std::vector<double>{2.0 * (std::get<double>(p.at("x")) - 0.3),
+                                   2.0 * (std::get<double>(p.at("y")) + 0.2)};
+      };
+    }
+    return Rows(options).back().regret.value();
+  };
+  const double without = best(false, BoGradients::kFull);
+  EXPECT_LT(best(true, BoGradients::kFull), 1e-3 * without);
+  EXPECT_LT(best(true, BoGradients::kDirectional), without);
+  EXPECT_EQ(best(false, BoGradients::kDirectional), without);
+}
+
 TEST(SimulateTest, TheReaderOfRowsMayStop) {
   int rows = 0;
   SimulateOptions options = Options(RandomOptions(), 50);

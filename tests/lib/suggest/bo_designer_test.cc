@@ -384,14 +384,26 @@ TEST(Bo, PredictionsAreInUserUnitsAndHonest) {
 }
 
 TEST(Bo, ForeignCarriesAreIgnored) {
-  for (const char* const carry :
-       {"", "nonsense", "|", "||", "a|0,,|7 1 0 0x1p+0", "a0|0,,|7 1 0 0x1p+0 nan 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
-        "a0|0,,|99999999999999999999 1 0 0x1p+0 0x1p+0 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
-        "a0|0,,|-5 1 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
-        "a0|0,,|5 1 99 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
-        "a0|0,,|5 1 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0;1 nonsense", "x18446744073709551616|0,,|",
-        "t0|-3,nan, 1 2 3|", "t0|7,7 7 7, 1e308 nan 3 0 0 1 1 1 1 1 1|",
-        "a0|0,,|4 1 0 0x1p+1000 0x1p-1000 0x1p+900 0x1p+0 0x1p-1000 0x1p+1000"}) {
+  for (const char* const carry : {"",
+                                  "nonsense",
+                                  "|",
+                                  "||",
+                                  "a|0,,|7 1 0 0x1p+0",
+                                  "a0|0,,|7 1 0 0x1p+0 nan 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+                                  "a0|0,,|99999999999999999999 1 0 0x1p+0 0x1p+0 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+                                  "a0|0,,|-5 1 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+                                  "a0|0,,|5 1 99 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0",
+                                  "a0|0,,|5 1 0 0x1p+0 0x1p-10 0x0p+0 0x1p+0 0x1p+0 0x1p+0;1 nonsense",
+                                  "x18446744073709551616|0,,|",
+                                  "t0|-3,nan, 1 2 3|",
+                                  "t0|7,7 7 7, 1e308 nan 3 0 0 1 1 1 1 1 1|",
+                                  "a0 |0,,|",
+                                  "a0 x|0,,|",
+                                  "a0 -3|0,,|",
+                                  "a0 7 x|0,,|",
+                                  "a0 7 5 2|0,,|",
+                                  "a0 7 99999999999|0,,|",
+                                  "a0|0,,|4 1 0 0x1p+1000 0x1p-1000 0x1p+900 0x1p+0 0x1p-1000 0x1p+1000"}) {
     study::History history;
     for (int i = 0; i < 8; ++i) {
       base::RandomStream stream(static_cast<uint64_t>(i), "points");

@@ -91,6 +91,21 @@ inline study::StudySpec FunctionSpec(const TestFunction& function, uint64_t seed
   return spec;
 }
 
+inline study::Gradient FullGradient(std::vector<double> values, std::optional<double> error_bound = std::nullopt) {
+  study::Gradient gradient;
+  gradient.values = std::move(values);
+  gradient.error_bound = error_bound;
+  return gradient;
+}
+inline study::Gradient SlopeAlong(std::vector<double> direction, double slope,
+                                  std::optional<double> error_bound = std::nullopt) {
+  study::Gradient gradient;
+  gradient.direction = std::move(direction);
+  gradient.slope = slope;
+  gradient.error_bound = error_bound;
+  return gradient;
+}
+
 inline double Number(const study::Parameters& p, const std::string& name) {
   return std::get<double>(p.at(name));
 }
@@ -111,7 +126,7 @@ class MemoryStudy {
   // A designer that knows nothing of the past.
   void Restart() { designer_ = CreateDesigner(spec_); }
 
-  absl::StatusOr<Suggestion> TryAsk() {
+  absl::StatusOr<Suggestion> TryAsk(int32_t reporter = 0) {
     absl::StatusOr<Suggestion> s = designer_->Suggest(history_, next_ask_);
     if (!s.ok()) return s;
     EXPECT_TRUE(spec_.space.Validate(s->parameters).ok()) << study::FormatParameters(s->parameters);
@@ -121,12 +136,13 @@ class MemoryStudy {
     trial.ask_index = next_ask_++;
     trial.parameters = s->parameters;
     trial.carry = s->carry;
+    trial.reporter = reporter;
     history_.AddStored(trial);
     return s;
   }
-  // Suggests and stores trial number history().trials().size().
-  Suggestion Ask() {
-    absl::StatusOr<Suggestion> s = TryAsk();
+  // Suggests and stores trial number history().trials().size(), which `reporter` will report.
+  Suggestion Ask(int32_t reporter = 0) {
+    absl::StatusOr<Suggestion> s = TryAsk(reporter);
     EXPECT_TRUE(s.ok()) << s.status();
     return s.ok() ? *std::move(s) : Suggestion{};
   }
@@ -139,8 +155,8 @@ class MemoryStudy {
     return trial.number;
   }
   int64_t newest() const { return static_cast<int64_t>(history_.trials().size()); }
-  void Complete(int64_t number, double value) {
-    history_.Finish(number, study::TrialState::kComplete, value, std::nullopt, std::nullopt);
+  void Complete(int64_t number, double value, std::optional<study::Gradient> gradient = std::nullopt) {
+    history_.Finish(number, study::TrialState::kComplete, value, std::move(gradient), std::nullopt);
   }
   void Fail(int64_t number, study::FailureKind kind) {
     history_.Finish(number, study::TrialState::kFailed, std::nullopt, std::nullopt, kind);

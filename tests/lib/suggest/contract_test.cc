@@ -69,13 +69,18 @@ std::vector<DesignerCase> Cases() {
                           BoOptions{.initial_points = 3, .acquisition = BoAcquisition::kEi, .noisy = true});
   algorithms.emplace_back("hbo", BoDefaults(BoPreset::kHbo));
   algorithms.emplace_back("lbo", BoDefaults(BoPreset::kLbo));
+  algorithms.emplace_back("fobo", BoDefaults(BoPreset::kFobo));
+  BoOptions directional = BoDefaults(BoPreset::kFobo);
+  directional.gradients = BoGradients::kDirectional;
+  algorithms.emplace_back("fobo_directional", directional);
   algorithms.emplace_back("grid_plain", GridOptions{3, false});
   algorithms.emplace_back("sobol_plain", SobolOptions{false});
   std::vector<DesignerCase> cases;
   for (const auto& [algorithm_name, algorithm] : algorithms) {
     for (const auto& [space_name, space] : Spaces()) {
       // Presets of one optimizer; tests/lib/suggest/designer_robustness_test.cc turns all its switches.
-      const bool preset = algorithm_name == "hbo" || algorithm_name == "lbo";
+      const bool preset =
+          std::holds_alternative<BoOptions>(algorithm) && algorithm_name != "bo" && algorithm_name != "bo_noisy_ei";
       if (preset && space_name != "Continuous" && space_name != "Conditional") continue;
       DesignerCase c;
       c.name = algorithm_name + "_" + space_name;

@@ -118,6 +118,15 @@ inline std::vector<SwitchVariant> SwitchVariants() {
     o->kernel = BoKernel::kMatern52;
     o->warp = BoWarp::kNone;
   });
+  add("fobo", BoPreset::kFobo, nothing);
+  add("fobo_directional_ts", BoPreset::kFobo, [](BoOptions* o) {
+    o->gradients = BoGradients::kDirectional;
+    o->acquisition = BoAcquisition::kTs;
+  });
+  add("hbo_gradients_mcmc", BoPreset::kHbo, [](BoOptions* o) {
+    o->gradients = BoGradients::kFull;
+    o->hyperparameters = BoHyperparameters::kMcmc;
+  });
   add("lbo_noisy", BoPreset::kLbo, [](BoOptions* o) { o->noisy = true; });
   return variants;
 }

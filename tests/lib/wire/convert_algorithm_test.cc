@@ -30,13 +30,14 @@ using study::BoPreset;
 using Bo = v1::Algorithm::Bo;
 using ::testing::HasSubstr;
 
-constexpr BoPreset kPresets[] = {BoPreset::kBo, BoPreset::kHbo, BoPreset::kLbo};
+constexpr BoPreset kPresets[] = {BoPreset::kBo, BoPreset::kHbo, BoPreset::kLbo, BoPreset::kFobo};
 
 v1::Algorithm Proto(BoPreset preset, const Bo& options = {}) {
   v1::Algorithm proto;
   *(preset == BoPreset::kBo    ? proto.mutable_bo()
     : preset == BoPreset::kHbo ? proto.mutable_hbo()
-                               : proto.mutable_lbo()) = options;
+    : preset == BoPreset::kLbo ? proto.mutable_lbo()
+                               : proto.mutable_fobo()) = options;
   return proto;
 }
 BoOptions Read(BoPreset preset, const Bo& proto = {}) {
@@ -46,7 +47,7 @@ BoOptions Read(BoPreset preset, const Bo& proto = {}) {
   return std::get<BoOptions>(spec);
 }
 const Bo& Options(const v1::Algorithm& proto) {
-  return proto.has_bo() ? proto.bo() : proto.has_hbo() ? proto.hbo() : proto.lbo();
+  return proto.has_bo() ? proto.bo() : proto.has_hbo() ? proto.hbo() : proto.has_lbo() ? proto.lbo() : proto.fobo();
 }
 std::vector<const FieldDescriptor*> Fields() {
   std::vector<const FieldDescriptor*> fields;
@@ -71,6 +72,8 @@ TEST(ConvertAlgorithm, PresetsAreTheirDefaults) {
   EXPECT_EQ(Read(BoPreset::kLbo).explore_every, 4);
   EXPECT_EQ(Read(BoPreset::kLbo).exploration, study::BoExploration::kLipo);
   EXPECT_EQ(Read(BoPreset::kLbo).lipschitz, study::BoLipschitz::kTruncate);
+  EXPECT_EQ(Read(BoPreset::kFobo).gradients, study::BoGradients::kFull);
+  EXPECT_EQ(Read(BoPreset::kLbo).gradients, study::BoGradients::kOff);
   base::Violations violations;
   EXPECT_EQ(std::get<BoOptions>(AlgorithmFromProto(v1::Algorithm(), &violations)), BoOptions()) << "bo is the default";
 }
@@ -198,8 +201,9 @@ TEST(AlgorithmOptions, ApiRegistryAndManualAgree) {
     EXPECT_EQ(options.size(), info.options.size()) << "an option twice";
     EXPECT_EQ(fields, options);
     const std::string page = Page(info.name + ".md");
-    // The three presets share one page of options.
-    const std::string manual = message == Bo::descriptor() ? Page("bo.md") + Page("hbo.md") + Page("lbo.md") : page;
+    // The four presets share one page of options.
+    const std::string manual =
+        message == Bo::descriptor() ? Page("bo.md") + Page("hbo.md") + Page("lbo.md") + Page("fobo.md") : page;
     const std::set<std::string> in_manual = absl::StrSplit(manual, absl::ByAnyChar(" \n,.:;()`|"), absl::SkipEmpty());
     for (int i = 0; i < message->field_count(); ++i) {
       const FieldDescriptor* field = message->field(i);

@@ -144,7 +144,7 @@ E Any(RandomStream& r, E last) {
 
 study::BoOptions Bo(RandomStream& r) {
   study::BoOptions bo;
-  bo.preset = Any(r, study::BoPreset::kLbo);
+  bo.preset = Any(r, study::BoPreset::kFobo);
   bo.initial_points = static_cast<int32_t>(Between(r, 0, 10'000));
   bo.acquisition = Any(r, study::BoAcquisition::kTs);
   bo.noisy = Coin(r);
@@ -166,6 +166,7 @@ study::BoOptions Bo(RandomStream& r) {
   bo.improvement = r.Uniform();
   bo.sampler = Any(r, study::BoSampler::kFourier);
   bo.hyperparameters = Any(r, study::BoHyperparameters::kMcmc);
+  bo.gradients = Any(r, study::BoGradients::kDirectional);
   return bo;
 }
 

@@ -1,0 +1,23 @@
+#ifndef LUTHIER_LIB_SUGGEST_GRADIENT_CHECK_H_
+#define LUTHIER_LIB_SUGGEST_GRADIENT_CHECK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/suggest/observations.h"
+#include "lib/suggest/surrogate.h"
+
+namespace luthier::suggest {
+
+// Which reporters' slopes contradict the values (gp::CheckSlopes), ascending; whether they are one worker's wrong unit,
+// sign, or order of parameters. Hyperparameters come from the newest 100 measured values alone, of everybody; each
+// reporter is held against them with the slopes at those points, the newest 150, up to eight reporters a call in turn.
+// `before`: set aside so far. They stay so until their slopes fit as clearly as they once did not.
+// reporter: of each row of data. Deterministic in its arguments. O(250^3) a reporter.
+std::vector<int32_t> ContradictingReporters(const Observations& data, const std::vector<int32_t>& reporter,
+                                            const SurrogateOptions& options, const std::vector<int32_t>& before,
+                                            uint64_t seed, uint64_t ask_index);
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_GRADIENT_CHECK_H_

@@ -326,7 +326,7 @@ TEST(GradientCheck, RightAndNoisyGradientsRaiseNoAlarm) {
   for (const objectives::TestFunction& f : objectives::TestFunctions()) {
     for (const double noise : {0.0, 0.3}) {
       base::RandomStream random(9, "noise");
-      const Outcome outcome = RunOn(f.name, 3, kFull, f.dim() > 5 ? 24 : 32, 2, [&](int, Gradient* g) {
+      const Outcome outcome = RunOn(f.name, 3, kFull, f.dim() > 5 ? 16 : 24, 2, [&](int, Gradient* g) {
         for (double& v : g->values) v *= 1.0 + noise * random.Normal();
       });
       for (size_t i = 0; i < outcome.suggestions.size(); ++i) {

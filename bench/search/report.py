@@ -515,11 +515,11 @@ class Report:
         return (
             "## What ran\n\n"
             + table(("method", "what", "begins with", "ran (functions × seeds × evaluations)"), rows)
-            + f"\n- Ours: version {m['ours_version']}. Packages: "
+            + f"\n- Ours: lib/ as of {m['ours_version']}. Packages: "
             + ", ".join(f"{n} {self.versions(n)}" for n in names)
             + f".\n- Machine: {m['cpu']}, {m['cores']} cores, {m['clock_mhz']:.0f} MHz as reported, {m['system']}, "
             + f"Python {m['python']}. One process at a time, one thread each, at low priority; other work ran beside it: load "
-            + f"{m['load_before'][0]:.1f} before, {m['load_after'][0]:.1f} after. CPU times are therefore noisy upwards; ratios "
+            + f"{min(m['loads']):.1f} to {max(m['loads']):.1f}. CPU times are therefore noisy upwards; ratios "
             + "less so.\n- Seeds are 0, 1, …. \"Our points\": the first initial points of `bo` under the same seed, as many as "
             + "the peer would draw itself; checked by comparing values. The first of them is the centre of the box. Others begin as they do when a user calls them.\n"
         )

@@ -69,6 +69,7 @@ PLANS: dict[str, tuple[Part, ...]] = {
         Part(("botorch",), ("hartmann6",), 1, 200),
         Part(("optuna_gp_det",), ALL, 3, 200),
         Part(CHEAP, ALL, 10, 200, shifted=True),
+        Part(("skopt", "smac", "hebo"), ("hartmann6",), 1, 100),
         Part(("bayes_opt",), ALL, 3, 100),
         Part(("skopt", "smac", "hebo"), TWO, 1, 100),
         Part(("botorch",), ALL, 1, 100),
@@ -118,7 +119,6 @@ class Environments:
     def __init__(self, root: Path) -> None:
         self._root = root
         self.failures: dict[str, str] = {}
-        self.versions: dict[str, list[str]] = {}
 
     def python(self, name: str) -> Path | None:
         """The environment's interpreter, or None when it cannot be made (failures has the reason)."""
@@ -143,7 +143,6 @@ class Environments:
                     self.failures[name] = lines[-1][:300]
                     return None
             stamp.write_text(digest)
-        self.versions[name] = requirements.read_text().split()
         return python
 
 
@@ -275,7 +274,9 @@ def main() -> None:
     results = build / "peers" / "results"
     environments = Environments(build / "peers" / "envs")
     runner = Runner(build, results, args.retry, args.limit_minutes, args.nice)
-    load_before = os.getloadavg()
+    manifest_path = results / "manifest.json"
+    loads: list[float] = json.loads(manifest_path.read_text())["loads"] if manifest_path.exists() else []
+    loads.append(os.getloadavg()[0])
     verify(build / "bin" / "function_server")
 
     bench = build / "bin" / "search_bench"
@@ -291,6 +292,7 @@ def main() -> None:
         raise SystemExit(f"--only: there is no {', '.join(sorted(unknown))}; there are {', '.join(sorted(PEERS))}")
 
     def write_manifest() -> None:
+        loads.append(os.getloadavg()[0])
         manifest = {
             "plan": args.plan,
             "parts": [vars(part) for part in PLANS[args.plan]],
@@ -298,12 +300,11 @@ def main() -> None:
             "ours_folder": str(ours_root.relative_to(results)),
             "ours_seeds": OUR_SEEDS,
             "ours_evaluations": OUR_EVALUATIONS,
-            "ours_version": output_of(["git", "-C", str(HERE), "describe", "--always", "--dirty"]),
+            "ours_version": output_of(["git", "-C", str(HERE.parents[2]), "log", "-1", "--format=%h", "--", "lib"]),
             "cpu": cpu_model(),
             "cores": os.cpu_count(),
             "clock_mhz": clock_mhz(),
-            "load_before": load_before,
-            "load_after": os.getloadavg(),
+            "loads": loads,  # Of all sessions: before, and after each part.
             "system": platform.platform(),
             "python": platform.python_version(),
             "environment_failures": environments.failures,
@@ -312,7 +313,7 @@ def main() -> None:
                 p.stem: p.read_text().split() for p in sorted((HERE / "requirements").glob("*.txt"))
             },
         }
-        write_whole(results / "manifest.json", json.dumps(manifest, indent=1) + "\n")
+        write_whole(manifest_path, json.dumps(manifest, indent=1) + "\n")
 
     write_manifest()
     for part in PLANS[args.plan]:

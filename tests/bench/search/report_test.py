@@ -158,7 +158,7 @@ class Files(unittest.TestCase):
         (self.folder / "smac" / "branin-s0-n100.failed").write_text("after 3 evaluations: no | luck\n")
         manifest = {
             "ours": ["bo"], "ours_folder": "ours/x", "ours_version": "v", "cpu": "c", "cores": 2, "clock_mhz": 1.0,
-            "system": "s", "python": "3", "load_before": [0, 0, 0], "load_after": [0, 0, 0],
+            "system": "s", "python": "3", "loads": [0.5, 2.0],
             "environment_failures": {"hebo": "no wheel"}, "versions": {"core": ["optuna==9.9"]},
             "peers": {n: {"title": p.title, "start": p.start, "environment": p.environment}
                       for n, p in methods.PEERS.items()},

@@ -281,6 +281,9 @@ def main() -> None:
 
     bench = build / "bin" / "search_bench"
     ours_root = results / "ours" / hashlib.sha256(bench.read_bytes()).hexdigest()[:12]
+    version = ours_root / "version.txt"  # Of the library when this build of search_bench was first seen.
+    if not version.exists():
+        write_whole(version, output_of(["git", "-C", str(HERE.parents[2]), "log", "-1", "--format=%h", "--", "lib"]))
     # Random search is what every other method has to beat.
     algorithms = list(dict.fromkeys(a.strip() for a in args.ours.split(";") if a.strip()))
     if not algorithms:
@@ -300,7 +303,7 @@ def main() -> None:
             "ours_folder": str(ours_root.relative_to(results)),
             "ours_seeds": OUR_SEEDS,
             "ours_evaluations": OUR_EVALUATIONS,
-            "ours_version": output_of(["git", "-C", str(HERE.parents[2]), "log", "-1", "--format=%h", "--", "lib"]),
+            "ours_version": version.read_text(),
             "cpu": cpu_model(),
             "cores": os.cpu_count(),
             "clock_mhz": clock_mhz(),

@@ -323,7 +323,8 @@ class Report:
         best = sum(v.beats_best for v in verdicts)
         lines = [
             f"- Targets for the median regret met: **{met} of {len(verdicts)}** cells (12 functions at n = 50, 100, 200).",
-            f"- At or below the best of all peers: **{best} of {len(verdicts)}** (target {BEST_OF_ALL_TARGET} of 36).",
+            f"- At or below the best of all peers: **{best} of {len(verdicts)}** (target {BEST_OF_ALL_TARGET} of 36). "
+            "All peers that ran: those that did not are at the end.",
         ]
         moved = judge(self.cells, self.main, self.rivals, self.shifted)
         if moved:
@@ -342,6 +343,14 @@ class Report:
                 lines.append(
                     f"- A suggestion at n = {n} on hartmann6: {measured[0]:.2g} ms median, {measured[1]:.2g} ms at the 95th "
                     f"percentile (targets {p50:g} and {p95:g}: {'met' if good else '**missed**'})."
+                )
+        total = total_ms(self.runs_on(self.main, "hartmann6"), 200)
+        for peer, target in TOTAL_TARGETS.items():
+            theirs = total_ms(self.runs_on(peer, "hartmann6"), 200)
+            if total is not None and theirs:
+                lines.append(
+                    f"- A whole run of 200 evaluations on hartmann6 takes 1/{number(theirs / total)} of {peer}'s CPU time "
+                    f"(target 1/{1 / target:.0f}: {'met' if total <= target * theirs else '**missed**'})."
                 )
         return "## In short\n\n" + "\n".join(lines) + "\n"
 

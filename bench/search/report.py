@@ -321,9 +321,10 @@ class Report:
         verdicts = judge(self.cells, self.main, self.rivals, self.functions)
         met = sum(v.meets_target for v in verdicts)
         best = sum(v.beats_best for v in verdicts)
+        shared = sum(v.best is not None for v in verdicts)
         lines = [
             f"- Targets for the median regret met: **{met} of {len(verdicts)}** cells (12 functions at n = 50, 100, 200).",
-            f"- At or below the best of all peers: **{best} of {len(verdicts)}** (target {BEST_OF_ALL_TARGET} of 36). "
+            f"- At or below the best of all peers: **{best} of {shared}** (target {BEST_OF_ALL_TARGET} of 36). "
             "All peers that ran: those that did not are at the end.",
         ]
         moved = judge(self.cells, self.main, self.rivals, self.shifted)
@@ -363,7 +364,7 @@ class Report:
                 best += f", {v.best.seeds} seed{'s' * (v.best.seeds > 1)}"
             rows.append(
                 (v.function, str(v.n), with_quartiles(v.ours), number(v.target), yes(v.meets_target), best)
-                + (yes(v.beats_best),)
+                + (yes(v.beats_best) if v.best else "–",)
             )
         header = ("function", "n", "ours", "target", "met", "best peer", "ours at or below it")
         text = "## Cell by cell\n\n" + table(header, rows)
@@ -380,12 +381,10 @@ class Report:
 
     def best_of_all(self) -> str:
         verdicts = judge(self.cells, self.main, self.rivals, self.functions)
-        lost = [v for v in verdicts if not v.beats_best]
-        if not lost:
-            return "## Cells lost to a peer\n\nNone.\n"
         rows = []
-        for v in lost:
-            assert v.best is not None
+        for v in verdicts:
+            if v.best is None or v.beats_best:
+                continue
             better = [
                 f"{p} {number(self.cells[p, v.function, v.n].median)}"
                 for p in self.rivals
@@ -393,6 +392,8 @@ class Report:
                 and not at_or_below(v.ours.median, self.cells[p, v.function, v.n].median)
             ]
             rows.append((f"{v.function}, n = {v.n}", number(v.ours.median), ", ".join(better)))
+        if not rows:
+            return "## Cells lost to a peer\n\nNone.\n"
         return "## Cells lost to a peer\n\n" + table(("cell", "ours", "better"), rows)
 
     def duels(self) -> str:

@@ -183,6 +183,19 @@ class Files(unittest.TestCase):
                        "regret_median": "0.5", "regret_q75": "0.5", "ms_p50": "2", "ms_p95": "2"}, rows)  # fmt: skip
 
 
+    def test_a_report_without_peers_claims_nothing(self) -> None:
+        self.results()
+        text = report.Report(
+            [r for r in report.load(self.folder, "ours/x")[0] if r.method == "bo"],
+            [],
+            json.loads((self.folder / "manifest.json").read_text()),
+            ["bo"],
+        ).markdown(plots=False)
+        self.assertIn("best of all peers: **0 of 0**", text)
+        self.assertIn("| 0.001 | **no** | – | – |", text)
+        self.assertIn("- tpe: not run yet.", text)
+
+
 @unittest.skipUnless((BIN / "function_server").exists() and (BIN / "search_bench").exists(), "benchmarks are not built")
 class Programs(unittest.TestCase):
     def test_peers_begin_where_ours_do(self) -> None:

@@ -327,11 +327,11 @@ class Report:
             f"- At or below the best of all peers: **{best} of {shared}** (target {BEST_OF_ALL_TARGET} of 36). "
             "All peers that ran: those that did not are at the end.",
         ]
-        moved = judge(self.cells, self.main, self.rivals, self.shifted)
+        moved = [v for v in judge(self.cells, self.main, self.rivals, self.shifted) if v.best]
         if moved:
             lines.append(
                 f"- The same in shifted boxes: **{sum(v.beats_best for v in moved)} of {len(moved)}** "
-                "(peers that ran there: cheap ones)."
+                "(all peers that ran there)."
             )
         for peer, target in PEER_TARGETS.items():
             won, shared = duel(self.cells, self.main, peer, self.functions)
@@ -380,7 +380,7 @@ class Report:
         return text
 
     def best_of_all(self) -> str:
-        verdicts = judge(self.cells, self.main, self.rivals, self.functions)
+        verdicts = judge(self.cells, self.main, self.rivals, self.functions + self.shifted)
         rows = []
         for v in verdicts:
             if v.best is None or v.beats_best:
@@ -394,7 +394,7 @@ class Report:
             rows.append((f"{v.function}, n = {v.n}", number(v.ours.median), ", ".join(better)))
         if not rows:
             return "## Cells lost to a peer\n\nNone.\n"
-        return "## Cells lost to a peer\n\n" + table(("cell", "ours", "better"), rows)
+        return "## Cells lost to a peer\n\nCustomary boxes and shifted ones.\n\n" + table(("cell", "ours", "better"), rows)
 
     def duels(self) -> str:
         rows = []

@@ -386,12 +386,12 @@ class Report:
             if v.best is None or v.beats_best:
                 continue
             better = [
-                f"{p} {number(self.cells[p, v.function, v.n].median)}"
+                f"{p} {self.cells[p, v.function, v.n].median:.3g}"
                 for p in self.rivals
                 if (p, v.function, v.n) in self.cells
                 and not at_or_below(v.ours.median, self.cells[p, v.function, v.n].median)
             ]
-            rows.append((f"{v.function}, n = {v.n}", number(v.ours.median), ", ".join(better)))
+            rows.append((f"{v.function}, n = {v.n}", f"{v.ours.median:.3g}", ", ".join(better)))
         if not rows:
             return "## Cells lost to a peer\n\nNone.\n"
         return "## Cells lost to a peer\n\nCustomary boxes and shifted ones.\n\n" + table(("cell", "ours", "better"), rows)

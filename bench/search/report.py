@@ -213,10 +213,11 @@ def total_ms(runs: Iterable[Run], n: int) -> float | None:
 
 
 def paired(ours: Iterable[Run], theirs: Iterable[Run], count: int) -> bool:
-    """Whether the first `count` evaluations of equal (function, seed) gave equal values."""
+    """Whether the first `count` evaluations of equal (function, seed) gave equal values, up to a peer's rounding."""
     values = {(r.function, r.seed): r.values[:count] for r in ours}
     shared = [r for r in theirs if (r.function, r.seed) in values]
-    return bool(shared) and all(r.values[:count] == values[r.function, r.seed] for r in shared)
+    pairs = [pair for r in shared for pair in zip(r.values[:count], values[r.function, r.seed])]
+    return bool(pairs) and all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) for a, b in pairs)
 
 
 # Markdown.

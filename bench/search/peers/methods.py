@@ -326,7 +326,7 @@ PEERS: dict[str, Peer] = {
     "botorch": Peer("torch", "BoTorch SingleTaskGP + LogEI, 10 restarts, 512 raw", OURS + "2(d+1)", run_botorch),
     "hebo": Peer("hebo", "HEBO", OURS + "d+1", run_hebo),
     "smac": Peer("smac", "SMAC BlackBoxFacade (GP)", OURS + "min(8d, budget/4)", run_smac),
-    "lbfgsb": Peer("core", "SciPy L-BFGS-B with exact gradients, restarted", OURS + "one a restart, but the first", run_lbfgsb),
+    "lbfgsb": Peer("core", "SciPy L-BFGS-B with exact gradients, restarted", "restarts from our points but the first", run_lbfgsb),
 }
 
 

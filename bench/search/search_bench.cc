@@ -4,7 +4,8 @@
 //
 // Prints, for each algorithm and function, the median over seeds of the regret after the evaluations of --at, and the
 // median and 95th percentile of a suggestion's CPU milliseconds. --csv writes every evaluation, in the columns of
-// `luthier simulate`. --jobs runs so many processes at once, each with its share of the runs.
+// `luthier simulate`. --shift moves the boxes, whose centres are otherwise too good a guess. --jobs runs so many
+// processes at once, each with its share of the runs.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,10 @@ ABSL_FLAG(int64_t, evaluations, 100, "evaluations of a run");
 ABSL_FLAG(int64_t, seeds, 10, "runs of each algorithm on each function, with seeds first_seed, first_seed + 1, …");
 ABSL_FLAG(uint64_t, first_seed, 0, "the first run's seed");
 ABSL_FLAG(int64_t, parallel, 1, "workers of the simulated study");
+ABSL_FLAG(
+    bool, shift, false,
+    "move each run's box by offsets of up to a fifth of its width, drawn from the run's seed; the best point stays "
+    "inside. Functions are then named NAME+shift");
 ABSL_FLAG(std::string, at, "20,50,100,200", "evaluations after which the regret is printed");
 ABSL_FLAG(std::string, csv, "", "file for every evaluation; empty: none");
 ABSL_FLAG(int, jobs, 1, "processes");
@@ -45,7 +51,7 @@ namespace {
 
 struct Run {
   std::string algorithm;
-  std::string function;
+  std::string function;  // Without "+shift".
   uint64_t seed = 0;
 };
 
@@ -74,7 +80,8 @@ void Simulate(const Run& run, std::FILE* out) {
   simulate::SimulateOptions options;
   const absl::StatusOr<study::AlgorithmSpec> algorithm = wire::ParseAlgorithm(run.algorithm);
   if (!algorithm.ok()) Die(algorithm.status());
-  const absl::StatusOr<simulate::Problem> problem = simulate::TestProblem(run.function);
+  const absl::StatusOr<simulate::Problem> problem = simulate::TestProblem(
+      run.function, absl::GetFlag(FLAGS_shift) ? std::optional<uint64_t>(run.seed) : std::nullopt);
   if (!problem.ok()) Die(problem.status());
   options.algorithm = *algorithm;
   options.label = run.algorithm;
@@ -171,8 +178,8 @@ int Main() {
   absl::PrintF(" %9s %9s\n", "ms p50", "ms p95");
   for (const std::string& function : functions) {
     for (const auto& [key, by_seed] : outcomes) {
-      if (key.second != function) continue;
-      absl::PrintF("%-16s %-28s", function, key.first.substr(0, 28));
+      if (key.second != absl::StrCat(function, absl::GetFlag(FLAGS_shift) ? "+shift" : "")) continue;
+      absl::PrintF("%-16s %-28s", key.second, key.first.substr(0, 28));
       for (int64_t mark : marks) {
         std::vector<double> regrets;
         for (const auto& [seed, outcome] : by_seed) {

@@ -166,21 +166,23 @@ absl::Duration ThreadCpuTime() {
   return absl::DurationFromTimespec(now);
 }
 
-absl::StatusOr<Problem> TestProblem(absl::string_view name) {
+absl::StatusOr<Problem> TestProblem(absl::string_view name, std::optional<uint64_t> shift) {
   constexpr absl::string_view kPrefix = "function:";
   if (absl::StartsWith(name, kPrefix)) name.remove_prefix(kPrefix.size());
   LUTHIER_ASSIGN_OR_RETURN(const objectives::TestFunction* function, objectives::FindTestFunction(name));
+  const auto [lower, upper] = shift.has_value() ? objectives::ShiftedBounds(*function, *shift)
+                                                : std::make_pair(function->lower, function->upper);
   std::vector<study::ParameterSpec> parameters;
   std::vector<std::string> names;
   for (Eigen::Index i = 0; i < function->dim(); ++i) {
     names.push_back(absl::StrCat("x", i + 1));
     study::ParameterSpec parameter;
     parameter.name = names.back();
-    parameter.domain = study::FloatRange{function->lower[i], function->upper[i], study::Scale::kLinear, std::nullopt};
+    parameter.domain = study::FloatRange{lower[i], upper[i], study::Scale::kLinear, std::nullopt};
     parameters.push_back(std::move(parameter));
   }
   Problem problem;
-  problem.name = function->name;
+  problem.name = shift.has_value() ? absl::StrCat(function->name, "+shift") : function->name;
   LUTHIER_ASSIGN_OR_RETURN(problem.space, study::SearchSpace::Create(std::move(parameters)));
   problem.optimum = function->minimum;
   const auto point = [names](const study::Parameters& values) {

@@ -69,9 +69,10 @@ absl::Status Simulate(const SimulateOptions& options, absl::FunctionRef<absl::Du
 // CPU time of the calling thread.
 absl::Duration ThreadCpuTime();
 
-// A test function of lib/objectives (`luthier objectives` lists them as function:NAME) as a problem.
+// A test function of lib/objectives (`luthier objectives` lists them as function:NAME) as a problem. With `shift`: in
+// the box that objectives::ShiftedBounds gives for that seed, and named NAME+shift.
 // NOT_FOUND, with the closest name, for any other.
-absl::StatusOr<Problem> TestProblem(absl::string_view name);
+absl::StatusOr<Problem> TestProblem(absl::string_view name, std::optional<uint64_t> shift = std::nullopt);
 
 // algorithm,function,seed,evaluation,value,best,regret,suggest_ms: without a line end; RFC 4180 quoting; unknown values
 // empty.

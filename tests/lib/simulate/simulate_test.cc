@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/objectives/test_functions.h"
 #include "lib/suggest/random_designer.h"
 #include "tests/lib/study/builders.h"
 
@@ -227,6 +228,23 @@ TEST(TestProblemTest, FunctionsHaveTheirBoxAndTheirOptimum) {
     EXPECT_NEAR(*branin->optimum, 0.39788736, 1e-7);
   }
   EXPECT_EQ(TestProblem("hartmann6")->space.size(), 6);
+}
+
+TEST(TestProblemTest, ShiftedBoxesAreThoseOfTheSeedAndHaveNamesOfTheirOwn) {
+  const absl::StatusOr<Problem> problem = TestProblem("branin", 3);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(problem->name, "branin+shift");
+  EXPECT_EQ(problem->optimum, TestProblem("branin")->optimum);
+  const objectives::TestFunction& branin = **objectives::FindTestFunction("branin");
+  const auto [lower, upper] = objectives::ShiftedBounds(branin, 3);
+  for (int i = 0; i < 2; ++i) {
+    const FloatRange& range = std::get<FloatRange>(problem->space.parameters()[static_cast<size_t>(i)].domain);
+    EXPECT_EQ(range.min, lower[i]);
+    EXPECT_EQ(range.max, upper[i]);
+    EXPECT_NE(range.min, branin.lower[i]);
+  }
+  const Eigen::Vector2d inside = branin.minimizers[0];
+  EXPECT_NEAR(problem->evaluate({{"x1", inside[0]}, {"x2", inside[1]}}), *problem->optimum, 1e-6);
 }
 
 TEST(TestProblemTest, UnknownNamesGetAHint) {

@@ -54,21 +54,26 @@ LogisticTuning::LogisticTuning(uint64_t seed) {
 
 double LogisticTuning::TestLoss(double l2, double step, int passes) const {
   LUTHIER_CHECK(passes >= 0 && passes <= kMaxPasses);
-  MatrixXd weights = MatrixXd::Zero(kClasses, kFeatures + 1);
+  // The weights are `scale` times these: shrinking them all costs nothing. Columns are classes.
+  MatrixXd weights = MatrixXd::Zero(kFeatures + 1, kClasses);
+  double scale = 1.0;
   VectorXd p(kClasses);
   for (int pass = 0; pass < passes; ++pass) {
     for (int i : orders_[static_cast<size_t>(pass)]) {
-      p.noalias() = weights * train_.col(i);
+      for (Index k = 0; k < kClasses; ++k) p(k) = scale * weights.col(k).dot(train_.col(i));
       p = (p.array() - p.maxCoeff()).exp();
       p /= p.sum();
       p(train_labels_[static_cast<size_t>(i)]) -= 1.0;
-      weights *= 1.0 - step * l2;
-      weights.noalias() -= (step * p) * train_.col(i).transpose();
+      scale *= 1.0 - step * l2;
+      p *= step / scale;
+      for (Index k = 0; k < kClasses; ++k) weights.col(k) -= p(k) * train_.col(i);
     }
+    weights *= scale;
+    scale = 1.0;
   }
   double loss = 0.0;
   for (Index i = 0; i < test_.cols(); ++i) {
-    p.noalias() = weights * test_.col(i);
+    p.noalias() = weights.transpose() * test_.col(i);
     const double top = p.maxCoeff();
     loss += top + std::log((p.array() - top).exp().sum()) - p(test_labels_[static_cast<size_t>(i)]);
   }

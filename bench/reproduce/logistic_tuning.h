@@ -20,7 +20,7 @@ class LogisticTuning {
 
   // Mean negative log likelihood (nats) on the test rows after `passes` passes at constant step from zero weights:
   //   W <- (1 - step l2) W - step (softmax(W x) - e_label) x'
-  // l2, step >= 0, passes >= 0. Infinite where the weights overflow.
+  // l2, step >= 0, step l2 < 1, 0 <= passes <= 15. Infinite where the weights overflow.
   double TestLoss(double l2, double step, int passes) const;
 
  private:

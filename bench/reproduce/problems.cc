@@ -12,6 +12,7 @@
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/objectives/test_functions.h"
+#include "lib/study/encoding.h"
 #ifdef LUTHIER_HAVE_BOX2D
 #include "bench/reproduce/robot_push.h"
 #endif
@@ -71,6 +72,24 @@ absl::StatusOr<Problem> Robot(absl::string_view name, uint64_t seed) {
 }
 #endif
 
+absl::StatusOr<Problem> MakeWithoutDefaults(absl::string_view name, [[maybe_unused]] uint64_t seed) {
+  if (name == "logistic" || name == "logistic_log") return Logistic(name);
+#ifdef LUTHIER_HAVE_BOX2D
+  if (name == "robot3" || name == "robot4") return Robot(name, seed);
+#endif
+  Problem problem;
+  LUTHIER_ASSIGN_OR_RETURN(problem.base, simulate::TestProblem(name));
+  LUTHIER_ASSIGN_OR_RETURN(const objectives::TestFunction* function, objectives::FindTestFunction(name));
+  problem.lipschitz = function->lipschitz_unit;
+  problem.gradient = [function](const study::Parameters& values) {
+    Eigen::VectorXd x(function->dim()), gradient;
+    for (Eigen::Index j = 0; j < x.size(); ++j) x(j) = std::get<double>(values.at(absl::StrCat("x", j + 1)));
+    (*function)(x, &gradient);
+    return std::vector<double>(gradient.data(), gradient.data() + gradient.size());
+  };
+  return problem;
+}
+
 }  // namespace
 
 std::vector<std::string> TestFunctionNames() {
@@ -90,21 +109,13 @@ std::vector<std::string> TaskNames() {
 #endif
 }
 
-absl::StatusOr<Problem> MakeProblem(absl::string_view name, [[maybe_unused]] uint64_t seed) {
-  if (name == "logistic" || name == "logistic_log") return Logistic(name);
-#ifdef LUTHIER_HAVE_BOX2D
-  if (name == "robot3" || name == "robot4") return Robot(name, seed);
-#endif
-  Problem problem;
-  LUTHIER_ASSIGN_OR_RETURN(problem.base, simulate::TestProblem(name));
-  LUTHIER_ASSIGN_OR_RETURN(const objectives::TestFunction* function, objectives::FindTestFunction(name));
-  problem.lipschitz = function->lipschitz_unit;
-  problem.gradient = [function](const study::Parameters& values) {
-    Eigen::VectorXd x(function->dim()), gradient;
-    for (Eigen::Index j = 0; j < x.size(); ++j) x(j) = std::get<double>(values.at(absl::StrCat("x", j + 1)));
-    (*function)(x, &gradient);
-    return std::vector<double>(gradient.data(), gradient.data() + gradient.size());
-  };
+absl::StatusOr<Problem> MakeProblem(absl::string_view name, uint64_t seed) {
+  LUTHIER_ASSIGN_OR_RETURN(Problem problem, MakeWithoutDefaults(name, seed));
+  base::RandomStream random(seed, "reproduce/first");
+  const study::Parameters first = study::Encoding(problem.base.space).Sample(random);
+  std::vector<study::ParameterSpec> parameters = problem.base.space.parameters();
+  for (study::ParameterSpec& parameter : parameters) parameter.default_value = first.at(parameter.name);
+  LUTHIER_ASSIGN_OR_RETURN(problem.base.space, study::SearchSpace::Create(std::move(parameters)));
   return problem;
 }
 

@@ -364,7 +364,7 @@ def c15(results):
                     "ratio G/D"], rows)
 
 
-FOBO_ITERATIONS = 50
+FOBO_ITERATIONS = 30
 
 # --- Ingredients ---
 

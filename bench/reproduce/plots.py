@@ -115,7 +115,7 @@ def all_figures(results, folder):
         lines = [random, ("BO", f"se-bo-{a}", BLUE), ("G-BO", f"se-g-{a}", GREEN), ("D-BO", f"se-d-{a}", RED)]
         n = {"ei": 5, "pi": 6, "ucb": 7}[a]
         add(f"fig4_fobo_{a}", f"Figure 4.{n} and appendix A.1: {a.upper()} with gradients (G) and directional derivatives "
-            "(D), per iteration", f"{a.upper()}, first order", functions, lines, limit=50, xlabel="iterations")
+            "(D), per iteration", f"{a.upper()}, first order", functions, lines, limit=34, xlabel="iterations")
         add(f"fig4_fobo_{a}_cost", f"Figure 4.{n + 3}: the same per function evaluation (1, d + 1, 2 an iteration)",
             f"{a.upper()}, first order", functions, lines,
             costs={f"se-g-{a}": lambda d: d + 1, f"se-d-{a}": lambda d: 2}, xlabel="function evaluations")

@@ -27,9 +27,9 @@ struct Setting {
 // Whether it samples hyperparameters, which takes ten times as long.
 bool IsSlow(const Setting& setting);
 
-// Setting by setting, problem by problem.
+// Setting by setting, problem by problem. Together, those of a claim are all that it is judged by.
 struct Experiment {
-  std::string claim;  // C1 … C18, R4, R5.
+  std::string claim;  // C1 …, R4, R5.
   std::vector<std::string> settings;
   std::vector<std::string> problems;
   int evaluations = 100;

@@ -155,6 +155,19 @@ def bind(results, problem, setting):
     return f"{100 * statistics.mean(rates):.2g} %", f"{100 * statistics.mean(shares):.2g} %"
 
 
+def bounds_table(results):
+    """Bind rates of chapter 5's settings: estimated L, then the true one."""
+    columns = ["problem"]
+    columns += [f"{a.upper()}{', true L' if t else ''}" for t in ("", "-true") for a in ACQUISITIONS] + ["excluded", "with true L"]
+    rows = []
+    for problem in results.problems:
+        names = [f"m-lbo-{a}{t}" for t in ("", "-true") for a in ACQUISITIONS]
+        rates = [bind(results, problem, name)[0] for name in names]
+        if any(rate != "–" for rate in rates):
+            rows.append([problem, *rates, *[bind(results, problem, f"m-lbo-ei{t}")[1] for t in ("", "-true")]])
+    return columns, rows
+
+
 def c7(results):
     rows, marks = [], []
     for problem in results.problems:

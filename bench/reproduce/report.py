@@ -78,6 +78,10 @@ def main():
                                               for (low, high), names in sorted(seeds_of(results).items(), reverse=True)]))
     text.append("\nCPU seconds for the suggestions of a run's first 100 evaluations, medians:\n")
     text.append(table(["setting", "Branin", "Hartmann-6"], cost_of(results)))
+    text.append("\n## How often the bounds bind\n")
+    text.append("Share of the points the maximiser looked at where the bounds changed the acquisition; last, the share of "
+                "the space they exclude under EI:\n")
+    text.append(table(*claims.bounds_table(results)))
     for v in verdicts:
         text.append(f"\n## {v.claim}\n")
         text.append(f"**Claim.** {v.statement}.\n\n**Check.** {v.check or '–'}.\n\n**{v.verdict.capitalize()}.** {v.summary}\n")

@@ -302,13 +302,13 @@ def c12(results):
 
 
 def fobo(results, claim, statement, check, judge):
+    """Rows and marks by acquisition; a verdict instead when fewer than ten functions were run."""
     rows, by = [], {}
     for a in ["ei", "pi", "ucb"]:
-        for problem in results.functions:
-            row = judge(problem, a)
-            if row is None:
-                return Verdict(claim, statement, check, NOT_JUDGED, "runs are missing")
-            marks, values = row
+        judged = {p: row for p in results.functions if (row := judge(p, a)) is not None}
+        if len(judged) < 10:
+            return Verdict(claim, statement, check, NOT_JUDGED, "runs are missing")
+        for problem, (marks, values) in judged.items():
             by.setdefault(a, []).append(marks)
             rows.append([a.upper(), problem, *values])
     return rows, by

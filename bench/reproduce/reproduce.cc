@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "bench/reproduce/run.h"
 
 ABSL_FLAG(std::string, claims, "", "claims separated by ','; empty: all");
+ABSL_FLAG(std::string, problems, "", "problems separated by ','; empty: all");
 ABSL_FLAG(int, seeds, 10, "runs of each experiment, with seeds 0, 1, …");
 ABSL_FLAG(bool, fast, false, "leave out the settings that draw hyperparameters by MCMC: most of the time is theirs");
 ABSL_FLAG(int, jobs, 1, "processes");
@@ -55,8 +57,10 @@ int Main(const std::string& program) {
   std::string folder = absl::GetFlag(FLAGS_results);
   if (folder.empty()) folder = program.substr(0, program.rfind('/') + 1) + "../reproduce";
   if (const absl::Status status = WriteTables(folder); !status.ok()) return Fail(status);
+  const std::vector<std::string> problems = absl::StrSplit(absl::GetFlag(FLAGS_problems), ',', absl::SkipEmpty());
   std::vector<Case> missing;
   for (const Case& run : *runs) {
+    if (!problems.empty() && std::find(problems.begin(), problems.end(), run.problem) == problems.end()) continue;
     if (absl::GetFlag(FLAGS_fast) && IsSlow(*run.setting)) continue;
     if (!IsDone(folder, run)) missing.push_back(run);
   }

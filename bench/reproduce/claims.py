@@ -63,7 +63,8 @@ def c1(results):
             passed = (passed is not False) and good >= 0.9 * len(errors)
     return Verdict("C1", "The baseline is sound: within 1e-3 of Rosenbrock-2D's minimum after 200 evaluations",
                    "our `bo` with EI and with LogEI, at least 9 runs of 10; the thesis' recipe for comparison",
-                   say(passed), "", ["setting", "runs within 1e-3", "median error", "largest"], rows)
+                   say(passed), "; ".join(f"`{row[0]}` {row[1]}" for row in rows),
+                   ["setting", "runs within 1e-3", "median error", "largest"], rows)
 
 
 def c2(results):

@@ -88,8 +88,8 @@ def figure(results, path, title, problems, lines, limit=100, costs=None, xlabel=
     with io.BytesIO() as buffer:
         fig.savefig(buffer, dpi=80)
         plt.close(fig)
-        # 48 colours are enough, and a third of the bytes.
-        Image.open(buffer).convert("RGB").quantize(48).save(path, optimize=True)
+        # 128 colours are enough, and half of the bytes.
+        Image.open(buffer).convert("RGB").quantize(128).save(path, optimize=True)
     return True
 
 

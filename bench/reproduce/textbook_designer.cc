@@ -1,0 +1,137 @@
+#include "bench/reproduce/textbook_designer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/gp/hyper_inference.h"
+#include "lib/gp/regression.h"
+#include "lib/math/lbfgs.h"
+#include "lib/math/sobol.h"
+#include "lib/suggest/acquisition.h"
+#include "lib/suggest/maximize.h"
+#include "lib/suggest/observations.h"
+#include "lib/suggest/output_transform.h"
+
+namespace luthier::reproduce {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr int kRandomStarts = 3;
+constexpr int kSearches = 2;
+constexpr int kMaxEvaluations = 60;
+
+gp::InferenceOptions Prior() {
+  gp::InferenceOptions options;
+  options.prior = gp::PriorKind::kThesis;
+  options.fit_noise = true;
+  options.min_noise = 1e-6;
+  options.min_lengthscale = 1e-3;
+  options.max_lengthscale = 10.0;
+  return options;
+}
+
+}  // namespace
+
+TextbookDesigner::TextbookDesigner(const study::StudySpec& spec, const TextbookOptions& options)
+    : encoding_(spec.space),
+      goal_(spec.metric.goal),
+      seed_(spec.seed),
+      options_(options),
+      shape_(kernels::GroupedShape(kernels::Family::kMatern52, encoding_.ModelGroups())) {}
+
+gp::Hyperparameters TextbookDesigner::Infer(gp::Likelihood* likelihood,
+                                            const std::optional<gp::Hyperparameters>& carried,
+                                            uint64_t ask_index) const {
+  const gp::HyperPosterior posterior(likelihood, Prior());
+  auto value_at = [&](const VectorXd& phi, VectorXd* gradient, gp::Hyperparameters* theta) {
+    if (options_.constant_mean) return posterior.Value(phi, gradient, theta);
+    const gp::Hyperparameters at = posterior.Unpack(phi);  // Its mean is 0.
+    if (theta != nullptr) *theta = at;
+    gp::LikelihoodGradient parts;
+    const double log_likelihood = likelihood->Marginal(at, gradient == nullptr ? nullptr : &parts);
+    if (!std::isfinite(log_likelihood)) return -std::numeric_limits<double>::infinity();
+    const double log_prior = posterior.LogPrior(phi, gradient);
+    if (gradient != nullptr) {
+      gradient->head(shape_.groups) += parts.log_lengthscales;
+      (*gradient)(shape_.groups) += parts.log_signal_variance;
+      (*gradient)(shape_.groups + 1) += parts.log_noise_variance;
+    }
+    return log_likelihood + log_prior;
+  };
+  base::RandomStream random(seed_, "textbook/map", ask_index);
+  std::vector<std::pair<double, VectorXd>> starts;
+  auto add = [&](const VectorXd& phi) { starts.emplace_back(value_at(phi, nullptr, nullptr), phi); };
+  if (carried.has_value()) add(posterior.Pack(*carried));
+  add(posterior.Mode());
+  for (int s = 0; s < kRandomStarts; ++s) add(posterior.Draw(random));
+  // The carried state is always searched from.
+  std::stable_sort(starts.begin() + (carried.has_value() ? 1 : 0), starts.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  math::LbfgsOptions search;
+  search.max_evaluations = search.max_iterations = kMaxEvaluations;
+  search.gradient_tolerance = 1e-4;
+  search.value_tolerance = 1e-6;
+  std::pair<double, VectorXd> best = starts.front();
+  for (int s = 0; s < kSearches; ++s) {
+    if (!std::isfinite(starts[static_cast<size_t>(s)].first)) continue;
+    const math::LbfgsResult end = math::MinimizeLbfgs(
+        [&](const VectorXd& phi, VectorXd* gradient) {
+          const double value = value_at(phi, gradient, nullptr);
+          if (gradient != nullptr) *gradient = -*gradient;
+          return -value;
+        },
+        starts[static_cast<size_t>(s)].second, posterior.lower(), posterior.upper(), search);
+    if (!(best.first >= -end.value)) best = {-end.value, end.x};
+  }
+  gp::Hyperparameters theta;
+  value_at(best.second, nullptr, &theta);
+  return theta;
+}
+
+absl::StatusOr<suggest::Suggestion> TextbookDesigner::Suggest(const study::History& history, uint64_t ask_index) {
+  const int d = encoding_.compact_dim();
+  suggest::Suggestion suggestion;
+  if (ask_index < static_cast<uint64_t>(std::max(4, std::min(d + 1, 20)))) {
+    suggestion.origin = "init";
+    suggestion.parameters = ask_index == 0
+                                ? encoding_.space().Default()
+                                : encoding_.FromCompact(math::SobolSequence(d, seed_, "bo/init").Point(ask_index - 1));
+    return suggestion;
+  }
+  const suggest::Observations data = suggest::Collect(history, encoding_, goal_, nullptr);
+  auto random_point = [&](const char* origin) {
+    base::RandomStream random(seed_, "bo/random", ask_index);
+    suggestion.origin = origin;
+    suggestion.parameters = encoding_.Sample(random);
+    return suggestion;
+  };
+  VectorXd outputs = data.scores;
+  if (options_.standardize) outputs = suggest::OutputTransform::Standard(data.scores).Forward(data.scores);
+  std::optional<gp::Hyperparameters> carried;
+  if (const study::HistoryTrial* last = history.LastAskBefore(ask_index); last != nullptr) {
+    carried = gp::ParseHyperparameters(last->carry, shape_.groups);
+  }
+  gp::Likelihood likelihood(shape_, data.observed, outputs);
+  const gp::Hyperparameters theta = Infer(&likelihood, carried, ask_index);
+  suggestion.carry = gp::FormatHyperparameters(theta);
+  const std::optional<gp::Regression> regression = gp::Regression::Fit(shape_, theta, data.observed, outputs);
+  if (!regression.has_value()) return random_point("gp_failed");
+  suggest::AcquisitionSettings settings;
+  settings.kind = suggest::AcquisitionKind::kExpectedImprovement;
+  const suggest::ModelAcquisition acquisition({{&*regression, outputs.maxCoeff()}}, settings);
+  const suggest::MaximizeResult found = suggest::MaximizeByDirect(acquisition, encoding_);
+  if (found.candidates.empty()) return random_point("all_random");
+  const bool tried = suggest::IsTried(data, found.candidates[0].u);
+  if (tried && options_.replace_stuck) return random_point("stuck_random");
+  suggestion.origin = tried ? "repeat" : "acq";
+  suggestion.parameters = found.candidates[0].parameters;
+  return suggestion;
+}
+
+}  // namespace luthier::reproduce

@@ -52,14 +52,16 @@ enum class BoWarp { kAuto, kNone, kYeoJohnson, kLog };
 enum class BoPrior { kDimensionScaled, kInverseSquared, kThesis };
 enum class BoCriterion { kMarginalLikelihood, kLeaveOneOut };
 enum class BoMaximizer { kSobolLbfgs, kDirect };
-enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax };
+enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax, kFantasies, kHallucination };
 enum class BoTrustRegion { kAuto, kOff };
 enum class BoExploration { kRandom, kFarthest, kLipo };
 enum class BoLipschitz { kOff, kTruncate, kAcceptReject, kCap };
 enum class BoGrowth { kLinear, kConstant, kLogarithmic, kKnown };
 enum class BoBeta { kKandasamy15, kDragonfly, kKandasamy17, kConstant };
-enum class BoSampler { kPathwise, kFourier };
+enum class BoSampler { kPathwise, kFourier, kFinite };
 enum class BoHyperparameters { kMap, kMcmc };
+enum class BoFeasibility { kAuto, kOff };
+enum class BoTrustBox { kAuto, kOn, kOff };
 
 struct BoOptions {
   BoPreset preset = BoPreset::kBo;
@@ -85,6 +87,8 @@ struct BoOptions {
   double improvement = 0.01;  // xi >= 0 of PI and LOG_PI, in deviations of the outputs.
   BoSampler sampler = BoSampler::kPathwise;
   BoHyperparameters hyperparameters = BoHyperparameters::kMap;
+  BoFeasibility feasibility = BoFeasibility::kAuto;
+  BoTrustBox trust_box = BoTrustBox::kAuto;
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
 };
 // The defaults of a preset.

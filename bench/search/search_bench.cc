@@ -27,12 +27,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "bench/search/wide_functions.h"
 #include "lib/objectives/test_functions.h"
 #include "lib/simulate/simulate.h"
 #include "lib/wire/yaml_spec.h"
 
 ABSL_FLAG(std::string, algorithms, "bo", "names or {name: {option: value}}, separated by ';'");
-ABSL_FLAG(std::string, functions, "all", "names separated by ',', or all");
+ABSL_FLAG(std::string, functions, "all", "names separated by ',', or all; those of wide_functions.h by name");
 ABSL_FLAG(int64_t, evaluations, 100, "evaluations of a run");
 ABSL_FLAG(int64_t, seeds, 10, "runs of each algorithm on each function, with seeds first_seed, first_seed + 1, …");
 ABSL_FLAG(uint64_t, first_seed, 0, "the first run's seed");
@@ -80,8 +81,10 @@ void Simulate(const Run& run, std::FILE* out) {
   simulate::SimulateOptions options;
   const absl::StatusOr<study::AlgorithmSpec> algorithm = wire::ParseAlgorithm(run.algorithm);
   if (!algorithm.ok()) Die(algorithm.status());
-  const absl::StatusOr<simulate::Problem> problem = simulate::TestProblem(
-      run.function, absl::GetFlag(FLAGS_shift) ? std::optional<uint64_t>(run.seed) : std::nullopt);
+  const std::optional<simulate::Problem> wide = WideProblem(run.function);
+  const std::optional<uint64_t> shift = absl::GetFlag(FLAGS_shift) ? std::optional<uint64_t>(run.seed) : std::nullopt;
+  const absl::StatusOr<simulate::Problem> problem =
+      wide.has_value() ? absl::StatusOr<simulate::Problem>(*wide) : simulate::TestProblem(run.function, shift);
   if (!problem.ok()) Die(problem.status());
   options.algorithm = *algorithm;
   options.label = run.algorithm;

@@ -83,6 +83,8 @@ class Regression {
   // and N x d.
   void CrossCovariance(const Eigen::Ref<const Eigen::MatrixXd>& scaled, Eigen::MatrixXd* k) const;
   void PointCovariance(const Eigen::RowVectorXd& scaled, Eigen::VectorXd* k, Eigen::MatrixXd* jacobian) const;
+  // L L' = C, with the jitter: N x N.
+  const math::Cholesky& factor() const { return factor_; }
   // C^-1 b for N-vector b (C with the jitter). O(N^2).
   Eigen::VectorXd SolveCovariance(const Eigen::Ref<const Eigen::VectorXd>& b) const { return factor_.Solve(b); }
 

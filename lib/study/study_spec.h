@@ -52,15 +52,17 @@ enum class BoWarp { kAuto, kNone, kYeoJohnson, kLog };
 enum class BoPrior { kDimensionScaled, kInverseSquared, kThesis };
 enum class BoCriterion { kMarginalLikelihood, kLeaveOneOut };
 enum class BoMaximizer { kSobolLbfgs, kDirect };
-enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax };
+enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax, kFantasies, kHallucination };
 enum class BoTrustRegion { kAuto, kOff };
 enum class BoExploration { kRandom, kFarthest, kLipo };
 enum class BoLipschitz { kOff, kTruncate, kAcceptReject, kCap };
 enum class BoGrowth { kLinear, kConstant, kLogarithmic, kKnown };
 enum class BoBeta { kKandasamy15, kDragonfly, kKandasamy17, kConstant };
-enum class BoSampler { kPathwise, kFourier };
+enum class BoSampler { kPathwise, kFourier, kFinite };
 enum class BoHyperparameters { kMap, kMcmc };
 enum class BoGradients { kOff, kFull, kDirectional };
+enum class BoFeasibility { kAuto, kOff };
+enum class BoTrustBox { kAuto, kOn, kOff };
 
 struct BoOptions {
   BoPreset preset = BoPreset::kBo;
@@ -87,6 +89,8 @@ struct BoOptions {
   BoSampler sampler = BoSampler::kPathwise;
   BoHyperparameters hyperparameters = BoHyperparameters::kMap;
   BoGradients gradients = BoGradients::kOff;  // Which reported derivatives the model uses.
+  BoFeasibility feasibility = BoFeasibility::kAuto;
+  BoTrustBox trust_box = BoTrustBox::kAuto;
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
 };
 // The defaults of a preset.

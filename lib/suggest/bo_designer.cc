@@ -17,6 +17,7 @@
 #include "lib/suggest/bo_options.h"
 #include "lib/suggest/criterion.h"
 #include "lib/suggest/exploration.h"
+#include "lib/suggest/finite_thompson.h"
 #include "lib/suggest/gradient_check.h"
 #include "lib/suggest/random_designer.h"
 
@@ -45,6 +46,9 @@ constexpr int kMaxSteps = 3, kMaxGradientSteps = 6;
 constexpr Index kFullRows = 700;       // Values and slopes up to which whole gradients are used,
 constexpr Index kMaxSlopeRows = 1500;  //   and slopes at all: see observations.cc.
 constexpr int64_t kMinCheck = 5;       // Results before slopes are held against values.
+// A local step that is a gamble is not made: its climb goes on as though it had failed, with a smaller step, at most so
+// many times.
+constexpr int kRetreats = 6;
 constexpr Index kCertificatePoints = 1024;
 constexpr uint64_t kFallbackStream = uint64_t{1} << 40;  // Indices no exploration reaches.
 
@@ -76,10 +80,15 @@ std::optional<BoDesigner::Model> BoDesigner::FitModel(const Observations& data, 
   if (!surrogate.has_value()) return std::nullopt;
   const Index n = data.scores.size();
   const VectorXd z = surrogate->transform.Forward(data.scores);
+  const bool liar = options_.pending == study::BoPending::kLiarMin || options_.pending == study::BoPending::kLiarMean ||
+                    options_.pending == study::BoPending::kLiarMax;
   const double lie = options_.pending == study::BoPending::kLiarMin    ? z.minCoeff()
                      : options_.pending == study::BoPending::kLiarMean ? z.mean()
                                                                        : z.maxCoeff();
+  const bool draw = options_.acquisition == study::BoAcquisition::kTs;
+  const bool fantasize = options_.pending == study::BoPending::kFantasies;
   std::vector<double> records;
+  std::vector<Fantasies> fantasies;
   for (gp::Regression& regression : surrogate->states) {
     // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
     const bool noisy = options_.noisy || regression.hyperparameters().noise_variance > kFoundNoise;
@@ -88,42 +97,76 @@ std::optional<BoDesigner::Model> BoDesigner::FitModel(const Observations& data, 
     for (Index i = 0; i < n; ++i) {
       if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
     }
-    for (Index i = 0; i < data.pending.rows(); ++i) {
+    // A function drawn given drawn outcomes of the open trials is a function drawn without them.
+    const Index open = fantasize && draw ? 0 : data.pending.rows();
+    if (fantasize && !draw && options_.acquisition != study::BoAcquisition::kUcb && open > 0) {
+      const MatrixXd contenders = Rows(data.observed, data.CompleteRows());
+      std::optional<Fantasies> drawn = Fantasize(&regression, data.pending, {best, noisy ? &contenders : nullptr},
+                                                 kFantasies, seed_, ask_index, static_cast<uint32_t>(records.size()));
+      if (!drawn.has_value()) return std::nullopt;
+      records.push_back(best);
+      fantasies.push_back(*std::move(drawn));
+      continue;
+    }
+    for (Index i = 0; i < open; ++i) {
       // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected,
       // the next proposal has to beat that: else the same point would look best again.
-      const double taken =
-          options_.pending == study::BoPending::kBeliever ? regression.PredictMean(data.pending.row(i))(0) : lie;
+      const double taken = liar ? lie : regression.PredictMean(data.pending.row(i))(0);
       if (regression.Append(data.pending.row(i).transpose(), taken)) best = std::max(best, taken);
     }
     records.push_back(best);
   }
-  return Model{*std::move(surrogate), std::move(records)};
+  // Moving the surrogate leaves its regressions where they are.
+  return Model{*std::move(surrogate), std::move(records), std::move(fantasies)};
 }
 
-std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Observations& data, uint64_t ask_index,
-                                                     Suggestion* suggestion) const {
+std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Observations& data,
+                                                     const FeasibilityModel* feasible, const TrustBoxRun* run,
+                                                     uint64_t ask_index, Suggestion* suggestion) const {
   const bool polished = !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && !table_.has_value();
   std::vector<ModelState> states;
   for (size_t s = 0; s < model.best.size(); ++s) {
     states.push_back({&model.surrogate.states[s], model.best[s] + (polished ? kWorthwhile : 0.0)});
   }
+  std::vector<Fantasies> fantasies = model.fantasies;
+  for (Fantasies& f : fantasies) f.best.array() += polished ? kWorthwhile : 0.0;
   const Criterion criterion(options_, states, data, model.surrogate.transform, encoding_.compact_dim(), seed_,
-                            ask_index);
+                            ask_index, std::move(fantasies));
   if (criterion.acquisition() == nullptr) return std::nullopt;
+  const AcquisitionFunction* acquisition = criterion.acquisition();
+  std::optional<FeasibleAcquisition> weighted;
+  if (feasible != nullptr) {
+    weighted.emplace(acquisition, feasible, options_.acquisition,
+                     FailureValue(model.surrogate.transform.Forward(data.scores)));
+    acquisition = &*weighted;
+  }
   const double n = static_cast<double>(states.front().regression->rows());
   const double prediction = n * n * static_cast<double>(states.size());  // Work of one.
+  const VectorXd& lengthscales = model.surrogate.carry.theta.lengthscales;
+  std::optional<TrustBox> box;
+  if (run != nullptr && run->centre.size() > 0) {
+    box = BoxOf(*run, lengthscales, encoding_);
+    suggestion->details["box_side"] = run->side;
+  }
   std::optional<MaximizeCandidate> best;
-  if (table_.has_value() && table_->size() * prediction <= kMaxTableWork) {
+  if (options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite) {
+    std::vector<bool> excluded = data.excluded;
+    if (Exhausted(data)) excluded.assign(excluded.size(), false);
+    best = MaximizeOverCandidates(*acquisition, encoding_,
+                                  FiniteCandidates(encoding_, table_.has_value() ? &*table_ : nullptr, excluded,
+                                                   data.known, box.has_value() ? &*box : nullptr, seed_, ask_index));
+  } else if (table_.has_value() && table_->size() * prediction <= kMaxTableWork) {
     std::vector<bool> excluded = data.excluded;
     if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
-    best = MaximizeOverTable(*criterion.acquisition(), *table_, excluded);
+    best = MaximizeOverTable(*acquisition, *table_, excluded);
   } else {
     MaximizeOptions options;
     if (states.front().regression->rows() > 128) options.screen_points = 512;
-    MaximizeResult result = options_.maximizer == study::BoMaximizer::kDirect
-                                ? MaximizeByDirect(*criterion.acquisition(), encoding_)
-                                : Maximize(*criterion.acquisition(), encoding_, data.known,
-                                           model.surrogate.carry.theta.lengthscales, seed_, ask_index, options);
+    if (box.has_value()) options.box = &*box;
+    MaximizeResult result =
+        options_.maximizer == study::BoMaximizer::kDirect
+            ? MaximizeByDirect(*acquisition, encoding_)
+            : Maximize(*acquisition, encoding_, data.known, lengthscales, seed_, ask_index, options);
     // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
     // one.
     for (size_t k = 1; table_.has_value() && k < result.candidates.size() && IsTried(data, result.candidates[0].u);
@@ -176,14 +219,17 @@ absl::StatusOr<Suggestion> BoDesigner::OnlySetting(const study::History& history
   return suggestion;
 }
 
-absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_t ask_index,
-                                               const std::string& origin) const {
+absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_t ask_index, const std::string& origin,
+                                               const FeasibilityModel* feasible) const {
   Suggestion suggestion;
   suggestion.origin = origin;
   base::RandomStream random(seed_, "bo/random", ask_index);
   for (int attempt = 0; attempt < kRandomTries; ++attempt) {
     suggestion.parameters = encoding_.Sample(random);
-    if (!IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
+    const VectorXd u = encoding_.ToModel(suggestion.parameters);
+    // Half of the tries for one that is likely to succeed.
+    if (feasible != nullptr && attempt < kRandomTries / 2 && feasible->Probability(u) < feasible->doubtful()) continue;
+    if (!IsTried(data, u)) return suggestion;
   }
   if (table_.has_value()) {
     std::vector<int> free;
@@ -240,7 +286,10 @@ std::string BoDesigner::Format(const Carry& carry) {
   std::string text = absl::StrCat(std::string(1, carry.kind), carry.index);
   if (carry.checked > 0) absl::StrAppend(&text, " ", carry.checked);
   for (const int32_t reporter : carry.set_aside) absl::StrAppend(&text, " ", reporter);
-  return absl::StrCat(text, "|", carry.local, "|", carry.surrogate);
+  absl::StrAppend(&text, "|", carry.local, "|", carry.surrogate);
+  if (!carry.feasibility.empty() || !carry.box.empty()) absl::StrAppend(&text, "|", carry.feasibility);
+  if (!carry.box.empty()) absl::StrAppend(&text, "|", carry.box);
+  return text;
 }
 
 BoDesigner::Carry BoDesigner::ParseHead(const std::string& text) {
@@ -256,8 +305,8 @@ BoDesigner::Carry BoDesigner::ParseHead(const std::string& text) {
 }
 
 BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
-  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('|', 2));
-  if (parts.size() != 3) return {};
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('|', 4));
+  if (parts.size() < 3) return {};
   Carry carry = ParseHead(text);
   const std::vector<std::string> head = absl::StrSplit(parts[0], ' ');
   if (head.size() > 1 && (!absl::SimpleAtoi(head[1], &carry.checked) || carry.checked < 1)) return {};
@@ -269,6 +318,8 @@ BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
   if (!std::is_sorted(carry.set_aside.begin(), carry.set_aside.end())) return {};
   carry.local = parts[1];
   carry.surrogate = parts[2];
+  if (parts.size() > 3) carry.feasibility = parts[3];
+  if (parts.size() > 4) carry.box = parts[4];
   return carry;
 }
 
@@ -329,7 +380,7 @@ Suggestion BoDesigner::Explore(const Observations& data, int64_t exploration) co
 }
 
 std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, const Observations& data,
-                                                Carry* carry) const {
+                                                const FeasibilityModel* feasible, Carry* carry) const {
   if (options_.noisy || options_.trust_region == study::BoTrustRegion::kOff || table_.has_value()) return std::nullopt;
   // Whole gradients count as further results, and make better steps.
   Index facts = data.scores.size();
@@ -363,7 +414,16 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   const std::optional<SurrogateCarry> model = ParseCarry(carry->surrogate, surrogate_.choices);
   const VectorXd lengthscales =
       model.has_value() ? model->theta.lengthscales : VectorXd::Constant(encoding_.compact_dim(), kUnknownLengthscale);
-  const std::optional<LocalStep> step = SuggestLocalStep(data, climbs, encoding_, lengthscales, &local);
+  std::optional<LocalStep> step = SuggestLocalStep(data, climbs, encoding_, lengthscales, &local);
+  double chance = 1.0;
+  if (feasible != nullptr) {
+    for (int retreat = 0; step.has_value(); ++retreat) {
+      chance = feasible->Probability(encoding_.ToModel(step->parameters));
+      if (chance >= feasible->doubtful()) break;
+      local = step->next;
+      step = retreat < kRetreats ? SuggestLocalStep(data, climbs, encoding_, lengthscales, &local) : std::nullopt;
+    }
+  }
   if (!step.has_value()) {
     carry->local = FormatCarry(local);
     return std::nullopt;
@@ -377,6 +437,7 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   suggestion.details["predicted_gain"] = step->predicted_gain;
   suggestion.details["radius"] = step->next.last().state.radius;
   suggestion.details["site"] = static_cast<double>(step->next.last().site);
+  if (feasible != nullptr) suggestion.details["p_feasible"] = chance;
   return suggestion;
 }
 
@@ -438,7 +499,8 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
 }
 
 absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uint64_t ask_index, Carry* carry) {
-  const Observations all = Collect(history, encoding_, goal_, table_.has_value() ? &*table_ : nullptr);
+  const bool failures = options_.feasibility == study::BoFeasibility::kAuto && AnyFailed(history);
+  const Observations all = Collect(history, encoding_, goal_, table_.has_value() ? &*table_ : nullptr, !failures);
   auto replace = [&](const std::string& origin) { return Untried(all, ask_index, origin); };
   if (Exhausted(all) && !options_.noisy) return replace("stuck_random");
 
@@ -461,24 +523,52 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
     }
     return suggestion;
   }
-  if (std::optional<Suggestion> step = LocalTurn(history, data, carry); step.has_value()) return *std::move(step);
-  const std::optional<Model> model = FitModel(data, carry->surrogate, ask_index);
+  std::optional<FeasibilityModel> feasible;
+  if (failures) {
+    feasible = FeasibilityModel::Fit(CollectFeasibility(history, encoding_), encoding_, carry->feasibility);
+    if (feasible.has_value()) carry->feasibility = feasible->carry();
+  }
+  const FeasibilityModel* chance = feasible.has_value() ? &*feasible : nullptr;
+  if (std::optional<Suggestion> step = LocalTurn(history, data, chance, carry); step.has_value()) {
+    return *std::move(step);
+  }
+  std::optional<TrustBoxRun> run;
+  if (!table_.has_value() && UsesTrustBox(options_, encoding_)) {
+    int64_t first = 1;
+    if (!absl::SimpleAtoi(carry->box, &first) || first < 1) first = 1;
+    const int64_t now = static_cast<int64_t>(history.trials().size()) + 1;
+    run = FollowTrustBox(history, encoding_, goal_, first);
+    if (run->ended) run = FollowTrustBox(history, encoding_, goal_, now);
+    carry->box = absl::StrCat(run->first);
+    if (run->first > 1 && now - run->first < initial_points_) {
+      // A new box begins where the best of some new points is.
+      Suggestion suggestion = Initial(ask_index);
+      suggestion.origin = "restart";
+      if (IsTried(all, encoding_.ToModel(suggestion.parameters))) return replace("restart");
+      return suggestion;
+    }
+  }
+  const std::optional<Model> model = FitModel(data, chance, carry->surrogate, ask_index);
   if (!model.has_value()) return replace("gp_failed");
   Suggestion suggestion;
   suggestion.origin = "acq";
-  const std::optional<MaximizeCandidate> candidate = Propose(*model, data, ask_index, &suggestion);
+  const std::optional<MaximizeCandidate> candidate =
+      Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index, &suggestion);
   if (!candidate.has_value()) return replace("all_random");
   suggestion.parameters = candidate->parameters;
   if (IsTried(all, candidate->u)) {
     if (Exhausted(all)) {
       suggestion.origin = "repeat";  // Noisy: measuring the most promising setting again is the point.
     } else {
-      LUTHIER_ASSIGN_OR_RETURN(Suggestion other, Untried(all, ask_index, "stuck_random"));
+      LUTHIER_ASSIGN_OR_RETURN(Suggestion other, Untried(all, ask_index, "stuck_random", chance));
       other.details = std::move(suggestion.details);  // What the bounds said of the space still holds.
       suggestion = std::move(other);
     }
   }
   if (suggestion.origin != "stuck_random") Describe(*model, *candidate, data, &suggestion);
+  if (chance != nullptr) {
+    suggestion.details["p_feasible"] = chance->Probability(encoding_.ToModel(suggestion.parameters));
+  }
   carry->surrogate = FormatCarry(model->surrogate.carry);
   return suggestion;
 }

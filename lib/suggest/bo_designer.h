@@ -12,11 +12,14 @@
 #include "lib/math/sobol.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/designer.h"
+#include "lib/suggest/fantasies.h"
+#include "lib/suggest/feasibility.h"
 #include "lib/suggest/gradients.h"
 #include "lib/suggest/local_search.h"
 #include "lib/suggest/maximize.h"
 #include "lib/suggest/observations.h"
 #include "lib/suggest/surrogate.h"
+#include "lib/suggest/trust_box.h"
 
 namespace luthier::suggest {
 
@@ -29,12 +32,15 @@ namespace luthier::suggest {
 //                   (gradients.h, gradient_check.h)
 //   local step      every second of the other asks, up to three in a row while each gives a record, while there is a
 //                   climb to go on with (local_search.h); with gradients two of three, up to six in a row
-//   data            COMPLETE values; PRUNED values, no better than the median; FAILED settings count as the worst value
+//   data            COMPLETE values; PRUNED values, no better than the median
+//   failures        a model of where settings fail weights the acquisition (feasibility.h); or, with that switched off,
+//                   FAILED settings count as the worst value
 //   model           kernel, output warp and MAP hyperparameters by posterior density, or hyperparameters drawn from it
 //                   (surrogate.h)
-//   open trials     believed to give what the model predicts
+//   open trials     believed to give what the model predicts, or averaged over draws of it (fantasies.h)
 //   proposal        an acquisition, inside Lipschitz bounds where asked for (criterion.h), maximised by Sobol screening
 //                   and multi-start L-BFGS, or exhaustively in small spaces
+//   trust box       with many parameters the proposal stays in a box around the best setting (trust_box.h)
 //   stuck           a proposal within 1e-12 of a tried setting becomes a random point
 //
 // Origins: init, explore, trust_region, acq, stuck_random, all_random (no proposal could be computed), ar_empty (the
@@ -52,6 +58,8 @@ class BoDesigner final : public Designer {
   struct Model {
     Surrogate surrogate;       // Open trials taken for granted.
     std::vector<double> best;  // Value to beat under each of its states, in the regression's units.
+    std::vector<Fantasies>
+        fantasies;  // Of each state's open trials, where the acquisition averages over them; or none.
   };
   // What one ask leaves for the next, beside its setting.
   struct Carry {
@@ -60,7 +68,9 @@ class BoDesigner final : public Designer {
     int64_t checked = 0;             // Results when reported slopes were last held against values; 0: never.
     std::vector<int32_t> set_aside;  // Reporters whose slopes contradicted them; ascending.
     std::string local;               // LocalSearchCarry and
-    std::string surrogate;           //   SurrogateCarry as text, handed on by asks that do not use them.
+    std::string surrogate;           //   SurrogateCarry as text, handed on by asks that do not use them,
+    std::string feasibility;         //   as is FeasibilityModel's; empty where nothing has failed.
+    std::string box;                 // TrustBoxRun as text; empty where there is no trust box.
   };
   static std::string Format(const Carry& carry);
   static Carry Parse(const std::string& text);
@@ -68,14 +78,17 @@ class BoDesigner final : public Designer {
   static Carry ParseHead(const std::string& text);
 
   std::optional<Model> FitModel(const Observations& data, const std::string& carried, uint64_t ask_index) const;
-  // The setting that maximises the acquisition; details of the criterion go to `suggestion`.
-  std::optional<MaximizeCandidate> Propose(const Model& model, const Observations& data, uint64_t ask_index,
+  // The setting that maximises the acquisition; details of the criterion go to `suggestion`. feasible, here and below:
+  // null where failures are not modelled. run: null where there is no trust box.
+  std::optional<MaximizeCandidate> Propose(const Model& model, const Observations& data,
+                                           const FeasibilityModel* feasible, const TrustBoxRun* run, uint64_t ask_index,
                                            Suggestion* suggestion) const;
   // Exploration's turn by the harmless rule, and the index of its point in random search's stream.
   std::optional<int64_t> ExplorationTurn(const study::History& history, const Observations& data) const;
   Suggestion Explore(const Observations& data, int64_t index) const;
   // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly.
-  std::optional<Suggestion> LocalTurn(const study::History& history, const Observations& data, Carry* carry) const;
+  std::optional<Suggestion> LocalTurn(const study::History& history, const Observations& data,
+                                      const FeasibilityModel* feasible, Carry* carry) const;
   // Takes up the reported derivatives of the rows of `data`, but those of reporters who are set aside, whom it checks
   // when it is time to.
   void TakeSlopes(const study::History& history, Observations* data, Carry* carry, uint64_t ask_index) const;
@@ -88,7 +101,8 @@ class BoDesigner final : public Designer {
   absl::StatusOr<Suggestion> OnlySetting(const study::History& history) const;
   // The suggestion for a setting that no model chose, and for the replacement of one that was tried already.
   Suggestion Initial(uint64_t ask_index) const;
-  absl::StatusOr<Suggestion> Untried(const Observations& data, uint64_t ask_index, const std::string& origin) const;
+  absl::StatusOr<Suggestion> Untried(const Observations& data, uint64_t ask_index, const std::string& origin,
+                                     const FeasibilityModel* feasible = nullptr) const;
   bool Exhausted(const Observations& data) const;
   void Describe(const Model& model, const MaximizeCandidate& candidate, const Observations& data,
                 Suggestion* suggestion) const;

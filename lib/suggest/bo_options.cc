@@ -128,6 +128,13 @@ absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& op
   check(options.hyperparameters == study::BoHyperparameters::kMap ||
             options.criterion == study::BoCriterion::kMarginalLikelihood,
         "criterion", "LEAVE_ONE_OUT goes with hyperparameters MAP; MCMC draws from the posterior, which it is not");
+  check(options.pending != study::BoPending::kHallucination || ucb, "pending",
+        draw ? "HALLUCINATION goes with UCB; use FANTASIES with TS, which leaves open trials out, or BELIEVER"
+             : "HALLUCINATION goes with UCB; use BELIEVER or FANTASIES with EI and PI");
+  check(options.pending != study::BoPending::kFantasies || options.lipschitz != study::BoLipschitz::kTruncate,
+        "pending", "FANTASIES goes without lipschitz TRUNCATE; use BELIEVER, or lipschitz LIPSCHITZ_OFF");
+  check(options.trust_box != study::BoTrustBox::kOn || options.maximizer != study::BoMaximizer::kDirect, "trust_box",
+        "TRUST_BOX_ON goes with maximizer SOBOL_LBFGS; DIRECT searches the whole space");
   check(options.kernel != study::BoKernel::kPairwise || study::Encoding(spec.space).compact_dim() != 1, "kernel",
         "PAIRWISE needs two parameters that are tuned");
   check(options.gradients == study::BoGradients::kOff || options.kernel != study::BoKernel::kMatern12, "kernel",

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/random.h"
+#include "lib/suggest/finite_thompson.h"
 
 namespace luthier::suggest {
 
@@ -93,7 +94,8 @@ LipschitzBounds BoundsFor(const study::BoOptions& options, const Observations& d
 }
 
 Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> states, const Observations& data,
-                     const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index) {
+                     const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index,
+                     std::vector<Fantasies> fantasies) {
   AcquisitionSettings settings;
   settings.kind = KindOf(options.acquisition);
   const bool probability =
@@ -119,16 +121,21 @@ Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> st
     // One of the states, all with equal chances.
     base::RandomStream random(seed, "bo/ts", ask_index);
     const gp::Regression& regression = *states[random.UniformInt(states.size())].regression;
-    const std::optional<FunctionDraw> draw = options.sampler == study::BoSampler::kFourier
-                                                 ? FunctionDraw::FourierFeatures(regression, kFourierFeatures, random)
-                                                 : FunctionDraw::Pathwise(regression, kPathwiseFeatures, random);
-    if (!draw.has_value()) return;
-    base_ = std::make_unique<FunctionDraw>(*draw);
+    if (options.sampler == study::BoSampler::kFinite) base_ = std::make_unique<FiniteDraw>(&regression, random);
+    if (base_ == nullptr) {
+      const std::optional<FunctionDraw> draw = options.sampler == study::BoSampler::kFourier
+                                                   ? FunctionDraw::FourierFeatures(regression, kFourierFeatures, random)
+                                                   : FunctionDraw::Pathwise(regression, kPathwiseFeatures, random);
+      if (!draw.has_value()) return;
+      base_ = std::make_unique<FunctionDraw>(*draw);
+    }
   } else if (bounds_.has_value() &&
              (options.lipschitz == study::BoLipschitz::kTruncate || options.lipschitz == study::BoLipschitz::kCap)) {
     truncated_ = std::make_unique<TruncatedAcquisition>(std::move(states), settings, &*bounds_);
     top_ = truncated_.get();
     return;
+  } else if (!fantasies.empty()) {
+    base_ = std::make_unique<FantasyAcquisition>(std::move(fantasies), settings);
   } else {
     base_ = std::make_unique<ModelAcquisition>(std::move(states), settings);
   }

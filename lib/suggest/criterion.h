@@ -9,6 +9,7 @@
 #include "Eigen/Core"
 #include "lib/study/study_spec.h"
 #include "lib/suggest/acquisition.h"
+#include "lib/suggest/fantasies.h"
 #include "lib/suggest/lipschitz.h"
 #include "lib/suggest/observations.h"
 #include "lib/suggest/output_transform.h"
@@ -22,9 +23,10 @@ namespace luthier::suggest {
 class Criterion {
  public:
   // data: the observations the states were fitted to (without open trials), outputs as `transform` gives them.
-  // coordinates: tuned parameters, for UCB's schedule.
+  // coordinates: tuned parameters, for UCB's schedule. fantasies: of each state, to average improvements over, or none.
   Criterion(const study::BoOptions& options, std::vector<ModelState> states, const Observations& data,
-            const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index);
+            const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index,
+            std::vector<Fantasies> fantasies = {});
 
   // Null when no function could be drawn.
   const AcquisitionFunction* acquisition() const { return top_; }

@@ -18,8 +18,8 @@ struct Suggestion {
   std::string origin;                     // init, acq, explore, stuck_random, grid, …
   std::map<std::string, double> details;  // Finite numbers for `explain`: predicted_mean, predicted_sd, acquisition, ….
   std::string carry;                      // At most 16 KiB; comes back as HistoryTrial::carry.
-  // Along which a directional derivative would be welcome: coordinates and meaning of study::Gradient::direction; empty:
-  // none is asked for.
+  // Along which a directional derivative would be welcome: coordinates and meaning of study::Gradient::direction;
+  // empty: none is asked for.
   std::vector<double> direction;
   // Trials whose gradients were left out because those of their reporter contradict the values; ascending.
   std::vector<int64_t> set_aside;

@@ -26,6 +26,7 @@ constexpr int kWideSprays = 50;
 constexpr double kNearDeviation = 1e-3;
 constexpr double kWideDeviation = 0.05;
 constexpr double kDiscreteJump = 0.2;
+constexpr double kMovedCoordinates = 20.0;  // Of a Sobol point in a trust box.
 constexpr int kSweeps = 2;
 constexpr Index kSweepPlaces = 32;
 
@@ -41,8 +42,6 @@ class Search {
     conditional_ = std::any_of(parameters.begin(), parameters.end(),
                                [](const study::ParameterSpec& p) { return p.condition.has_value(); });
   }
-
-  const std::vector<int>& discrete() const { return discrete_; }
 
   // Model points of compact points (rows).
   MatrixXd ToModel(const MatrixXd& compact) const {
@@ -74,7 +73,11 @@ class Search {
     for (int c : order) {
       MatrixXd points = compact->transpose().replicate(kSweepPlaces, 1);
       const double offset = random.Uniform();
-      for (Index k = 0; k < kSweepPlaces; ++k) points(k, c) = (static_cast<double>(k) + offset) / kSweepPlaces;
+      const double lower = options_.box != nullptr ? options_.box->lower(c) : 0.0;
+      const double width = options_.box != nullptr ? options_.box->upper(c) - lower : 1.0;
+      for (Index k = 0; k < kSweepPlaces; ++k) {
+        points(k, c) = lower + width * ((static_cast<double>(k) + offset) / kSweepPlaces);
+      }
       const VectorXd values = Values(points, nullptr);
       Index best = 0;
       if (!(values.maxCoeff(&best) > *value)) continue;
@@ -123,7 +126,8 @@ class Search {
     VectorXd model = ToModel(compact->transpose()).row(0).transpose();
     VectorXd full_gradient(model.size());
     auto negative = [&](const VectorXd& t, VectorXd* gradient) {
-      for (Index k = 0; k < m; ++k) model(Column(free, k)) = std::clamp(t(k) * scale(k), 0.0, 1.0);
+      for (Index k = 0; k < m; ++k)
+        model(Column(free, k)) = std::clamp(t(k) * scale(k), Lower(free, k), Upper(free, k));
       const double at = acquisition_.Value(model, &full_gradient);
       if (gradient != nullptr) {
         for (Index k = 0; k < m; ++k) (*gradient)(k) = -full_gradient(Column(free, k)) * scale(k);
@@ -135,14 +139,25 @@ class Search {
     search.max_iterations = options_.max_evaluations;
     search.first_step = 0.5;
     search.value_tolerance = 1e-9;
-    const math::LbfgsResult end = math::MinimizeLbfgs(negative, start, VectorXd::Zero(m), scale.cwiseInverse(), search);
+    VectorXd lower(m), upper(m);
+    for (Index k = 0; k < m; ++k) {
+      lower(k) = Lower(free, k) / scale(k);
+      upper(k) = Upper(free, k) / scale(k);
+    }
+    const math::LbfgsResult end = math::MinimizeLbfgs(negative, start, lower, upper, search);
     if (!(-end.value > *value)) return;
     *value = -end.value;
     for (Index k = 0; k < m; ++k) {
-      (*compact)(free[static_cast<size_t>(k)]) = std::clamp(end.x(k) * scale(k), 0.0, 1.0);
+      (*compact)(free[static_cast<size_t>(k)]) = std::clamp(end.x(k) * scale(k), Lower(free, k), Upper(free, k));
     }
   }
 
+  double Lower(const std::vector<int>& free, Index k) const {
+    return options_.box == nullptr ? 0.0 : options_.box->lower(free[static_cast<size_t>(k)]);
+  }
+  double Upper(const std::vector<int>& free, Index k) const {
+    return options_.box == nullptr ? 1.0 : options_.box->upper(free[static_cast<size_t>(k)]);
+  }
   int Column(const std::vector<int>& free, Index k) const {
     return encoding_.model_begin(free[static_cast<size_t>(k)]);
   }
@@ -246,6 +261,42 @@ std::vector<Index> ChooseStarts(const VectorXd& values, int count, base::RandomS
 
 }  // namespace
 
+MatrixXd ScreenPoints(const study::Encoding& encoding, const MatrixXd& known, const ScreenOptions& options,
+                      base::RandomStream& random) {
+  const Index d = encoding.compact_dim();
+  std::vector<int> discrete;
+  for (int c = 0; c < d; ++c) {
+    if (encoding.Levels(c).has_value()) discrete.push_back(c);
+  }
+  const TrustBox* box = options.box;
+  const bool centred = known.rows() > 0 || box != nullptr;
+  const Index near = centred ? options.near_sprays : 0, wide = centred ? options.wide_sprays : 0;
+  MatrixXd screen(options.sobol_points + known.rows() + near + wide, d);
+  // A scramble of its own for each ask: the maximisers of different asks see different nets.
+  screen.topRows(options.sobol_points) =
+      math::SobolSequence(static_cast<int>(d), random.NextU64(), "bo/acq/sobol").Points(0, options.sobol_points);
+  if (known.rows() > 0) screen.middleRows(options.sobol_points, known.rows()) = known;
+  if (centred) {
+    const VectorXd best = box != nullptr ? box->centre : VectorXd(known.row(0).transpose());
+    const Index first = options.sobol_points + known.rows();
+    Spray(best, kNearDeviation, discrete, first, near, random, &screen);
+    Spray(best, kWideDeviation, discrete, first + near, wide, random, &screen);
+  }
+  if (box == nullptr) return screen;
+  const double moved = std::min(1.0, kMovedCoordinates / static_cast<double>(d));
+  for (Index i = 0; i < screen.rows(); ++i) {
+    for (Index j = 0; j < d; ++j) {
+      if (i >= options.sobol_points) {
+        screen(i, j) = std::clamp(screen(i, j), box->lower(j), box->upper(j));
+      } else {
+        const double inside = box->lower(j) + screen(i, j) * (box->upper(j) - box->lower(j));
+        screen(i, j) = moved >= 1.0 || random.Uniform() < moved ? inside : box->centre(j);
+      }
+    }
+  }
+  return screen;
+}
+
 MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding, const MatrixXd& known,
                         const VectorXd& lengthscales, uint64_t seed, uint64_t index, const MaximizeOptions& options) {
   const Index d = encoding.compact_dim();
@@ -256,18 +307,10 @@ MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Enc
   const Search search(acquisition, encoding, lengthscales, options);
   base::RandomStream random(seed, "bo/acq", index);
 
-  const Index sprays = known.rows() > 0 ? kNearSprays + kWideSprays : 0;
-  MatrixXd screen(options.screen_points + known.rows() + sprays, d);
-  // A scramble of its own for each ask: the maximisers of different asks see different nets.
-  screen.topRows(options.screen_points) =
-      math::SobolSequence(static_cast<int>(d), random.NextU64(), "bo/acq/sobol").Points(0, options.screen_points);
-  if (known.rows() > 0) {
-    screen.middleRows(options.screen_points, known.rows()) = known;
-    const VectorXd best = known.row(0).transpose();
-    const Index first = options.screen_points + known.rows();
-    Spray(best, kNearDeviation, search.discrete(), first, kNearSprays, random, &screen);
-    Spray(best, kWideDeviation, search.discrete(), first + kNearSprays, kWideSprays, random, &screen);
-  }
+  ScreenOptions screening;
+  screening.sobol_points = options.screen_points;
+  screening.box = options.box;
+  const MatrixXd screen = ScreenPoints(encoding, known, screening, random);
   const VectorXd values = search.Values(screen, &result.not_finite);
   int turn = 0;
   for (Index start : ChooseStarts(values, options.starts, random)) {

@@ -7,11 +7,17 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "lib/base/random.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/acquisition.h"
 #include "lib/suggest/grid_designer.h"
 
 namespace luthier::suggest {
+
+// A box of compact points around `centre`, which it holds. Discrete coordinates have all of [0, 1].
+struct TrustBox {
+  Eigen::VectorXd centre, lower, upper;
+};
 
 struct MaximizeOptions {
   int screen_points = 1024;        // Scrambled Sobol points of the screening, >= 1.
@@ -20,6 +26,8 @@ struct MaximizeOptions {
   int max_evaluations = 80;        // Per L-BFGS run.
   int max_rounds = 20;             // Alternations of the continuous and the discrete block per start.
   int64_t exhaustive_levels = 16;  // A discrete coordinate of at most so many levels is searched level by level.
+  // When not null, continuous coordinates stay inside it, see ScreenPoints. Borrowed.
+  const TrustBox* box = nullptr;
 };
 
 // A legal setting, its model point and the acquisition there.
@@ -33,6 +41,18 @@ struct MaximizeResult {
   std::vector<MaximizeCandidate> candidates;  // One a start, best first (ties: earlier start). Values are finite.
   int not_finite = 0;                         // Screened values that were NaN or infinite: counted as -infinity.
 };
+
+struct ScreenOptions {
+  int sobol_points = 1024;
+  int near_sprays = 10, wide_sprays = 50;  // Around the best known point: deviations 1e-3 and 0.05.
+  const TrustBox* box = nullptr;
+};
+
+// The compact points at which a search begins, see Maximize. In a box: Sobol points in it, of each of which only about
+// 20 coordinates, at random, differ from the centre's when there are more (Regis & Shoemaker 2013; Eriksson et al.
+// 2019), known points moved into it, and sprays around its centre.
+Eigen::MatrixXd ScreenPoints(const study::Encoding& encoding, const Eigen::MatrixXd& known,
+                             const ScreenOptions& options, base::RandomStream& random);
 
 // Maximises an acquisition over a search space.
 //

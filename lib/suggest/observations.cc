@@ -61,7 +61,7 @@ bool IsTried(const Observations& data, const VectorXd& u) {
 }
 
 Observations Collect(const study::History& history, const study::Encoding& encoding, study::Goal goal,
-                     const SettingTable* table) {
+                     const SettingTable* table, bool failures) {
   const std::vector<study::HistoryTrial>& trials = history.trials();
   Observations data;
   if (table != nullptr) data.excluded.assign(static_cast<size_t>(table->size()), false);
@@ -96,7 +96,7 @@ Observations Collect(const study::History& history, const study::Encoding& encod
     } else if (trial.state == study::TrialState::kPruned && has_value) {
       // Stopped for being worse than the median at its step: its unfinished value must not look like a record.
       score = std::min(study::Score(goal, *trial.value), median);
-    } else if (trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig) {
+    } else if (failures && trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig) {
       score = worst;
     } else {
       continue;  // Cancelled, pruned without a value, or failed for reasons that say nothing about the setting.

@@ -51,7 +51,9 @@ Entry BoEntry(const char* name, const char* description) {
            {"prior", "of the hyperparameters: DIMENSION_SCALED (default), INVERSE_SQUARED or THESIS"},
            {"criterion", "what hyperparameters maximise: MARGINAL_LIKELIHOOD (default) or LEAVE_ONE_OUT"},
            {"maximizer", "of the acquisition: SOBOL_LBFGS (default) or DIRECT"},
-           {"pending", "what open trials are taken to give: BELIEVER (default), LIAR_MIN, LIAR_MEAN or LIAR_MAX"},
+           {"pending",
+            "what open trials are taken to give: BELIEVER (default), LIAR_MIN, LIAR_MEAN, LIAR_MAX, FANTASIES or "
+            "HALLUCINATION"},
            {"trust_region", "TRUST_REGION_AUTO (default): every second trial a local step; or TRUST_REGION_OFF"},
            {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
            {"exploration", "RANDOM (default in hbo), FARTHEST or LIPO (default in lbo)"},
@@ -62,10 +64,13 @@ Entry BoEntry(const char* name, const char* description) {
            {"beta_schedule", "of UCB: KANDASAMY15 (default), DRAGONFLY, KANDASAMY17 or BETA_CONSTANT"},
            {"beta", "with BETA_CONSTANT; default 2"},
            {"improvement", "that PI and LOG_PI ask for, in deviations of the results; default 0.01"},
-           {"sampler", "of TS: PATHWISE (default) or FOURIER"},
+           {"sampler", "of TS: PATHWISE (default), FOURIER or FINITE"},
            {"hyperparameters", "MAP (default): the most probable ones; MCMC: averages over 10 draws of them"},
-           {"gradients",
-            "that trials report: GRADIENTS_OFF, FULL (default in fobo) or DIRECTIONAL: one slope a trial"}}},
+           {"gradients", "that trials report: GRADIENTS_OFF, FULL (default in fobo) or DIRECTIONAL: one slope a trial"},
+           {"feasibility", "FEASIBILITY_AUTO (default): learns where settings fail; or FEASIBILITY_OFF"},
+           {"trust_box",
+            "TRUST_BOX_AUTO (default): with more than 15 parameters and no local steps; TRUST_BOX_ON or "
+            "TRUST_BOX_OFF"}}},
       ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>};
 }
 

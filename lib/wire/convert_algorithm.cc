@@ -56,6 +56,8 @@ void Set(const study::BoOptions& options, v1::Algorithm* proto) {
   out->set_sampler(static_cast<v1::Algorithm::Bo::Sampler>(Number(options.sampler)));
   out->set_hyperparameters(static_cast<v1::Algorithm::Bo::Hyperparameters>(Number(options.hyperparameters)));
   out->set_gradients(static_cast<v1::Algorithm::Bo::Gradients>(Number(options.gradients)));
+  out->set_feasibility(static_cast<v1::Algorithm::Bo::Feasibility>(Number(options.feasibility)));
+  out->set_trust_box(static_cast<v1::Algorithm::Bo::TrustBox>(Number(options.trust_box)));
 }
 
 void Set(const study::RandomOptions&, v1::Algorithm* proto) {
@@ -117,7 +119,7 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
        &result.criterion);
   Enum("maximizer", proto.maximizer(), study::BoMaximizer::kDirect, v1::Algorithm::Bo::Maximizer_descriptor(),
        &result.maximizer);
-  Enum("pending", proto.pending(), study::BoPending::kLiarMax, v1::Algorithm::Bo::Pending_descriptor(),
+  Enum("pending", proto.pending(), study::BoPending::kHallucination, v1::Algorithm::Bo::Pending_descriptor(),
        &result.pending);
   Enum("trust_region", proto.trust_region(), study::BoTrustRegion::kOff, v1::Algorithm::Bo::TrustRegion_descriptor(),
        &result.trust_region);
@@ -128,12 +130,15 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
   Enum("growth", proto.growth(), study::BoGrowth::kKnown, v1::Algorithm::Bo::Growth_descriptor(), &result.growth);
   Enum("beta_schedule", proto.beta_schedule(), study::BoBeta::kConstant, v1::Algorithm::Bo::BetaSchedule_descriptor(),
        &result.beta_schedule);
-  Enum("sampler", proto.sampler(), study::BoSampler::kFourier, v1::Algorithm::Bo::Sampler_descriptor(),
-       &result.sampler);
+  Enum("sampler", proto.sampler(), study::BoSampler::kFinite, v1::Algorithm::Bo::Sampler_descriptor(), &result.sampler);
   Enum("hyperparameters", proto.hyperparameters(), study::BoHyperparameters::kMcmc,
        v1::Algorithm::Bo::Hyperparameters_descriptor(), &result.hyperparameters);
   Enum("gradients", proto.gradients(), study::BoGradients::kDirectional, v1::Algorithm::Bo::Gradients_descriptor(),
        &result.gradients);
+  Enum("feasibility", proto.feasibility(), study::BoFeasibility::kOff, v1::Algorithm::Bo::Feasibility_descriptor(),
+       &result.feasibility);
+  Enum("trust_box", proto.trust_box(), study::BoTrustBox::kOff, v1::Algorithm::Bo::TrustBox_descriptor(),
+       &result.trust_box);
   // What suits the acquisition, unless said otherwise.
   if (result.preset == study::BoPreset::kLbo && proto.lipschitz() == v1::Algorithm::Bo::LIPSCHITZ_UNSPECIFIED) {
     if (result.acquisition == study::BoAcquisition::kUcb) result.lipschitz = study::BoLipschitz::kCap;

@@ -175,7 +175,9 @@ TEST(Bo, KeepsToTheDesignWhileThereIsNothingToLearnFrom) {
   }
   for (int64_t number = 1; number <= 30; ++number) study.Fail(number, FailureKind::kConfig);  // All failed.
   EXPECT_EQ(study.Ask().origin, "init");
-  study.Complete(31, 1.0);  // One result and thirty failures at that value: a model, if a dull one.
+  study.Complete(31, 1.0);  // One result and thirty failures: nothing to compare it with.
+  EXPECT_EQ(study.Ask().origin, "init");
+  study.Complete(32, 2.0);
   EXPECT_EQ(study.Ask().origin, "acq");
 }
 

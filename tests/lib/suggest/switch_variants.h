@@ -111,6 +111,30 @@ inline std::vector<SwitchVariant> SwitchVariants() {
   });
   add("liar_max", BoPreset::kHbo, [](BoOptions* o) { o->pending = BoPending::kLiarMax; });
   add("no_steps", BoPreset::kBo, [](BoOptions* o) { o->trust_region = BoTrustRegion::kOff; });
+  add("fantasies", BoPreset::kBo, [](BoOptions* o) { o->pending = BoPending::kFantasies; });
+  add("fantasies_mcmc_noisy", BoPreset::kHbo, [](BoOptions* o) {
+    o->pending = BoPending::kFantasies;
+    o->acquisition = BoAcquisition::kEi;
+    o->hyperparameters = BoHyperparameters::kMcmc;
+    o->noisy = true;
+  });
+  add("hallucination_box", BoPreset::kBo, [](BoOptions* o) {
+    o->pending = BoPending::kHallucination;
+    o->acquisition = BoAcquisition::kUcb;
+    o->trust_box = BoTrustBox::kOn;
+  });
+  add("ts_finite_box", BoPreset::kBo, [](BoOptions* o) {
+    o->pending = BoPending::kFantasies;
+    o->acquisition = BoAcquisition::kTs;
+    o->sampler = BoSampler::kFinite;
+    o->trust_box = BoTrustBox::kOn;
+  });
+  add("lbo_ts_finite", BoPreset::kLbo, [](BoOptions* o) {
+    o->acquisition = BoAcquisition::kTs;
+    o->sampler = BoSampler::kFinite;
+    o->lipschitz = BoLipschitz::kAcceptReject;
+  });
+  add("failures_as_worst", BoPreset::kBo, [](BoOptions* o) { o->feasibility = BoFeasibility::kOff; });
   add("noisy", BoPreset::kBo, [](BoOptions* o) { o->noisy = true; });
   add("hbo_mcmc_thesis", BoPreset::kHbo, [](BoOptions* o) {
     o->hyperparameters = BoHyperparameters::kMcmc;

@@ -153,7 +153,7 @@ study::BoOptions Bo(RandomStream& r) {
   bo.prior = Any(r, study::BoPrior::kThesis);
   bo.criterion = Any(r, study::BoCriterion::kLeaveOneOut);
   bo.maximizer = Any(r, study::BoMaximizer::kDirect);
-  bo.pending = Any(r, study::BoPending::kLiarMax);
+  bo.pending = Any(r, study::BoPending::kHallucination);
   bo.trust_region = Any(r, study::BoTrustRegion::kOff);
   bo.explore_every = static_cast<int32_t>(Between(r, 0, 9));
   bo.exploration = Any(r, study::BoExploration::kLipo);
@@ -164,9 +164,11 @@ study::BoOptions Bo(RandomStream& r) {
   bo.beta_schedule = Any(r, study::BoBeta::kConstant);
   bo.beta = r.Uniform();
   bo.improvement = r.Uniform();
-  bo.sampler = Any(r, study::BoSampler::kFourier);
+  bo.sampler = Any(r, study::BoSampler::kFinite);
   bo.hyperparameters = Any(r, study::BoHyperparameters::kMcmc);
   bo.gradients = Any(r, study::BoGradients::kDirectional);
+  bo.feasibility = Any(r, study::BoFeasibility::kOff);
+  bo.trust_box = Any(r, study::BoTrustBox::kOff);
   return bo;
 }
 

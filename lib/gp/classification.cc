@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/math/lbfgs.h"
 #include "lib/math/special_functions.h"
+#include "lib/math/triangular_blocks.h"
 
 namespace luthier::gp {
 
@@ -122,9 +123,11 @@ EvidenceGradient Classifier::Gradient() const {
   const MatrixXd stationary = k.selfadjointView<Eigen::Lower>();
   const MatrixXd full = (stationary.array() + prior_.variance).matrix();
   // R = W^1/2 B^-1 W^1/2 = (K + W^-1)^-1, and the variances of f: K_ii - |L^-1 W^1/2 K|^2_i.
-  const MatrixXd inverse = math::InvertLower(factor_.lower());
+  math::TriangularSpace space;
+  MatrixXd inverse_transposed;
+  math::InverseTransposed(factor_.lower(), &space, &inverse_transposed);
   MatrixXd r = MatrixXd::Zero(n, n);
-  math::AddInverseFromFactor(inverse, 1.0, r);
+  math::AddSquareOfUpper(inverse_transposed, 1.0, &space, r);
   r = r.selfadjointView<Eigen::Lower>();
   r = root_w_.asDiagonal() * r * root_w_.asDiagonal();
   MatrixXd spread = root_w_.asDiagonal() * full;
@@ -135,10 +138,10 @@ EvidenceGradient Classifier::Gradient() const {
   // d ln q/df^ = variances third/2, and df^/dtheta = (I - K R) dK a: v' dK a with v = (I - R K) of the former.
   const VectorXd by_mode = 0.5 * variances.cwiseProduct(third);
   const VectorXd v = by_mode - r * (full * by_mode);
-  MatrixXd weights = 0.5 * (a_ * a_.transpose() - r) + 0.5 * (v * a_.transpose() + a_ * v.transpose());
+  const MatrixXd weights = 0.5 * (a_ * a_.transpose() - r) + 0.5 * (v * a_.transpose() + a_ * v.transpose());
   EvidenceGradient gradient;
   gradient.log_signal_variance = weights.cwiseProduct(stationary).sum();
-  gradient.log_lengthscales = kernel_.Contract(z_, slope, &weights).log_lengthscales;
+  gradient.log_lengthscales = kernel_.Contract(z_, slope, weights).log_lengthscales;
   return gradient;
 }
 

@@ -25,6 +25,12 @@ struct MetricSpec {
 
 // --- Algorithms. One struct an algorithm; AlgorithmName() gives the registry name. ---
 
+// The service chooses: lib/suggest/auto.h.
+struct AutoOptions {
+  bool noisy = false;  // Whether the same setting may give different values.
+  friend bool operator==(const AutoOptions&, const AutoOptions&) = default;
+};
+
 struct RandomOptions {
   friend bool operator==(const RandomOptions&, const RandomOptions&) = default;
 };
@@ -96,8 +102,8 @@ struct BoOptions {
 // The defaults of a preset.
 BoOptions BoDefaults(BoPreset preset);
 
-using AlgorithmSpec = std::variant<BoOptions, RandomOptions, SobolOptions, GridOptions>;
-// "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid".
+using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions>;
+// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---

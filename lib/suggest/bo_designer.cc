@@ -548,7 +548,7 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
       return suggestion;
     }
   }
-  const std::optional<Model> model = FitModel(data, chance, carry->surrogate, ask_index);
+  const std::optional<Model> model = FitModel(data, carry->surrogate, ask_index);
   if (!model.has_value()) return replace("gp_failed");
   Suggestion suggestion;
   suggestion.origin = "acq";

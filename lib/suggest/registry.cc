@@ -1,6 +1,7 @@
 #include "lib/suggest/registry.h"
 
 #include "lib/base/check.h"
+#include "lib/suggest/auto.h"
 #include "lib/suggest/bo_designer.h"
 #include "lib/suggest/bo_options.h"
 #include "lib/suggest/grid_designer.h"
@@ -35,12 +36,18 @@ std::unique_ptr<Designer> CreateWith(const study::StudySpec& spec) {
   return std::make_unique<D>(spec, std::get<Options>(spec.algorithm));
 }
 
+std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
+  study::StudySpec chosen = spec;
+  chosen.algorithm = Resolve(spec).algorithm;
+  return CreateDesigner(chosen);
+}
+
 // The presets of the one Gaussian-process optimizer.
 Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          2,
+          3,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
@@ -77,7 +84,13 @@ Entry BoEntry(const char* name, const char* description) {
 // The one list of algorithms, in order of name. A new one is one entry here.
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
-      BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings; the default"),
+      Entry{AlgorithmInfo{"auto",
+                          1,
+                          "chosen from space, budget, parallelism and objective; the default",
+                          true,
+                          {{"noisy", "whether the same setting may give different values; default false"}}},
+            NothingToValidate, CreateAuto},
+      BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
       BoEntry("fobo", "first-order Bayesian optimization: uses the gradients that trials report"),
       Entry{AlgorithmInfo{"grid",
                           1,
@@ -125,6 +138,10 @@ const AlgorithmInfo& InfoOf(const study::AlgorithmSpec& algorithm) {
 }
 
 Resolution Resolve(const study::StudySpec& spec) {
+  if (const auto* options = std::get_if<study::AutoOptions>(&spec.algorithm)) {
+    AutoChoice choice = ChooseAlgorithm(spec, *options);
+    return {std::move(choice.algorithm), std::move(choice.reasons)};
+  }
   return {spec.algorithm, {}};
 }
 

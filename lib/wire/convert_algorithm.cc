@@ -60,6 +60,10 @@ void Set(const study::BoOptions& options, v1::Algorithm* proto) {
   out->set_trust_box(static_cast<v1::Algorithm::Bo::TrustBox>(Number(options.trust_box)));
 }
 
+void Set(const study::AutoOptions& options, v1::Algorithm* proto) {
+  proto->mutable_auto_()->set_noisy(options.noisy);
+}
+
 void Set(const study::RandomOptions&, v1::Algorithm* proto) {
   proto->mutable_random();
 }
@@ -183,10 +187,12 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       return BoReader(study::BoPreset::kLbo, violations).Read(proto.lbo());
     case v1::Algorithm::kFobo:
       return BoReader(study::BoPreset::kFobo, violations).Read(proto.fobo());
+    case v1::Algorithm::kAuto:
+      return study::AutoOptions{.noisy = proto.auto_().noisy()};
     case v1::Algorithm::KIND_NOT_SET:
       break;
   }
-  return study::BoOptions{};
+  return study::AutoOptions{};
 }
 
 }  // namespace luthier::wire

@@ -62,11 +62,13 @@ class CliTest : public ::testing::Test {
     WaitFor([&] { return Luthier({"study", "list"}).code == 0; }, "the server");
   }
 
-  std::unique_ptr<Subprocess> StartWorker(const std::string& name, std::vector<std::string> extra = {}) const {
+  std::unique_ptr<Subprocess> StartWorker(const std::string& name, std::vector<std::string> extra = {},
+                                          std::map<std::string, std::string> environment = {}) const {
     std::vector<std::string> argv = {Program("luthier-worker"), "--server", "unix:" + Path("socket"), "--name", name};
     argv.insert(argv.end(), extra.begin(), extra.end());
     Subprocess::Options options;
     options.output = Path("worker.log");
+    options.environment = std::move(environment);
     options.directory = directory_.path();
     return std::make_unique<Subprocess>(argv, options);
   }
@@ -292,6 +294,45 @@ budget: {max_trials: 6}
   EXPECT_EQ(trials[3]["failure"]["kind"], "CONFIG");
   EXPECT_EQ(trials[3]["failure"]["reason"], "NON_FINITE");
   EXPECT_EQ(trials[4]["state"], "COMPLETE");
+}
+
+TEST_F(CliTest, AWorkerWhoseGradientsHaveTheWrongSignIsFoundOut) {
+  LUTHIER_NEEDS_PYTHON();
+  StartServer();
+  Write("bowl.py", R"(
+import json, os, sys
+x, y = float(sys.argv[1]), float(sys.argv[2])
+loss = (x - 0.3) ** 2 + 2 * (y - 0.6) ** 2 + 0.5 * (x - 0.3) * (y - 0.6)
+sign = float(os.environ.get("SIGN", "1"))
+gradient = [sign * (2 * (x - 0.3) + 0.5 * (y - 0.6)), sign * (4 * (y - 0.6) + 0.5 * (x - 0.3))]
+print(json.dumps({"loss": loss, "gradient": gradient}))
+)");
+  Write("bowl.yaml", R"(
+space: [{name: x, float: {min: 0, max: 1}}, {name: y, float: {min: 0, max: 1}}]
+objective: {command: {argv: [python3, -S, bowl.py, "{x}", "{y}"]}}
+metric: {name: loss, goal: MINIMIZE}
+algorithm: {fobo: {trust_region: TRUST_REGION_OFF}}
+budget: {max_trials: 45}
+seed: 3
+)");
+  ASSERT_EQ(Luthier({"study", "create", "-f", "bowl.yaml"}).code, 0);
+  const auto a = StartWorker("a"), b = StartWorker("b");
+  const auto flipped = StartWorker("flipped", {}, {{"SIGN", "-1"}});
+  ASSERT_EQ(Luthier({"study", "wait", "bowl"}).code, 0);
+  const json study = LuthierJson({"study", "get", "bowl", "-o", "json"});
+  ASSERT_EQ(study["gradients_set_aside"].size(), 1u) << study["gradients_set_aside"];
+  EXPECT_EQ(study["gradients_set_aside"][0]["worker"], "flipped");
+  EXPECT_EQ(study["trials"]["complete"], 45);  // All losses are kept.
+  int set_aside = 0;
+  for (const json& trial : LuthierJson({"trial", "list", "bowl", "-o", "json"})) {
+    if (!trial["gradient_set_aside"].get<bool>()) continue;
+    ++set_aside;
+    EXPECT_EQ(trial["attempts"].back()["worker"], "flipped");
+  }
+  EXPECT_EQ(study["gradients_set_aside"][0]["trials"], set_aside);
+  server_->Signal(SIGTERM);
+  EXPECT_EQ(server_->Wait(), 0);
+  EXPECT_EQ(Luthier({"verify-replay", "--db", Path("data")}).code, 0);
 }
 
 TEST_F(CliTest, RunSaysWhyNothingCameOut) {

@@ -62,7 +62,7 @@ TEST(ConvertSpec, SmallestSpecGetsTheDocumentedDefaultsWrittenOut) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   const v1::StudySpec full = ToProto(*spec);
   EXPECT_EQ(full.space(0).float_().scale(), v1::LINEAR);
-  EXPECT_EQ(full.algorithm().bo().acquisition(), v1::Algorithm::Bo::LOG_EI);
+  EXPECT_TRUE(full.algorithm().has_auto_());
   EXPECT_TRUE(full.objective().has_external());
   EXPECT_EQ(full.budget().max_trials(), 100);
   EXPECT_EQ(full.lease().ttl().seconds(), 60);

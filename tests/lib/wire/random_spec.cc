@@ -173,9 +173,11 @@ study::BoOptions Bo(RandomStream& r) {
 }
 
 study::AlgorithmSpec Algorithm(RandomStream& r) {
-  switch (r.UniformInt(4)) {
+  switch (r.UniformInt(5)) {
     case 0:
       return Bo(r);
+    case 3:
+      return study::AutoOptions{.noisy = Coin(r)};
     case 1:
       return study::RandomOptions{};
     case 2:

@@ -1,0 +1,95 @@
+#include "lib/suggest/auto.h"
+
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/study/encoding.h"
+#include "lib/suggest/bo_options.h"
+
+namespace luthier::suggest {
+namespace {
+
+constexpr int kHarmlessEvery = 4;
+
+struct Kinds {
+  int continuous = 0, ordered = 0, unordered = 0, conditional = 0;
+  int total() const { return continuous + ordered + unordered; }
+};
+
+Kinds CountKinds(const study::Encoding& encoding) {
+  Kinds kinds;
+  const std::vector<study::ParameterSpec>& parameters = encoding.space().parameters();
+  for (int c = 0; c < encoding.compact_dim(); ++c) {
+    const study::ParameterSpec& parameter = parameters[static_cast<size_t>(encoding.compact_parameter(c))];
+    if (!encoding.Levels(c).has_value()) {
+      ++kinds.continuous;
+    } else if (encoding.IsCategorical(c) || std::holds_alternative<study::BoolSwitch>(parameter.domain)) {
+      ++kinds.unordered;
+    } else {
+      ++kinds.ordered;
+    }
+    if (parameter.condition.has_value()) ++kinds.conditional;
+  }
+  return kinds;
+}
+
+std::string Count(int64_t count, const char* what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// A builtin test function to which noise is added says so itself.
+bool AddsNoise(const study::StudySpec& spec) {
+  const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (builtin == nullptr || !absl::StartsWith(builtin->model, "function:")) return false;
+  const auto noise = builtin->options.find("noise");
+  if (noise == builtin->options.end()) return false;
+  const double* level = std::get_if<double>(&noise->second);
+  return level != nullptr && *level > 0.0;
+}
+
+}  // namespace
+
+AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOptions& options) {
+  const study::Encoding encoding(spec.space);
+  const Kinds kinds = CountKinds(encoding);
+  AutoChoice choice;
+  auto because = [&](std::string reason) { choice.reasons.push_back(std::move(reason)); };
+  const std::string size =
+      absl::StrCat(Count(kinds.total(), "tuned parameter"), ", ", Count(spec.budget.max_trials, "trial"));
+
+  study::BoOptions bo = study::BoDefaults(study::BoPreset::kFobo);
+  if (!ValidateBo(spec, bo).ok()) {
+    because(absl::StrCat(size, ": more labels than a model can tell apart in time, so independent random settings"));
+    choice.algorithm = study::RandomOptions{};
+    return choice;
+  }
+  because(absl::StrCat(size,
+                       ": a Gaussian process with log expected improvement; its kernel and the warp of the "
+                       "results are chosen as they come"));
+  if (kinds.continuous > 0) {
+    because("gradients are used where trials report them and they agree with the values");
+  } else {
+    bo.gradients = study::BoGradients::kOff;
+  }
+  if (options.noisy || AddsNoise(spec)) {
+    bo.noisy = true;
+    because(absl::StrCat(options.noisy ? "results are said to be noisy" : "the objective adds noise",
+                         ": the model smooths them, and there are no local steps"));
+  } else {
+    because(
+        "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "
+        "settings");
+  }
+  if (2 * (kinds.unordered + kinds.conditional) > kinds.total()) {
+    bo.explore_every = kHarmlessEvery;
+    because(absl::StrCat(kinds.unordered, " parameters without order and ", kinds.conditional,
+                         " conditional ones can mislead a model: every fourth trial is random search's own"));
+  }
+  choice.algorithm = bo;
+  return choice;
+}
+
+}  // namespace luthier::suggest

@@ -1,0 +1,25 @@
+#ifndef LUTHIER_LIB_SUGGEST_AUTO_H_
+#define LUTHIER_LIB_SUGGEST_AUTO_H_
+
+#include <string>
+#include <vector>
+
+#include "lib/study/study_spec.h"
+
+namespace luthier::suggest {
+
+// What `algorithm: {auto: {}}` comes to.
+struct AutoChoice {
+  study::AlgorithmSpec algorithm;    // Valid for the study; not AutoOptions.
+  std::vector<std::string> reasons;  // One sentence a decision, for people.
+};
+
+// Chosen from the space, the budget, the parallelism, the objective and whether results are said to be noisy; nothing
+// that is learnt later changes it. What can be judged from results only (kernel, output warp, whether gradients come
+// and are right, whether settings fail) the optimizer decides by itself as it goes. docs/algorithms/auto.md has the
+// rules and the measurements behind them.
+AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOptions& options);
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_AUTO_H_

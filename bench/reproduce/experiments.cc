@@ -40,6 +40,10 @@ std::vector<Setting> MakeSettings() {
     const bool ts = name == "ts";
     add("se-bo-" + name + "-old", Thesis("bo", a.value, "SE", ts ? kOldTs : kMcmc));
     add("se-hbo-" + name + "-old", Thesis("hbo", a.value, "SE", ts ? kOldTs : kMcmc));
+    if (!ts) {
+      s.push_back({"se-g-" + name, Thesis("fobo", a.value, "SE", "gradients: FULL"), Slopes::kFull, {}});
+      s.push_back({"se-d-" + name, Thesis("fobo", a.value, "SE", "gradients: DIRECTIONAL"), Slopes::kDirectional, {}});
+    }
     // Chapter 5: Matern-5/2; all explore every fourth trial. Without bounds, with estimated and with known ones.
     const std::string accept = name == "ucb" ? "lipschitz: ACCEPT_REJECT" : "";  // The preset takes the cap.
     auto with = [](const std::string& x, const std::string& y) {
@@ -141,6 +145,16 @@ std::vector<Experiment> MakeExperiments() {
   e.push_back({"C6", {"se-hbo-ei", "se-hbo-ei-farthest"}, functions, 100});
   e.push_back({"C17", {"textbook", "textbook-repeat"}, functions, 100});
   e.push_back({"C16", {"textbook", "textbook-raw", "textbook-zero-mean", "m-bo-ei", "se-bo-ei"}, functions, 100});
+  // First order. A gradient has d + 1 rows in the model: 34 iterations are what 100 evaluations by differences buy in
+  // 2-D.
+  const std::vector<std::string> plain = each("se-bo-", improving), full = each("se-g-", improving);
+  const std::vector<std::string> directional = each("se-d-", improving);
+  e.push_back({"C13", Join(plain, full), functions, 34});
+  e.push_back({"C14", Join(plain, full), functions, 34});
+  e.push_back({"C14", directional, functions, 50});
+  e.push_back({"C15", plain, functions, 100});
+  e.push_back({"C15", full, functions, 34});
+  e.push_back({"C15", directional, functions, 50});
   e.push_back({"R4", {"random", "own-bo", "own-hbo"}, functions, 200});
   for (const std::string& a : acquisitions) {
     e.push_back({"R5", {"own-hbo-" + a, "own-lbo-" + a, "m-hbo-" + a, "m-lbo-" + a}, functions, 100});

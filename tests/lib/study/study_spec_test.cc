@@ -146,7 +146,9 @@ TEST(StudySpecTest, AllViolationsAreReportedAtOnce) {
 }
 
 TEST(StudySpecTest, AlgorithmsHaveNames) {
-  EXPECT_EQ(AlgorithmName(AlgorithmSpec()), "bo");
+  EXPECT_EQ(AlgorithmName(AlgorithmSpec()), "auto");
+  EXPECT_EQ(AlgorithmName(BoOptions()), "bo");
+  EXPECT_EQ(AlgorithmName(BoDefaults(BoPreset::kFobo)), "fobo");
   EXPECT_EQ(AlgorithmName(RandomOptions()), "random");
   EXPECT_EQ(AlgorithmName(SobolOptions()), "sobol");
   EXPECT_EQ(AlgorithmName(GridOptions()), "grid");

@@ -51,7 +51,8 @@ TEST(Auto, NoiseIsBelievedOrReadFromTheObjective) {
   EXPECT_THAT(said.reasons, Contains(HasSubstr("said to be noisy")));
 
   study::StudySpec spec = BoSpec(Space({Float("x", 0, 1)}));
-  study::BuiltinObjective objective{.model = "function:branin"};
+  study::BuiltinObjective objective;
+  objective.model = "function:branin";
   objective.options["noise"] = 0.0;
   spec.objective = objective;
   EXPECT_FALSE(Bo(ChooseAlgorithm(spec, {})).noisy);

@@ -75,7 +75,7 @@ TEST(ConvertAlgorithm, PresetsAreTheirDefaults) {
   EXPECT_EQ(Read(BoPreset::kFobo).gradients, study::BoGradients::kFull);
   EXPECT_EQ(Read(BoPreset::kLbo).gradients, study::BoGradients::kOff);
   base::Violations violations;
-  EXPECT_EQ(std::get<BoOptions>(AlgorithmFromProto(v1::Algorithm(), &violations)), BoOptions()) << "bo is the default";
+  EXPECT_EQ(AlgorithmFromProto(v1::Algorithm(), &violations), study::AlgorithmSpec(study::AutoOptions()));
 }
 
 TEST(ConvertAlgorithm, EveryValueOfEveryOptionSurvives) {

@@ -307,7 +307,7 @@ def main() -> None:
             "cpu": cpu_model(),
             "cores": os.cpu_count(),
             "clock_mhz": clock_mhz(),
-            "loads": loads,  # Of all sessions: before, and after each part.
+            "loads": loads,  # Before, and after each part; runs that were interrupted add theirs.
             "system": platform.platform(),
             "python": platform.python_version(),
             "environment_failures": environments.failures,

@@ -152,7 +152,7 @@ void StationaryKernel::GramLower(const MatrixXd& z, MatrixXd* k, MatrixXd* slope
   if (slope != nullptr) slope->resize(joint ? n : 0, joint ? n : 0);
   RowVectorXd point(z.cols());
   for (Index b = 0; b < n; ++b) {
-    point = z.row(b);
+    if (z.cols() > 0) point = z.row(b);
     const Index at = b * n + b;
     Column(RowAddress(z, b), n, n - b, point.data(), k->data() + at,
            joint && slope != nullptr ? slope->data() + at : nullptr);
@@ -188,7 +188,7 @@ KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slo
       const Index m = n - b - 1;
       const double* a = RowAddress(z, b + 1);
       const double *w = weights.data() + b * n + b + 1, *s = slope.data() + b * n + b + 1;
-      point = z.row(b);
+      if (z.cols() > 0) point = z.row(b);
       packets::OverRows(m, [&]<int kPackets, bool kOne>(Index i, Index) {
         for (int p = 0; p < kPackets; ++p) {
           const Index row = i + p * packets::kLanes;
@@ -227,7 +227,7 @@ KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slo
     for (Index b = 0; b + 1 < n; ++b) {
       const double* a = RowAddress(z, b + 1);
       const double* w = weights.data() + b * n + b + 1;
-      point = z.row(b);
+      if (z.cols() > 0) point = z.row(b);
       packets::OverRows(n - b - 1, [&]<int kPackets, bool kOne>(Index i, Index skip) {
         Packet own[kPackets], r2[kPackets], sum[kPackets], square[kPackets];
         for (int p = 0; p < kPackets; ++p) {
@@ -286,7 +286,7 @@ double StationaryKernel::LogAlphaGradient(const MatrixXd& z, const MatrixXd& wei
   for (Index b = 0; b + 1 < n; ++b) {
     const double* a = RowAddress(z, b + 1);
     const double* w = weights.data() + b * n + b + 1;
-    point = z.row(b);
+    if (z.cols() > 0) point = z.row(b);
     packets::OverRows(n - b - 1, [&]<int kPackets, bool kOne>(Index i, Index skip) {
       Packet r2[kPackets];
       Distances<kPackets, kOne>(a, n, i, point.data(), columns_.data(), columns_.data() + columns_.size(), r2);

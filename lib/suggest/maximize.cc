@@ -21,8 +21,6 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-constexpr int kNearSprays = 10;
-constexpr int kWideSprays = 50;
 constexpr double kNearDeviation = 1e-3;
 constexpr double kWideDeviation = 0.05;
 constexpr double kDiscreteJump = 0.2;

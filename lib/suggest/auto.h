@@ -14,7 +14,8 @@ struct AutoChoice {
   std::vector<std::string> reasons;  // One sentence a decision, for people.
 };
 
-// Chosen from the space, the budget, the parallelism, the objective and whether results are said to be noisy; nothing
+// Chosen from the space, the objective and whether results are said to be noisy. Budget and parallelism change nothing:
+// no measurement so far gave a reason to. Nothing
 // that is learnt later changes it. What can be judged from results only (kernel, output warp, whether gradients come
 // and are right, whether settings fail) the optimizer decides by itself as it goes. docs/algorithms/auto.md has the
 // rules and the measurements behind them.

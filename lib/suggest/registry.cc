@@ -61,7 +61,8 @@ Entry BoEntry(const char* name, const char* description) {
            {"pending",
             "what open trials are taken to give: BELIEVER (default), LIAR_MIN, LIAR_MEAN, LIAR_MAX, FANTASIES or "
             "HALLUCINATION"},
-           {"trust_region", "TRUST_REGION_AUTO (default): every second trial a local step; or TRUST_REGION_OFF"},
+           {"trust_region",
+            "TRUST_REGION_AUTO (default): at least every second trial a local step; or TRUST_REGION_OFF"},
            {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
            {"exploration", "RANDOM (default in hbo), FARTHEST or LIPO (default in lbo)"},
            {"lipschitz", "LIPSCHITZ_OFF, TRUNCATE, ACCEPT_REJECT or CAP: how slope bounds enter the acquisition"},
@@ -86,7 +87,7 @@ const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       Entry{AlgorithmInfo{"auto",
                           1,
-                          "chosen from space, budget, parallelism and objective; the default",
+                          "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"}}},
             NothingToValidate, CreateAuto},

@@ -18,6 +18,11 @@ inline Eigen::MatrixXd RandomPoints(base::RandomStream& stream, Eigen::Index n, 
   return x;
 }
 
+// Matern-5/2 with a lengthscale for each of d columns.
+inline kernels::KernelShape Shape(int d) {
+  return kernels::ArdShape(kernels::Family::kMatern52, d);
+}
+
 // Joint, additive and pairwise kernels and the rational quadratic on one grouping of the columns.
 inline std::vector<kernels::KernelShape> EveryShape(const std::vector<int>& column_group) {
   using kernels::Family;

@@ -16,10 +16,6 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 using kernels::Family;
 
-kernels::KernelShape Shape(int d) {
-  return kernels::ArdShape(Family::kMatern52, d);
-}
-
 Likelihood SmoothData(uint64_t seed, Index n, int d) {
   base::RandomStream stream(seed, "hyper data");
   const MatrixXd x = RandomPoints(stream, n, d);

@@ -17,10 +17,6 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 using kernels::Family;
 
-kernels::KernelShape Shape(int d) {
-  return kernels::ArdShape(Family::kMatern52, d);
-}
-
 // One parameter's prior by its textbook density, tabulated over ln theta.
 class Marginal {
  public:

@@ -25,10 +25,6 @@ Hyperparameters Theta(Index groups, double lengthscale, double noise) {
   return theta;
 }
 
-kernels::KernelShape Shape(int d) {
-  return kernels::ArdShape(Family::kMatern52, d);
-}
-
 TEST(Regression, MatchesTheDenseFormulas) {
   base::RandomStream stream(1, "regression");
   const MatrixXd x = RandomPoints(stream, 40, 3), star = RandomPoints(stream, 300, 3);

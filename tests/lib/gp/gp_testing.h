@@ -18,9 +18,9 @@ inline Eigen::MatrixXd RandomPoints(base::RandomStream& stream, Eigen::Index n, 
   return x;
 }
 
-// Matern-5/2 with a lengthscale for each of d columns.
-inline kernels::KernelShape Shape(int d) {
-  return kernels::ArdShape(kernels::Family::kMatern52, d);
+// One lengthscale for each of d columns.
+inline kernels::KernelShape Shape(int d, kernels::Family family = kernels::Family::kMatern52) {
+  return kernels::ArdShape(family, d);
 }
 
 // Joint, additive and pairwise kernels and the rational quadratic on one grouping of the columns.

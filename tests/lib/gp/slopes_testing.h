@@ -20,10 +20,6 @@ inline Hyperparameters Theta(Eigen::Index groups, double lengthscale, double noi
   return theta;
 }
 
-inline kernels::KernelShape Shape(int d, kernels::Family family = kernels::Family::kMatern52) {
-  return kernels::ArdShape(family, d);
-}
-
 inline std::vector<kernels::KernelShape> ShapesWithSlopes(const std::vector<int>& column_group) {
   std::vector<kernels::KernelShape> shapes;
   for (const kernels::KernelShape& shape : EveryShape(column_group)) {

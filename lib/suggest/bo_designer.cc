@@ -8,17 +8,16 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/math/sobol.h"
 #include "lib/suggest/bo_options.h"
 #include "lib/suggest/criterion.h"
 #include "lib/suggest/exploration.h"
-#include "lib/suggest/finite_thompson.h"
 #include "lib/suggest/gradient_check.h"
+#include "lib/suggest/hills.h"
+#include "lib/suggest/local_search.h"
 #include "lib/suggest/random_designer.h"
 
 namespace luthier::suggest {
@@ -29,12 +28,8 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr int kMinObservations = 2;   // Fewer carry no information about the function's shape.
-constexpr double kFoundNoise = 1e-4;  // Above it an objective counts as noisy whatever was declared.
+constexpr int kMinObservations = 2;  // Fewer carry no information about the function's shape.
 constexpr int kRandomTries = 100;
-constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
-// While local steps see to the last digits, the acquisition looks for gains of this many output deviations at least.
-constexpr double kWorthwhile = 1e-3;
 constexpr double kUnknownLengthscale = 0.3;  // Before any model was fitted.
 // Results for each coordinate (and one) before climbing begins. Climbs from the first results start in whichever basin
 // came first: half of the runs on Hartmann-6 then ended in its second-best one, with 2 to 4 few did.
@@ -43,14 +38,10 @@ constexpr int kResultsToClimb = 4;
 // gradients steps are better.
 constexpr int kSteps = 1, kGradientSteps = 2;
 constexpr int kMaxSteps = 3, kMaxGradientSteps = 6;
-constexpr Index kFullRows = 700;       // Values and slopes up to which whole gradients are used,
-constexpr Index kMaxSlopeRows = 1500;  //   and slopes at all: see observations.cc.
-constexpr int64_t kMinCheck = 5;       // Results before slopes are held against values.
+constexpr int64_t kMinCheck = 5;  // Results before slopes are held against values.
 // A local step that is a gamble is not made: its climb goes on as though it had failed, with a smaller step, at most so
 // many times.
 constexpr int kRetreats = 6;
-constexpr Index kCertificatePoints = 1024;
-constexpr uint64_t kFallbackStream = uint64_t{1} << 40;  // Indices no exploration reaches.
 
 absl::Status ExhaustedError() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
@@ -69,138 +60,8 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       design_(encoding_.compact_dim(), spec.seed, "bo/init"),
       surrogate_(ModelsFor(encoding_, options)),
       units_(encoding_, spec.metric.goal),
-      table_(SettingTable::Create(encoding_)) {}
-
-std::optional<BoDesigner::Model> BoDesigner::FitModel(const Observations& data, const std::string& carried,
-                                                      uint64_t ask_index) const {
-  std::optional<Surrogate> surrogate =
-      FitSurrogate(surrogate_, data.observed, data.scores, ParseCarry(carried, surrogate_.choices), seed_, ask_index,
-                   ModelSlopes(data.slopes, data.scores, data.observed.cols(),
-                               options_.gradients == study::BoGradients::kDirectional, kFullRows, kMaxSlopeRows));
-  if (!surrogate.has_value()) return std::nullopt;
-  const Index n = data.scores.size();
-  const VectorXd z = surrogate->transform.Forward(data.scores);
-  const bool liar = options_.pending == study::BoPending::kLiarMin || options_.pending == study::BoPending::kLiarMean ||
-                    options_.pending == study::BoPending::kLiarMax;
-  const double lie = options_.pending == study::BoPending::kLiarMin    ? z.minCoeff()
-                     : options_.pending == study::BoPending::kLiarMean ? z.mean()
-                                                                       : z.maxCoeff();
-  const bool draw = options_.acquisition == study::BoAcquisition::kTs;
-  const bool fantasize = options_.pending == study::BoPending::kFantasies;
-  std::vector<double> records;
-  std::vector<Fantasies> fantasies;
-  for (gp::Regression& regression : surrogate->states) {
-    // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
-    const bool noisy = options_.noisy || regression.hyperparameters().noise_variance > kFoundNoise;
-    const VectorXd level = noisy ? regression.PredictMean(data.observed) : z;
-    double best = -std::numeric_limits<double>::infinity();
-    for (Index i = 0; i < n; ++i) {
-      if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
-    }
-    // A function drawn given drawn outcomes of the open trials is a function drawn without them.
-    const Index open = fantasize && draw ? 0 : data.pending.rows();
-    if (fantasize && !draw && options_.acquisition != study::BoAcquisition::kUcb && open > 0) {
-      const MatrixXd contenders = Rows(data.observed, data.CompleteRows());
-      std::optional<Fantasies> drawn = Fantasize(&regression, data.pending, {best, noisy ? &contenders : nullptr},
-                                                 kFantasies, seed_, ask_index, static_cast<uint32_t>(records.size()));
-      if (!drawn.has_value()) return std::nullopt;
-      records.push_back(best);
-      fantasies.push_back(*std::move(drawn));
-      continue;
-    }
-    for (Index i = 0; i < open; ++i) {
-      // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected,
-      // the next proposal has to beat that: else the same point would look best again.
-      const double taken = liar ? lie : regression.PredictMean(data.pending.row(i))(0);
-      if (regression.Append(data.pending.row(i).transpose(), taken)) best = std::max(best, taken);
-    }
-    records.push_back(best);
-  }
-  // Moving the surrogate leaves its regressions where they are.
-  return Model{*std::move(surrogate), std::move(records), std::move(fantasies)};
-}
-
-std::optional<MaximizeCandidate> BoDesigner::Propose(const Model& model, const Observations& data,
-                                                     const FeasibilityModel* feasible, const TrustBoxRun* run,
-                                                     uint64_t ask_index, Suggestion* suggestion) const {
-  const bool polished = !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && !table_.has_value();
-  std::vector<ModelState> states;
-  for (size_t s = 0; s < model.best.size(); ++s) {
-    states.push_back({&model.surrogate.states[s], model.best[s] + (polished ? kWorthwhile : 0.0)});
-  }
-  std::vector<Fantasies> fantasies = model.fantasies;
-  for (Fantasies& f : fantasies) f.best.array() += polished ? kWorthwhile : 0.0;
-  const Criterion criterion(options_, states, data, model.surrogate.transform, encoding_.compact_dim(), seed_,
-                            ask_index, std::move(fantasies));
-  if (criterion.acquisition() == nullptr) return std::nullopt;
-  const AcquisitionFunction* acquisition = criterion.acquisition();
-  std::optional<FeasibleAcquisition> weighted;
-  if (feasible != nullptr) {
-    weighted.emplace(acquisition, feasible, options_.acquisition,
-                     FailureValue(model.surrogate.transform.Forward(data.scores)));
-    acquisition = &*weighted;
-  }
-  const double n = static_cast<double>(states.front().regression->rows());
-  const double prediction = n * n * static_cast<double>(states.size());  // Work of one.
-  const VectorXd& lengthscales = model.surrogate.carry.theta.lengthscales;
-  std::optional<TrustBox> box;
-  if (run != nullptr && run->centre.size() > 0) {
-    box = BoxOf(*run, lengthscales, encoding_);
-    suggestion->details["box_side"] = run->side;
-  }
-  std::optional<MaximizeCandidate> best;
-  if (options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite) {
-    std::vector<bool> excluded = data.excluded;
-    if (Exhausted(data)) excluded.assign(excluded.size(), false);
-    best = MaximizeOverCandidates(*acquisition, encoding_,
-                                  FiniteCandidates(encoding_, table_.has_value() ? &*table_ : nullptr, excluded,
-                                                   data.known, box.has_value() ? &*box : nullptr, seed_, ask_index));
-  } else if (table_.has_value() && table_->size() * prediction <= kMaxTableWork) {
-    std::vector<bool> excluded = data.excluded;
-    if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
-    best = MaximizeOverTable(*acquisition, *table_, excluded);
-  } else {
-    MaximizeOptions options;
-    if (states.front().regression->rows() > 128) options.screen_points = 512;
-    if (box.has_value()) options.box = &*box;
-    MaximizeResult result =
-        options_.maximizer == study::BoMaximizer::kDirect
-            ? MaximizeByDirect(*acquisition, encoding_)
-            : Maximize(*acquisition, encoding_, data.known, lengthscales, seed_, ask_index, options);
-    // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
-    // one.
-    for (size_t k = 1; table_.has_value() && k < result.candidates.size() && IsTried(data, result.candidates[0].u);
-         ++k) {
-      std::swap(result.candidates[0], result.candidates[k]);
-    }
-    if (!result.candidates.empty()) best = std::move(result.candidates.front());
-  }
-  if (criterion.bounds() != nullptr && criterion.bounds()->active()) {
-    suggestion->details["bind_rate"] = criterion.bind_count().rate();
-    const double constant = criterion.bounds()->constant();
-    if (std::isfinite(constant)) suggestion->details["lipschitz"] = constant;
-    // What the bounds say of the space, given that constant: the share of it that cannot hold a record.
-    MatrixXd sample(kCertificatePoints, encoding_.model_dim());
-    const math::SobolSequence sobol(encoding_.compact_dim(), seed_, "bo/certificate");
-    for (Index i = 0; i < sample.rows(); ++i) {
-      sample.row(i) = encoding_.CompactToModel(sobol.Point(static_cast<uint64_t>(i)));
-    }
-    suggestion->details["excluded_share"] = ExcludedShare(*criterion.bounds(), sample, criterion.record()).share;
-  }
-  if (!best.has_value() && criterion.bounds() != nullptr) {
-    // Rejected everywhere.
-    suggestion->origin = "ar_empty";
-    best.emplace();
-    best->parameters =
-        LipoPoint(encoding_, *criterion.bounds(), criterion.record(), seed_, kFallbackStream + ask_index);
-    best->u = encoding_.ToModel(best->parameters);
-  }
-  return best;
-}
-
-bool BoDesigner::Exhausted(const Observations& data) const {
-  return table_.has_value() && std::all_of(data.excluded.begin(), data.excluded.end(), [](bool b) { return b; });
-}
+      table_(SettingTable::Create(encoding_)),
+      proposer_(&encoding_, table_.has_value() ? &*table_ : nullptr, &surrogate_, options, goal_, seed_) {}
 
 Suggestion BoDesigner::Initial(uint64_t ask_index) const {
   Suggestion suggestion;
@@ -247,82 +108,6 @@ absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_
   return suggestion;
 }
 
-void BoDesigner::Describe(const Model& model, const MaximizeCandidate& candidate, const Observations& data,
-                          Suggestion* suggestion) const {
-  // Mean and deviation of the states' mixture.
-  const double states = static_cast<double>(model.surrogate.states.size());
-  std::vector<gp::Posterior> posteriors;
-  double mean = 0.0, variance = 0.0, jitter = 0.0;
-  for (const gp::Regression& regression : model.surrogate.states) {
-    posteriors.push_back(regression.Predict(candidate.u.transpose()));
-    mean += posteriors.back().mean(0) / states;
-    jitter = std::max(jitter, regression.jitter());
-  }
-  for (const gp::Posterior& posterior : posteriors) {
-    const double apart = posterior.mean(0) - mean;
-    variance += (posterior.variance(0) + apart * apart) / states;
-  }
-  const double deviation = std::sqrt(variance);
-  auto add = [&](const char* name, double value) {
-    if (std::isfinite(value)) suggestion->details[name] = value;
-  };
-  const double middle = model.surrogate.transform.Inverse(mean);
-  // Score is its own inverse.
-  add("predicted_mean", study::Score(goal_, middle));
-  add("predicted_sd", 0.5 * model.surrogate.transform.Inverse(mean + deviation) -
-                          0.5 * model.surrogate.transform.Inverse(mean - deviation));
-  add("acquisition", candidate.value);
-  add("observations", static_cast<double>(data.scores.size()));
-  if (data.pending.rows() > 0) add("pending", static_cast<double>(data.pending.rows()));
-  if (model.surrogate.transform.warp() == Warp::kYeoJohnson) add("warp_lambda", model.surrogate.transform.lambda());
-  if (jitter > 0.0) add("jitter", jitter);
-  if (options_.hyperparameters == study::BoHyperparameters::kMcmc) {
-    add("states", states);
-    add("likelihoods", model.surrogate.likelihoods);
-  }
-}
-
-std::string BoDesigner::Format(const Carry& carry) {
-  std::string text = absl::StrCat(std::string(1, carry.kind), carry.index);
-  if (carry.checked > 0) absl::StrAppend(&text, " ", carry.checked);
-  for (const int32_t reporter : carry.set_aside) absl::StrAppend(&text, " ", reporter);
-  absl::StrAppend(&text, "|", carry.local, "|", carry.surrogate);
-  if (!carry.feasibility.empty() || !carry.box.empty()) absl::StrAppend(&text, "|", carry.feasibility);
-  if (!carry.box.empty()) absl::StrAppend(&text, "|", carry.box);
-  return text;
-}
-
-BoDesigner::Carry BoDesigner::ParseHead(const std::string& text) {
-  Carry carry;
-  const size_t end = text.find_first_of("| ");
-  if (end == std::string::npos || end < 2 ||
-      !absl::SimpleAtoi(absl::string_view(text.data() + 1, end - 1), &carry.index) || carry.index < 0 ||
-      carry.index >= static_cast<int64_t>(kFallbackStream)) {
-    return {};
-  }
-  carry.kind = text[0];
-  return carry;
-}
-
-BoDesigner::Carry BoDesigner::Parse(const std::string& text) {
-  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('|', 4));
-  if (parts.size() < 3) return {};
-  Carry carry = ParseHead(text);
-  const std::vector<std::string> head = absl::StrSplit(parts[0], ' ');
-  if (head.size() > 1 && (!absl::SimpleAtoi(head[1], &carry.checked) || carry.checked < 1)) return {};
-  for (size_t k = 2; k < head.size(); ++k) {
-    int32_t reporter = 0;
-    if (!absl::SimpleAtoi(head[k], &reporter)) return {};
-    carry.set_aside.push_back(reporter);
-  }
-  if (!std::is_sorted(carry.set_aside.begin(), carry.set_aside.end())) return {};
-  carry.local = parts[1];
-  carry.surrogate = parts[2];
-  if (parts.size() > 3) carry.feasibility = parts[3];
-  if (parts.size() > 4) carry.box = parts[4];
-  return carry;
-}
-
 std::optional<int64_t> BoDesigner::ExplorationTurn(const study::History& history, const Observations& data) const {
   if (options_.explore_every == 0) return std::nullopt;
   // Trials beyond the initial design that count: cancelled ones, and those that failed for no fault of their own, are
@@ -334,7 +119,7 @@ std::optional<int64_t> BoDesigner::ExplorationTurn(const study::History& history
                          (trial.state == study::TrialState::kFailed && trial.failure != study::FailureKind::kConfig);
     if (!nothing) done.push_back(&trial.parameters);
     if (!trial.ask_index.has_value()) continue;
-    const Carry carry = ParseHead(trial.carry);
+    const BoCarry carry = ParseBoCarryHead(trial.carry);
     if (carry.kind == 'i') continue;
     if (!nothing) ++counted;
     if (carry.kind != 'x') continue;
@@ -380,7 +165,7 @@ Suggestion BoDesigner::Explore(const Observations& data, int64_t exploration) co
 }
 
 std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, const Observations& data,
-                                                const FeasibilityModel* feasible, Carry* carry) const {
+                                                const FeasibilityModel* feasible, BoCarry* carry) const {
   if (options_.noisy || options_.trust_region == study::BoTrustRegion::kOff || table_.has_value()) return std::nullopt;
   // Whole gradients count as further results, and make better steps.
   Index facts = data.scores.size();
@@ -399,7 +184,7 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
       best = std::max(best, score);
     }
     if (!trial.ask_index.has_value()) continue;
-    const Carry past = ParseHead(trial.carry);
+    const BoCarry past = ParseBoCarryHead(trial.carry);
     if (past.kind == 't') {
       ++run;
       record = better;
@@ -408,20 +193,25 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
       run = 0;
     }
   }
+  // Where the record's hill is known, the designer has turned to others: climbing is no longer in a hurry.
+  const HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
+  std::optional<int64_t> elsewhere;
+  if (hills.away) elsewhere = hills.elsewhere;
   const int steps = gradients ? kGradientSteps : kSteps, most = gradients ? kMaxGradientSteps : kMaxSteps;
-  if (run >= (record ? most : steps)) return std::nullopt;
+  if (run >= (record && !hills.away ? most : steps)) return std::nullopt;
   LocalSearchCarry local = ParseLocalSearchCarry(carry->local);
   const std::optional<SurrogateCarry> model = ParseCarry(carry->surrogate, surrogate_.choices);
   const VectorXd lengthscales =
       model.has_value() ? model->theta.lengthscales : VectorXd::Constant(encoding_.compact_dim(), kUnknownLengthscale);
-  std::optional<LocalStep> step = SuggestLocalStep(data, climbs, encoding_, lengthscales, &local);
+  std::optional<LocalStep> step = SuggestLocalStep(data, climbs, encoding_, lengthscales, &local, elsewhere);
   double chance = 1.0;
   if (feasible != nullptr) {
     for (int retreat = 0; step.has_value(); ++retreat) {
       chance = feasible->Probability(encoding_.ToModel(step->parameters));
       if (chance >= feasible->doubtful()) break;
       local = step->next;
-      step = retreat < kRetreats ? SuggestLocalStep(data, climbs, encoding_, lengthscales, &local) : std::nullopt;
+      step = retreat < kRetreats ? SuggestLocalStep(data, climbs, encoding_, lengthscales, &local, elsewhere)
+                                 : std::nullopt;
     }
   }
   if (!step.has_value()) {
@@ -441,7 +231,8 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   return suggestion;
 }
 
-void BoDesigner::TakeSlopes(const study::History& history, Observations* data, Carry* carry, uint64_t ask_index) const {
+void BoDesigner::TakeSlopes(const study::History& history, Observations* data, BoCarry* carry,
+                            uint64_t ask_index) const {
   std::vector<int32_t> reporters;
   bool any = false;
   data->slopes.clear();
@@ -469,7 +260,7 @@ void BoDesigner::TakeSlopes(const study::History& history, Observations* data, C
   if (!any) data->slopes.clear();
 }
 
-void BoDesigner::AddGradients(const study::History& history, const Carry& carry, uint64_t ask_index,
+void BoDesigner::AddGradients(const study::History& history, const BoCarry& carry, uint64_t ask_index,
                               Suggestion* suggestion) const {
   if (options_.gradients == study::BoGradients::kDirectional) {
     suggestion->direction = units_.RandomDirection(suggestion->parameters, seed_, ask_index);
@@ -486,19 +277,19 @@ void BoDesigner::AddGradients(const study::History& history, const Carry& carry,
 
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index) {
   if (encoding_.compact_dim() == 0) return OnlySetting(history);
-  Carry carry;
+  BoCarry carry;
   if (const study::HistoryTrial* last = history.LastAskBefore(ask_index); last != nullptr) {
-    carry = Parse(last->carry);
+    carry = ParseBoCarry(last->carry);
     carry.kind = 'a';
     carry.index = 0;
   }
   LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Choose(history, ask_index, &carry));
-  suggestion.carry = Format(carry);
+  suggestion.carry = FormatCarry(carry);
   if (options_.gradients != study::BoGradients::kOff) AddGradients(history, carry, ask_index, &suggestion);
   return suggestion;
 }
 
-absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uint64_t ask_index, Carry* carry) {
+absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uint64_t ask_index, BoCarry* carry) {
   const bool failures = options_.feasibility == study::BoFeasibility::kAuto && AnyFailed(history);
   const Observations all = Collect(history, encoding_, goal_, table_.has_value() ? &*table_ : nullptr, !failures);
   auto replace = [&](const std::string& origin) { return Untried(all, ask_index, origin); };
@@ -548,12 +339,14 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
       return suggestion;
     }
   }
-  const std::optional<Model> model = FitModel(data, carry->surrogate, ask_index);
+  const std::optional<BoModel> model = proposer_.Fit(data, carry->surrogate, ask_index);
   if (!model.has_value()) return replace("gp_failed");
   Suggestion suggestion;
   suggestion.origin = "acq";
+  HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
   const std::optional<MaximizeCandidate> candidate =
-      Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index, &suggestion);
+      proposer_.Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index, &hills, &suggestion);
+  carry->hills = FormatCarry(hills);
   if (!candidate.has_value()) return replace("all_random");
   suggestion.parameters = candidate->parameters;
   if (IsTried(all, candidate->u)) {
@@ -565,7 +358,7 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
       suggestion = std::move(other);
     }
   }
-  if (suggestion.origin != "stuck_random") Describe(*model, *candidate, data, &suggestion);
+  if (suggestion.origin != "stuck_random") proposer_.Describe(*model, *candidate, data, &suggestion);
   if (chance != nullptr) {
     suggestion.details["p_feasible"] = chance->Probability(encoding_.ToModel(suggestion.parameters));
   }

@@ -4,22 +4,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/gp/hyper_inference.h"
-#include "lib/gp/regression.h"
 #include "lib/math/sobol.h"
 #include "lib/study/encoding.h"
+#include "lib/suggest/bo_carry.h"
 #include "lib/suggest/designer.h"
-#include "lib/suggest/fantasies.h"
 #include "lib/suggest/feasibility.h"
 #include "lib/suggest/gradients.h"
-#include "lib/suggest/local_search.h"
 #include "lib/suggest/maximize.h"
 #include "lib/suggest/observations.h"
+#include "lib/suggest/proposal.h"
 #include "lib/suggest/surrogate.h"
-#include "lib/suggest/trust_box.h"
 
 namespace luthier::suggest {
 
@@ -55,57 +51,27 @@ class BoDesigner final : public Designer {
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
 
  private:
-  struct Model {
-    Surrogate surrogate;       // Open trials taken for granted.
-    std::vector<double> best;  // Value to beat under each of its states, in the regression's units.
-    std::vector<Fantasies>
-        fantasies;  // Of each state's open trials, where the acquisition averages over them; or none.
-  };
-  // What one ask leaves for the next, beside its setting.
-  struct Carry {
-    char kind = 'a';                 // i: initial design, x: exploration, t: trust-region step, a: all else.
-    int64_t index = 0;               // Of kind x: in random search's stream; of kind t: the climb's site.
-    int64_t checked = 0;             // Results when reported slopes were last held against values; 0: never.
-    std::vector<int32_t> set_aside;  // Reporters whose slopes contradicted them; ascending.
-    std::string local;               // LocalSearchCarry and
-    std::string surrogate;           //   SurrogateCarry as text, handed on by asks that do not use them,
-    std::string feasibility;         //   as is FeasibilityModel's; empty where nothing has failed.
-    std::string box;                 // TrustBoxRun as text; empty where there is no trust box.
-  };
-  static std::string Format(const Carry& carry);
-  static Carry Parse(const std::string& text);
-  // Kind and index alone, without a look at the rest: every ask reads them of all trials.
-  static Carry ParseHead(const std::string& text);
-
-  std::optional<Model> FitModel(const Observations& data, const std::string& carried, uint64_t ask_index) const;
-  // The setting that maximises the acquisition; details of the criterion go to `suggestion`. feasible, here and below:
-  // null where failures are not modelled. run: null where there is no trust box.
-  std::optional<MaximizeCandidate> Propose(const Model& model, const Observations& data,
-                                           const FeasibilityModel* feasible, const TrustBoxRun* run, uint64_t ask_index,
-                                           Suggestion* suggestion) const;
   // Exploration's turn by the harmless rule, and the index of its point in random search's stream.
   std::optional<int64_t> ExplorationTurn(const study::History& history, const Observations& data) const;
   Suggestion Explore(const Observations& data, int64_t index) const;
-  // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly.
+  // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly. feasible, here and below:
+  // null where failures are not modelled.
   std::optional<Suggestion> LocalTurn(const study::History& history, const Observations& data,
-                                      const FeasibilityModel* feasible, Carry* carry) const;
+                                      const FeasibilityModel* feasible, BoCarry* carry) const;
   // Takes up the reported derivatives of the rows of `data`, but those of reporters who are set aside, whom it checks
   // when it is time to.
-  void TakeSlopes(const study::History& history, Observations* data, Carry* carry, uint64_t ask_index) const;
+  void TakeSlopes(const study::History& history, Observations* data, BoCarry* carry, uint64_t ask_index) const;
   // What a suggestion says of derivatives: where one would be welcome, and whose were left out.
-  void AddGradients(const study::History& history, const Carry& carry, uint64_t ask_index,
+  void AddGradients(const study::History& history, const BoCarry& carry, uint64_t ask_index,
                     Suggestion* suggestion) const;
   // The suggestion itself, without that.
-  absl::StatusOr<Suggestion> Choose(const study::History& history, uint64_t ask_index, Carry* carry);
+  absl::StatusOr<Suggestion> Choose(const study::History& history, uint64_t ask_index, BoCarry* carry);
   // The suggestion when nothing can be chosen: the space has no free parameter.
   absl::StatusOr<Suggestion> OnlySetting(const study::History& history) const;
   // The suggestion for a setting that no model chose, and for the replacement of one that was tried already.
   Suggestion Initial(uint64_t ask_index) const;
   absl::StatusOr<Suggestion> Untried(const Observations& data, uint64_t ask_index, const std::string& origin,
                                      const FeasibilityModel* feasible = nullptr) const;
-  bool Exhausted(const Observations& data) const;
-  void Describe(const Model& model, const MaximizeCandidate& candidate, const Observations& data,
-                Suggestion* suggestion) const;
 
   study::Encoding encoding_;
   study::Goal goal_;
@@ -116,6 +82,7 @@ class BoDesigner final : public Designer {
   SurrogateOptions surrogate_;
   GradientUnits units_;
   std::optional<SettingTable> table_;  // Of a small finite space.
+  Proposer proposer_;
 };
 
 }  // namespace luthier::suggest

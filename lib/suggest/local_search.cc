@@ -22,6 +22,7 @@ namespace {
 constexpr double kMerge = 0.1;          // A climb that comes so near the top of an ended one has ended, too.
 constexpr double kApart = 1.0;          // Where a climb begins nothing better is nearer than this.
 constexpr double kFine = 1e-6;          // Of the spread of the scores: a gain that can wait.
+constexpr int kWorse = 2;               // Results for each coordinate (and one) that a climb elsewhere begins above.
 constexpr int kMaxSites = 4;            // Looked at for one step.
 constexpr size_t kMaxSolved = 500;      // Ended climbs that are remembered, the newest.
 constexpr size_t kMaxCoordinates = 50;  // Beyond, there are more second derivatives than any study has trials.
@@ -89,6 +90,17 @@ class Climbs {
       if (peak) start = static_cast<int>(k);
     }
     return start < 0 ? 0 : sites_[static_cast<size_t>(start)];
+  }
+  // The site of the climb of trial `number`, of which nothing is known to have ended and which is better than enough
+  // others; else 0.
+  int64_t SiteElsewhere(int64_t record, int64_t number) const {
+    for (size_t k = 0; k < rows_.size(); ++k) {
+      if (data_.number[static_cast<size_t>(rows_[k])] != number) continue;
+      int worse = 0;
+      for (size_t m = 0; m < rows_.size(); ++m) worse += score(m) < score(k) ? 1 : 0;
+      return worse < kWorse * (encoding_.compact_dim() + 1) || sites_[k] == record || Ended(k) ? 0 : sites_[k];
+    }
+    return 0;
   }
   double Spread() const {
     double best = score(0), worst = score(0);
@@ -245,7 +257,7 @@ LocalSearchCarry ParseLocalSearchCarry(absl::string_view text) {
 
 std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::map<int64_t, int64_t>& climbs,
                                           const study::Encoding& encoding, const VectorXd& lengthscales,
-                                          LocalSearchCarry* carry) {
+                                          LocalSearchCarry* carry, std::optional<int64_t> elsewhere) {
   Climbs search(data, climbs, encoding, lengthscales, *carry);
   if (search.empty()) return std::nullopt;
   // A step of the climb from `site`, which goes on from the state that either slot has of it.
@@ -279,7 +291,8 @@ std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::m
   const bool fine = mine.has_value() && mine->second.predicted_gain < kFine * search.Spread();
   if (!mine.has_value() || (fine && !carry->other_last)) {
     for (int attempt = 0; attempt < kMaxSites && !result.has_value(); ++attempt) {
-      const int64_t site = search.OtherSite(record, carry->other.site);
+      const int64_t site = elsewhere.has_value() ? search.SiteElsewhere(record, *elsewhere)
+                                                 : search.OtherSite(record, carry->other.site);
       if (site == 0) break;
       auto found = step_from(site);
       if (!found.has_value()) {
@@ -290,6 +303,10 @@ std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::m
       result->next.other = {site, found->second.next};
       result->next.other_last = true;
     }
+  }
+  if (!result.has_value() && fine && elsewhere.has_value() && !carry->other_last) {
+    mine.reset();
+    carry->other_last = true;  // The turn passes.
   }
   if (!result.has_value() && mine.has_value()) {
     result = LocalStep{std::move(mine->first), mine->second.predicted_gain, *carry};

@@ -49,10 +49,14 @@ struct LocalStep {
 // climbs: for each trial that was a step, the number of its site. lengthscales: of the compact coordinates, in which
 // distances between climbs are measured (a long valley is one basin). `carry` learns which climbs have ended, step or
 // not. Absent when there is no climb left, or nothing to climb on: no continuous parameter, fewer than two results.
-// For objectives without noise. O(n^2) distances at most, and a few TaylorModel fits.
+// elsewhere: given when the record's hill is known to the last digit that matters and the designer looks for others
+// (hills.h): the best trial on none of the known hills (0: none). Other climbs then begin at that trial alone, once it
+// is better than 2(d+1) results; and the record's climb takes every second turn at most as soon as it promises less
+// than a ten-thousandth of the spread. For objectives without noise. O(n^2) distances at most, and a few TaylorModel
+// fits.
 std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::map<int64_t, int64_t>& climbs,
                                           const study::Encoding& encoding, const Eigen::VectorXd& lengthscales,
-                                          LocalSearchCarry* carry);
+                                          LocalSearchCarry* carry, std::optional<int64_t> elsewhere = std::nullopt);
 
 }  // namespace luthier::suggest
 

@@ -53,6 +53,10 @@ std::vector<Index> Observations::CompleteRows() const {
   return rows;
 }
 
+bool Exhausted(const Observations& data) {
+  return !data.excluded.empty() && std::all_of(data.excluded.begin(), data.excluded.end(), [](bool b) { return b; });
+}
+
 bool IsTried(const Observations& data, const VectorXd& u) {
   for (Index i = 0; i < data.tried.rows(); ++i) {
     if ((data.tried.row(i).transpose() - u).squaredNorm() < kSamePoint * kSamePoint) return true;

@@ -46,6 +46,8 @@ void SortByScore(const Eigen::VectorXd& scores, std::vector<Eigen::Index>* rows)
 Eigen::MatrixXd Stack(const std::vector<Eigen::VectorXd>& points, Eigen::Index columns);
 // The given rows of m.
 Eigen::MatrixXd Rows(const Eigen::MatrixXd& m, const std::vector<Eigen::Index>& rows);
+// Whether every setting of a small finite space was tried.
+bool Exhausted(const Observations& data);
 // Whether u is within 1e-12 (Euclidean) of a tried point.
 bool IsTried(const Observations& data, const Eigen::VectorXd& u);
 

@@ -47,7 +47,7 @@ Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          3,
+          4,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
@@ -86,7 +86,7 @@ Entry BoEntry(const char* name, const char* description) {
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       Entry{AlgorithmInfo{"auto",
-                          1,
+                          2,
                           "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"}}},

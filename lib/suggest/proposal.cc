@@ -1,0 +1,291 @@
+#include "lib/suggest/proposal.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "lib/base/random.h"
+#include "lib/math/sobol.h"
+#include "lib/suggest/bo_carry.h"
+#include "lib/suggest/criterion.h"
+#include "lib/suggest/exploration.h"
+#include "lib/suggest/finite_thompson.h"
+
+namespace luthier::suggest {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr double kFoundNoise = 1e-4;   // Above it an objective counts as noisy whatever was declared.
+constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
+// While local steps see to the last digits, the acquisition looks for gains of this many output deviations at least.
+constexpr double kWorthwhile = 1e-3;
+constexpr Index kFullRows = 700;       // Values and slopes up to which whole gradients are used,
+constexpr Index kMaxSlopeRows = 1500;  //   and slopes at all: see observations.cc.
+constexpr Index kCertificatePoints = 1024;
+// ln EI below which a hill is taken for known: 5e-5 deviations of all outputs, and 2.5e-3 of the outputs elsewhere,
+// whose hills need not be known to the last digit.
+constexpr double kPromise = -10.0, kPromiseElsewhere = -6.0;
+constexpr size_t kMaxHills = 8;
+constexpr int kStartsElsewhere = 4;
+constexpr int kHillsPerAsk = 2;  // Acquisitions of other hills that one ask maximises.
+
+// How often in a row other hills are looked at when the improvement on the record promises e^promise: the model of all
+// results may know better where to look than that of what lies elsewhere, the less so the less it finds.
+int Turns(double promise) {
+  return static_cast<int>(std::clamp(-promise / 3.0 - 2.0, 1.0, 8.0));
+}
+
+}  // namespace
+
+std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string& carried, uint64_t ask_index) const {
+  std::optional<Surrogate> surrogate =
+      FitSurrogate(*models_, data.observed, data.scores, ParseCarry(carried, models_->choices), seed_, ask_index,
+                   ModelSlopes(data.slopes, data.scores, data.observed.cols(),
+                               options_.gradients == study::BoGradients::kDirectional, kFullRows, kMaxSlopeRows));
+  if (!surrogate.has_value()) return std::nullopt;
+  const Index n = data.scores.size();
+  const VectorXd z = surrogate->transform.Forward(data.scores);
+  const bool liar = options_.pending == study::BoPending::kLiarMin || options_.pending == study::BoPending::kLiarMean ||
+                    options_.pending == study::BoPending::kLiarMax;
+  const double lie = options_.pending == study::BoPending::kLiarMin    ? z.minCoeff()
+                     : options_.pending == study::BoPending::kLiarMean ? z.mean()
+                                                                       : z.maxCoeff();
+  const bool draw = options_.acquisition == study::BoAcquisition::kTs;
+  const bool fantasize = options_.pending == study::BoPending::kFantasies;
+  std::vector<double> records;
+  std::vector<Fantasies> fantasies;
+  for (gp::Regression& regression : surrogate->states) {
+    // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
+    const bool noisy = options_.noisy || regression.hyperparameters().noise_variance > kFoundNoise;
+    const VectorXd level = noisy ? regression.PredictMean(data.observed) : z;
+    double best = -std::numeric_limits<double>::infinity();
+    for (Index i = 0; i < n; ++i) {
+      if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
+    }
+    // A function drawn given drawn outcomes of the open trials is a function drawn without them.
+    const Index open = fantasize && draw ? 0 : data.pending.rows();
+    if (fantasize && !draw && options_.acquisition != study::BoAcquisition::kUcb && open > 0) {
+      const MatrixXd contenders = Rows(data.observed, data.CompleteRows());
+      std::optional<Fantasies> drawn = Fantasize(&regression, data.pending, {best, noisy ? &contenders : nullptr},
+                                                 kFantasies, seed_, ask_index, static_cast<uint32_t>(records.size()));
+      if (!drawn.has_value()) return std::nullopt;
+      records.push_back(best);
+      fantasies.push_back(*std::move(drawn));
+      continue;
+    }
+    for (Index i = 0; i < open; ++i) {
+      // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected,
+      // the next proposal has to beat that: else the same point would look best again.
+      const double taken = liar ? lie : regression.PredictMean(data.pending.row(i))(0);
+      if (regression.Append(data.pending.row(i).transpose(), taken)) best = std::max(best, taken);
+    }
+    records.push_back(best);
+  }
+  // Moving the surrogate leaves its regressions where they are.
+  return BoModel{*std::move(surrogate), std::move(records), std::move(fantasies)};
+}
+
+MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observations& data,
+                                         const AcquisitionFunction& acquisition, const FeasibilityModel* feasible,
+                                         Maximizer maximize, uint64_t ask_index, HillsCarry* hills,
+                                         Suggestion* suggestion) const {
+  const gp::Regression& regression = model.surrogate.states.front();
+  const std::vector<Index> rows = data.CompleteRows();
+  if (rows.empty()) return maximize(acquisition, model.surrogate.carry.theta.lengthscales);
+  const VectorXd z = model.surrogate.transform.Forward(data.scores);
+  const bool logarithm = options_.acquisition == study::BoAcquisition::kLogEi;
+  const auto promise_of = [&](const MaximizeResult& result) {
+    if (result.candidates.empty()) return -std::numeric_limits<double>::infinity();
+    const double value = result.candidates.front().value;
+    return logarithm ? value : std::log(value);
+  };
+  std::vector<Index> tops;
+  for (const int64_t number : hills->tops) {
+    const auto at = std::find(data.number.begin(), data.number.end(), number);
+    if (at != data.number.end()) tops.push_back(at - data.number.begin());
+  }
+  const auto add = [&](Index top) {
+    tops.push_back(top);
+    hills->tops.push_back(data.number[static_cast<size_t>(top)]);
+  };
+  Index record = rows.front();
+  for (const Index row : rows) {
+    if (z(row) > z(record)) record = row;
+  }
+  Index best = BestElsewhere(regression, data.observed, z, rows, tops);
+  MaximizeResult result;
+  hills->away = best != record;
+  if (!hills->away || hills->turns >= Turns(hills->promise)) {
+    result = maximize(acquisition, model.surrogate.carry.theta.lengthscales);
+    hills->promise = promise_of(result);
+    hills->turns = 0;
+    if (hills->away || hills->promise > kPromise) return result;
+    hills->away = true;
+    add(record);
+    best = BestElsewhere(regression, data.observed, z, rows, tops);
+  }
+  ++hills->turns;
+  for (int attempt = 0; attempt < kHillsPerAsk; ++attempt) {
+    if (tops.size() > kMaxHills) {  // The tour begins anew.
+      *hills = {};
+      return result.candidates.empty() ? maximize(acquisition, model.surrogate.carry.theta.lengthscales) : result;
+    }
+    hills->elsewhere = best >= 0 ? data.number[static_cast<size_t>(best)] : 0;
+    const ModelChoice& choice = models_->choices.front();
+    const std::optional<ElsewhereModel> elsewhere =
+        FitElsewhere(choice.shape, InferenceFor(choice, *models_), data.observed, z, best >= 0 ? z(best) : z.minCoeff(),
+                     data.pending, hills, base::RandomStream(seed_, "bo/elsewhere", ask_index));
+    if (!elsewhere.has_value()) break;
+    const ElsewhereAcquisition other(&regression, &*elsewhere, Rows(data.observed, tops), kWorthwhile, logarithm);
+    std::optional<FeasibleAcquisition> weighted;
+    if (feasible != nullptr) weighted.emplace(&other, feasible, options_.acquisition, 0.0);
+    const AcquisitionFunction* used = &other;
+    if (weighted.has_value()) used = &*weighted;
+    MaximizeResult found = maximize(*used, hills->theta->lengthscales);
+    if (found.candidates.empty()) break;
+    result = std::move(found);
+    suggestion->details["known_hills"] = static_cast<double>(tops.size());
+    if (best < 0 || promise_of(result) > kPromiseElsewhere) break;
+    add(best);
+    best = BestElsewhere(regression, data.observed, z, rows, tops);
+  }
+  if (result.candidates.empty()) return maximize(acquisition, model.surrogate.carry.theta.lengthscales);
+  return result;
+}
+
+std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const Observations& data,
+                                                   const FeasibilityModel* feasible, const TrustBoxRun* run,
+                                                   uint64_t ask_index, HillsCarry* hills,
+                                                   Suggestion* suggestion) const {
+  const bool polished = !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && table_ == nullptr;
+  std::vector<ModelState> states;
+  for (size_t s = 0; s < model.best.size(); ++s) {
+    states.push_back({&model.surrogate.states[s], model.best[s] + (polished ? kWorthwhile : 0.0)});
+  }
+  std::vector<Fantasies> fantasies = model.fantasies;
+  for (Fantasies& f : fantasies) f.best.array() += polished ? kWorthwhile : 0.0;
+  const Criterion criterion(options_, states, data, model.surrogate.transform, encoding_->compact_dim(), seed_,
+                            ask_index, std::move(fantasies));
+  if (criterion.acquisition() == nullptr) return std::nullopt;
+  const AcquisitionFunction* acquisition = criterion.acquisition();
+  std::optional<FeasibleAcquisition> weighted;
+  if (feasible != nullptr) {
+    weighted.emplace(acquisition, feasible, options_.acquisition,
+                     FailureValue(model.surrogate.transform.Forward(data.scores)));
+    acquisition = &*weighted;
+  }
+  const double n = static_cast<double>(states.front().regression->rows());
+  const double prediction = n * n * static_cast<double>(states.size());  // Work of one.
+  const VectorXd& lengthscales = model.surrogate.carry.theta.lengthscales;
+  std::optional<TrustBox> box;
+  if (run != nullptr && run->centre.size() > 0) {
+    box = BoxOf(*run, lengthscales, *encoding_);
+    suggestion->details["box_side"] = run->side;
+  }
+  std::optional<MaximizeCandidate> best;
+  if (options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite) {
+    std::vector<bool> excluded = data.excluded;
+    if (Exhausted(data)) excluded.assign(excluded.size(), false);
+    best = MaximizeOverCandidates(*acquisition, *encoding_,
+                                  FiniteCandidates(*encoding_, table_, excluded, data.known,
+                                                   box.has_value() ? &*box : nullptr, seed_, ask_index));
+  } else if (table_ != nullptr && table_->size() * prediction <= kMaxTableWork) {
+    std::vector<bool> excluded = data.excluded;
+    if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
+    best = MaximizeOverTable(*acquisition, *table_, excluded);
+  } else {
+    MaximizeOptions options;
+    if (states.front().regression->rows() > 128) options.screen_points = 512;
+    if (box.has_value()) options.box = &*box;
+    const auto maximize = [&](const AcquisitionFunction& function, const VectorXd& scale) {
+      if (&function != acquisition) {  // Of other hills: dearer, and no last digits are wanted.
+        options.screen_points = 512;
+        options.starts = kStartsElsewhere;
+      }
+      return options_.maximizer == study::BoMaximizer::kDirect
+                 ? MaximizeByDirect(function, *encoding_)
+                 : Maximize(function, *encoding_, data.known, scale, seed_, ask_index, options);
+    };
+    // Only expected improvement says that nothing is left to gain; with whole gradients climbs are short, and their
+    // multi-start finds the hills.
+    const bool improvement =
+        options_.acquisition == study::BoAcquisition::kLogEi || options_.acquisition == study::BoAcquisition::kEi;
+    const bool hilly = polished && improvement && states.size() == 1 && model.fantasies.empty() &&
+                       criterion.bounds() == nullptr && !box.has_value() && data.slopes.empty() &&
+                       states.front().regression->hyperparameters().noise_variance <= kFoundNoise;
+    MaximizeResult result =
+        hilly ? MaximizeOnHills(model, data, *acquisition, feasible, maximize, ask_index, hills, suggestion)
+              : maximize(*acquisition, lengthscales);
+    // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
+    // one.
+    for (size_t k = 1; table_ != nullptr && k < result.candidates.size() && IsTried(data, result.candidates[0].u);
+         ++k) {
+      std::swap(result.candidates[0], result.candidates[k]);
+    }
+    if (!result.candidates.empty()) best = std::move(result.candidates.front());
+  }
+  if (criterion.bounds() != nullptr && criterion.bounds()->active()) {
+    suggestion->details["bind_rate"] = criterion.bind_count().rate();
+    const double constant = criterion.bounds()->constant();
+    if (std::isfinite(constant)) suggestion->details["lipschitz"] = constant;
+    // What the bounds say of the space, given that constant: the share of it that cannot hold a record.
+    MatrixXd sample(kCertificatePoints, encoding_->model_dim());
+    const math::SobolSequence sobol(encoding_->compact_dim(), seed_, "bo/certificate");
+    for (Index i = 0; i < sample.rows(); ++i) {
+      sample.row(i) = encoding_->CompactToModel(sobol.Point(static_cast<uint64_t>(i)));
+    }
+    suggestion->details["excluded_share"] = ExcludedShare(*criterion.bounds(), sample, criterion.record()).share;
+  }
+  if (!best.has_value() && criterion.bounds() != nullptr) {
+    // Rejected everywhere.
+    suggestion->origin = "ar_empty";
+    best.emplace();
+    best->parameters = LipoPoint(*encoding_, *criterion.bounds(), criterion.record(), seed_,
+                                 static_cast<uint64_t>(kExplorations) + ask_index);
+    best->u = encoding_->ToModel(best->parameters);
+  }
+  return best;
+}
+
+void Proposer::Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
+                        Suggestion* suggestion) const {
+  // Mean and deviation of the states' mixture.
+  const double states = static_cast<double>(model.surrogate.states.size());
+  std::vector<gp::Posterior> posteriors;
+  double mean = 0.0, variance = 0.0, jitter = 0.0;
+  for (const gp::Regression& regression : model.surrogate.states) {
+    posteriors.push_back(regression.Predict(candidate.u.transpose()));
+    mean += posteriors.back().mean(0) / states;
+    jitter = std::max(jitter, regression.jitter());
+  }
+  for (const gp::Posterior& posterior : posteriors) {
+    const double apart = posterior.mean(0) - mean;
+    variance += (posterior.variance(0) + apart * apart) / states;
+  }
+  const double deviation = std::sqrt(variance);
+  auto add = [&](const char* name, double value) {
+    if (std::isfinite(value)) suggestion->details[name] = value;
+  };
+  const double middle = model.surrogate.transform.Inverse(mean);
+  // Score is its own inverse.
+  add("predicted_mean", study::Score(goal_, middle));
+  add("predicted_sd", 0.5 * model.surrogate.transform.Inverse(mean + deviation) -
+                          0.5 * model.surrogate.transform.Inverse(mean - deviation));
+  add("acquisition", candidate.value);
+  add("observations", static_cast<double>(data.scores.size()));
+  if (data.pending.rows() > 0) add("pending", static_cast<double>(data.pending.rows()));
+  if (model.surrogate.transform.warp() == Warp::kYeoJohnson) add("warp_lambda", model.surrogate.transform.lambda());
+  if (jitter > 0.0) add("jitter", jitter);
+  if (options_.hyperparameters == study::BoHyperparameters::kMcmc) {
+    add("states", states);
+    add("likelihoods", model.surrogate.likelihoods);
+  }
+}
+
+}  // namespace luthier::suggest

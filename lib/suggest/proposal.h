@@ -1,0 +1,70 @@
+#ifndef LUTHIER_LIB_SUGGEST_PROPOSAL_H_
+#define LUTHIER_LIB_SUGGEST_PROPOSAL_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "lib/study/encoding.h"
+#include "lib/study/study_spec.h"
+#include "lib/suggest/designer.h"
+#include "lib/suggest/fantasies.h"
+#include "lib/suggest/feasibility.h"
+#include "lib/suggest/hills.h"
+#include "lib/suggest/maximize.h"
+#include "lib/suggest/observations.h"
+#include "lib/suggest/surrogate.h"
+#include "lib/suggest/trust_box.h"
+
+namespace luthier::suggest {
+
+struct BoModel {
+  Surrogate surrogate;               // Open trials taken for granted.
+  std::vector<double> best;          // Value to beat under each of its states, in the regression's units.
+  std::vector<Fantasies> fantasies;  // Of each state's open trials, where the acquisition averages over them; or none.
+};
+
+// The asks of BoDesigner that a model of the objective answers: fits it, and finds the setting that is best by it.
+// Immutable; any thread.
+class Proposer {
+ public:
+  // Borrows encoding, models and table (null: the space is not small and finite).
+  Proposer(const study::Encoding* encoding, const SettingTable* table, const SurrogateOptions* models,
+           const study::BoOptions& options, study::Goal goal, uint64_t seed)
+      : encoding_(encoding), table_(table), models_(models), options_(options), goal_(goal), seed_(seed) {}
+
+  // carried: SurrogateCarry as text. Absent when no covariance could be factored.
+  std::optional<BoModel> Fit(const Observations& data, const std::string& carried, uint64_t ask_index) const;
+  // The setting that maximises the acquisition; details of the criterion go to `suggestion`. feasible: null where
+  // failures are not modelled. run: null where there is no trust box. hills: what the last ask knew of them, and the
+  // next one will.
+  std::optional<MaximizeCandidate> Propose(const BoModel& model, const Observations& data,
+                                           const FeasibilityModel* feasible, const TrustBoxRun* run, uint64_t ask_index,
+                                           HillsCarry* hills, Suggestion* suggestion) const;
+  // Says of a candidate what the model predicts there.
+  void Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
+                Suggestion* suggestion) const;
+
+ private:
+  // An acquisition and the lengthscales of the model it is of.
+  using Maximizer = absl::FunctionRef<MaximizeResult(const AcquisitionFunction&, const Eigen::VectorXd&)>;
+
+  // The maximum of the (log) expected improvement `acquisition`, unless it promises next to nothing: then that of the
+  // improvement on other hills than the known ones, to which the record's is added (hills.h).
+  MaximizeResult MaximizeOnHills(const BoModel& model, const Observations& data, const AcquisitionFunction& acquisition,
+                                 const FeasibilityModel* feasible, Maximizer maximize, uint64_t ask_index,
+                                 HillsCarry* hills, Suggestion* suggestion) const;
+
+  const study::Encoding* encoding_;
+  const SettingTable* table_;
+  const SurrogateOptions* models_;
+  study::BoOptions options_;
+  study::Goal goal_;
+  uint64_t seed_;
+};
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_PROPOSAL_H_

@@ -1,0 +1,224 @@
+#include "lib/suggest/hills.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "Eigen/Core"
+#include "gtest/gtest.h"
+#include "lib/base/random.h"
+#include "lib/gp/regression.h"
+#include "lib/kernels/stationary.h"
+#include "tests/lib/suggest/bo_testing.h"
+
+namespace luthier::suggest {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+const kernels::KernelShape kShape = kernels::GroupedShape(kernels::Family::kMatern52, {0, 1});
+
+double Hill(const VectorXd& u, double x, double y, double width) {
+  return std::exp(-0.5 * ((u(0) - x) * (u(0) - x) + (u(1) - y) * (u(1) - y)) / (width * width));
+}
+
+// A broad hill and a narrow one that is higher.
+double TwoHills(const VectorXd& u) {
+  return Hill(u, 0.75, 0.7, 0.2) + 1.3 * Hill(u, 0.2, 0.2, 0.08);
+}
+
+struct Landscape {
+  explicit Landscape(int n, uint64_t seed) : x(n, 2), y(n) {
+    base::RandomStream random(seed, "test/hills");
+    for (Index i = 0; i < n; ++i) {
+      x(i, 0) = random.Uniform();
+      x(i, 1) = random.Uniform();
+      y(i) = TwoHills(x.row(i).transpose());
+      rows.push_back(i);
+    }
+    gp::Hyperparameters theta;
+    theta.lengthscales = VectorXd::Constant(2, 0.2);
+    theta.noise_variance = 1e-8;
+    model = gp::Regression::Fit(kShape, theta, x, y);
+  }
+  Index Best() const {
+    Index best = 0;
+    y.maxCoeff(&best);
+    return best;
+  }
+
+  MatrixXd x;
+  VectorXd y;
+  std::vector<Index> rows;
+  std::optional<gp::Regression> model;
+};
+
+gp::InferenceOptions Inference() {
+  gp::InferenceOptions options;
+  options.doubt_noise = true;
+  options.min_noise = 1e-8;
+  return options;
+}
+
+TEST(Hills, TheBestResultElsewhereIsOnTheOtherHill) {
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    SCOPED_TRACE(seed);
+    const Landscape land(80, seed);
+    const Index top = land.Best();
+    const Index other = BestElsewhere(*land.model, land.x, land.y, land.rows, {top});
+    ASSERT_GE(other, 0);
+    const auto narrow = [&](Index i) { return land.x(i, 0) + land.x(i, 1) < 0.9; };
+    EXPECT_NE(narrow(other), narrow(top));
+    // With no hill known it is the record, and with both no better than a slope.
+    EXPECT_EQ(BestElsewhere(*land.model, land.x, land.y, land.rows, {}), top);
+    const Index third = BestElsewhere(*land.model, land.x, land.y, land.rows, {top, other});
+    if (third >= 0) {
+      EXPECT_LT(land.y(third), 0.5 * land.y(other));
+    }
+  }
+}
+
+TEST(Hills, AModelOfElsewhereKnowsNothingOfTheHillButItsFoot) {
+  const Landscape land(60, 3);
+  HillsCarry carry;
+  carry.tops = {land.Best() + 1};
+  const Index other = BestElsewhere(*land.model, land.x, land.y, land.rows, {land.Best()});
+  const double level = land.y(other);
+  const std::optional<ElsewhereModel> elsewhere = FitElsewhere(
+      kShape, Inference(), land.x, land.y, level, MatrixXd(0, 2), &carry, base::RandomStream(1, "test/fit"));
+  ASSERT_TRUE(elsewhere.has_value());
+  ASSERT_TRUE(carry.theta.has_value());
+  int below = 0;
+  const VectorXd mean = elsewhere->regression.PredictMean(land.x);
+  for (Index i = 0; i < land.y.size(); ++i) {
+    below += land.y(i) <= level ? 1 : 0;
+    EXPECT_NEAR(elsewhere->offset + elsewhere->unit * mean(i), std::min(level, land.y(i)), 1e-3) << i;
+  }
+  EXPECT_EQ(carry.rows, below);
+  // The same data again: nothing is searched for.
+  const VectorXd lengths = carry.theta->lengthscales;
+  ASSERT_TRUE(FitElsewhere(kShape, Inference(), land.x, land.y, level, MatrixXd(0, 2), &carry,
+                           base::RandomStream(2, "test/fit"))
+                  .has_value());
+  EXPECT_EQ(carry.theta->lengthscales, lengths);
+}
+
+TEST(Hills, OpenTrialsAreBelieved) {
+  const Landscape land(30, 4);
+  const double level = land.y.maxCoeff();
+  HillsCarry carry;
+  const MatrixXd pending = MatrixXd::Constant(1, 2, 0.21);
+  const auto fit = [&](const MatrixXd& open) {
+    return FitElsewhere(kShape, Inference(), land.x, land.y, level, open, &carry, base::RandomStream(1, "test/fit"));
+  };
+  const std::optional<ElsewhereModel> without = fit(MatrixXd(0, 2)), with = fit(pending);
+  ASSERT_TRUE(without.has_value() && with.has_value());
+  EXPECT_LT(with->regression.Predict(pending).variance(0), 1e-3 * without->regression.Predict(pending).variance(0));
+  EXPECT_GE(with->level, without->level);
+}
+
+TEST(Hills, AcquisitionHasTheGradientOfItsValue) {
+  const Landscape land(40, 5);
+  const Index top = land.Best();
+  const Index other = BestElsewhere(*land.model, land.x, land.y, land.rows, {top});
+  ASSERT_GE(other, 0);
+  HillsCarry carry;
+  const std::optional<ElsewhereModel> elsewhere =
+      FitElsewhere(kShape, Inference(), land.x, land.y, 0.5 * land.y(other), MatrixXd(0, 2), &carry,
+                   base::RandomStream(1, "test/fit"));
+  ASSERT_TRUE(elsewhere.has_value());
+  MatrixXd tops(2, 2);
+  tops << land.x.row(top), land.x.row(other);
+  base::RandomStream random(7, "test/points");
+  int on_slopes = 0;
+  for (const bool logarithm : {true, false}) {
+    const ElsewhereAcquisition acquisition(&*land.model, &*elsewhere, tops, 1e-3, logarithm);
+    for (int k = 0; k < 40; ++k) {
+      const VectorXd u = (VectorXd(2) << random.Uniform(), random.Uniform()).finished();
+      VectorXd gradient(2);
+      const double value = acquisition.Value(u, &gradient);
+      EXPECT_NEAR(value, acquisition.Values(u.transpose())(0), 1e-9 * (1.0 + std::abs(value)));
+      EXPECT_EQ(acquisition.Value(u, nullptr), acquisition.Values(u.transpose())(0));
+      for (Index t = 0; t < 2; ++t) {
+        const MatrixXd half = 0.5 * (u.transpose() + tops.row(t));
+        if (land.model->PredictMean(half)(0) > elsewhere->level) ++on_slopes;
+      }
+      const double h = 1e-6;
+      for (Index j = 0; j < 2; ++j) {
+        VectorXd above = u, below = u;
+        above(j) += h;
+        below(j) -= h;
+        const double slope = (acquisition.Value(above, nullptr) - acquisition.Value(below, nullptr)) / (2 * h);
+        EXPECT_NEAR(gradient(j), slope, 1e-3 * (1.0 + std::abs(slope))) << "point " << k << ", axis " << j;
+      }
+    }
+  }
+  EXPECT_GT(on_slopes, 10);
+}
+
+TEST(Hills, TheSlopeOfAKnownHillPromisesNothing) {
+  const Landscape land(100, 6);
+  const Index top = land.Best();
+  HillsCarry carry;
+  const std::optional<ElsewhereModel> elsewhere = FitElsewhere(
+      kShape, Inference(), land.x, land.y, 0.05, MatrixXd(0, 2), &carry, base::RandomStream(1, "test/fit"));
+  ASSERT_TRUE(elsewhere.has_value());
+  const ElsewhereAcquisition acquisition(&*land.model, &*elsewhere, land.x.row(top), 1e-3, true);
+  // Half a width from the top the function is high, and far from the unknown: no hill.
+  const bool narrow = land.x(top, 0) + land.x(top, 1) < 0.9;
+  VectorXd slope = land.x.row(top).transpose();
+  slope(0) += narrow ? 0.04 : 0.1;
+  const VectorXd foot = land.x.row(BestElsewhere(*land.model, land.x, land.y, land.rows, {top})).transpose();
+  EXPECT_LT(acquisition.Value(slope, nullptr) + 3.0, acquisition.Value(foot + VectorXd::Constant(2, 0.01), nullptr));
+}
+
+TEST(Hills, CarriesSurviveAsText) {
+  EXPECT_EQ(FormatCarry(HillsCarry()), "");
+  HillsCarry carry;
+  carry.tops = {3, 17};
+  carry.away = true;
+  carry.promise = -12.345678901234567;
+  carry.turns = 2;
+  carry.elsewhere = 5;
+  for (int k = 0; k < 2; ++k) {
+    const std::string text = FormatCarry(carry);
+    const HillsCarry read = ParseHillsCarry(text, 2);
+    EXPECT_EQ(read.tops, carry.tops);
+    EXPECT_EQ(read.away, carry.away);
+    EXPECT_EQ(read.promise, carry.promise);
+    EXPECT_EQ(read.turns, carry.turns);
+    EXPECT_EQ(read.elsewhere, carry.elsewhere);
+    EXPECT_EQ(FormatCarry(read), text);
+    carry.promise = -INFINITY;
+    carry.rows = 12;
+    carry.theta.emplace();
+    carry.theta->lengthscales = VectorXd::Constant(2, 0.25);
+  }
+  for (const char* foreign : {"", "1", "1 2", "2 -3 0 5 3", "1 nan 0 5 3", "1 -3 -1 5 3", "1 -3 0 -5 3", "1 -3 0 5 0",
+                              "1 -3 0 5 x", "1 -3 0 5 3;", "1 -3 0 5 3;4", "1 -3 0 5 3;0;1 1 0 1 1 1",
+                              "1 -3 0 5 3;4;1 1 0 1 1", "1 -3 0 5 3;4;a b", ";;"}) {
+    EXPECT_TRUE(ParseHillsCarry(foreign, 2).tops.empty()) << foreign;
+  }
+}
+
+// The study as a whole: the broad hill comes first, the narrow one is the better.
+TEST(Hills, AStudyLeavesAKnownHill) {
+  const TestFunction function = {"two hills", {{0, 1}, {0, 1}, {0, 1}, {0, 1}}, -1.3, [](const std::vector<double>& x) {
+                                   double broad = 0.0, narrow = 0.0;
+                                   for (const double v : x) {
+                                     broad += (v - 0.65) * (v - 0.65);
+                                     narrow += (v - 0.2) * (v - 0.2);
+                                   }
+                                   return -std::exp(-broad / 0.18) - 1.3 * std::exp(-narrow / 0.08);
+                                 }};
+  int found = 0;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    if (Regret(function, seed, study::BoOptions(), 120) < 0.01) ++found;
+  }
+  EXPECT_GE(found, 2);
+}
+
+}  // namespace
+}  // namespace luthier::suggest

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -82,6 +85,51 @@ void PrintCertificate(std::ostream& out, const std::string& metric, const v1::Ce
       << " better than " << study::FormatDouble(c.best_value()) << " by more than " << study::FormatDouble(c.epsilon())
       << ",\n  " << ConditionText(name, c.lipschitz()) << "\n  (estimated by " << c.points() << " points from "
       << c.results() << " results, between which the steepest slope is " << ShortNumber(c.steepest_slope()) << ")\n";
+}
+
+std::string Percent(double share) {
+  return absl::StrFormat("%.0f %%", 100.0 * share);
+}
+
+// What the product of a term must be: its values where it is one parameter, else the sign.
+std::string BetterText(const v1::HarmonicaStage::Term& term) {
+  if (!term.better_values().empty()) return Printable(term.better_values());
+  if (term.factors_size() == 2) return term.better_sign() > 0 ? "alike" : "different";
+  return term.better_sign() > 0 ? "product +1" : "product -1";
+}
+
+void PrintHarmonicaStage(std::ostream& out, int number, const v1::HarmonicaStage& stage) {
+  out << "stage " << number << ": " << stage.samples() << " samples";
+  if (stage.failed() > 0) out << " (" << stage.failed() << " failed)";
+  out << ", of whose variance a polynomial explains " << Percent(stage.r2()) << " (cross-validated "
+      << Percent(stage.cross_validated_r2()) << ")\n";
+  for (const std::string& warning : stage.warnings()) out << "warning  " << Printable(warning) << "\n";
+  Table table({"rank", "term", "weight", "better", "variance", "found again"});
+  for (int k = 0; k < stage.terms_size(); ++k) {
+    const v1::HarmonicaStage::Term& term = stage.terms(k);
+    std::string name;
+    for (const v1::HarmonicaStage::Factor& factor : term.factors()) {
+      absl::StrAppend(&name, name.empty() ? "" : " x ", factor.name());
+    }
+    table.Add({Cell::Integer(k + 1), Cell::Text(name), Cell::Number(term.weight()), Cell::Text(BetterText(term)),
+               Cell::Text(Percent(term.variance_share())),
+               term.has_bootstrap_frequency() ? Cell::Text(Percent(term.bootstrap_frequency())) : Cell::Empty()});
+  }
+  if (!table.empty()) table.PrintAligned(out);
+  for (const v1::HarmonicaStage::Restriction& restriction : stage.restrictions()) {
+    const std::map<std::string, std::string> values(restriction.values().begin(), restriction.values().end());
+    std::vector<std::string> parts;
+    for (const auto& [parameter, left] : values) parts.push_back(Printable(absl::StrCat(parameter, "=", left)));
+    out << "handed on: " << absl::StrJoin(parts, ", ") << "  (" << ShortNumber(restriction.value()) << ")\n";
+  }
+}
+
+void PrintHarmonica(std::ostream& out, const v1::Study& study) {
+  for (int q = 0; q < study.harmonica_stages_size(); ++q) PrintHarmonicaStage(out, q + 1, study.harmonica_stages(q));
+  if (study.parameters_never_selected_size() == 0) return;
+  std::vector<std::string> names;
+  for (const std::string& name : study.parameters_never_selected()) names.push_back(Printable(name));
+  out << "never selected: " << absl::StrJoin(names, ", ") << "\n";
 }
 
 // Names in the order of the space, then whatever else the trial has.
@@ -249,6 +297,7 @@ void PrintStudy(std::ostream& out, const v1::Study& study) {
         << (entry.trials() == 1 ? " trial" : " trials") << ": check their sign and units\n";
   }
   PrintResolution(out, study);
+  PrintHarmonica(out, study);
   if (study.has_certificate()) PrintCertificate(out, study.spec().metric().name(), study.certificate());
   out << "spec\n" << Indented(wire::ToYaml(study.spec())) << "\n";
 }

@@ -221,6 +221,7 @@ absl::StatusOr<v1::Study> Client::GetStudy(const std::string& id, const v1::Cert
   v1::GetStudyRequest request;
   request.set_name(wire::StudyName(id));
   *request.mutable_certificate() = certificate;
+  request.set_harmonica_stages(true);
   return impl_->Ask(&v1::StudyService::Stub::GetStudy, request);
 }
 

@@ -74,7 +74,7 @@ class Client {
   // --- Studies ---
   absl::StatusOr<v1::Study> CreateStudy(const std::string& id, const v1::StudySpec& spec);
   absl::StatusOr<v1::Study> GetStudy(const std::string& id);
-  // With its certificate, where there is one.
+  // With its certificate, where there is one, and with what the stages of its algorithm learnt.
   absl::StatusOr<v1::Study> GetStudy(const std::string& id, const v1::CertificateRequest& certificate);
   // All pages.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();

@@ -102,8 +102,32 @@ struct BoOptions {
 // The defaults of a preset.
 BoOptions BoDefaults(BoPreset preset);
 
-using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions>;
-// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid".
+// In the order of the API's.
+enum class HarmonicaLambda { kFixed, kCv, kPath, kAbs };
+
+// What goes on after Harmonica's stages: an algorithm that can stand in for it on any space. A new one is one entry
+// here.
+using HarmonicaBase = std::variant<RandomOptions, SobolOptions, GridOptions, BoOptions>;
+
+struct HarmonicaOptions {
+  int32_t samples = 0;       // Of each stage, 20 … 10^5; 0: 300, or less where the budget is small.
+  int32_t stages = 2;        // 1 … 5.
+  int32_t degree = 3;        // Of the monomials, 1 … 5.
+  int32_t terms = 5;         // Of a stage's polynomial, 1 … 32.
+  int32_t restrictions = 4;  // Best settings that a stage hands on, 1 … 16.
+  HarmonicaLambda lambda = HarmonicaLambda::kFixed;
+  double lambda_factor = 0.35;  // Of kFixed: 0.01 … 10.
+  double lambda_abs = 0.0;      // Of kAbs: > 0, in units of the metric.
+  int32_t float_bits = 0;       // Of a parameter cut into cells, 1 … 10; 0: 2, or 3 for at most 4 parameters.
+  bool gray = false;            // Neighbouring levels of ordered parameters differ in one bit.
+  bool cell_centres = false;    // Continuous parameters take the middles of cells.
+  bool strict = false;          // A stage uses its first `samples` samples, however late their results.
+  HarmonicaBase base = RandomOptions{};
+  friend bool operator==(const HarmonicaOptions&, const HarmonicaOptions&) = default;
+};
+
+using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, HarmonicaOptions>;
+// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "harmonica".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---

@@ -1,10 +1,14 @@
 #include "lib/suggest/registry.h"
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/base/error.h"
 #include "lib/suggest/auto.h"
 #include "lib/suggest/bo_designer.h"
 #include "lib/suggest/bo_options.h"
 #include "lib/suggest/grid_designer.h"
+#include "lib/suggest/harmonica_designer.h"
 #include "lib/suggest/random_designer.h"
 #include "lib/suggest/sobol_designer.h"
 
@@ -40,6 +44,27 @@ std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
   study::StudySpec chosen = spec;
   chosen.algorithm = Resolve(spec).algorithm;
   return CreateDesigner(chosen);
+}
+
+// The base's options, too, on a space that anything suits: what the stages leave is not known yet.
+absl::Status ValidateHarmonicaAndBase(const study::StudySpec& spec, const study::HarmonicaOptions& options) {
+  base::Violations violations;
+  violations.AddAll("", ValidateHarmonica(spec, options));
+  study::StudySpec base = spec;
+  base.algorithm = BaseAlgorithm(options);
+  if (!violations.empty() || PlanHarmonica(spec, options).staged) {
+    base.space = *study::SearchSpace::Create({{"x", study::BoolSwitch{}, std::nullopt, std::nullopt}});
+  }
+  const std::string path = absl::StrCat("algorithm.", study::AlgorithmName(base.algorithm));
+  const absl::Status status = Validate(base);
+  if (const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status)) {
+    for (const base::FieldViolation& violation : detail->violations) {
+      const std::string rest = absl::StartsWith(violation.field, path) ? violation.field.substr(path.size()) : "";
+      violations.Add(absl::StrCat("algorithm.harmonica.base.", path.substr(sizeof("algorithm.") - 1), rest),
+                     violation.description);
+    }
+  }
+  return violations.ToStatus();
 }
 
 // The presets of the one Gaussian-process optimizer.
@@ -100,6 +125,27 @@ const std::vector<Entry>& Entries() {
                           {{"levels", "points along each continuous parameter, both ends included; default 10"},
                            {"shuffle", "visit the grid in a seeded random order; default true"}}},
             ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>},
+      Entry{
+          AlgorithmInfo{
+              "harmonica",
+              1,
+              "sparse polynomials of switches: stages of random settings fix the parameters that matter most",
+              true,
+              {{"samples", "settings of each stage; default 300, less where the budget is small"},
+               {"stages", "1 to 5; default 2"},
+               {"degree", "parameters that act together, at most; default 3"},
+               {"terms", "of a stage's polynomial; default 5"},
+               {"restrictions", "best settings that a stage hands on, of which every later trial takes one; default 4"},
+               {"lambda", "penalty: LAMBDA_FIXED (default), LAMBDA_CV, LAMBDA_PATH or LAMBDA_ABS"},
+               {"lambda_factor", "of LAMBDA_FIXED, in units of sqrt(2 ln N / T) deviations; default 0.35"},
+               {"lambda_abs", "of LAMBDA_ABS, in units of the metric"},
+               {"float_bits", "cells of a continuous parameter, as a power of 2; default 2, 3 for few parameters"},
+               {"gray", "whether neighbouring levels differ in one bit; default false"},
+               {"cell_centres", "whether continuous parameters take the middles of their cells; default false"},
+               {"strict", "whether a stage waits for its first samples rather than taking the first results"},
+               {"base", "the algorithm after the stages, on what they leave: random (default), sobol, grid or a bo"}}},
+          ValidateWith<study::HarmonicaOptions, ValidateHarmonicaAndBase>,
+          CreateWith<HarmonicaDesigner, study::HarmonicaOptions>},
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
       BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
       Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
@@ -142,6 +188,10 @@ Resolution Resolve(const study::StudySpec& spec) {
   if (const auto* options = std::get_if<study::AutoOptions>(&spec.algorithm)) {
     AutoChoice choice = ChooseAlgorithm(spec, *options);
     return {std::move(choice.algorithm), std::move(choice.reasons)};
+  }
+  if (const auto* options = std::get_if<study::HarmonicaOptions>(&spec.algorithm)) {
+    HarmonicaPlan plan = PlanHarmonica(spec, *options);
+    return {plan.staged ? spec.algorithm : BaseAlgorithm(*options), std::move(plan.notes)};
   }
   return {spec.algorithm, {}};
 }

@@ -28,8 +28,9 @@ const AlgorithmInfo& InfoOf(const study::AlgorithmSpec& algorithm);
 
 // What a study's algorithm comes to.
 struct Resolution {
-  study::AlgorithmSpec algorithm;    // One that is not a choice of algorithms itself.
-  std::vector<std::string> reasons;  // Sentences for people; empty when the study names the algorithm.
+  study::AlgorithmSpec algorithm;  // One that is not a choice of algorithms itself.
+  // Sentences for people; empty when the study names the algorithm and it does as its options say.
+  std::vector<std::string> reasons;
 };
 // A function of the spec alone.
 Resolution Resolve(const study::StudySpec& spec);

@@ -2,7 +2,9 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -77,6 +79,37 @@ void Set(const study::GridOptions& options, v1::Algorithm* proto) {
   proto->mutable_grid()->set_shuffle(options.shuffle);
 }
 
+void Set(const study::HarmonicaOptions& options, v1::Algorithm* proto) {
+  v1::Algorithm::Harmonica* out = proto->mutable_harmonica();
+  out->set_samples(options.samples);
+  out->set_stages(options.stages);
+  out->set_degree(options.degree);
+  out->set_terms(options.terms);
+  out->set_restrictions(options.restrictions);
+  out->set_lambda(static_cast<v1::Algorithm::Harmonica::Lambda>(Number(options.lambda)));
+  out->set_lambda_factor(options.lambda_factor);
+  out->set_lambda_abs(options.lambda_abs);
+  out->set_float_bits(options.float_bits);
+  out->set_gray(options.gray);
+  out->set_cell_centres(options.cell_centres);
+  out->set_strict(options.strict);
+  std::visit([&](const auto& base) { Set(base, out->mutable_base()); }, options.base);
+}
+
+// UNSPECIFIED keeps what *out is.
+template <typename E>
+void ReadEnum(const std::string& path, int value, E last, const google::protobuf::EnumDescriptor* names, E* out,
+              base::Violations* violations) {
+  if (value == 0) return;
+  if (value >= 1 && value <= Number(last)) {
+    *out = static_cast<E>(value - 1);
+    return;
+  }
+  std::vector<std::string> known;
+  for (int i = 1; i < names->value_count(); ++i) known.push_back(names->value(i)->name());
+  violations->Add(path, absl::StrCat("has the unknown value ", value, "; use one of ", absl::StrJoin(known, ", ")));
+}
+
 class BoReader {
  public:
   BoReader(study::BoPreset preset, base::Violations* violations)
@@ -87,18 +120,9 @@ class BoReader {
   study::BoOptions Read(const v1::Algorithm::Bo& proto);
 
  private:
-  // UNSPECIFIED keeps the default.
   template <typename E>
   void Enum(const char* field, int value, E last, const google::protobuf::EnumDescriptor* names, E* out) {
-    if (value == 0) return;
-    if (value >= 1 && value <= Number(last)) {
-      *out = static_cast<E>(value - 1);
-      return;
-    }
-    std::vector<std::string> known;
-    for (int i = 1; i < names->value_count(); ++i) known.push_back(names->value(i)->name());
-    violations_->Add(absl::StrCat(path_, field),
-                     absl::StrCat("has the unknown value ", value, "; use one of ", absl::StrJoin(known, ", ")));
+    ReadEnum(absl::StrCat(path_, field), value, last, names, out, violations_);
   }
 
   std::string path_;
@@ -156,6 +180,41 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
   return result;
 }
 
+study::HarmonicaOptions ReadHarmonica(const v1::Algorithm::Harmonica& proto, base::Violations* violations) {
+  study::HarmonicaOptions result;
+  result.samples = proto.samples();
+  if (proto.has_stages()) result.stages = proto.stages();
+  if (proto.has_degree()) result.degree = proto.degree();
+  if (proto.has_terms()) result.terms = proto.terms();
+  if (proto.has_restrictions()) result.restrictions = proto.restrictions();
+  ReadEnum("algorithm.harmonica.lambda", proto.lambda(), study::HarmonicaLambda::kAbs,
+           v1::Algorithm::Harmonica::Lambda_descriptor(), &result.lambda, violations);
+  if (proto.has_lambda_factor()) result.lambda_factor = proto.lambda_factor();
+  result.lambda_abs = proto.lambda_abs();
+  result.float_bits = proto.float_bits();
+  result.gray = proto.gray();
+  result.cell_centres = proto.cell_centres();
+  result.strict = proto.strict();
+  const v1::Algorithm::KindCase base = proto.base().kind_case();
+  if (base == v1::Algorithm::KIND_NOT_SET) return result;
+  // Not read at all, as it may be nested without end.
+  std::optional<study::HarmonicaBase> read;
+  if (base != v1::Algorithm::kHarmonica) {
+    std::visit(
+        [&](const auto& options) {
+          if constexpr (std::is_constructible_v<study::HarmonicaBase, decltype(options)>) read = options;
+        },
+        AlgorithmFromProto(proto.base(), violations));
+  }
+  if (read) {
+    result.base = *read;
+  } else {
+    violations->Add("algorithm.harmonica.base",
+                    "cannot be this algorithm; use random, sobol, grid, bo, hbo, lbo or fobo");
+  }
+  return result;
+}
+
 }  // namespace
 
 v1::Algorithm AlgorithmToProto(const study::AlgorithmSpec& algorithm) {
@@ -189,6 +248,8 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       return BoReader(study::BoPreset::kFobo, violations).Read(proto.fobo());
     case v1::Algorithm::kAuto:
       return study::AutoOptions{.noisy = proto.auto_().noisy()};
+    case v1::Algorithm::kHarmonica:
+      return ReadHarmonica(proto.harmonica(), violations);
     case v1::Algorithm::KIND_NOT_SET:
       break;
   }

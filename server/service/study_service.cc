@@ -12,9 +12,11 @@
 #include "lib/base/status_macros.h"
 #include "lib/objectives/registry.h"
 #include "lib/suggest/certificate.h"
+#include "lib/suggest/harmonica_report.h"
 #include "lib/suggest/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
+#include "server/coordinator/proposer.h"
 #include "server/service/watch.h"
 #include "server/storage/rules.h"
 
@@ -145,6 +147,46 @@ absl::Status FillCertificate(storage::Storage* storage, const std::string& id, c
   return absl::OkStatus();
 }
 
+// From the results that are stored now.
+absl::Status FillHarmonicaStages(storage::Storage* storage, const std::string& id, v1::Study* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(id));
+  if (!std::holds_alternative<study::HarmonicaOptions>(record.spec.algorithm)) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const study::History history,
+                           coordinator::HistoryAt(storage, record.key, record.spec.metric, UINT64_MAX));
+  const suggest::HarmonicaReport report = suggest::ReportHarmonica(record.spec, history, suggest::kHarmonicaResamples);
+  for (const suggest::HarmonicaStageReport& stage : report.stages) {
+    v1::HarmonicaStage& out = *response->add_harmonica_stages();
+    out.set_intercept(stage.intercept);
+    for (const suggest::HarmonicaTerm& term : stage.terms) {
+      v1::HarmonicaStage::Term& t = *out.add_terms();
+      for (const suggest::HarmonicaFactor& factor : term.factors) {
+        v1::HarmonicaStage::Factor& f = *t.add_factors();
+        f.set_parameter(factor.parameter);
+        f.set_bit(factor.bit);
+        f.set_name(factor.name);
+      }
+      t.set_weight(term.weight);
+      t.set_better_sign(term.better_sign);
+      t.set_better_values(term.better_values);
+      t.set_variance_share(term.variance_share);
+      if (term.bootstrap_frequency) t.set_bootstrap_frequency(*term.bootstrap_frequency);
+    }
+    out.set_believed(stage.believed);
+    for (const suggest::HarmonicaRestriction& restriction : stage.restrictions) {
+      v1::HarmonicaStage::Restriction& r = *out.add_restrictions();
+      for (const auto& [parameter, values] : restriction.values) (*r.mutable_values())[parameter] = values;
+      r.set_value(restriction.value);
+    }
+    out.set_samples(stage.samples);
+    out.set_failed(stage.failed);
+    out.set_r2(stage.r2);
+    out.set_cross_validated_r2(stage.cv_r2);
+    for (const std::string& warning : stage.warnings) out.add_warnings(warning);
+  }
+  for (const std::string& name : report.never_selected) response->add_parameters_never_selected(name);
+  return absl::OkStatus();
+}
+
 // Those of the trials, in order of number, whose gradients were set aside.
 absl::StatusOr<std::set<int64_t>> SetAsideAmong(storage::Storage* storage, storage::StudyKey study,
                                                 const std::vector<storage::TrialRecord>& trials) {
@@ -237,6 +279,7 @@ grpc::ServerUnaryReactor* StudyService::GetStudy(grpc::CallbackServerContext* co
     if (status.ok() && request->has_certificate()) {
       status = FillCertificate(storage, id, request->certificate(), response);
     }
+    if (status.ok() && request->harmonica_stages()) status = FillHarmonicaStages(storage, id, response);
     return WithName(std::move(status), absl::StrCat("study ", base::Quote(id)));
   });
 }

@@ -69,6 +69,41 @@ TEST(PrintStudy, AChosenAlgorithmComesWithItsReasons) {
                                     HasSubstr("\n  100 trials at once leave nothing to learn from\n")));
 }
 
+TEST(PrintStudy, WhatHarmonicasStagesLearntIsATable) {
+  v1::Study study = SomeStudy();
+  v1::HarmonicaStage& stage = *study.add_harmonica_stages();
+  stage.set_samples(300);
+  stage.set_failed(2);
+  stage.set_r2(0.79);
+  stage.set_cross_validated_r2(0.74);
+  stage.add_warnings("what\x1b[31m");
+  v1::HarmonicaStage::Term& one = *stage.add_terms();
+  one.add_factors()->set_name("norm");
+  one.set_weight(0.82);
+  one.set_better_sign(-1);
+  one.set_better_values("true");
+  one.set_variance_share(0.41);
+  one.set_bootstrap_frequency(1.0);
+  v1::HarmonicaStage::Term& two = *stage.add_terms();
+  two.add_factors()->set_name("lr:bit1(high half)");
+  two.add_factors()->set_name("adam");
+  two.set_weight(-0.43);
+  two.set_better_sign(1);
+  two.set_variance_share(0.11);
+  v1::HarmonicaStage::Restriction& restriction = *stage.add_restrictions();
+  (*restriction.mutable_values())["norm"] = "true";
+  (*restriction.mutable_values())["adam"] = "false";
+  restriction.set_value(-1.25);
+  study.add_parameters_never_selected("dummy1");
+  const std::string text = Printed(study);
+  EXPECT_THAT(text, HasSubstr("stage 1: 300 samples (2 failed), of whose variance a polynomial explains 79 % "
+                              "(cross-validated 74 %)\nwarning  what"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, HasSubstr("lr:bit1(high half) x adam"));
+  EXPECT_THAT(text, AllOf(HasSubstr("true"), HasSubstr("alike"), HasSubstr("41 %"), HasSubstr("100 %")));
+  EXPECT_THAT(text, HasSubstr("handed on: adam=false, norm=true  (-1.25)\nnever selected: dummy1\n"));
+}
+
 v1::Trial SomeTrial() {
   v1::Trial trial;
   trial.set_name("projects/default/studies/s/trials/7");

@@ -75,6 +75,8 @@ std::vector<DesignerCase> Cases() {
   algorithms.emplace_back("fobo_directional", directional);
   algorithms.emplace_back("grid_plain", GridOptions{3, false});
   algorithms.emplace_back("sobol_plain", SobolOptions{false});
+  HarmonicaOptions harmonica{.samples = 20, .stages = 1, .float_bits = 3, .base = BoOptions{.initial_points = 1}};
+  algorithms.emplace_back("harmonica_bo", harmonica);
   std::vector<DesignerCase> cases;
   for (const auto& [algorithm_name, algorithm] : algorithms) {
     for (const auto& [space_name, space] : Spaces()) {

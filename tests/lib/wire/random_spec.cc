@@ -172,10 +172,31 @@ study::BoOptions Bo(RandomStream& r) {
   return bo;
 }
 
+study::HarmonicaOptions Harmonica(RandomStream& r) {
+  study::HarmonicaOptions options;
+  options.samples = static_cast<int32_t>(Between(r, 0, 100'000));
+  options.stages = static_cast<int32_t>(Between(r, 1, 5));
+  options.degree = static_cast<int32_t>(Between(r, 1, 5));
+  options.terms = static_cast<int32_t>(Between(r, 1, 32));
+  options.restrictions = static_cast<int32_t>(Between(r, 1, 16));
+  options.lambda = Any(r, study::HarmonicaLambda::kAbs);
+  options.lambda_factor = 0.01 + r.Uniform();
+  options.lambda_abs = r.UniformOpen();
+  options.float_bits = static_cast<int32_t>(Between(r, 0, 10));
+  options.gray = Coin(r);
+  options.cell_centres = Coin(r);
+  options.strict = Coin(r);
+  if (Coin(r)) options.base = Bo(r);
+  if (Coin(r)) options.base = study::SobolOptions{.scramble = Coin(r)};
+  return options;
+}
+
 study::AlgorithmSpec Algorithm(RandomStream& r) {
-  switch (r.UniformInt(5)) {
+  switch (r.UniformInt(6)) {
     case 0:
       return Bo(r);
+    case 4:
+      return Harmonica(r);
     case 3:
       return study::AutoOptions{.noisy = Coin(r)};
     case 1:

@@ -8,6 +8,7 @@
 #include <limits>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "tests/server/service/fixture.h"
 
@@ -407,6 +408,54 @@ TEST_F(ServiceTest, AllViolationsAreReportedAtOnce) {
   const absl::Status status = Create("bad", spec);
   EXPECT_THAT(std::string(status.message()), HasSubstr("space[0].float.max"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("budget.max_trials"));
+}
+
+TEST_F(ServiceTest, StagesOfHarmonicaAreShownToWhoAsks) {
+  std::string space;
+  for (int i = 0; i < 14; ++i) absl::StrAppend(&space, i ? ", " : "", "{\"name\": \"b", i, "\", \"bool\": {}}");
+  const std::string json = absl::StrCat(R"({"space": [)", space, R"(],
+      "metric": {"name": "loss", "goal": "MINIMIZE"}, "budget": {"max_trials": 30},
+      "algorithm": {"harmonica": {"samples": 20, "stages": 1, "degree": 1, "terms": 1, "base": {"sobol": {}}}}})");
+  v1::Study created;
+  ASSERT_TRUE(Create("h", FromJson<v1::StudySpec>(json), &created).ok());
+  EXPECT_TRUE(created.spec().algorithm().harmonica().base().sobol().scramble());  // Defaults are written out.
+  EXPECT_EQ(created.spec().algorithm().harmonica().restrictions(), 4);
+  for (int i = 0; i < 22; ++i) {
+    const v1::Lease lease = Lease("h", absl::StrCat("a", i));
+    const bool on = lease.trial().parameters().fields().at("b3").bool_value();
+    EXPECT_TRUE(on || i < 20);
+    ASSERT_TRUE(Complete(lease, on ? 1.0 : 2.0).ok());
+  }
+  v1::GetStudyRequest get;
+  get.set_name(created.name());
+  v1::Study study;
+  ASSERT_TRUE(studies_->GetStudy(Context().get(), get, &study).ok());
+  EXPECT_EQ(study.harmonica_stages_size(), 0);
+  get.set_harmonica_stages(true);
+  ASSERT_TRUE(studies_->GetStudy(Context().get(), get, &study).ok());
+  ASSERT_EQ(study.harmonica_stages_size(), 1);
+  const v1::HarmonicaStage& stage = study.harmonica_stages(0);
+  EXPECT_TRUE(stage.believed());
+  EXPECT_EQ(stage.samples(), 20);
+  ASSERT_EQ(stage.terms_size(), 1);
+  EXPECT_EQ(stage.terms(0).factors(0).name(), "b3");
+  EXPECT_NEAR(stage.terms(0).weight(), 0.5, 1e-9);
+  EXPECT_EQ(stage.terms(0).better_values(), "true");
+  EXPECT_EQ(stage.terms(0).bootstrap_frequency(), 1.0);
+  EXPECT_EQ(stage.restrictions(0).values().at("b3"), "true");
+  EXPECT_EQ(study.parameters_never_selected_size(), 13);
+}
+
+TEST_F(ServiceTest, AnAlgorithmThatTheSpaceIsTooSmallForSaysWhatItDoesInstead) {
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  spec.mutable_algorithm()->mutable_harmonica();
+  v1::Study study;
+  ASSERT_TRUE(Create("few", spec, &study).ok());
+  EXPECT_TRUE(study.resolved_algorithm().has_random());
+  ASSERT_EQ(study.algorithm_reasons_size(), 1);
+  EXPECT_THAT(study.algorithm_reasons(0), HasSubstr("warning: no stages, random on the whole space instead"));
+  spec.mutable_algorithm()->mutable_harmonica()->mutable_base()->mutable_harmonica();
+  EXPECT_THAT(std::string(Create("deep", spec).message()), HasSubstr("algorithm.harmonica.base"));
 }
 
 TEST_F(ServiceTest, BinaryGarbageAndHugeMessagesChangeNothing) {

@@ -1,0 +1,72 @@
+#ifndef LUTHIER_LIB_SPECTRAL_RECOVERY_H_
+#define LUTHIER_LIB_SPECTRAL_RECOVERY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "Eigen/Core"
+#include "lib/spectral/parity.h"
+#include "lib/spectral/parity_lasso.h"
+
+namespace luthier::spectral {
+
+// How strong the Lasso's penalty is, in units of the losses' standard deviation, u = sqrt(2 ln N / T): the size that
+// the largest of N correlations with pure noise has.
+enum class LambdaRule {
+  kFixed,  // factor * u.
+  kCv,     // The factor of {1, 0.7, 0.5, 0.35, 0.25} with the best cross-validated R^2; of equals the larger.
+  kPath,   // Descending from the smallest lambda without terms by steps of 0.9 until 2s terms are in; at least u/5.
+  kAbs,    // lambda_abs, in units of the loss.
+};
+
+struct RecoveryOptions {
+  int degree = 3;  // D: 1 … kMaxDegree.
+  int terms = 5;   // s: 1 ….
+  LambdaRule rule = LambdaRule::kFixed;
+  double factor = 0.35;
+  double lambda_abs = 0.0;
+  // The least cross-validated R^2 of a polynomial worth believing. With pure noise it is negative, though the in-sample
+  // R^2 looks good whatever the noise.
+  double gate = 0.02;
+};
+
+struct Recovery {
+  // Terms by falling |weight|, weights and intercept in units of the loss. No terms: nothing was found.
+  Polynomial polynomial;
+  bool believed = false;  // Whether the gate is open: cross-validated R^2 above options.gate.
+  double r2 = 0.0;        // In-sample R^2 of the polynomial; 0 without terms.
+  // 1 - sum (y_i - g_{-f(i)}(x_i))^2 / sum (y_i - mean)^2 over five folds, in each of which everything is fitted anew.
+  double cv_r2 = 0.0;
+  double variance = 0.0;  // Of the losses.
+  double lambda = 0.0;    // The penalty used, in units of their standard deviation,
+  double factor = 0.0;    // and in units of u.
+  int64_t features = 0;   // N.
+  int nonzero = 0;        // Terms of the Lasso, of which the s largest were taken.
+  int passes = 0;         // Over all features, of the one fit on all data.
+};
+
+// Polynomial sparse recovery (Hazan, Klivans, Yuan 2018, "Hyperparameter optimization: a spectral approach", procedure
+// PSR): the Lasso over all parities of degree <= D of the bits `free`, of which the s of largest weight are kept (ties:
+// lower degree, then lexicographic) and refitted by least squares, which takes the shrinkage away.
+// x: T x b. y: T finite losses. All equal, T < 5, or no free bits: no terms. Deterministic.
+Recovery Recover(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
+                 const RecoveryOptions& options);
+
+// Without the gate.
+Recovery RecoverUngated(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
+                        const RecoveryOptions& options);
+
+// For each term, the share of `resamples` random subsets of 80 % of the samples in which recovery selects it too. (Take
+// Recovery::factor of the whole as a fixed factor, or each subset goes through the choice of lambda again.) Drawn from
+// RandomStream(seed, "spectral/bootstrap", resample).
+std::vector<double> BootstrapFrequencies(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
+                                         const RecoveryOptions& options, const std::vector<Term>& terms, int resamples,
+                                         uint64_t seed);
+
+// Losses without what would drag a least-squares fit away: above median + 5 * 1.4826 MAD (the bad side only) becomes
+// that. With MAD 0, as where most are equal, nothing is changed.
+void Winsorize(Eigen::VectorXd* losses);
+
+}  // namespace luthier::spectral
+
+#endif  // LUTHIER_LIB_SPECTRAL_RECOVERY_H_

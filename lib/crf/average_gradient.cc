@@ -78,6 +78,7 @@ AverageGradient::AverageGradient(const ChainData* data, double l2, const Average
       kernels_(&kernels),
       lambda_(l2 / static_cast<double>(data->sequences())),
       stride_(data->shape().stride()),
+      ahead_(Ahead(int64_t{16} * data->attributes * stride_)),
       overlaps_(CountOverlaps(*data)),
       sampler_(options.sampling, data->sequences(), options.seed, options.first_constant),
       memory_(std::move(memory)),
@@ -88,7 +89,6 @@ AverageGradient::AverageGradient(const ChainData* data, double l2, const Average
       row_progress_(data->attributes),
       v_transitions_(int64_t{data->labels()} * stride_),
       d_transitions_(v_transitions_.size()),
-      w_transitions_(v_transitions_.size()),
       zeros_(v_transitions_.size()),
       shared_constant_(options.first_constant),
       streak_(static_cast<size_t>(data->sequences()), 0),
@@ -102,9 +102,8 @@ AverageGradient::Sequence AverageGradient::At(int64_t i) const {
 
 bool AverageGradient::Evaluate(const Sequence& x, double* loss) {
   kernels_->gather_lazy(rows_.data(), row_progress_.data(), progress_, beta_, data_->attribute.data(), x.token_start,
-                        x.tokens, stride_, chain_.scores());
-  kernels_->add_scaled(zeros_.data(), beta_, v_transitions_.data(), w_transitions_.size(), w_transitions_.data());
-  chain_.SetTransitions(w_transitions_.data());
+                        x.tokens, stride_, ahead_, chain_.scores());
+  chain_.Prepare();
   *loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
   ++evaluations_;
   if (!std::isfinite(*loss)) return false;
@@ -130,12 +129,12 @@ double AverageGradient::SearchConstant(const Sequence& x, const Sampler::Draw& d
   double* change = overlap_residuals_.data();
   kernels_->overlap_times(overlaps_.count.data() + overlaps_.start[i], residuals, x.tokens, stride_, change);
   const double norm2 =
-      kernels_->dot(residuals, change, x.tokens * stride_) + kernels_->dot(edges, edges, w_transitions_.size());
+      kernels_->dot(residuals, change, x.tokens * stride_) + kernels_->dot(edges, edges, v_transitions_.size());
   if (!(norm2 > kMinNorm2)) return constant;
   int doublings = 0;
   for (; doublings < kMaxDoublings; ++doublings) {
     kernels_->add_scaled(chain_.scores(), -1.0 / constant, change, x.tokens * stride_, trial_.scores());
-    kernels_->add_scaled(w_transitions_.data(), -1.0 / constant, edges, w_transitions_.size(), trial_.transitions());
+    kernels_->add_scaled(chain_.transitions(), -1.0 / constant, edges, v_transitions_.size(), trial_.transitions());
     trial_.PrepareForward();
     const double trial = trial_.Forward(x.tokens) - trial_.Score(x.label, x.tokens);
     ++forwards_;
@@ -157,29 +156,24 @@ double AverageGradient::StepSize() const {
   return stochastic::StepSize(options_.step, options_.constant_step, l_max, l_mean, lambda_);
 }
 
-// beta and S of the next iterate; what is left to do is the step along the gradients.
-void AverageGradient::Shrink(double step) {
-  beta_ *= 1.0 - step * lambda_;
-}
-
-void AverageGradient::AddToGradientSum(const Sequence& x, const GradientChange& change) {
+// d of the sequence's rows += the change.
+void AverageGradient::AddToRows(const Sequence& x, const GradientChange& change) {
   if (change.tokens != nullptr) {
     kernels_->scatter(rows_.data() + stride_, 2 * stride_, 1.0, data_->attribute.data(), x.token_start, x.tokens,
-                      stride_, change.tokens);
+                      stride_, ahead_, change.tokens);
   } else {
     for (size_t r = 0; r < change.rows.size(); ++r) {
       double* d = rows_.data() + int64_t{2} * change.rows[r] * stride_ + stride_;
       kernels_->add_scaled(d, 1.0, change.row_values.data() + static_cast<int64_t>(r) * stride_, stride_, d);
     }
   }
-  kernels_->add_scaled(d_transitions_.data(), 1.0, change.edges, d_transitions_.size(), d_transitions_.data());
 }
 
 // v of the sequence's rows and of the transitions -= scale * the change.
 void AverageGradient::MoveAlong(const Sequence& x, const GradientChange& change, double scale) {
   if (change.tokens != nullptr) {
     kernels_->scatter(rows_.data(), 2 * stride_, -scale, data_->attribute.data(), x.token_start, x.tokens, stride_,
-                      change.tokens);
+                      ahead_, change.tokens);
   } else {
     for (size_t r = 0; r < change.rows.size(); ++r) {
       double* v = rows_.data() + int64_t{2} * change.rows[r] * stride_;
@@ -189,9 +183,10 @@ void AverageGradient::MoveAlong(const Sequence& x, const GradientChange& change,
   kernels_->add_scaled(v_transitions_.data(), -scale, change.edges, v_transitions_.size(), v_transitions_.data());
 }
 
-void AverageGradient::MoveTransitionsAlongSum(double scale) {
-  kernels_->add_scaled(v_transitions_.data(), -scale, d_transitions_.data(), v_transitions_.size(),
-                       v_transitions_.data());
+// The transitions are dense: their d += change and v -= scale d at once, and w = beta v is where inference looks.
+void AverageGradient::FollowTransitions(const double* change, double scale) {
+  kernels_->follow(change, scale, beta_, v_transitions_.size(), d_transitions_.data(), v_transitions_.data(),
+                   chain_.transitions());
 }
 
 void AverageGradient::CatchUp(const Sequence& x) {
@@ -224,14 +219,15 @@ bool AverageGradient::Step() {
   const double step = StepSize();
   if (options_.shared_constant) shared_constant_ *= std::exp2(-1.0 / n);
   ++iterations_;
-  Shrink(step);
+  beta_ *= 1.0 - step * lambda_;
 
   if (options_.method == AverageMethod::kSag) {
-    AddToGradientSum(x, memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_));
+    const GradientChange& change = memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_);
+    AddToRows(x, change);
     MarkStored(x.index);
     const double scale = step / (static_cast<double>(stored_count_) * beta_);
     progress_ += scale;
-    MoveTransitionsAlongSum(scale);
+    FollowTransitions(change.edges, scale);
     return true;
   }
 
@@ -248,16 +244,19 @@ bool AverageGradient::Step() {
   MoveAlong(x, change, step / (own * beta_));
   const double scale = stored_count_ == 0 ? 0.0 : step / (common * static_cast<double>(stored_count_) * beta_);
   progress_ += scale;
-  MoveTransitionsAlongSum(scale);
+  FollowTransitions(zeros_.data(), scale);
   if (!second) {
     CatchUp(x);
-    AddToGradientSum(x, change);
+    AddToRows(x, change);
+    kernels_->add_scaled(d_transitions_.data(), 1.0, change.edges, d_transitions_.size(), d_transitions_.data());
     return true;
   }
   base::RandomStream stream(options_.seed, "stochastic.second", static_cast<uint64_t>(iterations_));
   const Sequence y = At(static_cast<int64_t>(stream.UniformInt(static_cast<uint64_t>(data_->sequences()))));
   if (!Evaluate(y, &loss)) return false;
-  AddToGradientSum(y, memory_.Exchange(y.index, chain_.marginals(), chain_.edge_sums(), chain_));
+  const GradientChange& stored = memory_.Exchange(y.index, chain_.marginals(), chain_.edge_sums(), chain_);
+  AddToRows(y, stored);
+  kernels_->add_scaled(d_transitions_.data(), 1.0, stored.edges, d_transitions_.size(), d_transitions_.data());
   MarkStored(y.index);
   return true;
 }
@@ -345,6 +344,7 @@ bool AverageGradient::Load(learn::CheckpointReader* reader) {
   for (int64_t* x : {&iterations_, &evaluations_, &forwards_}) *x = static_cast<int64_t>(reader->U64());
   stored_count_ = std::count_if(stored_.begin(), stored_.end(), [](uint8_t s) { return s != 0; });
   for (const uint8_t s : streak_) fits = fits && s <= kMaxStreak;
+  FollowTransitions(zeros_.data(), 0.0);
   return fits && reader->ok();
 }
 

@@ -114,11 +114,10 @@ class AverageGradient {
   double SearchConstant(const Sequence& x, const stochastic::Sampler::Draw& draw, double loss);
   double StepSize() const;
   bool Step();
-  void Shrink(double step);
-  void AddToGradientSum(const Sequence& x, const GradientChange& change);
+  void AddToRows(const Sequence& x, const GradientChange& change);
   void CatchUp(const Sequence& x);
   void MoveAlong(const Sequence& x, const GradientChange& change, double scale);
-  void MoveTransitionsAlongSum(double scale);
+  void FollowTransitions(const double* change, double scale);
   void MarkStored(int64_t i);
   void Flush();
 
@@ -127,6 +126,7 @@ class AverageGradient {
   const Kernels* kernels_;
   double lambda_;
   int stride_;
+  int64_t ahead_;
   Overlaps overlaps_;
   stochastic::Sampler sampler_;
   GradientMemory memory_;
@@ -134,7 +134,7 @@ class AverageGradient {
   AlignedDoubles overlap_residuals_;
   AlignedDoubles rows_;          // A x [v | d]
   AlignedDoubles row_progress_;  // A
-  AlignedDoubles v_transitions_, d_transitions_, w_transitions_, zeros_;
+  AlignedDoubles v_transitions_, d_transitions_, zeros_;
   double beta_ = 1.0;
   double progress_ = 0.0;
   double shared_constant_ = 1.0;

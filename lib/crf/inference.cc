@@ -68,6 +68,10 @@ ChainInference::ChainInference(int labels, int64_t max_tokens, const Kernels& ke
 
 void ChainInference::SetTransitions(const double* w) {
   std::copy_n(w, w_.size(), w_.data());
+  Prepare();
+}
+
+void ChainInference::Prepare() {
   transition_span_ =
       kernels_.exp_transitions(w_.data(), labels_, stride_, psi_.data(), psi_t_.data(), &transition_max_);
 }

@@ -57,8 +57,9 @@ class ChainInference {
   double* scores() { return scores_.data(); }
   // K x K, copied. Kept until the next call.
   void SetTransitions(const double* w);
-  // The same in place: write to transitions(), then PrepareForward. What Backward needs is not prepared.
+  // The same in place: write to transitions(), then Prepare; or PrepareForward, with which Backward does not work.
   double* transitions() { return w_.data(); }
+  void Prepare();
   void PrepareForward();
 
   // log Z; NaN or infinite when scores are. T >= 1.

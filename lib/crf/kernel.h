@@ -11,16 +11,18 @@ namespace luthier::crf {
 struct Kernels {
   const char* name;
 
+  // Of the next three, `ahead`: how many attributes ahead rows are asked for from memory; see Ahead().
+
   // U_t += sum of the rows of token t's attributes; rows begin at weights + attribute * row_stride.
   void (*gather)(const double* weights, int64_t row_stride, const int32_t* attribute, const int64_t* token_start,
-                 int64_t tokens, int stride, double* scores);
+                 int64_t tokens, int stride, int64_t ahead, double* scores);
   // The same for rows [v | d] of 2 * stride doubles whose v are first brought up to date: v -= (now - last) d, last =
   // now. Scores are multiplied by `scale`.
   void (*gather_lazy)(double* rows, double* last, double now, double scale, const int32_t* attribute,
-                      const int64_t* token_start, int64_t tokens, int stride, double* scores);
+                      const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, double* scores);
   // Row of each attribute += scale * R_t.
   void (*scatter)(double* rows, int64_t row_stride, double scale, const int32_t* attribute, const int64_t* token_start,
-                  int64_t tokens, int stride, const double* residuals);
+                  int64_t tokens, int stride, int64_t ahead, const double* residuals);
 
   // E_t = exp(U_t - m_t), m_t = max_k U_t(k). Returns the largest max_k U_t - min_k U_t.
   double (*exp_scores)(const double* scores, int64_t tokens, int labels, int stride, double* e, double* m);
@@ -42,11 +44,18 @@ struct Kernels {
   double (*dot)(const double* x, const double* y, int64_t n);  // n a multiple of 8, as below.
   // z = x + s y
   void (*add_scaled)(const double* x, double s, const double* y, int64_t n, double* z);
+  // d += change; v -= step d; w = scale v. n a multiple of 8.
+  void (*follow)(const double* change, double step, double scale, int64_t n, double* d, double* v, double* w);
   // x (T x stride) is rounded to float, which goes to `memory` (T x labels, followed by at least 7 more floats, which
   // are read and keep their values); delta = rounded x - the former contents of memory. x and
   // delta do not overlap.
   void (*exchange)(const double* x, int64_t tokens, int labels, int stride, float* memory, double* delta);
 };
+
+// For rows of so many bytes together: far enough to be there in time, or never for what is in the cache anyway.
+inline int64_t Ahead(int64_t bytes) {
+  return bytes < (int64_t{1} << 20) ? INT64_MAX / 2 : 16;
+}
 
 // The widest set that this machine has.
 const Kernels& BestKernels();

@@ -38,6 +38,7 @@ ChainLoss::ChainLoss(const ChainData* data, int threads, const Kernels& kernels)
 double ChainLoss::Sum(Part& part, bool gradient) {
   const Shape shape = data_->shape();
   const int stride = shape.stride();
+  const int64_t ahead = Ahead(8 * dim());
   ChainInference& chain = part.inference;
   const double* w = w_.data();
   double* g_transitions = gradient ? part.gradient.data() + shape.transitions() : nullptr;
@@ -49,14 +50,14 @@ double ChainLoss::Sum(Part& part, bool gradient) {
     const int64_t* token_start = data_->token_start.data() + first;
     const int32_t* label = data_->label.data() + first;
     const int32_t* attribute = data_->attribute.data();
-    kernels_.gather(w, stride, attribute, token_start, tokens, stride, chain.scores());
+    kernels_.gather(w, stride, attribute, token_start, tokens, stride, ahead, chain.scores());
     const double log_z = chain.Forward(tokens);
     sum.Add(log_z - chain.Score(label, tokens));
     if (!gradient) continue;
     chain.Backward();
     double* q = chain.marginals();
     for (int64_t t = 0; t < tokens; ++t) q[t * stride + label[t]] -= 1.0;
-    kernels_.scatter(part.gradient.data(), stride, 1.0, attribute, token_start, tokens, stride, q);
+    kernels_.scatter(part.gradient.data(), stride, 1.0, attribute, token_start, tokens, stride, ahead, q);
     kernels_.add_scaled(g_transitions, 1.0, chain.edge_sums(), int64_t{shape.labels} * stride, g_transitions);
     for (int64_t t = 1; t < tokens; ++t) g_transitions[label[t - 1] * stride + label[t]] -= 1.0;
   }
@@ -95,6 +96,7 @@ VectorXd ChainLoss::HessianVector(const VectorXd& w, const VectorXd& v) {
   const Shape shape = data_->shape();
   const int stride = shape.stride();
   ChainInference& chain = parts_[0]->inference;
+  const int64_t ahead = Ahead(8 * dim());
   VectorXd product = VectorXd::Zero(dim());
   AlignedDoubles du(data_->longest() * stride), dq(data_->longest() * stride), dg(int64_t{shape.labels} * stride);
   chain.SetTransitions(w.data() + shape.transitions());
@@ -102,13 +104,13 @@ VectorXd ChainLoss::HessianVector(const VectorXd& w, const VectorXd& v) {
     const int64_t tokens = data_->length(i);
     const int64_t* token_start = data_->token_start.data() + data_->sequence_start[static_cast<size_t>(i)];
     const int32_t* attribute = data_->attribute.data();
-    kernels_.gather(w.data(), stride, attribute, token_start, tokens, stride, chain.scores());
-    kernels_.gather(v.data(), stride, attribute, token_start, tokens, stride, du.data());
+    kernels_.gather(w.data(), stride, attribute, token_start, tokens, stride, ahead, chain.scores());
+    kernels_.gather(v.data(), stride, attribute, token_start, tokens, stride, ahead, du.data());
     chain.Forward(tokens);
     if (chain.in_logarithms()) return VectorXd::Constant(dim(), NAN);
     chain.Backward();
     chain.Tangent(du.data(), v.data() + shape.transitions(), dq.data(), dg.data());
-    kernels_.scatter(product.data(), stride, 1.0, attribute, token_start, tokens, stride, dq.data());
+    kernels_.scatter(product.data(), stride, 1.0, attribute, token_start, tokens, stride, ahead, dq.data());
     double* transitions = product.data() + shape.transitions();
     kernels_.add_scaled(transitions, 1.0, dg.data(), dg.size(), transitions);
   }
@@ -135,7 +137,7 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w) {
     const int64_t tokens = data_->length(i);
     const int32_t* label = data_->label.data() + first;
     kernels_.gather(w_.data(), shape.stride(), data_->attribute.data(), data_->token_start.data() + first, tokens,
-                    shape.stride(), chain.scores());
+                    shape.stride(), Ahead(8 * dim()), chain.scores());
     const double log_z = chain.Forward(tokens);
     if (std::all_of(label, label + tokens, [&](int32_t k) { return k < shape.labels; })) {
       loss.Add(log_z - chain.Score(label, tokens));

@@ -62,7 +62,9 @@ inline std::vector<int32_t> AllRows(int64_t n) {
 // The folder with real data sets, if there is one.
 inline std::optional<learn::DataRoot> RealData() {
   const char* root = std::getenv("LUTHIER_DATA_DIR");
-  const std::string path = root != nullptr ? root : std::string(std::getenv("LUTHIER_SOURCE_DIR")) + "/../shared/data";
+  const char* source = std::getenv("LUTHIER_SOURCE_DIR");
+  if (root == nullptr && source == nullptr) return std::nullopt;
+  const std::string path = root != nullptr ? root : std::string(source) + "/../shared/data";
   absl::StatusOr<learn::DataRoot> opened = learn::DataRoot::Open(path);
   if (!opened.ok()) return std::nullopt;
   return std::move(*opened);

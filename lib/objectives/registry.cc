@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/synth.h"
+#include "lib/objectives/crf_objective.h"
 #include "lib/objectives/function_objective.h"
 #include "lib/objectives/logistic_objective.h"
 #include "lib/objectives/settings.h"
@@ -150,6 +151,7 @@ const std::vector<ObjectiveInfo>& Objectives() {
     auto* list = new std::vector<ObjectiveInfo>;
     for (const TestFunction& f : TestFunctions()) list->push_back(FunctionInfo(f));
     list->push_back(LogisticInfo());
+    list->push_back(CrfInfo());
     return list;
   }();
   return table;
@@ -211,6 +213,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     LUTHIER_CHECK(function.ok());
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
+  if (objective.model == "crf") return CreateCrfObjective(info, objective, root);
   return CreateLogisticObjective(info, objective, space, metric, root);
 }
 

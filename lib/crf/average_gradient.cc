@@ -1,0 +1,351 @@
+#include "lib/crf/average_gradient.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+#include "lib/learn/minimizer.h"
+
+namespace luthier::crf {
+namespace {
+
+using Eigen::VectorXd;
+using stochastic::Sampler;
+
+constexpr double kMinNorm2 = 1e-8;  // Of gradients whose constant is searched.
+constexpr double kMinConstant = 1e-10;
+constexpr int kMaxDoublings = 60;
+constexpr double kLossRounding = 1e-13;  // Relative; what a comparison of losses must tolerate.
+constexpr int kMaxStreak = 6;
+constexpr double kMinBeta = 1e-6;
+
+void SaveDoubles(const AlignedDoubles& x, learn::CheckpointWriter* writer) {
+  writer->Text(absl::string_view(reinterpret_cast<const char*>(x.data()), static_cast<size_t>(x.size()) * 8));
+}
+bool LoadDoubles(learn::CheckpointReader* reader, AlignedDoubles* x) {
+  const std::string bytes = reader->Text();
+  if (bytes.size() != static_cast<size_t>(x->size()) * 8) return false;
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(x->data()));
+  return true;
+}
+template <typename T>
+void SaveArray(const std::vector<T>& x, learn::CheckpointWriter* writer) {
+  writer->Text(absl::string_view(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(T)));
+}
+template <typename T>
+bool LoadArray(learn::CheckpointReader* reader, std::vector<T>* x) {
+  const std::string bytes = reader->Text();
+  if (bytes.size() != x->size() * sizeof(T)) return false;
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(x->data()));
+  return true;
+}
+
+}  // namespace
+
+const std::vector<std::string>& AverageMethodNames() {
+  static const std::vector<std::string>& names = *new std::vector<std::string>{"sag", "saga", "saga_literal", "saga2"};
+  return names;
+}
+
+absl::StatusOr<AverageMethod> ParseAverageMethod(absl::string_view name) {
+  const std::vector<std::string>& names = AverageMethodNames();
+  for (size_t k = 0; k < names.size(); ++k) {
+    if (names[k] == name) return static_cast<AverageMethod>(k);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no method ", base::Quote(name), "; there are ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<AverageGradient> AverageGradient::Create(const ChainData* data, double l2,
+                                                        const AverageGradientOptions& options, const Kernels& kernels) {
+  LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2));
+  LUTHIER_ASSIGN_OR_RETURN(GradientMemory memory,
+                           GradientMemory::Create(options.memory, data, kernels, options.max_memory_bytes));
+  return AverageGradient(data, l2, options, kernels, std::move(memory));
+}
+
+AverageGradient::AverageGradient(const ChainData* data, double l2, const AverageGradientOptions& options,
+                                 const Kernels& kernels, GradientMemory memory)
+    : data_(data),
+      options_(options),
+      kernels_(&kernels),
+      lambda_(l2 / static_cast<double>(data->sequences())),
+      stride_(data->shape().stride()),
+      ahead_(Ahead(int64_t{16} * data->attributes * stride_)),
+      overlaps_(CountOverlaps(*data)),
+      sampler_(options.sampling, data->sequences(), options.seed, options.first_constant),
+      memory_(std::move(memory)),
+      chain_(data->labels(), data->longest(), kernels),
+      trial_(data->labels(), data->longest(), kernels),
+      overlap_residuals_(data->longest() * stride_),
+      rows_(int64_t{2} * data->attributes * stride_),
+      row_progress_(data->attributes),
+      v_transitions_(int64_t{data->labels()} * stride_),
+      d_transitions_(v_transitions_.size()),
+      zeros_(v_transitions_.size()),
+      shared_constant_(options.first_constant),
+      streak_(static_cast<size_t>(data->sequences()), 0),
+      skip_(static_cast<size_t>(data->sequences()), 0),
+      stored_(static_cast<size_t>(data->sequences()), 0) {}
+
+AverageGradient::Sequence AverageGradient::At(int64_t i) const {
+  const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
+  return {i, data_->length(i), data_->token_start.data() + first, data_->label.data() + first};
+}
+
+bool AverageGradient::Evaluate(const Sequence& x, double* loss) {
+  kernels_->gather_lazy(rows_.data(), row_progress_.data(), progress_, beta_, data_->attribute.data(), x.token_start,
+                        x.tokens, stride_, ahead_, chain_.scores());
+  chain_.Prepare();
+  *loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
+  ++evaluations_;
+  if (!std::isfinite(*loss)) return false;
+  chain_.Backward();
+  double* residuals = chain_.marginals();
+  double* edges = chain_.edge_sums();
+  for (int64_t t = 0; t < x.tokens; ++t) residuals[t * stride_ + x.label[t]] -= 1.0;
+  for (int64_t t = 1; t < x.tokens; ++t) edges[x.label[t - 1] * stride_ + x.label[t]] -= 1.0;
+  return true;
+}
+
+// Algorithm 2 of the source: the smallest L (of those that doubling reaches) with nll(w - g/L) <= nll(w) - |g|^2/(2L).
+double AverageGradient::SearchConstant(const Sequence& x, const Sampler::Draw& draw, double loss) {
+  const auto i = static_cast<size_t>(x.index);
+  double constant = options_.shared_constant ? shared_constant_ : sampler_.StartConstant(draw);
+  if (options_.skip_checks && !options_.shared_constant && skip_[i] > 0) {
+    --skip_[i];
+    return sampler_.constant(x.index);
+  }
+  constant = std::max(constant, kMinConstant);
+  const double* residuals = chain_.marginals();
+  const double* edges = chain_.edge_sums();
+  double* change = overlap_residuals_.data();
+  kernels_->overlap_times(overlaps_.count.data() + overlaps_.start[i], residuals, x.tokens, stride_, change);
+  const double norm2 =
+      kernels_->dot(residuals, change, x.tokens * stride_) + kernels_->dot(edges, edges, v_transitions_.size());
+  if (!(norm2 > kMinNorm2)) return constant;
+  int doublings = 0;
+  for (; doublings < kMaxDoublings; ++doublings) {
+    kernels_->add_scaled(chain_.scores(), -1.0 / constant, change, x.tokens * stride_, trial_.scores());
+    kernels_->add_scaled(chain_.transitions(), -1.0 / constant, edges, v_transitions_.size(), trial_.transitions());
+    trial_.PrepareForward();
+    const double trial = trial_.Forward(x.tokens) - trial_.Score(x.label, x.tokens);
+    ++forwards_;
+    if (trial <= loss - 0.5 * norm2 / constant + kLossRounding * (1.0 + std::abs(loss) * 1.0)) break;
+    constant *= 2.0;
+  }
+  if (doublings == 0) {
+    streak_[i] = static_cast<uint8_t>(std::min<int>(streak_[i] + 1, kMaxStreak));
+    skip_[i] = (1 << streak_[i]) - 1;
+  } else {
+    streak_[i] = 0;
+  }
+  return constant;
+}
+
+double AverageGradient::StepSize() const {
+  const double l_max = options_.shared_constant ? shared_constant_ : sampler_.max_constant();
+  const double l_mean = options_.shared_constant ? shared_constant_ : sampler_.mean_constant();
+  return stochastic::StepSize(options_.step, options_.constant_step, l_max, l_mean, lambda_);
+}
+
+// d of the sequence's rows += the change.
+void AverageGradient::AddToRows(const Sequence& x, const GradientChange& change) {
+  if (change.tokens != nullptr) {
+    kernels_->scatter(rows_.data() + stride_, 2 * stride_, 1.0, data_->attribute.data(), x.token_start, x.tokens,
+                      stride_, ahead_, change.tokens);
+  } else {
+    for (size_t r = 0; r < change.rows.size(); ++r) {
+      double* d = rows_.data() + int64_t{2} * change.rows[r] * stride_ + stride_;
+      kernels_->add_scaled(d, 1.0, change.row_values.data() + static_cast<int64_t>(r) * stride_, stride_, d);
+    }
+  }
+}
+
+// v of the sequence's rows and of the transitions -= scale * the change.
+void AverageGradient::MoveAlong(const Sequence& x, const GradientChange& change, double scale) {
+  if (change.tokens != nullptr) {
+    kernels_->scatter(rows_.data(), 2 * stride_, -scale, data_->attribute.data(), x.token_start, x.tokens, stride_,
+                      ahead_, change.tokens);
+  } else {
+    for (size_t r = 0; r < change.rows.size(); ++r) {
+      double* v = rows_.data() + int64_t{2} * change.rows[r] * stride_;
+      kernels_->add_scaled(v, -scale, change.row_values.data() + static_cast<int64_t>(r) * stride_, stride_, v);
+    }
+  }
+  kernels_->add_scaled(v_transitions_.data(), -scale, change.edges, v_transitions_.size(), v_transitions_.data());
+}
+
+// The transitions are dense: their d += change and v -= scale d at once, and w = beta v is where inference looks.
+void AverageGradient::FollowTransitions(const double* change, double scale) {
+  kernels_->follow(change, scale, beta_, v_transitions_.size(), d_transitions_.data(), v_transitions_.data(),
+                   chain_.transitions());
+}
+
+void AverageGradient::CatchUp(const Sequence& x) {
+  for (int64_t e = x.token_start[0]; e < x.token_start[x.tokens]; ++e) {
+    const int64_t a = data_->attribute[static_cast<size_t>(e)];
+    double& last = row_progress_.data()[a];
+    if (last == progress_) continue;
+    double* v = rows_.data() + 2 * a * stride_;
+    kernels_->add_scaled(v, last - progress_, v + stride_, stride_, v);
+    last = progress_;
+  }
+}
+
+void AverageGradient::MarkStored(int64_t i) {
+  if (stored_[static_cast<size_t>(i)] != 0) return;
+  stored_[static_cast<size_t>(i)] = 1;
+  ++stored_count_;
+}
+
+bool AverageGradient::Step() {
+  const double n = static_cast<double>(data_->sequences());
+  const Sampler::Draw draw = sampler_.Next();
+  const Sequence x = At(draw.index);
+  memory_.Prefetch(x.index);
+  double loss = 0.0;
+  if (!Evaluate(x, &loss)) return false;
+  const double constant = SearchConstant(x, draw, loss);
+  sampler_.SetConstant(x.index, constant);
+  if (options_.shared_constant) shared_constant_ = constant;
+  const double step = StepSize();
+  if (options_.shared_constant) shared_constant_ *= std::exp2(-1.0 / n);
+  ++iterations_;
+  beta_ *= 1.0 - step * lambda_;
+
+  if (options_.method == AverageMethod::kSag) {
+    const GradientChange& change = memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_);
+    AddToRows(x, change);
+    MarkStored(x.index);
+    const double scale = step / (static_cast<double>(stored_count_) * beta_);
+    progress_ += scale;
+    FollowTransitions(change.edges, scale);
+    return true;
+  }
+
+  // SAGA and SAGA2: along g - g_i and the old d, then the table changes. What is drawn rarely counts more.
+  const bool second = options_.method == AverageMethod::kSaga2;
+  double own = std::max(draw.scaled_probability, 0.05);
+  double common = 1.0;
+  if (options_.method == AverageMethod::kSagaLiteral) {
+    own = common = constant / sampler_.mean_constant();
+  }
+  const GradientChange& change = second ? memory_.Difference(x.index, chain_.marginals(), chain_.edge_sums(), chain_)
+                                        : memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_);
+  if (!second) MarkStored(x.index);
+  MoveAlong(x, change, step / (own * beta_));
+  const double scale = stored_count_ == 0 ? 0.0 : step / (common * static_cast<double>(stored_count_) * beta_);
+  progress_ += scale;
+  FollowTransitions(zeros_.data(), scale);
+  if (!second) {
+    CatchUp(x);
+    AddToRows(x, change);
+    kernels_->add_scaled(d_transitions_.data(), 1.0, change.edges, d_transitions_.size(), d_transitions_.data());
+    return true;
+  }
+  base::RandomStream stream(options_.seed, "stochastic.second", static_cast<uint64_t>(iterations_));
+  const Sequence y = At(static_cast<int64_t>(stream.UniformInt(static_cast<uint64_t>(data_->sequences()))));
+  if (!Evaluate(y, &loss)) return false;
+  const GradientChange& stored = memory_.Exchange(y.index, chain_.marginals(), chain_.edge_sums(), chain_);
+  AddToRows(y, stored);
+  kernels_->add_scaled(d_transitions_.data(), 1.0, stored.edges, d_transitions_.size(), d_transitions_.data());
+  MarkStored(y.index);
+  return true;
+}
+
+void AverageGradient::Flush() {
+  for (int64_t a = 0; a < data_->attributes; ++a) {
+    double* v = rows_.data() + 2 * a * stride_;
+    const double behind = progress_ - row_progress_.data()[a];
+    for (int k = 0; k < stride_; ++k) v[k] = beta_ * (v[k] - behind * v[stride_ + k]);
+    row_progress_.data()[a] = 0.0;
+  }
+  for (int64_t k = 0; k < v_transitions_.size(); ++k) v_transitions_.data()[k] *= beta_;
+  beta_ = 1.0;
+  progress_ = 0.0;
+}
+
+AverageState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  for (int64_t k = 0; k < iterations; ++k) {
+    if (learn::StopRequested(stop)) return AverageState::kStopped;
+    if (!Step()) return AverageState::kDiverged;
+    if (beta_ < kMinBeta) Flush();
+  }
+  return AverageState::kRunning;
+}
+
+VectorXd AverageGradient::Weights() const {
+  const Shape shape = data_->shape();
+  VectorXd w(shape.dim());
+  for (int64_t a = 0; a < shape.attributes; ++a) {
+    const double* v = rows_.data() + 2 * a * stride_;
+    const double behind = progress_ - row_progress_.data()[a];
+    for (int k = 0; k < stride_; ++k) w[a * stride_ + k] = beta_ * (v[k] - behind * v[stride_ + k]);
+  }
+  for (int64_t k = 0; k < v_transitions_.size(); ++k) w[shape.transitions() + k] = beta_ * v_transitions_.data()[k];
+  return w;
+}
+
+double AverageGradient::GradientEstimate() const {
+  if (stored_count_ < data_->sequences()) return std::numeric_limits<double>::infinity();
+  const double l2 = lambda_ * static_cast<double>(data_->sequences());
+  const VectorXd w = Weights();
+  double largest = 0.0;
+  const auto look = [&](double entry) {
+    if (!(std::abs(entry) <= largest)) largest = std::abs(entry);  // Keeps NaN.
+  };
+  for (int64_t a = 0; a < data_->attributes; ++a) {
+    const double* d = rows_.data() + 2 * a * stride_ + stride_;
+    for (int k = 0; k < stride_; ++k) look(d[k] + l2 * w[a * stride_ + k]);
+  }
+  for (int64_t k = 0; k < d_transitions_.size(); ++k) {
+    look(d_transitions_.data()[k] + l2 * w[data_->shape().transitions() + k]);
+  }
+  return largest;
+}
+
+void AverageGradient::SetPenalty(double l2) {
+  LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2));
+  lambda_ = l2 / static_cast<double>(data_->sequences());
+}
+
+double AverageGradient::passes() const {
+  return static_cast<double>(evaluations_ + forwards_) / static_cast<double>(data_->sequences());
+}
+
+void AverageGradient::Save(learn::CheckpointWriter* writer) const {
+  sampler_.Save(writer);
+  SaveArray(memory_.table(), writer);
+  SaveDoubles(rows_, writer);
+  SaveDoubles(row_progress_, writer);
+  SaveDoubles(v_transitions_, writer);
+  SaveDoubles(d_transitions_, writer);
+  SaveArray(streak_, writer);
+  SaveArray(skip_, writer);
+  SaveArray(stored_, writer);
+  for (const double x : {lambda_, beta_, progress_, shared_constant_}) writer->F64(x);
+  for (const int64_t x : {iterations_, evaluations_, forwards_}) writer->U64(static_cast<uint64_t>(x));
+}
+
+bool AverageGradient::Load(learn::CheckpointReader* reader) {
+  bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && LoadDoubles(reader, &rows_) &&
+              LoadDoubles(reader, &row_progress_) && LoadDoubles(reader, &v_transitions_) &&
+              LoadDoubles(reader, &d_transitions_) && LoadArray(reader, &streak_) && LoadArray(reader, &skip_) &&
+              LoadArray(reader, &stored_);
+  for (double* x : {&lambda_, &beta_, &progress_, &shared_constant_}) *x = reader->F64();
+  for (int64_t* x : {&iterations_, &evaluations_, &forwards_}) *x = static_cast<int64_t>(reader->U64());
+  stored_count_ = std::count_if(stored_.begin(), stored_.end(), [](uint8_t s) { return s != 0; });
+  for (const uint8_t s : streak_) fits = fits && s <= kMaxStreak;
+  FollowTransitions(zeros_.data(), 0.0);
+  return fits && reader->ok();
+}
+
+}  // namespace luthier::crf

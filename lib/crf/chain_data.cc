@@ -1,0 +1,121 @@
+#include "lib/crf/chain_data.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/hash.h"
+
+namespace luthier::crf {
+
+int64_t ChainData::longest() const {
+  int64_t longest = 0;
+  for (int64_t i = 0; i < sequences(); ++i) longest = std::max(longest, length(i));
+  return longest;
+}
+
+ChainData Select(const ChainData& data, const std::vector<int32_t>& rows) {
+  ChainData part;
+  part.name = data.name;
+  part.attributes = data.attributes;
+  part.label_names = data.label_names;
+  part.unknown_names = data.unknown_names;
+  for (const int32_t i : rows) {
+    const auto begin = static_cast<size_t>(data.sequence_start[static_cast<size_t>(i)]);
+    const auto end = static_cast<size_t>(data.sequence_start[static_cast<size_t>(i) + 1]);
+    for (size_t t = begin; t < end; ++t) {
+      part.attribute.insert(part.attribute.end(), data.attribute.begin() + data.token_start[t],
+                            data.attribute.begin() + data.token_start[t + 1]);
+      part.token_start.push_back(static_cast<int64_t>(part.attribute.size()));
+      part.label.push_back(data.label[t]);
+    }
+    part.sequence_start.push_back(part.tokens());
+  }
+  return part;
+}
+
+absl::Status CheckChainData(const ChainData& data) {
+  const auto error = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(data.name, ": ", what));
+  };
+  if (data.sequences() < 1) return error("there are no sequences");
+  if (data.labels() < 2) return error("there are fewer than two labels: nothing is to be learned");
+  if (data.token_start.size() != data.label.size() + 1 || data.sequence_start.back() != data.tokens() ||
+      data.token_start.back() != static_cast<int64_t>(data.attribute.size())) {
+    return error("sizes do not agree");
+  }
+  for (const int32_t label : data.label) {
+    if (label < 0 || label >= data.labels()) return error(absl::StrCat("label ", label, " does not exist"));
+  }
+  std::vector<int64_t> last(static_cast<size_t>(data.attributes), -1);
+  for (size_t t = 0; t + 1 < data.token_start.size(); ++t) {
+    if (data.token_start[t + 1] < data.token_start[t]) return error("sizes do not agree");
+    for (int64_t e = data.token_start[t]; e < data.token_start[t + 1]; ++e) {
+      const int32_t a = data.attribute[static_cast<size_t>(e)];
+      if (a < 0 || a >= data.attributes) return error(absl::StrCat("attribute ", a, " does not exist"));
+      if (last[static_cast<size_t>(a)] == static_cast<int64_t>(t)) return error("an attribute is twice in a token");
+      last[static_cast<size_t>(a)] = static_cast<int64_t>(t);
+    }
+  }
+  for (int64_t i = 0; i < data.sequences(); ++i) {
+    if (data.length(i) < 1) return error("a sequence has no tokens");
+  }
+  return absl::OkStatus();
+}
+
+std::string Fingerprint(const ChainData& data) {
+  std::string bytes = absl::StrCat("chains ", data.attributes, " ", data.labels(), " ", data.sequences(), " ");
+  for (const std::string& name : data.label_names) absl::StrAppend(&bytes, name.size(), ":", name);
+  const auto append = [&](const auto& numbers) {
+    bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(numbers[0]));
+  };
+  append(data.sequence_start);
+  append(data.token_start);
+  append(data.attribute);
+  append(data.label);
+  return base::Sha256Hex(bytes);
+}
+
+Overlaps CountOverlaps(const ChainData& data) {
+  Overlaps overlaps;
+  overlaps.start.push_back(0);
+  for (int64_t i = 0; i < data.sequences(); ++i) {
+    overlaps.start.push_back(overlaps.start.back() + data.length(i) * data.length(i));
+  }
+  overlaps.count.resize(static_cast<size_t>(overlaps.start.back()), 0);
+  // Occurrences of each attribute in the current sequence, as linked lists through the positions in `attribute`.
+  struct Occurrence {
+    int32_t token;
+    int32_t before;
+  };
+  std::vector<int32_t> last(static_cast<size_t>(data.attributes), -1);
+  std::vector<Occurrence> occurrences;
+  for (int64_t i = 0; i < data.sequences(); ++i) {
+    const auto length = static_cast<size_t>(data.length(i));
+    const auto begin = static_cast<size_t>(data.sequence_start[static_cast<size_t>(i)]);
+    uint16_t* count = overlaps.count.data() + overlaps.start[static_cast<size_t>(i)];
+    occurrences.clear();
+    for (size_t t = 0; t < length; ++t) {
+      const auto from = static_cast<size_t>(data.token_start[begin + t]);
+      const auto to = static_cast<size_t>(data.token_start[begin + t + 1]);
+      count[t * length + t] = static_cast<uint16_t>(std::min<size_t>(to - from, UINT16_MAX));
+      for (size_t e = from; e < to; ++e) {
+        int32_t& head = last[static_cast<size_t>(data.attribute[e])];
+        for (int32_t o = head; o >= 0; o = occurrences[static_cast<size_t>(o)].before) {
+          uint16_t& cell = count[t * length + static_cast<size_t>(occurrences[static_cast<size_t>(o)].token)];
+          if (cell < UINT16_MAX) ++cell;
+        }
+        occurrences.push_back({static_cast<int32_t>(t), head});
+        head = static_cast<int32_t>(occurrences.size()) - 1;
+      }
+    }
+    for (size_t t = 0; t < length; ++t) {
+      for (size_t s = 0; s < t; ++s) count[s * length + t] = count[t * length + s];
+    }
+    const auto first = static_cast<size_t>(data.token_start[begin]);
+    const auto end = static_cast<size_t>(data.token_start[begin + length]);
+    for (size_t e = first; e < end; ++e) last[static_cast<size_t>(data.attribute[e])] = -1;
+  }
+  return overlaps;
+}
+
+}  // namespace luthier::crf

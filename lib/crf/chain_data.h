@@ -1,0 +1,60 @@
+#ifndef LUTHIER_LIB_CRF_CHAIN_DATA_H_
+#define LUTHIER_LIB_CRF_CHAIN_DATA_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/crf/shape.h"
+
+namespace luthier::crf {
+
+// Labelled sequences as the model sees them: each token has a set of binary attributes. Immutable once made.
+//
+//   n             sequences                         sequences()
+//   T_i           tokens of sequence i              length(i)
+//   A             attributes                        attributes
+//   K             labels                            labels()
+struct ChainData {
+  std::string name;
+  int32_t attributes = 0;
+  std::vector<std::string> label_names;       // Byte order.
+  std::vector<std::string> unknown_names;     // Labels that training has not, of data to validate on: from K on.
+  std::vector<int64_t> sequence_start = {0};  // In tokens; n + 1.
+  std::vector<int64_t> token_start = {0};     // In `attribute`; tokens + 1.
+  std::vector<int32_t> attribute;             // Each at most once a token; rows of the weights.
+  std::vector<int32_t> label;                 // tokens; K and above: not one of the model's
+
+  int labels() const { return static_cast<int>(label_names.size()); }
+  int64_t sequences() const { return static_cast<int64_t>(sequence_start.size()) - 1; }
+  int64_t tokens() const { return static_cast<int64_t>(label.size()); }
+  int64_t length(int64_t i) const {
+    return sequence_start[static_cast<size_t>(i) + 1] - sequence_start[static_cast<size_t>(i)];
+  }
+  int64_t longest() const;
+  Shape shape() const { return {attributes, labels()}; }
+};
+
+// The sequences numbered `rows`, in that order.
+ChainData Select(const ChainData& data, const std::vector<int32_t>& rows);
+
+// Two or more labels, one or more sequences, consistent sizes, attributes in range and not twice in a token, no unknown
+// labels: INVALID_ARGUMENT "name: ..." otherwise. For data that come from outside the readers.
+absl::Status CheckChainData(const ChainData& data);
+
+// SHA-256 (hexadecimal) over everything but the name.
+std::string Fingerprint(const ChainData& data);
+
+// How many attributes each two tokens of a sequence share: for X the T x A matrix of a sequence's attributes, X X'.
+// With it, scores and squared norms of a sequence's gradient follow from its T x K residuals without touching any
+// attribute. Symmetric, row-major, T_i^2 numbers for sequence i from start[i] on.
+struct Overlaps {
+  std::vector<int64_t> start;
+  std::vector<uint16_t> count;  // 65535 stands for all above.
+};
+Overlaps CountOverlaps(const ChainData& data);
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_CHAIN_DATA_H_

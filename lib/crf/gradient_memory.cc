@@ -1,0 +1,178 @@
+#include "lib/crf/gradient_memory.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/error.h"
+
+namespace luthier::crf {
+namespace {
+
+constexpr int64_t kSlack = 8;
+
+// Distinct attributes of each sequence.
+std::vector<int64_t> CountDistinct(const ChainData& data) {
+  std::vector<int64_t> last(static_cast<size_t>(data.attributes), -1);
+  std::vector<int64_t> count(static_cast<size_t>(data.sequences()), 0);
+  for (int64_t i = 0; i < data.sequences(); ++i) {
+    const auto first = static_cast<size_t>(data.sequence_start[static_cast<size_t>(i)]);
+    const auto end = static_cast<size_t>(data.sequence_start[static_cast<size_t>(i) + 1]);
+    for (int64_t e = data.token_start[first]; e < data.token_start[end]; ++e) {
+      int64_t& seen = last[static_cast<size_t>(data.attribute[static_cast<size_t>(e)])];
+      if (seen != i) ++count[static_cast<size_t>(i)];
+      seen = i;
+    }
+  }
+  return count;
+}
+
+std::vector<int64_t> Starts(MemoryMode mode, const ChainData& data) {
+  const int64_t K = data.labels();
+  std::vector<int64_t> distinct;
+  if (mode == MemoryMode::kSparse) distinct = CountDistinct(data);
+  std::vector<int64_t> start = {0};
+  for (int64_t i = 0; i < data.sequences(); ++i) {
+    const int64_t T = data.length(i);
+    int64_t size = data.shape().parameters();
+    if (mode == MemoryMode::kMixed) size = T * K + K * K;
+    if (mode == MemoryMode::kMarginals) size = T * K + (T - 1) * K * K;
+    if (mode == MemoryMode::kSparse) size = distinct[static_cast<size_t>(i)] * K + K * K;
+    start.push_back(start.back() + size);
+  }
+  return start;
+}
+
+}  // namespace
+
+const std::vector<std::string>& MemoryModeNames() {
+  static const std::vector<std::string>& names =
+      *new std::vector<std::string>{"mixed", "marginals", "sparse", "absolute"};
+  return names;
+}
+
+absl::StatusOr<MemoryMode> ParseMemoryMode(absl::string_view name) {
+  const std::vector<std::string>& names = MemoryModeNames();
+  for (size_t k = 0; k < names.size(); ++k) {
+    if (names[k] == name) return static_cast<MemoryMode>(k);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no memory mode ", base::Quote(name), "; there are ", absl::StrJoin(names, ", ")));
+}
+
+int64_t PlanMemory(MemoryMode mode, const ChainData& data) {
+  return Starts(mode, data).back();
+}
+
+absl::StatusOr<GradientMemory> GradientMemory::Create(MemoryMode mode, const ChainData* data, const Kernels& kernels,
+                                                      int64_t max_bytes) {
+  const auto bytes = [&](MemoryMode m) { return PlanMemory(m, *data) * static_cast<int64_t>(sizeof(float)); };
+  if (bytes(mode) > max_bytes) {
+    std::string needs;
+    for (const std::string& name : MemoryModeNames()) {
+      absl::StrAppend(&needs, needs.empty() ? "" : ", ", name, " ", bytes(ParseMemoryMode(name).value()) >> 20);
+    }
+    return absl::ResourceExhaustedError(absl::StrCat("the table of gradients would need more than ", max_bytes >> 20,
+                                                     " MiB; the modes need, in MiB: ", needs));
+  }
+  return GradientMemory(mode, data, kernels);
+}
+
+GradientMemory::GradientMemory(MemoryMode mode, const ChainData* data, const Kernels& kernels)
+    : mode_(mode),
+      data_(data),
+      kernels_(&kernels),
+      labels_(data->labels()),
+      stride_(data->shape().stride()),
+      start_(Starts(mode, *data)),
+      table_(static_cast<size_t>(start_.back() + kSlack), 0.0F),
+      tokens_(data->longest() * stride_),
+      edges_(int64_t{labels_} * stride_) {
+  if (mode == MemoryMode::kMarginals) edge_marginals_ = AlignedDoubles(2 * int64_t{labels_} * stride_);
+  if (mode == MemoryMode::kSparse || mode == MemoryMode::kAbsolute) {
+    slot_.assign(static_cast<size_t>(data->attributes), -1);
+    int64_t most = 0;
+    for (const int64_t count : CountDistinct(*data)) most = std::max(most, count);
+    change_.row_values = AlignedDoubles(most * stride_);
+    row_sums_ = AlignedDoubles(most * stride_);
+  }
+}
+
+// The gradient by attribute: change_.rows in order of first occurrence, their sums in row_sums_.
+void GradientMemory::SumRows(int64_t i, const double* residuals) {
+  const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
+  change_.rows.clear();
+  for (int64_t t = 0; t < data_->length(i); ++t) {
+    for (int64_t e = data_->token_start[static_cast<size_t>(first + t)];
+         e < data_->token_start[static_cast<size_t>(first + t + 1)]; ++e) {
+      const int32_t a = data_->attribute[static_cast<size_t>(e)];
+      int32_t& slot = slot_[static_cast<size_t>(a)];
+      if (slot < 0) {
+        slot = static_cast<int32_t>(change_.rows.size());
+        change_.rows.push_back(a);
+        std::fill_n(row_sums_.data() + int64_t{slot} * stride_, stride_, 0.0);
+      }
+      double* row = row_sums_.data() + int64_t{slot} * stride_;
+      kernels_->add_scaled(row, 1.0, residuals + t * stride_, stride_, row);
+    }
+  }
+  for (const int32_t a : change_.rows) slot_[static_cast<size_t>(a)] = -1;
+}
+
+void GradientMemory::Prefetch(int64_t i) const {
+  constexpr int64_t kLine = 16, kLines = 160;  // Floats of a cache line; lines that are worth it.
+  const int64_t begin = start_[static_cast<size_t>(i)];
+  const int64_t end = std::min(start_[static_cast<size_t>(i) + 1], begin + kLine * kLines);
+  for (int64_t k = begin; k < end; k += kLine) __builtin_prefetch(table_.data() + k, 1);
+}
+
+const GradientChange& GradientMemory::Exchange(int64_t i, const double* residuals, const double* edges,
+                                               const ChainInference& chain) {
+  const Kernels& k = *kernels_;
+  const int64_t tokens = data_->length(i);
+  float* memory = table_.data() + start_[static_cast<size_t>(i)];
+  if (mode_ == MemoryMode::kMixed || mode_ == MemoryMode::kMarginals) {
+    k.exchange(residuals, tokens, labels_, stride_, memory, tokens_.data());
+    memory += tokens * labels_;
+    change_.tokens = tokens_.data();
+  } else {
+    SumRows(i, residuals);
+    change_.tokens = nullptr;
+    for (size_t r = 0; r < change_.rows.size(); ++r) {
+      float* place = memory + (mode_ == MemoryMode::kSparse ? static_cast<int64_t>(r) : change_.rows[r]) * labels_;
+      const int64_t row = static_cast<int64_t>(r) * stride_;
+      k.exchange(row_sums_.data() + row, 1, labels_, stride_, place, change_.row_values.data() + row);
+    }
+    memory += (mode_ == MemoryMode::kSparse ? static_cast<int64_t>(change_.rows.size()) : data_->attributes) *
+              int64_t{labels_};
+  }
+  change_.edges = edges_.data();
+  if (mode_ != MemoryMode::kMarginals) {
+    k.exchange(edges, labels_, labels_, stride_, memory, edges_.data());
+    return change_;
+  }
+  std::fill_n(edges_.data(), edges_.size(), 0.0);
+  const int32_t* label = data_->label.data() + data_->sequence_start[static_cast<size_t>(i)];
+  double* marginals = edge_marginals_.data();
+  double* difference = marginals + edges_.size();
+  for (int64_t t = 1; t < tokens; ++t) {
+    chain.EdgeMarginals(t, marginals);
+    marginals[label[t - 1] * stride_ + label[t]] -= 1.0;
+    k.exchange(marginals, labels_, labels_, stride_, memory, difference);
+    k.add_scaled(edges_.data(), 1.0, difference, edges_.size(), edges_.data());
+    memory += labels_ * labels_;
+  }
+  return change_;
+}
+
+const GradientChange& GradientMemory::Difference(int64_t i, const double* residuals, const double* edges,
+                                                 const ChainInference& chain) {
+  const auto begin = table_.begin() + start_[static_cast<size_t>(i)];
+  const auto end = table_.begin() + start_[static_cast<size_t>(i) + 1];
+  saved_.assign(begin, end);
+  Exchange(i, residuals, edges, chain);
+  std::copy(saved_.begin(), saved_.end(), begin);
+  return change_;
+}
+
+}  // namespace luthier::crf

@@ -1,0 +1,81 @@
+#ifndef LUTHIER_LIB_CRF_GRADIENT_MEMORY_H_
+#define LUTHIER_LIB_CRF_GRADIENT_MEMORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/crf/chain_data.h"
+#include "lib/crf/inference.h"
+
+namespace luthier::crf {
+
+// What an average gradient method keeps of each sequence's last gradient (Ahmed 2018, section 2.3.2), in numbers; U_i
+// is the number of distinct attributes of sequence i, p that of all weights:
+enum class MemoryMode {
+  kMixed,      // T K + K^2: marginals of tokens and the gradient of the transitions.
+  kMarginals,  // T K + (T-1) K^2: marginals of tokens and of edges.
+  kSparse,     // U_i K + K^2: the entries of the gradient that can be different from 0.
+  kAbsolute,   // p: the whole gradient, zeros included.
+};
+
+// "mixed", "marginals", "sparse", "absolute", in the order of the enum.
+const std::vector<std::string>& MemoryModeNames();
+absl::StatusOr<MemoryMode> ParseMemoryMode(absl::string_view name);
+
+// Numbers that a mode keeps for all sequences together.
+int64_t PlanMemory(MemoryMode mode, const ChainData& data);
+
+// The difference between a sequence's new gradient and the remembered one.
+struct GradientChange {
+  const double* tokens = nullptr;  // T x stride: what each attribute of token t gets; or, when null,
+  std::vector<int32_t> rows;       // these attributes get
+  AlignedDoubles row_values;       // these, stride each.
+  const double* edges = nullptr;   // K x stride.
+};
+
+// The table, as floats. What is remembered is the rounded gradient, and changes are differences of rounded ones, so a
+// running sum of changes is the sum of the table. Not thread-safe.
+class GradientMemory {
+ public:
+  // `data` must outlive it. RESOURCE_EXHAUSTED when the table would be above `max_bytes`; the message says what every
+  // mode needs.
+  static absl::StatusOr<GradientMemory> Create(MemoryMode mode, const ChainData* data, const Kernels& kernels,
+                                               int64_t max_bytes);
+
+  // Remembers the gradient of sequence i: residuals (T x stride) are q_t - e_{y_t}, edges G - the counts of the true
+  // labeling; `chain` is where they come from (for marginals of edges). The change is valid until the next call.
+  const GradientChange& Exchange(int64_t i, const double* residuals, const double* edges, const ChainInference& chain);
+  // The change without remembering it.
+  const GradientChange& Difference(int64_t i, const double* residuals, const double* edges,
+                                   const ChainInference& chain);
+
+  // Tells the processor that sequence i comes next.
+  void Prefetch(int64_t i) const;
+
+  int64_t bytes() const { return static_cast<int64_t>(table_.size() * sizeof(float)); }
+  const std::vector<float>& table() const { return table_; }
+  std::vector<float>& table() { return table_; }
+
+ private:
+  GradientMemory(MemoryMode mode, const ChainData* data, const Kernels& kernels);
+  void SumRows(int64_t i, const double* residuals);
+
+  MemoryMode mode_;
+  const ChainData* data_;
+  const Kernels* kernels_;
+  int labels_;
+  int stride_;
+  std::vector<int64_t> start_;  // Of each sequence's part of the table.
+  std::vector<float> table_;    // And a few more at the end, see Kernels::exchange.
+  AlignedDoubles tokens_, edges_, edge_marginals_, row_sums_;
+  std::vector<float> saved_;
+  std::vector<int32_t> slot_;  // Of each attribute in the current sequence; -1.
+  GradientChange change_;
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_GRADIENT_MEMORY_H_

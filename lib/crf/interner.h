@@ -1,0 +1,43 @@
+#ifndef LUTHIER_LIB_CRF_INTERNER_H_
+#define LUTHIER_LIB_CRF_INTERNER_H_
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace luthier::crf {
+
+// Texts and their numbers, by first occurrence. Movable (the texts stay where they are), not copyable.
+class Interner {
+ public:
+  Interner() = default;
+  Interner(Interner&&) = default;
+  Interner& operator=(Interner&&) = default;
+
+  int32_t Intern(absl::string_view text) {
+    const auto found = ids_.find(text);
+    if (found != ids_.end()) return found->second;
+    const auto id = static_cast<int32_t>(texts_.size());
+    texts_.emplace_back(text);
+    ids_.emplace(texts_.back(), id);
+    return id;
+  }
+  // -1 for a text that was never interned.
+  int32_t Find(absl::string_view text) const {
+    const auto found = ids_.find(text);
+    return found == ids_.end() ? -1 : found->second;
+  }
+  const std::string& text(int32_t id) const { return texts_[static_cast<size_t>(id)]; }
+  int32_t size() const { return static_cast<int32_t>(texts_.size()); }
+
+ private:
+  std::deque<std::string> texts_;
+  absl::flat_hash_map<absl::string_view, int32_t> ids_;  // Views into texts_.
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_INTERNER_H_

@@ -1,0 +1,171 @@
+#include "lib/crf/problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "lib/base/check.h"
+#include "lib/learn/blocked_sum.h"
+
+namespace luthier::crf {
+
+using Eigen::VectorXd;
+
+// What one thread sums over, and where.
+struct ChainLoss::Part {
+  Part(const ChainData& data, int64_t first, int64_t last, int64_t longest, const Kernels& kernels)
+      : begin(first), end(last), inference(data.labels(), longest, kernels) {}
+
+  int64_t begin, end;  // Sequences.
+  ChainInference inference;
+  AlignedDoubles gradient;  // Empty until needed.
+};
+
+ChainLoss::ChainLoss(const ChainData* data, int threads, const Kernels& kernels)
+    : data_(data), kernels_(kernels), w_(data->shape().dim()) {
+  LUTHIER_CHECK(threads >= 1 && threads <= 256);
+  int64_t begin = 0;
+  for (int p = 0; p < threads; ++p) {
+    const int64_t tokens = data->tokens() * (p + 1) / threads;
+    int64_t end = begin;
+    while (end < data->sequences() && data->sequence_start[static_cast<size_t>(end)] < tokens) ++end;
+    if (p + 1 == threads) end = data->sequences();
+    parts_.push_back(std::make_shared<Part>(*data, begin, end, data->longest(), kernels));
+    begin = end;
+  }
+}
+
+double ChainLoss::Sum(Part& part, bool gradient) {
+  const Shape shape = data_->shape();
+  const int stride = shape.stride();
+  const int64_t ahead = Ahead(8 * dim());
+  ChainInference& chain = part.inference;
+  const double* w = w_.data();
+  double* g_transitions = gradient ? part.gradient.data() + shape.transitions() : nullptr;
+  chain.SetTransitions(w + shape.transitions());
+  learn::BlockedSum sum;
+  for (int64_t i = part.begin; i < part.end; ++i) {
+    const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
+    const int64_t tokens = data_->length(i);
+    const int64_t* token_start = data_->token_start.data() + first;
+    const int32_t* label = data_->label.data() + first;
+    const int32_t* attribute = data_->attribute.data();
+    kernels_.gather(w, stride, attribute, token_start, tokens, stride, ahead, chain.scores());
+    const double log_z = chain.Forward(tokens);
+    sum.Add(log_z - chain.Score(label, tokens));
+    if (!gradient) continue;
+    chain.Backward();
+    double* q = chain.marginals();
+    for (int64_t t = 0; t < tokens; ++t) q[t * stride + label[t]] -= 1.0;
+    kernels_.scatter(part.gradient.data(), stride, 1.0, attribute, token_start, tokens, stride, ahead, q);
+    kernels_.add_scaled(g_transitions, 1.0, chain.edge_sums(), int64_t{shape.labels} * stride, g_transitions);
+    for (int64_t t = 1; t < tokens; ++t) g_transitions[label[t - 1] * stride + label[t]] -= 1.0;
+  }
+  return sum.Total();
+}
+
+double ChainLoss::Value(const VectorXd& w, VectorXd* gradient) {
+  LUTHIER_CHECK(w.size() == dim());
+  std::copy_n(w.data(), w.size(), w_.data());
+  std::vector<double> value(parts_.size());
+  const auto work = [&](size_t p) {
+    Part& part = *parts_[p];
+    if (gradient != nullptr) {
+      if (part.gradient.size() == 0) part.gradient = AlignedDoubles(dim());
+      std::fill_n(part.gradient.data(), dim(), 0.0);
+    }
+    value[p] = Sum(part, gradient != nullptr);
+  };
+  std::vector<std::thread> threads;
+  for (size_t p = 1; p < parts_.size(); ++p) threads.emplace_back(work, p);
+  work(0);
+  for (std::thread& thread : threads) thread.join();
+  double total = 0.0;
+  for (const double v : value) total += v;
+  if (gradient != nullptr) {
+    *gradient = Eigen::Map<const VectorXd>(parts_[0]->gradient.data(), dim());
+    for (size_t p = 1; p < parts_.size(); ++p) {
+      *gradient += Eigen::Map<const VectorXd>(parts_[p]->gradient.data(), dim());
+    }
+  }
+  return total;
+}
+
+VectorXd ChainLoss::HessianVector(const VectorXd& w, const VectorXd& v) {
+  LUTHIER_CHECK(w.size() == dim() && v.size() == dim());
+  const Shape shape = data_->shape();
+  const int stride = shape.stride();
+  ChainInference& chain = parts_[0]->inference;
+  const int64_t ahead = Ahead(8 * dim());
+  VectorXd product = VectorXd::Zero(dim());
+  AlignedDoubles du(data_->longest() * stride), dq(data_->longest() * stride), dg(int64_t{shape.labels} * stride);
+  chain.SetTransitions(w.data() + shape.transitions());
+  for (int64_t i = 0; i < data_->sequences(); ++i) {
+    const int64_t tokens = data_->length(i);
+    const int64_t* token_start = data_->token_start.data() + data_->sequence_start[static_cast<size_t>(i)];
+    const int32_t* attribute = data_->attribute.data();
+    kernels_.gather(w.data(), stride, attribute, token_start, tokens, stride, ahead, chain.scores());
+    kernels_.gather(v.data(), stride, attribute, token_start, tokens, stride, ahead, du.data());
+    chain.Forward(tokens);
+    if (chain.in_logarithms()) return VectorXd::Constant(dim(), NAN);
+    chain.Backward();
+    chain.Tangent(du.data(), v.data() + shape.transitions(), dq.data(), dg.data());
+    kernels_.scatter(product.data(), stride, 1.0, attribute, token_start, tokens, stride, ahead, dq.data());
+    double* transitions = product.data() + shape.transitions();
+    kernels_.add_scaled(transitions, 1.0, dg.data(), dg.size(), transitions);
+  }
+  return product;
+}
+
+ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w) {
+  LUTHIER_CHECK(w.size() == dim());
+  std::copy_n(w.data(), w.size(), w_.data());
+  const Shape shape = data_->shape();
+  ChainInference& chain = parts_[0]->inference;
+  chain.SetTransitions(w_.data() + shape.transitions());
+  std::vector<std::string> names = data_->label_names;
+  names.insert(names.end(), data_->unknown_names.begin(), data_->unknown_names.end());
+  SegmentScorer scorer(names);
+  std::vector<int32_t> guess(static_cast<size_t>(data_->longest()));
+  learn::BlockedSum loss;
+  int64_t right = 0;
+  int64_t logarithms = 0;
+  int64_t known_tokens = 0;
+  Metrics metrics;
+  for (int64_t i = 0; i < data_->sequences(); ++i) {
+    const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
+    const int64_t tokens = data_->length(i);
+    const int32_t* label = data_->label.data() + first;
+    kernels_.gather(w_.data(), shape.stride(), data_->attribute.data(), data_->token_start.data() + first, tokens,
+                    shape.stride(), Ahead(8 * dim()), chain.scores());
+    const double log_z = chain.Forward(tokens);
+    if (std::all_of(label, label + tokens, [&](int32_t k) { return k < shape.labels; })) {
+      loss.Add(log_z - chain.Score(label, tokens));
+      known_tokens += tokens;
+    } else {
+      ++metrics.left_out;
+    }
+    logarithms += chain.in_logarithms() ? 1 : 0;
+    chain.Viterbi(tokens, guess.data());
+    for (int64_t t = 0; t < tokens; ++t) right += guess[static_cast<size_t>(t)] == label[t] ? 1 : 0;
+    scorer.Add(label, guess.data(), tokens);
+  }
+  const auto tokens = static_cast<double>(data_->tokens());
+  metrics.loss_nats = loss.Total() / static_cast<double>(std::max<int64_t>(known_tokens, 1));
+  metrics.accuracy = static_cast<double>(right) / tokens;
+  metrics.log_space_share = static_cast<double>(logarithms) / static_cast<double>(data_->sequences());
+  metrics.segments = scorer.scores();
+  return metrics;
+}
+
+double ChainProblem::Value(const VectorXd& w, VectorXd* gradient) const {
+  const double value = loss_->Value(w, gradient) + 0.5 * l2_ * w.squaredNorm();
+  if (gradient != nullptr) *gradient += l2_ * w;
+  return value;
+}
+
+VectorXd ChainProblem::HessianVector(const VectorXd& w, const VectorXd& v) const {
+  return loss_->HessianVector(w, v) + l2_ * v;
+}
+
+}  // namespace luthier::crf

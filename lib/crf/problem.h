@@ -1,0 +1,77 @@
+#ifndef LUTHIER_LIB_CRF_PROBLEM_H_
+#define LUTHIER_LIB_CRF_PROBLEM_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "Eigen/Core"
+#include "lib/crf/chain_data.h"
+#include "lib/crf/inference.h"
+#include "lib/crf/segments.h"
+
+// Training of linear-chain conditional random fields (Lafferty et al. 2001) with an L2 penalty.
+//
+//   symbol     meaning                                                              name in code
+//   n          sequences                                                            data().sequences()
+//   w          weights: A + K rows of K, see Shape                                  w
+//   nll_i(w)   -log p(y_i | x_i, w) = log Z_i - s(y_i), nats
+//   h(w)       sum_i nll_i + l2/2 |w|^2
+//
+// The sum over sequences, not the mean, as for `logistic`: l2 is n lambda of Ahmed 2018, whose lambda = 1/n is l2 = 1,
+// CRFsuite's c2 times 2, and Wapiti's -2. All weights are penalised.
+namespace luthier::crf {
+
+// The part of h that depends on data. `data` must outlive it. Not thread-safe: it owns scratch.
+class ChainLoss {
+ public:
+  // Sums over sequences are split into `threads` contiguous parts of about equal work; the result depends on their
+  // number, not on their timing. 1 <= threads <= 256.
+  explicit ChainLoss(const ChainData* data, int threads = 1, const Kernels& kernels = BestKernels());
+
+  const ChainData& data() const { return *data_; }
+  Eigen::Index dim() const { return data_->shape().dim(); }
+
+  // sum_i nll_i(w), and its gradient unless null. NaN or infinite when scores overflow. w: dim(), padding 0.
+  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient);
+  // (sum_i Hessian of nll_i at w) v. Exact; NaN where scores are too far apart for the scaled sums.
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v);
+
+  struct Metrics {
+    double loss_nats = 0.0;        // sum_i nll_i / tokens, without sequences that have unknown labels
+    double accuracy = 0.0;         // Share of tokens labelled right by the best labelings.
+    double log_space_share = 0.0;  // Share of sequences whose sums needed logarithms.
+    int64_t left_out = 0;          // Sequences with unknown labels.
+    SegmentScores segments;
+  };
+  // Data may have unknown labels, unlike above.
+  Metrics Evaluate(const Eigen::VectorXd& w);
+
+ private:
+  struct Part;
+  double Sum(Part& part, bool gradient);
+
+  const ChainData* const data_;
+  const Kernels& kernels_;
+  AlignedDoubles w_;  // A copy: rows at multiples of 64 bytes.
+  std::vector<std::shared_ptr<Part>> parts_;
+};
+
+// h.
+class ChainProblem {
+ public:
+  // l2 >= 0, finite.
+  ChainProblem(ChainLoss* loss, double l2) : loss_(loss), l2_(l2) {}
+  ChainLoss& loss() const { return *loss_; }
+  double l2() const { return l2_; }
+  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient) const;
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v) const;
+
+ private:
+  ChainLoss* const loss_;
+  const double l2_;
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_PROBLEM_H_

@@ -1,0 +1,34 @@
+#include "lib/objectives/parameter_info.h"
+
+#include <utility>
+
+namespace luthier::objectives {
+
+ParameterInfo Make(std::string name, ParameterKind kind, std::string description, study::ParameterValue default_value,
+                   bool tunable) {
+  ParameterInfo p;
+  p.name = std::move(name);
+  p.kind = kind;
+  p.description = std::move(description);
+  p.default_value = std::move(default_value);
+  p.tunable = tunable;
+  return p;
+}
+
+ParameterInfo MakeNumber(std::string name, ParameterKind kind, std::string description, double default_value,
+                         bool tunable, double min, double max) {
+  ParameterInfo p = Make(std::move(name), kind, std::move(description), default_value, tunable);
+  p.min = min;
+  p.max = max;
+  p.suggested_min = min;
+  p.suggested_max = max;
+  return p;
+}
+
+ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable) {
+  ParameterInfo p = Make(std::move(name), ParameterKind::kCategorical, std::move(description), labels[0], tunable);
+  p.labels = std::move(labels);
+  return p;
+}
+
+}  // namespace luthier::objectives

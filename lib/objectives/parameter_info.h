@@ -1,0 +1,22 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_PARAMETER_INFO_H_
+#define LUTHIER_LIB_OBJECTIVES_PARAMETER_INFO_H_
+
+#include <string>
+#include <vector>
+
+#include "lib/objectives/objective.h"
+
+namespace luthier::objectives {
+
+// Settings as objectives describe them.
+ParameterInfo Make(std::string name, ParameterKind kind, std::string description, study::ParameterValue default_value,
+                   bool tunable);
+// The suggested range is the legal one.
+ParameterInfo MakeNumber(std::string name, ParameterKind kind, std::string description, double default_value,
+                         bool tunable, double min, double max);
+// The default is the first label.
+ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_PARAMETER_INFO_H_

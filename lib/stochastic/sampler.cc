@@ -1,0 +1,159 @@
+#include "lib/stochastic/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+
+namespace luthier::stochastic {
+
+const std::vector<std::string>& SamplingNames() {
+  static const std::vector<std::string>& names =
+      *new std::vector<std::string>{"u", "rp", "cyclic", "cyclic2", "pl", "ms"};
+  return names;
+}
+
+absl::StatusOr<Sampling> ParseSampling(absl::string_view name) {
+  const std::vector<std::string>& names = SamplingNames();
+  for (size_t k = 0; k < names.size(); ++k) {
+    if (names[k] == name) return static_cast<Sampling>(k);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no sampling ", base::Quote(name), "; there are ", absl::StrJoin(names, ", ")));
+}
+
+Sampler::Sampler(Sampling sampling, int64_t n, uint64_t seed, double first_constant)
+    : sampling_(sampling),
+      seed_(seed),
+      first_constant_(first_constant),
+      tree_(n),
+      seen_(static_cast<size_t>(n), 0),
+      block_(kBlock) {
+  LUTHIER_CHECK(n <= INT32_MAX && first_constant > 0.0);
+  if (sampling == Sampling::kLipschitz) {
+    unseen_.resize(static_cast<size_t>(n));
+    std::iota(unseen_.begin(), unseen_.end(), 0);
+  }
+  if (sampling == Sampling::kCyclic2) {
+    MakeOrder(0, 0);
+    MakeOrder(1, 1);
+  }
+}
+
+void Sampler::MakeOrder(int which, uint64_t index) {
+  std::vector<int32_t>& order = order_[which];
+  order.resize(static_cast<size_t>(size()));
+  std::iota(order.begin(), order.end(), 0);
+  base::RandomStream(seed_, "stochastic.order", index).Shuffle(order);
+}
+
+Sampler::Uniforms Sampler::NextUniforms() {
+  const int64_t index = draws_ / kBlock;
+  if (index != block_index_) {
+    base::RandomStream stream(seed_, "stochastic.sampling", static_cast<uint64_t>(index));
+    for (Uniforms& u : block_) {
+      u.choice = stream.Uniform();
+      u.place = stream.Uniform();
+    }
+    block_index_ = index;
+  }
+  return block_[static_cast<size_t>(draws_ % kBlock)];
+}
+
+Sampler::Draw Sampler::Visit(int64_t i, double scaled_probability) {
+  ++draws_;
+  Draw draw = {i, scaled_probability, !is_seen(i)};
+  if (draw.first) {
+    seen_[static_cast<size_t>(i)] = 1;
+    ++seen_count_;
+  }
+  return draw;
+}
+
+Sampler::Draw Sampler::Next() {
+  const int64_t n = size();
+  const double count = static_cast<double>(n);
+  switch (sampling_) {
+    case Sampling::kUniform:
+      return Visit(static_cast<int64_t>(NextUniforms().place * count), 1.0);
+    case Sampling::kCyclic:
+      return Visit(draws_ % n, 1.0);
+    case Sampling::kPermutation:
+      if (order_index_ != draws_ / n) {
+        order_index_ = draws_ / n;
+        MakeOrder(0, static_cast<uint64_t>(order_index_));
+      }
+      return Visit(order_[0][static_cast<size_t>(draws_ % n)], 1.0);
+    case Sampling::kCyclic2:
+      return Visit(order_[(draws_ / n) % 2][static_cast<size_t>(draws_ % n)], 1.0);
+    case Sampling::kLipschitz: {
+      const Uniforms u = NextUniforms();
+      const double unseen = static_cast<double>(unseen_.size());
+      if (u.choice * count < unseen) {
+        const auto k = static_cast<size_t>(u.place * unseen);
+        const int64_t i = unseen_[k];
+        unseen_[k] = unseen_.back();
+        unseen_.pop_back();
+        return Visit(i, 1.0);
+      }
+      const int64_t i = tree_.Find(u.place);
+      return Visit(i, static_cast<double>(seen_count_) * tree_.weight(i) / tree_.sum());
+    }
+    case Sampling::kMixed: {
+      const Uniforms u = NextUniforms();
+      const bool uniform = u.choice < 0.5 || seen_count_ == 0;
+      const int64_t i = uniform ? static_cast<int64_t>(u.place * count) : tree_.Find(u.place);
+      const double share = tree_.sum() > 0.0 ? tree_.weight(i) / tree_.sum() : 0.0;
+      return Visit(i, seen_count_ == 0 ? 1.0 : 0.5 + 0.5 * count * share);
+    }
+  }
+  LUTHIER_CHECK(false);
+}
+
+double Sampler::StartConstant(const Draw& draw) const {
+  const bool halve = sampling_ == Sampling::kLipschitz;
+  if (!draw.first) return (halve ? 0.5 : 0.9) * constant(draw.index);
+  if (halve || seen_count_ == 1) return first_constant_;
+  // The one just seen has no constant yet.
+  return 0.5 * tree_.sum() / static_cast<double>(seen_count_ - 1);
+}
+
+void Sampler::Save(learn::CheckpointWriter* writer) const {
+  Eigen::VectorXd constants(size());
+  std::string seen(seen_.begin(), seen_.end());
+  for (int64_t i = 0; i < size(); ++i) constants[i] = constant(i);
+  writer->U64(static_cast<uint64_t>(draws_));
+  writer->Vector(constants);
+  writer->Text(seen);
+  writer->Text(absl::string_view(reinterpret_cast<const char*>(unseen_.data()), unseen_.size() * sizeof(int32_t)));
+}
+
+bool Sampler::Load(learn::CheckpointReader* reader) {
+  const auto draws = static_cast<int64_t>(reader->U64());
+  const Eigen::VectorXd constants = reader->Vector();
+  const std::string seen = reader->Text();
+  const std::string unseen = reader->Text();
+  const auto n = static_cast<size_t>(size());
+  if (!reader->ok() || draws < 0 || static_cast<size_t>(constants.size()) != n || seen.size() != n) return false;
+  if (unseen.size() % sizeof(int32_t) != 0 || unseen.size() / sizeof(int32_t) > n) return false;
+  if (!constants.allFinite() || (constants.size() > 0 && constants.minCoeff() < 0.0)) return false;
+  draws_ = draws;
+  seen_.assign(seen.begin(), seen.end());
+  seen_count_ = std::count_if(seen_.begin(), seen_.end(), [](uint8_t s) { return s != 0; });
+  unseen_.resize(unseen.size() / sizeof(int32_t));
+  std::copy(unseen.begin(), unseen.end(), reinterpret_cast<char*>(unseen_.data()));
+  for (const int32_t i : unseen_) {
+    if (i < 0 || i >= size()) return false;
+  }
+  for (int64_t i = 0; i < size(); ++i) tree_.Set(i, constants[i]);
+  block_index_ = -1;
+  order_index_ = -1;
+  return true;
+}
+
+}  // namespace luthier::stochastic

@@ -1,0 +1,36 @@
+#ifndef LUTHIER_LIB_STOCHASTIC_STEP_RULE_H_
+#define LUTHIER_LIB_STOCHASTIC_STEP_RULE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace luthier::stochastic {
+
+// How a variance-reduced method's step follows from the largest and the mean Lipschitz constant of the examples'
+// gradients, Lmax and Lmean, and the strength of the L2 penalty lambda, which is the modulus of strong convexity
+// (Ahmed 2018, section 2.6.2; there lambda is left implicit in the first rules). Losses alone have the constants Lmax
+// and Lmean; each rule adds lambda.
+enum class StepRule {
+  kConstant,         // StepOptions::constant
+  kLmean,            // 1 / (Lmean + lambda)
+  kLmax,             // 1 / (Lmax + lambda)
+  kHedge,            // (1 / (Lmax + lambda) + 1 / (Lmean + lambda)) / 2
+  kOptimum,          // 2 / (Lmax + 2 lambda)
+  kAverageOptimum1,  // 2 / ((Lmean + Lmax) / 2 + 2 lambda)
+  kAverageOptimum2,  // 1 / (Lmax + 2 lambda) + 1 / (Lmean + 2 lambda)
+};
+
+// "const", "lmean", "lmax", "hedge", "opt", "averagehedgeopt1", "averagehedgeopt2", in the order of the enum.
+const std::vector<std::string>& StepRuleNames();
+absl::StatusOr<StepRule> ParseStepRule(absl::string_view name);
+
+// The step, > 0. At most 1 / (2 lambda): a longer one, as rules with a 2 take while Lmax is still a guess, would turn
+// the sign of the weights.
+double StepSize(StepRule rule, double constant, double l_max, double l_mean, double lambda);
+
+}  // namespace luthier::stochastic
+
+#endif  // LUTHIER_LIB_STOCHASTIC_STEP_RULE_H_

@@ -1,0 +1,254 @@
+#include "lib/crf/average_gradient.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "lib/crf/problem.h"
+#include "lib/learn/lbfgs_solver.h"
+#include "tests/lib/crf/crf_testing.h"
+
+namespace luthier::crf {
+namespace {
+
+using Eigen::VectorXd;
+using stochastic::Sampling;
+using stochastic::StepRule;
+using testing::RandomChains;
+
+struct Solution {
+  VectorXd w;
+  double value;
+};
+
+Solution Solve(const ChainData& data, double l2) {
+  ChainLoss loss(&data);
+  const ChainProblem h(&loss, l2);
+  const auto f = [&](const VectorXd& w, VectorXd* g) { return h.Value(w, g); };
+  learn::LbfgsSolver solver(1e-10);
+  learn::SolveState state = solver.Start(f, VectorXd::Zero(loss.dim()));
+  while (state == learn::SolveState::kRunning) state = solver.Step(f, nullptr);
+  return {solver.x(), solver.value()};
+}
+
+AverageGradient Make(const ChainData& data, double l2, const AverageGradientOptions& options) {
+  return AverageGradient::Create(&data, l2, options).value();
+}
+
+double Suboptimality(const ChainData& data, double l2, const VectorXd& w, double optimum) {
+  ChainLoss loss(&data);
+  return (ChainProblem(&loss, l2).Value(w, nullptr) - optimum) / (1.0 + std::abs(optimum));
+}
+
+AverageGradientOptions Options(AverageMethod method, Sampling sampling, StepRule step) {
+  AverageGradientOptions options;
+  options.method = method;
+  options.sampling = sampling;
+  options.step = step;
+  options.seed = 11;
+  return options;
+}
+
+TEST(AverageGradientTest, TheSafeCombinationsFindTheOptimum) {
+  const ChainData data = RandomChains(1, 4, 60, 8, 15);
+  const Solution truth = Solve(data, 3.0);
+  struct Case {
+    AverageMethod method;
+    Sampling sampling;
+    StepRule step;
+  };
+  for (const Case& c : {Case{AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge},
+                        Case{AverageMethod::kSag, Sampling::kLipschitz, StepRule::kHedge},
+                        Case{AverageMethod::kSag, Sampling::kUniform, StepRule::kLmax},
+                        Case{AverageMethod::kSag, Sampling::kMixed, StepRule::kAverageOptimum1},
+                        Case{AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax},
+                        Case{AverageMethod::kSaga, Sampling::kLipschitz, StepRule::kHedge},
+                        Case{AverageMethod::kSaga, Sampling::kPermutation, StepRule::kLmax},
+                        Case{AverageMethod::kSagaLiteral, Sampling::kUniform, StepRule::kLmax},
+                        Case{AverageMethod::kSaga2, Sampling::kLipschitz, StepRule::kLmax}}) {
+    const bool literal_uniform = c.method == AverageMethod::kSagaLiteral;
+    AverageGradient solver = Make(data, 3.0, Options(c.method, c.sampling, c.step));
+    ASSERT_EQ(solver.Advance(500 * data.sequences(), nullptr), AverageState::kRunning);
+    const double gap = Suboptimality(data, 3.0, solver.Weights(), truth.value);
+    // The literal form weighs d by the constants although draws are uniform: it gets near and no nearer.
+    EXPECT_LT(gap, literal_uniform ? 1e-1 : 1e-9) << AverageMethodNames()[static_cast<size_t>(c.method)] << " "
+                                                  << stochastic::SamplingNames()[static_cast<size_t>(c.sampling)] << " "
+                                                  << stochastic::StepRuleNames()[static_cast<size_t>(c.step)];
+    EXPECT_TRUE(literal_uniform || solver.GradientEstimate() < 1e-2);
+  }
+}
+
+TEST(AverageGradientTest, OneConstantForAllWorksFromAnyStart) {
+  const ChainData data = RandomChains(2, 3, 40, 6, 12);
+  const Solution truth = Solve(data, 2.0);
+  for (const double first : {1e-3, 1.0, 1e3}) {
+    AverageGradientOptions options = Options(AverageMethod::kSag, Sampling::kUniform, StepRule::kLmax);
+    options.shared_constant = true;
+    options.first_constant = first;
+    AverageGradient solver = Make(data, 2.0, options);
+    solver.Advance(400 * data.sequences(), nullptr);
+    EXPECT_LT(Suboptimality(data, 2.0, solver.Weights(), truth.value), 1e-9) << first;
+  }
+}
+
+TEST(AverageGradientTest, MemoryModesGiveTheSameIterates) {
+  const ChainData data = RandomChains(3, 5, 30, 7, 10);
+  std::vector<VectorXd> w;
+  for (const MemoryMode mode :
+       {MemoryMode::kMixed, MemoryMode::kMarginals, MemoryMode::kSparse, MemoryMode::kAbsolute}) {
+    for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga, AverageMethod::kSaga2}) {
+      AverageGradientOptions options = Options(method, Sampling::kMixed, StepRule::kLmax);
+      options.memory = mode;
+      options.skip_checks = false;
+      AverageGradient solver = Make(data, 1.0, options);
+      solver.Advance(10 * data.sequences(), nullptr);
+      EXPECT_EQ(solver.memory_bytes(), (PlanMemory(mode, data) + 8) * 4);
+      w.push_back(solver.Weights());
+      if (mode != MemoryMode::kMixed) {
+        // Rounding to float differs between the modes.
+        EXPECT_LT((w.back() - w[w.size() % 3 == 0 ? 2 : w.size() % 3 - 1]).lpNorm<Eigen::Infinity>(), 1e-4);
+      }
+    }
+  }
+}
+
+TEST(AverageGradientTest, ResumingGivesTheSameBits) {
+  const ChainData data = RandomChains(4, 4, 50, 8, 12);
+  for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga, AverageMethod::kSaga2}) {
+    for (const Sampling sampling : {Sampling::kUniform, Sampling::kPermutation, Sampling::kCyclic, Sampling::kCyclic2,
+                                    Sampling::kLipschitz, Sampling::kMixed}) {
+      AverageGradientOptions options = Options(method, sampling, StepRule::kLmax);
+      options.shared_constant = sampling == Sampling::kUniform;
+      AverageGradient whole = Make(data, 1.0, options);
+      whole.Advance(346, nullptr);
+      AverageGradient first = Make(data, 1.0, options);
+      first.Advance(173, nullptr);
+      learn::CheckpointWriter writer("test/1");
+      first.Save(&writer);
+      const std::string bytes = std::move(writer).Finish();
+      learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+      AverageGradient second = Make(data, 1.0, options);
+      ASSERT_TRUE(second.Load(&reader));
+      EXPECT_TRUE(reader.Done());
+      second.Advance(173, nullptr);
+      EXPECT_EQ(second.Weights(), whole.Weights());
+      EXPECT_EQ(second.passes(), whole.passes());
+      EXPECT_EQ(second.GradientEstimate(), whole.GradientEstimate());
+    }
+  }
+}
+
+TEST(AverageGradientTest, LookingChangesNothing) {
+  const ChainData data = RandomChains(4, 4, 50, 8, 12);
+  AverageGradient quiet = Make(data, 1.0, {});
+  quiet.Advance(500, nullptr);
+  AverageGradient watched = Make(data, 1.0, {});
+  for (int k = 0; k < 500; ++k) {
+    watched.Advance(1, nullptr);
+    watched.Weights();
+    watched.GradientEstimate();
+  }
+  EXPECT_EQ(watched.Weights(), quiet.Weights());
+}
+
+TEST(AverageGradientTest, AStopIsSeenAtOnceAndChangesNothing) {
+  const ChainData data = RandomChains(4, 4, 50, 8, 12);
+  const std::atomic<bool> stop = true;
+  AverageGradient solver = Make(data, 1.0, {});
+  EXPECT_EQ(solver.Advance(500, &stop), AverageState::kStopped);
+  EXPECT_EQ(solver.iterations(), 0);
+  solver.Advance(500, nullptr);
+  AverageGradient other = Make(data, 1.0, {});
+  other.Advance(500, nullptr);
+  EXPECT_EQ(solver.Weights(), other.Weights());
+}
+
+TEST(AverageGradientTest, AnotherPenaltyGoesOnFromHere) {
+  const ChainData data = RandomChains(5, 3, 40, 6, 10);
+  const Solution truth = Solve(data, 8.0);
+  AverageGradient solver = Make(data, 2.0, {});
+  solver.Advance(100 * data.sequences(), nullptr);
+  solver.SetPenalty(8.0);
+  solver.Advance(200 * data.sequences(), nullptr);
+  EXPECT_LT(Suboptimality(data, 8.0, solver.Weights(), truth.value), 1e-9);
+}
+
+TEST(AverageGradientTest, AtTheOptimumTheSumOfGradientsBalancesThePenalty) {
+  const ChainData data = RandomChains(6, 3, 40, 6, 10);
+  AverageGradient solver = Make(data, 1.0, {});
+  solver.Advance(1000 * data.sequences(), nullptr);
+  // w = -d at l2 = 1, lambda = 1/n.
+  EXPECT_LT(solver.GradientEstimate(), 1e-6);
+  ChainLoss loss(&data);
+  VectorXd gradient;
+  ChainProblem(&loss, 1.0).Value(solver.Weights(), &gradient);
+  EXPECT_LT(gradient.lpNorm<Eigen::Infinity>(), 1e-5);
+}
+
+TEST(AverageGradientTest, LeavingOutSearchesSavesPasses) {
+  const ChainData data = RandomChains(7, 4, 100, 8, 15);
+  AverageGradientOptions options;
+  AverageGradient skipping = Make(data, 1.0, options);
+  options.skip_checks = false;
+  AverageGradient checking = Make(data, 1.0, options);
+  skipping.Advance(50 * data.sequences(), nullptr);
+  checking.Advance(50 * data.sequences(), nullptr);
+  EXPECT_EQ(skipping.evaluations(), checking.evaluations());
+  EXPECT_LT(skipping.forwards(), checking.forwards() / 2);
+}
+
+TEST(AverageGradientTest, DivergenceIsReported) {
+  const ChainData data = RandomChains(7, 4, 30, 8, 15);
+  AverageGradientOptions options = Options(AverageMethod::kSag, Sampling::kCyclic, StepRule::kConstant);
+  options.constant_step = 1e308;
+  AverageGradient solver = Make(data, 0.0, options);
+  EXPECT_EQ(solver.Advance(10 * data.sequences(), nullptr), AverageState::kDiverged);
+}
+
+TEST(GradientMemoryTest, ATableThatDoesNotFitIsRefused) {
+  const ChainData data = RandomChains(7, 4, 30, 8, 15);
+  AverageGradientOptions options;
+  options.memory = MemoryMode::kAbsolute;
+  options.max_memory_bytes = 100;
+  const absl::Status status = AverageGradient::Create(&data, 1.0, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("mixed 0, marginals 0, sparse 0, absolute 0"));
+}
+
+// Table of section 2.7.1 of the source: shares of what n p numbers would need, from labels and lengths alone.
+TEST(GradientMemoryTest, SharesOfTheThesis) {
+  struct Row {
+    int labels;
+    double tokens, sequences, parameters, marginals, mixed, absolute_gib;
+  };
+  for (const Row& row :
+       {Row{26, 47535, 6251, 4082, 1.1, 2.1e-1, 0.2}, Row{22, 211727, 8936, 1643026, 7.0e-3, 6.1e-4, 110},
+        Row{9, 202931, 15806, 2798955, 3.8e-4, 7.0e-5, 330}}) {
+    // Sequences of two lengths that make up the tokens.
+    ChainData data;
+    for (int k = 0; k < row.labels; ++k) data.label_names.push_back(std::to_string(k));
+    const double K = row.labels;
+    data.attributes = static_cast<int32_t>((row.parameters - K * K) / K);
+    int64_t tokens = 0;
+    for (int64_t i = 1; i <= static_cast<int64_t>(row.sequences); ++i) {
+      tokens = static_cast<int64_t>(row.tokens * static_cast<double>(i) / row.sequences);
+      data.sequence_start.push_back(tokens);
+    }
+    data.label.assign(static_cast<size_t>(tokens), 0);
+    data.token_start.assign(static_cast<size_t>(tokens) + 1, 0);
+    const double whole = static_cast<double>(PlanMemory(MemoryMode::kAbsolute, data));
+    const auto two_digits = [](double x) {
+      const double unit = std::pow(10.0, std::floor(std::log10(x)) - 1.0);
+      return std::round(x / unit) * unit;
+    };
+    EXPECT_NEAR(two_digits(static_cast<double>(PlanMemory(MemoryMode::kMarginals, data)) / whole) / row.marginals, 1.0,
+                1e-9 + (row.labels == 9 ? 0.03 : 0.0));
+    EXPECT_NEAR(two_digits(static_cast<double>(PlanMemory(MemoryMode::kMixed, data)) / whole) / row.mixed, 1.0, 1e-9);
+    EXPECT_NEAR(whole * 8.0 / std::pow(2.0, 30.0) / row.absolute_gib, 1.0, 0.06);
+  }
+}
+
+}  // namespace
+}  // namespace luthier::crf

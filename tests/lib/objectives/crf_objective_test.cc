@@ -1,0 +1,225 @@
+#include "lib/objectives/crf_objective.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/random.h"
+#include "lib/objectives/registry.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace luthier::objectives {
+namespace {
+
+using study::Measurement;
+using ::testing::HasSubstr;
+
+const study::MetricSpec kLoss = {"validation_loss", study::Goal::kMinimize};
+
+// Sentences whose chunks follow from their words, mostly.
+std::string Sentences(uint64_t seed, int sentences) {
+  base::RandomStream random(seed, "test.sentences");
+  std::string text;
+  for (int s = 0; s < sentences; ++s) {
+    bool inside = false;
+    const uint64_t length = 2 + random.UniformInt(8);
+    for (uint64_t t = 0; t < length; ++t) {
+      const uint64_t word = random.UniformInt(12);
+      const bool chunk = (word % 3 != 0) != (random.Uniform() < 0.1);
+      absl::StrAppend(&text, "Word", word, " P", word % 4, chunk ? (inside ? " I-NP" : " B-NP") : " O", "\n");
+      inside = chunk;
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+class CrfObjectiveTest : public ::testing::Test {
+ protected:
+  CrfObjectiveTest() {
+    dir_.Write("train.txt", Sentences(1, 120));
+    dir_.Write("test.txt", Sentences(2, 60) + "New P1 B-XX\n\n");
+    study::FloatRange range;
+    range.min = 1e-3;
+    range.max = 1e3;
+    range.scale = study::Scale::kLog;
+    study::ParameterSpec l2;
+    l2.name = "l2";
+    l2.domain = range;
+    space_ = study::SearchSpace::Create({l2}).value();
+  }
+
+  study::BuiltinObjective Spec(study::Parameters options) const {
+    study::BuiltinObjective spec;
+    spec.model = "crf";
+    spec.data = "train.txt";
+    spec.options = std::move(options);
+    return spec;
+  }
+  absl::StatusOr<std::unique_ptr<Objective>> Make(study::BuiltinObjective spec) const {
+    return CreateObjective(spec, space_, kLoss, &root_);
+  }
+  std::unique_ptr<Objective> Make(study::Parameters options) const { return Make(Spec(std::move(options))).value(); }
+
+  testing::TemporaryDirectory dir_;
+  learn::DataRoot root_ = learn::DataRoot::Open(dir_.path()).value();
+  study::SearchSpace space_;
+};
+
+EvaluationContext At(double l2) {
+  EvaluationContext context;
+  context.parameters = {{"l2", l2}};
+  context.seed = 3;
+  return context;
+}
+
+double Loss(const EvaluationResult& result) {
+  return result.measurement->metrics.at("validation_loss");
+}
+
+TEST_F(CrfObjectiveTest, LearnsAndAllSolversAgree) {
+  std::vector<double> losses;
+  for (const char* solver : {"lbfgs", "sag", "saga", "saga2"}) {
+    study::Parameters options = {{"solver", std::string(solver)},
+                                 {"max_passes", 2000.0},
+                                 {"tolerance", 1e-7},
+                                 {"step_rule", std::string("lmax")},
+                                 {"validation_data", std::string("test.txt")}};
+    const EvaluationResult result = Make(options)->Evaluate(At(1.0)).value();
+    ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
+    losses.push_back(Loss(result));
+    EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.7);
+    EXPECT_GT(result.measurement->metrics.at("validation_f1"), 0.5);
+    EXPECT_LT(result.measurement->metrics.at("train_loss"), losses.back());
+    EXPECT_NEAR(losses.back(), losses.front(), 1e-5) << solver;
+  }
+}
+
+TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {
+  const auto crf = Make(study::Parameters{{"max_passes", 12.0}, {"tolerance", 0.0}});
+  std::vector<Measurement> curve;
+  EvaluationContext context = At(1.0);
+  context.report = [&](const Measurement& m) {
+    curve.push_back(m);
+    return true;
+  };
+  const EvaluationResult whole = crf->Evaluate(context).value();
+  ASSERT_GE(curve.size(), 5);
+  for (size_t k = 1; k < curve.size(); ++k) EXPECT_GT(curve[k].step, curve[k - 1].step);
+  EXPECT_GT(whole.measurement->step, curve.back().step);
+  EXPECT_GE(whole.measurement->step, 12);
+  const EvaluationResult quiet = crf->Evaluate(At(1.0)).value();
+  EXPECT_EQ(*quiet.measurement, *whole.measurement);
+  context.report = [](const Measurement& m) { return m.step < 5; };
+  EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kStopped);
+}
+
+TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
+  for (const char* solver : {"sag", "lbfgs"}) {
+    const auto crf = Make(study::Parameters{
+        {"max_passes", 15.0}, {"tolerance", 0.0}, {"checkpoint_every", 4.0}, {"solver", std::string(solver)}});
+    std::vector<Measurement> expected, curve;
+    EvaluationContext context = At(0.5);
+    context.report = [&](const Measurement& m) {
+      expected.push_back(m);
+      return true;
+    };
+    const EvaluationResult whole = crf->Evaluate(context).value();
+    std::string checkpoint;
+    Cancellation cancellation;
+    context.cancellation = &cancellation;
+    context.save_checkpoint = [&](std::string bytes) { checkpoint = std::move(bytes); };
+    context.report = [&](const Measurement& m) {
+      curve.push_back(m);
+      if (curve.size() == 6) cancellation.Cancel();
+      return true;
+    };
+    EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kCancelled);
+    ASSERT_FALSE(checkpoint.empty());
+    EvaluationContext again = At(0.5);
+    again.checkpoint = checkpoint;
+    again.report = [&](const Measurement& m) {
+      curve.push_back(m);
+      return true;
+    };
+    const EvaluationResult resumed = crf->Evaluate(again).value();
+    EXPECT_TRUE(resumed.resumed);
+    EXPECT_EQ(*resumed.measurement, *whole.measurement);
+    EXPECT_EQ(curve, expected);
+    // Of another setting, or damaged: ignored.
+    again.parameters = {{"l2", 0.6}};
+    again.report = nullptr;
+    EXPECT_FALSE(crf->Evaluate(again).value().resumed);
+    checkpoint[checkpoint.size() / 2] = static_cast<char>(checkpoint[checkpoint.size() / 2] ^ 1);
+    again = At(0.5);
+    again.checkpoint = checkpoint;
+    const EvaluationResult anew = crf->Evaluate(again).value();
+    EXPECT_FALSE(anew.resumed);
+    EXPECT_EQ(*anew.measurement, *whole.measurement);
+  }
+}
+
+TEST_F(CrfObjectiveTest, SwitchesChangeTheFeatures) {
+  const double all = Loss(Make(study::Parameters{})->Evaluate(At(1.0)).value());
+  for (const study::Parameters& options :
+       {study::Parameters{{"window", 0.0}}, study::Parameters{{"max_positions", 1.0}},
+        study::Parameters{{"min_count", 5.0}}, study::Parameters{{"boundary", std::string("skip")}},
+        study::Parameters{{"templates", std::string("w[0]")}}, study::Parameters{{"hash_bits", 4.0}}}) {
+    const EvaluationResult result = Make(options)->Evaluate(At(1.0)).value();
+    ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
+    EXPECT_NE(Loss(result), all);
+  }
+}
+
+TEST_F(CrfObjectiveTest, LettersAreReadToo) {
+  base::RandomStream random(5, "test.letters");
+  std::string file;
+  for (int word = 0; word < 40; ++word) {
+    for (int t = 0; t < 4; ++t) {
+      const uint64_t letter = random.UniformInt(3);
+      std::string bitmap(32, '0');
+      bitmap[letter] = 'f';
+      bitmap[random.UniformInt(32)] = '8';
+      absl::StrAppend(&file, "a\t", word, "\t", t, "\t", std::string(1, static_cast<char>('x' + letter)), "\t", bitmap,
+                      "\n");
+    }
+  }
+  dir_.Write("letters.tsv", file);
+  study::BuiltinObjective spec = Spec({{"format", std::string("letters")}});
+  spec.data = "letters.tsv";
+  const EvaluationResult result = Make(spec).value()->Evaluate(At(0.1)).value();
+  ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
+  EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.9);
+}
+
+TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
+  const auto error = [&](study::BuiltinObjective spec) {
+    return std::string(Make(std::move(spec)).status().message());
+  };
+  study::BuiltinObjective spec = Spec({});
+  spec.split.folds = 3;
+  EXPECT_THAT(error(spec), HasSubstr("set split.validation instead of split.folds"));
+  spec = Spec({});
+  spec.data = "synth:logistic?rows=10";
+  EXPECT_THAT(error(spec), HasSubstr("crf reads files"));
+  EXPECT_THAT(error(Spec({{"templates", std::string("word[0]")}})), HasSubstr("there is no column \"word\""));
+  EXPECT_THAT(error(Spec({{"templates", std::string("c2[0]")}})), HasSubstr("needs column 2"));
+  EXPECT_THAT(error(Spec({{"validation_data", std::string("none.txt")}})), HasSubstr("none.txt"));
+  EXPECT_THAT(error(Spec({{"sampling", std::string("mss")}})), HasSubstr("sampling"));
+  dir_.Write("ragged.txt", "a b O\nc O\n");
+  spec = Spec({});
+  spec.data = "ragged.txt";
+  EXPECT_THAT(error(spec), HasSubstr("ragged.txt:2: has 2 columns"));
+  // Memory that does not suffice fails the setting, not the worker.
+  const EvaluationResult result =
+      Make(study::Parameters{{"memory", std::string("absolute")}, {"max_memory_mib", 1.0}, {"hash_bits", 12.0}})
+          ->Evaluate(At(1.0))
+          .value();
+  EXPECT_EQ(result.outcome, EvaluationOutcome::kFailed);
+  EXPECT_THAT(result.failure->message, HasSubstr("the modes need, in MiB"));
+}
+
+}  // namespace
+}  // namespace luthier::objectives

@@ -102,8 +102,20 @@ struct BoOptions {
 // The defaults of a preset.
 BoOptions BoDefaults(BoPreset preset);
 
-using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions>;
-// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid".
+enum class TpeGamma { kLinear, kSqrt };
+enum class TpeBandwidth { kNeighbours, kFixed };
+
+struct TpeOptions {
+  int32_t startup_trials = 10;  // Results before the densities are used; 1 … 10^4.
+  int32_t candidates = 24;      // Drawn from the good density for a suggestion; 1 … 10^4.
+  bool multivariate = true;     // One joint density for the parameters that exist together; false: one a parameter.
+  TpeGamma gamma = TpeGamma::kLinear;
+  TpeBandwidth bandwidth = TpeBandwidth::kNeighbours;
+  friend bool operator==(const TpeOptions&, const TpeOptions&) = default;
+};
+
+using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, TpeOptions>;
+// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "tpe".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---

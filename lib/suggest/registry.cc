@@ -7,6 +7,7 @@
 #include "lib/suggest/grid_designer.h"
 #include "lib/suggest/random_designer.h"
 #include "lib/suggest/sobol_designer.h"
+#include "lib/suggest/tpe_designer.h"
 
 namespace luthier::suggest {
 namespace {
@@ -110,6 +111,16 @@ const std::vector<Entry>& Entries() {
                           false,
                           {{"scramble", "randomize the sequence by the study's seed; default true"}}},
             NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>},
+      Entry{AlgorithmInfo{"tpe",
+                          1,
+                          "tree-structured Parzen estimator: like the good settings, unlike the others",
+                          true,
+                          {{"startup_trials", "results before the densities are used; default 10"},
+                           {"candidates", "settings drawn from the good density for each suggestion; default 24"},
+                           {"multivariate", "one density for parameters that exist together; default true"},
+                           {"gamma", "how many results are good: LINEAR (default): a tenth, or SQRT; at most 25"},
+                           {"bandwidth", "of kernels: NEIGHBOURS (default) or FIXED"}}},
+            ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>},
   };
   return entries;
 }

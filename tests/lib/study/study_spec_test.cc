@@ -152,6 +152,7 @@ TEST(StudySpecTest, AlgorithmsHaveNames) {
   EXPECT_EQ(AlgorithmName(RandomOptions()), "random");
   EXPECT_EQ(AlgorithmName(SobolOptions()), "sobol");
   EXPECT_EQ(AlgorithmName(GridOptions()), "grid");
+  EXPECT_EQ(AlgorithmName(TpeOptions()), "tpe");
 }
 
 TEST(StudySpecTest, ScoresAreLargerWhenBetter) {

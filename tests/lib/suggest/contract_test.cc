@@ -75,6 +75,10 @@ std::vector<DesignerCase> Cases() {
   algorithms.emplace_back("fobo_directional", directional);
   algorithms.emplace_back("grid_plain", GridOptions{3, false});
   algorithms.emplace_back("sobol_plain", SobolOptions{false});
+  algorithms.emplace_back("tpe_univariate", TpeOptions{.startup_trials = 3,
+                                                       .multivariate = false,
+                                                       .gamma = TpeGamma::kSqrt,
+                                                       .bandwidth = TpeBandwidth::kFixed});
   std::vector<DesignerCase> cases;
   for (const auto& [algorithm_name, algorithm] : algorithms) {
     for (const auto& [space_name, space] : Spaces()) {

@@ -133,11 +133,12 @@ TEST(RegistryTest, ListsEveryAlgorithmOnceInOrderOfName) {
     EXPECT_FALSE(info.description.empty());
     EXPECT_EQ(info.description.find('\n'), std::string::npos);
   }
-  EXPECT_THAT(names, ElementsAre("auto", "bo", "fobo", "grid", "hbo", "lbo", "random", "sobol"));
+  EXPECT_THAT(names, ElementsAre("auto", "bo", "fobo", "grid", "hbo", "lbo", "random", "sobol", "tpe"));
   EXPECT_EQ(InfoOf(BoOptions()).name, "bo");
   EXPECT_EQ(InfoOf(GridOptions()).name, "grid");
   EXPECT_EQ(InfoOf(RandomOptions()).name, "random");
   EXPECT_EQ(InfoOf(SobolOptions()).name, "sobol");
+  EXPECT_EQ(InfoOf(TpeOptions()).name, "tpe");
 }
 
 TEST(RegistryTest, OptionsAreValidated) {

@@ -173,13 +173,19 @@ study::BoOptions Bo(RandomStream& r) {
 }
 
 study::AlgorithmSpec Algorithm(RandomStream& r) {
-  switch (r.UniformInt(5)) {
+  switch (r.UniformInt(6)) {
     case 0:
       return Bo(r);
     case 3:
       return study::AutoOptions{.noisy = Coin(r)};
     case 1:
       return study::RandomOptions{};
+    case 4:
+      return study::TpeOptions{.startup_trials = static_cast<int32_t>(Between(r, 1, 10'000)),
+                               .candidates = static_cast<int32_t>(Between(r, 1, 10'000)),
+                               .multivariate = Coin(r),
+                               .gamma = Any(r, study::TpeGamma::kSqrt),
+                               .bandwidth = Any(r, study::TpeBandwidth::kFixed)};
     case 2:
       return study::SobolOptions{.scramble = Coin(r)};
     default:

@@ -43,7 +43,8 @@ struct SobolOptions {
 struct GridOptions {
   int32_t levels =
       10;  // Points along each continuous parameter, both ends included; 2 … 10^6. Others: all their levels.
-  bool shuffle = true;  // A seeded permutation, so that a stopped run has covered the space.
+  bool shuffle = true;   // A seeded permutation, so that a stopped run has covered the space.
+  bool centres = false;  // Points in the middle of `levels` equal cells instead: the ends are left out.
   friend bool operator==(const GridOptions&, const GridOptions&) = default;
 };
 
@@ -102,6 +103,18 @@ struct BoOptions {
 // The defaults of a preset.
 BoOptions BoDefaults(BoPreset preset);
 
+struct CmaEsOptions {
+  int32_t population = 0;      // Samples of a generation; 0: 4 + floor(3 ln d). Else 4 … 10^4.
+  double initial_sigma = 0.3;  // First step size, in units of the parameters' ranges; above 0, at most 1.
+  bool restarts = true;        // A run that has ended starts again elsewhere with twice the population.
+  friend bool operator==(const CmaEsOptions&, const CmaEsOptions&) = default;
+};
+
+struct HaltonOptions {
+  bool scramble = true;  // Random permutations of the digits from the study's seed.
+  friend bool operator==(const HaltonOptions&, const HaltonOptions&) = default;
+};
+
 enum class TpeGamma { kLinear, kSqrt };
 enum class TpeBandwidth { kNeighbours, kFixed };
 
@@ -114,8 +127,9 @@ struct TpeOptions {
   friend bool operator==(const TpeOptions&, const TpeOptions&) = default;
 };
 
-using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, TpeOptions>;
-// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "tpe".
+using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, HaltonOptions,
+                                   TpeOptions, CmaEsOptions>;
+// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "halton", "tpe", "cma_es".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---

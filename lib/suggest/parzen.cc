@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <utility>
-#include <variant>
 
 #include "lib/base/check.h"
 #include "lib/math/special_functions.h"
@@ -32,56 +31,29 @@ constexpr double kNarrowCell = 1e-5;
 
 double MassInUnitInterval(double mean, double sigma) {
   const double low = -mean / sigma, high = (1.0 - mean) / sigma;
-  if (low < -kAllMass && high > kAllMass) return 1.0;
+  if (low < -kAllMass) return high > kAllMass ? 1.0 : math::NormalCdf(high);
+  if (high > kAllMass) return math::NormalCdf(-low);
   return math::NormalCdfDifference(high, low);
 }
 
+// ParzenBandwidth::kNeighbours for n means; sets the first n entries.
+void SetNeighbourWidths(const Eigen::Ref<const VectorXd>& means, ArrayXd* sigmas) {
+  const Index n = means.size();
+  std::vector<std::pair<double, Index>> sorted(static_cast<size_t>(n));
+  for (Index i = 0; i < n; ++i) sorted[static_cast<size_t>(i)] = {means(i), i};
+  std::sort(sorted.begin(), sorted.end());
+  const double smallest = 1.0 / std::min(kMinKernels, static_cast<double>(n + 2));
+  for (size_t k = 0; k < sorted.size(); ++k) {
+    const bool first = k == 0, last = k + 1 == sorted.size();
+    double left = sorted[k].first - (first ? 0.0 : sorted[k - 1].first);
+    double right = (last ? 1.0 : sorted[k + 1].first) - sorted[k].first;
+    if (first && !last) left = 0.0;
+    if (last && !first) right = 0.0;
+    (*sigmas)(sorted[k].second) = std::clamp(std::max(left, right), smallest, 1.0);
+  }
+}
+
 }  // namespace
-
-ParzenColumn::ParzenColumn(const study::Encoding& encoding, int c) {
-  const std::optional<int64_t> levels = encoding.Levels(c);
-  if (!levels) return;
-  levels_ = static_cast<double>(*levels);
-  const study::ParameterDomain& domain =
-      encoding.space().parameters()[static_cast<size_t>(encoding.compact_parameter(c))].domain;
-  if (encoding.IsCategorical(c) || std::holds_alternative<study::BoolSwitch>(domain)) {
-    kind_ = Kind::kUnordered;
-    return;
-  }
-  kind_ = Kind::kOrdered;
-  const auto* range = std::get_if<study::IntRange>(&domain);
-  if (range == nullptr || range->scale != study::Scale::kLog) return;
-  min_ = static_cast<double>(range->min);
-  max_ = static_cast<double>(range->max);
-  low_ = std::log(min_ - 0.5);
-  width_ = std::log(max_ + 0.5) - low_;
-}
-
-double ParzenColumn::LevelOf(double u) const {
-  return std::clamp(std::floor(u * levels_), 0.0, levels_ - 1.0);
-}
-
-double ParzenColumn::Canonical(double u) const {
-  if (kind_ == Kind::kContinuous) return u;
-  if (width_ > 0.0) {
-    return (std::log(std::clamp(std::round(std::exp(low_ + u * width_)), min_, max_)) - low_) / width_;
-  }
-  return (LevelOf(u) + 0.5) / levels_;
-}
-
-ParzenColumn::Cell ParzenColumn::CellOf(double u) const {
-  if (width_ > 0.0) {
-    const double x = std::clamp(std::round(std::exp(low_ + u * width_)), min_, max_);
-    return {x == min_ ? 0.0 : (std::log(x - 0.5) - low_) / width_,
-            x == max_ ? 1.0 : (std::log(x + 0.5) - low_) / width_};
-  }
-  const double level = LevelOf(u);
-  return {level / levels_, (level + 1.0) / levels_};
-}
-
-int ParzenColumn::LabelOf(double u) const {
-  return static_cast<int>(LevelOf(u));
-}
 
 std::vector<double> ParzenWeights(int64_t n) {
   std::vector<double> weights(static_cast<size_t>(n), 1.0);
@@ -112,7 +84,7 @@ double TruncatedNormalQuantile(double p, double mean, double sigma, double low, 
   return std::clamp(mean + sigma * (mirror ? -z : z), low, high);
 }
 
-ParzenMixture::ParzenMixture(std::vector<ParzenColumn> columns, const Eigen::Ref<const MatrixXd>& observations,
+ParzenMixture::ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const MatrixXd>& observations,
                              ParzenBandwidth bandwidth)
     : columns_(std::move(columns)) {
   const Index n = observations.rows(), d = observations.cols();
@@ -135,36 +107,26 @@ ParzenMixture::ParzenMixture(std::vector<ParzenColumn> columns, const Eigen::Ref
     log_scale_(i) = std::log(weights[static_cast<size_t>(i)] / sum);
   }
   for (Index j = 0; j < d; ++j) {
-    if (columns_[static_cast<size_t>(j)].kind() != ParzenColumn::Kind::kUnordered) SetWidths(j, bandwidth);
+    if (columns_[static_cast<size_t>(j)].kind() != CompactColumn::Kind::kUnordered) SetWidths(j, bandwidth);
   }
 }
 
 void ParzenMixture::SetWidths(Index column, ParzenBandwidth bandwidth) {
   const Index n = mean_.rows() - 1;
-  const bool continuous = columns_[static_cast<size_t>(column)].kind() == ParzenColumn::Kind::kContinuous;
-  const auto set = [&](Index i, double sigma) {
-    half_precision_(i, column) = 1.0 / (kSqrt2 * sigma);
-    if (continuous) log_scale_(i) -= std::log(kSqrt2Pi * sigma * MassInUnitInterval(mean_(i, column), sigma));
-  };
-  set(n, 1.0);
+  const bool continuous = columns_[static_cast<size_t>(column)].kind() == CompactColumn::Kind::kContinuous;
+  ArrayXd sigmas(n + 1);
+  sigmas(n) = 1.0;
   if (bandwidth == ParzenBandwidth::kFixed) {
     const double power = -1.0 / (static_cast<double>(mean_.cols()) + 4.0);
-    const double sigma = kFixedScale * std::pow(static_cast<double>(std::max<Index>(n, 1)), power);
-    for (Index i = 0; i < n; ++i) set(i, sigma);
-    return;
+    sigmas.head(n) = kFixedScale * std::pow(static_cast<double>(std::max<Index>(n, 1)), power);
+  } else {
+    SetNeighbourWidths(mean_.col(column).head(n), &sigmas);
   }
-  std::vector<std::pair<double, Index>> sorted(static_cast<size_t>(n));
-  for (Index i = 0; i < n; ++i) sorted[static_cast<size_t>(i)] = {mean_(i, column), i};
-  std::sort(sorted.begin(), sorted.end());
-  const double smallest = 1.0 / std::min(kMinKernels, static_cast<double>(n + 2));
-  for (size_t k = 0; k < sorted.size(); ++k) {
-    const bool first = k == 0, last = k + 1 == sorted.size();
-    double left = sorted[k].first - (first ? 0.0 : sorted[k - 1].first);
-    double right = (last ? 1.0 : sorted[k + 1].first) - sorted[k].first;
-    if (first && !last) left = 0.0;
-    if (last && !first) right = 0.0;
-    set(sorted[k].second, std::clamp(std::max(left, right), smallest, 1.0));
-  }
+  half_precision_.col(column) = (kSqrt2 * sigmas).inverse();
+  if (!continuous) return;
+  ArrayXd scale(n + 1);
+  for (Index i = 0; i <= n; ++i) scale(i) = kSqrt2Pi * sigmas(i) * MassInUnitInterval(mean_(i, column), sigmas(i));
+  log_scale_ -= scale.log();
 }
 
 VectorXd ParzenMixture::Sample(base::RandomStream& random) const {
@@ -173,9 +135,9 @@ VectorXd ParzenMixture::Sample(base::RandomStream& random) const {
   const bool prior = kernel == kernels() - 1;
   VectorXd point(mean_.cols());
   for (Index j = 0; j < point.size(); ++j) {
-    const ParzenColumn& column = columns_[static_cast<size_t>(j)];
+    const CompactColumn& column = columns_[static_cast<size_t>(j)];
     const double u = random.UniformOpen();
-    if (column.kind() != ParzenColumn::Kind::kUnordered) {
+    if (column.kind() != CompactColumn::Kind::kUnordered) {
       const double sigma = 1.0 / (kSqrt2 * half_precision_(kernel, j));
       point(j) = column.Canonical(TruncatedNormalQuantile(u, mean_(kernel, j), sigma, 0.0, 1.0));
       continue;
@@ -188,7 +150,7 @@ VectorXd ParzenMixture::Sample(base::RandomStream& random) const {
 }
 
 void ParzenMixture::AddOrdered(Index column, double u, ArrayXd* sum) const {
-  const ParzenColumn::Cell cell = columns_[static_cast<size_t>(column)].CellOf(u);
+  const CompactColumn::Cell cell = columns_[static_cast<size_t>(column)].CellOf(u);
   const double width = cell.high - cell.low, middle = 0.5 * (cell.low + cell.high);
   double mean = std::numeric_limits<double>::quiet_NaN(), half_precision = 0.0, log_probability = 0.0;
   for (Index i = 0; i < kernels(); ++i) {
@@ -211,7 +173,7 @@ void ParzenMixture::AddOrdered(Index column, double u, ArrayXd* sum) const {
 }
 
 void ParzenMixture::AddUnordered(Index column, double u, ArrayXd* sum) const {
-  const ParzenColumn& labels = columns_[static_cast<size_t>(column)];
+  const CompactColumn& labels = columns_[static_cast<size_t>(column)];
   const double k = labels.levels(), smoothing = kPriorWeight / static_cast<double>(kernels());
   const double other = std::log(smoothing / (1.0 + k * smoothing));
   const double same = std::log((1.0 + smoothing) / (1.0 + k * smoothing));
@@ -231,8 +193,8 @@ VectorXd ParzenMixture::LogDensity(const Eigen::Ref<const MatrixXd>& points) con
     sum = log_scale_;
     for (Index j = 0; j < points.cols(); ++j) {
       const double u = points(p, j);
-      const ParzenColumn::Kind kind = columns_[static_cast<size_t>(j)].kind();
-      if (kind == ParzenColumn::Kind::kContinuous) {
+      const CompactColumn::Kind kind = columns_[static_cast<size_t>(j)].kind();
+      if (kind == CompactColumn::Kind::kContinuous) {
         sum -= ((u - mean_.col(j).array()) * half_precision_.col(j).array()).square();
         continue;
       }
@@ -241,7 +203,7 @@ VectorXd ParzenMixture::LogDensity(const Eigen::Ref<const MatrixXd>& points) con
       if (found == list.end()) {
         list.emplace_back(u, ArrayXd::Zero(kernels()));
         found = list.end() - 1;
-        if (kind == ParzenColumn::Kind::kOrdered)
+        if (kind == CompactColumn::Kind::kOrdered)
           AddOrdered(j, u, &found->second);
         else
           AddUnordered(j, u, &found->second);

@@ -6,7 +6,7 @@
 
 #include "Eigen/Core"
 #include "lib/base/random.h"
-#include "lib/study/encoding.h"
+#include "lib/suggest/compact_column.h"
 
 // Parzen mixtures on the unit cube of the compact encoding, for the tree-structured Parzen estimator (Bergstra et al.
 // 2011, "Algorithms for hyper-parameter optimization"; bandwidths and weights as in Optuna 5; Watanabe 2023, "Tree-
@@ -19,40 +19,6 @@
 //   sigma_ij    K x d  and its width                                       folded into half_precision_
 //   w_i         K      weights, sum 1                                      log_weight_, cumulative_
 namespace luthier::suggest {
-
-// One coordinate of the mixture.
-class ParzenColumn {
- public:
-  enum class Kind {
-    kContinuous,  // A density on [0, 1].
-    kOrdered,     // Cells of [0, 1] in order; a point's probability is that of its cell.
-    kUnordered,   // Labels: label i of k at (i + 1/2)/k. Bools too.
-  };
-
-  // Compact coordinate c of the encoding.
-  ParzenColumn(const study::Encoding& encoding, int c);
-
-  Kind kind() const { return kind_; }
-  // Of ordered and unordered columns.
-  double levels() const { return levels_; }
-  // The coordinate that the encoding gives to the value which u decodes to.
-  double Canonical(double u) const;
-  struct Cell {
-    double low, high;
-  };
-  // The cell of an ordered column that holds u.
-  Cell CellOf(double u) const;
-  // Of an unordered column.
-  int LabelOf(double u) const;
-
- private:
-  double LevelOf(double u) const;
-
-  Kind kind_ = Kind::kContinuous;
-  double levels_ = 0.0;
-  // Whole numbers on a log scale: u = (ln x - low_)/width_; min_ and max_ are in user units. Others: width_ is 0.
-  double min_ = 0.0, max_ = 0.0, low_ = 0.0, width_ = 0.0;
-};
 
 enum class ParzenBandwidth {
   // sigma_i = the larger gap to a neighbour in the sorted list of n observations with 0 and 1 at its ends; the first
@@ -69,9 +35,9 @@ enum class ParzenBandwidth {
 // Immutable after construction; any thread.
 class ParzenMixture {
  public:
-  // observations: n x d, decoded points (ParzenColumn::Canonical) in order of age, oldest first; n >= 0, d >= 1.
+  // observations: n x d, decoded points (CompactColumn::Canonical) in order of age, oldest first; n >= 0, d >= 1.
   // O(n d log n).
-  ParzenMixture(std::vector<ParzenColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations,
+  ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations,
                 ParzenBandwidth bandwidth);
 
   Eigen::Index kernels() const { return mean_.rows(); }
@@ -87,7 +53,7 @@ class ParzenMixture {
   void AddOrdered(Eigen::Index column, double u, Eigen::ArrayXd* sum) const;
   void AddUnordered(Eigen::Index column, double u, Eigen::ArrayXd* sum) const;
 
-  std::vector<ParzenColumn> columns_;
+  std::vector<CompactColumn> columns_;
   Eigen::MatrixXd mean_;
   // 1/(sigma sqrt 2): (x - mu) times this, squared, is the exponent. Unused in unordered columns.
   Eigen::MatrixXd half_precision_;

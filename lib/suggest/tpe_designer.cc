@@ -156,7 +156,7 @@ bool TpeDesigner::SplitTrials(const study::History& history, std::vector<Encoded
 double TpeDesigner::Choose(const Split& split, size_t group, uint64_t ask_index, VectorXd* u) const {
   const std::vector<int>& members = groups_[group];
   const auto d = static_cast<Index>(members.size());
-  std::vector<ParzenColumn> columns;
+  std::vector<CompactColumn> columns;
   for (const int c : members) columns.push_back(columns_[static_cast<size_t>(c)]);
   const ParzenBandwidth bandwidth =
       options_.bandwidth == study::TpeBandwidth::kNeighbours ? ParzenBandwidth::kNeighbours : ParzenBandwidth::kFixed;

@@ -57,7 +57,7 @@ class TpeDesigner final : public Designer {
   const study::Goal goal_;
   const study::TpeOptions options_;
   const uint64_t seed_;
-  std::vector<ParzenColumn> columns_;     // By compact coordinate.
+  std::vector<CompactColumn> columns_;    // By compact coordinate.
   std::vector<std::vector<int>> groups_;  // Compact coordinates.
   std::vector<int> group_of_;             // By compact coordinate.
   std::vector<int> coordinate_of_;        // By parameter; -1 for constants.

@@ -75,6 +75,17 @@ void Set(const study::SobolOptions& options, v1::Algorithm* proto) {
 void Set(const study::GridOptions& options, v1::Algorithm* proto) {
   proto->mutable_grid()->set_levels(options.levels);
   proto->mutable_grid()->set_shuffle(options.shuffle);
+  proto->mutable_grid()->set_centres(options.centres);
+}
+
+void Set(const study::CmaEsOptions& options, v1::Algorithm* proto) {
+  proto->mutable_cma_es()->set_population(options.population);
+  proto->mutable_cma_es()->set_initial_sigma(options.initial_sigma);
+  proto->mutable_cma_es()->set_restarts(options.restarts);
+}
+
+void Set(const study::HaltonOptions& options, v1::Algorithm* proto) {
+  proto->mutable_halton()->set_scramble(options.scramble);
 }
 
 void Set(const study::TpeOptions& options, v1::Algorithm* proto) {
@@ -203,6 +214,19 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       study::GridOptions result;
       if (proto.grid().has_levels()) result.levels = proto.grid().levels();
       if (proto.grid().has_shuffle()) result.shuffle = proto.grid().shuffle();
+      result.centres = proto.grid().centres();
+      return result;
+    }
+    case v1::Algorithm::kCmaEs: {
+      study::CmaEsOptions result;
+      result.population = proto.cma_es().population();
+      if (proto.cma_es().has_initial_sigma()) result.initial_sigma = proto.cma_es().initial_sigma();
+      if (proto.cma_es().has_restarts()) result.restarts = proto.cma_es().restarts();
+      return result;
+    }
+    case v1::Algorithm::kHalton: {
+      study::HaltonOptions result;
+      if (proto.halton().has_scramble()) result.scramble = proto.halton().scramble();
       return result;
     }
     case v1::Algorithm::kBo:

@@ -127,16 +127,21 @@ void CmaEs::Update(const std::vector<VectorXd>& latents) {
       y(j, i) = (latents[static_cast<size_t>(i)](numeric_[static_cast<size_t>(j)]) - mean_(j)) / sigma_;
     }
   }
-  // C^(-1/2) y for all.
-  const MatrixXd white = axes_ * (lengths_.cwiseInverse().asDiagonal() * (axes_.transpose() * y).eval()).eval();
-  const VectorXd step = y.leftCols(parents_) * weights_.head(parents_);
-  const VectorXd white_step = white.leftCols(parents_) * weights_.head(parents_);
-  mean_ += sigma_ * step;
+  // C^(-1/2) v.
+  const auto whiten = [&](const MatrixXd& v) -> MatrixXd {
+    return axes_ * (lengths_.cwiseInverse().asDiagonal() * (axes_.transpose() * v).eval()).eval();
+  };
+  const MatrixXd white = whiten(y);
+  const VectorXd before = mean_;
+  mean_ += sigma_ * (y.leftCols(parents_) * weights_.head(parents_));
   for (Index j = 0; j < n; ++j) {
     if (columns_[static_cast<size_t>(numeric_[static_cast<size_t>(j)])].kind() == CompactColumn::Kind::kContinuous) {
       mean_(j) = std::clamp(mean_(j), 0.0, 1.0);
     }
   }
+  // What the paths see is the step that was made: a mean that pushes against a face is not on its way anywhere.
+  const VectorXd step = (mean_ - before) / sigma_;
+  const VectorXd white_step = whiten(step);
 
   sigma_path_ = (1.0 - sigma_rate_) * sigma_path_ +
                 std::sqrt(sigma_rate_ * (2.0 - sigma_rate_) * parents_effective_) * white_step;

@@ -23,14 +23,15 @@ namespace luthier::suggest {
 //   lambda, mu    samples of a generation, and those of positive weight      population(), parents_
 //   q             probabilities of the labels of an unordered column         shares_
 //
-// A numeric sample is x = m + sigma B D z. What is evaluated is x moved to the faces of the cube; the update sees x
-// itself, and then moves m to the faces where it lies beyond them: minima on faces and in corners are hit exactly.
-// (Drawing again until a sample is inside, as packages do, takes thousands of evaluations to a corner; updating with
-// the moved sample flattens C there.) Ordered columns: what is decoded is m + sigma A B D z, and A and m are corrected
-// after each update so that every level beside m's keeps a probability of at least 1/(2 lambda (n + labels' columns)):
-// without that the search would stop seeing other levels as sigma shrinks. Unordered columns have no place in a
-// covariance; each has independent probabilities q, which move towards the labels of the best, q += eta (sum_i w_i
-// e_(label i) - q), and stay above (1 - 0.73^(1/columns))/(labels - 1) as in CatCMA (Hamano et al. 2024).
+// A numeric sample is x = m + sigma B D z. What is evaluated is x moved to the faces of the cube. The update
+// sees x itself, then moves m to the faces where it lies beyond them; the paths see the step that m made. So minima on
+// faces and in corners are hit exactly. (Drawing again until a sample is inside, as packages do, takes thousands of
+// evaluations to a corner; a covariance that learns from moved samples goes flat there before m has arrived.)
+// Ordered columns: what is decoded is m + sigma A B D z, and A and m are corrected after each update so that every level
+// beside m's keeps a probability of at least 1/(2 lambda d), d columns: without that the search would stop seeing other
+// levels as sigma shrinks. Unordered columns have no place in a covariance; each has independent probabilities q, which
+// move towards the labels of the best, q += eta (sum_i w_i e_(label i) - q), and stay above
+// (1 - 0.73^(1/columns))/(labels - 1) as in CatCMA (Hamano et al. 2024).
 //
 // A value type; not thread-safe.
 class CmaEs {

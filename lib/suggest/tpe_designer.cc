@@ -106,27 +106,17 @@ bool TpeDesigner::SplitTrials(const study::History& history, std::vector<Encoded
   for (size_t t = 0; t < trials.size(); ++t) {
     const study::HistoryTrial& trial = trials[t];
     const bool has_value = trial.value.has_value() && std::isfinite(*trial.value);
-    switch (trial.state) {
-      case study::TrialState::kComplete:
-      case study::TrialState::kPruned: {
-        const bool pruned = trial.state == study::TrialState::kPruned;
-        if (has_value) {
-          ranked.emplace_back(pruned, pruned ? -trial.step : 0, -study::Score(goal_, *trial.value), t);
-        } else {
-          ++failed;
-        }
-        break;
+    if (trial.open()) continue;
+    if (trial.state == study::TrialState::kComplete || trial.state == study::TrialState::kPruned) {
+      const bool pruned = trial.state == study::TrialState::kPruned;
+      if (has_value) {
+        ranked.emplace_back(pruned, pruned ? -trial.step : 0, -study::Score(goal_, *trial.value), t);
+      } else {
+        ++failed;
       }
-      case study::TrialState::kFailed:
-        counts[t] = trial.failure == study::FailureKind::kConfig;
-        failed += counts[t] ? 1 : 0;
-        break;
-      case study::TrialState::kCancelled:
-        counts[t] = false;
-        break;
-      case study::TrialState::kPending:
-      case study::TrialState::kRunning:
-        break;
+    } else {
+      counts[t] = trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig;
+      failed += counts[t] ? 1 : 0;
     }
   }
   const auto results = static_cast<int64_t>(ranked.size());

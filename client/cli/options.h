@@ -37,6 +37,11 @@ struct Options {
   double epsilon = 0.0;
   std::optional<double> lipschitz;
 
+  // study importance
+  std::string metric;  // Empty: the study's.
+  double quantile = 1.0;
+  bool pairs = false;
+
   // study watch, trial list, trial get, trial add
   uint64_t after = 0;
   std::vector<std::string> states;

@@ -364,6 +364,9 @@ void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Tr
       {"random", "an independent random draw"},
       {"sobol", "the next point of a Sobol sequence"},
       {"grid", "the next point of the grid"},
+      {"cma_es", "a sample of the current generation's distribution"},
+      {"halton", "the next point of a Halton sequence"},
+      {"tpe", "like the good settings and unlike the others"},
   };
   const v1::Provenance& why = trial.provenance();
   out << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";

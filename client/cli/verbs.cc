@@ -86,6 +86,15 @@ void GetOptions(CLI::App& app, Options& o) {
       "Certificate: largest slope of the metric along the unit cube; default: the algorithm's, if it has one");
 }
 
+void ImportanceOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  app.add_option("--metric", o.metric, "Of which metric; default: the study's");
+  app.add_option("--quantile", o.quantile,
+                 "What matters among this share of the best results: worse ones count as its worst; above 0, at most 1")
+      ->capture_default_str();
+  app.add_flag("--pairs", o.pairs, "With the interactions of two parameters");
+}
+
 void WatchOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--after", o.after, "Only events with a larger seq")->capture_default_str();
@@ -202,6 +211,11 @@ const std::vector<Verb>& Verbs() {
        "luthier study get my-study --epsilon 0.01",
        GetOptions,
        StudyGet},
+      {{"study", "importance"},
+       "Which parameters the results depend on",
+       "luthier study importance my-study --pairs",
+       ImportanceOptions,
+       StudyImportance},
       {{"study", "watch"},
        "Events as they happen, until the study is finished",
        "luthier study watch my-study -o json",

@@ -37,13 +37,14 @@ void History::AddSuggested(uint64_t ask_index, Parameters parameters, std::strin
 }
 
 void History::Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
-                     std::optional<FailureKind> failure, const std::string& worker) {
+                     std::optional<FailureKind> failure, const std::string& worker, int64_t step) {
   LUTHIER_CHECK(number >= 1 && number <= stored_);
   LUTHIER_CHECK(IsFinal(state));
   HistoryTrial& trial = trials_[number - 1];
   LUTHIER_CHECK(trial.open());
   trial.state = state;
   trial.value = value;
+  trial.step = step;
   trial.gradient = std::move(gradient);
   trial.failure = failure;
   if (!worker.empty()) {
@@ -66,6 +67,7 @@ std::optional<History> History::ReproducibleView(int64_t parallel) const {
     } else {
       trial.state = TrialState::kPending;
       trial.value.reset();
+      trial.step = 0;
       trial.gradient.reset();
       trial.failure.reset();
     }

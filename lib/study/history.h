@@ -18,6 +18,7 @@ struct HistoryTrial {
   Parameters parameters;
   TrialState state = TrialState::kPending;
   std::optional<double> value;         // The study's metric in user units; COMPLETE (always finite) or PRUNED.
+  int64_t step = 0;                    // Of the final measurement; 0 where there is none.
   std::optional<Gradient> gradient;    // Of the study's metric, valid for the space.
   std::optional<FailureKind> failure;  // In FAILED.
   std::string carry;                   // What the designer stored with this suggestion.
@@ -44,9 +45,9 @@ class History {
   // A suggestion on its way to the store.
   void AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry);
   // Trial `number` became final. `worker`: whose report made it so, which is how workers get their numbers
-  // (HistoryTrial::reporter); empty: nobody's, and the trial's reporter stays as it is.
+  // (HistoryTrial::reporter); empty: nobody's, and the trial's reporter stays as it is. `step`: of the value.
   void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
-              std::optional<FailureKind> failure, const std::string& worker = "");
+              std::optional<FailureKind> failure, const std::string& worker = "", int64_t step = 0);
 
   // What a designer may see in a study with `reproducible` set, when asked for ask `ask_index` with at most `parallel`
   // trials at once: results of the trials numbered <= count - parallel + 1, in order of number, where count is the

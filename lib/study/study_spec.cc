@@ -82,7 +82,8 @@ BoOptions BoDefaults(BoPreset preset) {
 }
 
 std::string AlgorithmName(const AlgorithmSpec& algorithm) {
-  static constexpr std::array<const char*, 6> kNames = {"auto", "bo", "random", "sobol", "grid", "harmonica"};
+  static constexpr std::array<const char*, 9> kNames = {"auto",   "bo",  "random", "sobol",    "grid",
+                                                        "halton", "tpe", "cma_es", "harmonica"};
   static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
   if (const auto* bo = std::get_if<BoOptions>(&algorithm)) {
     static constexpr std::array<const char*, 4> kPresets = {"bo", "hbo", "lbo", "fobo"};

@@ -43,7 +43,8 @@ struct SobolOptions {
 struct GridOptions {
   int32_t levels =
       10;  // Points along each continuous parameter, both ends included; 2 … 10^6. Others: all their levels.
-  bool shuffle = true;  // A seeded permutation, so that a stopped run has covered the space.
+  bool shuffle = true;   // A seeded permutation, so that a stopped run has covered the space.
+  bool centres = false;  // Points in the middle of `levels` equal cells instead: the ends are left out.
   friend bool operator==(const GridOptions&, const GridOptions&) = default;
 };
 
@@ -102,12 +103,37 @@ struct BoOptions {
 // The defaults of a preset.
 BoOptions BoDefaults(BoPreset preset);
 
+struct CmaEsOptions {
+  int32_t population = 0;      // Samples of a generation; 0: 4 + floor(3 ln d). Else 4 … 10^4.
+  double initial_sigma = 0.3;  // First step size, in units of the parameters' ranges; above 0, at most 1.
+  bool restarts = true;        // A run that has ended starts again elsewhere with twice the population.
+  friend bool operator==(const CmaEsOptions&, const CmaEsOptions&) = default;
+};
+
+struct HaltonOptions {
+  bool scramble = true;  // Random permutations of the digits from the study's seed.
+  friend bool operator==(const HaltonOptions&, const HaltonOptions&) = default;
+};
+
+enum class TpeGamma { kLinear, kSqrt };
+enum class TpeBandwidth { kNeighbours, kFixed };
+
+struct TpeOptions {
+  int32_t startup_trials = 10;  // Results before the densities are used; 1 … 10^4.
+  int32_t candidates = 24;      // Drawn from the good density for a suggestion; 1 … 10^4.
+  bool multivariate = true;     // One joint density for the parameters that exist together; false: one a parameter.
+  TpeGamma gamma = TpeGamma::kLinear;
+  TpeBandwidth bandwidth = TpeBandwidth::kNeighbours;
+  friend bool operator==(const TpeOptions&, const TpeOptions&) = default;
+};
+
 // In the order of the API's.
 enum class HarmonicaLambda { kFixed, kCv, kPath, kAbs };
 
 // What goes on after Harmonica's stages: an algorithm that can stand in for it on any space. A new one is one entry
 // here.
-using HarmonicaBase = std::variant<RandomOptions, SobolOptions, GridOptions, BoOptions>;
+using HarmonicaBase =
+    std::variant<RandomOptions, SobolOptions, GridOptions, BoOptions, HaltonOptions, TpeOptions, CmaEsOptions>;
 
 struct HarmonicaOptions {
   int32_t samples = 0;       // Of each stage, 20 … 10^5; 0: 300, or less where the budget is small.
@@ -126,8 +152,9 @@ struct HarmonicaOptions {
   friend bool operator==(const HarmonicaOptions&, const HarmonicaOptions&) = default;
 };
 
-using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, HarmonicaOptions>;
-// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "harmonica".
+using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, HaltonOptions,
+                                   TpeOptions, CmaEsOptions, HarmonicaOptions>;
+// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "halton", "tpe", "cma_es", "harmonica".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---

@@ -28,8 +28,8 @@ std::optional<int64_t> Sum(std::optional<int64_t> a, std::optional<int64_t> b) {
 
 }  // namespace
 
-Grid::Grid(study::Encoding encoding, int levels)
-    : encoding_(std::move(encoding)), levels_(levels), nodes_(encoding_.space().size()) {
+Grid::Grid(study::Encoding encoding, int levels, bool centres)
+    : encoding_(std::move(encoding)), levels_(levels), centres_(centres), nodes_(encoding_.space().size()) {
   LUTHIER_CHECK(levels >= 2);
   const study::SearchSpace& space = encoding_.space();
   for (int c = 0; c < encoding_.compact_dim(); ++c) {
@@ -75,10 +75,13 @@ void Grid::SetAll(const std::vector<int>& trees, int64_t index, study::Parameter
 
 void Grid::SetTree(int p, int64_t index, study::Parameters* values) const {
   const Node& node = nodes_[p];
+  const auto unit = [&](int64_t level) {
+    return centres_ ? (static_cast<double>(level) + 0.5) / levels_ : static_cast<double>(level) / (levels_ - 1);
+  };
   const auto set = [&](int64_t level) {
-    (*values)[encoding_.space().parameters()[p].name] =
-        node.coordinate < 0 ? encoding_.space().LevelValue(p, level)
-                            : encoding_.DecodeCoordinate(node.coordinate, static_cast<double>(level) / (levels_ - 1));
+    (*values)[encoding_.space().parameters()[p].name] = node.coordinate < 0
+                                                            ? encoding_.space().LevelValue(p, level)
+                                                            : encoding_.DecodeCoordinate(node.coordinate, unit(level));
   };
   // Levels before `next` are passed. One without children takes one index, one with children CountAtLevel.
   int64_t next = 0;
@@ -157,7 +160,7 @@ absl::Status ValidateGrid(const study::StudySpec& spec, const study::GridOptions
 }
 
 GridDesigner::GridDesigner(const study::StudySpec& spec, const study::GridOptions& options)
-    : grid_(study::Encoding(spec.space), options.levels),
+    : grid_(study::Encoding(spec.space), options.levels, options.centres),
       size_(grid_.size().value_or(0)),
       shuffle_(options.shuffle),
       permutation_(std::max<int64_t>(size_, 1), spec.seed) {

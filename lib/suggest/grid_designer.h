@@ -15,7 +15,8 @@ namespace luthier::suggest {
 inline constexpr int64_t kMaxGridPoints = 10'000'000;
 
 // Every combination of levels of a search space, numbered. A continuous parameter has `levels` points at equal
-// distances in the unit interval of its scale, both ends included; every other parameter all its values.
+// distances in the unit interval of its scale, both ends included, or (`centres`) in the middle of `levels` equal
+// cells; every other parameter all its values.
 //
 // Conditions make a forest: each parameter has at most one parent. So the settings of a tree with root p are counted by
 //   N(p) = sum over levels v of p of prod over children c active at v of N(c)
@@ -24,7 +25,7 @@ inline constexpr int64_t kMaxGridPoints = 10'000'000;
 class Grid {
  public:
   // levels >= 2.
-  Grid(study::Encoding encoding, int levels);
+  Grid(study::Encoding encoding, int levels, bool centres = false);
 
   // Number of settings; absent above 2^63-1.
   std::optional<int64_t> size() const { return size_; }
@@ -46,6 +47,7 @@ class Grid {
 
   study::Encoding encoding_;
   int levels_;
+  bool centres_;
   std::vector<Node> nodes_;
   std::vector<int> roots_;
   std::optional<int64_t> size_;

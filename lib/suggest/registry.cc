@@ -7,10 +7,13 @@
 #include "lib/suggest/auto.h"
 #include "lib/suggest/bo_designer.h"
 #include "lib/suggest/bo_options.h"
+#include "lib/suggest/cma_es_designer.h"
 #include "lib/suggest/grid_designer.h"
+#include "lib/suggest/halton_designer.h"
 #include "lib/suggest/harmonica_designer.h"
 #include "lib/suggest/random_designer.h"
 #include "lib/suggest/sobol_designer.h"
+#include "lib/suggest/tpe_designer.h"
 
 namespace luthier::suggest {
 namespace {
@@ -117,13 +120,22 @@ const std::vector<Entry>& Entries() {
                           {{"noisy", "whether the same setting may give different values; default false"}}},
             NothingToValidate, CreateAuto},
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
+      Entry{AlgorithmInfo{"cma_es",
+                          1,
+                          "CMA-ES: an evolution strategy for hundreds of trials of numbers",
+                          true,
+                          {{"population", "settings of a generation; 0 (default): 4 + 3 ln d"},
+                           {"initial_sigma", "first step size in units of the ranges; default 0.3"},
+                           {"restarts", "start again with twice the population when a run has ended; default true"}}},
+            ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>},
       BoEntry("fobo", "first-order Bayesian optimization: uses the gradients that trials report"),
       Entry{AlgorithmInfo{"grid",
                           1,
                           "every combination of levels, in shuffled order; ends when all were tried",
                           false,
                           {{"levels", "points along each continuous parameter, both ends included; default 10"},
-                           {"shuffle", "visit the grid in a seeded random order; default true"}}},
+                           {"shuffle", "visit the grid in a seeded random order; default true"},
+                           {"centres", "points in the middle of so many equal cells, no ends; default false"}}},
             ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>},
       Entry{
           AlgorithmInfo{
@@ -146,6 +158,12 @@ const std::vector<Entry>& Entries() {
                {"base", "the algorithm after the stages, on what they leave: random (default), sobol, grid or a bo"}}},
           ValidateWith<study::HarmonicaOptions, ValidateHarmonicaAndBase>,
           CreateWith<HarmonicaDesigner, study::HarmonicaOptions>},
+      Entry{AlgorithmInfo{"halton",
+                          1,
+                          "quasi-random settings: Halton's sequence with permuted digits",
+                          false,
+                          {{"scramble", "permute the digits by the study's seed; default true"}}},
+            NothingToValidate, CreateWith<HaltonDesigner, study::HaltonOptions>},
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
       BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
       Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
@@ -156,6 +174,16 @@ const std::vector<Entry>& Entries() {
                           false,
                           {{"scramble", "randomize the sequence by the study's seed; default true"}}},
             NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>},
+      Entry{AlgorithmInfo{"tpe",
+                          1,
+                          "tree-structured Parzen estimator: like the good settings, unlike the others",
+                          true,
+                          {{"startup_trials", "results before the densities are used; default 10"},
+                           {"candidates", "settings drawn from the good density for each suggestion; default 24"},
+                           {"multivariate", "one density for parameters that exist together; default true"},
+                           {"gamma", "how many results are good: LINEAR (default): a tenth, or SQRT; at most 25"},
+                           {"bandwidth", "of kernels: NEIGHBOURS (default) or FIXED"}}},
+            ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>},
   };
   return entries;
 }

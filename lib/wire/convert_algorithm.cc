@@ -77,6 +77,52 @@ void Set(const study::SobolOptions& options, v1::Algorithm* proto) {
 void Set(const study::GridOptions& options, v1::Algorithm* proto) {
   proto->mutable_grid()->set_levels(options.levels);
   proto->mutable_grid()->set_shuffle(options.shuffle);
+  proto->mutable_grid()->set_centres(options.centres);
+}
+
+void Set(const study::CmaEsOptions& options, v1::Algorithm* proto) {
+  proto->mutable_cma_es()->set_population(options.population);
+  proto->mutable_cma_es()->set_initial_sigma(options.initial_sigma);
+  proto->mutable_cma_es()->set_restarts(options.restarts);
+}
+
+void Set(const study::HaltonOptions& options, v1::Algorithm* proto) {
+  proto->mutable_halton()->set_scramble(options.scramble);
+}
+
+void Set(const study::TpeOptions& options, v1::Algorithm* proto) {
+  v1::Algorithm::Tpe* out = proto->mutable_tpe();
+  out->set_startup_trials(options.startup_trials);
+  out->set_candidates(options.candidates);
+  out->set_multivariate(options.multivariate);
+  out->set_gamma(static_cast<v1::Algorithm::Tpe::Gamma>(Number(options.gamma)));
+  out->set_bandwidth(static_cast<v1::Algorithm::Tpe::Bandwidth>(Number(options.bandwidth)));
+}
+
+// A field's value into `out`. UNSPECIFIED keeps the default.
+template <typename E>
+void ReadEnum(const std::string& path, int value, E last, const google::protobuf::EnumDescriptor* names, E* out,
+              base::Violations* violations) {
+  if (value == 0) return;
+  if (value >= 1 && value <= Number(last)) {
+    *out = static_cast<E>(value - 1);
+    return;
+  }
+  std::vector<std::string> known;
+  for (int i = 1; i < names->value_count(); ++i) known.push_back(names->value(i)->name());
+  violations->Add(path, absl::StrCat("has the unknown value ", value, "; use one of ", absl::StrJoin(known, ", ")));
+}
+
+study::TpeOptions ReadTpe(const v1::Algorithm::Tpe& proto, base::Violations* violations) {
+  study::TpeOptions result;
+  if (proto.has_startup_trials()) result.startup_trials = proto.startup_trials();
+  if (proto.has_candidates()) result.candidates = proto.candidates();
+  if (proto.has_multivariate()) result.multivariate = proto.multivariate();
+  ReadEnum("algorithm.tpe.gamma", proto.gamma(), study::TpeGamma::kSqrt, v1::Algorithm::Tpe::Gamma_descriptor(),
+           &result.gamma, violations);
+  ReadEnum("algorithm.tpe.bandwidth", proto.bandwidth(), study::TpeBandwidth::kFixed,
+           v1::Algorithm::Tpe::Bandwidth_descriptor(), &result.bandwidth, violations);
+  return result;
 }
 
 void Set(const study::HarmonicaOptions& options, v1::Algorithm* proto) {
@@ -236,6 +282,19 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       study::GridOptions result;
       if (proto.grid().has_levels()) result.levels = proto.grid().levels();
       if (proto.grid().has_shuffle()) result.shuffle = proto.grid().shuffle();
+      result.centres = proto.grid().centres();
+      return result;
+    }
+    case v1::Algorithm::kCmaEs: {
+      study::CmaEsOptions result;
+      result.population = proto.cma_es().population();
+      if (proto.cma_es().has_initial_sigma()) result.initial_sigma = proto.cma_es().initial_sigma();
+      if (proto.cma_es().has_restarts()) result.restarts = proto.cma_es().restarts();
+      return result;
+    }
+    case v1::Algorithm::kHalton: {
+      study::HaltonOptions result;
+      if (proto.halton().has_scramble()) result.scramble = proto.halton().scramble();
       return result;
     }
     case v1::Algorithm::kBo:
@@ -246,6 +305,8 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       return BoReader(study::BoPreset::kLbo, violations).Read(proto.lbo());
     case v1::Algorithm::kFobo:
       return BoReader(study::BoPreset::kFobo, violations).Read(proto.fobo());
+    case v1::Algorithm::kTpe:
+      return ReadTpe(proto.tpe(), violations);
     case v1::Algorithm::kAuto:
       return study::AutoOptions{.noisy = proto.auto_().noisy()};
     case v1::Algorithm::kHarmonica:

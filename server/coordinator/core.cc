@@ -32,6 +32,7 @@ study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::Metri
     const auto value = trial.final_measurement->metrics.find(metric.name);
     if (value != trial.final_measurement->metrics.end() && std::isfinite(value->second)) out.value = value->second;
     out.gradient = trial.final_measurement->gradient;
+    out.step = trial.final_measurement->step;
   }
   return out;
 }

@@ -48,6 +48,7 @@ absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::Stu
       }
       trial.state = study::TrialState::kPending;
       trial.value.reset();
+      trial.step = 0;
       trial.gradient.reset();
       trial.failure.reset();
       history.AddStored(std::move(trial));
@@ -56,7 +57,8 @@ absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::Stu
   }
   std::sort(finished.begin(), finished.end(), [](const Finished& a, const Finished& b) { return a.seq < b.seq; });
   for (auto& [seq, trial, worker] : finished) {
-    history.Finish(trial.number, trial.state, trial.value, std::move(trial.gradient), trial.failure, worker);
+    history.Finish(trial.number, trial.state, trial.value, std::move(trial.gradient), trial.failure, worker,
+                   trial.step);
   }
   return history;
 }
@@ -93,7 +95,8 @@ void Proposer::Update(const HistoryUpdate& update) {
   entry.seq = update.seq;
   const study::HistoryTrial& trial = update.trial;
   if (update.finished)
-    entry.history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, update.worker);
+    entry.history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, update.worker,
+                         trial.step);
   else
     entry.history.AddStored(trial);
 }

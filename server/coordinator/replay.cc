@@ -75,6 +75,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
       if (record.finish_seq != 0) timeline[record.finish_seq] = {true, trial, study::ReporterOf(record.trial)};
       trial.state = study::TrialState::kPending;
       trial.value.reset();
+      trial.step = 0;
       trial.gradient.reset();
       trial.failure.reset();
       timeline[record.create_seq] = {false, std::move(trial), ""};
@@ -95,7 +96,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
     for (; uses_history && next != timeline.end() && next->first <= provenance.prefix_seq; ++next) {
       const auto& [finished, trial, worker] = next->second;
       if (finished)
-        history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, worker);
+        history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, worker, trial.step);
       else
         history.AddStored(trial);
     }

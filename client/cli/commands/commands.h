@@ -14,6 +14,7 @@ absl::StatusOr<int> Run(Context& context);
 absl::StatusOr<int> StudyCreate(Context& context);
 absl::StatusOr<int> StudyList(Context& context);
 absl::StatusOr<int> StudyGet(Context& context);
+absl::StatusOr<int> StudyImportance(Context& context);
 absl::StatusOr<int> StudyWatch(Context& context);
 absl::StatusOr<int> StudyWait(Context& context);
 absl::StatusOr<int> StudyPause(Context& context);

@@ -628,5 +628,41 @@ TEST_F(CliTest, StudyGetShowsWhatTheResultsRuleOutAndOnWhatCondition) {
   EXPECT_EQ(Run({"study", "get", "s", "--lipschitz", "-3"}).code, 1);
 }
 
+TEST_F(CliTest, ImportanceSaysWhichParameterMattersAndWhatWasLeftOut) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", absl::StrReplaceAll(kStudy, {{"max_trials: 4", "max_trials: 40"}}))});
+  const Result early = Run({"study", "importance", "s"});
+  EXPECT_EQ(early.code, 1);
+  EXPECT_THAT(early.err, HasSubstr("at least 10 complete trials with a value; there are 0"));
+  constexpr int kTrials = 24;
+  for (int i = 1; i <= kTrials; ++i) {
+    const double x = -5.0 + 10.0 * i / kTrials;
+    Out({"trial", "add", "s", "--set", absl::StrCat("x=", x), "--set", absl::StrCat("kind=", i % 2 == 0 ? "a" : "=b")});
+    Out({"ask", "s"});
+    Out({"tell", "s", absl::StrCat(i), "--metric", absl::StrCat("y=", x * x), "--metric", absl::StrCat("z=", i % 2)});
+  }
+  Out({"ask", "s"});
+  const Result table = Run({"study", "importance", "s"});
+  EXPECT_EQ(table.code, 0);
+  EXPECT_THAT(table.out, StartsWith("parameter   share"));
+  EXPECT_THAT(table.out, HasSubstr("\nx "));
+  EXPECT_LT(table.out.find("\nx "), table.out.find("\nkind "));
+  EXPECT_THAT(table.err, HasSubstr("of y over the space, from 24 complete trials; 1 others"));
+  const json y = Json({"study", "importance", "s", "--pairs", "--quantile", "0.9"});
+  EXPECT_EQ(y["trials"], kTrials);
+  EXPECT_EQ(y["parameters"][0]["name"], "x");
+  EXPECT_GT(y["parameters"][0]["share"], 0.5);
+  EXPECT_EQ(y["pairs"][0]["first"], "x");
+  EXPECT_EQ(y["pairs"][0]["second"], "kind");
+  EXPECT_EQ(Json({"study", "importance", "s", "--metric", "z"})["parameters"][0]["name"], "kind");
+  EXPECT_THAT(Out({"study", "importance", "s", "--pairs", "-o", "csv"}), StartsWith("parameter,share,low,high\nx,0."));
+  const Result metric = Run({"study", "importance", "s", "--metric", "yy"});
+  EXPECT_EQ(metric.code, 2);
+  EXPECT_THAT(metric.err, HasSubstr("no complete trial has \"yy\"; they have y, z"));
+  const Result quantile = Run({"study", "importance", "s", "--quantile", "1.5"});
+  EXPECT_EQ(quantile.code, 1);
+  EXPECT_THAT(quantile.err, HasSubstr("quantile: 1.5 is not above 0 and at most 1"));
+}
+
 }  // namespace
 }  // namespace luthier::cli

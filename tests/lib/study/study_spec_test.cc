@@ -152,6 +152,9 @@ TEST(StudySpecTest, AlgorithmsHaveNames) {
   EXPECT_EQ(AlgorithmName(RandomOptions()), "random");
   EXPECT_EQ(AlgorithmName(SobolOptions()), "sobol");
   EXPECT_EQ(AlgorithmName(GridOptions()), "grid");
+  EXPECT_EQ(AlgorithmName(HaltonOptions()), "halton");
+  EXPECT_EQ(AlgorithmName(TpeOptions()), "tpe");
+  EXPECT_EQ(AlgorithmName(CmaEsOptions()), "cma_es");
 }
 
 TEST(StudySpecTest, ScoresAreLargerWhenBetter) {

@@ -77,6 +77,12 @@ std::vector<DesignerCase> Cases() {
   algorithms.emplace_back("sobol_plain", SobolOptions{false});
   HarmonicaOptions harmonica{.samples = 20, .stages = 1, .float_bits = 3, .base = BoOptions{.initial_points = 1}};
   algorithms.emplace_back("harmonica_bo", harmonica);
+  algorithms.emplace_back("cma_es_small", CmaEsOptions{.population = 4, .initial_sigma = 1.0});
+  algorithms.emplace_back("halton_plain", HaltonOptions{false});
+  algorithms.emplace_back(
+      "tpe_univariate",
+      TpeOptions{
+          .startup_trials = 3, .multivariate = false, .gamma = TpeGamma::kSqrt, .bandwidth = TpeBandwidth::kFixed});
   std::vector<DesignerCase> cases;
   for (const auto& [algorithm_name, algorithm] : algorithms) {
     for (const auto& [space_name, space] : Spaces()) {

@@ -75,6 +75,11 @@ TEST(GridTest, ContinuousParametersHaveEquallySpacedPointsWithBothEnds) {
   for (int k = 0; k < 5; ++k) EXPECT_NEAR(log[k], std::pow(10.0, k - 2), 1e-13 * std::pow(10.0, k - 2));
 }
 
+TEST(GridTest, CentresAreTheMiddlesOfEqualCells) {
+  EXPECT_THAT(Numbers(AllPoints(Grid(Encoding(Space({Float("x", 0, 8)})), 4, true)), "x"), ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(Numbers(AllPoints(Grid(Encoding(Space({Int("x", 3, 5)})), 4, true)), "x"), ElementsAre(3, 4, 5));
+}
+
 TEST(GridTest, OtherParametersHaveAllTheirValues) {
   EXPECT_THAT(Numbers(AllPoints(Grid(Encoding(Space({Int("x", 3, 12, 3)})), 2)), "x"), ElementsAre(3, 6, 9, 12));
   EXPECT_THAT(Numbers(AllPoints(Grid(Encoding(Space({Float("x", 0, 1, Scale::kLinear, 0.4)})), 2)), "x"),
@@ -206,6 +211,12 @@ TEST(GridDesignerTest, EveryPointComesOnceWhoeverAsks) {
   }
 }
 
+TEST(GridDesignerTest, CentresReachTheDesigner) {
+  const auto designer = CreateDesigner(GridStudy(Space({Float("x", 0, 4)}), {2, false, true}));
+  EXPECT_EQ(designer->Suggest(History(), 0)->parameters, (Parameters{{"x", 1.0}}));
+  EXPECT_EQ(designer->Suggest(History(), 1)->parameters, (Parameters{{"x", 3.0}}));
+}
+
 TEST(GridDesignerTest, AConstantSpaceHasOnePoint) {
   const auto designer = CreateDesigner(GridStudy(Space({Float("x", 2, 2), Categorical("c", {"a"})}), {}));
   EXPECT_EQ(designer->Suggest(History(), 0)->parameters, (Parameters{{"x", 2.0}, {"c", "a"}}));
@@ -232,6 +243,12 @@ TEST(GridValidationTest, TenMillionPointsAreTheLimit) {
   parameters.push_back(Bool("b"));
   EXPECT_THAT(ValidationError(Space(parameters), {}),
               AllOf(HasSubstr("20000000 points"), HasSubstr("at most 10000000")));
+}
+
+TEST(GridValidationTest, ABillionPointsAreRefused) {
+  std::vector<ParameterSpec> parameters;
+  for (int i = 0; i < 9; ++i) parameters.push_back(Float(absl::StrCat("x", i), 0, 1));
+  EXPECT_THAT(ValidationError(Space(parameters), {}), HasSubstr("the grid has 1000000000 points"));
 }
 
 TEST(GridValidationTest, TheErrorNamesTheWidestParameter) {

@@ -8,6 +8,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/suggest/halton_designer.h"
 #include "lib/suggest/random_designer.h"
 #include "lib/suggest/registry.h"
 #include "lib/suggest/sobol_designer.h"
@@ -83,6 +84,22 @@ TEST(SobolDesignerTest, ScrambledPointsAreStratified) {
   }
 }
 
+TEST(HaltonDesignerTest, ThePlainSequenceIsTheKnownOneWithoutItsCorner) {
+  EXPECT_THAT(FirstOf(Study(Space({Float("x", 0, 16)}), HaltonOptions{false}), "x", 7),
+              ElementsAre(8, 4, 12, 2, 10, 6, 14));
+}
+
+TEST(HaltonDesignerTest, AskIIsPointIOfTheScrambledSequence) {
+  const SearchSpace space = Space({Float("x", 0, 1), Int("n", 0, 9), Categorical("c", Labels(4))});
+  const auto designer = CreateDesigner(Study(space, HaltonOptions(), 3));
+  const math::HaltonSequence sequence(3, 3, "halton");
+  for (const uint64_t ask : {uint64_t{0}, uint64_t{5}, uint64_t{1} << 40, std::numeric_limits<uint64_t>::max()}) {
+    const Suggestion s = designer->Suggest(History(), ask).value();
+    EXPECT_EQ(s.parameters, Encoding(space).FromCompact(sequence.Point(ask)));
+    EXPECT_EQ(s.origin, "halton");
+  }
+}
+
 TEST(SobolDesignerTest, LevelsComeEquallyOften) {
   const auto designer =
       CreateDesigner(Study(Space({Categorical("c", Labels(4)), Float("x", 0, 1)}), SobolOptions(), 3));
@@ -117,7 +134,8 @@ TEST(SobolDesignerTest, AThousandParametersWork) {
 
 TEST(ConstantSpaceTest, EveryAskIsTheOnePoint) {
   const SearchSpace space = Space({Float("x", 2, 2), Categorical("c", {"a"})});
-  for (const AlgorithmSpec& algorithm : {AlgorithmSpec(RandomOptions()), AlgorithmSpec(SobolOptions())}) {
+  for (const AlgorithmSpec& algorithm :
+       {AlgorithmSpec(RandomOptions()), AlgorithmSpec(SobolOptions()), AlgorithmSpec(HaltonOptions())}) {
     const auto designer = CreateDesigner(Study(space, algorithm));
     for (uint64_t ask = 0; ask < 3; ++ask) {
       EXPECT_EQ(designer->Suggest(History(), ask)->parameters, (Parameters{{"x", 2.0}, {"c", "a"}}));
@@ -133,11 +151,13 @@ TEST(RegistryTest, ListsEveryAlgorithmOnceInOrderOfName) {
     EXPECT_FALSE(info.description.empty());
     EXPECT_EQ(info.description.find('\n'), std::string::npos);
   }
-  EXPECT_THAT(names, ElementsAre("auto", "bo", "fobo", "grid", "harmonica", "hbo", "lbo", "random", "sobol"));
+  EXPECT_THAT(names, ElementsAre("auto", "bo", "cma_es", "fobo", "grid", "halton", "harmonica", "hbo", "lbo", "random",
+                                 "sobol", "tpe"));
   EXPECT_EQ(InfoOf(BoOptions()).name, "bo");
   EXPECT_EQ(InfoOf(GridOptions()).name, "grid");
   EXPECT_EQ(InfoOf(RandomOptions()).name, "random");
   EXPECT_EQ(InfoOf(SobolOptions()).name, "sobol");
+  EXPECT_EQ(InfoOf(TpeOptions()).name, "tpe");
 }
 
 TEST(RegistryTest, OptionsAreValidated) {

@@ -39,7 +39,7 @@ std::string Text(RandomStream& r) {
   static const char* const kPieces[] = {"a",  "B7", "é",  "日本", "😀", " ",   "-",
                                         ": ", "#",  "\"", "'",    "{}", "0x1", "true"};
   std::string text;
-  for (uint64_t n = r.UniformInt(6); n > 0; --n) text += kPieces[r.UniformInt(std::size(kPieces))];
+  for (uint64_t n = r.UniformInt(8); n > 0; --n) text += kPieces[r.UniformInt(std::size(kPieces))];
   return text;
 }
 
@@ -201,10 +201,23 @@ study::AlgorithmSpec Algorithm(RandomStream& r) {
       return study::AutoOptions{.noisy = Coin(r)};
     case 1:
       return study::RandomOptions{};
+    case 4:
+      return study::TpeOptions{.startup_trials = static_cast<int32_t>(Between(r, 1, 10'000)),
+                               .candidates = static_cast<int32_t>(Between(r, 1, 10'000)),
+                               .multivariate = Coin(r),
+                               .gamma = Any(r, study::TpeGamma::kSqrt),
+                               .bandwidth = Any(r, study::TpeBandwidth::kFixed)};
+    case 6:
+      return study::CmaEsOptions{.population = static_cast<int32_t>(Between(r, 4, 10'000)),
+                                 .initial_sigma = 1.0 - r.Uniform(),
+                                 .restarts = Coin(r)};
+    case 5:
+      return study::HaltonOptions{.scramble = Coin(r)};
     case 2:
       return study::SobolOptions{.scramble = Coin(r)};
     default:
-      return study::GridOptions{.levels = static_cast<int32_t>(Between(r, 2, 1'000'000)), .shuffle = Coin(r)};
+      return study::GridOptions{
+          .levels = static_cast<int32_t>(Between(r, 2, 1'000'000)), .shuffle = Coin(r), .centres = Coin(r)};
   }
 }
 

@@ -1,0 +1,28 @@
+#ifndef LUTHIER_LIB_SUGGEST_HALTON_DESIGNER_H_
+#define LUTHIER_LIB_SUGGEST_HALTON_DESIGNER_H_
+
+#include <cstdint>
+
+#include "lib/math/halton.h"
+#include "lib/study/encoding.h"
+#include "lib/suggest/designer.h"
+
+namespace luthier::suggest {
+
+// Halton's sequence in the compact encoding: ask i is point i of the scrambled sequence, or point i+1 of the plain one,
+// whose point 0 is a corner. Settings may repeat in a finite space. Origin "halton".
+class HaltonDesigner final : public Designer {
+ public:
+  HaltonDesigner(const study::StudySpec& spec, const study::HaltonOptions& options);
+
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+
+ private:
+  const study::Encoding encoding_;
+  const uint64_t skip_;
+  const math::HaltonSequence sequence_;
+};
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_HALTON_DESIGNER_H_

@@ -1,0 +1,74 @@
+#ifndef LUTHIER_LIB_SUGGEST_PARZEN_H_
+#define LUTHIER_LIB_SUGGEST_PARZEN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "Eigen/Core"
+#include "lib/base/random.h"
+#include "lib/suggest/compact_column.h"
+
+// Parzen mixtures on the unit cube of the compact encoding, for the tree-structured Parzen estimator (Bergstra et al.
+// 2011, "Algorithms for hyper-parameter optimization"; bandwidths and weights as in Optuna 5; Watanabe 2023, "Tree-
+// structured Parzen estimator: understanding its algorithm components and their roles").
+//
+//   symbol      shape  meaning                                             name
+//   n, K = n+1         observations, kernels: one each and the prior       observations.rows(), kernels()
+//   x           d      a point of the unit cube, decoded coordinates       point
+//   mu_ij       K x d  kernel i's centre in column j                       mean_
+//   sigma_ij    K x d  and its width                                       folded into half_precision_
+//   w_i         K      weights, sum 1                                      log_weight_, cumulative_
+namespace luthier::suggest {
+
+enum class ParzenBandwidth {
+  // sigma_i = the larger gap to a neighbour in the sorted list of n observations with 0 and 1 at its ends; the first
+  // and the last use their inner gap only (n >= 2). Clipped to [1/min(100, K + 1), 1].
+  kNeighbours,
+  // 0.2 max(n, 1)^(-1/(d+4)) for all.
+  kFixed,
+};
+
+// sum_i w_i prod_j kappa_ij(x_j), the product running over the columns. Numeric kernels are normal distributions
+// truncated to [0, 1]; of an ordered column the probability of the cell. Kernel i of a column of k labels:
+// (1[label is that of observation i] + 1/K)/(1 + k/K). The prior kernel: centre 1/2 and sigma 1, labels equally likely.
+// Weights: the last 25 observations and the prior 1, older ones a linear ramp from 1/n to 1; normalised.
+// Immutable after construction; any thread.
+class ParzenMixture {
+ public:
+  // observations: n x d, decoded points (CompactColumn::Canonical) in order of age, oldest first; n >= 0, d >= 1.
+  // O(n d log n).
+  ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations,
+                ParzenBandwidth bandwidth);
+
+  Eigen::Index kernels() const { return mean_.rows(); }
+  // A decoded point.
+  Eigen::VectorXd Sample(base::RandomStream& random) const;
+  // ln of the mixture at each row of `points` (q x d, decoded): density in continuous columns, probability in others.
+  // Finite everywhere. O(q K d).
+  Eigen::VectorXd LogDensity(const Eigen::Ref<const Eigen::MatrixXd>& points) const;
+
+ private:
+  void SetWidths(Eigen::Index column, ParzenBandwidth bandwidth);
+  // ln kappa_ij of all kernels at one point of an ordered or unordered column, added to `sum`.
+  void AddOrdered(Eigen::Index column, double u, Eigen::ArrayXd* sum) const;
+  void AddUnordered(Eigen::Index column, double u, Eigen::ArrayXd* sum) const;
+
+  std::vector<CompactColumn> columns_;
+  Eigen::MatrixXd mean_;
+  // 1/(sigma sqrt 2): (x - mu) times this, squared, is the exponent. Unused in unordered columns.
+  Eigen::MatrixXd half_precision_;
+  // ln w_i - sum over continuous columns of ln(sigma sqrt(2 pi) mass in [0, 1]).
+  Eigen::ArrayXd log_scale_;
+  std::vector<double> cumulative_;  // Of w_i.
+};
+
+// The weights of n observations in order of age: see ParzenMixture. Not normalised.
+std::vector<double> ParzenWeights(int64_t n);
+
+// The p-quantile of a normal distribution (mean, sigma) truncated to [low, high], p in (0, 1): by the tail that holds
+// less of it, so that no digits are lost where both ends are on one side of the mean.
+double TruncatedNormalQuantile(double p, double mean, double sigma, double low, double high);
+
+}  // namespace luthier::suggest
+
+#endif  // LUTHIER_LIB_SUGGEST_PARZEN_H_

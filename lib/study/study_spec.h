@@ -156,6 +156,50 @@ struct LeaseOptions {
   friend bool operator==(const LeaseOptions&, const LeaseOptions&) = default;
 };
 
+// --- Training in parts ---
+
+// What training a setting may cost, on the axis of Measurement::step of its intermediate reports.
+struct Resource {
+  int64_t min = 1;   // The least that says anything about a setting. 1 … max.
+  int64_t max = 1;   // All that a setting gets. At most kMaxResource.
+  std::string unit;  // For people: "epochs". At most 64 characters.
+  friend bool operator==(const Resource&, const Resource&) = default;
+};
+inline constexpr int64_t kMaxResource = 1'000'000'000'000;
+
+// Stops a trial whose best value so far is strictly worse than the median, over the COMPLETE trials, of what they had
+// at the same step.
+struct MedianStopping {
+  int64_t warmup = 0;         // Reports of smaller steps stop nothing. >= 0.
+  int64_t min_trials = 5;     // COMPLETE trials before anything is stopped. >= 1.
+  int64_t interval = 1;       // Only every so many reports of a trial are looked at. >= 1.
+  bool running_mean = false;  // Compare with the means up to the step of the others' values.
+  friend bool operator==(const MedianStopping&, const MedianStopping&) = default;
+};
+
+// The same with another percentile: 25 keeps the best quarter going.
+struct PercentileStopping {
+  double percentile = 50.0;  // Above 0, below 100.
+  int64_t warmup = 0;
+  int64_t min_trials = 5;
+  int64_t interval = 1;
+  bool running_mean = false;
+  friend bool operator==(const PercentileStopping&, const PercentileStopping&) = default;
+};
+
+// Stops a trial whose learning curve, extrapolated to Resource::max, will with this confidence not reach the best
+// COMPLETE value.
+struct CurveStopping {
+  double confidence = 0.95;  // Above 0.5, below 1.
+  int64_t warmup = 0;
+  int64_t min_trials = 1;
+  int64_t min_points = 6;  // Of the trial's own curve. >= 4.
+  int64_t interval = 1;
+  friend bool operator==(const CurveStopping&, const CurveStopping&) = default;
+};
+
+using StoppingRule = std::variant<MedianStopping, PercentileStopping, CurveStopping>;
+
 struct StudySpec {
   std::string display_name;
   std::string description;
@@ -169,6 +213,8 @@ struct StudySpec {
   // Suggestions do not depend on the order in which workers finish (History::ReproducibleView). Needs max_parallel.
   bool reproducible = false;
   std::map<std::string, std::string> labels;
+  std::optional<Resource> resource;      // Where trials are trained in parts.
+  std::optional<StoppingRule> stopping;  // Beside whatever the algorithm itself stops.
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };
 

@@ -51,6 +51,7 @@ struct Provenance {
   std::vector<double> direction;
   // Trials whose gradients were first left out for this one, as their reporter's contradict the values; ascending.
   std::vector<int64_t> set_aside;
+  int64_t resource = 0;  // Train until this step, then pause (suggest::Suggestion::resource); 0: no target.
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 
@@ -74,6 +75,9 @@ struct Trial {
   TrialState state = TrialState::kPending;
   Parameters parameters;
   Provenance provenance;
+  // Why it was continued, each time that it was PAUSED and promoted: each has an ask_index and a resource above the one
+  // before. Oldest first.
+  std::vector<Provenance> promotions;
   std::optional<Measurement> final_measurement;   // Set in COMPLETE, and in PRUNED when a value was reported.
   std::optional<Failure> failure;                 // Set in FAILED.
   std::vector<Attempt> attempts;                  // Newest last.
@@ -83,6 +87,8 @@ struct Trial {
   absl::Time create_time;
   absl::Time end_time = absl::InfiniteFuture();
   uint64_t update_seq = 0;  // The newest event that changed this trial.
+  // The step until which it is to be trained now; 0: no target.
+  int64_t target() const { return promotions.empty() ? provenance.resource : promotions.back().resource; }
   friend bool operator==(const Trial&, const Trial&) = default;
 };
 

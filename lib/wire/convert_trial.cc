@@ -85,6 +85,8 @@ v1::Trial::State ToProto(study::TrialState state) {
       return v1::Trial::FAILED;
     case study::TrialState::kCancelled:
       return v1::Trial::CANCELLED;
+    case study::TrialState::kPaused:
+      return v1::Trial::PAUSED;
   }
   return v1::Trial::STATE_UNSPECIFIED;
 }
@@ -103,6 +105,8 @@ absl::StatusOr<study::TrialState> FromProto(v1::Trial::State state) {
       return study::TrialState::kFailed;
     case v1::Trial::CANCELLED:
       return study::TrialState::kCancelled;
+    case v1::Trial::PAUSED:
+      return study::TrialState::kPaused;
     default:
       return base::BadField("state", absl::StrCat(static_cast<int>(state), " is not a state of a trial"));
   }
@@ -266,6 +270,7 @@ v1::Provenance ToProto(const study::Provenance& provenance) {
   proto.set_carry(ValidUtf8(provenance.carry));
   proto.mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
   proto.mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
+  proto.set_resource(provenance.resource);
   return proto;
 }
 
@@ -280,6 +285,7 @@ study::Provenance FromProto(const v1::Provenance& provenance) {
   result.carry = provenance.carry();
   result.direction.assign(provenance.direction().begin(), provenance.direction().end());
   result.set_aside.assign(provenance.set_aside().begin(), provenance.set_aside().end());
+  result.resource = provenance.resource();
   return result;
 }
 
@@ -290,6 +296,7 @@ v1::Trial ToProto(const study::Trial& trial, absl::string_view study_id) {
   proto.set_state(ToProto(trial.state));
   *proto.mutable_parameters() = ToProto(trial.parameters);
   *proto.mutable_provenance() = ToProto(trial.provenance);
+  for (const study::Provenance& promotion : trial.promotions) *proto.add_promotions() = ToProto(promotion);
   if (trial.final_measurement) *proto.mutable_final_measurement() = ToProto(*trial.final_measurement);
   if (trial.failure) *proto.mutable_failure() = ToProto(*trial.failure);
   for (const study::Attempt& attempt : trial.attempts) *proto.add_attempts() = ToProto(attempt);
@@ -313,6 +320,7 @@ absl::StatusOr<study::Trial> FromProto(const v1::Trial& trial) {
   Take(FromProto(trial.state()), "", &result.state, &violations);
   Take(FromProto(trial.parameters()), "parameters", &result.parameters, &violations);
   result.provenance = FromProto(trial.provenance());
+  for (const v1::Provenance& promotion : trial.promotions()) result.promotions.push_back(FromProto(promotion));
   if (trial.has_final_measurement()) {
     Take(FromProto(trial.final_measurement()), "final_measurement", &result.final_measurement, &violations);
   }

@@ -348,7 +348,7 @@ absl::Status Core::CheckInvariants() {
     };
     LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord stored, storage_->GetStudy(s.record.id));
     if (!(stored == s.record)) return broken("record in memory differs from storage");
-    std::array<int64_t, 6> counts{};
+    std::array<int64_t, study::kTrialStateCount> counts{};
     std::set<std::string> tokens;
     int64_t rows = 0;
     int64_t after = 0;

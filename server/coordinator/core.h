@@ -131,7 +131,7 @@ class Core {
     storage::StudyRecord record;
     std::shared_ptr<const study::StudySpec> spec;
     std::vector<TrialSlot> trials;  // Index: number - 1.
-    std::array<int64_t, 6> counts{};
+    std::array<int64_t, study::kTrialStateCount> counts{};
     std::set<int64_t> retries;   // PENDING with attempts behind them.
     std::set<int64_t> enqueued;  // PENDING, never granted.
     std::set<int64_t> running;

@@ -193,7 +193,7 @@ class Storage {
   // Counts by state and the best COMPLETE trial (its number and the study metric's value; ties to the lower number),
   // for GetStudy and ListStudies: derived from rows, at the same moment.
   struct Summary {
-    std::array<int64_t, 6> by_state{};  // Index: study::TrialState.
+    std::array<int64_t, study::kTrialStateCount> by_state{};  // Index: study::TrialState.
     int64_t best_trial = 0;
     std::optional<double> best_value;
     friend bool operator==(const Summary&, const Summary&) = default;

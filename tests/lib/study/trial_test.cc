@@ -21,9 +21,10 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr TrialState kStates[] = {TrialState::kPending, TrialState::kRunning, TrialState::kComplete,
-                                  TrialState::kPruned,  TrialState::kFailed,  TrialState::kCancelled};
-constexpr TrialEvent kEvents[] = {TrialEvent::kGrant, TrialEvent::kRetry, TrialEvent::kComplete,
-                                  TrialEvent::kPrune, TrialEvent::kFail,  TrialEvent::kCancel};
+                                  TrialState::kPruned,  TrialState::kFailed,  TrialState::kCancelled,
+                                  TrialState::kPaused};
+constexpr TrialEvent kEvents[] = {TrialEvent::kGrant, TrialEvent::kRetry,   TrialEvent::kComplete, TrialEvent::kPause,
+                                  TrialEvent::kPrune, TrialEvent::kPromote, TrialEvent::kFail,     TrialEvent::kCancel};
 
 // The life cycle in words, written out independently: every pair that is not here must be refused.
 TEST(TrialStateTest, OnlyTheseTransitionsAreAllowed) {
@@ -36,6 +37,10 @@ TEST(TrialStateTest, OnlyTheseTransitionsAreAllowed) {
       {{TrialState::kRunning, TrialEvent::kPrune}, TrialState::kPruned},
       {{TrialState::kRunning, TrialEvent::kFail}, TrialState::kFailed},
       {{TrialState::kRunning, TrialEvent::kCancel}, TrialState::kCancelled},
+      {{TrialState::kRunning, TrialEvent::kPause}, TrialState::kPaused},
+      {{TrialState::kPaused, TrialEvent::kPromote}, TrialState::kPending},
+      {{TrialState::kPaused, TrialEvent::kPrune}, TrialState::kPruned},
+      {{TrialState::kPaused, TrialEvent::kCancel}, TrialState::kCancelled},
   };
   for (const TrialState from : kStates) {
     for (const TrialEvent event : kEvents) {
@@ -61,7 +66,7 @@ TEST(TrialStateTest, NamesReadBack) {
     EXPECT_EQ(ParseTrialState(TrialStateName(state)), state);
     names.insert(std::string(TrialStateName(state)));
   }
-  EXPECT_EQ(names.size(), 6u);
+  EXPECT_EQ(names.size(), kTrialStateCount);
   EXPECT_EQ(ParseTrialState("pending"), std::nullopt);
   EXPECT_EQ(ParseTrialState(""), std::nullopt);
   for (const StudyState state : {StudyState::kActive, StudyState::kPaused, StudyState::kStopped, StudyState::kCancelled,

@@ -206,6 +206,28 @@ study::Gradient RandomGradient(RandomStream& r) {
   return gradient;
 }
 
+study::StoppingRule Rule(RandomStream& r) {
+  switch (r.UniformInt(3)) {
+    case 0:
+      return study::MedianStopping{.warmup = Between(r, 0, 9),
+                                   .min_trials = Between(r, 1, 9),
+                                   .interval = Between(r, 1, 9),
+                                   .running_mean = Coin(r)};
+    case 1:
+      return study::PercentileStopping{.percentile = 1.0 + 98.0 * r.Uniform(),
+                                       .warmup = Between(r, 0, 9),
+                                       .min_trials = Between(r, 1, 9),
+                                       .interval = Between(r, 1, 9),
+                                       .running_mean = Coin(r)};
+    default:
+      return study::CurveStopping{.confidence = 0.51 + 0.48 * r.Uniform(),
+                                  .warmup = Between(r, 0, 9),
+                                  .min_trials = Between(r, 1, 9),
+                                  .min_points = Between(r, 4, 9),
+                                  .interval = Between(r, 1, 9)};
+  }
+}
+
 }  // namespace
 
 study::StudySpec RandomSpec(RandomStream& r) {
@@ -226,13 +248,18 @@ study::StudySpec RandomSpec(RandomStream& r) {
   spec.seed = r.NextU64();
   spec.reproducible = Coin(r);
   for (int i = 0; i < Between(r, 0, 3); ++i) spec.labels[absl::StrCat("team ", i)] = Text(r);
+  spec.resource = study::Resource{.min = Between(r, 1, 5), .max = Between(r, 5, study::kMaxResource), .unit = Text(r)};
+  if (Coin(r)) {
+    spec.stopping = Rule(r);
+    spec.reproducible = false;
+  }
   return spec;
 }
 
 study::Trial RandomTrial(RandomStream& r) {
   study::Trial trial;
   trial.number = Between(r, 1, int64_t{1} << 60);
-  trial.state = static_cast<study::TrialState>(r.UniformInt(6));
+  trial.state = static_cast<study::TrialState>(r.UniformInt(study::kTrialStateCount));
   for (int i = 0; i < Between(r, 0, 4); ++i) trial.parameters[absl::StrCat("p", i)] = Value(r);
   trial.provenance = {.designer = "bo",
                       .algorithm_version = 3,
@@ -242,10 +269,15 @@ study::Trial RandomTrial(RandomStream& r) {
                       .details = {{"predicted_mean", Number(r)}},
                       .carry = Text(r),
                       .direction = {},
-                      .set_aside = {}};
+                      .set_aside = {},
+                      .resource = Between(r, 0, 3)};
   for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.direction.push_back(Number(r));
   for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.set_aside.push_back(Between(r, 1, int64_t{1} << 60));
   if (Coin(r)) trial.provenance.ask_index = r.NextU64();
+  for (int i = 0; i < Between(r, 0, 2); ++i) {
+    trial.promotions.push_back(trial.provenance);
+    trial.promotions.back().resource = Between(r, 4, 1'000'000);
+  }
   if (Coin(r)) {
     study::Measurement m;
     m.step = Between(r, 0, int64_t{1} << 60);

@@ -125,13 +125,25 @@ BoOptions BoDefaults(BoPreset preset) {
 }
 
 std::string AlgorithmName(const AlgorithmSpec& algorithm) {
-  static constexpr std::array<const char*, 5> kNames = {"auto", "bo", "random", "sobol", "grid"};
+  static constexpr std::array<const char*, 8> kNames = {
+      "auto", "bo", "random", "sobol", "grid", "successive_halving", "hyperband", "asha"};
   static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
   if (const auto* bo = std::get_if<BoOptions>(&algorithm)) {
     static constexpr std::array<const char*, 4> kPresets = {"bo", "hbo", "lbo", "fobo"};
     return kPresets[static_cast<size_t>(bo->preset)];
   }
   return kNames[algorithm.index()];
+}
+
+AlgorithmSpec AsAlgorithm(const SamplerSpec& sampler) {
+  return std::visit([](const auto& options) { return AlgorithmSpec(options); }, sampler);
+}
+
+const SamplerSpec* SamplerOf(const AlgorithmSpec& algorithm) {
+  if (const auto* halving = std::get_if<SuccessiveHalvingOptions>(&algorithm)) return &halving->sampler;
+  if (const auto* hyperband = std::get_if<HyperbandOptions>(&algorithm)) return &hyperband->sampler;
+  if (const auto* asha = std::get_if<AshaOptions>(&algorithm)) return &asha->sampler;
+  return nullptr;
 }
 
 absl::Status ValidateSpec(const StudySpec& spec) {

@@ -102,9 +102,59 @@ struct BoOptions {
 // The defaults of a preset.
 BoOptions BoDefaults(BoPreset preset);
 
-using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions>;
-// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid".
+// Algorithms that give every trial all it wants. New ones join this list.
+using SamplerSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions>;
+
+// Those that train settings in parts, up to rungs of StudySpec::resource, and continue the best. They need a resource
+// and take new settings from a sampler.
+
+// Brackets of `trials` settings, one in eta of which goes on from rung to rung.
+struct SuccessiveHalvingOptions {
+  int32_t eta = 3;      // 2 … 1000.
+  int64_t trials = 0;   // eta … 10^6; 0: eta^s settings, where s halvings lead from resource.min to max.
+  double quorum = 1.0;  // Share of a rung's results that must be there before its best go on, in (0, 1].
+  bool overlap = true;  // Begin the next bracket while this one has nothing to do for a worker.
+  SamplerSpec sampler = RandomOptions{};
+  friend bool operator==(const SuccessiveHalvingOptions&, const SuccessiveHalvingOptions&) = default;
+};
+
+// Brackets of successive halving from many settings with little training to few with all of it, over and over.
+enum class HyperbandSizes { kCeil, kFloor };
+struct HyperbandOptions {
+  int32_t eta = 3;
+  HyperbandSizes sizes = HyperbandSizes::kCeil;
+  double quorum = 1.0;
+  bool overlap = true;
+  SamplerSpec sampler = RandomOptions{};
+  friend bool operator==(const HyperbandOptions&, const HyperbandOptions&) = default;
+};
+
+// Successive halving without barriers: a setting goes on as soon as it is among the best 1/eta of its rung so far.
+enum class AshaVariant {
+  kPromote,  // Trials pause at each rung.
+  kStop,     // Trials train on unless they are worse than that when they pass a rung; for workers that cannot pause.
+};
+struct AshaOptions {
+  int32_t eta = 3;
+  AshaVariant variant = AshaVariant::kPromote;
+  int32_t skip_rungs = 0;    // The lowest rungs are left out. 0 … halvings - 1.
+  bool first_go_on = false;  // kStop: the first eta - 1 at a rung all continue, not only while best so far.
+  SamplerSpec sampler = RandomOptions{};
+  friend bool operator==(const AshaOptions&, const AshaOptions&) = default;
+};
+
+template <typename Variant, typename... More>
+struct Extended;
+template <typename... Types, typename... More>
+struct Extended<std::variant<Types...>, More...> {
+  using type = std::variant<Types..., More...>;
+};
+using AlgorithmSpec = Extended<SamplerSpec, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions>::type;
+// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "successive_halving", "hyperband", "asha".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
+AlgorithmSpec AsAlgorithm(const SamplerSpec& sampler);
+// The sampler of an algorithm that trains in parts; null for others.
+const SamplerSpec* SamplerOf(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---
 

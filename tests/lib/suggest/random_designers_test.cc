@@ -133,7 +133,8 @@ TEST(RegistryTest, ListsEveryAlgorithmOnceInOrderOfName) {
     EXPECT_FALSE(info.description.empty());
     EXPECT_EQ(info.description.find('\n'), std::string::npos);
   }
-  EXPECT_THAT(names, ElementsAre("auto", "bo", "fobo", "grid", "hbo", "lbo", "random", "sobol"));
+  EXPECT_THAT(names, ElementsAre("asha", "auto", "bo", "fobo", "grid", "hbo", "hyperband", "lbo", "random", "sobol",
+                                 "successive_halving"));
   EXPECT_EQ(InfoOf(BoOptions()).name, "bo");
   EXPECT_EQ(InfoOf(GridOptions()).name, "grid");
   EXPECT_EQ(InfoOf(RandomOptions()).name, "random");

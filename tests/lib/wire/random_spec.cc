@@ -172,10 +172,57 @@ study::BoOptions Bo(RandomStream& r) {
   return bo;
 }
 
-study::AlgorithmSpec Algorithm(RandomStream& r) {
-  switch (r.UniformInt(5)) {
+study::SamplerSpec Sampler(RandomStream& r) {
+  switch (r.UniformInt(3)) {
     case 0:
       return Bo(r);
+    case 1:
+      return study::SobolOptions{.scramble = Coin(r)};
+    default:
+      return study::RandomOptions{};
+  }
+}
+
+study::SuccessiveHalvingOptions SuccessiveHalving(RandomStream& r) {
+  study::SuccessiveHalvingOptions options;
+  options.eta = static_cast<int32_t>(Between(r, 2, 9));
+  options.trials = Between(r, 0, 1'000'000);
+  options.quorum = r.UniformOpen();
+  options.overlap = Coin(r);
+  options.sampler = Sampler(r);
+  return options;
+}
+
+study::HyperbandOptions Hyperband(RandomStream& r) {
+  study::HyperbandOptions options;
+  options.eta = static_cast<int32_t>(Between(r, 2, 9));
+  options.sizes = Any(r, study::HyperbandSizes::kFloor);
+  options.quorum = r.UniformOpen();
+  options.overlap = Coin(r);
+  options.sampler = Sampler(r);
+  return options;
+}
+
+study::AshaOptions Asha(RandomStream& r) {
+  study::AshaOptions options;
+  options.eta = static_cast<int32_t>(Between(r, 2, 9));
+  options.variant = Any(r, study::AshaVariant::kStop);
+  options.skip_rungs = static_cast<int32_t>(Between(r, 0, 3));
+  options.first_go_on = Coin(r);
+  options.sampler = Sampler(r);
+  return options;
+}
+
+study::AlgorithmSpec Algorithm(RandomStream& r) {
+  switch (r.UniformInt(8)) {
+    case 0:
+      return Bo(r);
+    case 5:
+      return SuccessiveHalving(r);
+    case 6:
+      return Hyperband(r);
+    case 7:
+      return Asha(r);
     case 3:
       return study::AutoOptions{.noisy = Coin(r)};
     case 1:

@@ -1,16 +1,70 @@
 #include "lib/stopping/stopper.h"
 
+#include <utility>
+#include <variant>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "lib/stopping/asha_stopper.h"
+#include "lib/stopping/curve_stopper.h"
+#include "lib/stopping/percentile_stopper.h"
 
 namespace luthier::stopping {
+namespace {
+
+// The first rule that stops decides.
+class Either final : public Stopper {
+ public:
+  explicit Either(std::vector<std::unique_ptr<Stopper>> rules) : rules_(std::move(rules)) {}
+
+  void Report(int64_t trial, int64_t step, double value) override {
+    for (const auto& rule : rules_) rule->Report(trial, step, value);
+  }
+  void Finish(int64_t trial, study::TrialState state, std::optional<double> value) override {
+    for (const auto& rule : rules_) rule->Finish(trial, state, value);
+  }
+  Decision Decide(int64_t trial, int64_t step) const override {
+    for (const auto& rule : rules_) {
+      Decision decision = rule->Decide(trial, step);
+      if (decision.verdict != Verdict::kContinue) return decision;
+    }
+    return {};
+  }
+
+ private:
+  const std::vector<std::unique_ptr<Stopper>> rules_;
+};
+
+std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::MedianStopping& rule) {
+  return std::make_unique<PercentileStopper>(
+      spec.metric.goal,
+      study::PercentileStopping{50.0, rule.warmup, rule.min_trials, rule.interval, rule.running_mean});
+}
+std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::PercentileStopping& rule) {
+  return std::make_unique<PercentileStopper>(spec.metric.goal, rule);
+}
+std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::CurveStopping& rule) {
+  return std::make_unique<CurveStopper>(spec, rule);
+}
+
+}  // namespace
 
 Decision AtTarget(const study::Resource& resource, int64_t target, int64_t step) {
   if (target == 0 || target >= resource.max || step < target) return {};
   return {Verdict::kPause, absl::StrCat("reached ", target, resource.unit.empty() ? "" : " ", resource.unit)};
 }
 
-std::unique_ptr<Stopper> CreateStopper(const study::StudySpec&) {
-  return nullptr;
+std::unique_ptr<Stopper> CreateStopper(const study::StudySpec& spec) {
+  std::vector<std::unique_ptr<Stopper>> rules;
+  const auto* asha = std::get_if<study::AshaOptions>(&spec.algorithm);
+  if (asha != nullptr && asha->variant == study::AshaVariant::kStop)
+    rules.push_back(std::make_unique<AshaStopper>(spec));
+  if (spec.stopping) {
+    rules.push_back(std::visit([&](const auto& rule) { return RuleOf(spec, rule); }, *spec.stopping));
+  }
+  if (rules.empty()) return nullptr;
+  if (rules.size() == 1) return std::move(rules.front());
+  return std::make_unique<Either>(std::move(rules));
 }
 
 }  // namespace luthier::stopping

@@ -40,12 +40,12 @@ class Stopper {
   virtual ~Stopper() = default;
 
   // `trial` reported `value` at `step` >= 0. Steps ascend within an attempt; a step that is reported again (a later
-  // attempt began anew) takes the newer value. Ignored after Finish.
+  // attempt began anew) takes the newer value. Not after Finish.
   virtual void Report(int64_t trial, int64_t step, double value) = 0;
-  // `trial` became final. Calling it again has no effect. A trial that a restart drops never had its Finish.
+  // `trial` became final. Once a trial.
   virtual void Finish(int64_t trial, study::TrialState state, std::optional<double> value) = 0;
-  // What the worker of `trial` is to do after Report(trial, step, …): kContinue or kStop. O(log trials) but for the
-  // rules of rungs (O(results at the rung)) and of curves (O(1), some 10 microseconds).
+  // What the worker of `trial` is to do after Report(trial, step, …): kContinue or kStop. O(log trials) and O(points of
+  // the trial).
   virtual Decision Decide(int64_t trial, int64_t step) const = 0;
 };
 

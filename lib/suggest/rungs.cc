@@ -51,13 +51,21 @@ std::vector<Bracket> Brackets(const study::StudySpec& spec, const study::Hyperba
 }
 
 std::vector<Bracket> Brackets(const study::StudySpec& spec, const study::AshaOptions& options) {
-  return {MakeBracket(spec.resource->max, options.eta, MaxHalvings(*spec.resource, options.eta) - options.skip_rungs,
-                      spec.budget.max_trials)};
+  // As above: with so many settings floor(|P| / eta) is at least 1 at every rung in the end, so that one is COMPLETE.
+  const int halvings = std::min(MaxHalvings(*spec.resource, options.eta) - options.skip_rungs,
+                                FloorLog(spec.budget.max_trials, options.eta));
+  return {MakeBracket(spec.resource->max, options.eta, halvings, spec.budget.max_trials)};
 }
 
 template <typename Options>
 std::vector<Bracket> Brackets(const study::StudySpec&, const Options&) {
   return {};
+}
+
+void CheckBudget(const study::StudySpec& spec, int32_t eta, base::Violations* violations) {
+  if (spec.budget.max_trials >= eta) return;
+  violations->Add("budget.max_trials", absl::StrCat(spec.budget.max_trials, " is less than eta, ", eta,
+                                                    ": of so few settings none could be left out"));
 }
 
 void CheckQuorum(double quorum, const std::string& at, base::Violations* violations) {
@@ -164,9 +172,8 @@ absl::Status ValidateSuccessiveHalving(const study::StudySpec& spec, const study
   if (options.trials != 0 && (options.trials < options.eta || options.trials > spec.budget.max_trials)) {
     violations.Add(at + ".trials", absl::StrCat(options.trials, " is not between eta, ", options.eta,
                                                 ", and budget.max_trials, ", spec.budget.max_trials));
-  } else if (options.trials == 0 && spec.budget.max_trials < options.eta) {
-    violations.Add("budget.max_trials", absl::StrCat(spec.budget.max_trials, " is less than eta, ", options.eta,
-                                                     ": there would be nothing to halve"));
+  } else if (options.trials == 0) {
+    CheckBudget(spec, options.eta, &violations);
   }
   return violations.ToStatus();
 }
@@ -196,6 +203,7 @@ absl::Status ValidateAsha(const study::StudySpec& spec, const study::AshaOptions
                      absl::StrCat(options.skip_rungs, " is not between 0 and ", halvings - 1, ": there are ", halvings,
                                   " rungs below resource.max"));
     }
+    CheckBudget(spec, options.eta, &violations);
   }
   return violations.ToStatus();
 }

@@ -37,7 +37,9 @@ Bracket MakeBracket(int64_t max, int32_t eta, int halvings, int64_t trials);
 double TrainingOf(const Bracket& bracket, bool checkpoints);
 
 // The brackets that an algorithm begins one after the other, round and round. Precondition: a valid spec whose
-// algorithm trains in parts. ASHA: one bracket with the sizes that as many settings as the budget has would end in.
+// algorithm trains in parts. A bracket of fewer settings than eta^s, and asha with a smaller budget, begin at a higher
+// rung, so that one setting gets all its training. ASHA: one bracket with the sizes that as many settings as the budget
+// has would end in.
 std::vector<Bracket> BracketsOf(const study::StudySpec& spec);
 
 // What trial has at rung `step`, as a loss: smaller is better.

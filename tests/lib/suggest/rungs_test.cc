@@ -105,6 +105,9 @@ TEST(RungsTest, ASmallBracketBeginsHigher) {
   EXPECT_EQ(steps(9, 1000), (Bracket{{9, 27, 81}, {9, 3, 1}}));
   EXPECT_EQ(steps(0, 20), (Bracket{{9, 27, 81}, {20, 6, 2}}));
   EXPECT_EQ(steps(200, 1000), (Bracket{{1, 3, 9, 27, 81}, {200, 66, 22, 7, 2}}));
+  EXPECT_EQ(BracketsOf(RungSpec(AshaOptions{}, 81, 80)).front(), (Bracket{{3, 9, 27, 81}, {80, 26, 8, 2}}));
+  EXPECT_EQ(BracketsOf(RungSpec(AshaOptions{}, 81, 81)).front(), (Bracket{{1, 3, 9, 27, 81}, {81, 27, 9, 3, 1}}));
+  EXPECT_EQ(BracketsOf(RungSpec(AshaOptions{.skip_rungs = 1}, 81, 20)).front(), (Bracket{{9, 27, 81}, {20, 6, 2}}));
 }
 
 HistoryTrial TrialWith(TrialState state, std::vector<CurvePoint> points, std::optional<double> value = std::nullopt) {
@@ -244,6 +247,8 @@ TEST(RungsValidationTest, NamesWhatIsMissingOrOutOfRange) {
   spec = RungSpec(SuccessiveHalvingOptions{.trials = 2}, 81, 100);
   EXPECT_THAT(Refusal(spec), HasSubstr("successive_halving.trials: 2"));
   spec = RungSpec(SuccessiveHalvingOptions{}, 81, 2);
+  EXPECT_THAT(Refusal(spec), HasSubstr("budget.max_trials: 2 is less than eta"));
+  spec = RungSpec(AshaOptions{}, 81, 2);
   EXPECT_THAT(Refusal(spec), HasSubstr("budget.max_trials: 2 is less than eta"));
   for (const double quorum : {0.0, -1.0, 1.5, std::nan("")}) {
     spec = RungSpec(HyperbandOptions{.quorum = quorum}, 81, 100);

@@ -33,6 +33,9 @@ struct Options {
   int slots = 1;
   std::string data_root = ".";
 
+  // study preview (with workers)
+  double seconds_per_unit = 0.0;  // 0: unknown.
+
   // study get
   double epsilon = 0.0;
   std::optional<double> lipschitz;

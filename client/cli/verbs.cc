@@ -77,6 +77,14 @@ void CreateOptions(CLI::App& app, Options& o) {
   app.add_option("--name", o.name, "Id of the study; default: from the file's name");
 }
 
+void PreviewOptions(CLI::App& app, Options& o) {
+  app.add_option("FILE", o.file, "Study file (YAML or JSON)")->required();
+  app.add_option("--workers", o.workers, "Trials that run at once; default 1, at most the study's max_parallel")
+      ->check(CLI::Range(1, 10'000));
+  app.add_option("--seconds", o.seconds_per_unit, "Time that one unit of the resource takes, or one trial without it")
+      ->check(CLI::NonNegativeNumber);
+}
+
 void GetOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--epsilon", o.epsilon, "Certificate: how much better than the best a value would have to be")
@@ -196,6 +204,11 @@ const std::vector<Verb>& Verbs() {
        "luthier study create -f study.yaml --name my-study",
        CreateOptions,
        StudyCreate},
+      {{"study", "preview"},
+       "What a study file will do: rungs, training in all, how long it takes",
+       "luthier study preview study.yaml --workers 8 --seconds 30",
+       PreviewOptions,
+       StudyPreview},
       {{"study", "list"}, "All studies", "luthier study list -o json", None, StudyList},
       {{"study", "get"},
        "One study: state, counts, what its results rule out, spec",

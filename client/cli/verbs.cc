@@ -176,6 +176,14 @@ void SimulateOptions(CLI::App& app, Options& o) {
   app.add_option("--parallel", o.parallel, "Simulated workers")
       ->check(command_line::AtLeastOne())
       ->capture_default_str();
+  CLI::Option* resource =
+      app.add_option("--resource", o.resource,
+                     "Settings are trained, with learning curves of so many units; --evaluations counts settings")
+          ->check(command_line::AtLeastOne());
+  app.add_option("--resource-min", o.resource_min, "Units that say something about a setting")
+      ->check(command_line::AtLeastOne())
+      ->capture_default_str()
+      ->needs(resource);
 }
 
 void DescribeOptions(CLI::App& app, Options& o) {

@@ -14,6 +14,7 @@
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/stopping/stopper.h"
+#include "lib/study/encoding.h"
 #include "lib/study/history.h"
 #include "lib/suggest/registry.h"
 
@@ -190,6 +191,35 @@ class Run {
 absl::StatusOr<TrainingSummary> SimulateTraining(const TrainingOptions& options) {
   LUTHIER_ASSIGN_OR_RETURN(study::StudySpec spec, SpecOf(options));
   return Run(options, std::move(spec)).ToTheEnd();
+}
+
+TrainingProblem WithCurves(const Problem& problem, int64_t whole) {
+  const study::Encoding encoding(problem.space);
+  study::StudySpec spec;
+  spec.space = problem.space;
+  spec.algorithm = study::SobolOptions{};
+  const std::unique_ptr<suggest::Designer> sobol = suggest::CreateDesigner(spec);
+  constexpr uint64_t kPoints = 64;
+  std::vector<double> losses;
+  for (uint64_t i = 0; i < kPoints; ++i) {
+    const double value = problem.evaluate(sobol->Suggest(study::History(), i)->parameters);
+    if (std::isfinite(value)) losses.push_back(-study::Score(problem.goal, value));
+  }
+  std::sort(losses.begin(), losses.end());
+  const double worse = losses.empty() ? 0.0 : losses[losses.size() / 2] - losses.front();
+  const double sign = problem.goal == study::Goal::kMinimize ? 1.0 : -1.0;
+  TrainingProblem result;
+  result.name = problem.name;
+  result.space = problem.space;
+  result.goal = problem.goal;
+  result.value = [=, evaluate = problem.evaluate](const study::Parameters& setting, int64_t step) {
+    const double exponent = 0.3 + 0.9 * encoding.ToCompact(setting).mean();
+    const auto end = static_cast<double>(whole);
+    const double above = std::pow(static_cast<double>(step) / end, -exponent) - 1.0;
+    const double first = std::pow(end, exponent) - 1.0;
+    return evaluate(setting) + (first > 0.0 ? sign * worse * above / first : 0.0);
+  };
+  return result;
 }
 
 TrainingProblem CurveProblem(int64_t whole) {

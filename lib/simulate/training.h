@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/simulate/simulate.h"
 #include "lib/study/search_space.h"
 #include "lib/study/study_spec.h"
 
@@ -56,6 +57,12 @@ absl::StatusOr<TrainingSummary> SimulateTraining(const TrainingOptions& options)
 // A loss with learning curves that cross, over `lr` (log), `width` and `decay`: power laws that end, at step `whole`,
 // in a smooth function of the setting with the minimum 0.1, and fall the more slowly the smaller the learning rate.
 TrainingProblem CurveProblem(int64_t whole);
+
+// A problem of simulate.h with learning curves that end in its value at step `whole`:
+//   value(x, t) = value(x) + worse * ((t/whole)^-c - 1) / (whole^c - 1),  c = 0.3 + 0.9 * (mean of x in the unit cube)
+// so that curves cross; `worse` makes the first step as bad as the median of 64 Sobol points is worse than the best of
+// them. Maximized problems: the other way round.
+TrainingProblem WithCurves(const Problem& problem, int64_t whole);
 
 }  // namespace luthier::simulate
 

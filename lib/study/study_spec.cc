@@ -199,6 +199,12 @@ absl::Status ValidateSpec(const StudySpec& spec) {
     if (spec.reproducible) {
       violations.Add("reproducible", "does not go with stopping: what is stopped depends on who was faster");
     }
+    const auto* command = std::get_if<CommandObjective>(&spec.objective);
+    if (command != nullptr && !command->stdout_patterns.empty()) {
+      violations.Add("objective.command.stdout_patterns",
+                     "give one result at the end, but stopping needs reports on the way; print JSON lines instead "
+                     "(docs/command_objective.md)");
+    }
   }
   return violations.ToStatus();
 }

@@ -559,6 +559,18 @@ TEST_F(CliTest, SimulateComparesAlgorithms) {
   EXPECT_THAT(bad.err, HasSubstr("did you mean \"noisy\""));
 }
 
+TEST_F(CliTest, SimulateTrainsInParts) {
+  const std::vector<std::string> args = {"simulate",   "--algorithm", "random",  "--algorithm", "asha",
+                                         "--function", "branin",      "--seeds", "2",           "--evaluations",
+                                         "27",         "--resource",  "27",      "--parallel",  "3"};
+  EXPECT_THAT(Out(args), StartsWith("algorithm  function  seeds  settings  complete  median_training"));
+  const json runs = Json(args);
+  ASSERT_EQ(runs.size(), 4u);
+  EXPECT_EQ(runs[0]["training"], 27.0 * 27.0);
+  EXPECT_LE(runs[2]["training"].get<double>(), 27.0 + 9 * 2 + 3 * 6 + 18);
+  EXPECT_EQ(runs[2]["complete"], 1);
+}
+
 TEST_F(CliTest, PreviewShowsRungsTrainingAndTime) {
   const std::string space = "space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: loss, goal: MINIMIZE}\n";
   const std::string file = Write("p.yaml", space +

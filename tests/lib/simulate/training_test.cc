@@ -79,6 +79,18 @@ TEST(SimulateTrainingTest, RefusesWhatCannotRun) {
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("report_every: 0"));
 }
 
+TEST(SimulateTrainingTest, CurvesOfATestFunctionEndInItsValue) {
+  const absl::StatusOr<Problem> branin = TestProblem("branin");
+  ASSERT_TRUE(branin.ok());
+  const TrainingProblem problem = WithCurves(*branin, 81);
+  const Parameters setting = {{"x1", 2.0}, {"x2", 3.0}};
+  EXPECT_EQ(problem.value(setting, 81), branin->evaluate(setting));
+  for (int64_t step = 1; step < 81; ++step) EXPECT_GT(problem.value(setting, step), problem.value(setting, step + 1));
+  TrainingOptions options = Options(AshaOptions{}, 60);
+  options.problem = problem;
+  EXPECT_GT(Simulated(options).complete, 0);
+}
+
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();

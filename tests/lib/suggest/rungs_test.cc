@@ -264,6 +264,11 @@ TEST(RungsValidationTest, NamesWhatIsMissingOrOutOfRange) {
   command.stdout_patterns = {{"loss", "loss=(.*)"}};
   spec.objective = command;
   EXPECT_THAT(Refusal(spec), HasSubstr("stdout_patterns"));
+  spec.stopping = MedianStopping{};
+  spec.reproducible = true;
+  const std::string stopping(ValidateSpec(spec).message());
+  EXPECT_THAT(stopping, HasSubstr("stdout_patterns: give one result at the end, but stopping needs reports"));
+  EXPECT_THAT(stopping, HasSubstr("reproducible: does not go with stopping"));
 }
 
 TEST(RungsValidationTest, TheSamplersOwnViolationsAreThere) {

@@ -106,6 +106,24 @@ TEST(AshaTest, TheHighestRungGoesFirstAndTheBestOfIt) {
   EXPECT_THAT(promotions, ElementsAre(std::pair(3, 3), std::pair(6, 3), std::pair(9, 3), std::pair(9, 9)));
 }
 
+TEST(AshaTest, OfTwoRungsTheHigherGoesFirstAndOfEqualsTheOlder) {
+  RungWorld world(RungSpec(AshaOptions{}, 9, 100), [](const HistoryTrial&, int64_t) { return 1.0; });
+  const auto finish_all = [&] {
+    while (world.FinishOne()) {
+    }
+  };
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(world.Ask(), Answer::kSetting);
+  finish_all();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(world.Ask(), Answer::kPromotion);
+  finish_all();
+  // Now the fourth of twelve may go on, and the first of the three that did.
+  EXPECT_EQ(world.Ask(), Answer::kPromotion);
+  EXPECT_THAT(world.promoted_to.at(3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(world.promoted_to.at(9), ElementsAre(1));
+  EXPECT_EQ(world.Ask(), Answer::kPromotion);
+  EXPECT_THAT(world.promoted_to.at(3), ElementsAre(1, 2, 3, 4));
+}
+
 TEST(AshaTest, ALateBetterResultWaitsUntilTheRungHasGrown) {
   // 3 results, 1 goes on. Then a better one comes: of 4 still only one may.
   RungWorld world(RungSpec(AshaOptions{}, 3, 100),

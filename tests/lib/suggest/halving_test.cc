@@ -211,6 +211,43 @@ TEST(HalvingTest, TrialsWhoseWorkersCannotPauseTakeTheirPlaces) {
   EXPECT_EQ(world.promoted_to.at(3), std::vector<int64_t>{9});
 }
 
+TEST(HalvingTest, ACompletedTrialAmongTheBestLeavesOnePlaceLess) {
+  RungWorld world(RungSpec(SuccessiveHalvingOptions{.trials = 9}, 9, 9), ExactRank);
+  for (int i = 0; i < 9; ++i) world.Ask();
+  world.study.Finish(5, contract::Complete(0.1));
+  for (int64_t number = 1; number <= 9; ++number) {
+    if (number == 5) continue;
+    world.study.Report(number, 1, static_cast<double>(number));
+    world.study.Pause(number);
+  }
+  EXPECT_EQ(world.Ask(), Answer::kPromotion);
+  EXPECT_EQ(world.Ask(), Answer::kPromotion);
+  EXPECT_EQ(world.Ask(), Answer::kWait);
+  EXPECT_THAT(world.promoted_to.at(3), ElementsAre(1, 2));
+}
+
+TEST(HalvingTest, ARungIsNotCompleteWhileOneOfItIsAboutToPause) {
+  // Trial 1 has reported at the first rung and will go on once it has paused. Until then the second rung has two of its
+  // three, and neither goes on.
+  RungWorld world(RungSpec(SuccessiveHalvingOptions{.trials = 9}, 9, 9), ExactRank);
+  for (int i = 0; i < 9; ++i) world.Ask();
+  for (int64_t number = 1; number <= 9; ++number) {
+    world.study.Report(number, 1, static_cast<double>(number));
+    if (number > 1) world.study.Pause(number);
+  }
+  EXPECT_EQ(world.Ask(), Answer::kPromotion);
+  EXPECT_EQ(world.Ask(), Answer::kPromotion);
+  EXPECT_THAT(world.promoted_to.at(3), ElementsAre(2, 3));
+  for (const int64_t number : {2, 3}) {
+    world.study.Report(number, 3, 1.0);
+    world.study.Pause(number);
+  }
+  EXPECT_EQ(world.Ask(), Answer::kWait);
+  world.study.Pause(1);
+  EXPECT_EQ(world.Ask(), Answer::kPromotion);
+  EXPECT_EQ(world.promoted_to.at(3).back(), 1);
+}
+
 TEST(HalvingTest, ABracketOfFailuresEnds) {
   const auto fails = [](const HistoryTrial&, int64_t) { return std::nan(""); };
   RungWorld world(RungSpec(HyperbandOptions{.overlap = false}, 9, 40), fails);

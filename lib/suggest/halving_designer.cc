@@ -60,7 +60,7 @@ HalvingDesigner::Progress HalvingDesigner::Look(const Bracket& bracket, int64_t 
       double loss;
       const HistoryTrial* trial;
     };
-    std::vector<Arrived> arrived;  // In order of ask.
+    std::vector<Arrived> arrived;
     int64_t on_their_way = 0;
     int64_t places = keep;
     for (const HistoryTrial* trial : rung) {
@@ -77,8 +77,9 @@ HalvingDesigner::Progress HalvingDesigner::Look(const Bracket& bracket, int64_t 
       progress.waiting = true;
       return progress;
     }
-    std::stable_sort(arrived.begin(), arrived.end(),
-                     [](const Arrived& a, const Arrived& b) { return a.loss < b.loss; });
+    std::sort(arrived.begin(), arrived.end(), [](const Arrived& a, const Arrived& b) {
+      return a.loss != b.loss ? a.loss < b.loss : *a.trial->ask_index < *b.trial->ask_index;
+    });
     const auto completed = [&](size_t rank) {
       return arrived[rank].trial->state == TrialState::kComplete && arrived[rank].trial->resource <= bracket.steps[i] &&
              static_cast<int64_t>(rank) < keep;
@@ -110,9 +111,6 @@ HalvingDesigner::Progress HalvingDesigner::Look(const Bracket& bracket, int64_t 
       progress.waiting = true;
       return progress;
     }
-    // Ranks at the next rung break ties by ask again.
-    std::sort(rung.begin(), rung.end(),
-              [](const HistoryTrial* a, const HistoryTrial* b) { return *a->ask_index < *b->ask_index; });
   }
   return progress;
 }

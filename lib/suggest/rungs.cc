@@ -122,14 +122,9 @@ std::optional<double> LossAt(const study::HistoryTrial& trial, int64_t step, stu
   return std::nullopt;
 }
 
-bool TrainsInParts(const study::StudySpec& spec) {
-  const auto* asha = std::get_if<study::AshaOptions>(&spec.algorithm);
-  if (asha != nullptr) return asha->variant == study::AshaVariant::kPromote;
-  return study::SamplerOf(spec.algorithm) != nullptr;
-}
-
 int64_t FirstTarget(const study::StudySpec& spec) {
-  if (!TrainsInParts(spec) || !std::holds_alternative<study::AshaOptions>(spec.algorithm)) return 0;
+  const auto* asha = std::get_if<study::AshaOptions>(&spec.algorithm);
+  if (asha == nullptr || asha->variant != study::AshaVariant::kPromote) return 0;
   return BracketsOf(spec).front().steps.front();
 }
 

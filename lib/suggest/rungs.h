@@ -49,10 +49,7 @@ std::vector<Bracket> BracketsOf(const study::StudySpec& spec);
 // Absent: it is not there yet, or was not to get there, or was cancelled.
 std::optional<double> LossAt(const study::HistoryTrial& trial, int64_t step, study::Goal goal);
 
-// Whether the algorithm pauses trials and promotes them: such a study is asked for more after its budget of trials is
-// used up, until the designer says SPACE_EXHAUSTED.
-bool TrainsInParts(const study::StudySpec& spec);
-// The target of a trial that a user enqueues; 0: none.
+// The target of a trial that a user enqueues; 0: none, it belongs to no rung.
 int64_t FirstTarget(const study::StudySpec& spec);
 
 // What all of them need. Fields "resource…", "reproducible", "algorithm.NAME.…".

@@ -58,7 +58,7 @@ class FakeStudy {
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(k));
     if (suggestion.resume) {
       const int64_t number = *suggestion.resume;
-      Append([=, ask = ask, resource = suggestion.resource](study::History* h) { h->Resume(ask, number, resource); });
+      Append([number, by = ask, to = suggestion.resource](study::History* h) { h->Resume(by, number, to); });
       open_.push_back(number);
       return number;
     }

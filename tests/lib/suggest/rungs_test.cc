@@ -282,9 +282,6 @@ TEST(RungsValidationTest, OnlyAshaGivesUsersTrialsATarget) {
   EXPECT_EQ(FirstTarget(RungSpec(AshaOptions{.variant = AshaVariant::kStop}, 81, 100)), 0);
   EXPECT_EQ(FirstTarget(RungSpec(HyperbandOptions{}, 81, 100)), 0);
   EXPECT_EQ(FirstTarget(RungSpec(RandomOptions{}, 81, 100)), 0);
-  EXPECT_TRUE(TrainsInParts(RungSpec(HyperbandOptions{}, 81, 100)));
-  EXPECT_FALSE(TrainsInParts(RungSpec(AshaOptions{.variant = AshaVariant::kStop}, 81, 100)));
-  EXPECT_FALSE(TrainsInParts(RungSpec(RandomOptions{}, 81, 100)));
 }
 
 }  // namespace

@@ -296,7 +296,9 @@ study::StudySpec RandomSpec(RandomStream& r) {
   spec.reproducible = Coin(r);
   for (int i = 0; i < Between(r, 0, 3); ++i) spec.labels[absl::StrCat("team ", i)] = Text(r);
   spec.resource = study::Resource{.min = Between(r, 1, 5), .max = Between(r, 5, study::kMaxResource), .unit = Text(r)};
-  if (Coin(r)) {
+  const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
+  const bool reports = command == nullptr || command->stdout_patterns.empty();
+  if (reports && Coin(r)) {
     spec.stopping = Rule(r);
     spec.reproducible = false;
   }

@@ -141,7 +141,7 @@ class Run {
     const double value = options_.problem.value(Trial(event.trial).parameters, event.step);
     history_.Report(event.trial, event.step, value);
     if (stopper_) stopper_->Report(event.trial, event.step, value);
-    if (event.step >= spec_.resource->max) {
+    if (event.step == spec_.resource->max) {
       const bool good = std::isfinite(value);
       End(event.trial, good ? TrialState::kComplete : TrialState::kFailed, value);
       return;

@@ -1,5 +1,6 @@
 #include "lib/stopping/stopper.h"
 
+#include <limits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -12,10 +13,11 @@
 namespace luthier::stopping {
 namespace {
 
-// The first rule that stops decides.
-class Either final : public Stopper {
+// All rules of a study: the first one that stops decides. A trial that has had all its training is complete.
+class Rules final : public Stopper {
  public:
-  explicit Either(std::vector<std::unique_ptr<Stopper>> rules) : rules_(std::move(rules)) {}
+  Rules(const study::StudySpec& spec, std::vector<std::unique_ptr<Stopper>> rules)
+      : whole_(spec.resource ? spec.resource->max : std::numeric_limits<int64_t>::max()), rules_(std::move(rules)) {}
 
   void Report(int64_t trial, int64_t step, double value) override {
     for (const auto& rule : rules_) rule->Report(trial, step, value);
@@ -24,6 +26,7 @@ class Either final : public Stopper {
     for (const auto& rule : rules_) rule->Finish(trial, state, value);
   }
   Decision Decide(int64_t trial, int64_t step) const override {
+    if (step >= whole_) return {};
     for (const auto& rule : rules_) {
       Decision decision = rule->Decide(trial, step);
       if (decision.verdict != Verdict::kContinue) return decision;
@@ -32,6 +35,7 @@ class Either final : public Stopper {
   }
 
  private:
+  const int64_t whole_;
   const std::vector<std::unique_ptr<Stopper>> rules_;
 };
 
@@ -63,8 +67,7 @@ std::unique_ptr<Stopper> CreateStopper(const study::StudySpec& spec) {
     rules.push_back(std::visit([&](const auto& rule) { return RuleOf(spec, rule); }, *spec.stopping));
   }
   if (rules.empty()) return nullptr;
-  if (rules.size() == 1) return std::move(rules.front());
-  return std::make_unique<Either>(std::move(rules));
+  return std::make_unique<Rules>(spec, std::move(rules));
 }
 
 }  // namespace luthier::stopping

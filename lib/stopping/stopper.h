@@ -44,7 +44,8 @@ class Stopper {
   virtual void Report(int64_t trial, int64_t step, double value) = 0;
   // `trial` became final. Once a trial.
   virtual void Finish(int64_t trial, study::TrialState state, std::optional<double> value) = 0;
-  // What the worker of `trial` is to do after Report(trial, step, …): kContinue or kStop. O(log trials) and O(points of
+  // What the worker of `trial` is to do after Report(trial, step, …): kContinue or kStop; kContinue at
+  // resource.max, where it is complete. O(log trials) and O(points of
   // the trial).
   virtual Decision Decide(int64_t trial, int64_t step) const = 0;
 };

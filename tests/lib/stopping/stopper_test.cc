@@ -261,6 +261,16 @@ TEST(AshaStopperTest, ALaterAttemptReplacesWhatAnEarlierOneReported) {
   EXPECT_THAT(stopper->Decide(2, 1).reason, HasSubstr("rank 2 of 2"));
 }
 
+TEST(CreateStopperTest, ATrialThatHasHadAllItsTrainingIsNotStopped) {
+  const StoppingRule rule = MedianStopping{.warmup = 0, .min_trials = 1, .interval = 1, .running_mean = false};
+  const std::unique_ptr<Stopper> stopper = CreateStopper(Spec(rule, AshaStop()));
+  for (const int64_t step : {26, 27}) stopper->Report(1, step, 0.1);
+  stopper->Finish(1, TrialState::kComplete, 0.1);
+  for (const int64_t step : {26, 27}) stopper->Report(2, step, 0.9);
+  EXPECT_EQ(stopper->Decide(2, 26).verdict, Verdict::kStop);
+  EXPECT_EQ(stopper->Decide(2, 27).verdict, Verdict::kContinue);
+}
+
 TEST(CreateStopperTest, TwoRulesTogether) {
   const std::unique_ptr<Stopper> stopper = CreateStopper(Spec(MedianStopping{}, AshaStop()));
   stopper->Report(1, 2, std::nan(""));

@@ -75,15 +75,14 @@ void Runtime::ActiveRun::Report(study::Measurement measurement, std::string chec
 }
 
 void Runtime::ActiveRun::Started(int64_t step, const std::string& why) {
-  const bool restarted = step == 0 && !lease_.resume_checkpoint.empty();
+  const bool restarted = !why.empty() && !lease_.resume_checkpoint.empty();
   if (restarted) {
     base::LogWarning("trial_restarted", {{"trial", text()}, {"checkpoint", lease_.resume_checkpoint}, {"reason", why}});
   }
   const base::MutexLock lock(&runtime_->mutex_);
   start_step_ = step;
   if (restarted) {
-    Note(absl::StrCat("began afresh: the checkpoint ", lease_.resume_checkpoint, " was not used",
-                      why.empty() ? "" : ": ", why));
+    Note(absl::StrCat("began afresh: the checkpoint ", lease_.resume_checkpoint, " was not used: ", why));
   }
 }
 

@@ -59,8 +59,8 @@ class RunSink {
   virtual void Report(study::Measurement measurement, std::string checkpoint) = 0;
   // A checkpoint alone.
   virtual void Checkpoint(std::string checkpoint) = 0;
-  // Said once it is known: the last step that the checkpoint used holds; 0: the run began afresh. `why`: why a
-  // checkpoint that was given is not used.
+  // Said once it is known: the last step that the checkpoint holds which the run goes on from, 0 for none. `why`: why
+  // one that was given is not used; empty: it is.
   virtual void Started(int64_t step, const std::string& why) = 0;
 };
 

@@ -49,7 +49,7 @@ class FunctionObjective final : public Objective {
     const std::string identity = Identity(settings);
     const std::optional<int64_t> resumed = Load(context.checkpoint, identity, steps);
     result.resumed = resumed.has_value();
-    if (context.started) context.started(resumed.value_or(0));
+    if (context.started) context.started(result.resumed, resumed.value_or(0));
     const int64_t first = resumed ? *resumed + 1 : 0;
     const auto save = [&](int64_t done) {
       if (context.save_checkpoint && done >= 0) context.save_checkpoint(Save(identity, done));

@@ -227,7 +227,7 @@ absl::StatusOr<EvaluationResult> LogisticObjective::Evaluate(const EvaluationCon
   int64_t round = 0;
   result.resumed = Load(context.checkpoint, settings, &runs, &round);
   // `round` is the next iteration.
-  if (context.started) context.started(result.resumed ? std::max<int64_t>(0, round - 1) : 0);
+  if (context.started) context.started(result.resumed, std::max<int64_t>(0, round - 1));
   const auto cancelled = [&] {
     if (context.save_checkpoint) context.save_checkpoint(Save(runs, round, identity));
     result.outcome = EvaluationOutcome::kCancelled;

@@ -69,8 +69,8 @@ struct EvaluationContext {
   // The step of the curve to pause at: training goes on until its point is reported and no further (kPaused). One that
   // comes to its end before is complete. 0: train to the end.
   int64_t target = 0;
-  // Called once, before any report: the last step that the checkpoint holds; 0: training begins afresh. May be empty.
-  std::function<void(int64_t)> started;
+  // Called once, before any report: whether the checkpoint is used, and the last step that it holds. May be empty.
+  std::function<void(bool, int64_t)> started;
   // Called with points of the learning curve, steps ascending, on the thread of Evaluate. False: stop now (pruned). May
   // be empty.
   std::function<bool(const study::Measurement&)> report;

@@ -67,6 +67,8 @@ v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::
   counts.set_pruned(of(study::TrialState::kPruned));
   counts.set_failed(of(study::TrialState::kFailed));
   counts.set_cancelled(of(study::TrialState::kCancelled));
+  counts.set_paused(of(study::TrialState::kPaused));
+  message.set_resource_spent(summary.resource_spent);
   message.set_best_trial(summary.best_trial);
   if (summary.best_value) message.set_best_value(*summary.best_value);
   *message.mutable_create_time() = wire::ToProto(record.create_time);

@@ -75,6 +75,9 @@ enum class EventType {
   kGradientDropped,
   kMeasurement,
   kGradientSetAside,
+  kTrialPaused,
+  kTrialPromoted,
+  kTrialRestarted,
 };  // Numbers as in luthier.v1.Event.Type.
 
 struct Event {
@@ -196,6 +199,7 @@ class Storage {
     std::array<int64_t, study::kTrialStateCount> by_state{};  // Index: study::TrialState.
     int64_t best_trial = 0;
     std::optional<double> best_value;
+    int64_t resource_spent = 0;  // study::ResourceSpent, summed over the trials.
     friend bool operator==(const Summary&, const Summary&) = default;
   };
   virtual absl::StatusOr<Summary> Summarize(const StudyRecord& study) = 0;

@@ -37,7 +37,7 @@ class Counter final : public objectives::Objective {
       i = std::stoi(context.checkpoint);
       result.resumed = true;
     }
-    if (context.started) context.started(i);
+    if (context.started) context.started(result.resumed, i);
     for (; i < 10; ++i) {
       if (context.cancellation->cancelled()) {
         context.save_checkpoint(std::to_string(i));

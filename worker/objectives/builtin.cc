@@ -115,7 +115,7 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
       }
     };
   }
-  context.started = [&](int64_t step) { sink->Started(step, why); };
+  context.started = [&](bool resumed, int64_t step) { sink->Started(step, resumed ? "" : why); };
   absl::StatusOr<objectives::EvaluationResult> result = (*objective)->Evaluate(context);
   if (!result.ok()) return Unfit(result.status());
   if (!context.checkpoint.empty()) {

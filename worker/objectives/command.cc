@@ -298,7 +298,9 @@ void CommandRun::Accept(ResultLine line) {
     line.measurement.gradient->direction = request_.direction;
   }
   if (!line.checkpoint.empty()) checkpoint_ = line.checkpoint;
-  if (line.start_step) sink_->Started(*line.start_step, "the program says that it began afresh");
+  if (line.start_step) {
+    sink_->Started(*line.start_step, *line.start_step == 0 ? "the program says that it began afresh" : "");
+  }
   if (line.measurement.metrics.empty()) {
     sink_->Checkpoint(line.checkpoint);
     return;

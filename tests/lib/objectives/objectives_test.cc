@@ -189,7 +189,10 @@ EvaluationResult RunPaused(const Objective& objective, const study::Parameters& 
     context.target = k < targets.size() ? targets[k] : 0;
     context.checkpoint = saved;
     int64_t started = -1;
-    context.started = [&](int64_t step) { started = step; };
+    context.started = [&](bool resumed, int64_t step) {
+      EXPECT_EQ(resumed, k > 0);
+      started = step;
+    };
     context.report = [&](const Measurement& m) {
       curve->push_back(m);
       return true;

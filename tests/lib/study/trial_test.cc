@@ -13,6 +13,7 @@
 
 #include "lib/base/error.h"
 #include "lib/study/measurement.h"
+#include "lib/study/study_spec.h"
 #include "lib/study/trial_state.h"
 
 namespace luthier::study {
@@ -80,10 +81,10 @@ TEST(TrialStateTest, NamesReadBack) {
   names.clear();
   for (const AttemptOutcome outcome :
        {AttemptOutcome::kRunning, AttemptOutcome::kComplete, AttemptOutcome::kPruned, AttemptOutcome::kFailed,
-        AttemptOutcome::kReleased, AttemptOutcome::kExpired, AttemptOutcome::kCancelled}) {
+        AttemptOutcome::kReleased, AttemptOutcome::kExpired, AttemptOutcome::kCancelled, AttemptOutcome::kPaused}) {
     names.insert(std::string(AttemptOutcomeName(outcome)));
   }
-  EXPECT_EQ(names.size(), 7u);
+  EXPECT_EQ(names.size(), 8u);
   EXPECT_EQ(names.count(""), 0u);
 }
 
@@ -148,6 +149,34 @@ TEST(TrialTest, TheReporterIsWhoseResultMadeItFinal) {
   trial.attempts.back().outcome = AttemptOutcome::kComplete;
   trial.state = TrialState::kComplete;
   EXPECT_EQ(ReporterOf(trial), "a");
+}
+
+TEST(TrainingInParts, EachPartHasItsOwnAttemptsAndAllCostsAreSummed) {
+  Trial trial;
+  EXPECT_EQ(AttemptsUsed(trial), 0);
+  EXPECT_EQ(ResourceSpent(trial), 0);
+  const auto attempt = [&](AttemptOutcome outcome, int64_t start, int64_t last) {
+    Attempt a;
+    a.outcome = outcome;
+    a.start_step = start;
+    a.last_step = last;
+    trial.attempts.push_back(a);
+  };
+  attempt(AttemptOutcome::kExpired, 0, 2);
+  attempt(AttemptOutcome::kReleased, 1, 0);  // Ended before it reported.
+  trial.releases = 1;
+  EXPECT_EQ(AttemptsUsed(trial), 1);
+  attempt(AttemptOutcome::kPaused, 0, 3);
+  trial.releases = 0;
+  EXPECT_EQ(AttemptsUsed(trial), 0);
+  attempt(AttemptOutcome::kFailed, 3, 5);
+  attempt(AttemptOutcome::kRunning, 3, 9);
+  EXPECT_EQ(AttemptsUsed(trial), 2);
+  EXPECT_EQ(ResourceSpent(trial), 2 + 3 + 2 + 6);
+  // Steps that somebody made up still have a sum.
+  attempt(AttemptOutcome::kRunning, 0, std::numeric_limits<int64_t>::max());
+  attempt(AttemptOutcome::kRunning, -5, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(ResourceSpent(trial), 9 * kMaxResource);
 }
 
 }  // namespace

@@ -342,10 +342,13 @@ study::Trial RandomTrial(RandomStream& r) {
     attempt.worker = "w-1";
     attempt.start = Moment(r);
     if (Coin(r)) attempt.end = Moment(r);
-    attempt.outcome = static_cast<study::AttemptOutcome>(r.UniformInt(7));
+    attempt.outcome = static_cast<study::AttemptOutcome>(r.UniformInt(8));
+    attempt.start_step = static_cast<int64_t>(r.UniformInt(5));
+    attempt.last_step = static_cast<int64_t>(r.UniformInt(9));
     if (Coin(r)) attempt.failure = RandomFailure(r);
     attempt.output_tail = Text(r);
     trial.releases += attempt.outcome == study::AttemptOutcome::kReleased ? 1 : 0;
+    if (attempt.outcome == study::AttemptOutcome::kPaused) trial.releases = 0;
     trial.attempts.push_back(attempt);
   }
   trial.checkpoint = Text(r);

@@ -57,6 +57,7 @@ struct Options {
   std::optional<int64_t> step;
   std::optional<double> elapsed_seconds;
   bool pruned = false;
+  bool paused = false;
   std::string failed;
   std::string message;
   bool infra = false;

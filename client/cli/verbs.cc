@@ -149,6 +149,10 @@ void TellOptions(CLI::App& app, Options& o) {
   MeasurementOptions(app, o);
   app.add_option("--step", o.step, "Step that the result belongs to");
   app.add_flag("--pruned", o.pruned, "The trial was stopped early; the metrics are its last ones, if it has any");
+  app.add_flag(
+      "--paused", o.paused,
+      "The trial reached its target (--step is needed) and can go on from --checkpoint, if the algorithm says so");
+  app.add_option("--checkpoint", o.checkpoint, "With --paused: where it can go on");
   app.add_option("--failed", o.failed, "The trial failed: a reason such as DIVERGED");
   app.add_option("--message", o.message, "More about the failure");
   app.add_flag("--infra", o.infra, "The failure says nothing about the setting: try it again");

@@ -253,10 +253,10 @@ TEST_F(PartsTest, TheExampleScriptPausesAndGoesOn) {
   options.directory = SourcePath("");
   options.environment = {{"XDG_STATE_HOME", Path("state")}, {"TMPDIR", directory_.path()}};
   const CommandResult run = RunCommand(
-      {Program("luthier"), "run", "examples/parts/study.yaml", "--workers", "2", "--db", Path("db"), "-o", "json"},
+      {Program("luthier"), "run", "examples/parts/parts.yaml", "--workers", "2", "--db", Path("db"), "-o", "json"},
       options);
   ASSERT_EQ(run.code, 0) << run.err;
-  const json trials = LuthierJson({"trial", "list", "study", "--db", Path("db"), "-o", "json"});
+  const json trials = LuthierJson({"trial", "list", "parts", "--db", Path("db"), "-o", "json"});
   ASSERT_EQ(trials.size(), 27u);
   int longest = 0;
   for (const json& t : trials) {

@@ -46,6 +46,7 @@ class Runtime::ActiveRun final : public RunSink {
     base::RandomStream random(lease_.spec.seed, "objective", static_cast<uint64_t>(lease_.trial.number));
     request_.seed = static_cast<uint32_t>(random.NextU64() >> 33);
     request_.resume_checkpoint = lease_.resume_checkpoint;
+    request_.target_step = lease_.target_step;
     start_ = runtime_->clock_->Monotonic();
   }
 
@@ -55,6 +56,7 @@ class Runtime::ActiveRun final : public RunSink {
     const base::MutexLock lock(&runtime_->mutex_);
     queue_.SetCheckpoint(std::move(checkpoint));
   }
+  void Started(int64_t step, const std::string& why) override;
 
   const Lease& lease() const { return lease_; }
   const RunRequest& request() const { return request_; }
@@ -76,6 +78,8 @@ class Runtime::ActiveRun final : public RunSink {
   bool flushing_ = false;  // The slot's thread sends the rest; the reporter keeps off.
   std::vector<std::string> notes_;
   std::optional<study::Failure> rejected_;
+  std::optional<int64_t> start_step_;
+  std::optional<study::Measurement> newest_;  // Point of the curve, without its gradient.
 
  private:
   Runtime* const runtime_;

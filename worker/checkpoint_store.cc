@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
@@ -88,6 +91,23 @@ absl::StatusOr<std::string> CheckpointStore::Load(const std::string& reference) 
 void CheckpointStore::Remove(const std::string& reference) const {
   std::string name;
   if (FileName(reference, &name)) unlink((directory_ + "/" + name).c_str());
+}
+
+void CheckpointStore::RemoveStudy(const std::string& study) const {
+  // An id may contain points, so names are read from their ends.
+  const auto cut = [](absl::string_view* name, absl::string_view mark) {
+    size_t digits = 0;
+    while (digits < name->size() && absl::ascii_isdigit((*name)[name->size() - 1 - digits])) ++digits;
+    *name = name->substr(0, name->size() - digits);
+    return digits > 0 && absl::ConsumeSuffix(name, mark);
+  };
+  std::error_code error;
+  for (auto it = std::filesystem::directory_iterator(directory_, error);
+       !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    absl::string_view rest = name;
+    if (cut(&rest, ".a") && cut(&rest, ".") && rest == study) unlink(it->path().c_str());
+  }
 }
 
 }  // namespace luthier::worker

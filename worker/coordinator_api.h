@@ -2,6 +2,7 @@
 #define LUTHIER_WORKER_COORDINATOR_API_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Lease {
   study::StudySpec spec;
   std::string resume_checkpoint;
   int32_t attempt = 1;
+  int64_t target_step = 0;  // To pause at; 0: none.
 };
 
 struct SuggestRequest {
@@ -37,7 +39,7 @@ struct SuggestReply {
   bool study_done = false;
 };
 
-enum class Directive { kContinue, kStop, kLost };
+enum class Directive { kContinue, kStop, kLost, kPause };
 
 struct ReportRequest {
   std::string study;
@@ -45,6 +47,7 @@ struct ReportRequest {
   std::string token;
   std::vector<study::Measurement> measurements;
   std::string checkpoint;
+  std::optional<int64_t> start_step;  // RunSink::Started; absent: not said.
 };
 
 // The end of an attempt with an answer; what the spool keeps.
@@ -55,8 +58,10 @@ struct FinalResult {
   bool failed = false;
   study::Measurement measurement;  // Unless failed.
   bool pruned = false;             // Unless failed.
-  study::Failure failure;          // If failed.
-  std::string checkpoint;          // Unless failed.
+  bool paused = false;             // Unless failed or pruned: the lease's target was reached.
+  std::optional<int64_t> start_step;
+  study::Failure failure;  // If failed.
+  std::string checkpoint;  // Unless failed.
   std::string output_tail;
   friend bool operator==(const FinalResult&, const FinalResult&) = default;
 };

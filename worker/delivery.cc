@@ -59,6 +59,8 @@ void Runtime::ActiveRun::Report(study::Measurement measurement, std::string chec
   }
   if (!checkpoint.empty()) queue_.SetCheckpoint(std::move(checkpoint));
   const int64_t step = measurement.step;
+  newest_ = measurement;
+  newest_->gradient.reset();
   switch (queue_.Add(std::move(measurement))) {
     case ReportQueue::Added::kYes:
       runtime_->changed_.SignalAll();
@@ -69,6 +71,18 @@ void Runtime::ActiveRun::Report(study::Measurement measurement, std::string chec
     case ReportQueue::Added::kTooMany:
       Note(absl::StrCat("only the first ", ReportQueue::kMaxPoints, " points are kept"));
       break;
+  }
+}
+
+void Runtime::ActiveRun::Started(int64_t step, const std::string& why) {
+  const bool restarted = !why.empty() && !lease_.resume_checkpoint.empty();
+  if (restarted) {
+    base::LogWarning("trial_restarted", {{"trial", text()}, {"checkpoint", lease_.resume_checkpoint}, {"reason", why}});
+  }
+  const base::MutexLock lock(&runtime_->mutex_);
+  start_step_ = step;
+  if (restarted) {
+    Note(absl::StrCat("began afresh: the checkpoint ", lease_.resume_checkpoint, " was not used: ", why));
   }
 }
 
@@ -108,6 +122,16 @@ void Runtime::Execute(ActiveRun* run, Backoff* backoff) {
     const base::MutexLock lock(&mutex_);
     if (!outcome.checkpoint.empty()) run->queue_.SetCheckpoint(outcome.checkpoint);
     result.checkpoint = run->queue_.checkpoint();
+    result.start_step = run->start_step_;
+    const bool asked_to_pause = outcome.result == RunResult::kStopped && run->stop().reason() == StopReason::kPause;
+    if (asked_to_pause && run->newest_) {  // It does not look at its target, but stops when it is told to.
+      outcome.result = RunResult::kPaused;
+      outcome.measurement = *run->newest_;
+    }
+    if (outcome.result == RunResult::kPaused && result.checkpoint.empty()) {
+      run->Note("paused without a checkpoint: the trial will have to begin afresh");
+      base::LogWarning("paused_without_checkpoint", {{"trial", run->text()}});
+    }
     std::string tail = outcome.output_tail;
     for (const std::string& note : run->notes_) absl::StrAppend(&tail, "\n[luthier-worker] ", note);
     result.output_tail = PrintableTail(tail, kTailBytes);
@@ -119,6 +143,7 @@ void Runtime::Execute(ActiveRun* run, Backoff* backoff) {
   const StopReason reason = run->stop().reason();
   if (outcome.result == RunResult::kStopped) {
     base::LogInfo("trial_end", {{"trial", run->text()}, {"result", absl::StrCat("stopped_", StopReasonName(reason))}});
+    if (reason == StopReason::kCancelled) objective_->Discard(run->request());
     if (reason == StopReason::kCancelled || reason == StopReason::kLost) return;
     if (reason == StopReason::kDrain) {
       FlushReports(run, backoff);
@@ -138,11 +163,13 @@ void Runtime::Execute(ActiveRun* run, Backoff* backoff) {
   } else {
     result.measurement = outcome.measurement;
     result.pruned = outcome.result == RunResult::kPruned;
+    result.paused = outcome.result == RunResult::kPaused;
     if (!result.measurement.elapsed_seconds) result.measurement.elapsed_seconds = run->ElapsedSeconds();
   }
   base::LogInfo("trial_end", {{"trial", run->text()},
                               {"result", result.failed   ? result.failure.reason
                                          : result.pruned ? "pruned"
+                                         : result.paused ? "paused"
                                                          : "complete"}});
   // Before anything else: whatever happens from here on, a restarted worker can send it.
   if (spool_ != nullptr) {

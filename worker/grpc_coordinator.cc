@@ -30,6 +30,7 @@ absl::StatusOr<Lease> FromProto(const v1::Lease& message) {
   lease.token = message.token();
   lease.resume_checkpoint = message.resume_checkpoint();
   lease.attempt = message.attempt();
+  lease.target_step = message.target_step();
   return lease;
 }
 
@@ -39,6 +40,8 @@ Directive FromProto(v1::HeartbeatResponse::Directive directive) {
       return Directive::kStop;
     case v1::HeartbeatResponse::LOST:
       return Directive::kLost;
+    case v1::HeartbeatResponse::PAUSE:
+      return Directive::kPause;
     default:
       return Directive::kContinue;  // What we do not know ends no run.
   }
@@ -179,6 +182,7 @@ absl::StatusOr<Directive> GrpcCoordinator::Report(const ReportRequest& request) 
   message.set_token(request.token);
   for (const study::Measurement& m : request.measurements) *message.add_measurements() = wire::ToProto(m);
   message.set_checkpoint(request.checkpoint);
+  if (request.start_step) message.set_start_step(*request.start_step);
   v1::ReportResponse response;
   LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Report, message, &response));
   return FromProto(response.directive());
@@ -202,6 +206,8 @@ absl::StatusOr<FinishReply> GrpcCoordinator::Finish(const FinalResult& result) {
   request.set_token(result.token);
   *request.mutable_measurement() = wire::ToProto(result.measurement);
   request.set_pruned(result.pruned);
+  request.set_paused(result.paused);
+  if (result.start_step) request.set_start_step(*result.start_step);
   request.set_checkpoint(result.checkpoint);
   request.set_output_tail(tail);
   LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Complete, request, &response));

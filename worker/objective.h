@@ -27,11 +27,14 @@ struct RunRequest {
   uint32_t seed = 0;
   // What an earlier attempt reported; empty: start afresh.
   std::string resume_checkpoint;
+  // The step of the learning curve to pause at: its measurement, a checkpoint, kPaused. 0: run to the end.
+  int64_t target_step = 0;
 };
 
 enum class RunResult {
   kComplete,  // `measurement` has the study's metric, possibly non-finite.
   kPruned,    // As complete; the objective itself stopped early.
+  kPaused,    // `measurement` is that of the target, and `checkpoint`, if any, lets another run go on from there.
   kFailed,    // `failure` says how.
   kStopped,   // It ended because the stop signal asked; only `checkpoint` and `output_tail` mean something.
 };
@@ -56,6 +59,9 @@ class RunSink {
   virtual void Report(study::Measurement measurement, std::string checkpoint) = 0;
   // A checkpoint alone.
   virtual void Checkpoint(std::string checkpoint) = 0;
+  // Said once it is known: the last step that the checkpoint holds which the run goes on from, 0 for none. `why`: why
+  // one that was given is not used; empty: it is.
+  virtual void Started(int64_t step, const std::string& why) = 0;
 };
 
 // One way to evaluate trials. Run is called by several threads at once. Implementations keep no reference to the sink.
@@ -69,6 +75,8 @@ class Objective {
   virtual RunOutcome Run(const RunRequest& request, RunSink* sink) = 0;
   // The trial is final: whatever Run kept for a later attempt may go.
   virtual void Discard(const RunRequest& /*request*/) {}
+  // The same for all trials of a study: none of them will ever be run again.
+  virtual void DiscardStudy(const std::string& /*study*/) {}
   // The process is about to end without waiting: take down whatever would outlive it. Any thread.
   virtual void Abort() {}
 };

@@ -181,6 +181,7 @@ absl::Duration Runtime::AskOnce(int count, Backoff* backoff, bool* fresh) {
   }
   if (reply->study_done && options_.exit_when_done) {
     base::LogInfo("study_done", {{"study", options_.study}});
+    objective_->DiscardStudy(options_.study);
     return -absl::InfiniteDuration();
   }
   return now + std::clamp(reply->retry_after, kShortestAsk, kLongestAsk);
@@ -272,6 +273,10 @@ absl::Status Runtime::Beat() {
   for (size_t i = 0; i < std::min(tokens.size(), directives->size()); ++i) {
     const auto it = active_.find(tokens[i]);
     if (it == active_.end() || (*directives)[i] == Directive::kContinue) continue;
+    if ((*directives)[i] == Directive::kPause) {
+      it->second->stop_signal().Request(StopReason::kPause);
+      continue;
+    }
     const bool lost = (*directives)[i] == Directive::kLost;
     if (!it->second->stop().requested()) {
       base::LogInfo(lost ? "lease_lost" : "trial_stopped", {{"trial", it->second->text()}});
@@ -314,8 +319,8 @@ void Runtime::ReportLoop() {
 }
 
 absl::Status Runtime::SendReports(ActiveRun* run) {
-  const ReportRequest request = {run->lease().study, run->lease().trial.number, run->lease().token, run->queue_.Front(),
-                                 run->queue_.checkpoint()};
+  const ReportRequest request = {run->lease().study,  run->lease().trial.number, run->lease().token,
+                                 run->queue_.Front(), run->queue_.checkpoint(),  run->start_step_};
   run->sending_ = true;
   mutex_.Unlock();
   const absl::StatusOr<Directive> reply = api_->Report(request);
@@ -327,6 +332,7 @@ absl::Status Runtime::SendReports(ActiveRun* run) {
     run->queue_.Pop(request.measurements.size());
     if (*reply == Directive::kStop) run->stop_signal().Request(StopReason::kCancelled);
     if (*reply == Directive::kLost) run->stop_signal().Request(StopReason::kLost);
+    if (*reply == Directive::kPause) run->stop_signal().Request(StopReason::kPause);
     return absl::OkStatus();
   }
   const absl::Status& status = reply.status();

@@ -170,7 +170,9 @@ std::string SerializeResult(const FinalResult& result) {
   } else {
     json["measurement"] = ToJson(result.measurement);
     json["pruned"] = result.pruned;
+    if (result.paused) json["paused"] = true;
   }
+  if (result.start_step) json["start_step"] = *result.start_step;
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -186,9 +188,11 @@ absl::StatusOr<FinalResult> ParseResult(const std::string& text) {
   result.failed = reader.Flag("failed");
   result.checkpoint = reader.Text("checkpoint");
   result.output_tail = reader.Text("output_tail");
+  if (reader.Has("start_step")) result.start_step = reader.Integer("start_step");
   if (!reader.ok()) return bad;
   if (!result.failed) {
     result.pruned = reader.Flag("pruned");
+    result.paused = reader.Has("paused") && reader.Flag("paused");
     if (!ReadMeasurement(reader.Field("measurement"), &result.measurement) || !reader.ok()) return bad;
     return result;
   }

@@ -13,6 +13,8 @@ absl::string_view StopReasonName(StopReason reason) {
   switch (reason) {
     case StopReason::kNone:
       return "none";
+    case StopReason::kPause:
+      return "pause";
     case StopReason::kCancelled:
       return "cancelled";
     case StopReason::kLost:
@@ -34,7 +36,12 @@ StopSignal::~StopSignal() {
 void StopSignal::Request(StopReason reason) {
   LUTHIER_CHECK(reason != StopReason::kNone);
   StopReason expected = StopReason::kNone;
-  if (!reason_.compare_exchange_strong(expected, reason)) return;
+  if (!reason_.compare_exchange_strong(expected, reason)) {
+    if (reason == StopReason::kPause) return;
+    expected = StopReason::kPause;
+    reason_.compare_exchange_strong(expected, reason);
+    return;
+  }
   cancellation_.Cancel();
   if (fd_ < 0) return;
   const uint64_t one = 1;

@@ -11,15 +11,17 @@ namespace luthier::worker {
 // Why a run is to end before its result.
 enum class StopReason {
   kNone,
-  kCancelled,  // The trial or its study was cancelled: nothing need be reported.
+  kPause,      // The lease's target is reached: save a checkpoint and end. Any other reason may still follow.
+  kCancelled,  // The trial is over, cancelled or pruned by a stopping rule: nothing need be reported.
   kLost,       // Another worker holds the trial now: nothing may be reported.
   kRejected,   // What it reports is malformed (a gradient of the wrong length): the trial fails.
   kDrain,      // This worker is shutting down: the trial is given back with its checkpoint.
 };
 absl::string_view StopReasonName(StopReason reason);
 
-// Set once, and seen by a run in whichever way suits it: by asking, through a file descriptor that becomes readable (a
-// loop around poll() then needs no timeout), or as the cancellation that builtin objectives take. Thread-safe.
+// Set once (but for a pause, which a better reason to end may replace), and seen by a run in whichever way suits it: by
+// asking, through a file descriptor that becomes readable (a loop around poll() then needs no timeout), or as the
+// cancellation that builtin objectives take. Thread-safe.
 class StopSignal {
  public:
   StopSignal();
@@ -27,7 +29,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // The first reason stays. Anything but kNone.
+  // The first reason stays, unless it is kPause. Anything but kNone.
   void Request(StopReason reason);
   bool requested() const { return reason() != StopReason::kNone; }
   StopReason reason() const { return reason_.load(); }

@@ -33,6 +33,9 @@ struct Options {
   int slots = 1;
   std::string data_root = ".";
 
+  // study preview (with workers)
+  double seconds_per_unit = 0.0;  // 0: unknown.
+
   // study get
   double epsilon = 0.0;
   std::optional<double> lipschitz;
@@ -59,6 +62,7 @@ struct Options {
   std::optional<int64_t> step;
   std::optional<double> elapsed_seconds;
   bool pruned = false;
+  bool paused = false;
   std::string failed;
   std::string message;
   bool infra = false;
@@ -71,6 +75,8 @@ struct Options {
   int64_t seeds = 1;
   uint64_t first_seed = 0;
   int64_t parallel = 1;
+  int64_t resource = 0;  // 0: no training in parts.
+  int64_t resource_min = 1;
   std::string objective;
 };
 

@@ -132,6 +132,27 @@ void PrintHarmonica(std::ostream& out, const v1::Study& study) {
   out << "never selected: " << absl::StrJoin(names, ", ") << "\n";
 }
 
+// "epochs", "steps", ….
+std::string UnitOf(const v1::StudySpec& spec) {
+  return spec.resource().unit().empty() ? "steps" : Printable(spec.resource().unit());
+}
+
+// How far it is, and what that took.
+void PrintTraining(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
+  int64_t reached = 0;
+  for (const v1::Attempt& attempt : trial.attempts()) reached = std::max(reached, attempt.last_step());
+  const int64_t target =
+      trial.promotions().empty() ? trial.provenance().resource() : trial.promotions().rbegin()->resource();
+  out << "training: " << reached;
+  if (target > 0) out << " of " << target;
+  out << " " << UnitOf(spec) << ", " << trial.resource_spent() << " in all attempts";
+  if (trial.resource_spent() > reached) out << " (" << trial.resource_spent() - reached << " more than once)";
+  out << "\n";
+  for (const v1::Provenance& promotion : trial.promotions()) {
+    out << "promoted: to " << promotion.resource() << " as suggestion " << promotion.ask_index() << "\n";
+  }
+}
+
 // Names in the order of the space, then whatever else the trial has.
 std::vector<std::string> ParameterNames(const v1::StudySpec& spec, const std::vector<const v1::Trial*>& trials) {
   std::vector<std::string> names;
@@ -184,8 +205,8 @@ Json TrialJson(const v1::Trial& trial) {
     }
   }
   json["gradient_set_aside"] = trial.gradient_set_aside();
-  for (const char* field :
-       {"failure", "attempts", "provenance", "checkpoint", "attributes", "create_time", "end_time", "name"}) {
+  for (const char* field : {"failure", "attempts", "provenance", "promotions", "checkpoint", "checkpoint_step",
+                            "resource_spent", "attributes", "create_time", "end_time", "name"}) {
     if (all.contains(field)) json[field] = all[field];
   }
   if (!trial.measurements().empty()) json["measurements"] = all["measurements"];
@@ -211,11 +232,9 @@ std::string Summary(const v1::Study& study) {
   if (study.has_best_value()) {
     absl::StrAppend(&text, ", best ", ShortNumber(study.best_value()), " (trial ", study.best_trial(), ")");
   }
-  const std::pair<int64_t, const char*> others[] = {{counts.running(), "running"},
-                                                    {counts.pending(), "pending"},
-                                                    {counts.pruned(), "pruned"},
-                                                    {counts.failed(), "failed"},
-                                                    {counts.cancelled(), "cancelled"}};
+  const std::pair<int64_t, const char*> others[] = {{counts.running(), "running"}, {counts.pending(), "pending"},
+                                                    {counts.paused(), "paused"},   {counts.pruned(), "pruned"},
+                                                    {counts.failed(), "failed"},   {counts.cancelled(), "cancelled"}};
   for (const auto& [count, what] : others) {
     if (count > 0) absl::StrAppend(&text, ", ", count, " ", what);
   }
@@ -291,6 +310,10 @@ void PrintStudy(std::ostream& out, const v1::Study& study) {
   out << "state    " << v1::Study::State_Name(study.state());
   if (!study.state_reason().empty()) out << " (" << Printable(study.state_reason()) << ")";
   out << "\ntrials   " << Summary(study) << "\n";
+  if (study.resource_spent() > 0) {
+    out << "trained  " << study.resource_spent() << " " << UnitOf(study.spec())
+        << " in all trials, restarts included\n";
+  }
   out << "created  " << ShortTime(study.create_time()) << " UTC\n";
   for (const v1::GradientsSetAside& entry : study.gradients_set_aside()) {
     out << "warning  the gradients of worker " << Printable(entry.worker()) << " are set aside in " << entry.trials()
@@ -316,7 +339,12 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
     out << "failure: " << Note(trial) << "\n";
     if (!trial.failure().message().empty()) out << Indented(PrintableLines(trial.failure().message())) << "\n";
   }
-  if (!trial.checkpoint().empty()) out << "checkpoint: " << Printable(trial.checkpoint()) << "\n";
+  if (!trial.checkpoint().empty()) {
+    out << "checkpoint: " << Printable(trial.checkpoint());
+    if (trial.checkpoint_step() > 0) out << ", of step " << trial.checkpoint_step();
+    out << "\n";
+  }
+  if (spec.has_resource()) PrintTraining(out, spec, trial);
   for (const auto& [key, value] : Sorted(trial.attributes())) {
     out << "note: " << Printable(key) << " = " << Printable(value) << "\n";
   }
@@ -325,6 +353,7 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
         << Printable(attempt.worker()) << ", " << ShortTime(attempt.start_time());
     if (attempt.has_end_time()) out << " to " << ShortTime(attempt.end_time());
     out << " UTC";
+    if (attempt.last_step() > 0) out << ", steps " << attempt.start_step() << " to " << attempt.last_step();
     if (attempt.has_failure()) {
       out << ", " << v1::Failure::Kind_Name(attempt.failure().kind()) << " " << attempt.failure().reason();
     }
@@ -377,6 +406,12 @@ void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Tr
     out << "proposed by " << why.designer() << " (version " << why.algorithm_version() << ") as suggestion "
         << why.ask_index() << ", knowing the events up to seq " << why.prefix_seq() << "\n";
     out << "origin: " << why.origin() << (known == kOrigins.end() ? "" : absl::StrCat(": ", known->second)) << "\n";
+  }
+  if (why.resource() > 0) out << "to be trained to step " << why.resource() << "\n";
+  for (const v1::Provenance& promotion : trial.promotions()) {
+    out << "continued to step " << promotion.resource() << " as suggestion " << promotion.ask_index()
+        << ", knowing the events up to seq " << promotion.prefix_seq() << "\n";
+    PrintMap(out, "  as the algorithm computed", Sorted(promotion.details()));
   }
   PrintMap(out, "what the algorithm computed", Sorted(why.details()));
   const auto share = why.details().find("excluded_share");

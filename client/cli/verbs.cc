@@ -77,6 +77,14 @@ void CreateOptions(CLI::App& app, Options& o) {
   app.add_option("--name", o.name, "Id of the study; default: from the file's name");
 }
 
+void PreviewOptions(CLI::App& app, Options& o) {
+  app.add_option("FILE", o.file, "Study file (YAML or JSON)")->required();
+  app.add_option("--workers", o.workers, "Trials that run at once; default 1, at most the study's max_parallel")
+      ->check(CLI::Range(1, 10'000));
+  app.add_option("--seconds", o.seconds_per_unit, "Time that one unit of the resource takes, or one trial without it")
+      ->check(CLI::NonNegativeNumber);
+}
+
 void GetOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--epsilon", o.epsilon, "Certificate: how much better than the best a value would have to be")
@@ -150,6 +158,10 @@ void TellOptions(CLI::App& app, Options& o) {
   MeasurementOptions(app, o);
   app.add_option("--step", o.step, "Step that the result belongs to");
   app.add_flag("--pruned", o.pruned, "The trial was stopped early; the metrics are its last ones, if it has any");
+  app.add_flag(
+      "--paused", o.paused,
+      "The trial reached its target (--step is needed) and can go on from --checkpoint, if the algorithm says so");
+  app.add_option("--checkpoint", o.checkpoint, "With --paused: where it can go on");
   app.add_option("--failed", o.failed, "The trial failed: a reason such as DIVERGED");
   app.add_option("--message", o.message, "More about the failure");
   app.add_flag("--infra", o.infra, "The failure says nothing about the setting: try it again");
@@ -177,6 +189,14 @@ void SimulateOptions(CLI::App& app, Options& o) {
   app.add_option("--parallel", o.parallel, "Simulated workers")
       ->check(command_line::AtLeastOne())
       ->capture_default_str();
+  CLI::Option* resource =
+      app.add_option("--resource", o.resource,
+                     "Settings are trained, with learning curves of so many units; --evaluations counts settings")
+          ->check(command_line::AtLeastOne());
+  app.add_option("--resource-min", o.resource_min, "Units that say something about a setting")
+      ->check(command_line::AtLeastOne())
+      ->capture_default_str()
+      ->needs(resource);
 }
 
 void DescribeOptions(CLI::App& app, Options& o) {
@@ -205,6 +225,11 @@ const std::vector<Verb>& Verbs() {
        "luthier study create -f study.yaml --name my-study",
        CreateOptions,
        StudyCreate},
+      {{"study", "preview"},
+       "What a study file will do: rungs, training in all, how long it takes",
+       "luthier study preview study.yaml --workers 8 --seconds 30",
+       PreviewOptions,
+       StudyPreview},
       {{"study", "list"}, "All studies", "luthier study list -o json", None, StudyList},
       {{"study", "get"},
        "One study: state, counts, what its results rule out, spec",

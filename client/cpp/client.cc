@@ -366,6 +366,17 @@ absl::StatusOr<v1::FinishResponse> Client::Complete(const LeaseRef& lease, const
   return impl_->Finish(&v1::WorkerService::Stub::Complete, request);
 }
 
+absl::StatusOr<v1::FinishResponse> Client::Pause(const LeaseRef& lease, const v1::Measurement& measurement,
+                                                 const std::string& checkpoint) {
+  v1::CompleteRequest request;
+  request.set_trial(wire::TrialName(lease.study, lease.trial));
+  request.set_token(lease.token);
+  *request.mutable_measurement() = measurement;
+  request.set_paused(true);
+  request.set_checkpoint(checkpoint);
+  return impl_->Finish(&v1::WorkerService::Stub::Complete, request);
+}
+
 absl::StatusOr<v1::FinishResponse> Client::Fail(const LeaseRef& lease, const v1::Failure& failure) {
   v1::FailRequest request;
   request.set_trial(wire::TrialName(lease.study, lease.trial));

@@ -114,6 +114,9 @@ class Client {
                                             const std::string& checkpoint = "");
   absl::StatusOr<v1::FinishResponse> Complete(const LeaseRef& lease, const v1::Measurement& measurement,
                                               bool pruned = false);
+  // The lease's target is reached: the trial can go on from `checkpoint` (empty: it would begin afresh).
+  absl::StatusOr<v1::FinishResponse> Pause(const LeaseRef& lease, const v1::Measurement& measurement,
+                                           const std::string& checkpoint = "");
   absl::StatusOr<v1::FinishResponse> Fail(const LeaseRef& lease, const v1::Failure& failure);
   absl::StatusOr<v1::FinishResponse> Release(const LeaseRef& lease, const std::string& checkpoint = "");
 

@@ -111,6 +111,15 @@ void Violations::Add(absl::string_view field, absl::string_view description) {
   if (violations_.size() < kMaxViolations) violations_.push_back({std::string(field), std::string(description)});
 }
 
+void Violations::AddMoved(absl::string_view from, absl::string_view to, const absl::Status& status) {
+  const std::optional<ErrorDetail> detail = GetErrorDetail(status);
+  if (!detail) return AddAll(to, status);
+  for (const FieldViolation& v : detail->violations) {
+    const bool below = v.field.compare(0, from.size(), from.data(), from.size()) == 0;
+    Add(below ? absl::StrCat(to, v.field.substr(from.size())) : v.field, v.description);
+  }
+}
+
 void Violations::AddAll(absl::string_view prefix, const absl::Status& status) {
   if (status.ok()) return;
   const std::optional<ErrorDetail> detail = GetErrorDetail(status);

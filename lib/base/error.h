@@ -35,6 +35,7 @@ inline constexpr char kStorageFull[] = "STORAGE_FULL";
 inline constexpr char kStorageLow[] = "STORAGE_LOW";
 inline constexpr char kStarting[] = "STARTING";
 inline constexpr char kSpaceExhausted[] = "SPACE_EXHAUSTED";
+inline constexpr char kAwaitingResults[] = "AWAITING_RESULTS";
 inline constexpr char kUnimplemented[] = "UNIMPLEMENTED";
 inline constexpr char kBug[] = "BUG";
 }  // namespace reason
@@ -75,6 +76,8 @@ class Violations {
   void Add(absl::string_view field, absl::string_view description);
   // Takes over the violations of `status`, their fields prefixed; OK adds nothing.
   void AddAll(absl::string_view prefix, const absl::Status& status);
+  // The same, with `from` at the start of their fields replaced by `to`.
+  void AddMoved(absl::string_view from, absl::string_view to, const absl::Status& status);
   bool empty() const { return count_ == 0; }
   // OK when empty; else INVALID_ARGUMENT BAD_FIELD naming all (the first kMaxViolations and how many more).
   absl::Status ToStatus() const;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/learn/checkpoint.h"
 #include "lib/objectives/settings.h"
 
 namespace luthier::objectives {
@@ -14,6 +15,9 @@ namespace {
 using base::RandomStream;
 using Eigen::Index;
 using Eigen::VectorXd;
+
+constexpr char kCheckpointKind[] = "objective.function/1";
+constexpr double kDecay = 5.0;  // Of a curve whose rate is not drawn.
 
 class FunctionObjective final : public Objective {
  public:
@@ -38,9 +42,21 @@ class FunctionObjective final : public Objective {
     // The delay in equal parts, a point of the curve at the end of each.
     const int64_t steps = settings.Int("steps");
     const absl::Duration delay = absl::Seconds(settings.Number("delay"));
+    const double spread = settings.Number("curve_spread");
+    const double decay =
+        spread > 0.0 ? kDecay * std::exp(spread * RandomStream(seed, "function.curve", context.seed).Normal()) : kDecay;
     EvaluationResult result;
-    for (int64_t s = 0; s <= steps; ++s) {
+    const std::string identity = Identity(settings);
+    const std::optional<int64_t> resumed = Load(context.checkpoint, identity, steps);
+    result.resumed = resumed.has_value();
+    if (context.started) context.started(result.resumed, resumed.value_or(0));
+    const int64_t first = resumed ? *resumed + 1 : 0;
+    const auto save = [&](int64_t done) {
+      if (context.save_checkpoint && done >= 0) context.save_checkpoint(Save(identity, done));
+    };
+    for (int64_t s = first; s <= steps; ++s) {
       if (Wait(context, delay / (steps + 1))) {
+        save(s - 1);
         result.outcome = EvaluationOutcome::kCancelled;
         return result;
       }
@@ -48,12 +64,14 @@ class FunctionObjective final : public Objective {
       study::Measurement point;
       point.step = s;
       const double done = static_cast<double>(s) / static_cast<double>(steps);
-      point.metrics["value"] = value + function_.deviation * std::exp(-5.0 * done);
-      if (context.report && !context.report(point)) {
-        result.outcome = EvaluationOutcome::kStopped;
-        result.measurement = std::move(point);
-        return result;
-      }
+      point.metrics["value"] = value + function_.deviation * std::exp(-decay * done);
+      const bool pause = context.target > 0 && s >= context.target;
+      const bool go_on = !context.report || context.report(point);
+      if (go_on && !pause) continue;
+      if (go_on) save(s);
+      result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
+      result.measurement = std::move(point);
+      return result;
     }
     // Drawn anew at each attempt, so that a retry can succeed.
     if (RandomStream(seed, "function.failure", context.seed, attempt).Uniform() < settings.Number("failure_rate")) {
@@ -79,6 +97,25 @@ class FunctionObjective final : public Objective {
   }
 
  private:
+  // What a checkpoint belongs to. The state itself is the number of steps that are done.
+  std::string Identity(const Settings& settings) const {
+    return absl::StrCat(info_.model, " ", study::FormatParameters(settings.values()));
+  }
+  static std::string Save(const std::string& identity, int64_t done) {
+    learn::CheckpointWriter writer(kCheckpointKind);
+    writer.Text(identity);
+    writer.U64(static_cast<uint64_t>(done));
+    return std::move(writer).Finish();
+  }
+  // The steps that were done; absent: the bytes do not fit.
+  static std::optional<int64_t> Load(const std::string& bytes, const std::string& identity, int64_t steps) {
+    absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
+    if (!reader.ok() || reader->Text() != identity) return std::nullopt;
+    const uint64_t done = reader->U64();
+    if (!reader->Done() || done >= static_cast<uint64_t>(steps)) return std::nullopt;
+    return static_cast<int64_t>(done);
+  }
+
   static bool Wait(const EvaluationContext& context, absl::Duration duration) {
     if (context.cancellation != nullptr) return context.cancellation->WaitFor(duration);
     const Cancellation never;
@@ -125,7 +162,8 @@ ObjectiveInfo FunctionInfo(const TestFunction& function) {
   info.details = absl::StrCat("A test function with a known minimum, ", function.minimum,
                               ", for trying algorithms and installations. No data. The gradient of `value` is exact. "
                               "With `steps` the evaluation "
-                              "reports a learning curve that falls to the final value exponentially.");
+                              "reports a learning curve that falls to the final value exponentially, and can be "
+                              "paused at any of its points.");
   for (Index j = 0; j < function.dim(); ++j) {
     ParameterInfo p;
     p.name = absl::StrCat("x", j + 1);
@@ -148,6 +186,10 @@ ObjectiveInfo FunctionInfo(const TestFunction& function) {
   info.parameters.push_back(Option("steps", ParameterKind::kInt,
                                    "Intermediate reports before the final value, spread evenly over the delay.", 0.0,
                                    100000.0, 0.0));
+  info.parameters.push_back(Option(
+      "curve_spread", ParameterKind::kFloat,
+      "How differently fast the curves of trials fall, so that they cross: deviation of the logarithm of the rate.",
+      0.0, 3.0, 0.0));
   info.parameters.push_back(
       Option("failure_rate", ParameterKind::kFloat, "Probability that an attempt fails on purpose.", 0.0, 1.0, 0.0));
   info.parameters.push_back(Option("failure_kind", ParameterKind::kCategorical,

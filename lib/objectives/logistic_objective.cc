@@ -227,6 +227,8 @@ absl::StatusOr<EvaluationResult> LogisticObjective::Evaluate(const EvaluationCon
   // All folds advance side by side, one iteration a round, so the curve is that of the whole cross-validation.
   int64_t round = 0;
   result.resumed = Load(context.checkpoint, settings, &runs, &round);
+  // `round` is the next iteration.
+  if (context.started) context.started(result.resumed, std::max<int64_t>(0, round - 1));
   const auto cancelled = [&] {
     if (context.save_checkpoint) context.save_checkpoint(Save(runs, round, identity));
     result.outcome = EvaluationOutcome::kCancelled;
@@ -252,18 +254,21 @@ absl::StatusOr<EvaluationResult> LogisticObjective::Evaluate(const EvaluationCon
       any_running = any_running || run->running();
     }
     if (!any_running) break;
-    if (context.report && round % report_every == 0) {
+    const bool pause = context.target > 0 && round >= context.target;
+    if (pause || (context.report && round % report_every == 0)) {
       study::Measurement point = Measure(runs, round);
-      if (!context.report(point)) {
-        result.outcome = EvaluationOutcome::kStopped;
+      const bool go_on = !context.report || context.report(point);
+      if (!go_on || pause) {
+        result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = std::move(point);
-        return result;
       }
+      if (!go_on) return result;
     }
     ++round;
-    if (context.save_checkpoint && round % checkpoint_every == 0) {
+    if (context.save_checkpoint && (pause || round % checkpoint_every == 0)) {
       context.save_checkpoint(Save(runs, round, identity));
     }
+    if (pause) return result;
   }
   std::optional<study::Gradient> gradient = MakeGradient(settings, runs, stop);
   if (learn::StopRequested(stop)) return cancelled();

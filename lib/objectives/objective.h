@@ -66,6 +66,11 @@ struct EvaluationContext {
   std::vector<double> direction;
   uint64_t seed = 0;    // Of the trial: all randomness of the evaluation follows from it and `attempt`.
   int32_t attempt = 1;  // From 1.
+  // The step of the curve to pause at: training goes on until its point is reported and no further (kPaused). One that
+  // comes to its end before is complete. 0: train to the end.
+  int64_t target = 0;
+  // Called once, before any report: whether the checkpoint is used, and the last step that it holds. May be empty.
+  std::function<void(bool, int64_t)> started;
   // Called with points of the learning curve, steps ascending, on the thread of Evaluate. False: stop now (pruned). May
   // be empty.
   std::function<bool(const study::Measurement&)> report;
@@ -80,6 +85,7 @@ struct EvaluationContext {
 enum class EvaluationOutcome {
   kComplete,   // `measurement` is the final one.
   kStopped,    // `report` returned false; `measurement` is what it was called with.
+  kPaused,     // `target` was reached; `measurement` is its point. The last checkpoint saved is of this moment.
   kFailed,     // `failure` says why; `measurement` may hold the last finite state.
   kCancelled,  // Given up when asked to; a checkpoint was saved where that is possible.
 };

@@ -44,7 +44,7 @@ void ValidateOne(absl::string_view text, const SearchSpace& space, const std::st
 
 const std::vector<std::string>& TemplateFacts() {
   static const std::vector<std::string> facts = {"attempt", "checkpoint", "direction_file", "parameters_file",
-                                                 "seed",    "study",      "trial"};
+                                                 "seed",    "study",      "target_step",    "trial"};
   return facts;
 }
 

@@ -1,6 +1,7 @@
 #include "lib/study/history.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lib/base/check.h"
@@ -26,11 +27,12 @@ void History::AddStored(HistoryTrial trial) {
   ++stored_;
 }
 
-void History::AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry) {
+void History::AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry, int64_t resource) {
   HistoryTrial trial;
   trial.ask_index = ask_index;
   trial.parameters = std::move(parameters);
   trial.carry = std::move(carry);
+  trial.resource = resource;
   auto place = trials_.begin() + stored_;
   while (place != trials_.end() && *place->ask_index < ask_index) ++place;
   trials_.insert(place, std::move(trial));
@@ -51,6 +53,39 @@ void History::Finish(int64_t number, TrialState state, std::optional<double> val
     trial.reporter = reporters_.try_emplace(worker, static_cast<int32_t>(reporters_.size())).first->second;
   }
   finished_.push_back(static_cast<int>(number - 1));
+}
+
+void History::Report(int64_t number, int64_t step, double value) {
+  LUTHIER_CHECK(number >= 1 && number <= stored_);
+  HistoryTrial& trial = trials_[number - 1];
+  LUTHIER_CHECK(trial.open());
+  auto place = trial.points.end();
+  while (place != trial.points.begin() && std::prev(place)->step >= step) --place;
+  if (place != trial.points.end() && place->step == step)
+    place->value = value;
+  else
+    trial.points.insert(place, {step, value});
+}
+
+void History::Pause(int64_t number) {
+  LUTHIER_CHECK(number >= 1 && number <= stored_);
+  HistoryTrial& trial = trials_[number - 1];
+  LUTHIER_CHECK(trial.open());
+  trial.state = TrialState::kPaused;
+}
+
+void History::AddSuggestedResume(uint64_t ask_index, int64_t number, int64_t resource) {
+  LUTHIER_CHECK(number >= 1 && number <= stored_);
+  HistoryTrial& trial = trials_[number - 1];
+  LUTHIER_CHECK(trial.state == TrialState::kPaused && resource > trial.resource);
+  trial.state = TrialState::kPending;
+  trial.resource = resource;
+  resume_asks_.insert(ask_index);
+}
+
+void History::Resume(uint64_t ask_index, int64_t number, int64_t resource) {
+  if (resume_asks_.count(ask_index) == 0) return AddSuggestedResume(ask_index, number, resource);
+  LUTHIER_CHECK(number >= 1 && number <= stored_ && trials_[number - 1].resource == resource);
 }
 
 std::optional<History> History::ReproducibleView(int64_t parallel) const {

@@ -4,12 +4,20 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "lib/study/trial.h"
 
 namespace luthier::study {
+
+// A point of a learning curve: the study's metric in user units, possibly not finite, after `step` units of training.
+struct CurvePoint {
+  int64_t step = 0;
+  double value = 0.0;
+  friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
+};
 
 // What a designer knows of one trial.
 struct HistoryTrial {
@@ -25,6 +33,10 @@ struct HistoryTrial {
   // Who reported the result: workers are numbered by their first final result in the log, from 0. Wrong gradients are
   // mostly one worker's. In a reproducible study, where nothing may depend on who was faster, always 0.
   int32_t reporter = 0;
+  // Its learning curve, ascending in step; where a step was reported more than once (a later attempt began anew), the
+  // newest value. Filled in studies with a `resource` only.
+  std::vector<CurvePoint> points;
+  int64_t resource = 0;  // The step until which it is to be trained; 0: no target.
 
   bool open() const { return !IsFinal(state); }
 };
@@ -43,11 +55,22 @@ class History {
   // A trial that was stored. It replaces the suggested-but-unstored trial of the same ask index. Numbers come 1, 2, ….
   void AddStored(HistoryTrial trial);
   // A suggestion on its way to the store.
-  void AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry);
+  void AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry, int64_t resource = 0);
   // Trial `number` became final. `worker`: whose report made it so, which is how workers get their numbers
   // (HistoryTrial::reporter); empty: nobody's, and the trial's reporter stays as it is. `step`: of the value.
   void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
               std::optional<FailureKind> failure, const std::string& worker = "", int64_t step = 0);
+
+  // --- Studies with a `resource` ---
+  // A worker reported the metric of open trial `number`.
+  void Report(int64_t number, int64_t step, double value);
+  // Open trial `number` reached its target and is PAUSED. What it reported there came before.
+  void Pause(int64_t number);
+  // Ask `ask_index` continues PAUSED trial `number` up to `resource`, its new target, which is above the old one: it is
+  // PENDING. By AddSuggestedResume as soon as it is suggested; by Resume when it was stored (whether or not the
+  // suggestion came before it).
+  void AddSuggestedResume(uint64_t ask_index, int64_t number, int64_t resource);
+  void Resume(uint64_t ask_index, int64_t number, int64_t resource);
 
   // What a designer may see in a study with `reproducible` set, when asked for ask `ask_index` with at most `parallel`
   // trials at once: results of the trials numbered <= count - parallel + 1, in order of number, where count is the
@@ -60,6 +83,7 @@ class History {
   std::vector<HistoryTrial> trials_;
   std::vector<int> finished_;
   int stored_ = 0;
+  std::set<uint64_t> resume_asks_;
   std::map<std::string, int32_t> reporters_;  // Numbers of workers; names do not leave this class.
 };
 

@@ -67,6 +67,49 @@ void CheckObjective(const BuiltinObjective& builtin, const MetricSpec&, base::Vi
 
 void CheckObjective(const ExternalObjective&, const MetricSpec&, base::Violations*) {}
 
+void CheckResource(const Resource& resource, base::Violations* violations) {
+  if (resource.max < 1 || resource.max > kMaxResource) {
+    violations->Add("resource.max", absl::StrCat(resource.max, " is not between 1 and ", kMaxResource));
+  } else if (resource.min < 1 || resource.min > resource.max) {
+    violations->Add("resource.min", absl::StrCat(resource.min, " is not between 1 and resource.max, ", resource.max));
+  }
+  violations->AddAll("", ValidateText("resource.unit", resource.unit, 64, false));
+}
+
+// What the rules have in common.
+template <typename Rule>
+void CheckRule(const Rule& rule, const std::string& at, base::Violations* violations) {
+  if (rule.warmup < 0) violations->Add(at + ".warmup", absl::StrCat(rule.warmup, " is below 0"));
+  if (rule.min_trials < 1) violations->Add(at + ".min_trials", absl::StrCat(rule.min_trials, " is below 1"));
+  if (rule.interval < 1) violations->Add(at + ".interval", absl::StrCat(rule.interval, " is below 1"));
+}
+
+void CheckStopping(const MedianStopping& rule, const StudySpec&, base::Violations* violations) {
+  CheckRule(rule, "stopping.median", violations);
+}
+
+void CheckStopping(const PercentileStopping& rule, const StudySpec&, base::Violations* violations) {
+  CheckRule(rule, "stopping.percentile", violations);
+  if (!(rule.percentile > 0.0 && rule.percentile < 100.0)) {
+    violations->Add("stopping.percentile.percentile",
+                    absl::StrCat(FormatDouble(rule.percentile), " is not above 0 and below 100"));
+  }
+}
+
+void CheckStopping(const CurveStopping& rule, const StudySpec& spec, base::Violations* violations) {
+  CheckRule(rule, "stopping.curve", violations);
+  if (!(rule.confidence > 0.5 && rule.confidence < 1.0)) {
+    violations->Add("stopping.curve.confidence",
+                    absl::StrCat(FormatDouble(rule.confidence), " is not above 0.5 and below 1"));
+  }
+  if (rule.min_points < 4) {
+    violations->Add("stopping.curve.min_points", absl::StrCat(rule.min_points, " is below 4"));
+  }
+  if (!spec.resource) {
+    violations->Add("stopping.curve", "needs resource.max: the step to which learning curves are extrapolated");
+  }
+}
+
 }  // namespace
 
 BoOptions BoDefaults(BoPreset preset) {
@@ -82,14 +125,26 @@ BoOptions BoDefaults(BoPreset preset) {
 }
 
 std::string AlgorithmName(const AlgorithmSpec& algorithm) {
-  static constexpr std::array<const char*, 9> kNames = {"auto",   "bo",  "random", "sobol",    "grid",
-                                                        "halton", "tpe", "cma_es", "harmonica"};
+  static constexpr std::array<const char*, 12> kNames = {
+      "auto",      "bo",   "random",   "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
+      "hyperband", "asha", "harmonica"};
   static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
   if (const auto* bo = std::get_if<BoOptions>(&algorithm)) {
     static constexpr std::array<const char*, 4> kPresets = {"bo", "hbo", "lbo", "fobo"};
     return kPresets[static_cast<size_t>(bo->preset)];
   }
   return kNames[algorithm.index()];
+}
+
+AlgorithmSpec AsAlgorithm(const SamplerSpec& sampler) {
+  return std::visit([](const auto& options) { return AlgorithmSpec(options); }, sampler);
+}
+
+const SamplerSpec* SamplerOf(const AlgorithmSpec& algorithm) {
+  if (const auto* halving = std::get_if<SuccessiveHalvingOptions>(&algorithm)) return &halving->sampler;
+  if (const auto* hyperband = std::get_if<HyperbandOptions>(&algorithm)) return &hyperband->sampler;
+  if (const auto* asha = std::get_if<AshaOptions>(&algorithm)) return &asha->sampler;
+  return nullptr;
 }
 
 absl::Status ValidateSpec(const StudySpec& spec) {
@@ -139,6 +194,19 @@ absl::Status ValidateSpec(const StudySpec& spec) {
     }
     violations.AddAll("", ValidateText("labels." + key, value, 1024, false));
   }
+  if (spec.resource) CheckResource(*spec.resource, &violations);
+  if (spec.stopping) {
+    std::visit([&](const auto& rule) { CheckStopping(rule, spec, &violations); }, *spec.stopping);
+    if (spec.reproducible) {
+      violations.Add("reproducible", "does not go with stopping: what is stopped depends on who was faster");
+    }
+    const auto* command = std::get_if<CommandObjective>(&spec.objective);
+    if (command != nullptr && !command->stdout_patterns.empty()) {
+      violations.Add("objective.command.stdout_patterns",
+                     "give one result at the end, but stopping needs reports on the way; print JSON lines instead "
+                     "(docs/command_objective.md)");
+    }
+  }
   return violations.ToStatus();
 }
 
@@ -161,6 +229,8 @@ std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
   if (a.seed != b.seed) return "seed";
   if (a.reproducible != b.reproducible) return "reproducible";
   if (a.labels != b.labels) return "labels";
+  if (a.resource != b.resource) return "resource";
+  if (a.stopping != b.stopping) return "stopping";
   return "";
 }
 

@@ -127,6 +127,48 @@ struct TpeOptions {
   friend bool operator==(const TpeOptions&, const TpeOptions&) = default;
 };
 
+// Algorithms that give every trial all it wants. New ones join this list.
+using SamplerSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, HaltonOptions,
+                                 TpeOptions, CmaEsOptions>;
+
+// Those that train settings in parts, up to rungs of StudySpec::resource, and continue the best. They need a resource
+// and take new settings from a sampler.
+
+// Brackets of `trials` settings, one in eta of which goes on from rung to rung.
+struct SuccessiveHalvingOptions {
+  int32_t eta = 3;      // 2 … 1000.
+  int64_t trials = 0;   // eta … 10^6; 0: eta^s settings, where s halvings lead from resource.min to max.
+  double quorum = 1.0;  // Share of a rung's results that must be there before its best go on, in (0, 1].
+  bool overlap = true;  // Begin the next bracket while this one has nothing to do for a worker.
+  SamplerSpec sampler = RandomOptions{};
+  friend bool operator==(const SuccessiveHalvingOptions&, const SuccessiveHalvingOptions&) = default;
+};
+
+// Brackets of successive halving from many settings with little training to few with all of it, over and over.
+enum class HyperbandSizes { kCeil, kFloor };
+struct HyperbandOptions {
+  int32_t eta = 3;
+  HyperbandSizes sizes = HyperbandSizes::kCeil;
+  double quorum = 1.0;
+  bool overlap = true;
+  SamplerSpec sampler = RandomOptions{};
+  friend bool operator==(const HyperbandOptions&, const HyperbandOptions&) = default;
+};
+
+// Successive halving without barriers: a setting goes on as soon as it is among the best 1/eta of its rung so far.
+enum class AshaVariant {
+  kPromote,  // Trials pause at each rung.
+  kStop,     // Trials train on unless they are worse than that when they pass a rung; for workers that cannot pause.
+};
+struct AshaOptions {
+  int32_t eta = 3;
+  AshaVariant variant = AshaVariant::kPromote;
+  int32_t skip_rungs = 0;    // The lowest rungs are left out. 0 … halvings - 1.
+  bool first_go_on = false;  // kStop: the first eta - 1 at a rung all continue, not only while best so far.
+  SamplerSpec sampler = RandomOptions{};
+  friend bool operator==(const AshaOptions&, const AshaOptions&) = default;
+};
+
 // In the order of the API's.
 enum class HarmonicaLambda { kFixed, kCv, kPath, kAbs };
 
@@ -152,10 +194,20 @@ struct HarmonicaOptions {
   friend bool operator==(const HarmonicaOptions&, const HarmonicaOptions&) = default;
 };
 
-using AlgorithmSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, HaltonOptions,
-                                   TpeOptions, CmaEsOptions, HarmonicaOptions>;
-// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "halton", "tpe", "cma_es", "harmonica".
+template <typename Variant, typename... More>
+struct Extended;
+template <typename... Types, typename... More>
+struct Extended<std::variant<Types...>, More...> {
+  using type = std::variant<Types..., More...>;
+};
+using AlgorithmSpec =
+    Extended<SamplerSpec, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions, HarmonicaOptions>::type;
+// "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
+// "hyperband", "asha", "harmonica".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
+AlgorithmSpec AsAlgorithm(const SamplerSpec& sampler);
+// The sampler of an algorithm that trains in parts; null for others.
+const SamplerSpec* SamplerOf(const AlgorithmSpec& algorithm);
 
 // --- Objectives: what a worker evaluates. ---
 
@@ -207,6 +259,50 @@ struct LeaseOptions {
   friend bool operator==(const LeaseOptions&, const LeaseOptions&) = default;
 };
 
+// --- Training in parts ---
+
+// What training a setting may cost, on the axis of Measurement::step of its intermediate reports.
+struct Resource {
+  int64_t min = 1;   // The least that says anything about a setting. 1 … max.
+  int64_t max = 1;   // All that a setting gets. At most kMaxResource.
+  std::string unit;  // For people: "epochs". At most 64 characters.
+  friend bool operator==(const Resource&, const Resource&) = default;
+};
+inline constexpr int64_t kMaxResource = 1'000'000'000'000;
+
+// Stops a trial whose best value so far is strictly worse than the median, over the COMPLETE trials, of what they had
+// at the same step.
+struct MedianStopping {
+  int64_t warmup = 0;         // Reports of smaller steps stop nothing. >= 0.
+  int64_t min_trials = 5;     // COMPLETE trials before anything is stopped. >= 1.
+  int64_t interval = 1;       // Only every so many reports of a trial are looked at. >= 1.
+  bool running_mean = false;  // Compare with the means up to the step of the others' values.
+  friend bool operator==(const MedianStopping&, const MedianStopping&) = default;
+};
+
+// The same with another percentile: 25 keeps the best quarter going.
+struct PercentileStopping {
+  double percentile = 50.0;  // Above 0, below 100.
+  int64_t warmup = 0;
+  int64_t min_trials = 5;
+  int64_t interval = 1;
+  bool running_mean = false;
+  friend bool operator==(const PercentileStopping&, const PercentileStopping&) = default;
+};
+
+// Stops a trial whose learning curve, extrapolated to Resource::max, will with this confidence not reach the best
+// COMPLETE value.
+struct CurveStopping {
+  double confidence = 0.95;  // Above 0.5, below 1.
+  int64_t warmup = 0;
+  int64_t min_trials = 1;
+  int64_t min_points = 6;  // Of the trial's own curve. >= 4.
+  int64_t interval = 1;
+  friend bool operator==(const CurveStopping&, const CurveStopping&) = default;
+};
+
+using StoppingRule = std::variant<MedianStopping, PercentileStopping, CurveStopping>;
+
 struct StudySpec {
   std::string display_name;
   std::string description;
@@ -220,6 +316,8 @@ struct StudySpec {
   // Suggestions do not depend on the order in which workers finish (History::ReproducibleView). Needs max_parallel.
   bool reproducible = false;
   std::map<std::string, std::string> labels;
+  std::optional<Resource> resource;      // Where trials are trained in parts.
+  std::optional<StoppingRule> stopping;  // Beside whatever the algorithm itself stops.
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };
 

@@ -1,5 +1,7 @@
 #include "lib/study/trial.h"
 
+#include <algorithm>
+
 namespace luthier::study {
 
 absl::string_view AttemptOutcomeName(AttemptOutcome outcome) {
@@ -18,8 +20,27 @@ absl::string_view AttemptOutcomeName(AttemptOutcome outcome) {
       return "EXPIRED";
     case AttemptOutcome::kCancelled:
       return "CANCELLED";
+    case AttemptOutcome::kPaused:
+      return "PAUSED";
   }
   return "";
+}
+
+int AttemptsUsed(const Trial& trial) {
+  const auto last_pause = std::find_if(trial.attempts.rbegin(), trial.attempts.rend(), [](const Attempt& attempt) {
+    return attempt.outcome == AttemptOutcome::kPaused;
+  });
+  return static_cast<int>(last_pause - trial.attempts.rbegin()) - trial.releases;
+}
+
+int64_t ResourceSpent(const Trial& trial) {
+  constexpr int64_t kMost = 9'000'000'000'000;
+  int64_t spent = 0;
+  for (const Attempt& attempt : trial.attempts) {
+    if (attempt.start_step < 0 || attempt.last_step <= attempt.start_step) continue;
+    spent = std::min(kMost, spent + std::min(kMost, attempt.last_step - attempt.start_step));
+  }
+  return spent;
 }
 
 std::string ReporterOf(const Trial& trial) {

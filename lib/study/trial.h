@@ -51,10 +51,11 @@ struct Provenance {
   std::vector<double> direction;
   // Trials whose gradients were first left out for this one, as their reporter's contradict the values; ascending.
   std::vector<int64_t> set_aside;
+  int64_t resource = 0;  // Train until this step, then pause (suggest::Suggestion::resource); 0: no target.
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 
-enum class AttemptOutcome { kRunning, kComplete, kPruned, kFailed, kReleased, kExpired, kCancelled };
+enum class AttemptOutcome { kRunning, kComplete, kPruned, kFailed, kReleased, kExpired, kCancelled, kPaused };
 absl::string_view AttemptOutcomeName(AttemptOutcome outcome);
 
 // One grant of a trial to a worker.
@@ -66,6 +67,9 @@ struct Attempt {
   AttemptOutcome outcome = AttemptOutcome::kRunning;
   std::optional<Failure> failure;
   std::string output_tail;  // Last lines of a command's output; at most 4 KiB.
+  // In studies with a resource: it went on from this step (0: it began afresh), and reported up to that one.
+  int64_t start_step = 0;
+  int64_t last_step = 0;
   friend bool operator==(const Attempt&, const Attempt&) = default;
 };
 
@@ -74,17 +78,33 @@ struct Trial {
   TrialState state = TrialState::kPending;
   Parameters parameters;
   Provenance provenance;
-  std::optional<Measurement> final_measurement;   // Set in COMPLETE, and in PRUNED when a value was reported.
-  std::optional<Failure> failure;                 // Set in FAILED.
-  std::vector<Attempt> attempts;                  // Newest last.
-  int32_t releases = 0;                           // Grants that were given back; they do not count as attempts.
+  // Why it was continued, each time that it was PAUSED and promoted: each has an ask_index and a resource above the one
+  // before. Oldest first.
+  std::vector<Provenance> promotions;
+  std::optional<Measurement> final_measurement;  // Set in COMPLETE, and in PRUNED when a value was reported.
+  std::optional<Failure> failure;                // Set in FAILED.
+  std::vector<Attempt> attempts;                 // Newest last.
+  // Grants that were given back since the trial was last PAUSED; they do not count as attempts.
+  int32_t releases = 0;
   std::string checkpoint;                         // Newest reference any attempt reported; opaque to the service.
+  int64_t checkpoint_step = 0;                    // In studies with a resource: the step it was reported at.
   std::map<std::string, std::string> attributes;  // The user's own notes.
   absl::Time create_time;
   absl::Time end_time = absl::InfiniteFuture();
   uint64_t update_seq = 0;  // The newest event that changed this trial.
+
+  // The step until which it is to be trained now; 0: no target.
+  int64_t target() const { return promotions.empty() ? provenance.resource : promotions.back().resource; }
   friend bool operator==(const Trial&, const Trial&) = default;
 };
+
+// How many grants ended in failure, silence or a result since the trial was last PAUSED, the newest included: what
+// LeaseOptions::max_attempts limits. Each part of the training has its own attempts.
+int AttemptsUsed(const Trial& trial);
+
+// Units of the study's resource that all attempts together were trained for, those that were lost included. At most
+// 9 * kMaxResource, so that a study's trials have a sum.
+int64_t ResourceSpent(const Trial& trial);
 
 // The worker whose report made the trial final; "" when none did: a user or the service ended it, or it is open.
 std::string ReporterOf(const Trial& trial);

@@ -21,10 +21,14 @@ constexpr Transition kTransitions[] = {
     {TrialState::kRunning, TrialEvent::kFail, TrialState::kFailed},
     {TrialState::kPending, TrialEvent::kCancel, TrialState::kCancelled},
     {TrialState::kRunning, TrialEvent::kCancel, TrialState::kCancelled},
+    {TrialState::kRunning, TrialEvent::kPause, TrialState::kPaused},
+    {TrialState::kPaused, TrialEvent::kPromote, TrialState::kPending},
+    {TrialState::kPaused, TrialEvent::kPrune, TrialState::kPruned},
+    {TrialState::kPaused, TrialEvent::kCancel, TrialState::kCancelled},
 };
 
-constexpr std::array<absl::string_view, 6> kTrialStates = {"PENDING", "RUNNING", "COMPLETE",
-                                                           "PRUNED",  "FAILED",  "CANCELLED"};
+constexpr std::array<absl::string_view, kTrialStateCount> kTrialStates = {"PENDING", "RUNNING",   "COMPLETE", "PRUNED",
+                                                                          "FAILED",  "CANCELLED", "PAUSED"};
 constexpr std::array<absl::string_view, 5> kStudyStates = {"ACTIVE", "PAUSED", "STOPPED", "CANCELLED", "COMPLETED"};
 
 template <typename E, size_t N>
@@ -44,10 +48,20 @@ std::optional<TrialState> Next(TrialState from, TrialEvent event) {
   return std::nullopt;
 }
 
-absl::string_view TrialStateName(TrialState state) { return kTrialStates[static_cast<size_t>(state)]; }
-std::optional<TrialState> ParseTrialState(absl::string_view name) { return Parse<TrialState>(kTrialStates, name); }
-absl::string_view FailureKindName(FailureKind kind) { return kind == FailureKind::kConfig ? "CONFIG" : "INFRA"; }
-absl::string_view StudyStateName(StudyState state) { return kStudyStates[static_cast<size_t>(state)]; }
-std::optional<StudyState> ParseStudyState(absl::string_view name) { return Parse<StudyState>(kStudyStates, name); }
+absl::string_view TrialStateName(TrialState state) {
+  return kTrialStates[static_cast<size_t>(state)];
+}
+std::optional<TrialState> ParseTrialState(absl::string_view name) {
+  return Parse<TrialState>(kTrialStates, name);
+}
+absl::string_view FailureKindName(FailureKind kind) {
+  return kind == FailureKind::kConfig ? "CONFIG" : "INFRA";
+}
+absl::string_view StudyStateName(StudyState state) {
+  return kStudyStates[static_cast<size_t>(state)];
+}
+std::optional<StudyState> ParseStudyState(absl::string_view name) {
+  return Parse<StudyState>(kStudyStates, name);
+}
 
 }  // namespace luthier::study

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,12 @@
 namespace luthier::suggest {
 
 struct Suggestion {
+  // Number of a PAUSED trial to continue rather than to try a new setting: `resource` is above its target then, and
+  // parameters, direction and set_aside are empty. The ask stores no new trial.
+  std::optional<int64_t> resume;
+  // Train until this step of the intermediate reports, in units of StudySpec::resource, then pause: 1 … resource.max.
+  // A trial that reaches resource.max is COMPLETE. 0: no target, as long as the objective likes.
+  int64_t resource = 0;
   study::Parameters parameters;           // Valid and canonical for the study's space.
   std::string origin;                     // init, acq, explore, stuck_random, grid, …
   std::map<std::string, double> details;  // Finite numbers for `explain`: predicted_mean, predicted_sd, acquisition, ….
@@ -34,7 +41,12 @@ class Designer {
   // The setting to try as ask number `ask_index` (from 0). A function of (spec, history, ask_index) alone: caches kept
   // in the object may speed it up, never change a bit of it. `history` holds every ask of smaller index, the unfinished
   // ones as open trials. Never fails on any history the service can produce except:
-  //   OUT_OF_RANGE, reason SPACE_EXHAUSTED: every setting has been tried and repeating is pointless.
+  //   OUT_OF_RANGE, reason SPACE_EXHAUSTED: every setting has been tried and repeating is pointless; in studies with a
+  //     `resource`: no result that is still to come can lead to another suggestion.
+  //   UNAVAILABLE, reason AWAITING_RESULTS, in studies with a `resource` only: nothing can be suggested until a trial
+  //     pauses or ends, and one is open that is not PAUSED.
+  // In studies with a `resource` a full budget does not end the asking: once history.trials() has
+  // spec.budget.max_trials entries, only PAUSED trials are continued.
   virtual absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) = 0;
 };
 

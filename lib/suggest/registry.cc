@@ -4,14 +4,17 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/suggest/asha_designer.h"
 #include "lib/suggest/auto.h"
 #include "lib/suggest/bo_designer.h"
 #include "lib/suggest/bo_options.h"
 #include "lib/suggest/cma_es_designer.h"
 #include "lib/suggest/grid_designer.h"
 #include "lib/suggest/halton_designer.h"
+#include "lib/suggest/halving_designer.h"
 #include "lib/suggest/harmonica_designer.h"
 #include "lib/suggest/random_designer.h"
+#include "lib/suggest/rungs.h"
 #include "lib/suggest/sobol_designer.h"
 #include "lib/suggest/tpe_designer.h"
 
@@ -110,9 +113,31 @@ Entry BoEntry(const char* name, const char* description) {
       ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>};
 }
 
+// Options of the algorithms that train settings in parts.
+constexpr std::pair<const char*, const char*> kEta = {"eta", "one in eta goes on from rung to rung; default 3"};
+constexpr std::pair<const char*, const char*> kQuorum = {
+    "quorum", "share of a rung's results that must be there before its best go on; default 1"};
+constexpr std::pair<const char*, const char*> kOverlap = {
+    "overlap", "begin the next bracket while this one waits for results; default true"};
+constexpr std::pair<const char*, const char*> kSampler = {
+    "sampler",
+    "where new settings come from: random (default), sobol, bo, …; it sees the highest rung with enough results"};
+
 // The one list of algorithms, in order of name. A new one is one entry here.
 const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
+      Entry{
+          AlgorithmInfo{"asha",
+                        1,
+                        "asynchronous successive halving: trains many settings a little, the best of them on; needs a "
+                        "resource",
+                        true,
+                        {kEta,
+                         {"variant", "PROMOTE (default): trials pause at rungs; STOP: those below the best end there"},
+                         {"skip_rungs", "leave out so many of the lowest rungs; default 0"},
+                         {"first_go_on", "STOP: the first eta - 1 trials at a rung go on in any case; default false"},
+                         kSampler}},
+          ValidateWith<study::AshaOptions, ValidateAsha>, CreateWith<AshaDesigner, study::AshaOptions>},
       Entry{AlgorithmInfo{"auto",
                           2,
                           "chosen from space, objective and noise; the default",
@@ -137,6 +162,12 @@ const std::vector<Entry>& Entries() {
                            {"shuffle", "visit the grid in a seeded random order; default true"},
                            {"centres", "points in the middle of so many equal cells, no ends; default false"}}},
             ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>},
+      Entry{AlgorithmInfo{"halton",
+                          1,
+                          "quasi-random settings: Halton's sequence with permuted digits",
+                          false,
+                          {{"scramble", "permute the digits by the study's seed; default true"}}},
+            NothingToValidate, CreateWith<HaltonDesigner, study::HaltonOptions>},
       Entry{
           AlgorithmInfo{
               "harmonica",
@@ -155,16 +186,23 @@ const std::vector<Entry>& Entries() {
                {"gray", "whether neighbouring levels differ in one bit; default false"},
                {"cell_centres", "whether continuous parameters take the middles of their cells; default false"},
                {"strict", "whether a stage waits for its first samples rather than taking the first results"},
-               {"base", "the algorithm after the stages, on what they leave: random (default), sobol, grid or a bo"}}},
+               {"base",
+                "the algorithm after the stages, on what they leave: random (default), sobol, halton, grid, tpe, "
+                "cma_es or a bo"}}},
           ValidateWith<study::HarmonicaOptions, ValidateHarmonicaAndBase>,
           CreateWith<HarmonicaDesigner, study::HarmonicaOptions>},
-      Entry{AlgorithmInfo{"halton",
-                          1,
-                          "quasi-random settings: Halton's sequence with permuted digits",
-                          false,
-                          {{"scramble", "permute the digits by the study's seed; default true"}}},
-            NothingToValidate, CreateWith<HaltonDesigner, study::HaltonOptions>},
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
+      Entry{AlgorithmInfo{"hyperband",
+                          1,
+                          "brackets of successive halving, from many settings to few; needs a resource",
+                          true,
+                          {kEta,
+                           {"sizes", "of brackets: CEIL (default) or FLOOR, as in older tables"},
+                           kQuorum,
+                           kOverlap,
+                           kSampler}},
+            ValidateWith<study::HyperbandOptions, ValidateHyperband>,
+            CreateWith<HalvingDesigner, study::HyperbandOptions>},
       BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
       Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
             Create<RandomDesigner>},
@@ -174,6 +212,17 @@ const std::vector<Entry>& Entries() {
                           false,
                           {{"scramble", "randomize the sequence by the study's seed; default true"}}},
             NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>},
+      Entry{AlgorithmInfo{"successive_halving",
+                          1,
+                          "trains many settings a little and the best of each rung on, in brackets; needs a resource",
+                          true,
+                          {kEta,
+                           {"trials", "settings in a bracket; 0 (default): eta^s, s halvings from resource.min to max"},
+                           kQuorum,
+                           kOverlap,
+                           kSampler}},
+            ValidateWith<study::SuccessiveHalvingOptions, ValidateSuccessiveHalving>,
+            CreateWith<HalvingDesigner, study::SuccessiveHalvingOptions>},
       Entry{AlgorithmInfo{"tpe",
                           1,
                           "tree-structured Parzen estimator: like the good settings, unlike the others",

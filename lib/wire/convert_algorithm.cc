@@ -142,18 +142,33 @@ void Set(const study::HarmonicaOptions& options, v1::Algorithm* proto) {
   std::visit([&](const auto& base) { Set(base, out->mutable_base()); }, options.base);
 }
 
-// UNSPECIFIED keeps what *out is.
-template <typename E>
-void ReadEnum(const std::string& path, int value, E last, const google::protobuf::EnumDescriptor* names, E* out,
-              base::Violations* violations) {
-  if (value == 0) return;
-  if (value >= 1 && value <= Number(last)) {
-    *out = static_cast<E>(value - 1);
-    return;
-  }
-  std::vector<std::string> known;
-  for (int i = 1; i < names->value_count(); ++i) known.push_back(names->value(i)->name());
-  violations->Add(path, absl::StrCat("has the unknown value ", value, "; use one of ", absl::StrJoin(known, ", ")));
+void Set(const study::SuccessiveHalvingOptions& options, v1::Algorithm* proto) {
+  v1::Algorithm::SuccessiveHalving* out = proto->mutable_successive_halving();
+  out->set_eta(options.eta);
+  out->set_trials(options.trials);
+  out->set_quorum(options.quorum);
+  out->set_overlap(options.overlap);
+  *out->mutable_sampler() = AlgorithmToProto(study::AsAlgorithm(options.sampler));
+}
+
+void Set(const study::HyperbandOptions& options, v1::Algorithm* proto) {
+  v1::Algorithm::Hyperband* out = proto->mutable_hyperband();
+  out->set_eta(options.eta);
+  out->set_sizes(options.sizes == study::HyperbandSizes::kFloor ? v1::Algorithm::Hyperband::FLOOR
+                                                                : v1::Algorithm::Hyperband::CEIL);
+  out->set_quorum(options.quorum);
+  out->set_overlap(options.overlap);
+  *out->mutable_sampler() = AlgorithmToProto(study::AsAlgorithm(options.sampler));
+}
+
+void Set(const study::AshaOptions& options, v1::Algorithm* proto) {
+  v1::Algorithm::Asha* out = proto->mutable_asha();
+  out->set_eta(options.eta);
+  out->set_variant(options.variant == study::AshaVariant::kStop ? v1::Algorithm::Asha::STOP
+                                                                : v1::Algorithm::Asha::PROMOTE);
+  out->set_skip_rungs(options.skip_rungs);
+  out->set_first_go_on(options.first_go_on);
+  *out->mutable_sampler() = AlgorithmToProto(study::AsAlgorithm(options.sampler));
 }
 
 class BoReader {
@@ -256,8 +271,90 @@ study::HarmonicaOptions ReadHarmonica(const v1::Algorithm::Harmonica& proto, bas
     result.base = *read;
   } else {
     violations->Add("algorithm.harmonica.base",
-                    "cannot be this algorithm; use random, sobol, grid, bo, hbo, lbo or fobo");
+                    "cannot be this algorithm; use random, sobol, halton, grid, bo, hbo, lbo, fobo, tpe or cma_es");
   }
+  return result;
+}
+
+// The sampler of an algorithm that trains in parts, whose field is `at`.
+template <typename Proto>
+study::SamplerSpec SamplerFrom(const Proto& proto, const std::string& at, base::Violations* violations) {
+  if (!proto.has_sampler() || proto.sampler().kind_case() == v1::Algorithm::KIND_NOT_SET) return study::RandomOptions{};
+  base::Violations own;
+  // One level at most: nothing is read below what is refused.
+  switch (proto.sampler().kind_case()) {
+    case v1::Algorithm::kSuccessiveHalving:
+    case v1::Algorithm::kHyperband:
+    case v1::Algorithm::kAsha:
+      violations->Add(at + ".sampler", "trains in parts itself; choose another, e.g. random, sobol or bo");
+      return study::RandomOptions{};
+    case v1::Algorithm::kHarmonica:
+      violations->Add(at + ".sampler", "has stages of its own; choose another, e.g. random, tpe or bo");
+      return study::RandomOptions{};
+    default:
+      break;
+  }
+  const study::AlgorithmSpec algorithm = AlgorithmFromProto(proto.sampler(), &own);
+  violations->AddMoved("algorithm", at + ".sampler", own.ToStatus());
+  study::SamplerSpec sampler;
+  std::visit(
+      [&](const auto& options) {
+        if constexpr (std::is_constructible_v<study::SamplerSpec, decltype(options)>) sampler = options;
+      },
+      algorithm);
+  return sampler;
+}
+
+study::SuccessiveHalvingOptions SuccessiveHalvingFrom(const v1::Algorithm::SuccessiveHalving& proto,
+                                                      base::Violations* violations) {
+  study::SuccessiveHalvingOptions result;
+  if (proto.has_eta()) result.eta = proto.eta();
+  result.trials = proto.trials();
+  if (proto.has_quorum()) result.quorum = proto.quorum();
+  if (proto.has_overlap()) result.overlap = proto.overlap();
+  result.sampler = SamplerFrom(proto, "algorithm.successive_halving", violations);
+  return result;
+}
+
+study::HyperbandOptions HyperbandFrom(const v1::Algorithm::Hyperband& proto, base::Violations* violations) {
+  study::HyperbandOptions result;
+  if (proto.has_eta()) result.eta = proto.eta();
+  if (proto.has_quorum()) result.quorum = proto.quorum();
+  if (proto.has_overlap()) result.overlap = proto.overlap();
+  switch (proto.sizes()) {
+    case v1::Algorithm::Hyperband::SIZES_UNSPECIFIED:
+    case v1::Algorithm::Hyperband::CEIL:
+      break;
+    case v1::Algorithm::Hyperband::FLOOR:
+      result.sizes = study::HyperbandSizes::kFloor;
+      break;
+    default:
+      violations->Add(
+          "algorithm.hyperband.sizes",
+          absl::StrCat("has the unknown value ", static_cast<int>(proto.sizes()), "; use one of CEIL, FLOOR"));
+  }
+  result.sampler = SamplerFrom(proto, "algorithm.hyperband", violations);
+  return result;
+}
+
+study::AshaOptions AshaFrom(const v1::Algorithm::Asha& proto, base::Violations* violations) {
+  study::AshaOptions result;
+  if (proto.has_eta()) result.eta = proto.eta();
+  switch (proto.variant()) {
+    case v1::Algorithm::Asha::VARIANT_UNSPECIFIED:
+    case v1::Algorithm::Asha::PROMOTE:
+      break;
+    case v1::Algorithm::Asha::STOP:
+      result.variant = study::AshaVariant::kStop;
+      break;
+    default:
+      violations->Add(
+          "algorithm.asha.variant",
+          absl::StrCat("has the unknown value ", static_cast<int>(proto.variant()), "; use one of PROMOTE, STOP"));
+  }
+  result.skip_rungs = proto.skip_rungs();
+  result.first_go_on = proto.first_go_on();
+  result.sampler = SamplerFrom(proto, "algorithm.asha", violations);
   return result;
 }
 
@@ -311,6 +408,12 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       return study::AutoOptions{.noisy = proto.auto_().noisy()};
     case v1::Algorithm::kHarmonica:
       return ReadHarmonica(proto.harmonica(), violations);
+    case v1::Algorithm::kSuccessiveHalving:
+      return SuccessiveHalvingFrom(proto.successive_halving(), violations);
+    case v1::Algorithm::kHyperband:
+      return HyperbandFrom(proto.hyperband(), violations);
+    case v1::Algorithm::kAsha:
+      return AshaFrom(proto.asha(), violations);
     case v1::Algorithm::KIND_NOT_SET:
       break;
   }

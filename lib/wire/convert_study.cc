@@ -320,6 +320,73 @@ study::LeaseOptions LeaseFrom(const v1::LeaseOptions& proto, base::Violations* v
   return result;
 }
 
+// --- Resource, stopping ---
+
+void SetCommon(const study::MedianStopping& rule, v1::Stopping::Median* out) {
+  out->set_running_mean(rule.running_mean);
+}
+void SetCommon(const study::PercentileStopping& rule, v1::Stopping::Percentile* out) {
+  out->set_running_mean(rule.running_mean);
+  out->set_percentile(rule.percentile);
+}
+void SetCommon(const study::CurveStopping& rule, v1::Stopping::Curve* out) {
+  out->set_confidence(rule.confidence);
+  out->set_min_points(rule.min_points);
+}
+
+template <typename Rule, typename Proto>
+void SetRule(const Rule& rule, Proto* out) {
+  out->set_warmup(rule.warmup);
+  out->set_min_trials(rule.min_trials);
+  out->set_interval(rule.interval);
+  SetCommon(rule, out);
+}
+
+void SetStopping(const study::MedianStopping& rule, v1::Stopping* proto) {
+  SetRule(rule, proto->mutable_median());
+}
+void SetStopping(const study::PercentileStopping& rule, v1::Stopping* proto) {
+  SetRule(rule, proto->mutable_percentile());
+}
+void SetStopping(const study::CurveStopping& rule, v1::Stopping* proto) {
+  SetRule(rule, proto->mutable_curve());
+}
+
+template <typename Rule, typename Proto>
+Rule RuleFrom(const Proto& proto) {
+  Rule rule;
+  rule.warmup = proto.warmup();
+  if (proto.has_min_trials()) rule.min_trials = proto.min_trials();
+  if (proto.has_interval()) rule.interval = proto.interval();
+  return rule;
+}
+
+std::optional<study::StoppingRule> StoppingFrom(const v1::Stopping& proto, base::Violations* violations) {
+  switch (proto.rule_case()) {
+    case v1::Stopping::kMedian: {
+      auto rule = RuleFrom<study::MedianStopping>(proto.median());
+      rule.running_mean = proto.median().running_mean();
+      return rule;
+    }
+    case v1::Stopping::kPercentile: {
+      auto rule = RuleFrom<study::PercentileStopping>(proto.percentile());
+      rule.running_mean = proto.percentile().running_mean();
+      if (proto.percentile().has_percentile()) rule.percentile = proto.percentile().percentile();
+      return rule;
+    }
+    case v1::Stopping::kCurve: {
+      auto rule = RuleFrom<study::CurveStopping>(proto.curve());
+      if (proto.curve().has_confidence()) rule.confidence = proto.curve().confidence();
+      if (proto.curve().has_min_points()) rule.min_points = proto.curve().min_points();
+      return rule;
+    }
+    case v1::Stopping::RULE_NOT_SET:
+      break;
+  }
+  violations->Add("stopping", "names no rule; give median, percentile or curve, or leave it out");
+  return std::nullopt;
+}
+
 }  // namespace
 
 v1::ParameterSpec ToProto(const study::ParameterSpec& parameter) {
@@ -363,6 +430,14 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   proto.set_seed(spec.seed);
   proto.set_reproducible(spec.reproducible);
   ToMap(spec.labels, proto.mutable_labels());
+  if (spec.resource) {
+    proto.mutable_resource()->set_min(spec.resource->min);
+    proto.mutable_resource()->set_max(spec.resource->max);
+    proto.mutable_resource()->set_unit(ValidUtf8(spec.resource->unit));
+  }
+  if (spec.stopping) {
+    std::visit([&](const auto& rule) { SetStopping(rule, proto.mutable_stopping()); }, *spec.stopping);
+  }
   return proto;
 }
 
@@ -384,6 +459,11 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
   result.seed = spec.seed();
   result.reproducible = spec.reproducible();
   result.labels = FromMap(spec.labels());
+  if (spec.has_resource()) {
+    result.resource = study::Resource{.min = 1, .max = spec.resource().max(), .unit = spec.resource().unit()};
+    if (spec.resource().has_min()) result.resource->min = spec.resource().min();
+  }
+  if (spec.has_stopping()) result.stopping = StoppingFrom(spec.stopping(), &violations);
   violations.AddAll("", study::ValidateSpec(result));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;

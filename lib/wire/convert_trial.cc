@@ -35,6 +35,8 @@ v1::Attempt::Outcome OutcomeTo(study::AttemptOutcome outcome) {
       return v1::Attempt::EXPIRED;
     case study::AttemptOutcome::kCancelled:
       return v1::Attempt::CANCELLED;
+    case study::AttemptOutcome::kPaused:
+      return v1::Attempt::PAUSED;
   }
   return v1::Attempt::OUTCOME_UNSPECIFIED;
 }
@@ -55,6 +57,8 @@ absl::StatusOr<study::AttemptOutcome> OutcomeFrom(v1::Attempt::Outcome outcome) 
       return study::AttemptOutcome::kExpired;
     case v1::Attempt::CANCELLED:
       return study::AttemptOutcome::kCancelled;
+    case v1::Attempt::PAUSED:
+      return study::AttemptOutcome::kPaused;
     default:
       return base::BadField("", absl::StrCat(static_cast<int>(outcome), " is not an outcome of an attempt"));
   }
@@ -85,6 +89,8 @@ v1::Trial::State ToProto(study::TrialState state) {
       return v1::Trial::FAILED;
     case study::TrialState::kCancelled:
       return v1::Trial::CANCELLED;
+    case study::TrialState::kPaused:
+      return v1::Trial::PAUSED;
   }
   return v1::Trial::STATE_UNSPECIFIED;
 }
@@ -103,6 +109,8 @@ absl::StatusOr<study::TrialState> FromProto(v1::Trial::State state) {
       return study::TrialState::kFailed;
     case v1::Trial::CANCELLED:
       return study::TrialState::kCancelled;
+    case v1::Trial::PAUSED:
+      return study::TrialState::kPaused;
     default:
       return base::BadField("state", absl::StrCat(static_cast<int>(state), " is not a state of a trial"));
   }
@@ -238,6 +246,8 @@ v1::Attempt ToProto(const study::Attempt& attempt) {
   proto.set_outcome(OutcomeTo(attempt.outcome));
   if (attempt.failure) *proto.mutable_failure() = ToProto(*attempt.failure);
   proto.set_output_tail(ValidUtf8(attempt.output_tail));
+  proto.set_start_step(attempt.start_step);
+  proto.set_last_step(attempt.last_step);
   return proto;
 }
 
@@ -251,6 +261,8 @@ absl::StatusOr<study::Attempt> FromProto(const v1::Attempt& attempt) {
   Take(OutcomeFrom(attempt.outcome()), "outcome", &result.outcome, &violations);
   if (attempt.has_failure()) Take(FromProto(attempt.failure()), "failure", &result.failure, &violations);
   result.output_tail = attempt.output_tail();
+  result.start_step = attempt.start_step();
+  result.last_step = attempt.last_step();
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;
 }
@@ -266,6 +278,7 @@ v1::Provenance ToProto(const study::Provenance& provenance) {
   proto.set_carry(ValidUtf8(provenance.carry));
   proto.mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
   proto.mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
+  proto.set_resource(provenance.resource);
   return proto;
 }
 
@@ -280,6 +293,7 @@ study::Provenance FromProto(const v1::Provenance& provenance) {
   result.carry = provenance.carry();
   result.direction.assign(provenance.direction().begin(), provenance.direction().end());
   result.set_aside.assign(provenance.set_aside().begin(), provenance.set_aside().end());
+  result.resource = provenance.resource();
   return result;
 }
 
@@ -290,10 +304,13 @@ v1::Trial ToProto(const study::Trial& trial, absl::string_view study_id) {
   proto.set_state(ToProto(trial.state));
   *proto.mutable_parameters() = ToProto(trial.parameters);
   *proto.mutable_provenance() = ToProto(trial.provenance);
+  for (const study::Provenance& promotion : trial.promotions) *proto.add_promotions() = ToProto(promotion);
   if (trial.final_measurement) *proto.mutable_final_measurement() = ToProto(*trial.final_measurement);
   if (trial.failure) *proto.mutable_failure() = ToProto(*trial.failure);
   for (const study::Attempt& attempt : trial.attempts) *proto.add_attempts() = ToProto(attempt);
   proto.set_checkpoint(ValidUtf8(trial.checkpoint));
+  proto.set_checkpoint_step(trial.checkpoint_step);
+  proto.set_resource_spent(study::ResourceSpent(trial));
   for (const auto& [key, value] : trial.attributes) (*proto.mutable_attributes())[ValidUtf8(key)] = ValidUtf8(value);
   *proto.mutable_create_time() = ToProto(trial.create_time);
   if (trial.end_time != absl::InfiniteFuture()) *proto.mutable_end_time() = ToProto(trial.end_time);
@@ -313,6 +330,7 @@ absl::StatusOr<study::Trial> FromProto(const v1::Trial& trial) {
   Take(FromProto(trial.state()), "", &result.state, &violations);
   Take(FromProto(trial.parameters()), "parameters", &result.parameters, &violations);
   result.provenance = FromProto(trial.provenance());
+  for (const v1::Provenance& promotion : trial.promotions()) result.promotions.push_back(FromProto(promotion));
   if (trial.has_final_measurement()) {
     Take(FromProto(trial.final_measurement()), "final_measurement", &result.final_measurement, &violations);
   }
@@ -324,9 +342,11 @@ absl::StatusOr<study::Trial> FromProto(const v1::Trial& trial) {
       continue;
     }
     result.releases += attempt->outcome == study::AttemptOutcome::kReleased ? 1 : 0;
+    if (attempt->outcome == study::AttemptOutcome::kPaused) result.releases = 0;
     result.attempts.push_back(*std::move(attempt));
   }
   result.checkpoint = trial.checkpoint();
+  result.checkpoint_step = trial.checkpoint_step();
   result.attributes.insert(trial.attributes().begin(), trial.attributes().end());
   Take(FromProto(trial.create_time()), "create_time", &result.create_time, &violations);
   if (trial.has_end_time()) Take(FromProto(trial.end_time()), "end_time", &result.end_time, &violations);

@@ -20,27 +20,13 @@ using storage::StudyKey;
 using storage::TrialRecord;
 using study::TrialState;
 
-study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::MetricSpec& metric) {
-  study::HistoryTrial out;
-  out.number = trial.number;
-  out.ask_index = trial.provenance.ask_index;
-  out.parameters = trial.parameters;
-  out.state = trial.state;
-  out.carry = trial.provenance.carry;
-  if (trial.failure) out.failure = trial.failure->kind;
-  if (trial.final_measurement) {
-    const auto value = trial.final_measurement->metrics.find(metric.name);
-    if (value != trial.final_measurement->metrics.end() && std::isfinite(value->second)) out.value = value->second;
-    out.gradient = trial.final_measurement->gradient;
-    out.step = trial.final_measurement->step;
-  }
-  return out;
-}
-
-bool CancelledUnder(const TrialRecord& record, const std::string& token) {
-  return record.trial.state == TrialState::kCancelled && !record.grants.empty() &&
-         record.grants.back().token == token &&
-         record.trial.attempts.back().outcome == study::AttemptOutcome::kCancelled;
+bool StoppedUnder(const TrialRecord& record, const std::string& token) {
+  if (record.grants.empty() || record.grants.back().token != token) return false;
+  const study::AttemptOutcome outcome = record.trial.attempts.back().outcome;
+  if (record.trial.state == TrialState::kCancelled) return outcome == study::AttemptOutcome::kCancelled;
+  // Pruned, and not by its holder's word.
+  return record.trial.state == TrialState::kPruned && outcome == study::AttemptOutcome::kPruned &&
+         record.grants.back().digest.empty();
 }
 
 Core::Core(storage::Storage* storage, const base::Clock* clock, LeaseTable* leases, Options options)
@@ -92,18 +78,21 @@ absl::Status Core::LoadStudy(const storage::StudyRecord& record) {
       slot.state = trial.trial.state;
       ++s.counts[static_cast<size_t>(slot.state)];
       if (trial.trial.provenance.ask_index) ++s.asks_stored;
+      s.asks_stored += trial.trial.promotions.size();
       if (study::IsFinal(slot.state)) {
-        if (CancelledUnder(trial, trial.grants.empty() ? "" : trial.grants.back().token)) {
+        if (StoppedUnder(trial, trial.grants.empty() ? "" : trial.grants.back().token)) {
           leases_->End(trial.grants.back().token, Directive::kStop);
         }
         finished.emplace_back(trial.finish_seq, std::move(trial.trial));
       } else {
         if (slot.state == TrialState::kRunning) {
           s.running.insert(after);
-          const bool last = AttemptsUsed(trial) >= s.spec->lease.max_attempts;
+          const bool last = study::AttemptsUsed(trial.trial) >= s.spec->lease.max_attempts;
           const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
           const absl::Duration deadline = Mutated(Mutant::kNoFreshTtl) ? now_ : now_ + ttl;
           leases_->Grant(trial.grants.back().token, {record.key, after, ttl, deadline});
+        } else if (slot.state == TrialState::kPaused) {
+          s.paused.insert(after);
         } else {
           (trial.trial.attempts.empty() ? s.enqueued : s.retries).insert(after);
           slot.eligible_since = now_;
@@ -119,6 +108,15 @@ absl::Status Core::LoadStudy(const storage::StudyRecord& record) {
                              storage_->ListSetAside(record.key, last, kPage));
     for (const storage::SetAside& entry : page) s.set_aside.insert(last = entry.trial);
     if (page.size() < kPage) break;
+  }
+  if (!study::IsFinished(record.state) || !s.running.empty()) s.stopper = options_.stoppers(record.spec);
+  if (s.stopper) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> updates,
+                             ReadTimeline(storage_, record.key, record.spec, seq_));
+    for (const HistoryUpdate& u : updates) {
+      if (u.kind == HistoryUpdate::Kind::kReported) s.stopper->Report(u.trial.number, u.point.step, u.point.value);
+      if (u.kind == HistoryUpdate::Kind::kFinished) s.stopper->Finish(u.trial.number, u.trial.state, u.trial.value);
+    }
   }
   std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [finish_seq, trial] : finished) CountFinished(s, trial, finish_seq);
@@ -349,7 +347,7 @@ absl::Status Core::CheckInvariants() {
     };
     LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord stored, storage_->GetStudy(s.record.id));
     if (!(stored == s.record)) return broken("record in memory differs from storage");
-    std::array<int64_t, 6> counts{};
+    std::array<int64_t, study::kTrialStateCount> counts{};
     std::set<std::string> tokens;
     int64_t rows = 0;
     int64_t after = 0;
@@ -363,7 +361,8 @@ absl::Status Core::CheckInvariants() {
         if (s.trials[rows - 1].state != record.trial.state) return broken("state in memory differs from storage");
         if (s.trials[rows - 1].record && !(*s.trials[rows - 1].record == record))
           return broken("trial differs from storage");
-        if (AttemptsUsed(record) > s.spec->lease.max_attempts) return broken("more attempts than max_attempts (I7)");
+        if (study::AttemptsUsed(record.trial) > s.spec->lease.max_attempts)
+          return broken("more attempts than max_attempts (I7)");
         if (record.grants.size() != record.trial.attempts.size()) return broken("grants and attempts differ");
         for (const storage::GrantRecord& grant : record.grants) {
           if (!tokens.insert(grant.token).second) return broken("a token was given twice (I5)");
@@ -377,6 +376,8 @@ absl::Status Core::CheckInvariants() {
     if (rows > s.spec->budget.max_trials) return broken("more rows than max_trials (I1)");
     if (counts != s.counts) return broken("counts differ from a recount (I2)");
     if (counts[1] != static_cast<int64_t>(s.running.size())) return broken("running set differs (I2)");
+    if (counts[static_cast<size_t>(TrialState::kPaused)] != static_cast<int64_t>(s.paused.size()))
+      return broken("paused set differs (I2)");
     if (counts[0] != static_cast<int64_t>(s.retries.size() + s.enqueued.size()))
       return broken("pending sets differ (I2)");
   }

@@ -16,23 +16,15 @@
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
+#include "lib/stopping/stopper.h"
 #include "lib/study/history.h"
 #include "server/coordinator/leases.h"
 #include "server/coordinator/limits.h"
 #include "server/coordinator/operations.h"
+#include "server/coordinator/timeline.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
-
-// A change of a study's history, for designers.
-struct HistoryUpdate {
-  storage::StudyKey study = 0;
-  uint64_t seq = 0;
-  // Stored: `trial` as stored. Finished: its number and result, and the worker who reported it (study::ReporterOf).
-  bool finished = false;
-  study::HistoryTrial trial;
-  std::string worker;
-};
 
 // "Compute suggestions first_ask_index … +count-1 of this study from its history up to prefix_seq."
 struct ProposalRequest {
@@ -43,11 +35,9 @@ struct ProposalRequest {
   int count = 0;
 };
 
-// The result of the study's metric as designers see it. Precondition: the trial is final.
-study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::MetricSpec& metric);
-
-// Whether the trial was cancelled while `token` held it: its holder is told to stop rather than that it lost the trial.
-bool CancelledUnder(const storage::TrialRecord& record, const std::string& token);
+// Whether the trial was cancelled, or pruned by a stopping rule, while `token` held it: its holder is told to stop
+// rather than that it lost the trial.
+bool StoppedUnder(const storage::TrialRecord& record, const std::string& token);
 
 // The state machine of all studies: operations in, changes and answers out. It has no thread, clock, file or network of
 // its own and is driven by one thread (the writer):
@@ -69,6 +59,7 @@ class Core {
     // A longer time between two batches is our own fault, and every lease is extended by it.
     absl::Duration stall = absl::Seconds(1);
     Limits limits;
+    std::function<std::unique_ptr<stopping::Stopper>(const study::StudySpec&)> stoppers = stopping::CreateStopper;
   };
 
   // `storage`, `clock` and `leases` must outlive the core.
@@ -131,18 +122,21 @@ class Core {
     storage::StudyRecord record;
     std::shared_ptr<const study::StudySpec> spec;
     std::vector<TrialSlot> trials;  // Index: number - 1.
-    std::array<int64_t, 6> counts{};
+    std::array<int64_t, study::kTrialStateCount> counts{};
     std::set<int64_t> retries;   // PENDING with attempts behind them.
     std::set<int64_t> enqueued;  // PENDING, never granted.
     std::set<int64_t> running;
+    std::set<int64_t> paused;
     std::set<int64_t> expired;  // Of `running`: lease past its deadline when last looked at.
     absl::Duration next_expiry_check = absl::ZeroDuration();
-    uint64_t asks_stored = 0;                                    // Trials with an ask index.
+    uint64_t asks_stored = 0;                                    // Trials with an ask index, and promotions.
+    std::unique_ptr<stopping::Stopper> stopper;                  // Null: no trial is ever stopped.
     std::set<int64_t> set_aside;                                 // Trials whose gradient was set aside.
     std::deque<std::pair<uint64_t, suggest::Suggestion>> ready;  // With the prefix each was computed from.
     uint64_t generation = 0;  // Raised whenever suggestions under way become worthless.
     bool computing = false;
-    bool blocked = false;    // The designer waits for a trial to finish (reproducible studies).
+    bool blocked = false;    // The designer waits for a trial to finish or to pause, …
+    uint64_t unblocked = 0;  // … as one did at this seq.
     bool exhausted = false;  // The designer has nothing more to suggest.
     int64_t demand = 0;      // New trials that waiting asks could have.
     int failures_in_row = 0;
@@ -204,7 +198,27 @@ class Core {
                    bool cancel_running);
   void ApplyStoppingRules(StudyState& s, const study::Trial& finished);
   void CompleteWhenDone(StudyState& s);
-  int AttemptsUsed(const storage::TrialRecord& record) const;
+  // Whether any trial waits for a worker or has one.
+  static bool AnyOpenBesidesPaused(const StudyState& s);
+
+  // Training in parts (core_parts.cc).
+  // The attempt under way was said to have begun at `start_step`, and has reported the steps first … last.
+  void NoteTraining(StudyState& s, TrialSlot& slot, std::optional<int64_t> start_step, int64_t first, int64_t last);
+  // A new point of the trial's curve: row, event, rules. The curve must be loaded.
+  void AddPoint(StudyState& s, TrialSlot& slot, const study::Measurement& point);
+  // The lease's target was reached. The holder's attempt is ended with it.
+  void PauseTrial(StudyState& s, TrialSlot& slot, study::Measurement measurement, bool with_checkpoint);
+  // A PAUSED trial, when the study ends: its last value stands.
+  void PrunePaused(StudyState& s, TrialSlot& slot);
+  // A stopping rule ends the trial under its holder.
+  void StopTrial(StudyState& s, TrialSlot& slot, const study::Measurement& last, const std::string& reason);
+  // A suggestion that continues a PAUSED trial.
+  void PromoteTrial(StudyState& s, study::Provenance promotion, int64_t number);
+  void PushUpdate(StudyState& s, HistoryUpdate::Kind kind, int64_t number,
+                  const std::function<void(HistoryUpdate&)>& fill);
+  // Suggestions that are ready or being computed are worthless: what they continue or leave room for has changed.
+  void DropReady(StudyState& s);
+  bool CanGrant(const StudyState& s, const suggest::Suggestion& suggestion) const;
 
   // Granting.
   void CheckDeadlines();
@@ -229,6 +243,8 @@ class Core {
   // Those of the trials that have a gradient and were not set aside before.
   std::vector<int64_t> NewlySetAside(StudyState& s, const std::vector<int64_t>& numbers);
   void NoteSetAside(StudyState& s, const std::vector<int64_t>& numbers);
+  // Provenance of what is granted for the front of `ready`, which is taken off.
+  study::Provenance TakeReady(StudyState& s, suggest::Suggestion* suggestion);
   // New trials the budget has room for now.
   int64_t RoomForNew(const StudyState& s) const;
   // Trials that may start running now.

@@ -11,7 +11,6 @@
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
-#include "lib/suggest/registry.h"
 #include "server/coordinator/core.h"
 #include "server/coordinator/mutants.h"
 
@@ -52,7 +51,7 @@ void Core::CheckDeadlines() {
         ClearExpired(s, number);  // It was given more time since.
         continue;
       }
-      const bool exhausted = AttemptsUsed(record) >= s.spec->lease.max_attempts;
+      const bool exhausted = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
       if (!exhausted && !study::IsFinished(s.record.state)) {
         // Eligible for another worker; until then its holder may come back.
         if (MarkExpired(s, number)) slot.eligible_since = now_;
@@ -169,6 +168,7 @@ Grant Core::GrantTrial(StudyState& s, int64_t number, const std::string& worker)
   attempt.number = static_cast<int32_t>(record.trial.attempts.size()) + 1;
   attempt.worker = worker;
   attempt.start = wall_;
+  if (s.spec->resource && !record.trial.checkpoint.empty()) attempt.start_step = record.trial.checkpoint_step;
   record.trial.attempts.push_back(std::move(attempt));
   ++fence_;
   base::RandomStream random(options_.token_seed, "lease_token", fence_);
@@ -180,7 +180,7 @@ Grant Core::GrantTrial(StudyState& s, int64_t number, const std::string& worker)
   AddEvent(s, EventType::kTrialGranted, &record).actor = worker;
   MarkDirty(s, record);
   // A holder behind a long partition is not given up lightly when it is the last.
-  const bool last = AttemptsUsed(record) >= s.spec->lease.max_attempts;
+  const bool last = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
   const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
   leases_->Grant(record.grants.back().token, {s.record.key, number, ttl, now_ + ttl});
   s.next_expiry_check = std::min(s.next_expiry_check, now_ + ttl);
@@ -192,6 +192,8 @@ Grant Core::GrantTrial(StudyState& s, int64_t number, const std::string& worker)
   grant.token = record.grants.back().token;
   grant.attempt = record.trial.attempts.back().number;
   grant.resume_checkpoint = record.trial.checkpoint;
+  grant.target_step = record.trial.target();
+  grant.resume_step = record.trial.checkpoint_step;
   return grant;
 }
 
@@ -210,11 +212,8 @@ int64_t Core::StoreTrial(StudyState& s, study::Trial trial, EventType type) {
   AddEvent(s, type, &record);
   record.create_seq = seq_;
   MarkDirty(s, record);
-  HistoryUpdate update;
-  update.study = s.record.key;
-  update.seq = seq_;
-  update.trial = ToHistoryTrial(record.trial, s.spec->metric);
-  updates_.push_back(std::move(update));
+  PushUpdate(s, HistoryUpdate::Kind::kStored, number,
+             [&](HistoryUpdate& update) { update.trial = ToHistoryTrial(record.trial, s.spec->metric); });
   return number;
 }
 
@@ -276,8 +275,12 @@ Core::Served Core::ServeFrom(StudyState& s, Waiter& waiter, int count, bool due)
   const std::vector<int64_t> eligible = EligibleTrials(s, waiter.op.worker, count);
   int64_t taken = 0;
   for (const int64_t number : eligible) taken += s.trials[number - 1].state == TrialState::kPending ? 1 : 0;
-  // Rows that earlier asks wait for are spoken for.
-  const int64_t want = std::clamp<int64_t>(std::min(RoomForNew(s), RoomToRun(s) - taken) - s.demand, 0,
+  // It can't be granted any more, and nothing behind it can be before it.
+  if (s.spec->resource && !s.ready.empty() && !CanGrant(s, s.ready.front().second)) DropReady(s);
+  // To continue a PAUSED trial takes no row: the designer says whether it will. Rows that earlier asks wait for are
+  // spoken for.
+  const int64_t rows = s.paused.empty() ? RoomForNew(s) : std::numeric_limits<int64_t>::max();
+  const int64_t want = std::clamp<int64_t>(std::min(rows, RoomToRun(s) - taken) - s.demand, 0,
                                            count - static_cast<int64_t>(eligible.size()));
   const int64_t have = std::clamp<int64_t>(static_cast<int64_t>(s.ready.size()) - s.demand, 0, want);
   const bool more_may_come = !s.exhausted && !(s.blocked && !s.computing);
@@ -299,21 +302,19 @@ Core::Served Core::ServeFrom(StudyState& s, Waiter& waiter, int count, bool due)
   for (const int64_t number : eligible) {
     if (!full()) grant(number);
   }
-  for (int64_t i = 0; i < have && !full(); ++i) {
-    auto& [prefix_seq, suggestion] = s.ready.front();
+  for (int64_t i = 0; i < have && !full() && CanGrant(s, s.ready.front().second); ++i) {
+    suggest::Suggestion suggestion;
+    study::Provenance provenance = TakeReady(s, &suggestion);
+    if (suggestion.resume) {
+      PromoteTrial(s, std::move(provenance), *suggestion.resume);
+      grant(*suggestion.resume);
+      continue;
+    }
     study::Trial trial;
     trial.parameters = std::move(suggestion.parameters);
-    trial.provenance.designer = study::AlgorithmName(s.spec->algorithm);
-    trial.provenance.algorithm_version = suggest::InfoOf(s.spec->algorithm).version;
-    trial.provenance.ask_index = s.asks_stored++;
-    trial.provenance.prefix_seq = prefix_seq;
-    trial.provenance.origin = std::move(suggestion.origin);
-    trial.provenance.details = std::move(suggestion.details);
-    trial.provenance.carry = std::move(suggestion.carry);
-    trial.provenance.direction = std::move(suggestion.direction);
+    trial.provenance = std::move(provenance);
     const std::vector<int64_t> set_aside = NewlySetAside(s, suggestion.set_aside);
     trial.provenance.set_aside = set_aside;
-    s.ready.pop_front();
     const int64_t number = StoreTrial(s, std::move(trial), EventType::kTrialSuggested);
     NoteSetAside(s, set_aside);
     grant(number);
@@ -411,8 +412,12 @@ void Core::Run(ProposalsOp op) {
   s.computing = false;
   for (suggest::Suggestion& suggestion : op.suggestions) s.ready.emplace_back(op.prefix_seq, std::move(suggestion));
   if (op.exhausted) s.exhausted = true;
-  // A trial may have finished while the designer was looking; then it must look again.
-  if (op.blocked && s.record.update_seq == op.prefix_seq) s.blocked = true;
+  // A trial may have finished or paused while the designer was looking; then it must look again.
+  if (!op.blocked || s.unblocked > op.prefix_seq) return;
+  s.blocked = true;
+  if (AnyOpenBesidesPaused(s) || !s.ready.empty()) return;
+  base::LogError("designer_waits_for_nothing", {{"study", s.record.id}});
+  s.exhausted = true;
 }
 
 absl::StatusOr<SuggestReply> Core::RebuildSuggestReply(const std::string& stored) {
@@ -439,6 +444,8 @@ absl::StatusOr<SuggestReply> Core::RebuildSuggestReply(const std::string& stored
       if (slot->record->grants[k].token == grant.token) grant.attempt = static_cast<int32_t>(k + 1);
     }
     grant.resume_checkpoint = slot->record->trial.checkpoint;
+    grant.target_step = slot->record->trial.target();
+    grant.resume_step = slot->record->trial.checkpoint_step;
     reply.grants.push_back(std::move(grant));
   }
   reply.seq = s.record.update_seq;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/suggest/rungs.h"
 #include "server/coordinator/core.h"
 
 namespace luthier::coordinator {
@@ -55,6 +56,7 @@ void Core::Run(CreateStudyOp op) {
   s.record.spec = std::move(op.spec);
   s.record.create_time = wall_;
   s.spec = std::make_shared<const study::StudySpec>(s.record.spec);
+  s.stopper = options_.stoppers(s.record.spec);
   const StudyKey key = s.record.key;
   by_id_[op.id] = key;
   StudyState& stored = studies_[key] = std::move(s);
@@ -159,11 +161,18 @@ void Core::FinishStudy(StudyState& s, study::StudyState state, const std::string
     open.insert(open.end(), s.running.begin(), s.running.end());
   std::sort(open.begin(), open.end());
   for (const int64_t number : open) CancelTrial(s, s.trials[number - 1], absl::StrCat("study ", reason));
+  for (const int64_t number : std::set<int64_t>(s.paused)) PrunePaused(s, s.trials[number - 1]);
+}
+
+bool Core::AnyOpenBesidesPaused(const StudyState& s) {
+  return !s.running.empty() || !s.retries.empty() || !s.enqueued.empty();
 }
 
 void Core::CompleteWhenDone(StudyState& s) {
   if (study::IsFinished(s.record.state)) return;
-  if (!s.running.empty() || !s.retries.empty() || !s.enqueued.empty()) return;
+  if (AnyOpenBesidesPaused(s)) return;
+  // One of them may yet be continued: the designer says when it has nothing more to ask for.
+  if (!s.paused.empty() && !s.exhausted) return;
   if (static_cast<int64_t>(s.trials.size()) >= s.spec->budget.max_trials) {
     FinishStudy(s, study::StudyState::kCompleted, "max_trials reached", "", false);
   } else if (s.exhausted && s.ready.empty()) {
@@ -270,13 +279,16 @@ void Core::Run(EnqueueOp op) {
     trial.attributes = std::move(op.trials[i].attributes);
     trial.provenance.designer = "user";
     trial.provenance.origin = "enqueued";
+    trial.provenance.resource = suggest::FirstTarget(*s.spec);
     const int64_t number = StoreTrial(s, std::move(trial), EventType::kTrialEnqueued);
     events_.back().actor = op.actor;
     s.enqueued.insert(number);
     reply.trials.push_back(s.trials[number - 1].record->trial);
     absl::StrAppend(&stored, ",", number);
   }
-  // Suggestions computed for room that these trials took are not worthless: they stay for later room.
+  // Suggestions computed for room that these trials took are not worthless: they stay for later room. But where trials
+  // are trained in parts there may be none, while others wait behind them.
+  if (s.spec->resource) DropReady(s);
   Remember(op.request_id, digest, std::move(stored));
   reply.seq = seq_;
   Answer<EnqueueReply>(op.done, std::move(reply));

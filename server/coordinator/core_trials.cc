@@ -1,6 +1,7 @@
 // Core: what happens to single trials.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "server/coordinator/core.h"
+#include "server/coordinator/measurements.h"
 #include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
@@ -23,9 +25,7 @@ using study::TrialState;
 
 constexpr size_t kMaxText = 4096;
 constexpr size_t kMaxEventText = 256;
-constexpr size_t kMaxCheckpoint = 1024;
 constexpr int kMaxReleases = 20;
-constexpr size_t kMaxMetrics = 32;
 
 // The end of `text`, cut at a character boundary.
 std::string Tail(std::string text) {
@@ -43,48 +43,20 @@ std::string Head(std::string text, size_t size = kMaxText) {
   return text.substr(0, end);
 }
 
-absl::Status CheckMeasurement(const study::Measurement& m, const std::string& at) {
-  base::Violations violations;
-  if (m.step < 0) violations.Add(at + ".step", absl::StrCat(m.step, " is below 0"));
-  if (m.metrics.size() > kMaxMetrics) {
-    violations.Add(at + ".metrics",
-                   absl::StrCat("has ", m.metrics.size(), " entries; at most ", kMaxMetrics, " are allowed"));
-  }
-  for (const auto& [name, value] : m.metrics) {
-    if (!study::IsName(name)) violations.Add(at + ".metrics", absl::StrCat(Quote(name), " is not a metric's name"));
-  }
-  if (m.elapsed_seconds && !(*m.elapsed_seconds >= 0.0 && std::isfinite(*m.elapsed_seconds))) {
-    violations.Add(at + ".elapsed_seconds", "must be finite and at least 0");
-  }
-  return violations.ToStatus();
-}
-
-absl::Status CheckCheckpoint(const std::string& checkpoint) {
-  if (checkpoint.size() <= kMaxCheckpoint) return absl::OkStatus();
-  return base::BadField("checkpoint",
-                        absl::StrCat("is longer than ", kMaxCheckpoint, " bytes; send a reference, not the data"));
-}
-
 absl::Status AlreadyFinal(const study::Trial& trial) {
   return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal,
                    absl::StrCat("trial ", trial.number, " is ", study::TrialStateName(trial.state), " already"));
 }
 
-std::string MetricsText(const study::Measurement& m) {
-  return absl::StrJoin(m.metrics, " ", [](std::string* out, const auto& metric) {
-    absl::StrAppend(out, metric.first, "=", study::FormatDouble(metric.second));
-  });
-}
-
-int64_t GradientBytes(const study::Measurement& m) {
-  if (!m.gradient) return 0;
-  return static_cast<int64_t>(sizeof(double) * (m.gradient->values.size() + m.gradient->direction.size()));
-}
-
-std::string PointDigest(const study::Measurement& m) {
-  FinishOp op;
-  op.content = CompleteContent{m, false, ""};
-  return DigestOf(op);
+void CheckPause(const study::Trial& trial, const CompleteContent& content, base::Violations* violations) {
+  const int64_t target = trial.target();
+  if (content.pruned) violations->Add("paused", "a trial is either paused or pruned");
+  if (target == 0) {
+    violations->Add("paused", "this trial has no target to pause at; complete it");
+  } else if (content.measurement.step < target) {
+    violations->Add("measurement.step", absl::StrCat(content.measurement.step, " is below the trial's target, step ",
+                                                     target, "; pause there, or release the trial with a checkpoint"));
+  }
 }
 
 }  // namespace
@@ -125,22 +97,6 @@ absl::Status Core::CheckHolder(const TrialSlot& slot, const std::string& token) 
       absl::StrCat("trial ", record.trial.number, " is no longer leased by this token; drop it and ask for another"));
 }
 
-absl::Status Core::LoadCurve(const StudyState& s, TrialSlot& slot) {
-  const study::Trial& trial = slot.record->trial;
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<study::Measurement> stored,
-                           storage_->ListMeasurements(s.record.key, trial.number, trial.attempts.back().number));
-  slot.curve = std::make_unique<Curve>();
-  for (const study::Measurement& m : stored) {
-    slot.curve->digests.emplace(m.step, PointDigest(m));
-    slot.curve->gradient_bytes += GradientBytes(m);
-  }
-  return absl::OkStatus();
-}
-
-int Core::AttemptsUsed(const TrialRecord& record) const {
-  return static_cast<int>(record.trial.attempts.size()) - record.trial.releases;
-}
-
 void Core::Move(StudyState& s, TrialSlot& slot, study::TrialEvent event) {
   const std::optional<TrialState> next = study::Next(slot.state, event);
   LUTHIER_CHECK(next.has_value());
@@ -153,6 +109,8 @@ void Core::Move(StudyState& s, TrialSlot& slot, study::TrialEvent event) {
   if (s.running.erase(number) > 0) AddHeld(slot.record->trial.attempts.back().worker, -1);
   s.retries.erase(number);
   s.enqueued.erase(number);
+  s.paused.erase(number);
+  if (*next == TrialState::kPaused) s.paused.insert(number);
   if (*next == TrialState::kRunning) s.running.insert(number);
   if (*next == TrialState::kPending) s.retries.insert(number);
 }
@@ -162,14 +120,16 @@ void Core::Finalize(StudyState& s, TrialSlot& slot) {
   record.trial.end_time = wall_;
   record.finish_seq = seq_;
   MarkDirty(s, record);
-  HistoryUpdate update;
-  update.study = s.record.key;
-  update.seq = seq_;
-  update.finished = true;
-  update.trial = ToHistoryTrial(record.trial, s.spec->metric);
-  update.worker = study::ReporterOf(record.trial);
-  updates_.push_back(std::move(update));
+  PushUpdate(s, HistoryUpdate::Kind::kFinished, record.trial.number, [&](HistoryUpdate& update) {
+    update.trial = ToHistoryTrial(record.trial, s.spec->metric);
+    update.worker = study::ReporterOf(record.trial);
+  });
+  if (s.stopper) {
+    const study::HistoryTrial& trial = updates_.back().trial;
+    s.stopper->Finish(trial.number, trial.state, trial.value);
+  }
   s.blocked = false;
+  s.unblocked = seq_;
   CountFinished(s, record.trial, record.finish_seq);
 }
 
@@ -207,6 +167,8 @@ void Core::CancelTrial(StudyState& s, TrialSlot& slot, const std::string& why) {
   if (slot.state == TrialState::kRunning) {
     EndAttempt(record, study::AttemptOutcome::kCancelled);
     EndLease(record.grants.back().token, Directive::kStop);
+  } else if (slot.state == TrialState::kPaused) {
+    DropReady(s);  // One of the suggestions may be to continue it.
   }
   Move(s, slot, study::TrialEvent::kCancel);
   AddEvent(s, EventType::kTrialCancelled, &record).detail = why;
@@ -217,7 +179,7 @@ void Core::RetryOrGiveUp(StudyState& s, TrialSlot& slot) {
   TrialRecord& record = *slot.record;
   slot.curve.reset();
   slot.eligible_since = now_;
-  if (AttemptsUsed(record) >= s.spec->lease.max_attempts) {
+  if (study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts) {
     study::Failure failure;
     failure.kind = study::FailureKind::kConfig;
     failure.reason = study::failure::kAttemptsExhausted;
@@ -256,94 +218,6 @@ void Core::Run(CancelTrialOp op) {
   TrialReply reply{record.trial, seq_};
   CompleteWhenDone(s);
   Answer<TrialReply>(op.done, std::move(reply));
-}
-
-void Core::Run(ReportOp op) {
-  const absl::StatusOr<Found> found = FindTrial(op.id, op.number);
-  if (!found.ok()) return Answer<ReportReply>(op.done, found.status());
-  StudyState& s = *found->study;
-  TrialSlot& slot = *found->slot;
-  TrialRecord& record = *slot.record;
-  if (CancelledUnder(record, op.token)) {
-    return Answer<ReportReply>(op.done, ReportReply{Directive::kStop, record.finish_seq});
-  }
-  if (absl::Status holder = CheckHolder(slot, op.token); !holder.ok()) {
-    return Answer<ReportReply>(op.done, std::move(holder));
-  }
-  base::Violations violations;
-  if (op.measurements.empty()) violations.Add("measurements", "is empty");
-  std::set<int64_t> steps;
-  for (size_t i = 0; i < op.measurements.size(); ++i) {
-    const study::Measurement& m = op.measurements[i];
-    const std::string at = absl::StrCat("measurements[", i, "]");
-    violations.AddAll("", CheckMeasurement(m, at));
-    if (m.metrics.empty()) violations.Add(at + ".metrics", "is empty; give at least one");
-    if (!steps.insert(m.step).second) violations.Add(at + ".step", absl::StrCat(m.step, " is there twice"));
-    if (m.gradient) {
-      violations.AddAll(at + ".gradient",
-                        ValidateGradient(*m.gradient, static_cast<int>(s.spec->space.differentiable().size())));
-    }
-  }
-  violations.AddAll("", CheckCheckpoint(op.checkpoint));
-  if (!violations.empty()) return Answer<ReportReply>(op.done, violations.ToStatus());
-
-  if (!slot.curve) {
-    if (absl::Status loaded = LoadCurve(s, slot); !loaded.ok()) return Answer<ReportReply>(op.done, std::move(loaded));
-  }
-  Curve& curve = *slot.curve;
-  std::vector<const study::Measurement*> fresh;
-  int64_t gradient_bytes = curve.gradient_bytes;
-  for (const study::Measurement& m : op.measurements) {
-    const auto known = curve.digests.find(m.step);
-    if (known == curve.digests.end()) {
-      fresh.push_back(&m);
-      gradient_bytes += GradientBytes(m);
-    } else if (known->second != PointDigest(m)) {
-      return Answer<ReportReply>(
-          op.done,
-          MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport,
-                    absl::StrCat("step ", m.step, " of trial ", op.number, " was reported with other content")));
-    }
-  }
-  const Limits& limits = options_.limits;
-  if (static_cast<int64_t>(curve.digests.size() + fresh.size()) > limits.points) {
-    return Answer<ReportReply>(op.done,
-                               LimitExceeded("points", limits.points,
-                                             absl::StrCat("trial ", op.number, " would have more than ", limits.points,
-                                                          " intermediate points; report less often")));
-  }
-  if (gradient_bytes > std::max(limits.gradient_bytes, curve.gradient_bytes)) {
-    return Answer<ReportReply>(
-        op.done,
-        LimitExceeded("gradient_bytes", limits.gradient_bytes,
-                      absl::StrCat("trial ", op.number, " would have ", gradient_bytes,
-                                   " bytes of gradients along its learning curve, and ", limits.gradient_bytes,
-                                   " is the most; report gradients less often, or only with the final result")));
-  }
-  curve.gradient_bytes = gradient_bytes;
-  for (const study::Measurement* m : fresh) {
-    curve.digests.emplace(m->step, PointDigest(*m));
-    storage::MeasurementRecord point;
-    point.study = s.record.key;
-    point.trial = op.number;
-    point.attempt = record.trial.attempts.back().number;
-    point.measurement = *m;
-    measurements_.push_back(std::move(point));
-    storage::Event& event = AddEvent(s, EventType::kMeasurement, &record);
-    event.actor = record.trial.attempts.back().worker;
-    event.detail = absl::StrCat("step=", m->step, " ", MetricsText(*m));
-    const auto value = m->metrics.find(s.spec->metric.name);
-    if (value != m->metrics.end()) event.value = value->second;
-  }
-  if (!op.checkpoint.empty() && op.checkpoint != record.trial.checkpoint) {
-    record.trial.checkpoint = op.checkpoint;
-    MarkDirty(s, record);
-  }
-  // A report proves that its holder lives.
-  leases_->Renew({op.token}, now_, /*take_back=*/true);
-  ClearExpired(s, op.number);
-  s.next_expiry_check = std::min(s.next_expiry_check, now_ + s.spec->lease.ttl);
-  Answer<ReportReply>(op.done, ReportReply{Directive::kContinue, s.record.update_seq});
 }
 
 void Core::Run(FinishOp op) {
@@ -385,6 +259,7 @@ void Core::Run(FinishOp op) {
 
   base::Violations violations;
   violations.AddAll("", CheckCheckpoint(op.checkpoint));
+  violations.AddAll("", CheckStartStep(op.start_step));
   const std::string& metric = s.spec->metric.name;
   std::optional<double> value;
   if (complete != nullptr) {
@@ -398,6 +273,7 @@ void Core::Run(FinishOp op) {
       violations.Add("measurement.metrics", absl::StrCat("lacks the study's metric ", Quote(metric),
                                                          names.empty() ? "" : "; it has ", absl::StrJoin(names, ", ")));
     }
+    if (complete->paused) CheckPause(record.trial, *complete, &violations);
   }
   const auto* failure = std::get_if<study::Failure>(&op.content);
   if (failure != nullptr) {
@@ -409,10 +285,24 @@ void Core::Run(FinishOp op) {
                      absl::StrCat(Quote(failure->reason), " is not of the form [A-Z][A-Z0-9_]{0,63}"));
   }
   if (!violations.empty()) return Answer<FinishReply>(op.done, violations.ToStatus());
+  // At the last target a trial has all that it gets: it is complete.
+  const bool pauses =
+      complete != nullptr && complete->paused && std::isfinite(*value) && record.trial.target() < s.spec->resource->max;
+  if (pauses && !slot.curve) {
+    if (absl::Status loaded = LoadCurve(s, slot); !loaded.ok()) return Answer<FinishReply>(op.done, std::move(loaded));
+  }
 
+  if (complete != nullptr) {
+    // Many give no step with their result.
+    const int64_t step = complete->measurement.step;
+    NoteTraining(s, slot, op.start_step, step > 0 ? step : std::numeric_limits<int64_t>::max(), step);
+  }
   study::Attempt& attempt = record.trial.attempts.back();
   attempt.output_tail = Tail(std::move(op.output_tail));
-  if (!op.checkpoint.empty()) record.trial.checkpoint = op.checkpoint;
+  if (!op.checkpoint.empty()) {
+    record.trial.checkpoint = op.checkpoint;
+    record.trial.checkpoint_step = attempt.last_step;
+  }
   FinishReply reply;
   EndLease(op.token, Directive::kLost);
   const std::string worker = attempt.worker;
@@ -431,6 +321,16 @@ void Core::Run(FinishOp op) {
     event.actor = worker;
     event.detail = absl::StrCat(bad.reason, ": ", bad.message);
     reply.warnings.push_back(absl::StrCat(bad.message, ": the trial counts as FAILED(CONFIG, NON_FINITE)"));
+  } else if (pauses) {
+    ended = false;
+    study::Measurement point = complete->measurement;
+    point.gradient.reset();
+    // Often the same point was reported before.
+    if (slot.curve->digests.count(point.step) == 0) {
+      AddPoint(s, slot, point);
+      if (s.stopper) s.stopper->Report(op.number, point.step, *value);
+    }
+    PauseTrial(s, slot, std::move(point), !op.checkpoint.empty());
   } else if (complete != nullptr) {
     study::Measurement measurement = complete->measurement;
     std::string problem = complete->gradient_problem;
@@ -483,7 +383,7 @@ void Core::Run(FinishOp op) {
   if (ended) {
     Finalize(s, slot);
     ApplyStoppingRules(s, record.trial);
-  } else {
+  } else if (!pauses) {
     RetryOrGiveUp(s, slot);
   }
   reply.state = slot.state;

@@ -125,6 +125,9 @@ size_t BytesOf(const Grant& grant) {
   size_t bytes = 16 * kSmall + Bytes(*grant.spec) + Bytes(trial.parameters) + Bytes(trial.attributes) +
                  Bytes(trial.provenance.details) + trial.provenance.carry.size() + 2 * trial.checkpoint.size();
   bytes += sizeof(double) * trial.provenance.direction.size() + sizeof(int64_t) * trial.provenance.set_aside.size();
+  for (const study::Provenance& promotion : trial.promotions) {
+    bytes += 8 * kSmall + Bytes(promotion.details) + promotion.carry.size();
+  }
   for (const study::Attempt& attempt : trial.attempts) {
     bytes += 4 * kSmall + attempt.worker.size() + attempt.output_tail.size();
     if (attempt.failure) bytes += Bytes(*attempt.failure);
@@ -145,7 +148,7 @@ void Refuse(Operation& operation, const absl::Status& status) {
 std::string DigestOf(const FinishOp& op) {
   std::string text;
   if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
-    text = complete->pruned ? "P" : "C";
+    text = complete->pruned ? "P" : complete->paused ? "H" : "C";
     Put(&text, complete->measurement);
     Put(&text, complete->gradient_problem);
   } else if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
@@ -157,6 +160,7 @@ std::string DigestOf(const FinishOp& op) {
   }
   Put(&text, op.checkpoint);
   Put(&text, op.output_tail);
+  if (op.start_step) absl::StrAppend(&text, "s", *op.start_step);
   return Finish(text);
 }
 

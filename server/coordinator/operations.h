@@ -80,6 +80,8 @@ struct Grant {
   std::string token;
   int32_t attempt = 0;
   std::string resume_checkpoint;
+  int64_t target_step = 0;  // To pause at; 0: none.
+  int64_t resume_step = 0;  // What the checkpoint holds.
 };
 
 struct SuggestReply {
@@ -100,7 +102,7 @@ struct SuggestOp {
   Done<SuggestReply> done;
 };
 
-enum class Directive { kContinue, kStop, kLost };
+enum class Directive { kContinue, kStop, kLost, kPause };
 
 struct ReportReply {
   Directive directive = Directive::kContinue;
@@ -113,6 +115,7 @@ struct ReportOp {
   std::string token;
   std::vector<study::Measurement> measurements;
   std::string checkpoint;
+  std::optional<int64_t> start_step = std::nullopt;  // The attempt went on from here; absent: not said.
   Done<ReportReply> done;
 };
 
@@ -120,6 +123,7 @@ struct CompleteContent {
   study::Measurement measurement;
   bool pruned = false;
   std::string gradient_problem;  // Why the caller's gradient could not even be read; it is dropped then.
+  bool paused = false;           // The target was reached, and the trial can go on.
 };
 struct ReleaseContent {};
 
@@ -137,6 +141,7 @@ struct FinishOp {
   std::variant<CompleteContent, study::Failure, ReleaseContent> content;
   std::string checkpoint;
   std::string output_tail;
+  std::optional<int64_t> start_step = std::nullopt;
   Done<FinishReply> done;
 };
 

@@ -10,6 +10,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/registry.h"
+#include "lib/suggest/rungs.h"
 #include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
@@ -23,45 +24,27 @@ absl::Status CheckDirection(const std::vector<double>& direction, const study::S
   return study::ValidateGradient(answer, static_cast<int>(space.differentiable().size()));
 }
 
-}  // namespace
-
-absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,
-                                         const study::MetricSpec& metric, uint64_t prefix_seq) {
-  study::History history;
-  struct Finished {
-    uint64_t seq;
-    study::HistoryTrial trial;
-    std::string worker;
-  };
-  std::vector<Finished> finished;
-  constexpr int kPage = 1000;
-  int64_t after = 0;
-  while (true) {
-    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
-                             storage->ListTrials(study, {}, after, kPage));
-    for (const storage::TrialRecord& record : page) {
-      after = record.trial.number;
-      if (record.create_seq > prefix_seq) continue;
-      study::HistoryTrial trial = ToHistoryTrial(record.trial, metric);
-      if (record.finish_seq != 0 && record.finish_seq <= prefix_seq) {
-        finished.push_back({record.finish_seq, trial, study::ReporterOf(record.trial)});
-      }
-      trial.state = study::TrialState::kPending;
-      trial.value.reset();
-      trial.step = 0;
-      trial.gradient.reset();
-      trial.failure.reset();
-      history.AddStored(std::move(trial));
-    }
-    if (page.size() < kPage) break;
+// Only a PAUSED trial can be continued, and only beyond where it is.
+absl::Status CheckTarget(const suggest::Suggestion& suggestion, const study::StudySpec& spec,
+                         const study::History& history) {
+  const int64_t most = spec.resource ? spec.resource->max : 0;
+  if (suggestion.resource < 0 || suggestion.resource > most) {
+    return absl::InternalError(absl::StrCat("target ", suggestion.resource, " is not within 0 … ", most));
   }
-  std::sort(finished.begin(), finished.end(), [](const Finished& a, const Finished& b) { return a.seq < b.seq; });
-  for (auto& [seq, trial, worker] : finished) {
-    history.Finish(trial.number, trial.state, trial.value, std::move(trial.gradient), trial.failure, worker,
-                   trial.step);
+  if (!suggestion.resume) return absl::OkStatus();
+  const int64_t number = *suggestion.resume;
+  const auto& trials = history.trials();
+  const study::HistoryTrial* trial = nullptr;
+  if (number >= 1 && number <= static_cast<int64_t>(trials.size())) trial = &trials[static_cast<size_t>(number - 1)];
+  if (trial == nullptr || trial->number != number || trial->state != study::TrialState::kPaused) {
+    return absl::InternalError(absl::StrCat("trial ", number, " is to be continued, but is not PAUSED"));
   }
-  return history;
+  if (suggestion.resource > trial->resource) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("trial ", number, " is to be continued to step ", suggestion.resource,
+                                          ", but is at ", trial->resource));
 }
+
+}  // namespace
 
 absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer* designer, const study::StudySpec& spec,
                                                               const study::History& history, uint64_t ask_index) {
@@ -74,8 +57,16 @@ absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer*
     suggestion = designer->Suggest(history, ask_index);
   }
   if (base::GetReason(suggestion.status()) == base::reason::kSpaceExhausted) return suggestion.status();
+  if (base::GetReason(suggestion.status()) == base::reason::kAwaitingResults) return std::nullopt;
+  const bool full = static_cast<int64_t>(history.trials().size()) >= spec.budget.max_trials;
   absl::Status status = suggestion.status();
   if (status.ok()) status = CheckDirection(suggestion->direction, spec.space);
+  if (status.ok()) status = CheckTarget(*suggestion, spec, history);
+  // It was asked for what a PAUSED trial may become, and has no answer.
+  if (spec.resource && full && (!status.ok() || !suggestion->resume)) {
+    return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
+                           "the budget has no room for another trial");
+  }
   if (status.ok()) return std::optional<suggest::Suggestion>(*std::move(suggestion));
   base::LogError("designer_failed", {{"algorithm", study::AlgorithmName(spec.algorithm)},
                                      {"ask_index", absl::StrCat(ask_index)},
@@ -84,7 +75,15 @@ absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer*
   base::RandomStream random(spec.seed, "designer_failed", ask_index);
   fallback.parameters = study::Encoding(spec.space).Sample(random);
   fallback.origin = "designer_failed";
+  fallback.resource = suggest::FirstTarget(spec);
   return std::optional<suggest::Suggestion>(std::move(fallback));
+}
+
+void Note(const suggest::Suggestion& suggestion, uint64_t ask_index, study::History* history) {
+  if (suggestion.resume)
+    history->AddSuggestedResume(ask_index, *suggestion.resume, suggestion.resource);
+  else
+    history->AddSuggested(ask_index, suggestion.parameters, suggestion.carry, suggestion.resource);
 }
 
 void Proposer::Update(const HistoryUpdate& update) {
@@ -93,12 +92,7 @@ void Proposer::Update(const HistoryUpdate& update) {
   Entry& entry = found->second;
   if (!entry.uses_history || update.seq <= entry.seq) return;
   entry.seq = update.seq;
-  const study::HistoryTrial& trial = update.trial;
-  if (update.finished)
-    entry.history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, update.worker,
-                         trial.step);
-  else
-    entry.history.AddStored(trial);
+  Apply(update, &entry.history);
 }
 
 void Proposer::Forget(storage::StudyKey study) {
@@ -117,11 +111,12 @@ ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_
     entry.designer = create_(*spec);
     entry.uses_history = suggest::InfoOf(spec->algorithm).uses_history || spec->reproducible;
     if (entry.uses_history) {
-      absl::StatusOr<study::History> history = HistoryAt(
-          storage_, request.study, spec->metric, Mutated(Mutant::kLiveHistory) ? UINT64_MAX : request.prefix_seq);
+      absl::StatusOr<study::History> history =
+          HistoryAt(storage_, request.study, *spec, Mutated(Mutant::kLiveHistory) ? UINT64_MAX : request.prefix_seq);
       if (!history.ok()) {
-        // Nothing suggested: the study asks again at once.
-        base::LogError("history_unreadable", {{"error", std::string(history.status().message())}});
+        // Nothing suggested: the study, unless it is gone, asks again at once.
+        if (!absl::IsNotFound(history.status()))
+          base::LogError("history_unreadable", {{"error", std::string(history.status().message())}});
         return op;
       }
       entry.history = *std::move(history);
@@ -142,7 +137,7 @@ ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_
       op.blocked = true;
       break;
     }
-    if (entry.uses_history) entry.history.AddSuggested(ask_index, (*suggestion)->parameters, (*suggestion)->carry);
+    if (entry.uses_history) Note(**suggestion, ask_index, &entry.history);
     op.suggestions.push_back(**std::move(suggestion));
   }
   return op;

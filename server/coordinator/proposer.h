@@ -14,20 +14,19 @@
 
 namespace luthier::coordinator {
 
-// The history that a designer saw at `prefix_seq`, from the trials' rows alone: which were stored and which had
-// finished by then. Errors as Storage.
-absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,
-                                         const study::MetricSpec& metric, uint64_t prefix_seq);
-
 // Makes the designer of a study: suggest::CreateDesigner, but for tests.
 using DesignerFactory = std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)>;
 
-// One suggestion. `history` must hold all asks of smaller index. Absent: a reproducible study waits for a trial.
-// A designer that fails for no good reason, or asks for an impossible direction, is replaced, for this ask, by a random
-// setting of origin "designer_failed".
+// One suggestion. `history` must hold all asks of smaller index. Absent: it must wait for a trial to pause or to end.
+// A designer that fails for no good reason, asks for an impossible direction, or continues a trial that can't be, is
+// replaced, for this ask, by a random setting of origin "designer_failed"; where the budget has no room for one, by
+// SPACE_EXHAUSTED.
 // Errors: OUT_OF_RANGE SPACE_EXHAUSTED.
 absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer* designer, const study::StudySpec& spec,
                                                               const study::History& history, uint64_t ask_index);
+
+// The suggestion is on its way to the store: asks of larger index know of it.
+void Note(const suggest::Suggestion& suggestion, uint64_t ask_index, study::History* history);
 
 // Keeps a designer and a history for each study that asks. Used by one thread.
 class Proposer {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -51,38 +52,39 @@ bool SetAsideAgrees(const suggest::Suggestion& again, const study::Provenance& s
          std::none_of(again.set_aside.begin(), again.set_aside.end(), missing);
 }
 
+std::string Goal(bool promotion, int64_t number, int64_t resource) {
+  return absl::StrCat(promotion ? absl::StrCat("trial ", number, " continued") : "a new trial", " to step ", resource);
+}
+
 }  // namespace
 
 absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
                                           const DesignerFactory& create) {
   const study::StudySpec& spec = study.spec;
-  // What the history consists of, in order of seq; and the asks in order of index.
-  struct Entry {
-    bool finished = false;
-    study::HistoryTrial trial;
-    std::string worker;
+  // The asks in order of index, with the trial each was stored with.
+  struct Ask {
+    study::Provenance provenance;
+    study::Parameters parameters;
+    int64_t number = 0;
+    bool promotion = false;
   };
-  std::map<uint64_t, Entry> timeline;
-  std::map<uint64_t, storage::TrialRecord> asks;
+  std::map<uint64_t, Ask> asks;
   constexpr int kPage = 1000;
-  int64_t after = 0;
-  while (true) {
+  for (int64_t after = 0;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
                              storage->ListTrials(study.key, {}, after, kPage));
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
-      study::HistoryTrial trial = ToHistoryTrial(record.trial, spec.metric);
-      if (record.finish_seq != 0) timeline[record.finish_seq] = {true, trial, study::ReporterOf(record.trial)};
-      trial.state = study::TrialState::kPending;
-      trial.value.reset();
-      trial.step = 0;
-      trial.gradient.reset();
-      trial.failure.reset();
-      timeline[record.create_seq] = {false, std::move(trial), ""};
-      if (record.trial.provenance.ask_index) asks[*record.trial.provenance.ask_index] = record;
+      const study::Provenance& first = record.trial.provenance;
+      if (first.ask_index) asks[*first.ask_index] = {first, record.trial.parameters, after, false};
+      for (const study::Provenance& promotion : record.trial.promotions) {
+        if (promotion.ask_index) asks[*promotion.ask_index] = {promotion, {}, after, true};
+      }
     }
     if (page.size() < kPage) break;
   }
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> timeline,
+                           ReadTimeline(storage, study.key, spec, std::numeric_limits<uint64_t>::max()));
 
   ReplayReport report;
   const suggest::AlgorithmInfo& info = suggest::InfoOf(spec.algorithm);
@@ -91,17 +93,11 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   study::History history;
   std::set<int64_t> noted;  // Gradients set aside so far.
   auto next = timeline.begin();
-  for (const auto& [ask_index, record] : asks) {
-    const study::Provenance& provenance = record.trial.provenance;
-    for (; uses_history && next != timeline.end() && next->first <= provenance.prefix_seq; ++next) {
-      const auto& [finished, trial, worker] = next->second;
-      if (finished)
-        history.Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, worker, trial.step);
-      else
-        history.AddStored(trial);
-    }
+  for (const auto& [ask_index, ask] : asks) {
+    const study::Provenance& provenance = ask.provenance;
+    for (; uses_history && next != timeline.end() && next->seq <= provenance.prefix_seq; ++next) Apply(*next, &history);
     noted.insert(provenance.set_aside.begin(), provenance.set_aside.end());
-    const std::string where = absl::StrCat("trial ", record.trial.number, " (ask ", ask_index, ")");
+    const std::string where = absl::StrCat("trial ", ask.number, " (ask ", ask_index, ")");
     if (provenance.algorithm_version != info.version) {
       ++report.other_version;
     } else {
@@ -110,8 +106,13 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
       ++report.checked;
       if (!again) {
         report.mismatches.push_back(absl::StrCat(where, ": a result it depends on is missing"));
-      } else if (!SameBits(again->parameters, record.trial.parameters)) {
-        report.mismatches.push_back(absl::StrCat(where, ": stored ", study::FormatParameters(record.trial.parameters),
+      } else if (again->resume != (ask.promotion ? std::optional<int64_t>(ask.number) : std::nullopt) ||
+                 again->resource != provenance.resource) {
+        report.mismatches.push_back(
+            absl::StrCat(where, ": stored ", Goal(ask.promotion, ask.number, provenance.resource), ", computed ",
+                         Goal(again->resume.has_value(), again->resume.value_or(0), again->resource)));
+      } else if (!SameBits(again->parameters, ask.parameters)) {
+        report.mismatches.push_back(absl::StrCat(where, ": stored ", study::FormatParameters(ask.parameters),
                                                  ", computed ", study::FormatParameters(again->parameters)));
       } else if (again->origin != provenance.origin || again->carry != provenance.carry ||
                  !SameBits(again->details, provenance.details) || !SameBits(again->direction, provenance.direction) ||
@@ -120,7 +121,19 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
             absl::StrCat(where, ": same parameters, other origin, details, carry, direction or gradients set aside"));
       }
     }
-    if (uses_history) history.AddSuggested(ask_index, record.trial.parameters, provenance.carry);
+    if (!uses_history) continue;
+    suggest::Suggestion stored;
+    stored.parameters = ask.parameters;
+    stored.carry = provenance.carry;
+    stored.resource = provenance.resource;
+    if (ask.promotion) {
+      const study::HistoryTrial& trial = history.trials()[static_cast<size_t>(ask.number - 1)];
+      if (trial.state != study::TrialState::kPaused || trial.resource >= provenance.resource) {
+        return absl::DataLossError(absl::StrCat(where, ": it was continued while it was not paused"));
+      }
+      stored.resume = ask.number;
+    }
+    Note(stored, ask_index, &history);
   }
   return report;
 }

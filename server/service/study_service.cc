@@ -16,7 +16,7 @@
 #include "lib/suggest/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
-#include "server/coordinator/proposer.h"
+#include "server/coordinator/timeline.h"
 #include "server/service/watch.h"
 #include "server/storage/rules.h"
 
@@ -69,6 +69,8 @@ v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::
   counts.set_pruned(of(study::TrialState::kPruned));
   counts.set_failed(of(study::TrialState::kFailed));
   counts.set_cancelled(of(study::TrialState::kCancelled));
+  counts.set_paused(of(study::TrialState::kPaused));
+  message.set_resource_spent(summary.resource_spent);
   message.set_best_trial(summary.best_trial);
   if (summary.best_value) message.set_best_value(*summary.best_value);
   *message.mutable_create_time() = wire::ToProto(record.create_time);
@@ -152,7 +154,7 @@ absl::Status FillHarmonicaStages(storage::Storage* storage, const std::string& i
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(id));
   if (!std::holds_alternative<study::HarmonicaOptions>(record.spec.algorithm)) return absl::OkStatus();
   LUTHIER_ASSIGN_OR_RETURN(const study::History history,
-                           coordinator::HistoryAt(storage, record.key, record.spec.metric, UINT64_MAX));
+                           coordinator::HistoryAt(storage, record.key, record.spec, UINT64_MAX));
   const suggest::HarmonicaReport report = suggest::ReportHarmonica(record.spec, history, suggest::kHarmonicaResamples);
   for (const suggest::HarmonicaStageReport& stage : report.stages) {
     v1::HarmonicaStage& out = *response->add_harmonica_stages();

@@ -28,6 +28,8 @@ v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
       return v1::HeartbeatResponse::STOP;
     case Directive::kLost:
       return v1::HeartbeatResponse::LOST;
+    case Directive::kPause:
+      return v1::HeartbeatResponse::PAUSE;
   }
   return v1::HeartbeatResponse::LOST;
 }
@@ -46,6 +48,8 @@ void Fill(const coordinator::Grant& grant, v1::Lease* lease) {
   *lease->mutable_spec() = wire::ToProto(*grant.spec);
   lease->set_resume_checkpoint(grant.resume_checkpoint);
   lease->set_attempt(grant.attempt);
+  lease->set_target_step(grant.target_step);
+  lease->set_resume_step(grant.resume_step);
 }
 
 // A waiting ask must notice that its caller has hung up, so it has a reactor of its own.
@@ -146,6 +150,7 @@ grpc::ServerUnaryReactor* WorkerService::Report(grpc::CallbackServerContext* con
   op.number = id->number;
   op.token = request->token();
   op.checkpoint = request->checkpoint();
+  if (request->has_start_step()) op.start_step = request->start_step();
   op.done = [reactor, response](absl::StatusOr<coordinator::ReportReply> reply) {
     if (reply.ok()) {
       response->set_directive(ToMessage(reply->directive));
@@ -199,6 +204,8 @@ grpc::ServerUnaryReactor* WorkerService::Complete(grpc::CallbackServerContext* c
     if (!gradient_problem.ok()) content.gradient_problem = std::string(gradient_problem.message());
   }
   content.pruned = request->pruned();
+  content.paused = request->paused();
+  if (request->has_start_step()) op.start_step = request->start_step();
   op.content = std::move(content);
   op.checkpoint = request->checkpoint();
   op.output_tail = request->output_tail();

@@ -316,6 +316,7 @@ absl::StatusOr<Storage::Summary> MemoryStorage::Summarize(const StudyRecord& stu
   const study::MetricSpec& metric = study.spec.metric;
   for (const auto& [number, record] : rows->second.trials) {
     ++summary.by_state[static_cast<size_t>(record.trial.state)];
+    summary.resource_spent += study::ResourceSpent(record.trial);
     const std::optional<double> value = RankedValue(record, metric.name);
     if (!value) continue;
     if (!summary.best_value || Score(metric.goal, *value) > Score(metric.goal, *summary.best_value)) {

@@ -83,6 +83,7 @@ void Encode(const study::Provenance& provenance, record::Provenance* out) {
   out->set_carry(provenance.carry);
   out->mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
   out->mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
+  out->set_resource(provenance.resource);
 }
 
 study::Provenance Decode(const record::Provenance& in) {
@@ -96,6 +97,7 @@ study::Provenance Decode(const record::Provenance& in) {
   provenance.carry = in.carry();
   provenance.direction.assign(in.direction().begin(), in.direction().end());
   provenance.set_aside.assign(in.set_aside().begin(), in.set_aside().end());
+  provenance.resource = in.resource();
   return provenance;
 }
 
@@ -107,6 +109,8 @@ void Encode(const study::Attempt& attempt, record::Attempt* out) {
   out->set_outcome(static_cast<int32_t>(attempt.outcome));
   if (attempt.failure) Encode(*attempt.failure, out->mutable_failure());
   out->set_output_tail(attempt.output_tail);
+  out->set_start_step(attempt.start_step);
+  out->set_last_step(attempt.last_step);
 }
 
 study::Attempt Decode(const record::Attempt& in) {
@@ -118,6 +122,8 @@ study::Attempt Decode(const record::Attempt& in) {
   attempt.outcome = static_cast<study::AttemptOutcome>(in.outcome());
   if (in.has_failure()) attempt.failure = Decode(in.failure());
   attempt.output_tail = in.output_tail();
+  attempt.start_step = in.start_step();
+  attempt.last_step = in.last_step();
   return attempt;
 }
 
@@ -172,11 +178,11 @@ bool InRange(int32_t value, E last) {
 bool EnumsInRange(const record::Trial& in) {
   bool valid = !in.has_failure() || InRange(in.failure().kind(), study::FailureKind::kInfra);
   for (const record::Attempt& attempt : in.attempts()) {
-    valid = valid && InRange(attempt.outcome(), study::AttemptOutcome::kCancelled) &&
+    valid = valid && InRange(attempt.outcome(), study::AttemptOutcome::kPaused) &&
             (!attempt.has_failure() || InRange(attempt.failure().kind(), study::FailureKind::kInfra));
   }
   for (const record::Grant& grant : in.grants()) {
-    valid = valid && InRange(grant.reply_state(), study::TrialState::kCancelled);
+    valid = valid && InRange(grant.reply_state(), study::TrialState::kPaused);
   }
   return valid;
 }
@@ -203,12 +209,14 @@ std::string EncodeTrialBody(const TrialRecord& record) {
   record::Trial out;
   for (const auto& [name, value] : trial.parameters) Encode(name, value, out.add_parameters());
   Encode(trial.provenance, out.mutable_provenance());
+  for (const study::Provenance& promotion : trial.promotions) Encode(promotion, out.add_promotions());
   if (trial.final_measurement) Encode(*trial.final_measurement, out.mutable_final_measurement());
   if (trial.failure) Encode(*trial.failure, out.mutable_failure());
   for (const study::Attempt& attempt : trial.attempts) Encode(attempt, out.add_attempts());
   for (const GrantRecord& grant : record.grants) Encode(grant, out.add_grants());
   out.set_releases(trial.releases);
   out.set_checkpoint(trial.checkpoint);
+  out.set_checkpoint_step(trial.checkpoint_step);
   for (const auto& [key, value] : trial.attributes) {
     record::Attribute* attribute = out.add_attributes();
     attribute->set_key(key);
@@ -229,12 +237,14 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
     trial.parameters.emplace_hint(trial.parameters.end(), parameter.name(), Decode(parameter));
   }
   trial.provenance = Decode(in.provenance());
+  for (const record::Provenance& promotion : in.promotions()) trial.promotions.push_back(Decode(promotion));
   if (in.has_final_measurement()) trial.final_measurement = Decode(in.final_measurement());
   if (in.has_failure()) trial.failure = Decode(in.failure());
   for (const record::Attempt& attempt : in.attempts()) trial.attempts.push_back(Decode(attempt));
   for (const record::Grant& grant : in.grants()) record.grants.push_back(Decode(grant));
   trial.releases = in.releases();
   trial.checkpoint = in.checkpoint();
+  trial.checkpoint_step = in.checkpoint_step();
   for (const record::Attribute& a : in.attributes())
     trial.attributes.emplace_hint(trial.attributes.end(), a.key(), a.value());
   trial.create_time = TimeFromNanos(in.create_time_ns());

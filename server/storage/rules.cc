@@ -50,7 +50,7 @@ absl::Status Check(const DeleteStudy& deletion) {
 absl::Status Check(const PutTrial& put) {
   LUTHIER_RETURN_IF_ERROR(CheckTrialNumber(put.record.trial.number));
   LUTHIER_RETURN_IF_ERROR(
-      CheckEnum("TrialState", put.record.trial.state, study::TrialState::kPending, study::TrialState::kCancelled));
+      CheckEnum("TrialState", put.record.trial.state, study::TrialState::kPending, study::TrialState::kPaused));
   LUTHIER_RETURN_IF_ERROR(CheckSeq("create_seq", put.record.create_seq));
   return CheckSeq("finish_seq", put.record.finish_seq);
 }
@@ -61,7 +61,7 @@ absl::Status Check(const PutMeasurement& put) {
 
 absl::Status Check(const AppendEvent& append) {
   LUTHIER_RETURN_IF_ERROR(CheckSeq("event seq", append.event.seq));
-  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kGradientSetAside);
+  return CheckEnum("EventType", append.event.type, EventType::kStudyCreated, EventType::kTrialRestarted);
 }
 
 absl::Status Check(const PutRequest& put) {

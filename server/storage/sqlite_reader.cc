@@ -135,6 +135,9 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       find_request_(*db_, "SELECT id, digest, reply, time_ns FROM request WHERE id = ?1"),
       // One state at a time: counting a range of an index costs half of grouping it.
       count_in_state_(*db_, "SELECT count(*) FROM trial INDEXED BY trial_by_state WHERE study = ?1 AND state = ?2"),
+      sum_resource_(*db_,
+                    "SELECT coalesce(sum(resource), 0) FROM trial INDEXED BY trial_by_resource"
+                    " WHERE study = ?1 AND resource > 0"),
       least_value_(*db_,
                    "SELECT number, value FROM trial INDEXED BY trial_by_value"
                    " WHERE study = ?1 AND value IS NOT NULL ORDER BY value, number LIMIT 1"),
@@ -318,6 +321,12 @@ absl::StatusOr<Storage::Summary> SqliteReader::Summarize(const StudyRecord& stud
       BindName(count_in_state_, 2, study::TrialStateName(static_cast<study::TrialState>(i)).data());
       count_in_state_.executeStep();
       summary.by_state[i] = Int64Column(count_in_state_, 0);
+    }
+    {
+      const ResetGuard guard(&sum_resource_);
+      Bind(sum_resource_, 1, study.key);
+      sum_resource_.executeStep();
+      summary.resource_spent = Int64Column(sum_resource_, 0);
     }
     SQLite::Statement& best = study.spec.metric.goal == study::Goal::kMaximize ? greatest_value_ : least_value_;
     const ResetGuard best_guard(&best);

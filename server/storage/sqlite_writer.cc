@@ -66,11 +66,12 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       delete_study_(*db_, "DELETE FROM study WHERE key = ?1"),
       // Changes no row when a final trial's state would change.
       put_trial_(*db_,
-                 "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body)"
-                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+                 "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource)"
+                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
                  " ON CONFLICT (study, number) DO UPDATE SET state = excluded.state, value = excluded.value,"
-                 " create_seq = excluded.create_seq, finish_seq = excluded.finish_seq, body = excluded.body"
-                 " WHERE trial.state IN ('PENDING', 'RUNNING') OR trial.state = excluded.state"),
+                 " create_seq = excluded.create_seq, finish_seq = excluded.finish_seq, body = excluded.body,"
+                 " resource = excluded.resource"
+                 " WHERE trial.state IN ('PENDING', 'RUNNING', 'PAUSED') OR trial.state = excluded.state"),
       put_measurement_(*db_,
                        "INSERT INTO measurement (study, trial, attempt, step, body) VALUES (?1, ?2, ?3, ?4, ?5)"
                        " ON CONFLICT (study, trial, attempt, step) DO UPDATE SET body = excluded.body"),
@@ -275,6 +276,7 @@ absl::Status SqliteWriter::Apply(const PutTrial& put, StudyKey) {
   Bind(put_trial_, 5, r.create_seq);
   Bind(put_trial_, 6, r.finish_seq);
   BindBlob(put_trial_, 7, body);
+  Bind(put_trial_, 8, study::ResourceSpent(r.trial));
   if (Run(put_trial_) == 1) return absl::OkStatus();
   return FinalTrialWouldChange(r.trial.number);
 }

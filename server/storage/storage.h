@@ -75,6 +75,9 @@ enum class EventType {
   kGradientDropped,
   kMeasurement,
   kGradientSetAside,
+  kTrialPaused,
+  kTrialPromoted,
+  kTrialRestarted,
 };  // Numbers as in luthier.v1.Event.Type.
 
 struct Event {
@@ -193,9 +196,10 @@ class Storage {
   // Counts by state and the best COMPLETE trial (its number and the study metric's value; ties to the lower number),
   // for GetStudy and ListStudies: derived from rows, at the same moment.
   struct Summary {
-    std::array<int64_t, 6> by_state{};  // Index: study::TrialState.
+    std::array<int64_t, study::kTrialStateCount> by_state{};  // Index: study::TrialState.
     int64_t best_trial = 0;
     std::optional<double> best_value;
+    int64_t resource_spent = 0;  // study::ResourceSpent, summed over the trials.
     friend bool operator==(const Summary&, const Summary&) = default;
   };
   virtual absl::StatusOr<Summary> Summarize(const StudyRecord& study) = 0;

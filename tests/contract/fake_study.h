@@ -44,21 +44,34 @@ class FakeStudy {
   // A suggestion of ask asks(), not stored yet.
   void Suggested(const suggest::Suggestion& suggestion) {
     const uint64_t ask = asks_++;
-    Append([=](study::History* h) { h->AddSuggested(ask, suggestion.parameters, suggestion.carry); });
+    Append([=](study::History* h) {
+      if (suggestion.resume)
+        h->AddSuggestedResume(ask, *suggestion.resume, suggestion.resource);
+      else
+        h->AddSuggested(ask, suggestion.parameters, suggestion.carry, suggestion.resource);
+    });
     waiting_.emplace_back(ask, suggestion);
   }
-  // Stores waiting suggestion k; returns its number.
+  // Stores waiting suggestion k; returns the number of its trial.
   int64_t Store(size_t k = 0) {
     const auto [ask, suggestion] = waiting_[k];
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(k));
+    if (suggestion.resume) {
+      const int64_t number = *suggestion.resume;
+      Append([number, by = ask, to = suggestion.resource](study::History* h) { h->Resume(by, number, to); });
+      open_.push_back(number);
+      return number;
+    }
     study::HistoryTrial trial;
     trial.ask_index = ask;
     trial.parameters = suggestion.parameters;
     trial.carry = suggestion.carry;
+    trial.resource = suggestion.resource;
     return Add(std::move(trial));
   }
-  int64_t Enqueue(study::Parameters parameters) {
+  int64_t Enqueue(study::Parameters parameters, int64_t resource = 0) {
     study::HistoryTrial trial;
+    trial.resource = resource;
     trial.parameters = std::move(parameters);
     return Add(std::move(trial));
   }
@@ -66,6 +79,13 @@ class FakeStudy {
     std::erase(open_, number);
     Append(
         [=](study::History* h) { h->Finish(number, outcome.state, outcome.value, outcome.gradient, outcome.failure); });
+  }
+  void Report(int64_t number, int64_t step, double value) {
+    Append([=](study::History* h) { h->Report(number, step, value); });
+  }
+  void Pause(int64_t number) {
+    std::erase(open_, number);
+    Append([=](study::History* h) { h->Pause(number); });
   }
   // The history after the first `events` of the log, as a restarted service builds it.
   study::History Replay(size_t events) const {

@@ -174,8 +174,8 @@ TEST_P(StorageContract, TrialsComeBackBitForBit) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     base::RandomStream random(seed, "trials come back");
-    const TrialRecord record =
-        testing::RandomTrial(random, static_cast<int64_t>(seed) + 1, static_cast<study::TrialState>(seed % 6));
+    const TrialRecord record = testing::RandomTrial(random, static_cast<int64_t>(seed) + 1,
+                                                    static_cast<study::TrialState>(seed % study::kTrialStateCount));
     MustCommit({PutTrial{1, record}});
     EXPECT_EQ(Text(storage().GetTrial(1, record.trial.number).value()), Text(record));
   }
@@ -357,10 +357,46 @@ TEST_P(StorageContract, SummaryCountsStatesAndFindsTheBest) {
     pruned.trial.state = kPruned;
     MustCommit({PutTrial{key, pruned}});
     const Storage::Summary summary = storage().Summarize(study).value();
-    EXPECT_THAT(summary.by_state, ::testing::ElementsAre(1, 1, 4, 1, 1, 0));
+    EXPECT_THAT(summary.by_state, ::testing::ElementsAre(1, 1, 4, 1, 1, 0, 0));
     EXPECT_EQ(summary.best_trial, least ? 4 : 3);
     EXPECT_EQ(summary.best_value, least ? -1.5 : 2.0);
   }
+}
+
+TEST_P(StorageContract, APausedTrialIsOpenAndItsResourceIsSummedUp) {
+  using enum study::TrialState;
+  TrialRecord one = Trial(1, kPaused);
+  one.trial.final_measurement.emplace().metrics["loss"] = 0.5;
+  one.trial.provenance.resource = 3;
+  one.trial.checkpoint_step = 3;
+  one.trial.attempts.resize(2);
+  one.trial.attempts[0].last_step = 2;  // And lost.
+  one.trial.attempts[1].last_step = 3;
+  one.trial.attempts[1].outcome = study::AttemptOutcome::kPaused;
+  one.grants.resize(2);
+  one.grants[1].reply_state = kPaused;
+  const StudyRecord study = Study(1, "s");
+  MustCommit({PutStudy{study}, PutTrial{1, one}, PutTrial{1, Trial(2)}});
+  EXPECT_EQ(storage().GetTrial(1, 1).value(), one);
+  EXPECT_THAT(Numbers({{kPaused}}, 0, 10), ::testing::ElementsAre(1));
+  Storage::Summary summary = storage().Summarize(study).value();
+  EXPECT_THAT(summary.by_state, ::testing::ElementsAre(1, 0, 0, 0, 0, 0, 1));
+  EXPECT_EQ(summary.resource_spent, 5);
+  EXPECT_EQ(summary.best_trial, 0);
+  // Promoted, and trained on from where it was.
+  one.trial.state = kRunning;
+  one.trial.promotions.emplace_back().resource = 9;
+  one.trial.attempts.emplace_back().start_step = 3;
+  one.trial.attempts.back().last_step = 9;
+  one.grants.emplace_back();
+  MustCommit({PutTrial{1, one}});
+  EXPECT_EQ(storage().GetTrial(1, 1).value(), one);
+  EXPECT_EQ(storage().Summarize(study).value().resource_spent, 11);
+  // Final states stay closed to it.
+  one.trial.state = kPruned;
+  MustCommit({PutTrial{1, one}});
+  one.trial.state = kPaused;
+  ExpectRefused({PutTrial{1, one}});
 }
 
 TEST_P(StorageContract, SummaryFollowsEveryChange) {
@@ -369,7 +405,7 @@ TEST_P(StorageContract, SummaryFollowsEveryChange) {
   EXPECT_EQ(storage().Summarize(study).value().best_value, std::nullopt);
   MustCommit({PutTrial{1, Completed(1, 3.0)}});
   EXPECT_EQ(storage().Summarize(study).value().best_value, 3.0);
-  EXPECT_THAT(storage().Summarize(study).value().by_state, ::testing::ElementsAre(0, 0, 1, 0, 0, 0));
+  EXPECT_THAT(storage().Summarize(study).value().by_state, ::testing::ElementsAre(0, 0, 1, 0, 0, 0, 0));
   MustCommit({DeleteStudy{1}});
   EXPECT_EQ(storage().Summarize(study).value(), Storage::Summary());
 }
@@ -382,7 +418,7 @@ TEST_P(StorageContract, CompleteTrialWithoutFiniteValueIsCountedButNeverBest) {
               PutTrial{1, Completed(2, std::nan(""))}, PutTrial{1, Trial(3, study::TrialState::kComplete)},
               PutTrial{1, other_metric}});
   const Storage::Summary summary = storage().Summarize(study).value();
-  EXPECT_THAT(summary.by_state, ::testing::ElementsAre(0, 0, 4, 0, 0, 0));
+  EXPECT_THAT(summary.by_state, ::testing::ElementsAre(0, 0, 4, 0, 0, 0, 0));
   EXPECT_EQ(summary.best_trial, 0);
   EXPECT_EQ(summary.best_value, std::nullopt);
 }
@@ -421,7 +457,7 @@ TEST_P(StorageContract, BrokenRulesAreRefused) {
   StudyRecord other_metric = Study(1, "s");
   other_metric.spec.metric.name = "accuracy";
   TrialRecord bad_state = Trial(2);
-  bad_state.trial.state = static_cast<study::TrialState>(6);
+  bad_state.trial.state = static_cast<study::TrialState>(study::kTrialStateCount);
   Event bad_type = EventAt(1, 1);
   bad_type.type = static_cast<EventType>(0);
   StudyRecord bad_seq = Study(1, "s");

@@ -30,7 +30,8 @@ std::string Number(const absl::StatusOr<uint64_t>& result) {
 }
 
 bool IsOpen(const storage::TrialRecord& record) {
-  return record.trial.state == study::TrialState::kPending || record.trial.state == study::TrialState::kRunning;
+  return record.trial.state == study::TrialState::kPending || record.trial.state == study::TrialState::kRunning ||
+         record.trial.state == study::TrialState::kPaused;
 }
 
 // Reads all pages of `read(after)`, where key(item) is the next `after`.
@@ -104,6 +105,7 @@ storage::Storage::Summary StorageModel::Summarize(const storage::StudyRecord& st
   for (const auto& [key, record] : state_.trials) {
     if (key.first != study.key) continue;
     ++summary.by_state[static_cast<size_t>(record.trial.state)];
+    summary.resource_spent += study::ResourceSpent(record.trial);
     if (record.trial.state != study::TrialState::kComplete || !record.trial.final_measurement) continue;
     const auto& metrics = record.trial.final_measurement->metrics;
     const auto value = metrics.find(study.spec.metric.name);
@@ -124,6 +126,7 @@ std::string StorageModel::StudyDifference(storage::Storage& storage, StudyKey ke
   const std::map<std::string, std::vector<study::TrialState>> filters = {
       {"all", {}},
       {"pending", {study::TrialState::kPending}},
+      {"paused", {study::TrialState::kPaused}},
       {"open", {study::TrialState::kRunning, study::TrialState::kPending, study::TrialState::kRunning}},
       {"final",
        {study::TrialState::kComplete, study::TrialState::kPruned, study::TrialState::kFailed,
@@ -227,7 +230,7 @@ storage::Mutation StorageModel::RandomMutation(base::RandomStream& random, State
   if (pick < 15) return storage::DeleteStudy{some_key()};
   if (pick < 50) {
     const auto number = static_cast<int64_t>(1 + random.UniformInt(kTrials));
-    const auto state = static_cast<study::TrialState>(random.UniformInt(6));
+    const auto state = static_cast<study::TrialState>(random.UniformInt(study::kTrialStateCount));
     const StudyKey key = some_key();
     // A legal state most times.
     const auto found = s.trials.find({key, number});

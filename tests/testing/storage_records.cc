@@ -83,10 +83,13 @@ class Printer {
     // Texts of databases that were written before there were these stay as they are.
     if (!p.direction.empty()) Add("direction", p.direction);
     if (!p.set_aside.empty()) Add("set_aside", p.set_aside);
+    if (p.resource != 0) Add("resource", p.resource);
   }
   void Compound(const study::Attempt& a) {
     Add("number", a.number).Add("worker", a.worker).Add("start", a.start).Add("end", a.end);
     Add("outcome", a.outcome).Add("failure", a.failure).Add("tail", a.output_tail);
+    if (a.start_step != 0) Add("start_step", a.start_step);
+    if (a.last_step != 0) Add("last_step", a.last_step);
   }
   void Compound(const storage::GrantRecord& g) {
     Add("token", g.token).Add("digest", g.digest).Add("state", g.reply_state).Add("warnings", g.reply_warnings);
@@ -170,6 +173,8 @@ std::string Text(const storage::TrialRecord& r) {
   printer.Add("attributes", t.attributes).Add("create", t.create_time).Add("end", t.end_time);
   printer.Add("update_seq", t.update_seq).Add("create_seq", r.create_seq).Add("finish_seq", r.finish_seq);
   printer.Add("grants", r.grants);
+  if (!t.promotions.empty()) printer.Add("promotions", t.promotions);
+  if (t.checkpoint_step != 0) printer.Add("checkpoint_step", t.checkpoint_step);
   return std::move(printer).text();
 }
 
@@ -193,7 +198,8 @@ std::string Text(const storage::RequestRecord& r) {
 std::string Text(const storage::Storage::Summary& s) {
   Printer printer;
   for (const int64_t count : s.by_state) printer.Add("count", count);
-  return std::move(printer.Add("best", s.best_trial).Add("value", s.best_value)).text();
+  return std::move(printer.Add("best", s.best_trial).Add("value", s.best_value).Add("resource", s.resource_spent))
+      .text();
 }
 
 study::StudySpec SmallSpec(study::Goal goal) {
@@ -313,6 +319,15 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
   for (uint64_t i = random.UniformInt(3); i > 0; --i) {
     trial.provenance.set_aside.push_back(static_cast<int64_t>(random.NextU64()));
   }
+  trial.provenance.resource = static_cast<int64_t>(random.UniformInt(10));
+  for (uint64_t i = random.UniformInt(3); i > 0; --i) {
+    study::Provenance promotion;
+    promotion.ask_index = random.NextU64();
+    promotion.prefix_seq = random.NextU64();
+    promotion.details = RandomNumbers(random);
+    promotion.resource = static_cast<int64_t>(random.NextU64());
+    trial.promotions.push_back(std::move(promotion));
+  }
   trial.final_measurement = Maybe<study::Measurement>(
       random, [&] { return RandomMeasurement(random, static_cast<int64_t>(random.NextU64())); });
   trial.failure = Maybe<study::Failure>(random, [&] { return RandomFailure(random); });
@@ -322,20 +337,23 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
     attempt.worker = RandomText(random);
     attempt.start = RandomTime(random);
     attempt.end = RandomTime(random);
-    attempt.outcome = static_cast<study::AttemptOutcome>(random.UniformInt(7));
+    attempt.outcome = static_cast<study::AttemptOutcome>(random.UniformInt(8));
+    attempt.start_step = static_cast<int64_t>(random.NextU64() >> random.UniformInt(64));
+    attempt.last_step = static_cast<int64_t>(random.NextU64() >> random.UniformInt(64));
     attempt.failure = Maybe<study::Failure>(random, [&] { return RandomFailure(random); });
     attempt.output_tail = RandomText(random);
     trial.attempts.push_back(std::move(attempt));
     storage::GrantRecord grant;
     grant.token = RandomText(random);
     grant.digest = RandomText(random);
-    grant.reply_state = static_cast<study::TrialState>(random.UniformInt(6));
+    grant.reply_state = static_cast<study::TrialState>(random.UniformInt(study::kTrialStateCount));
     for (uint64_t w = random.UniformInt(3); w > 0; --w) grant.reply_warnings.push_back(RandomText(random));
     grant.reply_seq = random.NextU64();
     record.grants.push_back(std::move(grant));
   }
   trial.releases = static_cast<int32_t>(random.NextU64());
   trial.checkpoint = RandomText(random);
+  trial.checkpoint_step = static_cast<int64_t>(random.NextU64());
   for (uint64_t i = random.UniformInt(3); i > 0; --i) trial.attributes[RandomText(random)] = RandomText(random);
   trial.create_time = RandomTime(random);
   trial.end_time = RandomTime(random);
@@ -353,7 +371,7 @@ storage::Event RandomEvent(base::RandomStream& random, uint64_t seq, storage::St
   event.study_id = RandomText(random);
   event.trial = static_cast<int64_t>(random.UniformInt(10));
   event.attempt = static_cast<int32_t>(random.UniformInt(4));
-  event.type = static_cast<storage::EventType>(1 + random.UniformInt(21));
+  event.type = static_cast<storage::EventType>(1 + random.UniformInt(24));
   event.actor = RandomText(random);
   event.detail = RandomText(random);
   event.value = Maybe<double>(random, [&] { return RandomDouble(random); });

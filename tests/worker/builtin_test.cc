@@ -17,6 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // Counts to ten, one step a point, from where its checkpoint says.
@@ -36,6 +37,7 @@ class Counter final : public objectives::Objective {
       i = std::stoi(context.checkpoint);
       result.resumed = true;
     }
+    if (context.started) context.started(result.resumed, i);
     for (; i < 10; ++i) {
       if (context.cancellation->cancelled()) {
         context.save_checkpoint(std::to_string(i));
@@ -43,6 +45,12 @@ class Counter final : public objectives::Objective {
         return result;
       }
       EXPECT_TRUE(context.report(Point(i)));
+      if (context.target > 0 && i == context.target) {
+        context.save_checkpoint(std::to_string(i + 1));
+        result.outcome = objectives::EvaluationOutcome::kPaused;
+        result.measurement = Point(i);
+        return result;
+      }
     }
     result.measurement = Point(i);
     return result;
@@ -123,7 +131,29 @@ TEST_F(BuiltinTest, AMissingOrDamagedCheckpointMeansAFreshStart) {
     RecordingSink sink;
     EXPECT_EQ(runner.Run(request_, &sink).result, RunResult::kComplete);
     EXPECT_THAT(sink.reports, SizeIs(10));
+    EXPECT_THAT(sink.started, ElementsAre(0));
+    EXPECT_THAT(sink.why_afresh, Not(IsEmpty()));
   }
+}
+
+TEST_F(BuiltinTest, ATargetPausesAndAnotherWorkerGoesOn) {
+  request_.target_step = 3;
+  RecordingSink first;
+  RunOutcome outcome = MakeRunner().Run(request_, &first);
+  EXPECT_EQ(outcome.result, RunResult::kPaused);
+  EXPECT_EQ(outcome.measurement.step, 3);
+  ASSERT_THAT(first.checkpoints, ElementsAre("file:demo.4.a1"));
+  request_.attempt = 2;
+  request_.resume_checkpoint = first.checkpoints[0];
+  request_.target_step = 20;
+  BuiltinRunner other = MakeRunner();
+  RecordingSink second;
+  outcome = other.Run(request_, &second);
+  EXPECT_EQ(outcome.result, RunResult::kComplete) << "it ends before its target";
+  EXPECT_THAT(second.started, ElementsAre(4));
+  EXPECT_THAT(second.reports, SizeIs(6));
+  other.DiscardStudy("demo");
+  EXPECT_THAT(temporary_.Files(), IsEmpty());
 }
 
 TEST_F(BuiltinTest, FailuresAreHandedOn) {

@@ -171,7 +171,8 @@ print('{"loss": 1}')
                                      {"LUTHIER_ATTEMPT", "2"},
                                      {"LUTHIER_SEED", "77"},
                                      {"LUTHIER_CHECKPOINT", "old"},
-                                     {"LUTHIER_RESULT_FD", "3"}}));
+                                     {"LUTHIER_RESULT_FD", "3"},
+                                     {"LUTHIER_REPLY_FD", "4"}}));
   EXPECT_EQ(nlohmann::json::parse(seen[2].get<std::string>()),
             (nlohmann::json{{"lr", 0.25}, {"opt.depth", 4}, {"kind", "a b"}, {"fast", true}}));
   EXPECT_EQ(seen[3], "4!");
@@ -194,7 +195,7 @@ TEST_F(CommandTest, NamesThatShareAVariableGetNone) {
   EXPECT_EQ(outcome.measurement.metrics.at("c"), 0.3);
 }
 
-TEST_F(CommandTest, NothingButFourDescriptorsAndNoBlockedSignalIsInherited) {
+TEST_F(CommandTest, NothingButFiveDescriptorsAndNoBlockedSignalIsInherited) {
   LUTHIER_NEEDS_PYTHON();
   const int leak = dup(STDERR_FILENO);  // Without O_CLOEXEC, as a careless library would open one.
   sigset_t block, before;
@@ -219,8 +220,8 @@ print(os.getpgid(0) == os.getpid(), os.read(0, 1) == b"")
   signal(SIGPIPE, SIG_DFL);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(leak);
-  ExpectLoss(outcome, 4.0);
-  EXPECT_EQ(outcome.measurement.metrics.at("last"), 3.0);
+  ExpectLoss(outcome, 5.0);
+  EXPECT_EQ(outcome.measurement.metrics.at("last"), 4.0);
   EXPECT_EQ(outcome.measurement.metrics.at("blocked"), 0.0);
   // Python itself ignores SIGPIPE (bit 12) and SIGXFSZ (bit 24), nothing else.
   EXPECT_THAT(outcome.output_tail, HasSubstr("0000000001001000 True\nTrue True\n"));
@@ -390,6 +391,83 @@ while True: signal.pause()
   EXPECT_EQ(outcome.result, RunResult::kStopped);
   EXPECT_EQ(outcome.checkpoint, "saved");
   EXPECT_THAT(sink_.checkpoints, ElementsAre("saved"));
+}
+
+TEST_F(CommandTest, ATargetIsHandedOnAndReachedByTheProgramItself) {
+  request_.target_step = 9;
+  Shell(R"(test "$LUTHIER_TARGET_STEP" = 9 && echo '{"loss": 1, "step": 9, "checkpoint": "c9", "start_step": 3}')");
+  const RunOutcome outcome = Run();
+  EXPECT_EQ(outcome.result, RunResult::kPaused);
+  EXPECT_EQ(outcome.measurement.step, 9);
+  EXPECT_EQ(outcome.checkpoint, "c9");
+  EXPECT_THAT(sink_.started, ElementsAre(3));
+  Command({"sh", "-c", "test $0 = 9 && echo '{{\"loss\": 1}}'", "{luthier.target_step}"});
+  EXPECT_EQ(Run().result, RunResult::kPaused);
+  // Without a target the argument is left out.
+  request_.target_step = 0;
+  Command(
+      {"sh", "-c", "test -z $LUTHIER_TARGET_STEP && test $0 = sh && echo '{{\"loss\": 1}}'", "{luthier.target_step}"});
+  ExpectLoss(Run(), 1.0);
+}
+
+TEST_F(CommandTest, AResultWithoutItsStepIsTakenAsTheTargets) {
+  request_.target_step = 9;
+  Shell(R"(echo '{"loss": 1}')");
+  const RunOutcome outcome = Run();
+  EXPECT_EQ(outcome.result, RunResult::kPaused);
+  EXPECT_EQ(outcome.measurement.step, 9);
+  EXPECT_THAT(outcome.output_tail, HasSubstr("is taken as that of the target, step 9"));
+  Shell(R"(echo '{"loss": 1, "step": 4, "complete": true}')");
+  const RunOutcome early = Run();
+  EXPECT_EQ(early.result, RunResult::kComplete);
+  EXPECT_EQ(early.measurement.step, 4);
+}
+
+TEST_F(CommandTest, AProgramThatPassesItsTargetIsAskedToPauseAndMaySaveItsWork) {
+  LUTHIER_NEEDS_PYTHON();
+  request_.target_step = 2;
+  Python(R"(
+import json, os, select
+replies = open(int(os.environ["LUTHIER_REPLY_FD"]))
+for step in range(10**9):
+    print(json.dumps({"loss": 1.0 / (1 + step), "step": step}), flush=True)
+    if select.select([replies], [], [], 20 if step >= 2 else 0)[0]:
+        reply = json.loads(replies.readline())
+        print(json.dumps({"checkpoint": "c%d-%s" % (step, reply["directive"])}), flush=True, file=open(3, "w"))
+        break
+)");
+  const RunOutcome outcome = Run();
+  EXPECT_EQ(outcome.result, RunResult::kPaused);
+  EXPECT_EQ(outcome.measurement.step, 2);
+  EXPECT_EQ(outcome.checkpoint, "c2-pause");
+}
+
+TEST_F(CommandTest, AProgramThatDoesNotListenIsTerminatedAndPaused) {
+  options_.grace = absl::Milliseconds(50);
+  request_.target_step = 2;
+  Shell(R"(trap '' TERM; exec 4<&-; echo '{"loss": 1, "step": 2}'; while :; do sleep 600; done)");
+  const RunOutcome outcome = Run();
+  EXPECT_EQ(outcome.result, RunResult::kPaused);
+  EXPECT_EQ(outcome.measurement.step, 2);
+  EXPECT_THAT(outcome.output_tail, HasSubstr("did not end at its target by itself"));
+}
+
+TEST_F(CommandTest, AStopReplacesAPause) {
+  LUTHIER_NEEDS_PYTHON();
+  options_.hold = absl::ZeroDuration();
+  Python(R"(
+import json, os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+replies = open(4)
+print('{"loss": 1, "step": 1}', flush=True)
+first = json.loads(replies.readline())["directive"]
+print(json.dumps({"loss": 2, "step": 2}), flush=True)
+print(first, json.loads(replies.readline()), flush=True)
+)");
+  sink_.on_report = [this] { sink_.stop_.Request(sink_.reports.size() == 1 ? StopReason::kPause : StopReason::kLost); };
+  const RunOutcome outcome = Run();
+  EXPECT_EQ(outcome.result, RunResult::kStopped);
+  EXPECT_THAT(outcome.output_tail, HasSubstr("pause {'directive': 'stop', 'reason': 'lost'}"));
 }
 
 TEST_F(CommandTest, AStopBeforeTheStartStartsNothing) {

@@ -107,7 +107,7 @@ class FakeCoordinator final : public CoordinatorApi {
     if (absl::Status error = NextError("finish"); !error.ok()) return error;
     results.push_back(result);
     FinishReply reply;
-    reply.state = !result.failed                                       ? study::TrialState::kComplete
+    reply.state = !result.failed                                       ? finish_state
                   : result.failure.kind == study::FailureKind::kConfig ? study::TrialState::kFailed
                                                                        : study::TrialState::kPending;
     return reply;
@@ -131,7 +131,8 @@ class FakeCoordinator final : public CoordinatorApi {
   bool ignore_count = false;
   bool hold_reports = false;
   std::map<std::string, Directive> directives;
-  absl::Status finish_error;  // While it is not OK.
+  absl::Status finish_error;                                      // While it is not OK.
+  study::TrialState finish_state = study::TrialState::kComplete;  // Of results that are no failures.
   Directive report_directive = Directive::kContinue;
   std::map<std::string, std::deque<absl::Status>> errors;  // By call, each used once.
 

@@ -88,6 +88,18 @@ TEST(ResultLine, ReadsPythonsNonFiniteNumbers) {
   EXPECT_EQ(line.checkpoint, "\"NaN, -Infinity\\");
 }
 
+TEST(ResultLine, SaysWhereTheRunBeganAndWhetherItIsAtItsEnd) {
+  ResultLine line = ParseResultLine(R"({"loss": 1, "start_step": 27, "complete": true})", "loss").value();
+  EXPECT_EQ(line.start_step, 27);
+  EXPECT_TRUE(line.complete);
+  EXPECT_EQ(line.measurement.metrics.size(), 1u);
+  line = ParseResultLine(R"({"loss": 1, "complete": 0.5})", "loss").value();
+  EXPECT_FALSE(line.complete);
+  EXPECT_FALSE(line.start_step.has_value());
+  EXPECT_EQ(line.measurement.metrics.at("complete"), 0.5);
+  EXPECT_FALSE(ParseResultLine(R"({"loss": 1, "start_step": -1})", "loss").ok());
+}
+
 TEST(ResultLine, PrunedIsFinal) {
   EXPECT_TRUE(Parse(R"({"loss": 1, "pruned": true})").final);
 }

@@ -28,11 +28,13 @@ class FunctionObjective final : public Objective {
   absl::Status Open(const study::StudySpec& spec) override { return open(spec); }
   RunOutcome Run(const RunRequest& request, RunSink* sink) override { return run(request, sink); }
   void Discard(const RunRequest& request) override { discard(request); }
+  void DiscardStudy(const std::string& study) override { discard_study(study); }
   void Abort() override { ++aborts; }
 
   std::function<absl::Status(const study::StudySpec&)> open = [](const study::StudySpec&) { return absl::OkStatus(); };
   std::function<RunOutcome(const RunRequest&, RunSink*)> run;
   std::function<void(const RunRequest&)> discard = [](const RunRequest&) {};
+  std::function<void(const std::string&)> discard_study = [](const std::string&) {};
   int aborts = 0;
 };
 
@@ -68,6 +70,9 @@ class RuntimeTest : public ::testing::Test {
     objective_.run = [](const RunRequest& request, RunSink*) { return Complete(static_cast<double>(request.trial)); };
     objective_.discard = [this](const RunRequest& request) {
       coordinator_.Do([&] { discarded_.insert(request.trial); });
+    };
+    objective_.discard_study = [this](const std::string& study) {
+      coordinator_.Do([&] { discarded_studies_.push_back(study); });
     };
   }
   ~RuntimeTest() override {
@@ -136,6 +141,7 @@ class RuntimeTest : public ::testing::Test {
   bool ended_ = false;
   absl::Status status_;
   std::set<int64_t> discarded_;
+  std::vector<std::string> discarded_studies_;
 };
 
 inline absl::Status Precondition(const char* reason) {

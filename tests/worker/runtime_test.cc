@@ -335,7 +335,80 @@ TEST_F(RuntimeTest, LostAndStoppedRunsEndWithoutAWordAndFreeTheirSlot) {
   ASSERT_THAT(coordinator_.tried, SizeIs(1));
   EXPECT_EQ(coordinator_.tried[0].trial, 3);
   EXPECT_THAT(coordinator_.released, IsEmpty());
-  EXPECT_EQ(discarded_, std::set<int64_t>({3})) << "the new holder may need the old checkpoint";
+  EXPECT_EQ(discarded_, (std::set<int64_t>{2, 3})) << "the new holder may need the old checkpoint";
+}
+
+TEST_F(RuntimeTest, ARunThatReachesItsTargetIsPausedAndKeepsItsCheckpoint) {
+  objective_.run = [&](const RunRequest& request, RunSink* sink) {
+    EXPECT_EQ(request.target_step, 9);
+    sink->Started(3, "");
+    sink->Report(Point(8, 0.5), "");
+    sink->Checkpoint("saved");
+    RunOutcome outcome;
+    outcome.result = RunResult::kPaused;
+    outcome.measurement = Point(9, 0.4);
+    return outcome;
+  };
+  coordinator_.Do([&] {
+    coordinator_.finish_state = study::TrialState::kPending;  // Not final.
+    coordinator_.queue = {MakeLease(1)};
+    coordinator_.queue[0].target_step = 9;
+    coordinator_.queue[0].resume_checkpoint = "old";
+  });
+  Done();
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  ASSERT_THAT(coordinator_.results, SizeIs(1));
+  const FinalResult& result = coordinator_.results[0];
+  EXPECT_TRUE(result.paused);
+  EXPECT_FALSE(result.pruned);
+  EXPECT_EQ(result.checkpoint, "saved");
+  EXPECT_EQ(result.start_step, 3);
+  EXPECT_EQ(result.measurement.step, 9);
+  ASSERT_THAT(coordinator_.reports, SizeIs(1));
+  EXPECT_EQ(coordinator_.reports[0].start_step, 3);
+  EXPECT_THAT(discarded_, IsEmpty());
+  EXPECT_EQ(discarded_studies_, std::vector<std::string>({"demo"}));
+}
+
+TEST_F(RuntimeTest, AnObjectiveThatKnowsNoTargetIsPausedByTheReportsAnswer) {
+  objective_.run = [&](const RunRequest&, RunSink* sink) {
+    sink->Started(0, "gone");
+    sink->Report(Point(7, 0.25), "");
+    RunOutcome outcome = UntilStopped(sink);
+    EXPECT_EQ(sink->stop().reason(), StopReason::kPause);
+    return outcome;
+  };
+  coordinator_.Do([&] {
+    coordinator_.report_directive = Directive::kPause;
+    coordinator_.finish_state = study::TrialState::kPending;
+    coordinator_.queue = {MakeLease(1)};
+    coordinator_.queue[0].resume_checkpoint = "old";
+  });
+  Done();
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  ASSERT_THAT(coordinator_.results, SizeIs(1));
+  const FinalResult& result = coordinator_.results[0];
+  EXPECT_TRUE(result.paused);
+  EXPECT_EQ(result.measurement.step, 7);
+  EXPECT_EQ(result.measurement.metrics.at("loss"), 0.25);
+  EXPECT_EQ(result.start_step, 0);
+  EXPECT_THAT(result.output_tail, HasSubstr("began afresh: the checkpoint old was not used: gone"));
+  EXPECT_THAT(result.output_tail, HasSubstr("paused without a checkpoint"));
+}
+
+TEST(StopSignal, AnythingReplacesAPauseAndNothingElse) {
+  StopSignal signal;
+  signal.Request(StopReason::kPause);
+  EXPECT_TRUE(signal.cancellation().cancelled());
+  signal.Request(StopReason::kPause);
+  EXPECT_EQ(signal.reason(), StopReason::kPause);
+  signal.Request(StopReason::kLost);
+  EXPECT_EQ(signal.reason(), StopReason::kLost);
+  signal.Request(StopReason::kPause);
+  signal.Request(StopReason::kCancelled);
+  EXPECT_EQ(signal.reason(), StopReason::kLost);
 }
 
 TEST_F(RuntimeTest, AHeartbeatThatFailsIsRepeatedSoon) {

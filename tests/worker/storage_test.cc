@@ -69,6 +69,17 @@ TEST(SpoolFormat, ReadsBackTheSameBits) {
   EXPECT_EQ(ParseResult(SerializeResult(failed)).value(), failed);
 }
 
+TEST(SpoolFormat, KeepsThatItIsAPauseAndWhereItBegan) {
+  FinalResult result;
+  result.study = "demo";
+  result.trial = 3;
+  result.token = "0123456789abcdef";
+  result.paused = true;
+  result.start_step = 27;
+  result.checkpoint = "c";
+  EXPECT_EQ(ParseResult(SerializeResult(result)).value(), result);
+}
+
 TEST(SpoolFormat, RandomDoublesSurvive) {
   base::RandomStream random(3, "spool");
   for (int k = 0; k < 2000; ++k) {
@@ -150,6 +161,18 @@ TEST(CheckpointStore, GivesBackWhatWasSaved) {
   store.Remove(reference);
   EXPECT_TRUE(absl::IsNotFound(store.Load(reference).status()));
   store.Remove(reference);
+}
+
+TEST(CheckpointStore, RemovesThoseOfOneStudy) {
+  TemporaryDirectory temporary;
+  const CheckpointStore store = CheckpointStore::Open(temporary.path()).value();
+  for (const char* study : {"a", "a.1", "b", "a.1.a2"}) ASSERT_TRUE(store.Save(study, 1, 2, "x").ok());
+  ASSERT_TRUE(store.Save("a", 12, 3, "x").ok());
+  temporary.Write("notes", "");
+  store.RemoveStudy("a");
+  EXPECT_THAT(temporary.Files(), ::testing::UnorderedElementsAre("a.1.1.a2", "b.1.a2", "a.1.a2.1.a2", "notes"));
+  store.RemoveStudy("a.1");
+  EXPECT_THAT(temporary.Files(), ::testing::UnorderedElementsAre("b.1.a2", "a.1.a2.1.a2", "notes"));
 }
 
 TEST(CheckpointStore, NeverLeavesItsDirectory) {

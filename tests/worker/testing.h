@@ -32,10 +32,16 @@ class RecordingSink final : public RunSink {
     if (on_report) on_report();
   }
   void Checkpoint(std::string checkpoint) override { checkpoints.push_back(std::move(checkpoint)); }
+  void Started(int64_t step, const std::string& why) override {
+    started.push_back(step);
+    why_afresh = why;
+  }
 
   StopSignal stop_;
   std::vector<study::Measurement> reports;
   std::vector<std::string> checkpoints;
+  std::vector<int64_t> started;
+  std::string why_afresh;
   std::function<void()> on_report;
 };
 

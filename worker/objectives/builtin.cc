@@ -26,6 +26,9 @@ RunOutcome ToOutcome(objectives::EvaluationResult result) {
     case objectives::EvaluationOutcome::kStopped:
       outcome.result = RunResult::kPruned;
       break;
+    case objectives::EvaluationOutcome::kPaused:
+      outcome.result = RunResult::kPaused;
+      break;
     case objectives::EvaluationOutcome::kCancelled:
       outcome.result = RunResult::kStopped;
       return outcome;
@@ -85,19 +88,22 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   context.direction = request.direction;
   context.seed = request.seed;
   context.attempt = request.attempt;
+  context.target = request.target_step;
   context.cancellation = &sink->stop().cancellation();
   context.report = [sink](const study::Measurement& measurement) {
     sink->Report(measurement, "");
     return true;  // A stop comes through the cancellation, which saves a checkpoint.
   };
-  if (checkpoints_ != nullptr) {
+  std::string why = "it is of another version, other data or other options";
+  if (checkpoints_ == nullptr) {
+    why = "this worker keeps no checkpoints";
+  } else {
     if (!request.resume_checkpoint.empty()) {
       absl::StatusOr<std::string> snapshot = checkpoints_->Load(request.resume_checkpoint);
-      if (snapshot.ok()) {
+      if (snapshot.ok())
         context.checkpoint = *std::move(snapshot);
-      } else {
-        base::LogInfo("checkpoint_not_used", {{"trial", trial}, {"reason", std::string(snapshot.status().message())}});
-      }
+      else
+        why = std::string(snapshot.status().message());
     }
     context.save_checkpoint = [this, &request, sink, &trial](const std::string& snapshot) {
       absl::StatusOr<std::string> reference =
@@ -109,6 +115,7 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
       }
     };
   }
+  context.started = [&](bool resumed, int64_t step) { sink->Started(step, resumed ? "" : why); };
   absl::StatusOr<objectives::EvaluationResult> result = (*objective)->Evaluate(context);
   if (!result.ok()) return Unfit(result.status());
   if (!context.checkpoint.empty()) {
@@ -124,6 +131,10 @@ void BuiltinRunner::Discard(const RunRequest& request) {
   for (int32_t attempt = 1; attempt < request.attempt; ++attempt) {
     checkpoints_->Remove(CheckpointStore::Reference(request.study, request.trial, attempt));
   }
+}
+
+void BuiltinRunner::DiscardStudy(const std::string& study) {
+  if (checkpoints_ != nullptr) checkpoints_->RemoveStudy(study);
 }
 
 }  // namespace luthier::worker

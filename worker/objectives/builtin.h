@@ -37,6 +37,7 @@ class BuiltinRunner final : public Objective {
   RunOutcome Run(const RunRequest& request, RunSink* sink) override;
   // Removes the trial's checkpoint files.
   void Discard(const RunRequest& request) override;
+  void DiscardStudy(const std::string& study) override;
 
  private:
   struct Entry {

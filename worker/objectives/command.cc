@@ -136,7 +136,7 @@ class CommandRun {
   RunOutcome Finish(Process* process, int wait_status);
 
  private:
-  enum class Ending { kNatural, kStop, kTimeout, kBadLine };
+  enum class Ending { kNatural, kPause, kStop, kTimeout, kBadLine };
 
   absl::Duration Now() const { return clock_.Monotonic(); }
   void OnResultLine(absl::string_view line, bool cut);
@@ -171,6 +171,7 @@ class CommandRun {
   std::string bad_line_;       // The first malformed line on the result descriptor.
   std::string doubtful_line_;  // The newest line of standard output that was almost a result.
   std::vector<std::string> notes_;
+  bool reached_ = false;  // The target.
   Ending ending_ = Ending::kNatural;
   absl::Duration kill_at_ = absl::InfiniteDuration();
 };
@@ -203,6 +204,10 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
   own["LUTHIER_SEED"] = values["luthier.seed"] = absl::StrCat(request_.seed);
   own["LUTHIER_PARAMETERS_FILE"] = values["luthier.parameters_file"] = parameters_file;
   own["LUTHIER_RESULT_FD"] = "3";
+  own["LUTHIER_REPLY_FD"] = "4";
+  if (request_.target_step > 0) {
+    own["LUTHIER_TARGET_STEP"] = values["luthier.target_step"] = absl::StrCat(request_.target_step);
+  }
   if (!request_.direction.empty()) {
     own["LUTHIER_DIRECTION_FILE"] = values["luthier.direction_file"] = direction_file;
   }
@@ -293,12 +298,16 @@ void CommandRun::Accept(ResultLine line) {
     line.measurement.gradient->direction = request_.direction;
   }
   if (!line.checkpoint.empty()) checkpoint_ = line.checkpoint;
+  if (line.start_step) {
+    sink_->Started(*line.start_step, *line.start_step == 0 ? "the program says that it began afresh" : "");
+  }
   if (line.measurement.metrics.empty()) {
     sink_->Checkpoint(line.checkpoint);
     return;
   }
   if (!line.has_step) line.measurement.step = next_step_;
   next_step_ = line.measurement.step + 1;
+  if (request_.target_step > 0 && line.measurement.step >= request_.target_step) reached_ = true;
   EmitHeld();
   final_seen_ = line.final;
   held_ = std::move(line);
@@ -338,12 +347,23 @@ void CommandRun::Terminate(Process* process, Ending why) {
 void CommandRun::Watch(Process* process) {
   const absl::Duration deadline = Now() + command_.timeout;
   int out = process->stdout_fd(), err = process->stderr_fd(), result = process->result_fd();
-  bool stop_seen = false;
+  bool stop_seen = false;   // And so its descriptor is not waited for any more.
+  bool pause_sent = false;  // The program was asked to pause, and has until …
+  absl::Duration pause_until = absl::InfiniteDuration();
   while (!process->HasEnded()) {
     const absl::Duration now = Now();
-    if (!stop_seen && sink_->stop().requested()) {
-      stop_seen = true;
-      if (ending_ == Ending::kNatural) Terminate(process, Ending::kStop);
+    const StopReason reason = sink_->stop().reason();
+    stop_seen = reason != StopReason::kNone;
+    const bool going = ending_ == Ending::kNatural || ending_ == Ending::kPause;
+    if (stop_seen && reason != StopReason::kPause && going) {
+      process->SendLine(absl::StrCat("{\"directive\": \"stop\", \"reason\": \"", StopReasonName(reason), "\"}"));
+      Terminate(process, Ending::kStop);
+    } else if (!pause_sent && ending_ == Ending::kNatural && (reached_ || stop_seen)) {
+      process->SendLine("{\"directive\": \"pause\"}");
+      pause_sent = true;
+      pause_until = now + options_.grace;
+    } else if (ending_ == Ending::kNatural && now >= pause_until) {
+      Terminate(process, Ending::kPause);
     } else if (ending_ == Ending::kNatural && now >= deadline) {
       Terminate(process, Ending::kTimeout);
     } else if (ending_ == Ending::kNatural && !bad_line_.empty()) {
@@ -358,11 +378,12 @@ void CommandRun::Watch(Process* process) {
       EmitHeld();
       continue;
     }
-    absl::Duration next = std::min({hold_until, kill_at_, absl::InfiniteDuration()});
-    if (ending_ == Ending::kNatural) next = std::min(next, deadline);
+    absl::Duration next = std::min(hold_until, kill_at_);
+    if (ending_ == Ending::kNatural) next = std::min({next, deadline, pause_until});
     int wait = next == absl::InfiniteDuration() ? 60000 : PollMilliseconds(next - now);
     if (process->exit_fd() < 0) wait = std::min(wait, 20);
-    if (sink_->stop().fd() < 0 && !stop_seen) wait = std::min(wait, 200);
+    const bool may_change = sink_->stop().fd() < 0 ? !stop_seen : reason == StopReason::kPause;
+    if (may_change) wait = std::min(wait, 200);
     std::array<pollfd, 5> fds = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}, pollfd{result, POLLIN, 0},
                                  pollfd{process->exit_fd(), POLLIN, 0},
                                  pollfd{stop_seen ? -1 : sink_->stop().fd(), POLLIN, 0}};
@@ -398,6 +419,9 @@ RunOutcome CommandRun::Judge(int wait_status) {
       stopped.result = RunResult::kStopped;
       return stopped;
     }
+    case Ending::kPause:
+      Note("it did not end at its target by itself and was stopped");
+      return Result();
     case Ending::kTimeout:
       return Fail(study::failure::kTimeout, absl::StrCat("no result after ", absl::FormatDuration(command_.timeout)));
     case Ending::kBadLine:
@@ -440,6 +464,15 @@ RunOutcome CommandRun::Result() {
   if (held_) {
     outcome.measurement = held_->measurement;
     if (held_->pruned) outcome.result = RunResult::kPruned;
+  }
+  const bool told_to = sink_->stop().reason() == StopReason::kPause;
+  if ((request_.target_step > 0 || told_to) && outcome.result == RunResult::kComplete && !(held_ && held_->complete)) {
+    outcome.result = RunResult::kPaused;
+    if (outcome.measurement.step < request_.target_step) {
+      Note(absl::StrCat("its result, of step ", outcome.measurement.step, ", is taken as that of the target, step ",
+                        request_.target_step, "; if training is over before, say \"complete\": true"));
+      outcome.measurement.step = request_.target_step;
+    }
   }
   const absl::StatusOr<std::map<std::string, double>> matched = patterns_->Values();
   if (!matched.ok()) return Fail(study::failure::kBadOutput, std::string(matched.status().message()));

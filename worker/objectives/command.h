@@ -13,7 +13,7 @@ namespace luthier::worker {
 struct CommandOptions {
   // Where each run gets a private directory for its parameters file; empty: $TMPDIR, else /tmp.
   std::string temporary_root;
-  // Between SIGTERM and SIGKILL.
+  // Between SIGTERM and SIGKILL; and between the wish to pause and SIGTERM.
   absl::Duration grace = absl::Seconds(5);
   // The newest line may turn out to be the final result, so it is reported as an intermediate one only when another
   // follows or so much time has passed.
@@ -25,11 +25,14 @@ struct CommandOptions {
 //
 // How a run ends:
 //   stop signal               SIGTERM to the group, SIGKILL after `grace`  -> kStopped
+//   target reached, or told   a line on descriptor 4, the same after
+//   to pause                  `grace`                                      -> kPaused
 //   timeout                   the same                                     -> FAILED(CONFIG, TIMEOUT)
 //   malformed line on fd 3    the same                                     -> FAILED(CONFIG, BAD_OUTPUT)
 //   program cannot be started                                              -> FAILED(CONFIG, BAD_OBJECTIVE)
 //   this machine cannot start any                                          -> FAILED(INFRA, WORKER_ERROR)
-//   exit 0 with a result                                                   -> kComplete or kPruned
+//   exit 0 with a result                                                   -> kComplete or kPruned;
+//                                        with a target, unless it says that it is complete: kPaused
 //   exit 0 without                                                         -> FAILED(CONFIG, NO_RESULT)
 //   exit 75 (EX_TEMPFAIL)                                                  -> FAILED(INFRA, EXIT_CODE)
 //   memory limit, and SIGKILL, SIGABRT or a word about memory on stderr    -> FAILED(CONFIG, MEMORY_LIMIT)

@@ -22,6 +22,10 @@ class Dispatch final : public Objective {
   void Discard(const RunRequest& request) override {
     if (Objective* objective = Find(request.spec); objective != nullptr) objective->Discard(request);
   }
+  void DiscardStudy(const std::string& study) override {
+    builtin_->DiscardStudy(study);
+    command_->DiscardStudy(study);
+  }
   void Abort() override {
     builtin_->Abort();
     command_->Abort();

@@ -23,6 +23,7 @@ namespace luthier::worker {
 namespace {
 
 constexpr int kResultFd = 3;
+constexpr int kReplyFd = 4;
 // Our ends of pipes are moved above this, so that no dup2 in the child overwrites one it still needs.
 constexpr int kFirstFd = 10;
 
@@ -82,7 +83,7 @@ struct ChildPlan {
   const char* path;
   char* const* argv;
   char* const* environment;
-  int null_fd, stdout_fd, stderr_fd, result_fd, error_fd;
+  int null_fd, stdout_fd, stderr_fd, result_fd, reply_fd, error_fd;
   rlim_t memory_limit;
   pid_t parent;
 };
@@ -106,13 +107,14 @@ struct ChildPlan {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   if (dup2(plan.null_fd, STDIN_FILENO) < 0 || dup2(plan.stdout_fd, STDOUT_FILENO) < 0 ||
-      dup2(plan.stderr_fd, STDERR_FILENO) < 0 || dup2(plan.result_fd, kResultFd) < 0) {
+      dup2(plan.stderr_fd, STDERR_FILENO) < 0 || dup2(plan.result_fd, kResultFd) < 0 ||
+      dup2(plan.reply_fd, kReplyFd) < 0) {
     ChildFail(plan.error_fd);
   }
   // Whatever some library opened without O_CLOEXEC. The error pipe closes itself at exec.
-  if (plan.error_fd > kResultFd + 1) syscall(SYS_close_range, kResultFd + 1, plan.error_fd - 1, 0);
+  if (plan.error_fd > kReplyFd + 1) syscall(SYS_close_range, kReplyFd + 1, plan.error_fd - 1, 0);
   if (syscall(SYS_close_range, plan.error_fd + 1, ~0U, 0) != 0) {
-    for (int fd = kResultFd + 1; fd < 65536; ++fd) {
+    for (int fd = kReplyFd + 1; fd < 65536; ++fd) {
       if (fd != plan.error_fd) close(fd);
     }
   }
@@ -192,7 +194,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& program, const std::s
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   LUTHIER_ASSIGN_OR_RETURN(const std::string path, FindProgram(spec.argv[0], EnvironmentPath(spec.environment)));
-  Fd null_fd, out_read, out_write, err_read, err_write, result_read, result_write, error_read, error_write;
+  Fd null_fd, out_read, out_write, err_read, err_write, result_read, result_write, reply_read, reply_write, error_read,
+      error_write;
   const int null_low = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (null_low < 0) return MachineError("cannot open /dev/null");
   null_fd.Set(fcntl(null_low, F_DUPFD_CLOEXEC, kFirstFd));
@@ -201,6 +204,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec)
   LUTHIER_RETURN_IF_ERROR(MakePipe(&out_read, &out_write));
   LUTHIER_RETURN_IF_ERROR(MakePipe(&err_read, &err_write));
   LUTHIER_RETURN_IF_ERROR(MakePipe(&result_read, &result_write));
+  LUTHIER_RETURN_IF_ERROR(MakePipe(&reply_read, &reply_write));
   LUTHIER_RETURN_IF_ERROR(MakePipe(&error_read, &error_write));
   const std::vector<char*> argv = Pointers(spec.argv);
   const std::vector<char*> environment = Pointers(spec.environment);
@@ -211,6 +215,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec)
                           out_write.get(),
                           err_write.get(),
                           result_write.get(),
+                          reply_read.get(),
                           error_write.get(),
                           static_cast<rlim_t>(spec.memory_limit_bytes),
                           getpid()};
@@ -227,7 +232,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec)
     errno = fork_error;
     return MachineError("cannot start a process");
   }
-  for (Fd* fd : {&out_write, &err_write, &result_write, &error_write}) fd->Close();
+  for (Fd* fd : {&out_write, &err_write, &result_write, &reply_read, &error_write}) fd->Close();
   int error = 0;
   ssize_t got;
   do got = read(error_read.get(), &error, sizeof(error));
@@ -243,7 +248,10 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec)
   process->stdout_ = out_read.Take();
   process->stderr_ = err_read.Take();
   process->result_ = result_read.Take();
-  for (const int fd : {process->stdout_, process->stderr_, process->result_}) fcntl(fd, F_SETFL, O_NONBLOCK);
+  process->reply_ = reply_write.Take();
+  for (const int fd : {process->stdout_, process->stderr_, process->result_, process->reply_}) {
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+  }
   process->exit_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   return process;
 }
@@ -253,9 +261,24 @@ Process::~Process() {
     SignalGroup(SIGKILL);
     Reap();
   }
-  for (const int fd : {stdout_, stderr_, result_, exit_}) {
+  for (const int fd : {stdout_, stderr_, result_, reply_, exit_}) {
     if (fd >= 0) close(fd);
   }
+}
+
+void Process::SendLine(const std::string& line) {
+  // A program that has closed its end must not cost us our life, whatever the process does about SIGPIPE.
+  sigset_t pipe, before;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  const std::string text = line + "\n";
+  const ssize_t written = write(reply_, text.data(), text.size());  // At most PIPE_BUF: whole or not at all.
+  if (written < 0 && errno == EPIPE) {
+    const timespec now = {0, 0};
+    sigtimedwait(&pipe, nullptr, &now);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Process::SignalGroup(int signal) {

@@ -19,9 +19,9 @@ struct ProcessSpec {
 };
 
 // A program running in a process group of its own. It gets: standard input at its end, two pipes as standard output and
-// error, a third as descriptor 3, no other descriptor; default signal handling, nothing blocked; no core dumps; a
-// higher chance than ours to be chosen when the machine runs out of memory. The kernel kills it when the thread that
-// started it ends. Used by that thread alone, except for KillGroup.
+// error, a third as descriptor 3, one to read from as descriptor 4, no other descriptor; default signal handling,
+// nothing blocked; no core dumps; a higher chance than ours to be chosen when the machine runs out of memory. The
+// kernel kills it when the thread that started it ends. Used by that thread alone, except for KillGroup.
 class Process {
  public:
   // Between fork and exec only async-signal-safe calls are made: other threads may hold any lock.
@@ -38,6 +38,8 @@ class Process {
   int stdout_fd() const { return stdout_; }
   int stderr_fd() const { return stderr_; }
   int result_fd() const { return result_; }
+  // A short line for descriptor 4. Lost when the program has closed it or does not read for long.
+  void SendLine(const std::string& line);
   // Readable when the program has ended; -1 on kernels without it (then ask HasEnded now and then).
   int exit_fd() const { return exit_; }
   pid_t pid() const { return pid_; }
@@ -53,7 +55,7 @@ class Process {
   Process() = default;
 
   pid_t pid_ = -1;
-  int stdout_ = -1, stderr_ = -1, result_ = -1, exit_ = -1;
+  int stdout_ = -1, stderr_ = -1, result_ = -1, reply_ = -1, exit_ = -1;
   bool reaped_ = false;
 };
 

@@ -23,8 +23,8 @@ absl::Status Bad(absl::string_view what) {
 }
 
 bool IsReserved(const std::string& key) {
-  for (const char* name :
-       {"metrics", "step", "gradient", "error_bound", "checkpoint", "final", "pruned", "elapsed_seconds"}) {
+  for (const char* name : {"metrics", "step", "gradient", "error_bound", "checkpoint", "final", "pruned",
+                           "elapsed_seconds", "start_step"}) {
     if (key == name) return true;
   }
   return false;
@@ -140,6 +140,16 @@ absl::StatusOr<study::Gradient> ToGradient(const Json& json) {
   return gradient;
 }
 
+absl::StatusOr<std::optional<int64_t>> ReadStep(const Json& object, const char* key) {
+  if (!object.contains(key)) return std::nullopt;
+  constexpr double kMaxStep = 9007199254740992.0;  // 2^53
+  const std::optional<double> step = ToNumber(object[key]);
+  if (!step || !(*step >= 0.0 && *step <= kMaxStep) || *step != std::floor(*step)) {
+    return Bad(absl::StrCat(key, ": is not a whole number of at least 0"));
+  }
+  return std::optional<int64_t>(static_cast<int64_t>(*step));
+}
+
 absl::Status ReadFlag(const Json& object, const char* key, bool* flag) {
   if (!object.contains(key)) return absl::OkStatus();
   if (!object[key].is_boolean()) return Bad(absl::StrCat(key, ": is not true or false"));
@@ -193,15 +203,12 @@ absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::st
   ResultLine out;
   LUTHIER_RETURN_IF_ERROR(ReadMetrics(object, metric, &out));
   study::Measurement& m = out.measurement;
-  if (object.contains("step")) {
-    constexpr double kMaxStep = 9007199254740992.0;  // 2^53
-    const std::optional<double> step = ToNumber(object["step"]);
-    if (!step || !(*step >= 0.0 && *step <= kMaxStep) || *step != std::floor(*step)) {
-      return Bad("step: is not a whole number of at least 0");
-    }
-    m.step = static_cast<int64_t>(*step);
-    out.has_step = true;
-  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<int64_t> step, ReadStep(object, "step"));
+  m.step = step.value_or(0);
+  out.has_step = step.has_value();
+  LUTHIER_ASSIGN_OR_RETURN(out.start_step, ReadStep(object, "start_step"));
+  // Any other value is a metric of that name.
+  out.complete = object.contains("complete") && object["complete"] == true;
   if (object.contains("elapsed_seconds")) {
     m.elapsed_seconds = ToNumber(object["elapsed_seconds"]);
     if (!m.elapsed_seconds || !(*m.elapsed_seconds >= 0.0) || std::isinf(*m.elapsed_seconds)) {

@@ -19,7 +19,9 @@ struct ResultLine {
   std::string checkpoint;
   bool final = false;
   bool pruned = false;
-  std::vector<std::string> notes;  // What was left out, for people.
+  bool complete = false;              // Training is at its end, even if the target was not reached.
+  std::optional<int64_t> start_step;  // The run goes on from this step; 0: it began afresh.
+  std::vector<std::string> notes;     // What was left out, for people.
 };
 
 inline constexpr int kMaxMetrics = 32;

@@ -45,6 +45,8 @@ Json LeaseJson(const v1::Lease& lease) {
   json["attempt"] = lease.attempt();
   json["ttl"] = wire::ToJson(lease.ttl());
   json["resume_checkpoint"] = lease.resume_checkpoint();
+  json["resume_step"] = lease.resume_step();
+  json["target_step"] = lease.target_step();
   const auto& direction = lease.trial().provenance().direction();
   json["direction"] = std::vector<double>(direction.begin(), direction.end());
   return json;
@@ -233,6 +235,14 @@ absl::StatusOr<int> Ask(Context& context) {
   std::vector<v1::Trial> trials;
   for (const v1::Lease& lease : answer.leases()) trials.push_back(lease.trial());
   if (!trials.empty()) context.Print(TrialTable(answer.leases(0).spec(), trials));
+  for (const v1::Lease& lease : answer.leases()) {
+    if (lease.target_step() == 0) continue;
+    context.err() << "trial " << lease.trial().number() << ": train to step " << lease.target_step();
+    if (!lease.resume_checkpoint().empty()) {
+      context.err() << " from " << Printable(lease.resume_checkpoint()) << " (step " << lease.resume_step() << ")";
+    }
+    context.err() << ", then tell --paused --step " << lease.target_step() << "\n";
+  }
   for (const v1::Trial& trial : trials) {
     if (trial.provenance().direction().empty()) continue;
     context.err() << "trial " << trial.number() << ": the slope along " << DirectionText(trial.provenance().direction())
@@ -249,10 +259,15 @@ absl::StatusOr<int> Tell(Context& context) {
     }
     if (options.infra) return UsageError("--infra", "goes with --failed REASON");
     if (!options.message.empty()) return UsageError("--message", "goes with --failed REASON");
-  } else if (!options.metrics.empty() || options.pruned || !options.gradient.empty() || options.slope) {
+    if (options.paused && options.pruned) return UsageError("--paused", "goes without --pruned");
+    if (options.paused && !options.step) return UsageError("--paused", "needs --step, the target that was reached");
+    if (!options.checkpoint.empty() && !options.paused) return UsageError("--checkpoint", "goes with --paused");
+  } else if (!options.metrics.empty() || options.pruned || options.paused || !options.gradient.empty() ||
+             options.slope) {
     return UsageError("--failed",
                       absl::StrCat("a failure has no result; leave out ", !options.metrics.empty() ? "--metric"
                                                                           : options.pruned         ? "--pruned"
+                                                                          : options.paused         ? "--paused"
                                                                           : options.slope          ? "--slope"
                                                                                                    : "--gradient"));
   }
@@ -260,7 +275,9 @@ absl::StatusOr<int> Tell(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const client::LeaseRef lease, FindLease(context));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   if (options.failed.empty()) {
-    LUTHIER_ASSIGN_OR_RETURN(const v1::FinishResponse response, client->Complete(lease, measurement, options.pruned));
+    LUTHIER_ASSIGN_OR_RETURN(const v1::FinishResponse response,
+                             options.paused ? client->Pause(lease, measurement, options.checkpoint)
+                                            : client->Complete(lease, measurement, options.pruned));
     return PrintFinished(context, response);
   }
   v1::Failure failure;

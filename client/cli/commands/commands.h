@@ -12,6 +12,7 @@ using Handler = absl::StatusOr<int> (*)(Context& context);
 absl::StatusOr<int> Run(Context& context);
 
 absl::StatusOr<int> StudyCreate(Context& context);
+absl::StatusOr<int> StudyPreview(Context& context);
 absl::StatusOr<int> StudyList(Context& context);
 absl::StatusOr<int> StudyGet(Context& context);
 absl::StatusOr<int> StudyImportance(Context& context);

@@ -148,6 +148,9 @@ TEST_F(CliTest, HelpOfTellIsWhatTheManualShows) {
             "  --step INT                        Step that the result belongs to\n"
             "  --pruned                          The trial was stopped early; the metrics are its last ones, if it has "
             "any\n"
+            "  --paused                          The trial reached its target (--step is needed) and can go on from "
+            "--checkpoint, if the algorithm says so\n"
+            "  --checkpoint TEXT                 With --paused: where it can go on\n"
             "  --failed TEXT                     The trial failed: a reason such as DIVERGED\n"
             "  --message TEXT                    More about the failure\n"
             "  --infra                           The failure says nothing about the setting: try it again\n"
@@ -557,6 +560,45 @@ TEST_F(CliTest, SimulateComparesAlgorithms) {
   const Result bad = Run({"simulate", "--algorithm", "{bo: {nois: true}}", "--function", "branin"});
   EXPECT_EQ(bad.code, 1);
   EXPECT_THAT(bad.err, HasSubstr("did you mean \"noisy\""));
+}
+
+TEST_F(CliTest, SimulateTrainsInParts) {
+  const std::vector<std::string> args = {"simulate",   "--algorithm", "random",  "--algorithm", "asha",
+                                         "--function", "branin",      "--seeds", "2",           "--evaluations",
+                                         "27",         "--resource",  "27",      "--parallel",  "3"};
+  EXPECT_THAT(Out(args), StartsWith("algorithm  function  seeds  settings  complete  median_training"));
+  const json runs = Json(args);
+  ASSERT_EQ(runs.size(), 4u);
+  EXPECT_EQ(runs[0]["training"], 27.0 * 27.0);
+  EXPECT_LE(runs[2]["training"].get<double>(), 27.0 + 9 * 2 + 3 * 6 + 18);
+  EXPECT_EQ(runs[2]["complete"], 1);
+}
+
+TEST_F(CliTest, PreviewShowsRungsTrainingAndTime) {
+  const std::string space = "space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: loss, goal: MINIMIZE}\n";
+  const std::string file = Write("p.yaml", space +
+                                               "algorithm: {successive_halving: {}}\nresource: {max: 9, unit: epochs}\n"
+                                               "budget: {max_trials: 9}\n");
+  EXPECT_EQ(Out({"study", "preview", file, "--workers", "3", "--seconds", "60"}),
+            "bracket  times  rung  step  settings  training\n"
+            "      0      1     0     1         9         9\n"
+            "      0      1     1     3         3         6\n"
+            "      0      1     2     9         1         6\n"
+            "successive_halving: 9 settings, 21 epochs of training (27 where trials cannot go on from a "
+            "checkpoint); 81 if every setting got all of it\n"
+            "3 workers: about 9m to 11m\n");
+  const json preview = Json({"study", "preview", file, "--workers", "3"});
+  EXPECT_EQ(preview["brackets"][0]["rungs"][1]["settings"], 3);
+  EXPECT_EQ(preview["training"], 21.0);
+  EXPECT_TRUE(preview["seconds_at_most"].is_null());
+  const Result plain = Run({"study", "preview", Write("q.yaml", space + "budget: {max_trials: 20}\n")});
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_THAT(plain.out,
+              HasSubstr("20 settings, 20 trials of training\n1 worker: about 20 trials long; --seconds says"));
+  const Result bad = Run({"study", "preview", Write("bad.yaml", space + "algorithm: {asha: {eta: 1}}\n")});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("bad.yaml:3:25: algorithm.asha.eta: 1 is not between 2 and 1000"));
+  EXPECT_THAT(bad.err, HasSubstr("resource: is required by asha"));
 }
 
 TEST_F(CliTest, ListsOfAlgorithmsAndObjectivesNeedNoServer) {

@@ -121,6 +121,38 @@ std::string Explained(const v1::Trial& trial) {
   return out.str();
 }
 
+TEST(PrintTrial, TrainingInPartsShowsWhatItCost) {
+  v1::Study study = SomeStudy();
+  study.mutable_trials()->set_paused(2);
+  study.set_resource_spent(45);
+  study.mutable_spec()->mutable_resource()->set_max(27);
+  study.mutable_spec()->mutable_resource()->set_unit("epochs");
+  EXPECT_THAT(Printed(study), AllOf(HasSubstr(", 2 paused\n"), HasSubstr("trained  45 epochs in all trials")));
+  v1::Trial trial = SomeTrial();
+  trial.set_state(v1::Trial::PAUSED);
+  trial.set_checkpoint("file:s.7.a2");
+  trial.set_checkpoint_step(9);
+  trial.set_resource_spent(12);
+  trial.mutable_provenance()->set_resource(3);
+  v1::Provenance& promotion = *trial.add_promotions();
+  promotion.set_ask_index(11);
+  promotion.set_resource(9);
+  v1::Attempt& first = *trial.add_attempts();
+  first.set_last_step(3);
+  first.set_outcome(v1::Attempt::PAUSED);
+  trial.add_attempts()->set_last_step(9);
+  std::ostringstream out;
+  PrintTrial(out, study.spec(), trial);
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("trial 7: PAUSED\n"), HasSubstr("checkpoint: file:s.7.a2, of step 9\n"),
+                               HasSubstr("training: 9 of 9 epochs, 12 in all attempts (3 more than once)\n"),
+                               HasSubstr("promoted: to 9 as suggestion 11\n"), HasSubstr(", steps 0 to 3")));
+  const auto json = TrialJson(trial);
+  EXPECT_EQ(json["resource_spent"], 12);
+  EXPECT_EQ(json["promotions"].size(), 1u);
+  EXPECT_THAT(Explained(trial),
+              AllOf(HasSubstr("to be trained to step 3\n"), HasSubstr("continued to step 9 as suggestion 11")));
+}
+
 TEST(PrintExplanation, SharesRuledOutComeWithTheirCondition) {
   v1::Trial trial = SomeTrial();
   EXPECT_THAT(Explained(trial), Not(HasSubstr("ruled out")));

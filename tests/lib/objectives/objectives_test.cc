@@ -177,6 +177,93 @@ TEST(FunctionObjectiveTest, ReportsACurveAndStopsWhenTold) {
   EXPECT_EQ(stopped.measurement->step, 2);
 }
 
+// Runs with a pause at each of `targets`, each run from the checkpoint of the one before; the last runs to the end.
+// Appends the points to `curve`.
+EvaluationResult RunPaused(const Objective& objective, const study::Parameters& parameters,
+                           const std::vector<int64_t>& targets, std::vector<Measurement>* curve) {
+  std::string saved;
+  int64_t paused_at = 0;
+  for (size_t k = 0;; ++k) {
+    EvaluationContext context = At(parameters);
+    context.attempt = static_cast<int32_t>(k) + 1;
+    context.target = k < targets.size() ? targets[k] : 0;
+    context.checkpoint = saved;
+    int64_t started = -1;
+    context.started = [&](bool resumed, int64_t step) {
+      EXPECT_EQ(resumed, k > 0);
+      started = step;
+    };
+    context.report = [&](const Measurement& m) {
+      curve->push_back(m);
+      return true;
+    };
+    context.save_checkpoint = [&](std::string bytes) { saved = std::move(bytes); };
+    const EvaluationResult result = objective.Evaluate(context).value();
+    EXPECT_EQ(started, paused_at);
+    EXPECT_EQ(result.resumed, k > 0);
+    if (k == targets.size()) return result;
+    EXPECT_EQ(result.outcome, EvaluationOutcome::kPaused);
+    EXPECT_EQ(result.measurement->step, targets[k]);
+    EXPECT_EQ(*result.measurement, curve->back());
+    paused_at = targets[k];
+  }
+}
+
+TEST(FunctionObjectiveTest, PausedAndResumedGivesTheSameCurve) {
+  const auto made = MakeBranin({{"steps", 9.0}, {"curve_spread", 0.5}, {"noise", 0.1}});
+  const study::Parameters at = {{"x1", 2.0}, {"x2", 3.0}};
+  std::vector<Measurement> whole, parts;
+  const EvaluationResult straight = RunPaused(*made, at, {}, &whole);
+  EXPECT_EQ(RunPaused(*made, at, {1, 3, 8}, &parts).measurement, straight.measurement);
+  EXPECT_EQ(parts, whole);
+  EXPECT_EQ(whole.size(), 9u);
+  // A target at the end is no pause.
+  EvaluationContext context = At(at);
+  context.target = 9;
+  EXPECT_EQ(made->Evaluate(context)->outcome, EvaluationOutcome::kComplete);
+}
+
+TEST(FunctionObjectiveTest, CurvesThatFallAtTheirOwnPaceCross) {
+  const auto made = MakeBranin({{"steps", 10.0}, {"curve_spread", 1.0}});
+  const auto early = [&](uint64_t seed) {
+    EvaluationContext context = At({{"x1", 2.0}, {"x2", 3.0}});
+    context.seed = seed;
+    context.target = 3;
+    return made->Evaluate(context)->measurement->metrics.at("value");
+  };
+  EXPECT_NE(early(1), early(2));
+  EXPECT_EQ(early(1), early(1));
+}
+
+TEST(FunctionObjectiveTest, ACancelledRunGoesOn) {
+  const auto made = MakeBranin({{"steps", 5.0}});
+  EvaluationContext context = At({{"x1", 2.0}, {"x2", 3.0}});
+  Cancellation cancellation;
+  context.cancellation = &cancellation;
+  context.report = [&](const Measurement& m) {
+    if (m.step == 2) cancellation.Cancel();
+    return true;
+  };
+  std::string saved;
+  context.save_checkpoint = [&](std::string bytes) { saved = std::move(bytes); };
+  EXPECT_EQ(made->Evaluate(context)->outcome, EvaluationOutcome::kCancelled);
+  EvaluationContext again = At({{"x1", 2.0}, {"x2", 3.0}});
+  again.checkpoint = saved;
+  std::vector<int64_t> steps;
+  again.report = [&](const Measurement& m) {
+    steps.push_back(m.step);
+    return true;
+  };
+  EXPECT_TRUE(made->Evaluate(again)->resumed);
+  EXPECT_THAT(steps, ElementsAre(3, 4));
+  // Another setting's, or damaged.
+  again.parameters["x1"] = 2.5;
+  EXPECT_FALSE(made->Evaluate(again)->resumed);
+  again.parameters["x1"] = 2.0;
+  again.checkpoint.pop_back();
+  EXPECT_FALSE(made->Evaluate(again)->resumed);
+}
+
 TEST(FunctionObjectiveTest, CancellationWakesALongDelay) {
   const auto slow = MakeBranin({{"delay", 80000.0}});
   Cancellation cancellation;
@@ -343,6 +430,41 @@ TEST(LogisticObjectiveTest, CancelledAndResumedGivesTheSameBits) {
     EXPECT_FALSE(damaged.resumed);
     EXPECT_EQ(damaged.measurement, whole.measurement);
   }
+}
+
+TEST(LogisticObjectiveTest, PausedAndResumedGivesTheSameBits) {
+  for (const char* solver : {"lbfgs", "newton_cg"}) {
+    for (const int folds : {0, 3}) {
+      const auto made =
+          Make(Logistic({{"solver", std::string(solver)}, {"report_every", 1.0}}, folds), L2Space(), kLoss);
+      const study::Parameters at = {{"l2", 0.05}};
+      std::vector<Measurement> whole, parts;
+      const EvaluationResult straight = RunPaused(*made, at, {}, &whole);
+      ASSERT_GE(straight.measurement->step, 4) << solver;
+      EXPECT_EQ(RunPaused(*made, at, {1, 3}, &parts).measurement, straight.measurement);
+      EXPECT_EQ(parts, whole);
+    }
+  }
+}
+
+TEST(LogisticObjectiveTest, TheTargetsPointIsReportedWhateverTheOthers) {
+  const auto made = Make(Logistic({{"report_every", 4.0}}), L2Space(), kLoss);
+  std::vector<Measurement> curve;
+  RunPaused(*made, {{"l2", 0.05}}, {3}, &curve);
+  ASSERT_GE(curve.size(), 3u);
+  EXPECT_EQ(curve[0].step, 0);
+  EXPECT_EQ(curve[1].step, 3);
+  EXPECT_EQ(curve[2].step, 4);
+}
+
+TEST(LogisticObjectiveTest, OneThatEndsBeforeItsTargetIsComplete) {
+  const auto made = Make(Logistic(), L2Space(), kLoss);
+  EvaluationContext context = At({{"l2", 0.05}});
+  const EvaluationResult straight = made->Evaluate(context).value();
+  context.target = straight.measurement->step + 1;
+  const EvaluationResult again = made->Evaluate(context).value();
+  EXPECT_EQ(again.outcome, EvaluationOutcome::kComplete);
+  EXPECT_EQ(again.measurement, straight.measurement);
 }
 
 TEST(LogisticObjectiveTest, SharedByThreads) {

@@ -142,6 +142,36 @@ TEST(ReproducibleViewTest, DoesNotDependOnTheOrderOfFinishing) {
   EXPECT_THAT(logs[0], ::testing::HasSubstr("10.000000"));
 }
 
+TEST(HistoryTest, CurvesAscendAndNewerValuesReplaceOlderOnes) {
+  History history;
+  history.AddStored(Stored(1, 0));
+  history.Report(1, 4, 0.4);
+  history.Report(1, 2, 0.2);
+  history.Report(1, 9, 0.9);
+  history.Report(1, 4, 0.5);
+  EXPECT_THAT(history.trials()[0].points, ElementsAre(CurvePoint{2, 0.2}, CurvePoint{4, 0.5}, CurvePoint{9, 0.9}));
+}
+
+TEST(HistoryTest, APausedTrialIsOpenAndGoesOnWithAHigherTarget) {
+  History history;
+  HistoryTrial first = Stored(1, 0);
+  first.resource = 3;
+  history.AddStored(first);
+  history.Pause(1);
+  EXPECT_EQ(history.trials()[0].state, TrialState::kPaused);
+  EXPECT_TRUE(history.trials()[0].open());
+  History replayed = history;
+  history.AddSuggestedResume(1, 1, 9);
+  EXPECT_EQ(history.trials()[0].state, TrialState::kPending);
+  EXPECT_EQ(history.trials()[0].resource, 9);
+  history.Resume(1, 1, 9);  // What was suggested is stored: nothing changes.
+  replayed.Resume(1, 1, 9);
+  EXPECT_EQ(replayed.trials()[0].state, history.trials()[0].state);
+  EXPECT_EQ(replayed.trials()[0].resource, history.trials()[0].resource);
+  history.Finish(1, TrialState::kComplete, 0.5, std::nullopt, std::nullopt);
+  EXPECT_EQ(history.trials()[0].value, 0.5);
+}
+
 TEST(HistoryTest, WorkersAreNumberedByTheirFirstResult) {
   History history;
   for (int i = 1; i <= 6; ++i) history.AddStored(Stored(i, static_cast<uint64_t>(i - 1)));

@@ -94,6 +94,41 @@ INSTANTIATE_TEST_SUITE_P(
                   for (int i = 0; i < 65; ++i) s.labels[absl::StrCat("k", i)] = "x";
                 },
                 "labels"},
+        BadSpec{"NoResource", [](StudySpec& s) { s.resource = Resource{1, 0, ""}; }, "resource.max"},
+        BadSpec{"HugeResource", [](StudySpec& s) { s.resource = Resource{1, kMaxResource + 1, ""}; }, "resource.max"},
+        BadSpec{"LeastResourceOfNone", [](StudySpec& s) { s.resource = Resource{0, 9, ""}; }, "resource.min"},
+        BadSpec{"LeastAboveMost", [](StudySpec& s) { s.resource = Resource{10, 9, ""}; }, "resource.min"},
+        BadSpec{"HostileUnit", [](StudySpec& s) { s.resource = Resource{1, 9, "\x1b[2J"}; }, "resource.unit"},
+        BadSpec{"NegativeWarmup", [](StudySpec& s) { s.stopping = MedianStopping{.warmup = -1}; },
+                "stopping.median.warmup"},
+        BadSpec{"NobodyToCompareWith", [](StudySpec& s) { s.stopping = MedianStopping{.min_trials = 0}; },
+                "stopping.median.min_trials"},
+        BadSpec{"NoInterval", [](StudySpec& s) { s.stopping = PercentileStopping{.interval = 0}; },
+                "stopping.percentile.interval"},
+        BadSpec{"PercentileOfAll", [](StudySpec& s) { s.stopping = PercentileStopping{.percentile = 100.0}; },
+                "stopping.percentile.percentile"},
+        BadSpec{"PercentileNaN", [](StudySpec& s) { s.stopping = PercentileStopping{.percentile = std::nan("")}; },
+                "stopping.percentile.percentile"},
+        BadSpec{"CurveWithoutEnd", [](StudySpec& s) { s.stopping = CurveStopping{}; }, "stopping.curve"},
+        BadSpec{"CertainCurve",
+                [](StudySpec& s) {
+                  s.resource = Resource{1, 9, ""};
+                  s.stopping = CurveStopping{.confidence = 1.0};
+                },
+                "stopping.curve.confidence"},
+        BadSpec{"CurveOfThreePoints",
+                [](StudySpec& s) {
+                  s.resource = Resource{1, 9, ""};
+                  s.stopping = CurveStopping{.min_points = 3};
+                },
+                "stopping.curve.min_points"},
+        BadSpec{"ReproducibleStopping",
+                [](StudySpec& s) {
+                  s.reproducible = true;
+                  s.budget.max_parallel = 2;
+                  s.stopping = MedianStopping{};
+                },
+                "reproducible"},
         BadSpec{"NoCommand", [](StudySpec& s) { Command(s, [](auto& c) { c.argv.clear(); }); },
                 "objective.command.argv"},
         BadSpec{"EmptyProgram", [](StudySpec& s) { Command(s, [](auto& c) { c.argv[0] = ""; }); },
@@ -155,6 +190,27 @@ TEST(StudySpecTest, AlgorithmsHaveNames) {
   EXPECT_EQ(AlgorithmName(HaltonOptions()), "halton");
   EXPECT_EQ(AlgorithmName(TpeOptions()), "tpe");
   EXPECT_EQ(AlgorithmName(CmaEsOptions()), "cma_es");
+  EXPECT_EQ(AlgorithmName(SuccessiveHalvingOptions()), "successive_halving");
+  EXPECT_EQ(AlgorithmName(HyperbandOptions()), "hyperband");
+  EXPECT_EQ(AlgorithmName(AshaOptions()), "asha");
+}
+
+TEST(StudySpecTest, SomeAlgorithmsHaveASampler) {
+  HyperbandOptions hyperband;
+  hyperband.sampler = SobolOptions{.scramble = false};
+  const AlgorithmSpec algorithm = hyperband;
+  ASSERT_NE(SamplerOf(algorithm), nullptr);
+  EXPECT_EQ(AsAlgorithm(*SamplerOf(algorithm)), AlgorithmSpec(SobolOptions{.scramble = false}));
+  EXPECT_EQ(SamplerOf(AlgorithmSpec(BoOptions())), nullptr);
+}
+
+TEST(StudySpecTest, ResourceAndStoppingArePartOfTheSpec) {
+  StudySpec other = Good();
+  other.resource = Resource{1, 9, "epochs"};
+  EXPECT_EQ(FirstDifference(Good(), other), "resource");
+  other = Good();
+  other.stopping = MedianStopping{};
+  EXPECT_EQ(FirstDifference(Good(), other), "stopping");
 }
 
 TEST(StudySpecTest, ScoresAreLargerWhenBetter) {

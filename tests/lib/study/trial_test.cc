@@ -13,6 +13,7 @@
 
 #include "lib/base/error.h"
 #include "lib/study/measurement.h"
+#include "lib/study/study_spec.h"
 #include "lib/study/trial_state.h"
 
 namespace luthier::study {
@@ -21,9 +22,10 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr TrialState kStates[] = {TrialState::kPending, TrialState::kRunning, TrialState::kComplete,
-                                  TrialState::kPruned,  TrialState::kFailed,  TrialState::kCancelled};
-constexpr TrialEvent kEvents[] = {TrialEvent::kGrant, TrialEvent::kRetry, TrialEvent::kComplete,
-                                  TrialEvent::kPrune, TrialEvent::kFail,  TrialEvent::kCancel};
+                                  TrialState::kPruned,  TrialState::kFailed,  TrialState::kCancelled,
+                                  TrialState::kPaused};
+constexpr TrialEvent kEvents[] = {TrialEvent::kGrant, TrialEvent::kRetry,   TrialEvent::kComplete, TrialEvent::kPause,
+                                  TrialEvent::kPrune, TrialEvent::kPromote, TrialEvent::kFail,     TrialEvent::kCancel};
 
 // The life cycle in words, written out independently: every pair that is not here must be refused.
 TEST(TrialStateTest, OnlyTheseTransitionsAreAllowed) {
@@ -36,6 +38,10 @@ TEST(TrialStateTest, OnlyTheseTransitionsAreAllowed) {
       {{TrialState::kRunning, TrialEvent::kPrune}, TrialState::kPruned},
       {{TrialState::kRunning, TrialEvent::kFail}, TrialState::kFailed},
       {{TrialState::kRunning, TrialEvent::kCancel}, TrialState::kCancelled},
+      {{TrialState::kRunning, TrialEvent::kPause}, TrialState::kPaused},
+      {{TrialState::kPaused, TrialEvent::kPromote}, TrialState::kPending},
+      {{TrialState::kPaused, TrialEvent::kPrune}, TrialState::kPruned},
+      {{TrialState::kPaused, TrialEvent::kCancel}, TrialState::kCancelled},
   };
   for (const TrialState from : kStates) {
     for (const TrialEvent event : kEvents) {
@@ -61,7 +67,7 @@ TEST(TrialStateTest, NamesReadBack) {
     EXPECT_EQ(ParseTrialState(TrialStateName(state)), state);
     names.insert(std::string(TrialStateName(state)));
   }
-  EXPECT_EQ(names.size(), 6u);
+  EXPECT_EQ(names.size(), kTrialStateCount);
   EXPECT_EQ(ParseTrialState("pending"), std::nullopt);
   EXPECT_EQ(ParseTrialState(""), std::nullopt);
   for (const StudyState state : {StudyState::kActive, StudyState::kPaused, StudyState::kStopped, StudyState::kCancelled,
@@ -75,10 +81,10 @@ TEST(TrialStateTest, NamesReadBack) {
   names.clear();
   for (const AttemptOutcome outcome :
        {AttemptOutcome::kRunning, AttemptOutcome::kComplete, AttemptOutcome::kPruned, AttemptOutcome::kFailed,
-        AttemptOutcome::kReleased, AttemptOutcome::kExpired, AttemptOutcome::kCancelled}) {
+        AttemptOutcome::kReleased, AttemptOutcome::kExpired, AttemptOutcome::kCancelled, AttemptOutcome::kPaused}) {
     names.insert(std::string(AttemptOutcomeName(outcome)));
   }
-  EXPECT_EQ(names.size(), 7u);
+  EXPECT_EQ(names.size(), 8u);
   EXPECT_EQ(names.count(""), 0u);
 }
 
@@ -143,6 +149,34 @@ TEST(TrialTest, TheReporterIsWhoseResultMadeItFinal) {
   trial.attempts.back().outcome = AttemptOutcome::kComplete;
   trial.state = TrialState::kComplete;
   EXPECT_EQ(ReporterOf(trial), "a");
+}
+
+TEST(TrainingInParts, EachPartHasItsOwnAttemptsAndAllCostsAreSummed) {
+  Trial trial;
+  EXPECT_EQ(AttemptsUsed(trial), 0);
+  EXPECT_EQ(ResourceSpent(trial), 0);
+  const auto attempt = [&](AttemptOutcome outcome, int64_t start, int64_t last) {
+    Attempt a;
+    a.outcome = outcome;
+    a.start_step = start;
+    a.last_step = last;
+    trial.attempts.push_back(a);
+  };
+  attempt(AttemptOutcome::kExpired, 0, 2);
+  attempt(AttemptOutcome::kReleased, 1, 0);  // Ended before it reported.
+  trial.releases = 1;
+  EXPECT_EQ(AttemptsUsed(trial), 1);
+  attempt(AttemptOutcome::kPaused, 0, 3);
+  trial.releases = 0;
+  EXPECT_EQ(AttemptsUsed(trial), 0);
+  attempt(AttemptOutcome::kFailed, 3, 5);
+  attempt(AttemptOutcome::kRunning, 3, 9);
+  EXPECT_EQ(AttemptsUsed(trial), 2);
+  EXPECT_EQ(ResourceSpent(trial), 2 + 3 + 2 + 6);
+  // Steps that somebody made up still have a sum.
+  attempt(AttemptOutcome::kRunning, 0, std::numeric_limits<int64_t>::max());
+  attempt(AttemptOutcome::kRunning, -5, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(ResourceSpent(trial), 9 * kMaxResource);
 }
 
 }  // namespace

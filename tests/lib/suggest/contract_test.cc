@@ -73,6 +73,9 @@ std::vector<DesignerCase> Cases() {
   BoOptions directional = BoDefaults(BoPreset::kFobo);
   directional.gradients = BoGradients::kDirectional;
   algorithms.emplace_back("fobo_directional", directional);
+  algorithms.emplace_back("asha_stop", AshaOptions{.variant = AshaVariant::kStop});
+  algorithms.emplace_back("asha_bo", AshaOptions{.sampler = BoOptions{.initial_points = 3}});
+  algorithms.emplace_back("hyperband_grid", HyperbandOptions{.sampler = GridOptions{}});
   algorithms.emplace_back("grid_plain", GridOptions{3, false});
   algorithms.emplace_back("sobol_plain", SobolOptions{false});
   HarmonicaOptions harmonica{.samples = 20, .stages = 1, .float_bits = 3, .base = BoOptions{.initial_points = 1}};
@@ -96,6 +99,11 @@ std::vector<DesignerCase> Cases() {
       c.spec.metric.name = "loss";
       c.spec.algorithm = algorithm;
       c.spec.seed = 42;
+      if (SamplerOf(algorithm) != nullptr) {
+        if (space_name != "Continuous" && space_name != "Conditional" && space_name != "Constant") continue;
+        c.spec.resource = Resource{.min = 1, .max = 9, .unit = "epochs"};
+        c.spec.budget.max_trials = 1000;
+      }
       c.seeded = space_name != "Constant" && algorithm_name.find("plain") == std::string::npos;
       c.settings = CountSettings(space);
       cases.push_back(std::move(c));

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/suggest/registry.h"
+#include "lib/wire/convert.h"
 #include "tests/lib/study/builders.h"
 
 namespace luthier::wire {
@@ -49,6 +50,38 @@ BoOptions Read(BoPreset preset, const Bo& proto = {}) {
 const Bo& Options(const v1::Algorithm& proto) {
   return proto.has_bo() ? proto.bo() : proto.has_hbo() ? proto.hbo() : proto.has_lbo() ? proto.lbo() : proto.fobo();
 }
+std::string Refusal(const v1::Algorithm& proto) {
+  return std::string(FromProto(proto).status().message());
+}
+
+TEST(RungAlgorithmsTest, TheDefaultsAreThoseOfTheStructs) {
+  v1::Algorithm proto;
+  proto.mutable_successive_halving();
+  EXPECT_EQ(*FromProto(proto), study::AlgorithmSpec(study::SuccessiveHalvingOptions{}));
+  proto.mutable_hyperband();
+  EXPECT_EQ(*FromProto(proto), study::AlgorithmSpec(study::HyperbandOptions{}));
+  proto.mutable_asha()->mutable_sampler();  // Nothing said about it.
+  EXPECT_EQ(*FromProto(proto), study::AlgorithmSpec(study::AshaOptions{}));
+}
+
+TEST(RungAlgorithmsTest, SamplersDoNotTrainInPartsThemselves) {
+  v1::Algorithm proto;
+  v1::Algorithm* deepest = &proto;
+  for (int i = 0; i < 50; ++i) deepest = deepest->mutable_asha()->mutable_sampler();
+  deepest->mutable_random();
+  EXPECT_THAT(Refusal(proto), HasSubstr("algorithm.asha.sampler: trains in parts itself; choose another"));
+}
+
+TEST(RungAlgorithmsTest, UnknownNumbersAreRefused) {
+  v1::Algorithm proto;
+  proto.mutable_asha()->set_variant(static_cast<v1::Algorithm::Asha::Variant>(9));
+  proto.mutable_asha()->mutable_sampler()->mutable_bo()->set_kernel(static_cast<Bo::Kernel>(99));
+  EXPECT_THAT(Refusal(proto), HasSubstr("algorithm.asha.variant: has the unknown value 9; use one of PROMOTE, STOP"));
+  EXPECT_THAT(Refusal(proto), HasSubstr("algorithm.asha.sampler.bo.kernel: has the unknown value 99"));
+  proto.mutable_hyperband()->set_sizes(static_cast<v1::Algorithm::Hyperband::Sizes>(9));
+  EXPECT_THAT(Refusal(proto), HasSubstr("algorithm.hyperband.sizes: has the unknown value 9; use one of CEIL, FLOOR"));
+}
+
 std::vector<const FieldDescriptor*> Fields() {
   std::vector<const FieldDescriptor*> fields;
   for (int i = 0; i < Bo::descriptor()->field_count(); ++i) fields.push_back(Bo::descriptor()->field(i));

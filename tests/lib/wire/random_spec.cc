@@ -191,11 +191,58 @@ study::HarmonicaOptions Harmonica(RandomStream& r) {
   return options;
 }
 
-study::AlgorithmSpec Algorithm(RandomStream& r) {
-  switch (r.UniformInt(6)) {
+study::SamplerSpec Sampler(RandomStream& r) {
+  switch (r.UniformInt(3)) {
     case 0:
       return Bo(r);
-    case 4:
+    case 1:
+      return study::SobolOptions{.scramble = Coin(r)};
+    default:
+      return study::RandomOptions{};
+  }
+}
+
+study::SuccessiveHalvingOptions SuccessiveHalving(RandomStream& r) {
+  study::SuccessiveHalvingOptions options;
+  options.eta = static_cast<int32_t>(Between(r, 2, 9));
+  options.trials = Between(r, 0, 1'000'000);
+  options.quorum = r.UniformOpen();
+  options.overlap = Coin(r);
+  options.sampler = Sampler(r);
+  return options;
+}
+
+study::HyperbandOptions Hyperband(RandomStream& r) {
+  study::HyperbandOptions options;
+  options.eta = static_cast<int32_t>(Between(r, 2, 9));
+  options.sizes = Any(r, study::HyperbandSizes::kFloor);
+  options.quorum = r.UniformOpen();
+  options.overlap = Coin(r);
+  options.sampler = Sampler(r);
+  return options;
+}
+
+study::AshaOptions Asha(RandomStream& r) {
+  study::AshaOptions options;
+  options.eta = static_cast<int32_t>(Between(r, 2, 9));
+  options.variant = Any(r, study::AshaVariant::kStop);
+  options.skip_rungs = static_cast<int32_t>(Between(r, 0, 3));
+  options.first_go_on = Coin(r);
+  options.sampler = Sampler(r);
+  return options;
+}
+
+study::AlgorithmSpec Algorithm(RandomStream& r) {
+  switch (r.UniformInt(9)) {
+    case 0:
+      return Bo(r);
+    case 5:
+      return SuccessiveHalving(r);
+    case 6:
+      return Hyperband(r);
+    case 7:
+      return Asha(r);
+    case 8:
       return Harmonica(r);
     case 3:
       return study::AutoOptions{.noisy = Coin(r)};
@@ -240,6 +287,28 @@ study::Gradient RandomGradient(RandomStream& r) {
   return gradient;
 }
 
+study::StoppingRule Rule(RandomStream& r) {
+  switch (r.UniformInt(3)) {
+    case 0:
+      return study::MedianStopping{.warmup = Between(r, 0, 9),
+                                   .min_trials = Between(r, 1, 9),
+                                   .interval = Between(r, 1, 9),
+                                   .running_mean = Coin(r)};
+    case 1:
+      return study::PercentileStopping{.percentile = 1.0 + 98.0 * r.Uniform(),
+                                       .warmup = Between(r, 0, 9),
+                                       .min_trials = Between(r, 1, 9),
+                                       .interval = Between(r, 1, 9),
+                                       .running_mean = Coin(r)};
+    default:
+      return study::CurveStopping{.confidence = 0.51 + 0.48 * r.Uniform(),
+                                  .warmup = Between(r, 0, 9),
+                                  .min_trials = Between(r, 1, 9),
+                                  .min_points = Between(r, 4, 9),
+                                  .interval = Between(r, 1, 9)};
+  }
+}
+
 }  // namespace
 
 study::StudySpec RandomSpec(RandomStream& r) {
@@ -260,13 +329,20 @@ study::StudySpec RandomSpec(RandomStream& r) {
   spec.seed = r.NextU64();
   spec.reproducible = Coin(r);
   for (int i = 0; i < Between(r, 0, 3); ++i) spec.labels[absl::StrCat("team ", i)] = Text(r);
+  spec.resource = study::Resource{.min = Between(r, 1, 5), .max = Between(r, 5, study::kMaxResource), .unit = Text(r)};
+  const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
+  const bool reports = command == nullptr || command->stdout_patterns.empty();
+  if (reports && Coin(r)) {
+    spec.stopping = Rule(r);
+    spec.reproducible = false;
+  }
   return spec;
 }
 
 study::Trial RandomTrial(RandomStream& r) {
   study::Trial trial;
   trial.number = Between(r, 1, int64_t{1} << 60);
-  trial.state = static_cast<study::TrialState>(r.UniformInt(6));
+  trial.state = static_cast<study::TrialState>(r.UniformInt(study::kTrialStateCount));
   for (int i = 0; i < Between(r, 0, 4); ++i) trial.parameters[absl::StrCat("p", i)] = Value(r);
   trial.provenance = {.designer = "bo",
                       .algorithm_version = 3,
@@ -276,10 +352,15 @@ study::Trial RandomTrial(RandomStream& r) {
                       .details = {{"predicted_mean", Number(r)}},
                       .carry = Text(r),
                       .direction = {},
-                      .set_aside = {}};
+                      .set_aside = {},
+                      .resource = Between(r, 0, 3)};
   for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.direction.push_back(Number(r));
   for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.set_aside.push_back(Between(r, 1, int64_t{1} << 60));
   if (Coin(r)) trial.provenance.ask_index = r.NextU64();
+  for (int i = 0; i < Between(r, 0, 2); ++i) {
+    trial.promotions.push_back(trial.provenance);
+    trial.promotions.back().resource = Between(r, 4, 1'000'000);
+  }
   if (Coin(r)) {
     study::Measurement m;
     m.step = Between(r, 0, int64_t{1} << 60);
@@ -295,10 +376,13 @@ study::Trial RandomTrial(RandomStream& r) {
     attempt.worker = "w-1";
     attempt.start = Moment(r);
     if (Coin(r)) attempt.end = Moment(r);
-    attempt.outcome = static_cast<study::AttemptOutcome>(r.UniformInt(7));
+    attempt.outcome = static_cast<study::AttemptOutcome>(r.UniformInt(8));
+    attempt.start_step = static_cast<int64_t>(r.UniformInt(5));
+    attempt.last_step = static_cast<int64_t>(r.UniformInt(9));
     if (Coin(r)) attempt.failure = RandomFailure(r);
     attempt.output_tail = Text(r);
     trial.releases += attempt.outcome == study::AttemptOutcome::kReleased ? 1 : 0;
+    if (attempt.outcome == study::AttemptOutcome::kPaused) trial.releases = 0;
     trial.attempts.push_back(attempt);
   }
   trial.checkpoint = Text(r);

@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"Empty", "", "s.yaml: is empty"}, BadFile{"OnlyComment", "# nothing\n", "s.yaml: is empty"},
         BadFile{"JustText", "hello",
                 "s.yaml:1:1: must be a map, not a scalar; give display_name, description, space, metric, algorithm, "
-                "objective, budget, lease, seed, reproducible, labels"},
+                "objective, budget, lease, seed, reproducible, labels, resource, stopping"},
         BadFile{"MisspeltKey", Space("{name: x, flaot: {min: 0, max: 1}}"),
                 "s.yaml:2:15: space[0]: has no field \"flaot\" (did you mean \"float\"?)"},
         BadFile{"MisspeltTopKey", "bugdet: {max_trials: 3}" + std::string(kTail),
@@ -271,15 +271,16 @@ TEST(StudyFile, LocatesTheServersRefusal) {
   EXPECT_EQ(file->Locate(absl::UnavailableError("x")), absl::UnavailableError("x"));
 }
 
-// Every field that `descriptor` reaches, by name.
-void CollectFields(const google::protobuf::Descriptor* descriptor, std::set<std::string>* names,
-                   std::set<std::string>* seen) {
+// Every field that `descriptor` reaches, by name. `seen`: the messages so far; an algorithm may hold another.
+void CollectFields(const google::protobuf::Descriptor* descriptor, std::set<std::string>* seen,
+                   std::set<std::string>* names) {
   if (descriptor->full_name().rfind("google.", 0) == 0 || descriptor->options().map_entry()) return;
   if (!seen->insert(descriptor->full_name()).second) return;
   for (int i = 0; i < descriptor->field_count(); ++i) {
     names->insert(descriptor->field(i)->name());
-    if (descriptor->field(i)->message_type() != nullptr)
-      CollectFields(descriptor->field(i)->message_type(), names, seen);
+    if (descriptor->field(i)->message_type() != nullptr) {
+      CollectFields(descriptor->field(i)->message_type(), seen, names);
+    }
   }
 }
 
@@ -288,8 +289,8 @@ TEST(StudyFile, ManualHasEveryField) {
   if (source == nullptr) GTEST_SKIP() << "LUTHIER_SOURCE_DIR is not set; ctest sets it";
   std::ostringstream manual;
   manual << std::ifstream(std::string(source) + "/docs/study_file.md").rdbuf();
-  std::set<std::string> names, seen;
-  CollectFields(v1::StudySpec::descriptor(), &names, &seen);
+  std::set<std::string> seen, names;
+  CollectFields(v1::StudySpec::descriptor(), &seen, &names);
   EXPECT_GT(names.size(), 40u);
   for (const std::string& name : names)
     EXPECT_THAT(manual.str(), ::testing::ContainsRegex("[`.: {]" + name + "[^a-z_]")) << name;

@@ -38,7 +38,7 @@ void ExpectReplays(Harness& h, const std::string& id) {
   for (const storage::TrialRecord& row : rows) {
     const study::Provenance& p = row.trial.provenance;
     if (!p.ask_index) continue;
-    study::History history = HistoryAt(&h.memory, record.key, record.spec.metric, p.prefix_seq).value();
+    study::History history = HistoryAt(&h.memory, record.key, record.spec, p.prefix_seq).value();
     // Asks of smaller index that were on their way at that time.
     for (const storage::TrialRecord& other : rows) {
       const study::Provenance& q = other.trial.provenance;

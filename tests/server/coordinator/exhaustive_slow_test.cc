@@ -22,6 +22,15 @@ TEST(ExhaustiveSlow, TwoTrialsAndAWorkerThatCrashes) {
   ExploreAll(options);
 }
 
+TEST(ExhaustiveSlow, OneTrialInTwoPartsReleasedAndItsWorkerCrashes) {
+  ExplorerOptions options;
+  options.parts = true;
+  options.trials = 1;
+  options.releases = 1;
+  options.worker_crashes = 1;
+  ExploreAll(options);
+}
+
 TEST(ExhaustiveSlow, TwoTrialsAndARelease) {
   ExplorerOptions options;
   options.releases = 1;

@@ -32,6 +32,13 @@ TEST(Exhaustive, OneTrialReleasedAndFailedAndItsWorkersCrash) {
   ExploreAll(options);
 }
 
+TEST(Exhaustive, OneTrialInTwoParts) {
+  ExplorerOptions options;
+  options.parts = true;
+  options.trials = 1;
+  ExploreAll(options);
+}
+
 TEST(Exhaustive, OneTrialThreeAttempts) {
   ExplorerOptions options;
   options.trials = 1;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
 #include "tests/server/coordinator/harness.h"
+#include "tests/server/coordinator/rung_designer.h"
 
 namespace luthier::coordinator::testing {
 namespace {
@@ -23,7 +24,7 @@ const absl::Duration kTtl = absl::Seconds(10);
 // What becomes of a request that reaches the coordinator.
 enum class Fate : uint8_t { kAnswered, kReplyLost, kCommitFails };
 enum class Verb : uint8_t { kAsk, kSend, kDeliver, kHeartbeat, kWorkerCrash, kTime, kRestart };
-enum class Content : uint8_t { kComplete, kRelease, kInfra };
+enum class Content : uint8_t { kComplete, kRelease, kInfra, kPause };
 
 struct Action {
   Verb verb = Verb::kAsk;
@@ -34,7 +35,7 @@ struct Action {
 
 std::string Name(const Action& a) {
   static constexpr std::array<const char*, 3> kFates = {"", ", reply lost", ", commit fails"};
-  static constexpr std::array<const char*, 3> kContents = {"complete", "release", "fail(INFRA)"};
+  static constexpr std::array<const char*, 4> kContents = {"complete", "release", "fail(INFRA)", "pause"};
   const char* fate = kFates[static_cast<size_t>(a.fate)];
   switch (a.verb) {
     case Verb::kAsk:
@@ -72,7 +73,10 @@ struct Worker {
 
 class World {
  public:
-  explicit World(const ExplorerOptions& options) : options_(options) {
+  explicit World(const ExplorerOptions& options)
+      : options_(options), harness_(Harness::DefaultOptions(), [](const study::StudySpec& s) {
+          return s.resource ? std::make_unique<RungDesigner>(s) : suggest::CreateDesigner(s);
+        }) {
     // As small as can be: it is copied in every batch.
     study::StudySpec spec;
     study::ParameterSpec x;
@@ -81,6 +85,11 @@ class World {
     spec.space = study::SearchSpace::Create({x}).value();
     spec.metric.name = kMetric;
     spec.algorithm = study::RandomOptions{};
+    if (options.parts) {
+      const study::StudySpec parts = PartsSpec();
+      spec.algorithm = parts.algorithm;
+      spec.resource = parts.resource;
+    }
     spec.budget.max_trials = options.trials;
     spec.lease.ttl = kTtl;
     spec.lease.max_attempts = options.max_attempts;
@@ -102,7 +111,7 @@ class World {
         for (const Fate fate : fates) actions.push_back({Verb::kAsk, w, fate, {}});
       }
       if (worker.status == Worker::kHolding) {
-        actions.push_back({Verb::kSend, w, {}, Content::kComplete});
+        actions.push_back({Verb::kSend, w, {}, options_.parts ? Content::kPause : Content::kComplete});
         if (releases_ < options_.releases) actions.push_back({Verb::kSend, w, {}, Content::kRelease});
         if (infra_ < options_.infra_failures) actions.push_back({Verb::kSend, w, {}, Content::kInfra});
       }
@@ -173,11 +182,14 @@ class World {
   // I10. Ends this world.
   void FinishAll() {
     for (int i = 0; i < 60; ++i) {
-      const absl::StatusOr<SuggestReply> reply = harness_.Suggest(kStudy, "healthy");
+      const absl::StatusOr<SuggestReply> reply = AskOnce("healthy", "");
       if (!reply.ok()) return Violated("a healthy worker is refused");
       if (reply->study_done) break;
       for (const Grant& grant : reply->grants) {
-        if (!harness_.Complete(grant, Loss(Value(grant))).ok()) return Violated("a healthy worker's result is refused");
+        const bool paused = grant.target_step > 0;
+        const auto told = paused ? harness_.Pause(grant, Loss(Value(grant), grant.target_step))
+                                 : harness_.Complete(grant, Loss(Value(grant)));
+        if (!told.ok()) return Violated("a healthy worker's result is refused");
       }
       if (reply->grants.empty()) {
         if (NextDeadline() == absl::InfiniteDuration()) return Violated("nothing to do, yet the study is not done");
@@ -190,6 +202,7 @@ class World {
       return Violated("one healthy worker can't finish the study (I10)");
     for (const storage::TrialRecord& row : rows_) {
       if (!study::IsFinal(row.trial.state)) return Violated("a trial stays open for ever (I10)");
+      if (options_.parts && row.trial.state == study::TrialState::kPruned) return Violated("a trial was not promoted");
     }
   }
 
@@ -220,11 +233,18 @@ class World {
         base::MakeError(absl::StatusCode::kUnavailable, base::reason::kStorageFull, "disk full"));
   }
 
+  // A designer that looks at history answers the next ask.
+  absl::StatusOr<SuggestReply> AskOnce(const std::string& name, const std::string& request) {
+    absl::StatusOr<SuggestReply> reply = harness_.Suggest(kStudy, name, 1, request);
+    if (options_.parts && reply.ok() && reply->grants.empty()) reply = harness_.Suggest(kStudy, name, 1, request);
+    return reply;
+  }
+
   void Ask(Worker& worker, const std::string& name, Fate fate) {
     const std::string request = absl::StrCat(name, worker.asks);
     const int64_t commits = harness_.storage.commits();
     if (fate == Fate::kCommitFails) FailNextCommit();
-    const absl::StatusOr<SuggestReply> reply = harness_.Suggest(kStudy, name, 1, request);
+    const absl::StatusOr<SuggestReply> reply = AskOnce(name, request);
     last_asked_[name == kWorkers[0] ? 0 : 1] = harness_.clock.Monotonic();
     if (fate == Fate::kCommitFails) {
       if (harness_.storage.commits() == commits)
@@ -282,6 +302,8 @@ class World {
         return harness_.Release(m.grant);
       case Content::kInfra:
         return harness_.Fail(m.grant, MakeFailure(study::FailureKind::kInfra));
+      case Content::kPause:
+        return harness_.Pause(m.grant, Loss(Value(m.grant), m.grant.target_step));
     }
     return absl::InternalError("");
   }
@@ -329,7 +351,7 @@ class World {
       if (row.trial.state == study::TrialState::kPending)
         eligible_since_[row.trial.number] = harness_.clock.Monotonic();
       if (row.trial.state != study::TrialState::kRunning) continue;
-      const bool last = static_cast<int>(row.grants.size()) - row.trial.releases >= options_.max_attempts;
+      const bool last = study::AttemptsUsed(row.trial) >= options_.max_attempts;
       if (harness_.leases->Deadline(row.grants.back().token) != harness_.clock.Monotonic() + kTtl * (last ? 10 : 1)) {
         Violated("a lease did not get a full TTL after a restart");
       }
@@ -380,13 +402,15 @@ class World {
     };
     std::string text = absl::StrCat(static_cast<int>(harness_.core->Studies().size()));
     for (const storage::TrialRecord& row : rows_) {
-      absl::StrAppend(&text, "|", static_cast<int>(row.trial.state), ".", row.trial.releases);
+      absl::StrAppend(&text, "|", static_cast<int>(row.trial.state), ".", row.trial.releases, ".",
+                      row.trial.promotions.size());
       if (study::IsFinal(row.trial.state)) {
         absl::StrAppend(&text, "f", row.grants.size());
         continue;
       }
       for (size_t g = 0; g < row.grants.size(); ++g) {
-        absl::StrAppend(&text, ",", index_of(row.trial.attempts[g].worker), row.grants[g].digest.empty() ? "" : "e");
+        absl::StrAppend(&text, ",", index_of(row.trial.attempts[g].worker), row.grants[g].digest.empty() ? "" : "e",
+                        row.trial.attempts[g].outcome == study::AttemptOutcome::kPaused ? "p" : "");
       }
       if (row.trial.state == study::TrialState::kRunning) {
         const absl::Duration left = *harness_.leases->Deadline(row.grants.back().token) - now;

@@ -210,6 +210,16 @@ absl::StatusOr<FinishReply> Harness::Complete(const Grant& grant, const study::M
   return RunOne(*this, MakeFinish(grant, CompleteContent{measurement, pruned, ""}), Answered<FinishReply>());
 }
 
+absl::StatusOr<FinishReply> Harness::Pause(const Grant& grant, const study::Measurement& measurement,
+                                           const std::string& checkpoint) {
+  CompleteContent content;
+  content.measurement = measurement;
+  content.paused = true;
+  FinishOp op = MakeFinish(grant, std::move(content));
+  op.checkpoint = checkpoint;
+  return RunOne(*this, std::move(op), Answered<FinishReply>());
+}
+
 absl::StatusOr<FinishReply> Harness::Fail(const Grant& grant, const study::Failure& failure) {
   return RunOne(*this, MakeFinish(grant, failure), Answered<FinishReply>());
 }

@@ -87,6 +87,9 @@ class Harness {
   absl::StatusOr<ReportReply> Report(const Grant& grant, std::vector<study::Measurement> points,
                                      const std::string& checkpoint = "");
   absl::StatusOr<FinishReply> Complete(const Grant& grant, const study::Measurement& measurement, bool pruned = false);
+  // At the lease's target, with a checkpoint unless it is empty.
+  absl::StatusOr<FinishReply> Pause(const Grant& grant, const study::Measurement& measurement,
+                                    const std::string& checkpoint = "saved");
   absl::StatusOr<FinishReply> Fail(const Grant& grant, const study::Failure& failure);
   absl::StatusOr<FinishReply> Release(const Grant& grant, const std::string& checkpoint = "");
   // As Coordinator::Heartbeat: from memory unless a lease has expired.

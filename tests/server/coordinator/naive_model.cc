@@ -28,7 +28,7 @@ std::string Text(const study::Measurement& m) {
 std::string Text(const FinishOp& op) {
   std::string text = absl::StrCat(op.content.index(), "|", op.checkpoint, "|", op.output_tail, "|");
   if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
-    absl::StrAppend(&text, complete->pruned, Text(complete->measurement));
+    absl::StrAppend(&text, complete->pruned, complete->paused, Text(complete->measurement));
   } else if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
     absl::StrAppend(&text, static_cast<int>(failure->kind), "|", failure->reason, "|", failure->message);
   }
@@ -61,7 +61,7 @@ bool Finished(StudyState state) {
   return state != StudyState::kActive && state != StudyState::kPaused;
 }
 bool Open(TrialState state) {
-  return state == TrialState::kPending || state == TrialState::kRunning;
+  return state == TrialState::kPending || state == TrialState::kRunning || state == TrialState::kPaused;
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ void NaiveModel::CheckLeases() {
         t.seen_expired = false;
         continue;
       }
-      const bool last = static_cast<int>(t.grants.size()) - t.releases >= s.spec.lease.max_attempts;
+      const bool last = AttemptsUsed(t) >= s.spec.lease.max_attempts;
       if (last) {
         BackOrGiveUp(s, t);
       } else if (Finished(s.state)) {
@@ -166,7 +166,17 @@ void NaiveModel::FinishStudy(Study& s, StudyState state, bool cancel_running) {
     if (t.state == TrialState::kPending || (t.state == TrialState::kRunning && (cancel_running || Expired(t)))) {
       CancelOpen(s, t);
     }
+    if (t.state == TrialState::kPaused) Final(s, t, TrialState::kPruned, std::nullopt);
   }
+}
+
+std::string NaiveModel::CompleteExhausted(storage::StudyKey key) {
+  Study& s = studies_[key];
+  const bool waiting = Count(s, TrialState::kPending) + Count(s, TrialState::kRunning) > 0;
+  if (waiting || Count(s, TrialState::kPaused) == 0) return "a study was completed that is not done";
+  if (static_cast<int64_t>(s.trials.size()) < s.spec.budget.max_trials) return "a study was completed that has room";
+  FinishStudy(s, StudyState::kCompleted, false);
+  return "";
 }
 
 void NaiveModel::CompleteIfDone(Study& s) {
@@ -196,7 +206,7 @@ void NaiveModel::AfterFinal(Study& s) {
 
 void NaiveModel::BackOrGiveUp(Study& s, Trial& t) {
   t.points.clear();
-  if (static_cast<int>(t.grants.size()) - t.releases >= s.spec.lease.max_attempts) {
+  if (AttemptsUsed(t) >= s.spec.lease.max_attempts) {
     t.failure = study::failure::kAttemptsExhausted;
     Final(s, t, TrialState::kFailed, std::nullopt);
     AfterFinal(s);
@@ -360,11 +370,32 @@ Expected NaiveModel::Report(const ReportOp& op) {
       return Expected::Error(StatusCode::kFailedPrecondition, reason::kConflictingReport);
     }
   }
-  for (const study::Measurement& m : op.measurements) t.points[m.step] = Text(m);
+  std::set<int64_t> was_new;
+  for (const study::Measurement& m : op.measurements) {
+    if (t.points.emplace(m.step, Text(m)).second) was_new.insert(m.step);
+  }
   if (!op.checkpoint.empty()) t.checkpoint = op.checkpoint;
   t.deadline = std::max(t.deadline, now_ + t.ttl);
   t.seen_expired = false;
   e.directive = Directive::kContinue;
+  if (!s->spec.resource) return e;
+  std::map<int64_t, double> fresh;
+  for (const study::Measurement& m : op.measurements) {
+    const auto value = m.metrics.find(s->spec.metric.name);
+    if (value != m.metrics.end() && was_new.count(m.step) > 0) fresh[m.step] = value->second;
+  }
+  for (const auto& [step, value] : fresh) {
+    if (step < 1 || !(value > options_.stop_above)) continue;
+    t.grants.back().stopped = true;
+    stopped_.insert(op.token);
+    Final(*s, t, TrialState::kPruned, std::nullopt);
+    AfterFinal(*s);
+    e.directive = Directive::kStop;
+    return e;
+  }
+  if (t.target > 0 && t.target < s->spec.resource->max && t.points.rbegin()->first >= t.target) {
+    e.directive = Directive::kPause;
+  }
   return e;
 }
 
@@ -394,10 +425,17 @@ Expected NaiveModel::Finish(const FinishOp& op) {
     const auto value = m.metrics.find(s->spec.metric.name);
     const bool has_value = value != m.metrics.end();
     if (!GoodMeasurement(m) || (!has_value && !complete->pruned)) return bad;
+    if (complete->paused && (complete->pruned || t.target == 0 || m.step < t.target)) return bad;
+    const bool pauses = complete->paused && t.target < s->spec.resource->max;
     if (has_value && !std::isfinite(value->second)) {
       e.warnings = 1;
       t.failure = study::failure::kNonFinite;
       Final(*s, t, TrialState::kFailed, std::nullopt);
+    } else if (pauses) {
+      t.state = TrialState::kPaused;
+      t.releases = 0;
+      t.part_begins = t.grants.size();
+      if (Finished(s->state)) Final(*s, t, TrialState::kPruned, std::nullopt);
     } else {
       e.warnings = GoodGradient(m) ? 0 : 1;
       t.has_gradient = m.gradient && GoodGradient(m);
@@ -415,9 +453,9 @@ Expected NaiveModel::Finish(const FinishOp& op) {
     if (t.releases < 20) ++t.releases;
   }
   if (!op.checkpoint.empty()) t.checkpoint = op.checkpoint;
-  if (Open(t.state))
+  if (t.state == TrialState::kRunning)
     BackOrGiveUp(*s, t);
-  else
+  else if (t.state != TrialState::kPaused)
     AfterFinal(*s);
   CompleteIfDone(*s);
   grant.ended_with = Text(op);

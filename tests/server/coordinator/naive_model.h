@@ -2,6 +2,7 @@
 #define LUTHIER_TESTS_SERVER_COORDINATOR_NAIVE_MODEL_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,6 +52,7 @@ class NaiveModel {
     int leases_per_worker = 64;
     int64_t studies = 10'000;
     DesignerFactory designers = suggest::CreateDesigner;
+    double stop_above = std::numeric_limits<double>::infinity();  // LimitStopper, in studies with a resource.
   };
   explicit NaiveModel(Options options) : options_(std::move(options)) {}
 
@@ -76,6 +78,10 @@ class NaiveModel {
   // Instead of EndBatch, when the commit failed: these studies were read again from storage.
   void RollBack(const std::vector<storage::StudyKey>& studies, const std::vector<int>& answered);
 
+  // The coordinator completed a study with PAUSED trials as its designer had nothing more to ask for. "" or why that is
+  // wrong: an open trial, or room for another.
+  std::string CompleteExhausted(storage::StudyKey key);
+
   // The first answer to a Finish: its seq.
   void NoteSeq(const std::string& token, uint64_t seq) { finish_seq_[token] = seq; }
   std::optional<uint64_t> SeqOf(const std::string& token) const;
@@ -94,7 +100,10 @@ class NaiveModel {
     study::Parameters parameters;
     std::optional<uint64_t> ask_index;
     std::vector<Grant> grants;
-    int releases = 0;
+    int releases = 0;        // Since the last pause, …
+    size_t part_begins = 0;  // … which so many grants came before.
+    int64_t target = 0;
+    size_t promotions = 0;
     std::string checkpoint;
     std::map<int64_t, std::string> points;  // Of the newest attempt.
     absl::Duration deadline;                // RUNNING: of the newest grant.
@@ -141,6 +150,9 @@ class NaiveModel {
   void AfterFinal(Study& s);
   void CompleteIfDone(Study& s);
   void BackOrGiveUp(Study& s, Trial& t);
+  static int AttemptsUsed(const Trial& t) { return static_cast<int>(t.grants.size() - t.part_begins) - t.releases; }
+  // "" or why what was granted beyond the eligible trials is wrong. For studies whose designer looks at history.
+  std::string TakeUnpredicted(Study& s, const coordinator::Grant& g);
   void CheckLeases();
   bool Expired(const Trial& t) const { return t.state == study::TrialState::kRunning && t.deadline <= now_; }
   // Trials to hand out again or enqueued, for this worker, in order.

@@ -172,7 +172,13 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
   if (s.state != StudyState::kActive) return "granted from a study that is not active";
   const std::vector<int64_t> eligible = Eligible(s, w.op.worker, count);
   const int64_t wanted = count - static_cast<int64_t>(eligible.size());
-  const int64_t most = std::clamp<int64_t>(RoomForNew(s, eligible), 0, wanted);
+  int64_t room = RoomForNew(s, eligible);
+  if (Count(s, TrialState::kPaused) > 0) {  // Promotions need no row; TakeUnpredicted counts those of the others.
+    room += static_cast<int64_t>(s.trials.size());
+    const int64_t parallel = s.spec.budget.max_parallel > 0 ? s.spec.budget.max_parallel : 10'000;
+    room = std::min(room, parallel - Count(s, TrialState::kRunning));
+  }
+  const int64_t most = std::clamp<int64_t>(room, 0, wanted);
   const int64_t least =
       options_.late_suggestions ? 0 : std::clamp<int64_t>(RoomForNew(s, eligible) - spoken_for, 0, wanted);
   const int64_t got = static_cast<int64_t>(reply->grants.size() - eligible.size());
@@ -183,10 +189,17 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
   Request remembered{Text(w.op), {}, key, {}};
   for (size_t i = 0; i < reply->grants.size(); ++i) {
     const coordinator::Grant& g = reply->grants[i];
-    const int64_t number = i < eligible.size() ? eligible[i] : static_cast<int64_t>(s.trials.size()) + 1;
+    if (i >= eligible.size() && s.spec.resource) {
+      const std::string wrong = TakeUnpredicted(s, g);
+      if (!wrong.empty()) return wrong;
+    }
+    const bool predicted = i < eligible.size() || !s.spec.resource;
+    const int64_t number = !predicted            ? g.trial.number
+                           : i < eligible.size() ? eligible[i]
+                                                 : static_cast<int64_t>(s.trials.size()) + 1;
     if (g.trial.number != number)
       return absl::StrCat("granted trial ", g.trial.number, " where it was the turn of ", number);
-    if (i >= eligible.size()) {
+    if (predicted && i >= eligible.size()) {
       Trial& fresh = s.trials[number];
       uint64_t asks = 0;
       for (const auto& [other, t] : s.trials) asks += t.ask_index ? 1 : 0;
@@ -204,7 +217,7 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
     t.state = TrialState::kRunning;
     t.grants.push_back({g.token, w.op.worker, "", TrialState::kPending, 0, false, false});
     t.points.clear();
-    const bool last = static_cast<int>(t.grants.size()) - t.releases >= s.spec.lease.max_attempts;
+    const bool last = AttemptsUsed(t) >= s.spec.lease.max_attempts;
     t.ttl = s.spec.lease.ttl * (last ? 10 : 1);
     t.deadline = now_ + t.ttl;
     t.seen_expired = false;
@@ -219,10 +232,35 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
     if (g.trial.provenance.direction != t.direction) return at + "other direction";
     if (g.trial.provenance.set_aside != t.set_aside) return at + "other gradients set aside";
     if (g.resume_checkpoint != t.checkpoint) return at + "other checkpoint";
+    if (g.target_step != t.target) return at + "other target";
     if (g.token.size() != 16) return at + "no token";
     remembered.granted.emplace_back(number, g.token);
   }
   if (!w.op.request_id.empty()) requests_[w.op.request_id] = std::move(remembered);
+  return "";
+}
+
+std::string NaiveModel::TakeUnpredicted(Study& s, const coordinator::Grant& g) {
+  const int64_t number = g.trial.number;
+  uint64_t asks = 0;
+  for (const auto& [other, t] : s.trials) asks += (t.ask_index ? 1 : 0) + t.promotions;
+  const auto found = s.trials.find(number);
+  if (found == s.trials.end()) {
+    if (number != static_cast<int64_t>(s.trials.size()) + 1 || number > s.spec.budget.max_trials) {
+      return absl::StrCat("a new trial got the number ", number);
+    }
+    Trial& fresh = s.trials[number];
+    fresh.ask_index = asks;
+    fresh.parameters = g.trial.parameters;
+    fresh.target = g.trial.provenance.resource;
+    return fresh.target > 0 ? "" : "a new trial without a target";
+  }
+  Trial& t = found->second;
+  if (t.state != TrialState::kPaused) return absl::StrCat("trial ", number, " was continued and was not PAUSED");
+  if (g.target_step <= t.target) return "a target that is not above the one before";
+  if (g.trial.promotions.size() != ++t.promotions) return "other promotions";
+  if (g.trial.promotions.back().ask_index != asks) return "a promotion with another ask index";
+  t.target = g.target_step;
   return "";
 }
 

@@ -12,6 +12,7 @@
 #include "server/coordinator/replay.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/coordinator/naive_model.h"
+#include "tests/server/coordinator/rung_designer.h"
 
 namespace luthier::coordinator::testing {
 namespace {
@@ -59,6 +60,15 @@ study::StudySpec WalkSpec(uint32_t variant, bool late) {
       spec.budget.max_trials = 60;
       break;
   }
+  // Its designer looks at history, so what it suggests comes late.
+  if (late && variant >= 7) {
+    const int64_t trials = variant % 2 == 0 ? 5 : 20;
+    const study::LeaseOptions lease = spec.lease;
+    spec = PartsSpec(trials);
+    spec.lease = lease;
+    spec.seed = variant;
+    if (variant == 9) spec.budget.max_parallel = 3;
+  }
   return spec;
 }
 
@@ -82,7 +92,14 @@ class AskingDesigner final : public suggest::Designer {
 };
 
 std::unique_ptr<suggest::Designer> MakeDesigner(const study::StudySpec& spec) {
+  if (spec.resource) return std::make_unique<RungDesigner>(spec, /*left_out=*/3);
   return std::make_unique<AskingDesigner>(suggest::CreateDesigner(spec));
+}
+
+constexpr double kStopAbove = 7.5;
+
+std::unique_ptr<stopping::Stopper> MakeStopper(const study::StudySpec& spec) {
+  return spec.resource ? std::make_unique<LimitStopper>(kStopAbove) : nullptr;
 }
 
 struct Known {
@@ -125,10 +142,11 @@ class Walker {
     options.request_lifetime = absl::InfiniteDuration();
     options.limits.leases_per_worker = kLeasesPerWorker;
     options.limits.studies = kStudies - 1;
+    options.stoppers = MakeStopper;
     return options;
   }
   static NaiveModel::Options ModelOptions(bool late) {
-    return {kStall, kFailuresToPause, late, kLeasesPerWorker, kStudies - 1, MakeDesigner};
+    return {kStall, kFailuresToPause, late, kLeasesPerWorker, kStudies - 1, MakeDesigner, kStopAbove};
   }
 
   void Fail(const std::string& what) {
@@ -327,7 +345,7 @@ class Walker {
     const std::array<uint32_t, 6>& r = step.r;
     switch (step.kind) {
       case Step::kCreate: {
-        CreateStudyOp op{StudyId(r[0]), WalkSpec(r[1] % 9, late_), "user", {}};
+        CreateStudyOp op{StudyId(r[0]), WalkSpec(r[1] % 11, late_), "user", {}};
         op.done = Check<StudyReply>("create " + op.id, model_.Create(op));
         operations_.push_back(std::move(op));
         return;
@@ -363,7 +381,8 @@ class Walker {
       }
       case Step::kReport: {
         const Known k = Holder(r[0], r[1]);
-        ReportOp op{k.study, k.number, k.token, {}, r[2] % 4 == 0 ? absl::StrCat("checkpoint-", r[2] % 3) : "", {}};
+        ReportOp op{k.study,      k.number, k.token, {}, r[2] % 4 == 0 ? absl::StrCat("checkpoint-", r[2] % 3) : "",
+                    std::nullopt, {}};
         for (uint32_t i = 0; i < (r[3] % 20 == 0 ? 0 : 1 + r[3] % 3); ++i)
           op.measurements.push_back(Point(r[4] + 10 * i));
         op.done = Check<ReportReply>(absl::StrCat("report on ", k.study, "/", k.number), model_.Report(op));
@@ -378,7 +397,10 @@ class Walker {
         op.token = k.token;
         if (r[2] % 10 < 5) {
           study::Measurement m = Point(r[3]);
-          op.content = CompleteContent{std::move(m), r[4] % 6 == 0, ""};
+          const bool paused = r[5] % (InParts(k.study) ? 2 : 40) == 0;
+          if (paused && r[5] % 5 != 0) m.step = kLastTarget;
+          op.content = CompleteContent{std::move(m), r[4] % 6 == 0 && (!paused || r[5] % 7 == 0), "", paused};
+          if (paused) op.checkpoint = r[4] % 3 == 0 ? "saved" : "";
         } else if (r[2] % 10 < 7) {
           op.content = MakeFailure(r[4] % 2 == 0 ? study::FailureKind::kConfig : study::FailureKind::kInfra,
                                    r[4] % 16 == 0 ? "no reason" : "EXIT_CODE", absl::StrCat("text ", r[4] % 3));
@@ -483,6 +505,7 @@ class Walker {
     // batch is empty is known only to the core. The storage tells before answers are delivered.
     harness_.before_answers = [&](bool committed_something) {
       if (!committed_something) commit_failed_now_ = false;
+      if (!commit_failed_now_) NoteExhausted();
     };
     const absl::Status status = harness_.Batch(std::move(operations));
     for (const auto& times : answers) {
@@ -507,6 +530,23 @@ class Walker {
     commit_failed_now_ = false;
   }
 
+  bool InParts(const std::string& id) const {
+    return std::any_of(model_.studies().begin(), model_.studies().end(),
+                       [&](const auto& s) { return s.second.id == id && s.second.spec.resource; });
+  }
+
+  // When a designer has nothing more to ask for is its own affair; the model is told, and says whether it may be.
+  void NoteExhausted() {
+    for (const auto& [key, s] : model_.studies()) {
+      if (!s.spec.resource || (s.state != study::StudyState::kActive && s.state != study::StudyState::kPaused))
+        continue;
+      const absl::StatusOr<storage::StudyRecord> record = harness_.memory.GetStudy(s.id);
+      if (!record.ok() || record->key != key || record->state != study::StudyState::kCompleted) continue;
+      const std::string wrong = model_.CompleteExhausted(key);
+      if (!wrong.empty()) Fail(absl::StrCat("study ", s.id, ": ", wrong));
+    }
+  }
+
   void NoteEvents(const std::vector<storage::Event>& events) {
     events_now_.insert(events_now_.end(), events.begin(), events.end());
   }
@@ -520,6 +560,8 @@ class Walker {
         ++stats_->set_aside;
         if (!set_aside_.emplace(event.study, event.trial).second) Fail("a gradient was set aside twice");
       }
+      stats_->paused += event.type == storage::EventType::kTrialPaused ? 1 : 0;
+      stats_->promoted += event.type == storage::EventType::kTrialPromoted ? 1 : 0;
       if (event.type == storage::EventType::kTrialGranted)
         granted.emplace_back(event.study_id, event.trial, event.attempt);
     }
@@ -565,7 +607,8 @@ class Walker {
       if (row.grants[i].token != t.grants[i].token) return Fail(at + "other token");
       if (row.grants[i].digest.empty() != t.grants[i].ended_with.empty()) return Fail(at + "other end of a grant");
     }
-    if (static_cast<int>(row.grants.size()) - row.trial.releases > s.spec.lease.max_attempts) return Fail(at + "I7");
+    if (study::AttemptsUsed(row.trial) > s.spec.lease.max_attempts) return Fail(at + "I7");
+    if (row.trial.target() != t.target || row.trial.promotions.size() != t.promotions) return Fail(at + "other target");
     if (row.trial.parameters != t.parameters) return Fail(at + "other parameters");
     if (row.trial.checkpoint != t.checkpoint) return Fail(at + "other checkpoint");
     if ((row.trial.failure ? row.trial.failure->reason : "") != t.failure) return Fail(at + "other failure");
@@ -649,6 +692,8 @@ std::optional<WalkFailure> RunWalk(const std::vector<Step>& steps, const WalkOpt
     stats->refused += local.refused;
     stats->finals += local.finals;
     stats->set_aside += local.set_aside;
+    stats->paused += local.paused;
+    stats->promoted += local.promoted;
   }
   return failure;
 }

@@ -51,6 +51,8 @@ struct WalkStats {
   int64_t limited = 0;  // Of those, for a limit.
   int64_t finals = 0;
   int64_t set_aside = 0;  // Gradients.
+  int64_t paused = 0;
+  int64_t promoted = 0;
 };
 
 struct WalkFailure {

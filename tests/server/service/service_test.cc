@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -177,6 +178,56 @@ TEST_F(ServiceTest, CancelledTrialStopsItsWorker) {
   EXPECT_EQ(beaten.directives(0), v1::HeartbeatResponse::STOP);
   EXPECT_EQ(beaten.directives(1), v1::HeartbeatResponse::LOST);
   EXPECT_EQ(base::GetReason(Complete(lease, 1.0)), base::reason::kTrialFinal);
+}
+
+TEST_F(ServiceTest, ATrialPausesAtItsTargetAndIsPromoted) {
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  spec.mutable_resource()->set_max(9);
+  spec.mutable_algorithm()->mutable_successive_halving()->set_trials(3);
+  spec.mutable_budget()->set_max_trials(3);
+  ASSERT_TRUE(Create("s", spec).ok());
+  std::map<int64_t, v1::Lease> leases;
+  for (const char* ask : {"a1", "a2", "a3"}) {
+    const v1::Lease lease = Lease("s", ask);
+    EXPECT_EQ(lease.target_step(), 3);
+    leases[lease.trial().number()] = lease;
+  }
+  for (const auto& [number, lease] : leases) {
+    v1::ReportRequest report;
+    report.set_trial(lease.trial().name());
+    report.set_token(lease.token());
+    report.set_start_step(0);
+    v1::Measurement& point = *report.add_measurements();
+    point.set_step(3);
+    (*point.mutable_metrics())["loss"] = static_cast<double>(number);
+    v1::ReportResponse reported;
+    ASSERT_TRUE(work_->Report(Context().get(), report, &reported).ok());
+    EXPECT_EQ(reported.directive(), v1::HeartbeatResponse::PAUSE);
+    v1::CompleteRequest complete;
+    complete.set_trial(lease.trial().name());
+    complete.set_token(lease.token());
+    *complete.mutable_measurement() = point;
+    complete.set_paused(true);
+    complete.set_checkpoint("c3");
+    v1::FinishResponse finished;
+    ASSERT_TRUE(work_->Complete(Context().get(), complete, &finished).ok());
+    EXPECT_EQ(finished.state(), v1::Trial::PAUSED);
+  }
+  const v1::Lease promoted = Lease("s", "a4");
+  EXPECT_EQ(promoted.trial().number(), 1) << "the best";
+  EXPECT_EQ(promoted.target_step(), 9);
+  EXPECT_EQ(promoted.resume_checkpoint(), "c3");
+  EXPECT_EQ(promoted.resume_step(), 3);
+  EXPECT_EQ(promoted.attempt(), 2);
+  ASSERT_EQ(promoted.trial().promotions_size(), 1);
+  EXPECT_EQ(promoted.trial().promotions(0).resource(), 9);
+  v1::GetStudyRequest get;
+  get.set_name("projects/default/studies/s");
+  v1::Study study;
+  ASSERT_TRUE(studies_->GetStudy(Context().get(), get, &study).ok());
+  EXPECT_EQ(study.trials().paused(), 2);
+  EXPECT_EQ(study.trials().running(), 1);
+  EXPECT_EQ(study.resource_spent(), 9);
 }
 
 TEST_F(ServiceTest, ControlCallsAndLongPoll) {

@@ -1,0 +1,100 @@
+#include "lib/simulate/preview.h"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "lib/suggest/registry.h"
+#include "lib/suggest/rungs.h"
+
+namespace luthier::simulate {
+namespace {
+
+// The rungs of a bracket that gets `settings` settings; a full one those of its table.
+Preview::Bracket RungsOf(const suggest::Bracket& bracket, int32_t eta, int64_t settings) {
+  Preview::Bracket result;
+  int64_t size = settings;
+  int64_t before = 0;
+  for (const int64_t step : bracket.steps) {
+    result.rungs.push_back({step, size, static_cast<double>(size) * static_cast<double>(step - before)});
+    size = std::max<int64_t>(1, size / eta);
+    before = step;
+  }
+  return result;
+}
+
+int32_t EtaOf(const study::AlgorithmSpec& algorithm) {
+  if (const auto* halving = std::get_if<study::SuccessiveHalvingOptions>(&algorithm)) return halving->eta;
+  if (const auto* hyperband = std::get_if<study::HyperbandOptions>(&algorithm)) return hyperband->eta;
+  return std::get<study::AshaOptions>(algorithm).eta;
+}
+
+bool Overlaps(const study::AlgorithmSpec& algorithm) {
+  if (const auto* halving = std::get_if<study::SuccessiveHalvingOptions>(&algorithm)) return halving->overlap;
+  if (const auto* hyperband = std::get_if<study::HyperbandOptions>(&algorithm)) return hyperband->overlap;
+  return true;
+}
+
+}  // namespace
+
+Preview PreviewOf(const study::StudySpec& spec, int64_t workers) {
+  Preview preview;
+  preview.algorithm = study::AlgorithmName(suggest::Resolve(spec).algorithm);
+  preview.settings = spec.budget.max_trials;
+  preview.workers = spec.budget.max_parallel > 0 ? std::min(workers, spec.budget.max_parallel) : workers;
+  preview.unit = spec.resource ? (spec.resource->unit.empty() ? "units" : spec.resource->unit) : "trials";
+  const double whole = spec.resource ? static_cast<double>(spec.resource->max) : 1.0;
+  preview.training_without = static_cast<double>(preview.settings) * whole;
+  preview.at_most = spec.stopping.has_value();
+
+  if (study::SamplerOf(spec.algorithm) == nullptr) {
+    preview.brackets = {{1, {{spec.resource ? spec.resource->max : 0, preview.settings, preview.training_without}}}};
+  } else {
+    const auto* asha = std::get_if<study::AshaOptions>(&spec.algorithm);
+    preview.at_most = preview.at_most || asha != nullptr;
+    preview.about = asha != nullptr && asha->variant == study::AshaVariant::kStop;
+    const std::vector<suggest::Bracket> table = suggest::BracketsOf(spec);
+    int64_t round = 0;
+    for (const suggest::Bracket& bracket : table) round += bracket.sizes.front();
+    int64_t left = preview.settings % round;
+    // Brackets in the order of the table: whole rounds, one more for those that the rest fills, and what is cut short.
+    Preview::Bracket cut;
+    for (const suggest::Bracket& bracket : table) {
+      Preview::Bracket shown = RungsOf(bracket, EtaOf(spec.algorithm), bracket.sizes.front());
+      shown.times = preview.settings / round + (left >= bracket.sizes.front() ? 1 : 0);
+      if (left > 0 && left < bracket.sizes.front()) cut = RungsOf(bracket, EtaOf(spec.algorithm), left);
+      left = std::max<int64_t>(0, left - bracket.sizes.front());
+      if (shown.times > 0) preview.brackets.push_back(std::move(shown));
+    }
+    if (!cut.rungs.empty()) preview.brackets.push_back(std::move(cut));
+  }
+
+  const auto k = static_cast<double>(preview.workers);
+  double barriers = 0.0;
+  double longest = 0.0;
+  for (const Preview::Bracket& bracket : preview.brackets) {
+    const auto times = static_cast<double>(bracket.times);
+    int64_t before = 0;
+    double alone = 0.0;
+    for (const Preview::Rung& rung : bracket.rungs) {
+      const auto settings = static_cast<double>(rung.settings);
+      preview.training += times * rung.training;
+      preview.training_from_scratch +=
+          times * (rung.step > 0 ? settings * static_cast<double>(rung.step) : rung.training);
+      const double each = rung.step > 0 ? static_cast<double>(rung.step - before) : 1.0;
+      alone += std::ceil(settings / k) * each;
+      before = rung.step;
+    }
+    barriers += times * alone;
+    longest = std::max(longest, alone);
+  }
+  preview.time_at_least = std::max(preview.training / k, whole);
+  // Nobody is idle until the last setting has begun; what is left then is the last bracket, in asha one training.
+  const bool asynchronous = std::holds_alternative<study::AshaOptions>(spec.algorithm);
+  const double packed = preview.training / k + (asynchronous ? whole : longest);
+  const bool overlaps = study::SamplerOf(spec.algorithm) != nullptr && Overlaps(spec.algorithm);
+  preview.time_at_most = std::max(overlaps ? std::min(packed, barriers) : barriers, preview.time_at_least);
+  return preview;
+}
+
+}  // namespace luthier::simulate

@@ -1,0 +1,39 @@
+#ifndef LUTHIER_LIB_STOPPING_ASHA_STOPPER_H_
+#define LUTHIER_LIB_STOPPING_ASHA_STOPPER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lib/stopping/stopper.h"
+
+namespace luthier::stopping {
+
+// The variant of asha that pauses nothing (docs/algorithms/asha.md). At rung r_k, its first report at or after r_k, a
+// trial goes on iff its rank among the values of rung k so far, its own included, is at most max(1, floor(|P| / eta));
+// ties by number. A value that is not finite stops it. The whole resource is no rung.
+class AshaStopper final : public Stopper {
+ public:
+  // Precondition: a valid spec whose algorithm is asha with kStop.
+  explicit AshaStopper(const study::StudySpec& spec);
+
+  void Report(int64_t trial, int64_t step, double value) override;
+  void Finish(int64_t trial, study::TrialState state, std::optional<double> value) override;
+  Decision Decide(int64_t trial, int64_t step) const override;
+
+ private:
+  struct AtRung {
+    int64_t step;
+    double loss;
+  };
+  const study::StudySpec spec_;
+  const std::vector<int64_t> steps_;
+  std::map<int64_t, std::vector<std::optional<AtRung>>> open_;  // By trial; index: rung.
+  std::vector<std::vector<std::pair<double, int64_t>>> rungs_;  // Ascending (loss, trial).
+};
+
+}  // namespace luthier::stopping
+
+#endif  // LUTHIER_LIB_STOPPING_ASHA_STOPPER_H_

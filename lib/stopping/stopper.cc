@@ -1,0 +1,73 @@
+#include "lib/stopping/stopper.h"
+
+#include <limits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/stopping/asha_stopper.h"
+#include "lib/stopping/curve_stopper.h"
+#include "lib/stopping/percentile_stopper.h"
+
+namespace luthier::stopping {
+namespace {
+
+// All rules of a study: the first one that stops decides. A trial that has had all its training is complete.
+class Rules final : public Stopper {
+ public:
+  Rules(const study::StudySpec& spec, std::vector<std::unique_ptr<Stopper>> rules)
+      : whole_(spec.resource ? spec.resource->max : std::numeric_limits<int64_t>::max()), rules_(std::move(rules)) {}
+
+  void Report(int64_t trial, int64_t step, double value) override {
+    for (const auto& rule : rules_) rule->Report(trial, step, value);
+  }
+  void Finish(int64_t trial, study::TrialState state, std::optional<double> value) override {
+    for (const auto& rule : rules_) rule->Finish(trial, state, value);
+  }
+  Decision Decide(int64_t trial, int64_t step) const override {
+    if (step >= whole_) return {};
+    for (const auto& rule : rules_) {
+      Decision decision = rule->Decide(trial, step);
+      if (decision.verdict != Verdict::kContinue) return decision;
+    }
+    return {};
+  }
+
+ private:
+  const int64_t whole_;
+  const std::vector<std::unique_ptr<Stopper>> rules_;
+};
+
+std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::MedianStopping& rule) {
+  return std::make_unique<PercentileStopper>(
+      spec.metric.goal,
+      study::PercentileStopping{50.0, rule.warmup, rule.min_trials, rule.interval, rule.running_mean});
+}
+std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::PercentileStopping& rule) {
+  return std::make_unique<PercentileStopper>(spec.metric.goal, rule);
+}
+std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::CurveStopping& rule) {
+  return std::make_unique<CurveStopper>(spec, rule);
+}
+
+}  // namespace
+
+Decision AtTarget(const study::Resource& resource, int64_t target, int64_t step) {
+  if (target == 0 || target >= resource.max || step < target) return {};
+  return {Verdict::kPause, absl::StrCat("reached ", target, resource.unit.empty() ? "" : " ", resource.unit)};
+}
+
+std::unique_ptr<Stopper> CreateStopper(const study::StudySpec& spec) {
+  std::vector<std::unique_ptr<Stopper>> rules;
+  const auto* asha = std::get_if<study::AshaOptions>(&spec.algorithm);
+  if (asha != nullptr && asha->variant == study::AshaVariant::kStop)
+    rules.push_back(std::make_unique<AshaStopper>(spec));
+  if (spec.stopping) {
+    rules.push_back(std::visit([&](const auto& rule) { return RuleOf(spec, rule); }, *spec.stopping));
+  }
+  if (rules.empty()) return nullptr;
+  return std::make_unique<Rules>(spec, std::move(rules));
+}
+
+}  // namespace luthier::stopping

@@ -1,0 +1,105 @@
+#include "lib/suggest/rung_sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "lib/study/encoding.h"
+#include "lib/suggest/registry.h"
+#include "lib/suggest/rungs.h"
+
+namespace luthier::suggest {
+namespace {
+
+using study::HistoryTrial;
+using study::TrialState;
+
+study::StudySpec SamplerSpecOf(const study::StudySpec& spec) {
+  study::StudySpec nested = spec;
+  nested.algorithm = study::AsAlgorithm(*study::SamplerOf(spec.algorithm));
+  return nested;
+}
+
+// How many of `history`'s asks were for new settings.
+uint64_t SettingsSoFar(const study::History& history) {
+  uint64_t count = 0;
+  for (const HistoryTrial& trial : history.trials()) count += trial.ask_index ? 1 : 0;
+  return count;
+}
+
+std::optional<double> NewestFinite(const HistoryTrial& trial) {
+  for (auto point = trial.points.rbegin(); point != trial.points.rend(); ++point) {
+    if (std::isfinite(point->value)) return point->value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+study::History HistoryAtRung(const study::History& history, const std::vector<int64_t>& steps, size_t enough,
+                             study::Goal goal) {
+  size_t rung = steps.size() - 1;
+  for (; rung > 0; --rung) {
+    size_t results = 0;
+    for (const HistoryTrial& trial : history.trials()) {
+      const std::optional<double> loss = LossAt(trial, steps[rung], goal);
+      results += loss && std::isfinite(*loss) ? 1 : 0;
+    }
+    if (results >= enough) break;
+  }
+  std::map<uint64_t, uint64_t> settings;  // Ask index -> index among the asks for settings.
+  for (const HistoryTrial& trial : history.trials()) {
+    if (trial.ask_index) settings[*trial.ask_index] = 0;
+  }
+  uint64_t next = 0;
+  for (auto& [ask, setting] : settings) setting = next++;
+
+  study::History view;
+  for (const HistoryTrial& trial : history.trials()) {
+    if (trial.number == 0) {
+      view.AddSuggested(settings.at(*trial.ask_index), trial.parameters, trial.carry);
+      continue;
+    }
+    HistoryTrial stored;
+    stored.number = trial.number;
+    if (trial.ask_index) stored.ask_index = settings.at(*trial.ask_index);
+    stored.parameters = trial.parameters;
+    stored.carry = trial.carry;
+    stored.reporter = trial.reporter;
+    view.AddStored(std::move(stored));
+  }
+  for (const HistoryTrial& trial : history.trials()) {
+    if (trial.number == 0) continue;
+    const std::optional<double> loss = LossAt(trial, steps[rung], goal);
+    const auto failure = trial.failure.value_or(study::FailureKind::kConfig);
+    if (loss && std::isfinite(*loss)) {
+      const bool whole = rung + 1 == steps.size() && trial.state == TrialState::kComplete;
+      view.Finish(trial.number, TrialState::kComplete, study::Score(goal, -*loss),
+                  whole ? trial.gradient : std::nullopt, std::nullopt);
+    } else if (trial.state == TrialState::kPaused || trial.state == TrialState::kPruned) {
+      const std::optional<double> newest = NewestFinite(trial);
+      view.Finish(trial.number, TrialState::kPruned, newest ? newest : trial.value, std::nullopt, std::nullopt);
+    } else if (loss || trial.state == TrialState::kFailed) {
+      view.Finish(trial.number, TrialState::kFailed, std::nullopt, std::nullopt, failure);
+    } else if (trial.state == TrialState::kCancelled) {
+      view.Finish(trial.number, TrialState::kCancelled, std::nullopt, std::nullopt, std::nullopt);
+    }
+  }
+  return view;
+}
+
+RungSampler::RungSampler(const study::StudySpec& spec, std::vector<int64_t> steps)
+    : goal_(spec.metric.goal),
+      steps_(std::move(steps)),
+      uses_history_(InfoOf(SamplerSpecOf(spec).algorithm).uses_history),
+      enough_(static_cast<size_t>(study::Encoding(spec.space).compact_dim()) + 2),
+      designer_(CreateDesigner(SamplerSpecOf(spec))) {}
+
+absl::StatusOr<Suggestion> RungSampler::Suggest(const study::History& history) {
+  const uint64_t setting = SettingsSoFar(history);
+  if (!uses_history_) return designer_->Suggest(study::History(), setting);
+  return designer_->Suggest(HistoryAtRung(history, steps_, enough_, goal_), setting);
+}
+
+}  // namespace luthier::suggest

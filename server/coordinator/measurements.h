@@ -1,0 +1,24 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_MEASUREMENTS_H_
+#define LUTHIER_SERVER_COORDINATOR_MEASUREMENTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "lib/study/measurement.h"
+
+// What workers report, as far as it can be judged by itself.
+namespace luthier::coordinator {
+
+// All but the gradient and whether the study's metric is there. INVALID_ARGUMENT with fields below `at`.
+absl::Status CheckMeasurement(const study::Measurement& m, const std::string& at);
+absl::Status CheckCheckpoint(const std::string& checkpoint);
+absl::Status CheckStartStep(std::optional<int64_t> step);
+
+// "accuracy=0.9 loss=0.25", for people.
+std::string MetricsText(const study::Measurement& m);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_MEASUREMENTS_H_

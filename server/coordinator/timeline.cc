@@ -1,0 +1,168 @@
+#include "server/coordinator/timeline.h"
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using Kind = HistoryUpdate::Kind;
+using storage::EventType;
+
+constexpr int kPage = 1000;
+constexpr char kStep[] = "step=";
+
+// Rows by number, as far as promotions are concerned: those not yet met in the log.
+struct Promotions {
+  std::vector<study::Provenance> all;
+  size_t met = 0;
+};
+
+absl::Status Damaged(const storage::Event& event) {
+  return absl::DataLossError(absl::StrCat("event ", event.seq, " of study ", event.study_id, " (trial ", event.trial,
+                                          ", ", event.detail, ") does not fit the trial's row"));
+}
+
+}  // namespace
+
+void Apply(const HistoryUpdate& update, study::History* history) {
+  const study::HistoryTrial& trial = update.trial;
+  switch (update.kind) {
+    case Kind::kStored:
+      return history->AddStored(trial);
+    case Kind::kFinished:
+      return history->Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, update.worker,
+                             trial.step);
+    case Kind::kReported:
+      return history->Report(trial.number, update.point.step, update.point.value);
+    case Kind::kPaused:
+      return history->Pause(trial.number);
+    case Kind::kPromoted:
+      return history->Resume(update.ask_index, trial.number, update.resource);
+  }
+}
+
+study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::MetricSpec& metric) {
+  study::HistoryTrial out;
+  out.number = trial.number;
+  out.ask_index = trial.provenance.ask_index;
+  out.parameters = trial.parameters;
+  out.state = trial.state;
+  out.carry = trial.provenance.carry;
+  out.resource = trial.provenance.resource;
+  if (trial.failure) out.failure = trial.failure->kind;
+  if (trial.final_measurement && study::IsFinal(trial.state)) {
+    const auto value = trial.final_measurement->metrics.find(metric.name);
+    if (value != trial.final_measurement->metrics.end() && std::isfinite(value->second)) out.value = value->second;
+    out.gradient = trial.final_measurement->gradient;
+    out.step = trial.final_measurement->step;
+  }
+  return out;
+}
+
+bool NeedsCurves(const study::StudySpec& spec) {
+  return spec.resource.has_value() || spec.stopping.has_value();
+}
+
+std::string StepDetail(int64_t step, absl::string_view text) {
+  return absl::StrCat(kStep, step, text.empty() ? "" : " ", text);
+}
+
+std::optional<int64_t> StepOf(const storage::Event& event) {
+  absl::string_view text = event.detail;
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&text, kStep) || !absl::SimpleAtoi(text.substr(0, text.find(' ')), &step)) {
+    return std::nullopt;
+  }
+  return step;
+}
+
+absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storage, storage::StudyKey study,
+                                                        const study::StudySpec& spec, uint64_t until) {
+  std::map<uint64_t, HistoryUpdate> timeline;
+  std::map<int64_t, Promotions> promotions;
+  int64_t stored = 0;  // Trials.
+  for (int64_t after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(study, {}, after, kPage));
+    for (const storage::TrialRecord& record : page) {
+      after = record.trial.number;
+      if (record.create_seq > until) continue;
+      stored = after;
+      HistoryUpdate update;
+      update.study = study;
+      update.trial = ToHistoryTrial(record.trial, spec.metric);
+      if (record.finish_seq != 0 && record.finish_seq <= until) {
+        update.seq = record.finish_seq;
+        update.kind = Kind::kFinished;
+        update.worker = study::ReporterOf(record.trial);
+        timeline[update.seq] = update;
+        update.worker.clear();
+      }
+      update.seq = record.create_seq;
+      update.kind = Kind::kStored;
+      update.trial.state = study::TrialState::kPending;
+      update.trial.value.reset();
+      update.trial.step = 0;
+      update.trial.gradient.reset();
+      update.trial.failure.reset();
+      timeline[update.seq] = std::move(update);
+      if (!record.trial.promotions.empty()) promotions[record.trial.number].all = record.trial.promotions;
+    }
+    if (page.size() < kPage) break;
+  }
+  for (uint64_t after = 0; NeedsCurves(spec);) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> page, storage->ListEvents(study, after, kPage));
+    for (const storage::Event& event : page) {
+      after = event.seq;
+      if (after > until) break;
+      HistoryUpdate update;
+      update.study = study;
+      update.seq = event.seq;
+      update.trial.number = event.trial;
+      // Its log outlives a study.
+      if (event.trial > stored) return absl::NotFoundError(absl::StrCat("study ", event.study_id, " was deleted"));
+      if (event.type == EventType::kMeasurement) {
+        const std::optional<int64_t> step = StepOf(event);
+        if (!step) return Damaged(event);
+        if (!event.value) continue;  // Of other metrics.
+        update.kind = Kind::kReported;
+        update.point = {*step, *event.value};
+      } else if (event.type == EventType::kTrialPaused) {
+        update.kind = Kind::kPaused;
+      } else if (event.type == EventType::kTrialPromoted) {
+        Promotions& of_trial = promotions[event.trial];
+        if (of_trial.met >= of_trial.all.size()) return Damaged(event);
+        const study::Provenance& promotion = of_trial.all[of_trial.met++];
+        update.kind = Kind::kPromoted;
+        update.ask_index = promotion.ask_index.value_or(0);
+        update.resource = promotion.resource;
+      } else {
+        continue;
+      }
+      timeline[update.seq] = std::move(update);
+    }
+    if (page.size() < kPage || after > until) break;
+  }
+  std::vector<HistoryUpdate> updates;
+  updates.reserve(timeline.size());
+  for (auto& [seq, update] : timeline) updates.push_back(std::move(update));
+  return updates;
+}
+
+absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,
+                                         const study::StudySpec& spec, uint64_t until) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> updates, ReadTimeline(storage, study, spec, until));
+  study::History history;
+  for (const HistoryUpdate& update : updates) Apply(update, &history);
+  return history;
+}
+
+}  // namespace luthier::coordinator

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -133,11 +134,21 @@ VectorXd ElsewhereAcquisition::Values(const Eigen::Ref<const MatrixXd>& u) const
                              (beat(i) - elsewhere_->offset) / elsewhere_->unit)
                     .value;
   }
+  if (bounds_ == nullptr) return values;
+  VectorXd lower, upper;
+  bounds_->Evaluate(u, &lower, &upper);
+  for (Index i = 0; i < u.rows(); ++i) {
+    if (upper(i) <= record_) values(i) = -std::numeric_limits<double>::infinity();
+  }
   return values;
 }
 
 double ElsewhereAcquisition::Value(const VectorXd& u, VectorXd* gradient) const {
   if (gradient == nullptr) return Values(u.transpose())(0);
+  if (bounds_ != nullptr && bounds_->At(u).upper <= record_) {
+    gradient->setZero(u.size());
+    return -std::numeric_limits<double>::infinity();
+  }
   double beat = level_;
   Index highest = -1;
   const VectorXd passes = model_->PredictMean(((tops_.rowwise() + u.transpose()) * 0.5).eval());

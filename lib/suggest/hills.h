@@ -15,6 +15,7 @@
 #include "lib/gp/regression.h"
 #include "lib/kernels/stationary.h"
 #include "lib/suggest/acquisition.h"
+#include "lib/suggest/lipschitz.h"
 
 // Where to look once a model expects nothing more of the hill that the record stands on: the expected improvement on
 // the best result of all other hills. docs/algorithms/bo.md, "Other hills".
@@ -64,13 +65,16 @@ std::optional<ElsewhereModel> FitElsewhere(const kernels::KernelShape& shape, co
 // the passes between the point and the tops: on the slope of a known hill nothing counts but what rises above it.
 class ElsewhereAcquisition final : public AcquisitionFunction {
  public:
-  // Borrows both. tops: rows. margin: added to the level, in deviations of the other results.
+  // Borrows all. tops: rows. margin: added to the level, in deviations of the other results. bounds: of outputs, or
+  // null; record: the value that a point must be able to exceed by them.
   ElsewhereAcquisition(const gp::Regression* model, const ElsewhereModel* elsewhere, Eigen::MatrixXd tops,
-                       double margin, bool logarithm)
+                       double margin, bool logarithm, const OutputBounds* bounds = nullptr, double record = 0.0)
       : model_(model),
         elsewhere_(elsewhere),
         tops_(std::move(tops)),
         level_(elsewhere->level + margin * elsewhere->unit),
+        bounds_(bounds),
+        record_(record),
         settings_{.kind =
                       logarithm ? AcquisitionKind::kLogExpectedImprovement : AcquisitionKind::kExpectedImprovement} {}
 
@@ -82,6 +86,8 @@ class ElsewhereAcquisition final : public AcquisitionFunction {
   const ElsewhereModel* elsewhere_;
   Eigen::MatrixXd tops_;
   double level_;
+  const OutputBounds* bounds_;
+  double record_;
   AcquisitionSettings settings_;
 };
 

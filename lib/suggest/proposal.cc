@@ -32,6 +32,7 @@ constexpr Index kCertificatePoints = 1024;
 // whose hills need not be known to the last digit.
 constexpr double kPromise = -10.0, kPromiseElsewhere = -6.0;
 constexpr size_t kMaxHills = 8;
+constexpr Index kAllowedDraws = 256;
 constexpr int kStartsElsewhere = 4;
 constexpr int kHillsPerAsk = 2;  // Acquisitions of other hills that one ask maximises.
 
@@ -91,7 +92,7 @@ std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string
   return BoModel{*std::move(surrogate), std::move(records), std::move(fantasies)};
 }
 
-MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observations& data,
+MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observations& data, const Criterion& criterion,
                                          const AcquisitionFunction& acquisition, const FeasibilityModel* feasible,
                                          Maximizer maximize, uint64_t ask_index, HillsCarry* hills,
                                          Suggestion* suggestion) const {
@@ -142,7 +143,8 @@ MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observation
         FitElsewhere(choice.shape, InferenceFor(choice, *models_), data.observed, z, best >= 0 ? z(best) : z.minCoeff(),
                      data.pending, hills, base::RandomStream(seed_, "bo/elsewhere", ask_index));
     if (!elsewhere.has_value()) break;
-    const ElsewhereAcquisition other(&regression, &*elsewhere, Rows(data.observed, tops), kWorthwhile, logarithm);
+    const ElsewhereAcquisition other(&regression, &*elsewhere, Rows(data.observed, tops), kWorthwhile, logarithm,
+                                     criterion.bounds(), criterion.record());
     std::optional<FeasibleAcquisition> weighted;
     if (feasible != nullptr) weighted.emplace(&other, feasible, options_.acquisition, 0.0);
     const AcquisitionFunction* used = &other;
@@ -157,6 +159,29 @@ MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observation
   }
   if (result.candidates.empty()) return maximize(acquisition, model.surrogate.carry.theta.lengthscales);
   return result;
+}
+
+MaximizeCandidate Proposer::BestAllowed(const std::vector<ModelState>& states, const LipschitzBounds& bounds,
+                                        double record, const Observations& data, uint64_t ask_index) const {
+  MatrixXd u(kAllowedDraws, encoding_->model_dim());
+  for (Index i = 0; i < u.rows(); ++i) {
+    base::RandomStream random(seed_, "bo/allowed", ask_index, static_cast<uint32_t>(i));
+    u.row(i) = encoding_->ToModel(encoding_->Sample(random)).transpose();
+  }
+  VectorXd lower, upper, mean = VectorXd::Zero(u.rows());
+  bounds.Evaluate(u, &lower, &upper);
+  for (const ModelState& state : states) mean += state.regression->PredictMean(u);
+  MaximizeCandidate candidate;
+  Index best = -1;
+  for (Index i = 0; i < u.rows(); ++i) {
+    if (upper(i) < record || !std::isfinite(mean(i)) || (best >= 0 && mean(i) <= mean(best))) continue;
+    if (!IsTried(data, u.row(i).transpose())) best = i;
+  }
+  candidate.parameters =
+      best >= 0 ? encoding_->FromModel(u.row(best).transpose())
+                : LipoPoint(*encoding_, bounds, record, seed_, static_cast<uint64_t>(kExplorations) + ask_index);
+  candidate.u = encoding_->ToModel(candidate.parameters);
+  return candidate;
 }
 
 std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const Observations& data,
@@ -216,11 +241,11 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
     // multi-start finds the hills.
     const bool improvement =
         options_.acquisition == study::BoAcquisition::kLogEi || options_.acquisition == study::BoAcquisition::kEi;
-    const bool hilly = polished && improvement && states.size() == 1 && model.fantasies.empty() &&
-                       criterion.bounds() == nullptr && !box.has_value() && data.slopes.empty() &&
+    const bool hilly = polished && improvement && states.size() == 1 && model.fantasies.empty() && !box.has_value() &&
+                       data.slopes.empty() &&
                        states.front().regression->hyperparameters().noise_variance <= kFoundNoise;
     MaximizeResult result =
-        hilly ? MaximizeOnHills(model, data, *acquisition, feasible, maximize, ask_index, hills, suggestion)
+        hilly ? MaximizeOnHills(model, data, criterion, *acquisition, feasible, maximize, ask_index, hills, suggestion)
               : maximize(*acquisition, lengthscales);
     // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
     // one.
@@ -245,10 +270,7 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
   if (!best.has_value() && criterion.bounds() != nullptr) {
     // Rejected everywhere.
     suggestion->origin = "ar_empty";
-    best.emplace();
-    best->parameters = LipoPoint(*encoding_, *criterion.bounds(), criterion.record(), seed_,
-                                 static_cast<uint64_t>(kExplorations) + ask_index);
-    best->u = encoding_->ToModel(best->parameters);
+    best = BestAllowed(states, *criterion.bounds(), criterion.record(), data, ask_index);
   }
   return best;
 }

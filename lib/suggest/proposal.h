@@ -9,10 +9,12 @@
 #include "absl/functional/function_ref.h"
 #include "lib/study/encoding.h"
 #include "lib/study/study_spec.h"
+#include "lib/suggest/criterion.h"
 #include "lib/suggest/designer.h"
 #include "lib/suggest/fantasies.h"
 #include "lib/suggest/feasibility.h"
 #include "lib/suggest/hills.h"
+#include "lib/suggest/lipschitz.h"
 #include "lib/suggest/maximize.h"
 #include "lib/suggest/observations.h"
 #include "lib/suggest/surrogate.h"
@@ -51,11 +53,17 @@ class Proposer {
   // An acquisition and the lengthscales of the model it is of.
   using Maximizer = absl::FunctionRef<MaximizeResult(const AcquisitionFunction&, const Eigen::VectorXd&)>;
 
-  // The maximum of the (log) expected improvement `acquisition`, unless it promises next to nothing: then that of the
+  // The maximum of the (log) expected improvement `acquisition`, which is the criterion's weighted by the chance that
+  // trials succeed, unless it promises next to nothing: then that of the
   // improvement on other hills than the known ones, to which the record's is added (hills.h).
-  MaximizeResult MaximizeOnHills(const BoModel& model, const Observations& data, const AcquisitionFunction& acquisition,
-                                 const FeasibilityModel* feasible, Maximizer maximize, uint64_t ask_index,
-                                 HillsCarry* hills, Suggestion* suggestion) const;
+  MaximizeResult MaximizeOnHills(const BoModel& model, const Observations& data, const Criterion& criterion,
+                                 const AcquisitionFunction& acquisition, const FeasibilityModel* feasible,
+                                 Maximizer maximize, uint64_t ask_index, HillsCarry* hills,
+                                 Suggestion* suggestion) const;
+
+  // Of random settings at which a record is possible by the bounds the one with the largest mean.
+  MaximizeCandidate BestAllowed(const std::vector<ModelState>& states, const LipschitzBounds& bounds, double record,
+                                const Observations& data, uint64_t ask_index) const;
 
   const study::Encoding* encoding_;
   const SettingTable* table_;

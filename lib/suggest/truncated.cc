@@ -90,6 +90,13 @@ TruncatedTerm PointMass(AcquisitionKind kind, double mean, double level, double 
   return {value, 0.0, 0.0, end == lower && end != upper ? slope : 0.0, end == upper ? slope : 0.0};
 }
 
+// Whether less than e^-50 of the mass above `level` is above `upper`: of a normal density at z_U = (upper - mean)/sigma
+// deviations, about exp((z_level^2 - z_U^2)/2), a rounding error of what is integrated.
+bool CutsNothing(double mean, double deviation, double level, double upper) {
+  const double above = (upper - mean) / deviation, from = std::max(0.0, (level - mean) / deviation);
+  return above * above - from * from > 100.0 && above > from;
+}
+
 }  // namespace
 
 TruncatedTerm EvaluateTruncated(const AcquisitionSettings& settings, bool normalised, double mean, double deviation,
@@ -101,7 +108,8 @@ TruncatedTerm EvaluateTruncated(const AcquisitionSettings& settings, bool normal
     if (!(plain.value > upper)) return {plain.value, plain.by_mean, plain.by_deviation, 0.0, 0.0};
     return {upper, 0.0, 0.0, 0.0, 1.0};
   }
-  if (upper == kInfinity && (lower == -kInfinity || (!normalised && lower <= level))) {
+  const bool open = upper == kInfinity && (lower == -kInfinity || (!normalised && lower <= level));
+  if (open || (!normalised && lower <= level && CutsNothing(mean, deviation, level, upper))) {
     const AcquisitionTerm plain = EvaluateTerm(settings, mean, deviation, best);
     return {plain.value, plain.by_mean, plain.by_deviation, 0.0, 0.0};
   }

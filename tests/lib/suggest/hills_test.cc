@@ -174,6 +174,35 @@ TEST(Hills, TheSlopeOfAKnownHillPromisesNothing) {
   EXPECT_LT(acquisition.Value(slope, nullptr) + 3.0, acquisition.Value(foot + VectorXd::Constant(2, 0.01), nullptr));
 }
 
+TEST(Hills, BoundsRuleSettingsOut) {
+  const Landscape land(40, 8);
+  const Index top = land.Best();
+  HillsCarry carry;
+  const std::optional<ElsewhereModel> elsewhere = FitElsewhere(
+      kShape, Inference(), land.x, land.y, 0.05, MatrixXd(0, 2), &carry, base::RandomStream(1, "test/fit"));
+  ASSERT_TRUE(elsewhere.has_value());
+  const LipschitzBounds bounds(land.x, land.y, 8.0);
+  const ElsewhereAcquisition free(&*land.model, &*elsewhere, land.x.row(top), 1e-3, true);
+  const ElsewhereAcquisition bounded(&*land.model, &*elsewhere, land.x.row(top), 1e-3, true, &bounds, land.y(top));
+  base::RandomStream random(9, "test/points");
+  int out = 0;
+  for (int k = 0; k < 100; ++k) {
+    const VectorXd u = (VectorXd(2) << random.Uniform(), random.Uniform()).finished();
+    VectorXd gradient(2);
+    const double value = bounded.Value(u, &gradient);
+    if (bounds.At(u).upper <= land.y(top)) {
+      ++out;
+      EXPECT_EQ(value, -INFINITY);
+      EXPECT_EQ(bounded.Values(u.transpose())(0), -INFINITY);
+      EXPECT_EQ(gradient.norm(), 0.0);
+    } else {
+      EXPECT_EQ(bounded.Value(u, nullptr), free.Value(u, nullptr));
+    }
+  }
+  EXPECT_GT(out, 5);
+  EXPECT_LT(out, 95);
+}
+
 TEST(Hills, CarriesSurviveAsText) {
   EXPECT_EQ(FormatCarry(HillsCarry()), "");
   HillsCarry carry;

@@ -194,6 +194,23 @@ TEST(Lbo, HugeBetaWorksAndRejectsNearlyEverything) {
   }
 }
 
+TEST(Lbo, WhenAllIsRejectedTheModelStillChooses) {
+  // Of the settings that the bounds allow the one with the best mean: far better than random search, which is what is
+  // left of UCB with such a beta otherwise.
+  BoOptions options = Lbo({BoLipschitz::kAcceptReject, BoAcquisition::kUcb});
+  options.beta_schedule = study::BoBeta::kConstant;
+  options.beta = 1e16;
+  options.explore_every = 0;
+  options.trust_region = study::BoTrustRegion::kOff;
+  const TestFunction hartmann = SixFunctions().back();
+  double chosen = 0.0, random = 0.0;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    chosen = std::max(chosen, Regret(hartmann, seed, options, 50));
+    random = std::max(random, Regret(hartmann, seed, study::RandomOptions(), 50));
+  }
+  EXPECT_LT(chosen, 0.3 * random);
+}
+
 TEST(Lbo, WhenAllIsRejectedAPointThatTheBoundsAllowIsTaken) {
   // Mixed space with a condition; a beta that rejects everything. Every fallback is a legal, new setting.
   BoOptions options = Lbo({BoLipschitz::kAcceptReject, BoAcquisition::kUcb});

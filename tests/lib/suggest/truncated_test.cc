@@ -142,6 +142,26 @@ TEST(TruncatedImprovement, WithoutABandNothingChangesBitForBit) {
   }
 }
 
+TEST(TruncatedImprovement, ABandThatCutsNothingOffChangesNothingBitForBit) {
+  for (const AcquisitionKind kind : {kEi, kLogEi, kPi, kLogPi}) {
+    AcquisitionSettings settings;
+    settings.kind = kind;
+    for (const double z : {-30.0, -5.0, -0.5, 0.0, 2.0}) {  // Deviations of the mean above the value to beat.
+      const AcquisitionTerm plain = EvaluateTerm(settings, z, 1.0, 0.0);
+      // Where the term may be taken for the plain one, and just below, where it is integrated.
+      const double from = std::max(0.0, -z), edge = z + std::sqrt(100.0 + from * from);
+      const TruncatedTerm above = EvaluateTruncated(settings, false, z, 1.0, 0.0, -1.0, edge * (1.0 + 1e-9));
+      const TruncatedTerm below = EvaluateTruncated(settings, false, z, 1.0, 0.0, -1.0, edge * (1.0 - 1e-9));
+      EXPECT_EQ(above.value, plain.value);
+      EXPECT_EQ(above.by_mean, plain.by_mean);
+      EXPECT_EQ(above.by_deviation, plain.by_deviation);
+      EXPECT_EQ(above.by_upper, 0.0);
+      EXPECT_NEAR(below.value, plain.value, 1e-11 * std::abs(plain.value)) << z;  // exp of a logarithm of 460.
+      EXPECT_NEAR(below.by_mean, plain.by_mean, 1e-9 * std::abs(plain.by_mean)) << z;
+    }
+  }
+}
+
 TEST(TruncatedImprovement, BoundsAndMonotonicity) {
   for (const Case& c : RandomCases(1000, 13)) {
     const double tei = Truncated(kEi, false, c.mean, c.sd, c.best, c.lower, c.upper);

@@ -233,7 +233,7 @@ study::AshaOptions Asha(RandomStream& r) {
 }
 
 study::AlgorithmSpec Algorithm(RandomStream& r) {
-  switch (r.UniformInt(9)) {
+  switch (r.UniformInt(12)) {
     case 0:
       return Bo(r);
     case 5:
@@ -254,11 +254,11 @@ study::AlgorithmSpec Algorithm(RandomStream& r) {
                                .multivariate = Coin(r),
                                .gamma = Any(r, study::TpeGamma::kSqrt),
                                .bandwidth = Any(r, study::TpeBandwidth::kFixed)};
-    case 6:
+    case 9:
       return study::CmaEsOptions{.population = static_cast<int32_t>(Between(r, 4, 10'000)),
                                  .initial_sigma = 1.0 - r.Uniform(),
                                  .restarts = Coin(r)};
-    case 5:
+    case 10:
       return study::HaltonOptions{.scramble = Coin(r)};
     case 2:
       return study::SobolOptions{.scramble = Coin(r)};

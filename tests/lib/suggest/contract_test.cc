@@ -76,6 +76,9 @@ std::vector<DesignerCase> Cases() {
   algorithms.emplace_back("asha_stop", AshaOptions{.variant = AshaVariant::kStop});
   algorithms.emplace_back("asha_bo", AshaOptions{.sampler = BoOptions{.initial_points = 3}});
   algorithms.emplace_back("hyperband_grid", HyperbandOptions{.sampler = GridOptions{}});
+  algorithms.emplace_back("asha_tpe", AshaOptions{.sampler = TpeOptions{.startup_trials = 3}});
+  algorithms.emplace_back("asha_halton", AshaOptions{.sampler = HaltonOptions{}});
+  algorithms.emplace_back("hyperband_cma_es", HyperbandOptions{.sampler = CmaEsOptions{}});
   algorithms.emplace_back("grid_plain", GridOptions{3, false});
   algorithms.emplace_back("sobol_plain", SobolOptions{false});
   HarmonicaOptions harmonica{.samples = 20, .stages = 1, .float_bits = 3, .base = BoOptions{.initial_points = 1}};

@@ -109,6 +109,9 @@ class ReplayEveryAlgorithm : public ::testing::TestWithParam<std::string> {
     if (GetParam() == "bo") spec = BoSpec(24);
     if (GetParam() == "sobol") spec.algorithm = study::SobolOptions{};
     if (GetParam() == "grid") spec.algorithm = study::GridOptions{};
+    if (GetParam() == "halton") spec.algorithm = study::HaltonOptions{};
+    if (GetParam() == "tpe") spec.algorithm = study::TpeOptions{.startup_trials = 5};
+    if (GetParam() == "cma_es") spec.algorithm = study::CmaEsOptions{.population = 4};
     EXPECT_EQ(study::AlgorithmName(spec.algorithm), GetParam());
     return spec;
   }
@@ -140,7 +143,8 @@ TEST_P(ReplayEveryAlgorithm, AReproducibleStudyTriesTheSameSettingsInWhateverOrd
     ExpectReplays(h, "s");
   }
 }
-INSTANTIATE_TEST_SUITE_P(All, ReplayEveryAlgorithm, ::testing::Values("bo", "grid", "random", "sobol"),
+INSTANTIATE_TEST_SUITE_P(All, ReplayEveryAlgorithm,
+                         ::testing::Values("bo", "cma_es", "grid", "halton", "random", "sobol", "tpe"),
                          [](const auto& p) { return p.param; });
 
 TEST(CoreReplay, WithoutReproducibleTheOrderOfResultsMatters) {

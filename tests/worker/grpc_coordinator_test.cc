@@ -224,10 +224,11 @@ TEST_F(GrpcCoordinatorTest, ReportsAndResultsCarryEverything) {
   m.step = 4;
   m.metrics["loss"] = 0.25;
   m.gradient = study::Gradient{{1.5}, {}, 0.0, 0.5};
-  EXPECT_EQ(*api_->Report({"demo", 3, "token", {m, m}, "c"}), Directive::kStop);
+  EXPECT_EQ(*api_->Report({"demo", 3, "token", {m, m}, "c", 2}), Directive::kStop);
   EXPECT_EQ(service_.report.trial(), "projects/default/studies/demo/trials/3");
   EXPECT_EQ(service_.report.token(), "token");
   EXPECT_EQ(service_.report.checkpoint(), "c");
+  EXPECT_EQ(service_.report.start_step(), 2);
   ASSERT_EQ(service_.report.measurements_size(), 2);
   EXPECT_EQ(wire::FromProto(service_.report.measurements(0)).value(), m);
 
@@ -262,10 +263,13 @@ TEST_F(GrpcCoordinatorTest, ReportsAndResultsCarryEverything) {
 TEST_F(GrpcCoordinatorTest, ErrorsKeepTheirReasons) {
   service_.error =
       wire::ToGrpc(base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kLeaseLost, "another has it"));
+  FinalResult result;
+  result.study = "demo";
+  result.trial = 3;
+  result.token = "t";
   for (const absl::Status& status :
        {api_->Suggest({"demo", "w1", 1, "id"}).status(), api_->Heartbeat("w1", {"a"}).status(),
-        api_->Report({"demo", 3, "t", {}, ""}).status(),
-        api_->Finish(FinalResult{"demo", 3, "t", false, {}, false, {}, "", ""}).status(),
+        api_->Report({"demo", 3, "t", {}, "", {}}).status(), api_->Finish(result).status(),
         api_->Release("demo", 3, "t", "").status()}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_EQ(base::GetReason(status), base::reason::kLeaseLost);

@@ -383,6 +383,9 @@ void Runtime::SlotLoop(int slot) {
     }
     Execute(run, &backoff);
     const base::MutexLock lock(&mutex_);
+    // A trial that was stopped leaves reports behind, one of which may be on its way: the reporter still holds `run`.
+    run->flushing_ = true;
+    while (run->sending_) clock_->WaitUntil(&mutex_, &changed_, absl::InfiniteDuration());
     active_.erase(run->lease().token);
     changed_.SignalAll();
   }

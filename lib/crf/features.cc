@@ -156,8 +156,10 @@ absl::Status FeatureMap::FitDictionary(const ColumnText& text, const std::vector
   std::vector<int32_t> order(count.size());
   std::iota(order.begin(), order.end(), 0);
   std::erase_if(order, [&](int32_t r) { return count[static_cast<size_t>(r)] < options_.min_count; });
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return count[static_cast<size_t>(a)] > count[static_cast<size_t>(b)]; });
+  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    const auto count_a = count[static_cast<size_t>(a)], count_b = count[static_cast<size_t>(b)];
+    return count_a != count_b ? count_a > count_b : a < b;
+  });
   std::vector<int32_t> renumbered(count.size(), -1);
   for (size_t k = 0; k < order.size(); ++k) renumbered[static_cast<size_t>(order[k])] = static_cast<int32_t>(k);
   for (auto& [key, row] : row_) row = renumbered[static_cast<size_t>(row)];

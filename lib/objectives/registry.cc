@@ -10,6 +10,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/learn/synth.h"
 #include "lib/objectives/function_objective.h"
+#include "lib/objectives/hsvm_objective.h"
 #include "lib/objectives/logistic_objective.h"
 #include "lib/objectives/settings.h"
 #include "lib/objectives/test_functions.h"
@@ -150,6 +151,7 @@ const std::vector<ObjectiveInfo>& Objectives() {
     auto* list = new std::vector<ObjectiveInfo>;
     for (const TestFunction& f : TestFunctions()) list->push_back(FunctionInfo(f));
     list->push_back(LogisticInfo());
+    list->push_back(HsvmInfo());
     return list;
   }();
   return table;
@@ -211,6 +213,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     LUTHIER_CHECK(function.ok());
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
+  if (objective.model == "hsvm") return CreateHsvmObjective(info, objective, space, metric, root);
   return CreateLogisticObjective(info, objective, space, metric, root);
 }
 

@@ -37,18 +37,26 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
   if (StopRequested(stop)) return SolveState::kStopped;
   f.SetPoint(x_);
   const double norm = gradient_.norm();
-  CgOptions options;
-  options.tolerance = std::min(forcing_, std::sqrt(norm / first_gradient_)) * norm;
-  options.stop = stop;
-  // A saturated row may have no curvature left; the preconditioner must stay positive.
-  const VectorXd diagonal = f.HessianDiagonal().cwiseMax(1e-300);
-  const CgResult cg =
-      SolveCg([&f](const VectorXd& v) { return f.HessianVector(v); }, -gradient_, diagonal, VectorXd(), options);
-  if (cg.outcome == CgOutcome::kStopped) return SolveState::kStopped;
-  VectorXd direction = cg.x;
+  int64_t products = 0;
+  VectorXd diagonal;
+  VectorXd direction;
+  if (f.direct()) direction = f.SolveHessian(-gradient_, stop);
+  if (StopRequested(stop)) return SolveState::kStopped;
+  if (direction.size() == 0) {
+    // A saturated row may have no curvature left; the preconditioner must stay positive.
+    diagonal = f.HessianDiagonal().cwiseMax(1e-300);
+    CgOptions options;
+    options.tolerance = std::min(forcing_, std::sqrt(norm / first_gradient_)) * norm;
+    options.stop = stop;
+    CgResult cg =
+        SolveCg([&f](const VectorXd& v) { return f.HessianVector(v); }, -gradient_, diagonal, VectorXd(), options);
+    if (cg.outcome == CgOutcome::kStopped) return SolveState::kStopped;
+    direction = std::move(cg.x);
+    products = cg.iterations;
+  }
   double slope = direction.dot(gradient_);
   if (!(slope < 0.0) || !direction.allFinite()) {
-    direction = -gradient_.cwiseQuotient(diagonal);
+    direction = diagonal.size() == 0 ? VectorXd(-gradient_) : VectorXd(-gradient_.cwiseQuotient(diagonal));
     slope = direction.dot(gradient_);
     if (!(slope < 0.0) || !direction.allFinite()) {
       direction = -gradient_;
@@ -70,7 +78,7 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
     const bool decreased = value <= value_ + kC1 * step * slope ||
                            (value <= value_ + kValueNoise * std::abs(value_) && gradient.norm() < norm);
     if (!decreased) continue;
-    products_ += cg.iterations;
+    products_ += products;
     evaluations_ += evaluations;
     // Near the optimum a step should square the error; where neither f nor the gradient falls, rounding has taken over.
     const bool stuck = value >= value_ - kValueNoise * std::abs(value_) && gradient.norm() >= 0.7 * norm;
@@ -80,7 +88,7 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
     if (LargestEntry(gradient_) <= tolerance_) return SolveState::kConverged;
     return stuck ? SolveState::kPrecision : SolveState::kRunning;
   }
-  products_ += cg.iterations;
+  products_ += products;
   evaluations_ += evaluations;
   return any_finite ? SolveState::kPrecision : SolveState::kNonFinite;
 }

@@ -19,10 +19,15 @@ class SecondOrderFunction {
   virtual void SetPoint(const Eigen::VectorXd& x) = 0;
   virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) = 0;
   virtual Eigen::VectorXd HessianDiagonal() = 0;
+  // Whether SolveHessian is to be used instead of conjugate gradients.
+  virtual bool direct() const { return false; }
+  // x with H x = b; empty when that failed, or when `stop` (may be null) was seen.
+  virtual Eigen::VectorXd SolveHessian(const Eigen::VectorXd& /*b*/, const std::atomic<bool>* /*stop*/) { return {}; }
 };
 
 // Truncated Newton for convex functions (Nocedal & Wright 2006, algorithm 7.1), one iteration at a time: conjugate
-// gradients with Jacobi preconditioning to the residual min(forcing, sqrt(|g|/|g_0|)) |g|, then Armijo backtracking.
+// gradients with Jacobi preconditioning to the residual min(forcing, sqrt(|g|/|g_0|)) |g|, or a direct solver where the
+// function has one, then Armijo backtracking.
 // Superlinear convergence, so gradients near the rounding limit are cheap. Same outcomes as LbfgsSolver.
 class NewtonSolver {
  public:

@@ -11,6 +11,7 @@
 #include "lib/learn/synth.h"
 #include "lib/objectives/crf_objective.h"
 #include "lib/objectives/function_objective.h"
+#include "lib/objectives/hsvm_objective.h"
 #include "lib/objectives/logistic_objective.h"
 #include "lib/objectives/settings.h"
 #include "lib/objectives/test_functions.h"
@@ -152,6 +153,7 @@ const std::vector<ObjectiveInfo>& Objectives() {
     for (const TestFunction& f : TestFunctions()) list->push_back(FunctionInfo(f));
     list->push_back(LogisticInfo());
     list->push_back(CrfInfo());
+    list->push_back(HsvmInfo());
     return list;
   }();
   return table;
@@ -214,6 +216,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
   if (objective.model == "crf") return CreateCrfObjective(info, objective, root);
+  if (objective.model == "hsvm") return CreateHsvmObjective(info, objective, space, metric, root);
   return CreateLogisticObjective(info, objective, space, metric, root);
 }
 

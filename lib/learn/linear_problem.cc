@@ -1,0 +1,312 @@
+#include "lib/learn/linear_problem.h"
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/base/check.h"
+#include "lib/learn/blocked_sum.h"
+
+namespace luthier::learn {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+// Rows between two looks at the stop flag, and columns of a panel of the factorisation.
+constexpr int64_t kRowsAtOnce = 1024;
+constexpr Index kPanel = 64;
+constexpr double kLeastCurvature = 1e-3;  // Mean over rows, in units of the largest.
+
+// Columns that hold the same value in all of `rows`, zeros that are not stored included.
+std::vector<bool> ConstantColumns(const SparseMatrix& x, const std::vector<int32_t>& rows) {
+  const size_t cols = static_cast<size_t>(x.cols);
+  std::vector<double> least(cols, std::numeric_limits<double>::infinity());
+  std::vector<double> most(cols, -std::numeric_limits<double>::infinity());
+  std::vector<size_t> count(cols, 0);
+  for (const int32_t row : rows) {
+    for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
+      const int32_t j = x.column[e];
+      least[j] = std::min(least[j], x.value[e]);
+      most[j] = std::max(most[j], x.value[e]);
+      ++count[j];
+    }
+  }
+  std::vector<bool> constant(cols);
+  for (size_t j = 0; j < cols; ++j) constant[j] = count[j] == 0 || (count[j] == rows.size() && least[j] == most[j]);
+  return constant;
+}
+
+// L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite, or
+// stopped.
+bool FactorInPlace(MatrixXd* a, const std::atomic<bool>* stop) {
+  const Index n = a->rows();
+  for (Index k = 0; k < n; k += kPanel) {
+    if (StopRequested(stop)) return false;
+    const Index width = std::min(kPanel, n - k);
+    const Index rest = n - k - width;
+    auto corner = a->block(k, k, width, width);
+    const Eigen::LLT<MatrixXd> llt(corner);
+    if (llt.info() != Eigen::Success) return false;
+    const MatrixXd lower = llt.matrixL();
+    if (!lower.allFinite()) return false;
+    corner = lower;
+    if (rest == 0) break;
+    auto below = a->block(k + width, k, rest, width);
+    lower.triangularView<Eigen::Lower>().transpose().solveInPlace<Eigen::OnTheRight>(below);
+    a->bottomRightCorner(rest, rest).selfadjointView<Eigen::Lower>().rankUpdate(below, -1.0);
+  }
+  return true;
+}
+
+}  // namespace
+
+LinearData::LinearData(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
+                       Bias bias)
+    : features_(dataset.x.cols), bias_(bias) {
+  LUTHIER_CHECK(dataset.num_classes() == 2);
+  SetRows(dataset, rows, standardization);
+  SetNorms();
+}
+
+void LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& rows,
+                         const Standardization& standardization) {
+  const SparseMatrix& x = dataset.x;
+  const bool plain = standardization.identity();
+  std::vector<bool> dropped(static_cast<size_t>(features_), false);
+  if (!plain) {
+    dropped = ConstantColumns(x, rows);
+    center_ = standardization.mean.cwiseQuotient(standardization.deviation);
+    for (int64_t j = 0; j < features_; ++j) {
+      if (dropped[j]) center_[j] = 0.0;
+    }
+    if (center_.cwiseAbs().sum() == 0.0) center_.resize(0);
+  }
+  bool ones = true;
+  for (const int32_t row : rows) {
+    for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
+      const int32_t j = x.column[e];
+      if (dropped[j]) continue;
+      column_.push_back(j);
+      value_.push_back(plain ? x.value[e] : x.value[e] / standardization.deviation[j]);
+      ones = ones && value_.back() == 1.0;
+    }
+    row_start_.push_back(nonzeros());
+    sign_.push_back(dataset.label[row] == 1 ? 1.0 : -1.0);
+  }
+  if (ones) {
+    value_.clear();
+    value_.shrink_to_fit();
+  }
+}
+
+void LinearData::SetNorms() {
+  if (centered()) {
+    center_norm2_ = center_.squaredNorm();
+    center_dot_.resize(sign_.size());
+  }
+  BlockedSum total;
+  for (int64_t i = 0; i < rows(); ++i) {
+    double square = 0.0;
+    ForEach(i, [&](int32_t, double a) { square += a * a; });
+    if (centered()) {
+      center_dot_[i] = Dot(i, center_.data());
+      square = std::max(0.0, square - 2.0 * center_dot_[i] + center_norm2_);
+    }
+    if (bias_ != Bias::kNone) square += 1.0;
+    norm2_.push_back(square);
+    total.Add(square);
+    // Overflow must not get lost: max(x, NaN) is x.
+    if (!(square <= max_norm2_)) max_norm2_ = square;
+  }
+  mean_norm2_ = rows() == 0 ? 0.0 : total.Total() / static_cast<double>(rows());
+}
+
+double LinearData::Offset(const VectorXd& w) const {
+  double offset = bias_ == Bias::kNone ? 0.0 : w[features_];
+  if (centered()) offset -= center_.dot(w.head(features_));
+  return offset;
+}
+
+VectorXd LinearData::Scores(const VectorXd& w) const {
+  LUTHIER_CHECK(w.size() == dim());
+  const double offset = Offset(w);
+  VectorXd scores(rows());
+  for (int64_t i = 0; i < rows(); ++i) scores[i] = Dot(i, w.data()) + offset;
+  return scores;
+}
+
+VectorXd LinearData::Combine(const VectorXd& r) const {
+  VectorXd out = VectorXd::Zero(dim());
+  BlockedSum total;
+  for (int64_t i = 0; i < rows(); ++i) {
+    total.Add(r[i]);
+    if (r[i] != 0.0) AddTo(i, r[i], out.data());
+  }
+  if (centered()) out.head(features_) -= total.Total() * center_;
+  if (bias_ != Bias::kNone) out[features_] = total.Total();
+  return out;
+}
+
+int64_t LinearData::CountCorrect(const VectorXd& w) const {
+  const VectorXd scores = Scores(w);
+  int64_t correct = 0;
+  for (int64_t i = 0; i < rows(); ++i) correct += (scores[i] > 0.0) == (sign_[i] > 0.0) ? 1 : 0;
+  return correct;
+}
+
+LinearProblem::LinearProblem(const LinearData* data, const MarginLoss& loss, double l2)
+    : data_(data), loss_(loss), l2_(l2) {
+  LUTHIER_CHECK(std::isfinite(l2) && l2 >= 0.0 && loss.epsilon > 0.0);
+}
+
+double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature) const {
+  VectorXd r = data_->Scores(w);
+  if (curvature != nullptr) curvature->resize(r.size());
+  BlockedSum total;
+  for (int64_t i = 0; i < data_->rows(); ++i) {
+    const double t = data_->sign(i) * r[i];
+    if (loss_.kind == MarginLoss::Kind::kLogistic) {  // One exponential for all three.
+      const double e = std::exp(-std::abs(t));
+      total.Add(std::log1p(e) + (t > 0.0 ? 0.0 : -t));
+      r[i] = data_->sign(i) * (t > 0.0 ? -e : -1.0) / (1.0 + e);
+      if (curvature != nullptr) (*curvature)[i] = e / ((1.0 + e) * (1.0 + e));
+    } else {
+      total.Add(loss_.Value(t));
+      if (curvature != nullptr) (*curvature)[i] = loss_.Curvature(t);
+      r[i] = data_->sign(i) * loss_.Slope(t);
+    }
+  }
+  const Index p = penalized();
+  if (gradient != nullptr) {
+    *gradient = data_->Combine(r);
+    gradient->head(p) += l2_ * w.head(p);
+  }
+  return total.Total() + 0.5 * l2_ * w.head(p).squaredNorm();
+}
+
+VectorXd LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v) const {
+  const VectorXd r = data_->Scores(v).cwiseProduct(curvature);
+  VectorXd out = data_->Combine(r);
+  const Index p = penalized();
+  out.head(p) += l2_ * v.head(p);
+  return out;
+}
+
+VectorXd LinearProblem::HessianDiagonal(const VectorXd& curvature) const {
+  VectorXd squares = VectorXd::Zero(dim());
+  VectorXd firsts = VectorXd::Zero(data_->centered() ? dim() : 0);
+  for (int64_t i = 0; i < data_->rows(); ++i) {
+    const double d = curvature[i];
+    if (d == 0.0) continue;
+    data_->ForEach(i, [&](int32_t j, double a) { squares[j] += d * a * a; });
+    if (data_->centered()) data_->AddTo(i, d, firsts.data());
+  }
+  const double total = curvature.sum();
+  const Index p = static_cast<Index>(data_->features());
+  if (data_->centered()) {
+    const VectorXd& m = data_->center();
+    squares.head(p) += m.cwiseProduct(total * m - 2.0 * firsts.head(p));
+    squares = squares.cwiseMax(0.0);
+  }
+  if (dim() > p) squares[p] = total;
+  squares.head(penalized()).array() += l2_;
+  return squares;
+}
+
+MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<bool>* stop) const {
+  const Index p = static_cast<Index>(data_->features());
+  MatrixXd hessian = MatrixXd::Zero(dim(), dim());
+  VectorXd firsts = VectorXd::Zero(dim());
+  std::vector<int32_t> columns;
+  std::vector<double> values;
+  for (int64_t i = 0; i < data_->rows(); ++i) {
+    if (i % kRowsAtOnce == 0 && StopRequested(stop)) return {};
+    const double d = curvature[i];
+    if (d == 0.0) continue;
+    columns.clear();
+    values.clear();
+    data_->ForEach(i, [&](int32_t j, double a) {
+      columns.push_back(j);
+      values.push_back(a);
+    });
+    const int32_t* c = columns.data();
+    const double* a = values.data();
+    const size_t count = columns.size();
+    for (size_t f = 0; f < count; ++f) {
+      const double scale = d * a[f];
+      firsts[c[f]] += scale;
+      double* out = hessian.data() + int64_t{c[f]} * dim();
+      for (size_t e = f; e < count; ++e) out[c[e]] += scale * a[e];
+    }
+  }
+  const double total = curvature.sum();
+  if (data_->centered()) {
+    // sum d (a - m)(a - m)' = sum d a a' - k m' - m k' + (sum d) m m', k = sum d a
+    const VectorXd& m = data_->center();
+    const VectorXd half = 0.5 * total * m - firsts.head(p);
+    hessian.topLeftCorner(p, p).selfadjointView<Eigen::Lower>().rankUpdate(half, m);
+    firsts.head(p) -= total * m;
+  }
+  if (dim() > p) {
+    hessian.row(p).head(p) = firsts.head(p).transpose();
+    hessian(p, p) = total;
+  }
+  hessian.diagonal().head(penalized()).array() += l2_;
+  return hessian;
+}
+
+double LinearFunction::Value(const VectorXd& x, VectorXd* gradient) {
+  x_ = x;
+  return problem_->Value(x, gradient, &curvature_);
+}
+
+void LinearFunction::SetPoint(const VectorXd& x) {
+  if (x_.size() == x.size() && x_ == x) return;  // The usual case: the point that was evaluated last.
+  x_ = x;
+  problem_->Value(x, nullptr, &curvature_);
+}
+
+double LinearFunction::BiasRidge() const {
+  if (problem_->data().bias() != Bias::kFree) return 0.0;
+  const double usual = kLeastCurvature * static_cast<double>(curvature_.size()) * problem_->loss().smoothness();
+  return std::max(0.0, usual - curvature_.sum());
+}
+
+VectorXd LinearFunction::HessianVector(const VectorXd& v) {
+  VectorXd out = problem_->HessianVector(curvature_, v);
+  const double ridge = BiasRidge();
+  if (ridge > 0.0) out[out.size() - 1] += ridge * v[v.size() - 1];
+  return out;
+}
+
+VectorXd LinearFunction::HessianDiagonal() {
+  VectorXd out = problem_->HessianDiagonal(curvature_);
+  if (out.size() > 0) out[out.size() - 1] += BiasRidge();
+  return out;
+}
+
+VectorXd LinearFunction::SolveHessian(const VectorXd& b, const std::atomic<bool>* stop) {
+  MatrixXd hessian = problem_->Hessian(curvature_, stop);
+  if (hessian.size() == 0) return {};
+  hessian(hessian.rows() - 1, hessian.rows() - 1) += BiasRidge();
+  // Columns without entries or a saturated free bias leave zeros on the diagonal when nothing is penalised.
+  double ridge = 0.0;
+  const double scale = hessian.diagonal().maxCoeff();
+  while (true) {
+    MatrixXd factor = hessian;
+    factor.diagonal().array() += ridge;
+    if (FactorInPlace(&factor, stop)) {
+      VectorXd x = b;
+      factor.triangularView<Eigen::Lower>().solveInPlace(x);
+      factor.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
+      return x;
+    }
+    if (StopRequested(stop) || !(scale > 0.0) || !(ridge < scale)) return {};
+    ridge = ridge == 0.0 ? 1e-12 * scale : 100.0 * ridge;
+  }
+}
+
+}  // namespace luthier::learn

@@ -1,0 +1,187 @@
+#ifndef LUTHIER_LIB_LEARN_LINEAR_PROBLEM_H_
+#define LUTHIER_LIB_LEARN_LINEAR_PROBLEM_H_
+
+#include <Eigen/Core>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "lib/learn/dataset.h"
+#include "lib/learn/margin_loss.h"
+#include "lib/learn/newton_solver.h"
+#include "lib/learn/standardize.h"
+
+// Linear classifiers of two classes, laid out for fast training.
+//
+//   symbol   meaning                                                   shape   name in code
+//   n, p     rows, features                                                    rows(), features()
+//   a_i      row i divided by the deviations; sparse                   p       row_start, column, value
+//   m        means divided by the deviations: the row that the model   p       center
+//            sees is a_i - m, which is dense, but never made
+//   s_i      +1 for the second class, -1 for the first                         sign
+//   w, b     weights and bias                                          p, 1    one vector, b last
+//   t_i      margin s_i ((a_i - m)'w + b)
+//   h(w, b)  sum_i loss(t_i) + l2/2 (|w|^2 + b^2); without b^2 for Bias::kFree
+//
+// The sum over rows, as in logistic.h. A penalised bias is the weight of a constant feature 1, as LIBLINEAR has it.
+namespace luthier::learn {
+
+enum class Bias { kNone, kPenalized, kFree };
+
+// A part of a data set, copied. Immutable.
+class LinearData {
+ public:
+  // `dataset` has two classes; `rows` are in [0, dataset.x.rows). With a standardization, columns that are constant
+  // over `rows` are left out (their weights stay 0): centred they say nothing, and nothing but rounding is left.
+  LinearData(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
+             Bias bias);
+
+  int64_t rows() const { return static_cast<int64_t>(sign_.size()); }
+  int64_t features() const { return features_; }
+  int64_t nonzeros() const { return static_cast<int64_t>(column_.size()); }
+  Bias bias() const { return bias_; }
+  Eigen::Index dim() const { return static_cast<Eigen::Index>(features_) + (bias_ == Bias::kNone ? 0 : 1); }
+  bool centered() const { return center_.size() > 0; }
+  const Eigen::VectorXd& center() const { return center_; }      // m; empty: 0.
+  double center_norm2() const { return center_norm2_; }          // |m|^2
+  double center_dot(int64_t i) const { return center_dot_[i]; }  // a_i'm. Only when centered.
+  double sign(int64_t i) const { return sign_[i]; }
+  double norm2(int64_t i) const { return norm2_[i]; }  // |a_i - m|^2, plus 1 with a bias.
+  double max_norm2() const { return max_norm2_; }
+  double mean_norm2() const { return mean_norm2_; }
+
+  // sum_e value_e x[kStride column_e] over the entries of row i. All values 1, as in categorical data, is a case of its
+  // own: a third of the memory.
+  template <int kStride = 1>
+  double Dot(int64_t i, const double* x) const {
+    const int32_t* c = column_.data() + row_start_[i];
+    const int64_t count = row_start_[i + 1] - row_start_[i];
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+    int64_t e = 0;
+    if (value_.empty()) {
+      for (; e + 4 <= count; e += 4) {
+        s0 += x[int64_t{c[e]} * kStride];
+        s1 += x[int64_t{c[e + 1]} * kStride];
+        s2 += x[int64_t{c[e + 2]} * kStride];
+        s3 += x[int64_t{c[e + 3]} * kStride];
+      }
+      for (; e < count; ++e) s0 += x[int64_t{c[e]} * kStride];
+    } else {
+      const double* a = value_.data() + row_start_[i];
+      for (; e + 4 <= count; e += 4) {
+        s0 += a[e] * x[int64_t{c[e]} * kStride];
+        s1 += a[e + 1] * x[int64_t{c[e + 1]} * kStride];
+        s2 += a[e + 2] * x[int64_t{c[e + 2]} * kStride];
+        s3 += a[e + 3] * x[int64_t{c[e + 3]} * kStride];
+      }
+      for (; e < count; ++e) s0 += a[e] * x[int64_t{c[e]} * kStride];
+    }
+    return (s0 + s1) + (s2 + s3);
+  }
+
+  // f(column, value) for each entry of row i, in order.
+  template <typename F>
+  void ForEach(int64_t i, F&& f) const {
+    const int64_t end = row_start_[i + 1];
+    if (value_.empty()) {
+      for (int64_t e = row_start_[i]; e < end; ++e) f(column_[e], 1.0);
+    } else {
+      for (int64_t e = row_start_[i]; e < end; ++e) f(column_[e], value_[e]);
+    }
+  }
+
+  // x += scale a_i
+  void AddTo(int64_t i, double scale, double* x) const {
+    const int64_t end = row_start_[i + 1];
+    if (value_.empty()) {
+      for (int64_t e = row_start_[i]; e < end; ++e) x[column_[e]] += scale;
+    } else {
+      for (int64_t e = row_start_[i]; e < end; ++e) x[column_[e]] += scale * value_[e];
+    }
+  }
+
+  // Tells the processor that row i comes soon.
+  void Prefetch(int64_t i) const {
+    __builtin_prefetch(column_.data() + row_start_[i]);
+    if (!value_.empty()) __builtin_prefetch(value_.data() + row_start_[i]);
+  }
+
+  // b - m'w: what every score of w gets.
+  double Offset(const Eigen::VectorXd& w) const;
+  // All scores (a_i - m)'w + b.
+  Eigen::VectorXd Scores(const Eigen::VectorXd& w) const;
+  // sum_i r_i (a_i - m, 1): dim().
+  Eigen::VectorXd Combine(const Eigen::VectorXd& r) const;
+
+  // Rows on the side of their class; a score of 0 counts for the first class.
+  int64_t CountCorrect(const Eigen::VectorXd& w) const;
+
+ private:
+  void SetRows(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization);
+  void SetNorms();
+
+  const int64_t features_;
+  const Bias bias_;
+  std::vector<int64_t> row_start_ = {0};
+  std::vector<int32_t> column_;
+  std::vector<double> value_;  // Empty: all 1.
+  std::vector<double> sign_, norm2_, center_dot_;
+  Eigen::VectorXd center_;
+  double center_norm2_ = 0.0;
+  double max_norm2_ = 0.0;
+  double mean_norm2_ = 0.0;
+};
+
+// h. `data` must outlive it. Const, any thread.
+class LinearProblem {
+ public:
+  // l2 >= 0, finite.
+  LinearProblem(const LinearData* data, const MarginLoss& loss, double l2);
+
+  const LinearData& data() const { return *data_; }
+  const MarginLoss& loss() const { return loss_; }
+  double l2() const { return l2_; }
+  Eigen::Index dim() const { return data_->dim(); }
+  // Weights that the penalty is on; they come first.
+  Eigen::Index penalized() const { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
+
+  // h, its gradient unless null, and the curvatures loss''(t_i) unless null.
+  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, Eigen::VectorXd* curvature = nullptr) const;
+  // For the point that `curvature` is of: the Hessian (for losses with kinks: an element of the generalised one) times
+  // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2), empty when `stop` was seen).
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& curvature, const Eigen::VectorXd& v) const;
+  Eigen::VectorXd HessianDiagonal(const Eigen::VectorXd& curvature) const;
+  Eigen::MatrixXd Hessian(const Eigen::VectorXd& curvature, const std::atomic<bool>* stop) const;
+
+ private:
+  const LinearData* const data_;
+  const MarginLoss loss_;
+  const double l2_;
+};
+
+// LinearProblem as Newton's method sees it; with `direct`, Newton systems are solved by Cholesky (dim() up to a few
+// thousand) instead of conjugate gradients. `problem` must outlive it.
+class LinearFunction final : public SecondOrderFunction {
+ public:
+  explicit LinearFunction(const LinearProblem* problem, bool direct = false) : problem_(problem), direct_(direct) {}
+  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override;
+  void SetPoint(const Eigen::VectorXd& x) override;
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override;
+  Eigen::VectorXd HessianDiagonal() override;
+  bool direct() const override { return direct_; }
+  Eigen::VectorXd SolveHessian(const Eigen::VectorXd& b, const std::atomic<bool>* stop) override;
+
+ private:
+  // What is added to the curvature along a free bias where the losses have next to none, so that steps stay sane: far
+  // from their corners hinges are straight. 0 anywhere near an optimum.
+  double BiasRidge() const;
+
+  const LinearProblem* const problem_;
+  const bool direct_;
+  Eigen::VectorXd x_;  // Where curvature_ is from.
+  Eigen::VectorXd curvature_;
+};
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_LIB_LEARN_LINEAR_PROBLEM_H_

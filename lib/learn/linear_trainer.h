@@ -1,0 +1,108 @@
+#ifndef LUTHIER_LIB_LEARN_LINEAR_TRAINER_H_
+#define LUTHIER_LIB_LEARN_LINEAR_TRAINER_H_
+
+#include <Eigen/Core>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/learn/dual_coordinate_descent.h"
+#include "lib/learn/lbfgs_solver.h"
+#include "lib/learn/linear_problem.h"
+#include "lib/learn/newton_solver.h"
+#include "lib/learn/svrg.h"
+#include "lib/learn/trainer.h"
+
+namespace luthier::learn {
+
+enum class LinearSolver { kLbfgs, kNewtonCg, kNewtonCholesky, kDual, kSvrg };
+
+// "lbfgs", "newton_cg", "newton_cholesky", "dual", "svrg", in the order of the enum.
+const std::vector<std::string>& LinearSolverNames();
+absl::StatusOr<LinearSolver> ParseLinearSolver(absl::string_view name);
+
+struct SolverChoice {
+  LinearSolver solver = LinearSolver::kLbfgs;
+  std::string reason;  // One sentence with the numbers it rests on.
+};
+
+// The solver that our measurements say is fastest for such data: docs/models/linear.md has the table. Looks at rows,
+// columns, entries, l2 and the bias alone, so the same data always get the same answer. O(rows + entries).
+SolverChoice ChooseSolver(const LinearProblem& problem);
+
+struct LinearTrainOptions {
+  LinearSolver solver = LinearSolver::kLbfgs;
+  SvrgOptions svrg;  // Its seed also orders the rows of kDual.
+  // Converged when the largest entry of the gradient is at most this times the largest one at w = 0. >= 0.
+  double tolerance = 1e-8;
+  int64_t max_iterations = 1000;  // >= 0
+};
+
+// Trains one linear classifier; the same promises as LogisticTrainer (trainer.h): looking changes nothing, stopping
+// changes nothing, a saved trainer goes on bit for bit. An iteration is one of L-BFGS or Newton's method, or about a
+// pass over the rows. `problem` must outlive this. Not thread-safe.
+class LinearTrainer {
+ public:
+  // INVALID_ARGUMENT when the solver does not fit the problem: "dual" and "svrg" need l2 > 0, as does Newton's
+  // method with hinges; "dual" no free bias,
+  // "newton_cholesky" at most kMaxDirectColumns columns.
+  static absl::StatusOr<LinearTrainer> Create(const LinearProblem* problem, const LinearTrainOptions& options);
+
+  // Starts at w instead of 0. Before the first Advance only.
+  void WarmStart(Eigen::VectorXd w);
+
+  TrainOutcome Advance(const std::atomic<bool>* stop);
+
+  TrainOutcome outcome() const { return outcome_; }
+  int64_t iteration() const { return iteration_; }
+  bool started() const { return started_; }
+  // Evaluations of one row (loss and gradient, Hessian product, coordinate step), divided by the rows.
+  double passes() const;
+  Eigen::VectorXd Weights() const;
+  // h(w) - D(alpha) >= 0, a bound on h(w) - min h; infinite for solvers without dual variables. Two passes.
+  double DualityGap() const;
+
+  void Save(CheckpointWriter* writer, absl::string_view identity) const;
+  // For a trainer made alike. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit; this is
+  // then of no use.
+  absl::Status Load(CheckpointReader* reader, absl::string_view identity);
+
+  static constexpr int64_t kMaxDirectColumns = 4000;
+
+ private:
+  LinearTrainer(const LinearProblem* problem, const LinearTrainOptions& options);
+  bool stochastic() const { return dual_ != nullptr || svrg_ != nullptr; }
+  bool newton() const {
+    return options_.solver == LinearSolver::kNewtonCg || options_.solver == LinearSolver::kNewtonCholesky;
+  }
+  void SetTolerance();
+  SolveState StartSolver();
+  SolveState CheckStochastic();
+
+  const LinearProblem* problem_;
+  LinearTrainOptions options_;
+  TrainOutcome outcome_ = TrainOutcome::kRunning;
+  bool started_ = false;
+  int64_t iteration_ = 0;
+  double zero_gradient_ = 0.0;  // Largest entry of grad h(0).
+  double extra_passes_ = 0.0;
+  Eigen::VectorXd start_;
+  LbfgsSolver lbfgs_;
+  NewtonSolver newton_;
+  std::unique_ptr<LinearFunction> function_;
+  std::unique_ptr<DualCoordinateDescent> dual_;
+  std::unique_ptr<Svrg> svrg_;
+  // Stochastic solvers: the best gradient seen, to notice that rounding has taken over, and since when nothing better.
+  double best_gradient_ = INFINITY;
+  int64_t best_iteration_ = 0;
+  int64_t next_check_ = 0;  // Iteration at which the gradient is looked at again.
+};
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_LIB_LEARN_LINEAR_TRAINER_H_

@@ -1,0 +1,32 @@
+#ifndef LUTHIER_TESTS_LIB_LEARN_LINEAR_TESTING_H_
+#define LUTHIER_TESTS_LIB_LEARN_LINEAR_TESTING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/check.h"
+#include "lib/learn/dataset.h"
+#include "lib/learn/synth.h"
+
+namespace luthier::learn {
+
+// Two overlapping classes; the first column has a mean far from 0, so that centring matters.
+inline Dataset MakeData(int64_t rows, int32_t cols, double density, uint64_t seed) {
+  SynthSpec spec;
+  spec.rows = rows;
+  spec.cols = cols;
+  spec.density = density;
+  spec.seed = seed;
+  spec.noise = 0.1;
+  absl::StatusOr<Dataset> made = Synthesize(spec);
+  LUTHIER_CHECK(made.ok());
+  for (size_t e = 0; e < made->x.value.size(); ++e) {
+    if (made->x.column[e] == 0) made->x.value[e] += 3.0;
+  }
+  return *std::move(made);
+}
+
+}  // namespace luthier::learn
+
+#endif  // LUTHIER_TESTS_LIB_LEARN_LINEAR_TESTING_H_

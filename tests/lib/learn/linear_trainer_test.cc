@@ -1,0 +1,401 @@
+#include "lib/learn/linear_trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <Eigen/Core>
+#include <atomic>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "lib/base/random.h"
+#include "lib/learn/checkpoint.h"
+#include "tests/lib/learn/linear_testing.h"
+
+namespace luthier::learn {
+namespace {
+
+using Eigen::VectorXd;
+using Kind = MarginLoss::Kind;
+
+std::vector<int32_t> AllRows(const Dataset& dataset) {
+  std::vector<int32_t> rows(static_cast<size_t>(dataset.x.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+LinearTrainer Make(const LinearProblem& problem, const LinearTrainOptions& options) {
+  absl::StatusOr<LinearTrainer> made = LinearTrainer::Create(&problem, options);
+  LUTHIER_CHECK(made.ok());
+  return *std::move(made);
+}
+
+TrainOutcome RunToEnd(LinearTrainer& trainer) {
+  while (trainer.Advance(nullptr) == TrainOutcome::kRunning) {
+  }
+  return trainer.outcome();
+}
+
+std::string Bytes(const LinearTrainer& trainer) {
+  CheckpointWriter writer("test/1");
+  trainer.Save(&writer, "id");
+  return std::move(writer).Finish();
+}
+
+struct Case {
+  const char* name;
+  LinearTrainOptions options;
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const LinearSolver solver : {LinearSolver::kLbfgs, LinearSolver::kNewtonCg, LinearSolver::kNewtonCholesky,
+                                    LinearSolver::kDual, LinearSolver::kSvrg}) {
+    Case c{LinearSolverNames()[static_cast<size_t>(solver)].c_str(), {}};
+    c.options.solver = solver;
+    cases.push_back(c);
+  }
+  const Case base = cases.back();
+  const auto add = [&](const char* name, auto&& change) {
+    cases.push_back(base);
+    cases.back().name = name;
+    change(cases.back().options.svrg);
+  };
+  add("svrg full", [](SvrgOptions& o) { o.batch = SvrgOptions::Batch::kFull; });
+  add("svrg mixed", [](SvrgOptions& o) { o.batch = SvrgOptions::Batch::kMixed; });
+  add("svrg option II", [](SvrgOptions& o) { o.random_iterate = true; });
+  add("svrg lipschitz", [](SvrgOptions& o) { o.sampling = SvrgOptions::Sampling::kLipschitz; });
+  add("svrg skip", [](SvrgOptions& o) { o.skip = SvrgOptions::Skip::kAfterThree; });
+  add("svrg literal skip", [](SvrgOptions& o) {
+    o.skip = SvrgOptions::Skip::kLiteral;
+    o.keep_slopes = false;
+  });
+  return cases;
+}
+
+TEST(LinearTrainerTest, AllSolversFindTheOptimum) {
+  const Dataset dataset = MakeData(150, 8, 0.4, 21);
+  const std::vector<int32_t> rows = AllRows(dataset);
+  for (const bool standardize : {false, true}) {
+    const Standardization s = standardize ? FitStandardization(dataset.x, rows) : Standardization();
+    for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
+      const LinearData data(dataset, rows, s, bias);
+      for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
+        const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 3.0);
+        LinearTrainOptions reference;
+        reference.tolerance = 1e-11;
+        LinearTrainer first = Make(problem, reference);
+        RunToEnd(first);
+        const double optimum = problem.Value(first.Weights(), nullptr);
+        for (Case& c : Cases()) {
+          if (c.options.solver == LinearSolver::kDual && bias == Bias::kFree) continue;
+          c.options.tolerance = 1e-8;
+          c.options.max_iterations = 3000;
+          LinearTrainer trainer = Make(problem, c.options);
+          EXPECT_EQ(RunToEnd(trainer), TrainOutcome::kConverged)
+              << c.name << " standardize " << standardize << " bias " << static_cast<int>(bias) << " loss "
+              << static_cast<int>(kind);
+          const double value = problem.Value(trainer.Weights(), nullptr);
+          EXPECT_NEAR(value, optimum, 1e-9 * (1.0 + optimum)) << c.name;
+          EXPECT_LT((trainer.Weights() - first.Weights()).norm(), 1e-4) << c.name;
+          if (c.options.solver == LinearSolver::kDual) {
+            EXPECT_LT(trainer.DualityGap(), 1e-9 * (1.0 + optimum));
+            EXPECT_GT(trainer.DualityGap(), -1e-11 * (1.0 + optimum));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(LinearTrainerTest, TheGapBoundsTheErrorAllAlong) {
+  const Dataset dataset = MakeData(200, 10, 0.6, 22);
+  const std::vector<int32_t> rows = AllRows(dataset);
+  const LinearData data(dataset, rows, FitStandardization(dataset.x, rows), Bias::kPenalized);
+  for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
+    const LinearProblem problem(&data, MarginLoss{kind, 0.2}, 0.5);
+    LinearTrainOptions options;
+    LinearTrainer newton = Make(problem, options);
+    RunToEnd(newton);
+    const double optimum = problem.Value(newton.Weights(), nullptr);
+    options.solver = LinearSolver::kDual;
+    LinearTrainer dual = Make(problem, options);
+    dual.Advance(nullptr);
+    double first = INFINITY, last = INFINITY;
+    for (int k = 0; k < 100; ++k) {
+      dual.Advance(nullptr);
+      const double error = problem.Value(dual.Weights(), nullptr) - optimum;
+      EXPECT_GE(dual.DualityGap(), error - 1e-9);
+      const double dual_value = problem.Value(dual.Weights(), nullptr) - dual.DualityGap();
+      EXPECT_LE(dual_value, optimum + 1e-9);
+      last = dual.DualityGap();
+      if (k == 0) first = last;
+    }
+    EXPECT_LT(last, 0.05 * first);
+  }
+}
+
+TEST(LinearTrainerTest, StoppingLookingAndResumingChangeNothing) {
+  const Dataset dataset = MakeData(900, 7, 0.5, 23);
+  const std::vector<int32_t> rows = AllRows(dataset);
+  const LinearData data(dataset, rows, FitStandardization(dataset.x, rows), Bias::kPenalized);
+  for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
+    const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 1.0);
+    for (Case& c : Cases()) {
+      c.options.tolerance = 0.0;
+      c.options.max_iterations = 24;
+      LinearTrainer straight = Make(problem, c.options);
+      RunToEnd(straight);
+      // A new trainer from the checkpoint at each iteration, looked at, and stopped at random places meanwhile.
+      base::RandomStream random(7, c.name);
+      std::string bytes;
+      while (true) {
+        LinearTrainer trainer = Make(problem, c.options);
+        if (!bytes.empty()) {
+          absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
+          ASSERT_TRUE(reader.ok());
+          ASSERT_TRUE(trainer.Load(&*reader, "id").ok()) << c.name;
+          EXPECT_TRUE(reader->Done());
+        }
+        const std::atomic<bool> stop{true};
+        if (random.Uniform() < 0.3) trainer.Advance(&stop);
+        trainer.Advance(nullptr);
+        trainer.Weights();
+        trainer.DualityGap();
+        bytes = Bytes(trainer);
+        if (trainer.outcome() != TrainOutcome::kRunning) {
+          EXPECT_EQ(trainer.Weights(), straight.Weights()) << c.name;
+          EXPECT_EQ(trainer.outcome(), straight.outcome());
+          EXPECT_EQ(trainer.passes(), straight.passes());
+          break;
+        }
+      }
+    }
+  }
+}
+
+// Another thread raises the flag again and again, so passes are cut between any two blocks of rows; each time the state
+// goes through bytes.
+TEST(LinearTrainerTest, StopsInTheMiddleOfAPassAndGoesOn) {
+  const Dataset dataset = MakeData(3000, 5, 0.8, 24);
+  const std::vector<int32_t> rows = AllRows(dataset);
+  const LinearData data(dataset, rows, FitStandardization(dataset.x, rows), Bias::kPenalized);
+  const LinearProblem problem(&data, MarginLoss{Kind::kHuberizedHinge, 0.5}, 1.0);
+  for (Case& c : Cases()) {
+    if (c.options.solver != LinearSolver::kDual && c.options.solver != LinearSolver::kSvrg) continue;
+    c.options.tolerance = 0.0;
+    c.options.max_iterations = 25;
+    LinearTrainer straight = Make(problem, c.options);
+    RunToEnd(straight);
+    std::atomic<bool> stop{false};
+    std::atomic<bool> done{false};
+    std::thread nagger([&] {
+      uint64_t spins = 0;
+      while (!done) {
+        if (++spins % 4096 == 0) stop = true;
+      }
+    });
+    std::string bytes = Bytes(Make(problem, c.options));
+    while (!done) {
+      LinearTrainer part = Make(problem, c.options);
+      absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
+      LUTHIER_CHECK(reader.ok());
+      EXPECT_TRUE(part.Load(&*reader, "id").ok());
+      stop = false;
+      const TrainOutcome outcome = part.Advance(&stop);
+      bytes = Bytes(part);
+      if (outcome == TrainOutcome::kStopped || outcome == TrainOutcome::kRunning) continue;
+      done = true;
+      EXPECT_EQ(part.Weights(), straight.Weights()) << c.name;
+    }
+    nagger.join();
+  }
+}
+
+// SVRG as it is written down: dense, without laziness, tricks for centring, or kept slopes.
+VectorXd TextbookSvrg(const Eigen::MatrixXd& z, const VectorXd& sign, const MarginLoss& loss, double l2,
+                      const SvrgOptions& options, int epochs) {
+  const int64_t n = z.rows();
+  const double lambda = l2 / static_cast<double>(n);
+  const double eta = options.step_scale / (loss.smoothness() * z.rowwise().squaredNorm().maxCoeff() + lambda);
+  VectorXd snapshot = VectorXd::Zero(z.cols());
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    const int64_t size = options.batch == SvrgOptions::Batch::kFull ? n : std::min(n, int64_t{1} << epoch);
+    std::vector<int64_t> ids(static_cast<size_t>(n));
+    std::iota(ids.begin(), ids.end(), 0);
+    if (size < n) {
+      base::RandomStream random(options.seed, "svrg batch", static_cast<uint64_t>(epoch));
+      for (int64_t k = 0; k < size; ++k) {
+        std::swap(ids[k], ids[k + static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(n - k)))]);
+      }
+    }
+    const auto slope = [&](int64_t i, const VectorXd& x) { return sign[i] * loss.Slope(sign[i] * z.row(i).dot(x)); };
+    VectorXd mu = VectorXd::Zero(z.cols());
+    std::vector<bool> in_batch(static_cast<size_t>(n), false);
+    for (int64_t k = 0; k < size; ++k) {
+      mu += slope(ids[k], snapshot) * z.row(ids[k]).transpose() / static_cast<double>(size);
+      in_batch[ids[k]] = true;
+    }
+    VectorXd x = snapshot;
+    for (int64_t t = 0; t < size; ++t) {
+      base::RandomStream random(options.seed, "svrg row", static_cast<uint64_t>(epoch), static_cast<uint32_t>(t / 512));
+      int64_t i = 0;
+      for (int64_t k = 0; k <= t % 512; ++k) i = static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(n)));
+      VectorXd step = slope(i, x) * z.row(i).transpose() + lambda * x;
+      if (options.batch != SvrgOptions::Batch::kMixed || in_batch[i]) {
+        step += mu - slope(i, snapshot) * z.row(i).transpose();
+      }
+      x -= eta * step;
+    }
+    snapshot = x;
+  }
+  return snapshot;
+}
+
+TEST(SvrgTest, IsTheTextbookAlgorithm) {
+  const Dataset dataset = MakeData(90, 6, 0.5, 25);
+  const std::vector<int32_t> rows = AllRows(dataset);
+  for (const bool standardize : {false, true}) {
+    const Standardization s = standardize ? FitStandardization(dataset.x, rows) : Standardization();
+    const LinearData data(dataset, rows, s, Bias::kPenalized);
+    Eigen::MatrixXd z(90, 7);
+    VectorXd sign(90);
+    for (int64_t i = 0; i < 90; ++i) {
+      z.row(i) = data.Combine(VectorXd::Unit(90, i)).transpose();
+      sign[i] = data.sign(i);
+    }
+    for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
+      const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 1.0);
+      for (const auto batch : {SvrgOptions::Batch::kFull, SvrgOptions::Batch::kGrow, SvrgOptions::Batch::kMixed}) {
+        SvrgOptions options;
+        options.batch = batch;
+        options.seed = 77;
+        Svrg svrg(&problem, options);
+        ASSERT_EQ(svrg.Start(VectorXd::Zero(7)), SolveState::kRunning);
+        for (int epoch = 1; epoch <= 10; ++epoch) {
+          svrg.AdvanceEpoch(nullptr);
+          const VectorXd expected = TextbookSvrg(z, sign, problem.loss(), problem.l2(), options, epoch);
+          EXPECT_LT((svrg.Weights() - expected).norm(), 1e-11 * (1.0 + expected.norm()))
+              << "epoch " << epoch << " batch " << static_cast<int>(batch);
+        }
+      }
+    }
+  }
+}
+
+TEST(SvrgTest, SupportListAndKeptSlopesChangeCountsOnly) {
+  const Dataset dataset = MakeData(400, 8, 0.5, 26);
+  const std::vector<int32_t> rows = AllRows(dataset);
+  const LinearData data(dataset, rows, {}, Bias::kPenalized);
+  const LinearProblem problem(&data, MarginLoss{Kind::kHuberizedHinge, 0.5}, 1.0);
+  std::vector<std::vector<VectorXd>> runs;
+  std::vector<int64_t> evaluations;
+  for (const bool list : {false, true}) {
+    for (const bool keep : {false, true}) {
+      SvrgOptions options;
+      options.support_list = list;
+      options.keep_slopes = keep;
+      Svrg svrg(&problem, options);
+      svrg.Start(VectorXd::Zero(problem.dim()));
+      // The snapshot of each epoch: quanta end at other places.
+      std::vector<VectorXd> snapshots;
+      while (svrg.epochs() < 14) {
+        svrg.AdvanceEpoch(nullptr);
+        snapshots.push_back(svrg.Weights());
+      }
+      runs.push_back(snapshots);
+      evaluations.push_back(svrg.evaluations());
+    }
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+  EXPECT_EQ(runs[0], runs[2]);
+  EXPECT_EQ(runs[0], runs[3]);
+  EXPECT_EQ(evaluations[0], evaluations[1]);
+  EXPECT_EQ(evaluations[2], evaluations[3]);
+  EXPECT_LT(evaluations[2], evaluations[0]);
+}
+
+TEST(LinearTrainerTest, HardInputEndsWell) {
+  Dataset dataset = MakeData(50, 4, 0.9, 27);
+  const std::vector<int32_t> rows = AllRows(dataset);
+  std::vector<int32_t> one_class;
+  for (const int32_t i : rows) {
+    if (dataset.label[i] == 1) one_class.push_back(i);
+  }
+  Dataset huge = dataset;
+  for (double& v : huge.x.value) v *= 1e200;
+  struct Input {
+    const char* name;
+    const Dataset* dataset;
+    std::vector<int32_t> rows;
+    double l2;
+  };
+  for (const Input& input :
+       {Input{"one class", &dataset, one_class, 1.0}, Input{"no rows", &dataset, {}, 1.0},
+        Input{"one row", &dataset, {3}, 1.0}, Input{"small penalty", &dataset, rows, 1e-10},
+        Input{"hardly a penalty", &dataset, rows, 1e-300}, Input{"large penalty", &dataset, rows, 1e300},
+        Input{"huge values", &huge, rows, 1.0}, Input{"no penalty", &dataset, rows, 0.0}}) {
+    for (const bool standardize : {false, true}) {
+      if (standardize && input.rows.empty()) continue;
+      const Standardization s = standardize ? FitStandardization(input.dataset->x, input.rows) : Standardization();
+      const LinearData data(*input.dataset, input.rows, s, Bias::kPenalized);
+      for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
+        const LinearProblem problem(&data, MarginLoss{kind, 0.5}, input.l2);
+        for (Case& c : Cases()) {
+          c.options.max_iterations = 50;
+          absl::StatusOr<LinearTrainer> trainer = LinearTrainer::Create(&problem, c.options);
+          if (!trainer.ok()) {
+            EXPECT_EQ(input.l2, 0.0) << trainer.status();
+            EXPECT_THAT(std::string(trainer.status().message()), testing::HasSubstr("needs l2 above 0"));
+            continue;
+          }
+          const TrainOutcome outcome = RunToEnd(*trainer);
+          EXPECT_TRUE(trainer->Weights().allFinite()) << input.name << " " << c.name << " " << static_cast<int>(kind);
+          // Numbers beyond doubles: the outcome may be kDiverged, with the last finite weights.
+          if (input.dataset == &huge || input.l2 == 1e-300) continue;
+          EXPECT_NE(outcome, TrainOutcome::kDiverged) << input.name << " " << c.name << " " << static_cast<int>(kind);
+        }
+      }
+    }
+  }
+}
+
+TEST(LinearTrainerTest, DamagedCheckpointsAreRefused) {
+  const Dataset dataset = MakeData(60, 4, 0.9, 28);
+  const LinearData data(dataset, AllRows(dataset), {}, Bias::kPenalized);
+  const LinearProblem problem(&data, MarginLoss{}, 1.0);
+  for (Case& c : Cases()) {
+    LinearTrainer trainer = Make(problem, c.options);
+    trainer.Advance(nullptr);
+    trainer.Advance(nullptr);
+    const std::string bytes = Bytes(trainer);
+    absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
+    LinearTrainer other = Make(problem, c.options);
+    EXPECT_EQ(other.Load(&*reader, "another id").code(), absl::StatusCode::kFailedPrecondition);
+    // A trainer of another problem: sizes do not fit.
+    const Dataset small = MakeData(40, 3, 0.9, 29);
+    const LinearData small_data(small, AllRows(small), {}, Bias::kPenalized);
+    const LinearProblem small_problem(&small_data, MarginLoss{}, 1.0);
+    LinearTrainer misfit = Make(small_problem, c.options);
+    reader = CheckpointReader::Open(bytes, "test/1");
+    EXPECT_EQ(misfit.Load(&*reader, "id").code(), absl::StatusCode::kDataLoss) << c.name;
+  }
+}
+
+TEST(LinearTrainerTest, TheChoiceSaysWhy) {
+  const Dataset narrow = MakeData(500, 10, 0.5, 30);
+  const LinearData free_bias(narrow, AllRows(narrow), {}, Bias::kFree);
+  const SolverChoice direct = ChooseSolver(LinearProblem(&free_bias, MarginLoss{}, 1.0));
+  EXPECT_EQ(direct.solver, LinearSolver::kNewtonCholesky);
+  EXPECT_THAT(direct.reason, testing::HasSubstr("500 rows, 11 columns"));
+  const Dataset wide = MakeData(300, 5000, 0.01, 31);
+  const LinearData text(wide, AllRows(wide), {}, Bias::kPenalized);
+  EXPECT_EQ(ChooseSolver(LinearProblem(&text, MarginLoss{}, 1.0)).solver, LinearSolver::kDual);
+  const LinearData free_text(wide, AllRows(wide), {}, Bias::kFree);
+  EXPECT_EQ(ChooseSolver(LinearProblem(&free_text, MarginLoss{}, 1.0)).solver, LinearSolver::kLbfgs);
+}
+
+}  // namespace
+}  // namespace luthier::learn

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "Eigen/Core"
@@ -257,8 +258,10 @@ absl::StatusOr<Importance> Compute(const study::SearchSpace& space, study::Goal 
   std::vector<double> predicted;
   const auto by_share = [&](std::vector<int>* order) {
     for (int c = 0; c < analysis.columns(); ++c) order->push_back(c);
-    std::stable_sort(order->begin(), order->end(), [&](int a, int b) {
-      return Summarize(main[static_cast<size_t>(a)]).share > Summarize(main[static_cast<size_t>(b)]).share;
+    std::sort(order->begin(), order->end(), [&](int a, int b) {
+      const double share_a = Summarize(main[static_cast<size_t>(a)]).share;
+      const double share_b = Summarize(main[static_cast<size_t>(b)]).share;
+      return share_a != share_b ? share_a > share_b : a < b;
     });
   };
   // Which parameters are paired is decided by the first forest.
@@ -286,8 +289,10 @@ absl::StatusOr<Importance> Compute(const study::SearchSpace& space, study::Goal 
   for (const auto& [columns, shares] : pairs) {
     result.pairs.push_back({analysis.NameOf(columns.first), analysis.NameOf(columns.second), Summarize(shares)});
   }
-  std::stable_sort(result.pairs.begin(), result.pairs.end(),
-                   [](const PairShare& a, const PairShare& b) { return a.share.share > b.share.share; });
+  std::sort(result.pairs.begin(), result.pairs.end(), [](const PairShare& a, const PairShare& b) {
+    if (a.share.share != b.share.share) return a.share.share > b.share.share;
+    return std::tie(a.first, a.second) < std::tie(b.first, b.second);
+  });
   if (!predicted.empty()) result.predicted = Summarize(predicted).share;
   return result;
 }

@@ -18,22 +18,6 @@ using Eigen::VectorXd;
 constexpr int64_t kPatience = 40;
 constexpr double kRounding = 1e-14;
 
-TrainOutcome OutcomeOf(SolveState state) {
-  switch (state) {
-    case SolveState::kRunning:
-      return TrainOutcome::kRunning;
-    case SolveState::kConverged:
-      return TrainOutcome::kConverged;
-    case SolveState::kPrecision:
-      return TrainOutcome::kPrecision;
-    case SolveState::kNonFinite:
-      return TrainOutcome::kDiverged;
-    case SolveState::kStopped:
-      return TrainOutcome::kStopped;
-  }
-  LUTHIER_CHECK(false);
-}
-
 double LargestEntry(const VectorXd& v) {
   return v.size() == 0 ? 0.0 : v.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
 }

@@ -7,7 +7,6 @@
 #include "lib/base/check.h"
 
 namespace luthier::learn {
-namespace {
 
 using Eigen::VectorXd;
 
@@ -26,8 +25,6 @@ TrainOutcome OutcomeOf(SolveState state) {
   }
   LUTHIER_CHECK(false);
 }
-
-}  // namespace
 
 LogisticTrainer::LogisticTrainer(const LogisticProblem* problem, const TrainOptions& options)
     : problem_(problem), options_(options), start_(VectorXd::Zero(problem->dim())) {

@@ -33,6 +33,8 @@ enum class TrainOutcome {
   kDiverged,  // Loss or gradient is not finite. w is the last finite iterate.
   kStopped,   // The stop flag was seen; Advance may be called again.
 };
+// What the state of a solver means for a training.
+TrainOutcome OutcomeOf(SolveState state);
 
 // Trains one logistic model, one iteration at a time; between iterations it can be looked at, stopped, saved and
 // resumed. Looking changes nothing: with and without reports the weights are the same bit for bit. `problem` must

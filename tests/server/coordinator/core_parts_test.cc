@@ -22,8 +22,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 namespace reason = base::reason;
 
-const absl::Duration kTtl = absl::Seconds(60);
-
 class CoreParts : public ::testing::Test {
  protected:
   explicit CoreParts(int64_t max_trials = 2, int64_t left_out = 0)

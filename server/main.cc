@@ -34,6 +34,9 @@ int main(int argc, char** argv) {
   app.add_option("--suggest-threads", options.suggest_threads, "Threads that compute suggestions")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  app.add_option("--metrics-listen", options.metrics_listen,
+                 "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
+      ->envname("LUTHIER_METRICS_LISTEN");
   app.add_option("--log-level", log_level, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();

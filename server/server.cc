@@ -1,5 +1,7 @@
 #include "server/server.h"
 
+#include <arpa/inet.h>
+#include <google/protobuf/descriptor.h>
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -8,8 +10,10 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
@@ -23,6 +27,9 @@
 #include "server/coordinator/coordinator.h"
 #include "server/listen_address.h"
 #include "server/listener_check.h"
+#include "server/metrics/exposer.h"
+#include "server/metrics/metrics.h"
+#include "server/metrics/rpc_interceptor.h"
 #include "server/service/study_service.h"
 #include "server/service/worker_service.h"
 #include "server/storage/memory_storage.h"
@@ -58,6 +65,36 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Where to serve metrics: an address whose host is a number.
+absl::StatusOr<ListenAddress> ParseMetricsAddress(const std::string& text) {
+  absl::StatusOr<ListenAddress> address = ParseListenAddress(text);
+  if (!address.ok()) return base::BadField("metrics-listen", address.status().message());
+  if (address->host == "localhost") address->host = "127.0.0.1";
+  unsigned char bytes[sizeof(in6_addr)];
+  const bool number =
+      inet_pton(AF_INET, address->host.c_str(), bytes) == 1 || inet_pton(AF_INET6, address->host.c_str(), bytes) == 1;
+  if (address->unix_socket() || !number) {
+    return base::BadField("metrics-listen", absl::StrCat(base::Quote(text),
+                                                         " is not HOST:PORT with an IP address or localhost, as in "
+                                                         "127.0.0.1:7791 or 0.0.0.0:7791"));
+  }
+  return address;
+}
+
+// "WorkerService/Suggest", … of all our services.
+std::vector<std::string> Methods() {
+  std::vector<std::string> names;
+  for (const char* service :
+       {luthier::v1::StudyService::service_full_name(), luthier::v1::WorkerService::service_full_name()}) {
+    const auto* const descriptor = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(service);
+    LUTHIER_CHECK(descriptor != nullptr);
+    for (int i = 0; i < descriptor->method_count(); ++i)
+      names.push_back(absl::StrCat(descriptor->name(), "/", descriptor->method(i)->name()));
+  }
+  names.push_back("Health/Check");
+  return names;
+}
+
 uint64_t Entropy() {
   uint64_t value = 0;
   LUTHIER_CHECK(getrandom(&value, sizeof(value), 0) == sizeof(value));
@@ -81,6 +118,10 @@ class ServerImpl final : public Server {
       // Before the database is made or brought up to date.
       if (!IsInside(listen, options.data_dir)) LUTHIER_RETURN_IF_ERROR(CheckFree(listen));
     }
+    ListenAddress metrics_listen;
+    if (!options.metrics_listen.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(metrics_listen, ParseMetricsAddress(options.metrics_listen));
+    }
     wire::RouteGrpcLog();
     RaiseDescriptorLimit();
     coordinator::Coordinator::Options coordinator_options;
@@ -100,9 +141,21 @@ class ServerImpl final : public Server {
         return static_cast<int64_t>(fs.f_bavail) * static_cast<int64_t>(fs.f_frsize);
       };
     }
+    if (!options.metrics_listen.empty()) {
+      const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
+      metrics_ = std::make_shared<metrics::Metrics>(metrics::Options{Methods(), options.data_dir, ready});
+      coordinator_options.observer = metrics_.get();
+    }
     LUTHIER_ASSIGN_OR_RETURN(coordinator_,
                              coordinator::Coordinator::Start(storage_.get(), &clock_, coordinator_options));
     readers_ = std::make_unique<base::Executor>(kReaderThreads, kMaxQueuedReads);
+    if (metrics_) {
+      LUTHIER_ASSIGN_OR_RETURN(exposer_, metrics::Exposer::Start(metrics_listen.host, metrics_listen.port, metrics_));
+      metrics_listen.port = exposer_->port();
+      metrics_address_ = metrics_listen.Target();
+      base::LogInfo("metrics", {{"url", absl::StrCat("http://", metrics_address_, "/metrics")}});
+    }
+    ready_ = true;
     if (options.listen.empty()) return absl::OkStatus();
     const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_};
     study_service_ = std::make_unique<service::StudyService>(backend);
@@ -111,17 +164,20 @@ class ServerImpl final : public Server {
   }
 
   std::string address() const override { return address_; }
+  std::string metrics_address() const override { return metrics_address_; }
 
   void Stop() override {
     if (stopped_) return;
     stopped_ = true;
     listener_check_.reset();
+    ready_ = false;
     if (grpc_) {
       if (auto* health = grpc_->GetHealthCheckService()) health->SetServingStatus(false);
     }
     if (coordinator_) coordinator_->Drain();
     if (grpc_) grpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(10));
     readers_.reset();
+    exposer_.reset();  // Before what it looks at.
     coordinator_.reset();
     grpc_.reset();
     storage_.reset();
@@ -148,6 +204,11 @@ class ServerImpl final : public Server {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    if (metrics_) {
+      std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+      interceptors.push_back(metrics::CountCalls(metrics_.get(), &clock_));
+      builder.experimental().SetInterceptorCreators(std::move(interceptors));
+    }
     grpc_ = builder.BuildAndStart();
     if (!grpc_ || (port == 0 && !listen.unix_socket())) {
       grpc_.reset();
@@ -175,13 +236,17 @@ class ServerImpl final : public Server {
 
   base::SystemClock clock_;
   std::unique_ptr<storage::Storage> storage_;
+  std::shared_ptr<metrics::Metrics> metrics_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
+  std::unique_ptr<metrics::Exposer> exposer_;
   std::unique_ptr<base::Executor> readers_;
   std::unique_ptr<service::StudyService> study_service_;
   std::unique_ptr<service::WorkerService> worker_service_;
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<ListenerCheck> listener_check_;
   std::string address_;
+  std::string metrics_address_;
+  std::atomic<bool> ready_{false};
   bool stopped_ = false;
 };
 

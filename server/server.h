@@ -23,6 +23,8 @@ struct ServerOptions {
   // Keep the database on a network file system although locks there can't be trusted.
   bool force_network_filesystem = false;
   int suggest_threads = 2;
+  // "host:port" for Prometheus (http, /metrics; port 0: any free one); the host as a number, or "localhost". Empty: none.
+  std::string metrics_listen;
   // Makes the designers of studies; null: suggest::CreateDesigner. Tests bring their own.
   std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)> designers;
 };
@@ -32,12 +34,14 @@ struct ServerOptions {
 class Server {
  public:
   // Errors: FAILED_PRECONDITION (directory locked by another process, not our database, newer format), INVALID_ARGUMENT
-  // (address; plain text beyond loopback), UNAVAILABLE (port in use), DATA_LOSS (corrupt database).
+  // (addresses; plain text beyond loopback), UNAVAILABLE (port in use), DATA_LOSS (corrupt database).
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
   virtual ~Server() = default;
 
   // What clients dial: "host:port" with the port really taken, or "unix:/path".
   virtual std::string address() const = 0;
+  // "host:port" of the metrics; empty when there are none.
+  virtual std::string metrics_address() const = 0;
   virtual void Stop() = 0;
 };
 

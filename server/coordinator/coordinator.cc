@@ -32,10 +32,10 @@ absl::Status StorageLow() {
                      absl::Seconds(30));
 }
 
-// Results must always get in; what asks for more work may be turned away earlier.
-bool IsFinishClass(const Operation& operation) {
-  return std::holds_alternative<FinishOp>(operation) || std::holds_alternative<ReportOp>(operation) ||
-         std::holds_alternative<HeartbeatOp>(operation) || std::holds_alternative<ProposalsOp>(operation);
+OperationClass ClassOf(const Operation& operation) {
+  const bool results = std::holds_alternative<FinishOp>(operation) || std::holds_alternative<ReportOp>(operation) ||
+                       std::holds_alternative<HeartbeatOp>(operation) || std::holds_alternative<ProposalsOp>(operation);
+  return results ? OperationClass::kResults : OperationClass::kRequests;
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ class Coordinator::SuggestThread {
 
   void Request(const ProposalRequest& request, std::shared_ptr<const study::StudySpec> spec) {
     Push([this, request, spec = std::move(spec)](Proposer& proposer) {
-      coordinator_->Submit(proposer.Propose(request, spec));
+      coordinator_->Submit(coordinator_->Propose(proposer, request, spec));
     });
   }
 
@@ -140,26 +140,27 @@ void Coordinator::Drain() {
 }
 
 void Coordinator::Submit(Operation operation, absl::Duration deadline) {
-  const bool finish = IsFinishClass(operation);
+  const OperationClass operation_class = ClassOf(operation);
+  const bool finish = operation_class == OperationClass::kResults;
   if (!finish) {
     if (draining_) {
-      Refuse(operation, Draining());
+      TurnAway(operation, Draining());
       return;
     }
     const bool frees = std::holds_alternative<ControlOp>(operation) || std::holds_alternative<CancelTrialOp>(operation);
     if (storage_low_ && !frees) {
-      Refuse(operation, StorageLow());
+      TurnAway(operation, StorageLow());
       return;
     }
     if (std::holds_alternative<SuggestOp>(operation) && waiting_asks_ >= options_.max_waiting_asks) {
-      Refuse(operation, QueueFull("asks"));
+      TurnAway(operation, QueueFull("asks"));
       return;
     }
   }
   const size_t bytes = BytesOf(operation);
   {
     base::MutexLock lock(&mutex_);
-    Load& load = finish ? finish_load_ : ask_load_;
+    Load& load = loads_[static_cast<size_t>(operation_class)];
     const bool room = load.ops < (finish ? options_.max_finish_ops : options_.max_ask_ops) &&
                       (load.ops == 0 || load.bytes + bytes <= options_.max_queued_bytes);
     const bool internal = std::holds_alternative<ProposalsOp>(operation);
@@ -172,7 +173,21 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline) {
     }
     if (stopping_) draining_ = true;
   }
-  Refuse(operation, draining_ ? Draining() : QueueFull(finish ? "results" : "requests"));
+  TurnAway(operation, draining_ ? Draining() : QueueFull(finish ? "results" : "requests"));
+}
+
+void Coordinator::TurnAway(Operation& operation, const absl::Status& status) {
+  if (options_.observer != nullptr) options_.observer->OnRefused(ClassOf(operation), status);
+  Refuse(operation, status);
+}
+
+ProposalsOp Coordinator::Propose(Proposer& proposer, const ProposalRequest& request,
+                                 const std::shared_ptr<const study::StudySpec>& spec) {
+  const absl::Duration begin = clock_->Monotonic();
+  ProposalsOp proposals = proposer.Propose(request, spec);
+  if (options_.observer != nullptr)
+    options_.observer->OnSuggestions(study::AlgorithmName(spec->algorithm), clock_->Monotonic() - begin);
+  return proposals;
 }
 
 void Coordinator::Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done) {
@@ -201,7 +216,7 @@ void Coordinator::WriterLoop() {
         }
       }
       for (const Queued& q : queued) {
-        Load& load = IsFinishClass(q.operation) ? finish_load_ : ask_load_;
+        Load& load = loads_[static_cast<size_t>(ClassOf(q.operation))];
         --load.ops;
         load.bytes -= q.bytes;
       }
@@ -229,11 +244,12 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
     core_->ExtendLeases(now - unwritable_since_);
     unwritable_since_ = now;
   }
+  const size_t operations = queued.size();
   core_->BeginBatch();
   for (Queued& q : queued) {
     if (q.deadline <= now) {
-      Refuse(q.operation,
-             absl::DeadlineExceededError("the deadline passed while the request waited; nothing was done"));
+      TurnAway(q.operation,
+               absl::DeadlineExceededError("the deadline passed while the request waited; nothing was done"));
       continue;
     }
     core_->Apply(std::move(q.operation));
@@ -248,15 +264,15 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
     const std::vector<ProposalRequest> requests = core_->TakeProposalRequests(ignores_history);
     if (requests.empty()) break;
     for (const ProposalRequest& request : requests) {
-      core_->Apply(inline_proposer_->Propose(request, core_->SpecOf(request.study)));
+      core_->Apply(Propose(*inline_proposer_, request, core_->SpecOf(request.study)));
     }
   }
-  CommitAndAnswer(now);
+  CommitAndAnswer(now, operations);
   waiting_asks_ = core_->waiting();
   AfterCommit(now);
 }
 
-void Coordinator::CommitAndAnswer(absl::Duration now) {
+void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
   const storage::WriteBatch& batch = core_->Seal();
   if (Mutated(Mutant::kReplyBeforeCommit)) {
     const storage::WriteBatch late = batch;
@@ -264,7 +280,10 @@ void Coordinator::CommitAndAnswer(absl::Duration now) {
     (void)storage_->Commit(late);
     return;
   }
+  const absl::Duration begin = clock_->Monotonic();
   const absl::Status status = batch.empty() ? absl::OkStatus() : storage_->Commit(batch);
+  if (!batch.empty() && options_.observer != nullptr)
+    options_.observer->OnCommit(clock_->Monotonic() - begin, operations, status);
   // A server that can't write is not called any more: it must find out by itself when it can again.
   const bool probe = batch.empty() && !storage_ok_;
   NoteStorage(probe ? storage_->Commit({storage::SetFence{core_->fence()}}) : status, probe || !batch.empty(), probe,
@@ -311,8 +330,10 @@ void Coordinator::AfterCommit(absl::Duration now) {
       thread_of(request.study).Request(request, core_->SpecOf(request.study));
     }
   }
+  const std::vector<storage::Event> events = core_->TakeEvents();
+  Observe(now, events);
   std::set<storage::StudyKey> changed;
-  for (const storage::Event& event : core_->TakeEvents()) changed.insert(event.study);
+  for (const storage::Event& event : events) changed.insert(event.study);
   const bool tick = now >= next_tick_ || draining_;
   if (tick) next_tick_ = now + options_.tick;
   if (changed.empty() && !tick) return;
@@ -323,6 +344,22 @@ void Coordinator::AfterCommit(absl::Duration now) {
     else if (tick)
       subscriber.second(Wake::kTick);
   }
+}
+
+void Coordinator::Observe(absl::Duration now, const std::vector<storage::Event>& events) {
+  if (options_.observer == nullptr) return;
+  for (const storage::Event& event : events) options_.observer->OnEvent(event);
+  if (now < next_census_) return;
+  next_census_ = now + absl::Seconds(1);
+  Census census;
+  census.trials = core_->CountTrials();
+  census.leases = leases_.size();
+  census.waiting_asks = core_->waiting();
+  {
+    base::MutexLock lock(&mutex_);
+    census.queues = loads_;
+  }
+  options_.observer->OnCensus(census);
 }
 
 uint64_t Coordinator::Subscribe(storage::StudyKey study, std::function<void(Wake)> wake) {

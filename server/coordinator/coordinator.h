@@ -1,6 +1,7 @@
 #ifndef LUTHIER_SERVER_COORDINATOR_COORDINATOR_H_
 #define LUTHIER_SERVER_COORDINATOR_COORDINATOR_H_
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "server/coordinator/core.h"
 #include "server/coordinator/disk_trouble.h"
 #include "server/coordinator/leases.h"
+#include "server/coordinator/observer.h"
 #include "server/coordinator/proposer.h"
 #include "server/storage/storage.h"
 
@@ -45,6 +47,8 @@ class Coordinator {
     // Free bytes where the database lives; below `min_free_bytes` no new work is granted. Null: not watched.
     std::function<int64_t()> free_bytes;
     int64_t min_free_bytes = int64_t{256} << 20;
+    // Told of what happens; must outlive the coordinator. Null: nobody.
+    Observer* observer = nullptr;
     // Called when storage can't be trusted any more; must not return. Default: exits the process with 74.
     std::function<void(const absl::Status&)> on_fatal;
   };
@@ -89,19 +93,18 @@ class Coordinator {
     absl::Duration deadline;
     size_t bytes = 0;
   };
-  // What waits of one class of operations.
-  struct Load {
-    size_t ops = 0;
-    size_t bytes = 0;
-  };
-
   Coordinator(storage::Storage* storage, const base::Clock* clock, Options options);
   void WriterLoop();
   void RunBatch(std::deque<Queued> queued);
-  void CommitAndAnswer(absl::Duration now);
+  void CommitAndAnswer(absl::Duration now, size_t operations);
   // `tried`: something was committed or failed to.
   void NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now);
   void AfterCommit(absl::Duration now);
+  void Observe(absl::Duration now, const std::vector<storage::Event>& events);
+  // Turns the operation away.
+  void TurnAway(Operation& operation, const absl::Status& status);
+  ProposalsOp Propose(Proposer& proposer, const ProposalRequest& request,
+                      const std::shared_ptr<const study::StudySpec>& spec);
 
   storage::Storage* const storage_;
   const base::Clock* const clock_;
@@ -113,14 +116,14 @@ class Coordinator {
   std::unique_ptr<Proposer> inline_proposer_;  // For designers that ignore history: computed in passing.
   absl::Duration next_space_check_ = absl::ZeroDuration();
   absl::Duration next_tick_ = absl::ZeroDuration();  // For subscribers.
+  absl::Duration next_census_ = absl::ZeroDuration();
   absl::Duration unwritable_since_ = absl::InfiniteDuration();
   DiskTrouble disk_trouble_;
 
   base::Mutex mutex_;
   base::CondVar changed_;
   std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);
-  Load finish_load_ ABSL_GUARDED_BY(mutex_);
-  Load ask_load_ ABSL_GUARDED_BY(mutex_);
+  std::array<Load, kOperationClassCount> loads_ ABSL_GUARDED_BY(mutex_);  // Index: OperationClass.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   base::Mutex subscribers_mutex_;

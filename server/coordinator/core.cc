@@ -334,6 +334,14 @@ std::vector<StudyKey> Core::Studies() const {
   return keys;
 }
 
+std::array<int64_t, study::kTrialStateCount> Core::CountTrials() const {
+  std::array<int64_t, study::kTrialStateCount> counts{};
+  for (const auto& [key, study] : studies_) {
+    for (size_t state = 0; state < counts.size(); ++state) counts[state] += study.counts[state];
+  }
+  return counts;
+}
+
 absl::Duration Core::NextDeadline() const {
   absl::Duration next = absl::InfiniteDuration();
   for (const Waiter& waiter : waiters_) next = std::min(next, waiter.op.deadline);

@@ -100,6 +100,8 @@ class Core {
     RefuseWaiting(status, [](const Waiter&) { return true; });
   }
   int waiting() const { return static_cast<int>(waiters_.size()); }
+  // Trials of all studies, by state. O(studies).
+  std::array<int64_t, study::kTrialStateCount> CountTrials() const;
 
   // Recounts everything from the rows in storage and compares with memory: the invariants I1, I2, I5, I7. For tests;
   // O(trials).

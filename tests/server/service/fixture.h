@@ -42,6 +42,7 @@ class ServiceTest : public ::testing::Test {
     options.data_dir = "";
     options.listen = "127.0.0.1:0";
     options.designers = designers_;
+    options.metrics_listen = metrics_listen_;
     auto server = server::Server::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -103,6 +104,7 @@ class ServiceTest : public ::testing::Test {
 
   // Set before SetUp: who makes designers. Null: the registry.
   decltype(server::ServerOptions::designers) designers_;
+  std::string metrics_listen_;
   std::unique_ptr<server::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::StudyService::Stub> studies_;

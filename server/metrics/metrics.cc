@@ -1,0 +1,267 @@
+#include "server/metrics/metrics.h"
+
+#include <prometheus/text_serializer.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "lib/base/error.h"
+#include "lib/base/version.h"
+
+namespace luthier::metrics {
+namespace {
+
+using coordinator::OperationClass;
+using prometheus::BuildCounter;
+using prometheus::BuildGauge;
+using prometheus::BuildHistogram;
+using Buckets = prometheus::Histogram::BucketBoundaries;
+using storage::EventType;
+
+constexpr char kOther[] = "other";
+// Few, because each costs a series for each method or algorithm.
+const Buckets& CallBuckets() {
+  static const auto* const buckets = new Buckets{.005, .05, .5, 5};
+  return *buckets;
+}
+const Buckets& SuggestBuckets() {
+  static const auto* const buckets = new Buckets{.01, .1, 1};
+  return *buckets;
+}
+const Buckets& CommitBuckets() {
+  static const auto* const buckets = new Buckets{.0001, .0003, .001, .003, .01, .03, .1, .3, 1};
+  return *buckets;
+}
+const Buckets& BatchBuckets() {
+  static const auto* const buckets = new Buckets{1, 4, 16, 64, 256, 1024};
+  return *buckets;
+}
+
+// Codes that the service answers by its own decision; gRPC's own ones are seldom, and one series will do.
+std::string CodeLabel(absl::string_view code) {
+  for (const absl::string_view known : {"OK", "DEADLINE_EXCEEDED", "FAILED_PRECONDITION", "INVALID_ARGUMENT",
+                                        "NOT_FOUND", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}) {
+    if (code == known) return std::string(code);
+  }
+  return kOther;
+}
+
+std::string ClassLabel(OperationClass operation_class) {
+  return operation_class == OperationClass::kResults ? "results" : "requests";
+}
+
+// What happened to trials; empty: an event about something else.
+absl::string_view TrialEventLabel(EventType type) {
+  switch (type) {
+    case EventType::kTrialSuggested:
+      return "suggested";
+    case EventType::kTrialEnqueued:
+      return "enqueued";
+    case EventType::kTrialGranted:
+      return "granted";
+    case EventType::kTrialResumed:
+      return "resumed";
+    case EventType::kTrialReleased:
+      return "released";
+    case EventType::kTrialRetried:
+      return "retried";
+    case EventType::kTrialCompleted:
+      return "completed";
+    case EventType::kTrialPruned:
+      return "pruned";
+    case EventType::kTrialFailed:
+      return "failed";
+    case EventType::kTrialCancelled:
+      return "cancelled";
+    case EventType::kReportRefused:
+      return "report_refused";
+    case EventType::kTrialPaused:
+      return "paused";
+    case EventType::kTrialPromoted:
+      return "promoted";
+    case EventType::kTrialRestarted:
+      return "restarted";
+    case EventType::kStudyCreated:
+    case EventType::kStudyPaused:
+    case EventType::kStudyResumed:
+    case EventType::kStudyStopped:
+    case EventType::kStudyCancelled:
+    case EventType::kStudyCompleted:
+    case EventType::kStudyDeleted:
+    case EventType::kGradientDropped:
+    case EventType::kGradientSetAside:
+    case EventType::kMeasurement:
+      return "";
+  }
+  return "";
+}
+
+double FileBytes(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<double>(size);
+}
+
+int64_t OpenFiles() {
+  std::error_code error;
+  const std::filesystem::directory_iterator begin("/proc/self/fd", error);
+  return error ? 0 : static_cast<int64_t>(std::distance(begin, std::filesystem::directory_iterator()));
+}
+
+double ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  double pages = 0;
+  double resident = 0;
+  return statm >> pages >> resident ? resident * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+prometheus::Gauge& OneGauge(prometheus::Registry& registry, const char* name, const char* help) {
+  return BuildGauge().Name(name).Help(help).Register(registry).Add({});
+}
+
+}  // namespace
+
+Metrics::Metrics(Options options)
+    : options_(std::move(options)),
+      rpc_seconds_(BuildHistogram()
+                       .Name("luthier_rpc_seconds")
+                       .Help("Time from the arrival of a call to its answer; long polls wait on purpose")
+                       .Register(registry_)),
+      rpc_total_(BuildCounter().Name("luthier_rpc_total").Help("Calls answered").Register(registry_)),
+      queue_depth_(
+          BuildGauge().Name("luthier_queue_depth").Help("Operations waiting for the writer").Register(registry_)),
+      queue_bytes_(BuildGauge()
+                       .Name("luthier_queue_bytes")
+                       .Help("Content of the operations waiting for the writer")
+                       .Register(registry_)),
+      shed_total_(BuildCounter().Name("luthier_shed_total").Help("Operations turned away").Register(registry_)),
+      waiting_asks_(OneGauge(registry_, "luthier_waiting_asks", "Asks of workers that wait for a trial")),
+      commit_seconds_(BuildHistogram()
+                          .Name("luthier_commit_seconds")
+                          .Help("Time to write and sync a batch")
+                          .Register(registry_)
+                          .Add({}, CommitBuckets())),
+      commit_batch_(BuildHistogram()
+                        .Name("luthier_commit_batch")
+                        .Help("Operations that share one sync")
+                        .Register(registry_)
+                        .Add({}, BatchBuckets())),
+      sync_errors_total_(BuildCounter()
+                             .Name("luthier_sync_errors_total")
+                             .Help("Batches that could not be written")
+                             .Register(registry_)
+                             .Add({})),
+      trials_(BuildGauge().Name("luthier_trials").Help("Trials of all studies").Register(registry_)),
+      trial_events_total_(
+          BuildCounter().Name("luthier_trial_events_total").Help("What happened to trials").Register(registry_)),
+      suggest_compute_seconds_(BuildHistogram()
+                                   .Name("luthier_suggest_compute_seconds")
+                                   .Help("Time to compute the suggestions of one request")
+                                   .Register(registry_)),
+      gradients_rejected_total_(BuildCounter()
+                                    .Name("luthier_gradients_rejected_total")
+                                    .Help("Gradients that are not used; their losses are")
+                                    .Register(registry_)),
+      leases_(OneGauge(registry_, "luthier_leases", "Leases that workers hold")),
+      db_bytes_(OneGauge(registry_, "luthier_db_bytes", "Size of the database")),
+      wal_bytes_(OneGauge(registry_, "luthier_wal_bytes", "Size of its write-ahead log")),
+      disk_free_bytes_(OneGauge(registry_, "luthier_disk_free_bytes", "Free space where the database lives")),
+      open_fds_(OneGauge(registry_, "luthier_open_fds", "Open file descriptors")),
+      rss_bytes_(OneGauge(registry_, "luthier_rss_bytes", "Resident memory of the process")),
+      ready_(OneGauge(registry_, "luthier_ready", "1: takes writes")) {
+  BuildGauge()
+      .Name("luthier_build_info")
+      .Help("1; the version is in the label")
+      .Register(registry_)
+      .Add({{"version", base::kVersion}})
+      .Set(1);
+  for (const std::string& method : options_.methods)
+    rpc_seconds_of_[method] = &rpc_seconds_.Add({{"method", method}}, CallBuckets());
+  rpc_seconds_of_[kOther] = &rpc_seconds_.Add({{"method", kOther}}, CallBuckets());
+  // Shown from the beginning, so that a rate over them is known when the first one comes.
+  gradients_rejected_total_.Add({{"reason", "invalid"}});
+  gradients_rejected_total_.Add({{"reason", "contradicts_losses"}});
+}
+
+void Metrics::OnCall(absl::string_view method, absl::string_view code, absl::Duration took) {
+  auto found = rpc_seconds_of_.find(method);
+  if (found == rpc_seconds_of_.end()) found = rpc_seconds_of_.find(kOther);
+  found->second->Observe(absl::ToDoubleSeconds(took));
+  rpc_total_.Add({{"method", found->first}, {"code", CodeLabel(code)}}).Increment();
+}
+
+void Metrics::OnRefused(OperationClass operation_class, const absl::Status& status) {
+  // A full disk, full queues, the end of the server: the reasons of lib/base/error.h, and deadlines, which have none.
+  const std::string reason = base::GetReason(status);
+  shed_total_
+      .Add({{"class", ClassLabel(operation_class)},
+            {"reason", reason.empty() ? "deadline" : absl::AsciiStrToLower(reason)}})
+      .Increment();
+}
+
+void Metrics::OnCommit(absl::Duration took, size_t operations, const absl::Status& status) {
+  if (!status.ok()) {
+    sync_errors_total_.Increment();
+    return;
+  }
+  commit_seconds_.Observe(absl::ToDoubleSeconds(took));
+  commit_batch_.Observe(static_cast<double>(operations));
+}
+
+void Metrics::OnEvent(const storage::Event& event) {
+  if (event.type == EventType::kGradientDropped)
+    gradients_rejected_total_.Add({{"reason", "invalid"}}).Increment();
+  else if (event.type == EventType::kGradientSetAside)
+    gradients_rejected_total_.Add({{"reason", "contradicts_losses"}}).Increment();
+  const absl::string_view label = TrialEventLabel(event.type);
+  if (!label.empty()) trial_events_total_.Add({{"event", std::string(label)}}).Increment();
+}
+
+void Metrics::OnSuggestions(absl::string_view algorithm, absl::Duration took) {
+  suggest_compute_seconds_.Add({{"algorithm", std::string(algorithm)}}, SuggestBuckets())
+      .Observe(absl::ToDoubleSeconds(took));
+}
+
+void Metrics::OnCensus(const coordinator::Census& census) {
+  for (size_t i = 0; i < census.trials.size(); ++i) {
+    const std::string state = absl::AsciiStrToLower(study::TrialStateName(static_cast<study::TrialState>(i)));
+    trials_.Add({{"state", state}}).Set(static_cast<double>(census.trials[i]));
+  }
+  leases_.Set(static_cast<double>(census.leases));
+  waiting_asks_.Set(census.waiting_asks);
+  for (size_t i = 0; i < census.queues.size(); ++i) {
+    const prometheus::Labels labels{{"class", ClassLabel(static_cast<OperationClass>(i))}};
+    queue_depth_.Add(labels).Set(static_cast<double>(census.queues[i].ops));
+    queue_bytes_.Add(labels).Set(static_cast<double>(census.queues[i].bytes));
+  }
+}
+
+void Metrics::LookAtProcess() const {
+  open_fds_.Set(static_cast<double>(OpenFiles()));
+  rss_bytes_.Set(ResidentBytes());
+  ready_.Set(options_.ready && options_.ready() ? 1 : 0);
+  if (options_.data_dir.empty()) return;
+  db_bytes_.Set(FileBytes(options_.data_dir + "/luthier.db"));
+  wal_bytes_.Set(FileBytes(options_.data_dir + "/luthier.db-wal"));
+  struct statvfs fs;
+  if (statvfs(options_.data_dir.c_str(), &fs) == 0)
+    disk_free_bytes_.Set(static_cast<double>(fs.f_bavail) * static_cast<double>(fs.f_frsize));
+}
+
+std::vector<prometheus::MetricFamily> Metrics::Collect() const {
+  LookAtProcess();
+  return registry_.Collect();
+}
+
+std::string Metrics::Text() const {
+  return prometheus::TextSerializer().Serialize(Collect());
+}
+
+}  // namespace luthier::metrics

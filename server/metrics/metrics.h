@@ -1,0 +1,79 @@
+#ifndef LUTHIER_SERVER_METRICS_METRICS_H_
+#define LUTHIER_SERVER_METRICS_METRICS_H_
+
+#include <prometheus/collectable.h>
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/coordinator/observer.h"
+
+// What a coordinator counts, in Prometheus' terms; docs/operations.md has the table. No label holds the name of a
+// study, a trial, a worker or a user, and there are never more than 500 series. Thread-safe.
+namespace luthier::metrics {
+
+struct Options {
+  std::vector<std::string> methods;  // "WorkerService/Suggest"; calls of any other are counted as "other".
+  std::string data_dir;              // Of the database; empty: in memory.
+  std::function<bool()> ready;       // Whether the server takes writes now. Null: no.
+};
+
+class Metrics final : public coordinator::Observer, public prometheus::Collectable {
+ public:
+  explicit Metrics(Options options);
+
+  // A call has ended. `method` as in Options::methods, `code`: "OK", "NOT_FOUND", …
+  void OnCall(absl::string_view method, absl::string_view code, absl::Duration took);
+
+  void OnRefused(coordinator::OperationClass operation_class, const absl::Status& status) override;
+  void OnCommit(absl::Duration took, size_t operations, const absl::Status& status) override;
+  void OnEvent(const storage::Event& event) override;
+  void OnSuggestions(absl::string_view algorithm, absl::Duration took) override;
+  void OnCensus(const coordinator::Census& census) override;
+
+  // A scrape: also looks at the process and at the disk.
+  std::vector<prometheus::MetricFamily> Collect() const override;
+  // The same as text, in Prometheus' exposition format.
+  std::string Text() const;
+
+ private:
+  void LookAtProcess() const;
+
+  const Options options_;
+  prometheus::Registry registry_;
+  prometheus::Family<prometheus::Histogram>& rpc_seconds_;
+  prometheus::Family<prometheus::Counter>& rpc_total_;
+  prometheus::Family<prometheus::Gauge>& queue_depth_;
+  prometheus::Family<prometheus::Gauge>& queue_bytes_;
+  prometheus::Family<prometheus::Counter>& shed_total_;
+  prometheus::Gauge& waiting_asks_;
+  prometheus::Histogram& commit_seconds_;
+  prometheus::Histogram& commit_batch_;
+  prometheus::Counter& sync_errors_total_;
+  prometheus::Family<prometheus::Gauge>& trials_;
+  prometheus::Family<prometheus::Counter>& trial_events_total_;
+  prometheus::Family<prometheus::Histogram>& suggest_compute_seconds_;
+  prometheus::Family<prometheus::Counter>& gradients_rejected_total_;
+  prometheus::Gauge& leases_;
+  prometheus::Gauge& db_bytes_;
+  prometheus::Gauge& wal_bytes_;
+  prometheus::Gauge& disk_free_bytes_;
+  prometheus::Gauge& open_fds_;
+  prometheus::Gauge& rss_bytes_;
+  prometheus::Gauge& ready_;
+  std::map<std::string, prometheus::Histogram*, std::less<>> rpc_seconds_of_;
+};
+
+}  // namespace luthier::metrics
+
+#endif  // LUTHIER_SERVER_METRICS_METRICS_H_

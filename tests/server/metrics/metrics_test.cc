@@ -1,0 +1,146 @@
+#include "server/metrics/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/version.h"
+#include "server/coordinator/coordinator.h"
+#include "server/metrics/exposer.h"
+
+namespace luthier::metrics {
+namespace {
+
+using coordinator::OperationClass;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+storage::Event EventOf(storage::EventType type) {
+  storage::Event event;
+  event.type = type;
+  event.study_id = "secret-study";
+  event.actor = "secret-worker";
+  event.detail = "secret-detail";
+  return event;
+}
+
+TEST(Metrics, CallsByMethodAndCode) {
+  Metrics metrics({{"WorkerService/Suggest"}, "", nullptr});
+  metrics.OnCall("WorkerService/Suggest", "OK", absl::Milliseconds(20));
+  metrics.OnCall("WorkerService/Suggest", "OK", absl::Seconds(20));
+  metrics.OnCall("WorkerService/Suggest", "ABORTED", absl::Seconds(20));
+  metrics.OnCall("Evil/\"name\"\n", "OK", absl::Seconds(1));
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("luthier_rpc_total{code=\"OK\",method=\"WorkerService/Suggest\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_rpc_total{code=\"other\",method=\"WorkerService/Suggest\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_rpc_total{code=\"OK\",method=\"other\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_rpc_seconds_bucket{method=\"WorkerService/Suggest\",le=\"0.05\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_rpc_seconds_count{method=\"WorkerService/Suggest\"} 3\n"));
+  EXPECT_THAT(text, Not(HasSubstr("Evil")));
+}
+
+TEST(Metrics, GradientsThatAreNotUsedByReason) {
+  Metrics metrics({});
+  EXPECT_THAT(metrics.Text(), HasSubstr("luthier_gradients_rejected_total{reason=\"invalid\"} 0\n"));
+  metrics.OnEvent(EventOf(storage::EventType::kGradientDropped));
+  metrics.OnEvent(EventOf(storage::EventType::kGradientSetAside));
+  metrics.OnEvent(EventOf(storage::EventType::kGradientSetAside));
+  EXPECT_THAT(metrics.Text(), HasSubstr("luthier_gradients_rejected_total{reason=\"invalid\"} 1\n"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("luthier_gradients_rejected_total{reason=\"contradicts_losses\"} 2\n"));
+}
+
+TEST(Metrics, RefusalsCommitsAndSuggestions) {
+  Metrics metrics({});
+  metrics.OnRefused(OperationClass::kRequests, coordinator::Draining());
+  metrics.OnRefused(OperationClass::kResults, coordinator::QueueFull("results"));
+  metrics.OnRefused(OperationClass::kRequests, absl::DeadlineExceededError("late"));
+  metrics.OnCommit(absl::Microseconds(200), 5, absl::OkStatus());
+  metrics.OnCommit(absl::Seconds(3), 5, absl::UnavailableError("disk full"));
+  metrics.OnSuggestions("bo", absl::Milliseconds(5));
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("luthier_shed_total{class=\"requests\",reason=\"draining\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_shed_total{class=\"results\",reason=\"queue_full\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_shed_total{class=\"requests\",reason=\"deadline\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_commit_seconds_bucket{le=\"0.0003\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_commit_seconds_count 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_commit_batch_sum 5\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_sync_errors_total 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_suggest_compute_seconds_bucket{algorithm=\"bo\",le=\"0.01\"} 1\n"));
+}
+
+TEST(Metrics, HowThingsStand) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/metrics");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/luthier.db") << std::string(1000, 'x');
+  bool ready = false;
+  Metrics metrics({{}, folder, [&] { return ready; }});
+  EXPECT_THAT(metrics.Text(), HasSubstr("luthier_ready 0\n"));
+  ready = true;
+  coordinator::Census census;
+  census.trials[static_cast<size_t>(study::TrialState::kRunning)] = 7;
+  census.leases = 7;
+  census.waiting_asks = 3;
+  census.queues[static_cast<size_t>(OperationClass::kResults)] = {12, 3456};
+  metrics.OnCensus(census);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, HasSubstr("luthier_ready 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_trials{state=\"running\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_trials{state=\"paused\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_leases 7\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_waiting_asks 3\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_queue_depth{class=\"results\"} 12\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_queue_bytes{class=\"results\"} 3456\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_db_bytes 1000\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_wal_bytes 0\n"));
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("luthier_build_info{version=\"", base::kVersion, "\"} 1\n")));
+  EXPECT_THAT(text, Not(HasSubstr("luthier_rss_bytes 0\n")));
+  EXPECT_THAT(text, Not(HasSubstr("luthier_open_fds 0\n")));
+  EXPECT_THAT(text, Not(HasSubstr("luthier_disk_free_bytes 0\n")));
+  std::filesystem::remove_all(folder);
+}
+
+// Whatever is called, refused and reported: Prometheus must not be flooded, nor learn a name.
+TEST(Metrics, AtMostFiveHundredSeriesAndNoNames) {
+  std::vector<std::string> methods;
+  for (int i = 0; i < 21; ++i) methods.push_back(absl::StrCat("Service/Method", i));
+  Metrics metrics({methods, "", nullptr});
+  for (const std::string& method : methods) {
+    for (int code = 0; code <= 16; ++code)
+      metrics.OnCall(method, absl::StatusCodeToString(static_cast<absl::StatusCode>(code)), absl::Seconds(1));
+  }
+  for (int i = 0; i < 1000; ++i) metrics.OnCall(absl::StrCat("secret-", i), "OK", absl::Seconds(1));
+  for (int i = 0; i <= 30; ++i) metrics.OnEvent(EventOf(static_cast<storage::EventType>(i)));
+  for (int i = 0; i < 16; ++i) metrics.OnSuggestions(absl::StrCat("algorithm", i), absl::Seconds(1));
+  metrics.OnCensus({});
+  for (const auto operation_class : {OperationClass::kResults, OperationClass::kRequests}) {
+    metrics.OnRefused(operation_class, coordinator::Draining());
+    metrics.OnRefused(operation_class, coordinator::QueueFull("asks"));
+    metrics.OnRefused(operation_class, absl::DeadlineExceededError(""));
+  }
+  const std::string text = metrics.Text();
+  int series = 0;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    if (text[begin] != '#') ++series;
+    begin = text.find('\n', begin) + 1;
+  }
+  EXPECT_GT(series, 300);
+  EXPECT_LE(series, 500);
+  EXPECT_THAT(text, Not(HasSubstr("secret")));
+}
+
+TEST(Exposer, SaysThatAPortIsTaken) {
+  const auto metrics = std::make_shared<Metrics>(Options{});
+  const auto first = Exposer::Start("127.0.0.1", 0, metrics);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_GT((*first)->port(), 0);
+  const auto second = Exposer::Start("127.0.0.1", (*first)->port(), metrics);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("--metrics-listen"));
+}
+
+}  // namespace
+}  // namespace luthier::metrics

@@ -25,6 +25,8 @@ constexpr char kHuge[] = "beta_schedule: BETA_CONSTANT, beta: 1e16";
 std::vector<Setting> MakeSettings() {
   std::vector<Setting> s;
   s.push_back({"random", "random", Slopes::kNone, {}});
+  s.push_back({"tpe", "tpe", Slopes::kNone, {}});
+  s.push_back({"grid5", "{grid: {levels: 5, centres: true}}", Slopes::kNone, {}});
   const struct {
     const char* name;
     const char* value;
@@ -96,11 +98,14 @@ std::vector<std::string> Join(std::vector<std::string> a, const std::vector<std:
   return a;
 }
 
+std::vector<std::string> Plane() {
+  return {"branin", "camel", "goldstein_price", "michalewicz2", "rosenbrock2"};
+}
+
 std::vector<Experiment> MakeExperiments() {
   const std::vector<std::string> functions = TestFunctionNames();
-  const std::vector<std::string> tasks = TaskNames();
   std::vector<std::string> robots;
-  for (const std::string& task : tasks) {
+  for (const std::string& task : TaskNames()) {
     if (task.rfind("robot", 0) == 0) robots.push_back(task);
   }
   std::vector<Experiment> e;
@@ -127,7 +132,7 @@ std::vector<Experiment> MakeExperiments() {
   e.push_back({"C4", {"random", "se-hbo-ts-old", "se-hbo-ts"}, functions, 100});
   // Chapter 5.
   for (const std::string& a : acquisitions) e.push_back({"C9", {"m-hbo-" + a, "m-lbo-" + a}, fifteen, 100});
-  e.push_back({"C9", {"random"}, tasks, 100});
+  e.push_back({"C9", {"random"}, Join(robots, {"logistic", "logistic_log"}), 100});
   e.push_back({"C9", {"m-hbo-ei", "m-lbo-ei"}, {"logistic_log"}, 100});
   e.push_back({"C7", {"m-hbo-ts-old", "m-lbo-ts-old"}, Join(hard, robots), 100});
   e.push_back({"C7", {"m-lbo-ts-true-old"}, {"michalewicz5", "rosenbrock3"}, 100});
@@ -155,6 +160,9 @@ std::vector<Experiment> MakeExperiments() {
   e.push_back({"C15", plain, functions, 100});
   e.push_back({"C15", full, functions, 34});
   e.push_back({"C15", directional, functions, 50});
+  // As many evaluations as a grid of five by five.
+  e.push_back({"C20", {"random", "grid5", "tpe", "se-bo-ei"}, Plane(), 25});
+  e.push_back({"C20", {"random", "tpe"}, {"additive32"}, 200});
   e.push_back({"R4", {"random", "own-bo", "own-hbo"}, functions, 200});
   for (const std::string& a : acquisitions) {
     e.push_back({"R5", {"own-hbo-" + a, "own-lbo-" + a, "m-hbo-" + a, "m-lbo-" + a}, functions, 100});

@@ -24,6 +24,7 @@ using study::FloatRange;
 using study::Scale;
 
 constexpr uint64_t kDataSeed = 1;
+constexpr int kAdditiveDim = 32;
 
 double Number(const study::Parameters& values, const char* name) {
   return std::get<double>(values.at(name));
@@ -51,6 +52,27 @@ absl::StatusOr<Problem> Logistic(absl::string_view name) {
   return problem;
 }
 
+absl::StatusOr<Problem> Additive(absl::string_view name, uint64_t seed) {
+  std::vector<study::ParameterSpec> parameters;
+  base::RandomStream random(seed, "reproduce/additive");
+  Eigen::VectorXd minimizer(kAdditiveDim);
+  for (int j = 0; j < kAdditiveDim; ++j) {
+    parameters.push_back(Range(absl::StrCat("x", j + 1).c_str(), 0.0, 1.0));
+    minimizer(j) = random.Uniform();
+  }
+  Problem problem;
+  problem.base.name = std::string(name);
+  LUTHIER_ASSIGN_OR_RETURN(problem.base.space, study::SearchSpace::Create(std::move(parameters)));
+  problem.base.optimum = 0.0;
+  problem.base.evaluate = [minimizer](const study::Parameters& values) {
+    double sum = 0.0;
+    for (int j = 0; j < kAdditiveDim; ++j)
+      sum += std::pow(Number(values, absl::StrCat("x", j + 1).c_str()) - minimizer(j), 2);
+    return sum;
+  };
+  return problem;
+}
+
 #ifdef LUTHIER_HAVE_BOX2D
 absl::StatusOr<Problem> Robot(absl::string_view name, uint64_t seed) {
   const bool with_angle = name == "robot4";
@@ -72,8 +94,9 @@ absl::StatusOr<Problem> Robot(absl::string_view name, uint64_t seed) {
 }
 #endif
 
-absl::StatusOr<Problem> MakeWithoutDefaults(absl::string_view name, [[maybe_unused]] uint64_t seed) {
+absl::StatusOr<Problem> MakeWithoutDefaults(absl::string_view name, uint64_t seed) {
   if (name == "logistic" || name == "logistic_log") return Logistic(name);
+  if (name == "additive32") return Additive(name, seed);
 #ifdef LUTHIER_HAVE_BOX2D
   if (name == "robot3" || name == "robot4") return Robot(name, seed);
 #endif
@@ -103,9 +126,9 @@ std::vector<std::string> TestFunctionNames() {
 
 std::vector<std::string> TaskNames() {
 #ifdef LUTHIER_HAVE_BOX2D
-  return {"robot3", "robot4", "logistic", "logistic_log"};
+  return {"robot3", "robot4", "logistic", "logistic_log", "additive32"};
 #else
-  return {"logistic", "logistic_log"};
+  return {"logistic", "logistic_log", "additive32"};
 #endif
 }
 

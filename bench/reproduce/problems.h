@@ -22,7 +22,8 @@ struct Problem {
 
 // The test functions, in order of dimension and name.
 std::vector<std::string> TestFunctionNames();
-// Besides: logistic, logistic_log (the same with logarithmic scales) and, where Box2D was found, robot3 and robot4.
+// Besides: additive32 (the squared distance to a point that the seed draws, 32 parameters), logistic, logistic_log (the
+// same with logarithmic scales) and, where Box2D was found, robot3 and robot4.
 std::vector<std::string> TaskNames();
 
 // `seed` draws the parameters' defaults, with which every method but random search begins: the middle of the box, which

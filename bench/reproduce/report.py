@@ -67,7 +67,7 @@ def main():
             return file.read().rstrip() + "\n"
 
     text = [by_hand("preface.md"), "## Verdicts\n"]
-    later = [[c, s, claims.NOT_JUDGED, "needs an algorithm that is not there yet"] for c, s in claims.LATER]
+    later = [[c, s, "apart", place] for c, s, place in claims.ELSEWHERE]
     rows = [[f"[{v.claim}](#{v.claim.lower()})", v.statement, f"**{v.verdict}**", v.summary] for v in verdicts]
     text.append(table(["", "claim", "", "in numbers"], rows[:18] + later + rows[18:]))
     text.append("\n" + by_hand("discussion.md"))

@@ -81,7 +81,7 @@ class Results:
 
     @property
     def functions(self):
-        return [p for p, (_, optimum) in self.problems.items() if optimum is not None and not p.startswith("robot")]
+        return [p for p, (_, optimum) in self.problems.items() if optimum is not None and not p.startswith(("robot", "additive"))]
 
     def seeds(self, problem, setting):
         return self.runs.get((problem, setting), {})

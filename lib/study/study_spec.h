@@ -63,7 +63,7 @@ enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax, kFantasies, kHa
 enum class BoTrustRegion { kAuto, kOff };
 enum class BoExploration { kRandom, kFarthest, kLipo };
 enum class BoLipschitz { kOff, kTruncate, kAcceptReject, kCap };
-enum class BoGrowth { kLinear, kConstant, kLogarithmic, kKnown };
+enum class BoGrowth { kLinear, kConstant, kLogarithmic, kKnown, kFitted };
 enum class BoBeta { kKandasamy15, kDragonfly, kKandasamy17, kConstant };
 enum class BoSampler { kPathwise, kFourier, kFinite };
 enum class BoHyperparameters { kMap, kMcmc };

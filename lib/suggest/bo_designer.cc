@@ -154,10 +154,10 @@ Suggestion BoDesigner::Explore(const Observations& data, int64_t exploration) co
     if (!IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
   } else if (options_.exploration == study::BoExploration::kLipo && !data.CompleteRows().empty()) {
     const OutputTransform plain = OutputTransform::Standard(data.scores);
-    const LipschitzBounds bounds = BoundsFor(options_, data, plain, 0.0);
+    const SlopeBounds slopes = BoundsFor(options_, data, plain, 0.0);
     double record = -std::numeric_limits<double>::infinity();
     for (Index row : data.CompleteRows()) record = std::max(record, plain.Forward(data.scores(row)));
-    suggestion.parameters = LipoPoint(encoding_, bounds, record, seed_, index);
+    suggestion.parameters = LipoPoint(encoding_, *slopes.bounds, record, seed_, index);
     if (options_.noisy || !IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
   }
   suggestion.parameters = ExplorationPoint(encoding_, seed_, index);

@@ -39,7 +39,7 @@ inline constexpr int64_t kCertificateResults = 2000;
 // Drops what Certify would: for who collects many.
 void KeepForCertificate(study::Goal goal, CertificateResults* results);
 
-// Whether the study's algorithm works with Lipschitz bounds.
+// Whether the study's algorithm works with Lipschitz bounds of one constant.
 bool HasLipschitzBounds(const study::StudySpec& spec);
 
 // Without options.lipschitz the constant is the one that the study's algorithm works with, from these results: it needs

@@ -7,6 +7,7 @@
 
 #include "lib/base/random.h"
 #include "lib/suggest/finite_thompson.h"
+#include "lib/suggest/lipo_qp.h"
 
 namespace luthier::suggest {
 
@@ -18,6 +19,8 @@ namespace {
 
 // Outputs vary this much by noise before bounds make room for it.
 constexpr double kNegligibleNoise = 1e-4;
+// Updates of a fit of slopes, a few nanoseconds each.
+constexpr double kFitUpdates = 2e6;
 // Output deviations per side of the unit cube. From such a constant on, the bounds bind nowhere but on the results
 // themselves, whatever the acquisition: settings nearer than 1e-12 are the same, and UCB is below 1e51.
 constexpr double kUnbounded = 1e100;
@@ -55,7 +58,7 @@ BetaRule RuleOf(study::BoBeta schedule) {
 
 }  // namespace
 
-LipschitzOptions GrowthOf(const study::BoOptions& options, double unit) {
+std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double unit) {
   LipschitzOptions result;
   result.kappa = options.growth_factor;
   switch (options.growth) {
@@ -72,12 +75,14 @@ LipschitzOptions GrowthOf(const study::BoOptions& options, double unit) {
       result.growth = LipschitzGrowth::kUser;
       result.user_constant = options.lipschitz_constant * unit;
       break;
+    case study::BoGrowth::kFitted:
+      return std::nullopt;
   }
   return result;
 }
 
-LipschitzBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
-                          double noise_deviation) {
+SlopeBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
+                      double noise_deviation) {
   const std::vector<Index> rows = data.CompleteRows();
   const MatrixXd u = Rows(data.observed, rows);
   VectorXd z(u.rows());
@@ -87,10 +92,23 @@ LipschitzBounds BoundsFor(const study::BoOptions& options, const Observations& d
     unit = std::max(unit, transform.Slope(data.scores(rows[k])));
   }
   const double noise = noise_deviation > kNegligibleNoise ? noise_deviation : 0.0;
-  double constant =
-      LipschitzConstant(GrowthOf(options, unit), SteepestSlope(u, z, noise), static_cast<int64_t>(rows.size()));
-  if (constant > kUnbounded) constant = std::numeric_limits<double>::infinity();
-  return LipschitzBounds(u, z, constant, 2.0 * noise);
+  SlopeBounds result;
+  const std::optional<LipschitzOptions> growth = GrowthOf(options, unit);
+  if (!growth) {
+    // From nothing each time: what a fit began from would show in its last digits.
+    LipoQpOptions fit;
+    const double deviation = z.size() > 1 ? std::sqrt((z.array() - z.mean()).square().mean()) : 0.0;
+    if (deviation > 0.0) fit.rho = std::max(fit.rho, noise / deviation);
+    fit.max_updates = kFitUpdates;
+    auto fitted = std::make_unique<LipoQpBounds>(fit);
+    fitted->Fit(u, z);
+    result.bounds = std::move(fitted);
+    return result;
+  }
+  const double constant = LipschitzConstant(*growth, SteepestSlope(u, z, noise), static_cast<int64_t>(rows.size()));
+  if (constant <= kUnbounded) result.constant = constant;
+  result.bounds = std::make_unique<LipschitzBounds>(u, z, result.constant, 2.0 * noise);
+  return result;
 }
 
 Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> states, const Observations& data,
@@ -109,7 +127,7 @@ Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> st
     double noise_variance = 0.0;
     for (const ModelState& state : states) noise_variance += state.regression->hyperparameters().noise_variance;
     const double noise = std::sqrt(noise_variance / static_cast<double>(states.size()));
-    bounds_.emplace(BoundsFor(options, data, transform, noise));
+    bounds_ = BoundsFor(options, data, transform, noise);
   }
   bool any = false;
   for (Index row : data.CompleteRows()) {
@@ -129,9 +147,9 @@ Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> st
       if (!draw.has_value()) return;
       base_ = std::make_unique<FunctionDraw>(*draw);
     }
-  } else if (bounds_.has_value() &&
+  } else if (bounds() != nullptr &&
              (options.lipschitz == study::BoLipschitz::kTruncate || options.lipschitz == study::BoLipschitz::kCap)) {
-    truncated_ = std::make_unique<TruncatedAcquisition>(std::move(states), settings, &*bounds_);
+    truncated_ = std::make_unique<TruncatedAcquisition>(std::move(states), settings, bounds());
     top_ = truncated_.get();
     return;
   } else if (!fantasies.empty()) {
@@ -140,8 +158,8 @@ Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> st
     base_ = std::make_unique<ModelAcquisition>(std::move(states), settings);
   }
   top_ = base_.get();
-  if (bounds_.has_value() && options.lipschitz == study::BoLipschitz::kAcceptReject) {
-    accept_ = std::make_unique<AcceptRejectAcquisition>(base_.get(), &*bounds_);
+  if (bounds() != nullptr && options.lipschitz == study::BoLipschitz::kAcceptReject) {
+    accept_ = std::make_unique<AcceptRejectAcquisition>(base_.get(), bounds());
     top_ = accept_.get();
   }
 }

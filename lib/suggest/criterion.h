@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_SUGGEST_CRITERION_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,6 +19,13 @@
 
 namespace luthier::suggest {
 
+// Bounds on outputs, and the constant they come from: infinite while nothing is known, and with growth FITTED, whose
+// slopes differ from parameter to parameter.
+struct SlopeBounds {
+  std::unique_ptr<OutputBounds> bounds;
+  double constant = std::numeric_limits<double>::infinity();
+};
+
 // What a study's options make of its models: the acquisition to maximise, inside Lipschitz bounds where they are on.
 // Owns its parts; borrows the states' regressions.
 class Criterion {
@@ -31,14 +39,16 @@ class Criterion {
   // Null when no function could be drawn.
   const AcquisitionFunction* acquisition() const { return top_; }
   // Null without Lipschitz bounds.
-  const LipschitzBounds* bounds() const { return bounds_ ? &*bounds_ : nullptr; }
+  const OutputBounds* bounds() const { return bounds_.bounds.get(); }
+  // Their slope; infinite where there is no single one.
+  double lipschitz() const { return bounds_.constant; }
   // Largest score measured, in the outputs' units: what the bounds are held against.
   double record() const { return record_; }
   // How often the bounds mattered so far.
   BindCount bind_count() const;
 
  private:
-  std::optional<LipschitzBounds> bounds_;
+  SlopeBounds bounds_;
   double record_ = 0.0;
   std::unique_ptr<AcquisitionFunction> base_;
   std::unique_ptr<TruncatedAcquisition> truncated_;
@@ -47,12 +57,12 @@ class Criterion {
 };
 
 // How the options let the constant follow from the largest slope seen. `unit`: of outputs, in units of the metric; by
-// it a user's constant is multiplied.
-LipschitzOptions GrowthOf(const study::BoOptions& options, double unit);
+// it a user's constant is multiplied. Absent with growth FITTED.
+std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double unit);
 
-// The Lipschitz bounds that the options and the measured rows of `data` give; inactive while too little is known.
-LipschitzBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
-                          double noise_deviation);
+// The bounds that the options and the measured rows of `data` give; inactive while too little is known.
+SlopeBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
+                      double noise_deviation);
 
 }  // namespace luthier::suggest
 

@@ -161,7 +161,7 @@ MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observation
   return result;
 }
 
-MaximizeCandidate Proposer::BestAllowed(const std::vector<ModelState>& states, const LipschitzBounds& bounds,
+MaximizeCandidate Proposer::BestAllowed(const std::vector<ModelState>& states, const OutputBounds& bounds,
                                         double record, const Observations& data, uint64_t ask_index) const {
   MatrixXd u(kAllowedDraws, encoding_->model_dim());
   for (Index i = 0; i < u.rows(); ++i) {
@@ -257,9 +257,8 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
   }
   if (criterion.bounds() != nullptr && criterion.bounds()->active()) {
     suggestion->details["bind_rate"] = criterion.bind_count().rate();
-    const double constant = criterion.bounds()->constant();
-    if (std::isfinite(constant)) suggestion->details["lipschitz"] = constant;
-    // What the bounds say of the space, given that constant: the share of it that cannot hold a record.
+    if (std::isfinite(criterion.lipschitz())) suggestion->details["lipschitz"] = criterion.lipschitz();
+    // What the bounds say of the space, given those slopes: the share of it that cannot hold a record.
     MatrixXd sample(kCertificatePoints, encoding_->model_dim());
     const math::SobolSequence sobol(encoding_->compact_dim(), seed_, "bo/certificate");
     for (Index i = 0; i < sample.rows(); ++i) {

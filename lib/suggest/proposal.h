@@ -62,7 +62,7 @@ class Proposer {
                                  Suggestion* suggestion) const;
 
   // Of random settings at which a record is possible by the bounds the one with the largest mean.
-  MaximizeCandidate BestAllowed(const std::vector<ModelState>& states, const LipschitzBounds& bounds, double record,
+  MaximizeCandidate BestAllowed(const std::vector<ModelState>& states, const OutputBounds& bounds, double record,
                                 const Observations& data, uint64_t ask_index) const;
 
   const study::Encoding* encoding_;

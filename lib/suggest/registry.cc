@@ -97,7 +97,7 @@ Entry BoEntry(const char* name, const char* description) {
            {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
            {"exploration", "RANDOM (default in hbo), FARTHEST or LIPO (default in lbo)"},
            {"lipschitz", "LIPSCHITZ_OFF, TRUNCATE, ACCEPT_REJECT or CAP: how slope bounds enter the acquisition"},
-           {"growth", "of the slope bound: LINEAR (default), CONSTANT, LOGARITHMIC or KNOWN"},
+           {"growth", "of the slope bound: LINEAR (default), CONSTANT, LOGARITHMIC, KNOWN or FITTED"},
            {"growth_factor", "its factor; default 10 (LINEAR) or 2"},
            {"lipschitz_constant", "the bound itself, with KNOWN"},
            {"beta_schedule", "of UCB: KANDASAMY15 (default), DRAGONFLY, KANDASAMY17 or BETA_CONSTANT"},

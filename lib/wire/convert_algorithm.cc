@@ -216,7 +216,7 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
        &result.exploration);
   Enum("lipschitz", proto.lipschitz(), study::BoLipschitz::kCap, v1::Algorithm::Bo::Lipschitz_descriptor(),
        &result.lipschitz);
-  Enum("growth", proto.growth(), study::BoGrowth::kKnown, v1::Algorithm::Bo::Growth_descriptor(), &result.growth);
+  Enum("growth", proto.growth(), study::BoGrowth::kFitted, v1::Algorithm::Bo::Growth_descriptor(), &result.growth);
   Enum("beta_schedule", proto.beta_schedule(), study::BoBeta::kConstant, v1::Algorithm::Bo::BetaSchedule_descriptor(),
        &result.beta_schedule);
   Enum("sampler", proto.sampler(), study::BoSampler::kFinite, v1::Algorithm::Bo::Sampler_descriptor(), &result.sampler);

@@ -55,7 +55,8 @@ BoOptions Lbo(const Mode& mode) {
 
 TEST(Lbo, EveryModeRunsAndSaysWhatItsBoundsDid) {
   for (const Mode& mode : Modes()) {
-    for (const BoGrowth growth : {BoGrowth::kLinear, BoGrowth::kConstant, BoGrowth::kLogarithmic, BoGrowth::kKnown}) {
+    for (const BoGrowth growth :
+         {BoGrowth::kLinear, BoGrowth::kConstant, BoGrowth::kLogarithmic, BoGrowth::kKnown, BoGrowth::kFitted}) {
       SCOPED_TRACE(testing::Message() << "mode " << static_cast<int>(mode.lipschitz) << " acquisition "
                                       << static_cast<int>(mode.acquisition) << " growth " << static_cast<int>(growth));
       BoOptions options = Lbo(mode);
@@ -73,7 +74,10 @@ TEST(Lbo, EveryModeRunsAndSaysWhatItsBoundsDid) {
           bounded = true;
           EXPECT_GE(s.details.at("bind_rate"), 0.0);
           EXPECT_LE(s.details.at("bind_rate"), 1.0);
-          EXPECT_GT(s.details.at("lipschitz"), 0.0);
+          EXPECT_EQ(s.details.contains("lipschitz"), growth != BoGrowth::kFitted);
+          if (growth != BoGrowth::kFitted) {
+            EXPECT_GT(s.details.at("lipschitz"), 0.0);
+          }
           EXPECT_GE(s.details.at("excluded_share"), 0.0);
           EXPECT_LT(s.details.at("excluded_share"), 1.0);
           if (growth == BoGrowth::kLinear) {
@@ -120,6 +124,25 @@ TEST(Lbo, ExcludedShareIsTheShareThatCannotHoldARecord) {
     study.Complete(study.newest(), f(x));
   }
   EXPECT_GE(checked, 4);
+}
+
+TEST(Lbo, FittedSlopesAreNotLoosenedByAParameterThatDoesNotMatter) {
+  // The tightest single constant has to hold along `idle` too.
+  const auto excluded = [](BoGrowth growth) {
+    BoOptions options = Lbo({BoLipschitz::kTruncate, BoAcquisition::kLogEi});
+    options.growth = growth;
+    options.growth_factor = 1.0;
+    options.warp = study::BoWarp::kNone;
+    options.initial_points = 15;
+    options.explore_every = 0;
+    MemoryStudy study(BoSpec(Space({Float("x", 0, 1), Float("idle", 0, 1)}), 2, options));
+    for (int i = 0; i < 15; ++i) {
+      const Suggestion s = study.Ask();
+      study.Complete(study.newest(), std::abs(Number(s.parameters, "x") - 0.3));
+    }
+    return study.Ask().details.at("excluded_share");
+  };
+  EXPECT_GT(excluded(BoGrowth::kFitted), excluded(BoGrowth::kConstant) + 0.1);
 }
 
 // Two studies of the same objective suggest the same, bit for bit.

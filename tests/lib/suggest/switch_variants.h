@@ -71,6 +71,15 @@ inline std::vector<SwitchVariant> SwitchVariants() {
     o->growth = BoGrowth::kConstant;
     o->growth_factor = 1.0;
   });
+  add("lbo_pi_fitted", BoPreset::kLbo, [](BoOptions* o) {
+    o->acquisition = BoAcquisition::kPi;
+    o->growth = BoGrowth::kFitted;
+  });
+  add("lbo_ucb_fitted", BoPreset::kLbo, [](BoOptions* o) {
+    o->acquisition = BoAcquisition::kUcb;
+    o->lipschitz = BoLipschitz::kCap;
+    o->growth = BoGrowth::kFitted;
+  });
   add("hbo_farthest", BoPreset::kHbo, [](BoOptions* o) { o->exploration = BoExploration::kFarthest; });
   add("hbo_lipo_every_2", BoPreset::kHbo, [](BoOptions* o) {
     o->exploration = BoExploration::kLipo;

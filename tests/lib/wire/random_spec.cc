@@ -158,7 +158,7 @@ study::BoOptions Bo(RandomStream& r) {
   bo.explore_every = static_cast<int32_t>(Between(r, 0, 9));
   bo.exploration = Any(r, study::BoExploration::kLipo);
   bo.lipschitz = Any(r, study::BoLipschitz::kCap);
-  bo.growth = Any(r, study::BoGrowth::kKnown);
+  bo.growth = Any(r, study::BoGrowth::kFitted);
   bo.growth_factor = 1.0 + r.Uniform();
   bo.lipschitz_constant = r.UniformOpen();
   bo.beta_schedule = Any(r, study::BoBeta::kConstant);

@@ -203,9 +203,9 @@ void RaceAverage(const Problem& problem, const std::string& method) {
   double value = 0.0;
   while (curve.suboptimality() > absl::GetFlag(FLAGS_target) && solver.passes() < absl::GetFlag(FLAGS_passes)) {
     start = CpuSeconds();
-    const AverageState state = solver.Advance(problem.train.sequences() * absl::GetFlag(FLAGS_evaluate_every), nullptr);
+    const SolverState state = solver.Advance(problem.train.sequences() * absl::GetFlag(FLAGS_evaluate_every), nullptr);
     seconds += CpuSeconds() - start;
-    if (state == AverageState::kDiverged) {
+    if (state == SolverState::kDiverged) {
       absl::PrintF("  diverged\n");
       return;
     }
@@ -246,11 +246,11 @@ void Grid(const Problem& problem) {
         for (const double constant : constants) {
           options.constant_step = constant;
           AverageGradient solver = AverageGradient::Create(&problem.train, absl::GetFlag(FLAGS_l2), options).value();
-          AverageState state = AverageState::kRunning;
-          while (state == AverageState::kRunning && solver.passes() < absl::GetFlag(FLAGS_passes)) {
+          SolverState state = SolverState::kRunning;
+          while (state == SolverState::kRunning && solver.passes() < absl::GetFlag(FLAGS_passes)) {
             state = solver.Advance(problem.train.sequences() / 4, nullptr);
           }
-          const double gap = state == AverageState::kRunning
+          const double gap = state == SolverState::kRunning
                                  ? std::abs(h.Value(solver.Weights(), nullptr) - problem.optimum)
                                  : INFINITY;
           if (gap < start_gap) best = std::min(best, gap / n);

@@ -11,6 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/crf/checkpoint_arrays.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
@@ -25,27 +26,6 @@ constexpr int kMaxDoublings = 60;
 constexpr double kLossRounding = 1e-13;  // Relative; what a comparison of losses must tolerate.
 constexpr int kMaxStreak = 6;
 constexpr double kMinBeta = 1e-6;
-
-void SaveDoubles(const AlignedDoubles& x, learn::CheckpointWriter* writer) {
-  writer->Text(absl::string_view(reinterpret_cast<const char*>(x.data()), static_cast<size_t>(x.size()) * 8));
-}
-bool LoadDoubles(learn::CheckpointReader* reader, AlignedDoubles* x) {
-  const std::string bytes = reader->Text();
-  if (bytes.size() != static_cast<size_t>(x->size()) * 8) return false;
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(x->data()));
-  return true;
-}
-template <typename T>
-void SaveArray(const std::vector<T>& x, learn::CheckpointWriter* writer) {
-  writer->Text(absl::string_view(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(T)));
-}
-template <typename T>
-bool LoadArray(learn::CheckpointReader* reader, std::vector<T>* x) {
-  const std::string bytes = reader->Text();
-  if (bytes.size() != x->size() * sizeof(T)) return false;
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(x->data()));
-  return true;
-}
 
 }  // namespace
 
@@ -95,11 +75,6 @@ AverageGradient::AverageGradient(const ChainData* data, double l2, const Average
       skip_(static_cast<size_t>(data->sequences()), 0),
       stored_(static_cast<size_t>(data->sequences()), 0) {}
 
-AverageGradient::Sequence AverageGradient::At(int64_t i) const {
-  const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
-  return {i, data_->length(i), data_->token_start.data() + first, data_->label.data() + first};
-}
-
 bool AverageGradient::Evaluate(const Sequence& x, double* loss) {
   kernels_->gather_lazy(rows_.data(), row_progress_.data(), progress_, beta_, data_->attribute.data(), x.token_start,
                         x.tokens, stride_, ahead_, chain_.scores());
@@ -108,10 +83,7 @@ bool AverageGradient::Evaluate(const Sequence& x, double* loss) {
   ++evaluations_;
   if (!std::isfinite(*loss)) return false;
   chain_.Backward();
-  double* residuals = chain_.marginals();
-  double* edges = chain_.edge_sums();
-  for (int64_t t = 0; t < x.tokens; ++t) residuals[t * stride_ + x.label[t]] -= 1.0;
-  for (int64_t t = 1; t < x.tokens; ++t) edges[x.label[t - 1] * stride_ + x.label[t]] -= 1.0;
+  chain_.SubtractLabeling(x.label);
   return true;
 }
 
@@ -209,7 +181,7 @@ void AverageGradient::MarkStored(int64_t i) {
 bool AverageGradient::Step() {
   const double n = static_cast<double>(data_->sequences());
   const Sampler::Draw draw = sampler_.Next();
-  const Sequence x = At(draw.index);
+  const Sequence x = data_->At(draw.index);
   memory_.Prefetch(x.index);
   double loss = 0.0;
   if (!Evaluate(x, &loss)) return false;
@@ -252,7 +224,7 @@ bool AverageGradient::Step() {
     return true;
   }
   base::RandomStream stream(options_.seed, "stochastic.second", static_cast<uint64_t>(iterations_));
-  const Sequence y = At(static_cast<int64_t>(stream.UniformInt(static_cast<uint64_t>(data_->sequences()))));
+  const Sequence y = data_->At(static_cast<int64_t>(stream.UniformInt(static_cast<uint64_t>(data_->sequences()))));
   if (!Evaluate(y, &loss)) return false;
   const GradientChange& stored = memory_.Exchange(y.index, chain_.marginals(), chain_.edge_sums(), chain_);
   AddToRows(y, stored);
@@ -273,13 +245,17 @@ void AverageGradient::Flush() {
   progress_ = 0.0;
 }
 
-AverageState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+SolverState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return AverageState::kStopped;
-    if (!Step()) return AverageState::kDiverged;
+    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    if (!Step()) return SolverState::kDiverged;
     if (beta_ < kMinBeta) Flush();
   }
-  return AverageState::kRunning;
+  return SolverState::kRunning;
+}
+
+int64_t AverageGradient::iterations_per_pass() const {
+  return std::max<int64_t>(1, data_->sequences() / (options_.method == AverageMethod::kSaga2 ? 2 : 1));
 }
 
 VectorXd AverageGradient::Weights() const {
@@ -324,10 +300,10 @@ double AverageGradient::passes() const {
 void AverageGradient::Save(learn::CheckpointWriter* writer) const {
   sampler_.Save(writer);
   SaveArray(memory_.table(), writer);
-  SaveDoubles(rows_, writer);
-  SaveDoubles(row_progress_, writer);
-  SaveDoubles(v_transitions_, writer);
-  SaveDoubles(d_transitions_, writer);
+  SaveArray(rows_, writer);
+  SaveArray(row_progress_, writer);
+  SaveArray(v_transitions_, writer);
+  SaveArray(d_transitions_, writer);
   SaveArray(streak_, writer);
   SaveArray(skip_, writer);
   SaveArray(stored_, writer);
@@ -336,9 +312,9 @@ void AverageGradient::Save(learn::CheckpointWriter* writer) const {
 }
 
 bool AverageGradient::Load(learn::CheckpointReader* reader) {
-  bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && LoadDoubles(reader, &rows_) &&
-              LoadDoubles(reader, &row_progress_) && LoadDoubles(reader, &v_transitions_) &&
-              LoadDoubles(reader, &d_transitions_) && LoadArray(reader, &streak_) && LoadArray(reader, &skip_) &&
+  bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && LoadArray(reader, &rows_) &&
+              LoadArray(reader, &row_progress_) && LoadArray(reader, &v_transitions_) &&
+              LoadArray(reader, &d_transitions_) && LoadArray(reader, &streak_) && LoadArray(reader, &skip_) &&
               LoadArray(reader, &stored_);
   for (double* x : {&lambda_, &beta_, &progress_, &shared_constant_}) *x = reader->F64();
   for (int64_t* x : {&iterations_, &evaluations_, &forwards_}) *x = static_cast<int64_t>(reader->U64());

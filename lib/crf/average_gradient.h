@@ -8,6 +8,7 @@
 #include "Eigen/Core"
 #include "absl/status/statusor.h"
 #include "lib/crf/chain_data.h"
+#include "lib/crf/chain_solver.h"
 #include "lib/crf/gradient_memory.h"
 #include "lib/crf/inference.h"
 #include "lib/learn/checkpoint.h"
@@ -60,55 +61,40 @@ struct AverageGradientOptions {
   uint64_t seed = 0;
 };
 
-enum class AverageState {
-  kRunning,
-  kDiverged,  // A loss is not finite. The weights are those before that iteration.
-  kStopped,   // The stop flag was seen; Advance may be called again and goes on as if nothing had been.
-};
-
 // Not thread-safe.
-class AverageGradient {
+class AverageGradient final : public ChainSolver {
  public:
   // `data` must have passed CheckChainData and outlive this. l2 >= 0. Errors of GradientMemory::Create.
   static absl::StatusOr<AverageGradient> Create(const ChainData* data, double l2, const AverageGradientOptions& options,
                                                 const Kernels& kernels = BestKernels());
 
-  // `iterations` iterations (SAGA2: of two evaluations each), or fewer: `stop` (may be null) is looked at in each.
-  AverageState Advance(int64_t iterations, const std::atomic<bool>* stop);
+  // An iteration of SAGA2 has two evaluations.
+  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  int64_t iterations_per_pass() const override;
 
-  // w, as a copy: nothing of the state changes.
-  Eigen::VectorXd Weights() const;
+  Eigen::VectorXd Weights() const override;
   // Largest entry of d + l2 w, which goes to the gradient of h; infinite while an example is unseen.
-  double GradientEstimate() const;
+  double GradientEstimate() const override;
 
   // Goes on with another penalty from here: gradients and constants are of the data alone and stay valid.
   void SetPenalty(double l2);
 
-  int64_t iterations() const { return iterations_; }
+  int64_t iterations() const override { return iterations_; }
   int64_t evaluations() const { return evaluations_; }  // Losses with gradients, of one sequence each.
   int64_t forwards() const { return forwards_; }        // Losses alone, in line searches.
-  // (evaluations + forwards) / n, the source's "effective passes": a loss counts as much as loss and gradient.
-  double passes() const;
+  // (evaluations + forwards) / n: a loss counts as much as loss and gradient.
+  double passes() const override;
   int64_t memory_bytes() const { return memory_.bytes(); }
   double max_constant() const { return sampler_.max_constant(); }
   double mean_constant() const { return sampler_.mean_constant(); }
 
-  // The whole state. One made alike that loads it goes on bit for bit as this one. False when the bytes do not fit: the
-  // object is then of no use.
-  void Save(learn::CheckpointWriter* writer) const;
-  bool Load(learn::CheckpointReader* reader);
+  void Save(learn::CheckpointWriter* writer) const override;
+  bool Load(learn::CheckpointReader* reader) override;
 
  private:
   AverageGradient(const ChainData* data, double l2, const AverageGradientOptions& options, const Kernels& kernels,
                   GradientMemory memory);
 
-  // A sequence and where its parts are.
-  struct Sequence {
-    int64_t index, tokens;
-    const int64_t* token_start;
-    const int32_t* label;
-  };
-  Sequence At(int64_t i) const;
   // Loss at w; fills residuals and edges of chain_. False when it is not finite.
   bool Evaluate(const Sequence& x, double* loss);
   double SearchConstant(const Sequence& x, const stochastic::Sampler::Draw& draw, double loss);

@@ -10,6 +10,13 @@
 
 namespace luthier::crf {
 
+// One sequence and where its parts are.
+struct Sequence {
+  int64_t index, tokens;
+  const int64_t* token_start;  // tokens + 1, in `attribute`.
+  const int32_t* label;
+};
+
 // Labelled sequences as the model sees them: each token has a set of binary attributes. Immutable once made.
 //
 //   n             sequences                         sequences()
@@ -33,6 +40,10 @@ struct ChainData {
     return sequence_start[static_cast<size_t>(i) + 1] - sequence_start[static_cast<size_t>(i)];
   }
   int64_t longest() const;
+  Sequence At(int64_t i) const {
+    const int64_t first = sequence_start[static_cast<size_t>(i)];
+    return {i, length(i), token_start.data() + first, label.data() + first};
+  }
   Shape shape() const { return {attributes, labels()}; }
 };
 

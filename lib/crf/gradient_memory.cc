@@ -11,22 +11,6 @@ namespace {
 
 constexpr int64_t kSlack = 8;
 
-// Distinct attributes of each sequence.
-std::vector<int64_t> CountDistinct(const ChainData& data) {
-  std::vector<int64_t> last(static_cast<size_t>(data.attributes), -1);
-  std::vector<int64_t> count(static_cast<size_t>(data.sequences()), 0);
-  for (int64_t i = 0; i < data.sequences(); ++i) {
-    const auto first = static_cast<size_t>(data.sequence_start[static_cast<size_t>(i)]);
-    const auto end = static_cast<size_t>(data.sequence_start[static_cast<size_t>(i) + 1]);
-    for (int64_t e = data.token_start[first]; e < data.token_start[end]; ++e) {
-      int64_t& seen = last[static_cast<size_t>(data.attribute[static_cast<size_t>(e)])];
-      if (seen != i) ++count[static_cast<size_t>(i)];
-      seen = i;
-    }
-  }
-  return count;
-}
-
 std::vector<int64_t> Starts(MemoryMode mode, const ChainData& data) {
   const int64_t K = data.labels();
   std::vector<int64_t> distinct;
@@ -90,33 +74,11 @@ GradientMemory::GradientMemory(MemoryMode mode, const ChainData* data, const Ker
       edges_(int64_t{labels_} * stride_) {
   if (mode == MemoryMode::kMarginals) edge_marginals_ = AlignedDoubles(2 * int64_t{labels_} * stride_);
   if (mode == MemoryMode::kSparse || mode == MemoryMode::kAbsolute) {
-    slot_.assign(static_cast<size_t>(data->attributes), -1);
+    row_sums_ = std::make_unique<RowSums>(data, kernels);
     int64_t most = 0;
     for (const int64_t count : CountDistinct(*data)) most = std::max(most, count);
     change_.row_values = AlignedDoubles(most * stride_);
-    row_sums_ = AlignedDoubles(most * stride_);
   }
-}
-
-// The gradient by attribute: change_.rows in order of first occurrence, their sums in row_sums_.
-void GradientMemory::SumRows(int64_t i, const double* residuals) {
-  const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
-  change_.rows.clear();
-  for (int64_t t = 0; t < data_->length(i); ++t) {
-    for (int64_t e = data_->token_start[static_cast<size_t>(first + t)];
-         e < data_->token_start[static_cast<size_t>(first + t + 1)]; ++e) {
-      const int32_t a = data_->attribute[static_cast<size_t>(e)];
-      int32_t& slot = slot_[static_cast<size_t>(a)];
-      if (slot < 0) {
-        slot = static_cast<int32_t>(change_.rows.size());
-        change_.rows.push_back(a);
-        std::fill_n(row_sums_.data() + int64_t{slot} * stride_, stride_, 0.0);
-      }
-      double* row = row_sums_.data() + int64_t{slot} * stride_;
-      kernels_->add_scaled(row, 1.0, residuals + t * stride_, stride_, row);
-    }
-  }
-  for (const int32_t a : change_.rows) slot_[static_cast<size_t>(a)] = -1;
 }
 
 void GradientMemory::Prefetch(int64_t i) const {
@@ -136,12 +98,14 @@ const GradientChange& GradientMemory::Exchange(int64_t i, const double* residual
     memory += tokens * labels_;
     change_.tokens = tokens_.data();
   } else {
-    SumRows(i, residuals);
+    const Sequence x = data_->At(i);
+    change_.rows = row_sums_->Collect(x);
+    const double* sums = row_sums_->Sum(x, residuals);
     change_.tokens = nullptr;
     for (size_t r = 0; r < change_.rows.size(); ++r) {
       float* place = memory + (mode_ == MemoryMode::kSparse ? static_cast<int64_t>(r) : change_.rows[r]) * labels_;
       const int64_t row = static_cast<int64_t>(r) * stride_;
-      k.exchange(row_sums_.data() + row, 1, labels_, stride_, place, change_.row_values.data() + row);
+      k.exchange(sums + row, 1, labels_, stride_, place, change_.row_values.data() + row);
     }
     memory += (mode_ == MemoryMode::kSparse ? static_cast<int64_t>(change_.rows.size()) : data_->attributes) *
               int64_t{labels_};

@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_CRF_GRADIENT_MEMORY_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
+#include "lib/crf/row_sums.h"
 
 namespace luthier::crf {
 
@@ -61,7 +63,6 @@ class GradientMemory {
 
  private:
   GradientMemory(MemoryMode mode, const ChainData* data, const Kernels& kernels);
-  void SumRows(int64_t i, const double* residuals);
 
   MemoryMode mode_;
   const ChainData* data_;
@@ -70,9 +71,9 @@ class GradientMemory {
   int stride_;
   std::vector<int64_t> start_;  // Of each sequence's part of the table.
   std::vector<float> table_;    // And a few more at the end, see Kernels::exchange.
-  AlignedDoubles tokens_, edges_, edge_marginals_, row_sums_;
+  AlignedDoubles tokens_, edges_, edge_marginals_;
+  std::unique_ptr<RowSums> row_sums_;  // With modes that keep the gradient by attribute.
   std::vector<float> saved_;
-  std::vector<int32_t> slot_;  // Of each attribute in the current sequence; -1.
   GradientChange change_;
 };
 

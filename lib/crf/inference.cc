@@ -169,6 +169,11 @@ void ChainInference::EdgeMarginals(int64_t t, double* xi) const {
   for (int k = 0; k < labels_ * stride_; ++k) xi[k] /= total;
 }
 
+void ChainInference::SubtractLabeling(const int32_t* labeling) {
+  for (int64_t t = 0; t < tokens_; ++t) q_.data()[t * stride_ + labeling[t]] -= 1.0;
+  for (int64_t t = 1; t < tokens_; ++t) g_.data()[labeling[t - 1] * stride_ + labeling[t]] -= 1.0;
+}
+
 double ChainInference::Score(const int32_t* labeling, int64_t tokens) const {
   double score = scores_.data()[labeling[0]];
   for (int64_t t = 1; t < tokens; ++t) {

@@ -73,6 +73,10 @@ class ChainInference {
   // Whether the last Forward went to logarithms.
   bool in_logarithms() const { return logarithms_; }
 
+  // Marginals and edge sums minus those of the one labeling y, in place: q_t - e_{y_t} and G - its counts. These are
+  // what the gradient of -log p(y) is made of. After Backward.
+  void SubtractLabeling(const int32_t* labeling);
+
   // s(y).
   double Score(const int32_t* labeling, int64_t tokens) const;
 

@@ -35,33 +35,32 @@ ChainLoss::ChainLoss(const ChainData* data, int threads, const Kernels& kernels)
   }
 }
 
-double ChainLoss::Sum(Part& part, bool gradient) {
+double ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient) {
   const Shape shape = data_->shape();
   const int stride = shape.stride();
   const int64_t ahead = Ahead(8 * dim());
-  ChainInference& chain = part.inference;
-  const double* w = w_.data();
-  double* g_transitions = gradient ? part.gradient.data() + shape.transitions() : nullptr;
-  chain.SetTransitions(w + shape.transitions());
+  const int32_t* attribute = data_->attribute.data();
+  double* transitions = gradient == nullptr ? nullptr : gradient + shape.transitions();
+  chain.SetTransitions(w_.data() + shape.transitions());
   learn::BlockedSum sum;
-  for (int64_t i = part.begin; i < part.end; ++i) {
-    const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
-    const int64_t tokens = data_->length(i);
-    const int64_t* token_start = data_->token_start.data() + first;
-    const int32_t* label = data_->label.data() + first;
-    const int32_t* attribute = data_->attribute.data();
-    kernels_.gather(w, stride, attribute, token_start, tokens, stride, ahead, chain.scores());
-    const double log_z = chain.Forward(tokens);
-    sum.Add(log_z - chain.Score(label, tokens));
-    if (!gradient) continue;
+  for (int64_t i = first; i < last; ++i) {
+    const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
+    kernels_.gather(w_.data(), stride, attribute, x.token_start, x.tokens, stride, ahead, chain.scores());
+    const double log_z = chain.Forward(x.tokens);
+    sum.Add(log_z - chain.Score(x.label, x.tokens));
+    if (gradient == nullptr) continue;
     chain.Backward();
-    double* q = chain.marginals();
-    for (int64_t t = 0; t < tokens; ++t) q[t * stride + label[t]] -= 1.0;
-    kernels_.scatter(part.gradient.data(), stride, 1.0, attribute, token_start, tokens, stride, ahead, q);
-    kernels_.add_scaled(g_transitions, 1.0, chain.edge_sums(), int64_t{shape.labels} * stride, g_transitions);
-    for (int64_t t = 1; t < tokens; ++t) g_transitions[label[t - 1] * stride + label[t]] -= 1.0;
+    chain.SubtractLabeling(x.label);
+    kernels_.scatter(gradient, stride, 1.0, attribute, x.token_start, x.tokens, stride, ahead, chain.marginals());
+    kernels_.add_scaled(transitions, 1.0, chain.edge_sums(), int64_t{shape.labels} * stride, transitions);
   }
   return sum.Total();
+}
+
+double ChainLoss::AddSubset(const int32_t* rows, int64_t count, const VectorXd& w, VectorXd* gradient) {
+  LUTHIER_CHECK(w.size() == dim() && gradient->size() == dim());
+  std::copy_n(w.data(), w.size(), w_.data());
+  return Sum(parts_[0]->inference, rows, 0, count, gradient->data());
 }
 
 double ChainLoss::Value(const VectorXd& w, VectorXd* gradient) {
@@ -74,7 +73,7 @@ double ChainLoss::Value(const VectorXd& w, VectorXd* gradient) {
       if (part.gradient.size() == 0) part.gradient = AlignedDoubles(dim());
       std::fill_n(part.gradient.data(), dim(), 0.0);
     }
-    value[p] = Sum(part, gradient != nullptr);
+    value[p] = Sum(part.inference, nullptr, part.begin, part.end, gradient == nullptr ? nullptr : part.gradient.data());
   };
   std::vector<std::thread> threads;
   for (size_t p = 1; p < parts_.size(); ++p) threads.emplace_back(work, p);
@@ -92,6 +91,14 @@ double ChainLoss::Value(const VectorXd& w, VectorXd* gradient) {
 }
 
 VectorXd ChainLoss::HessianVector(const VectorXd& w, const VectorXd& v) {
+  return HessianSum(nullptr, data_->sequences(), w, v);
+}
+
+VectorXd ChainLoss::SubsetHessianVector(const int32_t* rows, int64_t count, const VectorXd& w, const VectorXd& v) {
+  return HessianSum(rows, count, w, v);
+}
+
+VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorXd& w, const VectorXd& v) {
   LUTHIER_CHECK(w.size() == dim() && v.size() == dim());
   const Shape shape = data_->shape();
   const int stride = shape.stride();
@@ -100,17 +107,16 @@ VectorXd ChainLoss::HessianVector(const VectorXd& w, const VectorXd& v) {
   VectorXd product = VectorXd::Zero(dim());
   AlignedDoubles du(data_->longest() * stride), dq(data_->longest() * stride), dg(int64_t{shape.labels} * stride);
   chain.SetTransitions(w.data() + shape.transitions());
-  for (int64_t i = 0; i < data_->sequences(); ++i) {
-    const int64_t tokens = data_->length(i);
-    const int64_t* token_start = data_->token_start.data() + data_->sequence_start[static_cast<size_t>(i)];
+  for (int64_t i = 0; i < count; ++i) {
+    const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
     const int32_t* attribute = data_->attribute.data();
-    kernels_.gather(w.data(), stride, attribute, token_start, tokens, stride, ahead, chain.scores());
-    kernels_.gather(v.data(), stride, attribute, token_start, tokens, stride, ahead, du.data());
-    chain.Forward(tokens);
+    kernels_.gather(w.data(), stride, attribute, x.token_start, x.tokens, stride, ahead, chain.scores());
+    kernels_.gather(v.data(), stride, attribute, x.token_start, x.tokens, stride, ahead, du.data());
+    chain.Forward(x.tokens);
     if (chain.in_logarithms()) return VectorXd::Constant(dim(), NAN);
     chain.Backward();
     chain.Tangent(du.data(), v.data() + shape.transitions(), dq.data(), dg.data());
-    kernels_.scatter(product.data(), stride, 1.0, attribute, token_start, tokens, stride, ahead, dq.data());
+    kernels_.scatter(product.data(), stride, 1.0, attribute, x.token_start, x.tokens, stride, ahead, dq.data());
     double* transitions = product.data() + shape.transitions();
     kernels_.add_scaled(transitions, 1.0, dg.data(), dg.size(), transitions);
   }

@@ -37,6 +37,11 @@ class ChainLoss {
   // (sum_i Hessian of nll_i at w) v. Exact; NaN where scores are too far apart for the scaled sums.
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v);
 
+  // The same over the sequences rows[0 ... count), on one thread; the first adds its gradient to *gradient (dim()).
+  double AddSubset(const int32_t* rows, int64_t count, const Eigen::VectorXd& w, Eigen::VectorXd* gradient);
+  Eigen::VectorXd SubsetHessianVector(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
+                                      const Eigen::VectorXd& v);
+
   struct Metrics {
     double loss_nats = 0.0;        // sum_i nll_i / tokens, without sequences that have unknown labels
     double accuracy = 0.0;         // Share of tokens labelled right by the best labelings.
@@ -49,7 +54,9 @@ class ChainLoss {
 
  private:
   struct Part;
-  double Sum(Part& part, bool gradient);
+  // Over rows[first ... last) (null: those numbers themselves) at w_. `gradient`: dim() numbers to add to, or null.
+  double Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient);
+  Eigen::VectorXd HessianSum(const int32_t* rows, int64_t count, const Eigen::VectorXd& w, const Eigen::VectorXd& v);
 
   const ChainData* const data_;
   const Kernels& kernels_;

@@ -1,88 +1,135 @@
 #include "lib/crf/trainer.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/crf/batch_solvers.h"
+#include "lib/crf/exponentiated_gradient.h"
+#include "lib/crf/stochastic_gradient.h"
 
 namespace luthier::crf {
 
 using Eigen::VectorXd;
 
+const std::vector<std::string>& ChainMethodNames() {
+  static const std::vector<std::string>& names = *new std::vector<std::string>{
+      "sag", "saga", "saga2", "saga_literal", "lbfgs", "hybrid", "sg", "asg", "pegasos", "adagrad", "smd", "oeg"};
+  return names;
+}
+
+absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name) {
+  const std::vector<std::string>& names = ChainMethodNames();
+  for (size_t k = 0; k < names.size(); ++k) {
+    if (names[k] == name) return static_cast<ChainMethod>(k);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no method ", base::Quote(name), "; there are ", absl::StrJoin(names, ", ")));
+}
+
+namespace {
+
+absl::StatusOr<std::unique_ptr<ChainSolver>> MakeAverage(const ChainData* data, double l2, AverageMethod method,
+                                                         const ChainTrainerOptions& options) {
+  AverageGradientOptions average = options.average;
+  average.method = method;
+  LUTHIER_ASSIGN_OR_RETURN(AverageGradient solver, AverageGradient::Create(data, l2, average));
+  return std::unique_ptr<ChainSolver>(std::make_unique<AverageGradient>(std::move(solver)));
+}
+
+std::unique_ptr<ChainSolver> MakeStochastic(const ChainData* data, double l2, GradientRule rule,
+                                            const ChainTrainerOptions& options) {
+  StochasticGradientOptions stochastic;
+  stochastic.rule = rule;
+  stochastic.rate = options.rate;
+  stochastic.sampling = options.average.sampling;
+  stochastic.seed = options.average.seed;
+  return std::make_unique<StochasticGradient>(data, l2, stochastic);
+}
+
+absl::StatusOr<std::unique_ptr<ChainSolver>> MakeSolver(const ChainData* data, double l2,
+                                                        const ChainTrainerOptions& options) {
+  switch (options.method) {
+    case ChainMethod::kSag:
+      return MakeAverage(data, l2, AverageMethod::kSag, options);
+    case ChainMethod::kSaga:
+      return MakeAverage(data, l2, AverageMethod::kSaga, options);
+    case ChainMethod::kSaga2:
+      return MakeAverage(data, l2, AverageMethod::kSaga2, options);
+    case ChainMethod::kSagaLiteral:
+      return MakeAverage(data, l2, AverageMethod::kSagaLiteral, options);
+    case ChainMethod::kLbfgs:
+      return std::make_unique<ChainLbfgs>(data, l2, options.threads);
+    case ChainMethod::kHybrid:
+      return std::make_unique<ChainHybrid>(data, l2, options.average.seed);
+    case ChainMethod::kConstant:
+      return MakeStochastic(data, l2, GradientRule::kConstant, options);
+    case ChainMethod::kAveraged:
+      return MakeStochastic(data, l2, GradientRule::kAveraged, options);
+    case ChainMethod::kPegasos:
+      if (!(l2 > 0.0)) return absl::InvalidArgumentError("pegasos, whose step is rate / (lambda t), needs l2 > 0");
+      return MakeStochastic(data, l2, GradientRule::kPegasos, options);
+    case ChainMethod::kAdaGrad:
+      return MakeStochastic(data, l2, GradientRule::kAdaGrad, options);
+    case ChainMethod::kMetaDescent: {
+      stochastic::MetaDescent::Options descent;
+      descent.rate = options.rate;
+      return std::make_unique<ChainMetaDescent>(data, l2, descent, options.average.seed);
+    }
+    case ChainMethod::kExponentiated: {
+      ExponentiatedGradientOptions exponentiated;
+      exponentiated.sampling = options.average.sampling;
+      exponentiated.seed = options.average.seed;
+      exponentiated.max_memory_bytes = options.average.max_memory_bytes;
+      LUTHIER_ASSIGN_OR_RETURN(ExponentiatedGradient solver, ExponentiatedGradient::Create(data, l2, exponentiated));
+      return std::unique_ptr<ChainSolver>(std::make_unique<ExponentiatedGradient>(std::move(solver)));
+    }
+  }
+  return absl::InternalError("no such method");
+}
+
+}  // namespace
+
 absl::StatusOr<ChainTrainer> ChainTrainer::Create(const ChainData* data, double l2,
                                                   const ChainTrainerOptions& options) {
   ChainTrainer trainer(data, l2, options);
-  if (!options.lbfgs) {
-    LUTHIER_ASSIGN_OR_RETURN(AverageGradient average, AverageGradient::Create(data, l2, options.average));
-    trainer.average_ = std::make_unique<AverageGradient>(std::move(average));
-  }
+  LUTHIER_ASSIGN_OR_RETURN(trainer.solver_, MakeSolver(data, l2, options));
   return trainer;
 }
 
 ChainTrainer::ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options)
     : data_(data), l2_(l2), options_(options), loss_(std::make_unique<ChainLoss>(data, options.threads)) {}
 
-VectorXd ChainTrainer::Weights() const {
-  if (average_) return average_->Weights();
-  return started_ ? lbfgs_.x() : VectorXd::Zero(loss_->dim());
-}
-
-double ChainTrainer::passes() const {
-  return extra_passes_ + (average_ ? average_->passes() : static_cast<double>(lbfgs_.evaluations()));
-}
-
 ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
   if (outcome_ != ChainOutcome::kRunning && outcome_ != ChainOutcome::kStopped) return outcome_;
   if (learn::StopRequested(stop)) return outcome_ = ChainOutcome::kStopped;
   outcome_ = ChainOutcome::kRunning;
-  const ChainProblem h(loss_.get(), l2_);
-  const auto f = [&h](const VectorXd& w, VectorXd* gradient) { return h.Value(w, gradient); };
-  if (!started_) {
+  const auto largest_entry = [this](const VectorXd& w) {
     VectorXd gradient;
-    h.Value(VectorXd::Zero(loss_->dim()), &gradient);
-    zero_gradient_ = gradient.lpNorm<Eigen::Infinity>();
+    ChainProblem(loss_.get(), l2_).Value(w, &gradient);
     extra_passes_ += 1.0;
-  }
+    return gradient.lpNorm<Eigen::Infinity>();
+  };
+  if (zero_gradient_ < 0.0) zero_gradient_ = largest_entry(VectorXd::Zero(loss_->dim()));
   const double tolerance = options_.tolerance * zero_gradient_;
-  if (average_) {
-    const bool pairs = options_.average.method == AverageMethod::kSaga2;
-    const int64_t quantum = std::max<int64_t>(1, data_->sequences() / (pairs ? 2 : 1));
-    if (average_->iterations() >= target_) target_ = average_->iterations() + quantum;
-    started_ = true;
-    switch (average_->Advance(target_ - average_->iterations(), stop)) {
-      case AverageState::kRunning:
-        break;
-      case AverageState::kStopped:
-        return outcome_ = ChainOutcome::kStopped;
-      case AverageState::kDiverged:
-        return outcome_ = ChainOutcome::kDiverged;
-    }
-    if (average_->GradientEstimate() <= tolerance) {
-      // The estimate is of old gradients: the true one decides.
-      VectorXd gradient;
-      h.Value(average_->Weights(), &gradient);
-      extra_passes_ += 1.0;
-      if (gradient.lpNorm<Eigen::Infinity>() <= tolerance) outcome_ = ChainOutcome::kConverged;
-    }
-  } else {
-    lbfgs_.set_tolerance(tolerance);
-    const learn::SolveState state = started_ ? lbfgs_.Step(f, stop) : lbfgs_.Start(f, VectorXd::Zero(loss_->dim()));
-    started_ = true;
-    switch (state) {
-      case learn::SolveState::kRunning:
-        break;
-      case learn::SolveState::kConverged:
-        outcome_ = ChainOutcome::kConverged;
-        break;
-      case learn::SolveState::kPrecision:
-        outcome_ = ChainOutcome::kPrecision;
-        break;
-      case learn::SolveState::kNonFinite:
-        outcome_ = ChainOutcome::kDiverged;
-        break;
-      case learn::SolveState::kStopped:
-        return outcome_ = ChainOutcome::kStopped;
-    }
+  if (solver_->iterations() >= target_) target_ = solver_->iterations() + solver_->iterations_per_pass();
+  switch (solver_->Advance(target_ - solver_->iterations(), stop)) {
+    case SolverState::kRunning:
+      break;
+    case SolverState::kPrecision:
+      outcome_ = ChainOutcome::kPrecision;
+      break;
+    case SolverState::kDiverged:
+      return outcome_ = ChainOutcome::kDiverged;
+    case SolverState::kStopped:
+      return outcome_ = ChainOutcome::kStopped;
+  }
+  // An estimate is of old gradients: the true one decides.
+  if (solver_->GradientEstimate() <= tolerance &&
+      (solver_->estimate_is_exact() || largest_entry(solver_->Weights()) <= tolerance)) {
+    outcome_ = ChainOutcome::kConverged;
   }
   if (outcome_ == ChainOutcome::kRunning && passes() >= options_.max_passes) outcome_ = ChainOutcome::kPassLimit;
   return outcome_;
@@ -91,15 +138,10 @@ ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
 void ChainTrainer::Save(learn::CheckpointWriter* writer, absl::string_view identity) const {
   writer->Text(identity);
   writer->U64(static_cast<uint64_t>(outcome_ == ChainOutcome::kStopped ? ChainOutcome::kRunning : outcome_));
-  writer->U64(started_ ? 1 : 0);
   writer->F64(zero_gradient_);
   writer->F64(extra_passes_);
   writer->U64(static_cast<uint64_t>(target_));
-  if (average_) {
-    average_->Save(writer);
-  } else if (started_) {
-    lbfgs_.Save(writer);
-  }
+  solver_->Save(writer);
 }
 
 absl::Status ChainTrainer::Load(learn::CheckpointReader* reader, absl::string_view identity) {
@@ -109,16 +151,10 @@ absl::Status ChainTrainer::Load(learn::CheckpointReader* reader, absl::string_vi
     return absl::FailedPreconditionError("checkpoint: made with other data, hyperparameters or options");
   }
   const uint64_t outcome = reader->U64();
-  started_ = reader->U64() != 0;
   zero_gradient_ = reader->F64();
   extra_passes_ = reader->F64();
   target_ = static_cast<int64_t>(reader->U64());
-  bool fits = reader->ok() && outcome <= static_cast<uint64_t>(ChainOutcome::kDiverged);
-  if (fits && average_) {
-    fits = average_->Load(reader);
-  } else if (fits && started_) {
-    fits = lbfgs_.Load(reader, loss_->dim());
-  }
+  const bool fits = reader->ok() && outcome <= static_cast<uint64_t>(ChainOutcome::kDiverged) && solver_->Load(reader);
   if (!fits) return absl::DataLossError("checkpoint: its contents do not fit this problem");
   outcome_ = static_cast<ChainOutcome>(outcome);
   return absl::OkStatus();

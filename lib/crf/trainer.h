@@ -5,21 +5,45 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "Eigen/Core"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/crf/average_gradient.h"
+#include "lib/crf/chain_solver.h"
 #include "lib/crf/problem.h"
-#include "lib/learn/lbfgs_solver.h"
 
 namespace luthier::crf {
 
+// Those of Ahmed 2018, section 2.7.1; see the header of each class.
+enum class ChainMethod {
+  kSag,            // AverageGradient
+  kSaga,           // "
+  kSaga2,          // "
+  kSagaLiteral,    // "
+  kLbfgs,          // ChainLbfgs
+  kHybrid,         // ChainHybrid
+  kConstant,       // StochasticGradient
+  kAveraged,       // "
+  kPegasos,        // "
+  kAdaGrad,        // "
+  kMetaDescent,    // ChainMetaDescent
+  kExponentiated,  // ExponentiatedGradient
+};
+// "sag", "saga", "saga2", "saga_literal", "lbfgs", "hybrid", "sg", "asg", "pegasos", "adagrad", "smd", "oeg", in the
+// order of the enum.
+const std::vector<std::string>& ChainMethodNames();
+absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name);
+
 struct ChainTrainerOptions {
-  bool lbfgs = false;  // Else `average`.
+  ChainMethod method = ChainMethod::kSag;
+  // Of the average gradient methods, which have `method` from above; sampling, seed and max_memory_bytes of all.
   AverageGradientOptions average;
-  // Converged when the largest entry of the gradient of h is at most this times the largest one at w = 0. >= 0.
+  double rate = 0.1;  // Step of sg, asg, pegasos, adagrad; first step of smd. > 0.
+  // Converged when the largest entry of the gradient of h is at most this times the largest one at w = 0. >= 0. Methods
+  // that know nothing of the gradient (sg, asg, pegasos, adagrad, smd, oeg) go on to the end of their passes.
   double tolerance = 1e-5;
   double max_passes = 100.0;  // > 0
   int threads = 1;            // L-BFGS only.
@@ -28,7 +52,7 @@ struct ChainTrainerOptions {
 enum class ChainOutcome {
   kRunning,
   kConverged,
-  kPrecision,  // L-BFGS: rounding prevents a smaller gradient.
+  kPrecision,  // Rounding prevents a smaller gradient.
   kPassLimit,
   kDiverged,  // A loss is not finite; the weights are the last finite ones.
   kStopped,   // The stop flag was seen; Advance may be called again.
@@ -38,17 +62,17 @@ enum class ChainOutcome {
 // Looking changes nothing. `data` must have passed CheckChainData and outlive this. Not thread-safe.
 class ChainTrainer {
  public:
-  // l2 >= 0. Errors of AverageGradient::Create.
+  // l2 >= 0. Errors of the method; INVALID_ARGUMENT where it needs l2 > 0.
   static absl::StatusOr<ChainTrainer> Create(const ChainData* data, double l2, const ChainTrainerOptions& options);
 
-  // An iteration of L-BFGS, or n iterations of an average gradient method (SAGA2: n/2), or what is left of them after a
-  // stop. `stop` (may be null) is looked at before each sequence, with L-BFGS before each pass.
+  // As many iterations as cost about a pass, or what is left of them after a stop. `stop` (may be null) is looked at
+  // before each sequence; by methods that work on batches, before each batch.
   ChainOutcome Advance(const std::atomic<bool>* stop);
 
   ChainOutcome outcome() const { return outcome_; }
-  Eigen::VectorXd Weights() const;
+  Eigen::VectorXd Weights() const { return solver_->Weights(); }
   // Effective passes: losses and gradients, also losses alone, of one sequence each, divided by their number.
-  double passes() const;
+  double passes() const { return extra_passes_ + solver_->passes(); }
 
   // The whole state; `identity` says what it belongs to.
   void Save(learn::CheckpointWriter* writer, absl::string_view identity) const;
@@ -64,12 +88,10 @@ class ChainTrainer {
   ChainTrainerOptions options_;
   std::unique_ptr<ChainLoss> loss_;
   ChainOutcome outcome_ = ChainOutcome::kRunning;
-  bool started_ = false;
-  double zero_gradient_ = 0.0;  // Largest entry of the gradient at w = 0.
-  double extra_passes_ = 0.0;   // Exact gradients to confirm convergence.
-  int64_t target_ = 0;          // Iterations at which the current quantum ends.
-  learn::LbfgsSolver lbfgs_;
-  std::unique_ptr<AverageGradient> average_;  // Null with L-BFGS.
+  double zero_gradient_ = -1.0;  // Largest entry of the gradient at w = 0, once known.
+  double extra_passes_ = 0.0;    // Exact gradients: that one, and to confirm convergence.
+  int64_t target_ = 0;           // Iterations at which the current quantum ends.
+  std::unique_ptr<ChainSolver> solver_;
 };
 
 }  // namespace luthier::crf

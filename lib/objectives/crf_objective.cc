@@ -30,7 +30,7 @@ namespace {
 using crf::ChainData;
 using crf::ChainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.crf/1";
+constexpr char kCheckpointKind[] = "objective.crf/2";
 constexpr size_t kKeptEncodings = 3;
 
 // Training and validation sequences with the attributes of one choice of feature settings.
@@ -112,14 +112,11 @@ absl::StatusOr<std::shared_ptr<const Encoded>> CrfObjective::Encode(const Settin
 
 absl::StatusOr<crf::ChainTrainerOptions> TrainerOptions(const Settings& settings, uint64_t seed) {
   crf::ChainTrainerOptions options;
-  options.lbfgs = settings.Text("solver") == "lbfgs";
-  if (!options.lbfgs) {
-    LUTHIER_ASSIGN_OR_RETURN(options.average.method, crf::ParseAverageMethod(settings.Text("solver")));
-  }
+  LUTHIER_ASSIGN_OR_RETURN(options.method, crf::ParseChainMethod(settings.Text("solver")));
   LUTHIER_ASSIGN_OR_RETURN(options.average.sampling, stochastic::ParseSampling(settings.Text("sampling")));
   LUTHIER_ASSIGN_OR_RETURN(options.average.step, stochastic::ParseStepRule(settings.Text("step_rule")));
   LUTHIER_ASSIGN_OR_RETURN(options.average.memory, crf::ParseMemoryMode(settings.Text("memory")));
-  options.average.constant_step = settings.Number("constant_step");
+  options.average.constant_step = options.rate = settings.Number("constant_step");
   options.average.max_memory_bytes = settings.Int("max_memory_mib") << 20;
   options.average.seed = seed;
   options.tolerance = settings.Number("tolerance");
@@ -276,16 +273,21 @@ ObjectiveInfo CrfInfo() {
   list.push_back(MakeNumber("hash_bits", ParameterKind::kInt,
                             "0: a dictionary of attributes; else 2^hash_bits rows found by hashing.", 0.0, true, 0.0,
                             28.0));
-  list.push_back(MakeChoice("solver", "Training algorithm; all have the same optimum.",
-                            {"sag", "saga", "saga2", "saga_literal", "lbfgs"}, true));
+  list.push_back(MakeChoice("solver",
+                            "Training algorithm; all go to the same optimum, but sg, asg, pegasos, adagrad and smd "
+                            "not all the way, and use up max_passes.",
+                            crf::ChainMethodNames(), true));
   list.push_back(MakeChoice("sampling",
                             "Which sequence comes next: a mixture of uniform and by Lipschitz constants "
-                            "(ms), by constants (pl), uniform (u), permutations (rp), fixed orders.",
+                            "(ms), by constants (pl), uniform (u), permutations (rp), fixed orders. Without "
+                            "constants (sg, asg, pegasos, adagrad, oeg) ms and pl are u.",
                             {"ms", "pl", "u", "rp", "cyclic", "cyclic2"}, true));
   list.push_back(MakeChoice("step_rule", "How the step follows from the largest and the mean Lipschitz constant.",
                             {"hedge", "lmax", "lmean", "opt", "averagehedgeopt1", "averagehedgeopt2", "const"}, true));
-  list.push_back(
-      MakeNumber("constant_step", ParameterKind::kFloat, "The step of step_rule const.", 0.1, true, 1e-10, 1e10));
+  list.push_back(MakeNumber(
+      "constant_step", ParameterKind::kFloat,
+      "The step of step_rule const, of sg, asg, pegasos (1 is the classic one) and adagrad, and the first of smd.", 0.1,
+      true, 1e-10, 1e10));
   list.back().suggested_min = 1e-4;
   list.back().suggested_max = 10.0;
   list.back().suggested_scale = study::Scale::kLog;

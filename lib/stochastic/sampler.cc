@@ -27,6 +27,11 @@ absl::StatusOr<Sampling> ParseSampling(absl::string_view name) {
       absl::StrCat("there is no sampling ", base::Quote(name), "; there are ", absl::StrJoin(names, ", ")));
 }
 
+Sampling WithoutConstants(Sampling sampling) {
+  const bool needs_constants = sampling == Sampling::kLipschitz || sampling == Sampling::kMixed;
+  return needs_constants ? Sampling::kUniform : sampling;
+}
+
 Sampler::Sampler(Sampling sampling, int64_t n, uint64_t seed, double first_constant)
     : sampling_(sampling),
       seed_(seed),

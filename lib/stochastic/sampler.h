@@ -25,6 +25,8 @@ enum class Sampling {
 // "u", "rp", "cyclic", "cyclic2", "pl", "ms", in the order of the enum.
 const std::vector<std::string>& SamplingNames();
 absl::StatusOr<Sampling> ParseSampling(absl::string_view name);
+// For methods that keep no constants: what needs them becomes kUniform.
+Sampling WithoutConstants(Sampling sampling);
 
 // Draws examples and keeps their estimated Lipschitz constants L_i. Also the way in which the constants start and
 // decay, which goes with the sampling:
@@ -44,7 +46,8 @@ class Sampler {
   // n >= 1. `first_constant`: L of the very first example (1 in the source), > 0.
   Sampler(Sampling sampling, int64_t n, uint64_t seed, double first_constant = 1.0);
 
-  // Marks the example as seen. SetConstant must follow for a first one, before the next draw.
+  // Marks the example as seen. SetConstant must follow for a first one, before the next draw (not needed with samplings
+  // that use no constants, as long as nobody asks for them).
   Draw Next();
 
   // The constant that the search of this visit starts from.

@@ -70,7 +70,7 @@ TEST(AverageGradientTest, TheSafeCombinationsFindTheOptimum) {
                         Case{AverageMethod::kSaga2, Sampling::kLipschitz, StepRule::kLmax}}) {
     const bool literal_uniform = c.method == AverageMethod::kSagaLiteral;
     AverageGradient solver = Make(data, 3.0, Options(c.method, c.sampling, c.step));
-    ASSERT_EQ(solver.Advance(500 * data.sequences(), nullptr), AverageState::kRunning);
+    ASSERT_EQ(solver.Advance(500 * data.sequences(), nullptr), SolverState::kRunning);
     const double gap = Suboptimality(data, 3.0, solver.Weights(), truth.value);
     // The literal form weighs d by the constants although draws are uniform: it gets near and no nearer.
     EXPECT_LT(gap, literal_uniform ? 1e-1 : 1e-9) << AverageMethodNames()[static_cast<size_t>(c.method)] << " "
@@ -157,7 +157,7 @@ TEST(AverageGradientTest, AStopIsSeenAtOnceAndChangesNothing) {
   const ChainData data = RandomChains(4, 4, 50, 8, 12);
   const std::atomic<bool> stop = true;
   AverageGradient solver = Make(data, 1.0, {});
-  EXPECT_EQ(solver.Advance(500, &stop), AverageState::kStopped);
+  EXPECT_EQ(solver.Advance(500, &stop), SolverState::kStopped);
   EXPECT_EQ(solver.iterations(), 0);
   solver.Advance(500, nullptr);
   AverageGradient other = Make(data, 1.0, {});
@@ -204,7 +204,7 @@ TEST(AverageGradientTest, DivergenceIsReported) {
   AverageGradientOptions options = Options(AverageMethod::kSag, Sampling::kCyclic, StepRule::kConstant);
   options.constant_step = 1e308;
   AverageGradient solver = Make(data, 0.0, options);
-  EXPECT_EQ(solver.Advance(10 * data.sequences(), nullptr), AverageState::kDiverged);
+  EXPECT_EQ(solver.Advance(10 * data.sequences(), nullptr), SolverState::kDiverged);
 }
 
 TEST(GradientMemoryTest, ATableThatDoesNotFitIsRefused) {

@@ -26,7 +26,7 @@ double ErrorAtTheOptimum(const ChainData& train, const ChainData& test, double o
   AverageGradient solver = AverageGradient::Create(&train, 1.0, {}).value();
   double value = INFINITY;
   while (value > optimum + 1e-3 && solver.passes() < 250.0) {
-    EXPECT_EQ(solver.Advance(5 * train.sequences(), nullptr), AverageState::kRunning);
+    EXPECT_EQ(solver.Advance(5 * train.sequences(), nullptr), SolverState::kRunning);
     value = h.Value(solver.Weights(), nullptr);
   }
   EXPECT_NEAR(value, optimum, 1e-3) << "after " << solver.passes() << " passes";

@@ -81,7 +81,7 @@ double Loss(const EvaluationResult& result) {
 
 TEST_F(CrfObjectiveTest, LearnsAndAllSolversAgree) {
   std::vector<double> losses;
-  for (const char* solver : {"lbfgs", "sag", "saga", "saga2"}) {
+  for (const char* solver : {"lbfgs", "sag", "saga", "saga2", "hybrid", "oeg"}) {
     study::Parameters options = {{"solver", std::string(solver)},
                                  {"max_passes", 2000.0},
                                  {"tolerance", 1e-7},

@@ -1,0 +1,173 @@
+#include "lib/crf/batch_solvers.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "lib/base/random.h"
+
+namespace luthier::crf {
+
+using Eigen::VectorXd;
+using learn::SolveState;
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+SolverState ToSolverState(SolveState state) {
+  switch (state) {
+    case SolveState::kPrecision:
+      return SolverState::kPrecision;
+    case SolveState::kNonFinite:
+      return SolverState::kDiverged;
+    case SolveState::kStopped:
+      return SolverState::kStopped;
+    case SolveState::kRunning:
+    case SolveState::kConverged:
+      break;
+  }
+  return SolverState::kRunning;
+}
+
+double PerSequence(double x, const ChainLoss& loss) {
+  return x / static_cast<double>(loss.data().sequences());
+}
+
+}  // namespace
+
+ChainLbfgs::ChainLbfgs(const ChainData* data, double l2, int threads) : loss_(data, threads), l2_(l2) {}
+
+SolverState ChainLbfgs::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  const ChainProblem h(&loss_, l2_);
+  const auto f = [&h](const VectorXd& w, VectorXd* gradient) { return h.Value(w, gradient); };
+  for (int64_t k = 0; k < iterations; ++k) {
+    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    const SolverState state =
+        ToSolverState(iterations_ == 0 ? solver_.Start(f, VectorXd::Zero(loss_.dim())) : solver_.Step(f, stop));
+    if (state == SolverState::kStopped) return state;
+    ++iterations_;
+    if (state != SolverState::kRunning) return state;
+  }
+  return SolverState::kRunning;
+}
+
+VectorXd ChainLbfgs::Weights() const {
+  return iterations_ > 0 ? solver_.x() : VectorXd::Zero(loss_.dim());
+}
+
+double ChainLbfgs::GradientEstimate() const {
+  return iterations_ > 0 ? solver_.gradient().lpNorm<Eigen::Infinity>() : kUnknown;
+}
+
+void ChainLbfgs::Save(learn::CheckpointWriter* writer) const {
+  writer->U64(static_cast<uint64_t>(iterations_));
+  if (iterations_ > 0) solver_.Save(writer);
+}
+
+bool ChainLbfgs::Load(learn::CheckpointReader* reader) {
+  iterations_ = static_cast<int64_t>(reader->U64());
+  return reader->ok() && (iterations_ == 0 || solver_.Load(reader, loss_.dim()));
+}
+
+ChainHybrid::ChainHybrid(const ChainData* data, double l2, uint64_t seed)
+    : loss_(data),
+      order_(static_cast<size_t>(data->sequences())),
+      solver_(loss_.dim(), data->sequences(), PerSequence(l2, loss_)) {
+  std::iota(order_.begin(), order_.end(), 0);
+  base::RandomStream(seed, "crf.hybrid").Shuffle(order_);
+}
+
+SolverState ChainHybrid::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  const auto sum = [this](const VectorXd& w, int64_t first, int64_t last, VectorXd* gradient) {
+    return loss_.AddSubset(order_.data() + first, last - first, w, gradient);
+  };
+  for (int64_t k = 0; k < iterations; ++k) {
+    const SolverState state = ToSolverState(solver_.Step(sum, stop));
+    if (state == SolverState::kStopped) return state;
+    ++iterations_;
+    if (state != SolverState::kRunning) return state;
+  }
+  return SolverState::kRunning;
+}
+
+int64_t ChainHybrid::iterations_per_pass() const {
+  const int64_t n = loss_.data().sequences();
+  int64_t batch = solver_.batch(), evaluations = 0, iterations = 0;
+  for (; evaluations < n; ++iterations) {
+    evaluations += std::max<int64_t>(1, batch);
+    batch = solver_.NextBatch(batch);
+  }
+  return iterations;
+}
+
+double ChainHybrid::GradientEstimate() const {
+  const int64_t n = loss_.data().sequences();
+  if (solver_.batch() < n) return kUnknown;
+  return static_cast<double>(n) * solver_.Gradient().lpNorm<Eigen::Infinity>();
+}
+
+double ChainHybrid::passes() const {
+  return PerSequence(static_cast<double>(solver_.evaluations()), loss_);
+}
+
+void ChainHybrid::Save(learn::CheckpointWriter* writer) const {
+  writer->U64(static_cast<uint64_t>(iterations_));
+  solver_.Save(writer);
+}
+
+bool ChainHybrid::Load(learn::CheckpointReader* reader) {
+  iterations_ = static_cast<int64_t>(reader->U64());
+  return reader->ok() && solver_.Load(reader);
+}
+
+ChainMetaDescent::ChainMetaDescent(const ChainData* data, double l2, const stochastic::MetaDescent::Options& options,
+                                   uint64_t seed)
+    : loss_(data), lambda_(PerSequence(l2, loss_)), seed_(seed), solver_(loss_.dim(), options) {}
+
+SolverState ChainMetaDescent::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  const auto n = static_cast<uint64_t>(loss_.data().sequences());
+  std::vector<int32_t> rows(static_cast<size_t>(kBatch));
+  const double weight = 1.0 / static_cast<double>(kBatch);
+  const auto gradient = [&](const VectorXd& w, VectorXd* g) {
+    *g = VectorXd::Zero(w.size());
+    const double value = loss_.AddSubset(rows.data(), kBatch, w, g);
+    *g = weight * *g + lambda_ * w;
+    return value;
+  };
+  const auto product = [&](const VectorXd& w, const VectorXd& v) {
+    return VectorXd(weight * loss_.SubsetHessianVector(rows.data(), kBatch, w, v) + lambda_ * v);
+  };
+  for (int64_t k = 0; k < iterations; ++k) {
+    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    base::RandomStream stream(seed_, "crf.smd", static_cast<uint64_t>(iterations_));
+    for (int32_t& row : rows) row = static_cast<int32_t>(stream.UniformInt(n));
+    if (!solver_.Step(gradient, product)) return SolverState::kDiverged;
+    ++iterations_;
+  }
+  return SolverState::kRunning;
+}
+
+int64_t ChainMetaDescent::iterations_per_pass() const {
+  return std::max<int64_t>(1, loss_.data().sequences() / (2 * kBatch));
+}
+
+double ChainMetaDescent::GradientEstimate() const {
+  return kUnknown;
+}
+
+double ChainMetaDescent::passes() const {
+  return PerSequence(static_cast<double>(2 * kBatch * iterations_), loss_);
+}
+
+void ChainMetaDescent::Save(learn::CheckpointWriter* writer) const {
+  writer->U64(static_cast<uint64_t>(iterations_));
+  solver_.Save(writer);
+}
+
+bool ChainMetaDescent::Load(learn::CheckpointReader* reader) {
+  iterations_ = static_cast<int64_t>(reader->U64());
+  return reader->ok() && solver_.Load(reader);
+}
+
+}  // namespace luthier::crf

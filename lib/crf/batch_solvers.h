@@ -1,0 +1,91 @@
+#ifndef LUTHIER_LIB_CRF_BATCH_SOLVERS_H_
+#define LUTHIER_LIB_CRF_BATCH_SOLVERS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "Eigen/Core"
+#include "lib/crf/chain_solver.h"
+#include "lib/crf/problem.h"
+#include "lib/learn/lbfgs_solver.h"
+#include "lib/stochastic/growing_batch.h"
+#include "lib/stochastic/meta_descent.h"
+
+// Solvers for dense vectors, applied to chains: each works on the whole weight vector in every iteration. `data` must
+// have passed CheckChainData and outlive them; l2 >= 0.
+namespace luthier::crf {
+
+// L-BFGS on h. The first iteration evaluates w = 0, each other one takes a step.
+class ChainLbfgs final : public ChainSolver {
+ public:
+  ChainLbfgs(const ChainData* data, double l2, int threads);
+
+  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  int64_t iterations() const override { return iterations_; }
+  int64_t iterations_per_pass() const override { return 1; }
+  Eigen::VectorXd Weights() const override;
+  double GradientEstimate() const override;
+  bool estimate_is_exact() const override { return true; }
+  double passes() const override { return static_cast<double>(solver_.evaluations()); }
+  void Save(learn::CheckpointWriter* writer) const override;
+  bool Load(learn::CheckpointReader* reader) override;
+
+ private:
+  ChainLoss loss_;
+  double l2_;
+  learn::LbfgsSolver solver_;
+  int64_t iterations_ = 0;
+};
+
+// "Hybrid" of Ahmed 2018, section 2.7.1: L-BFGS on a growing part of the sequences (stochastic/growing_batch.h).
+class ChainHybrid final : public ChainSolver {
+ public:
+  ChainHybrid(const ChainData* data, double l2, uint64_t seed);
+
+  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  int64_t iterations() const override { return iterations_; }
+  int64_t iterations_per_pass() const override;
+  Eigen::VectorXd Weights() const override { return solver_.x(); }
+  double GradientEstimate() const override;
+  bool estimate_is_exact() const override { return true; }
+  double passes() const override;
+  int64_t batch() const { return solver_.batch(); }
+  void Save(learn::CheckpointWriter* writer) const override;
+  bool Load(learn::CheckpointReader* reader) override;
+
+ private:
+  ChainLoss loss_;
+  std::vector<int32_t> order_;
+  stochastic::GrowingBatch solver_;
+  int64_t iterations_ = 0;
+};
+
+// Stochastic meta-descent (stochastic/meta_descent.h) on the mean problem, kBatch random sequences an iteration, as its
+// authors have it for CRFs. A Hessian product counts as another gradient.
+class ChainMetaDescent final : public ChainSolver {
+ public:
+  static constexpr int64_t kBatch = 8;
+
+  ChainMetaDescent(const ChainData* data, double l2, const stochastic::MetaDescent::Options& options, uint64_t seed);
+
+  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  int64_t iterations() const override { return iterations_; }
+  int64_t iterations_per_pass() const override;
+  Eigen::VectorXd Weights() const override { return solver_.x(); }
+  double GradientEstimate() const override;
+  double passes() const override;
+  void Save(learn::CheckpointWriter* writer) const override;
+  bool Load(learn::CheckpointReader* reader) override;
+
+ private:
+  ChainLoss loss_;
+  double lambda_;
+  uint64_t seed_;
+  stochastic::MetaDescent solver_;
+  int64_t iterations_ = 0;
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_BATCH_SOLVERS_H_

@@ -1,0 +1,50 @@
+#ifndef LUTHIER_LIB_CRF_CHAIN_SOLVER_H_
+#define LUTHIER_LIB_CRF_CHAIN_SOLVER_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "Eigen/Core"
+#include "lib/learn/checkpoint.h"
+
+namespace luthier::crf {
+
+enum class SolverState {
+  kRunning,
+  kPrecision,  // Rounding prevents further progress.
+  kDiverged,   // A loss is not finite. The weights are those before that iteration.
+  kStopped,    // The stop flag was seen; Advance may be called again and goes on as if nothing had been.
+};
+
+// Something that trains a chain model iteration by iteration. Looking at it changes nothing. Not thread-safe.
+class ChainSolver {
+ public:
+  virtual ~ChainSolver() = default;
+
+  // `iterations` iterations, or fewer: `stop` (may be null) is looked at in each.
+  virtual SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) = 0;
+  virtual int64_t iterations() const = 0;
+  // Iterations that cost about as much as a pass over the data; at least 1.
+  virtual int64_t iterations_per_pass() const = 0;
+
+  // w, as a copy.
+  virtual Eigen::VectorXd Weights() const = 0;
+  // Largest entry of what this knows of the gradient of h (of the smallest subgradient with an l1 penalty); infinite
+  // where it knows nothing.
+  virtual double GradientEstimate() const = 0;
+  // Whether that is the gradient at Weights() itself.
+  virtual bool estimate_is_exact() const { return false; }
+
+  // Losses of one sequence each, with gradients or in line searches without, divided by the number of sequences: the
+  // "effective passes" of Ahmed 2018. Products with Hessians count as gradients.
+  virtual double passes() const = 0;
+
+  // The whole state. One made alike that loads it goes on bit for bit as this one. False when the bytes do not fit: the
+  // object is then of no use.
+  virtual void Save(learn::CheckpointWriter* writer) const = 0;
+  virtual bool Load(learn::CheckpointReader* reader) = 0;
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_CHAIN_SOLVER_H_

@@ -1,0 +1,191 @@
+#include "lib/crf/exponentiated_gradient.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/crf/checkpoint_arrays.h"
+#include "lib/learn/blocked_sum.h"
+#include "lib/learn/minimizer.h"
+
+namespace luthier::crf {
+namespace {
+
+using Eigen::VectorXd;
+
+constexpr double kGrow = 1.05;
+constexpr double kMinRate = 1e-9;    // Shorter moves than this are not tried.
+constexpr double kRounding = 1e-12;  // Relative; what a comparison of dual values must tolerate.
+
+}  // namespace
+
+absl::StatusOr<ExponentiatedGradient> ExponentiatedGradient::Create(const ChainData* data, double l2,
+                                                                    const ExponentiatedGradientOptions& options,
+                                                                    const Kernels& kernels) {
+  LUTHIER_CHECK(options.first_potential >= 0.0 && options.first_rate > 0.0 && options.first_rate <= 1.0);
+  if (!(l2 > 0.0 && std::isfinite(l2))) {
+    return absl::InvalidArgumentError("oeg, which solves the dual problem, needs l2 > 0");
+  }
+  const int64_t numbers = 2 * (data->tokens() + data->sequences() * data->labels()) * int64_t{data->shape().stride()};
+  if (numbers > options.max_memory_bytes / 8) {
+    return absl::ResourceExhaustedError(absl::StrCat("oeg would need ", numbers >> 17,
+                                                     " MiB for its dual variables, more than ",
+                                                     options.max_memory_bytes >> 20, " MiB"));
+  }
+  return ExponentiatedGradient(data, l2, options, kernels);
+}
+
+ExponentiatedGradient::ExponentiatedGradient(const ChainData* data, double l2,
+                                             const ExponentiatedGradientOptions& options, const Kernels& kernels)
+    : data_(data),
+      l2_(l2),
+      options_(options),
+      kernels_(&kernels),
+      stride_(data->shape().stride()),
+      square_(int64_t{data->labels()} * stride_),
+      ahead_(Ahead(8 * data->shape().dim())),
+      overlaps_(CountOverlaps(*data)),
+      sampler_(stochastic::WithoutConstants(options.sampling), data->sequences(), options.seed),
+      chain_(data->labels(), data->longest(), kernels),
+      start_({0}),
+      rate_(static_cast<size_t>(data->sequences()), options.first_rate),
+      w_(data->shape().dim()),
+      scores_(data->longest() * stride_),
+      change_(data->longest() * stride_ + square_),
+      image_(data->longest() * stride_) {
+  for (int64_t i = 0; i < data->sequences(); ++i) start_.push_back(start_.back() + data->length(i) * stride_ + square_);
+  potentials_ = AlignedDoubles(start_.back());
+  marginals_ = AlignedDoubles(start_.back());
+  Start();
+}
+
+void ExponentiatedGradient::AddToWeights(const Sequence& x, double scale, const double* tokens, const double* edges) {
+  kernels_->scatter(w_.data(), stride_, scale, data_->attribute.data(), x.token_start, x.tokens, stride_, ahead_,
+                    tokens);
+  double* transitions = w_.data() + data_->shape().transitions();
+  kernels_->add_scaled(transitions, scale, edges, square_, transitions);
+}
+
+// Independent tokens: of each, exp c for the true label and 1 for the others, divided by their sum.
+void ExponentiatedGradient::Start() {
+  const int K = data_->labels();
+  const double total = 1.0 + (K - 1) * std::exp(-options_.first_potential);
+  const double right = 1.0 / total;
+  const double wrong = std::exp(-options_.first_potential) / total;
+  const double token_entropy = std::log(total) + (1.0 - right) * options_.first_potential;
+  for (int64_t i = 0; i < data_->sequences(); ++i) {
+    const Sequence x = data_->At(i);
+    entropy_.push_back(static_cast<double>(x.tokens) * token_entropy);
+    double* theta = potentials_.data() + Offset(i);
+    double* q = marginals_.data() + Offset(i);
+    double* g = q + x.tokens * stride_;
+    for (int64_t t = 0; t < x.tokens; ++t) {
+      theta[t * stride_ + x.label[t]] = options_.first_potential;
+      for (int k = 0; k < K; ++k) q[t * stride_ + k] = k == x.label[t] ? right : wrong;
+      for (int j = 0; t > 0 && j < K; ++j) {
+        for (int k = 0; k < K; ++k) g[j * stride_ + k] += q[(t - 1) * stride_ + j] * q[t * stride_ + k];
+      }
+    }
+    // F(x_i, y_i) - E F.
+    std::copy_n(q, x.tokens * stride_ + square_, change_.data());
+    double* edges = change_.data() + x.tokens * stride_;
+    for (int64_t t = 0; t < x.tokens; ++t) change_.data()[t * stride_ + x.label[t]] -= 1.0;
+    for (int64_t t = 1; t < x.tokens; ++t) edges[x.label[t - 1] * stride_ + x.label[t]] -= 1.0;
+    AddToWeights(x, -1.0 / l2_, change_.data(), edges);
+  }
+}
+
+bool ExponentiatedGradient::Step() {
+  const Sequence x = data_->At(sampler_.Next().index);
+  const auto i = static_cast<size_t>(x.index);
+  const int64_t part = x.tokens * stride_;
+  double* theta = potentials_.data() + start_[i];
+  double* mu = marginals_.data() + start_[i];
+  const double* transitions = w_.data() + data_->shape().transitions();
+  kernels_->gather(w_.data(), stride_, data_->attribute.data(), x.token_start, x.tokens, stride_, ahead_,
+                   scores_.data());
+  double* change = change_.data();
+  for (; rate_[i] >= kMinRate; rate_[i] *= 0.5) {
+    const double eta = rate_[i];
+    for (int64_t k = 0; k < part; ++k) chain_.scores()[k] = (1.0 - eta) * theta[k] + eta * scores_.data()[k];
+    for (int64_t k = 0; k < square_; ++k) {
+      chain_.transitions()[k] = (1.0 - eta) * theta[part + k] + eta * transitions[k];
+    }
+    chain_.Prepare();
+    const double log_z = chain_.Forward(x.tokens);
+    ++evaluations_;
+    if (!std::isfinite(log_z)) return false;
+    chain_.Backward();
+    const double entropy = log_z - kernels_->dot(chain_.scores(), chain_.marginals(), part) -
+                           kernels_->dot(chain_.transitions(), chain_.edge_sums(), square_);
+    kernels_->add_scaled(chain_.marginals(), -1.0, mu, part, change);
+    kernels_->add_scaled(chain_.edge_sums(), -1.0, mu + part, square_, change + part);
+    kernels_->overlap_times(overlaps_.count.data() + overlaps_.start[i], change, x.tokens, stride_, image_.data());
+    const double curvature =
+        (kernels_->dot(change, image_.data(), part) + kernels_->dot(change + part, change + part, square_)) / l2_;
+    const double slope =
+        kernels_->dot(scores_.data(), change, part) + kernels_->dot(transitions, change + part, square_);
+    const double gain = entropy - entropy_[i] + slope - 0.5 * curvature;
+    const double noise = kRounding * (1.0 + std::abs(log_z) + std::abs(entropy) + std::abs(slope));
+    if (!(gain >= -noise)) continue;
+    std::copy_n(chain_.scores(), part, theta);
+    std::copy_n(chain_.transitions(), square_, theta + part);
+    std::copy_n(chain_.marginals(), part, mu);
+    std::copy_n(chain_.edge_sums(), square_, mu + part);
+    entropy_[i] = entropy;
+    AddToWeights(x, -1.0 / l2_, change, change + part);
+    rate_[i] = std::min(1.0, kGrow * eta);
+    break;
+  }
+  rate_[i] = std::max(rate_[i], kMinRate);
+  ++iterations_;
+  return true;
+}
+
+SolverState ExponentiatedGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  for (int64_t k = 0; k < iterations; ++k) {
+    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    if (!Step()) return SolverState::kDiverged;
+  }
+  return SolverState::kRunning;
+}
+
+double ExponentiatedGradient::DualValue() const {
+  learn::BlockedSum entropy;
+  for (const double e : entropy_) entropy.Add(e);
+  return entropy.Total() - 0.5 * l2_ * Weights().squaredNorm();
+}
+
+VectorXd ExponentiatedGradient::Weights() const {
+  return Eigen::Map<const VectorXd>(w_.data(), w_.size());
+}
+
+double ExponentiatedGradient::GradientEstimate() const {
+  return std::numeric_limits<double>::infinity();
+}
+
+double ExponentiatedGradient::passes() const {
+  return static_cast<double>(evaluations_) / static_cast<double>(data_->sequences());
+}
+
+void ExponentiatedGradient::Save(learn::CheckpointWriter* writer) const {
+  sampler_.Save(writer);
+  for (const AlignedDoubles* x : {&potentials_, &marginals_, &w_}) SaveArray(*x, writer);
+  SaveArray(entropy_, writer);
+  SaveArray(rate_, writer);
+  writer->U64(static_cast<uint64_t>(iterations_));
+  writer->U64(static_cast<uint64_t>(evaluations_));
+}
+
+bool ExponentiatedGradient::Load(learn::CheckpointReader* reader) {
+  bool fits = sampler_.Load(reader);
+  for (AlignedDoubles* x : {&potentials_, &marginals_, &w_}) fits = fits && LoadArray(reader, x);
+  fits = fits && LoadArray(reader, &entropy_) && LoadArray(reader, &rate_);
+  iterations_ = static_cast<int64_t>(reader->U64());
+  evaluations_ = static_cast<int64_t>(reader->U64());
+  return fits && reader->ok();
+}
+
+}  // namespace luthier::crf

@@ -1,0 +1,188 @@
+#include "lib/crf/stochastic_gradient.h"
+
+#include <cmath>
+#include <limits>
+
+#include "lib/base/check.h"
+#include "lib/crf/checkpoint_arrays.h"
+#include "lib/learn/minimizer.h"
+
+namespace luthier::crf {
+namespace {
+
+using Eigen::VectorXd;
+
+constexpr double kMinShrink = 1e-6;  // Beyond it, or above its inverse, products with s would lose digits.
+
+}  // namespace
+
+StochasticGradient::StochasticGradient(const ChainData* data, double l2, const StochasticGradientOptions& options,
+                                       const Kernels& kernels)
+    : data_(data),
+      options_(options),
+      kernels_(&kernels),
+      lambda_(l2 / static_cast<double>(data->sequences())),
+      stride_(data->shape().stride()),
+      width_(averages() || adaptive() ? 2 * stride_ : stride_),
+      ahead_(Ahead(int64_t{8} * data->attributes * width_)),
+      sampler_(stochastic::WithoutConstants(options.sampling), data->sequences(), options.seed),
+      chain_(data->labels(), data->longest(), kernels),
+      row_sums_(data, kernels),
+      rows_((int64_t{data->attributes} + data->labels()) * width_),
+      current_(adaptive() ? static_cast<size_t>(data->attributes) : 0, 0) {
+  LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2) && options.rate > 0.0);
+  LUTHIER_CHECK(options.rule != GradientRule::kPegasos || l2 > 0.0);
+}
+
+void StochasticGradient::Shrink(double* row, int64_t behind) const {
+  if (behind == 0 || lambda_ == 0.0) return;
+  const double* squares = row + stride_;
+  for (int k = 0; k < stride_; ++k) {
+    if (row[k] == 0.0) continue;
+    const double rate = options_.rate / (1.0 + std::sqrt(squares[k]));
+    row[k] *= std::exp(-static_cast<double>(behind) * std::log1p(rate * lambda_));
+  }
+}
+
+// v of the rows -= step / s g, u += c step / s g, with the s after the shrinking of this iteration.
+void StochasticGradient::MoveConstant(const Sequence& x, double step) {
+  const double shrunk = shrink_ * (1.0 - step * lambda_);
+  if (std::abs(shrunk) < kMinShrink || std::abs(shrunk) > 1.0 / kMinShrink) {
+    // Pegasos' first step forgets all weights: s = 0.
+    Flush();
+    for (int64_t r = 0; r < rows_.size(); r += width_) {
+      for (int k = 0; k < stride_; ++k) rows_.data()[r + k] *= 1.0 - step * lambda_;
+    }
+  } else {
+    shrink_ = shrunk;
+  }
+  double* transitions = rows_.data() + int64_t{data_->attributes} * width_;
+  const double* edges = chain_.edge_sums();
+  for (int half = 0; half * stride_ < width_; ++half) {
+    const double scale = half == 0 ? -step / shrink_ : shrink_sum_ * step / shrink_;
+    kernels_->scatter(rows_.data() + half * stride_, width_, scale, data_->attribute.data(), x.token_start, x.tokens,
+                      stride_, ahead_, chain_.marginals());
+    for (int j = 0; j < data_->labels(); ++j) {
+      double* row = transitions + j * width_ + half * stride_;
+      kernels_->add_scaled(row, scale, edges + j * stride_, stride_, row);
+    }
+  }
+  shrink_sum_ += shrink_;
+}
+
+void StochasticGradient::MoveAdaGrad(const Sequence& x) {
+  const auto move = [&](double* row, const double* g) {
+    double* squares = row + stride_;
+    for (int k = 0; k < stride_; ++k) {
+      squares[k] += g[k] * g[k];
+      const double rate = options_.rate / (1.0 + std::sqrt(squares[k]));
+      row[k] = (row[k] - rate * g[k]) / (1.0 + rate * lambda_);
+    }
+  };
+  const double* sums = row_sums_.Sum(x, chain_.marginals());
+  for (size_t r = 0; r < row_sums_.rows().size(); ++r) {
+    const int64_t a = row_sums_.rows()[r];
+    move(rows_.data() + a * width_, sums + static_cast<int64_t>(r) * stride_);
+    current_[static_cast<size_t>(a)] = iterations_ + 1;
+  }
+  for (int j = 0; j < data_->labels(); ++j) {
+    move(rows_.data() + (int64_t{data_->attributes} + j) * width_, chain_.edge_sums() + j * stride_);
+  }
+}
+
+bool StochasticGradient::Step() {
+  const Sequence x = data_->At(sampler_.Next().index);
+  if (adaptive()) {
+    for (const int32_t a : row_sums_.Collect(x)) {
+      int64_t& current = current_[static_cast<size_t>(a)];
+      Shrink(rows_.data() + int64_t{a} * width_, iterations_ - current);
+      current = iterations_;
+    }
+  }
+  kernels_->gather(rows_.data(), width_, data_->attribute.data(), x.token_start, x.tokens, stride_, ahead_,
+                   chain_.scores());
+  for (int64_t k = 0; k < x.tokens * stride_; ++k) chain_.scores()[k] *= shrink_;
+  for (int j = 0; j < data_->labels(); ++j) {
+    const double* row = rows_.data() + (int64_t{data_->attributes} + j) * width_;
+    for (int k = 0; k < stride_; ++k) chain_.transitions()[j * stride_ + k] = shrink_ * row[k];
+  }
+  chain_.Prepare();
+  if (!std::isfinite(chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens))) return false;
+  chain_.Backward();
+  chain_.SubtractLabeling(x.label);
+  if (adaptive()) {
+    MoveAdaGrad(x);
+  } else {
+    const bool pegasos = options_.rule == GradientRule::kPegasos;
+    MoveConstant(x, pegasos ? options_.rate / (lambda_ * static_cast<double>(iterations_ + 1)) : options_.rate);
+  }
+  ++iterations_;
+  return true;
+}
+
+// To s = 1, c = 0.
+void StochasticGradient::Flush() {
+  for (int64_t r = 0; r < rows_.size(); r += width_) {
+    double* v = rows_.data() + r;
+    for (int k = 0; k < stride_; ++k) {
+      if (averages()) v[stride_ + k] += shrink_sum_ * v[k];
+      v[k] *= shrink_;
+    }
+  }
+  shrink_ = 1.0;
+  shrink_sum_ = 0.0;
+}
+
+SolverState StochasticGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  for (int64_t k = 0; k < iterations; ++k) {
+    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    if (!Step()) return SolverState::kDiverged;
+  }
+  return SolverState::kRunning;
+}
+
+VectorXd StochasticGradient::Weights() const {
+  const Shape shape = data_->shape();
+  VectorXd w(shape.dim());
+  std::vector<double> row(static_cast<size_t>(width_));
+  for (int64_t r = 0; r < int64_t{shape.attributes} + shape.labels; ++r) {
+    std::copy_n(rows_.data() + r * width_, width_, row.data());
+    if (adaptive() && r < shape.attributes) Shrink(row.data(), iterations_ - current_[static_cast<size_t>(r)]);
+    for (int k = 0; k < stride_; ++k) {
+      const auto j = static_cast<size_t>(k);
+      double value = shrink_ * row[j];
+      if (averages() && iterations_ > 0) {
+        value = (shrink_sum_ * row[j] + row[j + static_cast<size_t>(stride_)]) / static_cast<double>(iterations_);
+      }
+      w[r * stride_ + k] = value;
+    }
+  }
+  return w;
+}
+
+double StochasticGradient::GradientEstimate() const {
+  return std::numeric_limits<double>::infinity();
+}
+
+double StochasticGradient::passes() const {
+  return static_cast<double>(iterations_) / static_cast<double>(data_->sequences());
+}
+
+void StochasticGradient::Save(learn::CheckpointWriter* writer) const {
+  sampler_.Save(writer);
+  SaveArray(rows_, writer);
+  SaveArray(current_, writer);
+  writer->F64(shrink_);
+  writer->F64(shrink_sum_);
+  writer->U64(static_cast<uint64_t>(iterations_));
+}
+
+bool StochasticGradient::Load(learn::CheckpointReader* reader) {
+  const bool fits = sampler_.Load(reader) && LoadArray(reader, &rows_) && LoadArray(reader, &current_);
+  shrink_ = reader->F64();
+  shrink_sum_ = reader->F64();
+  iterations_ = static_cast<int64_t>(reader->U64());
+  return fits && reader->ok();
+}
+
+}  // namespace luthier::crf

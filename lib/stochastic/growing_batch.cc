@@ -1,0 +1,144 @@
+#include "lib/stochastic/growing_batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "lib/base/check.h"
+
+namespace luthier::stochastic {
+
+using Eigen::VectorXd;
+using learn::SolveState;
+
+namespace {
+
+constexpr size_t kMemory = 10;
+constexpr double kArmijo = 1e-4;
+constexpr int kMaxTrials = 30;
+constexpr double kValueNoise = 1e-13;  // Relative rounding error of f that the condition must tolerate.
+
+}  // namespace
+
+GrowingBatch::GrowingBatch(Eigen::Index dim, int64_t n, double lambda)
+    : n_(n), lambda_(lambda), x_(VectorXd::Zero(dim)), gradient_(VectorXd::Zero(dim)) {
+  LUTHIER_CHECK(n >= 1 && lambda >= 0.0);
+}
+
+double GrowingBatch::Value(const VectorXd& x, double loss) const {
+  return loss / static_cast<double>(batch_) + 0.5 * lambda_ * x.squaredNorm();
+}
+
+int64_t GrowingBatch::NextBatch(int64_t batch) const {
+  return std::min(n_, static_cast<int64_t>(std::ceil(1.1 * static_cast<double>(batch) + 1.0)));
+}
+
+VectorXd GrowingBatch::Gradient() const {
+  return gradient_ / static_cast<double>(std::max<int64_t>(batch_, 1)) + lambda_ * x_;
+}
+
+VectorXd GrowingBatch::Direction(const VectorXd& gradient) const {
+  VectorXd q = -gradient;
+  if (pairs_.empty()) return q * std::min(1.0, 1.0 / gradient.lpNorm<1>());
+  std::vector<double> alpha(pairs_.size());
+  for (size_t k = pairs_.size(); k-- > 0;) {
+    alpha[k] = pairs_[k].rho * pairs_[k].s.dot(q);
+    q -= alpha[k] * pairs_[k].y;
+  }
+  q *= 1.0 / (pairs_.back().rho * pairs_.back().y.squaredNorm());
+  for (size_t k = 0; k < pairs_.size(); ++k) q += (alpha[k] - pairs_[k].rho * pairs_[k].y.dot(q)) * pairs_[k].s;
+  return q;
+}
+
+SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
+  if (learn::StopRequested(stop)) return SolveState::kStopped;
+  if (batch_ == 0) {
+    loss_ = sum(x_, 0, 1, &gradient_);
+    batch_ = 1;
+    ++evaluations_;
+  }
+  const VectorXd gradient = Gradient();
+  const double value = Value(x_, loss_);
+  if (!std::isfinite(value) || !gradient.allFinite()) return SolveState::kNonFinite;
+  const std::deque<Pair> kept = pairs_;
+  const int64_t evaluations = evaluations_;
+  bool moved = gradient.isZero(0.0);
+  for (int attempt = 0; attempt < 2 && !moved; ++attempt) {
+    if (attempt == 1) pairs_.clear();
+    const VectorXd direction = Direction(gradient);
+    const double slope = direction.dot(gradient);
+    if (!(slope < 0.0)) continue;
+    double step = 1.0;
+    for (int trial = 0; trial < kMaxTrials && !moved; ++trial) {
+      if (learn::StopRequested(stop)) {
+        pairs_ = kept;
+        evaluations_ = evaluations;
+        return SolveState::kStopped;
+      }
+      VectorXd x = x_ + step * direction;
+      VectorXd sums = VectorXd::Zero(x.size());
+      const double loss = sum(x, 0, batch_, &sums);
+      evaluations_ += batch_;
+      const double there = Value(x, loss);
+      if (!(there <= value + kArmijo * step * slope + kValueNoise * std::abs(value)) || !sums.allFinite()) {
+        const double curvature = there - value - step * slope;  // Of the parabola through both values, times step^2.
+        const double shorter = -0.5 * step * slope / curvature;
+        step *= std::isfinite(there) && curvature > 0.0 ? std::clamp(shorter, 0.1, 0.5) : 0.1;
+        continue;
+      }
+      Pair pair = {x - x_, (sums - gradient_) / static_cast<double>(batch_) + lambda_ * (x - x_), 0.0};
+      const double product = pair.s.dot(pair.y);
+      if (product > 1e-10 * pair.s.norm() * pair.y.norm()) {
+        pair.rho = 1.0 / product;
+        pairs_.push_back(std::move(pair));
+        if (pairs_.size() > kMemory) pairs_.pop_front();
+      }
+      x_ = std::move(x);
+      gradient_ = std::move(sums);
+      loss_ = loss;
+      moved = true;
+    }
+  }
+  if (batch_ == n_) return moved ? SolveState::kRunning : SolveState::kPrecision;
+  const int64_t next = NextBatch(batch_);
+  loss_ += sum(x_, batch_, next, &gradient_);
+  evaluations_ += next - batch_;
+  batch_ = next;
+  return SolveState::kRunning;
+}
+
+void GrowingBatch::Save(learn::CheckpointWriter* writer) const {
+  writer->Vector(x_);
+  writer->F64(loss_);
+  writer->Vector(gradient_);
+  writer->U64(static_cast<uint64_t>(batch_));
+  writer->U64(static_cast<uint64_t>(evaluations_));
+  writer->U64(pairs_.size());
+  for (const Pair& pair : pairs_) {
+    writer->Vector(pair.s);
+    writer->Vector(pair.y);
+    writer->F64(pair.rho);
+  }
+}
+
+bool GrowingBatch::Load(learn::CheckpointReader* reader) {
+  const Eigen::Index dim = x_.size();
+  x_ = reader->Vector();
+  loss_ = reader->F64();
+  gradient_ = reader->Vector();
+  batch_ = static_cast<int64_t>(reader->U64());
+  evaluations_ = static_cast<int64_t>(reader->U64());
+  const uint64_t pairs = reader->U64();
+  bool fits =
+      reader->ok() && pairs <= kMemory && batch_ >= 0 && batch_ <= n_ && x_.size() == dim && gradient_.size() == dim;
+  pairs_.clear();
+  for (uint64_t k = 0; fits && k < pairs; ++k) {
+    Pair pair = {reader->Vector(), reader->Vector(), reader->F64()};
+    fits = reader->ok() && pair.s.size() == dim && pair.y.size() == dim;
+    pairs_.push_back(std::move(pair));
+  }
+  return fits;
+}
+
+}  // namespace luthier::stochastic

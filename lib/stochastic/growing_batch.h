@@ -1,0 +1,68 @@
+#ifndef LUTHIER_LIB_STOCHASTIC_GROWING_BATCH_H_
+#define LUTHIER_LIB_STOCHASTIC_GROWING_BATCH_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+
+#include "Eigen/Core"
+#include "absl/functional/function_ref.h"
+#include "lib/learn/checkpoint.h"
+#include "lib/learn/minimizer.h"
+
+namespace luthier::stochastic {
+
+// L-BFGS on a growing part of the examples (Friedlander & Schmidt 2012): from stochastic to deterministic. Minimises
+//
+//   f(x) = (1/n) sum_i f_i(x) + lambda/2 |x|^2
+//
+// An iteration takes an L-BFGS step (10 pairs) for the mean over the first b examples of a random order, with Armijo's
+// condition on that mean; then b <- min(n, ceil(1.1 b + 1)). Both gradients of a pair are of the same examples; that of
+// the next iteration is had by adding those of the new examples, so an iteration costs b losses with gradients (and b
+// more for each step that was too long).
+class GrowingBatch {
+ public:
+  // sum of f_i(x) for first <= i < last in the random order; adds their gradient to *gradient.
+  using PartialSum =
+      absl::FunctionRef<double(const Eigen::VectorXd& x, int64_t first, int64_t last, Eigen::VectorXd* gradient)>;
+
+  // n >= 1, lambda >= 0. Starts at 0 with one example.
+  GrowingBatch(Eigen::Index dim, int64_t n, double lambda);
+
+  // One iteration. kPrecision: no step from here decreases f, with all examples. kNonFinite: f is not finite at x.
+  // kStopped: the iteration was given up, nothing has changed.
+  learn::SolveState Step(PartialSum sum, const std::atomic<bool>* stop);
+
+  const Eigen::VectorXd& x() const { return x_; }
+  int64_t batch() const { return batch_; }
+  // The one after it: min(n, ceil(1.1 batch + 1)).
+  int64_t NextBatch(int64_t batch) const;
+  // Of the mean over the batch, with the penalty; of f once batch() == n.
+  Eigen::VectorXd Gradient() const;
+  int64_t evaluations() const { return evaluations_; }  // Of one example each.
+
+  // All but dim, n and lambda. A solver made alike that loads goes on bit for bit. False when the bytes do not fit.
+  void Save(learn::CheckpointWriter* writer) const;
+  bool Load(learn::CheckpointReader* reader);
+
+ private:
+  struct Pair {
+    Eigen::VectorXd s, y;
+    double rho;  // 1 / s'y
+  };
+  Eigen::VectorXd Direction(const Eigen::VectorXd& gradient) const;
+  double Value(const Eigen::VectorXd& x, double loss) const;
+
+  int64_t n_;
+  double lambda_;
+  Eigen::VectorXd x_;
+  double loss_ = 0.0;         // Over the batch, at x; as its gradient:
+  Eigen::VectorXd gradient_;  // sums, without the penalty.
+  int64_t batch_ = 0;         // 0: nothing has been evaluated.
+  std::deque<Pair> pairs_;    // Oldest first.
+  int64_t evaluations_ = 0;
+};
+
+}  // namespace luthier::stochastic
+
+#endif  // LUTHIER_LIB_STOCHASTIC_GROWING_BATCH_H_

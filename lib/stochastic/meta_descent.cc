@@ -1,0 +1,46 @@
+#include "lib/stochastic/meta_descent.h"
+
+#include <cmath>
+
+#include "lib/base/check.h"
+
+namespace luthier::stochastic {
+
+using Eigen::VectorXd;
+
+MetaDescent::MetaDescent(Eigen::Index dim, const Options& options)
+    : options_(options),
+      x_(VectorXd::Zero(dim)),
+      rates_(VectorXd::Constant(dim, options.rate)),
+      v_(VectorXd::Zero(dim)) {
+  LUTHIER_CHECK(options.rate > 0.0 && options.meta_rate >= 0.0 && options.memory >= 0.0 && options.memory <= 1.0);
+}
+
+bool MetaDescent::Step(Gradient gradient, HessianProduct product) {
+  VectorXd g;
+  if (!std::isfinite(gradient(x_, &g)) || !g.allFinite()) return false;
+  const VectorXd hv = product(x_, v_);
+  if (!hv.allFinite()) return false;
+  rates_.array() *= (1.0 - options_.meta_rate * g.array() * v_.array()).max(0.5);
+  const VectorXd next = x_ - rates_.cwiseProduct(g);
+  if (!next.allFinite()) return false;
+  x_ = next;
+  v_ = options_.memory * v_ - rates_.cwiseProduct(g + options_.memory * hv);
+  return true;
+}
+
+void MetaDescent::Save(learn::CheckpointWriter* writer) const {
+  writer->Vector(x_);
+  writer->Vector(rates_);
+  writer->Vector(v_);
+}
+
+bool MetaDescent::Load(learn::CheckpointReader* reader) {
+  const Eigen::Index dim = x_.size();
+  x_ = reader->Vector();
+  rates_ = reader->Vector();
+  v_ = reader->Vector();
+  return reader->ok() && x_.size() == dim && rates_.size() == dim && v_.size() == dim;
+}
+
+}  // namespace luthier::stochastic

@@ -1,0 +1,49 @@
+#ifndef LUTHIER_LIB_STOCHASTIC_META_DESCENT_H_
+#define LUTHIER_LIB_STOCHASTIC_META_DESCENT_H_
+
+#include "Eigen/Core"
+#include "absl/functional/function_ref.h"
+#include "lib/learn/checkpoint.h"
+
+namespace luthier::stochastic {
+
+// Stochastic meta-descent (Vishwanathan, Schraudolph, Schmidt, Murphy 2006): stochastic gradient with a step for each
+// weight, which grows where successive steps agree. With g the gradient of the drawn examples' objective (penalty
+// included) at x and H its Hessian there, `o` elementwise:
+//
+//   eta <- eta o max(1/2, 1 - mu g o v)
+//   x   <- x - eta o g
+//   v   <- rho v - eta o (g + rho H v)        v: how x depends on log eta
+//
+// Everything is dense: for small problems.
+class MetaDescent {
+ public:
+  struct Options {
+    double rate = 0.1;       // First eta. > 0.
+    double meta_rate = 0.1;  // mu >= 0; 0 is plain stochastic gradient.
+    double memory = 1.0;     // rho in [0, 1].
+  };
+
+  MetaDescent(Eigen::Index dim, const Options& options);
+
+  // One iteration. gradient(x, &g): the objective and its gradient; product(x, v): H v at that x. False when they are
+  // not finite; x is then that before the iteration.
+  using Gradient = absl::FunctionRef<double(const Eigen::VectorXd& x, Eigen::VectorXd* g)>;
+  using HessianProduct = absl::FunctionRef<Eigen::VectorXd(const Eigen::VectorXd& x, const Eigen::VectorXd& v)>;
+  bool Step(Gradient gradient, HessianProduct product);
+
+  const Eigen::VectorXd& x() const { return x_; }
+  const Eigen::VectorXd& rates() const { return rates_; }
+
+  // A solver made alike that loads goes on bit for bit. False when the bytes do not fit.
+  void Save(learn::CheckpointWriter* writer) const;
+  bool Load(learn::CheckpointReader* reader);
+
+ private:
+  Options options_;
+  Eigen::VectorXd x_, rates_, v_;
+};
+
+}  // namespace luthier::stochastic
+
+#endif  // LUTHIER_LIB_STOCHASTIC_META_DESCENT_H_

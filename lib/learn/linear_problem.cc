@@ -3,7 +3,6 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/base/check.h"
 #include "lib/learn/blocked_sum.h"
@@ -19,25 +18,6 @@ using Eigen::VectorXd;
 constexpr int64_t kRowsAtOnce = 1024;
 constexpr Index kPanel = 64;
 constexpr double kLeastCurvature = 1e-3;  // Mean over rows, in units of the largest.
-
-// Columns that hold the same value in all of `rows`, zeros that are not stored included.
-std::vector<bool> ConstantColumns(const SparseMatrix& x, const std::vector<int32_t>& rows) {
-  const size_t cols = static_cast<size_t>(x.cols);
-  std::vector<double> least(cols, std::numeric_limits<double>::infinity());
-  std::vector<double> most(cols, -std::numeric_limits<double>::infinity());
-  std::vector<size_t> count(cols, 0);
-  for (const int32_t row : rows) {
-    for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
-      const int32_t j = x.column[e];
-      least[j] = std::min(least[j], x.value[e]);
-      most[j] = std::max(most[j], x.value[e]);
-      ++count[j];
-    }
-  }
-  std::vector<bool> constant(cols);
-  for (size_t j = 0; j < cols; ++j) constant[j] = count[j] == 0 || (count[j] == rows.size() && least[j] == most[j]);
-  return constant;
-}
 
 // L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite, or
 // stopped.
@@ -77,7 +57,7 @@ void LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& row
   const bool plain = standardization.identity();
   std::vector<bool> dropped(static_cast<size_t>(features_), false);
   if (!plain) {
-    dropped = ConstantColumns(x, rows);
+    if (!standardization.constant.empty()) dropped = standardization.constant;
     center_ = standardization.mean.cwiseQuotient(standardization.deviation);
     for (int64_t j = 0; j < features_; ++j) {
       if (dropped[j]) center_[j] = 0.0;

@@ -31,8 +31,8 @@ enum class Bias { kNone, kPenalized, kFree };
 // A part of a data set, copied. Immutable.
 class LinearData {
  public:
-  // `dataset` has two classes; `rows` are in [0, dataset.x.rows). With a standardization, columns that are constant
-  // over `rows` are left out (their weights stay 0): centred they say nothing, and nothing but rounding is left.
+  // `dataset` has two classes; `rows` are in [0, dataset.x.rows). Columns that the standardization calls constant are
+  // left out (their weights stay 0): centred they say nothing, and nothing but rounding is left.
   LinearData(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
              Bias bias);
 

@@ -26,6 +26,7 @@ Standardization FitStandardization(const SparseMatrix& x, const std::vector<int3
   Standardization s;
   s.mean = sum / n;
   s.deviation = Eigen::VectorXd::Ones(x.cols);
+  s.constant.assign(static_cast<size_t>(x.cols), false);
   Eigen::VectorXd squares = Eigen::VectorXd::Zero(x.cols);
   for (const int32_t row : rows) {
     for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
@@ -43,6 +44,7 @@ Standardization FitStandardization(const SparseMatrix& x, const std::vector<int3
     }
     if (low[j] == high[j]) {
       s.mean[j] = low[j];  // Not the rounded mean: the centred column is exactly 0.
+      s.constant[static_cast<size_t>(j)] = true;
       continue;
     }
     const double deviation = std::sqrt(squares[j] / n);

@@ -14,6 +14,9 @@ namespace luthier::learn {
 struct Standardization {
   Eigen::VectorXd mean;       // cols
   Eigen::VectorXd deviation;  // cols, > 0
+  // Columns that were constant over the rows it was made from; empty: none. Centred they say nothing there, so a model
+  // has no weight for them, whatever they are elsewhere.
+  std::vector<bool> constant;
 
   bool identity() const { return mean.size() == 0; }
 };

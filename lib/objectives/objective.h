@@ -95,6 +95,7 @@ struct EvaluationResult {
   std::optional<study::Measurement> measurement;
   std::optional<study::Failure> failure;
   bool resumed = false;  // The checkpoint was used.
+  std::string note;      // For people: what the objective decided by itself, and why. May be empty.
 };
 
 // A builtin objective of one study, data loaded. Thread-safe: a worker with several slots shares one.

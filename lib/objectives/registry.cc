@@ -10,9 +10,9 @@
 #include "lib/base/status_macros.h"
 #include "lib/learn/synth.h"
 #include "lib/objectives/crf_objective.h"
+#include "lib/objectives/folded_objective.h"
 #include "lib/objectives/function_objective.h"
-#include "lib/objectives/hsvm_objective.h"
-#include "lib/objectives/logistic_objective.h"
+#include "lib/objectives/linear_info.h"
 #include "lib/objectives/settings.h"
 #include "lib/objectives/test_functions.h"
 
@@ -216,8 +216,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
   if (objective.model == "crf") return CreateCrfObjective(info, objective, root);
-  if (objective.model == "hsvm") return CreateHsvmObjective(info, objective, space, metric, root);
-  return CreateLogisticObjective(info, objective, space, metric, root);
+  return CreateFoldedObjective(info, objective, space, metric, root);
 }
 
 }  // namespace luthier::objectives

@@ -186,7 +186,7 @@ TEST_F(PartsTest, PausedTrainingEndsWithTheBitsOfAnUninterruptedOne) {
   StartServer();
   const std::string logistic = R"(
 space: [{name: l2, float: {min: 1.0e-3, max: 1.0e3, scale: LOG}}]
-objective: {builtin: {model: logistic, data: "synth:logistic?rows=400&cols=20&seed=3&noise=0.2", options: {report_every: 1}}}
+objective: {builtin: {model: logistic, data: "synth:logistic?rows=400&cols=20&seed=3&noise=0.2", options: {report_every: 1, solver: lbfgs}}}
 metric: {name: validation_loss, goal: MINIMIZE}
 )";
   // All of both settings' training, in parts that change workers, and in one.
@@ -226,7 +226,7 @@ TEST_F(PartsTest, AMedianRuleStopsTrialsWithinTheirReports) {
   StartServer();
   Create("median", R"(
 space: [{name: l2, float: {min: 1.0e-4, max: 1.0e6, scale: LOG}}]
-objective: {builtin: {model: logistic, data: "synth:logistic?rows=2000&cols=40&seed=3&noise=0.2", options: {report_every: 1}}}
+objective: {builtin: {model: logistic, data: "synth:logistic?rows=2000&cols=40&seed=3&noise=0.2", options: {report_every: 1, solver: lbfgs}}}
 metric: {name: validation_loss, goal: MINIMIZE}
 algorithm: {random: {}}
 stopping: {median: {min_trials: 3, warmup: 1}}

@@ -19,6 +19,7 @@ RunOutcome Unfit(const absl::Status& status) {
 
 RunOutcome ToOutcome(objectives::EvaluationResult result) {
   RunOutcome outcome;
+  outcome.output_tail = PrintableTail(result.note, kTailBytes);
   switch (result.outcome) {
     case objectives::EvaluationOutcome::kComplete:
       outcome.result = RunResult::kComplete;
@@ -121,6 +122,7 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   if (!context.checkpoint.empty()) {
     base::LogInfo("checkpoint_loaded", {{"trial", trial}, {"used", result->resumed ? "yes" : "no"}});
   }
+  if (!result->note.empty()) base::LogInfo("objective", {{"trial", trial}, {"note", result->note}});
   return ToOutcome(*std::move(result));
 }
 

@@ -154,6 +154,18 @@ TEST(LinearDataTest, ConstantColumnsCentreToNothing) {
   EXPECT_LT(data.max_norm2(), 60.0);
 }
 
+// A row alone is constant in every column; what the model saw decides.
+TEST(LinearDataTest, ColumnsThatAreConstantElsewhereOnlyStillCount) {
+  const Dataset dataset = MakeData(30, 4, 0.6, 12);
+  std::vector<int32_t> rows(29);
+  std::iota(rows.begin(), rows.end(), 0);
+  const Standardization s = FitStandardization(dataset.x, rows);
+  const LinearData held_out(dataset, {29}, s, Bias::kPenalized);
+  const VectorXd w = VectorXd::LinSpaced(5, -1.0, 2.0);
+  const double expected = Plain(dataset, {29}, s, Bias::kPenalized, MarginLoss{}, 0.0, w);
+  EXPECT_NEAR(LinearProblem(&held_out, MarginLoss{}, 0.0).Value(w, nullptr), expected, 1e-12);
+}
+
 TEST(LinearDataTest, OnesTakeNoValues) {
   Dataset dataset = MakeData(40, 5, 0.5, 10);
   Dataset ones = dataset;

@@ -1,0 +1,49 @@
+#ifndef LUTHIER_LIB_BILEVEL_LINEAR_INNER_H_
+#define LUTHIER_LIB_BILEVEL_LINEAR_INNER_H_
+
+#include <Eigen/Core>
+
+#include "lib/bilevel/inner_problem.h"
+#include "lib/learn/linear_problem.h"
+
+namespace luthier::bilevel {
+
+// A linear classifier of two classes with one hyperparameter lambda = ln l2:
+//   h(w, lambda) = sum loss(t_i(w)) + (e^lambda / 2) |w|^2,  D = e^lambda w (0 for a free bias).
+// For the logistic loss with a penalty on everything mu = e^lambda and all constants are true bounds. With a free bias
+// there is no mu, hinges have slopes with corners: the constants are then of no use, and certified is false. At a
+// corner the Hessian is an element of the generalised one. `problem` must outlive this; its l2 must be positive.
+class LinearInner final : public InnerProblem {
+ public:
+  explicit LinearInner(const learn::LinearProblem* problem);
+
+  Eigen::Index dim() const override { return problem_->dim(); }
+  Eigen::Index hyper_dim() const override { return 1; }
+  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override { return problem_->Value(x, gradient); }
+  void SetPoint(const Eigen::VectorXd& x) override;
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return problem_->HessianVector(curvature_, v); }
+  Eigen::VectorXd HessianDiagonal() override;
+  Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
+  double CrossNorm() override;
+  InnerConstants Constants() override;
+
+ private:
+  const learn::LinearProblem* const problem_;
+  Eigen::VectorXd x_;
+  Eigen::VectorXd curvature_;
+};
+
+// Mean loss over held-out rows, at least one. `data` must outlive this.
+class LinearOuter final : public OuterLoss {
+ public:
+  LinearOuter(const learn::LinearData* data, const learn::MarginLoss& loss) : problem_(data, loss, 0.0) {}
+  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override;
+  double GradientLipschitz() override;
+
+ private:
+  const learn::LinearProblem problem_;
+};
+
+}  // namespace luthier::bilevel
+
+#endif  // LUTHIER_LIB_BILEVEL_LINEAR_INNER_H_

@@ -1,0 +1,218 @@
+#include "lib/objectives/fold.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status_macros.h"
+#include "lib/bilevel/linear_inner.h"
+#include "lib/bilevel/logistic_inner.h"
+
+namespace luthier::objectives {
+namespace {
+
+using Eigen::VectorXd;
+using learn::LinearSolver;
+using learn::MarginLoss;
+using learn::TrainOutcome;
+
+constexpr int kPolishSteps = 6;
+
+bilevel::ImplicitGradient DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer, bool certified,
+                                          const std::atomic<bool>* stop, VectorXd* w) {
+  bilevel::PolishInner(inner, 0.0, kPolishSteps, stop, w);
+  bilevel::ImplicitGradientOptions options;
+  options.relative_tolerance = 1e-13;  // A few more products; the proven bound divides the residual by l2.
+  options.error_bound = certified;     // Else it is an estimate, which is not reported.
+  options.stop = stop;
+  return bilevel::ComputeImplicitGradient(inner, outer, *w, VectorXd(), options);
+}
+
+// Trainer is LinearTrainer or LogisticTrainer.
+template <typename Trainer>
+class Training : public FoldTraining {
+ public:
+  TrainOutcome Advance(const std::atomic<bool>* stop) final { return trainer_->Advance(stop); }
+  TrainOutcome outcome() const final { return trainer_->outcome(); }
+  bool started() const final { return trainer_->started(); }
+  int64_t iteration() const final { return trainer_->iteration(); }
+  void Save(learn::CheckpointWriter* writer, absl::string_view identity) const final {
+    trainer_->Save(writer, identity);
+  }
+  absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) final {
+    return trainer_->Load(reader, identity);
+  }
+
+ protected:
+  std::unique_ptr<Trainer> trainer_;
+  VectorXd polished_;  // Empty: the trainer's.
+};
+
+// Two classes.
+class MarginFold final : public FoldData, public std::enable_shared_from_this<MarginFold> {
+ public:
+  MarginFold(const learn::Dataset& dataset, const learn::Partition& partition, learn::Standardization standardization,
+             learn::Bias bias)
+      : FoldData(std::move(standardization)),
+        train(dataset, partition.train, this->standardization(), bias),
+        validation(dataset, partition.validation, this->standardization(), bias) {}
+
+  learn::SolverChoice Choose(const LinearSettings& settings) const override {
+    return learn::ChooseSolver(learn::LinearProblem(&train, settings.loss, settings.l2));
+  }
+  absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
+                                                      LinearSolver solver) const override;
+
+  const learn::LinearData train, validation;
+};
+
+class MarginTraining final : public Training<learn::LinearTrainer> {
+ public:
+  MarginTraining(std::shared_ptr<const MarginFold> fold, const MarginLoss& loss, double l2)
+      : fold_(std::move(fold)),
+        loss_(loss),
+        problem_(&fold_->train, loss, l2),
+        train_(&fold_->train, loss, 0.0),
+        held_out_(&fold_->validation, loss, 0.0) {}
+
+  absl::Status Init(const learn::LinearTrainOptions& options) {
+    LUTHIER_ASSIGN_OR_RETURN(learn::LinearTrainer trainer, learn::LinearTrainer::Create(&problem_, options));
+    trainer_ = std::make_unique<learn::LinearTrainer>(std::move(trainer));
+    return absl::OkStatus();
+  }
+
+  VectorXd Weights() const override { return polished_.size() > 0 ? polished_ : trainer_->Weights(); }
+
+  Sums Measure() const override {
+    const VectorXd w = Weights();
+    Sums sums;
+    sums.validation_loss = held_out_.Value(w, nullptr);
+    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w));
+    sums.validation_rows = static_cast<double>(fold_->validation.rows());
+    sums.train_loss = train_.Value(w, nullptr);
+    sums.train_rows = static_cast<double>(fold_->train.rows());
+    return sums;
+  }
+
+  bilevel::ImplicitGradient Differentiate(const std::atomic<bool>* stop) override {
+    bilevel::LinearInner inner(&problem_);
+    bilevel::LinearOuter outer(&fold_->validation, loss_);
+    polished_ = Weights();
+    return DifferentiateAt(inner, outer, inner.Constants().certified, stop, &polished_);
+  }
+
+ private:
+  const std::shared_ptr<const MarginFold> fold_;
+  const MarginLoss loss_;
+  const learn::LinearProblem problem_, train_, held_out_;
+};
+
+absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSettings& settings,
+                                                                LinearSolver solver) const {
+  auto training = std::make_unique<MarginTraining>(shared_from_this(), settings.loss, settings.l2);
+  learn::LinearTrainOptions options = settings.train;
+  options.solver = solver;
+  LUTHIER_RETURN_IF_ERROR(training->Init(options));
+  return std::unique_ptr<FoldTraining>(std::move(training));
+}
+
+// More than two classes, logistic loss.
+class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<SoftmaxFold> {
+ public:
+  SoftmaxFold(const learn::Dataset* dataset, const learn::Partition& partition, learn::Standardization standardization,
+              bool intercept)
+      : FoldData(std::move(standardization)),
+        classes(dataset->num_classes()),
+        train(dataset, partition.train, this->standardization(), intercept),
+        validation(dataset, partition.validation, this->standardization(), intercept) {}
+
+  learn::SolverChoice Choose(const LinearSettings&) const override {
+    return {LinearSolver::kLbfgs, absl::StrCat(classes, " classes: the other solvers are for two, but newton_cg")};
+  }
+  absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
+                                                      LinearSolver solver) const override;
+
+  const int classes;
+  const learn::LogisticData train, validation;
+};
+
+class SoftmaxTraining final : public Training<learn::LogisticTrainer> {
+ public:
+  SoftmaxTraining(std::shared_ptr<const SoftmaxFold> fold, double l2, const learn::TrainOptions& options)
+      : fold_(std::move(fold)), problem_(&fold_->train, l2) {
+    trainer_ = std::make_unique<learn::LogisticTrainer>(&problem_, options);
+  }
+
+  VectorXd Weights() const override { return polished_.size() > 0 ? polished_ : trainer_->w(); }
+
+  Sums Measure() const override {
+    const VectorXd w = Weights();
+    Sums sums;
+    sums.validation_loss = fold_->validation.Loss(w, nullptr);
+    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w));
+    sums.validation_rows = static_cast<double>(fold_->validation.rows());
+    sums.train_loss = fold_->train.Loss(w, nullptr);
+    sums.train_rows = static_cast<double>(fold_->train.rows());
+    return sums;
+  }
+
+  bilevel::ImplicitGradient Differentiate(const std::atomic<bool>* stop) override {
+    bilevel::LogisticInner inner(&problem_);
+    bilevel::LogisticOuter outer(&fold_->validation);
+    polished_ = Weights();
+    return DifferentiateAt(inner, outer, !fold_->train.intercept(), stop, &polished_);
+  }
+
+ private:
+  const std::shared_ptr<const SoftmaxFold> fold_;
+  const learn::LogisticProblem problem_;
+};
+
+absl::StatusOr<std::unique_ptr<FoldTraining>> SoftmaxFold::Start(const LinearSettings& settings,
+                                                                 LinearSolver solver) const {
+  if (solver != LinearSolver::kLbfgs && solver != LinearSolver::kNewtonCg) {
+    return absl::InvalidArgumentError(absl::StrCat("solver ", learn::LinearSolverNames()[static_cast<size_t>(solver)],
+                                                   " is for two classes, and there are ", classes,
+                                                   "; use auto, lbfgs or newton_cg"));
+  }
+  learn::TrainOptions options;
+  options.solver = solver == LinearSolver::kNewtonCg ? learn::Solver::kNewtonCg : learn::Solver::kLbfgs;
+  options.tolerance = settings.train.tolerance;
+  options.max_iterations = settings.train.max_iterations;
+  return std::unique_ptr<FoldTraining>(std::make_unique<SoftmaxTraining>(shared_from_this(), settings.l2, options));
+}
+
+}  // namespace
+
+LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const Settings& settings) {
+  LinearSettings out;
+  const bool hinge = info.model == "hsvm";
+  if (hinge) {
+    out.loss = {MarginLoss::Kind::kHuberizedHinge, settings.Number("epsilon")};
+  }
+  out.bias = !settings.Bool("intercept")                    ? learn::Bias::kNone
+             : hinge || settings.Bool("penalize_intercept") ? learn::Bias::kPenalized
+                                                            : learn::Bias::kFree;
+  out.standardize = settings.Bool("standardize");
+  out.l2 = settings.Number("l2");
+  out.solver = settings.Text("solver");
+  out.train.tolerance = settings.Number("tolerance");
+  out.train.max_iterations = settings.Int("max_iterations");
+  const std::string& batch = settings.Text("svrg_batch");
+  out.train.svrg.batch = batch == "full"    ? learn::SvrgOptions::Batch::kFull
+                         : batch == "mixed" ? learn::SvrgOptions::Batch::kMixed
+                                            : learn::SvrgOptions::Batch::kGrow;
+  out.train.svrg.sampling = settings.Text("svrg_sampling") == "uniform" ? learn::SvrgOptions::Sampling::kUniform
+                                                                        : learn::SvrgOptions::Sampling::kLipschitz;
+  if (settings.Bool("svrg_skip")) out.train.svrg.skip = learn::SvrgOptions::Skip::kAfterThree;
+  return out;
+}
+
+std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,
+                                             bool standardize, learn::Bias bias) {
+  learn::Standardization s =
+      standardize ? learn::FitStandardization(dataset->x, partition.train) : learn::Standardization();
+  if (dataset->num_classes() == 2) return std::make_shared<MarginFold>(*dataset, partition, std::move(s), bias);
+  return std::make_shared<SoftmaxFold>(dataset, partition, std::move(s), bias != learn::Bias::kNone);
+}
+
+}  // namespace luthier::objectives

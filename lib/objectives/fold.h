@@ -1,0 +1,99 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_FOLD_H_
+#define LUTHIER_LIB_OBJECTIVES_FOLD_H_
+
+#include <Eigen/Core>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/bilevel/implicit_gradient.h"
+#include "lib/learn/checkpoint.h"
+#include "lib/learn/dataset.h"
+#include "lib/learn/linear_trainer.h"
+#include "lib/learn/split.h"
+#include "lib/learn/standardize.h"
+#include "lib/learn/trainer.h"
+#include "lib/objectives/settings.h"
+
+// One fold of a cross-validated linear model: the rows, laid out once for all trials, and a training on them.
+namespace luthier::objectives {
+
+// What the settings of `logistic` and `hsvm` mean.
+struct LinearSettings {
+  learn::MarginLoss loss;
+  learn::Bias bias = learn::Bias::kFree;
+  bool standardize = true;
+  double l2 = 0.0;
+  std::string solver;  // "auto", or one of learn::LinearSolverNames().
+  learn::LinearTrainOptions train;
+};
+// `info`: of which of the two.
+LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const Settings& settings);
+
+// Not thread-safe.
+class FoldTraining {
+ public:
+  virtual ~FoldTraining() = default;
+
+  // As LinearTrainer has them.
+  virtual learn::TrainOutcome Advance(const std::atomic<bool>* stop) = 0;
+  virtual learn::TrainOutcome outcome() const = 0;
+  virtual bool started() const = 0;
+  virtual int64_t iteration() const = 0;
+  virtual void Save(learn::CheckpointWriter* writer, absl::string_view identity) const = 0;
+  virtual absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) = 0;
+  virtual Eigen::VectorXd Weights() const = 0;
+
+  // Sums over rows, the penalty excluded.
+  struct Sums {
+    double validation_loss = 0.0;
+    double validation_correct = 0.0;
+    double validation_rows = 0.0;
+    double train_loss = 0.0;
+    double train_rows = 0.0;
+  };
+  virtual Sums Measure() const = 0;
+
+  // Moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
+  // respect to ln l2. Only after kConverged or kPrecision; nothing is trained any more afterwards.
+  virtual bilevel::ImplicitGradient Differentiate(const std::atomic<bool>* stop) = 0;
+
+  bool running() const {
+    return outcome() == learn::TrainOutcome::kRunning || outcome() == learn::TrainOutcome::kStopped;
+  }
+  bool optimal() const {
+    return outcome() == learn::TrainOutcome::kConverged || outcome() == learn::TrainOutcome::kPrecision;
+  }
+};
+
+// Immutable; any thread.
+class FoldData {
+ public:
+  virtual ~FoldData() = default;
+
+  const learn::Standardization& standardization() const { return standardization_; }
+  // What "auto" stands for here, and why.
+  virtual learn::SolverChoice Choose(const LinearSettings& settings) const = 0;
+  // INVALID_ARGUMENT when the solver does not fit the data.
+  virtual absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
+                                                              learn::LinearSolver solver) const = 0;
+
+ protected:
+  explicit FoldData(learn::Standardization standardization) : standardization_(std::move(standardization)) {}
+
+ private:
+  const learn::Standardization standardization_;
+};
+
+// For trainings with this `standardize` and `bias`; the standardization is of the training rows. The validation rows
+// may be none. Two classes are laid out anew; of more, only `dataset` is used, which must outlive the result.
+std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,
+                                             bool standardize, learn::Bias bias);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_FOLD_H_

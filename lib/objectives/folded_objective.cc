@@ -1,0 +1,313 @@
+#include "lib/objectives/folded_objective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/mutex.h"
+#include "lib/base/status_macros.h"
+#include "lib/bilevel/units.h"
+#include "lib/learn/split.h"
+#include "lib/objectives/fold.h"
+#include "lib/objectives/settings.h"
+
+namespace luthier::objectives {
+namespace {
+
+using learn::TrainOutcome;
+
+constexpr char kCheckpointKind[] = "objective.folds/1";
+// Layouts of the data that are kept: a study that tunes standardize and intercept has at most four.
+constexpr size_t kKeptLayouts = 2;
+
+// The trainings of all folds, and which solver they have.
+struct Runs {
+  std::vector<std::unique_ptr<FoldTraining>> folds;
+  std::string note;  // Why this solver, when the objective chose it.
+};
+
+class FoldedObjective final : public Objective {
+ public:
+  FoldedObjective(const ObjectiveInfo& info, study::Parameters options, study::SearchSpace space,
+                  study::MetricSpec metric, learn::Dataset dataset, std::vector<learn::Partition> folds,
+                  std::string identity)
+      : info_(info),
+        options_(std::move(options)),
+        space_(std::move(space)),
+        metric_(std::move(metric)),
+        dataset_(std::move(dataset)),
+        folds_(std::move(folds)),
+        identity_(std::move(identity)) {}
+
+  const ObjectiveInfo& info() const override { return info_; }
+  absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
+
+ private:
+  using Layout = std::vector<std::shared_ptr<const FoldData>>;
+
+  Layout LayoutFor(const LinearSettings& settings) const;
+  absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings) const;
+  // What a checkpoint belongs to: data, split and every setting that the iterates depend on.
+  std::string Identity(const Settings& settings) const;
+  study::Measurement Measure(const Runs& runs, int64_t step) const;
+  std::optional<study::Gradient> MakeGradient(const Settings& settings, const Runs& runs,
+                                              const std::atomic<bool>* stop) const;
+
+  const ObjectiveInfo& info_;
+  const study::Parameters options_;
+  const study::SearchSpace space_;
+  const study::MetricSpec metric_;
+  const learn::Dataset dataset_;
+  const std::vector<learn::Partition> folds_;
+  const std::string identity_;
+
+  struct KeptLayout {
+    bool standardize;
+    learn::Bias bias;
+    Layout layout;
+  };
+  mutable base::Mutex mutex_;
+  mutable std::deque<KeptLayout> layouts_ ABSL_GUARDED_BY(mutex_);  // Newest last.
+};
+
+FoldedObjective::Layout FoldedObjective::LayoutFor(const LinearSettings& settings) const {
+  // Trials that need the same layout at once wait for one of them: it costs time and memory.
+  base::MutexLock lock(&mutex_);
+  for (const KeptLayout& kept : layouts_) {
+    if (kept.standardize == settings.standardize && kept.bias == settings.bias) return kept.layout;
+  }
+  Layout layout;
+  for (const learn::Partition& fold : folds_) {
+    layout.push_back(MakeFoldData(&dataset_, fold, settings.standardize, settings.bias));
+  }
+  layouts_.push_back({settings.standardize, settings.bias, layout});
+  if (layouts_.size() > kKeptLayouts) layouts_.pop_front();
+  return layout;
+}
+
+absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) const {
+  const Layout layout = LayoutFor(settings);
+  Runs runs;
+  learn::LinearSolver solver = learn::LinearSolver::kLbfgs;
+  if (settings.solver == "auto") {
+    // One for all folds: their iterations are compared and averaged.
+    const learn::SolverChoice choice = layout[0]->Choose(settings);
+    solver = choice.solver;
+    runs.note =
+        absl::StrCat("solver auto is ", learn::LinearSolverNames()[static_cast<size_t>(solver)], ": ", choice.reason);
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(settings.solver));
+  }
+  for (const std::shared_ptr<const FoldData>& fold : layout) {
+    LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<FoldTraining> training, fold->Start(settings, solver));
+    runs.folds.push_back(std::move(training));
+  }
+  return runs;
+}
+
+std::string FoldedObjective::Identity(const Settings& settings) const {
+  study::Parameters relevant = settings.values();
+  for (const char* name : {"format", "header", "label", "gradient", "report_every", "checkpoint_every"}) {
+    relevant.erase(name);
+  }
+  return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(relevant));
+}
+
+std::string Save(const Runs& runs, int64_t round, const std::string& identity) {
+  learn::CheckpointWriter writer(kCheckpointKind);
+  writer.U64(static_cast<uint64_t>(round));
+  writer.U64(runs.folds.size());
+  for (size_t k = 0; k < runs.folds.size(); ++k) runs.folds[k]->Save(&writer, absl::StrCat(identity, " fold ", k));
+  return std::move(writer).Finish();
+}
+
+// Into trainings that have not started; false leaves them useless.
+bool Load(const std::string& bytes, const std::string& identity, Runs* runs, int64_t* round) {
+  absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
+  if (!reader.ok()) return false;
+  *round = static_cast<int64_t>(reader->U64());
+  if (reader->U64() != runs->folds.size()) return false;
+  for (size_t k = 0; k < runs->folds.size(); ++k) {
+    if (!runs->folds[k]->Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
+  }
+  return reader->Done() && *round >= 0;
+}
+
+// Folds weigh by their rows, so the losses are means over all held-out (or training) rows.
+study::Measurement FoldedObjective::Measure(const Runs& runs, int64_t step) const {
+  FoldTraining::Sums all;
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+    const FoldTraining::Sums sums = fold->Measure();
+    all.validation_loss += sums.validation_loss;
+    all.validation_correct += sums.validation_correct;
+    all.validation_rows += sums.validation_rows;
+    all.train_loss += sums.train_loss;
+    all.train_rows += sums.train_rows;
+  }
+  study::Measurement m;
+  m.step = step;
+  m.metrics["validation_loss"] = all.validation_loss / all.validation_rows;
+  m.metrics["validation_accuracy"] = all.validation_correct / all.validation_rows;
+  m.metrics["train_loss"] = all.train_loss / all.train_rows;
+  return m;
+}
+
+// Nothing when it is not wanted, not defined, or the flag was seen.
+std::optional<study::Gradient> FoldedObjective::MakeGradient(const Settings& settings, const Runs& runs,
+                                                             const std::atomic<bool>* stop) const {
+  const MetricInfo* metric = info_.FindMetric(metric_.name);
+  if (metric == nullptr || !metric->gradient || !settings.Bool("gradient") || space_.differentiable().empty()) {
+    return std::nullopt;
+  }
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+    if (!fold->optimal()) return std::nullopt;
+  }
+  std::vector<bilevel::ImplicitGradient> parts;
+  std::vector<double> weights;
+  for (size_t k = 0; k < runs.folds.size(); ++k) {
+    parts.push_back(runs.folds[k]->Differentiate(stop));
+    weights.push_back(static_cast<double>(folds_[k].validation.size()));
+    const learn::CgOutcome outcome = parts.back().outcome;
+    if (outcome != learn::CgOutcome::kConverged && outcome != learn::CgOutcome::kPrecision) return std::nullopt;
+    if (!parts.back().gradient.allFinite()) return std::nullopt;
+  }
+  const bilevel::ImplicitGradient mean = bilevel::AverageFolds(parts, weights);
+  const double l2 = settings.Number("l2");
+  study::Gradient gradient;
+  // l2 is the only differentiable parameter, so the space has it as its only differentiable one.
+  gradient.values = {bilevel::UserUnitDerivative(mean.gradient[0], l2, bilevel::Coordinate::kLog)};
+  if (mean.certified) {
+    gradient.error_bound = bilevel::UserUnitDerivative(mean.error_bound, l2, bilevel::Coordinate::kLog);
+  }
+  return gradient;
+}
+
+absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationContext& context) const {
+  LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
+  const LinearSettings linear = ParseLinearSettings(info_, settings);
+  const std::atomic<bool>* stop = context.cancellation == nullptr ? nullptr : &context.cancellation->flag();
+  const int64_t report_every = settings.Int("report_every");
+  const int64_t checkpoint_every = settings.Int("checkpoint_every");
+  const std::string identity = Identity(settings);
+  EvaluationResult result;
+  LUTHIER_ASSIGN_OR_RETURN(Runs runs, MakeRuns(linear));
+  result.note = runs.note;
+  int64_t round = 0;  // The next iteration.
+  if (!context.checkpoint.empty()) {
+    result.resumed = Load(context.checkpoint, identity, &runs, &round);
+    if (!result.resumed) {
+      round = 0;
+      LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(linear));
+    }
+  }
+  if (context.started) context.started(result.resumed, std::max<int64_t>(0, round - 1));
+  const auto cancelled = [&] {
+    if (context.save_checkpoint) context.save_checkpoint(Save(runs, round, identity));
+    result.outcome = EvaluationOutcome::kCancelled;
+    return result;
+  };
+  while (true) {
+    bool any_running = false;
+    for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+      // After a cancellation in mid-round some folds are one iteration ahead: they wait.
+      const int64_t calls = fold->started() ? fold->iteration() + 1 : 0;
+      if (fold->running() && calls <= round && fold->Advance(stop) == TrainOutcome::kStopped) return cancelled();
+      if (fold->outcome() == TrainOutcome::kDiverged) {
+        result.outcome = EvaluationOutcome::kFailed;
+        result.failure =
+            study::Failure{study::FailureKind::kConfig, study::failure::kDiverged,
+                           absl::StrCat("training loss or gradient is not finite at iteration ", fold->iteration(),
+                                        linear.standardize ? "" : "; features may be too large: set standardize")};
+        return result;
+      }
+      any_running = any_running || fold->running();
+    }
+    if (!any_running) break;
+    const bool pause = context.target > 0 && round >= context.target;
+    if (pause || (context.report && round % report_every == 0)) {
+      study::Measurement point = Measure(runs, round);
+      const bool go_on = !context.report || context.report(point);
+      if (!go_on || pause) {
+        result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
+        result.measurement = std::move(point);
+      }
+      if (!go_on) return result;
+    }
+    ++round;
+    if (context.save_checkpoint && (pause || round % checkpoint_every == 0)) {
+      context.save_checkpoint(Save(runs, round, identity));
+    }
+    if (pause) return result;
+  }
+  std::optional<study::Gradient> gradient = MakeGradient(settings, runs, stop);
+  if (learn::StopRequested(stop)) return cancelled();
+  int64_t iterations = 0;
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) iterations = std::max(iterations, fold->iteration());
+  study::Measurement last = Measure(runs, iterations);
+  if (gradient && !context.direction.empty()) gradient = study::Along(*gradient, context.direction);
+  last.gradient = std::move(gradient);
+  for (const auto& [name, value] : last.metrics) {
+    if (std::isfinite(value)) continue;
+    result.outcome = EvaluationOutcome::kFailed;
+    result.failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
+                                    absl::StrCat(name, " is ", study::FormatDouble(value))};
+    return result;
+  }
+  result.measurement = std::move(last);
+  return result;
+}
+
+}  // namespace
+
+learn::ReadOptions ParseReadOptions(const study::Parameters& options) {
+  const auto text = [&](const char* name) {
+    const auto found = options.find(name);
+    return found == options.end() ? std::string() : std::get<std::string>(found->second);
+  };
+  learn::ReadOptions read;
+  if (text("format") == "csv") read.format = learn::Format::kCsv;
+  if (text("format") == "libsvm") read.format = learn::Format::kLibsvm;
+  if (text("header") == "yes") read.header = learn::Header::kYes;
+  if (text("header") == "no") read.header = learn::Header::kNo;
+  read.label = text("label");
+  return read;
+}
+
+absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const ObjectiveInfo& info,
+                                                                 const study::BuiltinObjective& objective,
+                                                                 study::SearchSpace space, study::MetricSpec metric,
+                                                                 const learn::DataRoot* root) {
+  LUTHIER_ASSIGN_OR_RETURN(learn::Dataset dataset,
+                           learn::LoadDataset(objective.data, ParseReadOptions(objective.options), root));
+  const int classes = dataset.num_classes();
+  if (classes > 2 && info.model == "hsvm") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dataset.name, ": objective hsvm is for two classes, not ", classes, "; use logistic"));
+  }
+  const auto penalize = objective.options.find("penalize_intercept");
+  if (classes > 2 && penalize != objective.options.end() && std::get<bool>(penalize->second)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dataset.name, ": penalize_intercept is for two classes, not ", classes, "; remove it"));
+  }
+  const study::Split& split = objective.split;
+  std::vector<learn::Partition> folds;
+  if (split.folds > 0) {
+    LUTHIER_ASSIGN_OR_RETURN(folds, learn::SplitFolds(dataset.label, classes, split.folds, split.seed));
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(learn::Partition one,
+                             learn::SplitValidation(dataset.label, classes, split.validation, split.seed));
+    folds.push_back(std::move(one));
+  }
+  std::string identity = absl::StrCat(learn::Fingerprint(dataset), " validation ",
+                                      study::FormatDouble(split.folds > 0 ? 0.0 : split.validation), " folds ",
+                                      split.folds, " seed ", split.seed);
+  return std::unique_ptr<Objective>(std::make_unique<FoldedObjective>(info, objective.options, std::move(space),
+                                                                      std::move(metric), std::move(dataset),
+                                                                      std::move(folds), std::move(identity)));
+}
+
+}  // namespace luthier::objectives

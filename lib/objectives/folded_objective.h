@@ -1,0 +1,28 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_FOLDED_OBJECTIVE_H_
+#define LUTHIER_LIB_OBJECTIVES_FOLDED_OBJECTIVE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "lib/learn/data_root.h"
+#include "lib/learn/readers.h"
+#include "lib/objectives/objective.h"
+#include "lib/study/search_space.h"
+
+namespace luthier::objectives {
+
+// The options of an objective that say how its data file is read: format, header, label.
+learn::ReadOptions ParseReadOptions(const study::Parameters& options);
+
+// `logistic` or `hsvm` on a data set: trained on the training rows of every fold, judged on the others, with the
+// derivative by l2. The folds advance side by side, an iteration a round, so a point of the curve is the whole
+// cross-validation. `info` is of one of the two and must outlive the result; `objective` and `metric` must have passed
+// Validate. Errors of learn::LoadDataset and of the split; INVALID_ARGUMENT for options that do not fit the data.
+absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const ObjectiveInfo& info,
+                                                                 const study::BuiltinObjective& objective,
+                                                                 study::SearchSpace space, study::MetricSpec metric,
+                                                                 const learn::DataRoot* root);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_FOLDED_OBJECTIVE_H_

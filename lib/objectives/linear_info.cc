@@ -1,0 +1,136 @@
+#include "lib/objectives/linear_info.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/objectives/parameter_info.h"
+
+namespace luthier::objectives {
+
+ObjectiveInfo LogisticInfo() {
+  ObjectiveInfo info;
+  info.model = "logistic";
+  info.description = "L2 logistic regression (two or more classes): tunes its strength on held-out rows or over folds";
+  info.details =
+      "Minimises the sum over training rows of the logistic loss plus l2/2 times the squared norm of the weights "
+      "(intercepts excluded, unless penalize_intercept), and scores the result on rows it has not seen: one split, or "
+      "the rows of all folds. The sum, not the mean: l2 is 1/C of scikit-learn and LIBLINEAR. The derivative of "
+      "validation_loss with respect to l2 comes with the result; it is exact (implicit differentiation), per unit of "
+      "l2 "
+      "itself, also when the study searches l2 on a log scale. Intermediate reports count iterations: passes over the "
+      "rows for dual and svrg, else iterations of the solver.";
+  ParameterInfo l2 = MakeNumber("l2", ParameterKind::kFloat, "Strength of the L2 penalty. Search it on a log scale.",
+                                1.0, true, 1e-10, 1e10);
+  l2.default_value.reset();
+  l2.suggested_min = 1e-4;
+  l2.suggested_max = 1e4;
+  l2.suggested_scale = study::Scale::kLog;
+  l2.differentiable = true;
+  l2.units = "nats per squared weight";
+  info.parameters.push_back(std::move(l2));
+  info.parameters.push_back(Make("intercept", ParameterKind::kBool,
+                                 "Adds a constant term. Without it, or with penalize_intercept, the gradient carries a "
+                                 "proven error bound.",
+                                 true, true));
+  info.parameters.push_back(Make("standardize", ParameterKind::kBool,
+                                 "Scales features to mean 0 and deviation 1, computed from training rows only.", true,
+                                 true));
+  info.parameters.push_back(
+      MakeChoice("solver",
+                 "Training algorithm; all find the same optimum. auto: by rows, columns, density, spread of the rows' "
+                 "norms; the trial says which and why. More than two classes: lbfgs and newton_cg only. dual needs "
+                 "penalize_intercept, or no intercept.",
+                 {"auto", "lbfgs", "newton_cg", "newton_cholesky", "dual", "svrg"}, true));
+  info.parameters.push_back(
+      MakeNumber("max_iterations", ParameterKind::kInt,
+                 "Training ends after so many iterations even if not converged; the result then has "
+                 "no gradient.",
+                 1000.0, true, 1.0, 1e6));
+  info.parameters.back().suggested_min = 10.0;
+  info.parameters.back().suggested_max = 1000.0;
+  info.parameters.back().suggested_scale = study::Scale::kLog;
+  info.parameters.push_back(
+      MakeNumber("tolerance", ParameterKind::kFloat,
+                 "Training has converged when the largest gradient entry is at most this times the "
+                 "one at zero weights.",
+                 1e-8, false, 0.0, 0.1));
+  info.parameters.push_back(Make("penalize_intercept", ParameterKind::kBool,
+                                 "Penalises the constant term as a weight: that of a constant feature 1, as LIBLINEAR "
+                                 "has it. Two classes only.",
+                                 false, false));
+  info.parameters.push_back(MakeChoice("svrg_batch",
+                                       "solver svrg: rows of the exact gradient of an epoch: 1, 2, 4, ... (grow), all "
+                                       "(full), or as grow with plain steps for rows outside (mixed).",
+                                       {"grow", "full", "mixed"}, true));
+  info.parameters.push_back(MakeChoice("svrg_sampling",
+                                       "solver svrg: half of the draws by the squared norms of the rows, or all rows "
+                                       "alike. norms is much faster where they differ.",
+                                       {"norms", "uniform"}, true));
+  info.parameters.push_back(Make("svrg_skip", ParameterKind::kBool,
+                                 "solver svrg: rows found without gradient three times in a row rest for a while. For "
+                                 "losses that are 0 somewhere.",
+                                 false, true));
+  info.parameters.push_back(Make("gradient", ParameterKind::kBool,
+                                 "Whether to compute the derivative of validation_loss (10 to 50 more passes).", true,
+                                 false));
+  info.parameters.push_back(MakeNumber("report_every", ParameterKind::kInt, "Iterations between intermediate reports.",
+                                       5.0, false, 1.0, 1e6));
+  info.parameters.push_back(
+      MakeNumber("checkpoint_every", ParameterKind::kInt, "Iterations between checkpoints.", 25.0, false, 1.0, 1e6));
+  info.parameters.push_back(MakeChoice("format", "Format of the data file; auto: by extension, then by content.",
+                                       {"auto", "csv", "libsvm"}, false));
+  info.parameters.push_back(
+      MakeChoice("header", "CSV: whether the first line names the columns; auto: when a feature in it is not a number.",
+                 {"auto", "yes", "no"}, false));
+  info.parameters.push_back(Make("label", ParameterKind::kText,
+                                 "CSV: name of the column with the classes; empty: the last column.", std::string(),
+                                 false));
+  info.metrics.push_back({"validation_loss", study::Goal::kMinimize,
+                          "Mean logistic loss (nats) of held-out rows; over all folds' rows with folds.", true});
+  info.metrics.push_back(
+      {"validation_accuracy", study::Goal::kMaximize, "Share of held-out rows classified right.", false});
+  info.metrics.push_back({"train_loss", study::Goal::kMinimize,
+                          "Mean logistic loss (nats) of the training rows, penalty excluded.", false});
+  info.needs_data = true;
+  return info;
+}
+
+ObjectiveInfo HsvmInfo() {
+  ObjectiveInfo info = LogisticInfo();  // Data, split, strength, limits and metrics are the same.
+  info.model = "hsvm";
+  info.description = "Support vector machine with the Huberized hinge loss (two classes): tunes its strength";
+  info.details =
+      "Minimises the sum over training rows of the Huberized hinge loss plus l2/2 times the squared norm of weights "
+      "and "
+      "intercept, and scores the result on rows it has not seen. The derivative of validation_loss with respect to l2 "
+      "comes with the result, exact wherever the weights are a smooth function of l2. Intermediate reports count "
+      "iterations: passes over the rows for dual and svrg, else iterations of the solver.";
+  std::erase_if(info.parameters, [](const ParameterInfo& p) { return p.name == "penalize_intercept"; });
+  for (ParameterInfo& p : info.parameters) {
+    if (p.name == "intercept") p.description = "Adds a constant feature 1, penalised like the others.";
+    if (p.name == "solver") {
+      p.description =
+          "Training algorithm; all find the same optimum. auto: by rows, columns, density, spread of the rows' norms; "
+          "the trial says which and why.";
+    }
+    if (p.name == "svrg_skip") p.default_value = true;
+  }
+  ParameterInfo epsilon;
+  epsilon.name = "epsilon";
+  epsilon.kind = ParameterKind::kFloat;
+  epsilon.description = "Half the width of the loss's quadratic part.";
+  epsilon.min = epsilon.suggested_min = 1e-3;
+  epsilon.max = epsilon.suggested_max = 10.0;
+  epsilon.suggested_scale = study::Scale::kLog;
+  epsilon.default_value = 0.5;
+  epsilon.tunable = false;
+  info.parameters.insert(info.parameters.begin() + 1, epsilon);
+  for (MetricInfo& m : info.metrics) {
+    if (m.name == "validation_loss") m.description = "Mean Huberized hinge loss of held-out rows, of all folds.";
+    if (m.name == "train_loss") m.description = "Mean Huberized hinge loss of the training rows, penalty excluded.";
+  }
+  return info;
+}
+
+}  // namespace luthier::objectives

@@ -1,0 +1,408 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/learn/data_root.h"
+#include "tests/lib/objectives/objectives_testing.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace luthier::objectives {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(LogisticObjectiveTest, GradientMatchesDifferencesOfTheReportedLoss) {
+  for (const int folds : {0, 4}) {
+    for (const bool intercept : {false, true}) {
+      for (const char* solver : {"lbfgs", "newton_cg"}) {
+        const auto made =
+            Make(Logistic({{"intercept", intercept}, {"solver", std::string(solver)}}, folds), L2Space(), kLoss);
+        for (const double l2 : {0.01, 3.0}) {
+          const EvaluationResult r = made->Evaluate(At({{"l2", l2}})).value();
+          ASSERT_EQ(r.outcome, EvaluationOutcome::kComplete);
+          ASSERT_TRUE(r.measurement->gradient);
+          ASSERT_EQ(r.measurement->gradient->values.size(), 1u);
+          const auto loss = [&](double at) {
+            return made->Evaluate(At({{"l2", at}}))->measurement->metrics.at("validation_loss");
+          };
+          const double h = 1e-5 * l2;
+          const double numeric = (loss(l2 + h) - loss(l2 - h)) / (2.0 * h);
+          EXPECT_NEAR(r.measurement->gradient->values[0], numeric, 1e-5 * std::abs(numeric) + 1e-10 / l2)
+              << folds << intercept << solver << l2;
+          EXPECT_EQ(r.measurement->gradient->error_bound.has_value(), !intercept);
+          if (intercept) continue;
+          EXPECT_LT(*r.measurement->gradient->error_bound, 1e-4 * std::abs(numeric));
+        }
+      }
+    }
+  }
+}
+
+TEST(LogisticObjectiveTest, MetricsAreSensible) {
+  const auto made = Make(Logistic(), L2Space(), kLoss);
+  const Measurement weak = *made->Evaluate(At({{"l2", 1e-3}}))->measurement;
+  const Measurement strong = *made->Evaluate(At({{"l2", 1e4}}))->measurement;
+  EXPECT_LT(weak.metrics.at("train_loss"), weak.metrics.at("validation_loss"));
+  EXPECT_NEAR(strong.metrics.at("train_loss"), std::log(2.0), 0.02);
+  EXPECT_GT(weak.metrics.at("validation_accuracy"), 0.6);
+  EXPECT_GT(weak.step, 3);
+}
+
+TEST(LogisticObjectiveTest, ADirectionIsAnsweredByItsSlope) {
+  const std::unique_ptr<Objective> logistic = Make(Logistic({{"intercept", false}}), L2Space(), kLoss);
+  EvaluationContext context = At({{"l2", 3.0}});
+  const study::Gradient full = *logistic->Evaluate(context)->measurement->gradient;
+  context.direction = {-2.0};
+  const study::Gradient along = *logistic->Evaluate(context)->measurement->gradient;
+  EXPECT_THAT(along.direction, ElementsAre(-2.0));
+  EXPECT_EQ(along.slope, -2.0 * full.values[0]);
+  EXPECT_EQ(along.error_bound, 2.0 * *full.error_bound);
+}
+
+TEST(LogisticObjectiveTest, NoGradientWhereThereIsNone) {
+  const study::Parameters l2 = {{"l2", 0.1}};
+  const auto has = [&](const Objective& o) { return o.Evaluate(At(l2))->measurement->gradient.has_value(); };
+  EXPECT_TRUE(has(*Make(Logistic(), L2Space(), kLoss)));
+  EXPECT_FALSE(has(*Make(Logistic({{"gradient", false}}), L2Space(), kLoss)));
+  EXPECT_FALSE(has(*Make(Logistic({{"max_iterations", 2.0}}), L2Space(), kLoss)));
+  EXPECT_FALSE(has(*Make(Logistic(), L2Space(), {"validation_accuracy", study::Goal::kMaximize})));
+  EXPECT_FALSE(has(*Make(Logistic(), L2Space(), {"train_loss", study::Goal::kMinimize})));
+  ParameterSpec stepped = Float("l2", 0.1, 1);
+  std::get<FloatRange>(stepped.domain).step = 0.1;
+  EXPECT_FALSE(has(*Make(Logistic(), Space({stepped}), kLoss)));
+}
+
+TEST(LogisticObjectiveTest, TunesSwitchesAndChoices) {
+  ParameterSpec intercept;
+  intercept.name = "intercept";
+  intercept.domain = study::BoolSwitch{};
+  ParameterSpec solver;
+  solver.name = "solver";
+  solver.domain = study::CategoricalLabels{{"newton_cg", "lbfgs"}};
+  ParameterSpec iterations;
+  iterations.name = "max_iterations";
+  iterations.domain = study::IntRange{.min = 1, .max = 1000};
+  const auto made = Make(Logistic(), Space({intercept, solver, iterations, Float("l2", 1e-3, 1e3)}), kLoss);
+  const auto loss = [&](bool with, const char* which) {
+    const EvaluationResult r =
+        made->Evaluate(
+                At({{"intercept", with}, {"solver", std::string(which)}, {"max_iterations", 500.0}, {"l2", 1.0}}))
+            .value();
+    EXPECT_EQ(r.measurement->gradient->values.size(), 1u);
+    return r.measurement->metrics.at("validation_loss");
+  };
+  EXPECT_NEAR(loss(true, "lbfgs"), loss(true, "newton_cg"), 1e-9);
+  EXPECT_NE(loss(true, "lbfgs"), loss(false, "lbfgs"));
+}
+
+TEST(LogisticObjectiveTest, CurveHasACommonAxisAndEndsEarlyWhenTold) {
+  const auto made = Make(Logistic({{"solver", std::string("lbfgs")}, {"report_every", 3.0}}, 3), L2Space(), kLoss);
+  EvaluationContext context = At({{"l2", 0.01}});
+  std::vector<int64_t> steps;
+  context.report = [&](const Measurement& m) {
+    steps.push_back(m.step);
+    EXPECT_EQ(m.metrics.size(), 3u);
+    return true;
+  };
+  const EvaluationResult with = made->Evaluate(context).value();
+  ASSERT_GE(steps.size(), 3u);
+  for (size_t k = 0; k < steps.size(); ++k) EXPECT_EQ(steps[k], static_cast<int64_t>(3 * k));
+  EXPECT_GE(with.measurement->step, steps.back());
+  // Reports change nothing.
+  EXPECT_EQ(with.measurement, made->Evaluate(At({{"l2", 0.01}}))->measurement);
+  context.report = [](const Measurement& m) { return m.step < 6; };
+  const EvaluationResult stopped = made->Evaluate(context).value();
+  EXPECT_EQ(stopped.outcome, EvaluationOutcome::kStopped);
+  EXPECT_EQ(stopped.measurement->step, 6);
+}
+
+TEST(LogisticObjectiveTest, CancelledAndResumedGivesTheSameBits) {
+  const auto made =
+      Make(Logistic({{"solver", std::string("lbfgs")}, {"checkpoint_every", 2.0}, {"report_every", 1.0}}, 3), L2Space(),
+           kLoss);
+  const EvaluationResult whole = made->Evaluate(At({{"l2", 0.05}})).value();
+  for (const int64_t at : {int64_t{0}, int64_t{1}, int64_t{4}, int64_t{7}}) {
+    Cancellation cancellation;
+    EvaluationContext context = At({{"l2", 0.05}});
+    context.cancellation = &cancellation;
+    std::string saved;
+    int saves = 0;
+    context.report = [&](const Measurement& m) {
+      if (m.step == at) cancellation.Cancel();
+      return true;
+    };
+    context.save_checkpoint = [&](std::string bytes) {
+      saved = std::move(bytes);
+      ++saves;
+    };
+    ASSERT_EQ(made->Evaluate(context)->outcome, EvaluationOutcome::kCancelled);
+    EXPECT_GE(saves, 1);
+    EvaluationContext again = At({{"l2", 0.05}});
+    again.attempt = 2;
+    again.checkpoint = saved;
+    int64_t first_step = -1;
+    again.report = [&](const Measurement& m) {
+      if (first_step < 0) first_step = m.step;
+      return true;
+    };
+    const EvaluationResult resumed = made->Evaluate(again).value();
+    EXPECT_TRUE(resumed.resumed);
+    EXPECT_EQ(resumed.measurement, whole.measurement);
+    EXPECT_GT(first_step, at);
+    // The same bytes for another strength, or damaged: ignored.
+    again.parameters = {{"l2", 0.06}};
+    EXPECT_FALSE(made->Evaluate(again)->resumed);
+    again.parameters = {{"l2", 0.05}};
+    again.checkpoint[saved.size() / 2] = static_cast<char>(~again.checkpoint[saved.size() / 2]);
+    const EvaluationResult damaged = made->Evaluate(again).value();
+    EXPECT_FALSE(damaged.resumed);
+    EXPECT_EQ(damaged.measurement, whole.measurement);
+  }
+}
+
+TEST(LogisticObjectiveTest, PausedAndResumedGivesTheSameBits) {
+  for (const char* model : {"logistic", "hsvm"}) {
+    for (const char* solver : {"auto", "lbfgs", "newton_cg", "newton_cholesky", "dual", "svrg"}) {
+      for (const int folds : {0, 3}) {
+        BuiltinObjective objective = Logistic({{"solver", std::string(solver)}, {"report_every", 1.0}}, folds);
+        objective.model = model;
+        if (objective.model == "logistic") objective.options["penalize_intercept"] = true;
+        const auto made = Make(objective, L2Space(), kLoss);
+        const study::Parameters at = {{"l2", 0.05}};
+        std::vector<Measurement> whole, parts;
+        const EvaluationResult straight = RunPaused(*made, at, {}, &whole);
+        ASSERT_GE(straight.measurement->step, 4) << model << " " << solver;
+        EXPECT_EQ(RunPaused(*made, at, {1, 3}, &parts).measurement, straight.measurement) << model << " " << solver;
+        EXPECT_EQ(parts, whole);
+      }
+    }
+  }
+}
+
+TEST(LogisticObjectiveTest, AllSolversGiveTheSameMeasurement) {
+  for (const bool intercept : {false, true}) {
+    for (const bool penalize : {false, true}) {
+      study::Parameters options = {
+          {"intercept", intercept}, {"penalize_intercept", penalize}, {"tolerance", 1e-9}, {"max_iterations", 20000.0}};
+      const auto with = [&](const char* name, study::ParameterValue value) {
+        study::Parameters changed = options;
+        changed[name] = std::move(value);
+        return changed;
+      };
+      const auto reference = Make(Logistic(with("solver", std::string("lbfgs")), 3), L2Space(), kLoss);
+      const EvaluationResult expected = reference->Evaluate(At({{"l2", 2.0}})).value();
+      EXPECT_EQ(expected.note, "");
+      // Everything penalised: proven.
+      EXPECT_EQ(expected.measurement->gradient->error_bound.has_value(), !intercept || penalize);
+      for (const char* solver : {"auto", "newton_cg", "newton_cholesky", "svrg", "dual"}) {
+        const auto made = Make(Logistic(with("solver", std::string(solver)), 3), L2Space(), kLoss);
+        const absl::StatusOr<EvaluationResult> result = made->Evaluate(At({{"l2", 2.0}}));
+        if (solver == std::string("dual") && intercept && !penalize) {
+          EXPECT_THAT(std::string(result.status().message()), HasSubstr("needs a bias that is penalised"));
+          continue;
+        }
+        ASSERT_TRUE(result.ok()) << solver << result.status();
+        ASSERT_EQ(result->outcome, EvaluationOutcome::kComplete) << solver;
+        for (const auto& [name, value] : expected.measurement->metrics) {
+          EXPECT_NEAR(result->measurement->metrics.at(name), value, 1e-9) << solver << " " << name;
+        }
+        EXPECT_NEAR(result->measurement->gradient->values[0], expected.measurement->gradient->values[0], 1e-9);
+        EXPECT_EQ(result->note.empty(), solver != std::string("auto"));
+      }
+    }
+  }
+}
+
+TEST(LogisticObjectiveTest, AutoSaysWhatItChoseAndWhy) {
+  const auto two = Make(Logistic(), L2Space(), kLoss);
+  EXPECT_THAT(two->Evaluate(At({{"l2", 1.0}}))->note,
+              HasSubstr("solver auto is newton_cholesky: 150 rows, 11 columns, 10 entries a row: exact Newton steps"));
+  BuiltinObjective wide = Logistic({{"intercept", false}});
+  wide.data = "synth:logistic?rows=300&cols=2000&density=0.01&seed=1";
+  EXPECT_THAT(Make(wide, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}}))->note, HasSubstr("solver auto is dual"));
+  BuiltinObjective many = Logistic();
+  many.data = "synth:logistic?rows=300&cols=5&classes=4";
+  EXPECT_THAT(Make(many, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}}))->note,
+              HasSubstr("solver auto is lbfgs: 4 classes"));
+}
+
+TEST(LogisticObjectiveTest, WhatIsForTwoClassesIsRefusedForMore) {
+  BuiltinObjective many = Logistic({{"solver", std::string("dual")}});
+  many.data = "synth:logistic?rows=300&cols=5&classes=4";
+  EXPECT_THAT(std::string(Make(many, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}})).status().message()),
+              HasSubstr("solver dual is for two classes, and there are 4"));
+  many.options = {{"penalize_intercept", true}};
+  EXPECT_THAT(std::string(CreateObjective(many, L2Space(), kLoss, nullptr).status().message()),
+              HasSubstr("penalize_intercept is for two classes"));
+}
+
+TEST(LogisticObjectiveTest, TheTargetsPointIsReportedWhateverTheOthers) {
+  const auto made = Make(Logistic({{"solver", std::string("lbfgs")}, {"report_every", 4.0}}), L2Space(), kLoss);
+  std::vector<Measurement> curve;
+  RunPaused(*made, {{"l2", 0.05}}, {3}, &curve);
+  ASSERT_GE(curve.size(), 3u);
+  EXPECT_EQ(curve[0].step, 0);
+  EXPECT_EQ(curve[1].step, 3);
+  EXPECT_EQ(curve[2].step, 4);
+}
+
+TEST(LogisticObjectiveTest, OneThatEndsBeforeItsTargetIsComplete) {
+  const auto made = Make(Logistic(), L2Space(), kLoss);
+  EvaluationContext context = At({{"l2", 0.05}});
+  const EvaluationResult straight = made->Evaluate(context).value();
+  context.target = straight.measurement->step + 1;
+  const EvaluationResult again = made->Evaluate(context).value();
+  EXPECT_EQ(again.outcome, EvaluationOutcome::kComplete);
+  EXPECT_EQ(again.measurement, straight.measurement);
+}
+
+TEST(LogisticObjectiveTest, SharedByThreads) {
+  const auto made = Make(Logistic(), L2Space(), kLoss);
+  std::vector<std::thread> threads;
+  std::vector<Measurement> results(4);
+  for (size_t k = 0; k < 4; ++k) {
+    threads.emplace_back([&, k] { results[k] = *made->Evaluate(At({{"l2", 0.5}}))->measurement; });
+  }
+  for (std::thread& t : threads) t.join();
+  for (const Measurement& m : results) EXPECT_EQ(m, results[0]);
+}
+
+TEST(LogisticObjectiveTest, FilesAreReadBelowTheRoot) {
+  testing::TemporaryDirectory dir;
+  std::string text = "x;kind\n";
+  for (int i = 0; i < 40; ++i) text += std::to_string(i % 7) + (i % 3 == 0 ? ";yes\n" : ";no\n");
+  dir.Write("a.csv", text);
+  dir.Write("one.csv", "x,kind\n1,a\n2,a\n");
+  const learn::DataRoot root = learn::DataRoot::Open(dir.path()).value();
+  BuiltinObjective objective = Logistic({{"label", std::string("kind")}});
+  objective.data = "a.csv";
+  const auto made = CreateObjective(objective, L2Space(), kLoss, &root);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ((*made)->Evaluate(At({{"l2", 1.0}}))->outcome, EvaluationOutcome::kComplete);
+  objective.data = "../a.csv";
+  EXPECT_EQ(CreateObjective(objective, L2Space(), kLoss, &root).status().code(), absl::StatusCode::kInvalidArgument);
+  objective.data = "none.csv";
+  EXPECT_EQ(CreateObjective(objective, L2Space(), kLoss, &root).status().code(), absl::StatusCode::kNotFound);
+  objective.data = "one.csv";
+  EXPECT_THAT(std::string(CreateObjective(objective, L2Space(), kLoss, &root).status().message()),
+              HasSubstr("two classes"));
+}
+
+TEST(LogisticObjectiveTest, DivergenceIsAFailureOfTheSetting) {
+  testing::TemporaryDirectory dir;
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += (i % 2 == 0 ? "1e308,-1e308,0\n" : "-1e308,1e308,1\n");
+  dir.Write("huge.csv", text);
+  const learn::DataRoot root = learn::DataRoot::Open(dir.path()).value();
+  BuiltinObjective objective = Logistic({{"standardize", false}});
+  objective.data = "huge.csv";
+  const auto made = CreateObjective(objective, L2Space(), kLoss, &root);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const EvaluationResult r = (*made)->Evaluate(At({{"l2", 1.0}})).value();
+  ASSERT_EQ(r.outcome, EvaluationOutcome::kFailed);
+  EXPECT_EQ(r.failure->kind, study::FailureKind::kConfig);
+  EXPECT_EQ(r.failure->reason, study::failure::kDiverged);
+}
+
+absl::StatusOr<std::unique_ptr<Objective>> MakeHsvm(study::Parameters options, int folds = 0, int classes = 2) {
+  study::BuiltinObjective objective;
+  objective.model = "hsvm";
+  objective.data = "synth:logistic?rows=200&cols=6&seed=3&noise=0.2&classes=" + std::to_string(classes);
+  objective.split.folds = folds;
+  objective.split.seed = 4;
+  objective.options = std::move(options);
+  return CreateObjective(objective, L2Space(), kLoss, nullptr);
+}
+
+EvaluationResult EvaluateAt(const Objective& objective, double l2, const std::string& checkpoint = "",
+                            std::vector<std::string>* saved = nullptr, std::vector<int64_t>* steps = nullptr) {
+  EvaluationContext context;
+  context.parameters = {{"l2", l2}};
+  context.checkpoint = checkpoint;
+  if (saved != nullptr) context.save_checkpoint = [saved](std::string bytes) { saved->push_back(std::move(bytes)); };
+  if (steps != nullptr) {
+    context.report = [steps](const study::Measurement& m) {
+      steps->push_back(m.step);
+      return true;
+    };
+  }
+  absl::StatusOr<EvaluationResult> result = objective.Evaluate(context);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *std::move(result);
+}
+
+TEST(HsvmObjectiveTest, AllSolversGiveTheSameMeasurement) {
+  for (const int folds : {0, 3}) {
+    const auto reference = MakeHsvm({{"solver", std::string("lbfgs")}, {"tolerance", 1e-10}}, folds);
+    ASSERT_TRUE(reference.ok());
+    const EvaluationResult expected = EvaluateAt(**reference, 2.0);
+    for (const char* solver : {"auto", "dual", "svrg", "newton_cg", "newton_cholesky"}) {
+      const auto objective =
+          MakeHsvm({{"solver", std::string(solver)}, {"tolerance", 1e-9}, {"max_iterations", 20000.0}}, folds);
+      ASSERT_TRUE(objective.ok()) << objective.status();
+      const EvaluationResult result = EvaluateAt(**objective, 2.0);
+      ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
+      for (const auto& [name, value] : expected.measurement->metrics) {
+        EXPECT_NEAR(result.measurement->metrics.at(name), value, 1e-6) << solver << " " << name;
+      }
+      ASSERT_TRUE(result.measurement->gradient.has_value()) << solver;
+      EXPECT_NEAR(result.measurement->gradient->values[0], expected.measurement->gradient->values[0], 1e-7) << solver;
+    }
+  }
+}
+
+TEST(HsvmObjectiveTest, TheGradientAgreesWithDifferences) {
+  for (const bool intercept : {false, true}) {
+    for (const int folds : {0, 3}) {
+      const auto objective =
+          MakeHsvm({{"tolerance", 1e-11}, {"solver", std::string("newton_cholesky")}, {"intercept", intercept}}, folds);
+      ASSERT_TRUE(objective.ok());
+      for (const double l2 : {0.5, 20.0}) {
+        const double h = 1e-5 * l2;  // No margin crosses a corner within this step at these seeds.
+        const auto loss = [&](double at) {
+          return EvaluateAt(**objective, at).measurement->metrics.at("validation_loss");
+        };
+        const double expected = (loss(l2 + h) - loss(l2 - h)) / (2 * h);
+        EXPECT_NEAR(EvaluateAt(**objective, l2).measurement->gradient->values[0], expected,
+                    1e-5 * std::abs(expected) + 1e-10);
+      }
+    }
+  }
+}
+
+TEST(HsvmObjectiveTest, ReportsAndResumingChangeNothing) {
+  for (const char* solver : {"dual", "svrg", "lbfgs"}) {
+    const auto objective =
+        MakeHsvm({{"solver", std::string(solver)}, {"checkpoint_every", 3.0}, {"report_every", 2.0}}, 2);
+    ASSERT_TRUE(objective.ok());
+    const EvaluationResult straight = EvaluateAt(**objective, 1.0);
+    std::vector<std::string> saved;
+    std::vector<int64_t> steps;
+    const EvaluationResult reported = EvaluateAt(**objective, 1.0, "", &saved, &steps);
+    EXPECT_EQ(reported.measurement, straight.measurement);
+    ASSERT_GE(saved.size(), 2u);
+    EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
+    for (const size_t k : {size_t{0}, saved.size() - 1}) {
+      const EvaluationResult resumed = EvaluateAt(**objective, 1.0, saved[k]);
+      EXPECT_TRUE(resumed.resumed);
+      EXPECT_EQ(resumed.measurement, straight.measurement) << solver;
+      EXPECT_FALSE(EvaluateAt(**objective, 2.0, saved[k]).resumed);
+    }
+    EXPECT_EQ(EvaluateAt(**objective, 1.0, "not a checkpoint").measurement, straight.measurement);
+  }
+}
+
+TEST(HsvmObjectiveTest, RefusesMoreThanTwoClasses) {
+  const auto objective = MakeHsvm({}, 0, 3);
+  EXPECT_FALSE(objective.ok());
+  EXPECT_THAT(std::string(objective.status().message()), HasSubstr("two classes, not 3; use logistic"));
+}
+
+}  // namespace
+}  // namespace luthier::objectives

@@ -1,0 +1,103 @@
+#ifndef LUTHIER_TESTS_LIB_OBJECTIVES_OBJECTIVES_TESTING_H_
+#define LUTHIER_TESTS_LIB_OBJECTIVES_OBJECTIVES_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/objectives/registry.h"
+
+// What the tests of objectives share.
+namespace luthier::objectives {
+
+using study::BuiltinObjective;
+using study::FloatRange;
+using study::Measurement;
+using study::MetricSpec;
+using study::ParameterSpec;
+using study::SearchSpace;
+
+inline ParameterSpec Float(const std::string& name, double min, double max,
+                           study::Scale scale = study::Scale::kLinear) {
+  ParameterSpec p;
+  p.name = name;
+  FloatRange range;
+  range.min = min;
+  range.max = max;
+  range.scale = scale;
+  p.domain = range;
+  return p;
+}
+
+inline SearchSpace Space(std::vector<ParameterSpec> parameters) {
+  return SearchSpace::Create(std::move(parameters)).value();
+}
+
+inline SearchSpace L2Space() {
+  return Space({Float("l2", 1e-4, 1e4, study::Scale::kLog)});
+}
+
+inline BuiltinObjective Logistic(study::Parameters options = {}, int folds = 0) {
+  BuiltinObjective objective;
+  objective.model = "logistic";
+  objective.data = "synth:logistic?rows=200&cols=10&seed=3&noise=0.2";
+  objective.split.folds = folds;
+  objective.split.seed = 4;
+  objective.options = std::move(options);
+  return objective;
+}
+
+inline const MetricSpec kLoss = {"validation_loss", study::Goal::kMinimize};
+inline const MetricSpec kValue = {"value", study::Goal::kMinimize};
+
+inline std::unique_ptr<Objective> Make(const BuiltinObjective& objective, const SearchSpace& space,
+                                       const MetricSpec& metric) {
+  absl::StatusOr<std::unique_ptr<Objective>> made = CreateObjective(objective, space, metric, nullptr);
+  EXPECT_TRUE(made.ok()) << made.status();
+  return *std::move(made);
+}
+
+inline EvaluationContext At(study::Parameters parameters) {
+  EvaluationContext context;
+  context.parameters = std::move(parameters);
+  return context;
+}
+
+// Runs with a pause at each of `targets`, each run from the checkpoint of the one before; the last runs to the end.
+// Appends the points to `curve`.
+inline EvaluationResult RunPaused(const Objective& objective, const study::Parameters& parameters,
+                                  const std::vector<int64_t>& targets, std::vector<Measurement>* curve) {
+  std::string saved;
+  int64_t paused_at = 0;
+  for (size_t k = 0;; ++k) {
+    EvaluationContext context = At(parameters);
+    context.attempt = static_cast<int32_t>(k) + 1;
+    context.target = k < targets.size() ? targets[k] : 0;
+    context.checkpoint = saved;
+    int64_t started = -1;
+    context.started = [&](bool resumed, int64_t step) {
+      EXPECT_EQ(resumed, k > 0);
+      started = step;
+    };
+    context.report = [&](const Measurement& m) {
+      curve->push_back(m);
+      return true;
+    };
+    context.save_checkpoint = [&](std::string bytes) { saved = std::move(bytes); };
+    const EvaluationResult result = objective.Evaluate(context).value();
+    EXPECT_EQ(started, paused_at);
+    EXPECT_EQ(result.resumed, k > 0);
+    if (k == targets.size()) return result;
+    EXPECT_EQ(result.outcome, EvaluationOutcome::kPaused);
+    EXPECT_EQ(result.measurement->step, targets[k]);
+    EXPECT_EQ(*result.measurement, curve->back());
+    paused_at = targets[k];
+  }
+}
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_TESTS_LIB_OBJECTIVES_OBJECTIVES_TESTING_H_

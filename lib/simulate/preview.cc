@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <variant>
+#include <vector>
 
+#include "lib/suggest/harmonica_plan.h"
 #include "lib/suggest/registry.h"
 #include "lib/suggest/rungs.h"
 
@@ -35,9 +38,55 @@ bool Overlaps(const study::AlgorithmSpec& algorithm) {
   return true;
 }
 
+// Stages of Harmonica, and then what its base does with the trials that they leave.
+Preview PreviewOfStages(const study::StudySpec& spec, const study::HarmonicaOptions& options, int64_t workers) {
+  const suggest::HarmonicaPlan plan = suggest::PlanHarmonica(spec, options);
+  study::StudySpec base = suggest::BaseStudy(spec, options, plan);
+  base.budget.max_trials = plan.left;
+  Preview preview = PreviewOf(base, workers);
+  if (!plan.staged) return preview;
+  if (plan.left == 0) {
+    preview.brackets.clear();
+    preview.time_at_least = preview.time_at_most = 0.0;
+  }
+  preview.algorithm = study::AlgorithmName(spec.algorithm);
+  preview.settings = spec.budget.max_trials;
+  const double whole = spec.resource ? static_cast<double>(spec.resource->max) : 1.0;
+  preview.training_without = static_cast<double>(preview.settings) * whole;
+  const int64_t step = plan.resource > 0 ? plan.resource : spec.resource ? spec.resource->max : 0;
+  const double each = step > 0 ? static_cast<double>(step) : 1.0;
+  // A budget that ends within a stage cuts it short.
+  Preview::Bracket stages;
+  Preview::Bracket cut;
+  const int64_t whole_stages = std::min<int64_t>(plan.stages, preview.settings / plan.samples);
+  stages.times = whole_stages;
+  stages.rungs = {{step, plan.samples, static_cast<double>(plan.samples) * each}};
+  const int64_t rest = whole_stages < plan.stages ? preview.settings - whole_stages * plan.samples : 0;
+  cut.rungs = {{step, rest, static_cast<double>(rest) * each}};
+  std::vector<Preview::Bracket> before;
+  if (whole_stages > 0) before.push_back(std::move(stages));
+  if (rest > 0) before.push_back(std::move(cut));
+  const auto k = static_cast<double>(preview.workers);
+  for (const Preview::Bracket& bracket : before) {
+    const double training = static_cast<double>(bracket.times) * bracket.rungs.front().training;
+    preview.training += training;
+    preview.training_from_scratch += training;
+    preview.time_at_least += training / k;
+    preview.time_at_most +=
+        static_cast<double>(bracket.times) * std::ceil(static_cast<double>(bracket.rungs.front().settings) / k) * each;
+  }
+  preview.time_at_least = std::max(preview.time_at_least, each);
+  preview.time_at_most = std::max(preview.time_at_most, preview.time_at_least);
+  preview.brackets.insert(preview.brackets.begin(), before.begin(), before.end());
+  return preview;
+}
+
 }  // namespace
 
 Preview PreviewOf(const study::StudySpec& spec, int64_t workers) {
+  if (const auto* harmonica = std::get_if<study::HarmonicaOptions>(&spec.algorithm)) {
+    return PreviewOfStages(spec, *harmonica, workers);
+  }
   Preview preview;
   preview.algorithm = study::AlgorithmName(suggest::Resolve(spec).algorithm);
   preview.settings = spec.budget.max_trials;

@@ -53,6 +53,15 @@ void History::Finish(int64_t number, TrialState state, std::optional<double> val
     trial.reporter = reporters_.try_emplace(worker, static_cast<int32_t>(reporters_.size())).first->second;
   }
   finished_.push_back(static_cast<int>(number - 1));
+  Settle(number);
+}
+
+void History::Settle(int64_t number) {
+  const auto index = static_cast<size_t>(number - 1);
+  if (has_settled_.size() <= index) has_settled_.resize(index + 1, false);
+  if (has_settled_[index]) return;
+  has_settled_[index] = true;
+  settled_.push_back(static_cast<int>(index));
 }
 
 void History::Report(int64_t number, int64_t step, double value) {
@@ -72,6 +81,7 @@ void History::Pause(int64_t number) {
   HistoryTrial& trial = trials_[number - 1];
   LUTHIER_CHECK(trial.open());
   trial.state = TrialState::kPaused;
+  Settle(number);
 }
 
 void History::AddSuggestedResume(uint64_t ask_index, int64_t number, int64_t resource) {
@@ -92,6 +102,8 @@ std::optional<History> History::ReproducibleView(int64_t parallel) const {
   const int64_t visible = static_cast<int64_t>(trials_.size()) - parallel + 1;
   History view = *this;
   view.finished_.clear();
+  view.settled_.clear();
+  view.has_settled_.clear();
   view.reporters_.clear();
   for (size_t i = 0; i < view.trials_.size(); ++i) {
     HistoryTrial& trial = view.trials_[i];
@@ -99,6 +111,7 @@ std::optional<History> History::ReproducibleView(int64_t parallel) const {
     if (static_cast<int64_t>(i) < visible) {
       if (trial.open()) return std::nullopt;
       view.finished_.push_back(static_cast<int>(i));
+      view.Settle(static_cast<int64_t>(i) + 1);
     } else {
       trial.state = TrialState::kPending;
       trial.value.reset();

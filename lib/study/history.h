@@ -49,6 +49,9 @@ class History {
   const std::vector<HistoryTrial>& trials() const { return trials_; }
   // Indices into trials() of those that became final, in log order.
   const std::vector<int>& finished() const { return finished_; }
+  // Indices into trials() of those that were PAUSED or became final, in log order of the first time: when each first
+  // had a result.
+  const std::vector<int>& settled() const { return settled_; }
   // The stored trial with the largest ask index below `ask_index`, or null.
   const HistoryTrial* LastAskBefore(uint64_t ask_index) const;
 
@@ -80,8 +83,12 @@ class History {
   std::optional<History> ReproducibleView(int64_t parallel) const;
 
  private:
+  void Settle(int64_t number);
+
   std::vector<HistoryTrial> trials_;
   std::vector<int> finished_;
+  std::vector<int> settled_;
+  std::vector<bool> has_settled_;  // By index into trials_; shorter where the rest have not.
   int stored_ = 0;
   std::set<uint64_t> resume_asks_;
   std::map<std::string, int32_t> reporters_;  // Numbers of workers; names do not leave this class.

@@ -174,8 +174,8 @@ enum class HarmonicaLambda { kFixed, kCv, kPath, kAbs };
 
 // What goes on after Harmonica's stages: an algorithm that can stand in for it on any space. A new one is one entry
 // here.
-using HarmonicaBase =
-    std::variant<RandomOptions, SobolOptions, GridOptions, BoOptions, HaltonOptions, TpeOptions, CmaEsOptions>;
+using HarmonicaBase = std::variant<RandomOptions, SobolOptions, GridOptions, BoOptions, HaltonOptions, TpeOptions,
+                                   CmaEsOptions, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions>;
 
 struct HarmonicaOptions {
   int32_t samples = 0;       // Of each stage, 20 … 10^5; 0: 300, or less where the budget is small.
@@ -190,6 +190,8 @@ struct HarmonicaOptions {
   bool gray = false;            // Neighbouring levels of ordered parameters differ in one bit.
   bool cell_centres = false;    // Continuous parameters take the middles of cells.
   bool strict = false;          // A stage uses its first `samples` samples, however late their results.
+  // Step up to which the samples of stages are trained, where they pause: resource.min … max; 0: to the end.
+  int64_t stage_resource = 0;
   HarmonicaBase base = RandomOptions{};
   friend bool operator==(const HarmonicaOptions&, const HarmonicaOptions&) = default;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
 #include "lib/suggest/random_designer.h"
 #include "lib/suggest/registry.h"
 
@@ -28,18 +29,10 @@ HarmonicaDesigner::HarmonicaDesigner(const study::StudySpec& spec, const study::
     : spec_(spec),
       options_(options),
       plan_(PlanHarmonica(spec, options)),
+      in_parts_(BaseTrainsInParts(options)),
       bits_(spec.space, BitOptionsOf(options), spec.seed),
       stages_(spec_, options_, plan_, bits_) {
-  if (!plan_.staged) base_only_ = CreateDesigner(BaseSpec(spec_.space));
-}
-
-study::StudySpec HarmonicaDesigner::BaseSpec(const study::SearchSpace& space) const {
-  study::StudySpec spec = spec_;
-  spec.space = space;
-  spec.algorithm = BaseAlgorithm(options_);
-  // Options are checked when the study is created; this is what only the space shows, e.g. a grid of too many points.
-  if (!Validate(spec).ok()) spec.algorithm = study::RandomOptions{};
-  return spec;
+  if (!plan_.staged) base_only_ = CreateDesigner(BaseStudy(spec_, options_, plan_));
 }
 
 void HarmonicaDesigner::Refine(const std::vector<HarmonicaStage>& stages) {
@@ -49,7 +42,8 @@ void HarmonicaDesigner::Refine(const std::vector<HarmonicaStage>& stages) {
   bool restricted = false;
   for (const HarmonicaStage& stage : stages) restricted = restricted || !stage.restrictions.empty();
   if (restricted) refinement_.space = std::make_unique<RestrictedSpace>(bits_, stages);
-  const study::StudySpec spec = BaseSpec(restricted ? refinement_.space->space() : spec_.space);
+  const study::StudySpec spec =
+      RefinedStudy(spec_, options_, plan_, restricted ? refinement_.space->space() : spec_.space);
   refinement_.designer = CreateDesigner(spec);
   refinement_.uses_history = InfoOf(spec.algorithm).uses_history;
 }
@@ -67,34 +61,61 @@ std::optional<study::Parameters> HarmonicaDesigner::Projected(const study::Histo
   return projected;
 }
 
+bool HarmonicaDesigner::IsSeen(const study::HistoryTrial& trial, const HarmonicaCarry& carry) const {
+  if (carry.kind == 'b') return true;
+  if (in_parts_) return false;
+  // Values with less training than the base's trials get would mislead it.
+  const bool in_part = carry.kind == 's' && plan_.resource > 0 && plan_.resource < spec_.resource->max;
+  return !in_part || trial.state == study::TrialState::kComplete;
+}
+
 // The trials that lie in the restricted space, as the base would have seen them: its own asks by their index, all
 // others as settings that users gave. Without gradients: coordinates are not the same.
 study::History HarmonicaDesigner::BaseHistory(const study::History& history) {
   study::History seen;
+  refinement_.numbers = {0};
   if (!refinement_.uses_history) return seen;
   const std::vector<study::HistoryTrial>& trials = history.trials();
+  const auto most = static_cast<size_t>(spec_.budget.max_trials);
+  // A base that trains in parts must know that no new setting can come. What found no room is never stored.
+  const bool full = in_parts_ && trials.size() >= most;
+  const size_t rows = full ? most : trials.size();
   std::vector<int64_t> number(trials.size(), 0);
-  int64_t count = 0;
-  for (size_t k = 0; k < trials.size(); ++k) {
+  std::vector<std::pair<size_t, study::Parameters>> suggested;  // Not stored yet.
+  for (size_t k = 0; k < rows; ++k) {
     const HarmonicaCarry& carry = stages_.carries()[k];
+    if (!IsSeen(trials[k], carry)) continue;
     std::optional<study::Parameters> parameters = Projected(trials[k], carry);
     if (!parameters) continue;
     if (trials[k].number == 0) {
-      if (carry.kind == 'b') seen.AddSuggested(static_cast<uint64_t>(carry.index), *std::move(parameters), carry.base);
+      if (carry.kind == 'b') suggested.emplace_back(k, *std::move(parameters));
       continue;
     }
     study::HistoryTrial trial = Opened(trials[k]);
-    trial.number = number[k] = ++count;
+    trial.number = number[k] = static_cast<int64_t>(refinement_.numbers.size());
+    refinement_.numbers.push_back(trials[k].number);
     trial.parameters = *std::move(parameters);
     trial.ask_index.reset();
     if (carry.kind == 'b') trial.ask_index = static_cast<uint64_t>(carry.index);
     trial.carry = carry.base;
     seen.AddStored(std::move(trial));
+    if (trials[k].state == study::TrialState::kPaused) seen.Pause(number[k]);
   }
   for (const int k : history.finished()) {
     const auto at = static_cast<size_t>(k);
     if (number[at] == 0) continue;
-    seen.Finish(number[at], trials[at].state, trials[at].value, std::nullopt, trials[at].failure);
+    seen.Finish(number[at], trials[at].state, trials[at].value, std::nullopt, trials[at].failure, "", trials[at].step);
+  }
+  while (full && seen.trials().size() + suggested.size() < most) {
+    study::HistoryTrial other;
+    other.number = static_cast<int64_t>(seen.trials().size()) + 1;
+    seen.AddStored(std::move(other));
+    seen.Finish(static_cast<int64_t>(seen.trials().size()), study::TrialState::kCancelled, std::nullopt, std::nullopt,
+                std::nullopt);
+  }
+  for (auto& [k, parameters] : suggested) {
+    const HarmonicaCarry& carry = stages_.carries()[k];
+    seen.AddSuggested(static_cast<uint64_t>(carry.index), std::move(parameters), carry.base, trials[k].resource);
   }
   return seen;
 }
@@ -115,13 +136,25 @@ Suggestion HarmonicaDesigner::SuggestSample() const {
   AddRecords(&carry);
   Suggestion suggestion;
   suggestion.parameters = stages_.Sample(stage, carry.index);
+  suggestion.resource = plan_.resource;
   suggestion.origin = "stage";
   suggestion.details = {{"stage", stage + 1.0}, {"sample", static_cast<double>(carry.index)}};
   suggestion.carry = FormatCarry(carry);
   return suggestion;
 }
 
-Suggestion HarmonicaDesigner::SuggestBase(const study::History& history, uint64_t ask_index) {
+// Every setting that is left has been tried; the others have not.
+Suggestion HarmonicaDesigner::Explore(HarmonicaCarry carry, uint64_t ask_index) const {
+  carry.kind = 's';
+  carry.stage = plan_.stages;
+  Suggestion suggestion;
+  suggestion.parameters = ExplorationPoint(bits_.encoding(), spec_.seed, ask_index);
+  suggestion.origin = "explore";
+  suggestion.carry = FormatCarry(carry);
+  return suggestion;
+}
+
+absl::StatusOr<Suggestion> HarmonicaDesigner::SuggestBase(const study::History& history, uint64_t ask_index) {
   Refine(stages_.stages());
   HarmonicaCarry carry;
   carry.kind = 'b';
@@ -129,38 +162,38 @@ Suggestion HarmonicaDesigner::SuggestBase(const study::History& history, uint64_
   AddRecords(&carry);
   absl::StatusOr<Suggestion> base =
       refinement_.designer->Suggest(BaseHistory(history), static_cast<uint64_t>(carry.index));
-  Suggestion suggestion;
-  if (base.ok()) {
-    suggestion = *std::move(base);
-    suggestion.origin = absl::StrCat("base_", suggestion.origin);
-    suggestion.direction.clear();
-    suggestion.set_aside.clear();
-    if (refinement_.space != nullptr) {
-      carry.selection = refinement_.space->SelectionOf(suggestion.parameters);
-      suggestion.parameters = refinement_.space->Embed(suggestion.parameters);
-    }
-    carry.base = std::move(suggestion.carry);
-    suggestion.carry = FormatCarry(carry);
-    if (suggestion.carry.size() > kCarryBytes) {
-      carry.base.clear();
-      suggestion.carry = FormatCarry(carry);
-    }
-  } else {
-    // Every setting that is left has been tried; the others have not.
-    carry.kind = 's';
-    carry.stage = plan_.stages;
-    suggestion.parameters = ExplorationPoint(bits_.encoding(), spec_.seed, ask_index);
-    suggestion.origin = "explore";
+  const bool full = static_cast<int64_t>(history.trials().size()) >= spec_.budget.max_trials;
+  if (!base.ok() && in_parts_ && (full || base::GetReason(base.status()) == base::reason::kAwaitingResults)) {
+    return base.status();
+  }
+  Suggestion suggestion = base.ok() ? *std::move(base) : Explore(std::move(carry), ask_index);
+  suggestion.details["stages"] = static_cast<double>(stages_.stages().size());
+  if (!base.ok()) return suggestion;
+  suggestion.origin = absl::StrCat("base_", suggestion.origin);
+  suggestion.direction.clear();
+  suggestion.set_aside.clear();
+  if (suggestion.resume) {
+    suggestion.resume = refinement_.numbers[static_cast<size_t>(*suggestion.resume)];
+    return suggestion;
+  }
+  if (refinement_.space != nullptr) {
+    carry.selection = refinement_.space->SelectionOf(suggestion.parameters);
+    suggestion.parameters = refinement_.space->Embed(suggestion.parameters);
+  }
+  carry.base = std::move(suggestion.carry);
+  suggestion.carry = FormatCarry(carry);
+  if (suggestion.carry.size() > kCarryBytes) {
+    carry.base.clear();
     suggestion.carry = FormatCarry(carry);
   }
-  suggestion.details["stages"] = static_cast<double>(stages_.stages().size());
   return suggestion;
 }
 
 absl::StatusOr<Suggestion> HarmonicaDesigner::Suggest(const study::History& history, uint64_t ask_index) {
   if (base_only_ != nullptr) return base_only_->Suggest(history, ask_index);
   stages_.Read(history);
-  return stages_.done() ? SuggestBase(history, ask_index) : SuggestSample();
+  if (!stages_.done()) return SuggestSample();
+  return SuggestBase(history, ask_index);
 }
 
 }  // namespace luthier::suggest

@@ -19,13 +19,15 @@ namespace luthier::suggest {
 // docs/algorithms/harmonica.md has the equations and the reasons.
 //
 // Origins: stage; then those of the base after "base_"; explore where the base has nothing left to suggest. Asks never
-// wait: while a stage waits for its last results, further samples of it are handed out.
-// Details: stage (from 1) and sample of a stage's setting; the base's own.
+// wait for a stage: until its last results are there, further samples of it are handed out. A base that trains in parts
+// (successive_halving, hyperband, asha) waits as it does alone; it knows of its own trials only, as the results of
+// others were not had at its rungs. Details: stage (from 1) and sample of a stage's setting; the base's own.
 class HarmonicaDesigner final : public Designer {
  public:
   HarmonicaDesigner(const study::StudySpec& spec, const study::HarmonicaOptions& options);
 
-  // OUT_OF_RANGE only where the plan has no stages and the base says so.
+  // OUT_OF_RANGE where the plan has no stages and the base says so, and, with a base that trains in parts, when the
+  // budget is full and no PAUSED trial may go on any more; UNAVAILABLE as such a base says.
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
 
  private:
@@ -35,22 +37,25 @@ class HarmonicaDesigner final : public Designer {
     std::unique_ptr<RestrictedSpace> space;  // Null: nothing is restricted.
     std::unique_ptr<Designer> designer;
     bool uses_history = true;
+    std::vector<int64_t> numbers;  // By number of a trial in the history that the base saw last: the study's.
     // By number of trial: its parameters and what Project said of them. Only saves time.
     std::map<int64_t, std::pair<study::Parameters, std::optional<study::Parameters>>> projected;
   };
-  // What the base makes of a space.
-  study::StudySpec BaseSpec(const study::SearchSpace& space) const;
   void Refine(const std::vector<HarmonicaStage>& stages);
   std::optional<study::Parameters> Projected(const study::HistoryTrial& trial, const HarmonicaCarry& carry);
+  // Whether the base is to see a trial.
+  bool IsSeen(const study::HistoryTrial& trial, const HarmonicaCarry& carry) const;
   study::History BaseHistory(const study::History& history);
   Suggestion SuggestSample() const;
-  Suggestion SuggestBase(const study::History& history, uint64_t ask_index);
+  absl::StatusOr<Suggestion> SuggestBase(const study::History& history, uint64_t ask_index);
+  Suggestion Explore(HarmonicaCarry carry, uint64_t ask_index) const;
   // Adds to `carry` the stages that no suggestion carries yet.
   void AddRecords(HarmonicaCarry* carry) const;
 
   const study::StudySpec spec_;
   const study::HarmonicaOptions options_;
   const HarmonicaPlan plan_;
+  const bool in_parts_;  // The base's.
   const spectral::BitEncoding bits_;
   HarmonicaStages stages_;
   Refinement refinement_;

@@ -27,8 +27,14 @@ int Place(const spectral::BitGroup& group, int bit) {
   return 1 << (group.count - 1 - (bit - group.begin));
 }
 
-std::vector<std::string> Warnings(const HarmonicaStage& stage) {
+std::vector<std::string> Warnings(const HarmonicaStage& stage, const HarmonicaPlan& plan,
+                                  const std::optional<study::Resource>& resource) {
   std::vector<std::string> warnings;
+  if (resource && plan.resource > 0 && plan.resource < resource->max) {
+    warnings.push_back(absl::StrCat("values after ", plan.resource, " of ", resource->max, " ",
+                                    resource->unit.empty() ? "units" : resource->unit,
+                                    " of training: what matters later may differ"));
+  }
   if (!stage.believed) {
     warnings.push_back(stage.polynomial.terms.empty()
                            ? "nothing was found, so nothing is fixed"
@@ -71,7 +77,7 @@ HarmonicaReport ReportHarmonica(const study::StudySpec& spec, const study::Histo
     out.failed = stage.failed;
     out.r2 = stage.r2;
     out.cv_r2 = stage.cv_r2;
-    out.warnings = Warnings(stage);
+    out.warnings = Warnings(stage, plan, spec.resource);
     for (const spectral::Term& term : stage.polynomial.terms) {
       HarmonicaTerm t;
       for (const int bit : term.bits) {

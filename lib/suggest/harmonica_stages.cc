@@ -21,23 +21,31 @@ using spectral::Assignment;
 using spectral::Bits;
 using spectral::Term;
 
-constexpr int kDefaultSamples = 300;
-constexpr int kLeastSamples = 20;
-constexpr int kMostSamples = 100'000;
-constexpr int kFewestDefaultSamples = 50;
-constexpr int kMostStages = 5;
-constexpr int kFewBits = 12;
-constexpr int kMostBits = 2000;
-// Of parities: a pass over them stays below a second at a thousand samples.
-constexpr int64_t kMostFeatures = 1'400'000;
 constexpr int kKeepOneIn = 4;
 constexpr double kLittleExplained = 0.05;
 constexpr char kBaseSeparator[] = "\n--\n";
+
+// The sample's value, for stages trained up to `resource` (0: to the end), where it has one: then it counts like any
+// other, whatever became of the trial.
+std::optional<double> ValueOf(const study::HistoryTrial& trial, int64_t resource) {
+  if (resource > 0) {
+    for (const study::CurvePoint& point : trial.points) {
+      if (point.step >= resource) return point.value;
+    }
+  }
+  return trial.value;
+}
+
+bool IsWhole(const study::HistoryTrial& trial, int64_t resource) {
+  if (trial.state == study::TrialState::kComplete || trial.state == study::TrialState::kPaused) return true;
+  return resource > 0 && !trial.points.empty() && trial.points.back().step >= resource;
+}
 
 bool Done(const study::HistoryTrial& trial) {
   switch (trial.state) {
     case study::TrialState::kComplete:
     case study::TrialState::kPruned:
+    case study::TrialState::kPaused:
       return true;
     case study::TrialState::kFailed:
       return trial.failure == study::FailureKind::kConfig;
@@ -125,101 +133,6 @@ std::vector<Assignment> Merge(const std::vector<Assignment>& all, const std::vec
 
 }  // namespace
 
-absl::Status ValidateHarmonica(const study::StudySpec& spec, const study::HarmonicaOptions& options) {
-  base::Violations violations;
-  const auto within = [&](const char* field, int64_t value, int64_t low, int64_t high) {
-    if (value >= low && value <= high) return;
-    violations.Add(absl::StrCat("algorithm.harmonica.", field),
-                   absl::StrCat(value, " is not between ", low, " and ", high));
-  };
-  if (options.samples != 0) within("samples", options.samples, kLeastSamples, kMostSamples);
-  within("stages", options.stages, 1, kMostStages);
-  within("degree", options.degree, 1, spectral::kMaxDegree);
-  within("terms", options.terms, 1, 32);
-  within("restrictions", options.restrictions, 1, 16);
-  if (options.float_bits != 0) within("float_bits", options.float_bits, 1, 10);
-  if (!(options.lambda_factor >= 0.01 && options.lambda_factor <= 10.0)) {
-    violations.Add("algorithm.harmonica.lambda_factor",
-                   absl::StrCat(options.lambda_factor, " is not between 0.01 and 10"));
-  }
-  if (options.lambda == study::HarmonicaLambda::kAbs ? !(options.lambda_abs > 0.0 && std::isfinite(options.lambda_abs))
-                                                     : options.lambda_abs != 0.0) {
-    violations.Add("algorithm.harmonica.lambda_abs",
-                   options.lambda == study::HarmonicaLambda::kAbs
-                       ? absl::StrCat(options.lambda_abs, " is not a positive number: lambda LAMBDA_ABS needs one")
-                       : std::string("is used with lambda LAMBDA_ABS only"));
-  }
-  if (spec.space.size() > study::kMaxParameters - kMostStages) {
-    violations.Add("algorithm.harmonica", absl::StrCat("the space has ", spec.space.size(), " parameters; at most ",
-                                                       study::kMaxParameters - kMostStages, " are allowed"));
-  }
-  if (options.samples > spec.budget.max_trials) {
-    violations.Add("algorithm.harmonica.samples",
-                   absl::StrCat("a stage of ", options.samples, " samples does not fit into the budget of ",
-                                spec.budget.max_trials, " trials: raise budget.max_trials or take fewer"));
-  }
-  if (violations.empty()) {
-    const int bits = spectral::BitEncoding(spec.space, BitOptionsOf(options), spec.seed).bits();
-    if (bits > kMostBits) {
-      violations.Add("algorithm.harmonica",
-                     absl::StrCat("the space has ", bits, " bits; at most ", kMostBits,
-                                  " are allowed: take fewer parameters, fewer labels, or float_bits: 1"));
-    }
-  }
-  return violations.ToStatus();
-}
-
-HarmonicaPlan PlanHarmonica(const study::StudySpec& spec, const study::HarmonicaOptions& options) {
-  HarmonicaPlan plan;
-  plan.stages = options.stages;
-  plan.samples = options.samples;
-  const int64_t trials = spec.budget.max_trials;
-  if (plan.samples == 0) {
-    const int64_t affordable = trials * 4 / 5 / options.stages;
-    plan.samples = static_cast<int>(
-        std::clamp<int64_t>(affordable, std::min<int64_t>(kFewestDefaultSamples, trials), kDefaultSamples));
-    if (plan.samples < kDefaultSamples) {
-      plan.notes.push_back(absl::StrCat("a budget of ", trials, " trials makes stages of ", plan.samples, " samples; ",
-                                        kDefaultSamples, " find weaker effects"));
-    }
-  }
-  const int bits = spectral::BitEncoding(spec.space, BitOptionsOf(options), spec.seed).bits();
-  plan.degree = spectral::AffordableDegree(bits, options.degree, kMostFeatures);
-  if (plan.degree < options.degree) {
-    plan.notes.push_back(
-        absl::StrCat(bits, " bits have too many products of ", options.degree, ": degree ", plan.degree, " instead"));
-  }
-  const std::string without = absl::StrCat("warning: no stages, ", study::AlgorithmName(BaseAlgorithm(options)),
-                                           " on the whole space instead: ");
-  if (bits < kFewBits || (bits < 40 && (int64_t{1} << bits) <= 4 * int64_t{plan.samples})) {
-    plan.staged = false;
-    plan.notes = {absl::StrCat(without, "the parameters make only ", bits, " bits, of which ", plan.samples,
-                               " samples would see most settings")};
-  } else if (plan.samples < kLeastSamples) {
-    plan.staged = false;
-    plan.notes = {absl::StrCat(without, "a budget of ", trials, " trials is too small for one")};
-  }
-  return plan;
-}
-
-study::AlgorithmSpec BaseAlgorithm(const study::HarmonicaOptions& options) {
-  return std::visit([](const auto& base) -> study::AlgorithmSpec { return base; }, options.base);
-}
-
-spectral::BitOptions BitOptionsOf(const study::HarmonicaOptions& options) {
-  return {.float_bits = options.float_bits, .gray = options.gray, .centre = options.cell_centres};
-}
-
-spectral::RecoveryOptions RecoveryOptionsOf(const study::HarmonicaOptions& options, int degree) {
-  spectral::RecoveryOptions recovery;
-  recovery.degree = degree;
-  recovery.terms = options.terms;
-  recovery.rule = static_cast<spectral::LambdaRule>(options.lambda);
-  recovery.factor = options.lambda_factor;
-  recovery.lambda_abs = options.lambda_abs;
-  return recovery;
-}
-
 std::string FormatStage(const HarmonicaStage& stage) {
   std::string text =
       absl::StrCat(stage.believed ? 1 : 0, " ", stage.results, " ", stage.failed, " ", stage.dropped, " ",
@@ -251,7 +164,7 @@ std::optional<HarmonicaStage> ParseStage(absl::string_view text) {
     Term term;
     term.weight = words.Number();
     for (int64_t size = words.Integer(1, spectral::kMaxDegree); size > 0; --size) {
-      term.bits.push_back(static_cast<int>(words.Integer(0, kMostBits - 1)));
+      term.bits.push_back(static_cast<int>(words.Integer(0, kMostHarmonicaBits - 1)));
     }
     stage.polynomial.terms.push_back(std::move(term));
   }
@@ -346,7 +259,7 @@ std::optional<std::vector<size_t>> HarmonicaStages::Closing(const study::History
   const auto by_index = [&](size_t a, size_t b) { return carries_[a].index < carries_[b].index; };
   std::vector<size_t> found;
   if (!options_.strict) {
-    for (const int k : history.finished()) {
+    for (const int k : history.settled()) {
       const auto at = static_cast<size_t>(k);
       if (!is_sample(at) || !Done(trials[at])) continue;
       found.push_back(at);
@@ -362,7 +275,7 @@ std::optional<std::vector<size_t>> HarmonicaStages::Closing(const study::History
   }
   std::sort(samples.begin(), samples.end(), by_index);
   for (const size_t k : samples) {
-    if (trials[k].open()) return std::nullopt;
+    if (trials[k].open() && trials[k].state != study::TrialState::kPaused) return std::nullopt;
     if (!Done(trials[k])) continue;
     found.push_back(k);
     if (found.size() == wanted) return found;
@@ -392,12 +305,13 @@ HarmonicaData HarmonicaStages::DataOf(const study::History& history, const std::
     base::RandomStream random(spec_.seed, "harmonica/sample", static_cast<uint64_t>(carry.index),
                               static_cast<uint32_t>(carry.stage));
     data.x.row(i) = SampleBits(carry.stage, &random).transpose();
-    const bool finite = trial.value.has_value() && std::isfinite(*trial.value);
-    data.losses[i] = finite ? -study::Score(spec_.metric.goal, *trial.value) : kNone;
-    if (trial.state == study::TrialState::kComplete && finite) complete.push_back(data.losses[i]);
+    const std::optional<double> value = ValueOf(trial, plan_.resource);
+    const bool finite = value.has_value() && std::isfinite(*value);
+    data.losses[i] = finite ? -study::Score(spec_.metric.goal, *value) : kNone;
+    if (IsWhole(trial, plan_.resource) && finite) complete.push_back(data.losses[i]);
     if (!finite) ++data.failed;
   }
-  // A pruned trial is no better than the median of the complete ones; a failed one is as bad as the worst.
+  // A pruned trial is no better than the median of the others; a failed one is as bad as the worst.
   double median = -std::numeric_limits<double>::max();
   if (!complete.empty()) {
     const auto middle = complete.begin() + static_cast<std::ptrdiff_t>(complete.size() / 2);
@@ -406,7 +320,7 @@ HarmonicaData HarmonicaStages::DataOf(const study::History& history, const std::
   }
   double worst = -std::numeric_limits<double>::max();
   for (Eigen::Index i = 0; i < count; ++i) {
-    if (history.trials()[rows[static_cast<size_t>(i)]].state == study::TrialState::kPruned) {
+    if (!IsWhole(history.trials()[rows[static_cast<size_t>(i)]], plan_.resource)) {
       data.losses[i] = std::isnan(data.losses[i]) ? kNone : std::max(data.losses[i], median);
     }
     if (!std::isnan(data.losses[i])) worst = std::max(worst, data.losses[i]);

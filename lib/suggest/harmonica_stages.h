@@ -7,35 +7,18 @@
 #include <vector>
 
 #include "Eigen/Core"
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "lib/spectral/bit_encoding.h"
 #include "lib/spectral/minimizers.h"
 #include "lib/spectral/recovery.h"
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
+#include "lib/suggest/harmonica_plan.h"
 
 // The stages of Harmonica, from the log of a study. Each takes T settings of uniform bits, learns a sparse polynomial
 // of their losses, and fixes the bits that it depends on to the t settings that make it least; later settings take one
 // of the t each.
 namespace luthier::suggest {
-
-// INVALID_ARGUMENT with fields "algorithm.harmonica.…".
-absl::Status ValidateHarmonica(const study::StudySpec& spec, const study::HarmonicaOptions& options);
-
-// What the options come to in this study.
-struct HarmonicaPlan {
-  bool staged = true;  // False: too few bits or trials for a stage; the base has the whole space from the start.
-  int samples = 0;
-  int stages = 0;
-  int degree = 0;
-  std::vector<std::string> notes;  // Departures from the options, for people.
-};
-HarmonicaPlan PlanHarmonica(const study::StudySpec& spec, const study::HarmonicaOptions& options);
-
-study::AlgorithmSpec BaseAlgorithm(const study::HarmonicaOptions& options);
-spectral::BitOptions BitOptionsOf(const study::HarmonicaOptions& options);
-spectral::RecoveryOptions RecoveryOptionsOf(const study::HarmonicaOptions& options, int degree);
 
 // What a closed stage found. In units of the loss: the metric, its sign changed where the goal is to maximise.
 struct HarmonicaStage {
@@ -85,9 +68,9 @@ class HarmonicaStages {
 
   // Reads the log: which stages have closed, from the records that suggestions carry or, where no suggestion has been
   // made since, from the results. A function of the history alone: a stage closes with the T-th of its results
-  // (COMPLETE, FAILED for a fault of the setting, or PRUNED) in log order, and uses those T in order of sample; with
-  // `strict`, when the T samples of least index that were not lost have results. A stage whose gate stayed closed
-  // leaves its samples to the next, as both are drawn alike.
+  // (COMPLETE, PAUSED at its target, FAILED for a fault of the setting, or PRUNED) in log order, and uses those T in
+  // order of sample; with `strict`, when the T samples of least index that were not lost have results. A stage whose
+  // gate stayed closed leaves its samples to the next, as both are drawn alike.
   void Read(const study::History& history);
 
   const std::vector<HarmonicaStage>& stages() const { return stages_; }

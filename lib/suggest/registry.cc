@@ -1,9 +1,6 @@
 #include "lib/suggest/registry.h"
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
-#include "lib/base/error.h"
 #include "lib/suggest/asha_designer.h"
 #include "lib/suggest/auto.h"
 #include "lib/suggest/bo_designer.h"
@@ -13,6 +10,7 @@
 #include "lib/suggest/halton_designer.h"
 #include "lib/suggest/halving_designer.h"
 #include "lib/suggest/harmonica_designer.h"
+#include "lib/suggest/harmonica_plan.h"
 #include "lib/suggest/random_designer.h"
 #include "lib/suggest/rungs.h"
 #include "lib/suggest/sobol_designer.h"
@@ -50,27 +48,6 @@ std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
   study::StudySpec chosen = spec;
   chosen.algorithm = Resolve(spec).algorithm;
   return CreateDesigner(chosen);
-}
-
-// The base's options, too, on a space that anything suits: what the stages leave is not known yet.
-absl::Status ValidateHarmonicaAndBase(const study::StudySpec& spec, const study::HarmonicaOptions& options) {
-  base::Violations violations;
-  violations.AddAll("", ValidateHarmonica(spec, options));
-  study::StudySpec base = spec;
-  base.algorithm = BaseAlgorithm(options);
-  if (!violations.empty() || PlanHarmonica(spec, options).staged) {
-    base.space = *study::SearchSpace::Create({{"x", study::BoolSwitch{}, std::nullopt, std::nullopt}});
-  }
-  const std::string path = absl::StrCat("algorithm.", study::AlgorithmName(base.algorithm));
-  const absl::Status status = Validate(base);
-  if (const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status)) {
-    for (const base::FieldViolation& violation : detail->violations) {
-      const std::string rest = absl::StartsWith(violation.field, path) ? violation.field.substr(path.size()) : "";
-      violations.Add(absl::StrCat("algorithm.harmonica.base.", path.substr(sizeof("algorithm.") - 1), rest),
-                     violation.description);
-    }
-  }
-  return violations.ToStatus();
 }
 
 // The presets of the one Gaussian-process optimizer.
@@ -186,10 +163,11 @@ const std::vector<Entry>& Entries() {
                {"gray", "whether neighbouring levels differ in one bit; default false"},
                {"cell_centres", "whether continuous parameters take the middles of their cells; default false"},
                {"strict", "whether a stage waits for its first samples rather than taking the first results"},
+               {"stage_resource", "step up to which samples of stages are trained; 0 (default): to the end"},
                {"base",
                 "the algorithm after the stages, on what they leave: random (default), sobol, halton, grid, tpe, "
-                "cma_es or a bo"}}},
-          ValidateWith<study::HarmonicaOptions, ValidateHarmonicaAndBase>,
+                "cma_es, a bo, successive_halving, hyperband or asha"}}},
+          ValidateWith<study::HarmonicaOptions, ValidateHarmonica>,
           CreateWith<HarmonicaDesigner, study::HarmonicaOptions>},
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
       Entry{AlgorithmInfo{"hyperband",

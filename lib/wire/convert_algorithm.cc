@@ -125,23 +125,6 @@ study::TpeOptions ReadTpe(const v1::Algorithm::Tpe& proto, base::Violations* vio
   return result;
 }
 
-void Set(const study::HarmonicaOptions& options, v1::Algorithm* proto) {
-  v1::Algorithm::Harmonica* out = proto->mutable_harmonica();
-  out->set_samples(options.samples);
-  out->set_stages(options.stages);
-  out->set_degree(options.degree);
-  out->set_terms(options.terms);
-  out->set_restrictions(options.restrictions);
-  out->set_lambda(static_cast<v1::Algorithm::Harmonica::Lambda>(Number(options.lambda)));
-  out->set_lambda_factor(options.lambda_factor);
-  out->set_lambda_abs(options.lambda_abs);
-  out->set_float_bits(options.float_bits);
-  out->set_gray(options.gray);
-  out->set_cell_centres(options.cell_centres);
-  out->set_strict(options.strict);
-  std::visit([&](const auto& base) { Set(base, out->mutable_base()); }, options.base);
-}
-
 void Set(const study::SuccessiveHalvingOptions& options, v1::Algorithm* proto) {
   v1::Algorithm::SuccessiveHalving* out = proto->mutable_successive_halving();
   out->set_eta(options.eta);
@@ -169,6 +152,24 @@ void Set(const study::AshaOptions& options, v1::Algorithm* proto) {
   out->set_skip_rungs(options.skip_rungs);
   out->set_first_go_on(options.first_go_on);
   *out->mutable_sampler() = AlgorithmToProto(study::AsAlgorithm(options.sampler));
+}
+
+void Set(const study::HarmonicaOptions& options, v1::Algorithm* proto) {
+  v1::Algorithm::Harmonica* out = proto->mutable_harmonica();
+  out->set_samples(options.samples);
+  out->set_stages(options.stages);
+  out->set_degree(options.degree);
+  out->set_terms(options.terms);
+  out->set_restrictions(options.restrictions);
+  out->set_lambda(static_cast<v1::Algorithm::Harmonica::Lambda>(Number(options.lambda)));
+  out->set_lambda_factor(options.lambda_factor);
+  out->set_lambda_abs(options.lambda_abs);
+  out->set_float_bits(options.float_bits);
+  out->set_gray(options.gray);
+  out->set_cell_centres(options.cell_centres);
+  out->set_strict(options.strict);
+  out->set_stage_resource(options.stage_resource);
+  std::visit([&](const auto& base) { Set(base, out->mutable_base()); }, options.base);
 }
 
 class BoReader {
@@ -256,22 +257,26 @@ study::HarmonicaOptions ReadHarmonica(const v1::Algorithm::Harmonica& proto, bas
   result.gray = proto.gray();
   result.cell_centres = proto.cell_centres();
   result.strict = proto.strict();
-  const v1::Algorithm::KindCase base = proto.base().kind_case();
-  if (base == v1::Algorithm::KIND_NOT_SET) return result;
+  result.stage_resource = proto.stage_resource();
+  const v1::Algorithm::KindCase kind = proto.base().kind_case();
+  if (kind == v1::Algorithm::KIND_NOT_SET) return result;
   // Not read at all, as it may be nested without end.
   std::optional<study::HarmonicaBase> read;
-  if (base != v1::Algorithm::kHarmonica) {
+  if (kind != v1::Algorithm::kHarmonica) {
+    base::Violations own;
     std::visit(
         [&](const auto& options) {
           if constexpr (std::is_constructible_v<study::HarmonicaBase, decltype(options)>) read = options;
         },
-        AlgorithmFromProto(proto.base(), violations));
+        AlgorithmFromProto(proto.base(), &own));
+    violations->AddMoved("algorithm", "algorithm.harmonica.base", own.ToStatus());
   }
   if (read) {
     result.base = *read;
   } else {
     violations->Add("algorithm.harmonica.base",
-                    "cannot be this algorithm; use random, sobol, halton, grid, bo, hbo, lbo, fobo, tpe or cma_es");
+                    "cannot be this algorithm; use random, sobol, halton, grid, bo, hbo, lbo, fobo, tpe, cma_es, "
+                    "successive_halving, hyperband or asha");
   }
   return result;
 }

@@ -62,6 +62,47 @@ TEST(PreviewTest, AgreesWithWhatASimulationTrains) {
   }
 }
 
+TEST(PreviewTest, StagesComeBeforeWhatTheirBaseDoes) {
+  std::vector<ParameterSpec> switches;
+  for (int i = 0; i < 20; ++i) switches.push_back(Bool("b" + std::to_string(i)));
+  TrainingOptions options;
+  options.problem.name = "switches";
+  options.problem.space = Space(switches);
+  options.problem.value = [](const Parameters& p, int64_t step) {
+    double value = 1.0 / static_cast<double>(step);
+    for (const auto& [name, on] : p) value += std::get<bool>(on) ? 0.1 * static_cast<double>(name.size()) : 0.0;
+    return value;
+  };
+  options.algorithm = HarmonicaOptions{.samples = 50, .stages = 2, .stage_resource = 3, .base = HyperbandOptions{}};
+  options.resource = Resource{.min = 1, .max = 9, .unit = ""};
+  options.trials = 130;
+  const absl::StatusOr<TrainingSummary> summary = SimulateTraining(options);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  StudySpec spec = Spec(RandomOptions{}, 130);
+  spec.space = options.problem.space;
+  spec.algorithm = options.algorithm;
+  spec.resource = options.resource;
+  const Preview preview = PreviewOf(spec, 1);
+  EXPECT_EQ(preview.algorithm, "harmonica");
+  EXPECT_EQ(preview.settings, 130);
+  ASSERT_GE(preview.brackets.size(), 3u);
+  EXPECT_EQ(preview.brackets[0].times, 2);
+  EXPECT_EQ(preview.brackets[0].rungs[0].step, 3);
+  EXPECT_EQ(preview.brackets[0].rungs[0].settings, 50);
+  EXPECT_EQ(preview.brackets[1].rungs[0].settings, 9);
+  EXPECT_EQ(preview.training, summary->training);
+  EXPECT_EQ(preview.time_at_least, preview.training);
+  // Without stages, and where the budget ends within one.
+  spec.algorithm = HarmonicaOptions{.samples = 100, .stages = 2};
+  const Preview cut = PreviewOf(spec, 4);
+  ASSERT_EQ(cut.brackets.size(), 2u);
+  EXPECT_EQ(cut.brackets[1].rungs[0].settings, 30);
+  EXPECT_EQ(cut.training, 130.0 * 9.0);
+  spec.space = Space({Bool("a")});
+  EXPECT_EQ(PreviewOf(spec, 4).algorithm, "random");
+  EXPECT_EQ(PreviewOf(spec, 4).training, 130.0 * 9.0);
+}
+
 TEST(PreviewTest, AshaTrainsNoMoreThanItsRungsHold) {
   const Preview preview = PreviewOf(Spec(AshaOptions{}, 300), 10);
   TrainingOptions options;

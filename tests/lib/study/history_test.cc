@@ -152,6 +152,26 @@ TEST(HistoryTest, CurvesAscendAndNewerValuesReplaceOlderOnes) {
   EXPECT_THAT(history.trials()[0].points, ElementsAre(CurvePoint{2, 0.2}, CurvePoint{4, 0.5}, CurvePoint{9, 0.9}));
 }
 
+TEST(HistoryTest, TrialsSettleWhenTheyFirstPauseOrEnd) {
+  History history;
+  for (int64_t number = 1; number <= 4; ++number) history.AddStored(Stored(number, static_cast<uint64_t>(number - 1)));
+  const auto finish = [&](int64_t number) {
+    history.Finish(number, TrialState::kComplete, 1.0, std::nullopt, std::nullopt);
+  };
+  history.Pause(3);
+  finish(1);
+  history.Resume(4, 3, 9);
+  history.Pause(3);
+  history.Pause(4);
+  finish(3);
+  EXPECT_THAT(history.settled(), ElementsAre(2, 0, 3));
+  EXPECT_THAT(history.finished(), ElementsAre(0, 2));
+  finish(2);
+  finish(4);
+  EXPECT_THAT(history.settled(), ElementsAre(2, 0, 3, 1));
+  EXPECT_THAT(history.ReproducibleView(1)->settled(), ElementsAre(0, 1, 2, 3));
+}
+
 TEST(HistoryTest, APausedTrialIsOpenAndGoesOnWithAHigherTarget) {
   History history;
   HistoryTrial first = Stored(1, 0);

@@ -83,6 +83,13 @@ std::vector<DesignerCase> Cases() {
   algorithms.emplace_back("sobol_plain", SobolOptions{false});
   HarmonicaOptions harmonica{.samples = 20, .stages = 1, .float_bits = 3, .base = BoOptions{.initial_points = 1}};
   algorithms.emplace_back("harmonica_bo", harmonica);
+  harmonica.stage_resource = 3;
+  harmonica.base = AshaOptions{};
+  algorithms.emplace_back("harmonica_asha", harmonica);
+  harmonica.base = HyperbandOptions{.sampler = TpeOptions{.startup_trials = 2}};
+  algorithms.emplace_back("harmonica_hyperband", harmonica);
+  harmonica.base = SuccessiveHalvingOptions{.trials = 3};
+  algorithms.emplace_back("harmonica_halving", harmonica);
   algorithms.emplace_back("cma_es_small", CmaEsOptions{.population = 4, .initial_sigma = 1.0});
   algorithms.emplace_back("halton_plain", HaltonOptions{false});
   algorithms.emplace_back(
@@ -102,8 +109,13 @@ std::vector<DesignerCase> Cases() {
       c.spec.metric.name = "loss";
       c.spec.algorithm = algorithm;
       c.spec.seed = 42;
-      if (SamplerOf(algorithm) != nullptr) {
-        if (space_name != "Continuous" && space_name != "Conditional" && space_name != "Constant") continue;
+      const auto* staged = std::get_if<HarmonicaOptions>(&algorithm);
+      const bool stages_in_parts = staged != nullptr && staged->stage_resource > 0;
+      if (SamplerOf(algorithm) != nullptr || stages_in_parts) {
+        // Mixed is the one with bits enough for stages.
+        const bool conditional = space_name == "Conditional" && !stages_in_parts;
+        const bool mixed = space_name == "Mixed" && stages_in_parts;
+        if (space_name != "Continuous" && space_name != "Constant" && !conditional && !mixed) continue;
         c.spec.resource = Resource{.min = 1, .max = 9, .unit = "epochs"};
         c.spec.budget.max_trials = 1000;
       }

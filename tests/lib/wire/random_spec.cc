@@ -172,25 +172,6 @@ study::BoOptions Bo(RandomStream& r) {
   return bo;
 }
 
-study::HarmonicaOptions Harmonica(RandomStream& r) {
-  study::HarmonicaOptions options;
-  options.samples = static_cast<int32_t>(Between(r, 0, 100'000));
-  options.stages = static_cast<int32_t>(Between(r, 1, 5));
-  options.degree = static_cast<int32_t>(Between(r, 1, 5));
-  options.terms = static_cast<int32_t>(Between(r, 1, 32));
-  options.restrictions = static_cast<int32_t>(Between(r, 1, 16));
-  options.lambda = Any(r, study::HarmonicaLambda::kAbs);
-  options.lambda_factor = 0.01 + r.Uniform();
-  options.lambda_abs = r.UniformOpen();
-  options.float_bits = static_cast<int32_t>(Between(r, 0, 10));
-  options.gray = Coin(r);
-  options.cell_centres = Coin(r);
-  options.strict = Coin(r);
-  if (Coin(r)) options.base = Bo(r);
-  if (Coin(r)) options.base = study::SobolOptions{.scramble = Coin(r)};
-  return options;
-}
-
 study::SamplerSpec Sampler(RandomStream& r) {
   switch (r.UniformInt(3)) {
     case 0:
@@ -229,6 +210,43 @@ study::AshaOptions Asha(RandomStream& r) {
   options.skip_rungs = static_cast<int32_t>(Between(r, 0, 3));
   options.first_go_on = Coin(r);
   options.sampler = Sampler(r);
+  return options;
+}
+
+study::HarmonicaOptions Harmonica(RandomStream& r) {
+  study::HarmonicaOptions options;
+  options.samples = static_cast<int32_t>(Between(r, 0, 100'000));
+  options.stages = static_cast<int32_t>(Between(r, 1, 5));
+  options.degree = static_cast<int32_t>(Between(r, 1, 5));
+  options.terms = static_cast<int32_t>(Between(r, 1, 32));
+  options.restrictions = static_cast<int32_t>(Between(r, 1, 16));
+  options.lambda = Any(r, study::HarmonicaLambda::kAbs);
+  options.lambda_factor = 0.01 + r.Uniform();
+  options.lambda_abs = r.UniformOpen();
+  options.float_bits = static_cast<int32_t>(Between(r, 0, 10));
+  options.gray = Coin(r);
+  options.cell_centres = Coin(r);
+  options.strict = Coin(r);
+  options.stage_resource = Between(r, 0, 1'000'000);
+  switch (r.UniformInt(6)) {
+    case 0:
+      options.base = Bo(r);
+      break;
+    case 1:
+      options.base = study::SobolOptions{.scramble = Coin(r)};
+      break;
+    case 2:
+      options.base = SuccessiveHalving(r);
+      break;
+    case 3:
+      options.base = Hyperband(r);
+      break;
+    case 4:
+      options.base = Asha(r);
+      break;
+    default:
+      break;
+  }
   return options;
 }
 

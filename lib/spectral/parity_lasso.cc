@@ -23,7 +23,33 @@ constexpr double kViolation = 1e-4;  // Of lambda.
 constexpr double kNear = 0.8;
 constexpr double kStep = 1e-9;  // Coordinate descent ends when no weight moves by more (outputs are of unit scale).
 constexpr int kMaxSweeps = 20000;
-constexpr Index kBlock = 16;  // Columns of one matrix product.
+
+// A tile of inner products, whose sums stay in registers: Eigen's own products copy their operands first, which costs
+// as much as multiplying them where both are this small.
+using Packet = Eigen::internal::packet_traits<float>::type;
+constexpr Index kLanes = Eigen::internal::packet_traits<float>::size;
+constexpr Index kLeft = 4;
+constexpr Index kRight = 3;
+
+// sums(k, j) = left column j . right column k; columns of `rows` numbers, a multiple of kLanes.
+void Tile(const float* left, const float* right, Index rows, float (&sums)[kRight][kLeft]) {
+  using namespace Eigen::internal;
+  Packet sum[kRight][kLeft];
+  for (auto& row : sum) {
+    for (Packet& packet : row) packet = pset1<Packet>(0.0f);
+  }
+  for (Index t = 0; t < rows; t += kLanes) {
+    Packet r[kRight];
+    for (Index k = 0; k < kRight; ++k) r[k] = ploadu<Packet>(right + k * rows + t);
+    for (Index j = 0; j < kLeft; ++j) {
+      const Packet l = ploadu<Packet>(left + j * rows + t);
+      for (Index k = 0; k < kRight; ++k) sum[k][j] = pmadd(l, r[k], sum[k][j]);
+    }
+  }
+  for (Index k = 0; k < kRight; ++k) {
+    for (Index j = 0; j < kLeft; ++j) sums[k][j] = predux(sum[k][j]);
+  }
+}
 
 FeatureKey Field(int bit, int place) {
   return static_cast<FeatureKey>(bit + 1) << (kFieldBits * (kMaxDegree - 1 - place));
@@ -166,51 +192,61 @@ bool KeyBefore(FeatureKey a, FeatureKey b) {
 }
 
 ParityLasso::ParityLasso(const BitMatrix& x, const std::vector<int>& free, int degree)
-    : x_(x.rows(), static_cast<Index>(free.size())), free_(free), degree_(degree) {
+    : samples_(x.rows()), free_(free), degree_(degree) {
   LUTHIER_CHECK(x.rows() >= 1 && degree >= 1 && degree <= kMaxDegree && x.cols() <= kMaxLassoBits);
   LUTHIER_CHECK(std::is_sorted(free.begin(), free.end()));
-  for (size_t k = 0; k < free.size(); ++k) x_.col(static_cast<Index>(k)) = x.col(free[k]);
+  const Index rows = (samples_ + kLanes - 1) / kLanes * kLanes;
+  x_ = BitMatrix::Zero(rows, static_cast<Index>(free.size()) + kRight - 1);
+  for (size_t k = 0; k < free.size(); ++k) x_.col(static_cast<Index>(k)).head(samples_) = x.col(free[k]);
+}
+
+VectorXf ParityLasso::Scaled(const VectorXd& r) const {
+  VectorXf w = VectorXf::Zero(x_.rows());
+  w.head(samples_) = (r / static_cast<double>(samples_)).cast<float>();
+  return w;
 }
 
 // All features that begin with `prefix` (`length` bits) and go on with columns >= next; w = prefix's parity times r/T.
 template <typename F>
 void ParityLasso::Visit(const VectorXf& w, FeatureKey prefix, int length, Index next, F& visit) const {
-  const Index rest = x_.cols() - next;
+  const auto columns = static_cast<Index>(free_.size());
+  const Index rest = columns - next;
   if (rest <= 0) return;
-  const VectorXf single = x_.rightCols(rest).transpose() * w;
+  const VectorXf single = x_.middleCols(next, rest).transpose() * w;
   for (Index j = 0; j < rest; ++j) visit(prefix | Field(free_[static_cast<size_t>(next + j)], length), single[j]);
   if (degree_ - length < 2) return;
   if (degree_ - length > 2) {
-    for (Index j = next; j < x_.cols(); ++j) {
+    for (Index j = next; j < columns; ++j) {
       const VectorXf product = w.cwiseProduct(x_.col(j));
       Visit(product, prefix | Field(free_[static_cast<size_t>(j)], length), length + 1, j + 1, visit);
     }
     return;
   }
-  MatrixXf left(x_.rows(), kBlock);
-  MatrixXf products(kBlock, rest);
-  for (Index begin = next; begin < x_.cols(); begin += kBlock) {
-    const Index block = std::min(kBlock, x_.cols() - begin);
+  MatrixXf left = MatrixXf::Zero(x_.rows(), kLeft);
+  float sums[kRight][kLeft];
+  for (Index begin = next; begin < columns; begin += kLeft) {
+    const Index block = std::min(kLeft, columns - begin);
     for (Index j = 0; j < block; ++j) left.col(j) = w.cwiseProduct(x_.col(begin + j));
-    const Index right = x_.cols() - begin;
-    products.topLeftCorner(block, right).noalias() = left.leftCols(block).transpose() * x_.rightCols(right);
-    for (Index k = 1; k < right; ++k) {
-      const FeatureKey last = Field(free_[static_cast<size_t>(begin + k)], length + 1);
-      for (Index j = 0; j < std::min(block, k); ++j) {
-        visit(prefix | Field(free_[static_cast<size_t>(begin + j)], length) | last, products(j, k));
+    for (Index k = begin + 1; k < columns; k += kRight) {
+      Tile(left.data(), x_.col(k).data(), x_.rows(), sums);
+      for (Index i = 0; i < std::min(kRight, columns - k); ++i) {
+        const FeatureKey last = Field(free_[static_cast<size_t>(k + i)], length + 1);
+        for (Index j = 0; j < std::min(block, k + i - begin); ++j) {
+          visit(prefix | Field(free_[static_cast<size_t>(begin + j)], length) | last, sums[i][j]);
+        }
       }
     }
   }
 }
 
 void ParityLasso::Correlations(const VectorXd& r, absl::FunctionRef<void(FeatureKey, float)> visit) const {
-  const VectorXf w = (r / static_cast<double>(samples())).cast<float>();
+  const VectorXf w = Scaled(r);
   Visit(w, 0, 0, 0, visit);
 }
 
 std::vector<FeatureKey> ParityLasso::Above(const VectorXd& r, double threshold) const {
   std::vector<FeatureKey> above;
-  const VectorXf w = (r / static_cast<double>(samples())).cast<float>();
+  const VectorXf w = Scaled(r);
   const auto limit = static_cast<float>(threshold);
   auto visit = [&](FeatureKey key, float c) {
     if (std::abs(c) > limit) above.push_back(key);
@@ -220,7 +256,7 @@ std::vector<FeatureKey> ParityLasso::Above(const VectorXd& r, double threshold) 
 }
 
 double ParityLasso::LargestCorrelation(const VectorXd& y) const {
-  const VectorXf w = (y / static_cast<double>(samples())).cast<float>();
+  const VectorXf w = Scaled(y);
   float largest = 0.0f;
   auto visit = [&](FeatureKey, float c) { largest = std::max(largest, std::abs(c)); };
   Visit(w, 0, 0, 0, visit);
@@ -228,10 +264,10 @@ double ParityLasso::LargestCorrelation(const VectorXd& y) const {
 }
 
 VectorXf ParityLasso::Column(FeatureKey key) const {
-  VectorXf column = VectorXf::Ones(x_.rows());
+  VectorXf column = VectorXf::Ones(samples_);
   for (const int bit : BitsOf(key)) {
     const auto at = std::lower_bound(free_.begin(), free_.end(), bit) - free_.begin();
-    column.array() *= x_.col(at).array();
+    column.array() *= x_.col(at).head(samples_).array();
   }
   return column;
 }
@@ -249,7 +285,7 @@ LassoFit ParityLasso::Fit(const VectorXd& y, double lambda, const std::vector<Fe
   };
   std::vector<Candidate> candidates;
   while (true) {
-    const VectorXf w = (set.Residual() / static_cast<double>(samples())).cast<float>();
+    const VectorXf w = Scaled(set.Residual());
     candidates.clear();
     const auto near = static_cast<float>(kNear * lambda);
     auto visit = [&](FeatureKey key, float c) {

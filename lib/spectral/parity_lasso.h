@@ -32,16 +32,22 @@ struct LassoFit {
 // Psi_S'Psi_S = T exactly, so a step is soft thresholding); a pass over all features computes the correlations
 // c = Psi'r/T with the residual r, takes the worst violators of |c| <= lambda into the set, and ends when there are
 // none. A pass costs N T multiplications: with w = x_i ... x_j r for the first bits of S fixed, the correlations of
-// all S that differ in the last two bits are one small matrix product X' diag(w) X.
-// Memory O(T b + T w + w^2) for a working set of w, which is kept below 2T + 200.
-// Keeps a copy of x; const calls from any thread.
+// all S that differ in the last two bits are one small matrix product X' diag(w) X, made in tiles that stay in
+// registers. Memory O(T b + T w + w^2) for a working set of w, which is kept below 2T + 200. Keeps a copy of x; const
+// calls from any thread.
 class ParityLasso {
  public:
   // x: T x b, T >= 1. free: ascending bits. 1 <= degree <= kMaxDegree, b <= kMaxLassoBits.
   ParityLasso(const BitMatrix& x, const std::vector<int>& free, int degree);
 
-  Eigen::Index samples() const { return x_.rows(); }
+  Eigen::Index samples() const { return samples_; }
   int64_t features() const { return CountFeatures(static_cast<int>(free_.size()), degree_); }
+
+  // Those of exactly so many bits.
+  int64_t FeaturesOfDegree(int degree) const {
+    const auto bits = static_cast<int>(free_.size());
+    return CountFeatures(bits, degree) - CountFeatures(bits, degree - 1);
+  }
 
   // y: T, of about unit scale, centred by the caller. lambda > 0. `start`: features to begin with, e.g. those of a
   // neighbouring lambda; they change the work, not the result beyond rounding.
@@ -57,11 +63,14 @@ class ParityLasso {
   Eigen::VectorXf Column(FeatureKey key) const;
 
  private:
+  // r/T in single precision, with as many rows as x_.
+  Eigen::VectorXf Scaled(const Eigen::VectorXd& r) const;
   template <typename F>
   void Visit(const Eigen::VectorXf& w, FeatureKey prefix, int length, Eigen::Index next, F& visit) const;
 
-  BitMatrix x_;            // T x free.size().
+  Eigen::Index samples_;   // T.
   std::vector<int> free_;  // The bit of each column.
+  BitMatrix x_;            // T x free.size(), with rows and columns of 0 up to whole tiles.
   int degree_;
 };
 

@@ -42,10 +42,22 @@ Standardized Standardize(const VectorXd& y) {
   return s;
 }
 
-// The s of largest |weight|, refitted with an intercept. In units of `s.unit`; intercept included.
+// sqrt(2 ln `count` / `samples`): the largest of so many correlations with noise of unit deviation.
+double LargestOfNoise(int64_t count, Index samples) {
+  return std::sqrt(2.0 * std::log(std::max(2.0, static_cast<double>(count))) / static_cast<double>(samples));
+}
+
+// The s that stand out most, refitted with an intercept. In units of `unit`; intercept included.
 Polynomial Refit(const ParityLasso& lasso, const VectorXd& unit, std::vector<Term> terms, int s) {
+  VectorXd residual = unit;
+  for (const Term& term : terms) residual -= term.weight * lasso.Column(KeyOf(term.bits)).cast<double>();
+  const double deviation = std::sqrt(residual.squaredNorm() / static_cast<double>(unit.size()));
+  const auto above_noise = [&](const Term& term) {
+    const int64_t alike = lasso.FeaturesOfDegree(static_cast<int>(term.bits.size()));
+    return std::abs(term.weight) - deviation * LargestOfNoise(alike, unit.size());
+  };
   std::stable_sort(terms.begin(), terms.end(),
-                   [](const Term& a, const Term& b) { return std::abs(a.weight) > std::abs(b.weight); });
+                   [&](const Term& a, const Term& b) { return above_noise(a) > above_noise(b); });
   if (static_cast<int>(terms.size()) > s) terms.resize(static_cast<size_t>(s));
   Polynomial polynomial;
   if (terms.empty()) return polynomial;
@@ -65,8 +77,7 @@ Polynomial Refit(const ParityLasso& lasso, const VectorXd& unit, std::vector<Ter
 }
 
 double NoiseLevel(const ParityLasso& lasso) {
-  return std::sqrt(2.0 * std::log(std::max(2.0, static_cast<double>(lasso.features()))) /
-                   static_cast<double>(lasso.samples()));
+  return LargestOfNoise(lasso.features(), lasso.samples());
 }
 
 struct Penalized {
@@ -193,7 +204,14 @@ Recovery Run(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free
 }  // namespace
 
 Recovery Recover(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free, const RecoveryOptions& options) {
-  return Run(x, y, free, options, /*validate=*/true);
+  const Recovery first = Run(x, y, free, options, /*validate=*/true);
+  if (first.believed || first.variance == 0.0) return first;
+  RecoveryOptions lower = options;
+  for (lower.degree = options.degree - 1; lower.degree >= 1; --lower.degree) {
+    const Recovery recovery = Run(x, y, free, lower, /*validate=*/true);
+    if (recovery.believed) return recovery;
+  }
+  return first;
 }
 
 Recovery RecoverUngated(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free,

@@ -46,9 +46,13 @@ struct Recovery {
 };
 
 // Polynomial sparse recovery (Hazan, Klivans, Yuan 2018, "Hyperparameter optimization: a spectral approach", procedure
-// PSR): the Lasso over all parities of degree <= D of the bits `free`, of which the s of largest weight are kept (ties:
-// lower degree, then lexicographic) and refitted by least squares, which takes the shrinkage away.
-// x: T x b. y: T finite losses. All equal, T < 5, or no free bits: no terms. Deterministic.
+// PSR): the Lasso over all parities of degree <= D of the bits `free`, of which the s that stand out most are kept and
+// refitted by least squares, which takes the shrinkage away. Standing out:
+//   |weight| - sd(residual of the Lasso) sqrt(2 ln N_k / T),   N_k features of the same degree k,
+// by how much a weight is above the largest that its kind has by noise (ties: lower degree, then lexicographic). The
+// source compares weights alone; then single bits drown in the noise of ten thousands of triples. Where the gate stays
+// closed lower degrees are tried, down to 1; when none opens it, the answer is that of degree D. x: T x b. y: T finite
+// losses. All equal, T < 5, or no free bits: no terms. Deterministic.
 Recovery Recover(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
                  const RecoveryOptions& options);
 

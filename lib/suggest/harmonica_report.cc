@@ -125,6 +125,10 @@ HarmonicaReport ReportHarmonica(const study::StudySpec& spec, const study::Histo
         spectral::RecoveryOptions again = RecoveryOptionsOf(*options, plan.degree);
         again.rule = spectral::LambdaRule::kFixed;
         again.factor = stage.factor;
+        // Where lower degrees had to be tried, triples would hide again what was found.
+        size_t degree = 1;
+        for (const spectral::Term& term : stage.polynomial.terms) degree = std::max(degree, term.bits.size());
+        if (stage.believed) again.degree = static_cast<int>(degree);
         const std::vector<double> frequencies = spectral::BootstrapFrequencies(
             data.x, data.losses, data.free, again, stage.polynomial.terms, count, spec.seed);
         for (size_t k = 0; k < frequencies.size(); ++k) out.terms[k].bootstrap_frequency = frequencies[k];

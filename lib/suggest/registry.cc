@@ -148,7 +148,7 @@ const std::vector<Entry>& Entries() {
       Entry{
           AlgorithmInfo{
               "harmonica",
-              1,
+              2,
               "sparse polynomials of switches: stages of random settings fix the parameters that matter most",
               true,
               {{"samples", "settings of each stage; default 300, less where the budget is small"},

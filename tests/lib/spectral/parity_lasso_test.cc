@@ -85,20 +85,29 @@ TEST(ParityLasso, KeysRoundTripAndSort) {
   EXPECT_FALSE(KeyBefore(KeyOf({0, 5}), KeyOf({0, 5})));
 }
 
+// Numbers of samples and bits on both sides of whole tiles.
 TEST(ParityLasso, StreamedCorrelationsAreThoseOfTheExplicitMatrix) {
-  for (int degree = 1; degree <= 5; ++degree) {
-    const Data data = MakeData(3, 37, 11, 1.0);
-    const auto sets = AllSets(11, degree);
-    const VectorXd explicit_c = ExplicitMatrix(data.x, sets).transpose() * data.y / 37.0;
-    std::map<std::vector<int>, float> streamed;
-    const ParityLasso lasso(data.x, AllBits(11), degree);
-    lasso.Correlations(data.y, [&](FeatureKey key, float c) {
-      EXPECT_TRUE(streamed.emplace(BitsOf(key), c).second) << "visited twice";
-    });
-    ASSERT_EQ(streamed.size(), sets.size());
-    EXPECT_EQ(lasso.features(), static_cast<int64_t>(sets.size()));
-    for (size_t k = 0; k < sets.size(); ++k) {
-      EXPECT_NEAR(streamed[sets[k]], explicit_c[static_cast<Eigen::Index>(k)], 1e-6);
+  for (const int samples : {1, 7, 8, 9, 37}) {
+    for (int bits = 1; bits <= 12; ++bits) {
+      for (int degree = 1; degree <= 5; ++degree) {
+        SCOPED_TRACE(testing::Message() << samples << " samples, " << bits << " bits, degree " << degree);
+        base::RandomStream random(3, "test/streamed");
+        const BitMatrix x = RandomBits(random, samples, bits);
+        VectorXd y(samples);
+        for (double& v : y) v = random.Normal();
+        const auto sets = AllSets(bits, degree);
+        const VectorXd explicit_c = ExplicitMatrix(x, sets).transpose() * y / samples;
+        std::map<std::vector<int>, float> streamed;
+        const ParityLasso lasso(x, AllBits(bits), degree);
+        lasso.Correlations(y, [&](FeatureKey key, float c) {
+          EXPECT_TRUE(streamed.emplace(BitsOf(key), c).second) << "visited twice";
+        });
+        ASSERT_EQ(streamed.size(), sets.size());
+        EXPECT_EQ(lasso.features(), static_cast<int64_t>(sets.size()));
+        for (size_t k = 0; k < sets.size(); ++k) {
+          EXPECT_NEAR(streamed[sets[k]], explicit_c[static_cast<Eigen::Index>(k)], 1e-6);
+        }
+      }
     }
   }
 }

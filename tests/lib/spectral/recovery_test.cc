@@ -71,6 +71,18 @@ TEST(Recovery, TheGateStaysClosedOnNoise) {
   }
 }
 
+// Many weak effects of single bits, each below the noise of 34,220 triples.
+TEST(Recovery, LowerDegreesSeeWhatHigherOnesHide) {
+  base::RandomStream random(1, "test/weak");
+  const BitMatrix x = RandomBits(random, 300, 60);
+  Polynomial g;
+  for (int bit = 0; bit < 12; ++bit) g.terms.push_back({{bit}, bit % 2 ? 1.0 : -1.0});
+  const Recovery recovery = Recover(x, NoisyValues(random, g, x, 1.0), AllBits(60), {});
+  EXPECT_TRUE(recovery.believed) << recovery.cv_r2;
+  const std::vector<int> variables = Variables(recovery.polynomial);
+  EXPECT_LT(variables.back(), 12);
+}
+
 TEST(Recovery, EveryRuleForLambdaFindsAStrongSignal) {
   base::RandomStream random(1, "test/rules");
   const Polynomial g = RandomPolynomial(random, 30, 4, 2);

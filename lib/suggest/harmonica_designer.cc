@@ -51,14 +51,17 @@ void HarmonicaDesigner::Refine(const std::vector<HarmonicaStage>& stages) {
 std::optional<study::Parameters> HarmonicaDesigner::Projected(const study::HistoryTrial& trial,
                                                               const HarmonicaCarry& carry) {
   if (refinement_.space == nullptr) return trial.parameters;
-  if (carry.kind == 'b') return refinement_.space->Project(trial.parameters, carry.selection);
-  if (trial.number == 0) return std::nullopt;
-  auto& [parameters, projected] = refinement_.projected[trial.number];
-  if (parameters != trial.parameters) {
-    parameters = trial.parameters;
-    projected = refinement_.space->Project(parameters, std::nullopt);
+  std::optional<std::vector<int>> selection;
+  if (carry.kind == 'b') selection = carry.selection;
+  if (trial.number == 0) {
+    return selection ? refinement_.space->Project(trial.parameters, selection) : std::nullopt;
   }
-  return projected;
+  auto [at, is_new] = refinement_.projections.try_emplace(trial.number);
+  Refinement::Projection& known = at->second;
+  if (is_new || known.parameters != trial.parameters || known.selection != selection) {
+    known = {trial.parameters, selection, refinement_.space->Project(trial.parameters, selection)};
+  }
+  return known.projected;
 }
 
 bool HarmonicaDesigner::IsSeen(const study::HistoryTrial& trial, const HarmonicaCarry& carry) const {

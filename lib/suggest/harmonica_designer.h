@@ -38,8 +38,13 @@ class HarmonicaDesigner final : public Designer {
     std::unique_ptr<Designer> designer;
     bool uses_history = true;
     std::vector<int64_t> numbers;  // By number of a trial in the history that the base saw last: the study's.
-    // By number of trial: its parameters and what Project said of them. Only saves time.
-    std::map<int64_t, std::pair<study::Parameters, std::optional<study::Parameters>>> projected;
+    // By number of trial: what Project was asked and said. Only saves time.
+    struct Projection {
+      study::Parameters parameters;
+      std::optional<std::vector<int>> selection;
+      std::optional<study::Parameters> projected;
+    };
+    std::map<int64_t, Projection> projections;
   };
   void Refine(const std::vector<HarmonicaStage>& stages);
   std::optional<study::Parameters> Projected(const study::HistoryTrial& trial, const HarmonicaCarry& carry);

@@ -132,6 +132,11 @@ void Runtime::Execute(ActiveRun* run, Backoff* backoff) {
       run->Note("paused without a checkpoint: the trial will have to begin afresh");
       base::LogWarning("paused_without_checkpoint", {{"trial", run->text()}});
     }
+    const bool silent = outcome.result == RunResult::kComplete && outcome.measurement.step == 0 && !run->newest_;
+    if (silent && lease.target_step > 0) {
+      run->Note(absl::StrCat("was to pause at step ", lease.target_step, " and reported none"));
+      base::LogWarning("target_missed", {{"trial", run->text()}, {"target", absl::StrCat(lease.target_step)}});
+    }
     std::string tail = outcome.output_tail;
     for (const std::string& note : run->notes_) absl::StrAppend(&tail, "\n[luthier-worker] ", note);
     result.output_tail = PrintableTail(tail, kTailBytes);

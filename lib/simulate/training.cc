@@ -125,9 +125,16 @@ class Run {
     return target > 0 ? target : spec_.resource->max;
   }
 
+  // The step at which the training of a trial is over.
+  int64_t EndOf(int64_t number) const {
+    if (!options_.problem.length) return spec_.resource->max;
+    return std::clamp<int64_t>(options_.problem.length(Trial(number).parameters), 1, spec_.resource->max);
+  }
+
   // The next report of a trial that has been trained to `step`.
   void Train(int64_t number, int64_t step) {
-    const int64_t next = std::min(TargetOf(number), (step / options_.report_every + 1) * options_.report_every);
+    const int64_t stride = (step / options_.report_every + 1) * options_.report_every;
+    const int64_t next = std::min({TargetOf(number), EndOf(number), stride});
     base::RandomStream random(spec_.seed, "simulate/speed", static_cast<uint64_t>(number));
     const auto units = static_cast<double>(next - step);
     summary_.training += units;
@@ -141,7 +148,7 @@ class Run {
     const double value = options_.problem.value(Trial(event.trial).parameters, event.step);
     history_.Report(event.trial, event.step, value);
     if (stopper_) stopper_->Report(event.trial, event.step, value);
-    if (event.step == spec_.resource->max) {
+    if (event.step == EndOf(event.trial)) {
       const bool good = std::isfinite(value);
       End(event.trial, good ? TrialState::kComplete : TrialState::kFailed, value);
       return;

@@ -22,6 +22,8 @@ struct TrainingProblem {
   study::Goal goal = study::Goal::kMinimize;
   // The metric after `step` >= 1 units of training. One that is not finite, at the end, makes the trial FAILED.
   std::function<double(const study::Parameters&, int64_t step)> value;
+  // The step, 1 … resource.max, at which a training is over by itself: converged, or broken down. Empty: resource.max.
+  std::function<int64_t(const study::Parameters&)> length;
 };
 
 struct TrainingOptions {

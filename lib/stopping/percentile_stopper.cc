@@ -17,10 +17,15 @@ void PercentileStopper::Finish(int64_t trial, study::TrialState state, std::opti
   const auto found = open_.find(trial);
   if (state == study::TrialState::kComplete) ++complete_;
   if (found == open_.end()) return;
+  const bool pruned = state == study::TrialState::kPruned && others_ == Others::kEnded;
+  if (pruned) {
+    const int64_t last = found->second.rbegin()->first;
+    pruned_at_.insert(std::upper_bound(pruned_at_.begin(), pruned_at_.end(), last), last);
+  }
   double mean = 0.0;
   double count = 0.0;
   for (const auto& [step, loss] : found->second) {
-    if (state != study::TrialState::kComplete) break;
+    if (state != study::TrialState::kComplete && !pruned) break;
     if (!std::isfinite(loss)) continue;
     count += 1.0;
     mean += loss / count - mean / count;
@@ -42,13 +47,14 @@ Decision PercentileStopper::Decide(int64_t trial, int64_t step) const {
   if (!std::isfinite(best)) return {Verdict::kStop, absl::StrCat("no finite value up to step ", step)};
   const auto others = at_step_.find(step);
   if (complete_ < rule_.min_trials || others == at_step_.end()) return {};
-  const double bound = others->second.Value();
+  const auto stopped_before = std::lower_bound(pruned_at_.begin(), pruned_at_.end(), step) - pruned_at_.begin();
+  const double bound = others->second.Value(static_cast<size_t>(stopped_before));
   if (best <= bound) return {};
   const auto value = [&](double loss) { return study::FormatDouble(study::Score(goal_, -loss)); };
   return {Verdict::kStop,
           absl::StrCat("best value ", value(best), " up to step ", step, " is worse than ",
                        rule_.percentile == 50.0 ? "the median" : absl::StrCat("percentile ", rule_.percentile), ", ",
-                       value(bound), ", of ", others->second.size(), " complete trials")};
+                       value(bound), ", of ", others->second.size() + static_cast<size_t>(stopped_before), " trials")};
 }
 
 }  // namespace luthier::stopping

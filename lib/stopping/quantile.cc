@@ -1,6 +1,7 @@
 #include "lib/stopping/quantile.h"
 
 #include <cmath>
+#include <limits>
 
 #include "lib/base/check.h"
 
@@ -11,8 +12,14 @@ void RunningQuantile::Add(double value) {
     low_.push(value);
   else
     high_.push(value);
-  const auto last = static_cast<double>(size() - 1);
-  const auto wanted = static_cast<size_t>(std::floor(last * share_)) + 1;
+}
+
+double RunningQuantile::Value(size_t beyond) {
+  LUTHIER_CHECK(size() > 0);
+  const double h = static_cast<double>(size() + beyond - 1) * share_;
+  const double part = h - std::floor(h);
+  const auto wanted = static_cast<size_t>(std::floor(h)) + 1;  // low_: v_0 … v_⌊h⌋.
+  if (wanted > size() || (part > 0.0 && wanted == size())) return std::numeric_limits<double>::infinity();
   while (low_.size() > wanted) {
     high_.push(low_.top());
     low_.pop();
@@ -21,12 +28,6 @@ void RunningQuantile::Add(double value) {
     low_.push(high_.top());
     high_.pop();
   }
-}
-
-double RunningQuantile::Value() const {
-  LUTHIER_CHECK(size() > 0);
-  const double h = static_cast<double>(size() - 1) * share_;
-  const double part = h - std::floor(h);
   const double lower = low_.top();
   // Not lower + part * (upper - lower), which overflows for the largest doubles.
   return part == 0.0 ? lower : (1.0 - part) * lower + part * high_.top();

@@ -9,18 +9,21 @@
 namespace luthier::stopping {
 
 // A fixed quantile of numbers that come one by one. With the numbers sorted as v_0 … v_{n-1} and h = (n-1) * share it
-// is v_⌊h⌋ + (h - ⌊h⌋) (v_{⌊h⌋+1} - v_⌊h⌋): the median for share 1/2. O(log n) an Add, O(1) a Value.
+// is v_⌊h⌋ + (h - ⌊h⌋) (v_{⌊h⌋+1} - v_⌊h⌋): the median for share 1/2. O(log n) an Add; a Value O(log n) for each Add
+// and each change of `beyond` since the last one.
 class RunningQuantile {
  public:
   // 0 < share < 1.
   explicit RunningQuantile(double share) : share_(share) {}
   void Add(double value);  // Finite.
   size_t size() const { return low_.size() + high_.size(); }
-  double Value() const;  // size() > 0.
+  // As if `beyond` more numbers were there that are larger than all; infinity when the quantile is among those.
+  // size() > 0.
+  double Value(size_t beyond = 0);
 
  private:
   double share_;
-  std::priority_queue<double> low_;  // v_0 … v_⌊h⌋.
+  std::priority_queue<double> low_;  // Below all of high_.
   std::priority_queue<double, std::vector<double>, std::greater<>> high_;
 };
 

@@ -13,11 +13,14 @@
 namespace luthier::stopping {
 namespace {
 
-// All rules of a study: the first one that stops decides. A trial that has had all its training is complete.
+// All rules of a study: the first one that stops decides. Before resource.min nothing says anything about a trial, and
+// one that has had all its training is complete.
 class Rules final : public Stopper {
  public:
   Rules(const study::StudySpec& spec, std::vector<std::unique_ptr<Stopper>> rules)
-      : whole_(spec.resource ? spec.resource->max : std::numeric_limits<int64_t>::max()), rules_(std::move(rules)) {}
+      : first_(spec.resource ? spec.resource->min : 0),
+        whole_(spec.resource ? spec.resource->max : std::numeric_limits<int64_t>::max()),
+        rules_(std::move(rules)) {}
 
   void Report(int64_t trial, int64_t step, double value) override {
     for (const auto& rule : rules_) rule->Report(trial, step, value);
@@ -26,7 +29,7 @@ class Rules final : public Stopper {
     for (const auto& rule : rules_) rule->Finish(trial, state, value);
   }
   Decision Decide(int64_t trial, int64_t step) const override {
-    if (step >= whole_) return {};
+    if (step < first_ || step >= whole_) return {};
     for (const auto& rule : rules_) {
       Decision decision = rule->Decide(trial, step);
       if (decision.verdict != Verdict::kContinue) return decision;
@@ -35,17 +38,18 @@ class Rules final : public Stopper {
   }
 
  private:
+  const int64_t first_;
   const int64_t whole_;
   const std::vector<std::unique_ptr<Stopper>> rules_;
 };
 
 std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::MedianStopping& rule) {
   return std::make_unique<PercentileStopper>(
-      spec.metric.goal,
-      study::PercentileStopping{50.0, rule.warmup, rule.min_trials, rule.interval, rule.running_mean});
+      spec.metric.goal, study::PercentileStopping{50.0, rule.warmup, rule.min_trials, rule.interval, rule.running_mean},
+      PercentileStopper::Others::kComplete);
 }
 std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::PercentileStopping& rule) {
-  return std::make_unique<PercentileStopper>(spec.metric.goal, rule);
+  return std::make_unique<PercentileStopper>(spec.metric.goal, rule, PercentileStopper::Others::kEnded);
 }
 std::unique_ptr<Stopper> RuleOf(const study::StudySpec& spec, const study::CurveStopping& rule) {
   return std::make_unique<CurveStopper>(spec, rule);

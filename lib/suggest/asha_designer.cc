@@ -27,7 +27,7 @@ std::optional<Suggestion> Promotion(const study::History& history, int64_t step,
     const std::optional<double> loss = LossAt(trial, step, goal);
     if (!loss) continue;
     arrived.push_back({*loss, &trial});
-    gone_on += trial.resource > step || trial.state == TrialState::kComplete ? 1 : 0;
+    gone_on += trial.resource > step ? 1 : 0;
     any_paused = any_paused || (trial.state == TrialState::kPaused && trial.resource <= step);
   }
   const int64_t best = static_cast<int64_t>(arrived.size()) / eta;
@@ -35,6 +35,12 @@ std::optional<Suggestion> Promotion(const study::History& history, int64_t step,
   std::partial_sort(arrived.begin(), arrived.begin() + best, arrived.end(), [](const Arrived& a, const Arrived& b) {
     return a.loss != b.loss ? a.loss < b.loss : a.trial->number < b.trial->number;
   });
+  // One that is complete before its time takes a place while it is among the best, and none from them otherwise.
+  for (int64_t rank = 0; rank < best; ++rank) {
+    const HistoryTrial& trial = *arrived[static_cast<size_t>(rank)].trial;
+    gone_on += trial.state == TrialState::kComplete && trial.resource <= step ? 1 : 0;
+  }
+  if (gone_on >= best) return std::nullopt;
   for (int64_t rank = 0; rank < best; ++rank) {
     const auto& [loss, trial] = arrived[static_cast<size_t>(rank)];
     if (!std::isfinite(loss)) break;

@@ -16,7 +16,8 @@ namespace luthier::suggest {
 //   an ask     for k = K-1 … 0: while fewer than m_k trials have gone on from rung k, the best of the best m_k that has
 //              not and is PAUSED goes on to r_{k+1}; if there is none at any rung, a new setting begins towards r_0
 //   order      by loss, then by number; failed trials never go on
-//   COMPLETE   before the last rung (its worker could not pause): counts in P_k, and as gone on
+//   COMPLETE   before the last rung (converged, or its worker could not pause): counts in P_k, and as gone on while it
+//              is among the best m_k; a bad one that was done early must not take the place of a good one
 //   kStop      new settings only, with the whole resource as target; lib/stopping decides at the rungs
 //
 // Departure: the published rule lets every trial go on that is at that moment among the best m_k, so that more than m_k

@@ -105,7 +105,7 @@ const std::vector<Entry>& Entries() {
   static const std::vector<Entry> entries = {
       Entry{
           AlgorithmInfo{"asha",
-                        1,
+                        2,
                         "asynchronous successive halving: trains many settings a little, the best of them on; needs a "
                         "resource",
                         true,

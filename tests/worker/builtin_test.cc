@@ -123,6 +123,33 @@ TEST_F(BuiltinTest, AStoppedRunGoesOnInTheNextAttempt) {
   EXPECT_THAT(temporary_.Files(), IsEmpty());
 }
 
+// Told to stop, the real ones do not begin another iteration.
+TEST_F(BuiltinTest, BuiltinsStopBeforeTheirNextPoint) {
+  BuiltinRunner runner(static_cast<const learn::DataRoot*>(nullptr), &checkpoints_);
+  const std::string data = "synth:logistic?rows=200&cols=10&seed=3&noise=0.2";
+  const study::Parameters every = {{"report_every", 1.0}, {"tolerance", 0.0}};
+  const study::SearchSpace l2 =
+      study::SearchSpace::Create({{"l2", study::FloatRange{1e-3, 1e3, study::Scale::kLog, {}}, {}, {}}}).value();
+  const study::SearchSpace plane = study::SearchSpace::Create({{"x1", study::FloatRange{-5.0, 10.0, {}, {}}, {}, {}},
+                                                               {"x2", study::FloatRange{0.0, 15.0, {}, {}}, {}, {}}})
+                                       .value();
+  request_.resume_checkpoint.clear();
+  for (const char* model : {"logistic", "hsvm", "function:branin"}) {
+    const bool function = std::string(model) == "function:branin";
+    request_.spec.space = function ? plane : l2;
+    request_.spec.metric.name = function ? "value" : "validation_loss";
+    request_.parameters = function ? study::Parameters{{"x1", 1.0}, {"x2", 2.0}} : study::Parameters{{"l2", 0.01}};
+    request_.spec.objective =
+        study::BuiltinObjective{model, function ? "" : data, {}, function ? study::Parameters{{"steps", 50.0}} : every};
+    RecordingSink sink;
+    sink.on_report = [&] {
+      if (sink.reports.size() == 3) sink.stop_.Request(StopReason::kCancelled);
+    };
+    EXPECT_EQ(runner.Run(request_, &sink).result, RunResult::kStopped) << model;
+    EXPECT_THAT(sink.reports, SizeIs(3)) << model;
+  }
+}
+
 TEST_F(BuiltinTest, AMissingOrDamagedCheckpointMeansAFreshStart) {
   BuiltinRunner runner = MakeRunner();
   for (const char* reference : {"file:demo.4.a9", "s3://elsewhere", "file:demo.4.a1"}) {

@@ -54,6 +54,13 @@ class FakeWaitClock final : public WaitClock {
     }
   }
 
+  // How many threads wait for a change and for no time. Call it with the world's mutex held.
+  int WaitingForever() const {
+    int count = 0;
+    for (const Waiter& waiter : waiters_) count += waiter.deadline == absl::InfiniteDuration();
+    return count;
+  }
+
   // Waits until `done`, which is called with the world's mutex held, moving time on whenever somebody waits for it.
   // Needs a runtime that is still alive.
   void Drive(const std::function<bool()>& done) {

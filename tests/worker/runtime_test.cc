@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <stdexcept>
@@ -338,6 +339,44 @@ TEST_F(RuntimeTest, LostAndStoppedRunsEndWithoutAWordAndFreeTheirSlot) {
   EXPECT_EQ(discarded_, (std::set<int64_t>{2, 3})) << "the new holder may need the old checkpoint";
 }
 
+// The reporter holds on to a run while its call is under way; the slot must not give the run up before.
+TEST_F(RuntimeTest, AStoppedRunWaitsForItsReportOnItsWay) {
+  coordinator_.hold_reports = true;
+  std::vector<int64_t> started;
+  const auto on_its_way = [&] {
+    return std::count(coordinator_.calls.begin(), coordinator_.calls.end(), "report") == 1;
+  };
+  objective_.run = [&](const RunRequest& request, RunSink* sink) {
+    coordinator_.Do([&] { started.push_back(request.trial); });
+    if (request.trial == 2) return Complete(2);
+    sink->Report(Point(0, 1), "");
+    return UntilStopped(sink);
+  };
+  Grant(1, 2);
+  Done();
+  Start();
+  coordinator_.Await(on_its_way);
+  coordinator_.Do([&] { coordinator_.directives["token-1"] = Directive::kStop; });
+  clock_.Drive([&] { return discarded_.count(1) > 0; });
+  // The run is over, its report is not: now Run, the asker and the slot wait, the last either for the reporter, as it
+  // should, or for its next trial.
+  coordinator_.Await([&] { return clock_.WaitingForever() >= 3; });
+  // The second beat from here on was begun after that.
+  const size_t beats = coordinator_.Check([&] { return coordinator_.beats.size(); });
+  clock_.Drive([&] { return coordinator_.beats.size() >= beats + 2 || started.size() > 1; });
+  coordinator_.Do([&] {
+    EXPECT_THAT(started, ElementsAre(1)) << "the slot took another trial";
+    EXPECT_THAT(coordinator_.beats.back().second, ElementsAre("token-1")) << "the run was given up";
+    EXPECT_THAT(coordinator_.reports, IsEmpty());
+    coordinator_.hold_reports = false;
+  });
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_THAT(coordinator_.reports, SizeIs(1)) << "the answer arrived";
+  EXPECT_THAT(started, ElementsAre(1, 2));
+  ASSERT_THAT(coordinator_.results, SizeIs(1));
+  EXPECT_EQ(coordinator_.results[0].trial, 2);
+}
+
 TEST_F(RuntimeTest, ARunThatReachesItsTargetIsPausedAndKeepsItsCheckpoint) {
   objective_.run = [&](const RunRequest& request, RunSink* sink) {
     EXPECT_EQ(request.target_step, 9);
@@ -369,6 +408,19 @@ TEST_F(RuntimeTest, ARunThatReachesItsTargetIsPausedAndKeepsItsCheckpoint) {
   EXPECT_EQ(coordinator_.reports[0].start_step, 3);
   EXPECT_THAT(discarded_, IsEmpty());
   EXPECT_EQ(discarded_studies_, std::vector<std::string>({"demo"}));
+}
+
+TEST_F(RuntimeTest, AnObjectiveThatNeverReportsIsNoted) {
+  coordinator_.Do([&] {
+    coordinator_.queue = {MakeLease(1)};
+    coordinator_.queue[0].target_step = 9;
+  });
+  Done();
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  ASSERT_THAT(coordinator_.results, SizeIs(1));
+  EXPECT_FALSE(coordinator_.results[0].paused);
+  EXPECT_THAT(coordinator_.results[0].output_tail, HasSubstr("was to pause at step 9 and reported none"));
 }
 
 TEST_F(RuntimeTest, AnObjectiveThatKnowsNoTargetIsPausedByTheReportsAnswer) {

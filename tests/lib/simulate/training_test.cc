@@ -64,6 +64,26 @@ TEST(SimulateTrainingTest, ReportsInStridesStillReachTargets) {
   EXPECT_EQ(summary.settings, 60);
 }
 
+TEST(SimulateTrainingTest, TrainingThatIsOverByItselfIsComplete) {
+  TrainingOptions options = Options(RandomOptions{}, 20);
+  options.problem.length = [](const Parameters& setting) {
+    return std::get<double>(setting.at("width")) < 0.5 ? int64_t{8} : int64_t{1000};  // Beyond the whole: the whole.
+  };
+  TrainingSummary summary = Simulated(options);
+  EXPECT_EQ(summary.complete, 20);
+  const double short_ones = (20.0 * 81.0 - summary.training) / (81.0 - 8.0);
+  EXPECT_EQ(short_ones, std::round(short_ones));
+  EXPECT_GT(short_ones, 3.0);
+  // Where trainings are short, those that are done early keep none of the others from all of theirs.
+  options.algorithm = AshaOptions{};
+  options.trials = 60;
+  options.problem.value = [value = options.problem.value](const Parameters& setting, int64_t step) {
+    return value(setting, step) + (std::get<double>(setting.at("width")) < 0.5 ? 100.0 : 0.0);
+  };
+  summary = Simulated(options);
+  EXPECT_LT(summary.best.value_or(100.0), 10.0);
+}
+
 TEST(SimulateTrainingTest, TheSameOptionsGiveTheSameRun) {
   const TrainingOptions options = Options(AshaOptions{.sampler = BoOptions{.initial_points = 5}}, 30, 3);
   EXPECT_EQ(Simulated(options).training, Simulated(options).training);
@@ -148,7 +168,8 @@ TEST(EarlyStoppingTest, WhereEarlyResultsMisleadMoreSettingsHelp) {
 }
 
 TEST(EarlyStoppingTest, RulesBesideRandomSearchLoseNoWinner) {
-  const StoppingRule rules[] = {MedianStopping{}, MedianStopping{.running_mean = true}, CurveStopping{}};
+  const StoppingRule rules[] = {MedianStopping{}, MedianStopping{.running_mean = true},
+                                PercentileStopping{.percentile = 25.0}, CurveStopping{}};
   for (const StoppingRule& rule : rules) {
     const Saving saving = Compare(RandomOptions{}, rule, 162);
     EXPECT_GE(saving.median_ratio, 1.5);

@@ -174,6 +174,27 @@ TEST(AshaTest, TrialsWhoseWorkersCannotPauseCount) {
   EXPECT_EQ(base::GetReason(designer->Suggest(study.history(), 20).status()), base::reason::kSpaceExhausted);
 }
 
+// They converged to something bad before their target, and need no more training: they may not keep others from it.
+TEST(AshaTest, BadOnesThatAreDoneEarlyTakeNobodysPlace) {
+  const StudySpec spec = RungSpec(AshaOptions{}, 9, 30);
+  const std::unique_ptr<Designer> designer = CreateDesigner(spec);
+  contract::FakeStudy study;
+  const auto next = [&] {
+    const Suggestion suggestion = designer->Suggest(study.history(), study.asks()).value();
+    study.Suggested(suggestion);
+    return suggestion;
+  };
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_FALSE(next().resume) << i;
+    study.Finish(study.Store(), contract::Complete(100.0 + i));
+  }
+  ASSERT_FALSE(next().resume) << "of five results the best is complete";
+  const int64_t number = study.Store();
+  study.Report(number, 1, 10.0);
+  study.Pause(number);
+  EXPECT_EQ(next().resume, number) << "the best of six, two of which may go on";
+}
+
 TEST(AshaTest, TheStopVariantTrainsAllToTheEndByItself) {
   RungWorld world(RungSpec(AshaOptions{.variant = AshaVariant::kStop}, 27, 12), ExactRank);
   EXPECT_EQ(world.Run(4), 0);

@@ -20,11 +20,6 @@ namespace {
 using Eigen::VectorXd;
 using stochastic::Sampler;
 
-constexpr double kMinNorm2 = 1e-8;  // Of gradients whose constant is searched.
-constexpr double kMinConstant = 1e-10;
-constexpr int kMaxDoublings = 60;
-constexpr double kLossRounding = 1e-13;  // Relative; what a comparison of losses must tolerate.
-constexpr int kMaxStreak = 6;
 constexpr double kMinBeta = 1e-6;
 
 }  // namespace
@@ -59,25 +54,21 @@ AverageGradient::AverageGradient(const ChainData* data, double l2, const Average
       lambda_(l2 / static_cast<double>(data->sequences())),
       stride_(data->shape().stride()),
       ahead_(Ahead(int64_t{16} * data->attributes * stride_)),
-      overlaps_(CountOverlaps(*data)),
       sampler_(options.sampling, data->sequences(), options.seed, options.first_constant),
       memory_(std::move(memory)),
       chain_(data->labels(), data->longest(), kernels),
-      trial_(data->labels(), data->longest(), kernels),
-      overlap_residuals_(data->longest() * stride_),
+      search_(data, kernels),
       rows_(int64_t{2} * data->attributes * stride_),
       row_progress_(data->attributes),
       v_transitions_(int64_t{data->labels()} * stride_),
       d_transitions_(v_transitions_.size()),
       zeros_(v_transitions_.size()),
       shared_constant_(options.first_constant),
-      streak_(static_cast<size_t>(data->sequences()), 0),
-      skip_(static_cast<size_t>(data->sequences()), 0),
       stored_(static_cast<size_t>(data->sequences()), 0) {}
 
 bool AverageGradient::Evaluate(const Sequence& x, double* loss) {
-  kernels_->gather_lazy(rows_.data(), row_progress_.data(), progress_, beta_, data_->attribute.data(), x.token_start,
-                        x.tokens, stride_, ahead_, chain_.scores());
+  kernels_->gather_lazy(rows_.data(), row_progress_.data(), progress_, beta_, data_->attribute.data(), data_->values(),
+                        x.token_start, x.tokens, stride_, ahead_, chain_.scores());
   chain_.Prepare();
   *loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
   ++evaluations_;
@@ -87,39 +78,10 @@ bool AverageGradient::Evaluate(const Sequence& x, double* loss) {
   return true;
 }
 
-// Algorithm 2 of the source: the smallest L (of those that doubling reaches) with nll(w - g/L) <= nll(w) - |g|^2/(2L).
 double AverageGradient::SearchConstant(const Sequence& x, const Sampler::Draw& draw, double loss) {
-  const auto i = static_cast<size_t>(x.index);
-  double constant = options_.shared_constant ? shared_constant_ : sampler_.StartConstant(draw);
-  if (options_.skip_checks && !options_.shared_constant && skip_[i] > 0) {
-    --skip_[i];
-    return sampler_.constant(x.index);
-  }
-  constant = std::max(constant, kMinConstant);
-  const double* residuals = chain_.marginals();
-  const double* edges = chain_.edge_sums();
-  double* change = overlap_residuals_.data();
-  kernels_->overlap_times(overlaps_.count.data() + overlaps_.start[i], residuals, x.tokens, stride_, change);
-  const double norm2 =
-      kernels_->dot(residuals, change, x.tokens * stride_) + kernels_->dot(edges, edges, v_transitions_.size());
-  if (!(norm2 > kMinNorm2)) return constant;
-  int doublings = 0;
-  for (; doublings < kMaxDoublings; ++doublings) {
-    kernels_->add_scaled(chain_.scores(), -1.0 / constant, change, x.tokens * stride_, trial_.scores());
-    kernels_->add_scaled(chain_.transitions(), -1.0 / constant, edges, v_transitions_.size(), trial_.transitions());
-    trial_.PrepareForward();
-    const double trial = trial_.Forward(x.tokens) - trial_.Score(x.label, x.tokens);
-    ++forwards_;
-    if (trial <= loss - 0.5 * norm2 / constant + kLossRounding * (1.0 + std::abs(loss) * 1.0)) break;
-    constant *= 2.0;
-  }
-  if (doublings == 0) {
-    streak_[i] = static_cast<uint8_t>(std::min<int>(streak_[i] + 1, kMaxStreak));
-    skip_[i] = (1 << streak_[i]) - 1;
-  } else {
-    streak_[i] = 0;
-  }
-  return constant;
+  if (options_.shared_constant) return search_.Search(x, loss, shared_constant_, &chain_);
+  if (options_.skip_checks && search_.Skip(x.index)) return ConstantSearch::Rest(sampler_.constant(x.index));
+  return search_.Search(x, loss, sampler_.StartConstant(draw), &chain_);
 }
 
 double AverageGradient::StepSize() const {
@@ -131,8 +93,8 @@ double AverageGradient::StepSize() const {
 // d of the sequence's rows += the change.
 void AverageGradient::AddToRows(const Sequence& x, const GradientChange& change) {
   if (change.tokens != nullptr) {
-    kernels_->scatter(rows_.data() + stride_, 2 * stride_, 1.0, data_->attribute.data(), x.token_start, x.tokens,
-                      stride_, ahead_, change.tokens);
+    kernels_->scatter(rows_.data() + stride_, 2 * stride_, 1.0, data_->attribute.data(), data_->values(), x.token_start,
+                      x.tokens, stride_, ahead_, change.tokens);
   } else {
     for (size_t r = 0; r < change.rows.size(); ++r) {
       double* d = rows_.data() + int64_t{2} * change.rows[r] * stride_ + stride_;
@@ -144,8 +106,8 @@ void AverageGradient::AddToRows(const Sequence& x, const GradientChange& change)
 // v of the sequence's rows and of the transitions -= scale * the change.
 void AverageGradient::MoveAlong(const Sequence& x, const GradientChange& change, double scale) {
   if (change.tokens != nullptr) {
-    kernels_->scatter(rows_.data(), 2 * stride_, -scale, data_->attribute.data(), x.token_start, x.tokens, stride_,
-                      ahead_, change.tokens);
+    kernels_->scatter(rows_.data(), 2 * stride_, -scale, data_->attribute.data(), data_->values(), x.token_start,
+                      x.tokens, stride_, ahead_, change.tokens);
   } else {
     for (size_t r = 0; r < change.rows.size(); ++r) {
       double* v = rows_.data() + int64_t{2} * change.rows[r] * stride_;
@@ -294,7 +256,7 @@ void AverageGradient::SetPenalty(double l2) {
 }
 
 double AverageGradient::passes() const {
-  return static_cast<double>(evaluations_ + forwards_) / static_cast<double>(data_->sequences());
+  return static_cast<double>(evaluations_ + forwards()) / static_cast<double>(data_->sequences());
 }
 
 void AverageGradient::Save(learn::CheckpointWriter* writer) const {
@@ -304,22 +266,19 @@ void AverageGradient::Save(learn::CheckpointWriter* writer) const {
   SaveArray(row_progress_, writer);
   SaveArray(v_transitions_, writer);
   SaveArray(d_transitions_, writer);
-  SaveArray(streak_, writer);
-  SaveArray(skip_, writer);
+  search_.Save(writer);
   SaveArray(stored_, writer);
   for (const double x : {lambda_, beta_, progress_, shared_constant_}) writer->F64(x);
-  for (const int64_t x : {iterations_, evaluations_, forwards_}) writer->U64(static_cast<uint64_t>(x));
+  for (const int64_t x : {iterations_, evaluations_}) writer->U64(static_cast<uint64_t>(x));
 }
 
 bool AverageGradient::Load(learn::CheckpointReader* reader) {
-  bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && LoadArray(reader, &rows_) &&
-              LoadArray(reader, &row_progress_) && LoadArray(reader, &v_transitions_) &&
-              LoadArray(reader, &d_transitions_) && LoadArray(reader, &streak_) && LoadArray(reader, &skip_) &&
-              LoadArray(reader, &stored_);
+  const bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && LoadArray(reader, &rows_) &&
+                    LoadArray(reader, &row_progress_) && LoadArray(reader, &v_transitions_) &&
+                    LoadArray(reader, &d_transitions_) && search_.Load(reader) && LoadArray(reader, &stored_);
   for (double* x : {&lambda_, &beta_, &progress_, &shared_constant_}) *x = reader->F64();
-  for (int64_t* x : {&iterations_, &evaluations_, &forwards_}) *x = static_cast<int64_t>(reader->U64());
+  for (int64_t* x : {&iterations_, &evaluations_}) *x = static_cast<int64_t>(reader->U64());
   stored_count_ = std::count_if(stored_.begin(), stored_.end(), [](uint8_t s) { return s != 0; });
-  for (const uint8_t s : streak_) fits = fits && s <= kMaxStreak;
   FollowTransitions(zeros_.data(), 0.0);
   return fits && reader->ok();
 }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/chain_solver.h"
+#include "lib/crf/constant_search.h"
 #include "lib/crf/gradient_memory.h"
 #include "lib/crf/inference.h"
 #include "lib/learn/checkpoint.h"
@@ -33,12 +34,7 @@
 //
 // What differs from the source:
 //  - The loop ends when all were seen AND the gradient is small ("while m < n and ..." there would end at once).
-//  - The line search needs no weights. With residuals r (T x K) the gradient of a sequence is X'r, so its scores change
-//    by -(X X') r / L and |g|^2 = r'(X X')r + |G|^2: T x T overlap counts (chain_data.h) take the place of the
-//    features.
-//  - A search whose first trial succeeds is left out at the next 1, 3, 7, ... visits of the example, without letting
-//  L_i
-//    decay meanwhile (the rule by which algorithm 8 of the source skips support vectors). `skip_checks`.
+//  - The line search needs no weights and is left out where it keeps succeeding (constant_search.h; `skip_checks`).
 //  - SAGA divides only g - g_i by n P_i, with the probability P_i of the draw as it was made; the printed form, which
 //    also divides d / m and has no share of uniform draws, is kSagaLiteral.
 namespace luthier::crf {
@@ -80,8 +76,8 @@ class AverageGradient final : public ChainSolver {
   void SetPenalty(double l2);
 
   int64_t iterations() const override { return iterations_; }
-  int64_t evaluations() const { return evaluations_; }  // Losses with gradients, of one sequence each.
-  int64_t forwards() const { return forwards_; }        // Losses alone, in line searches.
+  int64_t evaluations() const { return evaluations_; }     // Losses with gradients, of one sequence each.
+  int64_t forwards() const { return search_.forwards(); }  // Losses alone, in line searches.
   // (evaluations + forwards) / n: a loss counts as much as loss and gradient.
   double passes() const override;
   int64_t memory_bytes() const { return memory_.bytes(); }
@@ -113,24 +109,20 @@ class AverageGradient final : public ChainSolver {
   double lambda_;
   int stride_;
   int64_t ahead_;
-  Overlaps overlaps_;
   stochastic::Sampler sampler_;
   GradientMemory memory_;
-  ChainInference chain_, trial_;
-  AlignedDoubles overlap_residuals_;
+  ChainInference chain_;
+  ConstantSearch search_;
   AlignedDoubles rows_;          // A x [v | d]
   AlignedDoubles row_progress_;  // A
   AlignedDoubles v_transitions_, d_transitions_, zeros_;
   double beta_ = 1.0;
   double progress_ = 0.0;
   double shared_constant_ = 1.0;
-  std::vector<uint8_t> streak_;  // Searches in a row whose first trial succeeded.
-  std::vector<int32_t> skip_;    // Searches still to be left out.
   std::vector<uint8_t> stored_;
   int64_t stored_count_ = 0;
   int64_t iterations_ = 0;
   int64_t evaluations_ = 0;
-  int64_t forwards_ = 0;
 };
 
 }  // namespace luthier::crf

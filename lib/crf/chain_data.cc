@@ -1,6 +1,7 @@
 #include "lib/crf/chain_data.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
@@ -25,6 +26,10 @@ ChainData Select(const ChainData& data, const std::vector<int32_t>& rows) {
     for (size_t t = begin; t < end; ++t) {
       part.attribute.insert(part.attribute.end(), data.attribute.begin() + data.token_start[t],
                             data.attribute.begin() + data.token_start[t + 1]);
+      if (!data.value.empty()) {
+        part.value.insert(part.value.end(), data.value.begin() + data.token_start[t],
+                          data.value.begin() + data.token_start[t + 1]);
+      }
       part.token_start.push_back(static_cast<int64_t>(part.attribute.size()));
       part.label.push_back(data.label[t]);
     }
@@ -42,6 +47,10 @@ absl::Status CheckChainData(const ChainData& data) {
   if (data.token_start.size() != data.label.size() + 1 || data.sequence_start.back() != data.tokens() ||
       data.token_start.back() != static_cast<int64_t>(data.attribute.size())) {
     return error("sizes do not agree");
+  }
+  if (!data.value.empty() && data.value.size() != data.attribute.size()) return error("sizes do not agree");
+  for (const double value : data.value) {
+    if (!std::isfinite(value)) return error("a value is not finite");
   }
   for (const int32_t label : data.label) {
     if (label < 0 || label >= data.labels()) return error(absl::StrCat("label ", label, " does not exist"));
@@ -71,6 +80,7 @@ std::string Fingerprint(const ChainData& data) {
   append(data.sequence_start);
   append(data.token_start);
   append(data.attribute);
+  if (!data.value.empty()) append(data.value);
   append(data.label);
   return base::Sha256Hex(bytes);
 }
@@ -86,25 +96,26 @@ Overlaps CountOverlaps(const ChainData& data) {
   struct Occurrence {
     int32_t token;
     int32_t before;
+    double value;
   };
   std::vector<int32_t> last(static_cast<size_t>(data.attributes), -1);
   std::vector<Occurrence> occurrences;
   for (int64_t i = 0; i < data.sequences(); ++i) {
     const auto length = static_cast<size_t>(data.length(i));
     const auto begin = static_cast<size_t>(data.sequence_start[static_cast<size_t>(i)]);
-    uint16_t* count = overlaps.count.data() + overlaps.start[static_cast<size_t>(i)];
+    float* count = overlaps.count.data() + overlaps.start[static_cast<size_t>(i)];
     occurrences.clear();
     for (size_t t = 0; t < length; ++t) {
       const auto from = static_cast<size_t>(data.token_start[begin + t]);
       const auto to = static_cast<size_t>(data.token_start[begin + t + 1]);
-      count[t * length + t] = static_cast<uint16_t>(std::min<size_t>(to - from, UINT16_MAX));
       for (size_t e = from; e < to; ++e) {
         int32_t& head = last[static_cast<size_t>(data.attribute[e])];
         for (int32_t o = head; o >= 0; o = occurrences[static_cast<size_t>(o)].before) {
-          uint16_t& cell = count[t * length + static_cast<size_t>(occurrences[static_cast<size_t>(o)].token)];
-          if (cell < UINT16_MAX) ++cell;
+          const Occurrence& other = occurrences[static_cast<size_t>(o)];
+          count[t * length + static_cast<size_t>(other.token)] += static_cast<float>(data.Value(e) * other.value);
         }
-        occurrences.push_back({static_cast<int32_t>(t), head});
+        count[t * length + t] += static_cast<float>(data.Value(e) * data.Value(e));
+        occurrences.push_back({static_cast<int32_t>(t), head, data.Value(e)});
         head = static_cast<int32_t>(occurrences.size()) - 1;
       }
     }

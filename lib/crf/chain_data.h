@@ -17,7 +17,8 @@ struct Sequence {
   const int32_t* label;
 };
 
-// Labelled sequences as the model sees them: each token has a set of binary attributes. Immutable once made.
+// Labelled sequences as the model sees them: each token has a set of attributes, with a value each or all 1. Immutable
+// once made.
 //
 //   n             sequences                         sequences()
 //   T_i           tokens of sequence i              length(i)
@@ -31,6 +32,7 @@ struct ChainData {
   std::vector<int64_t> sequence_start = {0};  // In tokens; n + 1.
   std::vector<int64_t> token_start = {0};     // In `attribute`; tokens + 1.
   std::vector<int32_t> attribute;             // Each at most once a token; rows of the weights.
+  std::vector<double> value;                  // Of each of `attribute`; empty: all are 1.
   std::vector<int32_t> label;                 // tokens; K and above: not one of the model's
 
   int labels() const { return static_cast<int>(label_names.size()); }
@@ -44,6 +46,9 @@ struct ChainData {
     const int64_t first = sequence_start[static_cast<size_t>(i)];
     return {i, length(i), token_start.data() + first, label.data() + first};
   }
+  // What kernels take: null where all are 1.
+  const double* values() const { return value.empty() ? nullptr : value.data(); }
+  double Value(size_t e) const { return value.empty() ? 1.0 : value[e]; }
   Shape shape() const { return {attributes, labels()}; }
 };
 
@@ -57,12 +62,12 @@ absl::Status CheckChainData(const ChainData& data);
 // SHA-256 (hexadecimal) over everything but the name.
 std::string Fingerprint(const ChainData& data);
 
-// How many attributes each two tokens of a sequence share: for X the T x A matrix of a sequence's attributes, X X'.
-// With it, scores and squared norms of a sequence's gradient follow from its T x K residuals without touching any
-// attribute. Symmetric, row-major, T_i^2 numbers for sequence i from start[i] on.
+// How many attributes each two tokens of a sequence share: for X the T x A matrix of a sequence's attributes, X X'
+// (with values, sums of products of theirs). With it, scores and squared norms of a sequence's gradient follow from its
+// T x K residuals without touching any attribute. Symmetric, row-major, T_i^2 numbers for sequence i from start[i] on.
 struct Overlaps {
   std::vector<int64_t> start;
-  std::vector<uint16_t> count;  // 65535 stands for all above.
+  std::vector<float> count;
 };
 Overlaps CountOverlaps(const ChainData& data);
 

@@ -62,8 +62,8 @@ ExponentiatedGradient::ExponentiatedGradient(const ChainData* data, double l2,
 }
 
 void ExponentiatedGradient::AddToWeights(const Sequence& x, double scale, const double* tokens, const double* edges) {
-  kernels_->scatter(w_.data(), stride_, scale, data_->attribute.data(), x.token_start, x.tokens, stride_, ahead_,
-                    tokens);
+  kernels_->scatter(w_.data(), stride_, scale, data_->attribute.data(), data_->values(), x.token_start, x.tokens,
+                    stride_, ahead_, tokens);
   double* transitions = w_.data() + data_->shape().transitions();
   kernels_->add_scaled(transitions, scale, edges, square_, transitions);
 }
@@ -104,8 +104,8 @@ bool ExponentiatedGradient::Step() {
   double* theta = potentials_.data() + start_[i];
   double* mu = marginals_.data() + start_[i];
   const double* transitions = w_.data() + data_->shape().transitions();
-  kernels_->gather(w_.data(), stride_, data_->attribute.data(), x.token_start, x.tokens, stride_, ahead_,
-                   scores_.data());
+  kernels_->gather(w_.data(), stride_, data_->attribute.data(), data_->values(), x.token_start, x.tokens, stride_,
+                   ahead_, scores_.data());
   double* change = change_.data();
   for (; rate_[i] >= kMinRate; rate_[i] *= 0.5) {
     const double eta = rate_[i];

@@ -11,18 +11,20 @@ namespace luthier::crf {
 struct Kernels {
   const char* name;
 
-  // Of the next three, `ahead`: how many attributes ahead rows are asked for from memory; see Ahead().
+  // Of the next three, `value`: of each of `attribute`, or null where all are 1; `ahead`: how many attributes ahead
+  // rows are asked for from memory; see Ahead().
 
-  // U_t += sum of the rows of token t's attributes; rows begin at weights + attribute * row_stride.
-  void (*gather)(const double* weights, int64_t row_stride, const int32_t* attribute, const int64_t* token_start,
-                 int64_t tokens, int stride, int64_t ahead, double* scores);
+  // U_t = sum of value times row of token t's attributes; rows begin at weights + attribute * row_stride.
+  void (*gather)(const double* weights, int64_t row_stride, const int32_t* attribute, const double* value,
+                 const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, double* scores);
   // The same for rows [v | d] of 2 * stride doubles whose v are first brought up to date: v -= (now - last) d, last =
   // now. Scores are multiplied by `scale`.
   void (*gather_lazy)(double* rows, double* last, double now, double scale, const int32_t* attribute,
-                      const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, double* scores);
-  // Row of each attribute += scale * R_t.
-  void (*scatter)(double* rows, int64_t row_stride, double scale, const int32_t* attribute, const int64_t* token_start,
-                  int64_t tokens, int stride, int64_t ahead, const double* residuals);
+                      const double* value, const int64_t* token_start, int64_t tokens, int stride, int64_t ahead,
+                      double* scores);
+  // Row of each attribute += scale * value * R_t.
+  void (*scatter)(double* rows, int64_t row_stride, double scale, const int32_t* attribute, const double* value,
+                  const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, const double* residuals);
 
   // E_t = exp(U_t - m_t), m_t = max_k U_t(k). Returns the largest max_k U_t - min_k U_t.
   double (*exp_scores)(const double* scores, int64_t tokens, int labels, int stride, double* e, double* m);
@@ -40,7 +42,7 @@ struct Kernels {
                 int stride, double* g);
 
   // D = C R for the T x T overlap counts C.
-  void (*overlap_times)(const uint16_t* counts, const double* r, int64_t tokens, int stride, double* d);
+  void (*overlap_times)(const float* counts, const double* r, int64_t tokens, int stride, double* d);
   double (*dot)(const double* x, const double* y, int64_t n);  // n a multiple of 8, as below.
   // z = x + s y
   void (*add_scaled)(const double* x, double s, const double* y, int64_t n, double* z);

@@ -45,13 +45,15 @@ double ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first,
   learn::BlockedSum sum;
   for (int64_t i = first; i < last; ++i) {
     const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
-    kernels_.gather(w_.data(), stride, attribute, x.token_start, x.tokens, stride, ahead, chain.scores());
+    kernels_.gather(w_.data(), stride, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
+                    chain.scores());
     const double log_z = chain.Forward(x.tokens);
     sum.Add(log_z - chain.Score(x.label, x.tokens));
     if (gradient == nullptr) continue;
     chain.Backward();
     chain.SubtractLabeling(x.label);
-    kernels_.scatter(gradient, stride, 1.0, attribute, x.token_start, x.tokens, stride, ahead, chain.marginals());
+    kernels_.scatter(gradient, stride, 1.0, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
+                     chain.marginals());
     kernels_.add_scaled(transitions, 1.0, chain.edge_sums(), int64_t{shape.labels} * stride, transitions);
   }
   return sum.Total();
@@ -110,13 +112,15 @@ VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorX
   for (int64_t i = 0; i < count; ++i) {
     const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
     const int32_t* attribute = data_->attribute.data();
-    kernels_.gather(w.data(), stride, attribute, x.token_start, x.tokens, stride, ahead, chain.scores());
-    kernels_.gather(v.data(), stride, attribute, x.token_start, x.tokens, stride, ahead, du.data());
+    kernels_.gather(w.data(), stride, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
+                    chain.scores());
+    kernels_.gather(v.data(), stride, attribute, data_->values(), x.token_start, x.tokens, stride, ahead, du.data());
     chain.Forward(x.tokens);
     if (chain.in_logarithms()) return VectorXd::Constant(dim(), NAN);
     chain.Backward();
     chain.Tangent(du.data(), v.data() + shape.transitions(), dq.data(), dg.data());
-    kernels_.scatter(product.data(), stride, 1.0, attribute, x.token_start, x.tokens, stride, ahead, dq.data());
+    kernels_.scatter(product.data(), stride, 1.0, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
+                     dq.data());
     double* transitions = product.data() + shape.transitions();
     kernels_.add_scaled(transitions, 1.0, dg.data(), dg.size(), transitions);
   }
@@ -136,18 +140,17 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w) {
   learn::BlockedSum loss;
   int64_t right = 0;
   int64_t logarithms = 0;
-  int64_t known_tokens = 0;
   Metrics metrics;
   for (int64_t i = 0; i < data_->sequences(); ++i) {
     const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
     const int64_t tokens = data_->length(i);
     const int32_t* label = data_->label.data() + first;
-    kernels_.gather(w_.data(), shape.stride(), data_->attribute.data(), data_->token_start.data() + first, tokens,
-                    shape.stride(), Ahead(8 * dim()), chain.scores());
+    kernels_.gather(w_.data(), shape.stride(), data_->attribute.data(), data_->values(),
+                    data_->token_start.data() + first, tokens, shape.stride(), Ahead(8 * dim()), chain.scores());
     const double log_z = chain.Forward(tokens);
     if (std::all_of(label, label + tokens, [&](int32_t k) { return k < shape.labels; })) {
       loss.Add(log_z - chain.Score(label, tokens));
-      known_tokens += tokens;
+      metrics.known_tokens += tokens;
     } else {
       ++metrics.left_out;
     }
@@ -156,9 +159,9 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w) {
     for (int64_t t = 0; t < tokens; ++t) right += guess[static_cast<size_t>(t)] == label[t] ? 1 : 0;
     scorer.Add(label, guess.data(), tokens);
   }
-  const auto tokens = static_cast<double>(data_->tokens());
-  metrics.loss_nats = loss.Total() / static_cast<double>(std::max<int64_t>(known_tokens, 1));
-  metrics.accuracy = static_cast<double>(right) / tokens;
+  metrics.tokens = data_->tokens();
+  metrics.loss_nats = loss.Total() / static_cast<double>(std::max<int64_t>(metrics.known_tokens, 1));
+  metrics.accuracy = static_cast<double>(right) / static_cast<double>(metrics.tokens);
   metrics.log_space_share = static_cast<double>(logarithms) / static_cast<double>(data_->sequences());
   metrics.segments = scorer.scores();
   return metrics;
@@ -172,6 +175,17 @@ double ChainProblem::Value(const VectorXd& w, VectorXd* gradient) const {
 
 VectorXd ChainProblem::HessianVector(const VectorXd& w, const VectorXd& v) const {
   return loss_->HessianVector(w, v) + l2_ * v;
+}
+
+double SmallestSubgradient(const VectorXd& w, const VectorXd& gradient, double l1) {
+  double largest = 0.0;
+  for (Eigen::Index j = 0; j < w.size(); ++j) {
+    const double entry = w[j] > 0.0   ? std::abs(gradient[j] + l1)
+                         : w[j] < 0.0 ? std::abs(gradient[j] - l1)
+                                      : std::max(0.0, std::abs(gradient[j]) - l1);
+    if (!(entry <= largest)) largest = entry;  // Keeps NaN.
+  }
+  return largest;
 }
 
 }  // namespace luthier::crf

@@ -43,10 +43,12 @@ class ChainLoss {
                                       const Eigen::VectorXd& v);
 
   struct Metrics {
-    double loss_nats = 0.0;        // sum_i nll_i / tokens, without sequences that have unknown labels
+    double loss_nats = 0.0;        // sum_i nll_i / known_tokens
     double accuracy = 0.0;         // Share of tokens labelled right by the best labelings.
     double log_space_share = 0.0;  // Share of sequences whose sums needed logarithms.
-    int64_t left_out = 0;          // Sequences with unknown labels.
+    int64_t tokens = 0;
+    int64_t known_tokens = 0;  // Of sequences without unknown labels.
+    int64_t left_out = 0;      // Sequences with unknown labels.
     SegmentScores segments;
   };
   // Data may have unknown labels, unlike above.
@@ -78,6 +80,9 @@ class ChainProblem {
   ChainLoss* const loss_;
   const double l2_;
 };
+
+// Largest entry of the smallest subgradient of h + l1 |w|_1, given the gradient of h: 0 at the optimum only.
+double SmallestSubgradient(const Eigen::VectorXd& w, const Eigen::VectorXd& gradient, double l1);
 
 }  // namespace luthier::crf
 

@@ -50,7 +50,7 @@ const double* RowSums::Sum(const Sequence& x, const double* tokens) {
   for (int64_t t = 0; t < x.tokens; ++t) {
     for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
       double* row = sums_.data() + int64_t{entries_[entry++]} * stride_;
-      kernels_->add_scaled(row, 1.0, tokens + t * stride_, stride_, row);
+      kernels_->add_scaled(row, data_->Value(static_cast<size_t>(e)), tokens + t * stride_, stride_, row);
     }
   }
   return sums_.data();

@@ -19,8 +19,8 @@ class RowSums {
   // Attributes of the sequence in order of first occurrence.
   const std::vector<int32_t>& Collect(const Sequence& x);
   const std::vector<int32_t>& rows() const { return rows_; }
-  // Of each of rows(), stride entries: the sum of R_t (T x stride) over the tokens with that attribute. After Collect
-  // of this sequence.
+  // Of each of rows(), stride entries: the sum of value times R_t (T x stride) over the tokens with that attribute.
+  // After Collect of this sequence.
   const double* Sum(const Sequence& x, const double* tokens);
 
  private:

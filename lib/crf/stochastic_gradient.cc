@@ -60,8 +60,8 @@ void StochasticGradient::MoveConstant(const Sequence& x, double step) {
   const double* edges = chain_.edge_sums();
   for (int half = 0; half * stride_ < width_; ++half) {
     const double scale = half == 0 ? -step / shrink_ : shrink_sum_ * step / shrink_;
-    kernels_->scatter(rows_.data() + half * stride_, width_, scale, data_->attribute.data(), x.token_start, x.tokens,
-                      stride_, ahead_, chain_.marginals());
+    kernels_->scatter(rows_.data() + half * stride_, width_, scale, data_->attribute.data(), data_->values(),
+                      x.token_start, x.tokens, stride_, ahead_, chain_.marginals());
     for (int j = 0; j < data_->labels(); ++j) {
       double* row = transitions + j * width_ + half * stride_;
       kernels_->add_scaled(row, scale, edges + j * stride_, stride_, row);
@@ -99,8 +99,8 @@ bool StochasticGradient::Step() {
       current = iterations_;
     }
   }
-  kernels_->gather(rows_.data(), width_, data_->attribute.data(), x.token_start, x.tokens, stride_, ahead_,
-                   chain_.scores());
+  kernels_->gather(rows_.data(), width_, data_->attribute.data(), data_->values(), x.token_start, x.tokens, stride_,
+                   ahead_, chain_.scores());
   for (int64_t k = 0; k < x.tokens * stride_; ++k) chain_.scores()[k] *= shrink_;
   for (int j = 0; j < data_->labels(); ++j) {
     const double* row = rows_.data() + (int64_t{data_->attributes} + j) * width_;

@@ -8,6 +8,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/crf/batch_solvers.h"
 #include "lib/crf/exponentiated_gradient.h"
+#include "lib/crf/proximal_average.h"
 #include "lib/crf/stochastic_gradient.h"
 
 namespace luthier::crf {
@@ -49,8 +50,21 @@ std::unique_ptr<ChainSolver> MakeStochastic(const ChainData* data, double l2, Gr
   return std::make_unique<StochasticGradient>(data, l2, stochastic);
 }
 
-absl::StatusOr<std::unique_ptr<ChainSolver>> MakeSolver(const ChainData* data, double l2,
-                                                        const ChainTrainerOptions& options) {
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
+                                                             const ChainTrainerOptions& options) {
+  if (options.l1 > 0.0) {
+    ProximalOptions proximal;
+    proximal.average = options.average;
+    if (options.method != ChainMethod::kSag && options.method != ChainMethod::kSaga) {
+      return absl::InvalidArgumentError(absl::StrCat("l1 > 0 needs solver sag or saga; this is ",
+                                                     ChainMethodNames()[static_cast<size_t>(options.method)]));
+    }
+    proximal.average.method = options.method == ChainMethod::kSag ? AverageMethod::kSag : AverageMethod::kSaga;
+    LUTHIER_ASSIGN_OR_RETURN(ProximalAverage solver, ProximalAverage::Create(data, options.l1, l2, proximal));
+    return std::unique_ptr<ChainSolver>(std::make_unique<ProximalAverage>(std::move(solver)));
+  }
   switch (options.method) {
     case ChainMethod::kSag:
       return MakeAverage(data, l2, AverageMethod::kSag, options);
@@ -90,12 +104,10 @@ absl::StatusOr<std::unique_ptr<ChainSolver>> MakeSolver(const ChainData* data, d
   return absl::InternalError("no such method");
 }
 
-}  // namespace
-
 absl::StatusOr<ChainTrainer> ChainTrainer::Create(const ChainData* data, double l2,
                                                   const ChainTrainerOptions& options) {
   ChainTrainer trainer(data, l2, options);
-  LUTHIER_ASSIGN_OR_RETURN(trainer.solver_, MakeSolver(data, l2, options));
+  LUTHIER_ASSIGN_OR_RETURN(trainer.solver_, MakeChainSolver(data, l2, options));
   return trainer;
 }
 
@@ -110,7 +122,7 @@ ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
     VectorXd gradient;
     ChainProblem(loss_.get(), l2_).Value(w, &gradient);
     extra_passes_ += 1.0;
-    return gradient.lpNorm<Eigen::Infinity>();
+    return SmallestSubgradient(w, gradient, options_.l1);
   };
   if (zero_gradient_ < 0.0) zero_gradient_ = largest_entry(VectorXd::Zero(loss_->dim()));
   const double tolerance = options_.tolerance * zero_gradient_;

@@ -41,13 +41,19 @@ struct ChainTrainerOptions {
   ChainMethod method = ChainMethod::kSag;
   // Of the average gradient methods, which have `method` from above; sampling, seed and max_memory_bytes of all.
   AverageGradientOptions average;
+  double l1 = 0.0;    // Strength of an l1 penalty; above 0 with sag and saga only (ProximalAverage). >= 0.
   double rate = 0.1;  // Step of sg, asg, pegasos, adagrad; first step of smd. > 0.
-  // Converged when the largest entry of the gradient of h is at most this times the largest one at w = 0. >= 0. Methods
-  // that know nothing of the gradient (sg, asg, pegasos, adagrad, smd, oeg) go on to the end of their passes.
+  // Converged when the largest entry of the gradient of h (with l1: of the smallest subgradient) is at most this times
+  // the largest one at w = 0. >= 0. Methods that know nothing of the gradient (sg, asg, pegasos, adagrad, smd, oeg) go
+  // on to the end of their passes.
   double tolerance = 1e-5;
   double max_passes = 100.0;  // > 0
   int threads = 1;            // L-BFGS only.
 };
+
+// The solver alone. Errors of the method; INVALID_ARGUMENT where it needs l2 > 0 or cannot do with l1 > 0.
+absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
+                                                             const ChainTrainerOptions& options);
 
 enum class ChainOutcome {
   kRunning,
@@ -62,7 +68,7 @@ enum class ChainOutcome {
 // Looking changes nothing. `data` must have passed CheckChainData and outlive this. Not thread-safe.
 class ChainTrainer {
  public:
-  // l2 >= 0. Errors of the method; INVALID_ARGUMENT where it needs l2 > 0.
+  // l2 >= 0. Errors of MakeChainSolver.
   static absl::StatusOr<ChainTrainer> Create(const ChainData* data, double l2, const ChainTrainerOptions& options);
 
   // As many iterations as cost about a pass, or what is left of them after a stop. `stop` (may be null) is looked at

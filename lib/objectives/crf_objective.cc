@@ -16,10 +16,12 @@
 #include "lib/base/mutex.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/crf/attribute_text.h"
 #include "lib/crf/column_text.h"
 #include "lib/crf/features.h"
 #include "lib/crf/letters_reader.h"
 #include "lib/crf/trainer.h"
+#include "lib/learn/split.h"
 #include "lib/learn/text_source.h"
 #include "lib/objectives/parameter_info.h"
 #include "lib/objectives/settings.h"
@@ -33,17 +35,24 @@ using crf::ChainOutcome;
 constexpr char kCheckpointKind[] = "objective.crf/2";
 constexpr size_t kKeptEncodings = 3;
 
-// Training and validation sequences with the attributes of one choice of feature settings.
-struct Encoded {
-  std::string key;
+// Training and validation sequences, encoded.
+struct ChainFold {
   ChainData train, validation;
-  std::string identity;  // Fingerprints of both.
 };
 
-// What was read: columns of text, whose attributes depend on the trial, or letters, whose do not.
+// Every fold with the attributes of one choice of feature settings.
+struct Encoded {
+  std::string key;
+  std::vector<ChainFold> folds;
+  std::string identity;  // Fingerprints of all.
+};
+
+// What was read: columns of text or tokens with attributes, whose encoding depends on the trial, or letters, whose does
+// not.
 struct Source {
-  std::optional<crf::ColumnText> train, validation;  // `validation`: from a file of its own.
-  std::vector<int32_t> train_rows, validation_rows;
+  std::optional<crf::ColumnText> columns, columns_validation;  // The second: from a file of its own.
+  std::optional<crf::AttributeText> tokens, tokens_validation;
+  std::vector<learn::Partition> parts;  // Sequences; `validation` of the second file if there is one.
   std::shared_ptr<const Encoded> letters;
   std::vector<crf::Template> templates;
 };
@@ -98,13 +107,23 @@ absl::StatusOr<std::shared_ptr<const Encoded>> CrfObjective::Encode(const Settin
   }
   auto encoded = std::make_shared<Encoded>();
   encoded->key = key;
-  LUTHIER_ASSIGN_OR_RETURN(const crf::FeatureMap map,
-                           crf::FeatureMap::Fit(*source_.train, source_.train_rows, std::move(options)));
-  LUTHIER_ASSIGN_OR_RETURN(encoded->train, map.Encode(*source_.train, source_.train_rows));
-  LUTHIER_ASSIGN_OR_RETURN(encoded->validation,
-                           map.Encode(source_.validation ? *source_.validation : *source_.train,
-                                      source_.validation_rows, crf::FeatureMap::UnknownLabels::kKeep));
-  encoded->identity = absl::StrCat(crf::Fingerprint(encoded->train), " ", crf::Fingerprint(encoded->validation));
+  for (const learn::Partition& part : source_.parts) {
+    constexpr auto kKeep = crf::FeatureMap::UnknownLabels::kKeep;
+    ChainFold fold;
+    if (source_.columns) {
+      const crf::ColumnText& other = source_.columns_validation ? *source_.columns_validation : *source_.columns;
+      LUTHIER_ASSIGN_OR_RETURN(const auto map, crf::FeatureMap::Fit(*source_.columns, part.train, options));
+      LUTHIER_ASSIGN_OR_RETURN(fold.train, map.Encode(*source_.columns, part.train));
+      LUTHIER_ASSIGN_OR_RETURN(fold.validation, map.Encode(other, part.validation, kKeep));
+    } else {
+      const crf::AttributeText& other = source_.tokens_validation ? *source_.tokens_validation : *source_.tokens;
+      LUTHIER_ASSIGN_OR_RETURN(const auto map, crf::AttributeMap::Fit(*source_.tokens, part.train, options.min_count));
+      LUTHIER_ASSIGN_OR_RETURN(fold.train, map.Encode(*source_.tokens, part.train));
+      LUTHIER_ASSIGN_OR_RETURN(fold.validation, map.Encode(other, part.validation, kKeep));
+    }
+    absl::StrAppend(&encoded->identity, crf::Fingerprint(fold.train), " ", crf::Fingerprint(fold.validation), " ");
+    encoded->folds.push_back(std::move(fold));
+  }
   encoded_.push_back(encoded);
   if (encoded_.size() > kKeptEncodings) encoded_.pop_front();
   return std::shared_ptr<const Encoded>(encoded);
@@ -119,19 +138,76 @@ absl::StatusOr<crf::ChainTrainerOptions> TrainerOptions(const Settings& settings
   options.average.constant_step = options.rate = settings.Number("constant_step");
   options.average.max_memory_bytes = settings.Int("max_memory_mib") << 20;
   options.average.seed = seed;
+  options.l1 = settings.Number("l1");
+  options.threads = static_cast<int>(settings.Int("threads"));
   options.tolerance = settings.Number("tolerance");
   options.max_passes = static_cast<double>(settings.Int("max_passes"));
   return options;
 }
 
-study::Measurement Measure(const ChainData& validation, const crf::ChainTrainer& trainer) {
-  const crf::ChainLoss::Metrics m = crf::ChainLoss(&validation).Evaluate(trainer.Weights());
+// One fold's training.
+struct ChainRun {
+  const ChainFold* fold;
+  crf::ChainTrainer trainer;
+  int64_t quanta = 0;  // Finished calls of Advance.
+
+  bool running() const {
+    return trainer.outcome() == ChainOutcome::kRunning || trainer.outcome() == ChainOutcome::kStopped;
+  }
+};
+
+// Over all folds' held-out tokens and segments.
+study::Measurement Measure(const std::vector<ChainRun>& runs) {
+  double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0, passes = 0.0;
+  crf::SegmentCounts segments;
+  for (const ChainRun& run : runs) {
+    const crf::ChainLoss::Metrics m = crf::ChainLoss(&run.fold->validation).Evaluate(run.trainer.Weights());
+    loss += m.loss_nats * static_cast<double>(m.known_tokens);
+    known += static_cast<double>(m.known_tokens);
+    right += m.accuracy * static_cast<double>(m.tokens);
+    tokens += static_cast<double>(m.tokens);
+    passes += run.trainer.passes() / static_cast<double>(runs.size());
+    segments.found += m.segments.all.found;
+    segments.gold += m.segments.all.gold;
+    segments.correct += m.segments.all.correct;
+  }
   study::Measurement point;
-  point.step = static_cast<int64_t>(trainer.passes());
-  point.metrics["validation_loss"] = m.loss_nats;
-  point.metrics["validation_accuracy"] = m.accuracy;
-  point.metrics["validation_f1"] = m.segments.all.f1();
+  point.step = static_cast<int64_t>(passes);
+  point.metrics["validation_loss"] = loss / std::max(known, 1.0);
+  point.metrics["validation_accuracy"] = right / tokens;
+  point.metrics["validation_f1"] = segments.f1();
   return point;
+}
+
+absl::StatusOr<std::vector<ChainRun>> MakeRuns(const Encoded& data, double l2,
+                                               const crf::ChainTrainerOptions& options) {
+  std::vector<ChainRun> runs;
+  for (const ChainFold& fold : data.folds) {
+    LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainer trainer, crf::ChainTrainer::Create(&fold.train, l2, options));
+    runs.push_back({&fold, std::move(trainer), 0});
+  }
+  return runs;
+}
+
+std::string SaveRuns(const std::vector<ChainRun>& runs, const std::string& identity) {
+  learn::CheckpointWriter writer(kCheckpointKind);
+  for (size_t k = 0; k < runs.size(); ++k) {
+    writer.U64(static_cast<uint64_t>(runs[k].quanta));
+    runs[k].trainer.Save(&writer, absl::StrCat(identity, " fold ", k));
+  }
+  return std::move(writer).Finish();
+}
+
+// Whether `bytes` fitted; else the runs are of no use.
+bool LoadRuns(const std::string& bytes, const std::string& identity, std::vector<ChainRun>* runs) {
+  absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
+  if (!reader.ok()) return false;
+  for (size_t k = 0; k < runs->size(); ++k) {
+    ChainRun& run = (*runs)[k];
+    run.quanta = static_cast<int64_t>(reader->U64());
+    if (run.quanta < 0 || !run.trainer.Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
+  }
+  return reader->Done();
 }
 
 absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext& context) const {
@@ -153,57 +229,65 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     result.failure = study::Failure{study::FailureKind::kConfig, reason, message};
     return result;
   };
-  absl::StatusOr<crf::ChainTrainer> made = crf::ChainTrainer::Create(&data->train, l2, options);
+  absl::StatusOr<std::vector<ChainRun>> made = MakeRuns(*data, l2, options);
   if (!made.ok()) return fail(study::failure::kBadObjective, std::string(made.status().message()));
-  crf::ChainTrainer trainer = std::move(*made);
-  // The quantum after which the last report was made is that of the checkpoint, so the curve goes on where it was.
-  int64_t quantum = 0;
+  std::vector<ChainRun> runs = std::move(*made);
   if (!context.checkpoint.empty()) {
-    absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(context.checkpoint, kCheckpointKind);
-    if (reader.ok()) {
-      const auto saved = static_cast<int64_t>(reader->U64());
-      result.resumed = trainer.Load(&*reader, identity).ok() && reader->Done() && saved >= 0;
-      if (result.resumed) {
-        quantum = saved;
-      } else {
-        LUTHIER_ASSIGN_OR_RETURN(trainer, crf::ChainTrainer::Create(&data->train, l2, options));
-      }
+    result.resumed = LoadRuns(context.checkpoint, identity, &runs);
+    if (!result.resumed) {
+      LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(*data, l2, options));
     }
   }
-  const auto save = [&] {
-    if (!context.save_checkpoint) return;
-    learn::CheckpointWriter writer(kCheckpointKind);
-    writer.U64(static_cast<uint64_t>(quantum));
-    trainer.Save(&writer, identity);
-    context.save_checkpoint(std::move(writer).Finish());
-  };
+  // All folds advance side by side, a pass or so each a round, so the curve is that of the whole cross-validation.
+  // After a cancellation some are a round ahead: they wait.
+  int64_t round = runs[0].quanta;
+  for (const ChainRun& run : runs) {
+    if (run.running()) round = run.quanta;
+  }
+  for (const ChainRun& run : runs) {
+    if (run.running()) round = std::min(round, run.quanta);
+  }
   while (true) {
-    const ChainOutcome outcome = trainer.Advance(stop);
-    if (outcome == ChainOutcome::kStopped) {
-      save();
-      result.outcome = EvaluationOutcome::kCancelled;
-      return result;
+    bool any_running = false;
+    ++round;
+    for (ChainRun& run : runs) {
+      if (run.running() && run.quanta < round) {
+        const ChainOutcome outcome = run.trainer.Advance(stop);
+        if (outcome == ChainOutcome::kStopped) {
+          if (context.save_checkpoint) context.save_checkpoint(SaveRuns(runs, identity));
+          result.outcome = EvaluationOutcome::kCancelled;
+          return result;
+        }
+        if (outcome == ChainOutcome::kDiverged) {
+          return fail(study::failure::kDiverged,
+                      absl::StrCat("a loss is not finite after ", static_cast<int64_t>(run.trainer.passes()),
+                                   " passes; shorten the step (step_rule lmax, constant_step) or raise l2"));
+        }
+        ++run.quanta;
+      }
+      any_running = any_running || run.running();
     }
-    if (outcome == ChainOutcome::kDiverged) {
-      return fail(study::failure::kDiverged,
-                  absl::StrCat("a loss is not finite after ", static_cast<int64_t>(trainer.passes()),
-                               " passes; shorten the step (step_rule lmax) or raise l2"));
-    }
-    if (outcome != ChainOutcome::kRunning) break;
-    ++quantum;
-    if (context.report && quantum % report_every == 0) {
-      study::Measurement point = Measure(data->validation, trainer);
+    if (!any_running) break;
+    if (context.report && round % report_every == 0) {
+      study::Measurement point = Measure(runs);
       if (!context.report(point)) {
         result.outcome = EvaluationOutcome::kStopped;
         result.measurement = std::move(point);
         return result;
       }
     }
-    if (quantum % checkpoint_every == 0) save();
+    if (context.save_checkpoint && round % checkpoint_every == 0) context.save_checkpoint(SaveRuns(runs, identity));
   }
-  study::Measurement last = Measure(data->validation, trainer);
-  crf::ChainLoss train(&data->train);
-  last.metrics["train_loss"] = train.Value(trainer.Weights(), nullptr) / static_cast<double>(data->train.tokens());
+  study::Measurement last = Measure(runs);
+  double train_loss = 0.0, train_tokens = 0.0, active = 0.0;
+  for (const ChainRun& run : runs) {
+    const Eigen::VectorXd w = run.trainer.Weights();
+    train_loss += crf::ChainLoss(&run.fold->train).Value(w, nullptr);
+    train_tokens += static_cast<double>(run.fold->train.tokens());
+    active += static_cast<double>((w.array() != 0.0).count()) / static_cast<double>(runs.size());
+  }
+  last.metrics["train_loss"] = train_loss / train_tokens;
+  last.metrics["active_weights"] = active;
   for (const auto& [name, value] : last.metrics) {
     if (!std::isfinite(value)) {
       return fail(study::failure::kNonFinite, absl::StrCat(name, " is ", study::FormatDouble(value)));
@@ -213,17 +297,23 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   return result;
 }
 
-// round(fraction * n) of the sequences, at least one, at most all but one.
-void SplitRows(int64_t n, const study::Split& split, Source* source) {
+// One part of round(fraction * n) of the sequences, at least one, at most all but one; or folds.
+absl::StatusOr<std::vector<learn::Partition>> SplitSequences(int64_t n, const study::Split& split) {
+  if (split.folds > 0) {
+    const std::vector<int32_t> one_class(static_cast<size_t>(n), 0);
+    return learn::SplitFolds(one_class, 1, split.folds, split.seed);
+  }
   std::vector<int32_t> rows(static_cast<size_t>(n));
   std::iota(rows.begin(), rows.end(), 0);
   base::RandomStream(split.seed, "crf.split").Shuffle(rows);
   const int64_t held_out =
       std::clamp<int64_t>(std::llround(split.validation * static_cast<double>(n)), 1, std::max<int64_t>(1, n - 1));
-  source->validation_rows.assign(rows.begin(), rows.begin() + held_out);
-  source->train_rows.assign(rows.begin() + held_out, rows.end());
-  std::sort(source->validation_rows.begin(), source->validation_rows.end());
-  std::sort(source->train_rows.begin(), source->train_rows.end());
+  learn::Partition part;
+  part.validation.assign(rows.begin(), rows.begin() + held_out);
+  part.train.assign(rows.begin() + held_out, rows.end());
+  std::sort(part.validation.begin(), part.validation.end());
+  std::sort(part.train.begin(), part.train.end());
+  return std::vector<learn::Partition>{std::move(part)};
 }
 
 std::vector<int32_t> AllRows(int64_t n) {
@@ -241,7 +331,8 @@ ObjectiveInfo CrfInfo() {
       "Linear-chain conditional random field (tagging, chunking, names, letters): tunes it on held-out data";
   info.details =
       "Minimises the sum over training sequences of -log p(labels | tokens) plus l2/2 times the squared norm of all "
-      "weights: l2 = 1 is lambda = 1/n of a mean loss, CRFsuite's c2 = 1/2. Attributes of a token come from templates "
+      "weights, and l1 times their sum of absolute values: l2 = 1 is lambda = 1/n of a mean loss, CRFsuite's c2 = 1/2. "
+      "Attributes of a token come from templates "
       "over columns of text, or are the pixels of letters. Trained by a stochastic average gradient method, or L-BFGS. "
       "Intermediate reports count passes over the training data, a loss of a line search as a whole pass of one "
       "sequence.";
@@ -255,6 +346,14 @@ ObjectiveInfo CrfInfo() {
   l2.suggested_scale = study::Scale::kLog;
   l2.units = "nats per squared weight";
   list.push_back(std::move(l2));
+  list.push_back(MakeNumber("l1", ParameterKind::kFloat,
+                            "Strength of an l1 penalty beside l2 (elastic net): unneeded weights become 0. Solvers sag "
+                            "and saga only.",
+                            0.0, true, 0.0, 1e8));
+  list.back().suggested_min = 1e-2;
+  list.back().suggested_max = 1e2;
+  list.back().suggested_scale = study::Scale::kLog;
+  list.back().units = "nats per absolute weight";
   list.push_back(MakeNumber("min_count", ParameterKind::kInt,
                             "Attributes that occur less often in the training data are dropped.", 1.0, true, 1.0, 1e6));
   list.back().suggested_max = 10.0;
@@ -314,8 +413,13 @@ ObjectiveInfo CrfInfo() {
   list.push_back(Make("validation_data", ParameterKind::kText,
                       "File of the sequences to validate on; empty: a random part of the data (split.validation).",
                       std::string(), false));
-  list.push_back(MakeChoice("format", "columns: CoNLL, a token a line, the label last; letters: OCR.",
-                            {"columns", "letters"}, false));
+  list.push_back(MakeChoice("format",
+                            "columns: CoNLL, a token a line, the label last; attributes: CRFsuite, a token a line, the "
+                            "label first, then attributes with values (name:value); letters: OCR.",
+                            {"columns", "attributes", "letters"}, false));
+  list.push_back(MakeNumber("threads", ParameterKind::kInt,
+                            "Threads of solver lbfgs; results depend on their number. The others use one.", 1.0, false,
+                            1.0, 256.0));
   list.push_back(
       MakeNumber("report_every", ParameterKind::kInt, "Passes between intermediate reports.", 1.0, false, 1.0, 1e6));
   list.push_back(
@@ -328,6 +432,8 @@ ObjectiveInfo CrfInfo() {
                           "F1 of segments (labels B-type, I-type, O), as conlleval has it.", false});
   info.metrics.push_back({"train_loss", study::Goal::kMinimize,
                           "Mean of -log p a training token, nats; only at the end of training.", false});
+  info.metrics.push_back(
+      {"active_weights", study::Goal::kMinimize, "Weights other than 0; only at the end of training.", false});
   return info;
 }
 
@@ -343,12 +449,12 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInf
   if (absl::StartsWith(objective.data, "synth:")) {
     return absl::InvalidArgumentError("crf reads files; there are no generated sequences");
   }
-  if (objective.split.folds > 0 && validation_data.empty()) {
-    return absl::InvalidArgumentError(
-        "crf holds out one part of the data: set split.validation instead of split.folds");
+  if (objective.split.folds > 0 && !validation_data.empty()) {
+    return absl::InvalidArgumentError("validation_data is what is held out: leave out split.folds");
   }
   if (letters && !validation_data.empty()) {
-    return absl::InvalidArgumentError("validation_data is for columns; letters are split by split.validation");
+    return absl::InvalidArgumentError(
+        "validation_data is not for letters, which are split by split.validation or folds");
   }
   if (root == nullptr) {
     return absl::FailedPreconditionError(
@@ -360,39 +466,53 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInf
     return learn::LineReader(std::move(bytes), name);
   };
   Source source;
+  // Reads `validation_data`, if there is one, and says what trains and what is held out.
+  const auto split = [&](int64_t sequences, auto read, auto* validation) -> absl::Status {
+    if (validation_data.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(source.parts, SplitSequences(sequences, objective.split));
+      return absl::OkStatus();
+    }
+    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader more, open(validation_data));
+    LUTHIER_ASSIGN_OR_RETURN(*validation, read(more));
+    source.parts.push_back({AllRows(sequences), AllRows((*validation)->sequences())});
+    return absl::OkStatus();
+  };
   LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, open(objective.data));
   if (letters) {
     LUTHIER_ASSIGN_OR_RETURN(const crf::Letters read, crf::ReadLetters(lines));
-    SplitRows(read.data.sequences(), objective.split, &source);
+    LUTHIER_ASSIGN_OR_RETURN(source.parts, SplitSequences(read.data.sequences(), objective.split));
     auto encoded = std::make_shared<Encoded>();
-    encoded->train = crf::Select(read.data, source.train_rows);
-    encoded->validation = crf::Select(read.data, source.validation_rows);
-    LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(encoded->train));
-    encoded->identity = absl::StrCat(crf::Fingerprint(encoded->train), " ", crf::Fingerprint(encoded->validation));
+    for (const learn::Partition& part : source.parts) {
+      ChainFold fold = {crf::Select(read.data, part.train), crf::Select(read.data, part.validation)};
+      LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(fold.train));
+      absl::StrAppend(&encoded->identity, crf::Fingerprint(fold.train), " ", crf::Fingerprint(fold.validation), " ");
+      encoded->folds.push_back(std::move(fold));
+    }
     source.letters = std::move(encoded);
+  } else if (text("format") == "attributes") {
+    LUTHIER_ASSIGN_OR_RETURN(source.tokens, crf::ReadAttributeText(lines));
+    LUTHIER_RETURN_IF_ERROR(split(source.tokens->sequences(), crf::ReadAttributeText, &source.tokens_validation));
+    for (const learn::Partition& part : source.parts) {
+      LUTHIER_RETURN_IF_ERROR(crf::AttributeMap::Fit(*source.tokens, part.train, 1).status());
+    }
   } else {
     const std::string templates = text("templates");
     std::vector<std::string> columns = absl::StrSplit(text("columns"), ',', absl::SkipWhitespace());
     LUTHIER_ASSIGN_OR_RETURN(source.templates,
                              crf::ParseTemplates(templates.empty() ? "chunking" : templates, columns));
-    LUTHIER_ASSIGN_OR_RETURN(source.train, crf::ReadColumnText(lines));
-    if (validation_data.empty()) {
-      SplitRows(source.train->sequences(), objective.split, &source);
-    } else {
-      LUTHIER_ASSIGN_OR_RETURN(learn::LineReader more, open(validation_data));
-      LUTHIER_ASSIGN_OR_RETURN(source.validation, crf::ReadColumnText(more));
-      if (source.validation->columns != source.train->columns) {
-        return absl::InvalidArgumentError(absl::StrCat(validation_data, ": has ", source.validation->columns + 1,
-                                                       " columns, but ", objective.data, " has ",
-                                                       source.train->columns + 1));
-      }
-      source.train_rows = AllRows(source.train->sequences());
-      source.validation_rows = AllRows(source.validation->sequences());
+    LUTHIER_ASSIGN_OR_RETURN(source.columns, crf::ReadColumnText(lines));
+    LUTHIER_RETURN_IF_ERROR(split(source.columns->sequences(), crf::ReadColumnText, &source.columns_validation));
+    if (source.columns_validation && source.columns_validation->columns != source.columns->columns) {
+      return absl::InvalidArgumentError(absl::StrCat(validation_data, ": has ", source.columns_validation->columns + 1,
+                                                     " columns, but ", objective.data, " has ",
+                                                     source.columns->columns + 1));
     }
     // What does not depend on the trial is found wrong now.
     crf::FeatureOptions options;
     options.templates = source.templates;
-    LUTHIER_RETURN_IF_ERROR(crf::FeatureMap::Fit(*source.train, source.train_rows, std::move(options)).status());
+    for (const learn::Partition& part : source.parts) {
+      LUTHIER_RETURN_IF_ERROR(crf::FeatureMap::Fit(*source.columns, part.train, options).status());
+    }
   }
   return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(info, objective.options, std::move(source)));
 }

@@ -43,6 +43,13 @@ inline ChainData RandomChains(uint64_t seed, int labels, int64_t sequences, int 
   return data;
 }
 
+// The same chains with a random value for each attribute of each token.
+inline ChainData WithValues(ChainData data, uint64_t seed) {
+  base::RandomStream random(seed, "test.values");
+  for (size_t e = 0; e < data.attribute.size(); ++e) data.value.push_back(0.7 * random.Normal());
+  return data;
+}
+
 // Random weights with zero padding.
 inline Eigen::VectorXd RandomWeights(const Shape& shape, uint64_t seed, double scale) {
   base::RandomStream random(seed, "test.weights");

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "lib/base/random.h"
+#include "lib/learn/split.h"
 #include "lib/objectives/registry.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -194,13 +197,104 @@ TEST_F(CrfObjectiveTest, LettersAreReadToo) {
   EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.9);
 }
 
+TEST_F(CrfObjectiveTest, TokensWithAttributesAreReadToo) {
+  // The sentences with the word and the tag as attributes; a value makes the words weaker and nothing else.
+  std::string file, sentences = Sentences(1, 120);
+  for (const absl::string_view line : absl::StrSplit(sentences, '\n')) {
+    const std::vector<absl::string_view> f = absl::StrSplit(line, ' ');
+    if (f.size() == 3) absl::StrAppend(&file, f[2], "\tw=", f[0], ":0.5\tp=", f[1], "\n");
+    if (f.size() != 3) file += "\n";
+  }
+  dir_.Write("train.crfsuite", file);
+  study::BuiltinObjective spec = Spec({{"format", std::string("attributes")}});
+  spec.data = "train.crfsuite";
+  const EvaluationResult result = Make(spec).value()->Evaluate(At(0.5)).value();
+  ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
+  EXPECT_GT(result.measurement->metrics.at("validation_f1"), 0.5);
+  spec.options["validation_data"] = std::string("train.crfsuite");
+  EXPECT_LT(Loss(Make(spec).value()->Evaluate(At(0.5)).value()), Loss(result));
+}
+
+TEST_F(CrfObjectiveTest, AnL1PenaltyLeavesFewWeights) {
+  std::vector<double> active;
+  for (const double l1 : {0.0, 0.5, 5.0}) {
+    const EvaluationResult result =
+        Make(study::Parameters{{"l1", l1}, {"max_passes", 200.0}})->Evaluate(At(0.1)).value();
+    ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
+    active.push_back(result.measurement->metrics.at("active_weights"));
+  }
+  EXPECT_GT(active[0], 2.0 * active[1]);
+  EXPECT_GT(active[1], 2.0 * active[2]);
+  EXPECT_GT(active[2], 0.0);
+  const EvaluationResult refused =
+      Make(study::Parameters{{"l1", 1.0}, {"solver", std::string("lbfgs")}})->Evaluate(At(0.1)).value();
+  EXPECT_EQ(refused.outcome, EvaluationOutcome::kFailed);
+  EXPECT_THAT(refused.failure->message, HasSubstr("l1 > 0 needs solver sag or saga"));
+}
+
+// Over folds every sequence is held out once, so the metrics are those of all of them; each fold by itself is what one
+// finds with a file for its training and one for its validation.
+TEST_F(CrfObjectiveTest, FoldsAreTheSumOfTheirParts) {
+  study::BuiltinObjective spec = Spec({{"solver", std::string("lbfgs")}, {"max_passes", 300.0}, {"tolerance", 1e-8}});
+  spec.split.folds = 3;
+  spec.split.seed = 4;
+  const EvaluationResult whole = Make(spec).value()->Evaluate(At(1.0)).value();
+  ASSERT_EQ(whole.outcome, EvaluationOutcome::kComplete);
+  std::vector<std::string> sentences = absl::StrSplit(Sentences(1, 120), "\n\n", absl::SkipEmpty());
+  ASSERT_EQ(sentences.size(), 120);
+  double loss = 0.0, right = 0.0, tokens = 0.0;
+  const std::vector<learn::Partition> parts = learn::SplitFolds(std::vector<int32_t>(120, 0), 1, 3, 4).value();
+  for (const learn::Partition& part : parts) {
+    std::string train, held_out;
+    for (const int32_t i : part.train) train += sentences[static_cast<size_t>(i)] + "\n\n";
+    for (const int32_t i : part.validation) held_out += sentences[static_cast<size_t>(i)] + "\n\n";
+    dir_.Write("fold.txt", train);
+    dir_.Write("held.txt", held_out);
+    study::BuiltinObjective one = Spec(spec.options);
+    one.options["validation_data"] = std::string("held.txt");
+    one.data = "fold.txt";
+    const EvaluationResult result = Make(one).value()->Evaluate(At(1.0)).value();
+    const auto lines = static_cast<double>(std::count(held_out.begin(), held_out.end(), '\n') -
+                                           static_cast<int64_t>(part.validation.size()));
+    loss += lines * Loss(result);
+    right += lines * result.measurement->metrics.at("validation_accuracy");
+    tokens += lines;
+  }
+  EXPECT_NEAR(Loss(whole), loss / tokens, 1e-9);
+  EXPECT_NEAR(whole.measurement->metrics.at("validation_accuracy"), right / tokens, 1e-12);
+}
+
+TEST_F(CrfObjectiveTest, FoldsResumeWhereTheyWere) {
+  study::BuiltinObjective spec = Spec({{"max_passes", 15.0}, {"tolerance", 0.0}});
+  spec.split.folds = 3;
+  const auto crf = Make(spec).value();
+  const EvaluationResult whole = crf->Evaluate(At(0.5)).value();
+  std::string checkpoint;
+  Cancellation cancellation;
+  EvaluationContext context = At(0.5);
+  int reports = 0;
+  context.cancellation = &cancellation;
+  context.save_checkpoint = [&](std::string bytes) { checkpoint = std::move(bytes); };
+  context.report = [&](const Measurement&) {
+    if (++reports == 4) cancellation.Cancel();
+    return true;
+  };
+  EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kCancelled);
+  EvaluationContext again = At(0.5);
+  again.checkpoint = checkpoint;
+  const EvaluationResult resumed = crf->Evaluate(again).value();
+  EXPECT_TRUE(resumed.resumed);
+  EXPECT_EQ(*resumed.measurement, *whole.measurement);
+}
+
 TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
   const auto error = [&](study::BuiltinObjective spec) {
     return std::string(Make(std::move(spec)).status().message());
   };
   study::BuiltinObjective spec = Spec({});
   spec.split.folds = 3;
-  EXPECT_THAT(error(spec), HasSubstr("set split.validation instead of split.folds"));
+  spec.options["validation_data"] = std::string("test.txt");
+  EXPECT_THAT(error(spec), HasSubstr("leave out split.folds"));
   spec = Spec({});
   spec.data = "synth:logistic?rows=10";
   EXPECT_THAT(error(spec), HasSubstr("crf reads files"));

@@ -1,0 +1,49 @@
+#ifndef LUTHIER_LIB_CRF_CONSTANT_SEARCH_H_
+#define LUTHIER_LIB_CRF_CONSTANT_SEARCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/crf/chain_data.h"
+#include "lib/crf/inference.h"
+#include "lib/learn/checkpoint.h"
+
+namespace luthier::crf {
+
+// The line search for a sequence's Lipschitz constant (Ahmed 2018, algorithm 2): the smallest L, of those that doubling
+// reaches, with nll_i(w - g/L) <= nll_i(w) - |g|^2 / (2L). No weights are needed: with residuals r (T x K) the gradient
+// of a sequence is X'r, so its scores change by -(X X') r / L and |g|^2 = r'(X X')r + |G|^2.
+//
+// A search whose first trial succeeds is left out at the next 1, 3, 7, 15, at last 31 visits of the example (the rule
+// by which algorithm 8 of the source skips support vectors). Not thread-safe.
+class ConstantSearch {
+ public:
+  // `data` must outlive it.
+  ConstantSearch(const ChainData* data, const Kernels& kernels);
+
+  // Whether this visit of example i goes without a search; counts as one of those.
+  bool Skip(int64_t i);
+  // The constant to go on with then, from the last one. It decays, but slower than at a visit with a search: with 0.9
+  // it would be far too low after 31 visits.
+  static double Rest(double constant);
+
+  // L, from `start` on. `loss`: nll_i(w); `chain`: after Backward and SubtractLabeling.
+  double Search(const Sequence& x, double loss, double start, ChainInference* chain);
+  int64_t forwards() const { return forwards_; }  // Losses evaluated.
+
+  void Save(learn::CheckpointWriter* writer) const;
+  bool Load(learn::CheckpointReader* reader);
+
+ private:
+  const Kernels* kernels_;
+  Overlaps overlaps_;
+  ChainInference trial_;
+  AlignedDoubles change_;
+  std::vector<uint8_t> streak_;  // Searches in a row whose first trial succeeded.
+  std::vector<int32_t> skip_;    // Searches still to be left out.
+  int64_t forwards_ = 0;
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_CONSTANT_SEARCH_H_

@@ -1,0 +1,249 @@
+#include "lib/crf/proximal_average.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/crf/checkpoint_arrays.h"
+#include "lib/crf/problem.h"
+#include "lib/learn/minimizer.h"
+
+namespace luthier::crf {
+namespace {
+
+using Eigen::VectorXd;
+
+constexpr double kMinKeep = 1e-6;
+
+double Soft(double z, double threshold) {
+  return z > threshold ? z - threshold : z < -threshold ? z + threshold : 0.0;
+}
+
+}  // namespace
+
+absl::StatusOr<ProximalAverage> ProximalAverage::Create(const ChainData* data, double l1, double l2,
+                                                        const ProximalOptions& options, const Kernels& kernels) {
+  LUTHIER_CHECK(l1 >= 0.0 && l2 >= 0.0 && std::isfinite(l1) && std::isfinite(l2));
+  LUTHIER_CHECK(options.average.method == AverageMethod::kSag || options.average.method == AverageMethod::kSaga);
+  LUTHIER_ASSIGN_OR_RETURN(GradientMemory memory, GradientMemory::Create(options.average.memory, data, kernels,
+                                                                         options.average.max_memory_bytes));
+  return ProximalAverage(data, l1, l2, options, kernels, std::move(memory));
+}
+
+ProximalAverage::ProximalAverage(const ChainData* data, double l1, double l2, const ProximalOptions& options,
+                                 const Kernels& kernels, GradientMemory memory)
+    : data_(data),
+      options_(options),
+      kernels_(&kernels),
+      lambda_(l2 / static_cast<double>(data->sequences())),
+      mu_(l1 / static_cast<double>(data->sequences())),
+      stride_(data->shape().stride()),
+      ahead_(Ahead(int64_t{16} * data->attributes * stride_)),
+      sampler_(options.average.sampling, data->sequences(), options.average.seed, options.average.first_constant),
+      memory_(std::move(memory)),
+      chain_(data->labels(), data->longest(), kernels),
+      search_(data, kernels),
+      row_sums_(data, kernels),
+      rows_(int64_t{2} * data->attributes * stride_),
+      transitions_(int64_t{data->labels()} * stride_),
+      d_transitions_(transitions_.size()),
+      current_(static_cast<size_t>(data->attributes), 0),
+      history_(1),
+      stored_(static_cast<size_t>(data->sequences()), 0) {
+  if (options_.flush_every <= 0) options_.flush_every = data->sequences();
+  LUTHIER_CHECK(options_.flush_every < INT32_MAX);
+}
+
+double ProximalAverage::OneStep(double w, double direction, double step) const {
+  return Soft((1.0 - step * lambda_) * w - step * direction, step * mu_);
+}
+
+double ProximalAverage::Move(double w, double d, size_t from) const {
+  const size_t last = history_.size() - 1;
+  while (from < last) {
+    if (w == 0.0) {
+      // m never falls, so a weight that stays at zero once stays there.
+      const Moment& next = history_[++from];
+      if (std::abs(d) * next.share <= mu_) return 0.0;
+      w = OneStep(0.0, d * next.share, next.step);
+      continue;
+    }
+    const double side = w > 0.0 ? 1.0 : -1.0;
+    const Moment& start = history_[from];
+    const auto at = [&](size_t t) {
+      const Moment& moment = history_[t];
+      return moment.keep *
+             (w / start.keep - d * (moment.drift - start.drift) - side * mu_ * (moment.threshold - start.threshold));
+    };
+    const double end = at(last);
+    if (side * end > 0.0) return end;
+    size_t inside = from, beyond = last;  // On the same side of zero at `inside`, not at `beyond`.
+    while (beyond - inside > 1) {
+      const size_t middle = inside + (beyond - inside) / 2;
+      (side * at(middle) > 0.0 ? inside : beyond) = middle;
+    }
+    w = OneStep(inside == from ? w : at(inside), d * history_[beyond].share, history_[beyond].step);
+    from = beyond;
+  }
+  return w;
+}
+
+void ProximalAverage::MoveRow(double* w, const double* d, size_t from) const {
+  const Moment& start = history_[from];
+  const Moment& end = history_.back();
+  if (from + 1 == history_.size()) return;
+  const double keep = end.keep / start.keep;
+  const double drift = end.keep * (end.drift - start.drift);
+  const double threshold = end.keep * mu_ * (end.threshold - start.threshold);
+  const double still = mu_ / history_[from + 1].share;
+  for (int k = 0; k < stride_; ++k) {
+    if (w[k] == 0.0) {
+      if (std::abs(d[k]) > still) w[k] = Move(0.0, d[k], from);
+      continue;
+    }
+    const double side = w[k] > 0.0 ? 1.0 : -1.0;
+    const double there = keep * w[k] - drift * d[k] - side * threshold;
+    w[k] = side * there > 0.0 ? there : Move(w[k], d[k], from);
+  }
+}
+
+void ProximalAverage::Flush() {
+  for (int64_t a = 0; a < data_->attributes; ++a) {
+    double* w = rows_.data() + 2 * a * stride_;
+    MoveRow(w, w + stride_, static_cast<size_t>(current_[static_cast<size_t>(a)]));
+    current_[static_cast<size_t>(a)] = 0;
+  }
+  history_.assign(1, Moment());
+}
+
+bool ProximalAverage::Step() {
+  const stochastic::Sampler::Draw draw = sampler_.Next();
+  const Sequence x = data_->At(draw.index);
+  memory_.Prefetch(x.index);
+  const std::vector<int32_t>& touched = row_sums_.Collect(x);
+  const auto now = static_cast<int32_t>(history_.size() - 1);
+  for (const int32_t a : touched) {
+    double* w = rows_.data() + int64_t{2} * a * stride_;
+    MoveRow(w, w + stride_, static_cast<size_t>(current_[static_cast<size_t>(a)]));
+    current_[static_cast<size_t>(a)] = now;
+  }
+  kernels_->gather(rows_.data(), 2 * stride_, data_->attribute.data(), data_->values(), x.token_start, x.tokens,
+                   stride_, ahead_, chain_.scores());
+  chain_.SetTransitions(transitions_.data());
+  const double loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
+  if (!std::isfinite(loss)) return false;
+  chain_.Backward();
+  chain_.SubtractLabeling(x.label);
+  const bool skips = options_.average.skip_checks && search_.Skip(x.index);
+  sampler_.SetConstant(x.index, skips ? ConstantSearch::Rest(sampler_.constant(x.index))
+                                      : search_.Search(x, loss, sampler_.StartConstant(draw), &chain_));
+  const double step = stochastic::StepSize(options_.average.step, options_.average.constant_step,
+                                           sampler_.max_constant(), sampler_.mean_constant(), lambda_);
+  ++iterations_;
+  if (stored_[static_cast<size_t>(x.index)] == 0) {
+    stored_[static_cast<size_t>(x.index)] = 1;
+    ++stored_count_;
+  }
+  const double share = 1.0 / static_cast<double>(stored_count_);
+  const bool saga = options_.average.method == AverageMethod::kSaga;
+  const double own = 1.0 / std::max(draw.scaled_probability, 0.05);
+  const GradientChange& change = memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_);
+  // SAGA takes its step here, where it knows g - g_i; SAG later, when the row is needed next: its step is d's alone.
+  const double* sums = change.tokens == nullptr ? change.row_values.data() : row_sums_.Sum(x, change.tokens);
+  for (size_t r = 0; r < touched.size(); ++r) {
+    double* w = rows_.data() + int64_t{2} * touched[r] * stride_;
+    double* d = w + stride_;
+    const double* c = sums + static_cast<int64_t>(r) * stride_;
+    for (int k = 0; k < stride_; ++k) {
+      if (saga) w[k] = OneStep(w[k], own * c[k] + share * d[k], step);
+      d[k] += c[k];
+    }
+    if (saga) current_[static_cast<size_t>(touched[r])] = now + 1;
+  }
+  for (int64_t k = 0; k < transitions_.size(); ++k) {
+    double& d = d_transitions_.data()[k];
+    double& w = transitions_.data()[k];
+    const double c = change.edges[k];
+    w = OneStep(w, saga ? own * c + share * d : share * (d + c), step);
+    d += c;
+  }
+  Moment next = history_.back();
+  next.keep *= 1.0 - step * lambda_;
+  next.drift += step * share / next.keep;
+  next.threshold += step / next.keep;
+  next.step = step;
+  next.share = share;
+  history_.push_back(next);
+  if (static_cast<int64_t>(history_.size()) > options_.flush_every || next.keep < kMinKeep) Flush();
+  return true;
+}
+
+SolverState ProximalAverage::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  for (int64_t k = 0; k < iterations; ++k) {
+    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    if (!Step()) return SolverState::kDiverged;
+  }
+  return SolverState::kRunning;
+}
+
+VectorXd ProximalAverage::Weights() const {
+  const Shape shape = data_->shape();
+  VectorXd w(shape.dim());
+  for (int64_t a = 0; a < shape.attributes; ++a) {
+    const double* row = rows_.data() + 2 * a * stride_;
+    std::copy_n(row, stride_, w.data() + a * stride_);
+    MoveRow(w.data() + a * stride_, row + stride_, static_cast<size_t>(current_[static_cast<size_t>(a)]));
+  }
+  std::copy_n(transitions_.data(), transitions_.size(), w.data() + shape.transitions());
+  return w;
+}
+
+double ProximalAverage::GradientEstimate() const {
+  if (stored_count_ < data_->sequences()) return std::numeric_limits<double>::infinity();
+  const auto n = static_cast<double>(data_->sequences());
+  const VectorXd w = Weights();
+  VectorXd gradient = n * lambda_ * w;
+  for (int64_t a = 0; a < data_->attributes; ++a) {
+    const double* d = rows_.data() + 2 * a * stride_ + stride_;
+    for (int k = 0; k < stride_; ++k) gradient[a * stride_ + k] += d[k];
+  }
+  for (int64_t k = 0; k < d_transitions_.size(); ++k) {
+    gradient[data_->shape().transitions() + k] += d_transitions_.data()[k];
+  }
+  return SmallestSubgradient(w, gradient, n * mu_);
+}
+
+double ProximalAverage::passes() const {
+  return static_cast<double>(iterations_ + search_.forwards()) / static_cast<double>(data_->sequences());
+}
+
+void ProximalAverage::Save(learn::CheckpointWriter* writer) const {
+  sampler_.Save(writer);
+  SaveArray(memory_.table(), writer);
+  for (const AlignedDoubles* x : {&rows_, &transitions_, &d_transitions_}) SaveArray(*x, writer);
+  SaveArray(current_, writer);
+  writer->U64(history_.size());
+  SaveArray(history_, writer);
+  search_.Save(writer);
+  SaveArray(stored_, writer);
+  writer->U64(static_cast<uint64_t>(iterations_));
+}
+
+bool ProximalAverage::Load(learn::CheckpointReader* reader) {
+  bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table());
+  for (AlignedDoubles* x : {&rows_, &transitions_, &d_transitions_}) fits = fits && LoadArray(reader, x);
+  fits = fits && LoadArray(reader, &current_);
+  const uint64_t moments = fits ? reader->U64() : 0;
+  if (!fits || moments < 1 || moments > static_cast<uint64_t>(options_.flush_every)) return false;
+  history_.resize(static_cast<size_t>(moments));
+  fits = LoadArray(reader, &history_) && search_.Load(reader) && LoadArray(reader, &stored_);
+  for (const int32_t c : current_) fits = fits && c >= 0 && static_cast<uint64_t>(c) < moments;
+  iterations_ = static_cast<int64_t>(reader->U64());
+  stored_count_ = std::count_if(stored_.begin(), stored_.end(), [](uint8_t s) { return s != 0; });
+  return fits && reader->ok();
+}
+
+}  // namespace luthier::crf

@@ -1,0 +1,94 @@
+#ifndef LUTHIER_LIB_CRF_PROXIMAL_AVERAGE_H_
+#define LUTHIER_LIB_CRF_PROXIMAL_AVERAGE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/crf/average_gradient.h"
+#include "lib/crf/chain_solver.h"
+#include "lib/crf/constant_search.h"
+#include "lib/crf/gradient_memory.h"
+#include "lib/crf/row_sums.h"
+#include "lib/stochastic/sampler.h"
+
+// SAGA, or SAG, with an l1 penalty (Defazio, Bach, Lacoste-Julien 2014, section 2): minimises h(w) + l1 |w|_1 by
+//
+//   w <- soft((1 - alpha lambda) w - alpha direction, alpha mu),   mu = l1 / n,  lambda = l2 / n,
+//   soft(z, t) = sign(z) max(0, |z| - t),
+//   direction = (g - g_i) / (n P_i) + d / m  with the old d (SAGA), d / m with the new one (SAG).
+//
+// Names as in average_gradient.h. A weight whose row no sequence needs for a while moves by its d alone, for which all
+// steps of that while are done at once when it is needed: as long as its sign stays,
+//
+//   w_t = B_t (w_s / B_s - d (S_t - S_s) - sign(w) mu (M_t - M_s)),
+//   B_t = prod (1 - alpha_u lambda),  S_t = sum alpha_u / (m_u B_u),  M_t = sum alpha_u / B_u
+//
+// and it moves towards its fixed point without ever passing by, so whether it reaches zero is seen at the end, and
+// when, by bisection in the history of B, S, M. At zero it stays if |d| <= mu m, else it leaves with the next step. So
+// laziness is exact, and costs a few operations a weight.
+namespace luthier::crf {
+
+struct ProximalOptions {
+  // kSag or kSaga; sampling, step (with its constant), first_constant, skip_checks, memory and seed.
+  AverageGradientOptions average;
+  int64_t flush_every = 0;  // Iterations after which all rows are brought up to date. 0: as many as sequences.
+};
+
+class ProximalAverage final : public ChainSolver {
+ public:
+  // `data` must have passed CheckChainData and outlive this. l1, l2 >= 0. Errors of GradientMemory::Create.
+  static absl::StatusOr<ProximalAverage> Create(const ChainData* data, double l1, double l2,
+                                                const ProximalOptions& options, const Kernels& kernels = BestKernels());
+
+  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  int64_t iterations() const override { return iterations_; }
+  int64_t iterations_per_pass() const override { return data_->sequences(); }
+  Eigen::VectorXd Weights() const override;
+  // Of the smallest subgradient of d'w + l2/2 |w|^2 + l1 |w|_1.
+  double GradientEstimate() const override;
+  double passes() const override;
+  void Save(learn::CheckpointWriter* writer) const override;
+  bool Load(learn::CheckpointReader* reader) override;
+
+ private:
+  // The history since the last flush, after each step.
+  struct Moment {
+    double keep = 1.0, drift = 0.0, threshold = 0.0;  // B, S, M
+    double step = 0.0, share = 0.0;                   // alpha and 1 / m of the step that led here.
+  };
+
+  ProximalAverage(const ChainData* data, double l1, double l2, const ProximalOptions& options, const Kernels& kernels,
+                  GradientMemory memory);
+  bool Step();
+  // One weight from moment `from` to the last one, with its d.
+  double Move(double w, double d, size_t from) const;
+  void MoveRow(double* w, const double* d, size_t from) const;
+  double OneStep(double w, double direction, double step) const;
+  void Flush();
+
+  const ChainData* data_;
+  ProximalOptions options_;
+  const Kernels* kernels_;
+  double lambda_, mu_;
+  int stride_;
+  int64_t ahead_;
+  stochastic::Sampler sampler_;
+  GradientMemory memory_;
+  ChainInference chain_;
+  ConstantSearch search_;
+  RowSums row_sums_;
+  AlignedDoubles rows_;  // A x [w | d]
+  AlignedDoubles transitions_, d_transitions_;
+  std::vector<int32_t> current_;  // Moment of each row.
+  std::vector<Moment> history_;   // The first is that of the flush.
+  std::vector<uint8_t> stored_;
+  int64_t stored_count_ = 0;
+  int64_t iterations_ = 0;
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_PROXIMAL_AVERAGE_H_

@@ -1,0 +1,191 @@
+// Attributes with values: the loss, its derivatives, every solver, and CRFsuite's files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lib/crf/attribute_text.h"
+#include "lib/crf/batch_solvers.h"
+#include "lib/crf/exponentiated_gradient.h"
+#include "lib/crf/problem.h"
+#include "lib/crf/trainer.h"
+#include "tests/lib/crf/crf_testing.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace luthier::crf {
+namespace {
+
+using Eigen::VectorXd;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::RandomChains;
+using testing::RandomWeights;
+using testing::WithValues;
+
+TEST(ValuesTest, SingleTokensAreMultinomialLogisticRegression) {
+  const ChainData data = WithValues(RandomChains(4, 4, 40, 1, 6), 1);
+  ASSERT_TRUE(CheckChainData(data).ok());
+  ChainLoss loss(&data);
+  const VectorXd w = RandomWeights(data.shape(), 3, 1.0);
+  double expected = 0.0;
+  for (size_t t = 0; t < data.label.size(); ++t) {
+    double z = 0.0, own = 0.0;
+    for (int k = 0; k < 4; ++k) {
+      double s = 0.0;
+      for (auto e = static_cast<size_t>(data.token_start[t]); e < static_cast<size_t>(data.token_start[t + 1]); ++e) {
+        s += data.value[e] * w[data.attribute[e] * 8 + k];
+      }
+      z += std::exp(s);
+      if (k == data.label[t]) own = s;
+    }
+    expected += std::log(z) - own;
+  }
+  EXPECT_NEAR(loss.Value(w, nullptr), expected, 1e-11);
+}
+
+TEST(ValuesTest, GradientAndHessianAgreeWithDifferences) {
+  for (const int labels : {3, 22, 35}) {
+    const ChainData data = WithValues(RandomChains(6, labels, 12, 7, 10), 2);
+    const KernelList kernels = RunnableKernels();
+    for (int set = 0; set < kernels.count; ++set) {
+      ChainLoss loss(&data, 1, *kernels.kernels[set]);
+      const VectorXd w = RandomWeights(data.shape(), 5, 1.0);
+      VectorXd gradient;
+      loss.Value(w, &gradient);
+      for (uint64_t direction = 0; direction < 5; ++direction) {
+        const VectorXd v = RandomWeights(data.shape(), 100 + direction, 1.0).normalized();
+        const double step = 1e-5;
+        VectorXd plus, minus;
+        const double above = loss.Value(w + step * v, &plus);
+        const double below = loss.Value(w - step * v, &minus);
+        EXPECT_NEAR(gradient.dot(v), (above - below) / (2.0 * step), 1e-6 * (1.0 + gradient.norm()));
+        const VectorXd product = loss.HessianVector(w, v);
+        EXPECT_LT((product - (plus - minus) / (2.0 * step)).norm(), 1e-6 * (1.0 + product.norm()));
+      }
+    }
+  }
+}
+
+TEST(ValuesTest, OverlapsAreProductsOfTokens) {
+  const ChainData data = WithValues(RandomChains(7, 3, 20, 6, 9), 3);
+  const Overlaps overlaps = CountOverlaps(data);
+  for (int64_t i = 0; i < data.sequences(); ++i) {
+    const Sequence x = data.At(i);
+    Eigen::MatrixXd dense = Eigen::MatrixXd::Zero(x.tokens, data.attributes);
+    for (int64_t t = 0; t < x.tokens; ++t) {
+      for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
+        dense(t, data.attribute[static_cast<size_t>(e)]) = data.value[static_cast<size_t>(e)];
+      }
+    }
+    const Eigen::MatrixXd product = dense * dense.transpose();
+    for (int64_t t = 0; t < x.tokens; ++t) {
+      for (int64_t s = 0; s < x.tokens; ++s) {
+        const int64_t at = overlaps.start[static_cast<size_t>(i)] + t * x.tokens + s;
+        EXPECT_NEAR(overlaps.count[static_cast<size_t>(at)], product(t, s), 1e-5);
+      }
+    }
+  }
+}
+
+TEST(ValuesTest, ValuesOfOneChangeNothing) {
+  const ChainData plain = RandomChains(8, 4, 30, 7, 12);
+  ChainData valued = plain;
+  valued.value.assign(plain.attribute.size(), 1.0);
+  for (const ChainMethod method : {ChainMethod::kSag, ChainMethod::kSaga, ChainMethod::kAdaGrad, ChainMethod::kLbfgs}) {
+    ChainTrainerOptions options;
+    options.method = method;
+    std::vector<VectorXd> weights;
+    for (const ChainData* data : {&plain, static_cast<const ChainData*>(&valued)}) {
+      ChainTrainer trainer = ChainTrainer::Create(data, 1.0, options).value();
+      for (int k = 0; k < 5; ++k) trainer.Advance(nullptr);
+      weights.push_back(trainer.Weights());
+    }
+    EXPECT_EQ(weights[0], weights[1]);
+  }
+}
+
+TEST(ValuesTest, SolversAgree) {
+  const ChainData data = WithValues(RandomChains(9, 4, 50, 8, 15), 4);
+  const auto objective = [&](const VectorXd& w) {
+    ChainLoss loss(&data);
+    return ChainProblem(&loss, 2.0).Value(w, nullptr);
+  };
+  ChainLbfgs reference(&data, 2.0, 1);
+  while (reference.GradientEstimate() > 1e-9 && reference.Advance(1, nullptr) == SolverState::kRunning) continue;
+  const double optimum = objective(reference.Weights());
+  for (const MemoryMode memory :
+       {MemoryMode::kMixed, MemoryMode::kMarginals, MemoryMode::kSparse, MemoryMode::kAbsolute}) {
+    for (const ChainMethod method :
+         {ChainMethod::kSag, ChainMethod::kSaga, ChainMethod::kSaga2, ChainMethod::kHybrid}) {
+      ChainTrainerOptions options;
+      options.method = method;
+      options.average.memory = memory;
+      options.average.step = stochastic::StepRule::kLmax;
+      options.tolerance = 1e-8;
+      options.max_passes = 5000.0;
+      ChainTrainer trainer = ChainTrainer::Create(&data, 2.0, options).value();
+      while (trainer.Advance(nullptr) == ChainOutcome::kRunning) continue;
+      EXPECT_NEAR(objective(trainer.Weights()), optimum, 1e-8 * optimum) << static_cast<int>(method);
+    }
+  }
+  ExponentiatedGradient dual = ExponentiatedGradient::Create(&data, 2.0, {}).value();
+  dual.Advance(500 * data.sequences(), nullptr);
+  EXPECT_NEAR(dual.DualValue(), optimum, 1e-6 * optimum);
+  EXPECT_LE(dual.DualValue(), optimum + 1e-8 * optimum);
+}
+
+class AttributeTextTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<AttributeText> Read(const std::string& text) {
+    dir_.Write("x.crfsuite", text);
+    const learn::DataRoot root = learn::DataRoot::Open(dir_.path()).value();
+    learn::LineReader lines(learn::OpenBytes(root.OpenFile("x.crfsuite").value(), "x.crfsuite").value(), "x.crfsuite");
+    return ReadAttributeText(lines);
+  }
+  std::string Error(const std::string& text) { return std::string(Read(text).status().message()); }
+  luthier::testing::TemporaryDirectory dir_;
+};
+
+TEST_F(AttributeTextTest, ReadsNamesValuesAndEscapes) {
+  const AttributeText text = Read("B\tw=a\tx:0.5\ty:-2e1\nO\tw=a\\:b:3\tc\\\\\tx\tx:2\n\n\nO\n\nB\tw=a\t\n").value();
+  EXPECT_THAT(text.sequence_start, ElementsAre(0, 2, 3, 4));
+  EXPECT_THAT(text.token_start, ElementsAre(0, 3, 6, 6, 7));
+  EXPECT_THAT(text.attribute, ElementsAre(0, 1, 2, 3, 4, 1, 0));
+  EXPECT_THAT(text.value, ElementsAre(1.0, 0.5, -20.0, 3.0, 1.0, 3.0, 1.0));
+  EXPECT_EQ(text.attributes.text(3), "w=a:b");
+  EXPECT_EQ(text.attributes.text(4), "c\\");
+  EXPECT_THAT(text.line, ElementsAre(1, 2, 5, 7));
+  EXPECT_EQ(text.label_names.text(0), "B");
+}
+
+TEST_F(AttributeTextTest, ErrorsSayWhere) {
+  EXPECT_THAT(Error(""), HasSubstr("x.crfsuite: has no tokens"));
+  EXPECT_THAT(Error("B\ta\nO\tx:ten\n"), HasSubstr("x.crfsuite:2: attribute \"x\" has the value \"ten\""));
+  EXPECT_THAT(Error("B\tx:inf\n"), HasSubstr("not a finite number"));
+  EXPECT_THAT(Error("B\tx:nan\n"), HasSubstr("not a finite number"));
+  EXPECT_THAT(Error("B\t:3\n"), HasSubstr("attribute 1 has no name"));
+  EXPECT_THAT(Error("B\ta\t\tb\n"), HasSubstr("attribute 2 has no name"));
+  EXPECT_THAT(Error("\ta\n"), HasSubstr("no label"));
+  EXPECT_THAT(Error("B\tx:1e308\tx:1e308\n"), HasSubstr("too large"));
+}
+
+TEST_F(AttributeTextTest, MapsDropWhatIsRareOrUnknown) {
+  const AttributeText text = Read("B\ta:2\tb\nO\ta\tc\n\nO\ta:2\tc:0.5\n\nZ\ta\td\n").value();
+  const AttributeMap map = AttributeMap::Fit(text, {0, 1}, 2).value();
+  EXPECT_EQ(map.attributes(), 2);  // a, c
+  const ChainData train = map.Encode(text, {0, 1}).value();
+  EXPECT_TRUE(CheckChainData(train).ok());
+  EXPECT_THAT(train.label_names, ElementsAre("B", "O"));
+  EXPECT_THAT(train.attribute, ElementsAre(0, 0, 1, 0, 1));
+  EXPECT_THAT(train.value, ElementsAre(2.0, 1.0, 1.0, 2.0, 0.5));
+  EXPECT_THAT(std::string(map.Encode(text, {2}).status().message()), HasSubstr("x.crfsuite:6: label \"Z\""));
+  const ChainData other = map.Encode(text, {2}, FeatureMap::UnknownLabels::kKeep).value();
+  EXPECT_THAT(other.unknown_names, ElementsAre("Z"));
+  EXPECT_THAT(other.attribute, ElementsAre(0));
+  EXPECT_TRUE(other.value.empty());  // All 1.
+  EXPECT_THAT(std::string(AttributeMap::Fit(text, {1}, 1).status().message()), HasSubstr("nothing is to be learned"));
+  EXPECT_THAT(std::string(AttributeMap::Fit(text, {}, 1).status().message()), HasSubstr("no sequences"));
+}
+
+}  // namespace
+}  // namespace luthier::crf

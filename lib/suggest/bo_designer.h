@@ -22,7 +22,8 @@ namespace luthier::suggest {
 // Bayesian optimisation with a Gaussian process: presets bo, hbo (harmless) and lbo (Lipschitz) of one optimizer.
 // docs/algorithms/bo.md has the equations and the reasons.
 //
-//   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results
+//   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results; where
+//                   there is RANDOM exploration its first points instead of Sobol's
 //   exploration     one ask in explore_every, so that a quarter (say) of all trials is random search's own
 //   derivatives     reported ones, with option gradients; those of a reporter who contradicts the values are left out
 //                   (gradients.h, gradient_check.h)
@@ -51,8 +52,9 @@ class BoDesigner final : public Designer {
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
 
  private:
-  // Exploration's turn by the harmless rule, and the index of its point in random search's stream.
-  std::optional<int64_t> ExplorationTurn(const study::History& history, const Observations& data) const;
+  // Exploration's turn by the harmless rule, and the index of its point in random search's stream. design: whether the
+  // initial design is not over yet.
+  std::optional<int64_t> ExplorationTurn(const study::History& history, const Observations& data, bool design) const;
   Suggestion Explore(const Observations& data, int64_t index) const;
   // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly. feasible, here and below:
   // null where failures are not modelled.
@@ -78,6 +80,7 @@ class BoDesigner final : public Designer {
   uint64_t seed_;
   study::BoOptions options_;
   int initial_points_;
+  bool explores_first_;  // Random search's first points are the initial design, but for the first trial.
   math::SobolSequence design_;
   SurrogateOptions surrogate_;
   GradientUnits units_;

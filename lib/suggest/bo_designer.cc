@@ -37,7 +37,9 @@ constexpr int kResultsToClimb = 4;
 // Local steps between two proposals of the model: so many, and further ones after a step that gave a record. With whole
 // gradients steps are better.
 constexpr int kSteps = 1, kGradientSteps = 2;
-constexpr int kMaxSteps = 3, kMaxGradientSteps = 6;
+constexpr int kStepsAfterRecord = 3;
+// Each record that a step gives while the model gives none earns one more, up to so many.
+constexpr int kMaxSteps = 5, kMaxGradientSteps = 6;
 constexpr int64_t kMinCheck = 5;  // Results before slopes are held against values.
 // A local step that is a gamble is not made: its climb goes on as though it had failed, with a smaller step, at most so
 // many times.
@@ -57,7 +59,7 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       seed_(spec.seed),
       options_(options),
       initial_points_(InitialPoints(options, encoding_.compact_dim())),
-      explores_first_(options.explore_every > 0 && options.exploration == study::BoExploration::kRandom),
+      explores_first_(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),
       design_(encoding_.compact_dim(), spec.seed, "bo/init"),
       surrogate_(ModelsFor(encoding_, options)),
       units_(encoding_, spec.metric.goal),
@@ -177,6 +179,7 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   if (facts < kResultsToClimb * (encoding_.compact_dim() + 1)) return std::nullopt;
   std::map<int64_t, int64_t> climbs;
   int run = 0;          // Steps since the last ask that was neither a step nor explored.
+  int earned = 0;       // Records of steps since the model's last one.
   bool record = false;  // Whether the last step gave one.
   double best = -std::numeric_limits<double>::infinity();
   for (const study::HistoryTrial& trial : history.trials()) {
@@ -191,16 +194,21 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
     if (past.kind == 't') {
       ++run;
       record = better;
+      if (better) ++earned;
       climbs[trial.number] = past.index;
     } else if (past.kind != 'x') {
       run = 0;
+      if (better && past.kind == 'a') earned = 0;
     }
   }
   const HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
   std::optional<int64_t> elsewhere;
   if (hills.away) elsewhere = hills.elsewhere;
   const int steps = gradients ? kGradientSteps : kSteps, most = gradients ? kMaxGradientSteps : kMaxSteps;
-  if (run >= (record ? most : steps)) return std::nullopt;
+  int allowed = steps;
+  if (!hills.away) allowed = std::min(most, steps + earned);
+  if (record) allowed = std::max(allowed, gradients ? kMaxGradientSteps : kStepsAfterRecord);
+  if (run >= allowed) return std::nullopt;
   LocalSearchCarry local = ParseLocalSearchCarry(carry->local);
   const std::optional<SurrogateCarry> model = ParseCarry(carry->surrogate, surrogate_.choices);
   const VectorXd lengthscales =

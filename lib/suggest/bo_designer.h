@@ -23,7 +23,7 @@ namespace luthier::suggest {
 // docs/algorithms/bo.md has the equations and the reasons.
 //
 //   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results; where
-//                   there is RANDOM exploration its first points instead of Sobol's
+//                   there is exploration, but FARTHEST, its first points instead of Sobol's
 //   exploration     one ask in explore_every, so that a quarter (say) of all trials is random search's own
 //   derivatives     reported ones, with option gradients; those of a reporter who contradicts the values are left out
 //                   (gradients.h, gradient_check.h)
@@ -80,7 +80,7 @@ class BoDesigner final : public Designer {
   uint64_t seed_;
   study::BoOptions options_;
   int initial_points_;
-  bool explores_first_;  // Random search's first points are the initial design, but for the first trial.
+  bool explores_first_;  // The first explorations are the initial design, but for the first trial.
   math::SobolSequence design_;
   SurrogateOptions surrogate_;
   GradientUnits units_;

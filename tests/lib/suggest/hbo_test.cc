@@ -412,7 +412,7 @@ TEST(Lipo, WithoutBoundsIsRandomSearch) {
     }
     study.Complete(study.newest(), 5.0);
   }
-  EXPECT_EQ(explored, 5u);
+  EXPECT_EQ(explored, 6u);
 }
 
 TEST(Lipo, DrawsWhereARecordIsPossible) {

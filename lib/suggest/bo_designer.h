@@ -28,7 +28,8 @@ namespace luthier::suggest {
 //   derivatives     reported ones, with option gradients; those of a reporter who contradicts the values are left out
 //                   (gradients.h, gradient_check.h)
 //   local step      every second of the other asks, up to three in a row while each gives a record, while there is a
-//                   climb to go on with (local_search.h); with gradients two of three, up to six in a row
+//                   climb to go on with (local_search.h); with gradients two of three, up to six in a row. Each record
+//                   of a step since the model's last one earns one more, up to five (six) in a row
 //   data            COMPLETE values; PRUNED values, no better than the median
 //   failures        a model of where settings fail weights the acquisition (feasibility.h); or, with that switched off,
 //                   FAILED settings count as the worst value

@@ -81,8 +81,8 @@ void Simulate(const Run& run, std::FILE* out) {
   simulate::SimulateOptions options;
   const absl::StatusOr<study::AlgorithmSpec> algorithm = wire::ParseAlgorithm(run.algorithm);
   if (!algorithm.ok()) Die(algorithm.status());
-  const std::optional<simulate::Problem> wide = WideProblem(run.function);
   const std::optional<uint64_t> shift = absl::GetFlag(FLAGS_shift) ? std::optional<uint64_t>(run.seed) : std::nullopt;
+  const std::optional<simulate::Problem> wide = WideProblem(run.function, shift);
   const absl::StatusOr<simulate::Problem> problem =
       wide.has_value() ? absl::StatusOr<simulate::Problem>(*wide) : simulate::TestProblem(run.function, shift);
   if (!problem.ok()) Die(problem.status());

@@ -5,8 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "Eigen/Core"
+#include "Eigen/QR"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "lib/base/random.h"
+#include "lib/objectives/test_functions.h"
 
 namespace luthier {
 namespace {
@@ -43,51 +50,94 @@ double Levy(const std::vector<double>& x) {
   return sum;
 }
 
+double Rastrigin(const std::vector<double>& x) {
+  double sum = 0.0;
+  for (double v : x) sum += v * v + 10.0 * (1.0 - std::cos(2.0 * pi * v));
+  return sum;
+}
+
+double Griewank(const std::vector<double>& x) {
+  double squares = 0.0, cosines = 1.0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    squares += x[i] * x[i] / 4000.0;
+    cosines *= std::cos(x[i] / std::sqrt(static_cast<double>(i + 1)));
+  }
+  return squares - cosines + 1.0;
+}
+
+// Its minimum is made 0.
+double StyblinskiTang(const std::vector<double>& x) {
+  double sum = 0.0;
+  for (double v : x) sum += 0.5 * (v * v * v * v - 16.0 * v * v + 5.0 * v) + 39.166165703771419;
+  return sum;
+}
+
 struct Wide {
   const char* name;
-  int dim;
   double lower, upper;
-  double shift;  // The box is moved by up to this along each axis.
+  double shift;      // The box is moved by up to this along each axis.
+  double minimizer;  // Each parameter's value at the minimum.
   double (*f)(const std::vector<double>&);
-  int active;  // Parameters that f sees: every fifth.
 };
 
 constexpr Wide kWide[] = {
-    {"rosenbrock20", 20, -2.048, 2.048, 0.0, Rosenbrock, 20},
-    {"ackley20", 20, -10.0, 10.0, 4.0, Ackley, 20},
-    {"ackley50", 50, -10.0, 10.0, 4.0, Ackley, 50},
-    {"levy20", 20, -10.0, 10.0, 4.0, Levy, 20},
-    {"levy50", 50, -10.0, 10.0, 4.0, Levy, 50},
-    {"sparse25", 25, -10.0, 10.0, 4.0, Levy, 5},
+    {"ackley", -10.0, 10.0, 4.0, 0.0, Ackley},
+    {"griewank", -50.0, 50.0, 20.0, 0.0, Griewank},
+    {"levy", -10.0, 10.0, 4.0, 1.0, Levy},
+    {"rastrigin", -5.12, 5.12, 2.0, 0.0, Rastrigin},
+    {"rosenbrock", -2.048, 2.048, 0.0, 1.0, Rosenbrock},
+    {"styblinski_tang", -5.0, 5.0, 1.0, -2.9035340276896057, StyblinskiTang},
 };
+constexpr int kMaxDim = 100;
+
+// Orthogonal, its columns from a normal matrix.
+Eigen::MatrixXd Rotation(int d, uint64_t seed) {
+  base::RandomStream random(seed, "bench/rotation");
+  Eigen::MatrixXd normal(d, d);
+  for (double& v : normal.reshaped()) v = random.Normal();
+  return Eigen::HouseholderQR<Eigen::MatrixXd>(normal).householderQ();
+}
 
 }  // namespace
 
-std::optional<simulate::Problem> WideProblem(absl::string_view name) {
+std::optional<simulate::Problem> WideProblem(absl::string_view name, std::optional<uint64_t> shift) {
+  if (objectives::FindTestFunction(name).ok()) return std::nullopt;
+  const std::string label = absl::StrCat(name, shift.has_value() ? "+shift" : "");
+  const bool rotated = absl::ConsumeSuffix(&name, "_rotated");
+  const bool sparse = name == "sparse25";
+  if (sparse) name = "levy25";
   for (const Wide& wide : kWide) {
-    if (name != wide.name) continue;
-    base::RandomStream random(1, "bench/wide");
+    int dim = 0;
+    if (!absl::StartsWith(name, wide.name) || !absl::SimpleAtoi(absl::StripPrefix(name, wide.name), &dim)) continue;
+    if (dim < 2 || dim > kMaxDim) return std::nullopt;
+    base::RandomStream random(shift.value_or(1), "bench/wide");
     std::vector<study::ParameterSpec> parameters;
     std::vector<std::string> names;
-    for (int i = 0; i < wide.dim; ++i) {
+    for (int i = 0; i < dim; ++i) {
       const double offset = wide.shift * (2.0 * random.Uniform() - 1.0);
       study::ParameterSpec parameter;
       parameter.name = absl::StrFormat("x%02d", i + 1);
       parameter.domain =
           study::FloatRange{wide.lower + offset, wide.upper + offset, study::Scale::kLinear, std::nullopt};
-      if (i % (wide.dim / wide.active) == 0) names.push_back(parameter.name);
+      if (!sparse || i % 5 == 0) names.push_back(parameter.name);
       parameters.push_back(std::move(parameter));
     }
     absl::StatusOr<study::SearchSpace> space = study::SearchSpace::Create(std::move(parameters));
     if (!space.ok()) return std::nullopt;
     simulate::Problem problem;
-    problem.name = wide.name;
+    problem.name = label;
     problem.space = *std::move(space);
     problem.optimum = 0.0;
-    problem.evaluate = [names, f = wide.f](const study::Parameters& values) {
+    Eigen::MatrixXd rotation;
+    if (rotated) rotation = Rotation(static_cast<int>(names.size()), shift.value_or(1));
+    problem.evaluate = [names, rotation, &wide](const study::Parameters& values) {
       std::vector<double> x;
       for (const std::string& parameter : names) x.push_back(std::get<double>(values.at(parameter)));
-      return f(x);
+      if (rotation.size() > 0) {
+        Eigen::Map<Eigen::VectorXd> point(x.data(), rotation.rows());
+        point = (rotation * (point.array() - wide.minimizer).matrix()).array() + wide.minimizer;
+      }
+      return wide.f(x);
     };
     return problem;
   }

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "Eigen/QR"
 #include "lib/base/check.h"
+#include "lib/math/banded_qr.h"
 #include "lib/math/lbfgs.h"
 #include "lib/math/sobol.h"
 
@@ -25,6 +25,14 @@ constexpr double kJitter = 1e-13;
 // sum_{k >= first} t^k/k!, without cancellation.
 double ExponentialTail(double t, int first) {
   double term = 1.0;
+  if (t > first) {  // Most of the sum is in the tail.
+    double head = 0.0;
+    for (int k = 1; k <= first; ++k) {
+      head += term;
+      term *= t / k;
+    }
+    return std::exp(t) - head;
+  }
   for (int k = 1; k <= first; ++k) term *= t / k;
   double sum = term;
   for (int k = first + 1; term > 1e-17 * sum; ++k) {
@@ -95,12 +103,12 @@ std::optional<TaylorModel> TaylorModel::Fit(std::shared_ptr<const ScaledMonomial
   MatrixXd stacked = MatrixXd::Zero(p + n, n);
   stacked.topRows(p) = model.rows_.transpose();
   stacked.bottomRows(n).diagonal() = noise.cwiseSqrt();
-  const Eigen::HouseholderQR<MatrixXd> qr(std::move(stacked));
-  model.factor_ = qr.matrixQR().topRows(n);
+  const BandedQr qr(stacked, p);
+  model.factor_ = qr.r();
   VectorXd weights = VectorXd::Zero(p + n);
   weights.head(n) = model.factor_.transpose().triangularView<Eigen::Lower>().solve(observed);
   const double squares = weights.squaredNorm() / static_cast<double>(n);
-  weights.applyOnTheLeft(qr.householderQ());
+  qr.ApplyQ(&weights);
   model.coefficients_ = weights.head(p);
   model.scale_ = std::sqrt(squares);
   model.log_likelihood_ = -0.5 * static_cast<double>(n) * std::log(std::max(squares, 1e-300)) -

@@ -37,7 +37,9 @@ constexpr int kResultsToClimb = 4;
 // Local steps between two proposals of the model: so many, and further ones after a step that gave a record. With whole
 // gradients steps are better.
 constexpr int kSteps = 1, kGradientSteps = 2;
-constexpr int kMaxSteps = 3, kMaxGradientSteps = 6;
+constexpr int kStepsAfterRecord = 3;
+// Each record that a step gives while the model gives none earns one more, up to so many.
+constexpr int kMaxSteps = 5, kMaxGradientSteps = 6;
 constexpr int64_t kMinCheck = 5;  // Results before slopes are held against values.
 // A local step that is a gamble is not made: its climb goes on as though it had failed, with a smaller step, at most so
 // many times.
@@ -57,6 +59,7 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       seed_(spec.seed),
       options_(options),
       initial_points_(InitialPoints(options, encoding_.compact_dim())),
+      explores_first_(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),
       design_(encoding_.compact_dim(), spec.seed, "bo/init"),
       surrogate_(ModelsFor(encoding_, options)),
       units_(encoding_, spec.metric.goal),
@@ -108,10 +111,12 @@ absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_
   return suggestion;
 }
 
-std::optional<int64_t> BoDesigner::ExplorationTurn(const study::History& history, const Observations& data) const {
+std::optional<int64_t> BoDesigner::ExplorationTurn(const study::History& history, const Observations& data,
+                                                   bool design) const {
   if (options_.explore_every == 0) return std::nullopt;
-  // Trials beyond the initial design that count: cancelled ones, and those that failed for no fault of their own, are
-  // made up for. An exploration whose point had been tried before it came up cost nothing and counts as done.
+  // Trials that count: cancelled ones, and those that failed for no fault of their own, are made up for; points of an
+  // initial design that are none of random search's do not count. An exploration whose point had been tried before it
+  // came up cost nothing and counts as done.
   int64_t next = 0, lost = 0, counted = 0;
   std::vector<const study::Parameters*> done;
   for (const study::HistoryTrial& trial : history.trials()) {
@@ -120,14 +125,14 @@ std::optional<int64_t> BoDesigner::ExplorationTurn(const study::History& history
     if (!nothing) done.push_back(&trial.parameters);
     if (!trial.ask_index.has_value()) continue;
     const BoCarry carry = ParseBoCarryHead(trial.carry);
-    if (carry.kind == 'i') continue;
+    if (carry.kind == 'i' && !explores_first_) continue;
     if (!nothing) ++counted;
     if (carry.kind != 'x') continue;
     next = std::max(next, carry.index + 1);
     if (nothing) ++lost;
   }
   const auto before = [](const study::Parameters* a, const study::Parameters* b) { return *a < *b; };
-  const int64_t due = (counted + 1) / options_.explore_every;
+  const int64_t due = design ? next - lost + kRandomTries : (counted + 1) / options_.explore_every;
   bool sorted = false;
   while (next - lost < due) {
     if (options_.exploration == study::BoExploration::kFarthest) return next;  // Its points are its own.
@@ -174,6 +179,7 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   if (facts < kResultsToClimb * (encoding_.compact_dim() + 1)) return std::nullopt;
   std::map<int64_t, int64_t> climbs;
   int run = 0;          // Steps since the last ask that was neither a step nor explored.
+  int earned = 0;       // Records of steps since the model's last one.
   bool record = false;  // Whether the last step gave one.
   double best = -std::numeric_limits<double>::infinity();
   for (const study::HistoryTrial& trial : history.trials()) {
@@ -188,17 +194,21 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
     if (past.kind == 't') {
       ++run;
       record = better;
+      if (better) ++earned;
       climbs[trial.number] = past.index;
     } else if (past.kind != 'x') {
       run = 0;
+      if (better && past.kind == 'a') earned = 0;
     }
   }
-  // Where the record's hill is known, the designer has turned to others: climbing is no longer in a hurry.
   const HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
   std::optional<int64_t> elsewhere;
   if (hills.away) elsewhere = hills.elsewhere;
   const int steps = gradients ? kGradientSteps : kSteps, most = gradients ? kMaxGradientSteps : kMaxSteps;
-  if (run >= (record && !hills.away ? most : steps)) return std::nullopt;
+  int allowed = steps;
+  if (!hills.away) allowed = std::min(most, steps + earned);
+  if (record) allowed = std::max(allowed, gradients ? kMaxGradientSteps : kStepsAfterRecord);
+  if (run >= allowed) return std::nullopt;
   LocalSearchCarry local = ParseLocalSearchCarry(carry->local);
   const std::optional<SurrogateCarry> model = ParseCarry(carry->surrogate, surrogate_.choices);
   const VectorXd lengthscales =
@@ -297,13 +307,16 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
 
   Observations data = Thin(all, seed_, ask_index);
   if (options_.gradients != study::BoGradients::kOff) TakeSlopes(history, &data, carry, ask_index);
-  if (ask_index < static_cast<uint64_t>(initial_points_) || all.scores.size() < kMinObservations) {
+  const bool design = ask_index < static_cast<uint64_t>(initial_points_) || all.scores.size() < kMinObservations;
+  std::optional<int64_t> index;
+  if (explores_first_ || !design) index = ExplorationTurn(history, data, design && ask_index > 0);
+  if (design && !index.has_value()) {
     Suggestion suggestion = Initial(ask_index);
     carry->kind = 'i';
     if (IsTried(all, encoding_.ToModel(suggestion.parameters))) return replace("init");
     return suggestion;
   }
-  if (const std::optional<int64_t> index = ExplorationTurn(history, data); index.has_value()) {
+  if (index.has_value()) {
     carry->kind = 'x';
     carry->index = *index;
     Suggestion suggestion = Explore(data, *index);
@@ -339,11 +352,11 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
       return suggestion;
     }
   }
-  const std::optional<BoModel> model = proposer_.Fit(data, carry->surrogate, ask_index);
+  HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
+  const std::optional<BoModel> model = proposer_.Fit(data, carry->surrogate, hills, ask_index);
   if (!model.has_value()) return replace("gp_failed");
   Suggestion suggestion;
   suggestion.origin = "acq";
-  HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
   const std::optional<MaximizeCandidate> candidate =
       proposer_.Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index, &hills, &suggestion);
   carry->hills = FormatCarry(hills);

@@ -22,12 +22,14 @@ namespace luthier::suggest {
 // Bayesian optimisation with a Gaussian process: presets bo, hbo (harmless) and lbo (Lipschitz) of one optimizer.
 // docs/algorithms/bo.md has the equations and the reasons.
 //
-//   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results
+//   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results; where
+//                   there is exploration, but FARTHEST, its first points instead of Sobol's
 //   exploration     one ask in explore_every, so that a quarter (say) of all trials is random search's own
 //   derivatives     reported ones, with option gradients; those of a reporter who contradicts the values are left out
 //                   (gradients.h, gradient_check.h)
 //   local step      every second of the other asks, up to three in a row while each gives a record, while there is a
-//                   climb to go on with (local_search.h); with gradients two of three, up to six in a row
+//                   climb to go on with (local_search.h); with gradients two of three, up to six in a row. Each record
+//                   of a step since the model's last one earns one more, up to five (six) in a row
 //   data            COMPLETE values; PRUNED values, no better than the median
 //   failures        a model of where settings fail weights the acquisition (feasibility.h); or, with that switched off,
 //                   FAILED settings count as the worst value
@@ -51,8 +53,9 @@ class BoDesigner final : public Designer {
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
 
  private:
-  // Exploration's turn by the harmless rule, and the index of its point in random search's stream.
-  std::optional<int64_t> ExplorationTurn(const study::History& history, const Observations& data) const;
+  // Exploration's turn by the harmless rule, and the index of its point in random search's stream. design: whether the
+  // initial design is not over yet.
+  std::optional<int64_t> ExplorationTurn(const study::History& history, const Observations& data, bool design) const;
   Suggestion Explore(const Observations& data, int64_t index) const;
   // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly. feasible, here and below:
   // null where failures are not modelled.
@@ -78,6 +81,7 @@ class BoDesigner final : public Designer {
   uint64_t seed_;
   study::BoOptions options_;
   int initial_points_;
+  bool explores_first_;  // The first explorations are the initial design, but for the first trial.
   math::SobolSequence design_;
   SurrogateOptions surrogate_;
   GradientUnits units_;

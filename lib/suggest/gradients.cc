@@ -9,6 +9,7 @@
 namespace luthier::suggest {
 
 using Eigen::Index;
+using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 namespace {
@@ -78,18 +79,31 @@ ScoreSlopes GradientUnits::FromUser(const study::Gradient& gradient, const study
 
 std::vector<double> GradientUnits::RandomDirection(const study::Parameters& parameters, uint64_t seed,
                                                    uint64_t ask_index) const {
-  base::RandomStream random(seed, "bo/direction", ask_index);
   std::vector<double> unit(column_.size(), 0.0), user(column_.size(), 0.0);
-  double squares = 0.0;
+  std::vector<size_t> usable;
   for (size_t k = 0; k < column_.size(); ++k) {
     user[k] = encoding_->UserPerUnit(static_cast<int>(k), parameters);
-    if (column_[k] < 0 || user[k] == 0.0) continue;
-    unit[k] = random.Normal();
-    squares += unit[k] * unit[k];
+    if (column_[k] >= 0 && user[k] != 0.0) usable.push_back(k);
   }
+  if (usable.empty()) return {};
+  // The asks' directions go by as many as there are coordinates: of such a group each is orthogonal to those before.
+  const uint64_t count = usable.size();
+  const uint64_t group = ask_index / count;
+  const Index place = static_cast<Index>(ask_index % count);
+  MatrixXd basis(static_cast<Index>(count), place + 1);
+  for (Index k = 0; k <= place; ++k) {
+    base::RandomStream random(seed, "bo/direction", group, static_cast<uint32_t>(k));
+    for (double& x : basis.col(k)) x = random.Normal();
+    // Twice: what rounding left of the others goes, too.
+    for (int pass = 0; pass < 2; ++pass) {
+      basis.col(k) -= basis.leftCols(k) * (basis.leftCols(k).transpose() * basis.col(k)).eval();
+    }
+    basis.col(k).normalize();
+  }
+  for (size_t k = 0; k < usable.size(); ++k) unit[usable[k]] = basis(static_cast<Index>(k), place);
   bool some = false, finite = true;
   for (size_t k = 0; k < column_.size(); ++k) {
-    user[k] = unit[k] == 0.0 ? 0.0 : unit[k] / std::sqrt(squares) * user[k];
+    user[k] = unit[k] == 0.0 ? 0.0 : unit[k] * user[k];
     some = some || user[k] != 0.0;
     finite = finite && std::isfinite(user[k]);
   }

@@ -44,11 +44,17 @@ int Turns(double promise) {
 
 }  // namespace
 
-std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string& carried, uint64_t ask_index) const {
+gp::Slopes Proposer::SlopesOf(const Observations& data) const {
+  return ModelSlopes(data.slopes, data.scores, data.observed.cols(),
+                     options_.gradients == study::BoGradients::kDirectional, kFullRows, kMaxSlopeRows);
+}
+
+std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string& carried, const HillsCarry& hills,
+                                     uint64_t ask_index) const {
+  const bool renew = !hills.away || hills.turns >= Turns(hills.promise);
   std::optional<Surrogate> surrogate =
       FitSurrogate(*models_, data.observed, data.scores, ParseCarry(carried, models_->choices), seed_, ask_index,
-                   ModelSlopes(data.slopes, data.scores, data.observed.cols(),
-                               options_.gradients == study::BoGradients::kDirectional, kFullRows, kMaxSlopeRows));
+                   SlopesOf(data), renew);
   if (!surrogate.has_value()) return std::nullopt;
   const Index n = data.scores.size();
   const VectorXd z = surrogate->transform.Forward(data.scores);
@@ -289,15 +295,37 @@ void Proposer::Describe(const BoModel& model, const MaximizeCandidate& candidate
     const double apart = posterior.mean(0) - mean;
     variance += (posterior.variance(0) + apart * apart) / states;
   }
-  const double deviation = std::sqrt(variance);
+  // Of scores; then of the mixture with other kernels and warps.
+  struct Prediction {
+    double weight, mean, deviation;
+  };
+  const auto predict = [](double weight, const OutputTransform& transform, double m, double v) {
+    const double d = std::sqrt(v);
+    return Prediction{weight, transform.Inverse(m), 0.5 * transform.Inverse(m + d) - 0.5 * transform.Inverse(m - d)};
+  };
+  std::vector<Prediction> parts = {predict(1.0, model.surrogate.transform, mean, variance)};
+  for (const Alternative& other :
+       FitAlternatives(*models_, data.observed, data.scores, model.surrogate.carry, SlopesOf(data), data.pending)) {
+    const gp::Posterior posterior = other.regression.Predict(candidate.u.transpose());
+    const Prediction part = predict(other.weight, other.transform, posterior.mean(0), posterior.variance(0));
+    if (std::isfinite(part.mean) && std::isfinite(part.deviation)) parts.push_back(part);
+  }
+  double weights = 0.0, average = 0.0, scale = 0.0, squares = 0.0;
+  for (const Prediction& part : parts) weights += part.weight;
+  for (const Prediction& part : parts) average += part.weight / weights * part.mean;
+  for (const Prediction& part : parts) scale = std::max({scale, part.deviation, std::abs(part.mean - average)});
+  for (const Prediction& part : parts) {  // In units of the largest part: scores may be near the end of the numbers.
+    if (!(scale > 0.0)) break;
+    const double within = part.deviation / scale, apart = (part.mean - average) / scale;
+    squares += part.weight / weights * (within * within + apart * apart);
+  }
   auto add = [&](const char* name, double value) {
     if (std::isfinite(value)) suggestion->details[name] = value;
   };
-  const double middle = model.surrogate.transform.Inverse(mean);
   // Score is its own inverse.
-  add("predicted_mean", study::Score(goal_, middle));
-  add("predicted_sd", 0.5 * model.surrogate.transform.Inverse(mean + deviation) -
-                          0.5 * model.surrogate.transform.Inverse(mean - deviation));
+  add("predicted_mean", study::Score(goal_, average));
+  add("predicted_sd", parts.size() == 1 ? parts[0].deviation : scale * std::sqrt(squares));
+  if (parts.size() > 1) add("models", static_cast<double>(parts.size()));
   add("acquisition", candidate.value);
   add("observations", static_cast<double>(data.scores.size()));
   if (data.pending.rows() > 0) add("pending", static_cast<double>(data.pending.rows()));

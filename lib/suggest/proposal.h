@@ -37,21 +37,26 @@ class Proposer {
            const study::BoOptions& options, study::Goal goal, uint64_t seed)
       : encoding_(encoding), table_(table), models_(models), options_(options), goal_(goal), seed_(seed) {}
 
-  // carried: SurrogateCarry as text. Absent when no covariance could be factored.
-  std::optional<BoModel> Fit(const Observations& data, const std::string& carried, uint64_t ask_index) const;
+  // carried: SurrogateCarry as text. hills: what the last ask knew of them: while proposals are of other hills
+  // the model's hyperparameters are not renewed. Absent when no covariance could be factored.
+  std::optional<BoModel> Fit(const Observations& data, const std::string& carried, const HillsCarry& hills,
+                             uint64_t ask_index) const;
   // The setting that maximises the acquisition; details of the criterion go to `suggestion`. feasible: null where
   // failures are not modelled. run: null where there is no trust box. hills: what the last ask knew of them, and the
   // next one will.
   std::optional<MaximizeCandidate> Propose(const BoModel& model, const Observations& data,
                                            const FeasibilityModel* feasible, const TrustBoxRun* run, uint64_t ask_index,
                                            HillsCarry* hills, Suggestion* suggestion) const;
-  // Says of a candidate what the model predicts there.
+  // Says of a candidate what is predicted there, on the average of the model and its alternatives (surrogate.h).
   void Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
                 Suggestion* suggestion) const;
 
  private:
   // An acquisition and the lengthscales of the model it is of.
   using Maximizer = absl::FunctionRef<MaximizeResult(const AcquisitionFunction&, const Eigen::VectorXd&)>;
+
+  // The derivatives that models use.
+  gp::Slopes SlopesOf(const Observations& data) const;
 
   // The maximum of the (log) expected improvement `acquisition`, which is the criterion's weighted by the chance that
   // trials succeed, unless it promises next to nothing: then that of the

@@ -40,6 +40,10 @@ constexpr int kBurnIn = 100, kShortBurnIn = 20;
 constexpr double kMaxAdditiveLengthscale = 0.3;
 constexpr Index kSearchRows = 300;    // Values and slopes that a search for hyperparameters sees.
 constexpr double kSteepest = 1000.0;  // Output deviations per side of the cube.
+// Alternatives that predictions are averaged over: nats behind the choice in use, number, and rows they are fitted to.
+constexpr double kComparable = 10.0;
+constexpr size_t kMaxAlternatives = 3;
+constexpr Index kMaxAlternativeRows = 500;
 
 // Positions of the slopes that a model of the outputs can use.
 std::vector<Index> Usable(const gp::Slopes& slopes, const OutputTransform& transform, const VectorXd& scores) {
@@ -121,7 +125,8 @@ std::string FormatCarry(const SurrogateCarry& carry) {
   std::string text = absl::StrCat(carry.observations, " ", carry.searches, " ", carry.choice, " ",
                                   gp::FormatHyperparameters(carry.theta));
   for (const SurrogateCarry::Start& other : carry.others) {
-    absl::StrAppend(&text, ";", other.choice, " ", gp::FormatHyperparametersShort(other.theta));
+    absl::StrAppendFormat(&text, ";%d %.4g ", other.choice, other.margin);
+    absl::StrAppend(&text, gp::FormatHyperparametersShort(other.theta));
   }
   for (Index j = 0; j < carry.chain.size(); ++j)
     absl::StrAppendFormat(&text, "%c%a", j == 0 ? '@' : ' ', carry.chain(j));
@@ -146,10 +151,13 @@ std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vect
   if (!used.has_value()) return std::nullopt;
   carry.theta = *std::move(used);
   for (size_t k = 1; k < parts.size(); ++k) {
-    const std::vector<std::string> other = absl::StrSplit(parts[k], absl::MaxSplits(' ', 1));
+    const std::vector<std::string> other = absl::StrSplit(parts[k], absl::MaxSplits(' ', 2));
     SurrogateCarry::Start start;
-    if (other.size() != 2 || !absl::SimpleAtoi(other[0], &start.choice) || !legal(start.choice)) return std::nullopt;
-    std::optional<gp::Hyperparameters> from = theta(other[1], start.choice);
+    if (other.size() != 3 || !absl::SimpleAtoi(other[0], &start.choice) || !legal(start.choice) ||
+        !absl::SimpleAtod(other[1], &start.margin) || !std::isfinite(start.margin)) {
+      return std::nullopt;
+    }
+    std::optional<gp::Hyperparameters> from = theta(other[2], start.choice);
     if (!from.has_value()) return std::nullopt;
     start.theta = *std::move(from);
     carry.others.push_back(std::move(start));
@@ -169,7 +177,7 @@ std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vect
 
 std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
                                       const std::optional<SurrogateCarry>& carried, uint64_t seed, uint64_t ask_index,
-                                      const gp::Slopes& slopes) {
+                                      const gp::Slopes& slopes, bool renew) {
   LUTHIER_CHECK(!options.choices.empty() && x.rows() == scores.size() && scores.size() >= 1);
   const int choices = static_cast<int>(options.choices.size());
   const Index n = scores.size();
@@ -180,10 +188,11 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
   const bool usable =
       carried.has_value() &&
       OutputTransform::Create(options.choices[static_cast<size_t>(carry.choice)].warp, scores).has_value();
-  const bool search = !usable || n < carry.observations ||
-                      n >= carry.observations + std::max<Index>(1, static_cast<Index>(carry.observations) / 20) ||
-                      // Slopes after a fit that knew of none.
-                      (slopes.size() > 0 && !(carry.theta.slope_noise_variance > 0.0));
+  const bool search =
+      !usable || n < carry.observations ||
+      (renew && n >= carry.observations + std::max<Index>(1, static_cast<Index>(carry.observations) / 20)) ||
+      // Slopes after a fit that knew of none.
+      (slopes.size() > 0 && !(carry.theta.slope_noise_variance > 0.0));
   if (search) {
     auto start_of = [&](int choice) -> std::optional<gp::Hyperparameters> {
       if (usable && choice == carry.choice) return carry.theta;
@@ -215,6 +224,7 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
     double best = 0.0;
     int chosen = -1;
     gp::Hyperparameters theta;
+    std::optional<double> first;  // Density of the choice that margins are counted from: the one in use until now.
     for (size_t k = 0; k < turn.size(); ++k) {
       const int c = turn[k];
       const ModelChoice& choice = options.choices[static_cast<size_t>(c)];
@@ -239,15 +249,22 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
         chosen = c;
       }
       if (chosen == c) theta = result.theta;
+      if (!first.has_value()) first = explained;
+      const double margin = std::isfinite(explained - *first) ? explained - *first : -kComparable;
       const auto same = std::find_if(carry.others.begin(), carry.others.end(),
                                      [c](const SurrogateCarry::Start& s) { return s.choice == c; });
       if (same != carry.others.end()) {
-        same->theta = result.theta;
+        *same = {c, result.theta, margin};
       } else {
-        carry.others.push_back({c, result.theta});
+        carry.others.push_back({c, result.theta, margin});
       }
     }
     if (chosen < 0) return std::nullopt;
+    double lead = 0.0;  // Margins are counted from the choice in use from now on.
+    for (const SurrogateCarry::Start& other : carry.others) {
+      if (other.choice == chosen) lead = other.margin;
+    }
+    for (SurrogateCarry::Start& other : carry.others) other.margin -= lead;
     std::erase_if(carry.others, [chosen](const SurrogateCarry::Start& s) { return s.choice == chosen; });
     if (chosen != carry.choice) carry.chain.resize(0);
     carry.choice = chosen;
@@ -271,6 +288,39 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
     states.push_back(*std::move(regression));
   }
   return Surrogate{*std::move(transform), std::move(states), std::move(carry), likelihoods};
+}
+
+std::vector<Alternative> FitAlternatives(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
+                                         const SurrogateCarry& carry, const gp::Slopes& slopes,
+                                         const MatrixXd& pending) {
+  std::vector<Alternative> alternatives;
+  if (options.sample || x.rows() + slopes.size() > kMaxAlternativeRows) return alternatives;
+  std::vector<const SurrogateCarry::Start*> near;
+  for (const SurrogateCarry::Start& other : carry.others) {
+    if (other.margin > -kComparable) near.push_back(&other);
+  }
+  std::sort(near.begin(), near.end(), [](const auto* a, const auto* b) {
+    return a->margin != b->margin ? a->margin > b->margin : a->choice < b->choice;
+  });
+  if (near.size() > kMaxAlternatives) near.resize(kMaxAlternatives);
+  for (const SurrogateCarry::Start* other : near) {
+    const ModelChoice& choice = options.choices[static_cast<size_t>(other->choice)];
+    std::optional<OutputTransform> transform = OutputTransform::Create(choice.warp, scores);
+    if (!transform.has_value()) continue;
+    double ignored = 0.0;
+    const gp::Slopes bent = Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, *transform, scores)) : slopes,
+                                    *transform, scores, &ignored);
+    std::optional<gp::Regression> regression =
+        gp::Regression::Fit(choice.shape, other->theta, x, transform->Forward(scores), bent);
+    if (!regression.has_value()) continue;
+    regression->FitMean();
+    for (Index i = 0; i < pending.rows(); ++i) {
+      regression->Append(pending.row(i).transpose(), regression->PredictMean(pending.row(i))(0));
+    }
+    const double weight = std::exp(0.5 * std::min(other->margin, 2.0 * kGain));
+    alternatives.push_back({*std::move(transform), *std::move(regression), weight});
+  }
+  return alternatives;
 }
 
 }  // namespace luthier::suggest

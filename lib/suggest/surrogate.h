@@ -46,12 +46,13 @@ struct SurrogateCarry {
   struct Start {
     int choice = 0;
     gp::Hyperparameters theta;
+    double margin = 0.0;  // Nats by which it explained the data better, mostly below 0, than the choice in use.
   };
   int64_t observations = 0;   // At the last search.
   int searches = 0;           // So far: the turn of the other choices.
   int choice = 0;             // In use.
   gp::Hyperparameters theta;  // Its hyperparameters.
-  std::vector<Start> others;  // Where the other choices ended last, to a few digits.
+  std::vector<Start> others;  // Where the other choices ended last; all to a few digits.
   // The last state of the chain over the hyperparameters of `choice` (gp::ChainDensity); empty: none.
   Eigen::VectorXd chain;
 };
@@ -81,9 +82,29 @@ struct Surrogate {
 // warp counts for each of them. Searches see at most 300 rows: all values, slopes of the best 20 and the newest points.
 // Slopes that no kernel could follow are left out, those above 1000 output deviations per side; as are those where the
 // transform is flat.
+//
+// renew: false for a carried state that will do for now, however many observations there are.
 std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Eigen::MatrixXd& x,
                                       const Eigen::VectorXd& scores, const std::optional<SurrogateCarry>& carried,
-                                      uint64_t seed, uint64_t ask_index, const gp::Slopes& slopes = {});
+                                      uint64_t seed, uint64_t ask_index, const gp::Slopes& slopes = {},
+                                      bool renew = true);
+
+// Another choice that explains the data nearly as well as the one in use.
+struct Alternative {
+  OutputTransform transform;
+  gp::Regression regression;
+  double weight = 0.0;  // Relative to that of the choice in use, which is 1.
+};
+
+// What a prediction should be averaged over, besides the surrogate's own: the choices that were within 10 nats of the
+// one in use when they were last searched for, the best three at most, with the square root of the ratio of their
+// densities as weights. (The ratio itself would be the posterior's if modes were all there is and the true model were
+// among the choices: on test functions 0.76 of the outcomes are then within two deviations, with the root 0.87.)
+// pending: points of open trials, believed to give what each predicts. None with options.sample, whose states are an
+// average already, and above 500 rows.
+std::vector<Alternative> FitAlternatives(const SurrogateOptions& options, const Eigen::MatrixXd& x,
+                                         const Eigen::VectorXd& scores, const SurrogateCarry& carry,
+                                         const gp::Slopes& slopes, const Eigen::MatrixXd& pending);
 
 }  // namespace luthier::suggest
 

@@ -1,5 +1,6 @@
 #include "lib/suggest/surrogate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -8,6 +9,8 @@
 
 #include "gtest/gtest.h"
 #include "lib/base/random.h"
+#include "lib/gp/hyper_inference.h"
+#include "lib/gp/likelihood.h"
 #include "lib/math/sobol.h"
 
 namespace luthier::suggest {
@@ -170,6 +173,59 @@ TEST(Surrogate, OneChoiceThatDoesNotSuitGivesNothing) {
   EXPECT_FALSE(FitSurrogate(options, x, VectorXd::Ones(5), std::nullopt, 1, 1).has_value());
 }
 
+// Margins against the densities themselves; alternatives against regressions of their own.
+TEST(Surrogate, AlternativesAreTheComparableChoices) {
+  const SurrogateOptions options = OptionsOf(AllChoices(2));
+  bool some = false;
+  for (const int n : {8, 14, 30}) {
+    SCOPED_TRACE(n);
+    const MatrixXd x = Points(n, 2);
+    const VectorXd scores = Scores(x, [](const VectorXd& u) { return std::exp(std::sin(5 * u(0)) + u(0) * u(1)); });
+    const SurrogateCarry carry = FitSurrogate(options, x, scores, std::nullopt, 3, 1)->carry;
+    const auto density = [&](int c, const gp::Hyperparameters& theta) {
+      const ModelChoice& choice = options.choices[static_cast<size_t>(c)];
+      const OutputTransform transform = *OutputTransform::Create(choice.warp, scores);
+      gp::Likelihood likelihood(choice.shape, x, transform.Forward(scores));
+      const gp::HyperPosterior posterior(&likelihood, InferenceFor(choice, options));
+      return posterior.Value(posterior.Pack(theta), nullptr, nullptr) + transform.LogJacobian();
+    };
+    ASSERT_EQ(carry.others.size(), options.choices.size() - 1);
+    std::vector<double> weights;
+    for (const SurrogateCarry::Start& other : carry.others) {
+      const double margin = density(other.choice, other.theta) - density(carry.choice, carry.theta);
+      EXPECT_NEAR(other.margin, margin, 1e-6 * (1.0 + std::abs(margin))) << other.choice;
+      if (margin > -10.0) weights.push_back(std::exp(0.5 * margin));
+    }
+    std::sort(weights.rbegin(), weights.rend());
+    if (weights.size() > 3) weights.resize(3);
+    const MatrixXd pending = MatrixXd::Constant(1, 2, 0.4);
+    const std::vector<Alternative> alternatives = FitAlternatives(options, x, scores, carry, {}, pending);
+    ASSERT_EQ(alternatives.size(), weights.size());
+    for (size_t k = 0; k < weights.size(); ++k) {
+      some = true;
+      EXPECT_NEAR(alternatives[k].weight, weights[k], 1e-5);
+      const gp::Regression& regression = alternatives[k].regression;
+      EXPECT_EQ(regression.size(), n + 1);
+      // Where a trial is open, and where one ended, nothing is left to be surprised by.
+      EXPECT_LT(regression.Predict(pending).variance(0), 0.01);
+      EXPECT_NEAR(regression.PredictMean(x.topRows(1))(0), alternatives[k].transform.Forward(scores(0)), 0.05);
+    }
+  }
+  EXPECT_TRUE(some);
+}
+
+TEST(Surrogate, NoAlternativesBesideStatesOrForManyRows) {
+  SurrogateOptions options = OptionsOf(AllChoices(2));
+  const MatrixXd x = Points(501, 2);
+  const VectorXd scores = Scores(x, [](const VectorXd& u) { return u(0); });
+  SurrogateCarry carry = FitSurrogate(options, x.topRows(6), scores.head(6), std::nullopt, 3, 1)->carry;
+  for (SurrogateCarry::Start& other : carry.others) other.margin = 0.0;
+  EXPECT_EQ(FitAlternatives(options, x.topRows(6), scores.head(6), carry, {}, MatrixXd(0, 2)).size(), 3u);
+  EXPECT_TRUE(FitAlternatives(options, x, scores, carry, {}, MatrixXd(0, 2)).empty());
+  options.sample = true;
+  EXPECT_TRUE(FitAlternatives(options, x.topRows(6), scores.head(6), carry, {}, MatrixXd(0, 2)).empty());
+}
+
 TEST(SurrogateCarry, ReadsBackToTheSameBits) {
   const std::vector<ModelChoice> choices = AllChoices(3);
   base::RandomStream random(5, "test/carry");
@@ -189,7 +245,8 @@ TEST(SurrogateCarry, ReadsBackToTheSameBits) {
     carry.searches = static_cast<int>(random.UniformInt(10'000));
     carry.choice = static_cast<int>(random.UniformInt(choices.size()));
     carry.theta = theta();
-    for (int c = 0; c < static_cast<int>(random.UniformInt(6)); ++c) carry.others.push_back({c, theta()});
+    for (int c = 0; c < static_cast<int>(random.UniformInt(6)); ++c)
+      carry.others.push_back({c, theta(), -std::exp(5.0 * random.Normal())});
     const std::string text = FormatCarry(carry);
     EXPECT_EQ(text.find('\n'), std::string::npos);
     EXPECT_EQ(text.find('|'), std::string::npos) << "the designer's separator";
@@ -206,6 +263,7 @@ TEST(SurrogateCarry, ReadsBackToTheSameBits) {
     ASSERT_EQ(back->others.size(), carry.others.size());
     for (size_t k = 0; k < carry.others.size(); ++k) {
       EXPECT_EQ(back->others[k].choice, carry.others[k].choice);
+      EXPECT_NEAR(back->others[k].margin, carry.others[k].margin, -1e-3 * carry.others[k].margin);
       const VectorXd& l = carry.others[k].theta.lengthscales;
       EXPECT_TRUE(back->others[k].theta.lengthscales.isApprox(l, 1e-4));
     }
@@ -219,7 +277,7 @@ TEST(SurrogateCarry, HostileTextIsRefused) {
   SurrogateCarry carry;
   carry.observations = 5;
   carry.theta.lengthscales = VectorXd::Ones(2);
-  carry.others.push_back({3, carry.theta});
+  carry.others.push_back({3, carry.theta, -1.5});
   const std::string good = FormatCarry(carry);
   ASSERT_TRUE(ParseCarry(good, choices).has_value());
   EXPECT_FALSE(ParseCarry(good, AllChoices(3)).has_value()) << "another space's";

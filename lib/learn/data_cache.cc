@@ -91,9 +91,11 @@ DataCache::Entry::~Entry() {
 
 absl::StatusOr<DataCache> DataCache::Open(const std::string& directory, const Options& options) {
   std::error_code error;
-  fs::create_directories(directory, error);
+  const fs::path path(directory);
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  mkdir(directory.c_str(), 0700);  // Data are nobody else's business.
   if (!fs::is_directory(directory, error)) {
-    return absl::FailedPreconditionError(absl::StrCat(directory, ": cannot be made: ", error.message()));
+    return absl::FailedPreconditionError(absl::StrCat(directory, ": is no directory, and cannot be made"));
   }
   if (access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(directory, ": cannot be written to: ", std::strerror(errno)));
@@ -119,12 +121,16 @@ std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int sour
   const std::string path = PathOf(key);
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) return std::nullopt;
-  const std::optional<Source> file = SourceOf(fd.get());
-  if (!file || file->size == 0) {
+  struct stat facts = {};
+  if (fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0) {
     LogIgnored(path, "it is empty, or no file");
     return std::nullopt;
   }
-  const auto size = static_cast<size_t>(file->size);
+  if (facts.st_uid != geteuid() && facts.st_uid != 0) {
+    LogIgnored(path, "it belongs to another user");  // Who could have made it of anything.
+    return std::nullopt;
+  }
+  const auto size = static_cast<size_t>(facts.st_size);
   void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd.get(), 0);
   if (data == MAP_FAILED) {
     LogIgnored(path, absl::StrCat("it cannot be mapped: ", std::strerror(errno)));
@@ -157,7 +163,7 @@ std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int sour
       return std::nullopt;
     }
   }
-  futimens(fd.get(), nullptr);  // Used now. It may be another user's: then it looks older than it is.
+  futimens(fd.get(), nullptr);  // Used now.
   entry.reader_ = *std::move(reader);
   return entry;
 }

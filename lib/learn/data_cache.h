@@ -20,7 +20,8 @@ namespace luthier::learn {
 // An entry is used only if it is whole (a checksum over all of it), of this version, of the same key, and of the source
 // as it is now: the same file (device, inode, size, times of modification and of change), or one of the same size and
 // SHA-256. A source that changed within the last two seconds, or while it was read, is not kept: it might have changed
-// again without a new time. Anything else is ignored and made anew, with a line in the log.
+// again without a new time. Entries of other users are not trusted. Anything else is ignored and made anew, with a line
+// in the log.
 //
 // Entries are written beside their place and renamed, so readers see a whole one or none, and an entry that is mapped
 // stays while it is used, also when it is replaced. Nothing here fails a trial: what cannot be written is logged.

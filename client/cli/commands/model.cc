@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/show.h"
@@ -93,7 +92,7 @@ void PrintNotes(Context& context, const std::vector<std::string>& notes) {
   for (const std::string& note : notes) context.err() << "note: " << Printable(note) << "\n";
 }
 
-absl::StatusOr<model::DataFile> DataOf(const Options& options) {
+model::DataFile DataOf(const Options& options) {
   model::DataFile data;
   data.path = options.data;
   data.read.label = options.label;
@@ -159,8 +158,7 @@ absl::StatusOr<int> ModelShow(Context& context) {
 
 absl::StatusOr<int> ModelPredict(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<model::Model> model, model::ReadModelFile(context.options().file));
-  LUTHIER_ASSIGN_OR_RETURN(const model::DataFile data, DataOf(context.options()));
-  LUTHIER_ASSIGN_OR_RETURN(const model::Predictions predictions, model->Predict(data));
+  LUTHIER_ASSIGN_OR_RETURN(const model::Predictions predictions, model->Predict(DataOf(context.options())));
   PrintNotes(context, predictions.notes);
   const bool sequences = !predictions.sequence_start.empty();
   if (context.json()) {
@@ -214,8 +212,7 @@ absl::StatusOr<int> ModelPredict(Context& context) {
 
 absl::StatusOr<int> ModelEvaluate(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<model::Model> model, model::ReadModelFile(context.options().file));
-  LUTHIER_ASSIGN_OR_RETURN(const model::DataFile data, DataOf(context.options()));
-  LUTHIER_ASSIGN_OR_RETURN(const model::Evaluation evaluation, model->Evaluate(data));
+  LUTHIER_ASSIGN_OR_RETURN(const model::Evaluation evaluation, model->Evaluate(DataOf(context.options())));
   PrintNotes(context, evaluation.notes);
   if (context.json()) {
     Json metrics = Json::object();

@@ -75,6 +75,8 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   if (flags.server.empty()) flags.server = wire::kDefaultServer;
   flags.name = DefaultName();
   flags.data_root = ".";
+  flags.data_cache = StateDirectory() + "/data-cache";
+  int64_t cache_mib = 4096;
   double drain_seconds = 2.0;
   std::string level = "info";
 
@@ -94,6 +96,14 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.add_option("--checkpoint-dir", flags.checkpoints,
                  "Directory for snapshots of builtin objectives; workers that share it can continue each other's "
                  "trials. Default: beside the spool");
+  app.add_option(
+         "--data-cache", flags.data_cache,
+         "Directory for parsed data sets, so that later workers on this machine start at once; workers may share "
+         "it. Default: beside the spool")
+      ->capture_default_str();
+  app.add_option("--data-cache-mib", cache_mib, "Limit of that directory; 0: keep nothing")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
+      ->capture_default_str();
   app.add_flag("--exit-when-done", flags.exit_when_done, "Exit with 0 when the study is done");
   app.add_option("--drain-timeout", drain_seconds, "Seconds running trials get to finish after SIGTERM")
       ->check(CLI::Range(0.0, 1e6))
@@ -108,6 +118,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   // resources may be given by their full names.
   flags.study = std::string(absl::StripPrefix(flags.study, "projects/default/studies/"));
   flags.drain_timeout = absl::Seconds(drain_seconds);
+  flags.data_cache_bytes = cache_mib << 20;
   base::ParseLogLevel(level, &flags.log_level);
   if (flags.spool.empty()) flags.spool = StateDirectory() + "/spool/" + ServerDirectory(flags.server);
   if (flags.checkpoints.empty()) flags.checkpoints = StateDirectory() + "/checkpoints/" + ServerDirectory(flags.server);

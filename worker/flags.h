@@ -1,6 +1,7 @@
 #ifndef LUTHIER_WORKER_FLAGS_H_
 #define LUTHIER_WORKER_FLAGS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,8 @@ struct Flags {
   std::string data_root;
   std::string spool;
   std::string checkpoints;
+  std::string data_cache;  // Empty: none.
+  int64_t data_cache_bytes = 0;
   bool exit_when_done = false;
   absl::Duration drain_timeout;
   base::LogLevel log_level = base::LogLevel::kInfo;

@@ -3,9 +3,12 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
+#include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
 #include "lib/wire/channel.h"
 #include "worker/checkpoint_store.h"
@@ -49,7 +52,18 @@ int Run(const Flags& flags) {
   absl::StatusOr<std::unique_ptr<CoordinatorApi>> api = ConnectCoordinator(flags.server);
   if (!api.ok()) return Complain("--server", api.status(), 2);
 
-  BuiltinRunner builtin(&*root, &*checkpoints);
+  std::optional<learn::DataCache> cache;
+  if (flags.data_cache_bytes > 0) {
+    absl::StatusOr<learn::DataCache> opened =
+        learn::DataCache::Open(flags.data_cache, {.max_bytes = flags.data_cache_bytes});
+    if (opened.ok()) {
+      cache = *std::move(opened);
+    } else {  // Slower, not wrong.
+      base::LogWarning("no_data_cache", {{"error", std::string(opened.status().message())}});
+    }
+  }
+
+  BuiltinRunner builtin(&*root, &*checkpoints, cache ? &*cache : nullptr);
   CommandRunner command;
   Dispatch objective(&builtin, &command);
   SystemWaitClock clock;

@@ -68,6 +68,12 @@ struct Options {
   bool infra = false;
   std::string checkpoint;
 
+  // model train, predict, evaluate
+  std::string out;
+  std::string data;
+  std::string data_format = "auto";
+  std::string label;
+
   // simulate, objectives
   std::vector<std::string> algorithms;
   std::vector<std::string> functions;

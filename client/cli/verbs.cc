@@ -174,6 +174,30 @@ void ReportOptions(CLI::App& app, Options& o) {
   app.add_option("--checkpoint", o.checkpoint, "Where a later attempt can resume");
 }
 
+void ModelTrainOptions(CLI::App& app, Options& o) {
+  app.add_option("--study", o.study, "Id of a study; its best trial's setting unless --trial says which");
+  app.add_option("--trial", o.trial, "Number of the trial")->check(command_line::AtLeastOne());
+  app.add_option("-f,--file", o.file, "Instead of --study: a study file, for its objective");
+  app.add_option("--set", o.settings, "NAME=VALUE of a setting, over the trial's; may be repeated")->take_all();
+  app.add_option("--out", o.out, "File to write the model to; one that is there is replaced")->required();
+  app.add_option("--data-root", o.data_root, "Directory below which the study's data are looked for")
+      ->capture_default_str();
+}
+
+void ModelFileOption(CLI::App& app, Options& o) {
+  app.add_option("MODEL", o.file, "Model file, from `model train`")->required();
+}
+
+void ModelDataOptions(CLI::App& app, Options& o) {
+  ModelFileOption(app, o);
+  app.add_option("--data", o.data, "Rows or sequences: a file as the model was trained on, plain, .gz or .xz")
+      ->required();
+  app.add_option("--format", o.data_format, "Of tables: auto (by name, then content), csv, libsvm")
+      ->check(CLI::IsMember({"auto", "csv", "libsvm"}))
+      ->capture_default_str();
+  app.add_option("--label", o.label, "CSV: name of the column with the classes; default: that of the training data");
+}
+
 void SimulateOptions(CLI::App& app, Options& o) {
   app.add_option("--algorithm", o.algorithms, "Name, or {name: {option: value}}; may be repeated")
       ->required()
@@ -209,7 +233,9 @@ void ReplayOptions(CLI::App& app, Options& o) {
 
 const std::vector<std::pair<std::string, std::string>>& Groups() {
   static const auto* const kGroups = new std::vector<std::pair<std::string, std::string>>{
-      {"study", "State, look at and control studies"}, {"trial", "Look at and change the trials of a study"}};
+      {"study", "State, look at and control studies"},
+      {"trial", "Look at and change the trials of a study"},
+      {"model", "Train the model of a setting, keep it in a file, apply it"}};
   return *kGroups;
 }
 
@@ -301,6 +327,22 @@ const std::vector<Verb>& Verbs() {
        "luthier report my-study 7 --step 3 --metric loss=0.5",
        ReportOptions,
        Report},
+      {{"model", "train"},
+       "Train the model of a trial on all of the study's data and write it to a file",
+       "luthier model train --study my-study --out my.lmodel --data-root DIR",
+       ModelTrainOptions,
+       ModelTrain},
+      {{"model", "show"}, "What a model file holds", "luthier model show my.lmodel", ModelFileOption, ModelShow},
+      {{"model", "predict"},
+       "Predict labels: a row each, or CoNLL columns with the prediction behind them",
+       "luthier model predict my.lmodel --data new.csv -o csv",
+       ModelDataOptions,
+       ModelPredict},
+      {{"model", "evaluate"},
+       "Compare predictions with the labels of a file",
+       "luthier model evaluate my.lmodel --data test.csv",
+       ModelDataOptions,
+       ModelEvaluate},
       {{"simulate"},
        "Compare algorithms on test functions, without a server",
        "luthier simulate --algorithm bo --algorithm random --function branin --evaluations 40 --seeds 10",

@@ -23,7 +23,18 @@ void SplitFields(absl::string_view line, std::vector<absl::string_view>* fields)
 
 }  // namespace
 
-absl::StatusOr<ColumnText> ReadColumnText(learn::LineReader& lines) {
+absl::StatusOr<int> CountFields(learn::LineReader& lines) {
+  std::vector<absl::string_view> fields;
+  while (true) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> next, lines.Next());
+    if (!next) return 0;
+    SplitFields(*next, &fields);
+    if (!fields.empty()) return static_cast<int>(fields.size());
+  }
+}
+
+absl::StatusOr<ColumnText> ReadColumnText(learn::LineReader& lines, LabelColumn labels) {
+  const int last = labels == LabelColumn::kLast ? 1 : 0;
   ColumnText text;
   text.name = lines.name();
   const auto error = [&](const std::string& what) {
@@ -42,13 +53,14 @@ absl::StatusOr<ColumnText> ReadColumnText(learn::LineReader& lines) {
       end_sequence();
       continue;
     }
-    const int columns = static_cast<int>(fields.size()) - 1;
+    const int columns = static_cast<int>(fields.size()) - last;
     if (text.tokens() == 0) {
       if (columns < 1) return error("a token needs at least two columns, the last one its label; there is one");
       text.columns = columns;
       first_line = lines.line_number();
     } else if (columns != text.columns) {
-      return error(absl::StrCat("has ", columns + 1, " columns, but line ", first_line, " has ", text.columns + 1));
+      return error(
+          absl::StrCat("has ", fields.size(), " columns, but line ", first_line, " has ", text.columns + last));
     }
     if (text.tokens() - text.sequence_start.back() >= kMaxSequenceTokens) {
       return error(absl::StrCat("the sequence has more than ", kMaxSequenceTokens,
@@ -56,7 +68,7 @@ absl::StatusOr<ColumnText> ReadColumnText(learn::LineReader& lines) {
     }
     if (text.tokens() >= INT32_MAX || lines.line_number() >= INT32_MAX) return error("the file has too many tokens");
     for (int c = 0; c < columns; ++c) text.cell.push_back(text.strings.Intern(fields[static_cast<size_t>(c)]));
-    const int32_t label = text.label_names.Intern(fields.back());
+    const int32_t label = text.label_names.Intern(last == 1 ? fields.back() : "");
     if (label >= kMaxLabels) {
       return error(absl::StrCat("label ", base::Quote(fields.back()), " is number ", kMaxLabels + 1,
                                 "; is the label in the last column?"));

@@ -38,7 +38,14 @@ struct ColumnText {
 // Errors are INVALID_ARGUMENT "name:line: ..." or "name: ...": no tokens, ragged rows, fewer than two columns, one
 // label only or more than kMaxLabels, a sequence above kMaxSequenceTokens, lines beyond the reader's limit, control
 // characters. DATA_LOSS for damaged or cut-off compressed data.
-absl::StatusOr<ColumnText> ReadColumnText(learn::LineReader& lines);
+enum class LabelColumn {
+  kLast,
+  kNone,  // All columns are texts, one may be enough; every label is "".
+};
+absl::StatusOr<ColumnText> ReadColumnText(learn::LineReader& lines, LabelColumn labels = LabelColumn::kLast);
+
+// Fields of the first line that has any; 0 when there is none. Errors of the reader.
+absl::StatusOr<int> CountFields(learn::LineReader& lines);
 
 }  // namespace luthier::crf
 

@@ -26,8 +26,7 @@ uint64_t HashPair(uint64_t a, uint64_t b) {
 
 }  // namespace
 
-FeatureMap::FeatureMap(FeatureOptions options, const ColumnText& text)
-    : options_(std::move(options)), columns_(text.columns) {
+FeatureMap::FeatureMap(FeatureOptions options, int columns) : options_(std::move(options)), columns_(columns) {
   LUTHIER_CHECK(options_.hash_bits >= 0 && options_.hash_bits <= 28);
   Interner spaces;
   for (const Template& one : options_.templates) {
@@ -98,9 +97,24 @@ void FeatureMap::Visit(const std::vector<uint64_t>& ids, int64_t begin, int64_t 
   }
 }
 
-absl::StatusOr<FeatureMap> FeatureMap::Fit(const ColumnText& text, const std::vector<int32_t>& rows,
-                                           FeatureOptions options) {
-  LUTHIER_CHECK(options.min_count >= 1);
+std::vector<std::string> FeatureMap::LabelNames(const ColumnText& text, const std::vector<int32_t>& rows) {
+  std::vector<bool> there(static_cast<size_t>(text.label_names.size()), false);
+  for (const int32_t i : rows) {
+    for (int64_t t = text.sequence_start[static_cast<size_t>(i)]; t < text.sequence_start[static_cast<size_t>(i) + 1];
+         ++t) {
+      there[static_cast<size_t>(text.label[static_cast<size_t>(t)])] = true;
+    }
+  }
+  std::vector<std::string> names;
+  for (size_t k = 0; k < there.size(); ++k) {
+    if (there[k]) names.push_back(text.label_names.text(static_cast<int32_t>(k)));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status FeatureMap::Check(const ColumnText& text, const std::vector<int32_t>& rows,
+                               const FeatureOptions& options) {
   if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(text.name, ": no sequences to train on"));
   for (const Template& one : options.templates) {
     for (const Position& position : one.positions) {
@@ -111,25 +125,26 @@ absl::StatusOr<FeatureMap> FeatureMap::Fit(const ColumnText& text, const std::ve
       }
     }
   }
-  FeatureMap map(std::move(options), text);
-  for (const int32_t i : rows) {
-    for (int64_t t = text.sequence_start[static_cast<size_t>(i)]; t < text.sequence_start[static_cast<size_t>(i) + 1];
-         ++t) {
-      map.label_names_.push_back(text.label_names.text(text.label[static_cast<size_t>(t)]));
-    }
-    std::sort(map.label_names_.begin(), map.label_names_.end());
-    map.label_names_.erase(std::unique(map.label_names_.begin(), map.label_names_.end()), map.label_names_.end());
-  }
-  if (map.label_names_.size() < 2) {
+  const std::vector<std::string> names = LabelNames(text, rows);
+  if (names.size() < 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat(text.name, ": all labels are ", base::Quote(map.label_names_[0]), ": nothing is to be learned"));
+        absl::StrCat(text.name, ": all labels are ", base::Quote(names[0]), ": nothing is to be learned"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FeatureMap> FeatureMap::Fit(const ColumnText& text, const std::vector<int32_t>& rows,
+                                           FeatureOptions options) {
+  LUTHIER_CHECK(options.min_count >= 1);
+  LUTHIER_RETURN_IF_ERROR(Check(text, rows, options));
+  FeatureMap map(std::move(options), text.columns);
+  map.label_names_ = LabelNames(text, rows);
   if (map.options_.hash_bits > 0) {
     map.FitHashing(text, rows);
   } else {
     LUTHIER_RETURN_IF_ERROR(map.FitDictionary(text, rows));
   }
-  map.attributes_ = map.template_rows_ + (map.options_.bias ? 1 : 0) + (map.options_.ends ? 2 : 0);
+  map.CountAttributes();
   return map;
 }
 

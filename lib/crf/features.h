@@ -10,6 +10,7 @@
 #include "lib/crf/chain_data.h"
 #include "lib/crf/column_text.h"
 #include "lib/crf/templates.h"
+#include "lib/learn/checkpoint.h"
 
 namespace luthier::crf {
 
@@ -37,10 +38,12 @@ struct FeatureOptions {
 // weights that are used most lie together.
 class FeatureMap {
  public:
-  // Uses the sequences numbered `rows`. INVALID_ARGUMENT: a template names a column that the text has not, no
-  // sequences, fewer than two labels, more than 2^30 attributes.
+  // Uses the sequences numbered `rows`. INVALID_ARGUMENT: as Check has it; more than 2^30 attributes.
   static absl::StatusOr<FeatureMap> Fit(const ColumnText& text, const std::vector<int32_t>& rows,
                                         FeatureOptions options);
+
+  // INVALID_ARGUMENT: a template names a column that the text has not, no sequences, fewer than two labels.
+  static absl::Status Check(const ColumnText& text, const std::vector<int32_t>& rows, const FeatureOptions& options);
 
   // Labels that training has not are an error, INVALID_ARGUMENT "name:line: ...", or become unknown_names: the model
   // never gives them, so they count as wrong. Another number of columns than in training is an error.
@@ -48,6 +51,13 @@ class FeatureMap {
   absl::StatusOr<ChainData> Encode(const ColumnText& text, const std::vector<int32_t>& rows,
                                    UnknownLabels unknown = UnknownLabels::kError) const;
 
+  // All that Encode needs; texts and combinations that no attribute depends on are left out. What Load gives encodes
+  // every text as this one does. DATA_LOSS when the bytes do not fit.
+  void Save(learn::CheckpointWriter* writer) const;
+  static absl::StatusOr<FeatureMap> Load(learn::CheckpointReader* reader);
+
+  int columns() const { return columns_; }  // Without the label's.
+  const FeatureOptions& options() const { return options_; }
   int32_t attributes() const { return attributes_; }
   const std::vector<std::string>& label_names() const { return label_names_; }
   // Share of the distinct attributes of the training data that share their row with another one; 0 without hashing.
@@ -58,7 +68,9 @@ class FeatureMap {
   // numbers, exact, and no text is built. With hashing the numbers are hashes.
   using Key = std::pair<uint64_t, uint64_t>;
 
-  FeatureMap(FeatureOptions options, const ColumnText& text);
+  FeatureMap(FeatureOptions options, int columns);
+  // Of these sequences, in byte order.
+  static std::vector<std::string> LabelNames(const ColumnText& text, const std::vector<int32_t>& rows);
   // The number of each cell of `text`; `intern`: of one that has none, a new one, else kUnknown.
   std::vector<uint64_t> CellIds(const ColumnText& text, bool intern);
   std::vector<uint64_t> CellIds(const ColumnText& text) const;
@@ -71,6 +83,10 @@ class FeatureMap {
   absl::Status FitDictionary(const ColumnText& text, const std::vector<int32_t>& rows);
   void FitHashing(const ColumnText& text, const std::vector<int32_t>& rows);
   int32_t HashRow(uint64_t space, uint64_t id) const;
+  void CountAttributes() { attributes_ = template_rows_ + (options_.bias ? 1 : 0) + (options_.ends ? 2 : 0); }
+  // The dictionary's part of Save and Load.
+  void SaveDictionary(learn::CheckpointWriter* writer) const;
+  bool LoadDictionary(learn::CheckpointReader* reader);
 
   FeatureOptions options_;
   int columns_ = 0;

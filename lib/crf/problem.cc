@@ -127,7 +127,7 @@ VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorX
   return product;
 }
 
-ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w) {
+ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* guesses) {
   LUTHIER_CHECK(w.size() == dim());
   std::copy_n(w.data(), w.size(), w_.data());
   const Shape shape = data_->shape();
@@ -158,6 +158,7 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w) {
     chain.Viterbi(tokens, guess.data());
     for (int64_t t = 0; t < tokens; ++t) right += guess[static_cast<size_t>(t)] == label[t] ? 1 : 0;
     scorer.Add(label, guess.data(), tokens);
+    if (guesses != nullptr) guesses->insert(guesses->end(), guess.begin(), guess.begin() + tokens);
   }
   metrics.tokens = data_->tokens();
   metrics.loss_nats = loss.Total() / static_cast<double>(std::max<int64_t>(metrics.known_tokens, 1));

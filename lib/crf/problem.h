@@ -51,8 +51,8 @@ class ChainLoss {
     int64_t left_out = 0;      // Sequences with unknown labels.
     SegmentScores segments;
   };
-  // Data may have unknown labels, unlike above.
-  Metrics Evaluate(const Eigen::VectorXd& w);
+  // Data may have unknown labels, unlike above. `guesses`, unless null: the best labelings, one label a token.
+  Metrics Evaluate(const Eigen::VectorXd& w, std::vector<int32_t>* guesses = nullptr);
 
  private:
   struct Part;

@@ -42,6 +42,11 @@ void CheckpointWriter::Vector(const Eigen::VectorXd& vector) {
   bytes_.append(reinterpret_cast<const char*>(vector.data()), static_cast<size_t>(vector.size()) * sizeof(double));
 }
 
+void CheckpointWriter::Texts(const std::vector<std::string>& texts) {
+  U64(texts.size());
+  for (const std::string& text : texts) Text(text);
+}
+
 std::string CheckpointWriter::Finish() && {
   U64(base::Hash64(bytes_));
   return std::move(bytes_);
@@ -98,6 +103,13 @@ Eigen::VectorXd CheckpointReader::Vector() {
   const absl::string_view raw = Take(size * sizeof(double));
   if (size > 0) std::memcpy(vector.data(), raw.data(), raw.size());
   return vector;
+}
+
+std::vector<std::string> CheckpointReader::Texts() {
+  const uint64_t count = U64();
+  std::vector<std::string> texts;
+  for (uint64_t k = 0; k < count && ok_; ++k) texts.push_back(Text());
+  return texts;
 }
 
 }  // namespace luthier::learn

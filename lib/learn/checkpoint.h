@@ -3,7 +3,10 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <cstring>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -21,6 +24,12 @@ class CheckpointWriter {
   void F64(double value);
   void Text(absl::string_view text);
   void Vector(const Eigen::VectorXd& vector);
+  template <typename T>
+  void Array(const std::vector<T>& array) {
+    static_assert(std::is_arithmetic_v<T>);
+    Text(absl::string_view(reinterpret_cast<const char*>(array.data()), array.size() * sizeof(T)));
+  }
+  void Texts(const std::vector<std::string>& texts);
   std::string Finish() &&;
 
  private:
@@ -37,6 +46,15 @@ class CheckpointReader {
   double F64();
   std::string Text();
   Eigen::VectorXd Vector();
+  template <typename T>
+  std::vector<T> Array() {
+    const absl::string_view raw = Take(U64());
+    if (raw.size() % sizeof(T) != 0) ok_ = false;
+    std::vector<T> array(ok_ ? raw.size() / sizeof(T) : 0);
+    if (!array.empty()) std::memcpy(array.data(), raw.data(), raw.size());
+    return array;
+  }
+  std::vector<std::string> Texts();
   // Nothing has failed so far.
   bool ok() const { return ok_; }
   // Nothing has failed and nothing is left.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <utility>
@@ -124,17 +125,14 @@ bool Missing(const std::string& text) {
   return lower.empty() || lower == "?" || lower == "na" || lower == "n/a" || lower == "null" || lower == "none";
 }
 
-std::string ColumnName(const Dataset& d, size_t feature, size_t field) {
-  return d.features.empty() ? absl::StrCat(field + 1) : base::Quote(d.features[feature]);
-}
-
-absl::StatusOr<double> ParseFeature(const LineReader& lines, const Dataset& d, const Record& record, size_t field,
-                                    size_t feature) {
+// `names`: of the features, or empty.
+absl::StatusOr<double> ParseFeature(const LineReader& lines, const std::vector<std::string>& names,
+                                    const Record& record, size_t field, size_t feature) {
   const Field& f = record.fields[field];
   double value = 0.0;
   const bool number = ParseNumber(f.text, &value);
   if (number && std::isfinite(value)) return value;
-  const std::string column = ColumnName(d, feature, field);
+  const std::string column = names.empty() ? absl::StrCat(field + 1) : base::Quote(names[feature]);
   if (number) {
     return At(lines, record.line, f.column, absl::StrCat("column ", column, " is ", f.text, "; remove or impute it"));
   }
@@ -147,34 +145,95 @@ absl::StatusOr<double> ParseFeature(const LineReader& lines, const Dataset& d, c
                          " is not a number; encode categories as numbers first"));
 }
 
+// What each field of a row is.
+struct Layout {
+  static constexpr int64_t kIgnored = -1;
+  std::vector<int64_t> feature;  // Column of the matrix, or kIgnored.
+  size_t label = 0;              // A field, or kNoLabel.
+  static constexpr size_t kNoLabel = SIZE_MAX;
+};
+
+// Whether the first record names the columns.
+bool HasHeader(const Record& first, const ReadOptions& options, const WantedColumns* wanted) {
+  if (options.header != Header::kAuto) return options.header == Header::kYes;
+  if (!options.label.empty()) return true;
+  for (const Field& field : first.fields) {
+    if (wanted != nullptr &&
+        std::find(wanted->features.begin(), wanted->features.end(), field.text) != wanted->features.end()) {
+      return true;
+    }
+  }
+  for (size_t k = 0; k + 1 < first.fields.size(); ++k) {
+    double value = 0.0;
+    if (!Missing(first.fields[k].text) && !ParseNumber(first.fields[k].text, &value)) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<Layout> LayoutByName(const LineReader& lines, const Record& header, const ReadOptions& options,
+                                    const WantedColumns& wanted, RawRows* out) {
+  Layout layout;
+  layout.label = Layout::kNoLabel;
+  layout.feature.assign(header.fields.size(), Layout::kIgnored);
+  std::vector<std::string> missing = wanted.features;
+  const std::string& label = options.label.empty() ? wanted.label : options.label;
+  for (size_t k = 0; k < header.fields.size(); ++k) {
+    const std::string& name = header.fields[k].text;
+    const auto found = std::find(wanted.features.begin(), wanted.features.end(), name);
+    if (found != wanted.features.end()) {
+      layout.feature[k] = found - wanted.features.begin();
+      std::erase(missing, name);
+    } else if (name == label) {
+      layout.label = k;
+      out->label_name = name;
+    } else {
+      out->ignored.push_back(name);
+    }
+  }
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        lines.name(), ":", header.line, ": lacks ", missing.size() == 1 ? "column " : "columns ",
+        base::Quote(missing[0]), missing.size() > 1 ? absl::StrCat(" and ", missing.size() - 1, " more") : "",
+        ", which the model was trained on", base::DidYouMean(missing[0], out->ignored)));
+  }
+  return layout;
+}
+
+absl::StatusOr<Layout> LayoutByPosition(const LineReader& lines, const Record& first, const WantedColumns& wanted) {
+  Layout layout;
+  const auto width = static_cast<int64_t>(first.fields.size());
+  if (width != wanted.cols && width != int64_t{wanted.cols} + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", first.line, ": has ", width,
+                                                   " fields; the model takes ", wanted.cols,
+                                                   " features, and a label behind them if there is one"));
+  }
+  for (int64_t k = 0; k < width; ++k) layout.feature.push_back(k < wanted.cols ? k : Layout::kIgnored);
+  layout.label = width > wanted.cols ? static_cast<size_t>(width) - 1 : Layout::kNoLabel;
+  return layout;
+}
+
 }  // namespace
 
-absl::StatusOr<Dataset> ReadCsv(LineReader& lines, const ReadOptions& options) {
-  Dataset dataset;
-  dataset.name = lines.name();
+absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, const WantedColumns* wanted) {
+  RawRows out;
+  out.name = lines.name();
   CsvRecords records(lines);
   Record record;
   LUTHIER_ASSIGN_OR_RETURN(bool more, records.Next(&record));
   if (!more) return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": is empty"));
   const size_t width = record.fields.size();
-  if (width < 2) {
+  if (width < 2 && wanted == nullptr) {
     return At(lines, record.line, 1,
               "there is one field only; a label and at least one feature are needed, separated by , ; or tab");
   }
-  size_t label = width - 1;
-  bool header = options.header == Header::kYes || !options.label.empty();
   if (!options.label.empty() && options.header == Header::kNo) {
     return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": label column ", base::Quote(options.label),
                                                    " needs a header, but header is \"no\""));
   }
-  if (options.header == Header::kAuto && !header) {
-    for (size_t k = 0; k + 1 < width && !header; ++k) {
-      double value = 0.0;
-      header = !Missing(record.fields[k].text) && !ParseNumber(record.fields[k].text, &value);
-    }
-  }
+  Layout layout;
+  const bool header = HasHeader(record, options, wanted);
+  std::vector<std::string> names;  // Of all fields.
   if (header) {
-    std::vector<std::string> names;
     std::set<std::string> seen;
     for (const Field& f : record.fields) {
       if (!seen.insert(f.text).second) {
@@ -182,52 +241,73 @@ absl::StatusOr<Dataset> ReadCsv(LineReader& lines, const ReadOptions& options) {
       }
       names.push_back(f.text);
     }
-    if (!options.label.empty()) {
-      const auto found = std::find(names.begin(), names.end(), options.label);
-      if (found == names.end()) {
-        return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": there is no column ",
-                                                       base::Quote(options.label),
-                                                       base::DidYouMean(options.label, names)));
-      }
-      label = static_cast<size_t>(found - names.begin());
+    if (!options.label.empty() && !seen.contains(options.label)) {
+      return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": there is no column ",
+                                                     base::Quote(options.label),
+                                                     base::DidYouMean(options.label, names)));
     }
-    names.erase(names.begin() + static_cast<ptrdiff_t>(label));
-    dataset.features = std::move(names);
+  }
+  if (wanted == nullptr) {
+    layout.label = width - 1;
+    if (!options.label.empty()) {
+      layout.label = static_cast<size_t>(std::find(names.begin(), names.end(), options.label) - names.begin());
+    }
+    for (size_t k = 0; k < width; ++k) {
+      const auto feature = static_cast<int64_t>(k < layout.label ? k : k - 1);
+      layout.feature.push_back(k == layout.label ? Layout::kIgnored : feature);
+      if (header && k != layout.label) out.features.push_back(names[k]);
+    }
+    if (header) out.label_name = names[layout.label];
+    out.x.cols = static_cast<int32_t>(width - 1);
+  } else {
+    if (header && !wanted->features.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(layout, LayoutByName(lines, record, options, *wanted, &out));
+    } else {
+      LUTHIER_ASSIGN_OR_RETURN(layout, LayoutByPosition(lines, record, *wanted));
+    }
+    out.features = wanted->features;
+    out.x.cols = wanted->cols;
+  }
+  if (header) {
     LUTHIER_ASSIGN_OR_RETURN(more, records.Next(&record));
   }
-  dataset.x.cols = static_cast<int32_t>(width - 1);
-  std::vector<std::string> labels;
+  // Fields in the order of their columns: entries of a row ascend.
+  std::vector<size_t> order;
+  for (size_t k = 0; k < width; ++k) {
+    if (layout.feature[k] != Layout::kIgnored) order.push_back(k);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return layout.feature[a] < layout.feature[b]; });
   while (more) {
     if (record.fields.size() != width) {
       return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": the row has ",
                                                      record.fields.size(), " fields; the first one has ", width));
     }
-    for (size_t k = 0; k < width; ++k) {
-      if (k == label) continue;
-      const size_t feature = k < label ? k : k - 1;
-      LUTHIER_ASSIGN_OR_RETURN(const double value, ParseFeature(lines, dataset, record, k, feature));
+    for (const size_t k : order) {
+      const auto feature = static_cast<size_t>(layout.feature[k]);
+      LUTHIER_ASSIGN_OR_RETURN(const double value, ParseFeature(lines, out.features, record, k, feature));
       if (value == 0.0) continue;
-      dataset.x.column.push_back(static_cast<int32_t>(feature));
-      dataset.x.value.push_back(value);
+      out.x.column.push_back(static_cast<int32_t>(feature));
+      out.x.value.push_back(value);
     }
-    const Field& f = record.fields[label];
-    if (Missing(f.text)) {
-      return At(lines, record.line, f.column, absl::StrCat("the label is missing (", base::Quote(f.text), ")"));
+    if (layout.label != Layout::kNoLabel) {
+      const Field& f = record.fields[layout.label];
+      if (Missing(f.text) && wanted == nullptr) {
+        return At(lines, record.line, f.column, absl::StrCat("the label is missing (", base::Quote(f.text), ")"));
+      }
+      double number = 0.0;
+      if (ParseNumber(f.text, &number) && !std::isfinite(number)) {
+        return At(lines, record.line, f.column, absl::StrCat("the label is ", f.text));
+      }
+      out.label.push_back(f.text);
     }
-    double number = 0.0;
-    if (ParseNumber(f.text, &number) && !std::isfinite(number)) {
-      return At(lines, record.line, f.column, absl::StrCat("the label is ", f.text));
-    }
-    labels.push_back(f.text);
-    dataset.x.row_start.push_back(dataset.x.nonzeros());
-    if (static_cast<int64_t>(labels.size()) >= kMaxRows) {
+    out.x.row_start.push_back(out.x.nonzeros());
+    if (static_cast<int64_t>(out.x.row_start.size()) > kMaxRows) {
       return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": has more than ", kMaxRows - 1, " rows"));
     }
     LUTHIER_ASSIGN_OR_RETURN(more, records.Next(&record));
   }
-  dataset.x.rows = static_cast<int64_t>(labels.size());
-  LUTHIER_RETURN_IF_ERROR(AssignClasses(labels, &dataset));
-  return dataset;
+  out.x.rows = static_cast<int64_t>(out.x.row_start.size()) - 1;
+  return out;
 }
 
 }  // namespace luthier::learn

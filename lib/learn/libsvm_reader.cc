@@ -62,11 +62,11 @@ absl::StatusOr<Entry> ParseEntry(const LineReader& lines, absl::string_view word
 
 }  // namespace
 
-absl::StatusOr<Dataset> ReadLibsvm(LineReader& lines) {
-  Dataset dataset;
-  dataset.name = lines.name();
-  std::vector<std::string> labels;
+absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wanted) {
+  RawRows out;
+  out.name = lines.name();
   std::vector<Entry> row;
+  int64_t unlabelled = 0;
   while (true) {
     LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> next, lines.Next());
     if (!next) break;
@@ -74,13 +74,18 @@ absl::StatusOr<Dataset> ReadLibsvm(LineReader& lines) {
     line = line.substr(0, line.find('#'));
     size_t at = 0;
     size_t column = 0;
-    const absl::string_view label = NextWord(line, &at, &column);
+    absl::string_view label = NextWord(line, &at, &column);
     if (label.empty()) continue;
     if (label.find(':') != absl::string_view::npos) {
-      return At(lines, column, absl::StrCat("the line begins with ", base::Quote(label), " instead of a label"));
+      if (wanted == nullptr) {
+        return At(lines, column, absl::StrCat("the line begins with ", base::Quote(label), " instead of a label"));
+      }
+      at = 0;
+      label = "";
+      ++unlabelled;
     }
     double number = 0.0;
-    if (!ParseNumber(label, &number) || !std::isfinite(number)) {
+    if (!label.empty() && (!ParseNumber(label, &number) || !std::isfinite(number))) {
       return At(
           lines, column,
           absl::StrCat("label ", base::Quote(label), " is not a finite number",
@@ -105,23 +110,33 @@ absl::StatusOr<Dataset> ReadLibsvm(LineReader& lines) {
       }
     }
     for (const auto& [index, value] : row) {
-      dataset.x.cols = std::max(dataset.x.cols, index + 1);
+      if (wanted != nullptr && index >= wanted->cols) {
+        ++out.beyond;
+        continue;
+      }
+      out.x.cols = std::max(out.x.cols, index + 1);
       if (value == 0.0) continue;
-      dataset.x.column.push_back(index);
-      dataset.x.value.push_back(value);
+      out.x.column.push_back(index);
+      out.x.value.push_back(value);
     }
-    dataset.x.row_start.push_back(dataset.x.nonzeros());
-    labels.emplace_back(label);
-    if (static_cast<int64_t>(labels.size()) >= kMaxRows) {
+    out.x.row_start.push_back(out.x.nonzeros());
+    out.label.emplace_back(label);
+    if (static_cast<int64_t>(out.label.size()) >= kMaxRows) {
       return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": has more than ", kMaxRows - 1, " rows"));
     }
   }
-  dataset.x.rows = static_cast<int64_t>(labels.size());
-  if (!labels.empty() && dataset.x.cols == 0) {
+  out.x.rows = static_cast<int64_t>(out.label.size());
+  if (wanted != nullptr) {
+    out.x.cols = wanted->cols;
+    if (unlabelled > 0 && unlabelled < out.x.rows) {
+      return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": ", unlabelled, " of ", out.x.rows,
+                                                     " rows have no label; give all of them one, or none"));
+    }
+    if (unlabelled > 0) out.label.clear();
+  } else if (!out.label.empty() && out.x.cols == 0) {
     return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": no row has a feature (index:value)"));
   }
-  LUTHIER_RETURN_IF_ERROR(AssignClasses(labels, &dataset));
-  return dataset;
+  return out;
 }
 
 }  // namespace luthier::learn

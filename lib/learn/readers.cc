@@ -1,10 +1,14 @@
 #include "lib/learn/readers.h"
 
+#include <fcntl.h>
+
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/error.h"
@@ -41,6 +45,7 @@ Format FormatByName(const std::string& name) {
   for (const char* end : {".csv", ".tsv"}) {
     if (absl::EndsWith(lower, end)) return Format::kCsv;
   }
+  if (absl::EndsWith(lower, "idx3-ubyte") || absl::EndsWith(lower, ".idx3")) return Format::kIdx;
   for (const char* end : {".svm", ".libsvm", ".svmlight"}) {
     if (absl::EndsWith(lower, end)) return Format::kLibsvm;
   }
@@ -63,10 +68,44 @@ Format FormatByContent(absl::string_view head) {
   return Format::kCsv;
 }
 
-}  // namespace
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenSource(FileOpener open, const std::string& name) {
+  LUTHIER_ASSIGN_OR_RETURN(UniqueFd fd, open(name));
+  return OpenBytes(std::move(fd), name);
+}
 
-absl::StatusOr<Dataset> ReadDataset(UniqueFd fd, const std::string& name, const ReadOptions& options) {
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenBytes(std::move(fd), name));
+// Images and their labels, if there are any; they may be missing when `wanted` is given.
+absl::StatusOr<RawRows> ReadImages(FileOpener open, const std::string& name, ByteSource& images,
+                                   const ReadOptions& options, const WantedColumns* wanted) {
+  std::string labels_name = options.labels_file;
+  if (labels_name.empty()) {
+    labels_name = absl::StrReplaceAll(name, {{"images-idx3", "labels-idx1"}});
+    if (labels_name == name) labels_name.clear();
+  }
+  if (labels_name.empty() && wanted == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name,
+        ": where are its labels? Name their file in option labels_file, or call the images ...images-idx3-ubyte"));
+  }
+  std::unique_ptr<ByteSource> labels;
+  if (!labels_name.empty()) {
+    absl::StatusOr<std::unique_ptr<ByteSource>> opened = OpenSource(open, labels_name);
+    if (opened.ok()) {
+      labels = *std::move(opened);
+    } else if (wanted == nullptr || !absl::IsNotFound(opened.status())) {
+      return opened.status();
+    }
+  }
+  LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadIdx(images, name, labels.get(), labels_name));
+  if (wanted != nullptr && rows.x.cols != wanted->cols) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": has ", rows.x.cols, " pixels an image; the model takes ", wanted->cols, " features"));
+  }
+  return rows;
+}
+
+absl::StatusOr<RawRows> ReadRows(FileOpener open, const std::string& name, const ReadOptions& options,
+                                 const WantedColumns* wanted) {
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenSource(open, name));
   Format format = options.format == Format::kAuto ? FormatByName(name) : options.format;
   if (format == Format::kAuto) {
     std::string head;
@@ -75,15 +114,72 @@ absl::StatusOr<Dataset> ReadDataset(UniqueFd fd, const std::string& name, const 
     format = FormatByContent(head);
     source = std::make_unique<Replayed>(std::move(head), std::move(source));
   }
+  if (format == Format::kIdx) return ReadImages(open, name, *source, options, wanted);
   LineReader lines(std::move(source), name, options.limits);
   if (format == Format::kLibsvm) {
     if (!options.label.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, ": a label column is named, but LIBSVM rows begin with their label"));
     }
-    return ReadLibsvm(lines);
+    return ReadLibsvm(lines, wanted);
   }
-  return ReadCsv(lines, options);
+  return ReadCsv(lines, options, wanted);
+}
+
+constexpr char kCacheKind[] = "dataset/1";
+
+void Save(const LoadedDataset& loaded, CheckpointWriter* writer) {
+  const Dataset& d = loaded.dataset;
+  writer->Text(loaded.fingerprint);
+  writer->U64(static_cast<uint64_t>(d.x.cols));
+  writer->Array(d.x.row_start);
+  writer->Array(d.x.column);
+  writer->Array(d.x.value);
+  writer->Array(d.label);
+  writer->Texts(d.classes);
+  writer->Texts(d.features);
+  writer->Text(d.label_name);
+}
+
+bool Load(CheckpointReader* reader, LoadedDataset* loaded) {
+  Dataset& d = loaded->dataset;
+  loaded->fingerprint = reader->Text();
+  d.x.cols = static_cast<int32_t>(reader->U64());
+  d.x.row_start = reader->Array<int64_t>();
+  d.x.column = reader->Array<int32_t>();
+  d.x.value = reader->Array<double>();
+  d.label = reader->Array<int32_t>();
+  d.classes = reader->Texts();
+  d.features = reader->Texts();
+  d.label_name = reader->Text();
+  d.x.rows = static_cast<int64_t>(d.x.row_start.size()) - 1;
+  return reader->Done() && d.x.rows >= 1 && d.x.row_start.back() == d.x.nonzeros() &&
+         d.x.column.size() == d.x.value.size() && static_cast<int64_t>(d.label.size()) == d.x.rows &&
+         d.classes.size() >= 2;
+}
+
+}  // namespace
+
+absl::StatusOr<Dataset> ToDataset(RawRows rows) {
+  Dataset dataset;
+  dataset.name = std::move(rows.name);
+  dataset.x = std::move(rows.x);
+  dataset.features = std::move(rows.features);
+  dataset.label_name = std::move(rows.label_name);
+  LUTHIER_RETURN_IF_ERROR(AssignClasses(rows.label, &dataset));
+  return dataset;
+}
+
+absl::StatusOr<RawRows> ReadRowsFor(FileOpener open, const std::string& name, const ReadOptions& options,
+                                    const WantedColumns& wanted) {
+  LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadRows(open, name, options, &wanted));
+  if (rows.x.rows == 0) return absl::InvalidArgumentError(absl::StrCat(name, ": has no rows of data"));
+  return rows;
+}
+
+absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, const ReadOptions& options) {
+  LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadRows(open, name, options, nullptr));
+  return ToDataset(std::move(rows));
 }
 
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root) {
@@ -95,8 +191,43 @@ absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& 
     return absl::FailedPreconditionError(absl::StrCat(
         "data set ", base::Quote(data), " cannot be opened: no data root is set; only synth:… data are available"));
   }
-  LUTHIER_ASSIGN_OR_RETURN(UniqueFd fd, root->OpenFile(data));
-  return ReadDataset(std::move(fd), data, options);
+  return ReadDataset([root](const std::string& name) { return root->OpenFile(name); }, data, options);
+}
+
+absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root,
+                                          const DataCache* cache) {
+  LoadedDataset loaded;
+  UniqueFd fd;
+  std::optional<DataCache::Source> source;
+  // Of two files, as images and their labels are, one alone does not say whether the entry is good.
+  const bool one_file = options.format != Format::kIdx && FormatByName(data) != Format::kIdx;
+  if (cache != nullptr && root != nullptr && one_file && !absl::StartsWith(data, "synth:")) {
+    LUTHIER_ASSIGN_OR_RETURN(fd, root->OpenFile(data));
+    source = cache->Look(fd.get());
+  }
+  const std::string key = absl::StrCat(kCacheKind, "\n", data, "\n", static_cast<int>(options.format), " ",
+                                       static_cast<int>(options.header), " ", options.limits.max_line_bytes, " ",
+                                       options.limits.max_total_bytes, "\n", options.label);
+  if (source) {
+    std::optional<DataCache::Entry> entry = cache->Find(key, fd.get(), *source);
+    if (entry && Load(&entry->reader(), &loaded)) {
+      loaded.dataset.name = data;
+      return loaded;
+    }
+    loaded = LoadedDataset();
+  }
+  if (source) {
+    // The very file that was looked at, whatever has its name by now.
+    const auto open = [&](const std::string&) { return absl::StatusOr<UniqueFd>(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); };
+    LUTHIER_ASSIGN_OR_RETURN(loaded.dataset, ReadDataset(open, data, options));
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(loaded.dataset, LoadDataset(data, options, root));
+  }
+  loaded.fingerprint = Fingerprint(loaded.dataset);
+  if (source) {
+    cache->Put(key, fd.get(), *source, [&](CheckpointWriter* writer) { Save(loaded, writer); });
+  }
+  return loaded;
 }
 
 }  // namespace luthier::learn

@@ -1,5 +1,7 @@
 #include "lib/objectives/crf_objective.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -18,6 +20,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/column_text.h"
+#include "lib/crf/data_file.h"
 #include "lib/crf/features.h"
 #include "lib/crf/letters_reader.h"
 #include "lib/crf/trainer.h"
@@ -47,6 +50,14 @@ struct Encoded {
   std::string identity;  // Fingerprints of all.
 };
 
+// Where encoded data are kept for later processes.
+struct Kept {
+  const learn::DataCache* cache = nullptr;
+  learn::UniqueFd fd;  // Of the training data.
+  learn::DataCache::Source source;
+  std::string key;  // All that the encoded data depend on beside that file and the feature settings.
+};
+
 // What was read: columns of text or tokens with attributes, whose encoding depends on the trial, or letters, whose does
 // not.
 struct Source {
@@ -55,6 +66,7 @@ struct Source {
   std::vector<learn::Partition> parts;  // Sequences; `validation` of the second file if there is one.
   std::shared_ptr<const Encoded> letters;
   std::vector<crf::Template> templates;
+  std::optional<Kept> kept;
 };
 
 class CrfObjective final : public Objective {
@@ -67,6 +79,7 @@ class CrfObjective final : public Objective {
 
  private:
   absl::StatusOr<std::shared_ptr<const Encoded>> Encode(const Settings& settings) const;
+  void Remember(std::shared_ptr<const Encoded> encoded) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ObjectiveInfo& info_;
   const study::Parameters options_;
@@ -75,37 +88,54 @@ class CrfObjective final : public Objective {
   mutable std::deque<std::shared_ptr<const Encoded>> encoded_ ABSL_GUARDED_BY(mutex_);  // Newest last.
 };
 
-// The templates that the trial's switches leave.
-std::vector<crf::Template> Reduce(const std::vector<crf::Template>& all, int64_t window, int64_t max_positions) {
-  std::vector<crf::Template> kept;
-  for (const crf::Template& one : all) {
-    const bool inside = std::all_of(one.positions.begin(), one.positions.end(),
-                                    [&](const crf::Position& p) { return std::abs(p.offset) <= window; });
-    if (inside && static_cast<int64_t>(one.positions.size()) <= max_positions) kept.push_back(one);
+void Keep(const Kept& kept, const Encoded& encoded) {
+  kept.cache->Put(absl::StrCat(kept.key, "\n", encoded.key), kept.fd.get(), kept.source,
+                  [&](learn::CheckpointWriter* writer) {
+                    writer->U64(encoded.folds.size());
+                    for (const ChainFold& fold : encoded.folds) {
+                      crf::SaveData(fold.train, writer);
+                      crf::SaveData(fold.validation, writer);
+                    }
+                    writer->Text(encoded.identity);
+                  });
+}
+
+// Fills what an earlier process kept; false leaves it as new.
+bool FindKept(const Kept& kept, const std::string& key, Encoded* encoded) {
+  std::optional<learn::DataCache::Entry> entry =
+      kept.cache->Find(absl::StrCat(kept.key, "\n", key), kept.fd.get(), kept.source);
+  if (!entry) return false;
+  Encoded found;
+  found.key = key;
+  const uint64_t folds = entry->reader().U64();
+  for (uint64_t k = 0; k < folds && entry->reader().ok(); ++k) {
+    ChainFold& fold = found.folds.emplace_back();
+    if (!crf::LoadData(&entry->reader(), &fold.train) || !crf::LoadData(&entry->reader(), &fold.validation)) {
+      return false;
+    }
   }
-  return kept;
+  found.identity = entry->reader().Text();
+  if (!entry->reader().Done() || found.folds.empty()) return false;
+  *encoded = std::move(found);
+  return true;
 }
 
 absl::StatusOr<std::shared_ptr<const Encoded>> CrfObjective::Encode(const Settings& settings) const {
   if (source_.letters != nullptr) return source_.letters;
-  crf::FeatureOptions options;
-  options.templates = Reduce(source_.templates, settings.Int("window"), settings.Int("max_positions"));
-  options.lower_words = settings.Bool("lower_words");
-  const std::string& boundary = settings.Text("boundary");
-  options.boundary = boundary == "single"     ? crf::Boundary::kSingle
-                     : boundary == "numbered" ? crf::Boundary::kNumbered
-                                              : crf::Boundary::kSkip;
-  options.min_count = settings.Int("min_count");
-  options.hash_bits = static_cast<int>(settings.Int("hash_bits"));
+  const crf::FeatureOptions options = ChainFeatureOptions(settings, source_.templates);
   const std::string key =
-      absl::StrCat(settings.Int("window"), " ", settings.Int("max_positions"), " ", options.lower_words, " ", boundary,
-                   " ", options.min_count, " ", options.hash_bits);
+      absl::StrCat(settings.Int("window"), " ", settings.Int("max_positions"), " ", options.lower_words, " ",
+                   settings.Text("boundary"), " ", options.min_count, " ", options.hash_bits);
   // Trials that need the same encoding at once wait for one of them: it costs time and memory.
   base::MutexLock lock(&mutex_);
   for (const std::shared_ptr<const Encoded>& one : encoded_) {
     if (one->key == key) return one;
   }
   auto encoded = std::make_shared<Encoded>();
+  if (source_.kept && FindKept(*source_.kept, key, encoded.get())) {
+    Remember(encoded);
+    return std::shared_ptr<const Encoded>(encoded);
+  }
   encoded->key = key;
   for (const learn::Partition& part : source_.parts) {
     constexpr auto kKeep = crf::FeatureMap::UnknownLabels::kKeep;
@@ -124,25 +154,14 @@ absl::StatusOr<std::shared_ptr<const Encoded>> CrfObjective::Encode(const Settin
     absl::StrAppend(&encoded->identity, crf::Fingerprint(fold.train), " ", crf::Fingerprint(fold.validation), " ");
     encoded->folds.push_back(std::move(fold));
   }
-  encoded_.push_back(encoded);
-  if (encoded_.size() > kKeptEncodings) encoded_.pop_front();
+  if (source_.kept) Keep(*source_.kept, *encoded);
+  Remember(encoded);
   return std::shared_ptr<const Encoded>(encoded);
 }
 
-absl::StatusOr<crf::ChainTrainerOptions> TrainerOptions(const Settings& settings, uint64_t seed) {
-  crf::ChainTrainerOptions options;
-  LUTHIER_ASSIGN_OR_RETURN(options.method, crf::ParseChainMethod(settings.Text("solver")));
-  LUTHIER_ASSIGN_OR_RETURN(options.average.sampling, stochastic::ParseSampling(settings.Text("sampling")));
-  LUTHIER_ASSIGN_OR_RETURN(options.average.step, stochastic::ParseStepRule(settings.Text("step_rule")));
-  LUTHIER_ASSIGN_OR_RETURN(options.average.memory, crf::ParseMemoryMode(settings.Text("memory")));
-  options.average.constant_step = options.rate = settings.Number("constant_step");
-  options.average.max_memory_bytes = settings.Int("max_memory_mib") << 20;
-  options.average.seed = seed;
-  options.l1 = settings.Number("l1");
-  options.threads = static_cast<int>(settings.Int("threads"));
-  options.tolerance = settings.Number("tolerance");
-  options.max_passes = static_cast<double>(settings.Int("max_passes"));
-  return options;
+void CrfObjective::Remember(std::shared_ptr<const Encoded> encoded) const {
+  encoded_.push_back(std::move(encoded));
+  if (encoded_.size() > kKeptEncodings) encoded_.pop_front();
 }
 
 // One fold's training.
@@ -213,7 +232,7 @@ bool LoadRuns(const std::string& bytes, const std::string& identity, std::vector
 absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext& context) const {
   LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
   LUTHIER_ASSIGN_OR_RETURN(const std::shared_ptr<const Encoded> data, Encode(settings));
-  LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, TrainerOptions(settings, context.seed));
+  LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, context.seed));
   const std::atomic<bool>* stop = context.cancellation == nullptr ? nullptr : &context.cancellation->flag();
   const double l2 = settings.Number("l2");
   const int64_t report_every = settings.Int("report_every");
@@ -297,6 +316,28 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   return result;
 }
 
+// The columns of a file, from the cache if it has them. `name` is for messages.
+absl::StatusOr<crf::ColumnText> ReadText(learn::UniqueFd fd, const std::string& name, const learn::DataCache* cache,
+                                         const std::optional<learn::DataCache::Source>& source) {
+  const std::string key = absl::StrCat("columns/1\n", name);
+  if (source) {
+    crf::ColumnText text;
+    std::optional<learn::DataCache::Entry> entry = cache->Find(key, fd.get(), *source);
+    if (entry && crf::LoadText(&entry->reader(), &text) && entry->reader().Done()) {
+      text.name = name;
+      return text;
+    }
+  }
+  learn::UniqueFd again(source ? fcntl(fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), name));
+  learn::LineReader lines(std::move(bytes), name);
+  LUTHIER_ASSIGN_OR_RETURN(crf::ColumnText text, crf::ReadColumnText(lines));
+  if (again.get() >= 0) {
+    cache->Put(key, again.get(), *source, [&](learn::CheckpointWriter* writer) { crf::SaveText(text, writer); });
+  }
+  return text;
+}
+
 // One part of round(fraction * n) of the sequences, at least one, at most all but one; or folds.
 absl::StatusOr<std::vector<learn::Partition>> SplitSequences(int64_t n, const study::Split& split) {
   if (split.folds > 0) {
@@ -322,7 +363,88 @@ std::vector<int32_t> AllRows(int64_t n) {
   return rows;
 }
 
+// Columns of text, and which of them are held out; from `validation_data` unless that is empty. `key`: what the encoded
+// data depend on beside the files and the split.
+absl::Status ReadColumns(const study::BuiltinObjective& objective, const std::string& validation_data,
+                         const learn::DataRoot& root, const learn::DataCache* cache, std::string key, Source* source) {
+  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root.OpenFile(objective.data));
+  std::optional<learn::DataCache::Source> state;
+  if (cache != nullptr) state = cache->Look(fd.get());
+  learn::UniqueFd kept_fd(state ? fcntl(fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
+  LUTHIER_ASSIGN_OR_RETURN(source->columns, ReadText(std::move(fd), objective.data, cache, state));
+  absl::StrAppend(&key, "\n", objective.data, "\n", study::FormatDouble(objective.split.validation), " ",
+                  objective.split.folds, " ", objective.split.seed, "\n", validation_data);
+  if (validation_data.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(source->parts, SplitSequences(source->columns->sequences(), objective.split));
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd more, root.OpenFile(validation_data));
+    std::optional<learn::DataCache::Source> other;
+    if (cache != nullptr) other = cache->Look(more.get());
+    LUTHIER_ASSIGN_OR_RETURN(source->columns_validation, ReadText(std::move(more), validation_data, cache, other));
+    if (source->columns_validation->columns != source->columns->columns) {
+      return absl::InvalidArgumentError(absl::StrCat(validation_data, ": has ", source->columns_validation->columns + 1,
+                                                     " columns, but ", objective.data, " has ",
+                                                     source->columns->columns + 1));
+    }
+    source->parts.push_back({AllRows(source->columns->sequences()), AllRows(source->columns_validation->sequences())});
+    // The state of this file is part of the key; one that may still change leaves nothing to keep.
+    if (other && other->settled) {
+      absl::StrAppend(&key, "\n", other->device, " ", other->inode, " ", other->size, " ", other->modified, " ",
+                      other->changed);
+    } else {
+      state.reset();
+    }
+  }
+  if (state && kept_fd.get() >= 0) source->kept = Kept{cache, std::move(kept_fd), *state, std::move(key)};
+  return absl::OkStatus();
+}
+
+// The templates that the trial's switches leave.
+std::vector<crf::Template> Reduce(const std::vector<crf::Template>& all, int64_t window, int64_t max_positions) {
+  std::vector<crf::Template> kept;
+  for (const crf::Template& one : all) {
+    const bool inside = std::all_of(one.positions.begin(), one.positions.end(),
+                                    [&](const crf::Position& p) { return std::abs(p.offset) <= window; });
+    if (inside && static_cast<int64_t>(one.positions.size()) <= max_positions) kept.push_back(one);
+  }
+  return kept;
+}
+
 }  // namespace
+
+crf::FeatureOptions ChainFeatureOptions(const Settings& settings, const std::vector<crf::Template>& templates) {
+  crf::FeatureOptions options;
+  options.templates = Reduce(templates, settings.Int("window"), settings.Int("max_positions"));
+  options.lower_words = settings.Bool("lower_words");
+  const std::string& boundary = settings.Text("boundary");
+  options.boundary = boundary == "single"     ? crf::Boundary::kSingle
+                     : boundary == "numbered" ? crf::Boundary::kNumbered
+                                              : crf::Boundary::kSkip;
+  options.min_count = settings.Int("min_count");
+  options.hash_bits = static_cast<int>(settings.Int("hash_bits"));
+  return options;
+}
+
+absl::StatusOr<std::vector<crf::Template>> ChainTemplates(const std::string& templates, const std::string& columns) {
+  const std::vector<std::string> names = absl::StrSplit(columns, ',', absl::SkipWhitespace());
+  return crf::ParseTemplates(templates.empty() ? "chunking" : templates, names);
+}
+
+absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const Settings& settings, uint64_t seed) {
+  crf::ChainTrainerOptions options;
+  LUTHIER_ASSIGN_OR_RETURN(options.method, crf::ParseChainMethod(settings.Text("solver")));
+  LUTHIER_ASSIGN_OR_RETURN(options.average.sampling, stochastic::ParseSampling(settings.Text("sampling")));
+  LUTHIER_ASSIGN_OR_RETURN(options.average.step, stochastic::ParseStepRule(settings.Text("step_rule")));
+  LUTHIER_ASSIGN_OR_RETURN(options.average.memory, crf::ParseMemoryMode(settings.Text("memory")));
+  options.average.constant_step = options.rate = settings.Number("constant_step");
+  options.average.max_memory_bytes = settings.Int("max_memory_mib") << 20;
+  options.average.seed = seed;
+  options.l1 = settings.Number("l1");
+  options.threads = static_cast<int>(settings.Int("threads"));
+  options.tolerance = settings.Number("tolerance");
+  options.max_passes = static_cast<double>(settings.Int("max_passes"));
+  return options;
+}
 
 ObjectiveInfo CrfInfo() {
   ObjectiveInfo info;
@@ -439,7 +561,8 @@ ObjectiveInfo CrfInfo() {
 
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInfo& info,
                                                               const study::BuiltinObjective& objective,
-                                                              const learn::DataRoot* root) {
+                                                              const learn::DataRoot* root,
+                                                              const learn::DataCache* cache) {
   const auto text = [&](const char* name) {
     const auto found = objective.options.find(name);
     return found == objective.options.end() ? std::string() : std::get<std::string>(found->second);
@@ -466,19 +589,8 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInf
     return learn::LineReader(std::move(bytes), name);
   };
   Source source;
-  // Reads `validation_data`, if there is one, and says what trains and what is held out.
-  const auto split = [&](int64_t sequences, auto read, auto* validation) -> absl::Status {
-    if (validation_data.empty()) {
-      LUTHIER_ASSIGN_OR_RETURN(source.parts, SplitSequences(sequences, objective.split));
-      return absl::OkStatus();
-    }
-    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader more, open(validation_data));
-    LUTHIER_ASSIGN_OR_RETURN(*validation, read(more));
-    source.parts.push_back({AllRows(sequences), AllRows((*validation)->sequences())});
-    return absl::OkStatus();
-  };
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, open(objective.data));
   if (letters) {
+    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, open(objective.data));
     LUTHIER_ASSIGN_OR_RETURN(const crf::Letters read, crf::ReadLetters(lines));
     LUTHIER_ASSIGN_OR_RETURN(source.parts, SplitSequences(read.data.sequences(), objective.split));
     auto encoded = std::make_shared<Encoded>();
@@ -490,28 +602,28 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInf
     }
     source.letters = std::move(encoded);
   } else if (text("format") == "attributes") {
+    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, open(objective.data));
     LUTHIER_ASSIGN_OR_RETURN(source.tokens, crf::ReadAttributeText(lines));
-    LUTHIER_RETURN_IF_ERROR(split(source.tokens->sequences(), crf::ReadAttributeText, &source.tokens_validation));
+    if (validation_data.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(source.parts, SplitSequences(source.tokens->sequences(), objective.split));
+    } else {
+      LUTHIER_ASSIGN_OR_RETURN(learn::LineReader more, open(validation_data));
+      LUTHIER_ASSIGN_OR_RETURN(source.tokens_validation, crf::ReadAttributeText(more));
+      source.parts.push_back({AllRows(source.tokens->sequences()), AllRows(source.tokens_validation->sequences())});
+    }
     for (const learn::Partition& part : source.parts) {
       LUTHIER_RETURN_IF_ERROR(crf::AttributeMap::Fit(*source.tokens, part.train, 1).status());
     }
   } else {
-    const std::string templates = text("templates");
-    std::vector<std::string> columns = absl::StrSplit(text("columns"), ',', absl::SkipWhitespace());
-    LUTHIER_ASSIGN_OR_RETURN(source.templates,
-                             crf::ParseTemplates(templates.empty() ? "chunking" : templates, columns));
-    LUTHIER_ASSIGN_OR_RETURN(source.columns, crf::ReadColumnText(lines));
-    LUTHIER_RETURN_IF_ERROR(split(source.columns->sequences(), crf::ReadColumnText, &source.columns_validation));
-    if (source.columns_validation && source.columns_validation->columns != source.columns->columns) {
-      return absl::InvalidArgumentError(absl::StrCat(validation_data, ": has ", source.columns_validation->columns + 1,
-                                                     " columns, but ", objective.data, " has ",
-                                                     source.columns->columns + 1));
-    }
+    const std::string templates = text("templates"), columns = text("columns");
+    LUTHIER_ASSIGN_OR_RETURN(source.templates, ChainTemplates(templates, columns));
+    LUTHIER_RETURN_IF_ERROR(ReadColumns(objective, validation_data, *root, cache,
+                                        absl::StrCat("chains/2\n", templates, "\n", columns), &source));
     // What does not depend on the trial is found wrong now.
     crf::FeatureOptions options;
     options.templates = source.templates;
     for (const learn::Partition& part : source.parts) {
-      LUTHIER_RETURN_IF_ERROR(crf::FeatureMap::Fit(*source.columns, part.train, options).status());
+      LUTHIER_RETURN_IF_ERROR(crf::FeatureMap::Check(*source.columns, part.train, options));
     }
   }
   return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(info, objective.options, std::move(source)));

@@ -2,10 +2,16 @@
 #define LUTHIER_LIB_OBJECTIVES_CRF_OBJECTIVE_H_
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/crf/features.h"
+#include "lib/crf/trainer.h"
+#include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
 #include "lib/objectives/objective.h"
+#include "lib/objectives/settings.h"
 
 namespace luthier::objectives {
 
@@ -17,7 +23,13 @@ ObjectiveInfo CrfInfo();
 // for folds, generated data and templates that are none; errors of the readers.
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInfo& info,
                                                               const study::BuiltinObjective& objective,
-                                                              const learn::DataRoot* root);
+                                                              const learn::DataRoot* root,
+                                                              const learn::DataCache* cache);
+
+// What the settings of a trial mean for attributes and training. Templates that the trial's switches drop are left out.
+absl::StatusOr<std::vector<crf::Template>> ChainTemplates(const std::string& templates, const std::string& columns);
+crf::FeatureOptions ChainFeatureOptions(const Settings& settings, const std::vector<crf::Template>& templates);
+absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const Settings& settings, uint64_t seed);
 
 }  // namespace luthier::objectives
 

@@ -111,7 +111,8 @@ absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) c
 
 std::string FoldedObjective::Identity(const Settings& settings) const {
   study::Parameters relevant = settings.values();
-  for (const char* name : {"format", "header", "label", "gradient", "report_every", "checkpoint_every"}) {
+  for (const char* name :
+       {"format", "header", "label", "labels_file", "gradient", "report_every", "checkpoint_every"}) {
     relevant.erase(name);
   }
   return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(relevant));
@@ -271,18 +272,16 @@ learn::ReadOptions ParseReadOptions(const study::Parameters& options) {
   learn::ReadOptions read;
   if (text("format") == "csv") read.format = learn::Format::kCsv;
   if (text("format") == "libsvm") read.format = learn::Format::kLibsvm;
+  if (text("format") == "idx") read.format = learn::Format::kIdx;
   if (text("header") == "yes") read.header = learn::Header::kYes;
   if (text("header") == "no") read.header = learn::Header::kNo;
   read.label = text("label");
+  read.labels_file = text("labels_file");
   return read;
 }
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const ObjectiveInfo& info,
-                                                                 const study::BuiltinObjective& objective,
-                                                                 study::SearchSpace space, study::MetricSpec metric,
-                                                                 const learn::DataRoot* root) {
-  LUTHIER_ASSIGN_OR_RETURN(learn::Dataset dataset,
-                           learn::LoadDataset(objective.data, ParseReadOptions(objective.options), root));
+absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjective& objective,
+                          const learn::Dataset& dataset) {
   const int classes = dataset.num_classes();
   if (classes > 2 && info.model == "hsvm") {
     return absl::InvalidArgumentError(
@@ -293,6 +292,19 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
     return absl::InvalidArgumentError(
         absl::StrCat(dataset.name, ": penalize_intercept is for two classes, not ", classes, "; remove it"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const ObjectiveInfo& info,
+                                                                 const study::BuiltinObjective& objective,
+                                                                 study::SearchSpace space, study::MetricSpec metric,
+                                                                 const learn::DataRoot* root,
+                                                                 const learn::DataCache* cache) {
+  LUTHIER_ASSIGN_OR_RETURN(learn::LoadedDataset loaded,
+                           learn::LoadDataset(objective.data, ParseReadOptions(objective.options), root, cache));
+  learn::Dataset& dataset = loaded.dataset;
+  LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, dataset));
+  const int classes = dataset.num_classes();
   const study::Split& split = objective.split;
   std::vector<learn::Partition> folds;
   if (split.folds > 0) {
@@ -302,9 +314,9 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
                              learn::SplitValidation(dataset.label, classes, split.validation, split.seed));
     folds.push_back(std::move(one));
   }
-  std::string identity = absl::StrCat(learn::Fingerprint(dataset), " validation ",
-                                      study::FormatDouble(split.folds > 0 ? 0.0 : split.validation), " folds ",
-                                      split.folds, " seed ", split.seed);
+  std::string identity =
+      absl::StrCat(loaded.fingerprint, " validation ", study::FormatDouble(split.folds > 0 ? 0.0 : split.validation),
+                   " folds ", split.folds, " seed ", split.seed);
   return std::unique_ptr<Objective>(std::make_unique<FoldedObjective>(info, objective.options, std::move(space),
                                                                       std::move(metric), std::move(dataset),
                                                                       std::move(folds), std::move(identity)));

@@ -14,6 +14,10 @@ namespace luthier::objectives {
 // The options of an objective that say how its data file is read: format, header, label.
 learn::ReadOptions ParseReadOptions(const study::Parameters& options);
 
+// INVALID_ARGUMENT when the model is for two classes and the data have more.
+absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjective& objective,
+                          const learn::Dataset& dataset);
+
 // `logistic` or `hsvm` on a data set: trained on the training rows of every fold, judged on the others, with the
 // derivative by l2. The folds advance side by side, an iteration a round, so a point of the curve is the whole
 // cross-validation. `info` is of one of the two and must outlive the result; `objective` and `metric` must have passed
@@ -21,7 +25,8 @@ learn::ReadOptions ParseReadOptions(const study::Parameters& options);
 absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const ObjectiveInfo& info,
                                                                  const study::BuiltinObjective& objective,
                                                                  study::SearchSpace space, study::MetricSpec metric,
-                                                                 const learn::DataRoot* root);
+                                                                 const learn::DataRoot* root,
+                                                                 const learn::DataCache* cache);
 
 }  // namespace luthier::objectives
 

@@ -79,13 +79,16 @@ ObjectiveInfo LogisticInfo() {
   info.parameters.push_back(
       MakeNumber("checkpoint_every", ParameterKind::kInt, "Iterations between checkpoints.", 25.0, false, 1.0, 1e6));
   info.parameters.push_back(MakeChoice("format", "Format of the data file; auto: by extension, then by content.",
-                                       {"auto", "csv", "libsvm"}, false));
+                                       {"auto", "csv", "libsvm", "idx"}, false));
   info.parameters.push_back(
       MakeChoice("header", "CSV: whether the first line names the columns; auto: when a feature in it is not a number.",
                  {"auto", "yes", "no"}, false));
   info.parameters.push_back(Make("label", ParameterKind::kText,
                                  "CSV: name of the column with the classes; empty: the last column.", std::string(),
                                  false));
+  info.parameters.push_back(Make("labels_file", ParameterKind::kText,
+                                 "IDX: file of the labels; empty: the images' name with labels-idx1 for images-idx3.",
+                                 std::string(), false));
   info.metrics.push_back({"validation_loss", study::Goal::kMinimize,
                           "Mean logistic loss (nats) of held-out rows; over all folds' rows with folds.", true});
   info.metrics.push_back(

@@ -205,8 +205,8 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
 
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
-                                                           const study::MetricSpec& metric,
-                                                           const learn::DataRoot* root) {
+                                                           const study::MetricSpec& metric, const learn::DataRoot* root,
+                                                           const learn::DataCache* cache) {
   LUTHIER_RETURN_IF_ERROR(Validate(objective, space, metric));
   const ObjectiveInfo& info = **FindObjective(objective.model);
   if (absl::StartsWith(objective.model, kFunctionPrefix)) {
@@ -215,8 +215,8 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     LUTHIER_CHECK(function.ok());
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
-  if (objective.model == "crf") return CreateCrfObjective(info, objective, root);
-  return CreateFoldedObjective(info, objective, space, metric, root);
+  if (objective.model == "crf") return CreateCrfObjective(info, objective, root, cache);
+  return CreateFoldedObjective(info, objective, space, metric, root, cache);
 }
 
 }  // namespace luthier::objectives

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
 #include "lib/objectives/objective.h"
 #include "lib/study/search_space.h"
@@ -36,12 +37,13 @@ study::SearchSpace SuggestedSpace(const ObjectiveInfo& info);
 absl::Status Validate(const study::BuiltinObjective& objective, const study::SearchSpace& space,
                       const study::MetricSpec& metric);
 
-// Validates, then loads the data. `root` may be null when no file is needed. Errors of Validate, and those of
+// Validates, then loads the data, from `cache` if it has them. `root` may be null when no file is needed, `cache` when
+// nothing shall be kept; the cache must outlive the objective. Errors of Validate, and those of
 // learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED).
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
-                                                           const study::MetricSpec& metric,
-                                                           const learn::DataRoot* root);
+                                                           const study::MetricSpec& metric, const learn::DataRoot* root,
+                                                           const learn::DataCache* cache = nullptr);
 
 }  // namespace luthier::objectives
 

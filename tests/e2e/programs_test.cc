@@ -116,6 +116,44 @@ TEST_F(CliTest, RunTwiceWithOneSeedGivesTheSameTrials) {
   EXPECT_EQ(essence[0], essence[1]);
 }
 
+TEST_F(CliTest, TheBestSettingBecomesAModelThatPredicts) {
+  Write("small.yaml", R"(
+space: [{name: l2, float: {min: 1.0e-3, max: 1.0e3, scale: LOG}}]
+objective: {builtin: {model: logistic, data: data/breast_cancer.csv}}
+metric: {name: validation_loss, goal: MINIMIZE}
+algorithm: {random: {}}
+budget: {max_trials: 3}
+)");
+  const std::string root = SourcePath("");
+  ASSERT_EQ(Luthier({"run", "small.yaml", "--workers", "1", "--db", Path("db"), "--data-root", root}).code, 0);
+  const json best = LuthierJson({"trial", "best", "small", "--db", Path("db"), "-o", "json"});
+  const CommandResult trial = Luthier({"trial", "get", "small", "1", "--db", Path("db")});
+  EXPECT_THAT(trial.out, HasSubstr("solver auto is "));
+
+  const json trained = LuthierJson({"model", "train", "--study", "small", "--db", Path("db"), "--data-root", root,
+                                    "--out", Path("m.lmodel"), "-o", "json"});
+  EXPECT_EQ(trained["trial"], best["number"]);
+  EXPECT_EQ(trained["settings"]["l2"], best["parameters"]["l2"]);
+  EXPECT_EQ(trained["outcome"], "converged");
+  EXPECT_EQ(LuthierJson({"model", "show", Path("m.lmodel"), "-o", "json"}), trained);
+
+  const std::string data = SourcePath("data/breast_cancer.csv");
+  const json measures = LuthierJson({"model", "evaluate", Path("m.lmodel"), "--data", data, "-o", "json"});
+  EXPECT_GT(measures["metrics"]["accuracy"], 0.95);
+  EXPECT_NEAR(measures["metrics"]["loss"].get<double>(), trained["metrics"]["train_loss"].get<double>(), 1e-9);
+  const json predicted = LuthierJson({"model", "predict", Path("m.lmodel"), "--data", data, "-o", "json"});
+  EXPECT_EQ(predicted.size(), trained["examples"]);
+  EXPECT_THAT(Luthier({"model", "predict", Path("m.lmodel"), "--data", data, "-o", "csv"}).out,
+              HasSubstr("row,label,p_"));
+
+  std::ofstream(Path("cut.lmodel"), std::ios::binary) << "LUTHCKP1 and no more";
+  const CommandResult cut = Luthier({"model", "show", Path("cut.lmodel")});
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_THAT(cut.err, HasSubstr("is no model file, or it is damaged or cut off"));
+  EXPECT_EQ(Luthier({"model", "show", Path("none.lmodel")}).code, 5);
+  EXPECT_EQ(Luthier({"model", "train", "--out", Path("x")}).code, 2);
+}
+
 TEST_F(CliTest, KilledRunGoesOnWhereItWasAndEndsWithExactlyMaxTrials) {
   const std::string study = Write("slow.yaml", R"(
 space:

@@ -51,11 +51,12 @@ RunOutcome ToOutcome(objectives::EvaluationResult result) {
 
 }  // namespace
 
-BuiltinRunner::BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints)
+BuiltinRunner::BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints,
+                             const learn::DataCache* cache)
     : BuiltinRunner(
-          [root](const study::BuiltinObjective& objective, const study::SearchSpace& space,
-                 const study::MetricSpec& metric) {
-            return objectives::CreateObjective(objective, space, metric, root);
+          [root, cache](const study::BuiltinObjective& objective, const study::SearchSpace& space,
+                        const study::MetricSpec& metric) {
+            return objectives::CreateObjective(objective, space, metric, root, cache);
           },
           checkpoints) {}
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/mutex.h"
+#include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
 #include "lib/objectives/objective.h"
 #include "lib/objectives/registry.h"
@@ -28,9 +29,10 @@ class BuiltinRunner final : public Objective {
   // Makes the objective of a study; objectives::CreateObjective but for tests.
   using Factory = std::function<absl::StatusOr<std::unique_ptr<objectives::Objective>>(
       const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&)>;
-  // `root`: where data files are, may be null; `checkpoints` may be null: then an interrupted trial starts afresh. Both
-  // must outlive the runner.
-  BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints);
+  // `root`: where data files are, may be null; `checkpoints` may be null: then an interrupted trial starts afresh;
+  // `cache` may be null: then data are parsed by every worker. All must outlive the runner.
+  BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints,
+                const learn::DataCache* cache = nullptr);
   BuiltinRunner(Factory factory, const CheckpointStore* checkpoints);
 
   absl::Status Open(const study::StudySpec& spec) override { return Find(spec).status(); }

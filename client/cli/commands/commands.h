@@ -1,6 +1,10 @@
 #ifndef LUTHIER_CLIENT_CLI_COMMANDS_COMMANDS_H_
 #define LUTHIER_CLIENT_CLI_COMMANDS_COMMANDS_H_
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "client/cli/context.h"
 
@@ -35,12 +39,21 @@ absl::StatusOr<int> Ask(Context& context);
 absl::StatusOr<int> Tell(Context& context);
 absl::StatusOr<int> Report(Context& context);
 
+absl::StatusOr<int> ModelTrain(Context& context);
+absl::StatusOr<int> ModelShow(Context& context);
+absl::StatusOr<int> ModelPredict(Context& context);
+absl::StatusOr<int> ModelEvaluate(Context& context);
+
 absl::StatusOr<int> Simulate(Context& context);
 absl::StatusOr<int> Objectives(Context& context);
 absl::StatusOr<int> ObjectivesDescribe(Context& context);
 absl::StatusOr<int> Algorithms(Context& context);
 absl::StatusOr<int> VerifyReplayVerb(Context& context);
 absl::StatusOr<int> Version(Context& context);
+
+// "NAME=VALUE" texts of `option`; a usage error for others, and for a name that is there twice.
+absl::StatusOr<std::map<std::string, std::string>> ParsePairs(const char* option,
+                                                              const std::vector<std::string>& texts);
 
 }  // namespace luthier::cli
 

@@ -38,8 +38,10 @@ absl::StatusOr<std::vector<v1::Trial::State>> States(const std::vector<std::stri
   return states;
 }
 
-// "name=value" pairs.
-absl::StatusOr<std::map<std::string, std::string>> Pairs(const char* option, const std::vector<std::string>& texts) {
+}  // namespace
+
+absl::StatusOr<std::map<std::string, std::string>> ParsePairs(const char* option,
+                                                              const std::vector<std::string>& texts) {
   std::map<std::string, std::string> pairs;
   for (const std::string& text : texts) {
     const size_t equals = text.find('=');
@@ -52,8 +54,6 @@ absl::StatusOr<std::map<std::string, std::string>> Pairs(const char* option, con
   }
   return pairs;
 }
-
-}  // namespace
 
 absl::StatusOr<int> TrialList(Context& context) {
   const std::string& id = context.options().study;
@@ -123,9 +123,9 @@ absl::StatusOr<int> TrialAdd(Context& context) {
     LUTHIER_ASSIGN_OR_RETURN(const std::string text, context.ReadFile(options.file));
     LUTHIER_ASSIGN_OR_RETURN(trial.parameters, wire::ParseParameters(text, options.file));
   }
-  LUTHIER_ASSIGN_OR_RETURN(const auto settings, Pairs("--set", options.settings));
+  LUTHIER_ASSIGN_OR_RETURN(const auto settings, ParsePairs("--set", options.settings));
   for (const auto& [name, text] : settings) trial.parameters[name] = wire::ParseValue(text);
-  LUTHIER_ASSIGN_OR_RETURN(trial.attributes, Pairs("--note", options.notes));
+  LUTHIER_ASSIGN_OR_RETURN(trial.attributes, ParsePairs("--note", options.notes));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> added, client->EnqueueTrials(options.study, {trial}));
   if (context.json()) {

@@ -289,5 +289,69 @@ TEST_F(ReadersTest, FingerprintSeesEveryPart) {
   EXPECT_NE(Fingerprint(Read("a.csv", "1,0,0\n2,0,1\n").value()), Fingerprint(d));
 }
 
+// An IDX file: dimensions, then bytes.
+std::string IdxFile(const std::vector<uint8_t>& sizes, const std::string& bytes, char type = 0x08) {
+  std::string out{0, 0, type, static_cast<char>(sizes.size())};
+  for (const uint8_t size : sizes) out += std::string(3, '\0') + static_cast<char>(size);
+  return out + bytes;
+}
+
+TEST_F(ReadersTest, ImagesAndTheirLabels) {
+  const std::string images = IdxFile({3, 1, 2}, std::string("\0\xff\x33\0\0\0", 6));
+  dir_.Write("t-labels-idx1-ubyte", IdxFile({3}, std::string("\x07\0\x07", 3)));
+  dir_.Write("other.labels", IdxFile({3}, std::string("\0\x01\0", 3)));
+  for (const std::string& packed : {images, Gzip(images), Xz(images)}) {
+    const Dataset d = Read("t-images-idx3-ubyte", packed).value();
+    EXPECT_EQ(d.x.cols, 2);
+    EXPECT_THAT(d.x.row_start, ElementsAre(0, 1, 2, 2));
+    EXPECT_THAT(d.x.value, ElementsAre(1.0, 0.2));
+    EXPECT_THAT(d.x.column, ElementsAre(1, 0));
+    EXPECT_THAT(d.classes, ElementsAre("0", "7"));
+    EXPECT_THAT(d.label, ElementsAre(1, 0, 1));
+  }
+  ReadOptions other;
+  other.labels_file = "other.labels";
+  EXPECT_THAT(Read("t-images-idx3-ubyte", images, other)->label, ElementsAre(0, 1, 0));
+  other.format = Format::kIdx;
+  EXPECT_THAT(Read("pixels", images, other)->label, ElementsAre(0, 1, 0));
+}
+
+TEST_F(ReadersTest, ErrorsOfImagesSayWhat) {
+  const std::string good = IdxFile({2, 1, 2}, "abcd");
+  const std::string name = "t-images-idx3-ubyte";
+  EXPECT_THAT(Error(name, good), HasSubstr("there is no data set \"t-labels-idx1-ubyte\""));
+  dir_.Write("t-labels-idx1-ubyte", IdxFile({2}, "\x01\x02"));
+  EXPECT_THAT(Error(name, good), HasSubstr("no error"));
+  EXPECT_THAT(Error(name, ""), HasSubstr("is empty"));
+  EXPECT_THAT(Error(name, "1,2,3\n4,5,6\n"), HasSubstr("is no IDX file: it begins with the bytes 31 2c"));
+  EXPECT_THAT(Error(name, IdxFile({2, 1, 2}, "abcd", 0x0d)), HasSubstr("type 0x0d; only unsigned bytes"));
+  EXPECT_THAT(Error(name, IdxFile({2}, "ab")), HasSubstr("has 1 dimensions, not 3"));
+  EXPECT_THAT(Error(name, good + "e"), HasSubstr("is longer than the 20 bytes that its header tells of"));
+  for (size_t length = 1; length < good.size(); ++length) {
+    const absl::Status status = Read(name, good.substr(0, length)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << length;
+  }
+  EXPECT_THAT(Error(name, IdxFile({0, 1, 2}, "")), HasSubstr("has no images"));
+  EXPECT_THAT(Error(name, IdxFile({3, 1, 2}, "abcdef")), HasSubstr("has 2 labels, but t-images-idx3-ubyte has 3"));
+  std::string huge = IdxFile({2, 1, 2}, "abcd");
+  for (size_t k = 4; k < 16; ++k) huge[k] = '\x7f';
+  EXPECT_THAT(Error(name, huge), HasSubstr("claims to hold more than"));
+  ReadOptions idx;
+  idx.format = Format::kIdx;
+  EXPECT_THAT(Error("pixels", good, idx), HasSubstr("where are its labels?"));
+}
+
+TEST_F(ReadersTest, TruncatedTextIsFoundAtEveryLength) {
+  // What is left of a table that was cut off in a line is an error or a smaller table, never another one.
+  const std::string text = "a,b,y\n1,2,0\n3,4,1\n5,6,0\n";
+  const Dataset whole = Read("cut.csv", text).value();
+  for (size_t length = 0; length < text.size(); ++length) {
+    const absl::StatusOr<Dataset> cut = Read("cut.csv", text.substr(0, length));
+    if (!cut.ok()) continue;
+    ASSERT_LE(cut->x.rows, whole.x.rows);
+    for (size_t e = 0; e < cut->x.value.size(); ++e) EXPECT_EQ(cut->x.value[e], whole.x.value[e]) << length;
+  }
+}
+
 }  // namespace
 }  // namespace luthier::learn

@@ -1,0 +1,70 @@
+#include "lib/crf/data_file.h"
+
+#include <string>
+#include <vector>
+
+namespace luthier::crf {
+namespace {
+
+void SaveInterner(const Interner& interner, learn::CheckpointWriter* writer) {
+  std::vector<std::string> texts;
+  for (int32_t k = 0; k < interner.size(); ++k) texts.push_back(interner.text(k));
+  writer->Texts(texts);
+}
+
+bool LoadInterner(learn::CheckpointReader* reader, Interner* interner) {
+  for (const std::string& text : reader->Texts()) interner->Intern(text);
+  return reader->ok();
+}
+
+}  // namespace
+
+void SaveText(const ColumnText& text, learn::CheckpointWriter* writer) {
+  writer->U64(static_cast<uint64_t>(text.columns));
+  SaveInterner(text.strings, writer);
+  SaveInterner(text.label_names, writer);
+  writer->Array(text.sequence_start);
+  writer->Array(text.cell);
+  writer->Array(text.label);
+  writer->Array(text.line);
+}
+
+bool LoadText(learn::CheckpointReader* reader, ColumnText* text) {
+  text->columns = static_cast<int>(reader->U64());
+  if (!LoadInterner(reader, &text->strings) || !LoadInterner(reader, &text->label_names)) return false;
+  text->sequence_start = reader->Array<int64_t>();
+  text->cell = reader->Array<int32_t>();
+  text->label = reader->Array<int32_t>();
+  text->line = reader->Array<int32_t>();
+  return reader->ok() && text->columns >= 1 && text->sequence_start.size() >= 2 &&
+         text->sequence_start.back() == text->tokens() && text->line.size() == text->label.size() &&
+         text->cell.size() == text->label.size() * static_cast<size_t>(text->columns);
+}
+
+void SaveData(const ChainData& data, learn::CheckpointWriter* writer) {
+  writer->U64(static_cast<uint64_t>(data.attributes));
+  writer->Texts(data.label_names);
+  writer->Texts(data.unknown_names);
+  writer->Array(data.sequence_start);
+  writer->Array(data.token_start);
+  writer->Array(data.attribute);
+  writer->Array(data.value);
+  writer->Array(data.label);
+}
+
+bool LoadData(learn::CheckpointReader* reader, ChainData* data) {
+  data->attributes = static_cast<int32_t>(reader->U64());
+  data->label_names = reader->Texts();
+  data->unknown_names = reader->Texts();
+  data->sequence_start = reader->Array<int64_t>();
+  data->token_start = reader->Array<int64_t>();
+  data->attribute = reader->Array<int32_t>();
+  data->value = reader->Array<double>();
+  data->label = reader->Array<int32_t>();
+  return reader->ok() && !data->sequence_start.empty() && data->sequence_start.back() == data->tokens() &&
+         data->token_start.size() == data->label.size() + 1 &&
+         (data->value.empty() || data->value.size() == data->attribute.size()) &&
+         data->token_start.back() == static_cast<int64_t>(data->attribute.size());
+}
+
+}  // namespace luthier::crf

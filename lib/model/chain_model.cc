@@ -1,0 +1,196 @@
+#include "lib/model/chain_model.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/crf/column_text.h"
+#include "lib/crf/letters_reader.h"
+#include "lib/crf/problem.h"
+#include "lib/learn/text_source.h"
+
+namespace luthier::model {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+constexpr int32_t kLetterAttributes = crf::kLetterPixels + 3;
+
+absl::StatusOr<learn::LineReader> Lines(const std::string& path) {
+  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, OpenUserFile(path));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), path));
+  return learn::LineReader(std::move(bytes), path);
+}
+
+crf::Shape ShapeOf(const std::optional<crf::FeatureMap>& features, const std::vector<std::string>& label_names) {
+  return {features ? features->attributes() : kLetterAttributes, static_cast<int>(label_names.size())};
+}
+
+}  // namespace
+
+ChainModel::ChainModel(ModelInfo info, std::optional<crf::FeatureMap> features, std::vector<std::string> label_names,
+                       VectorXd weights)
+    : Model(std::move(info)),
+      features_(std::move(features)),
+      label_names_(std::move(label_names)),
+      weights_(std::move(weights)) {
+  LUTHIER_CHECK(weights_.size() == shape().dim() && (!features_ || features_->label_names() == label_names_));
+}
+
+crf::Shape ChainModel::shape() const {
+  return ShapeOf(features_, label_names_);
+}
+
+void ChainModel::SaveParts(learn::CheckpointWriter* writer) const {
+  writer->Text(kType);
+  writer->U64(features_ ? 1 : 0);
+  if (features_) features_->Save(writer);
+  writer->Texts(label_names_);
+  // Without the padding.
+  const Index rows = static_cast<Index>(shape().attributes) + shape().labels;
+  VectorXd packed(rows * shape().labels);
+  for (Index a = 0; a < rows; ++a) {
+    packed.segment(a * shape().labels, shape().labels) = weights_.segment(a * shape().stride(), shape().labels);
+  }
+  writer->Vector(packed);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> ChainModel::Load(ModelInfo info, learn::CheckpointReader* reader) {
+  std::optional<crf::FeatureMap> features;
+  if (reader->U64() != 0) {
+    LUTHIER_ASSIGN_OR_RETURN(features, crf::FeatureMap::Load(reader));
+  }
+  std::vector<std::string> label_names = reader->Texts();
+  const VectorXd packed = reader->Vector();
+  const crf::Shape shape = ShapeOf(features, label_names);
+  const Index rows = static_cast<Index>(shape.attributes) + shape.labels;
+  if (!reader->ok() || label_names.size() < 2 || (features && features->label_names() != label_names) ||
+      packed.size() != rows * shape.labels || !packed.allFinite()) {
+    return absl::DataLossError("its parts do not fit together");
+  }
+  VectorXd weights = VectorXd::Zero(shape.dim());
+  for (Index a = 0; a < rows; ++a) {
+    weights.segment(a * shape.stride(), shape.labels) = packed.segment(a * shape.labels, shape.labels);
+  }
+  return std::unique_ptr<Model>(
+      std::make_unique<ChainModel>(std::move(info), std::move(features), std::move(label_names), std::move(weights)));
+}
+
+std::vector<std::pair<std::string, std::string>> ChainModel::Facts() const {
+  return {{"labels", absl::StrJoin(label_names_, ", ")},
+          {"input", features_ ? absl::StrCat(features_->columns(), " columns of text") : "letters"},
+          {"attributes", absl::StrCat(shape().attributes)},
+          {"weights", absl::StrCat(shape().parameters())}};
+}
+
+absl::StatusOr<ChainModel::Read> ChainModel::ReadColumns(const std::string& path) const {
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader first, Lines(path));
+  LUTHIER_ASSIGN_OR_RETURN(const int fields, crf::CountFields(first));
+  const int columns = features_->columns();
+  if (fields != 0 && fields != columns && fields != columns + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", fields, " columns; the model takes ", columns,
+                                                   ", and the label behind them if there is one"));
+  }
+  Read read;
+  read.labelled = fields != columns;
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(path));
+  LUTHIER_ASSIGN_OR_RETURN(
+      const crf::ColumnText text,
+      crf::ReadColumnText(lines, read.labelled ? crf::LabelColumn::kLast : crf::LabelColumn::kNone));
+  std::vector<int32_t> rows(static_cast<size_t>(text.sequences()));
+  std::iota(rows.begin(), rows.end(), 0);
+  LUTHIER_ASSIGN_OR_RETURN(read.data, features_->Encode(text, rows, crf::FeatureMap::UnknownLabels::kKeep));
+  for (int64_t t = 0; t < text.tokens(); ++t) {
+    std::string line;
+    for (int c = 0; c < columns; ++c) {
+      const int32_t cell = text.cell[static_cast<size_t>(t * columns + c)];
+      absl::StrAppend(&line, c > 0 ? "\t" : "", text.strings.text(cell));
+    }
+    if (read.labelled) absl::StrAppend(&line, "\t", text.label_names.text(text.label[static_cast<size_t>(t)]));
+    read.fields.push_back(std::move(line));
+  }
+  return read;
+}
+
+absl::StatusOr<ChainModel::Read> ChainModel::ReadLetters(const std::string& path) const {
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(path));
+  LUTHIER_ASSIGN_OR_RETURN(crf::Letters letters, crf::ReadLetters(lines));
+  Read read;
+  read.data = std::move(letters.data);
+  // The file's letters by the model's numbers.
+  std::vector<int32_t> number;
+  for (const std::string& name : read.data.label_names) {
+    const auto found = std::find(label_names_.begin(), label_names_.end(), name);
+    if (found != label_names_.end()) {
+      number.push_back(static_cast<int32_t>(found - label_names_.begin()));
+    } else {
+      number.push_back(static_cast<int32_t>(label_names_.size() + read.data.unknown_names.size()));
+      read.data.unknown_names.push_back(name);
+    }
+  }
+  for (int32_t& label : read.data.label) {
+    read.fields.push_back(read.data.label_names[static_cast<size_t>(label)]);
+    label = number[static_cast<size_t>(label)];
+  }
+  read.data.label_names = label_names_;
+  return read;
+}
+
+absl::StatusOr<ChainModel::Read> ChainModel::ReadFile(const DataFile& data) const {
+  return features_ ? ReadColumns(data.path) : ReadLetters(data.path);
+}
+
+absl::StatusOr<Predictions> ChainModel::Predict(const DataFile& data) const {
+  LUTHIER_ASSIGN_OR_RETURN(const Read read, ReadFile(data));
+  std::vector<int32_t> guesses;
+  crf::ChainLoss(&read.data).Evaluate(weights_, &guesses);
+  Predictions out;
+  out.sequence_start = read.data.sequence_start;
+  for (size_t t = 0; t < guesses.size(); ++t) {
+    const std::string& label = label_names_[static_cast<size_t>(guesses[t])];
+    if (t > 0 && std::binary_search(out.sequence_start.begin(), out.sequence_start.end(), static_cast<int64_t>(t))) {
+      out.text += "\n";
+    }
+    absl::StrAppend(&out.text, read.fields[t], "\t", label, "\n");
+    out.label.push_back(label);
+  }
+  return out;
+}
+
+absl::StatusOr<Evaluation> ChainModel::Evaluate(const DataFile& data) const {
+  LUTHIER_ASSIGN_OR_RETURN(const Read read, ReadFile(data));
+  if (!read.labelled) {
+    return absl::InvalidArgumentError(absl::StrCat(data.path, ": has no labels to compare with: ", features_->columns(),
+                                                   " columns, and no further one"));
+  }
+  const crf::ChainLoss::Metrics m = crf::ChainLoss(&read.data).Evaluate(weights_);
+  Evaluation out;
+  out.metrics["sequences"] = static_cast<double>(read.data.sequences());
+  out.metrics["tokens"] = static_cast<double>(read.data.tokens());
+  out.metrics["unknown_labels"] =
+      static_cast<double>(std::count_if(read.data.label.begin(), read.data.label.end(),
+                                        [&](int32_t k) { return k >= static_cast<int32_t>(label_names_.size()); }));
+  out.metrics["accuracy"] = m.accuracy;
+  out.metrics["loss"] = m.loss_nats;
+  if (m.left_out > 0) {
+    out.notes.push_back(absl::StrCat(
+        m.left_out, " of ", read.data.sequences(), " sequences have labels that the model does not know (",
+        absl::StrJoin(read.data.unknown_names, ", "), "): counted as wrong, their sequences without loss"));
+  }
+  if (crf::SegmentScorer(label_names_).has_segments()) {
+    out.metrics["precision"] = m.segments.all.precision();
+    out.metrics["recall"] = m.segments.all.recall();
+    out.metrics["f1"] = m.segments.all.f1();
+    for (const auto& [type, counts] : m.segments.by_type) {
+      out.parts.push_back({type, counts.precision(), counts.recall(), counts.f1(), counts.gold});
+    }
+  }
+  return out;
+}
+
+}  // namespace luthier::model

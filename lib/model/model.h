@@ -1,0 +1,106 @@
+#ifndef LUTHIER_LIB_MODEL_MODEL_H_
+#define LUTHIER_LIB_MODEL_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/learn/checkpoint.h"
+#include "lib/learn/readers.h"
+#include "lib/study/parameters.h"
+
+// Trained models as files, and what they are good for. A file holds all that applying the model needs: weights, names
+// of features and classes, scaling, the dictionary of attributes; and where it came from.
+namespace luthier::model {
+
+// Where a model came from.
+struct ModelInfo {
+  std::string objective;       // "logistic", "hsvm", "crf"
+  study::Parameters settings;  // All of the objective's.
+  std::string data;            // As the study file names it.
+  std::string fingerprint;     // Of the data that it was trained on.
+  int64_t examples = 0;        // Rows or sequences.
+  std::string study;           // "" and 0 without one.
+  int64_t trial = 0;
+  std::string version;                    // Of the program that trained it.
+  std::string outcome;                    // "converged", "precision", "limit"
+  std::map<std::string, double> metrics;  // Of the training, such as train_loss.
+};
+
+// A file that a model is applied to. Anywhere: the user who applies a model names files of their own.
+struct DataFile {
+  std::string path;
+  learn::ReadOptions read;  // Of tables.
+};
+
+struct Predictions {
+  // Of rows: what each is predicted to be, and numbers for each (columns named by `numbers`): the probabilities of the
+  // classes, or the score. Of sequences: `numbers` is empty.
+  std::vector<std::string> numbers;
+  std::vector<std::string> label;
+  std::vector<std::vector<double>> value;  // label.size() rows of numbers.size().
+  // Sequences: where each begins in `label` (and the end), and the file's columns of every token, then the prediction.
+  std::vector<int64_t> sequence_start;
+  std::string text;
+  std::vector<std::string> notes;  // For people: what was left out.
+};
+
+struct Evaluation {
+  std::map<std::string, double> metrics;
+  // One line each for classes or types of segments: precision, recall, F1, how many there are.
+  struct Part {
+    std::string name;
+    double precision = 0.0;
+    double recall = 0.0;
+    double f1 = 0.0;
+    int64_t count = 0;
+  };
+  std::vector<Part> parts;
+  std::vector<std::string> notes;
+};
+
+// Immutable; any thread.
+class Model {
+ public:
+  virtual ~Model() = default;
+  const ModelInfo& info() const { return info_; }
+
+  // Name and value of what a person may want to know beside info(): classes, features, weights.
+  virtual std::vector<std::pair<std::string, std::string>> Facts() const = 0;
+
+  // INVALID_ARGUMENT "file:line: …" for data that do not fit the model, NOT_FOUND, DATA_LOSS for damaged archives.
+  // Labels may be there, and are not looked at.
+  virtual absl::StatusOr<Predictions> Predict(const DataFile& data) const = 0;
+  // The data must have labels. One that the model does not know counts as wrong, and its row or sequence is left out of
+  // the loss.
+  virtual absl::StatusOr<Evaluation> Evaluate(const DataFile& data) const = 0;
+
+  // The bytes of its file.
+  std::string Save() const;
+
+ protected:
+  explicit Model(ModelInfo info) : info_(std::move(info)) {}
+  // After the info: "linear" or "chain", then the rest.
+  virtual void SaveParts(learn::CheckpointWriter* writer) const = 0;
+
+ private:
+  const ModelInfo info_;
+};
+
+// `name` is for messages. DATA_LOSS for bytes that are damaged or cut off, FAILED_PRECONDITION for something else than
+// a model, or one of another version of the format.
+absl::StatusOr<std::unique_ptr<Model>> LoadModel(absl::string_view bytes, const std::string& name);
+
+// Of a file: also NOT_FOUND and other errors of opening it.
+absl::StatusOr<std::unique_ptr<Model>> ReadModelFile(const std::string& path);
+
+// A file of the user's, for reading; errors name it.
+absl::StatusOr<learn::UniqueFd> OpenUserFile(const std::string& path);
+
+}  // namespace luthier::model
+
+#endif  // LUTHIER_LIB_MODEL_MODEL_H_

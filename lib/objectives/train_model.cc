@@ -1,0 +1,155 @@
+#include "lib/objectives/train_model.h"
+
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/version.h"
+#include "lib/crf/column_text.h"
+#include "lib/crf/letters_reader.h"
+#include "lib/learn/text_source.h"
+#include "lib/model/chain_model.h"
+#include "lib/model/linear_model.h"
+#include "lib/objectives/crf_objective.h"
+#include "lib/objectives/fold.h"
+#include "lib/objectives/folded_objective.h"
+#include "lib/objectives/registry.h"
+
+namespace luthier::objectives {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+std::vector<int32_t> AllRows(int64_t n) {
+  std::vector<int32_t> rows(static_cast<size_t>(n));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+model::ModelInfo InfoOf(const TrainRequest& request, const Settings& settings) {
+  model::ModelInfo info;
+  info.objective = request.objective.model;
+  info.settings = settings.values();
+  info.data = request.objective.data;
+  info.study = request.study;
+  info.trial = request.trial;
+  info.version = base::kVersion;
+  return info;
+}
+
+absl::Status Diverged(const std::string& where) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("training diverged ", where, ": there is no model; try another setting"));
+}
+
+absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& request, const ObjectiveInfo& info,
+                                                          const Settings& settings, const learn::DataRoot* root,
+                                                          const std::atomic<bool>* stop) {
+  LUTHIER_ASSIGN_OR_RETURN(
+      const learn::Dataset dataset,
+      learn::LoadDataset(request.objective.data, ParseReadOptions(request.objective.options), root));
+  LUTHIER_RETURN_IF_ERROR(CheckClasses(info, request.objective, dataset));
+  const LinearSettings linear = ParseLinearSettings(info, settings);
+  const std::shared_ptr<const FoldData> fold =
+      MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias);
+  learn::LinearSolver solver = fold->Choose(linear).solver;
+  if (linear.solver != "auto") {
+    LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(linear.solver));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<FoldTraining> training, fold->Start(linear, solver));
+  while (training->running()) {
+    if (training->Advance(stop) == learn::TrainOutcome::kStopped) return absl::CancelledError("training was stopped");
+  }
+  if (training->outcome() == learn::TrainOutcome::kDiverged) {
+    return Diverged(absl::StrCat("at iteration ", training->iteration()));
+  }
+  model::LinearParts parts;
+  parts.classes = dataset.classes;
+  parts.features = dataset.features;
+  parts.label_name = dataset.label_name;
+  parts.cols = dataset.x.cols;
+  parts.loss = linear.loss;
+  parts.mean = fold->standardization().mean;
+  parts.deviation = fold->standardization().deviation;
+  const VectorXd w = training->Weights();
+  const int scores = parts.scores();
+  const Index features = static_cast<Index>(parts.cols) * scores;
+  parts.weights = w.head(features);
+  parts.bias = VectorXd::Zero(scores);
+  // Of more than two classes, the first one has no intercept.
+  parts.bias.tail(w.size() - features) = w.tail(w.size() - features);
+  model::ModelInfo about = InfoOf(request, settings);
+  about.fingerprint = learn::Fingerprint(dataset);
+  about.examples = dataset.x.rows;
+  about.outcome = training->optimal() ? "converged" : "limit";
+  const FoldTraining::Sums sums = training->Measure();
+  about.metrics["train_loss"] = sums.train_loss / sums.train_rows;
+  about.metrics["iterations"] = static_cast<double>(training->iteration());
+  if (!w.allFinite()) return Diverged("to weights that are not finite");
+  return std::unique_ptr<model::Model>(std::make_unique<model::LinearModel>(std::move(about), std::move(parts)));
+}
+
+absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& request, const Settings& settings,
+                                                         const learn::DataRoot* root, const std::atomic<bool>* stop) {
+  const std::string& name = request.objective.data;
+  if (root == nullptr || absl::StartsWith(name, "synth:")) {
+    return absl::FailedPreconditionError(absl::StrCat("data set ", base::Quote(name), " cannot be opened"));
+  }
+  if (settings.Text("format") == "attributes") {
+    return absl::InvalidArgumentError("crf: models are made of columns and letters, not of format attributes");
+  }
+  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root->OpenFile(name));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), name));
+  learn::LineReader lines(std::move(bytes), name);
+  crf::ChainData data;
+  std::optional<crf::FeatureMap> features;
+  if (settings.Text("format") == "letters") {
+    LUTHIER_ASSIGN_OR_RETURN(crf::Letters letters, crf::ReadLetters(lines));
+    data = std::move(letters.data);
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<crf::Template> templates,
+                             ChainTemplates(settings.Text("templates"), settings.Text("columns")));
+    LUTHIER_ASSIGN_OR_RETURN(const crf::ColumnText text, crf::ReadColumnText(lines));
+    const std::vector<int32_t> rows = AllRows(text.sequences());
+    LUTHIER_ASSIGN_OR_RETURN(features, crf::FeatureMap::Fit(text, rows, ChainFeatureOptions(settings, templates)));
+    LUTHIER_ASSIGN_OR_RETURN(data, features->Encode(text, rows));
+  }
+  LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(data));
+  LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, request.seed));
+  LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainer trainer, crf::ChainTrainer::Create(&data, settings.Number("l2"), options));
+  while (trainer.outcome() == crf::ChainOutcome::kRunning) {
+    if (trainer.Advance(stop) == crf::ChainOutcome::kStopped) return absl::CancelledError("training was stopped");
+  }
+  VectorXd w = trainer.Weights();
+  if (trainer.outcome() == crf::ChainOutcome::kDiverged || !w.allFinite()) {
+    return Diverged(absl::StrCat("after ", static_cast<int64_t>(trainer.passes()), " passes"));
+  }
+  model::ModelInfo about = InfoOf(request, settings);
+  about.fingerprint = crf::Fingerprint(data);
+  about.examples = data.sequences();
+  about.outcome = trainer.outcome() == crf::ChainOutcome::kPassLimit ? "limit" : "converged";
+  about.metrics["train_loss"] = crf::ChainLoss(&data).Value(w, nullptr) / static_cast<double>(data.tokens());
+  about.metrics["passes"] = trainer.passes();
+  return std::unique_ptr<model::Model>(
+      std::make_unique<model::ChainModel>(std::move(about), std::move(features), data.label_names, std::move(w)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const learn::DataRoot* root,
+                                                         const std::atomic<bool>* stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const ObjectiveInfo* info, FindObjective(request.objective.model));
+  LUTHIER_ASSIGN_OR_RETURN(const Settings settings,
+                           Settings::Resolve(*info, request.objective.options, request.parameters));
+  if (info->model == "crf") return TrainChain(request, settings, root, stop);
+  if (info->model == "logistic" || info->model == "hsvm") return TrainLinear(request, *info, settings, root, stop);
+  return absl::InvalidArgumentError(
+      absl::StrCat("objective ", info->model, " trains no model; logistic, hsvm and crf do"));
+}
+
+}  // namespace luthier::objectives

@@ -1,0 +1,33 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_TRAIN_MODEL_H_
+#define LUTHIER_LIB_OBJECTIVES_TRAIN_MODEL_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "lib/learn/data_root.h"
+#include "lib/model/model.h"
+#include "lib/study/study_spec.h"
+
+namespace luthier::objectives {
+
+// Which setting of which study.
+struct TrainRequest {
+  study::BuiltinObjective objective;
+  study::Parameters parameters;  // Over the objective's options; together all that has no default.
+  uint64_t seed = 0;
+  std::string study;  // For the file; may be empty, and `trial` 0.
+  int64_t trial = 0;
+};
+
+// Trains the model that a trial of `logistic`, `hsvm` or `crf` judges, on all of `data`, held-out rows included (but
+// not on crf's `validation_data`). Strengths count beside sums over rows, so they stay as they are. INVALID_ARGUMENT
+// for other objectives, settings that are none and those that do not fit the data; FAILED_PRECONDITION when training
+// diverges; CANCELLED when `stop` (may be null) was seen; errors of reading the data.
+absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const learn::DataRoot* root,
+                                                         const std::atomic<bool>* stop);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_TRAIN_MODEL_H_

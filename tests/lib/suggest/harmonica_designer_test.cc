@@ -405,6 +405,23 @@ TEST(Harmonica, RefusesHostileOptions) {
             "algorithm.harmonica.base.bo.initial_points");
 }
 
+TEST(Harmonica, RefusesMoreBitsAndParametersThanItCanHandle) {
+  const auto message = [](const study::SearchSpace& space) {
+    return std::string(Validate(SpecOf(space, {})).message());
+  };
+  std::vector<study::ParameterSpec> parameters;
+  for (int i = 0; i < 501; ++i) {
+    parameters.push_back(Categorical("c" + std::to_string(i), {"a", "b", "c", "d", "e", "f", "g", "h", "i"}));
+  }
+  EXPECT_THAT(message(study::Space(parameters)), HasSubstr("the space has 2004 bits; at most 2000 are allowed"));
+  parameters.pop_back();
+  EXPECT_EQ(message(study::Space(parameters)), "");
+  EXPECT_EQ(PlanHarmonica(SpecOf(study::Space(parameters), {}), {}).degree, 1);
+  parameters.resize(500 - 4);
+  for (int i = 0; i < 500; ++i) parameters.push_back(Float("k" + std::to_string(i), 2, 2));
+  EXPECT_THAT(message(study::Space(parameters)), HasSubstr("the space has 996 parameters; at most 995 are allowed"));
+}
+
 TEST(Harmonica, TooFewBitsLeaveTheWholeSpaceToTheBaseAndSaySo) {
   const study::StudySpec few = SpecOf(Switches(3), {.base = study::SobolOptions{}});
   const Resolution resolution = Resolve(few);

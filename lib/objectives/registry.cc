@@ -203,6 +203,21 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
   return violations.ToStatus();
 }
 
+absl::Status ValidateCurve(const study::StudySpec& spec) {
+  const auto* objective = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (objective == nullptr || !(spec.resource || spec.stopping)) return absl::OkStatus();
+  // All others report each iteration or pass.
+  if (!absl::StartsWith(objective->model, kFunctionPrefix)) return absl::OkStatus();
+  const auto steps = objective->options.find("steps");
+  if (steps != objective->options.end() && steps->second != study::ParameterValue(0.0)) return absl::OkStatus();
+  const char* what = spec.resource ? "resource" : "stopping";
+  return base::BadField(
+      absl::StrCat(kAt, ".options.steps"),
+      absl::StrCat("is 0, so ", objective->model, " reports no learning curve, which `", what, "` needs: set it to ",
+                   spec.resource ? absl::StrCat(spec.resource->max, ", the resource's max") : "at least 1",
+                   ", or leave `", what, "` out"));
+}
+
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
                                                            const study::MetricSpec& metric, const learn::DataRoot* root,

@@ -37,6 +37,10 @@ study::SearchSpace SuggestedSpace(const ObjectiveInfo& info);
 absl::Status Validate(const study::BuiltinObjective& objective, const study::SearchSpace& space,
                       const study::MetricSpec& metric);
 
+// A study with a `resource` or a stopping rule, whose builtin objective reports no learning curve as it is set: nothing
+// could be paused or stopped. INVALID_ARGUMENT naming the option. OK for all others, and what Validate refuses.
+absl::Status ValidateCurve(const study::StudySpec& spec);
+
 // Validates, then loads the data, from `cache` if it has them. `root` may be null when no file is needed, `cache` when
 // nothing shall be kept; the cache must outlive the objective. Errors of Validate, and those of
 // learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED).

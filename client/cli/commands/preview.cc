@@ -73,6 +73,7 @@ absl::StatusOr<int> StudyPreview(Context& context) {
   violations.AddAll("", suggest::Validate(spec));
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
     violations.AddAll("", objectives::Validate(*builtin, spec.space, spec.metric));
+    violations.AddAll("", objectives::ValidateCurve(spec));
   }
   if (!violations.empty()) return input.file.Locate(violations.ToStatus());
 

@@ -282,6 +282,32 @@ TEST(ValidateTest, SpaceAgainstTheObjective) {
               AllOf(HasSubstr("no parameter \"y\""), HasSubstr("lacks x2"), HasSubstr("lacks x3")));
 }
 
+TEST(ValidateTest, WhatReportsNoCurveCannotBeTrainedInParts) {
+  study::StudySpec spec;
+  BuiltinObjective function;
+  function.model = "function:branin";
+  spec.objective = function;
+  EXPECT_TRUE(ValidateCurve(spec).ok()) << "nothing needs a curve";
+  spec.resource = study::Resource{.min = 1, .max = 81, .unit = ""};
+  EXPECT_THAT(std::string(ValidateCurve(spec).message()),
+              HasSubstr("objective.builtin.options.steps: is 0, so function:branin reports no learning curve, which "
+                        "`resource` needs: set it to 81, the resource's max, or leave `resource` out"));
+  spec.resource.reset();
+  spec.stopping = study::MedianStopping{};
+  EXPECT_THAT(std::string(ValidateCurve(spec).message()), HasSubstr("which `stopping` needs: set it to at least 1"));
+  function.options["steps"] = 9.0;
+  spec.objective = function;
+  EXPECT_TRUE(ValidateCurve(spec).ok());
+  for (const char* model : {"logistic", "hsvm", "crf", "no such"}) {
+    function.model = model;
+    function.options.clear();
+    spec.objective = function;
+    EXPECT_TRUE(ValidateCurve(spec).ok()) << model;
+  }
+  spec.objective = study::CommandObjective{};
+  EXPECT_TRUE(ValidateCurve(spec).ok()) << "a program may report or not";
+}
+
 TEST(ValidateTest, EveryViolationIsNamedAtOnce) {
   const absl::Status status = Validate(Logistic({{"tolerance", -1.0}, {"nonsense", 1.0}}), Space({Float("l2", 0, 1)}),
                                        {"x", study::Goal::kMinimize});

@@ -80,7 +80,7 @@ bool AverageGradient::Evaluate(const Sequence& x, double* loss) {
 
 double AverageGradient::SearchConstant(const Sequence& x, const Sampler::Draw& draw, double loss) {
   if (options_.shared_constant) return search_.Search(x, loss, shared_constant_, &chain_);
-  if (options_.skip_checks && search_.Skip(x.index)) return ConstantSearch::Rest(sampler_.constant(x.index));
+  if (options_.skip_checks && search_.Skip(x.index)) return sampler_.constant(x.index);
   return search_.Search(x, loss, sampler_.StartConstant(draw), &chain_);
 }
 

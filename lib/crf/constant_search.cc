@@ -10,7 +10,6 @@ namespace {
 
 constexpr double kMinNorm2 = 1e-8;  // Of gradients whose constant is searched.
 constexpr double kMinConstant = 1e-10;
-constexpr double kRestDecay = 0.97;
 constexpr int kMaxDoublings = 60;
 constexpr double kLossRounding = 1e-13;  // Relative; what a comparison of losses must tolerate.
 constexpr int kMaxStreak = 5;
@@ -30,10 +29,6 @@ bool ConstantSearch::Skip(int64_t i) {
   if (skip == 0) return false;
   --skip;
   return true;
-}
-
-double ConstantSearch::Rest(double constant) {
-  return std::max(kMinConstant, kRestDecay * constant);
 }
 
 double ConstantSearch::Search(const Sequence& x, double loss, double start, ChainInference* chain) {

@@ -138,8 +138,8 @@ bool ProximalAverage::Step() {
   chain_.Backward();
   chain_.SubtractLabeling(x.label);
   const bool skips = options_.average.skip_checks && search_.Skip(x.index);
-  sampler_.SetConstant(x.index, skips ? ConstantSearch::Rest(sampler_.constant(x.index))
-                                      : search_.Search(x, loss, sampler_.StartConstant(draw), &chain_));
+  sampler_.SetConstant(
+      x.index, skips ? sampler_.constant(x.index) : search_.Search(x, loss, sampler_.StartConstant(draw), &chain_));
   const double step = stochastic::StepSize(options_.average.step, options_.average.constant_step,
                                            sampler_.max_constant(), sampler_.mean_constant(), lambda_);
   ++iterations_;

@@ -288,61 +288,63 @@ TEST_F(CrfObjectiveTest, FoldsResumeWhereTheyWere) {
   const EvaluationResult resumed = crf->Evaluate(again).value();
   EXPECT_TRUE(resumed.resumed);
   EXPECT_EQ(*resumed.measurement, *whole.measurement);
-  // What a worker kept gives another one the same bits, and a damaged entry is as none.
-  TEST_F(CrfObjectiveTest, KeptDataChangeNothing) {
-    const std::string directory = dir_.path() + "/cache";
-    const learn::DataCache cache =
-        learn::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
-    EvaluationContext context;
-    context.parameters = {{"l2", 0.5}};
-    for (const bool apart : {false, true}) {
-      study::BuiltinObjective spec = Spec({{"min_count", 2.0}, {"max_passes", 5.0}});
-      if (apart) spec.options["validation_data"] = std::string("test.txt");
-      const Measurement expected = *Make(spec).value()->Evaluate(context)->measurement;
-      for (int k = 0; k < 4; ++k) {
-        if (k == 3) {
-          for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-            std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-            file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
-            file << "damage";
-          }
-        }
-        const auto made = CreateObjective(spec, space_, kLoss, &root_, &cache);
-        ASSERT_TRUE(made.ok()) << made.status();
-        EXPECT_EQ((*made)->Evaluate(context)->measurement, expected) << k;
-      }
-    }
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), std::filesystem::directory_iterator()),
-              4);  // Two texts, two encodings.
-  }
+}
 
-  TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
-    const auto error = [&](study::BuiltinObjective spec) {
-      return std::string(Make(std::move(spec)).status().message());
-    };
-    study::BuiltinObjective spec = Spec({});
-    spec.split.folds = 3;
-    spec.options["validation_data"] = std::string("test.txt");
-    EXPECT_THAT(error(spec), HasSubstr("leave out split.folds"));
-    spec = Spec({});
-    spec.data = "synth:logistic?rows=10";
-    EXPECT_THAT(error(spec), HasSubstr("crf reads files"));
-    EXPECT_THAT(error(Spec({{"templates", std::string("word[0]")}})), HasSubstr("there is no column \"word\""));
-    EXPECT_THAT(error(Spec({{"templates", std::string("c2[0]")}})), HasSubstr("needs column 2"));
-    EXPECT_THAT(error(Spec({{"validation_data", std::string("none.txt")}})), HasSubstr("none.txt"));
-    EXPECT_THAT(error(Spec({{"sampling", std::string("mss")}})), HasSubstr("sampling"));
-    dir_.Write("ragged.txt", "a b O\nc O\n");
-    spec = Spec({});
-    spec.data = "ragged.txt";
-    EXPECT_THAT(error(spec), HasSubstr("ragged.txt:2: has 2 columns"));
-    // Memory that does not suffice fails the setting, not the worker.
-    const EvaluationResult result =
-        Make(study::Parameters{{"memory", std::string("absolute")}, {"max_memory_mib", 1.0}, {"hash_bits", 12.0}})
-            ->Evaluate(At(1.0))
-            .value();
-    EXPECT_EQ(result.outcome, EvaluationOutcome::kFailed);
-    EXPECT_THAT(result.failure->message, HasSubstr("the modes need, in MiB"));
+// What a worker kept gives another one the same bits, and a damaged entry is as none.
+TEST_F(CrfObjectiveTest, KeptDataChangeNothing) {
+  const std::string directory = dir_.path() + "/cache";
+  const learn::DataCache cache =
+      learn::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
+  EvaluationContext context;
+  context.parameters = {{"l2", 0.5}};
+  for (const bool apart : {false, true}) {
+    study::BuiltinObjective spec = Spec({{"min_count", 2.0}, {"max_passes", 5.0}});
+    if (apart) spec.options["validation_data"] = std::string("test.txt");
+    const Measurement expected = *Make(spec).value()->Evaluate(context)->measurement;
+    for (int k = 0; k < 4; ++k) {
+      if (k == 3) {
+        for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+          std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+          file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
+          file << "damage";
+        }
+      }
+      const auto made = CreateObjective(spec, space_, kLoss, &root_, &cache);
+      ASSERT_TRUE(made.ok()) << made.status();
+      EXPECT_EQ((*made)->Evaluate(context)->measurement, expected) << k;
+    }
   }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), std::filesystem::directory_iterator()),
+            4);  // Two texts, two encodings.
+}
+
+TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
+  const auto error = [&](study::BuiltinObjective spec) {
+    return std::string(Make(std::move(spec)).status().message());
+  };
+  study::BuiltinObjective spec = Spec({});
+  spec.split.folds = 3;
+  spec.options["validation_data"] = std::string("test.txt");
+  EXPECT_THAT(error(spec), HasSubstr("leave out split.folds"));
+  spec = Spec({});
+  spec.data = "synth:logistic?rows=10";
+  EXPECT_THAT(error(spec), HasSubstr("crf reads files"));
+  EXPECT_THAT(error(Spec({{"templates", std::string("word[0]")}})), HasSubstr("there is no column \"word\""));
+  EXPECT_THAT(error(Spec({{"templates", std::string("c2[0]")}})), HasSubstr("needs column 2"));
+  EXPECT_THAT(error(Spec({{"validation_data", std::string("none.txt")}})), HasSubstr("none.txt"));
+  EXPECT_THAT(error(Spec({{"sampling", std::string("mss")}})), HasSubstr("sampling"));
+  dir_.Write("ragged.txt", "a b O\nc O\n");
+  spec = Spec({});
+  spec.data = "ragged.txt";
+  EXPECT_THAT(error(spec), HasSubstr("ragged.txt:2: has 2 columns"));
+  // Memory that does not suffice fails the setting, not the worker.
+  const EvaluationResult result =
+      Make(study::Parameters{{"memory", std::string("absolute")}, {"max_memory_mib", 1.0}, {"hash_bits", 12.0}})
+          ->Evaluate(At(1.0))
+          .value();
+  EXPECT_EQ(result.outcome, EvaluationOutcome::kFailed);
+  EXPECT_THAT(result.failure->message, HasSubstr("the modes need, in MiB"));
+}
 
 }  // namespace
 }  // namespace luthier::objectives

@@ -36,12 +36,36 @@ double MassInUnitInterval(double mean, double sigma) {
   return math::NormalCdfDifference(high, low);
 }
 
+using Place = std::pair<double, Index>;  // A value, and where it stood.
+
+// Values in [0, 1] in order, equal ones as they stood. A bucket for each value leaves little to compare: at a thousand
+// values a third of the time of a plain sort, which was a third of a whole suggestion.
+std::vector<Place> Sorted(const Eigen::Ref<const VectorXd>& values) {
+  const auto n = static_cast<size_t>(values.size());
+  const auto bucket = [n](double u) {
+    return std::min(n - 1, static_cast<size_t>(std::max(0.0, u) * static_cast<double>(n)));
+  };
+  std::vector<size_t> begin(n + 2, 0);  // From begin[b + 1] on, once counted; filled up to begin[b + 2].
+  for (const double u : values) ++begin[bucket(u) + 2];
+  for (size_t b = 2; b < begin.size(); ++b) begin[b] += begin[b - 1];
+  std::vector<Place> sorted(n);
+  for (size_t i = 0; i < n; ++i) {
+    const double u = values(static_cast<Index>(i));
+    sorted[begin[bucket(u) + 1]++] = {u, static_cast<Index>(i)};
+  }
+  for (size_t b = 0; b < n; ++b) {
+    if (begin[b + 1] - begin[b] > 1) {
+      std::sort(sorted.begin() + static_cast<std::ptrdiff_t>(begin[b]),
+                sorted.begin() + static_cast<std::ptrdiff_t>(begin[b + 1]));
+    }
+  }
+  return sorted;
+}
+
 // ParzenBandwidth::kNeighbours for n means; sets the first n entries.
 void SetNeighbourWidths(const Eigen::Ref<const VectorXd>& means, ArrayXd* sigmas) {
   const Index n = means.size();
-  std::vector<std::pair<double, Index>> sorted(static_cast<size_t>(n));
-  for (Index i = 0; i < n; ++i) sorted[static_cast<size_t>(i)] = {means(i), i};
-  std::sort(sorted.begin(), sorted.end());
+  const std::vector<Place> sorted = Sorted(means);
   const double smallest = 1.0 / std::min(kMinKernels, static_cast<double>(n + 2));
   for (size_t k = 0; k < sorted.size(); ++k) {
     const bool first = k == 0, last = k + 1 == sorted.size();
@@ -125,7 +149,12 @@ void ParzenMixture::SetWidths(Index column, ParzenBandwidth bandwidth) {
   half_precision_.col(column) = (kSqrt2 * sigmas).inverse();
   if (!continuous) return;
   ArrayXd scale(n + 1);
-  for (Index i = 0; i <= n; ++i) scale(i) = kSqrt2Pi * sigmas(i) * MassInUnitInterval(mean_(i, column), sigmas(i));
+  for (Index i = 0; i <= n; ++i) {
+    const double mean = mean_(i, column), tail = kAllMass * sigmas(i);
+    // Most kernels are narrow and inside.
+    const double mass = mean > tail && 1.0 - mean > tail ? 1.0 : MassInUnitInterval(mean, sigmas(i));
+    scale(i) = kSqrt2Pi * sigmas(i) * mass;
+  }
   log_scale_ -= scale.log();
 }
 

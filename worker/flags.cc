@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "absl/status/status.h"
@@ -67,6 +68,18 @@ absl::Status Check(const Flags& flags) {
   return absl::OkStatus();
 }
 
+// What was not named. Whoever names a spool wants nothing to be kept elsewhere.
+void SetDirectories(Flags* flags) {
+  const std::string state = StateDirectory(), server = ServerDirectory(flags->server);
+  const bool named = !flags->spool.empty();
+  const auto beside = [spool = flags->spool](const char* name) {
+    return (std::filesystem::path(spool) / ".." / name).lexically_normal().string();
+  };
+  if (flags->checkpoints.empty()) flags->checkpoints = named ? beside("checkpoints") : state + "/checkpoints/" + server;
+  if (flags->data_cache.empty()) flags->data_cache = named ? beside("data-cache") : state + "/data-cache";
+  if (!named) flags->spool = state + "/spool/" + server;
+}
+
 }  // namespace
 
 std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
@@ -75,7 +88,6 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   if (flags.server.empty()) flags.server = wire::kDefaultServer;
   flags.name = DefaultName();
   flags.data_root = ".";
-  flags.data_cache = StateDirectory() + "/data-cache";
   int64_t cache_mib = 4096;
   double drain_seconds = 2.0;
   std::string level = "info";
@@ -97,10 +109,9 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
                  "Directory for snapshots of builtin objectives; workers that share it can continue each other's "
                  "trials. Default: beside the spool");
   app.add_option(
-         "--data-cache", flags.data_cache,
-         "Directory for parsed data sets, so that later workers on this machine start at once; workers may share "
-         "it. Default: beside the spool")
-      ->capture_default_str();
+      "--data-cache", flags.data_cache,
+      "Directory for parsed data sets, so that later workers on this machine start at once; workers may share "
+      "it. Default: beside the spool");
   app.add_option("--data-cache-mib", cache_mib, "Limit of that directory; 0: keep nothing")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
       ->capture_default_str();
@@ -120,8 +131,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   flags.drain_timeout = absl::Seconds(drain_seconds);
   flags.data_cache_bytes = cache_mib << 20;
   base::ParseLogLevel(level, &flags.log_level);
-  if (flags.spool.empty()) flags.spool = StateDirectory() + "/spool/" + ServerDirectory(flags.server);
-  if (flags.checkpoints.empty()) flags.checkpoints = StateDirectory() + "/checkpoints/" + ServerDirectory(flags.server);
+  SetDirectories(&flags);
   if (const absl::Status status = Check(flags); !status.ok()) {
     std::cerr << "luthier-worker: " << status.message() << "\nfor help: luthier-worker --help\n";
     *exit_code = command_line::kExitUsage;

@@ -19,8 +19,8 @@ struct Flags {
   std::string data_root;
   std::string spool;
   std::string checkpoints;
-  std::string data_cache;  // Empty: none.
-  int64_t data_cache_bytes = 0;
+  std::string data_cache;
+  int64_t data_cache_bytes = 0;  // Of that directory; 0: keep nothing.
   bool exit_when_done = false;
   absl::Duration drain_timeout;
   base::LogLevel log_level = base::LogLevel::kInfo;

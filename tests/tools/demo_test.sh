@@ -12,14 +12,17 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 fail() { echo "FAILED: $*" >&2; cat "$scratch/log" >&2; exit 1; }
 
+mkdir "$scratch/home"
+unset XDG_STATE_HOME
 for run in 1 2; do
-  # A home that cannot be written to: the demo keeps everything in its output.
-  HOME=/nonexistent "$source_dir/demo" --bin "$bin" --output "$scratch/out" >"$scratch/log" 2>&1 </dev/null || fail "run $run: status $?"
+  # The demo keeps everything in its output. (A home that cannot be written to would not stop root.)
+  HOME=$scratch/home "$source_dir/demo" --bin "$bin" --output "$scratch/out" >"$scratch/log" 2>&1 </dev/null || fail "run $run: status $?"
   [[ $(wc -l <"$scratch/out/trials.tsv") == 40 ]] || fail "run $run: not 40 trials with a value"
   cp "$scratch/out/trials.tsv" "$scratch/trials-$run.tsv"
   head -c 300 "$scratch/out/best_so_far.svg" | grep -q '<svg' || fail "run $run: no SVG"
   [[ $(head -c 8 "$scratch/out/best_so_far.png" | od -An -tx1 | tr -d ' ') == 89504e470d0a1a0a ]] || fail "run $run: no PNG"
   grep -q 'below the default one' "$scratch/log" || fail "run $run: the tuned model is not better"
+  [[ -z $(ls -A "$scratch/home") ]] || fail "run $run: left in the home directory: $(find "$scratch/home" -type f)"
   for process in /proc/[0-9]*/cmdline; do
     command_line=$(tr '\0' ' ' <"$process" 2>/dev/null) || continue
     [[ $command_line != *"$scratch/out"* ]] || fail "run $run: a process is left: $command_line"

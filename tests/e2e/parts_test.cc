@@ -3,15 +3,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "tests/e2e/programs_fixture.h"
 #include "tests/testing/python.h"
 #include "tests/testing/subprocess.h"
-#include "tests/testing/temporary_directory.h"
 
 namespace luthier {
 namespace {
@@ -23,36 +20,11 @@ using testing::Program;
 using testing::RunCommand;
 using testing::SourcePath;
 using testing::Subprocess;
-using testing::TemporaryDirectory;
 
-class PartsTest : public ::testing::Test {
+class PartsTest : public testing::ProgramsFixture {
  protected:
-  std::string Path(const std::string& name) const { return directory_.path() + "/" + name; }
-
-  CommandResult Luthier(std::vector<std::string> args) const {
-    args.insert(args.begin(), Program("luthier"));
-    Subprocess::Options options;
-    options.directory = directory_.path();
-    options.environment = {{"LUTHIER_SERVER", "unix:" + Path("socket")}, {"XDG_STATE_HOME", Path("state")}};
-    return RunCommand(args, options);
-  }
-  json LuthierJson(const std::vector<std::string>& args) const {
-    const CommandResult result = Luthier(args);
-    EXPECT_EQ(result.code, 0) << result.err;
-    const json parsed = json::parse(result.out, nullptr, /*allow_exceptions=*/false);
-    EXPECT_FALSE(parsed.is_discarded()) << result.out;
-    return parsed;
-  }
-  void StartServer() {
-    Subprocess::Options options;
-    options.output = Path("server.log");
-    server_ = std::make_unique<Subprocess>(
-        std::vector<std::string>{Program("luthierd"), "--listen", "unix:" + Path("socket"), "--data-dir", Path("data")},
-        options);
-    WaitFor([&] { return Luthier({"study", "list"}).code == 0; }, "the server");
-  }
   void Create(const std::string& name, const std::string& text) {
-    std::ofstream(Path(name + ".yaml")) << text;
+    Write(name + ".yaml", text);
     const CommandResult created = Luthier({"study", "create", "-f", name + ".yaml"});
     ASSERT_EQ(created.code, 0) << created.err;
   }
@@ -66,14 +38,6 @@ class PartsTest : public ::testing::Test {
                                  "--spool", Path("spool-" + name), "--checkpoint-dir", Path(checkpoints), "--data-root",
                                  SourcePath("")},
         options);
-  }
-  template <typename F>
-  static void WaitFor(F&& condition, const char* what) {
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-    while (!condition()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), patience) << "waited in vain for " << what;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
   }
   json Study(const std::string& id) const { return LuthierJson({"study", "get", id, "-o", "json"}); }
   json Trials(const std::string& id) const { return LuthierJson({"trial", "list", id, "-o", "json"}); }
@@ -103,9 +67,6 @@ class PartsTest : public ::testing::Test {
     const CommandResult replay = Luthier({"verify-replay", "--db", Path("data")});
     EXPECT_EQ(replay.code, 0) << replay.out << replay.err;
   }
-
-  const TemporaryDirectory directory_;
-  std::unique_ptr<Subprocess> server_;
 };
 
 constexpr char kBranin[] = R"(

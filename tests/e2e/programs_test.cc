@@ -11,9 +11,9 @@
 #include <set>
 #include <thread>
 
+#include "tests/e2e/programs_fixture.h"
 #include "tests/testing/python.h"
 #include "tests/testing/subprocess.h"
-#include "tests/testing/temporary_directory.h"
 
 namespace luthier {
 namespace {
@@ -25,43 +25,9 @@ using testing::Program;
 using testing::RunCommand;
 using testing::SourcePath;
 using testing::Subprocess;
-using testing::TemporaryDirectory;
 
-class CliTest : public ::testing::Test {
+class CliTest : public testing::ProgramsFixture {
  protected:
-  std::string Path(const std::string& name) const { return directory_.path() + "/" + name; }
-
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(Path(name)) << text;
-    return Path(name);
-  }
-
-  // Runs `luthier` in the test's directory, against the test's server when one was started.
-  CommandResult Luthier(std::vector<std::string> args) const {
-    args.insert(args.begin(), Program("luthier"));
-    Subprocess::Options options;
-    options.directory = directory_.path();
-    options.environment = {{"LUTHIER_SERVER", "unix:" + Path("socket")}, {"XDG_STATE_HOME", Path("state")}};
-    return RunCommand(args, options);
-  }
-
-  json LuthierJson(const std::vector<std::string>& args) const {
-    const CommandResult result = Luthier(args);
-    EXPECT_EQ(result.code, 0) << result.err;
-    const json parsed = json::parse(result.out, nullptr, /*allow_exceptions=*/false);
-    EXPECT_FALSE(parsed.is_discarded()) << result.out;
-    return parsed;
-  }
-
-  void StartServer() {
-    Subprocess::Options options;
-    options.output = Path("server.log");
-    server_ = std::make_unique<Subprocess>(
-        std::vector<std::string>{Program("luthierd"), "--listen", "unix:" + Path("socket"), "--data-dir", Path("data")},
-        options);
-    WaitFor([&] { return Luthier({"study", "list"}).code == 0; }, "the server");
-  }
-
   std::unique_ptr<Subprocess> StartWorker(const std::string& name, std::vector<std::string> extra = {},
                                           std::map<std::string, std::string> environment = {}) const {
     std::vector<std::string> argv = {Program("luthier-worker"), "--server", "unix:" + Path("socket"), "--name", name};
@@ -73,24 +39,12 @@ class CliTest : public ::testing::Test {
     return std::make_unique<Subprocess>(argv, options);
   }
 
-  template <typename F>
-  static void WaitFor(F&& condition, const char* what) {
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!condition()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), patience) << "waited in vain for " << what;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-
   // Parameters and metrics by trial number.
   static json Essence(const json& trials) {
     json essence = json::array();
     for (const json& t : trials) essence.push_back({t["number"], t["state"], t["parameters"], t["metrics"]});
     return essence;
   }
-
-  const TemporaryDirectory directory_;
-  std::unique_ptr<Subprocess> server_;
 };
 
 TEST_F(CliTest, RunTwiceWithOneSeedGivesTheSameTrials) {

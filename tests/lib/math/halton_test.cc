@@ -1,12 +1,11 @@
 #include "lib/math/halton.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "lib/base/random.h"
+#include "tests/lib/math/low_discrepancy.h"
 
 namespace luthier::math {
 namespace {
@@ -94,40 +93,21 @@ TEST(Halton, ScrambledColumnsOfLargePrimesAreNotCorrelated) {
   EXPECT_LT(mean, 0.15);
 }
 
+Eigen::MatrixXd FirstPoints(const HaltonSequence& halton, int n, int columns) {
+  Eigen::MatrixXd points(n, columns);
+  for (int i = 0; i < n; ++i) points.row(i) = halton.Point(static_cast<uint64_t>(i));
+  return points;
+}
+
 TEST(Halton, StarDiscrepancyOfThousandPlanePointsIsSmall) {
   for (const HaltonSequence& halton : {HaltonSequence(2), HaltonSequence(2, 77, "disc")}) {
-    const int n = 1024;
-    Eigen::MatrixXd p(n, 2);
-    for (int i = 0; i < n; ++i) p.row(i) = halton.Point(static_cast<uint64_t>(i));
-    double worst = 0.0;
-    for (int a = 0; a < n; a += 7) {
-      for (int b = 0; b < n; b += 7) {
-        const double x = p(a, 0), y = p(b, 1);
-        const double inside = ((p.col(0).array() < x) && (p.col(1).array() < y)).cast<double>().sum();
-        worst = std::max(worst, std::abs(inside / n - x * y));
-      }
-    }
-    EXPECT_LT(worst, 0.01);
+    EXPECT_LT(StarDiscrepancyBound(FirstPoints(halton, 1024, 2)), 0.01);
   }
 }
 
 TEST(Halton, IntegratesAProductBetterThanRandomPoints) {
-  int wins = 0;
-  const int n = 1024;
-  for (uint64_t seed = 0; seed < 100; ++seed) {
-    const HaltonSequence halton(5, seed, "integrate");
-    base::RandomStream stream(seed, "integrate/random");
-    double mean = 0.0, random_mean = 0.0;
-    for (int i = 0; i < n; ++i) {
-      double product = 1.0;
-      for (int j = 0; j < 5; ++j) product *= stream.Uniform();
-      random_mean += product / n;
-      mean += halton.Point(static_cast<uint64_t>(i)).prod() / n;
-    }
-    const double truth = 1.0 / 32.0;
-    if (std::abs(mean - truth) < std::abs(random_mean - truth)) ++wins;
-  }
-  EXPECT_GE(wins, 90);
+  EXPECT_GE(IntegrationWins([](uint64_t seed) { return FirstPoints(HaltonSequence(5, seed, "integrate"), 1024, 5); }),
+            90);
 }
 
 TEST(Halton, AnyIndexAndAnyNumberOfColumnsAreLegal) {

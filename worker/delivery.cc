@@ -92,17 +92,19 @@ void Runtime::FlushReports(ActiveRun* run, Backoff* backoff) {
   backoff->Reset();
   for (;;) {
     absl::Status status;
+    uint64_t hurry = 0;
     {
       const base::MutexLock lock(&mutex_);
       run->flushing_ = true;
       while (run->sending_) clock_->WaitUntil(&mutex_, &changed_, absl::InfiniteDuration());
       if (run->queue_.empty()) return;
+      hurry = hurry_;
       status = SendReports(run);
     }
     if (status.ok()) continue;
     // An error that waiting does not mend costs the curve, not the result.
     if (JudgeAnswer(status) == Verdict::kOdd && ++odd > 3) return;
-    if (!WaitToRetry(start, backoff->Next(status))) return;
+    if (!WaitToRetry(start, hurry, backoff->Next(status))) return;
   }
 }
 
@@ -191,6 +193,7 @@ void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, Bac
   int odd = 0;
   backoff->Reset();
   for (;;) {
+    const uint64_t hurry = Hurry();
     const absl::StatusOr<FinishReply> reply = api_->Release(lease.study, lease.trial.number, lease.token, checkpoint);
     NoteContact(reply.status());
     const std::string trial = TrialText(lease.study, lease.trial.number);
@@ -201,7 +204,7 @@ void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, Bac
     const Verdict verdict = JudgeAnswer(reply.status());
     const bool hopeless =
         verdict == Verdict::kRefused || verdict == Verdict::kMalformed || (verdict == Verdict::kOdd && ++odd > 3);
-    if (hopeless || !WaitToRetry(start, backoff->Next(reply.status()))) {
+    if (hopeless || !WaitToRetry(start, hurry, backoff->Next(reply.status()))) {
       // No harm: the lease expires.
       base::LogWarning("release_failed", {{"trial", trial}, {"error", Text(reply.status())}});
       return;
@@ -255,6 +258,7 @@ Runtime::Delivery Runtime::Deliver(const FinalResult& result, Backoff* backoff, 
   int odd = 0;
   backoff->Reset();
   for (;;) {
+    const uint64_t hurry = Hurry();
     const absl::StatusOr<FinishReply> reply = api_->Finish(result);
     NoteContact(reply.status());
     if (reply.ok()) {
@@ -280,7 +284,7 @@ Runtime::Delivery Runtime::Deliver(const FinalResult& result, Backoff* backoff, 
       case Verdict::kRetry:
         break;
     }
-    if (!WaitToRetry(start, backoff->Next(*error))) return Delivery::kKept;
+    if (!WaitToRetry(start, hurry, backoff->Next(*error))) return Delivery::kKept;
   }
 }
 

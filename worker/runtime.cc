@@ -105,18 +105,19 @@ void Runtime::AskLoop() {
   DeliverLeftovers();
   absl::Duration next = absl::ZeroDuration();
   bool fresh = true;
+  uint64_t hurry = 0;
   open_ = options_.study.empty();
   while (next != -absl::InfiniteDuration()) {
     int free = 0;
     {
       const base::MutexLock lock(&mutex_);
-      const uint64_t hurry = hurry_;
       free = options_.slots - static_cast<int>(active_.size());
       while (!draining_ && (free == 0 || (clock_->Monotonic() < next && hurry == hurry_))) {
         clock_->WaitUntil(&mutex_, &changed_, free == 0 ? absl::InfiniteDuration() : next);
         free = options_.slots - static_cast<int>(active_.size());
       }
       if (draining_) break;
+      hurry = hurry_;
     }
     next = open_ ? AskOnce(free, &backoff, &fresh) : OpenStudy(&backoff);
   }
@@ -399,10 +400,14 @@ absl::Duration Runtime::GiveUpTime(absl::Duration start) const {
   return std::min(usual, std::max(start, drain_deadline_) + options_.drain_delivery_timeout);
 }
 
-bool Runtime::WaitToRetry(absl::Duration start, absl::Duration wait) {
+uint64_t Runtime::Hurry() {
+  const base::MutexLock lock(&mutex_);
+  return hurry_;
+}
+
+bool Runtime::WaitToRetry(absl::Duration start, uint64_t hurry, absl::Duration wait) {
   const base::MutexLock lock(&mutex_);
   const absl::Duration until = clock_->Monotonic() + wait;
-  const uint64_t hurry = hurry_;
   for (;;) {
     const absl::Duration now = clock_->Monotonic();
     const absl::Duration give_up = GiveUpTime(start);

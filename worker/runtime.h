@@ -99,8 +99,12 @@ class Runtime {
   bool DeliverDurably(FinalResult result, Backoff* backoff);
   Delivery Deliver(const FinalResult& result, Backoff* backoff, absl::Status* error);
 
-  // False when it is time to give up on something that began at `start`. Returns early when there is reason to hurry.
-  bool WaitToRetry(absl::Duration start, absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Counts the reasons to try at once whatever waits to be tried again: the drain, and the coordinator's return.
+  uint64_t Hurry() ABSL_LOCKS_EXCLUDED(mutex_);
+  // False when it is time to give up on something that began at `start`. Returns early when there is reason to hurry
+  // that there was not at `hurry`: before the try that failed, so that none is missed which came while it was under
+  // way.
+  bool WaitToRetry(absl::Duration start, uint64_t hurry, absl::Duration wait) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Duration GiveUpTime(absl::Duration start) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Logs the first failure and the first success after it.
   void NoteContact(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);

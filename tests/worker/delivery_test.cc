@@ -170,6 +170,20 @@ TEST_F(RuntimeTest, DrainingTriesOnceMoreAtOnce) {
   EXPECT_THAT(coordinator_.results, SizeIs(1));
 }
 
+TEST_F(RuntimeTest, ADrainWhileATryIsUnderWayIsNotMissed) {
+  Grant(1, 1);
+  coordinator_.Do([&] {
+    coordinator_.hold_results = true;
+    coordinator_.errors["finish"] = {absl::UnavailableError("away")};
+  });
+  Start();
+  coordinator_.Await([&] { return coordinator_.tried.size() == 1; });
+  runtime_->Drain();
+  coordinator_.Do([&] { coordinator_.hold_results = false; });
+  EXPECT_TRUE(Join().ok()) << "without any time passing";
+  EXPECT_THAT(coordinator_.results, SizeIs(1));
+}
+
 // --- The spool ---
 
 TEST_F(RuntimeTest, AResultSurvivesItsWorkerAndIsSentFirst) {

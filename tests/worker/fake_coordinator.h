@@ -99,9 +99,10 @@ class FakeCoordinator final : public CoordinatorApi {
     return report_directive;
   }
   absl::StatusOr<FinishReply> Finish(const FinalResult& result) override {
-    const std::lock_guard<std::mutex> lock(world_->mutex);
+    std::unique_lock<std::mutex> lock(world_->mutex);
     Note("finish");
     tried.push_back(result);
+    while (hold_results) world_->changed.wait(lock);
     if (away) return absl::UnavailableError("away");
     if (!finish_error.ok()) return finish_error;
     if (absl::Status error = NextError("finish"); !error.ok()) return error;
@@ -130,6 +131,7 @@ class FakeCoordinator final : public CoordinatorApi {
   bool grant_after_cancel = false;  // The answer crossed the cancellation.
   bool ignore_count = false;
   bool hold_reports = false;
+  bool hold_results = false;
   std::map<std::string, Directive> directives;
   absl::Status finish_error;                                      // While it is not OK.
   study::TrialState finish_state = study::TrialState::kComplete;  // Of results that are no failures.

@@ -372,8 +372,10 @@ class Report:
         text += "\nBest peer: the smallest median of all peers that ran this cell, random search included.\n"
         hartmann = self.runs_on(self.main, "hartmann6")
         if hartmann:
-            at100 = sum((r.regret_at(100) or math.inf) <= 1e-3 for r in hartmann)
-            at200 = sum((r.regret_at(200) if r.regret_at(200) is not None else math.inf) <= 1e-12 for r in hartmann)
+            at100, at200 = (
+                sum(regret is not None and regret <= limit for regret in (r.regret_at(n) for r in hartmann))
+                for n, limit in ((100, 1e-3), (200, 1e-12))
+            )
             text += (
                 f"\nSeeds of hartmann6 within 1e-3 at n = 100: {at100} of {len(hartmann)} (target 9 of 10); within 1e-12 at "
                 f"n = 200: {at200} of {len(hartmann)} (target 10 of 10).\n"

@@ -5,7 +5,8 @@
 // Prints, for each algorithm and function, the median over seeds of the regret after the evaluations of --at, and the
 // median and 95th percentile of a suggestion's CPU milliseconds. --csv writes every evaluation, in the columns of
 // `luthier simulate`. --shift moves the boxes, whose centres are otherwise too good a guess. --jobs runs so many
-// processes at once, each with its share of the runs.
+// processes at once, each with its share of the runs. Values alone are reported: without --gradients an algorithm that
+// would use derivatives (auto, fobo) sees what every other one sees.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,6 +43,9 @@ ABSL_FLAG(
     bool, shift, false,
     "move each run's box by offsets of up to a fifth of its width, drawn from the run's seed; the best point stays "
     "inside. Functions are then named NAME+shift");
+ABSL_FLAG(bool, gradients, false,
+          "report the functions' exact gradients beside their values (or slopes, where the algorithm asks for a "
+          "direction): for algorithms that use them, fobo and auto among them, and comparable with nothing else");
 ABSL_FLAG(std::string, at, "20,50,100,200", "evaluations after which the regret is printed");
 ABSL_FLAG(std::string, csv, "", "file for every evaluation; empty: none");
 ABSL_FLAG(int, jobs, 1, "processes");
@@ -89,6 +93,7 @@ void Simulate(const Run& run, std::FILE* out) {
   options.algorithm = *algorithm;
   options.label = run.algorithm;
   options.problem = *problem;
+  if (!absl::GetFlag(FLAGS_gradients)) options.problem.gradient = nullptr;
   options.evaluations = absl::GetFlag(FLAGS_evaluations);
   options.first_seed = run.seed;
   options.parallel = absl::GetFlag(FLAGS_parallel);
@@ -99,6 +104,14 @@ void Simulate(const Run& run, std::FILE* out) {
   if (!status.ok()) Die(status);
 }
 
+// Whether the algorithm was named for derivatives, which it will not see.
+bool WaitsForGradients(const std::string& text) {
+  const absl::StatusOr<study::AlgorithmSpec> algorithm = wire::ParseAlgorithm(text);
+  if (!algorithm.ok()) return false;
+  const auto* bo = std::get_if<study::BoOptions>(&*algorithm);
+  return bo != nullptr && bo->gradients != study::BoGradients::kOff;
+}
+
 int Main() {
   std::vector<std::string> functions;
   if (absl::GetFlag(FLAGS_functions) == "all") {
@@ -107,6 +120,11 @@ int Main() {
     functions = absl::StrSplit(absl::GetFlag(FLAGS_functions), ',');
   }
   const std::vector<std::string> algorithms = absl::StrSplit(absl::GetFlag(FLAGS_algorithms), ';');
+  for (const std::string& algorithm : algorithms) {
+    if (!absl::GetFlag(FLAGS_gradients) && WaitsForGradients(algorithm)) {
+      std::fprintf(stderr, "search_bench: %s gets no gradients without --gradients\n", algorithm.c_str());
+    }
+  }
   std::vector<Run> runs;
   for (const std::string& function : functions) {
     for (const std::string& algorithm : algorithms) {

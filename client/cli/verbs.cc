@@ -202,7 +202,12 @@ void SimulateOptions(CLI::App& app, Options& o) {
   app.add_option("--algorithm", o.algorithms, "Name, or {name: {option: value}}; may be repeated")
       ->required()
       ->take_all();
-  app.add_option("--function", o.functions, "Test function, e.g. branin; may be repeated")->required()->take_all();
+  app.add_option(
+         "--function", o.functions,
+         "Test function, e.g. branin; may be repeated. Reports its gradient beside the value, as in a study, and "
+         "auto and fobo use it; bo is auto without gradients")
+      ->required()
+      ->take_all();
   app.add_option("--evaluations", o.evaluations, "Evaluations of each run")
       ->check(command_line::AtLeastOne())
       ->capture_default_str();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs our search algorithms and their peers on the same functions, seeds, boxes and budgets.
 
-  run_peers.py --build build/release --plan standard --ours "bo;random"
+  run_peers.py --build build/release --plan standard --ours "auto;random"
 
 Peers come as packages from PyPI, each into an environment under BUILD/peers/envs (never the source tree or the home);
 requirements/*.txt pin them. Results go to BUILD/peers/results, one file a (method, function, seed): a run that was
@@ -9,7 +9,7 @@ interrupted goes on where it stopped, and what is there is not computed again. O
 A peer that cannot be installed, fails or runs out of time leaves a file that says why; report.py lists it. --retry tries
 those again. --only takes a comma-separated list of peers.
 
-Ours are run by search_bench with the same seeds; their results are kept apart for each build of it, so after a change
+Ours are run by search_bench with the same seeds, and like the peers without gradients; their results are kept apart for each build of it, so after a change
 they are computed anew and the peers' are not.
 """
 
@@ -262,7 +262,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=HERE.parents[2] / "build" / "release")
     parser.add_argument("--plan", choices=sorted(PLANS), default="standard")
-    parser.add_argument("--ours", default="bo", help="algorithms as search_bench takes them, separated by ';'")
+    parser.add_argument("--ours", default="auto", help="algorithms as search_bench takes them, separated by ';'")
     parser.add_argument("--only", default="", help="these peers; 'none' for ours alone")
     parser.add_argument("--retry", action="store_true")
     parser.add_argument("--limit_minutes", type=float, default=60.0, help="for one peer on one function")

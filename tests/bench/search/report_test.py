@@ -218,6 +218,29 @@ class Programs(unittest.TestCase):
         with self.assertRaises(methods.Finished):
             f(f.lower)
 
+    def test_gradients_only_where_they_are_asked_for(self) -> None:
+        def rows(algorithm: str, *options: str) -> tuple[list[float], str]:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "rows-n16.csv"
+                done = subprocess.run(
+                    [BIN / "search_bench", f"--algorithms={algorithm}", "--functions=rosenbrock3", "--seeds=1"]
+                    + ["--evaluations=16", f"--csv={path}", *options],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                )
+                return report.read_run(path, 16).values, done.stderr
+
+        plain, silence = rows("bo")
+        self.assertEqual(rows("auto"), (plain, ""))  # Bit for bit, and no complaint: peers get no gradients, either.
+        values, complaint = rows("fobo")
+        self.assertEqual(values, plain)
+        self.assertIn("fobo gets no gradients without --gradients", complaint)
+        informed, nothing = rows("auto", "--gradients")
+        self.assertNotEqual(informed, plain)
+        self.assertEqual(rows("fobo", "--gradients"), (informed, ""))
+        self.assertEqual((rows("bo", "--gradients"), silence, nothing), ((plain, ""), "", ""))
+
     def test_points_outside_the_box_are_refused(self) -> None:
         f = methods.Function(BIN / "function_server", "branin", seed=0, evaluations=4)
         self.addCleanup(f.close)

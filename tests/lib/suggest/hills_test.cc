@@ -1,6 +1,7 @@
 #include "lib/suggest/hills.h"
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 #include "lib/base/random.h"
 #include "lib/gp/regression.h"
 #include "lib/kernels/stationary.h"
+#include "lib/suggest/registry.h"
+#include "tests/contract/fake_study.h"
 #include "tests/lib/suggest/bo_testing.h"
 
 namespace luthier::suggest {
@@ -233,20 +236,49 @@ TEST(Hills, CarriesSurviveAsText) {
 }
 
 // The study as a whole: the broad hill comes first, the narrow one is the better.
+const TestFunction& BroadAndNarrow() {
+  static const TestFunction& function =
+      *new TestFunction{"two hills", {{0, 1}, {0, 1}, {0, 1}, {0, 1}}, -1.3, [](const std::vector<double>& x) {
+                          double broad = 0.0, narrow = 0.0;
+                          for (const double v : x) {
+                            broad += (v - 0.65) * (v - 0.65);
+                            narrow += (v - 0.2) * (v - 0.2);
+                          }
+                          return -std::exp(-broad / 0.18) - 1.3 * std::exp(-narrow / 0.08);
+                        }};
+  return function;
+}
+
 TEST(Hills, AStudyLeavesAKnownHill) {
-  const TestFunction function = {"two hills", {{0, 1}, {0, 1}, {0, 1}, {0, 1}}, -1.3, [](const std::vector<double>& x) {
-                                   double broad = 0.0, narrow = 0.0;
-                                   for (const double v : x) {
-                                     broad += (v - 0.65) * (v - 0.65);
-                                     narrow += (v - 0.2) * (v - 0.2);
-                                   }
-                                   return -std::exp(-broad / 0.18) - 1.3 * std::exp(-narrow / 0.08);
-                                 }};
   int found = 0;
   for (uint64_t seed = 0; seed < 3; ++seed) {
-    if (Regret(function, seed, study::BoOptions(), 120) < 0.01) ++found;
+    if (Regret(BroadAndNarrow(), seed, study::BoOptions(), 120) < 0.01) ++found;
   }
   EXPECT_GE(found, 2);
+}
+
+TEST(Hills, ARestartWhileItLastsChangesNothing) {
+  const study::StudySpec spec = FunctionSpec(BroadAndNarrow(), 0, study::BoOptions());
+  const std::unique_ptr<Designer> living = CreateDesigner(spec);
+  contract::FakeStudy study;
+  int compared = 0;
+  while (study.asks() < 150 && compared < 12) {
+    const absl::StatusOr<Suggestion> a = living->Suggest(study.history(), study.asks());
+    ASSERT_TRUE(a.ok()) << a.status();
+    // The list of known hills is in the carries, so it matters from the first proposal that has one on.
+    if (compared > 0 || a->details.contains("known_hills")) {
+      const absl::StatusOr<Suggestion> b = CreateDesigner(spec)->Suggest(study.Replay(study.events()), study.asks());
+      ASSERT_TRUE(b.ok()) << b.status();
+      EXPECT_EQ(a->parameters, b->parameters);
+      EXPECT_EQ(a->origin, b->origin);
+      EXPECT_EQ(a->details, b->details);
+      EXPECT_EQ(a->carry, b->carry);
+      ++compared;
+    }
+    study.Suggested(*a);
+    study.Finish(study.Store(), contract::Complete(BroadAndNarrow().f(Point(a->parameters))));
+  }
+  EXPECT_EQ(compared, 12);
 }
 
 }  // namespace

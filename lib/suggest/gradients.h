@@ -36,8 +36,9 @@ class GradientUnits {
   // bound is taken as the standard deviation of each derivative. Empty when nothing usable is left, or when a direction
   // moves a constant parameter.
   ScoreSlopes FromUser(const study::Gradient& gradient, const study::Parameters& parameters) const;
-  // A direction at a setting, in the coordinates of study::Gradient::direction: uniform on the unit sphere of the
-  // active continuous coordinates of the cube, RandomStream(seed, "bo/direction", ask_index). Empty without any.
+  // A direction at a setting, in the coordinates of study::Gradient::direction: uniform on the unit sphere of the k
+  // active continuous coordinates of the cube, and at right angles to those of the other asks of its group of k:
+  // RandomStream(seed, "bo/direction", ask_index / k, 0 ... ask_index % k). Empty without any.
   std::vector<double> RandomDirection(const study::Parameters& parameters, uint64_t seed, uint64_t ask_index) const;
 
  private:

@@ -27,6 +27,10 @@ constexpr int kMaxSites = 4;            // Looked at for one step.
 constexpr size_t kMaxSolved = 500;      // Ended climbs that are remembered, the newest.
 constexpr size_t kMaxCoordinates = 50;  // Beyond, there are more second derivatives than any study has trials.
 
+// Half of the first box's width, unit cube: whole gradients make a climb begin after few results, when the other ones
+// are far away and a polynomial through all of them is right near its centre only.
+constexpr double kFirstRadiusOfGradients = 0.1;
+
 VectorXd Part(const VectorXd& u, const std::vector<int>& coordinates) {
   VectorXd part(static_cast<Index>(coordinates.size()));
   for (size_t k = 0; k < coordinates.size(); ++k) part(static_cast<Index>(k)) = u(coordinates[k]);
@@ -260,6 +264,10 @@ std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::m
                                           LocalSearchCarry* carry, std::optional<int64_t> elsewhere) {
   Climbs search(data, climbs, encoding, lengthscales, *carry);
   if (search.empty()) return std::nullopt;
+  TrustRegionOptions options;
+  const bool gradients =
+      std::any_of(data.slopes.begin(), data.slopes.end(), [](const ScoreSlopes& known) { return !known.axes.empty(); });
+  if (gradients) options.initial_radius = kFirstRadiusOfGradients;
   // A step of the climb from `site`, which goes on from the state that either slot has of it.
   auto step_from = [&](int64_t site) -> std::optional<std::pair<study::Parameters, TrustRegionStep>> {
     VectorXd home;
@@ -269,10 +277,10 @@ std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::m
     for (const Climb* climb : {&carry->record, &carry->other}) {
       if (site == climb->site && climb->state.centre.size() == static_cast<Index>(active.size())) state = climb->state;
     }
-    std::optional<TrustRegionStep> step = SuggestTrustRegionStep(landscape, state);
+    std::optional<TrustRegionStep> step = SuggestTrustRegionStep(landscape, state, options);
     if (!step.has_value() && !landscape.slopes.empty()) {  // Of a size that no model can hold.
       landscape.slopes.clear();
-      step = SuggestTrustRegionStep(landscape, state);
+      step = SuggestTrustRegionStep(landscape, state, options);
     }
     if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
     for (size_t k = 0; k < active.size(); ++k) home(active[k]) = step->point(static_cast<Index>(k));

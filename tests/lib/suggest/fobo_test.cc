@@ -105,6 +105,28 @@ TEST(Fobo, WithoutGradientsItIsBoBitForBit) {
   }
 }
 
+TEST(Fobo, ClimbsBeginSoonerAndInSmallerBoxesWithWholeGradients) {
+  struct First {
+    size_t ask = 0;
+    double radius = 0.0;
+  };
+  auto first_step = [](const BoOptions& options) {
+    const Outcome outcome = RunOn("rosenbrock3", 2, options, 24);
+    for (size_t k = 0; k < outcome.suggestions.size(); ++k) {
+      const Suggestion& s = outcome.suggestions[k];
+      if (s.origin == "trust_region") return First{k, s.details.at("radius")};
+    }
+    return First{};
+  };
+  const First values = first_step(Options(BoGradients::kOff)), slopes = first_step(kDirectional),
+              gradients = first_step(kFull);
+  EXPECT_EQ(values.radius, 0.2);
+  EXPECT_EQ(slopes.radius, 0.2);
+  EXPECT_EQ(gradients.radius, 0.1);
+  EXPECT_LT(gradients.ask, values.ask);
+  EXPECT_EQ(slopes.ask, values.ask);
+}
+
 TEST(Fobo, OtherPresetsIgnoreGradientsUnlessTold) {
   const Outcome with = RunOn("branin", 1, Options(BoGradients::kOff, BoPreset::kBo), 15);
   const Outcome wrong = RunOn("branin", 1, Options(BoGradients::kOff, BoPreset::kBo), 15, 1,

@@ -47,7 +47,7 @@ SolverState ChainLbfgs::Advance(int64_t iterations, const std::atomic<bool>* sto
     SolverState state = SolverState::kRunning;
     if (iterations_ == 0) {
       state = ToSolverState(solver_.Start(f, VectorXd::Zero(loss_.dim())));
-      if (learn::StopRequested(stop)) {
+      if (state == SolverState::kDiverged && learn::StopRequested(stop)) {
         solver_ = learn::LbfgsSolver();
         return SolverState::kStopped;
       }

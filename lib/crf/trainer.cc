@@ -1,5 +1,6 @@
 #include "lib/crf/trainer.h"
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -121,8 +122,8 @@ ChainTrainer::ChainTrainer(const ChainData* data, double l2, const ChainTrainerO
 
 std::optional<double> ChainTrainer::LargestEntry(const VectorXd& w, const std::atomic<bool>* stop) {
   VectorXd gradient;
-  ChainProblem(loss_.get(), l2_).Value(w, &gradient, stop);
-  if (learn::StopRequested(stop)) return std::nullopt;
+  const double value = ChainProblem(loss_.get(), l2_).Value(w, &gradient, stop);
+  if (!std::isfinite(value) && learn::StopRequested(stop)) return std::nullopt;
   extra_passes_ += 1.0;
   return SmallestSubgradient(w, gradient, options_.l1);
 }

@@ -56,7 +56,7 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
   if (batch_ == 0) {
     VectorXd first = VectorXd::Zero(x_.size());
     const double loss = sum(x_, 0, 1, &first);
-    if (learn::StopRequested(stop)) return SolveState::kStopped;
+    if (!std::isfinite(loss) && learn::StopRequested(stop)) return SolveState::kStopped;
     loss_ = loss;
     gradient_ = std::move(first);
     batch_ = 1;
@@ -82,10 +82,11 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
     if (!(slope < 0.0)) continue;
     double step = 1.0;
     for (int trial = 0; trial < kMaxTrials && !moved; ++trial) {
+      if (learn::StopRequested(stop)) return give_up();
       VectorXd trial_x = x_ + step * direction;
       VectorXd trial_sums = VectorXd::Zero(x.size());
       const double trial_loss = sum(trial_x, 0, batch_, &trial_sums);
-      if (learn::StopRequested(stop)) return give_up();
+      if (!std::isfinite(trial_loss) && learn::StopRequested(stop)) return give_up();
       evaluations += batch_;
       const double there = Value(trial_x, trial_loss);
       if (!(there <= value + kArmijo * step * slope + kValueNoise * std::abs(value)) || !trial_sums.allFinite()) {
@@ -112,7 +113,7 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
   const int64_t next = NextBatch(batch_);
   if (!whole) {
     loss += sum(x, batch_, next, &sums);
-    if (learn::StopRequested(stop)) return give_up();
+    if (!std::isfinite(loss) && learn::StopRequested(stop)) return give_up();
     evaluations += next - batch_;
   }
   x_ = std::move(x);

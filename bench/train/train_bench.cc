@@ -7,8 +7,9 @@
 //
 // Every other method, sampling and step rule: bench/reproduce/crf.
 //
-// One thread, CPU seconds, best or only run as said. Passes count every loss of a line search as loss and gradient, as
-// the source does. The time to evaluate the objective between passes is not counted.
+// One thread unless --threads says more, CPU seconds, best or only run as said; with several threads also seconds on
+// the wall. Passes count every loss of a line search as loss and gradient, as the source does. The time to evaluate the
+// objective between passes is not counted.
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,7 @@
 #include "absl/strings/str_split.h"
 #include "bench/train/problems.h"
 #include "lib/crf/average_gradient.h"
+#include "lib/crf/block_average.h"
 #include "lib/crf/problem.h"
 #include "lib/learn/lbfgs_solver.h"
 
@@ -41,7 +43,9 @@ ABSL_FLAG(double, passes, 200.0, "race: gives up after so many passes");
 ABSL_FLAG(double, target, 1e-8, "race: relative suboptimality at which to stop");
 ABSL_FLAG(int, evaluate_every, 1, "race: passes between evaluations of the objective");
 ABSL_FLAG(int, seed, 1, "of the sampling");
-ABSL_FLAG(int, threads, 1, "pass, lbfgs: of the full gradient");
+ABSL_FLAG(int, threads, 1, "pass, lbfgs: of the full gradient; race: above 1 blocks of sequences");
+ABSL_FLAG(bool, blocks, false, "race: blocks of sequences also with one thread");
+ABSL_FLAG(int, block, 0, "race: most sequences of a block; 0: its own choice");
 
 namespace luthier::crf {
 namespace {
@@ -84,16 +88,20 @@ void MeasurePass(const TrainingProblem& problem) {
   }
 }
 
+double WallSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 const double kLevels[] = {1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8};
 
 // Prints each level once it is reached.
 class Curve {
  public:
   explicit Curve(double optimum) : optimum_(optimum) {}
-  void Add(double value, double seconds, double passes) {
+  void Add(double value, double seconds, double wall, double passes) {
     suboptimality_ = (value - optimum_) / optimum_;
     while (next_ < std::size(kLevels) && suboptimality_ <= kLevels[next_]) {
-      absl::PrintF("  %.0e: %8.3f s  %7.1f passes\n", kLevels[next_], seconds, passes);
+      absl::PrintF("  %.0e: %8.3f s  %8.3f s on the wall  %7.1f passes\n", kLevels[next_], seconds, wall, passes);
       std::fflush(stdout);
       ++next_;
     }
@@ -113,12 +121,12 @@ void RaceLbfgs(const TrainingProblem& problem) {
   const auto f = [&](const Eigen::VectorXd& w, Eigen::VectorXd* g) { return h.Value(w, g); };
   absl::PrintF("L-BFGS\n");
   Curve curve(*problem.optimum);
-  double start = CpuSeconds();
+  const double start = CpuSeconds(), wall = WallSeconds();
   learn::LbfgsSolver solver(1e-5);
   learn::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim()));
   while (state == learn::SolveState::kRunning && curve.suboptimality() > absl::GetFlag(FLAGS_target)) {
     state = solver.Step(f, nullptr);
-    curve.Add(solver.value(), CpuSeconds() - start, static_cast<double>(solver.evaluations()));
+    curve.Add(solver.value(), CpuSeconds() - start, WallSeconds() - wall, static_cast<double>(solver.evaluations()));
   }
   absl::PrintF("  h %.6f, largest gradient entry %.2e, %d evaluations, %.2f s\n", solver.value(),
                solver.gradient().lpNorm<Eigen::Infinity>(), solver.evaluations(), CpuSeconds() - start);
@@ -136,36 +144,52 @@ AverageGradientOptions OptionsOf(const std::string& method) {
   return options;
 }
 
-void RaceAverage(const TrainingProblem& problem, const std::string& method) {
+// `Solver`: AverageGradient or BlockAverage.
+template <typename Solver>
+void RaceTo(const TrainingProblem& problem, Solver* solver, double seconds, double wall) {
   ChainLoss loss(&problem.train);
   ChainLoss test(&problem.test);
   const ChainProblem h(&loss, absl::GetFlag(FLAGS_l2));
-  absl::PrintF("%s %s %s\n", method, absl::GetFlag(FLAGS_sampling), absl::GetFlag(FLAGS_step));
   Curve curve(*problem.optimum);
-  double seconds = 0.0;
-  double start = CpuSeconds();
-  AverageGradient solver = AverageGradient::Create(&problem.train, absl::GetFlag(FLAGS_l2), OptionsOf(method)).value();
-  seconds += CpuSeconds() - start;
   double value = 0.0;
-  while (curve.suboptimality() > absl::GetFlag(FLAGS_target) && solver.passes() < absl::GetFlag(FLAGS_passes)) {
-    start = CpuSeconds();
-    const SolverState state = solver.Advance(problem.train.sequences() * absl::GetFlag(FLAGS_evaluate_every), nullptr);
+  while (curve.suboptimality() > absl::GetFlag(FLAGS_target) && solver->passes() < absl::GetFlag(FLAGS_passes)) {
+    const double start = CpuSeconds(), wall_start = WallSeconds();
+    const SolverState state = solver->Advance(problem.train.sequences() * absl::GetFlag(FLAGS_evaluate_every), nullptr);
     seconds += CpuSeconds() - start;
+    wall += WallSeconds() - wall_start;
     if (state == SolverState::kDiverged) {
       absl::PrintF("  diverged\n");
       return;
     }
-    value = h.Value(solver.Weights(), nullptr);
-    curve.Add(value, seconds, solver.passes());
+    value = h.Value(solver->Weights(), nullptr);
+    curve.Add(value, seconds, wall, solver->passes());
   }
   const double n = static_cast<double>(problem.train.sequences());
   absl::PrintF(
       "  h %.6f (suboptimality %.2e), largest gradient entry (estimate) %.2e, %.1f passes, %.1f of them with "
-      "gradient, %.2f s, Lmax %.3g Lmean %.3g, table %.1f MB\n",
-      value, curve.suboptimality(), solver.GradientEstimate(), solver.passes(),
-      static_cast<double>(solver.evaluations()) / n, seconds, solver.max_constant(), solver.mean_constant(),
-      1e-6 * static_cast<double>(solver.memory_bytes()));
-  PrintTest(test, solver.Weights());
+      "gradient, %.2f s, %.2f s on the wall, Lmax %.3g Lmean %.3g, table %.1f MB\n",
+      value, curve.suboptimality(), solver->GradientEstimate(), solver->passes(),
+      static_cast<double>(solver->evaluations()) / n, seconds, wall, solver->max_constant(), solver->mean_constant(),
+      1e-6 * static_cast<double>(solver->memory_bytes()));
+  PrintTest(test, solver->Weights());
+}
+
+void RaceAverage(const TrainingProblem& problem, const std::string& method) {
+  AverageGradientOptions options = OptionsOf(method);
+  options.threads = absl::GetFlag(FLAGS_threads);
+  options.block = absl::GetFlag(FLAGS_block);
+  const bool blocks = options.threads > 1 || absl::GetFlag(FLAGS_blocks);
+  absl::PrintF("%s %s %s%s\n", method, absl::GetFlag(FLAGS_sampling), absl::GetFlag(FLAGS_step),
+               blocks ? absl::StrFormat(", blocks, threads %d", options.threads) : "");
+  const double start = CpuSeconds(), wall = WallSeconds();
+  const double l2 = absl::GetFlag(FLAGS_l2);
+  if (blocks) {
+    const std::unique_ptr<BlockAverage> solver = BlockAverage::Create(&problem.train, l2, options).value();
+    RaceTo(problem, solver.get(), CpuSeconds() - start, WallSeconds() - wall);
+  } else {
+    AverageGradient solver = AverageGradient::Create(&problem.train, l2, options).value();
+    RaceTo(problem, &solver, CpuSeconds() - start, WallSeconds() - wall);
+  }
 }
 
 int Main() {

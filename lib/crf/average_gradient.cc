@@ -15,14 +15,8 @@
 #include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
-namespace {
 
-using Eigen::VectorXd;
 using stochastic::Sampler;
-
-constexpr double kMinBeta = 1e-6;
-
-}  // namespace
 
 const std::vector<std::string>& AverageMethodNames() {
   static const std::vector<std::string>& names = *new std::vector<std::string>{"sag", "saga", "saga_literal", "saga2"};
@@ -58,17 +52,15 @@ AverageGradient::AverageGradient(const ChainData* data, double l2, const Average
       memory_(std::move(memory)),
       chain_(data->labels(), data->longest(), kernels),
       search_(data, kernels),
-      rows_(int64_t{2} * data->attributes * stride_),
-      row_progress_(data->attributes),
-      v_transitions_(int64_t{data->labels()} * stride_),
-      d_transitions_(v_transitions_.size()),
-      zeros_(v_transitions_.size()),
+      state_(data),
+      zeros_(state_.v_transitions.size()),
       shared_constant_(options.first_constant),
       stored_(static_cast<size_t>(data->sequences()), 0) {}
 
 bool AverageGradient::Evaluate(const Sequence& x, double* loss) {
-  kernels_->gather_lazy(rows_.data(), row_progress_.data(), progress_, beta_, data_->attribute.data(), data_->values(),
-                        x.token_start, x.tokens, stride_, ahead_, chain_.scores());
+  kernels_->gather_lazy(state_.rows.data(), state_.row_progress.data(), state_.progress, state_.beta,
+                        data_->attribute.data(), data_->values(), x.token_start, x.tokens, stride_, ahead_,
+                        chain_.scores());
   chain_.Prepare();
   *loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
   ++evaluations_;
@@ -93,11 +85,11 @@ double AverageGradient::StepSize() const {
 // d of the sequence's rows += the change.
 void AverageGradient::AddToRows(const Sequence& x, const GradientChange& change) {
   if (change.tokens != nullptr) {
-    kernels_->scatter(rows_.data() + stride_, 2 * stride_, 1.0, data_->attribute.data(), data_->values(), x.token_start,
-                      x.tokens, stride_, ahead_, change.tokens);
+    kernels_->scatter(state_.rows.data() + stride_, 2 * stride_, 1.0, data_->attribute.data(), data_->values(),
+                      x.token_start, x.tokens, stride_, ahead_, change.tokens);
   } else {
     for (size_t r = 0; r < change.rows.size(); ++r) {
-      double* d = rows_.data() + int64_t{2} * change.rows[r] * stride_ + stride_;
+      double* d = state_.rows.data() + int64_t{2} * change.rows[r] * stride_ + stride_;
       kernels_->add_scaled(d, 1.0, change.row_values.data() + static_cast<int64_t>(r) * stride_, stride_, d);
     }
   }
@@ -106,31 +98,32 @@ void AverageGradient::AddToRows(const Sequence& x, const GradientChange& change)
 // v of the sequence's rows and of the transitions -= scale * the change.
 void AverageGradient::MoveAlong(const Sequence& x, const GradientChange& change, double scale) {
   if (change.tokens != nullptr) {
-    kernels_->scatter(rows_.data(), 2 * stride_, -scale, data_->attribute.data(), data_->values(), x.token_start,
+    kernels_->scatter(state_.rows.data(), 2 * stride_, -scale, data_->attribute.data(), data_->values(), x.token_start,
                       x.tokens, stride_, ahead_, change.tokens);
   } else {
     for (size_t r = 0; r < change.rows.size(); ++r) {
-      double* v = rows_.data() + int64_t{2} * change.rows[r] * stride_;
+      double* v = state_.rows.data() + int64_t{2} * change.rows[r] * stride_;
       kernels_->add_scaled(v, -scale, change.row_values.data() + static_cast<int64_t>(r) * stride_, stride_, v);
     }
   }
-  kernels_->add_scaled(v_transitions_.data(), -scale, change.edges, v_transitions_.size(), v_transitions_.data());
+  kernels_->add_scaled(state_.v_transitions.data(), -scale, change.edges, state_.v_transitions.size(),
+                       state_.v_transitions.data());
 }
 
 // The transitions are dense: their d += change and v -= scale d at once, and w = beta v is where inference looks.
 void AverageGradient::FollowTransitions(const double* change, double scale) {
-  kernels_->follow(change, scale, beta_, v_transitions_.size(), d_transitions_.data(), v_transitions_.data(),
-                   chain_.transitions());
+  kernels_->follow(change, scale, state_.beta, state_.v_transitions.size(), state_.d_transitions.data(),
+                   state_.v_transitions.data(), chain_.transitions());
 }
 
 void AverageGradient::CatchUp(const Sequence& x) {
   for (int64_t e = x.token_start[0]; e < x.token_start[x.tokens]; ++e) {
     const int64_t a = data_->attribute[static_cast<size_t>(e)];
-    double& last = row_progress_.data()[a];
-    if (last == progress_) continue;
-    double* v = rows_.data() + 2 * a * stride_;
-    kernels_->add_scaled(v, last - progress_, v + stride_, stride_, v);
-    last = progress_;
+    double& last = state_.row_progress.data()[a];
+    if (last == state_.progress) continue;
+    double* v = state_.rows.data() + 2 * a * stride_;
+    kernels_->add_scaled(v, last - state_.progress, v + stride_, stride_, v);
+    last = state_.progress;
   }
 }
 
@@ -153,14 +146,14 @@ bool AverageGradient::Step() {
   const double step = StepSize();
   if (options_.shared_constant) shared_constant_ *= std::exp2(-1.0 / n);
   ++iterations_;
-  beta_ *= 1.0 - step * lambda_;
+  state_.beta *= 1.0 - step * lambda_;
 
   if (options_.method == AverageMethod::kSag) {
     const GradientChange& change = memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_);
     AddToRows(x, change);
     MarkStored(x.index);
-    const double scale = step / (static_cast<double>(stored_count_) * beta_);
-    progress_ += scale;
+    const double scale = step / (static_cast<double>(stored_count_) * state_.beta);
+    state_.progress += scale;
     FollowTransitions(change.edges, scale);
     return true;
   }
@@ -175,14 +168,15 @@ bool AverageGradient::Step() {
   const GradientChange& change = second ? memory_.Difference(x.index, chain_.marginals(), chain_.edge_sums(), chain_)
                                         : memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_);
   if (!second) MarkStored(x.index);
-  MoveAlong(x, change, step / (own * beta_));
-  const double scale = stored_count_ == 0 ? 0.0 : step / (common * static_cast<double>(stored_count_) * beta_);
-  progress_ += scale;
+  MoveAlong(x, change, step / (own * state_.beta));
+  const double scale = stored_count_ == 0 ? 0.0 : step / (common * static_cast<double>(stored_count_) * state_.beta);
+  state_.progress += scale;
   FollowTransitions(zeros_.data(), scale);
   if (!second) {
     CatchUp(x);
     AddToRows(x, change);
-    kernels_->add_scaled(d_transitions_.data(), 1.0, change.edges, d_transitions_.size(), d_transitions_.data());
+    kernels_->add_scaled(state_.d_transitions.data(), 1.0, change.edges, state_.d_transitions.size(),
+                         state_.d_transitions.data());
     return true;
   }
   base::RandomStream stream(options_.seed, "stochastic.second", static_cast<uint64_t>(iterations_));
@@ -190,28 +184,17 @@ bool AverageGradient::Step() {
   if (!Evaluate(y, &loss)) return false;
   const GradientChange& stored = memory_.Exchange(y.index, chain_.marginals(), chain_.edge_sums(), chain_);
   AddToRows(y, stored);
-  kernels_->add_scaled(d_transitions_.data(), 1.0, stored.edges, d_transitions_.size(), d_transitions_.data());
+  kernels_->add_scaled(state_.d_transitions.data(), 1.0, stored.edges, state_.d_transitions.size(),
+                       state_.d_transitions.data());
   MarkStored(y.index);
   return true;
-}
-
-void AverageGradient::Flush() {
-  for (int64_t a = 0; a < data_->attributes; ++a) {
-    double* v = rows_.data() + 2 * a * stride_;
-    const double behind = progress_ - row_progress_.data()[a];
-    for (int k = 0; k < stride_; ++k) v[k] = beta_ * (v[k] - behind * v[stride_ + k]);
-    row_progress_.data()[a] = 0.0;
-  }
-  for (int64_t k = 0; k < v_transitions_.size(); ++k) v_transitions_.data()[k] *= beta_;
-  beta_ = 1.0;
-  progress_ = 0.0;
 }
 
 SolverState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   for (int64_t k = 0; k < iterations; ++k) {
     if (learn::StopRequested(stop)) return SolverState::kStopped;
     if (!Step()) return SolverState::kDiverged;
-    if (beta_ < kMinBeta) Flush();
+    if (state_.beta < LazyAverage::kMinBeta) state_.Flush();
   }
   return SolverState::kRunning;
 }
@@ -220,34 +203,9 @@ int64_t AverageGradient::iterations_per_pass() const {
   return std::max<int64_t>(1, data_->sequences() / (options_.method == AverageMethod::kSaga2 ? 2 : 1));
 }
 
-VectorXd AverageGradient::Weights() const {
-  const Shape shape = data_->shape();
-  VectorXd w(shape.dim());
-  for (int64_t a = 0; a < shape.attributes; ++a) {
-    const double* v = rows_.data() + 2 * a * stride_;
-    const double behind = progress_ - row_progress_.data()[a];
-    for (int k = 0; k < stride_; ++k) w[a * stride_ + k] = beta_ * (v[k] - behind * v[stride_ + k]);
-  }
-  for (int64_t k = 0; k < v_transitions_.size(); ++k) w[shape.transitions() + k] = beta_ * v_transitions_.data()[k];
-  return w;
-}
-
 double AverageGradient::GradientEstimate() const {
   if (stored_count_ < data_->sequences()) return std::numeric_limits<double>::infinity();
-  const double l2 = lambda_ * static_cast<double>(data_->sequences());
-  const VectorXd w = Weights();
-  double largest = 0.0;
-  const auto look = [&](double entry) {
-    if (!(std::abs(entry) <= largest)) largest = std::abs(entry);  // Keeps NaN.
-  };
-  for (int64_t a = 0; a < data_->attributes; ++a) {
-    const double* d = rows_.data() + 2 * a * stride_ + stride_;
-    for (int k = 0; k < stride_; ++k) look(d[k] + l2 * w[a * stride_ + k]);
-  }
-  for (int64_t k = 0; k < d_transitions_.size(); ++k) {
-    look(d_transitions_.data()[k] + l2 * w[data_->shape().transitions() + k]);
-  }
-  return largest;
+  return state_.LargestGradientEntry(lambda_ * static_cast<double>(data_->sequences()));
 }
 
 void AverageGradient::SetPenalty(double l2) {
@@ -262,21 +220,17 @@ double AverageGradient::passes() const {
 void AverageGradient::Save(learn::CheckpointWriter* writer) const {
   sampler_.Save(writer);
   SaveArray(memory_.table(), writer);
-  SaveArray(rows_, writer);
-  SaveArray(row_progress_, writer);
-  SaveArray(v_transitions_, writer);
-  SaveArray(d_transitions_, writer);
+  state_.Save(writer);
   search_.Save(writer);
   SaveArray(stored_, writer);
-  for (const double x : {lambda_, beta_, progress_, shared_constant_}) writer->F64(x);
+  for (const double x : {lambda_, shared_constant_}) writer->F64(x);
   for (const int64_t x : {iterations_, evaluations_}) writer->U64(static_cast<uint64_t>(x));
 }
 
 bool AverageGradient::Load(learn::CheckpointReader* reader) {
-  const bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && LoadArray(reader, &rows_) &&
-                    LoadArray(reader, &row_progress_) && LoadArray(reader, &v_transitions_) &&
-                    LoadArray(reader, &d_transitions_) && search_.Load(reader) && LoadArray(reader, &stored_);
-  for (double* x : {&lambda_, &beta_, &progress_, &shared_constant_}) *x = reader->F64();
+  const bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && state_.Load(reader) &&
+                    search_.Load(reader) && LoadArray(reader, &stored_);
+  for (double* x : {&lambda_, &shared_constant_}) *x = reader->F64();
   for (int64_t* x : {&iterations_, &evaluations_}) *x = static_cast<int64_t>(reader->U64());
   stored_count_ = std::count_if(stored_.begin(), stored_.end(), [](uint8_t s) { return s != 0; });
   FollowTransitions(zeros_.data(), 0.0);

@@ -12,6 +12,7 @@
 #include "lib/crf/constant_search.h"
 #include "lib/crf/gradient_memory.h"
 #include "lib/crf/inference.h"
+#include "lib/crf/lazy_average.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/stochastic/sampler.h"
 #include "lib/stochastic/step_rule.h"
@@ -21,10 +22,10 @@
 //
 //   symbol     meaning                                                              name in code
 //   g_i        last gradient seen of nll_i                                          memory_
-//   d          sum_i g_i                                                            rows_, second half of each row
-//   w          beta v                                                               beta_; rows_, first half
-//   S          sum of alpha / (m beta) over the iterations since the last flush     progress_
-//   S_a        S when row a was last brought up to date                             row_progress_
+//   d          sum_i g_i                                                            state_.rows, second half of each
+//   w          beta v                                                               state_.beta; rows, first half
+//   S          sum of alpha / (m beta) over the iterations since the last flush     state_.progress
+//   S_a        S when row a was last brought up to date                             state_.row_progress
 //   m          examples whose gradient is in d                                      stored()
 //   L_i        estimated Lipschitz constant of the gradient of nll_i                sampler_
 //
@@ -55,6 +56,9 @@ struct AverageGradientOptions {
   MemoryMode memory = MemoryMode::kMixed;
   int64_t max_memory_bytes = int64_t{4} << 30;
   uint64_t seed = 0;
+  // Of BlockAverage only.
+  int threads = 1;    // 1 ... 256; changes no bit of the result.
+  int64_t block = 0;  // Most sequences of a block; 0: 64 (sag) or 8, or a hundredth or an 800th of all if that is less.
 };
 
 // Not thread-safe.
@@ -68,7 +72,7 @@ class AverageGradient final : public ChainSolver {
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations_per_pass() const override;
 
-  Eigen::VectorXd Weights() const override;
+  Eigen::VectorXd Weights() const override { return state_.Weights(); }
   // Largest entry of d + l2 w, which goes to the gradient of h; infinite while an example is unseen.
   double GradientEstimate() const override;
 
@@ -101,7 +105,6 @@ class AverageGradient final : public ChainSolver {
   void MoveAlong(const Sequence& x, const GradientChange& change, double scale);
   void FollowTransitions(const double* change, double scale);
   void MarkStored(int64_t i);
-  void Flush();
 
   const ChainData* data_;
   AverageGradientOptions options_;
@@ -113,11 +116,8 @@ class AverageGradient final : public ChainSolver {
   GradientMemory memory_;
   ChainInference chain_;
   ConstantSearch search_;
-  AlignedDoubles rows_;          // A x [v | d]
-  AlignedDoubles row_progress_;  // A
-  AlignedDoubles v_transitions_, d_transitions_, zeros_;
-  double beta_ = 1.0;
-  double progress_ = 0.0;
+  LazyAverage state_;
+  AlignedDoubles zeros_;
   double shared_constant_ = 1.0;
   std::vector<uint8_t> stored_;
   int64_t stored_count_ = 0;

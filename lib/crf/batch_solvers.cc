@@ -36,15 +36,24 @@ double PerSequence(double x, const ChainLoss& loss) {
 
 }  // namespace
 
-ChainLbfgs::ChainLbfgs(const ChainData* data, double l2, int threads) : loss_(data, threads), l2_(l2) {}
+ChainLbfgs::ChainLbfgs(const ChainData* data, double l2, int threads, const Kernels& kernels)
+    : loss_(data, threads, kernels), l2_(l2) {}
 
 SolverState ChainLbfgs::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   const ChainProblem h(&loss_, l2_);
-  const auto f = [&h](const VectorXd& w, VectorXd* gradient) { return h.Value(w, gradient); };
+  const auto f = [&](const VectorXd& w, VectorXd* gradient) { return h.Value(w, gradient, stop); };
   for (int64_t k = 0; k < iterations; ++k) {
     if (learn::StopRequested(stop)) return SolverState::kStopped;
-    const SolverState state =
-        ToSolverState(iterations_ == 0 ? solver_.Start(f, VectorXd::Zero(loss_.dim())) : solver_.Step(f, stop));
+    SolverState state = SolverState::kRunning;
+    if (iterations_ == 0) {
+      state = ToSolverState(solver_.Start(f, VectorXd::Zero(loss_.dim())));
+      if (state == SolverState::kDiverged && learn::StopRequested(stop)) {
+        solver_ = learn::LbfgsSolver();
+        return SolverState::kStopped;
+      }
+    } else {
+      state = ToSolverState(solver_.Step(f, stop));
+    }
     if (state == SolverState::kStopped) return state;
     ++iterations_;
     if (state != SolverState::kRunning) return state;
@@ -70,8 +79,8 @@ bool ChainLbfgs::Load(learn::CheckpointReader* reader) {
   return reader->ok() && (iterations_ == 0 || solver_.Load(reader, loss_.dim()));
 }
 
-ChainHybrid::ChainHybrid(const ChainData* data, double l2, uint64_t seed)
-    : loss_(data),
+ChainHybrid::ChainHybrid(const ChainData* data, double l2, uint64_t seed, const Kernels& kernels)
+    : loss_(data, 1, kernels),
       order_(static_cast<size_t>(data->sequences())),
       solver_(loss_.dim(), data->sequences(), PerSequence(l2, loss_)) {
   std::iota(order_.begin(), order_.end(), 0);
@@ -79,8 +88,8 @@ ChainHybrid::ChainHybrid(const ChainData* data, double l2, uint64_t seed)
 }
 
 SolverState ChainHybrid::Advance(int64_t iterations, const std::atomic<bool>* stop) {
-  const auto sum = [this](const VectorXd& w, int64_t first, int64_t last, VectorXd* gradient) {
-    return loss_.AddSubset(order_.data() + first, last - first, w, gradient);
+  const auto sum = [&](const VectorXd& w, int64_t first, int64_t last, VectorXd* gradient) {
+    return loss_.AddSubset(order_.data() + first, last - first, w, gradient, stop);
   };
   for (int64_t k = 0; k < iterations; ++k) {
     const SolverState state = ToSolverState(solver_.Step(sum, stop));
@@ -122,8 +131,8 @@ bool ChainHybrid::Load(learn::CheckpointReader* reader) {
 }
 
 ChainMetaDescent::ChainMetaDescent(const ChainData* data, double l2, const stochastic::MetaDescent::Options& options,
-                                   uint64_t seed)
-    : loss_(data), lambda_(PerSequence(l2, loss_)), seed_(seed), solver_(loss_.dim(), options) {}
+                                   uint64_t seed, const Kernels& kernels)
+    : loss_(data, 1, kernels), lambda_(PerSequence(l2, loss_)), seed_(seed), solver_(loss_.dim(), options) {}
 
 SolverState ChainMetaDescent::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   const auto n = static_cast<uint64_t>(loss_.data().sequences());
@@ -131,18 +140,20 @@ SolverState ChainMetaDescent::Advance(int64_t iterations, const std::atomic<bool
   const double weight = 1.0 / static_cast<double>(kBatch);
   const auto gradient = [&](const VectorXd& w, VectorXd* g) {
     *g = VectorXd::Zero(w.size());
-    const double value = loss_.AddSubset(rows.data(), kBatch, w, g);
+    const double value = loss_.AddSubset(rows.data(), kBatch, w, g, stop);
     *g = weight * *g + lambda_ * w;
     return value;
   };
   const auto product = [&](const VectorXd& w, const VectorXd& v) {
-    return VectorXd(weight * loss_.SubsetHessianVector(rows.data(), kBatch, w, v) + lambda_ * v);
+    return VectorXd(weight * loss_.SubsetHessianVector(rows.data(), kBatch, w, v, stop) + lambda_ * v);
   };
   for (int64_t k = 0; k < iterations; ++k) {
     if (learn::StopRequested(stop)) return SolverState::kStopped;
     base::RandomStream stream(seed_, "crf.smd", static_cast<uint64_t>(iterations_));
     for (int32_t& row : rows) row = static_cast<int32_t>(stream.UniformInt(n));
-    if (!solver_.Step(gradient, product)) return SolverState::kDiverged;
+    if (!solver_.Step(gradient, product)) {
+      return learn::StopRequested(stop) ? SolverState::kStopped : SolverState::kDiverged;
+    }
     ++iterations_;
   }
   return SolverState::kRunning;

@@ -13,13 +13,14 @@
 #include "lib/stochastic/meta_descent.h"
 
 // Solvers for dense vectors, applied to chains: each works on the whole weight vector in every iteration. `data` must
-// have passed CheckChainData and outlive them; l2 >= 0.
+// have passed CheckChainData and outlive them; l2 >= 0. A stop is seen before the next sequence: the iteration is given
+// up, and done again from its beginning later.
 namespace luthier::crf {
 
 // L-BFGS on h. The first iteration evaluates w = 0, each other one takes a step.
 class ChainLbfgs final : public ChainSolver {
  public:
-  ChainLbfgs(const ChainData* data, double l2, int threads);
+  ChainLbfgs(const ChainData* data, double l2, int threads, const Kernels& kernels = BestKernels());
 
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations() const override { return iterations_; }
@@ -41,7 +42,7 @@ class ChainLbfgs final : public ChainSolver {
 // "Hybrid" of Ahmed 2018, section 2.7.1: L-BFGS on a growing part of the sequences (stochastic/growing_batch.h).
 class ChainHybrid final : public ChainSolver {
  public:
-  ChainHybrid(const ChainData* data, double l2, uint64_t seed);
+  ChainHybrid(const ChainData* data, double l2, uint64_t seed, const Kernels& kernels = BestKernels());
 
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations() const override { return iterations_; }
@@ -67,7 +68,8 @@ class ChainMetaDescent final : public ChainSolver {
  public:
   static constexpr int64_t kBatch = 8;
 
-  ChainMetaDescent(const ChainData* data, double l2, const stochastic::MetaDescent::Options& options, uint64_t seed);
+  ChainMetaDescent(const ChainData* data, double l2, const stochastic::MetaDescent::Options& options, uint64_t seed,
+                   const Kernels& kernels = BestKernels());
 
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations() const override { return iterations_; }

@@ -85,48 +85,4 @@ std::string Fingerprint(const ChainData& data) {
   return base::Sha256Hex(bytes);
 }
 
-Overlaps CountOverlaps(const ChainData& data) {
-  Overlaps overlaps;
-  overlaps.start.push_back(0);
-  for (int64_t i = 0; i < data.sequences(); ++i) {
-    overlaps.start.push_back(overlaps.start.back() + data.length(i) * data.length(i));
-  }
-  overlaps.count.resize(static_cast<size_t>(overlaps.start.back()), 0);
-  // Occurrences of each attribute in the current sequence, as linked lists through the positions in `attribute`.
-  struct Occurrence {
-    int32_t token;
-    int32_t before;
-    double value;
-  };
-  std::vector<int32_t> last(static_cast<size_t>(data.attributes), -1);
-  std::vector<Occurrence> occurrences;
-  for (int64_t i = 0; i < data.sequences(); ++i) {
-    const auto length = static_cast<size_t>(data.length(i));
-    const auto begin = static_cast<size_t>(data.sequence_start[static_cast<size_t>(i)]);
-    float* count = overlaps.count.data() + overlaps.start[static_cast<size_t>(i)];
-    occurrences.clear();
-    for (size_t t = 0; t < length; ++t) {
-      const auto from = static_cast<size_t>(data.token_start[begin + t]);
-      const auto to = static_cast<size_t>(data.token_start[begin + t + 1]);
-      for (size_t e = from; e < to; ++e) {
-        int32_t& head = last[static_cast<size_t>(data.attribute[e])];
-        for (int32_t o = head; o >= 0; o = occurrences[static_cast<size_t>(o)].before) {
-          const Occurrence& other = occurrences[static_cast<size_t>(o)];
-          count[t * length + static_cast<size_t>(other.token)] += static_cast<float>(data.Value(e) * other.value);
-        }
-        count[t * length + t] += static_cast<float>(data.Value(e) * data.Value(e));
-        occurrences.push_back({static_cast<int32_t>(t), head, data.Value(e)});
-        head = static_cast<int32_t>(occurrences.size()) - 1;
-      }
-    }
-    for (size_t t = 0; t < length; ++t) {
-      for (size_t s = 0; s < t; ++s) count[s * length + t] = count[t * length + s];
-    }
-    const auto first = static_cast<size_t>(data.token_start[begin]);
-    const auto end = static_cast<size_t>(data.token_start[begin + length]);
-    for (size_t e = first; e < end; ++e) last[static_cast<size_t>(data.attribute[e])] = -1;
-  }
-  return overlaps;
-}
-
 }  // namespace luthier::crf

@@ -62,15 +62,6 @@ absl::Status CheckChainData(const ChainData& data);
 // SHA-256 (hexadecimal) over everything but the name.
 std::string Fingerprint(const ChainData& data);
 
-// How many attributes each two tokens of a sequence share: for X the T x A matrix of a sequence's attributes, X X'
-// (with values, sums of products of theirs). With it, scores and squared norms of a sequence's gradient follow from its
-// T x K residuals without touching any attribute. Symmetric, row-major, T_i^2 numbers for sequence i from start[i] on.
-struct Overlaps {
-  std::vector<int64_t> start;
-  std::vector<float> count;
-};
-Overlaps CountOverlaps(const ChainData& data);
-
 }  // namespace luthier::crf
 
 #endif  // LUTHIER_LIB_CRF_CHAIN_DATA_H_

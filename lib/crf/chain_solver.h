@@ -21,7 +21,8 @@ class ChainSolver {
  public:
   virtual ~ChainSolver() = default;
 
-  // `iterations` iterations, or fewer: `stop` (may be null) is looked at in each.
+  // `iterations` iterations, or fewer: `stop` (may be null) is looked at before each sequence, in iterations over many
+  // of them, too.
   virtual SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) = 0;
   virtual int64_t iterations() const = 0;
   // Iterations that cost about as much as a pass over the data; at least 1.

@@ -13,7 +13,7 @@ namespace luthier::crf {
 
 // Longer sequences are refused: the overlap counts of a sequence need memory proportional to its length squared, and a
 // "sentence" of thousands of tokens is a file without blank lines.
-inline constexpr int64_t kMaxSequenceTokens = 4096;
+inline constexpr int64_t kMaxSequenceTokens = 16384;
 inline constexpr int kMaxLabels = 1000;
 
 // Labelled sequences of tokens as read: a table of text cells, the label in the last column. Immutable once made.

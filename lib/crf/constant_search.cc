@@ -16,11 +16,15 @@ constexpr int kMaxStreak = 5;
 
 }  // namespace
 
+ConstantSearch::Scratch::Scratch(const ChainData* data, const Kernels& kernels)
+    : trial_(data->labels(), data->longest(), kernels),
+      change_(data->longest() * data->shape().stride()),
+      overlaps_(data, kernels) {}
+
 ConstantSearch::ConstantSearch(const ChainData* data, const Kernels& kernels)
     : kernels_(&kernels),
-      overlaps_(CountOverlaps(*data)),
-      trial_(data->labels(), data->longest(), kernels),
-      change_(data->longest() * data->shape().stride()),
+      overlaps_(data, kernels),
+      scratch_(data, kernels),
       streak_(static_cast<size_t>(data->sequences()), 0),
       skip_(static_cast<size_t>(data->sequences()), 0) {}
 
@@ -32,33 +36,42 @@ bool ConstantSearch::Skip(int64_t i) {
 }
 
 double ConstantSearch::Search(const Sequence& x, double loss, double start, ChainInference* chain) {
-  const auto i = static_cast<size_t>(x.index);
+  const Found found = Look(x, loss, start, chain, &scratch_);
+  Record(x.index, found);
+  return found.constant;
+}
+
+ConstantSearch::Found ConstantSearch::Look(const Sequence& x, double loss, double start, ChainInference* chain,
+                                           Scratch* scratch) {
   const int stride = chain->stride();
   const int64_t part = x.tokens * stride;
   const int64_t square = int64_t{chain->labels()} * stride;
   const double* residuals = chain->marginals();
   const double* edges = chain->edge_sums();
-  double constant = std::max(start, kMinConstant);
-  kernels_->overlap_times(overlaps_.count.data() + overlaps_.start[i], residuals, x.tokens, stride, change_.data());
-  const double norm2 = kernels_->dot(residuals, change_.data(), part) + kernels_->dot(edges, edges, square);
-  if (!(norm2 > kMinNorm2)) return constant;
-  int doublings = 0;
-  for (; doublings < kMaxDoublings; ++doublings) {
-    kernels_->add_scaled(chain->scores(), -1.0 / constant, change_.data(), part, trial_.scores());
-    kernels_->add_scaled(chain->transitions(), -1.0 / constant, edges, square, trial_.transitions());
-    trial_.PrepareForward();
-    const double trial = trial_.Forward(x.tokens) - trial_.Score(x.label, x.tokens);
-    ++forwards_;
-    if (trial <= loss - 0.5 * norm2 / constant + kLossRounding * (1.0 + std::abs(loss))) break;
-    constant *= 2.0;
+  Found found = {std::max(start, kMinConstant), 0};
+  ChainInference& trial = scratch->trial_;
+  double* change = scratch->change_.data();
+  overlaps_.Times(x, residuals, &scratch->overlaps_, change);
+  const double norm2 = kernels_->dot(residuals, change, part) + kernels_->dot(edges, edges, square);
+  if (!(norm2 > kMinNorm2)) return found;
+  for (int doublings = 0; doublings < kMaxDoublings; ++doublings) {
+    kernels_->add_scaled(chain->scores(), -1.0 / found.constant, change, part, trial.scores());
+    kernels_->add_scaled(chain->transitions(), -1.0 / found.constant, edges, square, trial.transitions());
+    trial.PrepareForward();
+    const double there = trial.Forward(x.tokens) - trial.Score(x.label, x.tokens);
+    ++found.forwards;
+    if (there <= loss - 0.5 * norm2 / found.constant + kLossRounding * (1.0 + std::abs(loss))) break;
+    found.constant *= 2.0;
   }
-  if (doublings == 0) {
-    streak_[i] = static_cast<uint8_t>(std::min<int>(streak_[i] + 1, kMaxStreak));
-    skip_[i] = (1 << streak_[i]) - 1;
-  } else {
-    streak_[i] = 0;
-  }
-  return constant;
+  return found;
+}
+
+void ConstantSearch::Record(int64_t i, const Found& found) {
+  if (found.forwards == 0) return;
+  const auto k = static_cast<size_t>(i);
+  forwards_ += found.forwards;
+  streak_[k] = found.forwards > 1 ? 0 : static_cast<uint8_t>(std::min<int>(streak_[k] + 1, kMaxStreak));
+  if (found.forwards == 1) skip_[k] = (1 << streak_[k]) - 1;
 }
 
 void ConstantSearch::Save(learn::CheckpointWriter* writer) const {

@@ -6,6 +6,7 @@
 
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
+#include "lib/crf/overlaps.h"
 #include "lib/learn/checkpoint.h"
 
 namespace luthier::crf {
@@ -30,14 +31,31 @@ class ConstantSearch {
   double Search(const Sequence& x, double loss, double start, ChainInference* chain);
   int64_t forwards() const { return forwards_; }  // Losses evaluated.
 
+  // The same in two steps, the first for many sequences at once, each thread with scratch of its own.
+  class Scratch {
+   public:
+    Scratch(const ChainData* data, const Kernels& kernels);
+
+   private:
+    friend class ConstantSearch;
+    ChainInference trial_;
+    AlignedDoubles change_;
+    Overlaps::Scratch overlaps_;
+  };
+  struct Found {
+    double constant = 0.0;
+    int forwards = 0;  // Losses evaluated; 0: the gradient is too small to search.
+  };
+  Found Look(const Sequence& x, double loss, double start, ChainInference* chain, Scratch* scratch);
+  void Record(int64_t i, const Found& found);
+
   void Save(learn::CheckpointWriter* writer) const;
   bool Load(learn::CheckpointReader* reader);
 
  private:
   const Kernels* kernels_;
   Overlaps overlaps_;
-  ChainInference trial_;
-  AlignedDoubles change_;
+  Scratch scratch_;
   std::vector<uint8_t> streak_;  // Searches in a row whose first trial succeeded.
   std::vector<int32_t> skip_;    // Searches still to be left out.
   int64_t forwards_ = 0;

@@ -46,7 +46,8 @@ ExponentiatedGradient::ExponentiatedGradient(const ChainData* data, double l2,
       stride_(data->shape().stride()),
       square_(int64_t{data->labels()} * stride_),
       ahead_(Ahead(8 * data->shape().dim())),
-      overlaps_(CountOverlaps(*data)),
+      overlaps_(data, kernels),
+      overlap_scratch_(data, kernels),
       sampler_(stochastic::WithoutConstants(options.sampling), data->sequences(), options.seed),
       chain_(data->labels(), data->longest(), kernels),
       start_({0}),
@@ -122,7 +123,7 @@ bool ExponentiatedGradient::Step() {
                            kernels_->dot(chain_.transitions(), chain_.edge_sums(), square_);
     kernels_->add_scaled(chain_.marginals(), -1.0, mu, part, change);
     kernels_->add_scaled(chain_.edge_sums(), -1.0, mu + part, square_, change + part);
-    kernels_->overlap_times(overlaps_.count.data() + overlaps_.start[i], change, x.tokens, stride_, image_.data());
+    overlaps_.Times(x, change, &overlap_scratch_, image_.data());
     const double curvature =
         (kernels_->dot(change, image_.data(), part) + kernels_->dot(change + part, change + part, square_)) / l2_;
     const double slope =

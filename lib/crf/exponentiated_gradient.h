@@ -10,6 +10,7 @@
 #include "lib/crf/chain_data.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/inference.h"
+#include "lib/crf/overlaps.h"
 #include "lib/stochastic/sampler.h"
 
 // Online exponentiated gradient on the dual problem (Collins, Globerson, Koo, Carreras, Bartlett 2008; Ahmed 2018,
@@ -31,7 +32,7 @@
 // An iteration draws i, and moves theta_i to (1 - eta_i) theta_i + eta_i (potentials of w for x_i). When D does not
 // fall, eta_i grows by 1.05 (up to 1); else eta_i is halved and the move is tried again: that is what Collins' code
 // does. D's change needs no weights: with r the change of the marginals it is a change of entropy plus scores' r
-// plus r'(X X')r / (2 l2), where T x T overlap counts (chain_data.h) take the place of features.
+// plus r'(X X')r / (2 l2), where T x T overlap counts (overlaps.h) take the place of features.
 //
 // All alpha_i begin with independent tokens whose true labels have the potential `first_potential`. The source starts
 // with uniform alpha_i, potential 0; then w(alpha) is the sum of all gradients at zero, in the ten thousands, and many
@@ -85,6 +86,7 @@ class ExponentiatedGradient final : public ChainSolver {
   int64_t square_;
   int64_t ahead_;
   Overlaps overlaps_;
+  Overlaps::Scratch overlap_scratch_;
   stochastic::Sampler sampler_;
   ChainInference chain_;
   std::vector<int64_t> start_;  // Of each sequence's part of the next two: T x stride, then K x stride.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/check.h"
 #include "lib/base/error.h"
 
 namespace luthier::crf {
@@ -111,22 +112,46 @@ const GradientChange& GradientMemory::Exchange(int64_t i, const double* residual
               int64_t{labels_};
   }
   change_.edges = edges_.data();
+  ExchangeEdges(i, edges, chain, memory, edges_.data(), edge_marginals_.data());
+  return change_;
+}
+
+void GradientMemory::ExchangeEdges(int64_t i, const double* edges, const ChainInference& chain, float* memory,
+                                   double* change, double* scratch) const {
+  const Kernels& k = *kernels_;
   if (mode_ != MemoryMode::kMarginals) {
-    k.exchange(edges, labels_, labels_, stride_, memory, edges_.data());
-    return change_;
+    k.exchange(edges, labels_, labels_, stride_, memory, change);
+    return;
   }
-  std::fill_n(edges_.data(), edges_.size(), 0.0);
+  const int64_t square = int64_t{labels_} * stride_;
+  std::fill_n(change, square, 0.0);
   const int32_t* label = data_->label.data() + data_->sequence_start[static_cast<size_t>(i)];
-  double* marginals = edge_marginals_.data();
-  double* difference = marginals + edges_.size();
-  for (int64_t t = 1; t < tokens; ++t) {
+  double* marginals = scratch;
+  double* difference = scratch + square;
+  for (int64_t t = 1; t < data_->length(i); ++t) {
     chain.EdgeMarginals(t, marginals);
     marginals[label[t - 1] * stride_ + label[t]] -= 1.0;
     k.exchange(marginals, labels_, labels_, stride_, memory, difference);
-    k.add_scaled(edges_.data(), 1.0, difference, edges_.size(), edges_.data());
+    k.add_scaled(change, 1.0, difference, square, change);
     memory += labels_ * labels_;
   }
-  return change_;
+}
+
+void GradientMemory::Prepare(int64_t i, const double* residuals, const double* edges, const ChainInference& chain,
+                             float* remembered, double* tokens, double* edge_change, double* scratch) const {
+  LUTHIER_CHECK(mode_ == MemoryMode::kMixed || mode_ == MemoryMode::kMarginals);
+  const int64_t length = data_->length(i);
+  std::copy_n(table_.data() + start_[static_cast<size_t>(i)], Size(i) - kSlack, remembered);
+  kernels_->exchange(residuals, length, labels_, stride_, remembered, tokens);
+  ExchangeEdges(i, edges, chain, remembered + length * labels_, edge_change, scratch);
+}
+
+int64_t GradientMemory::Size(int64_t i) const {
+  return start_[static_cast<size_t>(i) + 1] - start_[static_cast<size_t>(i)] + kSlack;
+}
+
+void GradientMemory::Remember(int64_t i, const float* remembered) {
+  std::copy_n(remembered, Size(i) - kSlack, table_.data() + start_[static_cast<size_t>(i)]);
 }
 
 const GradientChange& GradientMemory::Difference(int64_t i, const double* residuals, const double* edges,

@@ -54,6 +54,14 @@ class GradientMemory {
   const GradientChange& Difference(int64_t i, const double* residuals, const double* edges,
                                    const ChainInference& chain);
 
+  // The same in two steps, the first for many sequences at once; mixed and marginals only. The change goes to `tokens`
+  // (T x stride) and `edge_change` (K x stride); what is to be remembered to `remembered`, Size(i) numbers. `scratch`:
+  // 2 K x stride.
+  void Prepare(int64_t i, const double* residuals, const double* edges, const ChainInference& chain, float* remembered,
+               double* tokens, double* edge_change, double* scratch) const;
+  int64_t Size(int64_t i) const;
+  void Remember(int64_t i, const float* remembered);
+
   // Tells the processor that sequence i comes next.
   void Prefetch(int64_t i) const;
 
@@ -63,6 +71,8 @@ class GradientMemory {
 
  private:
   GradientMemory(MemoryMode mode, const ChainData* data, const Kernels& kernels);
+  void ExchangeEdges(int64_t i, const double* edges, const ChainInference& chain, float* memory, double* change,
+                     double* scratch) const;
 
   MemoryMode mode_;
   const ChainData* data_;

@@ -11,7 +11,7 @@ namespace luthier::crf {
 struct Kernels {
   const char* name;
 
-  // Of the next three, `value`: of each of `attribute`, or null where all are 1; `ahead`: how many attributes ahead
+  // Of the next five, `value`: of each of `attribute`, or null where all are 1; `ahead`: how many attributes ahead
   // rows are asked for from memory; see Ahead().
 
   // U_t = sum of value times row of token t's attributes; rows begin at weights + attribute * row_stride.
@@ -22,6 +22,15 @@ struct Kernels {
   void (*gather_lazy)(double* rows, double* last, double now, double scale, const int32_t* attribute,
                       const double* value, const int64_t* token_start, int64_t tokens, int stride, int64_t ahead,
                       double* scores);
+  // The same scores without bringing anything up to date: many threads may read the same rows.
+  void (*gather_stale)(const double* rows, const double* last, double now, double scale, const int32_t* attribute,
+                       const double* value, const int64_t* token_start, int64_t tokens, int stride, int64_t ahead,
+                       double* scores);
+  // Rows [v | d] of attribute[0 ... count), in this order: v -= (now - last) d, last = now, v += along * value * C_t,
+  // d += keep * value * C_t with t = token[e], the d before it in the first step.
+  void (*move_rows)(double* rows, double* last, double now, double along, double keep, const int32_t* attribute,
+                    const double* value, const int32_t* token, int64_t count, int stride, int64_t ahead,
+                    const double* change);
   // Row of each attribute += scale * value * R_t.
   void (*scatter)(double* rows, int64_t row_stride, double scale, const int32_t* attribute, const double* value,
                   const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, const double* residuals);

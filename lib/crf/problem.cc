@@ -6,6 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/learn/blocked_sum.h"
+#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 
@@ -35,7 +36,8 @@ ChainLoss::ChainLoss(const ChainData* data, int threads, const Kernels& kernels)
   }
 }
 
-double ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient) {
+double ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient,
+                      const std::atomic<bool>* stop) {
   const Shape shape = data_->shape();
   const int stride = shape.stride();
   const int64_t ahead = Ahead(8 * dim());
@@ -44,6 +46,7 @@ double ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first,
   chain.SetTransitions(w_.data() + shape.transitions());
   learn::BlockedSum sum;
   for (int64_t i = first; i < last; ++i) {
+    if (learn::StopRequested(stop)) return NAN;
     const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
     kernels_.gather(w_.data(), stride, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
                     chain.scores());
@@ -59,13 +62,14 @@ double ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first,
   return sum.Total();
 }
 
-double ChainLoss::AddSubset(const int32_t* rows, int64_t count, const VectorXd& w, VectorXd* gradient) {
+double ChainLoss::AddSubset(const int32_t* rows, int64_t count, const VectorXd& w, VectorXd* gradient,
+                            const std::atomic<bool>* stop) {
   LUTHIER_CHECK(w.size() == dim() && gradient->size() == dim());
   std::copy_n(w.data(), w.size(), w_.data());
-  return Sum(parts_[0]->inference, rows, 0, count, gradient->data());
+  return Sum(parts_[0]->inference, rows, 0, count, gradient->data(), stop);
 }
 
-double ChainLoss::Value(const VectorXd& w, VectorXd* gradient) {
+double ChainLoss::Value(const VectorXd& w, VectorXd* gradient, const std::atomic<bool>* stop) {
   LUTHIER_CHECK(w.size() == dim());
   std::copy_n(w.data(), w.size(), w_.data());
   std::vector<double> value(parts_.size());
@@ -75,7 +79,8 @@ double ChainLoss::Value(const VectorXd& w, VectorXd* gradient) {
       if (part.gradient.size() == 0) part.gradient = AlignedDoubles(dim());
       std::fill_n(part.gradient.data(), dim(), 0.0);
     }
-    value[p] = Sum(part.inference, nullptr, part.begin, part.end, gradient == nullptr ? nullptr : part.gradient.data());
+    double* sum = gradient == nullptr ? nullptr : part.gradient.data();
+    value[p] = Sum(part.inference, nullptr, part.begin, part.end, sum, stop);
   };
   std::vector<std::thread> threads;
   for (size_t p = 1; p < parts_.size(); ++p) threads.emplace_back(work, p);
@@ -93,14 +98,16 @@ double ChainLoss::Value(const VectorXd& w, VectorXd* gradient) {
 }
 
 VectorXd ChainLoss::HessianVector(const VectorXd& w, const VectorXd& v) {
-  return HessianSum(nullptr, data_->sequences(), w, v);
+  return HessianSum(nullptr, data_->sequences(), w, v, nullptr);
 }
 
-VectorXd ChainLoss::SubsetHessianVector(const int32_t* rows, int64_t count, const VectorXd& w, const VectorXd& v) {
-  return HessianSum(rows, count, w, v);
+VectorXd ChainLoss::SubsetHessianVector(const int32_t* rows, int64_t count, const VectorXd& w, const VectorXd& v,
+                                        const std::atomic<bool>* stop) {
+  return HessianSum(rows, count, w, v, stop);
 }
 
-VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorXd& w, const VectorXd& v) {
+VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorXd& w, const VectorXd& v,
+                               const std::atomic<bool>* stop) {
   LUTHIER_CHECK(w.size() == dim() && v.size() == dim());
   const Shape shape = data_->shape();
   const int stride = shape.stride();
@@ -110,6 +117,7 @@ VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorX
   AlignedDoubles du(data_->longest() * stride), dq(data_->longest() * stride), dg(int64_t{shape.labels} * stride);
   chain.SetTransitions(w.data() + shape.transitions());
   for (int64_t i = 0; i < count; ++i) {
+    if (learn::StopRequested(stop)) return VectorXd::Constant(dim(), NAN);
     const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
     const int32_t* attribute = data_->attribute.data();
     kernels_.gather(w.data(), stride, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
@@ -127,7 +135,8 @@ VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorX
   return product;
 }
 
-ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* guesses) {
+ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* guesses,
+                                       const std::atomic<bool>* stop) {
   LUTHIER_CHECK(w.size() == dim());
   std::copy_n(w.data(), w.size(), w_.data());
   const Shape shape = data_->shape();
@@ -141,7 +150,7 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* 
   int64_t right = 0;
   int64_t logarithms = 0;
   Metrics metrics;
-  for (int64_t i = 0; i < data_->sequences(); ++i) {
+  for (int64_t i = 0; i < data_->sequences() && !learn::StopRequested(stop); ++i) {
     const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
     const int64_t tokens = data_->length(i);
     const int32_t* label = data_->label.data() + first;
@@ -168,8 +177,8 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* 
   return metrics;
 }
 
-double ChainProblem::Value(const VectorXd& w, VectorXd* gradient) const {
-  const double value = loss_->Value(w, gradient) + 0.5 * l2_ * w.squaredNorm();
+double ChainProblem::Value(const VectorXd& w, VectorXd* gradient, const std::atomic<bool>* stop) const {
+  const double value = loss_->Value(w, gradient, stop) + 0.5 * l2_ * w.squaredNorm();
   if (gradient != nullptr) *gradient += l2_ * w;
   return value;
 }

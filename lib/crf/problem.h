@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_CRF_PROBLEM_H_
 #define LUTHIER_LIB_CRF_PROBLEM_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -32,15 +33,19 @@ class ChainLoss {
   const ChainData& data() const { return *data_; }
   Eigen::Index dim() const { return data_->shape().dim(); }
 
+  // All of these look at `stop` (may be null) before each sequence; once it is set they come back at once, with NaN
+  // where something is left (Evaluate: with what there is so far).
+
   // sum_i nll_i(w), and its gradient unless null. NaN or infinite when scores overflow. w: dim(), padding 0.
-  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient);
+  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr);
   // (sum_i Hessian of nll_i at w) v. Exact; NaN where scores are too far apart for the scaled sums.
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v);
 
   // The same over the sequences rows[0 ... count), on one thread; the first adds its gradient to *gradient (dim()).
-  double AddSubset(const int32_t* rows, int64_t count, const Eigen::VectorXd& w, Eigen::VectorXd* gradient);
+  double AddSubset(const int32_t* rows, int64_t count, const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                   const std::atomic<bool>* stop = nullptr);
   Eigen::VectorXd SubsetHessianVector(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
-                                      const Eigen::VectorXd& v);
+                                      const Eigen::VectorXd& v, const std::atomic<bool>* stop = nullptr);
 
   struct Metrics {
     double loss_nats = 0.0;        // sum_i nll_i / known_tokens
@@ -52,13 +57,16 @@ class ChainLoss {
     SegmentScores segments;
   };
   // Data may have unknown labels, unlike above. `guesses`, unless null: the best labelings, one label a token.
-  Metrics Evaluate(const Eigen::VectorXd& w, std::vector<int32_t>* guesses = nullptr);
+  Metrics Evaluate(const Eigen::VectorXd& w, std::vector<int32_t>* guesses = nullptr,
+                   const std::atomic<bool>* stop = nullptr);
 
  private:
   struct Part;
   // Over rows[first ... last) (null: those numbers themselves) at w_. `gradient`: dim() numbers to add to, or null.
-  double Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient);
-  Eigen::VectorXd HessianSum(const int32_t* rows, int64_t count, const Eigen::VectorXd& w, const Eigen::VectorXd& v);
+  double Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient,
+             const std::atomic<bool>* stop);
+  Eigen::VectorXd HessianSum(const int32_t* rows, int64_t count, const Eigen::VectorXd& w, const Eigen::VectorXd& v,
+                             const std::atomic<bool>* stop);
 
   const ChainData* const data_;
   const Kernels& kernels_;
@@ -73,7 +81,8 @@ class ChainProblem {
   ChainProblem(ChainLoss* loss, double l2) : loss_(loss), l2_(l2) {}
   ChainLoss& loss() const { return *loss_; }
   double l2() const { return l2_; }
-  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient) const;
+  // As ChainLoss::Value.
+  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr) const;
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v) const;
 
  private:

@@ -56,4 +56,16 @@ const double* RowSums::Sum(const Sequence& x, const double* tokens) {
   return sums_.data();
 }
 
+void RowSums::Spread(const Sequence& x, double* tokens) const {
+  std::fill_n(tokens, x.tokens * stride_, 0.0);
+  size_t entry = 0;
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    double* token = tokens + t * stride_;
+    for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
+      const double* row = sums_.data() + int64_t{entries_[entry++]} * stride_;
+      kernels_->add_scaled(token, data_->Value(static_cast<size_t>(e)), row, stride_, token);
+    }
+  }
+}
+
 }  // namespace luthier::crf

@@ -22,6 +22,8 @@ class RowSums {
   // Of each of rows(), stride entries: the sum of value times R_t (T x stride) over the tokens with that attribute.
   // After Collect of this sequence.
   const double* Sum(const Sequence& x, const double* tokens);
+  // Of each token, the sum of value times what Sum gave its attributes. After Sum of this sequence.
+  void Spread(const Sequence& x, double* tokens) const;
 
  private:
   const ChainData* data_;

@@ -1,5 +1,6 @@
 #include "lib/crf/trainer.h"
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/crf/batch_solvers.h"
+#include "lib/crf/block_average.h"
 #include "lib/crf/exponentiated_gradient.h"
 #include "lib/crf/proximal_average.h"
 #include "lib/crf/stochastic_gradient.h"
@@ -33,27 +35,30 @@ absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name) {
 namespace {
 
 absl::StatusOr<std::unique_ptr<ChainSolver>> MakeAverage(const ChainData* data, double l2, AverageMethod method,
-                                                         const ChainTrainerOptions& options) {
+                                                         const ChainTrainerOptions& options, const Kernels& kernels) {
   AverageGradientOptions average = options.average;
   average.method = method;
-  LUTHIER_ASSIGN_OR_RETURN(AverageGradient solver, AverageGradient::Create(data, l2, average));
+  average.threads = options.threads;
+  if (options.threads > 1) return BlockAverage::Create(data, l2, average, kernels);
+  LUTHIER_ASSIGN_OR_RETURN(AverageGradient solver, AverageGradient::Create(data, l2, average, kernels));
   return std::unique_ptr<ChainSolver>(std::make_unique<AverageGradient>(std::move(solver)));
 }
 
 std::unique_ptr<ChainSolver> MakeStochastic(const ChainData* data, double l2, GradientRule rule,
-                                            const ChainTrainerOptions& options) {
+                                            const ChainTrainerOptions& options, const Kernels& kernels) {
   StochasticGradientOptions stochastic;
   stochastic.rule = rule;
   stochastic.rate = options.rate;
   stochastic.sampling = options.average.sampling;
   stochastic.seed = options.average.seed;
-  return std::make_unique<StochasticGradient>(data, l2, stochastic);
+  return std::make_unique<StochasticGradient>(data, l2, stochastic, kernels);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
-                                                             const ChainTrainerOptions& options) {
+                                                             const ChainTrainerOptions& options,
+                                                             const Kernels& kernels) {
   if (options.l1 > 0.0) {
     ProximalOptions proximal;
     proximal.average = options.average;
@@ -62,89 +67,100 @@ absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* da
                                                      ChainMethodNames()[static_cast<size_t>(options.method)]));
     }
     proximal.average.method = options.method == ChainMethod::kSag ? AverageMethod::kSag : AverageMethod::kSaga;
-    LUTHIER_ASSIGN_OR_RETURN(ProximalAverage solver, ProximalAverage::Create(data, options.l1, l2, proximal));
+    LUTHIER_ASSIGN_OR_RETURN(ProximalAverage solver, ProximalAverage::Create(data, options.l1, l2, proximal, kernels));
     return std::unique_ptr<ChainSolver>(std::make_unique<ProximalAverage>(std::move(solver)));
   }
   switch (options.method) {
     case ChainMethod::kSag:
-      return MakeAverage(data, l2, AverageMethod::kSag, options);
+      return MakeAverage(data, l2, AverageMethod::kSag, options, kernels);
     case ChainMethod::kSaga:
-      return MakeAverage(data, l2, AverageMethod::kSaga, options);
+      return MakeAverage(data, l2, AverageMethod::kSaga, options, kernels);
     case ChainMethod::kSaga2:
-      return MakeAverage(data, l2, AverageMethod::kSaga2, options);
+      return MakeAverage(data, l2, AverageMethod::kSaga2, options, kernels);
     case ChainMethod::kSagaLiteral:
-      return MakeAverage(data, l2, AverageMethod::kSagaLiteral, options);
+      return MakeAverage(data, l2, AverageMethod::kSagaLiteral, options, kernels);
     case ChainMethod::kLbfgs:
-      return std::make_unique<ChainLbfgs>(data, l2, options.threads);
+      return std::make_unique<ChainLbfgs>(data, l2, options.threads, kernels);
     case ChainMethod::kHybrid:
-      return std::make_unique<ChainHybrid>(data, l2, options.average.seed);
+      return std::make_unique<ChainHybrid>(data, l2, options.average.seed, kernels);
     case ChainMethod::kConstant:
-      return MakeStochastic(data, l2, GradientRule::kConstant, options);
+      return MakeStochastic(data, l2, GradientRule::kConstant, options, kernels);
     case ChainMethod::kAveraged:
-      return MakeStochastic(data, l2, GradientRule::kAveraged, options);
+      return MakeStochastic(data, l2, GradientRule::kAveraged, options, kernels);
     case ChainMethod::kPegasos:
       if (!(l2 > 0.0)) return absl::InvalidArgumentError("pegasos, whose step is rate / (lambda t), needs l2 > 0");
-      return MakeStochastic(data, l2, GradientRule::kPegasos, options);
+      return MakeStochastic(data, l2, GradientRule::kPegasos, options, kernels);
     case ChainMethod::kAdaGrad:
-      return MakeStochastic(data, l2, GradientRule::kAdaGrad, options);
+      return MakeStochastic(data, l2, GradientRule::kAdaGrad, options, kernels);
     case ChainMethod::kMetaDescent: {
       stochastic::MetaDescent::Options descent;
       descent.rate = options.rate;
-      return std::make_unique<ChainMetaDescent>(data, l2, descent, options.average.seed);
+      return std::make_unique<ChainMetaDescent>(data, l2, descent, options.average.seed, kernels);
     }
     case ChainMethod::kExponentiated: {
       ExponentiatedGradientOptions exponentiated;
       exponentiated.sampling = options.average.sampling;
       exponentiated.seed = options.average.seed;
       exponentiated.max_memory_bytes = options.average.max_memory_bytes;
-      LUTHIER_ASSIGN_OR_RETURN(ExponentiatedGradient solver, ExponentiatedGradient::Create(data, l2, exponentiated));
+      LUTHIER_ASSIGN_OR_RETURN(ExponentiatedGradient solver,
+                               ExponentiatedGradient::Create(data, l2, exponentiated, kernels));
       return std::unique_ptr<ChainSolver>(std::make_unique<ExponentiatedGradient>(std::move(solver)));
     }
   }
   return absl::InternalError("no such method");
 }
 
-absl::StatusOr<ChainTrainer> ChainTrainer::Create(const ChainData* data, double l2,
-                                                  const ChainTrainerOptions& options) {
-  ChainTrainer trainer(data, l2, options);
-  LUTHIER_ASSIGN_OR_RETURN(trainer.solver_, MakeChainSolver(data, l2, options));
+absl::StatusOr<ChainTrainer> ChainTrainer::Create(const ChainData* data, double l2, const ChainTrainerOptions& options,
+                                                  const Kernels& kernels) {
+  ChainTrainer trainer(data, l2, options, kernels);
+  LUTHIER_ASSIGN_OR_RETURN(trainer.solver_, MakeChainSolver(data, l2, options, kernels));
   return trainer;
 }
 
-ChainTrainer::ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options)
-    : data_(data), l2_(l2), options_(options), loss_(std::make_unique<ChainLoss>(data, options.threads)) {}
+ChainTrainer::ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels)
+    : data_(data), l2_(l2), options_(options), loss_(std::make_unique<ChainLoss>(data, options.threads, kernels)) {}
+
+std::optional<double> ChainTrainer::LargestEntry(const VectorXd& w, const std::atomic<bool>* stop) {
+  VectorXd gradient;
+  const double value = ChainProblem(loss_.get(), l2_).Value(w, &gradient, stop);
+  if (!std::isfinite(value) && learn::StopRequested(stop)) return std::nullopt;
+  extra_passes_ += 1.0;
+  return SmallestSubgradient(w, gradient, options_.l1);
+}
 
 ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
   if (outcome_ != ChainOutcome::kRunning && outcome_ != ChainOutcome::kStopped) return outcome_;
   if (learn::StopRequested(stop)) return outcome_ = ChainOutcome::kStopped;
   outcome_ = ChainOutcome::kRunning;
-  const auto largest_entry = [this](const VectorXd& w) {
-    VectorXd gradient;
-    ChainProblem(loss_.get(), l2_).Value(w, &gradient);
-    extra_passes_ += 1.0;
-    return SmallestSubgradient(w, gradient, options_.l1);
-  };
-  if (zero_gradient_ < 0.0) zero_gradient_ = largest_entry(VectorXd::Zero(loss_->dim()));
-  const double tolerance = options_.tolerance * zero_gradient_;
-  if (solver_->iterations() >= target_) target_ = solver_->iterations() + solver_->iterations_per_pass();
-  switch (solver_->Advance(target_ - solver_->iterations(), stop)) {
-    case SolverState::kRunning:
-      break;
-    case SolverState::kPrecision:
-      outcome_ = ChainOutcome::kPrecision;
-      break;
-    case SolverState::kDiverged:
-      return outcome_ = ChainOutcome::kDiverged;
-    case SolverState::kStopped:
-      return outcome_ = ChainOutcome::kStopped;
+  if (zero_gradient_ < 0.0) {
+    const std::optional<double> entry = LargestEntry(VectorXd::Zero(loss_->dim()), stop);
+    if (!entry) return outcome_ = ChainOutcome::kStopped;
+    zero_gradient_ = *entry;
   }
+  if (judged_) {
+    if (solver_->iterations() >= target_) target_ = solver_->iterations() + solver_->iterations_per_pass();
+    const SolverState state = solver_->Advance(target_ - solver_->iterations(), stop);
+    if (state == SolverState::kStopped) return outcome_ = ChainOutcome::kStopped;
+    if (state == SolverState::kDiverged) return outcome_ = ChainOutcome::kDiverged;
+    precise_ = state == SolverState::kPrecision;
+    judged_ = false;
+  }
+  return outcome_ = Judge(stop);
+}
+
+ChainOutcome ChainTrainer::Judge(const std::atomic<bool>* stop) {
   // An estimate is of old gradients: the true one decides.
-  if (solver_->GradientEstimate() <= tolerance &&
-      (solver_->estimate_is_exact() || largest_entry(solver_->Weights()) <= tolerance)) {
-    outcome_ = ChainOutcome::kConverged;
+  const double tolerance = options_.tolerance * zero_gradient_;
+  bool converged = solver_->GradientEstimate() <= tolerance;
+  if (converged && !solver_->estimate_is_exact()) {
+    const std::optional<double> entry = LargestEntry(solver_->Weights(), stop);
+    if (!entry) return ChainOutcome::kStopped;
+    converged = *entry <= tolerance;
   }
-  if (outcome_ == ChainOutcome::kRunning && passes() >= options_.max_passes) outcome_ = ChainOutcome::kPassLimit;
-  return outcome_;
+  judged_ = true;
+  if (converged) return ChainOutcome::kConverged;
+  if (precise_) return ChainOutcome::kPrecision;
+  return passes() >= options_.max_passes ? ChainOutcome::kPassLimit : ChainOutcome::kRunning;
 }
 
 void ChainTrainer::Save(learn::CheckpointWriter* writer, absl::string_view identity) const {
@@ -153,6 +169,7 @@ void ChainTrainer::Save(learn::CheckpointWriter* writer, absl::string_view ident
   writer->F64(zero_gradient_);
   writer->F64(extra_passes_);
   writer->U64(static_cast<uint64_t>(target_));
+  writer->U64((judged_ ? 1U : 0U) + (precise_ ? 2U : 0U));
   solver_->Save(writer);
 }
 
@@ -166,7 +183,11 @@ absl::Status ChainTrainer::Load(learn::CheckpointReader* reader, absl::string_vi
   zero_gradient_ = reader->F64();
   extra_passes_ = reader->F64();
   target_ = static_cast<int64_t>(reader->U64());
-  const bool fits = reader->ok() && outcome <= static_cast<uint64_t>(ChainOutcome::kDiverged) && solver_->Load(reader);
+  const uint64_t flags = reader->U64();
+  judged_ = (flags & 1) != 0;
+  precise_ = (flags & 2) != 0;
+  const bool fits =
+      reader->ok() && flags < 4 && outcome <= static_cast<uint64_t>(ChainOutcome::kDiverged) && solver_->Load(reader);
   if (!fits) return absl::DataLossError("checkpoint: its contents do not fit this problem");
   outcome_ = static_cast<ChainOutcome>(outcome);
   return absl::OkStatus();

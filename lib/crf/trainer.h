@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ namespace luthier::crf {
 
 // Those of Ahmed 2018, section 2.7.1; see the header of each class.
 enum class ChainMethod {
-  kSag,            // AverageGradient
+  kSag,            // AverageGradient; with several threads BlockAverage
   kSaga,           // "
   kSaga2,          // "
   kSagaLiteral,    // "
@@ -48,12 +49,15 @@ struct ChainTrainerOptions {
   // on to the end of their passes.
   double tolerance = 1e-5;
   double max_passes = 100.0;  // > 0
-  int threads = 1;            // L-BFGS only.
+  // Of L-BFGS, whose result depends on their number, and of sag, saga, saga2, saga_literal without l1, where above 1
+  // means BlockAverage and all numbers above 1 give the same bits. The others use one. 1 ... 256.
+  int threads = 1;
 };
 
 // The solver alone. Errors of the method; INVALID_ARGUMENT where it needs l2 > 0 or cannot do with l1 > 0.
 absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
-                                                             const ChainTrainerOptions& options);
+                                                             const ChainTrainerOptions& options,
+                                                             const Kernels& kernels = BestKernels());
 
 enum class ChainOutcome {
   kRunning,
@@ -69,10 +73,11 @@ enum class ChainOutcome {
 class ChainTrainer {
  public:
   // l2 >= 0. Errors of MakeChainSolver.
-  static absl::StatusOr<ChainTrainer> Create(const ChainData* data, double l2, const ChainTrainerOptions& options);
+  static absl::StatusOr<ChainTrainer> Create(const ChainData* data, double l2, const ChainTrainerOptions& options,
+                                             const Kernels& kernels = BestKernels());
 
   // As many iterations as cost about a pass, or what is left of them after a stop. `stop` (may be null) is looked at
-  // before each sequence; by methods that work on batches, before each batch.
+  // before each sequence, also within passes over all data.
   ChainOutcome Advance(const std::atomic<bool>* stop);
 
   ChainOutcome outcome() const { return outcome_; }
@@ -87,7 +92,10 @@ class ChainTrainer {
   absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity);
 
  private:
-  ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options);
+  ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels);
+  ChainOutcome Judge(const std::atomic<bool>* stop);
+  // Of the gradient at w; none when stopped.
+  std::optional<double> LargestEntry(const Eigen::VectorXd& w, const std::atomic<bool>* stop);
 
   const ChainData* data_;
   double l2_;
@@ -97,6 +105,8 @@ class ChainTrainer {
   double zero_gradient_ = -1.0;  // Largest entry of the gradient at w = 0, once known.
   double extra_passes_ = 0.0;    // Exact gradients: that one, and to confirm convergence.
   int64_t target_ = 0;           // Iterations at which the current quantum ends.
+  bool judged_ = true;           // False: they are done, but not whether that is enough.
+  bool precise_ = false;         // They ended because of rounding.
   std::unique_ptr<ChainSolver> solver_;
 };
 

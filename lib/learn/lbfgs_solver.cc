@@ -87,6 +87,7 @@ LbfgsSolver::Search LbfgsSolver::LineSearch(ValueAndGradient f, const VectorXd& 
     if (StopRequested(stop)) return Search::kStopped;
     *x = x_ + step * direction;
     *value = f(*x, gradient);
+    if (!std::isfinite(*value) && StopRequested(stop)) return Search::kStopped;  // f was given up.
     ++evaluations_;
     const double slope = gradient->dot(direction);
     if (!std::isfinite(*value) || !std::isfinite(slope)) {
@@ -117,6 +118,7 @@ LbfgsSolver::Search LbfgsSolver::LineSearch(ValueAndGradient f, const VectorXd& 
   if (low.step > 0.0) {
     *x = x_ + low.step * direction;
     *value = f(*x, gradient);
+    if (!std::isfinite(*value) && StopRequested(stop)) return Search::kStopped;
     ++evaluations_;
     return Search::kFound;
   }

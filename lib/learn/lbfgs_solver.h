@@ -26,7 +26,7 @@ class LbfgsSolver {
   void set_tolerance(double tolerance) { tolerance_ = tolerance; }
   // Evaluates f at x0. kConverged, kNonFinite, or kRunning.
   SolveState Start(ValueAndGradient f, Eigen::VectorXd x0);
-  // One iteration (after Start or Load).
+  // One iteration (after Start or Load). A long f may look at `stop` itself and return NaN once it is set.
   SolveState Step(ValueAndGradient f, const std::atomic<bool>* stop);
 
   const Eigen::VectorXd& x() const { return x_; }

@@ -35,7 +35,7 @@ namespace {
 using crf::ChainData;
 using crf::ChainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.crf/2";
+constexpr char kCheckpointKind[] = "objective.crf/3";
 constexpr size_t kKeptEncodings = 3;
 
 // Training and validation sequences, encoded.
@@ -540,8 +540,10 @@ ObjectiveInfo CrfInfo() {
                             "label first, then attributes with values (name:value); letters: OCR.",
                             {"columns", "attributes", "letters"}, false));
   list.push_back(MakeNumber("threads", ParameterKind::kInt,
-                            "Threads of solver lbfgs; results depend on their number. The others use one.", 1.0, false,
-                            1.0, 256.0));
+                            "Threads of one fold's training. lbfgs: results depend on their number. sag, saga, saga2 "
+                            "(without l1): above 1 a variant that goes by blocks of sequences, the same for any number "
+                            "above 1. The others use one.",
+                            1.0, false, 1.0, 256.0));
   list.push_back(
       MakeNumber("report_every", ParameterKind::kInt, "Passes between intermediate reports.", 1.0, false, 1.0, 1e6));
   list.push_back(

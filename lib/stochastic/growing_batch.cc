@@ -54,7 +54,11 @@ VectorXd GrowingBatch::Direction(const VectorXd& gradient) const {
 SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
   if (learn::StopRequested(stop)) return SolveState::kStopped;
   if (batch_ == 0) {
-    loss_ = sum(x_, 0, 1, &gradient_);
+    VectorXd first = VectorXd::Zero(x_.size());
+    const double loss = sum(x_, 0, 1, &first);
+    if (!std::isfinite(loss) && learn::StopRequested(stop)) return SolveState::kStopped;
+    loss_ = loss;
+    gradient_ = std::move(first);
     batch_ = 1;
     ++evaluations_;
   }
@@ -62,7 +66,14 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
   const double value = Value(x_, loss_);
   if (!std::isfinite(value) || !gradient.allFinite()) return SolveState::kNonFinite;
   const std::deque<Pair> kept = pairs_;
-  const int64_t evaluations = evaluations_;
+  const auto give_up = [&] {
+    pairs_ = kept;
+    return SolveState::kStopped;
+  };
+  // Where the iteration leads; nothing else changes before its end.
+  VectorXd x = x_, sums = gradient_;
+  double loss = loss_;
+  int64_t evaluations = 0;
   bool moved = gradient.isZero(0.0);
   for (int attempt = 0; attempt < 2 && !moved; ++attempt) {
     if (attempt == 1) pairs_.clear();
@@ -71,41 +82,46 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
     if (!(slope < 0.0)) continue;
     double step = 1.0;
     for (int trial = 0; trial < kMaxTrials && !moved; ++trial) {
-      if (learn::StopRequested(stop)) {
-        pairs_ = kept;
-        evaluations_ = evaluations;
-        return SolveState::kStopped;
-      }
-      VectorXd x = x_ + step * direction;
-      VectorXd sums = VectorXd::Zero(x.size());
-      const double loss = sum(x, 0, batch_, &sums);
-      evaluations_ += batch_;
-      const double there = Value(x, loss);
-      if (!(there <= value + kArmijo * step * slope + kValueNoise * std::abs(value)) || !sums.allFinite()) {
+      if (learn::StopRequested(stop)) return give_up();
+      VectorXd trial_x = x_ + step * direction;
+      VectorXd trial_sums = VectorXd::Zero(x.size());
+      const double trial_loss = sum(trial_x, 0, batch_, &trial_sums);
+      if (!std::isfinite(trial_loss) && learn::StopRequested(stop)) return give_up();
+      evaluations += batch_;
+      const double there = Value(trial_x, trial_loss);
+      if (!(there <= value + kArmijo * step * slope + kValueNoise * std::abs(value)) || !trial_sums.allFinite()) {
         const double curvature = there - value - step * slope;  // Of the parabola through both values, times step^2.
         const double shorter = -0.5 * step * slope / curvature;
         step *= std::isfinite(there) && curvature > 0.0 ? std::clamp(shorter, 0.1, 0.5) : 0.1;
         continue;
       }
-      Pair pair = {x - x_, (sums - gradient_) / static_cast<double>(batch_) + lambda_ * (x - x_), 0.0};
+      Pair pair = {trial_x - x_, (trial_sums - gradient_) / static_cast<double>(batch_) + lambda_ * (trial_x - x_),
+                   0.0};
       const double product = pair.s.dot(pair.y);
       if (product > 1e-10 * pair.s.norm() * pair.y.norm()) {
         pair.rho = 1.0 / product;
         pairs_.push_back(std::move(pair));
         if (pairs_.size() > kMemory) pairs_.pop_front();
       }
-      x_ = std::move(x);
-      gradient_ = std::move(sums);
-      loss_ = loss;
+      x = std::move(trial_x);
+      sums = std::move(trial_sums);
+      loss = trial_loss;
       moved = true;
     }
   }
-  if (batch_ == n_) return moved ? SolveState::kRunning : SolveState::kPrecision;
+  const bool whole = batch_ == n_;
   const int64_t next = NextBatch(batch_);
-  loss_ += sum(x_, batch_, next, &gradient_);
-  evaluations_ += next - batch_;
+  if (!whole) {
+    loss += sum(x, batch_, next, &sums);
+    if (!std::isfinite(loss) && learn::StopRequested(stop)) return give_up();
+    evaluations += next - batch_;
+  }
+  x_ = std::move(x);
+  gradient_ = std::move(sums);
+  loss_ = loss;
   batch_ = next;
-  return SolveState::kRunning;
+  evaluations_ += evaluations;
+  return whole && !moved ? SolveState::kPrecision : SolveState::kRunning;
 }
 
 void GrowingBatch::Save(learn::CheckpointWriter* writer) const {

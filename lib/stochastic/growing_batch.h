@@ -30,7 +30,8 @@ class GrowingBatch {
   GrowingBatch(Eigen::Index dim, int64_t n, double lambda);
 
   // One iteration. kPrecision: no step from here decreases f, with all examples. kNonFinite: f is not finite at x.
-  // kStopped: the iteration was given up, nothing has changed.
+  // kStopped: the iteration was given up, nothing has changed; `sum` may look at `stop` itself and return NaN once it is
+  // set.
   learn::SolveState Step(PartialSum sum, const std::atomic<bool>* stop);
 
   const Eigen::VectorXd& x() const { return x_; }

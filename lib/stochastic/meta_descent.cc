@@ -1,6 +1,7 @@
 #include "lib/stochastic/meta_descent.h"
 
 #include <cmath>
+#include <utility>
 
 #include "lib/base/check.h"
 
@@ -21,10 +22,11 @@ bool MetaDescent::Step(Gradient gradient, HessianProduct product) {
   if (!std::isfinite(gradient(x_, &g)) || !g.allFinite()) return false;
   const VectorXd hv = product(x_, v_);
   if (!hv.allFinite()) return false;
-  rates_.array() *= (1.0 - options_.meta_rate * g.array() * v_.array()).max(0.5);
-  const VectorXd next = x_ - rates_.cwiseProduct(g);
+  VectorXd rates = rates_.array() * (1.0 - options_.meta_rate * g.array() * v_.array()).max(0.5);
+  VectorXd next = x_ - rates.cwiseProduct(g);
   if (!next.allFinite()) return false;
-  x_ = next;
+  rates_ = std::move(rates);
+  x_ = std::move(next);
   v_ = options_.memory * v_ - rates_.cwiseProduct(g + options_.memory * hv);
   return true;
 }

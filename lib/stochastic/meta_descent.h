@@ -27,7 +27,7 @@ class MetaDescent {
   MetaDescent(Eigen::Index dim, const Options& options);
 
   // One iteration. gradient(x, &g): the objective and its gradient; product(x, v): H v at that x. False when they are
-  // not finite; x is then that before the iteration.
+  // not finite; nothing has changed then.
   using Gradient = absl::FunctionRef<double(const Eigen::VectorXd& x, Eigen::VectorXd* g)>;
   using HessianProduct = absl::FunctionRef<Eigen::VectorXd(const Eigen::VectorXd& x, const Eigen::VectorXd& v)>;
   bool Step(Gradient gradient, HessianProduct product);

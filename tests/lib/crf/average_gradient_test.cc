@@ -80,6 +80,25 @@ TEST(AverageGradientTest, TheSafeCombinationsFindTheOptimum) {
   }
 }
 
+// Rows of one and of several chunks of registers, on every instruction set.
+TEST(AverageGradientTest, TheOptimumIsFoundForAnyNumberOfLabels) {
+  for (const int labels : {18, 50}) {
+    const ChainData data = RandomChains(9, labels, 30, 5, 12);
+    const Solution truth = Solve(data, 4.0);
+    const KernelList kernels = RunnableKernels();
+    for (int set = 0; set < kernels.count; ++set) {
+      for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga}) {
+        AverageGradient solver = AverageGradient::Create(&data, 4.0, Options(method, Sampling::kMixed, StepRule::kLmax),
+                                                         *kernels.kernels[set])
+                                     .value();
+        ASSERT_EQ(solver.Advance(100 * data.sequences(), nullptr), SolverState::kRunning);
+        EXPECT_LT(Suboptimality(data, 4.0, solver.Weights(), truth.value), 1e-6)
+            << labels << " labels, " << kernels.kernels[set]->name;
+      }
+    }
+  }
+}
+
 TEST(AverageGradientTest, OneConstantForAllWorksFromAnyStart) {
   const ChainData data = RandomChains(2, 3, 40, 6, 12);
   const Solution truth = Solve(data, 2.0);

@@ -234,26 +234,5 @@ TEST(FeaturesTest, Errors) {
   EXPECT_THAT(std::string(FeatureMap::Fit(one, {0}, options).status().message()), HasSubstr("all labels are \"L2\""));
 }
 
-TEST(ChainDataTest, OverlapsAreProductsOfAttributes) {
-  const ChainData data = testing::RandomChains(5, 3, 20, 9, 12);
-  const Overlaps overlaps = CountOverlaps(data);
-  for (int64_t i = 0; i < data.sequences(); ++i) {
-    const int64_t first = data.sequence_start[static_cast<size_t>(i)];
-    for (int64_t t = 0; t < data.length(i); ++t) {
-      for (int64_t s = 0; s < data.length(i); ++s) {
-        const auto set = [&](int64_t token) {
-          const auto at = static_cast<size_t>(first + token);
-          return std::set<int32_t>(data.attribute.begin() + data.token_start[at],
-                                   data.attribute.begin() + data.token_start[at + 1]);
-        };
-        size_t common = 0;
-        for (const int32_t a : set(t)) common += set(s).count(a);
-        EXPECT_EQ(overlaps.count[static_cast<size_t>(overlaps.start[static_cast<size_t>(i)] + t * data.length(i) + s)],
-                  common);
-      }
-    }
-  }
-}
-
 }  // namespace
 }  // namespace luthier::crf

@@ -89,7 +89,7 @@ TEST_F(ChainReadersTest, ErrorsOfColumnsSayWhere) {
   EXPECT_THAT(ColumnError(std::string("a b\n\0 c\n", 8)), HasSubstr("f:2:1: byte 0x00"));
   std::string many;
   for (int t = 0; t <= kMaxSequenceTokens; ++t) many += "a O\n";
-  EXPECT_THAT(ColumnError(many), AllOf(HasSubstr(":4097: "), HasSubstr("blank lines between sequences missing?")));
+  EXPECT_THAT(ColumnError(many), AllOf(HasSubstr(":16385: "), HasSubstr("blank lines between sequences missing?")));
   std::string labels;
   for (int t = 0; t <= kMaxLabels; ++t) labels += "a " + std::to_string(t) + "\n\n";
   EXPECT_THAT(ColumnError(labels), AllOf(HasSubstr(":2001: "), HasSubstr("is the label in the last column?")));

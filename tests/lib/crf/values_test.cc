@@ -7,6 +7,7 @@
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/batch_solvers.h"
 #include "lib/crf/exponentiated_gradient.h"
+#include "lib/crf/overlaps.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
 #include "tests/lib/crf/crf_testing.h"
@@ -66,22 +67,32 @@ TEST(ValuesTest, GradientAndHessianAgreeWithDifferences) {
   }
 }
 
+// Short sequences, which are counted, and long ones, which are not.
 TEST(ValuesTest, OverlapsAreProductsOfTokens) {
-  const ChainData data = WithValues(RandomChains(7, 3, 20, 6, 9), 3);
-  const Overlaps overlaps = CountOverlaps(data);
-  for (int64_t i = 0; i < data.sequences(); ++i) {
-    const Sequence x = data.At(i);
-    Eigen::MatrixXd dense = Eigen::MatrixXd::Zero(x.tokens, data.attributes);
-    for (int64_t t = 0; t < x.tokens; ++t) {
-      for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
-        dense(t, data.attribute[static_cast<size_t>(e)]) = data.value[static_cast<size_t>(e)];
+  for (const bool valued : {false, true}) {
+    ChainData data = RandomChains(7, 3, 30, 250, 40, 0.1);
+    if (valued) data = WithValues(std::move(data), 3);
+    EXPECT_GT(data.longest(), Overlaps::kMaxCounted);
+    const Kernels& kernels = BestKernels();
+    Overlaps overlaps(&data, kernels);
+    Overlaps::Scratch scratch(&data, kernels), other_scratch(&data, kernels);
+    base::RandomStream random(5, "test.residuals");
+    for (int64_t i = 0; i < data.sequences(); ++i) {
+      const Sequence x = data.At(i);
+      Eigen::MatrixXd dense = Eigen::MatrixXd::Zero(x.tokens, data.attributes);
+      for (int64_t t = 0; t < x.tokens; ++t) {
+        for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
+          dense(t, data.attribute[static_cast<size_t>(e)]) = data.Value(static_cast<size_t>(e));
+        }
       }
-    }
-    const Eigen::MatrixXd product = dense * dense.transpose();
-    for (int64_t t = 0; t < x.tokens; ++t) {
-      for (int64_t s = 0; s < x.tokens; ++s) {
-        const int64_t at = overlaps.start[static_cast<size_t>(i)] + t * x.tokens + s;
-        EXPECT_NEAR(overlaps.count[static_cast<size_t>(at)], product(t, s), 1e-5);
+      using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+      RowMajor r = RowMajor::Zero(x.tokens, 8);
+      for (Eigen::Index k = 0; k < r.size(); ++k) r.data()[k] = random.Normal();
+      const RowMajor expected = dense * (dense.transpose() * r);
+      for (Overlaps::Scratch* one : {&scratch, &other_scratch}) {
+        RowMajor d = RowMajor::Constant(x.tokens, 8, 7.0);
+        overlaps.Times(x, r.data(), one, d.data());
+        EXPECT_LT((d - expected).lpNorm<Eigen::Infinity>(), 1e-5 * (1.0 + expected.lpNorm<Eigen::Infinity>()));
       }
     }
   }

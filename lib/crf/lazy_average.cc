@@ -1,0 +1,73 @@
+#include "lib/crf/lazy_average.h"
+
+#include <cmath>
+
+#include "lib/crf/checkpoint_arrays.h"
+
+namespace luthier::crf {
+
+using Eigen::VectorXd;
+
+LazyAverage::LazyAverage(const ChainData* chains)
+    : data(chains),
+      stride(chains->shape().stride()),
+      rows(int64_t{2} * chains->attributes * stride),
+      row_progress(chains->attributes),
+      v_transitions(int64_t{chains->labels()} * stride),
+      d_transitions(v_transitions.size()) {}
+
+void LazyAverage::Flush() {
+  for (int64_t a = 0; a < data->attributes; ++a) {
+    double* v = rows.data() + 2 * a * stride;
+    const double behind = progress - row_progress.data()[a];
+    for (int k = 0; k < stride; ++k) v[k] = beta * (v[k] - behind * v[stride + k]);
+    row_progress.data()[a] = 0.0;
+  }
+  for (int64_t k = 0; k < v_transitions.size(); ++k) v_transitions.data()[k] *= beta;
+  beta = 1.0;
+  progress = 0.0;
+}
+
+VectorXd LazyAverage::Weights() const {
+  const Shape shape = data->shape();
+  VectorXd w(shape.dim());
+  for (int64_t a = 0; a < shape.attributes; ++a) {
+    const double* v = rows.data() + 2 * a * stride;
+    const double behind = progress - row_progress.data()[a];
+    for (int k = 0; k < stride; ++k) w[a * stride + k] = beta * (v[k] - behind * v[stride + k]);
+  }
+  for (int64_t k = 0; k < v_transitions.size(); ++k) w[shape.transitions() + k] = beta * v_transitions.data()[k];
+  return w;
+}
+
+double LazyAverage::LargestGradientEntry(double l2) const {
+  const VectorXd w = Weights();
+  double largest = 0.0;
+  const auto look = [&](double entry) {
+    if (!(std::abs(entry) <= largest)) largest = std::abs(entry);  // Keeps NaN.
+  };
+  for (int64_t a = 0; a < data->attributes; ++a) {
+    const double* d = rows.data() + 2 * a * stride + stride;
+    for (int k = 0; k < stride; ++k) look(d[k] + l2 * w[a * stride + k]);
+  }
+  for (int64_t k = 0; k < d_transitions.size(); ++k) {
+    look(d_transitions.data()[k] + l2 * w[data->shape().transitions() + k]);
+  }
+  return largest;
+}
+
+void LazyAverage::Save(learn::CheckpointWriter* writer) const {
+  for (const AlignedDoubles* x : {&rows, &row_progress, &v_transitions, &d_transitions}) SaveArray(*x, writer);
+  writer->F64(beta);
+  writer->F64(progress);
+}
+
+bool LazyAverage::Load(learn::CheckpointReader* reader) {
+  bool fits = true;
+  for (AlignedDoubles* x : {&rows, &row_progress, &v_transitions, &d_transitions}) fits = fits && LoadArray(reader, x);
+  beta = reader->F64();
+  progress = reader->F64();
+  return fits && reader->ok();
+}
+
+}  // namespace luthier::crf

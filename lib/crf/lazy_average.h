@@ -1,0 +1,40 @@
+#ifndef LUTHIER_LIB_CRF_LAZY_AVERAGE_H_
+#define LUTHIER_LIB_CRF_LAZY_AVERAGE_H_
+
+#include "Eigen/Core"
+#include "lib/crf/chain_data.h"
+#include "lib/crf/inference.h"
+#include "lib/learn/checkpoint.h"
+
+namespace luthier::crf {
+
+// The iterate of an average gradient method, w = beta v, and the sum d of remembered gradients; names as in
+// average_gradient.h. Rows of v lag behind by their d alone: w_a = beta (v_a - (S - S_a) d_a). Transitions are always
+// up to date.
+struct LazyAverage {
+  static constexpr double kMinBeta = 1e-6;  // Below it products with beta would lose digits: time to Flush.
+
+  // All 0. `chains` must outlive it.
+  explicit LazyAverage(const ChainData* chains);
+
+  void Flush();  // To beta = 1, S = 0; w stays.
+  Eigen::VectorXd Weights() const;
+  // Largest entry of d + l2 w; NaN if there is one.
+  double LargestGradientEntry(double l2) const;
+
+  void Save(learn::CheckpointWriter* writer) const;
+  bool Load(learn::CheckpointReader* reader);
+
+  const ChainData* data;
+  int stride;
+  AlignedDoubles rows;           // A x [v | d]
+  AlignedDoubles row_progress;   // A: S_a
+  AlignedDoubles v_transitions;  // K x stride
+  AlignedDoubles d_transitions;
+  double beta = 1.0;
+  double progress = 0.0;  // S
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_LAZY_AVERAGE_H_

@@ -83,6 +83,7 @@ struct Options {
   int64_t parallel = 1;
   int64_t resource = 0;  // 0: no training in parts.
   int64_t resource_min = 1;
+  std::string stopping;  // Empty: no rule.
   std::string objective;
 };
 

@@ -148,6 +148,11 @@ void PrintTraining(std::ostream& out, const v1::StudySpec& spec, const v1::Trial
   out << " " << UnitOf(spec) << ", " << trial.resource_spent() << " in all attempts";
   if (trial.resource_spent() > reached) out << " (" << trial.resource_spent() - reached << " more than once)";
   out << "\n";
+  if (trial.state() == v1::Trial::COMPLETE && reached == 0) {
+    out << "warning: no step of the training was reported, so it could not be paused or stopped\n";
+  } else if (trial.state() == v1::Trial::COMPLETE && target > 0 && target < spec.resource().max() && reached > target) {
+    out << "warning: it was to pause at " << target << ", and trained on\n";
+  }
   for (const v1::Provenance& promotion : trial.promotions()) {
     out << "promoted: to " << promotion.resource() << " as suggestion " << promotion.ask_index() << "\n";
   }
@@ -226,6 +231,11 @@ bool IsOver(const v1::Study& study) {
   return finished && study.trials().running() == 0 && study.trials().pending() == 0;
 }
 
+// With a resource some should have.
+bool NeverReportedAStep(const v1::Study& study) {
+  return study.spec().has_resource() && study.trials().complete() > 0 && study.resource_spent() == 0;
+}
+
 std::string Summary(const v1::Study& study) {
   const v1::TrialCounts& counts = study.trials();
   std::string text = absl::StrCat(DoneTrials(counts), "/", study.spec().budget().max_trials(), " done");
@@ -238,6 +248,7 @@ std::string Summary(const v1::Study& study) {
   for (const auto& [count, what] : others) {
     if (count > 0) absl::StrAppend(&text, ", ", count, " ", what);
   }
+  if (NeverReportedAStep(study)) text += ", no steps reported";
   return text;
 }
 
@@ -315,6 +326,11 @@ void PrintStudy(std::ostream& out, const v1::Study& study) {
         << " in all trials, restarts included\n";
   }
   out << "created  " << ShortTime(study.create_time()) << " UTC\n";
+  if (NeverReportedAStep(study)) {
+    out << "warning  no trial has reported a step of its training, so none can be paused or stopped early: the "
+           "objective "
+           "has to report `step`\n";
+  }
   for (const v1::GradientsSetAside& entry : study.gradients_set_aside()) {
     out << "warning  the gradients of worker " << Printable(entry.worker()) << " are set aside in " << entry.trials()
         << (entry.trials() == 1 ? " trial" : " trials") << ": check their sign and units\n";

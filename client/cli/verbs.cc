@@ -226,6 +226,9 @@ void SimulateOptions(CLI::App& app, Options& o) {
       ->check(command_line::AtLeastOne())
       ->capture_default_str()
       ->needs(resource);
+  app.add_option("--stopping", o.stopping,
+                 "Beside every algorithm a stopping rule: median, percentile, curve, or {name: {option: value}}")
+      ->needs(resource);
 }
 
 void DescribeOptions(CLI::App& app, Options& o) {

@@ -46,75 +46,84 @@ void ForRuns(Cells cells, F&& f) {
 }  // namespace
 
 Tree::Tree(const std::vector<CellColumn>& columns, const std::vector<uint8_t>& cells, const std::vector<double>& y,
-           std::vector<int> rows, int min_leaf, int tries, base::RandomStream& random)
-    : columns_(columns), cells_(cells), y_(y), rows_(std::move(rows)) {
-  LUTHIER_CHECK(!rows_.empty());
+           const std::vector<int>& rows, int min_leaf, int tries, base::RandomStream& random)
+    : columns_(columns), cells_(cells), n_(y.size()) {
+  LUTHIER_CHECK(!rows.empty());
   const size_t d = columns.size();
-  std::vector<Cells> whole;
-  for (const CellColumn& column : columns) whole.push_back(AllCells(column));
+  std::vector<int> weights(n_, 0);
+  for (const int row : rows) ++weights[static_cast<size_t>(row)];
+  for (size_t row = 0; row < n_; ++row) {
+    if (weights[row] > 0) samples_.push_back({y[row], static_cast<int>(row), weights[row]});
+  }
+  Pending whole{0, 0, samples_.size(), {}, {}};
+  for (const CellColumn& column : columns) {
+    whole.box.push_back(AllCells(column));
+    whole.widths.push_back(Volume(column, whole.box.back()));
+  }
   std::vector<int> order(d);
   for (size_t j = 0; j < d; ++j) order[j] = static_cast<int>(j);
   nodes_.emplace_back();
-  std::vector<Pending> stack = {{0, 0, rows_.size(), std::move(whole)}};
+  std::vector<Pending> stack = {std::move(whole)};
   while (!stack.empty()) {
     Pending part = std::move(stack.back());
     stack.pop_back();
-    double sum = 0.0, low = y[static_cast<size_t>(rows_[part.begin])], high = low;
+    double total = 0.0, sum = 0.0, low = samples_[part.begin].y, high = low;
     for (size_t r = part.begin; r < part.end; ++r) {
-      const double value = y[static_cast<size_t>(rows_[r])];
-      sum += value;
-      low = std::min(low, value);
-      high = std::max(high, value);
+      const Sample& sample = samples_[r];
+      total += sample.weight;
+      sum += sample.y * sample.weight;
+      low = std::min(low, sample.y);
+      high = std::max(high, sample.y);
     }
-    const size_t count = part.end - part.begin;
     Split best;
-    if (low < high && count >= 2 * static_cast<size_t>(min_leaf)) {
+    if (low < high && total >= 2 * min_leaf) {
       // The first `tries` of a random order, and more while none of them can be split.
       for (size_t k = 0; k < d && (k < static_cast<size_t>(tries) || best.column < 0); ++k) {
         std::swap(order[k], order[k + random.UniformInt(d - k)]);
-        const Split split = BestSplit(part.begin, part.end, part.box, order[k], sum, min_leaf);
+        const Split split = BestSplit(part.begin, part.end, part.box, order[k], total, sum, min_leaf);
         if (split.column >= 0 && split.gain > best.gain) best = split;
       }
-    }
-    const auto goes_left = [&](int row) {
-      return (best.left & Bit(cells[static_cast<size_t>(row) * d + static_cast<size_t>(best.column)])) != 0;
-    };
-    size_t middle = part.begin;
-    if (best.column >= 0) {
-      const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(part.begin);
-      const auto end = rows_.begin() + static_cast<std::ptrdiff_t>(part.end);
-      middle = static_cast<size_t>(std::stable_partition(begin, end, goes_left) - rows_.begin());
     }
     Node& node = nodes_[static_cast<size_t>(part.node)];
     if (best.column < 0) {
       node.left = static_cast<int>(leaves_.size());
-      Leaf leaf{std::move(part.box), sum / static_cast<double>(count), 1.0};
-      for (size_t j = 0; j < d; ++j) leaf.volume *= Volume(columns[j], leaf.box[j]);
+      Leaf leaf{std::move(part.box), std::move(part.widths), sum / total, 1.0};
+      for (const double width : leaf.widths) leaf.volume *= width;
       leaves_.push_back(std::move(leaf));
       continue;
     }
+    const auto column = static_cast<size_t>(best.column);
+    const auto goes_left = [&](const Sample& sample) {
+      return (best.left & Bit(cells[column * n_ + static_cast<size_t>(sample.row)])) != 0;
+    };
+    const auto begin = samples_.begin() + static_cast<std::ptrdiff_t>(part.begin);
+    const auto end = samples_.begin() + static_cast<std::ptrdiff_t>(part.end);
+    const auto middle = static_cast<size_t>(std::stable_partition(begin, end, goes_left) - samples_.begin());
     const int left = static_cast<int>(nodes_.size());
     node = {best.column, best.left, left, left + 1};
     nodes_.resize(nodes_.size() + 2);
-    std::vector<Cells> right_box = part.box;
-    right_box[static_cast<size_t>(best.column)] &= ~best.left;
-    part.box[static_cast<size_t>(best.column)] &= best.left;
-    stack.push_back({left + 1, middle, part.end, std::move(right_box)});
-    stack.push_back({left, part.begin, middle, std::move(part.box)});
+    Pending right{left + 1, middle, part.end, part.box, part.widths};
+    right.box[column] &= ~best.left;
+    right.widths[column] = Volume(columns[column], right.box[column]);
+    part.box[column] &= best.left;
+    part.widths[column] = Volume(columns[column], part.box[column]);
+    stack.push_back(std::move(right));
+    stack.push_back({left, part.begin, middle, std::move(part.box), std::move(part.widths)});
   }
-  rows_.clear();
+  samples_.clear();
 }
 
-Tree::Split Tree::BestSplit(size_t begin, size_t end, const std::vector<Cells>& box, int column, double sum,
-                            int min_leaf) const {
-  const size_t d = columns_.size(), j = static_cast<size_t>(column);
+Tree::Split Tree::BestSplit(size_t begin, size_t end, const std::vector<Cells>& box, int column, double total,
+                            double sum, int min_leaf) const {
+  const auto j = static_cast<size_t>(column);
+  const uint8_t* cell_of = cells_.data() + j * n_;
   std::array<double, kMaxCells> sums{};
   std::array<int, kMaxCells> counts{};
   for (size_t r = begin; r < end; ++r) {
-    const auto row = static_cast<size_t>(rows_[r]);
-    const uint8_t cell = cells_[row * d + j];
-    sums[cell] += y_[row];
-    ++counts[cell];
+    const Sample& sample = samples_[r];
+    const uint8_t cell = cell_of[sample.row];
+    sums[cell] += sample.y * sample.weight;
+    counts[cell] += sample.weight;
   }
   // Cells of the box in the order in which they may be parted. Those without rows have the mean of all.
   std::array<uint8_t, kMaxCells> cells;
@@ -122,7 +131,7 @@ Tree::Split Tree::BestSplit(size_t begin, size_t end, const std::vector<Cells>& 
   for (size_t cell = 0; cell < columns_[j].volume.size(); ++cell) {
     if ((box[j] & Bit(cell)) != 0) cells[n++] = static_cast<uint8_t>(cell);
   }
-  const double total = static_cast<double>(end - begin), mean = sum / total;
+  const double mean = sum / total;
   if (!columns_[j].ordered) {
     const auto mean_of = [&](uint8_t cell) { return counts[cell] > 0 ? sums[cell] / counts[cell] : mean; };
     std::stable_sort(cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(n),
@@ -164,12 +173,12 @@ double Tree::Predict(const uint8_t* cells) const {
   return leaves_[static_cast<size_t>(node->left)].value;
 }
 
-void AddMarginal(const std::vector<CellColumn>& columns, const Tree& tree, int column, Eigen::VectorXd* marginal) {
+void AddMarginal(const Tree& tree, int column, Eigen::VectorXd* marginal) {
   const auto j = static_cast<size_t>(column);
   // What changes from one cell to the next.
   Eigen::VectorXd change = Eigen::VectorXd::Zero(marginal->size() + 1);
   for (const Leaf& leaf : tree.leaves()) {
-    const double part = leaf.value * leaf.volume / Volume(columns[j], leaf.box[j]);
+    const double part = leaf.value * leaf.volume / leaf.widths[j];
     ForRuns(leaf.box[j], [&](int from, int to) {
       change(from) += part;
       change(to) -= part;
@@ -179,11 +188,11 @@ void AddMarginal(const std::vector<CellColumn>& columns, const Tree& tree, int c
   for (Index b = 0; b < marginal->size(); ++b) (*marginal)(b) += (sum += change(b));
 }
 
-void AddMarginal(const std::vector<CellColumn>& columns, const Tree& tree, int i, int j, Eigen::MatrixXd* marginal) {
+void AddMarginal(const Tree& tree, int i, int j, Eigen::MatrixXd* marginal) {
   const auto a = static_cast<size_t>(i), b = static_cast<size_t>(j);
   Eigen::MatrixXd change = Eigen::MatrixXd::Zero(marginal->rows() + 1, marginal->cols() + 1);
   for (const Leaf& leaf : tree.leaves()) {
-    const double part = leaf.value * leaf.volume / (Volume(columns[a], leaf.box[a]) * Volume(columns[b], leaf.box[b]));
+    const double part = leaf.value * leaf.volume / (leaf.widths[a] * leaf.widths[b]);
     ForRuns(leaf.box[a], [&](int top, int bottom) {
       ForRuns(leaf.box[b], [&](int left, int right) {
         change(top, left) += part;

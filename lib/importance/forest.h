@@ -22,19 +22,21 @@ struct CellColumn {
 using Cells = uint64_t;
 
 struct Leaf {
-  std::vector<Cells> box;  // By column.
+  std::vector<Cells> box;      // By column.
+  std::vector<double> widths;  // The volume of each column's cells.
   double value = 0.0;
-  double volume = 1.0;
+  double volume = 1.0;  // The product of the widths.
 };
 
 // A least-squares regression tree (CART). Splits of unordered columns part the cells by their mean values, which is
 // optimal (Fisher 1958). The leaves' boxes part the cube.
 class Tree {
  public:
-  // cells: n x d, row-major, the cell of each row in each column; rows: those to learn from, may repeat. A node is
-  // split while it has 2 min_leaf rows and values differ; each split looks at `tries` random columns.
+  // cells: the cell of each of n rows in each column, column after column: row i's in column j is cells[j n + i]. rows:
+  // those to learn from, may repeat. A node is split while it has 2 min_leaf rows and values differ; each split looks
+  // at `tries` random columns.
   Tree(const std::vector<CellColumn>& columns, const std::vector<uint8_t>& cells, const std::vector<double>& y,
-       std::vector<int> rows, int min_leaf, int tries, base::RandomStream& random);
+       const std::vector<int>& rows, int min_leaf, int tries, base::RandomStream& random);
 
   const std::vector<Leaf>& leaves() const { return leaves_; }
   // The prediction for a point given by its d cells.
@@ -55,22 +57,31 @@ class Tree {
     int node;
     size_t begin, end;
     std::vector<Cells> box;
+    std::vector<double> widths;
+  };
+  // A row, and how often it is there.
+  struct Sample {
+    double y;
+    int row;
+    int weight;
   };
 
-  Split BestSplit(size_t begin, size_t end, const std::vector<Cells>& box, int column, double sum, int min_leaf) const;
+  // `total` weights of `sum` values in the samples from begin to end.
+  Split BestSplit(size_t begin, size_t end, const std::vector<Cells>& box, int column, double total, double sum,
+                  int min_leaf) const;
 
   const std::vector<CellColumn>& columns_;
   const std::vector<uint8_t>& cells_;
-  const std::vector<double>& y_;
-  std::vector<int> rows_;
+  const size_t n_;
+  std::vector<Sample> samples_;  // While it grows: those of a node stand together, in order of row.
   std::vector<Node> nodes_;
   std::vector<Leaf> leaves_;
 };
 
 // Adds the tree's E[f | column = cell] for each cell to `marginal`.
-void AddMarginal(const std::vector<CellColumn>& columns, const Tree& tree, int column, Eigen::VectorXd* marginal);
+void AddMarginal(const Tree& tree, int column, Eigen::VectorXd* marginal);
 // Adds E[f | i = row, j = column] to `marginal`.
-void AddMarginal(const std::vector<CellColumn>& columns, const Tree& tree, int i, int j, Eigen::MatrixXd* marginal);
+void AddMarginal(const Tree& tree, int i, int j, Eigen::MatrixXd* marginal);
 
 }  // namespace luthier::importance
 

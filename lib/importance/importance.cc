@@ -151,9 +151,15 @@ class Analysis {
     for (size_t k = 0; k < cells.size(); ++k) {
       if (cells[k] == kInactive) cells[k] = cutters_[k % static_cast<size_t>(d_)].CellOf(random.Uniform());
     }
+    std::vector<uint8_t> by_column(cells.size());
+    const auto d = static_cast<size_t>(d_);
+    for (size_t k = 0; k < n; ++k) {
+      for (size_t c = 0; c < d; ++c) by_column[c * n + k] = cells[k * d + c];
+    }
     const int min_leaf = static_cast<int>(std::max<int64_t>(kMinLeaf, static_cast<int64_t>(n) / kMaxLeaves));
     std::vector<Tree> trees;
-    for (int t = 0; t < kTrees; ++t) trees.emplace_back(columns_, cells, y_, rows, min_leaf, (2 * d_ + 2) / 3, random);
+    for (int t = 0; t < kTrees; ++t)
+      trees.emplace_back(columns_, by_column, y_, rows, min_leaf, (2 * d_ + 2) / 3, random);
     const auto predict = [&](const uint8_t* at) {
       double sum = 0.0;
       for (const Tree& tree : trees) sum += tree.Predict(at);
@@ -179,7 +185,7 @@ class Analysis {
     for (int c = 0; c < d_; ++c) {
       const std::vector<double>& volume = columns_[static_cast<size_t>(c)].volume;
       VectorXd marginal = VectorXd::Zero(static_cast<Index>(volume.size()));
-      for (const Tree& tree : trees) AddMarginal(columns_, tree, c, &marginal);
+      for (const Tree& tree : trees) AddMarginal(tree, c, &marginal);
       double& part = parts[static_cast<size_t>(c)];
       for (size_t b = 0; b < volume.size(); ++b) {
         part += volume[b] * std::pow(marginal(static_cast<Index>(b)) / kTrees - mean, 2.0);
@@ -194,7 +200,7 @@ class Analysis {
         const auto& vi = columns_[static_cast<size_t>(i)].volume;
         const auto& vj = columns_[static_cast<size_t>(j)].volume;
         MatrixXd marginal = MatrixXd::Zero(static_cast<Index>(vi.size()), static_cast<Index>(vj.size()));
-        for (const Tree& tree : trees) AddMarginal(columns_, tree, i, j, &marginal);
+        for (const Tree& tree : trees) AddMarginal(tree, i, j, &marginal);
         double part = -parts[static_cast<size_t>(i)] - parts[static_cast<size_t>(j)];
         for (Index r = 0; r < marginal.rows(); ++r) {
           for (Index c = 0; c < marginal.cols(); ++c) {
@@ -213,7 +219,7 @@ class Analysis {
     average /= std::max(count, 1.0);
     for (size_t k = 0; k < n; ++k) {
       if (seen[k]) continue;
-      errors += std::pow(y_[k] - predict(&cells[k * static_cast<size_t>(d_)]), 2.0);
+      errors += std::pow(y_[k] - predict(&cells[k * d]), 2.0);
       squares += std::pow(y_[k] - average, 2.0);
     }
     if (squares > 0.0) shares.predicted = 1.0 - errors / squares;

@@ -175,9 +175,16 @@ struct ChainRun {
   }
 };
 
+// Of the curve: the mean over folds, whole.
+int64_t StepOf(const std::vector<ChainRun>& runs) {
+  double passes = 0.0;
+  for (const ChainRun& run : runs) passes += run.trainer.passes() / static_cast<double>(runs.size());
+  return static_cast<int64_t>(passes);
+}
+
 // Over all folds' held-out tokens and segments.
 study::Measurement Measure(const std::vector<ChainRun>& runs) {
-  double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0, passes = 0.0;
+  double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0;
   crf::SegmentCounts segments;
   for (const ChainRun& run : runs) {
     const crf::ChainLoss::Metrics m = crf::ChainLoss(&run.fold->validation).Evaluate(run.trainer.Weights());
@@ -185,13 +192,12 @@ study::Measurement Measure(const std::vector<ChainRun>& runs) {
     known += static_cast<double>(m.known_tokens);
     right += m.accuracy * static_cast<double>(m.tokens);
     tokens += static_cast<double>(m.tokens);
-    passes += run.trainer.passes() / static_cast<double>(runs.size());
     segments.found += m.segments.all.found;
     segments.gold += m.segments.all.gold;
     segments.correct += m.segments.all.correct;
   }
   study::Measurement point;
-  point.step = static_cast<int64_t>(passes);
+  point.step = StepOf(runs);
   point.metrics["validation_loss"] = loss / std::max(known, 1.0);
   point.metrics["validation_accuracy"] = right / tokens;
   point.metrics["validation_f1"] = segments.f1();
@@ -257,6 +263,10 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(*data, l2, options));
     }
   }
+  if (context.started) context.started(result.resumed, StepOf(runs));
+  const auto save = [&] {
+    if (context.save_checkpoint) context.save_checkpoint(SaveRuns(runs, identity));
+  };
   // All folds advance side by side, a pass or so each a round, so the curve is that of the whole cross-validation.
   // After a cancellation some are a round ahead: they wait.
   int64_t round = runs[0].quanta;
@@ -273,7 +283,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       if (run.running() && run.quanta < round) {
         const ChainOutcome outcome = run.trainer.Advance(stop);
         if (outcome == ChainOutcome::kStopped) {
-          if (context.save_checkpoint) context.save_checkpoint(SaveRuns(runs, identity));
+          save();
           result.outcome = EvaluationOutcome::kCancelled;
           return result;
         }
@@ -287,15 +297,18 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       any_running = any_running || run.running();
     }
     if (!any_running) break;
-    if (context.report && round % report_every == 0) {
+    const bool pause = context.target > 0 && StepOf(runs) >= context.target;
+    if (pause || (context.report && round % report_every == 0)) {
       study::Measurement point = Measure(runs);
-      if (!context.report(point)) {
-        result.outcome = EvaluationOutcome::kStopped;
+      const bool go_on = !context.report || context.report(point);
+      if (!go_on || pause) {
+        result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = std::move(point);
-        return result;
       }
+      if (!go_on) return result;
     }
-    if (context.save_checkpoint && round % checkpoint_every == 0) context.save_checkpoint(SaveRuns(runs, identity));
+    if (pause || round % checkpoint_every == 0) save();
+    if (pause) return result;
   }
   study::Measurement last = Measure(runs);
   double train_loss = 0.0, train_tokens = 0.0, active = 0.0;

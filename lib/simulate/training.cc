@@ -150,7 +150,7 @@ class Run {
     if (stopper_) stopper_->Report(event.trial, event.step, value);
     if (event.step == EndOf(event.trial)) {
       const bool good = std::isfinite(value);
-      End(event.trial, good ? TrialState::kComplete : TrialState::kFailed, value);
+      End(event, good ? TrialState::kComplete : TrialState::kFailed, value);
       return;
     }
     stopping::Decision decision = stopping::AtTarget(*spec_.resource, Trial(event.trial).resource, event.step);
@@ -160,17 +160,18 @@ class Run {
     if (decision.verdict == stopping::Verdict::kPause) {
       history_.Pause(event.trial);
     } else if (decision.verdict == stopping::Verdict::kStop) {
-      End(event.trial, TrialState::kPruned, value);
+      End(event, TrialState::kPruned, value);
     } else {
       Train(event.trial, event.step);
     }
   }
 
-  void End(int64_t number, TrialState state, double value) {
+  void End(const Event& event, TrialState state, double value) {
+    const int64_t number = event.trial;
     const std::optional<double> known = std::isfinite(value) ? std::optional<double>(value) : std::nullopt;
     const bool failed = state == TrialState::kFailed;
     history_.Finish(number, state, failed ? std::nullopt : known, std::nullopt,
-                    failed ? std::optional(study::FailureKind::kConfig) : std::nullopt);
+                    failed ? std::optional(study::FailureKind::kConfig) : std::nullopt, "", failed ? 0 : event.step);
     if (stopper_) stopper_->Finish(number, state, known);
     summary_.failed += failed;
     summary_.stopped += state == TrialState::kPruned;

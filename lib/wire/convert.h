@@ -57,6 +57,8 @@ absl::StatusOr<study::ParameterSpec> FromProto(const v1::ParameterSpec& paramete
 v1::Algorithm ToProto(const study::AlgorithmSpec& algorithm);
 // Settings against a space and budget are not checked: suggest::Validate. Paths begin with "algorithm.".
 absl::StatusOr<study::AlgorithmSpec> FromProto(const v1::Algorithm& algorithm);
+// Its options are checked by study::ValidateSpec. A message that names no rule is refused.
+absl::StatusOr<study::StoppingRule> FromProto(const v1::Stopping& stopping);
 
 v1::Study::State ToProto(study::StudyState state);
 absl::StatusOr<study::StudyState> FromProto(v1::Study::State state);

@@ -480,6 +480,13 @@ absl::StatusOr<study::AlgorithmSpec> FromProto(const v1::Algorithm& algorithm) {
   return result;
 }
 
+absl::StatusOr<study::StoppingRule> FromProto(const v1::Stopping& stopping) {
+  base::Violations violations;
+  const std::optional<study::StoppingRule> rule = StoppingFrom(stopping, &violations);
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return *rule;
+}
+
 v1::Study::State ToProto(study::StudyState state) {
   switch (state) {
     case study::StudyState::kActive:

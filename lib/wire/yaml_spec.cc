@@ -424,6 +424,11 @@ absl::Status Read(absl::string_view text, absl::string_view source, Message* mes
   return ToStatus(source, reader.problems());
 }
 
+// A name alone is one without options.
+std::string WithOptions(absl::string_view text) {
+  return absl::StartsWith(text, "{") ? std::string(text) : absl::StrCat("{", text, ": {}}");
+}
+
 }  // namespace
 
 absl::StatusOr<StudyFile> StudyFile::Parse(absl::string_view text, absl::string_view source) {
@@ -444,12 +449,17 @@ absl::Status ParseMessage(absl::string_view text, absl::string_view source, Mess
 
 absl::StatusOr<study::AlgorithmSpec> ParseAlgorithm(absl::string_view text) {
   v1::Algorithm algorithm;
-  const std::string yaml = absl::StartsWith(text, "{") ? std::string(text) : absl::StrCat("{", text, ": {}}");
-  LUTHIER_RETURN_IF_ERROR(ParseMessage(yaml, "algorithm", &algorithm));
+  LUTHIER_RETURN_IF_ERROR(ParseMessage(WithOptions(text), "algorithm", &algorithm));
   if (algorithm.kind_case() == v1::Algorithm::KIND_NOT_SET) {
     return base::BadField("algorithm", "names none");
   }
   return FromProto(algorithm);
+}
+
+absl::StatusOr<study::StoppingRule> ParseStopping(absl::string_view text) {
+  v1::Stopping stopping;
+  LUTHIER_RETURN_IF_ERROR(ParseMessage(WithOptions(text), "stopping", &stopping));
+  return FromProto(stopping);
 }
 
 absl::StatusOr<study::Parameters> ParseParameters(absl::string_view text, absl::string_view source) {

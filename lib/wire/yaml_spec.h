@@ -45,6 +45,8 @@ absl::Status ParseMessage(absl::string_view text, absl::string_view source, goog
 
 // An algorithm: its name alone, or "{bo: {noisy: true}}".
 absl::StatusOr<study::AlgorithmSpec> ParseAlgorithm(absl::string_view text);
+// A stopping rule, by the same rules: "median", "{curve: {confidence: 0.99}}".
+absl::StatusOr<study::StoppingRule> ParseStopping(absl::string_view text);
 
 // `name: value` pairs as a study's Values are read. For settings that users give.
 absl::StatusOr<study::Parameters> ParseParameters(absl::string_view text, absl::string_view source);

@@ -59,6 +59,22 @@ void CheckPause(const study::Trial& trial, const CompleteContent& content, base:
   }
 }
 
+// A warning about a trial that completes without having said on its way how far it is, where that would have been used;
+// "": none. `reports`: points of its curve.
+std::string MissedTarget(const study::Trial& trial, const study::StudySpec& spec, size_t reports) {
+  constexpr char kSilent[] = ": the objective has to report `step`";
+  const int64_t last = trial.attempts.back().last_step;
+  if (reports == 0 && last == 0 && spec.resource) {
+    return absl::StrCat("no step of the training was ever reported, so it could not be paused or stopped", kSilent);
+  }
+  if (reports == 0 && spec.stopping) {
+    return absl::StrCat("nothing was reported on the way, so no stopping rule could look at it", kSilent);
+  }
+  const bool to_pause = spec.resource && trial.target() > 0 && trial.target() < spec.resource->max;
+  if (!to_pause || last <= trial.target()) return "";
+  return absl::StrCat("it was to pause at step ", trial.target(), " and trained on to step ", last);
+}
+
 }  // namespace
 
 absl::StatusOr<Core::TrialSlot*> Core::FindTrial(StudyState& s, int64_t number) {
@@ -288,7 +304,8 @@ void Core::Run(FinishOp op) {
   // At the last target a trial has all that it gets: it is complete.
   const bool pauses =
       complete != nullptr && complete->paused && std::isfinite(*value) && record.trial.target() < s.spec->resource->max;
-  if (pauses && !slot.curve) {
+  const bool curve_counts = pauses || (complete != nullptr && (s.spec->stopping || s.spec->resource));
+  if (curve_counts && !slot.curve) {
     if (absl::Status loaded = LoadCurve(s, slot); !loaded.ok()) return Answer<FinishReply>(op.done, std::move(loaded));
   }
 
@@ -353,6 +370,12 @@ void Core::Run(FinishOp op) {
         AddEvent(s, complete->pruned ? EventType::kTrialPruned : EventType::kTrialCompleted, &record);
     event.actor = worker;
     event.detail = MetricsText(complete->measurement);
+    const std::string missed =
+        complete->pruned ? "" : MissedTarget(record.trial, *s.spec, slot.curve ? slot.curve->digests.size() : 0);
+    if (!missed.empty()) {
+      absl::StrAppend(&event.detail, "; WARNING: ", missed);
+      reply.warnings.push_back(missed);
+    }
     event.value = value;
   } else if (failure != nullptr && failure->kind == study::FailureKind::kConfig) {
     study::Failure bad = *failure;

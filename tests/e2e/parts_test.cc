@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "tests/e2e/programs_fixture.h"
 #include "tests/testing/python.h"
 #include "tests/testing/subprocess.h"
@@ -205,6 +206,33 @@ seed: 1
   }
   EXPECT_GE(pruned, 1);
   EXPECT_LE(pruned, 17);
+  StopServerAndReplay();
+}
+
+TEST_F(PartsTest, PercentileAndCurveRulesStopTrialsAndKeepTheWinner) {
+  StartServer();
+  const auto a = StartWorker("a", "checkpoints"), b = StartWorker("b", "checkpoints");
+  for (const std::string rule : {"percentile: {percentile: 25, min_trials: 3}", "curve: {min_points: 4}"}) {
+    const std::string id = rule.substr(0, rule.find(':'));
+    Create(id, absl::StrCat(kBranin, "stopping: {", rule, "}\nalgorithm: {sobol: {}}\nbudget: {max_trials: 24}\n"));
+    ASSERT_EQ(Luthier({"study", "wait", id}).code, 0);
+    int pruned = 0;
+    double best = 1e9;
+    for (const json& t : Trials(id)) {
+      const double value = t["metrics"]["value"];
+      if (t["state"] == "PRUNED") {
+        ++pruned;
+        EXPECT_EQ(t["attempts"].back()["outcome"], "PRUNED");
+      } else {
+        EXPECT_EQ(t["state"], "COMPLETE");
+        best = std::min(best, value);
+      }
+    }
+    EXPECT_GE(pruned, 3) << rule;
+    EXPECT_LE(pruned, 21) << rule;
+    EXPECT_EQ(Study(id)["best_value"], best) << rule;
+    EXPECT_EQ(Count(id, "TRIAL_PRUNED"), pruned);
+  }
   StopServerAndReplay();
 }
 

@@ -399,6 +399,23 @@ INSTANTIATE_TEST_SUITE_P(
                 "2", "did you mean \"max\""},
         BadFile{"SwappedBounds", "metric: {name: y, goal: MINIMIZE}\nspace:\n  - {name: x, float: {min: 2, max: 1}}\n",
                 "space[0].float.max", "swap the bounds"},
+        BadFile{"RungsWithoutAResource",
+                "space:\n  - {name: x, float: {min: 0, max: 1}}\nmetric: {name: y, goal: MINIMIZE}\nalgorithm: {asha: "
+                "{}}\n",
+                "resource", "is required by asha"},
+        BadFile{"HalvingsThatHalveNothing",
+                "space:\n  - {name: x, float: {min: 0, max: 1}}\nmetric: {name: y, goal: MINIMIZE}\n"
+                "resource: {max: 81}\nalgorithm: {hyperband: {eta: 1}}\n",
+                "algorithm.hyperband.eta", "1 is not between 2 and 1000"},
+        BadFile{"LeastResourceAboveTheMost",
+                "space:\n  - {name: x, float: {min: 0, max: 1}}\nmetric: {name: y, goal: MINIMIZE}\n"
+                "resource: {min: 82, max: 81}\nalgorithm: {asha: {}}\n",
+                "resource.min", "82 is not between 1 and resource.max, 81"},
+        BadFile{"AGridOfABillion",
+                "space:\n  - {name: x, float: {min: 0, max: 1}}\n  - {name: y, float: {min: 0, max: 1}}\n"
+                "  - {name: z, float: {min: 0, max: 1}}\nmetric: {name: v, goal: MINIMIZE}\n"
+                "algorithm: {grid: {levels: 1000}}\n",
+                "algorithm.grid", "1000000000"},
         BadFile{"Garbage", "\x01\x02\xff\xfe{{{", "bad.yaml", ""}),
     [](const auto& param_info) { return param_info.param.name; });
 

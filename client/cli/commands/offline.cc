@@ -16,6 +16,7 @@
 #include "lib/simulate/training.h"
 #include "lib/suggest/registry.h"
 #include "lib/wire/convert.h"
+#include "lib/wire/yaml_spec.h"
 
 namespace luthier::cli {
 namespace {
@@ -96,39 +97,46 @@ class SimulationSummary {
 // With --resource: one line a run, or medians over the seeds.
 absl::StatusOr<int> SimulateTrainings(Context& context, const std::vector<simulate::SimulateOptions>& plans) {
   const Options& options = context.options();
+  std::optional<study::StoppingRule> stopping;
+  if (!options.stopping.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(stopping, wire::ParseStopping(options.stopping));
+  }
   Json list = Json::array();
-  Table runs(
-      {"algorithm", "function", "seed", "settings", "complete", "training", "elapsed", "idle", "best", "regret"});
-  Table medians({"algorithm", "function", "seeds", "settings", "complete", "median_training", "median_elapsed",
-                 "median_best", "median_regret"});
+  Table runs({"algorithm", "function", "seed", "settings", "complete", "stopped", "training", "elapsed", "idle", "best",
+              "regret"});
+  Table medians({"algorithm", "function", "seeds", "settings", "complete", "stopped", "median_training",
+                 "median_elapsed", "median_best", "median_regret"});
   const auto cell = [](const std::optional<double>& value) { return value ? Cell::Number(*value) : Cell::Empty(); };
   for (const simulate::SimulateOptions& plan : plans) {
     simulate::TrainingOptions training;
     training.problem = simulate::WithCurves(plan.problem, options.resource);
     training.algorithm = plan.algorithm;
+    training.stopping = stopping;
     training.resource = {.min = options.resource_min, .max = options.resource, .unit = ""};
     training.trials = plan.evaluations;
     training.workers = plan.parallel;
-    std::vector<double> complete, units, elapsed, best, regrets;
+    std::vector<double> complete, stopped, units, elapsed, best, regrets;
     for (int64_t k = 0; k < plan.seeds; ++k) {
       training.seed = plan.first_seed + static_cast<uint64_t>(k);
       LUTHIER_ASSIGN_OR_RETURN(const simulate::TrainingSummary run, simulate::SimulateTraining(training));
       std::optional<double> regret;
       if (run.best && plan.problem.optimum) regret = std::abs(*run.best - *plan.problem.optimum);
       complete.push_back(static_cast<double>(run.complete));
+      stopped.push_back(static_cast<double>(run.stopped));
       units.push_back(run.training);
       elapsed.push_back(run.elapsed);
       if (run.best) best.push_back(*run.best);
       if (regret) regrets.push_back(*regret);
       const auto seed = static_cast<int64_t>(training.seed);
       runs.Add({Cell::Text(plan.label), Cell::Text(plan.problem.name), Cell::Integer(seed), Cell::Integer(run.settings),
-                Cell::Integer(run.complete), Cell::Number(run.training), Cell::Number(run.elapsed),
-                Cell::Number(run.idle), cell(run.best), cell(regret)});
+                Cell::Integer(run.complete), Cell::Integer(run.stopped), Cell::Number(run.training),
+                Cell::Number(run.elapsed), Cell::Number(run.idle), cell(run.best), cell(regret)});
       list.push_back({{"algorithm", plan.label},
                       {"function", plan.problem.name},
                       {"seed", training.seed},
                       {"settings", run.settings},
                       {"complete", run.complete},
+                      {"stopped", run.stopped},
                       {"training", run.training},
                       {"elapsed", run.elapsed},
                       {"idle", run.idle},
@@ -139,8 +147,8 @@ absl::StatusOr<int> SimulateTrainings(Context& context, const std::vector<simula
       return cell(values.empty() ? std::nullopt : std::optional(Median(values)));
     };
     medians.Add({Cell::Text(plan.label), Cell::Text(plan.problem.name), Cell::Integer(plan.seeds),
-                 Cell::Integer(plan.evaluations), median(complete), median(units), median(elapsed), median(best),
-                 median(regrets)});
+                 Cell::Integer(plan.evaluations), median(complete), median(stopped), median(units), median(elapsed),
+                 median(best), median(regrets)});
   }
   if (context.json())
     PrintJson(context.out(), list);

@@ -566,12 +566,35 @@ TEST_F(CliTest, SimulateTrainsInParts) {
   const std::vector<std::string> args = {"simulate",   "--algorithm", "random",  "--algorithm", "asha",
                                          "--function", "branin",      "--seeds", "2",           "--evaluations",
                                          "27",         "--resource",  "27",      "--parallel",  "3"};
-  EXPECT_THAT(Out(args), StartsWith("algorithm  function  seeds  settings  complete  median_training"));
+  EXPECT_THAT(Out(args), StartsWith("algorithm  function  seeds  settings  complete  stopped  median_training"));
   const json runs = Json(args);
   ASSERT_EQ(runs.size(), 4u);
   EXPECT_EQ(runs[0]["training"], 27.0 * 27.0);
   EXPECT_LE(runs[2]["training"].get<double>(), 27.0 + 9 * 2 + 3 * 6 + 18);
   EXPECT_EQ(runs[2]["complete"], 1);
+}
+
+TEST_F(CliTest, SimulateTriesStoppingRules) {
+  std::vector<std::string> args = {"simulate", "--algorithm", "random", "--function",     "branin", "--evaluations",
+                                   "27",       "--resource",  "27",     "--resource-min", "3",      "--parallel",
+                                   "3",        "--stopping"};
+  const auto with = [&](const std::string& rule) {
+    std::vector<std::string> all = args;
+    all.push_back(rule);
+    return all;
+  };
+  for (const std::string rule : {"median", "curve", "{percentile: {percentile: 25}}"}) {
+    const json run = Json(with(rule))[0];
+    EXPECT_GT(run["stopped"], 0) << rule;
+    EXPECT_EQ(run["stopped"].get<int>() + run["complete"].get<int>(), 27) << rule;
+    EXPECT_LT(run["training"].get<double>(), 27.0 * 27.0) << rule;
+  }
+  const Result misspelt = Run(with("medain"));
+  EXPECT_EQ(misspelt.code, 1);
+  EXPECT_THAT(misspelt.err, HasSubstr("did you mean \"median\""));
+  EXPECT_THAT(Run(with("{percentile: {percentile: 120}}")).err, HasSubstr("stopping.percentile"));
+  args.erase(args.begin() + 7, args.begin() + 11);
+  EXPECT_EQ(Run(with("median")).code, 2) << "nothing is reported without a resource";
 }
 
 TEST_F(CliTest, PreviewShowsRungsTrainingAndTime) {

@@ -153,6 +153,29 @@ TEST(PrintTrial, TrainingInPartsShowsWhatItCost) {
               AllOf(HasSubstr("to be trained to step 3\n"), HasSubstr("continued to step 9 as suggestion 11")));
 }
 
+TEST(PrintTrial, TrainingThatNeverNamedAStepIsWarnedOf) {
+  v1::Study study = SomeStudy();
+  study.mutable_trials()->set_complete(2);
+  study.mutable_spec()->mutable_resource()->set_max(27);
+  EXPECT_THAT(Printed(study), AllOf(HasSubstr("warning  no trial has reported a step of its training"),
+                                    HasSubstr(", no steps reported\n")));
+  v1::Trial trial = SomeTrial();
+  trial.mutable_provenance()->set_resource(9);
+  v1::Attempt& attempt = *trial.add_attempts();
+  const auto printed = [&] {
+    std::ostringstream out;
+    PrintTrial(out, study.spec(), trial);
+    return out.str();
+  };
+  EXPECT_THAT(printed(), HasSubstr("warning: no step of the training was reported"));
+  attempt.set_last_step(27);
+  EXPECT_THAT(printed(), HasSubstr("warning: it was to pause at 9, and trained on"));
+  attempt.set_last_step(9);
+  EXPECT_THAT(printed(), Not(HasSubstr("warning")));
+  study.set_resource_spent(9);
+  EXPECT_THAT(Printed(study), Not(HasSubstr("steps reported")));
+}
+
 TEST(PrintExplanation, SharesRuledOutComeWithTheirCondition) {
   v1::Trial trial = SomeTrial();
   EXPECT_THAT(Explained(trial), Not(HasSubstr("ruled out")));

@@ -70,9 +70,17 @@ SearchSpace Cube(int d) {
 
 struct Problem {
   std::vector<CellColumn> columns;
-  std::vector<uint8_t> cells;
+  std::vector<uint8_t> cells;  // Row after row.
   std::vector<double> y;
   std::vector<int> rows;
+
+  std::vector<uint8_t> ByColumn() const {
+    std::vector<uint8_t> result;
+    for (size_t j = 0; j < columns.size(); ++j) {
+      for (size_t i = 0; i < y.size(); ++i) result.push_back(cells[i * columns.size() + j]);
+    }
+    return result;
+  }
 };
 
 Problem SmallProblem() {
@@ -92,15 +100,16 @@ Problem SmallProblem() {
 TEST(TreeTest, LeavesPartTheCubeAndMarginalsAreSumsOverIt) {
   const Problem problem = SmallProblem();
   base::RandomStream random(6, "test/tree");
-  const Tree tree(problem.columns, problem.cells, problem.y, problem.rows, 2, 3, random);
+  const std::vector<uint8_t> cells = problem.ByColumn();
+  const Tree tree(problem.columns, cells, problem.y, problem.rows, 2, 3, random);
   EXPECT_GT(tree.leaves().size(), 6u);
   double total = 0.0;
   for (const Leaf& leaf : tree.leaves()) total += leaf.volume;
   EXPECT_NEAR(total, 1.0, 1e-12);
   VectorXd one = VectorXd::Zero(4);
   MatrixXd two = MatrixXd::Zero(4, 3);
-  AddMarginal(problem.columns, tree, 0, &one);
-  AddMarginal(problem.columns, tree, 0, 1, &two);
+  AddMarginal(tree, 0, &one);
+  AddMarginal(tree, 0, 1, &two);
   for (uint8_t a = 0; a < 4; ++a) {
     double average = 0.0;
     for (uint8_t b = 0; b < 3; ++b) {
@@ -133,9 +142,37 @@ TEST(TreeTest, LearnsATableByHeart) {
     }
   }
   base::RandomStream random(7, "test/tree");
-  const Tree tree(problem.columns, problem.cells, problem.y, problem.rows, 1, 2, random);
+  const std::vector<uint8_t> cells = problem.ByColumn();
+  const Tree tree(problem.columns, cells, problem.y, problem.rows, 1, 2, random);
   for (size_t i = 0; i < problem.y.size(); ++i) {
     EXPECT_NEAR(tree.Predict(&problem.cells[2 * i]), problem.y[i], 1e-12);
+  }
+}
+
+// A row that is drawn three times is three rows. Whole numbers: their sums are exact in any order.
+TEST(TreeTest, RepeatedRowsCountAsOften) {
+  Problem drawn = SmallProblem();
+  for (double& y : drawn.y) y = std::round(10.0 * y);
+  Problem copied = drawn;
+  base::RandomStream draws(8, "test/draws");
+  drawn.rows.clear();
+  for (size_t k = 0; k < 90; ++k) drawn.rows.push_back(static_cast<int>(draws.UniformInt(drawn.y.size())));
+  copied.cells.clear();
+  copied.y.clear();
+  copied.rows.clear();
+  for (const int row : drawn.rows) {
+    const auto begin = drawn.cells.begin() + 3 * row;
+    copied.cells.insert(copied.cells.end(), begin, begin + 3);
+    copied.y.push_back(drawn.y[static_cast<size_t>(row)]);
+    copied.rows.push_back(static_cast<int>(copied.rows.size()));
+  }
+  const std::vector<uint8_t> drawn_cells = drawn.ByColumn(), copied_cells = copied.ByColumn();
+  base::RandomStream one(9, "test/tree"), other(9, "test/tree");
+  const Tree a(drawn.columns, drawn_cells, drawn.y, drawn.rows, 3, 2, one);
+  const Tree b(copied.columns, copied_cells, copied.y, copied.rows, 3, 2, other);
+  EXPECT_EQ(a.leaves().size(), b.leaves().size());
+  for (size_t i = 0; i < drawn.y.size(); ++i) {
+    EXPECT_EQ(a.Predict(&drawn.cells[3 * i]), b.Predict(&drawn.cells[3 * i]));
   }
 }
 

@@ -14,15 +14,13 @@
 #include "lib/base/random.h"
 #include "lib/learn/split.h"
 #include "lib/objectives/registry.h"
+#include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::objectives {
 namespace {
 
-using study::Measurement;
 using ::testing::HasSubstr;
-
-const study::MetricSpec kLoss = {"validation_loss", study::Goal::kMinimize};
 
 // Sentences whose chunks follow from their words, mostly.
 std::string Sentences(uint64_t seed, int sentences) {
@@ -164,6 +162,27 @@ TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
     const EvaluationResult anew = crf->Evaluate(again).value();
     EXPECT_FALSE(anew.resumed);
     EXPECT_EQ(*anew.measurement, *whole.measurement);
+  }
+}
+
+TEST_F(CrfObjectiveTest, PausedAndResumedGivesTheSameBits) {
+  for (const int folds : {0, 3}) {
+    study::BuiltinObjective spec = Spec({{"max_passes", 12.0}, {"tolerance", 0.0}});
+    spec.split.folds = folds;
+    const auto crf = Make(spec).value();
+    std::vector<Measurement> whole, parts;
+    const EvaluationResult straight = RunPaused(*crf, {{"l2", 0.5}}, {}, &whole);
+    ASSERT_GE(whole.size(), 5u);
+    const std::vector<int64_t> targets = {whole[0].step, whole[1].step, whole[4].step};
+    EXPECT_EQ(RunPaused(*crf, {{"l2", 0.5}}, targets, &parts).measurement, straight.measurement) << folds;
+    EXPECT_EQ(parts, whole) << folds;
+    // A target between two points of the curve is a point, too.
+    EvaluationContext between = At(0.5);
+    between.target = whole[1].step + 1;
+    const EvaluationResult paused = crf->Evaluate(between).value();
+    EXPECT_EQ(paused.outcome, EvaluationOutcome::kPaused) << folds;
+    EXPECT_GE(paused.measurement->step, between.target) << folds;
+    EXPECT_LE(paused.measurement->step, whole[2].step) << folds;
   }
 }
 

@@ -19,6 +19,7 @@ using study::TrialState;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 namespace reason = base::reason;
 
@@ -94,6 +95,37 @@ TEST_F(CoreParts, ATrialPausesAtItsTargetAndGoesOnWhenItIsPromoted) {
   EXPECT_THAT(Details(EventType::kTrialPaused), ElementsAre("step=1"));
   EXPECT_THAT(Details(EventType::kTrialPromoted), ElementsAre("step=3 ask=2"));
   EXPECT_THAT(Details(EventType::kTrialRestarted), IsEmpty());
+}
+
+TEST_F(CoreParts, ACompleteTrialThatNeverNamedAStepIsLogged) {
+  const Grant silent = h_.Get("s", "a");
+  const Grant beyond = h_.Get("s", "b");
+  EXPECT_TRUE(h_.Complete(silent, Loss(0.5)).ok());
+  EXPECT_TRUE(h_.Report(beyond, {Loss(0.9, 1)}).ok());
+  EXPECT_TRUE(h_.Report(beyond, {Loss(0.8, 2)}).ok());
+  EXPECT_TRUE(h_.Complete(beyond, Loss(0.7)).ok());
+  EXPECT_THAT(Details(EventType::kTrialCompleted),
+              ElementsAre(HasSubstr("WARNING: no step of the training was ever reported"),
+                          HasSubstr("WARNING: it was to pause at step 1 and trained on to step 2")));
+}
+
+TEST_F(CoreParts, WithoutReportsNoStoppingRuleSeesATrial) {
+  study::StudySpec spec = PartsSpec(2);
+  spec.resource.reset();
+  spec.stopping = study::MedianStopping{};
+  ASSERT_TRUE(h_.Create("t", spec).ok());
+  const Grant silent = h_.Get("t", "a");
+  const Grant heard = h_.Get("t", "b");
+  EXPECT_THAT(h_.Complete(silent, Loss(0.5, 9))->warnings, ElementsAre(HasSubstr("nothing was reported on the way")));
+  EXPECT_TRUE(h_.Report(heard, {Loss(0.9, 1)}).ok());
+  EXPECT_THAT(h_.Complete(heard, Loss(0.7))->warnings, IsEmpty());
+}
+
+TEST_F(CoreParts, OneThatIsDoneBeforeItsTargetMissedNothing) {
+  const Grant first = h_.Get("s", "a");
+  EXPECT_TRUE(h_.Complete(first, Loss(0.5, 1)).ok());
+  EXPECT_THAT(Details(EventType::kTrialCompleted), ElementsAre(Not(HasSubstr("WARNING"))));
+  ExpectSound();
 }
 
 TEST_F(CoreParts, ThePausesPointIsPartOfTheCurve) {

@@ -399,6 +399,12 @@ Expected NaiveModel::Report(const ReportOp& op) {
   return e;
 }
 
+bool NaiveModel::MissedTarget(const Study& s, const Trial& t, int64_t last) {
+  if (t.points.empty() && ((s.spec.resource && last == 0) || s.spec.stopping)) return true;
+  if (!s.spec.resource || t.target == 0 || t.target >= s.spec.resource->max) return false;
+  return std::max(last, t.points.empty() ? 0 : t.points.rbegin()->first) > t.target;
+}
+
 Expected NaiveModel::Finish(const FinishOp& op) {
   Study* s = Find(op.id);
   if (s == nullptr || s->trials.count(op.number) == 0) return Expected::Error(StatusCode::kNotFound, reason::kNotFound);
@@ -437,7 +443,7 @@ Expected NaiveModel::Finish(const FinishOp& op) {
       t.part_begins = t.grants.size();
       if (Finished(s->state)) Final(*s, t, TrialState::kPruned, std::nullopt);
     } else {
-      e.warnings = GoodGradient(m) ? 0 : 1;
+      e.warnings = (GoodGradient(m) ? 0 : 1) + (!complete->pruned && MissedTarget(*s, t, m.step) ? 1 : 0);
       t.has_gradient = m.gradient && GoodGradient(m);
       Final(*s, t, complete->pruned ? TrialState::kPruned : TrialState::kComplete,
             has_value ? std::optional<double>(value->second) : std::nullopt);

@@ -144,6 +144,8 @@ class NaiveModel {
 
   storage::StudyKey KeyOf(const std::string& id) const;
   Study* Find(const std::string& id);
+  // Whether a trial that completes at step `last` said too little on its way to be paused or stopped, or trained on.
+  static bool MissedTarget(const Study& s, const Trial& t, int64_t last);
   void Final(Study& s, Trial& t, study::TrialState state, std::optional<double> value);
   void CancelOpen(Study& s, Trial& t);
   void FinishStudy(Study& s, study::StudyState state, bool cancel_running);

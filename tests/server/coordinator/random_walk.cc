@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <set>
@@ -734,6 +735,9 @@ std::string CheckWalk(const WalkOptions& options, WalkStats* stats) {
   const std::vector<Step> steps = RandomSteps(options.seed, options.steps);
   const std::optional<WalkFailure> failure = RunWalk(steps, options, stats);
   if (!failure) return "";
+  // Known even if a shorter walk ends in an abort.
+  std::fprintf(stderr, "seed %llu, step %d: %s\n", static_cast<unsigned long long>(options.seed), failure->step,
+               failure->what.c_str());
   const std::vector<Step> shortest = Shrink(steps, options);
   const std::optional<WalkFailure> again = RunWalk(shortest, options, nullptr);
   return absl::StrCat("seed ", options.seed, ", step ", failure->step, ": ", failure->what, "\nshortest failing walk (",

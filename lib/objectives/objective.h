@@ -52,7 +52,9 @@ struct ObjectiveInfo {
   std::string details;      // A paragraph: what is computed, from what.
   std::vector<ParameterInfo> parameters;
   std::vector<MetricInfo> metrics;
-  bool needs_data = false;  // `data` and `split` are used.
+  bool needs_data = false;   // `data` and `split` are used.
+  std::string data_example;  // Generated data, for studies without a file.
+  std::string data_formats;  // What `data` may be and how it is split: sentences.
 
   const ParameterInfo* FindParameter(absl::string_view name) const;
   const MetricInfo* FindMetric(absl::string_view name) const;

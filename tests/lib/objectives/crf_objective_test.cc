@@ -200,6 +200,29 @@ TEST_F(CrfObjectiveTest, LettersAreReadToo) {
   EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.9);
 }
 
+TEST_F(CrfObjectiveTest, GeneratedSequencesNeedNoFiles) {
+  for (const bool letters : {false, true}) {
+    study::BuiltinObjective spec = Spec({{"max_passes", 30.0}});
+    spec.data = "synth:sequences?sentences=200&length=8&types=2&words=100&noise=0.05";
+    if (letters) {
+      spec.options["format"] = std::string("letters");
+      spec.data = "synth:letters?words=150&letters=8&noise=0.1";
+    }
+    const auto made = CreateObjective(spec, space_, kLoss, nullptr);
+    ASSERT_TRUE(made.ok()) << made.status();
+    const EvaluationResult result = (*made)->Evaluate(At(0.5)).value();
+    ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
+    EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.8);
+    spec.data = letters ? "synth:letters?word=3" : "synth:sequences?sentence=3";
+    EXPECT_THAT(std::string(Make(spec).status().message()), HasSubstr("did you mean"));
+  }
+  // Held out by a file: that needs a root.
+  study::BuiltinObjective spec = Spec({{"validation_data", std::string("test.txt")}});
+  spec.data = "synth:sequences";
+  EXPECT_THAT(std::string(CreateObjective(spec, space_, kLoss, nullptr).status().message()), HasSubstr("no data root"));
+  EXPECT_TRUE(Make(spec).ok());
+}
+
 TEST_F(CrfObjectiveTest, TokensWithAttributesAreReadToo) {
   // The sentences with the word and the tag as attributes; a value makes the words weaker and nothing else.
   std::string file, sentences = Sentences(1, 120);
@@ -328,7 +351,11 @@ TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
   EXPECT_THAT(error(spec), HasSubstr("leave out split.folds"));
   spec = Spec({});
   spec.data = "synth:logistic?rows=10";
-  EXPECT_THAT(error(spec), HasSubstr("crf reads files"));
+  EXPECT_THAT(error(spec), HasSubstr("there is no generator \"logistic\" here; write synth:sequences?"));
+  spec.options["format"] = std::string("letters");
+  EXPECT_THAT(error(spec), HasSubstr("write synth:letters?"));
+  spec.options["format"] = std::string("attributes");
+  EXPECT_THAT(error(spec), HasSubstr("no generated data of format attributes"));
   EXPECT_THAT(error(Spec({{"templates", std::string("word[0]")}})), HasSubstr("there is no column \"word\""));
   EXPECT_THAT(error(Spec({{"templates", std::string("c2[0]")}})), HasSubstr("needs column 2"));
   EXPECT_THAT(error(Spec({{"validation_data", std::string("none.txt")}})), HasSubstr("none.txt"));

@@ -57,6 +57,9 @@ SolverChoice ChooseSolver(const LinearProblem& problem) {
   if (dual_fits && spread <= 20.0) {
     return {LinearSolver::kDual, absl::StrCat(shape, ": coordinate descent on the dual costs a pass an iteration")};
   }
+  if (newton > 30.0 && newton_fits && SampleEvery(data) > 0) {
+    return {LinearSolver::kNewtonCg, absl::StrCat(shape, ": Newton steps with a sample's factor as preconditioner")};
+  }
   const std::string hindrance = dual_fits
                                     ? absl::StrCat("the largest row is ", std::llround(spread), " times the mean one")
                                 : problem.l2() > 0.0 ? std::string("the bias has no penalty")

@@ -14,6 +14,7 @@ using Eigen::Index;
 using Eigen::VectorXd;
 
 constexpr int64_t kRowsAtOnce = 512;  // Steps of a block: one stream of random numbers, one look at the stop flag.
+constexpr int64_t kAhead = 6;         // Rows that are fetched before their turn.
 constexpr double kSmallestBeta = 1e-3;
 constexpr int kMaxStreak = 18;  // Skips at most 2^16 looks.
 
@@ -29,6 +30,8 @@ Svrg::Svrg(const LinearProblem* problem, const SvrgOptions& options)
       options_(options),
       n_(data_.rows()),
       lambda_(problem->l2() / static_cast<double>(std::max<int64_t>(1, data_.rows()))),
+      // As often as costs no more than a quarter of the steps' own work.
+      flush_every_(std::max<int64_t>(kRowsAtOnce, 4 * data_.features() * n_ / std::max<int64_t>(1, data_.nonzeros()))),
       snapshot_(VectorXd::Zero(data_.dim())),
       columns_(static_cast<size_t>(data_.features())),
       in_batch_(static_cast<size_t>(n_), 0),
@@ -162,7 +165,6 @@ bool Svrg::Begin(const std::atomic<bool>* stop) {
   for (size_t j = 0; j < columns_.size(); ++j) {
     columns_[j].v = snapshot_[static_cast<Index>(j)];
     columns_[j].mu = mu[static_cast<Index>(j)] * inverse;
-    columns_[j].stamp = 0.0;
   }
   center_mu_ = center_x_ = 0.0;
   if (data_.centered()) {
@@ -202,15 +204,8 @@ bool Svrg::Step(int64_t i, double weight) {
   if (!skip_.empty() && skip_[i] > 0) {
     --skip_[i];
   } else {
-    // x's row entries are brought up to date on the way.
-    double dot = 0.0;
-    data_.ForEach(i, [&](int32_t j, double a) {
-      Column& column = columns_[j];
-      column.v -= column.mu * (progress_ - column.stamp);
-      column.stamp = progress_;
-      dot += a * column.v;
-    });
-    double score = beta_ * dot + bias_;
+    const Eigen::Array2d dots = data_.DotPairs(i, pairs());
+    double score = beta_ * (dots[0] - progress_ * dots[1]) + bias_;
     if (data_.centered()) score += gamma_ * data_.center_dot(i) - center_x_;
     ++evaluations_;
     change = SlopeAt(i, score);
@@ -223,7 +218,7 @@ bool Svrg::Step(int64_t i, double weight) {
   const double direct = eta_ * change;
   if (direct != 0.0) {
     const double scale = direct / beta_;
-    data_.ForEach(i, [&](int32_t j, double a) { columns_[j].v -= scale * a; });
+    data_.AddTo<2>(i, -scale, pairs());
   }
   const double drift = along_mu ? eta_ * rho_ : 0.0;
   if (data_.centered()) {
@@ -239,10 +234,15 @@ bool Svrg::Step(int64_t i, double weight) {
   return true;
 }
 
+void Svrg::PrefetchRow(int64_t i) const {
+  data_.Prefetch(i);
+  __builtin_prefetch(slopes_.data() + i);
+  __builtin_prefetch(in_batch_.data() + i);
+}
+
 void Svrg::Flush() {
   for (Column& column : columns_) {
-    column.v = beta_ * (column.v - column.mu * (progress_ - column.stamp));
-    column.stamp = 0.0;
+    column.v = beta_ * (column.v - column.mu * progress_);
   }
   beta_ = 1.0;
   progress_ = 0.0;
@@ -253,7 +253,7 @@ VectorXd Svrg::Weights() const {
   VectorXd x(data_.dim());
   for (size_t j = 0; j < columns_.size(); ++j) {
     const Column& column = columns_[j];
-    x[static_cast<Index>(j)] = beta_ * (column.v - column.mu * (progress_ - column.stamp));
+    x[static_cast<Index>(j)] = beta_ * (column.v - column.mu * progress_);
   }
   const Index p = static_cast<Index>(columns_.size());
   if (data_.centered()) x.head(p) += gamma_ * data_.center();
@@ -283,12 +283,13 @@ SolveState Svrg::Run(int64_t until, const std::atomic<bool>* stop) {
       if (!alias_.empty() && random.Uniform() >= alias_share_[rows[k]]) rows[k] = alias_[rows[k]];
     }
     for (int64_t k = 0; k < count; ++k) {
-      if (k + 4 < count) data_.Prefetch(rows[k + 4]);
+      if (k + kAhead < count) PrefetchRow(rows[k + kAhead]);
       if (!Step(rows[k], probability_.empty() ? 1.0 : 1.0 / probability_[rows[k]])) {
         in_epoch_ = false;  // Weights() is the snapshot.
         return SolveState::kNonFinite;
       }
-      if (++step_ == pick_) picked_ = Weights();
+      if (++step_ % flush_every_ == 0) Flush();
+      if (step_ == pick_) picked_ = Weights();
     }
     if (!skip_.empty()) work_ += count;  // Rows that are skipped take time too.
   }
@@ -321,11 +322,10 @@ void Svrg::Save(CheckpointWriter* writer) const {
   }
   writer->Vector(counters);
   if (!in_epoch_) return;
-  VectorXd columns(static_cast<Index>(3 * columns_.size()));
+  VectorXd columns(static_cast<Index>(2 * columns_.size()));
   for (size_t j = 0; j < columns_.size(); ++j) {
-    columns[static_cast<Index>(3 * j)] = columns_[j].v;
-    columns[static_cast<Index>(3 * j + 1)] = columns_[j].mu;
-    columns[static_cast<Index>(3 * j + 2)] = columns_[j].stamp;
+    columns[static_cast<Index>(2 * j)] = columns_[j].v;
+    columns[static_cast<Index>(2 * j + 1)] = columns_[j].mu;
   }
   writer->Vector(columns);
   for (const double d : {snapshot_offset_, beta_, gamma_, bias_, center_x_, rho_, center_mu_, progress_}) {
@@ -357,11 +357,10 @@ bool Svrg::Load(CheckpointReader* reader) {
   }
   if (!in_epoch_) return true;
   const VectorXd columns = reader->Vector();
-  if (!reader->ok() || columns.size() != static_cast<Index>(3 * columns_.size())) return false;
+  if (!reader->ok() || columns.size() != static_cast<Index>(2 * columns_.size())) return false;
   for (size_t j = 0; j < columns_.size(); ++j) {
-    columns_[j].v = columns[static_cast<Index>(3 * j)];
-    columns_[j].mu = columns[static_cast<Index>(3 * j + 1)];
-    columns_[j].stamp = columns[static_cast<Index>(3 * j + 2)];
+    columns_[j].v = columns[static_cast<Index>(2 * j)];
+    columns_[j].mu = columns[static_cast<Index>(2 * j + 1)];
   }
   for (double* d : {&snapshot_offset_, &beta_, &gamma_, &bias_, &center_x_, &rho_, &center_mu_, &progress_}) {
     *d = reader->F64();

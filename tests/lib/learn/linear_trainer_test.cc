@@ -63,6 +63,7 @@ std::vector<Case> Cases() {
     cases.back().name = name;
     change(cases.back().options.svrg);
   };
+  add("svrg 1/L", [](SvrgOptions& o) { o.step = SvrgOptions::Step::kLargest; });
   add("svrg full", [](SvrgOptions& o) { o.batch = SvrgOptions::Batch::kFull; });
   add("svrg mixed", [](SvrgOptions& o) { o.batch = SvrgOptions::Batch::kMixed; });
   add("svrg option II", [](SvrgOptions& o) { o.random_iterate = true; });
@@ -309,6 +310,7 @@ TEST(SvrgTest, IsTheTextbookAlgorithm) {
       for (const auto batch : {SvrgOptions::Batch::kFull, SvrgOptions::Batch::kGrow, SvrgOptions::Batch::kMixed}) {
         SvrgOptions options;
         options.batch = batch;
+        options.step = SvrgOptions::Step::kLargest;
         options.seed = 77;
         Svrg svrg(&problem, options);
         ASSERT_EQ(svrg.Start(VectorXd::Zero(7)), SolveState::kRunning);

@@ -1,7 +1,6 @@
 #ifndef LUTHIER_LIB_LEARN_MARGIN_LOSS_H_
 #define LUTHIER_LIB_LEARN_MARGIN_LOSS_H_
 
-#include <algorithm>
 #include <cmath>
 
 namespace luthier::learn {
@@ -34,7 +33,7 @@ struct MarginLoss {
   double Slope(double t) const {
     switch (kind) {
       case Kind::kLogistic:  // No branch: solvers that take row by row spend a good part of their time here.
-        return -1.0 / (1.0 + std::exp(std::min(t, 700.0)));
+        return -1.0 / (1.0 + std::exp(t));
       case Kind::kSquaredHinge:
         return t < 1.0 ? 2.0 * (t - 1.0) : 0.0;
       case Kind::kHuberizedHinge:

@@ -209,7 +209,7 @@ def main(path):
     here = os.path.dirname(os.path.abspath(__file__))
     r = Results(path)
     with open(os.path.join(here, "preface.md")) as f:
-        print(f.read().rstrip() + "\n")
+        print(f.read().rstrip().replace("(README)", "([README](../../bench/reproduce/README.md))") + "\n")
     print("## The claims\n\n| | claim | verdict | numbers |\n|---|---|---|---|")
     print("\n".join(judge(r)))
     print("\n## The curves (figures 3.1 to 3.4)\n")
@@ -225,7 +225,7 @@ def main(path):
               f"{float(spread):.1f} times the mean.\n")
         print(table(r, name, loss) + "\n")
     with open(os.path.join(here, "discussion.md")) as f:
-        print(f.read().rstrip())
+        print(f.read().rstrip().replace("(training.md)", "([training.md](training.md))"))
 
 
 if __name__ == "__main__":

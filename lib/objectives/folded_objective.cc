@@ -216,7 +216,9 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
       // After a cancellation in mid-round some folds are one iteration ahead: they wait.
       const int64_t calls = fold->started() ? fold->iteration() + 1 : 0;
+      const bool first = fold == runs.folds[0] && !fold->started();
       if (fold->running() && calls <= round && fold->Advance(stop) == TrainOutcome::kStopped) return cancelled();
+      if (first && context.first_gradient) context.first_gradient();
       if (fold->outcome() == TrainOutcome::kDiverged) {
         result.outcome = EvaluationOutcome::kFailed;
         result.failure =

@@ -122,6 +122,25 @@ TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {
   EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kStopped);
 }
 
+TEST_F(CrfObjectiveTest, TheFirstGradientIsToldOnceAndChangesNothing) {
+  for (const char* solver : {"sag", "saga2", "lbfgs", "sg"}) {
+    const auto crf = Make(study::Parameters{{"max_passes", 4.0}, {"solver", std::string(solver)}});
+    EvaluationContext context = At(1.0);
+    int told = 0, reports = 0;
+    context.first_gradient = [&] {
+      EXPECT_EQ(reports, 0);
+      ++told;
+    };
+    context.report = [&](const Measurement&) {
+      ++reports;
+      return true;
+    };
+    const EvaluationResult result = crf->Evaluate(context).value();
+    EXPECT_EQ(told, 1) << solver;
+    EXPECT_EQ(*result.measurement, *crf->Evaluate(At(1.0)).value().measurement) << solver;
+  }
+}
+
 TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
   for (const char* solver : {"sag", "lbfgs"}) {
     const auto crf = Make(study::Parameters{

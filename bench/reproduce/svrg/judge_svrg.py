@@ -79,15 +79,20 @@ def judge(r):
         out.append(f"| {claim} | {text} | **{verdict}** | {evidence} |")
 
     # C11: test error, by passes to the optimum's error; objective after 5 passes on the three largest.
-    parts, good = [], []
+    parts, wins, cells, ahead = [], 0, 0, []
     for loss in LOSSES:
         names = r.names(loss)
         better, text = count(names, lambda n: r.to((n, loss, "grow"), "error") <= 1.02 * r.to((n, loss, "full"), "error"))
-        good.append(len(better) == len(names))
+        wins, cells = wins + len(better), cells + len(names)
+        for n in names:
+            looks = [0.5 * k for k in range(1, 41)]
+            pairs = [(r.at((n, loss, "grow"), p, 2), r.at((n, loss, "full"), p, 2)) for p in looks]
+            ahead += [g <= f + 1e-9 for g, f in pairs if g < INF and f < INF]
         lines = [f"{n} {number(r.to((n, loss, 'grow'), 'error'))} against {number(r.to((n, loss, 'full'), 'error'))}" for n in names]
         parts.append(f"{LOSSES[loss]}: {text} ({'; '.join(lines)})")
+    parts.append(f"At {100 * sum(ahead) / max(1, len(ahead)):.0f} % of the looks, one every half pass, what is in hand is no worse")
     add("C11", "growing batches have the better test error: no more passes to within 0.2 % of the optimum's error",
-        True if all(good) else "mostly" if any(good) else False, ". ".join(parts))
+        wins == cells if wins in (0, cells) else f"in part: {wins} of {cells}", ". ".join(parts))
     parts, good = [], []
     for loss in LOSSES:
         names = r.largest(loss, 3)
@@ -125,15 +130,16 @@ def judge(r):
             early.append(saved[0][1])
         if saved[1][1] is not None:
             late.append(saved[1][1])
-        change = r.at((n, "hsvm", "grow-sv"), 20, 2) - r.at((n, "hsvm", "grow"), 20, 2)
-        moved.append((abs(change), f"{n} {100 * change:+.2f} %"))
+        gaps, errors = ([r.at((n, "hsvm", v), 20, column) for v in ("grow", "grow-sv")] for column in (1, 2))
+        share = [1.0 - after / before if before > 0 else 0.0 for before, after in (gaps, errors)]
+        moved.append((share[0] > abs(share[1]), f"{n} {100 * share[0]:.0f} % of the gap, {100 * share[1]:.1f} % of the error"))
     cut = all(s > 0 for s in late)
     later = statistics.mean(late) >= statistics.mean(early) if late and early else None
     add("C13", "support vectors cut evaluations, mainly late", (True if cut and later else "cut: yes; mainly late: no" if cut else False),
         "growing batches, passes: " + "; ".join(lines)
         + (f". Mean saving {100 * statistics.mean(early):.0f} % early, {100 * statistics.mean(late):.0f} % late" if early and late else ""))
-    add("C13", "... for the objective more than for the test error", max(m for m, _ in moved) < 0.005,
-        "change of the test error after 20 passes: " + "; ".join(t for _, t in moved))
+    add("C13", "... for the objective more than for the test error", all(m for m, _ in moved),
+        "less after 20 passes, of what there is without: " + "; ".join(t for _, t in moved))
     # The aim beside the claims.
     names = r.names("hsvm")
     wins, text = count(names, lambda n: r.to((n, "hsvm", "grow-sv"), "1e-3") < r.to((n, "hsvm", "full"), "1e-3"))
@@ -212,7 +218,7 @@ def main(path):
         print(f.read().rstrip().replace("(README)", "([README](../../bench/reproduce/README.md))") + "\n")
     print("## The claims\n\n| | claim | verdict | numbers |\n|---|---|---|---|")
     print("\n".join(judge(r)))
-    print("\n## The curves (figures 3.1 to 3.4)\n")
+    print("\n## The curves (figures 3.1 to 3.5)\n")
     for name in figures(r, os.path.join(here, "../../../docs/benchmarks/reproduction")):
         print(f"![{LOSSES[name[7:-4]]}](reproduction/{name})\n")
     print("## The numbers\n\nMedians of the seeds; passes beyond 20 are of one run that goes on; - : not reached.\n")

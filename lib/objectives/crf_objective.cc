@@ -258,7 +258,6 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(*data, l2, options));
     }
   }
-  if (context.first_gradient) runs[0].trainer.OnFirstGradient(context.first_gradient);
   // All folds advance side by side, a pass or so each a round, so the curve is that of the whole cross-validation.
   // After a cancellation some are a round ahead: they wait.
   int64_t round = runs[0].quanta;
@@ -268,6 +267,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   for (const ChainRun& run : runs) {
     if (run.running()) round = std::min(round, run.quanta);
   }
+  if (context.first_gradient) runs[0].trainer.OnFirstGradient(context.first_gradient);
   while (true) {
     bool any_running = false;
     ++round;

@@ -1,9 +1,9 @@
 // How fast conditional random fields train, on the two problems of Ahmed 2018, chapter 2, that are there in full:
 // CoNLL-2000 chunking (1,643,026 weights) and OCR letters (4,082).
 //
-//   train_bench --data=DIR --problem=chunking --what=pass      seconds and flops of the full gradient
-//   train_bench --data=DIR --problem=chunking --what=race      seconds and passes to relative suboptimality, SAG
-//   train_bench --data=DIR --problem=letters --what=lbfgs      the same, L-BFGS
+//   train_bench --data=DIR --problem=chunking --what=pass      seconds, flops and bytes of the full gradient beside the
+//   machine's limits train_bench --data=DIR --problem=chunking --what=race      seconds and passes to relative
+//   suboptimality, SAG train_bench --data=DIR --problem=letters --what=lbfgs      the same, L-BFGS
 //
 // Every other method, sampling and step rule: bench/reproduce/crf.
 //
@@ -24,6 +24,7 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "bench/train/machine.h"
 #include "bench/train/problems.h"
 #include "lib/crf/average_gradient.h"
 #include "lib/crf/block_average.h"
@@ -65,7 +66,14 @@ double GradientFlops(const ChainData& data) {
   return 2.0 * entries * K + T * (3.0 * 2.0 * K * K + 6.0 * K + 20.0 * K) + 20.0 * K * K;
 }
 
+// Bytes of rows that the full gradient reads (scores) and reads and writes (gradients): most of what it touches.
+double RowBytes(const ChainData& data) {
+  return 3.0 * 8.0 * static_cast<double>(data.attribute.size()) * data.shape().stride();
+}
+
 void MeasurePass(const TrainingProblem& problem) {
+  const bench::MachineLimits limits = bench::MeasureMachine();
+  bench::PrintMachine(limits);
   const KernelList list = RunnableKernels();
   for (int k = 0; k < list.count; ++k) {
     ChainLoss loss(&problem.train, absl::GetFlag(FLAGS_threads), *list.kernels[k]);
@@ -83,8 +91,12 @@ void MeasurePass(const TrainingProblem& problem) {
       best_value = std::min(best_value, CpuSeconds() - start);
       w -= 1e-3 * gradient;
     }
-    absl::PrintF("%-10s gradient %.4f s (%.2f GFlop/s; %.4f s on the wall), loss alone %.4f s\n", list.kernels[k]->name,
-                 best, 1e-9 * GradientFlops(problem.train) / best, best_wall, best_value);
+    const double flops = 1e-9 * GradientFlops(problem.train) / best, bytes = 1e-9 * RowBytes(problem.train) / best;
+    absl::PrintF(
+        "%-10s gradient %.4f s (%.4f s on the wall), loss alone %.4f s; %.2f GFlop/s, %.0f %% of multiply-adds in "
+        "registers; rows %.1f GB/s, %.0f %% of reading 256 KiB, %.0f %% of reading 256 MiB\n",
+        list.kernels[k]->name, best, best_wall, best_value, flops, 100.0 * flops / limits.multiply_add_gflops, bytes,
+        100.0 * bytes / limits.cache_gbs, 100.0 * bytes / limits.read_gbs);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -164,6 +165,27 @@ absl::StatusOr<ChainData> AttributeMap::Encode(const AttributeText& text, const 
   }
   if (std::all_of(data.value.begin(), data.value.end(), [](double v) { return v == 1.0; })) data.value.clear();
   return data;
+}
+
+void AttributeMap::Save(learn::CheckpointWriter* writer) const {
+  std::vector<std::string> names;
+  for (int32_t a = 0; a < names_.size(); ++a) names.push_back(names_.text(a));
+  writer->Texts(names);
+  writer->Texts(label_names_);
+}
+
+absl::StatusOr<AttributeMap> AttributeMap::Load(learn::CheckpointReader* reader) {
+  AttributeMap map;
+  const std::vector<std::string> names = reader->Texts();
+  for (const std::string& name : names) map.names_.Intern(name);
+  map.label_names_ = reader->Texts();
+  const bool ascending = std::adjacent_find(map.label_names_.begin(), map.label_names_.end(), std::greater_equal<>()) ==
+                         map.label_names_.end();
+  if (!reader->ok() || map.attributes() != static_cast<int32_t>(names.size()) || map.label_names_.size() < 2 ||
+      !ascending) {
+    return absl::DataLossError("the table of attributes does not fit together");
+  }
+  return map;
 }
 
 }  // namespace luthier::crf

@@ -9,6 +9,7 @@
 #include "lib/crf/chain_data.h"
 #include "lib/crf/features.h"
 #include "lib/crf/interner.h"
+#include "lib/learn/checkpoint.h"
 #include "lib/learn/text_source.h"
 
 namespace luthier::crf {
@@ -50,7 +51,12 @@ class AttributeMap {
   absl::StatusOr<ChainData> Encode(const AttributeText& text, const std::vector<int32_t>& rows,
                                    FeatureMap::UnknownLabels unknown = FeatureMap::UnknownLabels::kError) const;
 
+  // What Load gives encodes every text as this one does. DATA_LOSS when the bytes do not fit.
+  void Save(learn::CheckpointWriter* writer) const;
+  static absl::StatusOr<AttributeMap> Load(learn::CheckpointReader* reader);
+
   int32_t attributes() const { return names_.size(); }
+  const std::vector<std::string>& label_names() const { return label_names_; }
 
  private:
   AttributeMap() = default;

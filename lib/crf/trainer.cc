@@ -132,14 +132,15 @@ ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
   if (outcome_ != ChainOutcome::kRunning && outcome_ != ChainOutcome::kStopped) return outcome_;
   if (learn::StopRequested(stop)) return outcome_ = ChainOutcome::kStopped;
   outcome_ = ChainOutcome::kRunning;
-  if (zero_gradient_ < 0.0) {
-    const std::optional<double> entry = LargestEntry(VectorXd::Zero(loss_->dim()), stop);
-    if (!entry) return outcome_ = ChainOutcome::kStopped;
-    zero_gradient_ = *entry;
-  }
   if (judged_) {
     if (solver_->iterations() >= target_) target_ = solver_->iterations() + solver_->iterations_per_pass();
-    const SolverState state = solver_->Advance(target_ - solver_->iterations(), stop);
+    SolverState state = SolverState::kRunning;
+    if (first_gradient_ && solver_->iterations() == 0) {
+      // Several threads take blocks of sequences, which are not to be cut.
+      state = solver_->Advance(options_.threads == 1 ? 1 : target_, stop);
+      if (state != SolverState::kStopped) first_gradient_();
+    }
+    if (state == SolverState::kRunning) state = solver_->Advance(target_ - solver_->iterations(), stop);
     if (state == SolverState::kStopped) return outcome_ = ChainOutcome::kStopped;
     if (state == SolverState::kDiverged) return outcome_ = ChainOutcome::kDiverged;
     precise_ = state == SolverState::kPrecision;
@@ -149,6 +150,12 @@ ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
 }
 
 ChainOutcome ChainTrainer::Judge(const std::atomic<bool>* stop) {
+  // Not before the first pass: training starts at once.
+  if (zero_gradient_ < 0.0) {
+    const std::optional<double> entry = LargestEntry(VectorXd::Zero(loss_->dim()), stop);
+    if (!entry) return ChainOutcome::kStopped;
+    zero_gradient_ = *entry;
+  }
   // An estimate is of old gradients: the true one decides.
   const double tolerance = options_.tolerance * zero_gradient_;
   bool converged = solver_->GradientEstimate() <= tolerance;

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "Eigen/Core"
@@ -80,6 +82,10 @@ class ChainTrainer {
   // before each sequence, also within passes over all data.
   ChainOutcome Advance(const std::atomic<bool>* stop);
 
+  // Called once, when the solver has its first gradient: after its first iteration (with several threads, its first
+  // pass). Changes nothing.
+  void OnFirstGradient(std::function<void()> call) { first_gradient_ = std::move(call); }
+
   ChainOutcome outcome() const { return outcome_; }
   Eigen::VectorXd Weights() const { return solver_->Weights(); }
   // Effective passes: losses and gradients, also losses alone, of one sequence each, divided by their number.
@@ -108,6 +114,7 @@ class ChainTrainer {
   bool judged_ = true;           // False: they are done, but not whether that is enough.
   bool precise_ = false;         // They ended because of rounding.
   std::unique_ptr<ChainSolver> solver_;
+  std::function<void()> first_gradient_;
 };
 
 }  // namespace luthier::crf

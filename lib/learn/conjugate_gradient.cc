@@ -71,7 +71,9 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
       result.outcome = CgOutcome::kIterationLimit;
       break;
     }
-    const VectorXd z = diagonal.size() == 0 ? r : VectorXd(r.cwiseQuotient(diagonal));
+    const VectorXd z = options.precondition != nullptr ? (*options.precondition)(r)
+                       : diagonal.size() == 0          ? r
+                                                       : VectorXd(r.cwiseQuotient(diagonal));
     const double rz_new = r.dot(z);
     if (direction.size() == 0) {
       direction = z;

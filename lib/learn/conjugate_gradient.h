@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <atomic>
+#include <functional>
 
 #include "absl/functional/function_ref.h"
 
@@ -21,6 +22,8 @@ struct CgOptions {
   double tolerance = 0.0;  // Absolute, on the 2-norm of the residual.
   int max_iterations = 0;  // 0: 10 times the dimension, at least 100.
   const std::atomic<bool>* stop = nullptr;
+  // z = M^-1 r for a symmetric positive definite M near A, instead of the diagonal; may be null.
+  const std::function<Eigen::VectorXd(const Eigen::VectorXd&)>* precondition = nullptr;
 };
 
 struct CgResult {

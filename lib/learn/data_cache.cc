@@ -107,14 +107,25 @@ std::string DataCache::PathOf(const std::string& key) const {
   return absl::StrCat(directory_, "/", base::Sha256Hex(key).substr(0, 32), kEnding);
 }
 
-std::optional<DataCache::Source> DataCache::Look(int source_fd) const {
-  std::optional<Source> source = SourceOf(source_fd);
-  if (!source || source->size < options_.min_source_bytes) return std::nullopt;
+bool DataCache::Settled(const Source& source) const {
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
   // The time of change is the system's own; that of modification can be set to anything.
-  source->settled = Nanoseconds(now) - source->changed >= options_.settle_nanoseconds;
+  return Nanoseconds(now) - source.changed >= options_.settle_nanoseconds;
+}
+
+std::optional<DataCache::Source> DataCache::Look(int source_fd) const {
+  std::optional<Source> source = SourceOf(source_fd);
+  if (!source || source->size < options_.min_source_bytes) return std::nullopt;
+  source->settled = Settled(*source);
   return source;
+}
+
+std::string DataCache::StateOf(int further_fd) const {
+  const std::optional<Source> source = SourceOf(further_fd);
+  if (!source || !Settled(*source)) return "";
+  return absl::StrCat(source->device, " ", source->inode, " ", source->size, " ", source->modified, " ",
+                      source->changed);
 }
 
 std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int source_fd, const Source& source) const {

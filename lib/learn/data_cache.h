@@ -65,6 +65,10 @@ class DataCache {
   // Before the file is read. Absent: it is too small, or no regular file, and nothing shall be kept of it.
   std::optional<Source> Look(int source_fd) const;
 
+  // Which state a further file is in that the contents depend on (the labels of images, say), for the key; empty: none
+  // that can be relied on, and nothing shall be kept.
+  std::string StateOf(int further_fd) const;
+
   // The entry of `key` for this source, if there is a good one. `key` says everything that the contents depend on
   // beside the source: its name, options, version. Leaves the file's position alone.
   std::optional<Entry> Find(const std::string& key, int source_fd, const Source& source) const;
@@ -78,6 +82,7 @@ class DataCache {
  private:
   DataCache(std::string directory, const Options& options) : directory_(std::move(directory)), options_(options) {}
   std::string PathOf(const std::string& key) const;
+  bool Settled(const Source& source) const;
   void Shrink() const;
 
   std::string directory_;

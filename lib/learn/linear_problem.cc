@@ -196,16 +196,18 @@ VectorXd LinearProblem::HessianDiagonal(const VectorXd& curvature) const {
   return squares;
 }
 
-MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<bool>* stop) const {
+MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<bool>* stop, int64_t every) const {
   const Index p = static_cast<Index>(data_->features());
   MatrixXd hessian = MatrixXd::Zero(dim(), dim());
   VectorXd firsts = VectorXd::Zero(dim());
   std::vector<int32_t> columns;
   std::vector<double> values;
-  for (int64_t i = 0; i < data_->rows(); ++i) {
-    if (i % kRowsAtOnce == 0 && StopRequested(stop)) return {};
-    const double d = curvature[i];
+  double total = 0.0;
+  for (int64_t i = 0; i < data_->rows(); i += every) {
+    if (i / every % kRowsAtOnce == 0 && StopRequested(stop)) return {};
+    const double d = static_cast<double>(every) * curvature[i];
     if (d == 0.0) continue;
+    total += d;
     columns.clear();
     values.clear();
     data_->ForEach(i, [&](int32_t j, double a) {
@@ -222,7 +224,6 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
       for (size_t e = f; e < count; ++e) out[c[e]] += scale * a[e];
     }
   }
-  const double total = curvature.sum();
   if (data_->centered()) {
     // sum d (a - m)(a - m)' = sum d a a' - k m' - m k' + (sum d) m m', k = sum d a
     const VectorXd& m = data_->center();
@@ -268,25 +269,45 @@ VectorXd LinearFunction::HessianDiagonal() {
   return out;
 }
 
-VectorXd LinearFunction::SolveHessian(const VectorXd& b, const std::atomic<bool>* stop) {
-  MatrixXd hessian = problem_->Hessian(curvature_, stop);
-  if (hessian.size() == 0) return {};
+bool LinearFunction::Factor(int64_t every, const std::atomic<bool>* stop) {
+  MatrixXd hessian = problem_->Hessian(curvature_, stop, every);
+  if (hessian.size() == 0) return false;
   hessian(hessian.rows() - 1, hessian.rows() - 1) += BiasRidge();
   // Columns without entries or a saturated free bias leave zeros on the diagonal when nothing is penalised.
   double ridge = 0.0;
   const double scale = hessian.diagonal().maxCoeff();
   while (true) {
-    MatrixXd factor = hessian;
-    factor.diagonal().array() += ridge;
-    if (FactorInPlace(&factor, stop)) {
-      VectorXd x = b;
-      factor.triangularView<Eigen::Lower>().solveInPlace(x);
-      factor.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
-      return x;
-    }
-    if (StopRequested(stop) || !(scale > 0.0) || !(ridge < scale)) return {};
+    factor_ = hessian;
+    factor_.diagonal().array() += ridge;
+    if (FactorInPlace(&factor_, stop)) return true;
+    if (StopRequested(stop) || !(scale > 0.0) || !(ridge < scale)) return false;
     ridge = ridge == 0.0 ? 1e-12 * scale : 100.0 * ridge;
   }
+}
+
+VectorXd LinearFunction::Solve(const VectorXd& b) const {
+  VectorXd x = b;
+  factor_.triangularView<Eigen::Lower>().solveInPlace(x);
+  factor_.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
+  return x;
+}
+
+VectorXd LinearFunction::SolveHessian(const VectorXd& b, const std::atomic<bool>* stop) {
+  return Factor(1, stop) ? Solve(b) : VectorXd();
+}
+
+bool LinearFunction::PreparePreconditioner(const std::atomic<bool>* stop) {
+  return sample_every_ > 0 && Factor(sample_every_, stop);
+}
+
+VectorXd LinearFunction::Precondition(const VectorXd& r) {
+  return Solve(r);
+}
+
+int64_t SampleEvery(const LinearData& data) {
+  if (data.features() > kMaxSampledColumns || data.features() == 0) return 0;
+  const int64_t every = data.rows() / (10 * data.features());
+  return every >= 4 ? every : 0;
 }
 
 }  // namespace luthier::learn

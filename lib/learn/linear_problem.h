@@ -39,6 +39,7 @@ class LinearData {
   int64_t rows() const { return static_cast<int64_t>(sign_.size()); }
   int64_t features() const { return features_; }
   int64_t nonzeros() const { return static_cast<int64_t>(column_.size()); }
+  bool ones() const { return value_.empty(); }  // All entries are 1: no values are kept.
   Bias bias() const { return bias_; }
   Eigen::Index dim() const { return static_cast<Eigen::Index>(features_) + (bias_ == Bias::kNone ? 0 : 1); }
   bool centered() const { return center_.size() > 0; }
@@ -79,6 +80,36 @@ class LinearData {
     return (s0 + s1) + (s2 + s3);
   }
 
+  // (sum_e value_e x[2 column_e], sum_e value_e x[2 column_e + 1]): of two vectors, interleaved. `x`: 16-byte aligned.
+  Eigen::Array2d DotPairs(int64_t i, const double* x) const {
+    const int32_t* c = column_.data() + row_start_[i];
+    const int64_t count = row_start_[i + 1] - row_start_[i];
+    const auto at = [&](int64_t e) {
+      return Eigen::Map<const Eigen::Array2d, Eigen::Aligned16>(x + 2 * int64_t{c[e]});
+    };
+    Eigen::Array2d s0(0.0, 0.0), s1(0.0, 0.0), s2(0.0, 0.0), s3(0.0, 0.0);
+    int64_t e = 0;
+    if (value_.empty()) {
+      for (; e + 4 <= count; e += 4) {
+        s0 += at(e);
+        s1 += at(e + 1);
+        s2 += at(e + 2);
+        s3 += at(e + 3);
+      }
+      for (; e < count; ++e) s0 += at(e);
+    } else {
+      const double* a = value_.data() + row_start_[i];
+      for (; e + 4 <= count; e += 4) {
+        s0 += a[e] * at(e);
+        s1 += a[e + 1] * at(e + 1);
+        s2 += a[e + 2] * at(e + 2);
+        s3 += a[e + 3] * at(e + 3);
+      }
+      for (; e < count; ++e) s0 += a[e] * at(e);
+    }
+    return (s0 + s1) + (s2 + s3);
+  }
+
   // f(column, value) for each entry of row i, in order.
   template <typename F>
   void ForEach(int64_t i, F&& f) const {
@@ -90,20 +121,25 @@ class LinearData {
     }
   }
 
-  // x += scale a_i
+  // x[kStride j] += scale a_ij
+  template <int kStride = 1>
   void AddTo(int64_t i, double scale, double* x) const {
-    const int64_t end = row_start_[i + 1];
+    const int64_t begin = row_start_[i], end = row_start_[i + 1];
+    const int32_t* c = column_.data();
     if (value_.empty()) {
-      for (int64_t e = row_start_[i]; e < end; ++e) x[column_[e]] += scale;
+      for (int64_t e = begin; e < end; ++e) x[int64_t{c[e]} * kStride] += scale;
     } else {
-      for (int64_t e = row_start_[i]; e < end; ++e) x[column_[e]] += scale * value_[e];
+      const double* a = value_.data();
+      for (int64_t e = begin; e < end; ++e) x[int64_t{c[e]} * kStride] += scale * a[e];
     }
   }
 
   // Tells the processor that row i comes soon.
   void Prefetch(int64_t i) const {
-    __builtin_prefetch(column_.data() + row_start_[i]);
-    if (!value_.empty()) __builtin_prefetch(value_.data() + row_start_[i]);
+    const int64_t begin = row_start_[i], end = row_start_[i + 1];
+    __builtin_prefetch(column_.data() + begin);
+    __builtin_prefetch(column_.data() + end);
+    if (!value_.empty()) __builtin_prefetch(value_.data() + begin);
   }
 
   // b - m'w: what every score of w gets.
@@ -148,10 +184,11 @@ class LinearProblem {
   // h, its gradient unless null, and the curvatures loss''(t_i) unless null.
   double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, Eigen::VectorXd* curvature = nullptr) const;
   // For the point that `curvature` is of: the Hessian (for losses with kinks: an element of the generalised one) times
-  // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2), empty when `stop` was seen).
+  // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2), empty when `stop` was seen). With `every` above 1 an
+  // estimate of it: from every so many rows, each counting so many times.
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& curvature, const Eigen::VectorXd& v) const;
   Eigen::VectorXd HessianDiagonal(const Eigen::VectorXd& curvature) const;
-  Eigen::MatrixXd Hessian(const Eigen::VectorXd& curvature, const std::atomic<bool>* stop) const;
+  Eigen::MatrixXd Hessian(const Eigen::VectorXd& curvature, const std::atomic<bool>* stop, int64_t every = 1) const;
 
  private:
   const LinearData* const data_;
@@ -159,15 +196,24 @@ class LinearProblem {
   const double l2_;
 };
 
+// Rows for a preconditioner of Newton systems: their Hessian, times `every`, has the true one's eigenvalues within a
+// factor of two or so, at ten times as many rows as columns. 0: too few rows, or more than kMaxSampledColumns.
+inline constexpr int64_t kMaxSampledColumns = 1500;
+int64_t SampleEvery(const LinearData& data);
+
 // LinearProblem as Newton's method sees it; with `direct`, Newton systems are solved by Cholesky (dim() up to a few
-// thousand) instead of conjugate gradients. `problem` must outlive it.
+// thousand); else by conjugate gradients, preconditioned by the Cholesky factor of a sample's Hessian where there are
+// many more rows than columns, a function of the point alone. `problem` must outlive it.
 class LinearFunction final : public SecondOrderFunction {
  public:
-  explicit LinearFunction(const LinearProblem* problem, bool direct = false) : problem_(problem), direct_(direct) {}
+  explicit LinearFunction(const LinearProblem* problem, bool direct = false)
+      : problem_(problem), direct_(direct), sample_every_(SampleEvery(problem->data())) {}
   double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override;
   void SetPoint(const Eigen::VectorXd& x) override;
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override;
   Eigen::VectorXd HessianDiagonal() override;
+  bool PreparePreconditioner(const std::atomic<bool>* stop) override;
+  Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
   bool direct() const override { return direct_; }
   Eigen::VectorXd SolveHessian(const Eigen::VectorXd& b, const std::atomic<bool>* stop) override;
 
@@ -175,11 +221,17 @@ class LinearFunction final : public SecondOrderFunction {
   // What is added to the curvature along a free bias where the losses have next to none, so that steps stay sane: far
   // from their corners hinges are straight. 0 anywhere near an optimum.
   double BiasRidge() const;
+  // Cholesky's factor of the (sample's) Hessian, of it plus a ridge where need be; false when that failed or `stop` was
+  // seen.
+  bool Factor(int64_t every, const std::atomic<bool>* stop);
+  Eigen::VectorXd Solve(const Eigen::VectorXd& b) const;
 
   const LinearProblem* const problem_;
   const bool direct_;
+  const int64_t sample_every_;
   Eigen::VectorXd x_;  // Where curvature_ is from.
   Eigen::VectorXd curvature_;
+  Eigen::MatrixXd factor_;
 };
 
 }  // namespace luthier::learn

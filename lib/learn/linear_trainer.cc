@@ -54,6 +54,10 @@ SolverChoice ChooseSolver(const LinearProblem& problem) {
   if (newton <= 12.0 && newton_fits) {
     return {LinearSolver::kNewtonCholesky, absl::StrCat(shape, ": exact Newton steps are cheap")};
   }
+  // Long rows, of which coordinate descent moves one at a time. Of a step with a sample the factorisation remains.
+  if (newton > 30.0 && newton_fits && SampleEvery(data) > 0 && d * d * d / 3.0 <= 20.0 * n * per_row) {
+    return {LinearSolver::kNewtonCg, absl::StrCat(shape, ": Newton steps with a sample's factor as preconditioner")};
+  }
   if (dual_fits && spread <= 20.0) {
     return {LinearSolver::kDual, absl::StrCat(shape, ": coordinate descent on the dual costs a pass an iteration")};
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "lib/learn/conjugate_gradient.h"
@@ -48,6 +49,9 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
     CgOptions options;
     options.tolerance = std::min(forcing_, std::sqrt(norm / first_gradient_)) * norm;
     options.stop = stop;
+    const std::function<VectorXd(const VectorXd&)> precondition = [&f](const VectorXd& r) { return f.Precondition(r); };
+    if (f.PreparePreconditioner(stop)) options.precondition = &precondition;
+    if (StopRequested(stop)) return SolveState::kStopped;
     CgResult cg =
         SolveCg([&f](const VectorXd& v) { return f.HessianVector(v); }, -gradient_, diagonal, VectorXd(), options);
     if (cg.outcome == CgOutcome::kStopped) return SolveState::kStopped;

@@ -19,6 +19,10 @@ class SecondOrderFunction {
   virtual void SetPoint(const Eigen::VectorXd& x) = 0;
   virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) = 0;
   virtual Eigen::VectorXd HessianDiagonal() = 0;
+  // Whether Precondition(r) = M^-1 r, M a matrix near the Hessian, is there for the conjugate gradients; else they take
+  // the diagonal. Called once a point. False when `stop` (may be null) was seen, too.
+  virtual bool PreparePreconditioner(const std::atomic<bool>* /*stop*/) { return false; }
+  virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
   // Whether SolveHessian is to be used instead of conjugate gradients.
   virtual bool direct() const { return false; }
   // x with H x = b; empty when that failed, or when `stop` (may be null) was seen.
@@ -26,9 +30,9 @@ class SecondOrderFunction {
 };
 
 // Truncated Newton for convex functions (Nocedal & Wright 2006, algorithm 7.1), one iteration at a time: conjugate
-// gradients with Jacobi preconditioning to the residual min(forcing, sqrt(|g|/|g_0|)) |g|, or a direct solver where the
-// function has one, then Armijo backtracking.
-// Superlinear convergence, so gradients near the rounding limit are cheap. Same outcomes as LbfgsSolver.
+// gradients, with the function's preconditioner or Jacobi's, to the residual min(forcing, sqrt(|g|/|g_0|)) |g|, or a
+// direct solver where the function has one, then Armijo backtracking. Superlinear convergence, so gradients near the
+// rounding limit are cheap. Same outcomes as LbfgsSolver.
 class NewtonSolver {
  public:
   // `forcing` in (0, 1): 0.5 far from the optimum, where exact steps are a waste; 1e-4, say, close to it.

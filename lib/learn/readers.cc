@@ -14,6 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/synth.h"
+#include "lib/learn/synth_uri.h"
 
 namespace luthier::learn {
 namespace {
@@ -73,14 +74,17 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenSource(FileOpener open, const st
   return OpenBytes(std::move(fd), name);
 }
 
+// Of the labels that go with images; empty: nothing says where they are.
+std::string LabelsName(const std::string& images, const ReadOptions& options) {
+  if (!options.labels_file.empty()) return options.labels_file;
+  const std::string name = absl::StrReplaceAll(images, {{"images-idx3", "labels-idx1"}});
+  return name == images ? std::string() : name;
+}
+
 // Images and their labels, if there are any; they may be missing when `wanted` is given.
 absl::StatusOr<RawRows> ReadImages(FileOpener open, const std::string& name, ByteSource& images,
                                    const ReadOptions& options, const WantedColumns* wanted) {
-  std::string labels_name = options.labels_file;
-  if (labels_name.empty()) {
-    labels_name = absl::StrReplaceAll(name, {{"images-idx3", "labels-idx1"}});
-    if (labels_name == name) labels_name.clear();
-  }
+  const std::string labels_name = LabelsName(name, options);
   if (labels_name.empty() && wanted == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         name,
@@ -183,10 +187,7 @@ absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, co
 }
 
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root) {
-  if (absl::StartsWith(data, "synth:")) {
-    LUTHIER_ASSIGN_OR_RETURN(const SynthSpec spec, ParseSynth(data));
-    return Synthesize(spec);
-  }
+  if (IsSynth(data)) return SynthesizeRows(data);
   if (root == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "data set ", base::Quote(data), " cannot be opened: no data root is set; only synth:… data are available"));
@@ -199,15 +200,24 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
   LoadedDataset loaded;
   UniqueFd fd;
   std::optional<DataCache::Source> source;
-  // Of two files, as images and their labels are, one alone does not say whether the entry is good.
-  const bool one_file = options.format != Format::kIdx && FormatByName(data) != Format::kIdx;
-  if (cache != nullptr && root != nullptr && one_file && !absl::StartsWith(data, "synth:")) {
+  UniqueFd labels_fd;
+  std::string labels;  // Of images: the state of the other file.
+  if (cache != nullptr && root != nullptr && !IsSynth(data)) {
     LUTHIER_ASSIGN_OR_RETURN(fd, root->OpenFile(data));
     source = cache->Look(fd.get());
+    if (options.format == Format::kIdx || FormatByName(data) == Format::kIdx) {
+      absl::StatusOr<UniqueFd> opened = root->OpenFile(LabelsName(data, options));
+      if (opened.ok()) {
+        labels_fd = *std::move(opened);
+        labels = cache->StateOf(labels_fd.get());
+      }
+      if (labels.empty()) source.reset();
+    }
   }
-  const std::string key = absl::StrCat(kCacheKind, "\n", data, "\n", static_cast<int>(options.format), " ",
-                                       static_cast<int>(options.header), " ", options.limits.max_line_bytes, " ",
-                                       options.limits.max_total_bytes, "\n", options.label);
+  const std::string key =
+      absl::StrCat(kCacheKind, "\n", data, "\n", static_cast<int>(options.format), " ",
+                   static_cast<int>(options.header), " ", options.limits.max_line_bytes, " ",
+                   options.limits.max_total_bytes, "\n", options.label, "\n", options.labels_file, "\n", labels);
   if (source) {
     std::optional<DataCache::Entry> entry = cache->Find(key, fd.get(), *source);
     if (entry && Load(&entry->reader(), &loaded)) {
@@ -218,7 +228,9 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
   }
   if (source) {
     // The very file that was looked at, whatever has its name by now.
-    const auto open = [&](const std::string&) { return absl::StatusOr<UniqueFd>(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)); };
+    const auto open = [&](const std::string& name) {
+      return absl::StatusOr<UniqueFd>(fcntl((name == data ? fd : labels_fd).get(), F_DUPFD_CLOEXEC, 0));
+    };
     LUTHIER_ASSIGN_OR_RETURN(loaded.dataset, ReadDataset(open, data, options));
   } else {
     LUTHIER_ASSIGN_OR_RETURN(loaded.dataset, LoadDataset(data, options, root));

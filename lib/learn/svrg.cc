@@ -14,8 +14,10 @@ using Eigen::Index;
 using Eigen::VectorXd;
 
 constexpr int64_t kRowsAtOnce = 512;  // Steps of a block: one stream of random numbers, one look at the stop flag.
+constexpr int64_t kAhead = 6;         // Rows that are fetched before their turn.
 constexpr double kSmallestBeta = 1e-3;
-constexpr int kMaxStreak = 18;  // Skips at most 2^16 looks.
+constexpr double kShortest = 0.25, kLongest = 1.5;  // Of steps by the curvature seen, in units of 1/L.
+constexpr int kMaxStreak = 18;                      // Skips at most 2^16 looks.
 
 VectorXd ToVector(const std::vector<double>& v) {
   return Eigen::Map<const VectorXd>(v.data(), static_cast<Index>(v.size()));
@@ -29,6 +31,8 @@ Svrg::Svrg(const LinearProblem* problem, const SvrgOptions& options)
       options_(options),
       n_(data_.rows()),
       lambda_(problem->l2() / static_cast<double>(std::max<int64_t>(1, data_.rows()))),
+      // As often as costs no more than a quarter of the steps' own work.
+      flush_every_(std::max<int64_t>(kRowsAtOnce, 4 * data_.features() * n_ / std::max<int64_t>(1, data_.nonzeros()))),
       snapshot_(VectorXd::Zero(data_.dim())),
       columns_(static_cast<size_t>(data_.features())),
       in_batch_(static_cast<size_t>(n_), 0),
@@ -68,7 +72,8 @@ Svrg::Svrg(const LinearProblem* problem, const SvrgOptions& options)
     for (const int32_t i : large) alias_share_[i] = 1.0;
   }
   // 1/L with L of the losses plus lambda; where the penalty rules, half of what would jump to 0 in one step.
-  eta_ = std::min(options_.step_scale / (problem->loss().smoothness() * largest + lambda_), 0.5 / lambda_);
+  largest_step_ = options_.step_scale / (problem->loss().smoothness() * largest + lambda_);
+  eta_ = std::min(largest_step_, 0.5 / lambda_);
 }
 
 SolveState Svrg::Start(const VectorXd& x0) {
@@ -132,6 +137,8 @@ bool Svrg::Begin(const std::atomic<bool>* stop) {
   VectorXd mu = VectorXd::Zero(static_cast<Index>(data_.features()));
   snapshot_offset_ = data_.Offset(snapshot_);
   double rho = 0.0;
+  double seen = 0.0,
+         squares = 0.0;  // Sums of c_i and of c_i^2 |z_i|^2 / (n P_i) over the batch; see SvrgOptions::Step.
   // Skipping changes counters, so a pass that was given up must not leave traces.
   const std::vector<uint8_t> streaks = zero_streak_;
   const std::vector<int32_t> skips = skip_;
@@ -156,13 +163,19 @@ bool Svrg::Begin(const std::atomic<bool>* stop) {
     if (slopes_[i] == 0.0) continue;
     rho += slopes_[i];
     data_.AddTo(i, slopes_[i], mu.data());
+    const double p = std::abs(slopes_[i]), curvature = p * (1.0 - p);  // Of the logistic loss.
+    seen += curvature;
+    squares += curvature * curvature * data_.norm2(i) * Weight(i);
+  }
+  if (SeesCurvature() && seen > 0.0 && squares > 0.0) {
+    eta_ =
+        std::min(std::clamp(0.5 * seen / squares, kShortest * largest_step_, kLongest * largest_step_), 0.5 / lambda_);
   }
   const double inverse = 1.0 / static_cast<double>(size);
   rho_ = rho * inverse;
   for (size_t j = 0; j < columns_.size(); ++j) {
     columns_[j].v = snapshot_[static_cast<Index>(j)];
     columns_[j].mu = mu[static_cast<Index>(j)] * inverse;
-    columns_[j].stamp = 0.0;
   }
   center_mu_ = center_x_ = 0.0;
   if (data_.centered()) {
@@ -196,35 +209,27 @@ double Svrg::SnapshotSlope(int64_t i) {
   return SlopeAt(i, data_.Dot(i, snapshot_.data()) + snapshot_offset_);
 }
 
-bool Svrg::Step(int64_t i, double weight) {
+bool Svrg::Step(int64_t i) {
   const bool along_mu = options_.batch != SvrgOptions::Batch::kMixed || in_batch_[i] != 0;
   double change = 0.0;
   if (!skip_.empty() && skip_[i] > 0) {
     --skip_[i];
   } else {
-    // x's row entries are brought up to date on the way.
-    double dot = 0.0;
-    data_.ForEach(i, [&](int32_t j, double a) {
-      Column& column = columns_[j];
-      column.v -= column.mu * (progress_ - column.stamp);
-      column.stamp = progress_;
-      dot += a * column.v;
-    });
-    double score = beta_ * dot + bias_;
+    const Eigen::Array2d dots = data_.DotPairs(i, pairs());
+    double score = beta_ * (dots[0] - progress_ * dots[1]) + bias_;
     if (data_.centered()) score += gamma_ * data_.center_dot(i) - center_x_;
     ++evaluations_;
     change = SlopeAt(i, score);
   }
   if (along_mu) change -= SnapshotSlope(i);
-  change *= weight;
+  change *= Weight(i);
   if (!std::isfinite(change)) return false;
   const double shrink = 1.0 - eta_ * lambda_;
   beta_ *= shrink;
+  // Known before the slope is: no division between a slope and the next row's score.
+  const double inverse_beta = 1.0 / beta_;
   const double direct = eta_ * change;
-  if (direct != 0.0) {
-    const double scale = direct / beta_;
-    data_.ForEach(i, [&](int32_t j, double a) { columns_[j].v -= scale * a; });
-  }
+  if (direct != 0.0) data_.AddTo<2>(i, -direct * inverse_beta, pairs());
   const double drift = along_mu ? eta_ * rho_ : 0.0;
   if (data_.centered()) {
     gamma_ = shrink * gamma_ + direct + drift;
@@ -234,15 +239,20 @@ bool Svrg::Step(int64_t i, double weight) {
   if (data_.bias() != Bias::kNone) {
     bias_ = (data_.bias() == Bias::kPenalized ? shrink : 1.0) * bias_ - direct - drift;
   }
-  if (along_mu) progress_ += eta_ / beta_;
+  if (along_mu) progress_ += eta_ * inverse_beta;
   if (beta_ < kSmallestBeta) Flush();
   return true;
 }
 
+void Svrg::PrefetchRow(int64_t i) const {
+  data_.Prefetch(i);
+  __builtin_prefetch(slopes_.data() + i);
+  __builtin_prefetch(in_batch_.data() + i);
+}
+
 void Svrg::Flush() {
   for (Column& column : columns_) {
-    column.v = beta_ * (column.v - column.mu * (progress_ - column.stamp));
-    column.stamp = 0.0;
+    column.v = beta_ * (column.v - column.mu * progress_);
   }
   beta_ = 1.0;
   progress_ = 0.0;
@@ -253,7 +263,7 @@ VectorXd Svrg::Weights() const {
   VectorXd x(data_.dim());
   for (size_t j = 0; j < columns_.size(); ++j) {
     const Column& column = columns_[j];
-    x[static_cast<Index>(j)] = beta_ * (column.v - column.mu * (progress_ - column.stamp));
+    x[static_cast<Index>(j)] = beta_ * (column.v - column.mu * progress_);
   }
   const Index p = static_cast<Index>(columns_.size());
   if (data_.centered()) x.head(p) += gamma_ * data_.center();
@@ -283,12 +293,13 @@ SolveState Svrg::Run(int64_t until, const std::atomic<bool>* stop) {
       if (!alias_.empty() && random.Uniform() >= alias_share_[rows[k]]) rows[k] = alias_[rows[k]];
     }
     for (int64_t k = 0; k < count; ++k) {
-      if (k + 4 < count) data_.Prefetch(rows[k + 4]);
-      if (!Step(rows[k], probability_.empty() ? 1.0 : 1.0 / probability_[rows[k]])) {
+      if (k + kAhead < count) PrefetchRow(rows[k + kAhead]);
+      if (!Step(rows[k])) {
         in_epoch_ = false;  // Weights() is the snapshot.
         return SolveState::kNonFinite;
       }
-      if (++step_ == pick_) picked_ = Weights();
+      if (++step_ % flush_every_ == 0) Flush();
+      if (step_ == pick_) picked_ = Weights();
     }
     if (!skip_.empty()) work_ += count;  // Rows that are skipped take time too.
   }
@@ -321,14 +332,13 @@ void Svrg::Save(CheckpointWriter* writer) const {
   }
   writer->Vector(counters);
   if (!in_epoch_) return;
-  VectorXd columns(static_cast<Index>(3 * columns_.size()));
+  VectorXd columns(static_cast<Index>(2 * columns_.size()));
   for (size_t j = 0; j < columns_.size(); ++j) {
-    columns[static_cast<Index>(3 * j)] = columns_[j].v;
-    columns[static_cast<Index>(3 * j + 1)] = columns_[j].mu;
-    columns[static_cast<Index>(3 * j + 2)] = columns_[j].stamp;
+    columns[static_cast<Index>(2 * j)] = columns_[j].v;
+    columns[static_cast<Index>(2 * j + 1)] = columns_[j].mu;
   }
   writer->Vector(columns);
-  for (const double d : {snapshot_offset_, beta_, gamma_, bias_, center_x_, rho_, center_mu_, progress_}) {
+  for (const double d : {eta_, snapshot_offset_, beta_, gamma_, bias_, center_x_, rho_, center_mu_, progress_}) {
     writer->F64(d);
   }
   writer->Vector(ToVector(slopes_));
@@ -357,13 +367,12 @@ bool Svrg::Load(CheckpointReader* reader) {
   }
   if (!in_epoch_) return true;
   const VectorXd columns = reader->Vector();
-  if (!reader->ok() || columns.size() != static_cast<Index>(3 * columns_.size())) return false;
+  if (!reader->ok() || columns.size() != static_cast<Index>(2 * columns_.size())) return false;
   for (size_t j = 0; j < columns_.size(); ++j) {
-    columns_[j].v = columns[static_cast<Index>(3 * j)];
-    columns_[j].mu = columns[static_cast<Index>(3 * j + 1)];
-    columns_[j].stamp = columns[static_cast<Index>(3 * j + 2)];
+    columns_[j].v = columns[static_cast<Index>(2 * j)];
+    columns_[j].mu = columns[static_cast<Index>(2 * j + 1)];
   }
-  for (double* d : {&snapshot_offset_, &beta_, &gamma_, &bias_, &center_x_, &rho_, &center_mu_, &progress_}) {
+  for (double* d : {&eta_, &snapshot_offset_, &beta_, &gamma_, &bias_, &center_x_, &rho_, &center_mu_, &progress_}) {
     *d = reader->F64();
   }
   const VectorXd slopes = reader->Vector();

@@ -19,13 +19,15 @@
 //   B          batch of the epoch, drawn without replacement                      in_batch_
 //   mu         (1/|B|) sum_{i in B} loss'_i(x_s) a_i, the data part alone         Column::mu
 //   rho        (1/|B|) sum_{i in B} loss'_i(x_s)                                  rho_
-//   x          beta v + gamma m, v lazily updated                                 Column::v
+//   x          beta (v - S mu) + gamma m                                          Column::v
 //   S          sum of eta / beta over steps along mu since the last flush         progress_
 //
 // An epoch makes |B| steps, i uniform over all rows (or with probability P_i):
 //   x <- (1 - eta lambda) x - eta [(loss'_i(x) - loss'_i(x_s)) z_i / (n P_i) + mu],   z_i = a_i - m
-// The penalty is treated exactly. A step touches the columns of its row only: v_j -= mu_j (S - S_j) when it is needed,
-// one stamp S_j a column. Centring goes into two scalars (gamma and m'x), so centred data stay sparse.
+// The penalty is treated exactly. A step reads v and mu of its row's columns, side by side, and writes v only: the way
+// along mu is in S alone, so nothing has to be brought up to date. From time to time S mu is subtracted from v (Flush),
+// before the two grow so large that their difference loses digits. Centring goes into two scalars (gamma and m'x), so
+// centred data stay sparse.
 namespace luthier::learn {
 
 struct SvrgOptions {
@@ -46,7 +48,16 @@ struct SvrgOptions {
   Batch batch = Batch::kGrow;
   bool random_iterate = false;  // "Option II": an epoch ends at a random one of its iterates instead of the last.
   Sampling sampling = Sampling::kUniform;
-  double step_scale = 1.0;  // Of the step 1/L. > 0; the theory wants less than 1/2, practice 1.
+  enum class Step {
+    kLargest,  // 1/L, L the largest constant of a row, as the source has it.
+    // Logistic loss: half of sum c_i / sum c_i^2 |z_i|^2 / (n P_i) over the batch, with the curvatures c_i = p (1 - p)
+    // of the losses at the snapshot; between 1/4 and 3/2 of 1/L. What a step does to the others' gradients goes with
+    // c_i, which is 1/4 (as L has it) at first and less for all rows that are classified well; and the noise of rows
+    // that all go the same way wants less than 1/L. Other losses: 1/L.
+    kSeen,
+  };
+  Step step = Step::kSeen;
+  double step_scale = 1.0;  // Of 1/L. > 0; the theory wants less than 1/2, practice 1.
   // Remember which rows of B had no gradient at x_s: loss'_i(x_s) = 0 is not evaluated again. The iterates are the same
   // bit for bit.
   bool support_list = true;
@@ -88,10 +99,11 @@ class Svrg {
   bool Load(CheckpointReader* reader);
 
  private:
-  struct alignas(32) Column {
-    double v = 0.0, mu = 0.0, stamp = 0.0;  // With alignment 32 bytes: never across two cache lines.
+  struct alignas(16) Column {
+    double v = 0.0, mu = 0.0;
   };
 
+  double* pairs() { return columns_.empty() ? nullptr : &columns_.front().v; }
   // Ends with the epoch, or where `until` evaluations are made.
   SolveState Run(int64_t until, const std::atomic<bool>* stop);
   int64_t BatchSize() const;
@@ -100,7 +112,13 @@ class Svrg {
   void DrawPick();
   double SlopeAt(int64_t i, double score);
   double SnapshotSlope(int64_t i);
-  bool Step(int64_t i, double weight);
+  // 1 / (n P_i)
+  double Weight(int64_t i) const { return probability_.empty() ? 1.0 : 1.0 / probability_[i]; }
+  bool SeesCurvature() const {
+    return options_.step == SvrgOptions::Step::kSeen && problem_->loss().kind == MarginLoss::Kind::kLogistic;
+  }
+  bool Step(int64_t i);
+  void PrefetchRow(int64_t i) const;
   void Flush();
 
   const LinearProblem* const problem_;
@@ -108,6 +126,8 @@ class Svrg {
   const SvrgOptions options_;
   const int64_t n_;
   const double lambda_;
+  const int64_t flush_every_;  // Steps.
+  double largest_step_ = 0.0;  // 1/L
   double eta_ = 0.0;
   std::vector<double> probability_;  // Of kLipschitz: n P_i.
   std::vector<double> alias_share_;  // Walker's table.

@@ -2,55 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/learn/readers.h"
+#include "lib/learn/strokes.h"
+#include "lib/learn/synth_uri.h"
+#include "lib/learn/text_source.h"
 
 namespace luthier::learn {
 namespace {
 
 using base::RandomStream;
 
-absl::Status Wrong(const std::string& uri, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(base::Quote(uri), ": ", what));
-}
-
-struct IntKey {
-  const char* name;
-  int64_t low;
-  int64_t high;
-};
-
-constexpr IntKey kRows = {"rows", 4, 10'000'000};
-constexpr IntKey kCols = {"cols", 1, 1'000'000};
-constexpr IntKey kClasses = {"classes", 2, kMaxClasses};
-constexpr IntKey kInformative = {"informative", 1, 1'000'000};
-
-template <typename T>
-absl::Status ParseInt(const std::string& uri, const IntKey& key, absl::string_view text, T* out) {
-  int64_t value = 0;
-  if (!absl::SimpleAtoi(text, &value) || value < key.low || value > key.high) {
-    return Wrong(uri, absl::StrCat(key.name, " = ", base::Quote(text), " is not a whole number from ", key.low, " to ",
-                                   key.high));
-  }
-  *out = static_cast<T>(value);
-  return absl::OkStatus();
-}
-
-absl::Status ParseReal(const std::string& uri, const char* name, absl::string_view text, double low, double high,
-                       double* out) {
-  if (!ParseNumber(text, out) || !(*out >= low) || !(*out <= high)) {
-    return Wrong(uri, absl::StrCat(name, " = ", base::Quote(text), " is not a number from ", low, " to ", high));
-  }
-  return absl::OkStatus();
-}
+constexpr char kExample[] = "synth:logistic?rows=500&cols=20 or synth:images?rows=500&side=28";
 
 // Softmax draw: the first class whose cumulated probability exceeds u.
 int32_t Draw(const std::vector<double>& scores, double u) {
@@ -83,57 +52,30 @@ void FillRareClasses(int32_t classes, std::vector<int32_t>* label) {
 }  // namespace
 
 absl::StatusOr<SynthSpec> ParseSynth(const std::string& uri) {
-  absl::string_view text = uri;
-  if (!absl::StartsWith(text, "synth:")) return Wrong(uri, "does not begin with synth:");
-  text.remove_prefix(6);
-  const size_t question = text.find('?');
-  const absl::string_view kind = text.substr(0, question);
-  if (kind != "logistic") {
-    return Wrong(uri, absl::StrCat("there is no generator ", base::Quote(kind), base::DidYouMean(kind, {"logistic"}),
-                                   "; write synth:logistic?rows=500&cols=20"));
-  }
+  LUTHIER_RETURN_IF_ERROR(SynthKind(uri, {"logistic"}, kExample).status());
   SynthSpec spec;
-  std::set<std::string> seen;
-  const absl::string_view query = question == absl::string_view::npos ? "" : text.substr(question + 1);
-  for (const absl::string_view item : absl::StrSplit(query, '&', absl::SkipEmpty())) {
-    const size_t equals = item.find('=');
-    if (equals == absl::string_view::npos) return Wrong(uri, absl::StrCat(base::Quote(item), " is not key=value"));
-    const std::string key(item.substr(0, equals));
-    const absl::string_view value = item.substr(equals + 1);
-    if (!seen.insert(key).second) return Wrong(uri, absl::StrCat(base::Quote(key), " is there twice"));
-    if (key == "rows") {
-      LUTHIER_RETURN_IF_ERROR(ParseInt(uri, kRows, value, &spec.rows));
-    } else if (key == "cols") {
-      LUTHIER_RETURN_IF_ERROR(ParseInt(uri, kCols, value, &spec.cols));
-    } else if (key == "classes") {
-      LUTHIER_RETURN_IF_ERROR(ParseInt(uri, kClasses, value, &spec.classes));
-    } else if (key == "informative") {
-      LUTHIER_RETURN_IF_ERROR(ParseInt(uri, kInformative, value, &spec.informative));
-    } else if (key == "noise") {
-      LUTHIER_RETURN_IF_ERROR(ParseReal(uri, "noise", value, 0.0, 1.0, &spec.noise));
-    } else if (key == "density") {
-      LUTHIER_RETURN_IF_ERROR(ParseReal(uri, "density", value, 1e-6, 1.0, &spec.density));
-    } else if (key == "signal") {
-      LUTHIER_RETURN_IF_ERROR(ParseReal(uri, "signal", value, 0.0, 100.0, &spec.signal));
-    } else if (key == "seed") {
-      if (!absl::SimpleAtoi(value, &spec.seed)) {
-        return Wrong(uri, absl::StrCat("seed = ", base::Quote(value), " is not a whole number of 64 bits"));
-      }
-    } else {
-      return Wrong(uri, absl::StrCat("there is no key ", base::Quote(key),
-                                     base::DidYouMean(key, {"rows", "cols", "classes", "seed", "noise", "density",
-                                                            "informative", "signal"}),
-                                     "; keys are rows, cols, classes, seed, noise, density, informative, signal"));
-    }
-  }
+  int64_t cols = spec.cols, classes = spec.classes, informative = spec.informative;
+  SynthKeys keys;
+  keys.Whole("rows", 4, 10'000'000, &spec.rows);
+  keys.Whole("cols", 1, 1'000'000, &cols);
+  keys.Whole("classes", 2, kMaxClasses, &classes);
+  keys.Seed(&spec.seed);
+  keys.Real("noise", 0.0, 1.0, &spec.noise);
+  keys.Real("density", 1e-6, 1.0, &spec.density);
+  keys.Whole("informative", 1, 1'000'000, &informative);
+  keys.Real("signal", 0.0, 100.0, &spec.signal);
+  LUTHIER_RETURN_IF_ERROR(keys.Parse(uri));
+  spec.cols = static_cast<int32_t>(cols);
+  spec.classes = static_cast<int32_t>(classes);
+  spec.informative = static_cast<int32_t>(informative);
   if (spec.rows < 2 * spec.classes) {
-    return Wrong(uri, absl::StrCat("rows = ", spec.rows, " is below two for each of ", spec.classes, " classes"));
+    return SynthError(uri, absl::StrCat("rows = ", spec.rows, " is below two for each of ", spec.classes, " classes"));
   }
   if (static_cast<double>(spec.rows) * spec.cols * spec.density > 5e8) {
-    return Wrong(uri, "would have more than 5e8 entries; lower rows, cols or density");
+    return SynthError(uri, "would have more than 5e8 entries; lower rows, cols or density");
   }
   if (spec.informative > spec.cols) {
-    return Wrong(uri, absl::StrCat("informative = ", spec.informative, " is above cols = ", spec.cols));
+    return SynthError(uri, absl::StrCat("informative = ", spec.informative, " is above cols = ", spec.cols));
   }
   return spec;
 }
@@ -175,6 +117,80 @@ absl::StatusOr<Dataset> Synthesize(const SynthSpec& spec) {
   dataset.label = std::move(label);
   for (int32_t k = 0; k < spec.classes; ++k) dataset.classes.push_back(absl::StrCat(k));
   return dataset;
+}
+
+absl::StatusOr<ImageSpec> ParseSynthImages(const std::string& uri) {
+  LUTHIER_RETURN_IF_ERROR(SynthKind(uri, {"images"}, kExample).status());
+  ImageSpec spec;
+  SynthKeys keys;
+  keys.Whole("rows", 4, 1'000'000, &spec.rows);
+  keys.Whole("side", 4, 256, &spec.side);
+  keys.Whole("classes", 2, 256, &spec.classes);
+  keys.Real("noise", 0.0, 1.0, &spec.noise);
+  keys.Seed(&spec.seed);
+  LUTHIER_RETURN_IF_ERROR(keys.Parse(uri));
+  if (spec.rows < 2 * spec.classes) {
+    return SynthError(uri, absl::StrCat("rows = ", spec.rows, " is below two for each of ", spec.classes, " classes"));
+  }
+  if (spec.rows * spec.side * spec.side > 1'000'000'000) {
+    return SynthError(uri, "would have more than 10^9 pixels; lower rows or side");
+  }
+  return spec;
+}
+
+IdxFiles SynthesizeImages(const ImageSpec& spec) {
+  const auto number = [](int64_t n, std::string* out) {
+    for (int shift = 24; shift >= 0; shift -= 8) out->push_back(static_cast<char>((n >> shift) & 0xff));
+  };
+  IdxFiles files;
+  files.images = std::string("\0\0\x08\x03", 4);
+  for (const int64_t size : {spec.rows, spec.side, spec.side}) number(size, &files.images);
+  files.labels = std::string("\0\0\x08\x01", 4);
+  number(spec.rows, &files.labels);
+  const int side = static_cast<int>(spec.side);
+  std::vector<Strokes> characters;
+  for (int64_t k = 0; k < spec.classes; ++k) {
+    RandomStream random(spec.seed, "synth.character", static_cast<uint64_t>(k));
+    characters.emplace_back(side, side, random);
+  }
+  for (int64_t i = 0; i < spec.rows; ++i) {
+    RandomStream random(spec.seed, "synth.image", static_cast<uint64_t>(i));
+    // In turn at first, so that each class has its two rows.
+    const int64_t k = i < 2 * spec.classes
+                          ? i % spec.classes
+                          : static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(spec.classes)));
+    const double reach = std::min(2.0, static_cast<double>(spec.side) / 8.0);
+    const double down = reach * (2.0 * random.Uniform() - 1.0), right = reach * (2.0 * random.Uniform() - 1.0);
+    for (int y = 0; y < side; ++y) {
+      for (int x = 0; x < side; ++x) {
+        const bool anew = random.Uniform() < spec.noise;
+        const double ink = anew ? static_cast<double>(random.UniformInt(256))
+                                : std::floor(255.0 * characters[static_cast<size_t>(k)].Ink(y, x, down, right) + 0.5);
+        files.images.push_back(static_cast<char>(static_cast<uint8_t>(ink)));
+      }
+    }
+    files.labels.push_back(static_cast<char>(static_cast<uint8_t>(k)));
+  }
+  return files;
+}
+
+absl::Status CheckSynthRows(const std::string& uri) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::string kind, SynthKind(uri, {"logistic", "images"}, kExample));
+  return kind == "images" ? ParseSynthImages(uri).status() : ParseSynth(uri).status();
+}
+
+absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::string kind, SynthKind(uri, {"logistic", "images"}, kExample));
+  if (kind == "logistic") {
+    LUTHIER_ASSIGN_OR_RETURN(const SynthSpec spec, ParseSynth(uri));
+    return Synthesize(spec);
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const ImageSpec spec, ParseSynthImages(uri));
+  IdxFiles files = SynthesizeImages(spec);
+  const std::unique_ptr<ByteSource> images = BytesOf(std::move(files.images));
+  const std::unique_ptr<ByteSource> labels = BytesOf(std::move(files.labels));
+  LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadIdx(*images, uri, labels.get(), uri));
+  return ToDataset(std::move(rows));
 }
 
 }  // namespace luthier::learn

@@ -47,6 +47,21 @@ class PlainSource final : public ByteSource {
   const std::string name_;
 };
 
+class MemorySource final : public ByteSource {
+ public:
+  explicit MemorySource(std::string bytes) : bytes_(std::move(bytes)) {}
+  absl::StatusOr<bool> Append(std::string* out) override {
+    const absl::string_view part = absl::string_view(bytes_).substr(given_, kChunk);
+    out->append(part.data(), part.size());
+    given_ += part.size();
+    return !part.empty();
+  }
+
+ private:
+  const std::string bytes_;
+  size_t given_ = 0;
+};
+
 class GzipSource final : public ByteSource {
  public:
   GzipSource(std::unique_ptr<ByteSource> source, std::string name)
@@ -162,6 +177,10 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenBytes(UniqueFd fd, const std::st
     return std::unique_ptr<ByteSource>(std::make_unique<XzSource>(std::move(plain), name));
   }
   return plain;
+}
+
+std::unique_ptr<ByteSource> BytesOf(std::string bytes) {
+  return std::make_unique<MemorySource>(std::move(bytes));
 }
 
 LineReader::LineReader(std::unique_ptr<ByteSource> source, std::string name, TextLimits limits)

@@ -29,6 +29,9 @@ class ByteSource {
 // concatenated members are read through. DATA_LOSS for damaged or cut-off compressed data; `name` is for messages.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenBytes(UniqueFd fd, const std::string& name);
 
+// Yields `bytes`, as they are.
+std::unique_ptr<ByteSource> BytesOf(std::string bytes);
+
 // Lines of text of a plain, gzip or xz file. Not thread-safe.
 class LineReader {
  public:

@@ -27,29 +27,39 @@ absl::StatusOr<learn::LineReader> Lines(const std::string& path) {
   return learn::LineReader(std::move(bytes), path);
 }
 
-crf::Shape ShapeOf(const std::optional<crf::FeatureMap>& features, const std::vector<std::string>& label_names) {
-  return {features ? features->attributes() : kLetterAttributes, static_cast<int>(label_names.size())};
+crf::Shape ShapeOf(const ChainInput& input, const std::vector<std::string>& label_names) {
+  int32_t attributes = kLetterAttributes;
+  if (const auto* features = std::get_if<crf::FeatureMap>(&input)) attributes = features->attributes();
+  if (const auto* tokens = std::get_if<crf::AttributeMap>(&input)) attributes = tokens->attributes();
+  return {attributes, static_cast<int>(label_names.size())};
+}
+
+// Whether labels are numbered as the input's own are.
+bool SameLabels(const ChainInput& input, const std::vector<std::string>& label_names) {
+  if (const auto* features = std::get_if<crf::FeatureMap>(&input)) return features->label_names() == label_names;
+  if (const auto* tokens = std::get_if<crf::AttributeMap>(&input)) return tokens->label_names() == label_names;
+  return true;
 }
 
 }  // namespace
 
-ChainModel::ChainModel(ModelInfo info, std::optional<crf::FeatureMap> features, std::vector<std::string> label_names,
-                       VectorXd weights)
+ChainModel::ChainModel(ModelInfo info, ChainInput input, std::vector<std::string> label_names, VectorXd weights)
     : Model(std::move(info)),
-      features_(std::move(features)),
+      input_(std::move(input)),
       label_names_(std::move(label_names)),
       weights_(std::move(weights)) {
-  LUTHIER_CHECK(weights_.size() == shape().dim() && (!features_ || features_->label_names() == label_names_));
+  LUTHIER_CHECK(weights_.size() == shape().dim() && SameLabels(input_, label_names_));
 }
 
 crf::Shape ChainModel::shape() const {
-  return ShapeOf(features_, label_names_);
+  return ShapeOf(input_, label_names_);
 }
 
 void ChainModel::SaveParts(learn::CheckpointWriter* writer) const {
   writer->Text(kType);
-  writer->U64(features_ ? 1 : 0);
-  if (features_) features_->Save(writer);
+  writer->U64(input_.index());
+  if (features() != nullptr) features()->Save(writer);
+  if (const auto* tokens = std::get_if<crf::AttributeMap>(&input_)) tokens->Save(writer);
   writer->Texts(label_names_);
   // Without the padding.
   const Index rows = static_cast<Index>(shape().attributes) + shape().labels;
@@ -61,15 +71,20 @@ void ChainModel::SaveParts(learn::CheckpointWriter* writer) const {
 }
 
 absl::StatusOr<std::unique_ptr<Model>> ChainModel::Load(ModelInfo info, learn::CheckpointReader* reader) {
-  std::optional<crf::FeatureMap> features;
-  if (reader->U64() != 0) {
-    LUTHIER_ASSIGN_OR_RETURN(features, crf::FeatureMap::Load(reader));
+  ChainInput input;
+  const uint64_t kind = reader->U64();
+  if (kind >= std::variant_size_v<ChainInput>)
+    return absl::DataLossError("its kind of input is none of this version's");
+  if (kind == 1) {
+    LUTHIER_ASSIGN_OR_RETURN(input, crf::FeatureMap::Load(reader));
+  } else if (kind == 2) {
+    LUTHIER_ASSIGN_OR_RETURN(input, crf::AttributeMap::Load(reader));
   }
   std::vector<std::string> label_names = reader->Texts();
   const VectorXd packed = reader->Vector();
-  const crf::Shape shape = ShapeOf(features, label_names);
+  const crf::Shape shape = ShapeOf(input, label_names);
   const Index rows = static_cast<Index>(shape.attributes) + shape.labels;
-  if (!reader->ok() || label_names.size() < 2 || (features && features->label_names() != label_names) ||
+  if (!reader->ok() || label_names.size() < 2 || !SameLabels(input, label_names) ||
       packed.size() != rows * shape.labels || !packed.allFinite()) {
     return absl::DataLossError("its parts do not fit together");
   }
@@ -78,12 +93,14 @@ absl::StatusOr<std::unique_ptr<Model>> ChainModel::Load(ModelInfo info, learn::C
     weights.segment(a * shape.stride(), shape.labels) = packed.segment(a * shape.labels, shape.labels);
   }
   return std::unique_ptr<Model>(
-      std::make_unique<ChainModel>(std::move(info), std::move(features), std::move(label_names), std::move(weights)));
+      std::make_unique<ChainModel>(std::move(info), std::move(input), std::move(label_names), std::move(weights)));
 }
 
 std::vector<std::pair<std::string, std::string>> ChainModel::Facts() const {
   return {{"labels", absl::StrJoin(label_names_, ", ")},
-          {"input", features_ ? absl::StrCat(features_->columns(), " columns of text") : "letters"},
+          {"input", features() != nullptr ? absl::StrCat(features()->columns(), " columns of text")
+                    : input_.index() == 0 ? "letters"
+                                          : "tokens with attributes"},
           {"attributes", absl::StrCat(shape().attributes)},
           {"weights", absl::StrCat(shape().parameters())}};
 }
@@ -91,7 +108,7 @@ std::vector<std::pair<std::string, std::string>> ChainModel::Facts() const {
 absl::StatusOr<ChainModel::Read> ChainModel::ReadColumns(const std::string& path) const {
   LUTHIER_ASSIGN_OR_RETURN(learn::LineReader first, Lines(path));
   LUTHIER_ASSIGN_OR_RETURN(const int fields, crf::CountFields(first));
-  const int columns = features_->columns();
+  const int columns = features()->columns();
   if (fields != 0 && fields != columns && fields != columns + 1) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": has ", fields, " columns; the model takes ", columns,
                                                    ", and the label behind them if there is one"));
@@ -104,7 +121,7 @@ absl::StatusOr<ChainModel::Read> ChainModel::ReadColumns(const std::string& path
       crf::ReadColumnText(lines, read.labelled ? crf::LabelColumn::kLast : crf::LabelColumn::kNone));
   std::vector<int32_t> rows(static_cast<size_t>(text.sequences()));
   std::iota(rows.begin(), rows.end(), 0);
-  LUTHIER_ASSIGN_OR_RETURN(read.data, features_->Encode(text, rows, crf::FeatureMap::UnknownLabels::kKeep));
+  LUTHIER_ASSIGN_OR_RETURN(read.data, features()->Encode(text, rows, crf::FeatureMap::UnknownLabels::kKeep));
   for (int64_t t = 0; t < text.tokens(); ++t) {
     std::string line;
     for (int c = 0; c < columns; ++c) {
@@ -141,8 +158,21 @@ absl::StatusOr<ChainModel::Read> ChainModel::ReadLetters(const std::string& path
   return read;
 }
 
+absl::StatusOr<ChainModel::Read> ChainModel::ReadAttributes(const std::string& path) const {
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(path));
+  LUTHIER_ASSIGN_OR_RETURN(const crf::AttributeText text, crf::ReadAttributeText(lines));
+  std::vector<int32_t> rows(static_cast<size_t>(text.sequences()));
+  std::iota(rows.begin(), rows.end(), 0);
+  Read read;
+  LUTHIER_ASSIGN_OR_RETURN(
+      read.data, std::get<crf::AttributeMap>(input_).Encode(text, rows, crf::FeatureMap::UnknownLabels::kKeep));
+  for (const int32_t label : text.label) read.fields.push_back(text.label_names.text(label));
+  return read;
+}
+
 absl::StatusOr<ChainModel::Read> ChainModel::ReadFile(const DataFile& data) const {
-  return features_ ? ReadColumns(data.path) : ReadLetters(data.path);
+  if (std::holds_alternative<crf::AttributeMap>(input_)) return ReadAttributes(data.path);
+  return features() != nullptr ? ReadColumns(data.path) : ReadLetters(data.path);
 }
 
 absl::StatusOr<Predictions> ChainModel::Predict(const DataFile& data) const {
@@ -165,8 +195,8 @@ absl::StatusOr<Predictions> ChainModel::Predict(const DataFile& data) const {
 absl::StatusOr<Evaluation> ChainModel::Evaluate(const DataFile& data) const {
   LUTHIER_ASSIGN_OR_RETURN(const Read read, ReadFile(data));
   if (!read.labelled) {
-    return absl::InvalidArgumentError(absl::StrCat(data.path, ": has no labels to compare with: ", features_->columns(),
-                                                   " columns, and no further one"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        data.path, ": has no labels to compare with: ", features()->columns(), " columns, and no further one"));
   }
   const crf::ChainLoss::Metrics m = crf::ChainLoss(&read.data).Evaluate(weights_);
   Evaluation out;

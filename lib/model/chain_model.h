@@ -3,28 +3,32 @@
 
 #include <Eigen/Core>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "lib/crf/attribute_text.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/features.h"
 #include "lib/model/model.h"
 
 namespace luthier::model {
 
-// A linear-chain conditional random field: from columns of text, or from letters.
+// How a chain model's tokens become attributes: letters, columns of text, or tokens that come with their attributes.
+using ChainInput = std::variant<std::monostate, crf::FeatureMap, crf::AttributeMap>;
+
+// A linear-chain conditional random field.
 class ChainModel final : public Model {
  public:
   static constexpr char kType[] = "chain";
-  // `features`: from columns; absent: letters. `weights`: as crf::Shape lays them out, of finite numbers.
-  ChainModel(ModelInfo info, std::optional<crf::FeatureMap> features, std::vector<std::string> label_names,
-             Eigen::VectorXd weights);
+  // `weights`: as crf::Shape lays them out, of finite numbers.
+  ChainModel(ModelInfo info, ChainInput input, std::vector<std::string> label_names, Eigen::VectorXd weights);
   static absl::StatusOr<std::unique_ptr<Model>> Load(ModelInfo info, learn::CheckpointReader* reader);
 
   std::vector<std::pair<std::string, std::string>> Facts() const override;
   // text: the file's columns, its label too if it has one, and the prediction, separated by tabs; an empty line between
-  // sequences. Letters: the letter and the prediction.
+  // sequences. Letters and tokens with attributes: the letter or label, and the prediction.
   absl::StatusOr<Predictions> Predict(const DataFile& data) const override;
   absl::StatusOr<Evaluation> Evaluate(const DataFile& data) const override;
 
@@ -41,9 +45,11 @@ class ChainModel final : public Model {
   absl::StatusOr<Read> ReadFile(const DataFile& data) const;
   absl::StatusOr<Read> ReadColumns(const std::string& path) const;
   absl::StatusOr<Read> ReadLetters(const std::string& path) const;
+  absl::StatusOr<Read> ReadAttributes(const std::string& path) const;
+  const crf::FeatureMap* features() const { return std::get_if<crf::FeatureMap>(&input_); }
   crf::Shape shape() const;
 
-  const std::optional<crf::FeatureMap> features_;
+  const ChainInput input_;
   const std::vector<std::string> label_names_;
   const Eigen::VectorXd weights_;
 };

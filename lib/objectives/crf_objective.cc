@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
@@ -23,8 +22,10 @@
 #include "lib/crf/data_file.h"
 #include "lib/crf/features.h"
 #include "lib/crf/letters_reader.h"
+#include "lib/crf/synth_chains.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/split.h"
+#include "lib/learn/synth_uri.h"
 #include "lib/learn/text_source.h"
 #include "lib/objectives/parameter_info.h"
 #include "lib/objectives/settings.h"
@@ -276,6 +277,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   for (const ChainRun& run : runs) {
     if (run.running()) round = std::min(round, run.quanta);
   }
+  if (context.first_gradient) runs[0].trainer.OnFirstGradient(context.first_gradient);
   while (true) {
     bool any_running = false;
     ++round;
@@ -376,23 +378,43 @@ std::vector<int32_t> AllRows(int64_t n) {
   return rows;
 }
 
+absl::Status NoRoot(const std::string& name) {
+  return absl::FailedPreconditionError(absl::StrCat("data set ", base::Quote(name),
+                                                    " cannot be opened: no data root is set; only synth:… data are "
+                                                    "available"));
+}
+
 // Columns of text, and which of them are held out; from `validation_data` unless that is empty. `key`: what the encoded
 // data depend on beside the files and the split.
 absl::Status ReadColumns(const study::BuiltinObjective& objective, const std::string& validation_data,
-                         const learn::DataRoot& root, const learn::DataCache* cache, std::string key, Source* source) {
-  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root.OpenFile(objective.data));
+                         const learn::DataRoot* root, const learn::DataCache* cache, std::string key, Source* source) {
+  const bool generated = learn::IsSynth(objective.data);
+  if (root == nullptr && (!generated || !validation_data.empty())) {
+    return NoRoot(generated ? validation_data : objective.data);
+  }
   std::optional<learn::DataCache::Source> state;
-  if (cache != nullptr) state = cache->Look(fd.get());
-  learn::UniqueFd kept_fd(state ? fcntl(fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
-  LUTHIER_ASSIGN_OR_RETURN(source->columns, ReadText(std::move(fd), objective.data, cache, state));
+  learn::UniqueFd kept_fd(-1);
+  if (generated) {
+    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(objective.data, "columns", nullptr));
+    LUTHIER_ASSIGN_OR_RETURN(source->columns, crf::ReadColumnText(lines));
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root->OpenFile(objective.data));
+    if (cache != nullptr) state = cache->Look(fd.get());
+    if (state) kept_fd = learn::UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+    LUTHIER_ASSIGN_OR_RETURN(source->columns, ReadText(std::move(fd), objective.data, cache, state));
+  }
   absl::StrAppend(&key, "\n", objective.data, "\n", study::FormatDouble(objective.split.validation), " ",
                   objective.split.folds, " ", objective.split.seed, "\n", validation_data);
   if (validation_data.empty()) {
     LUTHIER_ASSIGN_OR_RETURN(source->parts, SplitSequences(source->columns->sequences(), objective.split));
   } else {
-    LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd more, root.OpenFile(validation_data));
+    LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd more, root->OpenFile(validation_data));
     std::optional<learn::DataCache::Source> other;
-    if (cache != nullptr) other = cache->Look(more.get());
+    std::string further;
+    if (cache != nullptr) {
+      other = cache->Look(more.get());
+      further = cache->StateOf(more.get());
+    }
     LUTHIER_ASSIGN_OR_RETURN(source->columns_validation, ReadText(std::move(more), validation_data, cache, other));
     if (source->columns_validation->columns != source->columns->columns) {
       return absl::InvalidArgumentError(absl::StrCat(validation_data, ": has ", source->columns_validation->columns + 1,
@@ -400,13 +422,9 @@ absl::Status ReadColumns(const study::BuiltinObjective& objective, const std::st
                                                      source->columns->columns + 1));
     }
     source->parts.push_back({AllRows(source->columns->sequences()), AllRows(source->columns_validation->sequences())});
-    // The state of this file is part of the key; one that may still change leaves nothing to keep.
-    if (other && other->settled) {
-      absl::StrAppend(&key, "\n", other->device, " ", other->inode, " ", other->size, " ", other->modified, " ",
-                      other->changed);
-    } else {
-      state.reset();
-    }
+    // One that may still change leaves nothing to keep.
+    if (further.empty()) state.reset();
+    absl::StrAppend(&key, "\n", further);
   }
   if (state && kept_fd.get() >= 0) source->kept = Kept{cache, std::move(kept_fd), *state, std::move(key)};
   return absl::OkStatus();
@@ -436,6 +454,28 @@ crf::FeatureOptions ChainFeatureOptions(const Settings& settings, const std::vec
   options.min_count = settings.Int("min_count");
   options.hash_bits = static_cast<int>(settings.Int("hash_bits"));
   return options;
+}
+
+absl::Status CheckSynthChains(const std::string& uri, absl::string_view format) {
+  if (format == "letters") return crf::ParseSynthLetters(uri).status();
+  if (format == "attributes") {
+    return learn::SynthError(uri, "there are no generated data of format attributes; use synth:sequences");
+  }
+  return crf::ParseSynthSequences(uri).status();
+}
+
+absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
+                                             const learn::DataRoot* root) {
+  if (learn::IsSynth(name)) {
+    LUTHIER_RETURN_IF_ERROR(CheckSynthChains(name, format));
+    std::string text = format == "letters" ? crf::SynthesizeLetters(crf::ParseSynthLetters(name).value())
+                                           : crf::SynthesizeSequences(crf::ParseSynthSequences(name).value());
+    return learn::LineReader(learn::BytesOf(std::move(text)), name);
+  }
+  if (root == nullptr) return NoRoot(name);
+  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root->OpenFile(name));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), name));
+  return learn::LineReader(std::move(bytes), name);
 }
 
 absl::StatusOr<std::vector<crf::Template>> ChainTemplates(const std::string& templates, const std::string& columns) {
@@ -472,6 +512,12 @@ ObjectiveInfo CrfInfo() {
       "Intermediate reports count passes over the training data, a loss of a line search as a whole pass of one "
       "sequence.";
   info.needs_data = true;
+  info.data_example = "synth:sequences?sentences=500";
+  info.data_formats =
+      "A file of sequences below the worker's --data-root, plain, .gz or .xz, in the format of option `format`, or "
+      "generated: synth:sequences?sentences=500&length=12&types=3&words=2000&noise=0.1&seed=1 for columns, "
+      "synth:letters?words=300&letters=26&length=7&noise=0.05&seed=1 for letters. Split by share (split.validation) or "
+      "into folds (split.folds), from split.seed.";
   auto& list = info.parameters;
   ParameterInfo l2 = MakeNumber("l2", ParameterKind::kFloat, "Strength of the L2 penalty. Search it on a log scale.",
                                 1.0, true, 1e-8, 1e8);
@@ -584,9 +630,6 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInf
   };
   const std::string validation_data = text("validation_data");
   const bool letters = text("format") == "letters";
-  if (absl::StartsWith(objective.data, "synth:")) {
-    return absl::InvalidArgumentError("crf reads files; there are no generated sequences");
-  }
   if (objective.split.folds > 0 && !validation_data.empty()) {
     return absl::InvalidArgumentError("validation_data is what is held out: leave out split.folds");
   }
@@ -594,18 +637,9 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInf
     return absl::InvalidArgumentError(
         "validation_data is not for letters, which are split by split.validation or folds");
   }
-  if (root == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("data set ", base::Quote(objective.data), " cannot be opened: no data root is set"));
-  }
-  const auto open = [&](const std::string& name) -> absl::StatusOr<learn::LineReader> {
-    LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root->OpenFile(name));
-    LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), name));
-    return learn::LineReader(std::move(bytes), name);
-  };
   Source source;
   if (letters) {
-    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, open(objective.data));
+    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(objective.data, "letters", root));
     LUTHIER_ASSIGN_OR_RETURN(const crf::Letters read, crf::ReadLetters(lines));
     LUTHIER_ASSIGN_OR_RETURN(source.parts, SplitSequences(read.data.sequences(), objective.split));
     auto encoded = std::make_shared<Encoded>();
@@ -617,12 +651,12 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInf
     }
     source.letters = std::move(encoded);
   } else if (text("format") == "attributes") {
-    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, open(objective.data));
+    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(objective.data, "attributes", root));
     LUTHIER_ASSIGN_OR_RETURN(source.tokens, crf::ReadAttributeText(lines));
     if (validation_data.empty()) {
       LUTHIER_ASSIGN_OR_RETURN(source.parts, SplitSequences(source.tokens->sequences(), objective.split));
     } else {
-      LUTHIER_ASSIGN_OR_RETURN(learn::LineReader more, open(validation_data));
+      LUTHIER_ASSIGN_OR_RETURN(learn::LineReader more, OpenChains(validation_data, "attributes", root));
       LUTHIER_ASSIGN_OR_RETURN(source.tokens_validation, crf::ReadAttributeText(more));
       source.parts.push_back({AllRows(source.tokens->sequences()), AllRows(source.tokens_validation->sequences())});
     }
@@ -632,7 +666,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInf
   } else {
     const std::string templates = text("templates"), columns = text("columns");
     LUTHIER_ASSIGN_OR_RETURN(source.templates, ChainTemplates(templates, columns));
-    LUTHIER_RETURN_IF_ERROR(ReadColumns(objective, validation_data, *root, cache,
+    LUTHIER_RETURN_IF_ERROR(ReadColumns(objective, validation_data, root, cache,
                                         absl::StrCat("chains/2\n", templates, "\n", columns), &source));
     // What does not depend on the trial is found wrong now.
     crf::FeatureOptions options;

@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "lib/crf/features.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
+#include "lib/learn/text_source.h"
 #include "lib/objectives/objective.h"
 #include "lib/objectives/settings.h"
 
@@ -19,8 +22,14 @@ namespace luthier::objectives {
 // how it is trained by the quality on held-out sequences.
 ObjectiveInfo CrfInfo();
 
+// Lines of a file below `root`, or of generated data (lib/crf/synth_chains.h) in option `format`: columns ("" too),
+// letters; not attributes. A null root: generated data only (FAILED_PRECONDITION otherwise).
+absl::Status CheckSynthChains(const std::string& uri, absl::string_view format);
+absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
+                                             const learn::DataRoot* root);
+
 // `info` is CrfInfo() and must outlive the result. `objective` must have passed Validate. INVALID_ARGUMENT
-// for folds, generated data and templates that are none; errors of the readers.
+// for templates that are none; errors of the readers.
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInfo& info,
                                                               const study::BuiltinObjective& objective,
                                                               const learn::DataRoot* root,

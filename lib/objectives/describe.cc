@@ -71,7 +71,7 @@ void AppendExample(const ObjectiveInfo& info, std::string* out) {
   const MetricInfo& metric = info.metrics[0];
   absl::StrAppend(
       out, "  objective: {builtin: {model: \"", info.model, "\"",
-      info.needs_data ? ", data: \"synth:logistic?rows=500&cols=20\", split: {validation: 0.25, seed: 1}" : "",
+      info.needs_data ? absl::StrCat(", data: \"", info.data_example, "\", split: {validation: 0.25, seed: 1}") : "",
       "}}\n  metric: {name: ", metric.name, ", goal: ", metric.goal == study::Goal::kMinimize ? "MINIMIZE" : "MAXIMIZE",
       "}\n");
 }
@@ -91,13 +91,7 @@ std::string Describe(const ObjectiveInfo& info) {
     absl::StrAppend(&out, "  ", m.name, " (", m.goal == study::Goal::kMinimize ? "MINIMIZE" : "MAXIMIZE",
                     m.gradient ? ", with gradient" : "", ")\n", Wrap(m.description, "      "));
   }
-  if (info.needs_data) {
-    absl::StrAppend(&out, "\nData\n",
-                    Wrap("A CSV or LIBSVM file below the worker's --data-root, plain, .gz or .xz, or generated: "
-                         "synth:logistic?rows=500&cols=20&classes=2&seed=1&noise=0.1. Split by share "
-                         "(split.validation) or into folds (split.folds), stratified by class, from split.seed.",
-                         "  "));
-  }
+  if (info.needs_data) absl::StrAppend(&out, "\nData\n", Wrap(info.data_formats, "  "));
   AppendExample(info, &out);
   return out;
 }

@@ -216,7 +216,9 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
       // After a cancellation in mid-round some folds are one iteration ahead: they wait.
       const int64_t calls = fold->started() ? fold->iteration() + 1 : 0;
+      const bool first = fold == runs.folds[0] && !fold->started();
       if (fold->running() && calls <= round && fold->Advance(stop) == TrainOutcome::kStopped) return cancelled();
+      if (first && context.first_gradient) context.first_gradient();
       if (fold->outcome() == TrainOutcome::kDiverged) {
         result.outcome = EvaluationOutcome::kFailed;
         result.failure =
@@ -260,6 +262,15 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
   }
   result.measurement = std::move(last);
   return result;
+}
+
+}  // namespace
+
+namespace {
+
+// An error of splitting says which data they were.
+absl::Status Of(const learn::Dataset& dataset, const absl::Status& status) {
+  return {status.code(), absl::StrCat(dataset.name, ": ", status.message())};
 }
 
 }  // namespace
@@ -308,11 +319,14 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
   const study::Split& split = objective.split;
   std::vector<learn::Partition> folds;
   if (split.folds > 0) {
-    LUTHIER_ASSIGN_OR_RETURN(folds, learn::SplitFolds(dataset.label, classes, split.folds, split.seed));
+    absl::StatusOr<std::vector<learn::Partition>> parts =
+        learn::SplitFolds(dataset.label, classes, split.folds, split.seed);
+    if (!parts.ok()) return Of(dataset, parts.status());
+    folds = *std::move(parts);
   } else {
-    LUTHIER_ASSIGN_OR_RETURN(learn::Partition one,
-                             learn::SplitValidation(dataset.label, classes, split.validation, split.seed));
-    folds.push_back(std::move(one));
+    absl::StatusOr<learn::Partition> one = learn::SplitValidation(dataset.label, classes, split.validation, split.seed);
+    if (!one.ok()) return Of(dataset, one.status());
+    folds.push_back(*std::move(one));
   }
   std::string identity =
       absl::StrCat(loaded.fingerprint, " validation ", study::FormatDouble(split.folds > 0 ? 0.0 : split.validation),

@@ -96,6 +96,11 @@ ObjectiveInfo LogisticInfo() {
   info.metrics.push_back({"train_loss", study::Goal::kMinimize,
                           "Mean logistic loss (nats) of the training rows, penalty excluded.", false});
   info.needs_data = true;
+  info.data_example = "synth:logistic?rows=500&cols=20";
+  info.data_formats =
+      "A CSV, LIBSVM or IDX file below the worker's --data-root, plain, .gz or .xz, or generated: "
+      "synth:logistic?rows=500&cols=20&classes=2&seed=1&noise=0.1, synth:images?rows=500&side=28&classes=10. Split by "
+      "share (split.validation) or into folds (split.folds), stratified by class, from split.seed.";
   return info;
 }
 

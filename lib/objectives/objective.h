@@ -52,7 +52,9 @@ struct ObjectiveInfo {
   std::string details;      // A paragraph: what is computed, from what.
   std::vector<ParameterInfo> parameters;
   std::vector<MetricInfo> metrics;
-  bool needs_data = false;  // `data` and `split` are used.
+  bool needs_data = false;   // `data` and `split` are used.
+  std::string data_example;  // Generated data, for studies without a file.
+  std::string data_formats;  // What `data` may be and how it is split: sentences.
 
   const ParameterInfo* FindParameter(absl::string_view name) const;
   const MetricInfo* FindMetric(absl::string_view name) const;
@@ -71,6 +73,9 @@ struct EvaluationContext {
   int64_t target = 0;
   // Called once, before any report: whether the checkpoint is used, and the last step that it holds. May be empty.
   std::function<void(bool, int64_t)> started;
+  // Called once, when training (of the first fold) has its first gradient, of one example with the methods that take
+  // them one by one: for measuring how long a worker needs to get there. May be empty.
+  std::function<void()> first_gradient;
   // Called with points of the learning curve, steps ascending, on the thread of Evaluate. False: stop now (pruned). May
   // be empty.
   std::function<bool(const study::Measurement&)> report;

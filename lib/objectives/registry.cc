@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/synth.h"
+#include "lib/learn/synth_uri.h"
 #include "lib/objectives/crf_objective.h"
 #include "lib/objectives/folded_objective.h"
 #include "lib/objectives/function_objective.h"
@@ -122,9 +123,12 @@ void CheckData(const ObjectiveInfo& info, const study::BuiltinObjective& objecti
     return;
   }
   if (objective.data.empty()) {
-    violations->Add(field, "is required: a path below the worker's data root, or synth:logistic?rows=500&cols=20");
-  } else if (absl::StartsWith(objective.data, "synth:")) {
-    const absl::Status status = learn::ParseSynth(objective.data).status();
+    violations->Add(field, absl::StrCat("is required: a path below the worker's data root, or ", info.data_example));
+  } else if (learn::IsSynth(objective.data)) {
+    const auto format = objective.options.find("format");
+    const auto* text = format == objective.options.end() ? nullptr : std::get_if<std::string>(&format->second);
+    const absl::Status status = info.model == "crf" ? CheckSynthChains(objective.data, text == nullptr ? "" : *text)
+                                                    : learn::CheckSynthRows(objective.data);
     if (!status.ok()) violations->Add(field, std::string(status.message()));
   } else if (objective.data[0] == '/') {
     violations->Add(field, "is an absolute path; give one relative to the worker's data root");

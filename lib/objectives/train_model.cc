@@ -4,14 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
+#include "lib/crf/attribute_text.h"
 #include "lib/crf/column_text.h"
 #include "lib/crf/letters_reader.h"
-#include "lib/learn/text_source.h"
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
 #include "lib/objectives/crf_objective.h"
@@ -97,27 +95,27 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
 absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& request, const Settings& settings,
                                                          const learn::DataRoot* root, const std::atomic<bool>* stop) {
   const std::string& name = request.objective.data;
-  if (root == nullptr || absl::StartsWith(name, "synth:")) {
-    return absl::FailedPreconditionError(absl::StrCat("data set ", base::Quote(name), " cannot be opened"));
-  }
-  if (settings.Text("format") == "attributes") {
-    return absl::InvalidArgumentError("crf: models are made of columns and letters, not of format attributes");
-  }
-  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root->OpenFile(name));
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), name));
-  learn::LineReader lines(std::move(bytes), name);
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(name, settings.Text("format"), root));
   crf::ChainData data;
-  std::optional<crf::FeatureMap> features;
+  model::ChainInput input;
   if (settings.Text("format") == "letters") {
     LUTHIER_ASSIGN_OR_RETURN(crf::Letters letters, crf::ReadLetters(lines));
     data = std::move(letters.data);
+  } else if (settings.Text("format") == "attributes") {
+    LUTHIER_ASSIGN_OR_RETURN(const crf::AttributeText text, crf::ReadAttributeText(lines));
+    const std::vector<int32_t> rows = AllRows(text.sequences());
+    LUTHIER_ASSIGN_OR_RETURN(crf::AttributeMap map, crf::AttributeMap::Fit(text, rows, settings.Int("min_count")));
+    LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows));
+    input = std::move(map);
   } else {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<crf::Template> templates,
                              ChainTemplates(settings.Text("templates"), settings.Text("columns")));
     LUTHIER_ASSIGN_OR_RETURN(const crf::ColumnText text, crf::ReadColumnText(lines));
     const std::vector<int32_t> rows = AllRows(text.sequences());
-    LUTHIER_ASSIGN_OR_RETURN(features, crf::FeatureMap::Fit(text, rows, ChainFeatureOptions(settings, templates)));
-    LUTHIER_ASSIGN_OR_RETURN(data, features->Encode(text, rows));
+    LUTHIER_ASSIGN_OR_RETURN(crf::FeatureMap map,
+                             crf::FeatureMap::Fit(text, rows, ChainFeatureOptions(settings, templates)));
+    LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows));
+    input = std::move(map);
   }
   LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(data));
   LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, request.seed));
@@ -136,7 +134,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
   about.metrics["train_loss"] = crf::ChainLoss(&data).Value(w, nullptr) / static_cast<double>(data.tokens());
   about.metrics["passes"] = trainer.passes();
   return std::unique_ptr<model::Model>(
-      std::make_unique<model::ChainModel>(std::move(about), std::move(features), data.label_names, std::move(w)));
+      std::make_unique<model::ChainModel>(std::move(about), std::move(input), data.label_names, std::move(w)));
 }
 
 }  // namespace

@@ -1,11 +1,16 @@
 // The claims of Ahmed 2018, chapter 3, about growing batches, mixed steps and support vectors, over several seeds.
 //
-//   luthier-reproduce-svrg --data=DIR [--seeds=5] [--passes=20] [--only=a9a,...]
+//   luthier-reproduce-svrg --data=DIR [--seeds=5] [--passes=20] [--long_passes=300] [--only=a9a,...] > svrg.csv
 //
 // Protocol of the source: logistic loss and Huberized hinge (eps .5, which the source does not say), lambda = 1/n, a
 // bias that is penalised, dense features standardized, step 1/L, m = |B|, option I. Passes count evaluations of one
 // row's slope, divided by n: |B| + 2 a step, less what support vectors and plain steps save. An epoch's end is what one
-// has in hand until the next one ends. Nothing depends on the machine's speed.
+// has in hand until the next one ends. Nothing depends on the machine's speed. Rows printed, separated by commas:
+//   problem,NAME,LOSS,rows,columns,entries,test rows,f*,test error at f*,largest / mean |a|^2,which rows are tested
+//   look,NAME,LOSS,VARIANT,seed,passes,gap,test error         in hand after so many passes
+//   reach,NAME,LOSS,VARIANT,seed,1e-2,1e-3,1e-4,1e-6,error    passes to gaps, and to the error at f* + .002; inf: not
+// VARIANT: full, grow, mixed; with "-sv": list of support vectors and skipping. Gaps are (f - f*) / f*. Runs of seed 1
+// go on for long_passes or until the gap is 1e-6, those of other seeds end after `passes`.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -16,10 +21,12 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/learn/linear_trainer.h"
 #include "lib/learn/readers.h"
 #include "lib/learn/split.h"
@@ -29,6 +36,7 @@ ABSL_FLAG(std::string, data, ".", "folder with libsvm/");
 ABSL_FLAG(std::string, only, "", "names of data sets, separated by commas; empty: all");
 ABSL_FLAG(int, seeds, 5, "runs of each variant");
 ABSL_FLAG(double, passes, 20.0, "length of a run");
+ABSL_FLAG(double, long_passes, 300.0, "length of seed 1's run");
 
 namespace luthier::learn {
 namespace {
@@ -41,6 +49,8 @@ struct Source {
   const char* file;
   const char* test;  // "": a fifth of the rows.
   bool standardize;
+  // Which labels are the first class where there are more than two: even ones, or the smaller half.
+  bool alternate = false;
 };
 
 constexpr Source kSources[] = {
@@ -48,12 +58,14 @@ constexpr Source kSources[] = {
     {"w8a", "libsvm/w8a.xz", "", false},
     {"mushrooms", "libsvm/mushrooms_onehot.xz", "", false},
     {"spambase", "libsvm/spambase.xz", "", true},
+    {"20news", "20news/20news-tfidf.svm.xz", "", false, true},
+    {"MNIST", "mnist/train-images-idx3-ubyte.xz", "mnist/t10k-images-idx3-ubyte.xz", false},
     {"sparse", "synth:logistic?rows=40000&cols=5000&density=0.004&informative=500&signal=4&noise=0.05&seed=1", "",
      false},
 };
 
-constexpr double kLooks[] = {1.0, 3.0, 5.0, 10.0, 20.0};
-constexpr size_t kLookCount = std::size(kLooks);
+constexpr double kLevels[] = {1e-2, 1e-3, 1e-4, 1e-6};
+constexpr double kLookEvery = 0.5;  // Passes.
 
 struct Problem {
   Standardization standardization;
@@ -62,13 +74,16 @@ struct Problem {
   double best_error = 0.0;  // Share of test rows that the optimum gets wrong.
 };
 
-Dataset Load(const char* file, const DataRoot& root) {
+absl::StatusOr<Dataset> Load(const Source& source, const char* file, const DataRoot& root) {
   ReadOptions read;
-  read.format = Format::kLibsvm;
-  absl::StatusOr<Dataset> loaded = LoadDataset(file, read, &root);
-  if (!loaded.ok()) absl::FPrintF(stderr, "%s\n", std::string(loaded.status().message()));
-  LUTHIER_CHECK(loaded.ok());
-  return *std::move(loaded);
+  read.format = absl::StrContains(file, "idx3") ? Format::kIdx : Format::kLibsvm;
+  LUTHIER_ASSIGN_OR_RETURN(Dataset dataset, LoadDataset(file, read, &root));
+  const int classes = dataset.num_classes();
+  if (classes > 2) {
+    for (int32_t& label : dataset.label) label = (source.alternate ? label % 2 == 0 : label < classes / 2) ? 0 : 1;
+    dataset.classes = {"first", "second"};
+  }
+  return dataset;
 }
 
 std::vector<int32_t> AllRows(const Dataset& dataset) {
@@ -77,13 +92,13 @@ std::vector<int32_t> AllRows(const Dataset& dataset) {
   return rows;
 }
 
-Problem Prepare(const Source& source, const DataRoot& root) {
-  const Dataset dataset = Load(source.file, root);
+absl::StatusOr<Problem> Prepare(const Source& source, const DataRoot& root) {
+  LUTHIER_ASSIGN_OR_RETURN(const Dataset dataset, Load(source, source.file, root));
   Partition part;
   Dataset other;
   if (*source.test != '\0') {
     part.train = AllRows(dataset);
-    other = Load(source.test, root);
+    LUTHIER_ASSIGN_OR_RETURN(other, Load(source, source.test, root));
     // Columns that training has not: there are none in these files.
     LUTHIER_CHECK(other.x.cols <= dataset.x.cols);
     other.x.cols = dataset.x.cols;
@@ -94,7 +109,7 @@ Problem Prepare(const Source& source, const DataRoot& root) {
   LinearData train(dataset, part.train, s, Bias::kPenalized);
   LinearData test = *source.test != '\0' ? LinearData(other, AllRows(other), s, Bias::kPenalized)
                                          : LinearData(dataset, part.validation, s, Bias::kPenalized);
-  return {std::move(s), std::move(train), std::move(test), 0.0, 0.0};
+  return Problem{std::move(s), std::move(train), std::move(test), 0.0, 0.0};
 }
 
 double TestError(const Problem& p, const VectorXd& w) {
@@ -111,102 +126,74 @@ VectorXd Optimum(const LinearProblem& problem) {
   return trainer.Weights();
 }
 
-struct Run {
-  double gap[kLookCount];      // (f - f*) / f* in hand after so many passes.
-  double error[kLookCount];    // On test rows.
-  double to_error = INFINITY;  // Passes to the error of the optimum, plus .002.
-  double to_gap = INFINITY;    // Passes to a gap of 1e-3.
-};
-
-Run Train(const Problem& p, const LinearProblem& problem, const SvrgOptions& options, double limit) {
+// One run; prints its rows, which begin with `head`.
+void Train(const Problem& p, const LinearProblem& problem, const SvrgOptions& options, double looks, double limit,
+           const std::string& head) {
   const double n = static_cast<double>(p.train.rows());
   Svrg svrg(&problem, options);
   VectorXd w = VectorXd::Zero(problem.dim());
   LUTHIER_CHECK(svrg.Start(w) == SolveState::kRunning);
-  Run run;
+  double to_gap[std::size(kLevels)];
+  std::fill(std::begin(to_gap), std::end(to_gap), INFINITY);
+  double to_error = INFINITY;
   double gap = (problem.Value(w, nullptr) / n - p.optimum) / p.optimum;
   double error = TestError(p, w);
-  size_t look = 0;
-  while (look < kLookCount && kLooks[look] <= limit) {
+  double look = kLookEvery;
+  while (look <= looks || (to_gap[std::size(kLevels) - 1] == INFINITY && look <= limit)) {
     svrg.AdvanceEpoch(nullptr);
     const double passes = static_cast<double>(svrg.evaluations()) / n;
-    for (; look < kLookCount && kLooks[look] < passes; ++look) {
-      run.gap[look] = gap;
-      run.error[look] = error;
+    for (; look < passes; look += kLookEvery) {
+      if (look <= looks) absl::PrintF("look,%s,%.1f,%.4e,%.5f\n", head, look, gap, error);
     }
     w = svrg.Weights();
     gap = (problem.Value(w, nullptr) / n - p.optimum) / p.optimum;
     error = TestError(p, w);
-    if (gap <= 1e-3) run.to_gap = std::min(run.to_gap, passes);
-    if (error <= p.best_error + 0.002) run.to_error = std::min(run.to_error, passes);
+    for (size_t k = 0; k < std::size(kLevels); ++k) {
+      if (gap <= kLevels[k]) to_gap[k] = std::min(to_gap[k], passes);
+    }
+    if (error <= p.best_error + 0.002) to_error = std::min(to_error, passes);
   }
-  for (; look < kLookCount; ++look) run.gap[look] = run.error[look] = NAN;
-  return run;
-}
-
-struct Range {
-  double low, middle, high;
-};
-
-Range RangeOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values.front(), values[values.size() / 2], values.back()};
-}
-
-std::string Show(const Range& r, const char* format) {
-  const auto one = [&](double x) {
-    char text[32];
-    std::snprintf(text, sizeof(text), format, x);
-    return std::isfinite(x) ? std::string(text) : std::string("-");
-  };
-  return absl::StrCat(one(r.middle), " (", one(r.low), "-", one(r.high), ")");
+  absl::PrintF("reach,%s", head);
+  for (const double passes : to_gap) absl::PrintF(",%.2f", passes);
+  absl::PrintF(",%.2f\n", to_error);
+  std::fflush(stdout);
 }
 
 void Claims(const Source& source, const DataRoot& root) {
-  Problem p = Prepare(source, root);
-  const int seeds = absl::GetFlag(FLAGS_seeds);
+  absl::StatusOr<Problem> prepared = Prepare(source, root);
+  if (!prepared.ok()) {
+    absl::FPrintF(stderr, "%s: skipped (data): %s\n", source.name, std::string(prepared.status().message()));
+    return;
+  }
+  Problem& p = *prepared;
   for (const bool hinge : {false, true}) {
     MarginLoss loss;
     if (hinge) loss.kind = MarginLoss::Kind::kHuberizedHinge;
+    const char* loss_name = hinge ? "hsvm" : "logistic";
     const LinearProblem problem(&p.train, loss, 1.0);
     const VectorXd best = Optimum(problem);
     p.optimum = problem.Value(best, nullptr) / static_cast<double>(p.train.rows());
     p.best_error = TestError(p, best);
-    absl::PrintF("\n%s, %s: n %d, test %d, f* %.9f, test error at f* %.4f, largest / mean |a|^2 %.1f\n", source.name,
-                 hinge ? "hsvm" : "logistic", p.train.rows(), p.test.rows(), p.optimum, p.best_error,
-                 p.train.max_norm2() / p.train.mean_norm2());
-    absl::PrintF(
-        "| variant | gap after 1 | 3 | 5 | 10 | 20 | test error after 1 | 3 | 5 | 10 | 20 | passes to gap 1e-3 | "
-        "passes to error +.002 |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    absl::PrintF("problem,%s,%s,%d,%d,%d,%d,%.12f,%.5f,%.1f,%s\n", source.name, loss_name, p.train.rows(),
+                 p.train.features(), p.train.nonzeros(), p.test.rows(), p.optimum, p.best_error,
+                 p.train.max_norm2() / p.train.mean_norm2(), *source.test != '\0' ? "own" : "fifth");
     for (const Batch batch : {Batch::kFull, Batch::kGrow, Batch::kMixed}) {
       for (const bool sv : {false, true}) {
         if (sv && !hinge) continue;
-        std::vector<Run> runs;
-        for (int seed = 1; seed <= seeds; ++seed) {
+        for (int seed = 1; seed <= absl::GetFlag(FLAGS_seeds); ++seed) {
           SvrgOptions options;
           options.batch = batch;
           options.support_list = sv;
           options.skip = sv ? SvrgOptions::Skip::kAfterThree : SvrgOptions::Skip::kNone;
           options.keep_slopes = false;
+          options.step = SvrgOptions::Step::kLargest;
           options.seed = static_cast<uint64_t>(seed);
-          runs.push_back(Train(p, problem, options, absl::GetFlag(FLAGS_passes)));
+          const char* names[] = {"full", "grow", "mixed"};
+          const double looks = absl::GetFlag(FLAGS_passes);
+          Train(p, problem, options, looks, seed == 1 ? absl::GetFlag(FLAGS_long_passes) : looks,
+                absl::StrCat(source.name, ",", loss_name, ",", names[static_cast<int>(batch)], sv ? "-sv" : "", ",",
+                             seed));
         }
-        const auto of = [&](auto&& get) {
-          std::vector<double> values;
-          for (const Run& run : runs) values.push_back(get(run));
-          return RangeOf(std::move(values));
-        };
-        const char* names[] = {"full", "grow", "mixed"};
-        absl::PrintF("| %s%s |", names[static_cast<int>(batch)], sv ? ", sv" : "");
-        for (size_t k = 0; k < kLookCount; ++k) {
-          absl::PrintF(" %s |", Show(of([k](const Run& run) { return run.gap[k]; }), "%.1e"));
-        }
-        for (size_t k = 0; k < kLookCount; ++k) {
-          absl::PrintF(" %s |", Show(of([k](const Run& run) { return run.error[k]; }), "%.4f"));
-        }
-        absl::PrintF(" %s | %s |\n", Show(of([](const Run& run) { return run.to_gap; }), "%.1f"),
-                     Show(of([](const Run& run) { return run.to_error; }), "%.1f"));
-        std::fflush(stdout);
       }
     }
   }

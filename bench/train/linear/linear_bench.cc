@@ -4,14 +4,15 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "bench/train/machine.h"
 #include "lib/learn/linear_trainer.h"
 #include "lib/learn/readers.h"
 #include "lib/learn/standardize.h"
@@ -30,6 +31,7 @@ struct Source {
   const char* name;
   const char* file;
   bool standardize;
+  bool alternate = false;  // Of more than two classes every second one is the first, not the smaller half.
 };
 
 constexpr Source kSources[] = {
@@ -37,15 +39,10 @@ constexpr Source kSources[] = {
     {"w8a", "libsvm/w8a.xz", false},
     {"mushrooms", "libsvm/mushrooms_onehot.xz", false},
     {"spambase", "libsvm/spambase.xz", true},
-    {"20news", "20news/20news-tfidf.svm.xz", false},
-    {"mnist", "mnist.svm", true},
+    {"20news", "20news/20news-tfidf.svm.xz", false, true},
+    {"mnist", "mnist/train-images-idx3-ubyte.xz", false},
+    {"mnist-standardized", "mnist/train-images-idx3-ubyte.xz", true},
 };
-
-double CpuSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 // More than two classes: every second one against the others for 20news (groups of one topic fall on both sides), else
 // the first half against the second.
@@ -77,6 +74,7 @@ Variant SvrgVariant(SvrgOptions::Batch batch, bool support, SvrgOptions::Skip sk
   v.options.svrg.keep_slopes = keep;
   v.options.svrg.sampling = sampling;
   v.options.svrg.seed = seed;
+  if (!keep) v.options.svrg.step = SvrgOptions::Step::kLargest;  // The source's experiments.
   const char* batches[] = {"full", "grow", "mixed"};
   v.name = absl::StrCat("svrg ", batches[static_cast<int>(batch)],
                         sampling == SvrgOptions::Sampling::kLipschitz ? " lipschitz" : "",
@@ -96,14 +94,14 @@ Reached Race(const learn::LinearProblem& problem, const Variant& variant, double
   v.options.tolerance = 1e-14;  // Looks at the gradient cost, and are part of it.
   v.options.max_iterations = 100000;
   double spent = 0.0;
-  double start = CpuSeconds();
+  double start = bench::ThreadSeconds();
   absl::StatusOr<learn::LinearTrainer> trainer = learn::LinearTrainer::Create(&problem, v.options);
   if (!trainer.ok()) return reached;
-  spent += CpuSeconds() - start;
+  spent += bench::ThreadSeconds() - start;
   while (spent < limit) {
-    start = CpuSeconds();
+    start = bench::ThreadSeconds();
     const learn::TrainOutcome outcome = trainer->Advance(nullptr);
-    spent += CpuSeconds() - start;
+    spent += bench::ThreadSeconds() - start;
     const double gap = (problem.Value(trainer->Weights(), nullptr) - optimum) / optimum;
     for (int k = 0; k < 4; ++k) {
       if (gap > kLevels[k] || std::isfinite(reached.seconds[k])) continue;
@@ -132,6 +130,28 @@ double Optimum(const learn::LinearProblem& problem) {
   }
   best = problem.Value(trainer->Weights(), nullptr);
   return best;
+}
+
+// Loss and gradient of all rows: 4 flops an entry and 30 a row (an exponential, a logarithm and a division counted as 8
+// each), each entry's column and value read twice.
+void MeasurePass(const learn::LinearProblem& problem, const bench::MachineLimits& limits) {
+  const learn::LinearData& data = problem.data();
+  const VectorXd w = VectorXd::Constant(problem.dim(), 1e-3);
+  VectorXd gradient;
+  double best = INFINITY;
+  for (int run = 0; run < 8; ++run) {
+    const double start = bench::ThreadSeconds();
+    problem.Value(w, &gradient);
+    best = std::min(best, bench::ThreadSeconds() - start);
+  }
+  const double entries = static_cast<double>(data.nonzeros()), rows = static_cast<double>(data.rows());
+  const double flops = 1e-9 * (4.0 * entries + 30.0 * rows) / best;
+  const double bytes = 1e-9 * 2.0 * entries * (data.ones() ? 4.0 : 12.0) / best;
+  std::printf(
+      "\npass: %.5f s; %.2f GFlop/s, %.0f %% of multiply-adds in registers; entries %.1f GB/s, %.0f %% of reading "
+      "256 MiB, %.0f %% of reading 256 KiB",
+      best, flops, 100.0 * flops / limits.multiply_add_gflops, bytes, 100.0 * bytes / limits.read_gbs,
+      100.0 * bytes / limits.cache_gbs);
 }
 
 void Table(const learn::LinearProblem& problem, const char* name, const std::vector<Variant>& variants, double limit) {
@@ -194,25 +214,28 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", std::string(opened.status().message()).c_str());
     return 1;
   }
+  const bench::MachineLimits limits = bench::MeasureMachine();
+  bench::PrintMachine(limits);
   const std::vector<std::string> wanted = absl::StrSplit(only, ',', absl::SkipEmpty());
   for (const Source& source : kSources) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), source.name) == wanted.end()) continue;
     learn::ReadOptions read;
-    read.format = learn::Format::kLibsvm;
+    read.format = absl::StrContains(source.file, "idx3") ? learn::Format::kIdx : learn::Format::kLibsvm;
     absl::StatusOr<learn::Dataset> loaded = learn::LoadDataset(source.file, read, &*opened);
     if (!loaded.ok()) {
       std::printf("\n%s: skipped (data): %s\n", source.name, std::string(loaded.status().message()).c_str());
       continue;
     }
-    const learn::Dataset dataset = Halve(*std::move(loaded), std::strcmp(source.name, "20news") == 0);
+    const learn::Dataset dataset = Halve(*std::move(loaded), source.alternate);
     std::vector<int32_t> rows(static_cast<size_t>(dataset.x.rows));
     std::iota(rows.begin(), rows.end(), 0);
     const learn::Standardization s =
         source.standardize ? learn::FitStandardization(dataset.x, rows) : learn::Standardization();
-    const double start = CpuSeconds();
+    const double start = bench::ThreadSeconds();
     const learn::LinearData data(dataset, rows, s, learn::Bias::kPenalized);
-    std::printf("\nlayout: %.4f s", CpuSeconds() - start);
+    std::printf("\nlayout: %.4f s", bench::ThreadSeconds() - start);
     const learn::LinearProblem problem(&data, loss, 1.0);
+    MeasurePass(problem, limits);
     std::vector<Variant> variants;
     if (svrg_table) {
       const bool hinge = loss.kind != MarginLoss::Kind::kLogistic;

@@ -3,6 +3,8 @@
 #include <lzma.h>
 #include <zlib.h>
 
+#include "absl/strings/str_cat.h"
+#include "lib/crf/synth_chains.h"
 #include "tests/lib/crf/crf_testing.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -126,6 +128,47 @@ TEST_F(ChainReadersTest, LettersInBothForms) {
     EXPECT_THAT(letters.fold, ElementsAre("0", "7"));
   }
   EXPECT_EQ(Fingerprint(pixels.data), Fingerprint(bitmaps.data));
+}
+
+TEST_F(ChainReadersTest, GeneratedTextIsReadLikeAFile) {
+  const auto columns = [](const std::string& uri) {
+    learn::LineReader lines(learn::BytesOf(SynthesizeSequences(ParseSynthSequences(uri).value())), uri);
+    return ReadColumnText(lines).value();
+  };
+  const ColumnText text = columns("synth:sequences?sentences=300&length=9&types=4&words=50&seed=2");
+  EXPECT_EQ(text.sequences(), 300);
+  EXPECT_EQ(text.columns, 2);
+  EXPECT_EQ(text.label_names.size(), 9);
+  EXPECT_NEAR(static_cast<double>(text.tokens()) / 300.0, 9.0, 0.5);
+  // I-Tk only behind B-Tk or I-Tk.
+  for (int64_t i = 0; i < text.sequences(); ++i) {
+    std::string before = "O";
+    for (auto t = static_cast<size_t>(text.sequence_start[i]); t < static_cast<size_t>(text.sequence_start[i + 1]);
+         ++t) {
+      const std::string& label = text.label_names.text(text.label[t]);
+      if (label[0] == 'I') {
+        EXPECT_EQ(before.substr(1), label.substr(1));
+      }
+      before = label;
+    }
+  }
+  const Letters letters =
+      Words(SynthesizeLetters(ParseSynthLetters("synth:letters?words=50&letters=4").value())).value();
+  EXPECT_EQ(letters.data.sequences(), 50);
+  EXPECT_EQ(letters.data.labels(), 4);
+  EXPECT_EQ(letters.fold[13], "3");
+  // The smallest of each still has two labels.
+  for (int seed = 0; seed < 20; ++seed) {
+    const std::string end = absl::StrCat("&length=1&seed=", seed);
+    EXPECT_GE(columns("synth:sequences?sentences=4&types=1&words=2" + end).label_names.size(), 2) << seed;
+    EXPECT_TRUE(Words(SynthesizeLetters(ParseSynthLetters("synth:letters?words=4&letters=2" + end).value())).ok());
+  }
+  EXPECT_EQ(SynthesizeSequences({}), SynthesizeSequences({}));
+  EXPECT_THAT(std::string(ParseSynthSequences("synth:sequences?types=0").status().message()),
+              HasSubstr("from 1 to 100"));
+  EXPECT_THAT(std::string(ParseSynthSequences("synth:sequences?sentences=1000000&length=1000").status().message()),
+              HasSubstr("10^8 tokens"));
+  EXPECT_THAT(std::string(ParseSynthLetters("synth:letters?letters=27").status().message()), HasSubstr("from 2 to 26"));
 }
 
 TEST_F(ChainReadersTest, ErrorsOfLettersSayWhere) {

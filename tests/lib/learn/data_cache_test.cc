@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +15,7 @@
 
 #include "lib/learn/data_root.h"
 #include "lib/learn/readers.h"
+#include "lib/learn/synth.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::learn {
@@ -205,6 +207,41 @@ TEST_F(DataCacheTest, ADataSetFromItIsTheOneThatWasParsed) {
   named.header = Header::kYes;
   EXPECT_EQ(LoadDataset("t.csv", named, &root, &at_once)->fingerprint, parsed.fingerprint);
   EXPECT_EQ(Entries().size(), 2u);
+}
+
+TEST_F(DataCacheTest, ImagesAreKeptWithTheirLabels) {
+  const auto write = [&](uint64_t seed) {
+    ImageSpec spec;
+    spec.rows = 40;
+    spec.side = 8;
+    spec.classes = 3;
+    spec.seed = seed;
+    const IdxFiles files = SynthesizeImages(spec);
+    directory_.Write("t-images-idx3-ubyte", files.images);
+    directory_.Write("t-labels-idx1-ubyte", files.labels);
+  };
+  const DataRoot root = DataRoot::Open(directory_.path()).value();
+  const DataCache at_once =
+      DataCache::Open(directory_.path() + "/cache", {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000})
+          .value();
+  const auto load = [&](const DataCache* cache) {
+    return LoadDataset("t-images-idx3-ubyte", {}, &root, cache).value().fingerprint;
+  };
+  write(1);
+  const std::string first = load(nullptr);
+  EXPECT_EQ(load(&at_once), first);
+  EXPECT_EQ(Entries().size(), 1u);
+  EXPECT_EQ(load(&at_once), first);
+  EXPECT_EQ(Entries().size(), 1u);
+  // Other labels for the same images are other data.
+  std::string labels = SynthesizeImages({.rows = 40, .side = 8, .classes = 3, .seed = 1}).labels;
+  std::reverse(labels.begin() + 8, labels.end());
+  directory_.Write("t-labels-idx1-ubyte", labels);
+  EXPECT_NE(load(&at_once), first);
+  EXPECT_EQ(load(&at_once), load(nullptr));
+  // Labels that are missing are an error, whatever was kept.
+  std::filesystem::remove(directory_.path() + "/t-labels-idx1-ubyte");
+  EXPECT_FALSE(LoadDataset("t-images-idx3-ubyte", {}, &root, &at_once).ok());
 }
 
 }  // namespace

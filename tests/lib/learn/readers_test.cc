@@ -246,6 +246,28 @@ TEST_F(ReadersTest, BinaryAndEndlessLinesAreRefused) {
               HasSubstr("more than 100000 bytes"));
 }
 
+// A gigabyte without an end of line is not read to its end.
+TEST_F(ReadersTest, AnEndlessLineIsRefusedAtTheLimit) {
+  class Endless final : public ByteSource {
+   public:
+    explicit Endless(int64_t* given) : given_(given) {}
+    absl::StatusOr<bool> Append(std::string* out) override {
+      constexpr size_t kPiece = size_t{1} << 16;
+      if (*given_ >= int64_t{1} << 30) return false;
+      out->append(kPiece, '7');
+      *given_ += kPiece;
+      return true;
+    }
+
+   private:
+    int64_t* given_;
+  };
+  int64_t given = 0;
+  LineReader lines(std::make_unique<Endless>(&given), "g");
+  EXPECT_THAT(std::string(lines.Next().status().message()), HasSubstr("g:1: the line is longer than 67108864 bytes"));
+  EXPECT_LE(given, (int64_t{64} << 20) + (int64_t{1} << 17));
+}
+
 TEST_F(ReadersTest, NothingOutsideTheRootIsOpened) {
   testing::TemporaryDirectory outside;
   outside.Write("secret.csv", "1,0\n2,1\n");

@@ -150,6 +150,45 @@ TEST(SynthTest, WrongUrisSayWhatIsRight) {
   EXPECT_THAT(error("synth:logistic?rows=10000000&cols=1000000"), HasSubstr("5e8"));
   EXPECT_THAT(error("synth:logistic?cols=3&informative=4"), HasSubstr("above cols"));
   EXPECT_THAT(error("synth:logistic?seed=x"), HasSubstr("seed"));
+  const auto images = [](const std::string& uri) { return std::string(CheckSynthRows(uri).message()); };
+  EXPECT_THAT(images("synth:image"), HasSubstr("did you mean \"images\"?"));
+  EXPECT_THAT(images("synth:images?cols=9"), HasSubstr("keys are rows, side, classes, noise, seed"));
+  EXPECT_THAT(images("synth:images?side=3"), HasSubstr("from 4 to 256"));
+  EXPECT_THAT(images("synth:images?rows=10"), HasSubstr("below two"));
+  EXPECT_THAT(images("synth:images?rows=1000000&side=256"), HasSubstr("10^9 pixels"));
+}
+
+// Images that two parts of the data agree about: those of a class are closest to the mean of their class.
+TEST(SynthTest, ImagesLookLikeTheirClass) {
+  const Dataset d = SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=3").value();
+  EXPECT_EQ(d.x.rows, 300);
+  EXPECT_EQ(d.x.cols, 256);
+  EXPECT_EQ(d.num_classes(), 5);
+  EXPECT_EQ(Fingerprint(d), Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=3").value()));
+  EXPECT_NE(Fingerprint(d), Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=4").value()));
+  for (const double v : d.x.value) ASSERT_TRUE(v > 0.0 && v <= 1.0);
+  std::vector<std::vector<double>> mean(5, std::vector<double>(256, 0.0));
+  const auto dot = [&](int64_t i, const std::vector<double>& m) {
+    double sum = 0.0;
+    for (int64_t e = d.x.row_start[i]; e < d.x.row_start[i + 1]; ++e) sum += d.x.value[e] * m[d.x.column[e]];
+    return sum;
+  };
+  for (int64_t i = 0; i < 150; ++i) {
+    for (int64_t e = d.x.row_start[i]; e < d.x.row_start[i + 1]; ++e) mean[d.label[i]][d.x.column[e]] += d.x.value[e];
+  }
+  int right = 0;
+  for (int64_t i = 150; i < 300; ++i) {
+    int best = 0;
+    double most = -INFINITY;
+    for (int k = 0; k < 5; ++k) {
+      double norm = 0.0;
+      for (const double m : mean[k]) norm += m * m;
+      const double score = dot(i, mean[k]) / std::sqrt(norm);
+      if (score > most) best = k, most = score;
+    }
+    right += best == d.label[i] ? 1 : 0;
+  }
+  EXPECT_GE(right, 120);  // 30 by chance.
 }
 
 TEST(BlockedSumTest, KeepsWhatPlainSummationLoses) {

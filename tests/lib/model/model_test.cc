@@ -265,6 +265,33 @@ TEST_F(ModelTest, ReadsLetters) {
   EXPECT_THAT(model->Predict({Path("letters.tsv"), {}})->text, ::testing::StartsWith("a\ta\nb\tb\na\ta\n\nb\tb\n"));
 }
 
+TEST_F(ModelTest, TagsTokensWithAttributes) {
+  std::string text;
+  for (int s = 0; s < 40; ++s) {
+    for (int t = 0; t < 4; ++t) {
+      const bool name = (s + t) % 3 == 0;
+      text += (name ? "B-PER\tw=N" : "O\tw=w") + std::to_string((s + 2 * t) % 5) + "\tcapital:" + (name ? "2" : "0.5") +
+              "\n";
+    }
+    text += "\n";
+  }
+  directory_.Write("train.crfsuite", text);
+  const auto trained = Train("crf", "train.crfsuite", {{"l2", 0.1}, {"format", std::string("attributes")}});
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  const auto model = Reloaded(**trained);
+  EXPECT_EQ(model->Save(), (*trained)->Save());
+  const Evaluation e = model->Evaluate({Path("train.crfsuite"), {}}).value();
+  EXPECT_EQ(e.metrics.at("accuracy"), 1.0);
+  EXPECT_NEAR(e.metrics.at("loss"), (*trained)->info().metrics.at("train_loss"), 1e-12);
+  // Labels are read and may be anything; attributes that training has not have no weights.
+  directory_.Write("new.crfsuite", "?\tw=N1\tcapital:2\n?\tnew:1e9\tcapital:0.5\n\nO\tcapital:2\n");
+  const Predictions p = model->Predict({Path("new.crfsuite"), {}}).value();
+  EXPECT_EQ(p.text, "?\tB-PER\n?\tO\n\nO\tB-PER\n");
+  EXPECT_EQ(model->Evaluate({Path("new.crfsuite"), {}})->metrics.at("unknown_labels"), 2.0);
+  directory_.Write("bad.crfsuite", "O\tw=N1:x\n");
+  EXPECT_THAT(std::string(model->Predict({Path("bad.crfsuite"), {}}).status().message()), HasSubstr("bad.crfsuite:1"));
+}
+
 TEST_F(ModelTest, WhatTrainsNoModelSaysSo) {
   EXPECT_THAT(std::string(Train("function:branin", "", {}).status().message()), HasSubstr("x1: is required"));
   directory_.Write("t.csv", Table(30, 3));

@@ -120,6 +120,25 @@ TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {
   EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kStopped);
 }
 
+TEST_F(CrfObjectiveTest, TheFirstGradientIsToldOnceAndChangesNothing) {
+  for (const char* solver : {"sag", "saga2", "lbfgs", "sg"}) {
+    const auto crf = Make(study::Parameters{{"max_passes", 4.0}, {"solver", std::string(solver)}});
+    EvaluationContext context = At(1.0);
+    int told = 0, reports = 0;
+    context.first_gradient = [&] {
+      EXPECT_EQ(reports, 0);
+      ++told;
+    };
+    context.report = [&](const Measurement&) {
+      ++reports;
+      return true;
+    };
+    const EvaluationResult result = crf->Evaluate(context).value();
+    EXPECT_EQ(told, 1) << solver;
+    EXPECT_EQ(*result.measurement, *crf->Evaluate(At(1.0)).value().measurement) << solver;
+  }
+}
+
 TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
   for (const char* solver : {"sag", "lbfgs"}) {
     const auto crf = Make(study::Parameters{
@@ -217,6 +236,29 @@ TEST_F(CrfObjectiveTest, LettersAreReadToo) {
   const EvaluationResult result = Make(spec).value()->Evaluate(At(0.1)).value();
   ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
   EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.9);
+}
+
+TEST_F(CrfObjectiveTest, GeneratedSequencesNeedNoFiles) {
+  for (const bool letters : {false, true}) {
+    study::BuiltinObjective spec = Spec({{"max_passes", 30.0}});
+    spec.data = "synth:sequences?sentences=200&length=8&types=2&words=100&noise=0.05";
+    if (letters) {
+      spec.options["format"] = std::string("letters");
+      spec.data = "synth:letters?words=150&letters=8&noise=0.1";
+    }
+    const auto made = CreateObjective(spec, space_, kLoss, nullptr);
+    ASSERT_TRUE(made.ok()) << made.status();
+    const EvaluationResult result = (*made)->Evaluate(At(0.5)).value();
+    ASSERT_EQ(result.outcome, EvaluationOutcome::kComplete);
+    EXPECT_GT(result.measurement->metrics.at("validation_accuracy"), 0.8);
+    spec.data = letters ? "synth:letters?word=3" : "synth:sequences?sentence=3";
+    EXPECT_THAT(std::string(Make(spec).status().message()), HasSubstr("did you mean"));
+  }
+  // Held out by a file: that needs a root.
+  study::BuiltinObjective spec = Spec({{"validation_data", std::string("test.txt")}});
+  spec.data = "synth:sequences";
+  EXPECT_THAT(std::string(CreateObjective(spec, space_, kLoss, nullptr).status().message()), HasSubstr("no data root"));
+  EXPECT_TRUE(Make(spec).ok());
 }
 
 TEST_F(CrfObjectiveTest, TokensWithAttributesAreReadToo) {
@@ -347,7 +389,11 @@ TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
   EXPECT_THAT(error(spec), HasSubstr("leave out split.folds"));
   spec = Spec({});
   spec.data = "synth:logistic?rows=10";
-  EXPECT_THAT(error(spec), HasSubstr("crf reads files"));
+  EXPECT_THAT(error(spec), HasSubstr("there is no generator \"logistic\" here; write synth:sequences?"));
+  spec.options["format"] = std::string("letters");
+  EXPECT_THAT(error(spec), HasSubstr("write synth:letters?"));
+  spec.options["format"] = std::string("attributes");
+  EXPECT_THAT(error(spec), HasSubstr("no generated data of format attributes"));
   EXPECT_THAT(error(Spec({{"templates", std::string("word[0]")}})), HasSubstr("there is no column \"word\""));
   EXPECT_THAT(error(Spec({{"templates", std::string("c2[0]")}})), HasSubstr("needs column 2"));
   EXPECT_THAT(error(Spec({{"validation_data", std::string("none.txt")}})), HasSubstr("none.txt"));

@@ -122,6 +122,15 @@ TEST(LogisticObjectiveTest, CurveHasACommonAxisAndEndsEarlyWhenTold) {
   EXPECT_EQ(stopped.measurement->step, 6);
 }
 
+TEST(LogisticObjectiveTest, TheFirstGradientIsToldOnce) {
+  const auto logistic = Make(Logistic({}, 3), L2Space(), kLoss);
+  EvaluationContext context = At({{"l2", 1.0}});
+  int told = 0;
+  context.first_gradient = [&] { ++told; };
+  EXPECT_EQ(logistic->Evaluate(context)->outcome, EvaluationOutcome::kComplete);
+  EXPECT_EQ(told, 1);
+}
+
 TEST(LogisticObjectiveTest, CancelledAndResumedGivesTheSameBits) {
   const auto made =
       Make(Logistic({{"solver", std::string("lbfgs")}, {"checkpoint_every", 2.0}, {"report_every", 1.0}}, 3), L2Space(),

@@ -43,6 +43,7 @@ ABSL_FLAG(int, seeds, 10, "studies of each rule");
 ABSL_FLAG(int, settings, 162, "settings of a study");
 ABSL_FLAG(int, workers, 8, "trials at once");
 ABSL_FLAG(bool, each, false, "print every study");
+ABSL_FLAG(bool, curves, false, "print the losses of every setting after 3, 9, 27 and all steps");
 
 namespace luthier {
 namespace {
@@ -86,6 +87,15 @@ class Recorder {
     const auto [found, fresh] = curves_.try_emplace(setting);
     if (fresh) found->second = Train(setting);
     return found->second;
+  }
+  void Print() const {
+    for (const auto& [setting, curve] : curves_) {
+      absl::FPrintF(stderr, "%s:", study::FormatParameters(setting));
+      for (const size_t step : {3u, 9u, 27u, 81u}) {
+        absl::FPrintF(stderr, " %.5g", curve.loss[std::min(step, curve.loss.size()) - 1]);
+      }
+      absl::FPrintF(stderr, ", %d steps\n", curve.loss.size());
+    }
   }
   size_t trainings() const { return curves_.size(); }
   double seconds() const { return seconds_; }
@@ -150,6 +160,13 @@ study::BuiltinObjective Builtin(const char* model, const char* data, study::Para
 std::vector<Problem> Problems() {
   using namespace std::string_literals;
   const double whole = static_cast<double>(kWhole);
+  const auto with = [&](const char* format) {
+    return study::Parameters{
+        {"max_iterations", whole}, {"gradient", false}, {"format", std::string(format)}, {"solver", "lbfgs"s}};
+  };
+  const std::vector<study::ParameterSpec> linear = {Log("l2", 1e-6, 1e4), Switch("intercept"), Switch("standardize")};
+  study::BuiltinObjective few_held_out = Builtin("logistic", "breast_cancer.csv", with("csv"));
+  few_held_out.split.validation = 0.25;
   const study::ParameterSpec window = {"window", study::IntRange{0, 2}, {}, {}};
   return {
       {"letters",
@@ -158,10 +175,13 @@ std::vector<Problem> Problems() {
       {"chunking",
        Builtin("crf", "chunking.txt", {{"max_passes", whole}, {"step_rule", "const"s}}),
        {Log("l2", 1e-3, 1e2), Log("constant_step", 1e-4, 0.1), window}},
-      {"sonar",
-       Builtin("logistic", "libsvm/sonar_scale.xz",
-               {{"max_iterations", whole}, {"gradient", false}, {"format", "libsvm"s}, {"solver", "lbfgs"s}}),
-       {Log("l2", 1e-6, 1e4), Switch("intercept"), Switch("standardize")}},
+      {"letters-long",
+       Builtin("crf", "letters.tsv", {{"max_passes", whole}, {"format", "letters"s}, {"step_rule", "const"s}}),
+       {Log("l2", 1e-3, 1e3), Log("constant_step", 1e-4, 10.0)}},
+      {"sonar", Builtin("logistic", "libsvm/sonar_scale.xz", with("libsvm")), linear},
+      {"spambase", Builtin("logistic", "libsvm/spambase.xz", with("libsvm")), linear},
+      {"breast_cancer", Builtin("logistic", "breast_cancer.csv", with("csv")), linear},
+      {"breast_cancer-142", few_held_out, linear},
   };
 }
 
@@ -189,6 +209,7 @@ std::vector<Rule> Rules() {
           {"percentile 25", random, quarter, 9},
           {"curve", random, study::CurveStopping{}, 9},
           {"asha from 3", study::AshaOptions{}, {}, 3},
+          {"asha from 27", study::AshaOptions{}, {}, 27},
           {"asha from 3 (3 times as many)", study::AshaOptions{}, {}, 3, 3.0},
           {"hyperband from 3", study::HyperbandOptions{}, {}, 3},
           {"median from 3", random, study::MedianStopping{}, 3},
@@ -258,6 +279,7 @@ void Table(const Problem& problem, const learn::DataRoot& root) {
       problem.name, absl::GetFlag(FLAGS_settings), Quantile(training_without, 0.5), Quantile(best_without, 0.5),
       Quantile(best_without, 0.0), Quantile(best_without, 1.0),
       1e3 * recorder.seconds() / static_cast<double>(recorder.trainings()));
+  if (absl::GetFlag(FLAGS_curves)) recorder.Print();
   absl::PrintF("| rule | less training, median | least ... most | winner worse by, median | worst |\n");
   absl::PrintF("|---|---|---|---|---|\n");
   for (const Rule& rule : Rules()) {
@@ -317,12 +339,13 @@ int Main() {
     if (!Wanted(absl::GetFlag(FLAGS_problems), problem.name)) continue;
     absl::StatusOr<learn::DataRoot> root = learn::DataRoot::Open(data.empty() ? "." : data);
     const std::string copy = absl::StrCat(scratch, "/", problem.objective.data);
-    if (root.ok() &&
-        (problem.name == "letters" ? CopyHead(*root, "ocr-letters/letters.tsv.xz", 160, /*by_fields=*/true, copy)
-                                   : problem.name == "chunking" &&
-                                         CopyHead(*root, "conll2000/train.txt.xz", 160, /*by_fields=*/false, copy))) {
+    if (root.ok() && (problem.objective.data == "letters.tsv"
+                          ? CopyHead(*root, "ocr-letters/letters.tsv.xz", 160, /*by_fields=*/true, copy)
+                          : problem.objective.data == "chunking.txt" &&
+                                CopyHead(*root, "conll2000/train.txt.xz", 160, /*by_fields=*/false, copy))) {
       root = learn::DataRoot::Open(scratch);
     }
+    if (root.ok() && !root->OpenFile(problem.objective.data).ok()) root = learn::DataRoot::Open("data");
     if (!root.ok() || !root->OpenFile(problem.objective.data).ok()) {
       absl::FPrintF(stderr, "%s: no data; name their folder by --data\n", problem.name);
       continue;

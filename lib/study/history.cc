@@ -23,6 +23,7 @@ void History::AddStored(HistoryTrial trial) {
     const auto same_ask = [&](const HistoryTrial& t) { return t.number == 0 && t.ask_index == trial.ask_index; };
     trials_.erase(std::remove_if(trials_.begin() + stored_, trials_.end(), same_ask), trials_.end());
   }
+  trial.setting = HashOf(trial.parameters);
   trials_.insert(trials_.begin() + stored_, std::move(trial));
   ++stored_;
 }
@@ -31,6 +32,7 @@ void History::AddSuggested(uint64_t ask_index, Parameters parameters, std::strin
   HistoryTrial trial;
   trial.ask_index = ask_index;
   trial.parameters = std::move(parameters);
+  trial.setting = HashOf(trial.parameters);
   trial.carry = std::move(carry);
   trial.resource = resource;
   auto place = trials_.begin() + stored_;

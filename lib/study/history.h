@@ -24,6 +24,7 @@ struct HistoryTrial {
   int64_t number = 0;                 // 0: suggested, not yet stored.
   std::optional<uint64_t> ask_index;  // Absent for trials a user enqueued.
   Parameters parameters;
+  uint64_t setting = 0;  // HashOf(parameters): History keeps it, so that designers see cheaply what they have seen.
   TrialState state = TrialState::kPending;
   std::optional<double> value;         // The study's metric in user units; COMPLETE (always finite) or PRUNED.
   int64_t step = 0;                    // Of the final measurement; 0 where there is none.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
+
+#include "lib/base/hash.h"
 
 namespace luthier::study {
 
@@ -12,6 +15,30 @@ bool IsName(absl::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto other = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
   return letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || other(c); });
+}
+
+uint64_t HashOf(const Parameters& parameters) {
+  std::string bytes;
+  const auto append = [&bytes](const auto& number) {
+    char raw[sizeof(number)];
+    std::memcpy(raw, &number, sizeof(number));
+    bytes.append(raw, sizeof(number));
+  };
+  for (const auto& [name, value] : parameters) {
+    append(static_cast<uint32_t>(name.size()));
+    bytes += name;
+    bytes += static_cast<char>(value.index());
+    if (const double* number = std::get_if<double>(&value)) {
+      append(*number == 0.0 ? 0.0 : *number);  // -0 equals 0.
+    } else if (const bool* flag = std::get_if<bool>(&value)) {
+      bytes += static_cast<char>(*flag);
+    } else {
+      const auto& label = std::get<std::string>(value);
+      append(static_cast<uint32_t>(label.size()));
+      bytes += label;
+    }
+  }
+  return base::Hash64(bytes);
 }
 
 std::string FormatDouble(double value) {

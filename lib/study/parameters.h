@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_STUDY_PARAMETERS_H_
 #define LUTHIER_LIB_STUDY_PARAMETERS_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <variant>
@@ -18,6 +19,10 @@ using Parameters = std::map<std::string, ParameterValue>;
 
 // Names of parameters and metrics: [A-Za-z_][A-Za-z0-9_.]{0,63}.
 bool IsName(absl::string_view name);
+
+// The same for equal settings, by names and bits, on every machine; for different ones different but for one pair in
+// 2^64.
+uint64_t HashOf(const Parameters& parameters);
 
 // Numbers by the shortest text that reads back to the same double; integers without a point; labels as they are.
 std::string FormatValue(const ParameterValue& value);

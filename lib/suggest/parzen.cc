@@ -36,45 +36,48 @@ double MassInUnitInterval(double mean, double sigma) {
   return math::NormalCdfDifference(high, low);
 }
 
-using Place = std::pair<double, Index>;  // A value, and where it stood.
-
-// Values in [0, 1] in order, equal ones as they stood. A bucket for each value leaves little to compare: at a thousand
-// values a third of the time of a plain sort, which was a third of a whole suggestion.
-std::vector<Place> Sorted(const Eigen::Ref<const VectorXd>& values) {
-  const auto n = static_cast<size_t>(values.size());
-  const auto bucket = [n](double u) {
-    return std::min(n - 1, static_cast<size_t>(std::max(0.0, u) * static_cast<double>(n)));
-  };
-  std::vector<size_t> begin(n + 2, 0);  // From begin[b + 1] on, once counted; filled up to begin[b + 2].
-  for (const double u : values) ++begin[bucket(u) + 2];
-  for (size_t b = 2; b < begin.size(); ++b) begin[b] += begin[b - 1];
-  std::vector<Place> sorted(n);
-  for (size_t i = 0; i < n; ++i) {
-    const double u = values(static_cast<Index>(i));
-    sorted[begin[bucket(u) + 1]++] = {u, static_cast<Index>(i)};
-  }
-  for (size_t b = 0; b < n; ++b) {
-    if (begin[b + 1] - begin[b] > 1) {
-      std::sort(sorted.begin() + static_cast<std::ptrdiff_t>(begin[b]),
-                sorted.begin() + static_cast<std::ptrdiff_t>(begin[b + 1]));
+// Rows of each column by value, equal ones by number.
+std::vector<std::vector<int>> Ascending(const Eigen::Ref<const MatrixXd>& observations) {
+  std::vector<std::vector<int>> rows(static_cast<size_t>(observations.cols()));
+  std::vector<std::pair<double, int>> column(static_cast<size_t>(observations.rows()));
+  for (size_t j = 0; j < rows.size(); ++j) {
+    for (size_t i = 0; i < column.size(); ++i) {
+      column[i] = {observations(static_cast<Index>(i), static_cast<Index>(j)), static_cast<int>(i)};
     }
+    std::sort(column.begin(), column.end());
+    for (const auto& [value, row] : column) rows[j].push_back(row);
   }
-  return sorted;
+  return rows;
 }
 
 // ParzenBandwidth::kNeighbours for n means; sets the first n entries.
-void SetNeighbourWidths(const Eigen::Ref<const VectorXd>& means, ArrayXd* sigmas) {
+void SetNeighbourWidths(const Eigen::Ref<const VectorXd>& means, const std::vector<int>& ascending, ArrayXd* sigmas) {
   const Index n = means.size();
-  const std::vector<Place> sorted = Sorted(means);
   const double smallest = 1.0 / std::min(kMinKernels, static_cast<double>(n + 2));
-  for (size_t k = 0; k < sorted.size(); ++k) {
-    const bool first = k == 0, last = k + 1 == sorted.size();
-    double left = sorted[k].first - (first ? 0.0 : sorted[k - 1].first);
-    double right = (last ? 1.0 : sorted[k + 1].first) - sorted[k].first;
-    if (first && !last) left = 0.0;
-    if (last && !first) right = 0.0;
-    (*sigmas)(sorted[k].second) = std::clamp(std::max(left, right), smallest, 1.0);
+  double last = 0.0;
+  for (Index k = 0; k < n; ++k) {
+    const int row = ascending[static_cast<size_t>(k)];
+    const double mean = means(row);
+    const bool first = k == 0, end = k + 1 == n;
+    const double left = first && !end ? 0.0 : mean - last;
+    const double right = end && !first ? 0.0 : (end ? 1.0 : means(ascending[static_cast<size_t>(k + 1)])) - mean;
+    (*sigmas)(row) = std::clamp(std::max(left, right), smallest, 1.0);
+    last = mean;
   }
+}
+
+// sum_i exp(x_i - largest). What is skipped adds less than 2^-54 to it, which is at least 1, if there are up to 10^9.
+double SumOfExponentials(const ArrayXd& x, double largest) {
+  constexpr double kNegligible = 60.0;
+  constexpr Index kBlock = 8;
+  const double floor = largest - kNegligible;
+  const Index whole = x.size() / kBlock * kBlock;
+  double sum = 0.0;
+  for (Index i = 0; i < whole; i += kBlock) {
+    const auto block = x.segment<kBlock>(i);
+    if (block.maxCoeff() > floor) sum += (block - largest).exp().sum();
+  }
+  return sum + (x.tail(x.size() - whole) - largest).exp().sum();
 }
 
 }  // namespace
@@ -110,6 +113,10 @@ double TruncatedNormalQuantile(double p, double mean, double sigma, double low, 
 
 ParzenMixture::ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const MatrixXd>& observations,
                              ParzenBandwidth bandwidth)
+    : ParzenMixture(std::move(columns), observations, bandwidth, Ascending(observations)) {}
+
+ParzenMixture::ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const MatrixXd>& observations,
+                             ParzenBandwidth bandwidth, const std::vector<std::vector<int>>& ascending)
     : columns_(std::move(columns)) {
   const Index n = observations.rows(), d = observations.cols();
   LUTHIER_CHECK(d >= 1 && d == static_cast<Index>(columns_.size()));
@@ -130,32 +137,41 @@ ParzenMixture::ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Re
     cumulative_[static_cast<size_t>(i)] /= sum;
     log_scale_(i) = std::log(weights[static_cast<size_t>(i)] / sum);
   }
+  // Logarithms are taken of products: a factor is between 0.01 and 3.
+  constexpr int kFactors = 64;
+  ArrayXd product = ArrayXd::Ones(n + 1);
+  int factors = 0;
   for (Index j = 0; j < d; ++j) {
-    if (columns_[static_cast<size_t>(j)].kind() != CompactColumn::Kind::kUnordered) SetWidths(j, bandwidth);
+    const CompactColumn::Kind kind = columns_[static_cast<size_t>(j)].kind();
+    if (kind == CompactColumn::Kind::kUnordered) continue;
+    const ArrayXd sigmas = SetWidths(j, bandwidth, ascending[static_cast<size_t>(j)]);
+    if (kind == CompactColumn::Kind::kOrdered) continue;
+    for (Index i = 0; i <= n; ++i) {
+      const double mean = mean_(i, j), tail = kAllMass * sigmas(i);
+      // Most kernels are narrow and inside.
+      const double mass = mean > tail && 1.0 - mean > tail ? 1.0 : MassInUnitInterval(mean, sigmas(i));
+      product(i) *= kSqrt2Pi * sigmas(i) * mass;
+    }
+    if (++factors % kFactors == 0) {
+      log_scale_ -= product.log();
+      product.setOnes();
+    }
   }
+  log_scale_ -= product.log();
 }
 
-void ParzenMixture::SetWidths(Index column, ParzenBandwidth bandwidth) {
+ArrayXd ParzenMixture::SetWidths(Index column, ParzenBandwidth bandwidth, const std::vector<int>& ascending) {
   const Index n = mean_.rows() - 1;
-  const bool continuous = columns_[static_cast<size_t>(column)].kind() == CompactColumn::Kind::kContinuous;
   ArrayXd sigmas(n + 1);
   sigmas(n) = 1.0;
   if (bandwidth == ParzenBandwidth::kFixed) {
     const double power = -1.0 / (static_cast<double>(mean_.cols()) + 4.0);
     sigmas.head(n) = kFixedScale * std::pow(static_cast<double>(std::max<Index>(n, 1)), power);
   } else {
-    SetNeighbourWidths(mean_.col(column).head(n), &sigmas);
+    SetNeighbourWidths(mean_.col(column).head(n), ascending, &sigmas);
   }
   half_precision_.col(column) = (kSqrt2 * sigmas).inverse();
-  if (!continuous) return;
-  ArrayXd scale(n + 1);
-  for (Index i = 0; i <= n; ++i) {
-    const double mean = mean_(i, column), tail = kAllMass * sigmas(i);
-    // Most kernels are narrow and inside.
-    const double mass = mean > tail && 1.0 - mean > tail ? 1.0 : MassInUnitInterval(mean, sigmas(i));
-    scale(i) = kSqrt2Pi * sigmas(i) * mass;
-  }
-  log_scale_ -= scale.log();
+  return sigmas;
 }
 
 VectorXd ParzenMixture::Sample(base::RandomStream& random) const {
@@ -240,7 +256,7 @@ VectorXd ParzenMixture::LogDensity(const Eigen::Ref<const MatrixXd>& points) con
       sum += found->second;
     }
     const double largest = sum.maxCoeff();
-    result(p) = largest + std::log((sum - largest).exp().sum());
+    result(p) = largest + std::log(SumOfExponentials(sum, largest));
   }
   return result;
 }

@@ -39,6 +39,10 @@ class ParzenMixture {
   // O(n d log n).
   ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations,
                 ParzenBandwidth bandwidth);
+  // The same, where it is known already: `ascending`, for each column the numbers of the rows in ascending order of
+  // its values, equal ones by number. O(n d).
+  ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations,
+                ParzenBandwidth bandwidth, const std::vector<std::vector<int>>& ascending);
 
   Eigen::Index kernels() const { return mean_.rows(); }
   // A decoded point.
@@ -48,7 +52,8 @@ class ParzenMixture {
   Eigen::VectorXd LogDensity(const Eigen::Ref<const Eigen::MatrixXd>& points) const;
 
  private:
-  void SetWidths(Eigen::Index column, ParzenBandwidth bandwidth);
+  // Fills the column of half_precision_; returns the widths, the prior's last.
+  Eigen::ArrayXd SetWidths(Eigen::Index column, ParzenBandwidth bandwidth, const std::vector<int>& ascending);
   // ln kappa_ij of all kernels at one point of an ordered or unordered column, added to `sum`.
   void AddOrdered(Eigen::Index column, double u, Eigen::ArrayXd* sum) const;
   void AddUnordered(Eigen::Index column, double u, Eigen::ArrayXd* sum) const;

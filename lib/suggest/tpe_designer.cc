@@ -88,16 +88,7 @@ TpeDesigner::TpeDesigner(const study::StudySpec& spec, const study::TpeOptions& 
   }
 }
 
-TpeDesigner::Encoded TpeDesigner::Encode(const study::Parameters& parameters) const {
-  Encoded encoded{parameters, encoding_.ToCompact(parameters), std::vector<bool>(groups_.size())};
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const int parameter = encoding_.compact_parameter(groups_[g].front());
-    encoded.active[g] = parameters.count(encoding_.space().parameters()[static_cast<size_t>(parameter)].name) > 0;
-  }
-  return encoded;
-}
-
-bool TpeDesigner::SplitTrials(const study::History& history, std::vector<Encoded>* open, Split* split) {
+std::optional<TpeDesigner::Split> TpeDesigner::SplitTrials(const study::History& history) const {
   const std::vector<study::HistoryTrial>& trials = history.trials();
   // Whether pruned, minus the last step, loss, place: small is good.
   std::vector<std::tuple<bool, int64_t, double, size_t>> ranked;
@@ -120,66 +111,100 @@ bool TpeDesigner::SplitTrials(const study::History& history, std::vector<Encoded
     }
   }
   const auto results = static_cast<int64_t>(ranked.size());
-  if (results < options_.startup_trials) return false;
+  if (results < options_.startup_trials) return std::nullopt;
   const int64_t good_count = std::min(GoodCount(options_.gamma, results + failed), results);
   std::nth_element(ranked.begin(), ranked.begin() + (good_count - 1), ranked.end());
   std::vector<bool> good(trials.size(), false);
   for (int64_t k = 0; k < good_count; ++k) good[std::get<3>(ranked[static_cast<size_t>(k)])] = true;
+  Split split;
+  for (size_t t = 0; t < trials.size(); ++t) {
+    if (counts[t]) (good[t] ? split.good : split.rest).push_back(static_cast<int>(t));
+  }
+  return split;
+}
 
-  // No vector may grow while pointers into it are held.
-  size_t stored = trials.size();
-  while (stored > 0 && trials[stored - 1].number == 0) --stored;
-  for (size_t t = 0; t < stored; ++t) {
-    if (t == encoded_.size()) {
-      encoded_.push_back(Encode(trials[t].parameters));
-    } else if (encoded_[t].parameters != trials[t].parameters) {
-      encoded_[t] = Encode(trials[t].parameters);
+void TpeDesigner::Remember(const std::vector<study::HistoryTrial>& trials) {
+  const auto d = static_cast<size_t>(encoding_.compact_dim());
+  size_t same = 0;
+  while (same < trials.size() && same < known_.settings.size() && known_.settings[same] == trials[same].setting) ++same;
+  if (same < known_.settings.size()) {  // Open trials have changed places, or it is another history.
+    known_.settings.resize(same);
+    known_.u.resize(same * d);
+    known_.active.resize(same * groups_.size());
+    for (auto& order : known_.order) {
+      std::erase_if(order, [same](const auto& place) { return static_cast<size_t>(place.second) >= same; });
     }
   }
-  for (size_t t = stored; t < trials.size(); ++t) open->push_back(Encode(trials[t].parameters));
-  for (size_t t = 0; t < trials.size(); ++t) {
-    if (counts[t]) (good[t] ? split->good : split->rest).push_back(t < stored ? &encoded_[t] : &(*open)[t - stored]);
+  known_.order.resize(d);
+  for (size_t t = same; t < trials.size(); ++t) {
+    const VectorXd u = encoding_.ToCompact(trials[t].parameters);
+    known_.settings.push_back(trials[t].setting);
+    known_.u.insert(known_.u.end(), u.begin(), u.end());
+    for (const std::vector<int>& group : groups_) {
+      const int parameter = encoding_.compact_parameter(group.front());
+      const std::string& name = encoding_.space().parameters()[static_cast<size_t>(parameter)].name;
+      known_.active.push_back(trials[t].parameters.count(name) > 0);
+    }
+    for (size_t c = 0; c < d; ++c) known_.order[c].emplace_back(u(static_cast<Index>(c)), static_cast<int>(t));
   }
-  return true;
+  for (auto& order : known_.order) {
+    const auto fresh = order.begin() + static_cast<std::ptrdiff_t>(same);
+    std::sort(fresh, order.end());
+    std::inplace_merge(order.begin(), fresh, order.end());
+  }
+}
+
+ParzenMixture TpeDesigner::Mixture(const std::vector<int>& trials, size_t group) const {
+  const std::vector<int>& members = groups_[group];
+  const auto d = static_cast<size_t>(encoding_.compact_dim());
+  std::vector<CompactColumn> columns;
+  for (const int c : members) columns.push_back(columns_[static_cast<size_t>(c)]);
+  MatrixXd observations(static_cast<Index>(trials.size()), static_cast<Index>(members.size()));
+  std::vector<int> row(known_.settings.size(), -1);
+  int n = 0;
+  for (const int trial : trials) {
+    const auto t = static_cast<size_t>(trial);
+    if (!known_.active[t * groups_.size() + group]) continue;
+    for (size_t j = 0; j < members.size(); ++j) {
+      observations(n, static_cast<Index>(j)) = known_.u[t * d + static_cast<size_t>(members[j])];
+    }
+    row[t] = n++;
+  }
+  std::vector<std::vector<int>> ascending(members.size());
+  for (size_t j = 0; j < members.size(); ++j) {
+    ascending[j].reserve(static_cast<size_t>(n));
+    for (const auto& [value, trial] : known_.order[static_cast<size_t>(members[j])]) {
+      const int r = row[static_cast<size_t>(trial)];
+      if (r >= 0) ascending[j].push_back(r);
+    }
+  }
+  const ParzenBandwidth bandwidth =
+      options_.bandwidth == study::TpeBandwidth::kNeighbours ? ParzenBandwidth::kNeighbours : ParzenBandwidth::kFixed;
+  return ParzenMixture(std::move(columns), observations.topRows(n), bandwidth, ascending);
 }
 
 double TpeDesigner::Choose(const Split& split, size_t group, uint64_t ask_index, VectorXd* u) const {
   const std::vector<int>& members = groups_[group];
-  const auto d = static_cast<Index>(members.size());
-  std::vector<CompactColumn> columns;
-  for (const int c : members) columns.push_back(columns_[static_cast<size_t>(c)]);
-  const ParzenBandwidth bandwidth =
-      options_.bandwidth == study::TpeBandwidth::kNeighbours ? ParzenBandwidth::kNeighbours : ParzenBandwidth::kFixed;
-  const auto mixture = [&](const std::vector<const Encoded*>& trials) {
-    MatrixXd observations(static_cast<Index>(trials.size()), d);
-    Index n = 0;
-    for (const Encoded* trial : trials) {
-      if (!trial->active[group]) continue;
-      for (Index j = 0; j < d; ++j) observations(n, j) = trial->u(members[static_cast<size_t>(j)]);
-      ++n;
-    }
-    return ParzenMixture(columns, observations.topRows(n), bandwidth);
-  };
-  const ParzenMixture good = mixture(split.good), rest = mixture(split.rest);
+  const ParzenMixture good = Mixture(split.good, group), rest = Mixture(split.rest, group);
   base::RandomStream random(seed_, "tpe", ask_index, static_cast<uint32_t>(group));
-  MatrixXd candidates(options_.candidates, d);
+  MatrixXd candidates(options_.candidates, static_cast<Index>(members.size()));
   for (Index k = 0; k < candidates.rows(); ++k) candidates.row(k) = good.Sample(random);
   const VectorXd ratio = good.LogDensity(candidates) - rest.LogDensity(candidates);
   Index best = 0;
   const double log_ratio = ratio.maxCoeff(&best);
-  for (Index j = 0; j < d; ++j) (*u)(members[static_cast<size_t>(j)]) = candidates(best, j);
+  for (size_t j = 0; j < members.size(); ++j) (*u)(members[j]) = candidates(best, static_cast<Index>(j));
   return log_ratio;
 }
 
 absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, uint64_t ask_index) {
   Suggestion suggestion;
-  std::vector<Encoded> open;
-  Split split;
-  if (!SplitTrials(history, &open, &split)) {
+  const std::optional<Split> split = SplitTrials(history);
+  if (!split) {
     suggestion.parameters = ExplorationPoint(encoding_, seed_, ask_index);
     suggestion.origin = "random";
     return suggestion;
   }
+  Remember(history.trials());
   const study::SearchSpace& space = encoding_.space();
   VectorXd u = VectorXd::Constant(encoding_.compact_dim(), 0.5);
   std::vector<bool> chosen(groups_.size(), false);
@@ -193,13 +218,13 @@ absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, u
       continue;
     }
     const auto group = static_cast<size_t>(group_of_[static_cast<size_t>(c)]);
-    if (!chosen[group]) log_ratio += Choose(split, group, ask_index, &u);
+    if (!chosen[group]) log_ratio += Choose(*split, group, ask_index, &u);
     chosen[group] = true;
     value = encoding_.DecodeCoordinate(c, u(c));
   }
   suggestion.origin = "tpe";
-  suggestion.details = {{"above", static_cast<double>(split.rest.size())},
-                        {"below", static_cast<double>(split.good.size())},
+  suggestion.details = {{"above", static_cast<double>(split->rest.size())},
+                        {"below", static_cast<double>(split->good.size())},
                         {"log_ratio", log_ratio}};
   return suggestion;
 }

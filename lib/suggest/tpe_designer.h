@@ -2,6 +2,8 @@
 #define LUTHIER_LIB_SUGGEST_TPE_DESIGNER_H_
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "Eigen/Core"
@@ -37,19 +39,24 @@ class TpeDesigner final : public Designer {
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
 
  private:
-  // What is remembered of a stored trial: its setting and its compact coordinates.
-  struct Encoded {
-    study::Parameters parameters;
-    Eigen::VectorXd u;
-    std::vector<bool> active;  // By group.
-  };
   struct Split {
-    std::vector<const Encoded*> good, rest;  // In order of age.
+    std::vector<int> good, rest;  // Indices of trials, ascending.
+  };
+  // What is known of each trial's setting, by index. A function of the settings alone, kept from ask to ask since it
+  // takes longer to make than a suggestion does.
+  struct Known {
+    std::vector<uint64_t> settings;  // HistoryTrial::setting.
+    std::vector<double> u;           // Compact coordinates, a row each.
+    std::vector<bool> active;        // By group, a row each.
+    // By coordinate: its values with their trials, in order.
+    std::vector<std::vector<std::pair<double, int>>> order;
   };
 
-  Encoded Encode(const study::Parameters& parameters) const;
-  // Absent before there are enough results. `open`: takes what is not remembered.
-  bool SplitTrials(const study::History& history, std::vector<Encoded>* open, Split* split);
+  // Absent before there are enough results.
+  std::optional<Split> SplitTrials(const study::History& history) const;
+  // Brings known_ up to date.
+  void Remember(const std::vector<study::HistoryTrial>& trials);
+  ParzenMixture Mixture(const std::vector<int>& trials, size_t group) const;
   // Sets the group's coordinates; returns ln l - ln g there.
   double Choose(const Split& split, size_t group, uint64_t ask_index, Eigen::VectorXd* u) const;
 
@@ -61,7 +68,7 @@ class TpeDesigner final : public Designer {
   std::vector<std::vector<int>> groups_;  // Compact coordinates.
   std::vector<int> group_of_;             // By compact coordinate.
   std::vector<int> coordinate_of_;        // By parameter; -1 for constants.
-  std::vector<Encoded> encoded_;          // Cache, by trial number - 1.
+  Known known_;
 };
 
 }  // namespace luthier::suggest

@@ -34,6 +34,25 @@ TEST(ParametersTest, ValuesPrintShort) {
   EXPECT_EQ(FormatParameters({}), "");
 }
 
+TEST(ParametersTest, EqualSettingsHaveEqualHashesAndOthersDoNot) {
+  const Parameters all[] = {{},
+                            {{"a", 1.0}},
+                            {{"a", true}},
+                            {{"a", "1"}},
+                            {{"a", std::nextafter(1.0, 2.0)}},
+                            {{"b", 1.0}},
+                            {{"a", 1.0}, {"b", 1.0}},
+                            {{"a", "b"}, {"c", "d"}},
+                            {{"a", "bc"}, {"c", "d"}},
+                            {{"ab", "c"}, {"c", "d"}},
+                            {{"a", false}},
+                            {{"a", 0.0}}};
+  for (const Parameters& one : all) {
+    for (const Parameters& other : all) EXPECT_EQ(HashOf(one) == HashOf(other), one == other);
+  }
+  EXPECT_EQ(HashOf({{"a", -0.0}}), HashOf({{"a", 0.0}}));
+}
+
 TEST(ParametersTest, PrintedNumbersReadBackToTheSameDouble) {
   base::RandomStream random(1, "test/format");
   for (int i = 0; i < 100'000; ++i) {

@@ -223,6 +223,25 @@ TEST(TpeDesignerTest, TheOrderInWhichResultsArriveChangesNothing) {
             CreateDesigner(spec)->Suggest(backward.history(), 3)->parameters);
 }
 
+// What a designer keeps from ask to ask is a function of the settings it is asked about.
+TEST(TpeDesignerTest, AnotherHistoryIsNoticed) {
+  const StudySpec spec = Study(Space({Float("x", 0, 1), Categorical("c", {"a", "b", "c"})}));
+  const Encoding encoding(spec.space);
+  const auto designer = CreateDesigner(spec);
+  base::RandomStream random(3, "test/points");
+  const auto study_of = [&](int64_t trials, int64_t finished) {
+    FakeStudy study;
+    for (int64_t i = 0; i < trials; ++i) study.Enqueue(encoding.Sample(random));
+    for (int64_t i = 1; i <= finished; ++i) study.Finish(i, contract::Complete(static_cast<double>(i * 7 % 11)));
+    return study;
+  };
+  const FakeStudy studies[] = {study_of(60, 50), study_of(30, 30), study_of(80, 20), study_of(60, 60)};
+  for (const FakeStudy& study : studies) {
+    EXPECT_EQ(designer->Suggest(study.history(), 3)->parameters,
+              CreateDesigner(spec)->Suggest(study.history(), 3)->parameters);
+  }
+}
+
 // What is good in one branch must be found although the other branch has other parameters.
 TEST(TpeDesignerTest, ConditionalParametersAreLearntWhereTheyExist) {
   const SearchSpace space = Space({Categorical("kind", {"a", "b"}), When("kind", {"a"}, Float("x", 0, 1)),

@@ -160,18 +160,19 @@ void Race(Judge* judge) {
   }
 }
 
-// |f - f*| of the mean problem after 30 passes; infinite when a loss is not finite, or when the objective is a hundred
-// times as far off as at the start: that does not come back, and scores so large need logarithms, which take long. The
-// penalty alone says so at once, without a look at the data.
+// |f - f*| of the mean problem after 30 passes; infinite when a loss is not finite, or when the objective is ten times as
+// far off as at the start: that does not come back, and scores so large need logarithms, which take long. The penalty
+// alone mostly says so at once, without a look at the data.
 double GridGap(AverageGradient* solver, Judge* judge) {
+  constexpr double kHopeless = 10.0;
   const ChainData& train = judge->problem().train;
   const int64_t looks_per_pass = train.shape().dim() < 100000 ? 32 : 1;
   const int64_t quantum = std::max<int64_t>(1, train.sequences() / looks_per_pass);
   for (int64_t looks = 1; solver->passes() < 30.0; ++looks) {
     if (solver->Advance(quantum, nullptr) != SolverState::kRunning) return INFINITY;
     const VectorXd w = solver->Weights();
-    if (judge->GapAtLeast(w) >= 100.0 * judge->start()) return INFINITY;
-    if (looks % looks_per_pass == 0 && !(judge->Gap(w) < 100.0 * judge->start())) return INFINITY;
+    if (judge->GapAtLeast(w) >= kHopeless * judge->start()) return INFINITY;
+    if (looks % looks_per_pass == 0 && !(judge->Gap(w) < kHopeless * judge->start())) return INFINITY;
   }
   return std::abs(judge->Gap(solver->Weights()));
 }

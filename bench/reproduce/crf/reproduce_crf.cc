@@ -32,6 +32,7 @@ ABSL_FLAG(std::string, what, "race", "race, grid, dual or start");
 ABSL_FLAG(std::vector<std::string>, methods, {}, "race: only these, separated by commas; empty: all");
 ABSL_FLAG(int, part, 0, "grid: 0 SAG, 1 SAGA, 2 SAGA2");
 ABSL_FLAG(std::vector<std::string>, cells, {}, "grid: only these, as sampling:step, separated by commas; empty: all");
+ABSL_FLAG(double, hopeless, 10.0, "grid: cells so many times as far off as at the start end");
 ABSL_FLAG(int, seed, 1, "of all sampling");
 ABSL_FLAG(double, passes, 20.0, "race: of methods that do not reach 1e-6");
 ABSL_FLAG(double, long_passes, 100.0, "race: of sag, saga, lbfgs and hybrid, if 1e-6 is not reached before");
@@ -160,19 +161,19 @@ void Race(Judge* judge) {
   }
 }
 
-// |f - f*| of the mean problem after 30 passes; infinite when a loss is not finite, or when the objective is ten times as
-// far off as at the start: that does not come back, and scores so large need logarithms, which take long. The penalty
-// alone mostly says so at once, without a look at the data.
+// |f - f*| of the mean problem after 30 passes; infinite when a loss is not finite, or when the objective is ten times
+// as far off as at the start: that does not come back, and scores so large need logarithms, which take long. The
+// penalty alone mostly says so at once, without a look at the data.
 double GridGap(AverageGradient* solver, Judge* judge) {
-  constexpr double kHopeless = 10.0;
+  const double hopeless = absl::GetFlag(FLAGS_hopeless) * judge->start();
   const ChainData& train = judge->problem().train;
   const int64_t looks_per_pass = train.shape().dim() < 100000 ? 32 : 1;
   const int64_t quantum = std::max<int64_t>(1, train.sequences() / looks_per_pass);
   for (int64_t looks = 1; solver->passes() < 30.0; ++looks) {
     if (solver->Advance(quantum, nullptr) != SolverState::kRunning) return INFINITY;
     const VectorXd w = solver->Weights();
-    if (judge->GapAtLeast(w) >= kHopeless * judge->start()) return INFINITY;
-    if (looks % looks_per_pass == 0 && !(judge->Gap(w) < kHopeless * judge->start())) return INFINITY;
+    if (judge->GapAtLeast(w) >= hopeless) return INFINITY;
+    if (looks % looks_per_pass == 0 && !(judge->Gap(w) < hopeless)) return INFINITY;
   }
   return std::abs(judge->Gap(solver->Weights()));
 }

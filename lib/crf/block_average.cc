@@ -21,6 +21,7 @@ constexpr int64_t kBlock = 64, kPerBlock = 100;
 constexpr int64_t kShortBlock = 8, kPerShortBlock = 800;
 constexpr int64_t kMaxTokens = 4096;  // A block ends with the sequence that reaches so many.
 constexpr int64_t kShare = 8;         // A block has at most one in so many of the sequences in d.
+constexpr int64_t kFlushPasses = 8;   // S d must not grow far beyond v.
 constexpr int64_t kFirstRows = 16;    // Asked for from memory before the rows of an iteration move.
 
 int64_t BlockSize(const ChainData& data, const AverageGradientOptions& options) {
@@ -185,8 +186,8 @@ void BlockAverage::LookAt(Look* look, Worker* worker) {
                        w);
   for (int64_t k = 0; k < square_; ++k) w[k] *= look->beta;
   chain.Prepare();
-  kernels_->gather_stale(state_.rows.data(), state_.row_progress.data(), look->now, look->beta, data_->attribute.data(),
-                         data_->values(), x.token_start, x.tokens, stride_, ahead_, chain.scores());
+  kernels_->gather_along(state_.rows.data(), look->now, look->beta, data_->attribute.data(), data_->values(),
+                         x.token_start, x.tokens, stride_, ahead_, chain.scores());
   look->loss = chain.Forward(x.tokens) - chain.Score(x.label, x.tokens);
   if (!std::isfinite(look->loss)) return;
   chain.Backward();
@@ -255,7 +256,7 @@ void BlockAverage::CountIteration(const Drawn& drawn) {
   if (options_.method == AverageMethod::kSag) {
     MarkStored(i);
     const double scale = step / (static_cast<double>(stored_count_) * state_.beta);
-    if (changes) moves_.push_back({own_look, state_.progress, 0.0, 1.0});
+    if (changes) moves_.push_back({own_look, state_.progress, 1.0});
     turns_.push_back({changes ? own_look : -1, 0.0, scale, true, false});
     state_.progress += scale;
     in_table = 1;
@@ -269,7 +270,7 @@ void BlockAverage::CountIteration(const Drawn& drawn) {
   const double along = -step / (own * state_.beta);
   const double scale = stored_count_ == 0 ? 0.0 : step / (common * static_cast<double>(stored_count_) * state_.beta);
   state_.progress += scale;
-  if (changes) moves_.push_back({own_look, state_.progress, along, second ? 0.0 : 1.0});
+  if (changes) moves_.push_back({own_look, second ? along : along + state_.progress, second ? 0.0 : 1.0});
   turns_.push_back({changes ? own_look : -1, along, scale, false, !second});
   if (!second) {
     in_table = 1;
@@ -278,7 +279,7 @@ void BlockAverage::CountIteration(const Drawn& drawn) {
   const int other_look = look_of_[static_cast<size_t>(drawn.second)];
   uint8_t& other_in_table = in_table_[static_cast<size_t>(other_look)];
   if (other_in_table == 0) {
-    moves_.push_back({other_look, state_.progress, 0.0, 1.0});
+    moves_.push_back({other_look, state_.progress, 1.0});
     turns_.push_back({other_look, 0.0, 0.0, false, true});
   }
   other_in_table = 1;
@@ -308,9 +309,9 @@ void BlockAverage::MovePart(int part) {
     const Move& move = moves_[m];
     const Look& look = looks_[static_cast<size_t>(move.look)];
     const int64_t begin = look.entries_at + look.part_start[part];
-    kernels_->move_rows(rows, state_.row_progress.data(), move.now, move.along, move.keep,
-                        entry_attribute_.data() + begin, entry_value_.empty() ? nullptr : entry_value_.data() + begin,
-                        entry_token_.data() + begin, look.part_start[part + 1] - look.part_start[part], stride_, ahead_,
+    kernels_->move_rows(rows, move.along, move.keep, entry_attribute_.data() + begin,
+                        entry_value_.empty() ? nullptr : entry_value_.data() + begin, entry_token_.data() + begin,
+                        look.part_start[part + 1] - look.part_start[part], stride_, ahead_,
                         changes_.data() + look.tokens_at);
   }
 }
@@ -350,11 +351,13 @@ SolverState BlockAverage::Advance(int64_t iterations, const std::atomic<bool>* s
     for (const Look& look : looks_) {
       if (!std::isfinite(look.loss)) return SolverState::kDiverged;
     }
+    const int64_t before = iterations_;
     Count();
     MoveAll();
     ClearLooks();
     drawn_.clear();
-    if (state_.beta < LazyAverage::kMinBeta) state_.Flush();
+    const int64_t flush_every = kFlushPasses * data_->sequences();
+    if (state_.beta < LazyAverage::kMinBeta || before / flush_every != iterations_ / flush_every) state_.Flush();
   }
   return SolverState::kRunning;
 }

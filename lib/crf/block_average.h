@@ -23,13 +23,15 @@
 //
 //   draw     as many sequences as the block has, one after the other                         one thread
 //   look     of each drawn sequence: loss, gradient, line search, change of what is          shared out by sequences
-//            remembered. Nothing is written but its own results; rows that lag behind are
-//            brought up to date on the fly, as often as they are read.
+//            remembered. Nothing is written but its own results.
 //   count    constants, steps, beta and S of each iteration in turn                          one thread
 //   move     every iteration's changes of v and d, in turn                                   shared out by rows
 //
 // Each row is moved by one thread in the order of the iterations, and what the looks find does not depend on who looks:
 // so the number of threads changes no bit. The size of the block does.
+//
+// Rows keep c = v + S d instead of v: v = c - S d for any S, and a change of d by r at S changes c by S r. So no row
+// has to be brought up to date, nor to know when it last was (S_a = 0 for all).
 //
 // Looking ahead: the k-th sequence of a block is looked at with the weights that k steps along d as it was before the
 // block lead to. Rows that lag behind are brought up to date by the same formula, so this costs nothing: S is set
@@ -97,7 +99,7 @@ class BlockAverage final : public ChainSolver {
   // What an iteration does to the rows of a sequence: Kernels::move_rows.
   struct Move {
     int look;
-    double now, along, keep;
+    double along, keep;
   };
   // What an iteration does to the transitions: v -= along * its change, v -= scale d; d += the change, before or after.
   struct Turn {

@@ -22,15 +22,13 @@ struct Kernels {
   void (*gather_lazy)(double* rows, double* last, double now, double scale, const int32_t* attribute,
                       const double* value, const int64_t* token_start, int64_t tokens, int stride, int64_t ahead,
                       double* scores);
-  // The same scores without bringing anything up to date: many threads may read the same rows.
-  void (*gather_stale)(const double* rows, const double* last, double now, double scale, const int32_t* attribute,
-                       const double* value, const int64_t* token_start, int64_t tokens, int stride, int64_t ahead,
-                       double* scores);
-  // Rows [v | d] of attribute[0 ... count), in this order: v -= (now - last) d, last = now, v += along * value * C_t,
-  // d += keep * value * C_t with t = token[e], the d before it in the first step.
-  void (*move_rows)(double* rows, double* last, double now, double along, double keep, const int32_t* attribute,
-                    const double* value, const int32_t* token, int64_t count, int stride, int64_t ahead,
-                    const double* change);
+  // The same scores for rows [c | d] whose v is c - now d: nothing is written, many threads may read the same rows.
+  void (*gather_along)(const double* rows, double now, double scale, const int32_t* attribute, const double* value,
+                       const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, double* scores);
+  // Rows [c | d] of attribute[0 ... count), in this order: c += along * value * C_t, d += keep * value * C_t, t =
+  // token[e].
+  void (*move_rows)(double* rows, double along, double keep, const int32_t* attribute, const double* value,
+                    const int32_t* token, int64_t count, int stride, int64_t ahead, const double* change);
   // Row of each attribute += scale * value * R_t.
   void (*scatter)(double* rows, int64_t row_stride, double scale, const int32_t* attribute, const double* value,
                   const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, const double* residuals);

@@ -7,6 +7,8 @@ run() { build/release/bin/reproduce_crf --data="$data" "$@"; }
 data=$1
 for part in 0 1 2; do run --what=grid --part=$part > $out.grid$part.part & done
 for problem in letters chunking names tags; do run --what=race --problem=$problem --long_passes=80 > $out.race.$problem.part || true; done
+cells=u:lmean,pl:lmean,pl:hedge,ms:lmean,ms:hedge
+run --what=grid --problem=names --part=2 --cells=$cells > $out.grid.names.part || true
 for problem in letters chunking; do
   run --what=dual --problem=$problem > $out.dual.$problem.part
   run --what=start --problem=$problem > $out.start.$problem.part

@@ -35,11 +35,10 @@ Kernels CountingKernels() {
     Count();
     BestKernels().gather_lazy(rows, last, now, scale, attribute, value, token_start, tokens, stride, ahead, scores);
   };
-  kernels.gather_stale = [](const double* rows, const double* last, double now, double scale, const int32_t* attribute,
-                            const double* value, const int64_t* token_start, int64_t tokens, int stride, int64_t ahead,
-                            double* scores) {
+  kernels.gather_along = [](const double* rows, double now, double scale, const int32_t* attribute, const double* value,
+                            const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, double* scores) {
     Count();
-    BestKernels().gather_stale(rows, last, now, scale, attribute, value, token_start, tokens, stride, ahead, scores);
+    BestKernels().gather_along(rows, now, scale, attribute, value, token_start, tokens, stride, ahead, scores);
   };
   return kernels;
 }

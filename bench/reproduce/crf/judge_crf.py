@@ -232,11 +232,21 @@ def claims(data, memory, grid, other_grid, dual, start, tries):
     return verdicts
 
 
+# What the hand-written parts name, seen from the page.
+LINKS = {"(README)": "([README](../../bench/reproduce/README.md))", "training.md": "[training.md](training.md)"}
+
+
+def linked(text):
+    for name, link in LINKS.items():
+        text = text.replace(name, link)
+    return text.rstrip()
+
+
 def main(path):
     here = os.path.dirname(os.path.abspath(__file__))
     data, problems, optima, memory, grid, other_grid, dual, start, tries = read(path)
     with open(os.path.join(here, "preface.md")) as f:
-        print(f.read().rstrip() + "\n")
+        print(linked(f.read()) + "\n")
     print("## The claims\n\n| | claim | verdict | numbers |\n|---|---|---|---|")
     print("\n".join(claims(data, memory, grid, other_grid, dual, start, tries)))
     print("\n## The races (figures 2.1 to 2.5)\n")
@@ -260,7 +270,7 @@ def main(path):
             if any(k[0] == method for k in grid):
                 print(grid_table(grid, method) + "\n")
     with open(os.path.join(here, "discussion.md")) as f:
-        print(f.read().rstrip())
+        print(linked(f.read()))
 
 
 if __name__ == "__main__":

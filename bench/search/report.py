@@ -535,6 +535,8 @@ class Report:
             + f"{min(m['loads']):.1f} to {max(m['loads']):.1f}. CPU times are therefore noisy upwards; ratios "
             + "less so.\n- Seeds are 0, 1, …. \"Our points\": the first initial points of `bo` under the same seed, as many as "
             + "the peer would draw itself; checked by comparing values. The first of them is the centre of the box. Others begin as they do when a user calls them.\n"
+            + "- Peers that take tenths of a second and more for a suggestion ran on fewer functions, seeds and evaluations, as many as the machine had time for (`full` in run_peers.py "
+            + "is all of it): branin, michalewicz5, rosenbrock4 and hartmann6 first. Medians of three runs and fewer are indications.\n"
         )
 
     def not_run(self) -> str:

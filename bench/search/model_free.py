@@ -2,6 +2,7 @@
 """Our `tpe` and `cma_es` beside the packages that they are peers of; prints the tables of docs/benchmarks/model_free.md.
 
   model_free.py tpe --programs build/release/bin --seeds 20     needs optuna
+  model_free.py speed --programs build/release/bin --seeds 3    needs optuna
   model_free.py cma --seeds 15                                  needs numpy, and cmaes or cma
 
 Run it with the Python of an environment that has them (bench/search/peers/requirements: core, and hebo for cma). Peers call the
@@ -94,6 +95,28 @@ def compare_tpe(programs: Path, seeds: int) -> None:
     print(f"\n{within} of {2 * len(FUNCTIONS)} within the quartiles or better.")
 
 
+def compare_speed(programs: Path, seeds: int) -> None:
+    """CPU time of a suggestion after 200 and 1,000 results on hartmann6, each method after its own."""
+    counts, window = (200, 1000), 20
+    evaluations = max(counts) + window
+    rows = ours(
+        programs,
+        ["--algorithms=tpe", "--functions=hartmann6", f"--evaluations={evaluations}", f"--seeds={seeds}", "--at=1000"],
+    )["hartmann6"]
+    theirs = []
+    for seed in range(seeds):
+        f = Function(programs / "function_server", "hartmann6", seed, evaluations)
+        optuna_tpe(f)
+        f.close()
+        theirs.append(f.suggest_ms)
+    print("| results | tpe, ms | Optuna, ms | ratio |")
+    print("|---|---|---|---|")
+    for n in counts:
+        mine = statistics.median(float(r["suggest_ms"]) for run in rows.values() for r in run[n : n + window])
+        peer = statistics.median(ms for run in theirs for ms in run[n : n + window])
+        print(f"| {n:,} | {mine:.3f} | {peer:.2f} | {peer / mine:.0f} |")
+
+
 # Minima at 0.3 of the unit cube, which no method begins at; 10 dimensions.
 def sphere(u: list[float]) -> float:
     return sum((v - 0.3) ** 2 for v in u)
@@ -157,12 +180,14 @@ def compare_cma(seeds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("tpe", "cma"))
+    parser.add_argument("what", choices=("tpe", "speed", "cma"))
     parser.add_argument("--programs", type=Path, default=Path("build/release/bin"))
     parser.add_argument("--seeds", type=int, default=20)
     arguments = parser.parse_args()
     if arguments.what == "tpe":
         compare_tpe(arguments.programs, arguments.seeds)
+    elif arguments.what == "speed":
+        compare_speed(arguments.programs, arguments.seeds)
     else:
         compare_cma(arguments.seeds)
 

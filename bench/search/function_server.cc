@@ -1,4 +1,5 @@
-// The test functions for programs in other languages, so that every optimiser minimises the same code.
+// The test functions, and those of wide_functions.h, for programs in other languages, so that every optimiser minimises
+// the same code.
 //
 //   function_server FUNCTION [SHIFT_SEED]
 //
@@ -7,7 +8,7 @@
 //
 //   dim minimum lower... upper...     first line; SHIFT_SEED moves the box as `search_bench --shift` does
 //   f x1 ... xd                    -> value
-//   g x1 ... xd                    -> value slope1 ... sloped
+//   g x1 ... xd                    -> value slope1 ... sloped; not for those of wide_functions.h, which have none
 //   initial SEED COUNT             -> COUNT d numbers: the points that `bo` starts with under that seed, in its box
 //
 // A request that cannot be understood ends it with exit status 2 and the reason.
@@ -25,7 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "lib/objectives/test_functions.h"
+#include "bench/search/wide_functions.h"
 #include "lib/simulate/simulate.h"
 #include "lib/study/history.h"
 #include "lib/suggest/registry.h"
@@ -48,6 +49,10 @@ void Append(std::string* line, double number) {
   absl::StrAppend(line, line->empty() ? "" : " ", absl::StrFormat("%.17g", number));
 }
 
+const std::string& Name(const simulate::Problem& problem, int j) {
+  return problem.space.parameters()[static_cast<size_t>(j)].name;
+}
+
 std::string InitialPoints(const simulate::Problem& problem, uint64_t seed, int count) {
   study::StudySpec spec;
   spec.space = problem.space;
@@ -64,7 +69,7 @@ std::string InitialPoints(const simulate::Problem& problem, uint64_t seed, int c
     // Without results the designer goes on with its initial points.
     const suggest::Suggestion suggestion = OrDie(designer->Suggest(study::History(), static_cast<uint64_t>(i)));
     for (int j = 0; j < problem.space.size(); ++j) {
-      Append(&line, std::get<double>(suggestion.parameters.at(absl::StrCat("x", j + 1))));
+      Append(&line, std::get<double>(suggestion.parameters.at(Name(problem, j))));
     }
   }
   return line;
@@ -78,11 +83,10 @@ int Main(int argc, char** argv) {
     if (!absl::SimpleAtoi(argv[2], &seed)) Die("SHIFT_SEED is not a whole number from 0 on");
     shift = seed;
   }
-  const objectives::TestFunction& function = *OrDie(objectives::FindTestFunction(argv[1]));
-  const simulate::Problem problem = OrDie(simulate::TestProblem(argv[1], shift));
-  const Eigen::Index dim = function.dim();
+  const simulate::Problem problem = OrDie(BenchProblem(argv[1], shift));
+  const int dim = problem.space.size();
   std::string line = absl::StrCat(dim);
-  Append(&line, function.minimum);
+  Append(&line, *problem.optimum);
   for (const bool upper : {false, true}) {
     for (int j = 0; j < dim; ++j) {
       const study::FloatRange& range =
@@ -101,16 +105,18 @@ int Main(int argc, char** argv) {
         Die(absl::StrCat("not a seed and a count from 1 on: ", line));
       }
       answer = InitialPoints(problem, seed, count);
-    } else if (static_cast<Eigen::Index>(words.size()) == dim + 1 && (words[0] == "f" || words[0] == "g")) {
-      Eigen::VectorXd x(dim), gradient(dim);
-      for (Eigen::Index j = 0; j < dim; ++j) {
-        if (!absl::SimpleAtod(words[static_cast<size_t>(j + 1)], &x[j]) || !std::isfinite(x[j])) {
-          Die(absl::StrCat("not a finite number: ", words[static_cast<size_t>(j + 1)]));
-        }
+    } else if (words.size() == static_cast<size_t>(dim) + 1 && (words[0] == "f" || words[0] == "g")) {
+      study::Parameters parameters;
+      for (int j = 0; j < dim; ++j) {
+        const std::string& word = words[static_cast<size_t>(j) + 1];
+        double x = 0.0;
+        if (!absl::SimpleAtod(word, &x) || !std::isfinite(x)) Die(absl::StrCat("not a finite number: ", word));
+        parameters[Name(problem, j)] = x;
       }
-      Append(&answer, function(x, &gradient));
+      Append(&answer, problem.evaluate(parameters));
       if (words[0] == "g") {
-        for (Eigen::Index j = 0; j < dim; ++j) Append(&answer, gradient[j]);
+        if (!problem.gradient) Die(absl::StrCat(problem.name, " has no gradient"));
+        for (const double slope : problem.gradient(parameters)) Append(&answer, slope);
       }
     } else {
       Die(absl::StrCat("not `f`, `g` with ", dim, " numbers, or `initial SEED COUNT`: ", line));

@@ -86,9 +86,7 @@ void Simulate(const Run& run, std::FILE* out) {
   const absl::StatusOr<study::AlgorithmSpec> algorithm = wire::ParseAlgorithm(run.algorithm);
   if (!algorithm.ok()) Die(algorithm.status());
   const std::optional<uint64_t> shift = absl::GetFlag(FLAGS_shift) ? std::optional<uint64_t>(run.seed) : std::nullopt;
-  const std::optional<simulate::Problem> wide = WideProblem(run.function, shift);
-  const absl::StatusOr<simulate::Problem> problem =
-      wide.has_value() ? absl::StatusOr<simulate::Problem>(*wide) : simulate::TestProblem(run.function, shift);
+  const absl::StatusOr<simulate::Problem> problem = BenchProblem(run.function, shift);
   if (!problem.ok()) Die(problem.status());
   options.algorithm = *algorithm;
   options.label = run.algorithm;

@@ -144,4 +144,9 @@ std::optional<simulate::Problem> WideProblem(absl::string_view name, std::option
   return std::nullopt;
 }
 
+absl::StatusOr<simulate::Problem> BenchProblem(absl::string_view name, std::optional<uint64_t> shift) {
+  if (std::optional<simulate::Problem> wide = WideProblem(name, shift)) return *std::move(wide);
+  return simulate::TestProblem(name, shift);
+}
+
 }  // namespace luthier

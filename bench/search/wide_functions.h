@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/simulate/simulate.h"
 
@@ -16,6 +17,9 @@ namespace luthier {
 // shift: from this seed instead (and the rotation too); the problem's name then ends in "+shift". Absent for any
 // other name, and for names of builtin test functions.
 std::optional<simulate::Problem> WideProblem(absl::string_view name, std::optional<uint64_t> shift = std::nullopt);
+
+// One of these, or a builtin test function. NOT_FOUND for any other name.
+absl::StatusOr<simulate::Problem> BenchProblem(absl::string_view name, std::optional<uint64_t> shift = std::nullopt);
 
 }  // namespace luthier
 

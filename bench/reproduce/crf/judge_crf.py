@@ -4,12 +4,15 @@
   bench/reproduce/crf/run.sh DATA_DIR          # runs everything; build/release/reproduce_crf.csv
   bench/reproduce/crf/judge_crf.py build/release/reproduce_crf.csv > docs/benchmarks/reproduction_crf.md
 
-Only the standard library. What is not in the file is said to be missing, not guessed.
+Figures, to docs/benchmarks/reproduction, need matplotlib and Pillow and are left as they are without. What is not in the
+file is said to be missing, not guessed.
 """
 
 import collections
 import csv
+import io
 import os
+import statistics
 import sys
 
 TITLES = {
@@ -49,61 +52,93 @@ class Curve:
         return self.points[-1][0] if self.points else 0.0
 
 
+class Runs:
+    """All runs with one seed."""
+
+    def __init__(self):
+        self.data = {name: {} for name in TITLES}
+        self.grid, self.other_grid, self.dual, self.tries = {}, {}, [], {}
+        self.start = collections.defaultdict(Curve)
+
+
 def read(path):
-    data = {name: {} for name in TITLES}
-    problems, optima, memory, grid, other_grid, dual, start, tries = {}, {}, {}, {}, {}, [], collections.defaultdict(Curve), {}
+    """Problems, optima, memory, and the runs by seed, 1 first."""
+    problems, optima, memory, seeds = {}, {}, {}, collections.defaultdict(Runs)
     with open(path) as f:
         for row in csv.reader(f):
             kind, name, method, detail = row[:4]
             if kind == "problem":
                 problems[name] = [int(row[k]) for k in (2, 3, 4, 5)]
-            elif kind == "optimum":
-                optima[name] = (float(row[7]), float(row[8]), float(row[9]))
-            elif kind == "memory":
+                continue
+            if kind == "memory":
                 memory[name, method] = float(row[7])
-            elif kind == "grid":
+                continue
+            if kind == "optimum":
+                optima[name] = (float(row[7]), float(row[8]), float(row[9]))
+                continue
+            runs = seeds[int(row[4])]
+            if kind == "grid":
                 sampling, step = detail.split()
-                (grid if name == "letters" else other_grid)[method, sampling, step] = (float(row[7]), float(row[6]))
+                (runs.grid if name == "letters" else runs.other_grid)[method, sampling, step] = (float(row[7]), float(row[6]))
             elif kind == "dual":
-                dual.append((name, float(detail), float(row[9]), float(row[7])))
+                runs.dual.append((name, float(detail), float(row[9]), float(row[7])))
             elif kind in ("curve", "diverged"):
                 if method == "sag-start":
-                    curve = start[name, detail]
+                    curve = runs.start[name, detail]
                 elif method.endswith("-try"):
-                    curve = tries.setdefault((name, method[:-4], detail), Curve())
+                    curve = runs.tries.setdefault((name, method[:-4], detail), Curve())
                 else:
-                    curve = data[name].setdefault(method, Curve())
+                    curve = runs.data[name].setdefault(method, Curve())
                 curve.detail = detail
                 if kind == "diverged":
                     curve.diverged = True
                 else:
                     curve.points.append(tuple(float(row[k]) for k in (5, 6, 7, 8)))
-    return data, problems, optima, memory, grid, other_grid, dual, start, tries
+    # L-BFGS draws nothing: it ran once.
+    for runs in seeds.values():
+        for name in TITLES:
+            if "lbfgs" in seeds[1].data[name] and runs.data[name]:
+                runs.data[name].setdefault("lbfgs", seeds[1].data[name]["lbfgs"])
+    return problems, optima, memory, dict(sorted(seeds.items()))
 
 
 def number(x, form="%.1f"):
     return "-" if x == INF else form % x
 
 
-def race_table(curves):
-    out = ["| method | step | 1e-2 | 1e-4 | 1e-6 | gap at 10 | gap at 20 | test error at 3, 10, end |", "|" + "---|" * 8]
+def middle(values, form="%.1f", spread=False):
+    """The median, and the least and largest where asked for."""
+    values = list(values)
+    text = number(statistics.median_low(values), form)
+    if spread and len(values) > 1 and min(values) < INF:
+        text += f" ({number(min(values), form)} … {number(max(values), form)})"
+    return text
+
+
+def race_table(seeds, name):
+    out = ["| method | seeds | step | passes to 1e-2 | 1e-4 | 1e-6 | s to 1e-2, 1e-4, 1e-6 | gap at 10 | gap at 20 | test error at 3, 10, end |",
+           "|" + "---|" * 10]
     for method in METHODS:
-        if method not in curves:
+        curves = [runs.data[name][method] for runs in seeds.values() if method in runs.data[name]]
+        curves = list(dict.fromkeys(curves))
+        if not curves:
             continue
-        c = curves[method]
-        cells = [f"{number(c.passes_to(level))} / {number(c.seconds_to(level))} s" if c.passes_to(level) < INF else "-"
-                 for level in (1e-2, 1e-4, 1e-6)]
-        gaps = [number(c.at(p, 2), "%.1e") for p in (10, 20)]
-        errors = ", ".join(number(100 * e if e < INF else e, "%.2f") for e in (c.at(3, 3), c.at(10, 3), c.points[-1][3]))
-        out.append(f"| {method} | {c.detail} | {' | '.join(cells)} | {' | '.join(gaps)} | {errors} % |")
+        passes = [middle((c.passes_to(level) for c in curves), spread=True) for level in (1e-2, 1e-4, 1e-6)]
+        seconds = ", ".join(middle(c.seconds_to(level) for c in curves) for level in (1e-2, 1e-4, 1e-6))
+        gaps = [middle((c.at(p, 2) for c in curves), "%.1e") for p in (10, 20)]
+        errors = ", ".join(middle((100 * c.at(p, 3) for c in curves), "%.2f") for p in (3, 10, INF))
+        steps = ", ".join(dict.fromkeys(c.detail for c in curves))
+        out.append(f"| {method} | {len(curves)} | {steps} | {' | '.join(passes)} | {seconds} | {' | '.join(gaps)} | {errors} % |")
     return "\n".join(out)
 
 
-def grid_table(grid, method):
+def grid_table(seeds, method):
     out = [f"| {method} | " + " | ".join(STEPS) + " |", "|" + "---|" * (len(STEPS) + 1)]
     for sampling in SAMPLINGS:
-        cells = [number(grid[method, sampling, step][0], "%.1e") if (method, sampling, step) in grid else "not run"
-                 for step in STEPS]
+        cells = []
+        for step in STEPS:
+            gaps = [runs.grid[method, sampling, step][0] for runs in seeds.values() if (method, sampling, step) in runs.grid]
+            cells.append(middle(gaps, "%.1e") if gaps else "not run")
         out.append(f"| {sampling} | " + " | ".join(cells) + " |")
     return "\n".join(out)
 
@@ -113,13 +148,15 @@ def works(grid, method, sampling, limit=0.5):
     return [step for step in STEPS if grid.get((method, sampling, step), (INF, 0))[0] < limit]
 
 
-def claims(data, memory, grid, other_grid, dual, start, tries):
+def claims(runs, memory):
+    """Of one seed: claim, its text, the verdict, the numbers."""
+    data, grid, other_grid, dual, start, tries = runs.data, runs.grid, runs.other_grid, runs.dual, runs.start, runs.tries
     present = [name for name in TITLES if "sag-ms" in data[name]]
     verdicts = []
 
     def judge(claim, text, holds, evidence):
         verdict = "no data" if holds is None else {True: "holds", False: "does not hold"}.get(holds, holds)
-        verdicts.append(f"| {claim} | {text} | **{verdict}** | {evidence} |")
+        verdicts.append((claim, text, verdict, evidence))
 
     rivals = ["sg", "asg", "adagrad", "lbfgs", "hybrid"]
     evidence, ratios, first = [], [], True
@@ -232,6 +269,64 @@ def claims(data, memory, grid, other_grid, dual, start, tries):
     return verdicts
 
 
+def claims_table(seeds, memory):
+    """Verdicts of seed 1 with its numbers, and on how many seeds they are the same."""
+    first, others = claims(seeds[1], memory), {seed: claims(runs, memory) for seed, runs in seeds.items() if seed != 1}
+    lines = ["| | claim | verdict | numbers (seed 1) |", "|---|---|---|---|"]
+    for claim, text, verdict, evidence in first:
+        # A claim that needs no sampling (the table of memory) is one for all seeds.
+        also = {seed: found[2] for seed, list_of in others.items() for found in list_of if found[0] == claim}
+        same = sum(v == verdict for v in also.values())
+        note = f", {1 + same} of {1 + len(also)} seeds" if also and claim != "C10" else ""
+        differing = "; ".join(f"seed {seed}: {v}" for seed, v in also.items() if v != verdict)
+        note += f" ({differing})" if differing else ""
+        lines.append(f"| {claim} | {text} | **{verdict}**{note} | {evidence} |")
+    return "\n".join(lines)
+
+
+def figure(seeds, optimal_errors, folder):
+    """Every run of the races; the picture's name if it is there."""
+    path = "crf_races.png"
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+        from PIL import Image
+    except ImportError:
+        return path if os.path.exists(os.path.join(folder, path)) else None
+    names = [name for name in TITLES if any(runs.data[name] for runs in seeds.values())]
+    fig, axes = plt.subplots(2, len(names), figsize=(3.2 * len(names), 5.6), squeeze=False)
+    colors = dict(zip(METHODS, plt.get_cmap("tab20").colors))
+    handles = {}
+    for c, name in enumerate(names):
+        for method in METHODS:
+            for curve in dict.fromkeys(runs.data[name][method] for runs in seeds.values() if method in runs.data[name]):
+                passes = [p[0] for p in curve.points]
+                line, = axes[0][c].plot(passes, [max(p[2], 1e-7) for p in curve.points], color=colors[method], linewidth=0.9)
+                axes[1][c].plot(passes, [100 * p[3] for p in curve.points], color=colors[method], linewidth=0.9)
+                handles[method] = line
+        axes[0][c].set_yscale("log")
+        axes[0][c].set_ylim(1e-6, 20)
+        best = 100 * optimal_errors[name]
+        axes[1][c].set_ylim(0.93 * best, 1.7 * best)
+        axes[0][c].set_title(TITLES[name], fontsize=9)
+        for row in (0, 1):
+            axes[row][c].set_xlim(0, 80)
+            axes[row][c].tick_params(labelsize=7)
+    axes[0][0].set_ylabel("(f - f*) / f*", fontsize=8)
+    axes[1][0].set_ylabel("test error, % of tokens", fontsize=8)
+    order = [m for m in METHODS if m in handles]
+    fig.legend([handles[m] for m in order], order, loc="lower center", ncol=12, fontsize=7, frameon=False)
+    fig.suptitle("Races against passes, a line for each seed", fontsize=10)
+    fig.tight_layout(rect=(0, 0.04, 1, 1))
+    with io.BytesIO() as buffer:
+        fig.savefig(buffer, dpi=80)
+        plt.close(fig)
+        # 128 colours are enough, and half of the bytes.
+        Image.open(buffer).convert("RGB").quantize(128).save(os.path.join(folder, path), optimize=True)
+    return path
+
+
 # What the hand-written parts name, seen from the page.
 LINKS = {"(README)": "([README](../../bench/reproduce/README.md))", "training.md": "[training.md](training.md)"}
 
@@ -244,15 +339,24 @@ def linked(text):
 
 def main(path):
     here = os.path.dirname(os.path.abspath(__file__))
-    data, problems, optima, memory, grid, other_grid, dual, start, tries = read(path)
+    problems, optima, memory, seeds = read(path)
     with open(os.path.join(here, "preface.md")) as f:
         print(linked(f.read()) + "\n")
-    print("## The claims\n\n| | claim | verdict | numbers |\n|---|---|---|---|")
-    print("\n".join(claims(data, memory, grid, other_grid, dual, start, tries)))
+    print("## The claims\n")
+    print(claims_table(seeds, memory))
     print("\n## The races (figures 2.1 to 2.5)\n")
-    print("Passes and CPU seconds to a relative suboptimality; relative suboptimality and test error (tokens) at a number of passes.\n")
+    errors = {name: error for name, (_, error, _) in optima.items()}
+    # Where h* is known beforehand: the best error of a method that ended there.
     for name in TITLES:
-        if name not in problems or not data[name]:
+        ends = [c.points[-1][3] for runs in seeds.values() for m, c in runs.data[name].items() if m == "sag-ms"]
+        if ends:
+            errors.setdefault(name, min(ends))
+    picture = figure(seeds, errors, os.path.join(here, "../../../docs/benchmarks/reproduction"))
+    if picture:
+        print(f"![Suboptimality and test error against passes](reproduction/{picture})\n")
+    print("Passes to a relative suboptimality: median (least … largest) of the seeds; the rest are medians. Seconds are CPU seconds.\n")
+    for name in TITLES:
+        if name not in problems or not any(runs.data[name] for runs in seeds.values()):
             print(f"### {TITLES[name]}\n\nskipped: not run, or no data\n")
             continue
         n, tokens, weights, labels = problems[name]
@@ -260,15 +364,16 @@ def main(path):
         if name in optima:
             value, error, bound = optima[name]
             print(f"h* = {value:.3f}, proven to {bound:.1e}; test error there {100 * error:.2f} %.\n")
-        print(race_table(data[name]) + "\n")
-    if grid:
-        seconds = sum(s for _, s in grid.values())
+        print(race_table(seeds, name) + "\n")
+    grids = [runs.grid for runs in seeds.values() if runs.grid]
+    if grids:
+        seconds = min(sum(s for _, s in grid.values()) for grid in grids)
         print("## Samplings and steps (figures 2.6 to 2.8)\n")
-        print("Relative |f - f*| on the letters after 30 passes; - : diverged by the source's rule. `const` is the best of 1e-3, 1e-2,")
-        print(f"1e-1. {len(grid)} cells, {seconds:.0f} CPU seconds.\n")
+        print(f"Relative |f - f*| on the letters after 30 passes, medians of {len(grids)} seeds; - : diverged by the source's rule. `const` is the best of")
+        print(f"1e-3, 1e-2, 1e-1. {len(grids[0])} cells, {seconds:.0f} CPU seconds for a seed.\n")
         for method in ("sag", "saga", "saga2"):
-            if any(k[0] == method for k in grid):
-                print(grid_table(grid, method) + "\n")
+            if any(k[0] == method for k in grids[0]):
+                print(grid_table(seeds, method) + "\n")
     with open(os.path.join(here, "discussion.md")) as f:
         print(linked(f.read()))
 

@@ -13,6 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/crf/column_text.h"
+#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 namespace {
@@ -96,25 +97,45 @@ absl::StatusOr<AttributeText> ReadAttributeText(learn::LineReader& lines) {
   return text;
 }
 
-absl::StatusOr<AttributeMap> AttributeMap::Fit(const AttributeText& text, const std::vector<int32_t>& rows,
-                                               int64_t min_count) {
-  LUTHIER_CHECK(min_count >= 1);
-  if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(text.name, ": no sequences to train on"));
-  AttributeMap map;
-  std::vector<int64_t> count(static_cast<size_t>(text.attributes.size()), 0);
+std::vector<std::string> AttributeMap::LabelNames(const AttributeText& text, const std::vector<int32_t>& rows) {
+  std::vector<bool> there(static_cast<size_t>(text.label_names.size()), false);
   for (const int32_t i : rows) {
     const auto begin = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i)]);
     const auto end = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i) + 1]);
-    for (size_t t = begin; t < end; ++t) map.label_names_.push_back(text.label_names.text(text.label[t]));
-    std::sort(map.label_names_.begin(), map.label_names_.end());
-    map.label_names_.erase(std::unique(map.label_names_.begin(), map.label_names_.end()), map.label_names_.end());
+    for (size_t t = begin; t < end; ++t) there[static_cast<size_t>(text.label[t])] = true;
+  }
+  std::vector<std::string> names;
+  for (size_t k = 0; k < there.size(); ++k) {
+    if (there[k]) names.push_back(text.label_names.text(static_cast<int32_t>(k)));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status AttributeMap::Check(const AttributeText& text, const std::vector<int32_t>& rows) {
+  if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(text.name, ": no sequences to train on"));
+  const std::vector<std::string> names = LabelNames(text, rows);
+  if (names.size() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text.name, ": all labels are ", base::Quote(names[0]), ": nothing is to be learned"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AttributeMap> AttributeMap::Fit(const AttributeText& text, const std::vector<int32_t>& rows,
+                                               int64_t min_count, const std::atomic<bool>* stop) {
+  LUTHIER_CHECK(min_count >= 1);
+  LUTHIER_RETURN_IF_ERROR(Check(text, rows));
+  AttributeMap map;
+  map.label_names_ = LabelNames(text, rows);
+  std::vector<int64_t> count(static_cast<size_t>(text.attributes.size()), 0);
+  for (const int32_t i : rows) {
+    if (learn::StopRequested(stop)) return EncodingStopped();
+    const auto begin = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i)]);
+    const auto end = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i) + 1]);
     for (int64_t e = text.token_start[begin]; e < text.token_start[end]; ++e) {
       ++count[static_cast<size_t>(text.attribute[static_cast<size_t>(e)])];
     }
-  }
-  if (map.label_names_.size() < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(text.name, ": all labels are ", base::Quote(map.label_names_[0]), ": nothing is to be learned"));
   }
   std::vector<int32_t> order(count.size());
   std::iota(order.begin(), order.end(), 0);
@@ -128,7 +149,7 @@ absl::StatusOr<AttributeMap> AttributeMap::Fit(const AttributeText& text, const 
 }
 
 absl::StatusOr<ChainData> AttributeMap::Encode(const AttributeText& text, const std::vector<int32_t>& rows,
-                                               FeatureMap::UnknownLabels unknown) const {
+                                               FeatureMap::UnknownLabels unknown, const std::atomic<bool>* stop) const {
   ChainData data;
   data.name = text.name;
   data.attributes = attributes();
@@ -141,6 +162,7 @@ absl::StatusOr<ChainData> AttributeMap::Encode(const AttributeText& text, const 
     label.push_back(known ? static_cast<int32_t>(found - label_names_.begin()) : -1);
   }
   for (const int32_t i : rows) {
+    if (learn::StopRequested(stop)) return EncodingStopped();
     const auto begin = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i)]);
     const auto end = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i) + 1]);
     for (size_t t = begin; t < end; ++t) {

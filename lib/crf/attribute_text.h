@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_CRF_ATTRIBUTE_TEXT_H_
 #define LUTHIER_LIB_CRF_ATTRIBUTE_TEXT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,14 +43,18 @@ absl::StatusOr<AttributeText> ReadAttributeText(learn::LineReader& lines);
 // by falling number of occurrences, ties by first occurrence.
 class AttributeMap {
  public:
-  // INVALID_ARGUMENT: no sequences, fewer than two labels.
+  // INVALID_ARGUMENT as Check; CANCELLED once `stop` (may be null) is set, here and below.
   static absl::StatusOr<AttributeMap> Fit(const AttributeText& text, const std::vector<int32_t>& rows,
-                                          int64_t min_count);
+                                          int64_t min_count, const std::atomic<bool>* stop = nullptr);
+
+  // INVALID_ARGUMENT: no sequences, fewer than two labels.
+  static absl::Status Check(const AttributeText& text, const std::vector<int32_t>& rows);
 
   // Attributes that are not in the map are dropped; unknown labels as FeatureMap::Encode has them. `text` may be
   // another one than Fit's.
   absl::StatusOr<ChainData> Encode(const AttributeText& text, const std::vector<int32_t>& rows,
-                                   FeatureMap::UnknownLabels unknown = FeatureMap::UnknownLabels::kError) const;
+                                   FeatureMap::UnknownLabels unknown = FeatureMap::UnknownLabels::kError,
+                                   const std::atomic<bool>* stop = nullptr) const;
 
   // What Load gives encodes every text as this one does. DATA_LOSS when the bytes do not fit.
   void Save(learn::CheckpointWriter* writer) const;
@@ -60,6 +65,8 @@ class AttributeMap {
 
  private:
   AttributeMap() = default;
+  // Of these sequences, in byte order.
+  static std::vector<std::string> LabelNames(const AttributeText& text, const std::vector<int32_t>& rows);
 
   Interner names_;  // In the order of the rows.
   std::vector<std::string> label_names_;

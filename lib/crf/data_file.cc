@@ -19,7 +19,7 @@ bool LoadInterner(learn::CheckpointReader* reader, Interner* interner) {
 
 }  // namespace
 
-void SaveText(const ColumnText& text, learn::CheckpointWriter* writer) {
+void SaveChains(const ColumnText& text, learn::CheckpointWriter* writer) {
   writer->U64(static_cast<uint64_t>(text.columns));
   SaveInterner(text.strings, writer);
   SaveInterner(text.label_names, writer);
@@ -29,7 +29,7 @@ void SaveText(const ColumnText& text, learn::CheckpointWriter* writer) {
   writer->Array(text.line);
 }
 
-bool LoadText(learn::CheckpointReader* reader, ColumnText* text) {
+bool LoadChains(learn::CheckpointReader* reader, ColumnText* text) {
   text->columns = static_cast<int>(reader->U64());
   if (!LoadInterner(reader, &text->strings) || !LoadInterner(reader, &text->label_names)) return false;
   text->sequence_start = reader->Array<int64_t>();
@@ -41,7 +41,32 @@ bool LoadText(learn::CheckpointReader* reader, ColumnText* text) {
          text->cell.size() == text->label.size() * static_cast<size_t>(text->columns);
 }
 
-void SaveData(const ChainData& data, learn::CheckpointWriter* writer) {
+void SaveChains(const AttributeText& text, learn::CheckpointWriter* writer) {
+  SaveInterner(text.attributes, writer);
+  SaveInterner(text.label_names, writer);
+  writer->Array(text.sequence_start);
+  writer->Array(text.token_start);
+  writer->Array(text.attribute);
+  writer->Array(text.value);
+  writer->Array(text.label);
+  writer->Array(text.line);
+}
+
+bool LoadChains(learn::CheckpointReader* reader, AttributeText* text) {
+  if (!LoadInterner(reader, &text->attributes) || !LoadInterner(reader, &text->label_names)) return false;
+  text->sequence_start = reader->Array<int64_t>();
+  text->token_start = reader->Array<int64_t>();
+  text->attribute = reader->Array<int32_t>();
+  text->value = reader->Array<double>();
+  text->label = reader->Array<int32_t>();
+  text->line = reader->Array<int32_t>();
+  return reader->ok() && text->sequence_start.size() >= 2 && text->sequence_start.back() == text->tokens() &&
+         text->token_start.size() == text->label.size() + 1 &&
+         text->token_start.back() == static_cast<int64_t>(text->attribute.size()) &&
+         text->value.size() == text->attribute.size() && text->line.size() == text->label.size();
+}
+
+void SaveChains(const ChainData& data, learn::CheckpointWriter* writer) {
   writer->U64(static_cast<uint64_t>(data.attributes));
   writer->Texts(data.label_names);
   writer->Texts(data.unknown_names);
@@ -52,7 +77,7 @@ void SaveData(const ChainData& data, learn::CheckpointWriter* writer) {
   writer->Array(data.label);
 }
 
-bool LoadData(learn::CheckpointReader* reader, ChainData* data) {
+bool LoadChains(learn::CheckpointReader* reader, ChainData* data) {
   data->attributes = static_cast<int32_t>(reader->U64());
   data->label_names = reader->Texts();
   data->unknown_names = reader->Texts();

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_CRF_DATA_FILE_H_
 #define LUTHIER_LIB_CRF_DATA_FILE_H_
 
+#include "lib/crf/attribute_text.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/column_text.h"
 #include "lib/learn/checkpoint.h"
@@ -9,11 +10,14 @@
 // name; false when the bytes do not fit.
 namespace luthier::crf {
 
-void SaveText(const ColumnText& text, learn::CheckpointWriter* writer);
-bool LoadText(learn::CheckpointReader* reader, ColumnText* text);
+void SaveChains(const ColumnText& text, learn::CheckpointWriter* writer);
+bool LoadChains(learn::CheckpointReader* reader, ColumnText* text);
 
-void SaveData(const ChainData& data, learn::CheckpointWriter* writer);
-bool LoadData(learn::CheckpointReader* reader, ChainData* data);
+void SaveChains(const AttributeText& text, learn::CheckpointWriter* writer);
+bool LoadChains(learn::CheckpointReader* reader, AttributeText* text);
+
+void SaveChains(const ChainData& data, learn::CheckpointWriter* writer);
+bool LoadChains(learn::CheckpointReader* reader, ChainData* data);
 
 }  // namespace luthier::crf
 

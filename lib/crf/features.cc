@@ -11,6 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
+#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 namespace {
@@ -25,6 +26,10 @@ uint64_t HashPair(uint64_t a, uint64_t b) {
 }
 
 }  // namespace
+
+absl::Status EncodingStopped() {
+  return absl::CancelledError("encoding the data was stopped");
+}
 
 FeatureMap::FeatureMap(FeatureOptions options, int columns) : options_(std::move(options)), columns_(columns) {
   LUTHIER_CHECK(options_.hash_bits >= 0 && options_.hash_bits <= 28);
@@ -134,21 +139,22 @@ absl::Status FeatureMap::Check(const ColumnText& text, const std::vector<int32_t
 }
 
 absl::StatusOr<FeatureMap> FeatureMap::Fit(const ColumnText& text, const std::vector<int32_t>& rows,
-                                           FeatureOptions options) {
+                                           FeatureOptions options, const std::atomic<bool>* stop) {
   LUTHIER_CHECK(options.min_count >= 1);
   LUTHIER_RETURN_IF_ERROR(Check(text, rows, options));
   FeatureMap map(std::move(options), text.columns);
   map.label_names_ = LabelNames(text, rows);
   if (map.options_.hash_bits > 0) {
-    map.FitHashing(text, rows);
+    LUTHIER_RETURN_IF_ERROR(map.FitHashing(text, rows, stop));
   } else {
-    LUTHIER_RETURN_IF_ERROR(map.FitDictionary(text, rows));
+    LUTHIER_RETURN_IF_ERROR(map.FitDictionary(text, rows, stop));
   }
   map.CountAttributes();
   return map;
 }
 
-absl::Status FeatureMap::FitDictionary(const ColumnText& text, const std::vector<int32_t>& rows) {
+absl::Status FeatureMap::FitDictionary(const ColumnText& text, const std::vector<int32_t>& rows,
+                                       const std::atomic<bool>* stop) {
   const std::vector<uint64_t> ids = CellIds(text, true);
   std::vector<int64_t> count;
   const auto combine = [&](uint64_t a, uint64_t b) {
@@ -160,6 +166,7 @@ absl::Status FeatureMap::FitDictionary(const ColumnText& text, const std::vector
     ++count[static_cast<size_t>(row)];
   };
   for (const int32_t i : rows) {
+    if (learn::StopRequested(stop)) return EncodingStopped();
     const int64_t begin = text.sequence_start[static_cast<size_t>(i)];
     const int64_t end = text.sequence_start[static_cast<size_t>(i) + 1];
     for (int64_t t = begin; t < end; ++t) Visit(ids, begin, end, t, combine, emit);
@@ -186,12 +193,14 @@ int32_t FeatureMap::HashRow(uint64_t space, uint64_t id) const {
   return static_cast<int32_t>(HashPair(space, id) >> (64 - options_.hash_bits));
 }
 
-void FeatureMap::FitHashing(const ColumnText& text, const std::vector<int32_t>& rows) {
+absl::Status FeatureMap::FitHashing(const ColumnText& text, const std::vector<int32_t>& rows,
+                                    const std::atomic<bool>* stop) {
   const std::vector<uint64_t> ids = CellIds(text, false);
   template_rows_ = int32_t{1} << options_.hash_bits;
   absl::flat_hash_set<uint64_t> distinct;
   std::vector<int32_t> load(static_cast<size_t>(template_rows_), 0);
   for (const int32_t i : rows) {
+    if (learn::StopRequested(stop)) return EncodingStopped();
     const int64_t begin = text.sequence_start[static_cast<size_t>(i)];
     const int64_t end = text.sequence_start[static_cast<size_t>(i) + 1];
     for (int64_t t = begin; t < end; ++t) {
@@ -203,10 +212,11 @@ void FeatureMap::FitHashing(const ColumnText& text, const std::vector<int32_t>& 
   int64_t shared = 0;
   for (const int32_t l : load) shared += l > 1 ? l : 0;
   collision_rate_ = distinct.empty() ? 0.0 : static_cast<double>(shared) / static_cast<double>(distinct.size());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ChainData> FeatureMap::Encode(const ColumnText& text, const std::vector<int32_t>& rows,
-                                             UnknownLabels unknown) const {
+                                             UnknownLabels unknown, const std::atomic<bool>* stop) const {
   if (text.columns != columns_) {
     return absl::InvalidArgumentError(
         absl::StrCat(text.name, ": has ", text.columns + 1, " columns, but the training data have ", columns_ + 1));
@@ -229,6 +239,7 @@ absl::StatusOr<ChainData> FeatureMap::Encode(const ColumnText& text, const std::
   const int32_t bias = template_rows_;
   const int32_t ends = template_rows_ + (options_.bias ? 1 : 0);
   for (const int32_t i : rows) {
+    if (learn::StopRequested(stop)) return EncodingStopped();
     const int64_t begin = text.sequence_start[static_cast<size_t>(i)];
     const int64_t end = text.sequence_start[static_cast<size_t>(i) + 1];
     for (int64_t t = begin; t < end; ++t) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/crf/letters_reader.h"
@@ -137,6 +138,23 @@ std::string SynthesizeSequences(const SequenceSpec& spec) {
         absl::StrAppend(&text, inside ? "I-T" : "B-T", kind - 1, "\n");
       }
     }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string SynthesizeAttributes(const SequenceSpec& spec) {
+  const std::string columns = SynthesizeSequences(spec);
+  const std::vector<absl::string_view> lines = absl::StrSplit(columns, '\n');
+  std::string text;
+  for (size_t k = 0; k + 1 < lines.size(); ++k) {
+    const std::vector<absl::string_view> cells = absl::StrSplit(lines[k], ' ', absl::SkipEmpty());
+    if (!cells.empty()) absl::StrAppend(&text, cells[2], "\tw=", cells[0], "\tpos=", cells[1]);
+    const auto beside = [&](absl::string_view name, absl::string_view line) {
+      if (!line.empty()) absl::StrAppend(&text, "\t", name, "=", line.substr(0, line.find(' ')), ":0.5");
+    };
+    if (!cells.empty() && k > 0) beside("w[-1]", lines[k - 1]);
+    if (!cells.empty()) beside("w[1]", lines[k + 1]);
     text += "\n";
   }
   return text;

@@ -11,7 +11,8 @@
 // machine up to rounding in the last bit of exp and pow.
 namespace luthier::crf {
 
-// synth:sequences?sentences=500&length=12&types=3&words=2000&noise=0.1&seed=1, CoNLL columns: word, tag, label.
+// synth:sequences?sentences=500&length=12&types=3&words=2000&noise=0.1&seed=1, CoNLL columns: word, tag, label; or the
+// same sentences with attributes, CRFsuite's format: word and tag, and the words beside it with the value 0.5.
 //
 // A Markov chain walks over the labels O, B-T0, I-T0, B-T1, ...: chunks begin with probability 0.4 where there is none,
 // go on with 0.5, and which type follows which is drawn once. Each type (and O) prefers words of its own: ranks follow
@@ -44,6 +45,7 @@ absl::StatusOr<LetterSpec> ParseSynthLetters(const std::string& uri);
 
 // The text of a file with at least two labels.
 std::string SynthesizeSequences(const SequenceSpec& spec);
+std::string SynthesizeAttributes(const SequenceSpec& spec);
 std::string SynthesizeLetters(const LetterSpec& spec);
 
 }  // namespace luthier::crf

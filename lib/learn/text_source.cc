@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/status_macros.h"
+#include "lib/learn/minimizer.h"
 
 namespace luthier::learn {
 namespace {
@@ -187,6 +188,7 @@ LineReader::LineReader(std::unique_ptr<ByteSource> source, std::string name, Tex
     : source_(std::move(source)), name_(std::move(name)), limits_(limits) {}
 
 absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
+  if (StopRequested(limits_.stop)) return absl::CancelledError(absl::StrCat(name_, ": reading was stopped"));
   size_t scanned = begin_;
   size_t end = std::string::npos;
   while ((end = buffer_.find('\n', scanned)) == std::string::npos && !ended_) {

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_LEARN_TEXT_SOURCE_H_
 #define LUTHIER_LIB_LEARN_TEXT_SOURCE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +17,8 @@ namespace luthier::learn {
 struct TextLimits {
   int64_t max_line_bytes = int64_t{64} << 20;
   int64_t max_total_bytes = int64_t{16} << 30;  // After decompression.
+  // Not of the text: once it is set there are no more lines. May be null.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 // Yields chunks of uncompressed bytes. Append adds at least one byte to *out unless the input has ended (then false).
@@ -39,7 +42,7 @@ class LineReader {
 
   // The next line without its end ("\n" or "\r\n"; a byte-order mark at the start is dropped), or nothing at the end of
   // the input. The view is valid until the next call. INVALID_ARGUMENT ("name:line: ...") for a line above the limit or
-  // a control character (so for binary data); DATA_LOSS from the source.
+  // a control character (so for binary data); DATA_LOSS from the source; CANCELLED when asked to stop.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
   int64_t line_number() const { return line_number_; }  // Of the line last returned, from 1.

@@ -2,43 +2,26 @@
 #define LUTHIER_LIB_OBJECTIVES_CRF_OBJECTIVE_H_
 
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "lib/crf/features.h"
-#include "lib/crf/trainer.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
-#include "lib/learn/text_source.h"
 #include "lib/objectives/objective.h"
-#include "lib/objectives/settings.h"
 
+// Objective `crf` in three parts: crf_settings.h, what can be set and what it means; chain_source.h, the data; and here
+// the training of all folds side by side.
+//
+// Not on FoldedObjective, which does the same for linear models: there a round is an iteration of a solver, measures
+// are sums over rows, gradients follow at the end, and how rows are laid out follows from two switches; here a round is
+// a pass, which ends at a fraction, measures are of tokens and segments, and settings change the attributes themselves.
+// Written as one, each would carry the other's cases; what they share is the loop, a page of code.
 namespace luthier::objectives {
 
-// `crf`: a linear-chain conditional random field on labelled sequences (lib/crf); tunes its penalty, its features and
-// how it is trained by the quality on held-out sequences.
-ObjectiveInfo CrfInfo();
-
-// Lines of a file below `root`, or of generated data (lib/crf/synth_chains.h) in option `format`: columns ("" too),
-// letters; not attributes. A null root: generated data only (FAILED_PRECONDITION otherwise).
-absl::Status CheckSynthChains(const std::string& uri, absl::string_view format);
-absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
-                                             const learn::DataRoot* root);
-
-// `info` is CrfInfo() and must outlive the result. `objective` must have passed Validate. INVALID_ARGUMENT
-// for templates that are none; errors of the readers.
+// `info` is CrfInfo() and must outlive the result. `objective` must have passed Validate. Errors of ChainSource::Open.
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInfo& info,
                                                               const study::BuiltinObjective& objective,
                                                               const learn::DataRoot* root,
                                                               const learn::DataCache* cache);
-
-// What the settings of a trial mean for attributes and training. Templates that the trial's switches drop are left out.
-absl::StatusOr<std::vector<crf::Template>> ChainTemplates(const std::string& templates, const std::string& columns);
-crf::FeatureOptions ChainFeatureOptions(const Settings& settings, const std::vector<crf::Template>& templates);
-absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const Settings& settings, uint64_t seed);
 
 }  // namespace luthier::objectives
 

@@ -12,7 +12,8 @@
 #include "lib/crf/letters_reader.h"
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
-#include "lib/objectives/crf_objective.h"
+#include "lib/objectives/chain_source.h"
+#include "lib/objectives/crf_settings.h"
 #include "lib/objectives/fold.h"
 #include "lib/objectives/folded_objective.h"
 #include "lib/objectives/registry.h"
@@ -95,7 +96,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
 absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& request, const Settings& settings,
                                                          const learn::DataRoot* root, const std::atomic<bool>* stop) {
   const std::string& name = request.objective.data;
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(name, settings.Text("format"), root));
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(name, settings.Text("format"), root, stop));
   crf::ChainData data;
   model::ChainInput input;
   if (settings.Text("format") == "letters") {
@@ -104,8 +105,9 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
   } else if (settings.Text("format") == "attributes") {
     LUTHIER_ASSIGN_OR_RETURN(const crf::AttributeText text, crf::ReadAttributeText(lines));
     const std::vector<int32_t> rows = AllRows(text.sequences());
-    LUTHIER_ASSIGN_OR_RETURN(crf::AttributeMap map, crf::AttributeMap::Fit(text, rows, settings.Int("min_count")));
-    LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows));
+    LUTHIER_ASSIGN_OR_RETURN(crf::AttributeMap map,
+                             crf::AttributeMap::Fit(text, rows, settings.Int("min_count"), stop));
+    LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows, crf::FeatureMap::UnknownLabels::kError, stop));
     input = std::move(map);
   } else {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<crf::Template> templates,
@@ -113,8 +115,8 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     LUTHIER_ASSIGN_OR_RETURN(const crf::ColumnText text, crf::ReadColumnText(lines));
     const std::vector<int32_t> rows = AllRows(text.sequences());
     LUTHIER_ASSIGN_OR_RETURN(crf::FeatureMap map,
-                             crf::FeatureMap::Fit(text, rows, ChainFeatureOptions(settings, templates)));
-    LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows));
+                             crf::FeatureMap::Fit(text, rows, ChainFeatureOptions(settings, templates), stop));
+    LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows, crf::FeatureMap::UnknownLabels::kError, stop));
     input = std::move(map);
   }
   LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(data));

@@ -1,9 +1,8 @@
-#include "lib/objectives/crf_objective.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/random.h"
+#include "lib/learn/checkpoint.h"
 #include "lib/learn/split.h"
 #include "lib/objectives/registry.h"
 #include "tests/lib/objectives/objectives_testing.h"
@@ -38,6 +38,34 @@ std::string Sentences(uint64_t seed, int sentences) {
     text += "\n";
   }
   return text;
+}
+
+// Words of three letters, each with pixels of its own.
+std::string Letters() {
+  base::RandomStream random(5, "test.letters");
+  std::string file;
+  for (int word = 0; word < 40; ++word) {
+    for (int t = 0; t < 4; ++t) {
+      const uint64_t letter = random.UniformInt(3);
+      std::string bitmap(32, '0');
+      bitmap[letter] = 'f';
+      bitmap[random.UniformInt(32)] = '8';
+      absl::StrAppend(&file, "a\t", word, "\t", t, "\t", std::string(1, static_cast<char>('x' + letter)), "\t", bitmap,
+                      "\n");
+    }
+  }
+  return file;
+}
+
+// The sentences in CRFsuite's format.
+std::string Tokens(const std::string& sentences) {
+  std::string file;
+  for (const absl::string_view line : absl::StrSplit(sentences, '\n')) {
+    const std::vector<absl::string_view> f = absl::StrSplit(line, ' ');
+    if (f.size() == 3) absl::StrAppend(&file, f[2], "\tw=", f[0], ":0.5\tp=", f[1], "\n");
+    if (f.size() != 3) file += "\n";
+  }
+  return file;
 }
 
 class CrfObjectiveTest : public ::testing::Test {
@@ -218,19 +246,7 @@ TEST_F(CrfObjectiveTest, SwitchesChangeTheFeatures) {
 }
 
 TEST_F(CrfObjectiveTest, LettersAreReadToo) {
-  base::RandomStream random(5, "test.letters");
-  std::string file;
-  for (int word = 0; word < 40; ++word) {
-    for (int t = 0; t < 4; ++t) {
-      const uint64_t letter = random.UniformInt(3);
-      std::string bitmap(32, '0');
-      bitmap[letter] = 'f';
-      bitmap[random.UniformInt(32)] = '8';
-      absl::StrAppend(&file, "a\t", word, "\t", t, "\t", std::string(1, static_cast<char>('x' + letter)), "\t", bitmap,
-                      "\n");
-    }
-  }
-  dir_.Write("letters.tsv", file);
+  dir_.Write("letters.tsv", Letters());
   study::BuiltinObjective spec = Spec({{"format", std::string("letters")}});
   spec.data = "letters.tsv";
   const EvaluationResult result = Make(spec).value()->Evaluate(At(0.1)).value();
@@ -239,13 +255,11 @@ TEST_F(CrfObjectiveTest, LettersAreReadToo) {
 }
 
 TEST_F(CrfObjectiveTest, GeneratedSequencesNeedNoFiles) {
-  for (const bool letters : {false, true}) {
-    study::BuiltinObjective spec = Spec({{"max_passes", 30.0}});
+  for (const char* format : {"columns", "attributes", "letters"}) {
+    const bool letters = format == std::string("letters");
+    study::BuiltinObjective spec = Spec({{"max_passes", 30.0}, {"format", std::string(format)}});
     spec.data = "synth:sequences?sentences=200&length=8&types=2&words=100&noise=0.05";
-    if (letters) {
-      spec.options["format"] = std::string("letters");
-      spec.data = "synth:letters?words=150&letters=8&noise=0.1";
-    }
+    if (letters) spec.data = "synth:letters?words=150&letters=8&noise=0.1";
     const auto made = CreateObjective(spec, space_, kLoss, nullptr);
     ASSERT_TRUE(made.ok()) << made.status();
     const EvaluationResult result = (*made)->Evaluate(At(0.5)).value();
@@ -263,13 +277,7 @@ TEST_F(CrfObjectiveTest, GeneratedSequencesNeedNoFiles) {
 
 TEST_F(CrfObjectiveTest, TokensWithAttributesAreReadToo) {
   // The sentences with the word and the tag as attributes; a value makes the words weaker and nothing else.
-  std::string file, sentences = Sentences(1, 120);
-  for (const absl::string_view line : absl::StrSplit(sentences, '\n')) {
-    const std::vector<absl::string_view> f = absl::StrSplit(line, ' ');
-    if (f.size() == 3) absl::StrAppend(&file, f[2], "\tw=", f[0], ":0.5\tp=", f[1], "\n");
-    if (f.size() != 3) file += "\n";
-  }
-  dir_.Write("train.crfsuite", file);
+  dir_.Write("train.crfsuite", Tokens(Sentences(1, 120)));
   study::BuiltinObjective spec = Spec({{"format", std::string("attributes")}});
   spec.data = "train.crfsuite";
   const EvaluationResult result = Make(spec).value()->Evaluate(At(0.5)).value();
@@ -351,32 +359,61 @@ TEST_F(CrfObjectiveTest, FoldsResumeWhereTheyWere) {
   EXPECT_EQ(*resumed.measurement, *whole.measurement);
 }
 
-// What a worker kept gives another one the same bits, and a damaged entry is as none.
+// What a worker kept gives another one the same bits, and an entry that is not whole or of another version is as none.
 TEST_F(CrfObjectiveTest, KeptDataChangeNothing) {
-  const std::string directory = dir_.path() + "/cache";
-  const learn::DataCache cache =
-      learn::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
+  namespace fs = std::filesystem;
+  dir_.Write("train.crfsuite", Tokens(Sentences(1, 120)));
+  dir_.Write("test.crfsuite", Tokens(Sentences(2, 60)));
+  dir_.Write("letters.tsv", Letters());
   EvaluationContext context;
   context.parameters = {{"l2", 0.5}};
-  for (const bool apart : {false, true}) {
-    study::BuiltinObjective spec = Spec({{"min_count", 2.0}, {"max_passes", 5.0}});
-    if (apart) spec.options["validation_data"] = std::string("test.txt");
+  struct Case {
+    std::string format, data, validation_data;
+    size_t entries;  // Texts and encodings.
+  };
+  for (const Case& c :
+       {Case{"columns", "train.txt", "", 2}, Case{"columns", "train.txt", "test.txt", 3},
+        Case{"attributes", "train.crfsuite", "", 2}, Case{"attributes", "train.crfsuite", "test.crfsuite", 3},
+        Case{"letters", "letters.tsv", "", 2}}) {
+    const std::string directory = absl::StrCat(dir_.path(), "/cache ", c.format, c.entries);
+    const learn::DataCache cache =
+        learn::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
+    study::BuiltinObjective spec = Spec({{"min_count", 2.0}, {"max_passes", 5.0}, {"format", c.format}});
+    spec.data = c.data;
+    if (!c.validation_data.empty()) spec.options["validation_data"] = c.validation_data;
     const Measurement expected = *Make(spec).value()->Evaluate(context)->measurement;
-    for (int k = 0; k < 4; ++k) {
-      if (k == 3) {
-        for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-          std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
-          file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
-          file << "damage";
+    const auto entries = [&] {
+      std::vector<fs::path> paths;
+      for (const auto& entry : fs::directory_iterator(directory)) paths.push_back(entry.path());
+      return paths;
+    };
+    for (const char* state : {"none", "there", "damaged", "truncated", "of another version", "there again"}) {
+      const std::vector<fs::path> before = entries();
+      EXPECT_EQ(before.size(), state == std::string("none") ? 0 : c.entries);
+      for (const fs::path& path : before) {
+        if (state == std::string("damaged")) {
+          std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+          const auto middle = static_cast<std::streamoff>(fs::file_size(path) / 2);
+          file.seekg(middle);
+          const int byte = file.get();
+          file.seekp(middle);
+          file.put(static_cast<char>(byte ^ 1));
+        } else if (state == std::string("truncated")) {
+          fs::resize_file(path, fs::file_size(path) - 9);
+        } else if (state == std::string("of another version")) {
+          std::ofstream(path, std::ios::binary) << learn::CheckpointWriter("luthier.cache/0").Finish();
         }
+        fs::last_write_time(path, fs::file_time_type::min() + std::chrono::hours(24));
       }
       const auto made = CreateObjective(spec, space_, kLoss, &root_, &cache);
       ASSERT_TRUE(made.ok()) << made.status();
-      EXPECT_EQ((*made)->Evaluate(context)->measurement, expected) << k;
+      EXPECT_EQ((*made)->Evaluate(context)->measurement, expected) << c.format << " " << state;
+      // All were used or made anew.
+      for (const fs::path& path : entries()) {
+        EXPECT_GT(fs::last_write_time(path), fs::file_time_type::min() + std::chrono::hours(48)) << state;
+      }
     }
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), std::filesystem::directory_iterator()),
-            4);  // Two texts, two encodings.
 }
 
 TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
@@ -393,7 +430,7 @@ TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
   spec.options["format"] = std::string("letters");
   EXPECT_THAT(error(spec), HasSubstr("write synth:letters?"));
   spec.options["format"] = std::string("attributes");
-  EXPECT_THAT(error(spec), HasSubstr("no generated data of format attributes"));
+  EXPECT_THAT(error(spec), HasSubstr("write synth:sequences?"));
   EXPECT_THAT(error(Spec({{"templates", std::string("word[0]")}})), HasSubstr("there is no column \"word\""));
   EXPECT_THAT(error(Spec({{"templates", std::string("c2[0]")}})), HasSubstr("needs column 2"));
   EXPECT_THAT(error(Spec({{"validation_data", std::string("none.txt")}})), HasSubstr("none.txt"));

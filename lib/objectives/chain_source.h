@@ -1,0 +1,107 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_CHAIN_SOURCE_H_
+#define LUTHIER_LIB_OBJECTIVES_CHAIN_SOURCE_H_
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/base/mutex.h"
+#include "lib/crf/attribute_text.h"
+#include "lib/crf/chain_data.h"
+#include "lib/crf/column_text.h"
+#include "lib/crf/templates.h"
+#include "lib/learn/data_cache.h"
+#include "lib/learn/data_root.h"
+#include "lib/learn/split.h"
+#include "lib/learn/text_source.h"
+#include "lib/objectives/settings.h"
+#include "lib/study/study_spec.h"
+
+// The data of objective `crf`: which file, which sequences are held out, and how a trial's settings encode them.
+namespace luthier::objectives {
+
+// Lines of a file below `root`, or of generated data (lib/crf/synth_chains.h) in option `format`: columns ("" too),
+// attributes, letters. A null root: generated data only (FAILED_PRECONDITION otherwise). Reading ends with CANCELLED
+// once `stop` (may be null) is set.
+absl::Status CheckSynthChains(const std::string& uri, absl::string_view format);
+absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
+                                             const learn::DataRoot* root, const std::atomic<bool>* stop = nullptr);
+
+// Training and held-out sequences, encoded.
+struct ChainFold {
+  crf::ChainData train, validation;
+};
+
+// Every fold with the attributes of one choice of feature settings.
+struct EncodedChains {
+  std::string key;  // That choice.
+  std::vector<ChainFold> folds;
+  std::string identity;  // Fingerprints of all.
+};
+
+// Sequences, read once, and their encodings: the last few stay in memory; what was read and all encodings stay in the
+// cache for later processes. Thread-safe.
+class ChainSource {
+ public:
+  // `objective` must have passed Validate; `root` may be null for generated data, `cache` when nothing shall be kept;
+  // it must outlive this. What does not depend on a trial is found wrong here: INVALID_ARGUMENT for templates that are
+  // none or do not fit the columns, and settings that exclude each other; errors of the readers; CANCELLED once `stop`
+  // is set.
+  static absl::StatusOr<std::unique_ptr<const ChainSource>> Open(const study::BuiltinObjective& objective,
+                                                                 const learn::DataRoot* root,
+                                                                 const learn::DataCache* cache,
+                                                                 const std::atomic<bool>* stop);
+
+  // Trials that need an encoding at once wait for one of them. CANCELLED once `stop` (may be null) is set.
+  absl::StatusOr<std::shared_ptr<const EncodedChains>> Encode(const Settings& settings,
+                                                              const std::atomic<bool>* stop) const;
+
+ private:
+  // As read: columns and tokens with attributes are encoded anew for other settings, letters are what they are.
+  using Text = std::variant<crf::ColumnText, crf::AttributeText, crf::ChainData>;
+  // Where encodings are kept.
+  struct Kept {
+    const learn::DataCache* cache = nullptr;
+    learn::UniqueFd fd;  // Of the training data.
+    learn::DataCache::Source source;
+    std::string key;  // All that they depend on beside that file and the feature settings.
+  };
+
+  ChainSource() = default;
+  template <typename T>
+  absl::Status Read(const study::BuiltinObjective& objective, const learn::DataRoot* root,
+                    const learn::DataCache* cache, const std::atomic<bool>* stop);
+  absl::Status Check() const;
+  std::string KeyOf(const Settings& settings) const;
+  absl::StatusOr<ChainFold> EncodeFold(const Settings& settings, const learn::Partition& part,
+                                       const std::atomic<bool>* stop) const;
+  absl::StatusOr<std::shared_ptr<const EncodedChains>> EncodeAnew(const Settings& settings, std::string key,
+                                                                  const std::atomic<bool>* stop) const;
+  bool FindKept(EncodedChains* encoded) const;
+  void Keep(const EncodedChains& encoded) const;
+
+  // Fixed after Open.
+  Text text_;
+  std::optional<Text> validation_;       // From a file of its own; the same alternative.
+  std::vector<learn::Partition> parts_;  // Sequences; `validation` of the second file if there is one.
+  std::vector<crf::Template> templates_;
+  std::optional<Kept> kept_;
+
+  mutable base::Mutex mutex_;
+  mutable base::CondVar changed_;
+  mutable bool encoding_ ABSL_GUARDED_BY(mutex_) = false;  // One at a time: it costs time and memory.
+  mutable std::deque<std::shared_ptr<const EncodedChains>> encoded_ ABSL_GUARDED_BY(mutex_);  // Newest last.
+};
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_CHAIN_SOURCE_H_

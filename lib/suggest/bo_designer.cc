@@ -30,6 +30,7 @@ namespace {
 
 constexpr int kMinObservations = 2;  // Fewer carry no information about the function's shape.
 constexpr int kRandomTries = 100;
+constexpr size_t kTriesEach = 4;  // Of those that open a conditional parameter, where the others were all tried.
 constexpr double kUnknownLengthscale = 0.3;  // Before any model was fitted.
 // Results for each coordinate (and one) before climbing begins. Climbs from the first results start in whichever basin
 // came first: half of the runs on Hartmann-6 then ended in its second-best one, with 2 to 4 few did.
@@ -105,7 +106,18 @@ absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_
       return suggestion;
     }
   }
-  // A large space of which a hundred random settings were all tried is as good as exhausted.
+  // Conditions may leave nearly all of random search to a few settings: one parameter after the other is opened.
+  const study::SearchSpace& space = encoding_.space();
+  std::vector<int> conditional;
+  for (int i = 0; i < space.size(); ++i) {
+    if (space.parent(i) >= 0) conditional.push_back(i);
+  }
+  const size_t tries = conditional.empty() ? 0 : std::max<size_t>(kRandomTries, kTriesEach * conditional.size());
+  for (size_t attempt = 0; attempt < tries; ++attempt) {
+    suggestion.parameters = SampleWith(encoding_, conditional[attempt % conditional.size()], random);
+    if (!IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
+  }
+  // A large space of which so many random settings were all tried is as good as exhausted.
   if (!options_.noisy) return ExhaustedError();
   suggestion.origin = "repeat";
   return suggestion;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "lib/base/random.h"
 #include "lib/math/sobol.h"
 
 namespace luthier::suggest {
@@ -69,6 +68,21 @@ study::Parameters LipoPoint(const study::Encoding& encoding, const OutputBounds&
       bounds, record, [&](uint32_t draw) { return encoding.ToModel(sample(draw)); }, LipoOptions(),
       base::RandomStream(seed, "bo/lipo", index));
   return sample(proposal.draw);
+}
+
+study::Parameters SampleWith(const study::Encoding& encoding, int parameter, base::RandomStream& random) {
+  const study::SearchSpace& space = encoding.space();
+  VectorXd u(encoding.compact_dim());
+  for (double& x : u) x = random.Uniform();
+  while (space.parent(parameter) >= 0) {
+    const study::Condition& condition = *space.parameters()[static_cast<size_t>(parameter)].condition;
+    const study::ParameterValue& value = condition.values[random.UniformInt(condition.values.size())];
+    parameter = space.parent(parameter);
+    for (int c = 0; c < encoding.compact_dim(); ++c) {
+      if (encoding.compact_parameter(c) == parameter) u(c) = encoding.ToCompact({{condition.parent, value}})(c);
+    }
+  }
+  return encoding.FromCompact(u);
 }
 
 }  // namespace luthier::suggest

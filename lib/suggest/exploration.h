@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "lib/base/random.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/lipschitz.h"
 #include "lib/suggest/observations.h"
@@ -22,6 +23,10 @@ study::Parameters FarthestPoint(const study::Encoding& encoding, const Observati
 // the same index where one is, else the most promising of them. Without bounds: random search's point.
 study::Parameters LipoPoint(const study::Encoding& encoding, const OutputBounds& bounds, double record, uint64_t seed,
                             uint64_t index);
+
+// A random setting in which parameter `parameter` exists: those that it depends on take one of the values that it
+// needs, all others are drawn as random search draws them.
+study::Parameters SampleWith(const study::Encoding& encoding, int parameter, base::RandomStream& random);
 
 }  // namespace luthier::suggest
 

@@ -28,6 +28,8 @@ constexpr double kAllMass = 8.5;
 // Cells narrower than this share of sigma: density times width, whose relative error is below share^2/24 times the
 // squared distance in deviations. The difference of two distribution functions would lose more.
 constexpr double kNarrowCell = 1e-5;
+// Of ranges of more than 2^53 levels, whose cells have no width between doubles.
+constexpr double kSmallestCell = 0x1p-54;
 
 double MassInUnitInterval(double mean, double sigma) {
   const double low = -mean / sigma, high = (1.0 - mean) / sigma;
@@ -196,7 +198,7 @@ VectorXd ParzenMixture::Sample(base::RandomStream& random) const {
 
 void ParzenMixture::AddOrdered(Index column, double u, ArrayXd* sum) const {
   const CompactColumn::Cell cell = columns_[static_cast<size_t>(column)].CellOf(u);
-  const double width = cell.high - cell.low, middle = 0.5 * (cell.low + cell.high);
+  const double width = std::max(cell.high - cell.low, kSmallestCell), middle = 0.5 * (cell.low + cell.high);
   double mean = std::numeric_limits<double>::quiet_NaN(), half_precision = 0.0, log_probability = 0.0;
   for (Index i = 0; i < kernels(); ++i) {
     // Few levels make many equal kernels, and often one after the other.

@@ -393,6 +393,26 @@ TEST(Farthest, IsWhatTheDesignerExplores) {
   }
 }
 
+TEST(SampleWith, OpensAParameterAndDrawsTheRestLikeRandomSearch) {
+  const study::SearchSpace space =
+      Space({Categorical("a", {"u", "v", "w"}), When("a", {std::string("v"), std::string("w")}, Int("n", 1, 3)),
+             When("n", {3.0}, Bool("b")), When("b", {true}, Float("x", 0, 1)), Float("y", 0, 1)});
+  const study::Encoding encoding(space);
+  base::RandomStream random(4, "test/sample");
+  std::map<std::string, int> labels;
+  double sum = 0.0;
+  for (int i = 0; i < 2000; ++i) {
+    const Parameters p = SampleWith(encoding, *space.Find("x"), random);
+    EXPECT_TRUE(space.Validate(p).ok());
+    ASSERT_TRUE(p.contains("x")) << study::FormatParameters(p);
+    ++labels[std::get<std::string>(p.at("a"))];
+    sum += Number(p, "y");
+  }
+  EXPECT_EQ(labels.size(), 2u);
+  EXPECT_NEAR(labels["v"], 1000, 120);  // More than five deviations.
+  EXPECT_NEAR(sum / 2000.0, 0.5, 0.04);
+}
+
 TEST(Lipo, WithoutBoundsIsRandomSearch) {
   const study::SearchSpace space = Space({Float("x", 1e-3, 1, study::Scale::kLog), Int("n", 1, 9), Bool("b")});
   const study::Encoding encoding(space);

@@ -25,28 +25,41 @@ constexpr AcquisitionKind kPi = AcquisitionKind::kProbabilityOfImprovement;
 constexpr AcquisitionKind kLogPi = AcquisitionKind::kLogProbabilityOfImprovement;
 constexpr AcquisitionKind kUcb = AcquisitionKind::kUpperConfidenceBound;
 
-// int_low^high g(f) N(f; mean, sd^2) df, g = 1 or f - best, by Gauss-Legendre's 5-point rule on many panels in long
-// double over what lies within 14 deviations.
-double Quadrature(double mean, double sd, double low, double high, bool expectation, double best) {
-  low = std::max(low, mean - 14.0 * sd);
-  high = std::min(high, mean + 14.0 * sd);
-  if (!(high > low)) return 0.0;
+// The integrals over [low, high] of 1 and of f - best, weighted by N(f; mean, sd^2), relative to that density's largest
+// value there, whose logarithm is `log_peak`: Gauss-Legendre's 5-point rule on many panels, in long double, over what
+// is within e^-70 of the peak.
+struct Moments {
+  long double mass = 0.0L, gain = 0.0L, log_peak = 0.0L;
+  double LogMass() const { return static_cast<double>(log_peak + std::log(mass)); }
+  double LogGain() const { return static_cast<double>(log_peak + std::log(gain)); }
+  double Mass() const { return static_cast<double>(std::exp(log_peak) * mass); }
+  double Gain() const { return static_cast<double>(std::exp(log_peak) * gain); }
+};
+Moments Quadrature(double mean, double sd, double low, double high, double best) {
+  Moments m;
+  if (!(high > low)) return m;
+  const long double peak = std::clamp(mean, low, high), z_peak = (peak - mean) / static_cast<long double>(sd);
+  // The density falls by exp(-(z t + t^2/2)) within t deviations of the peak, away from the mean.
+  const auto reach = [](long double z) { return (-z + std::sqrt(z * z + 140.0L)); };
+  const long double begin = std::max<long double>(low, peak - sd * reach(std::max(-z_peak, 0.0L)));
+  const long double end = std::min<long double>(high, peak + sd * reach(std::max(z_peak, 0.0L)));
   const long double nodes[] = {0.0L, 0.538469310105683091036L, 0.906179845938663992798L};
   const long double weights[] = {0.568888888888888888889L, 0.478628670499366468041L, 0.236926885056189087514L};
-  const int panels = 60;
-  const long double half = (static_cast<long double>(high) - low) / (2 * panels);
-  long double sum = 0.0L;
-  for (int p = 0; p < panels; ++p) {
+  constexpr int kPanels = 60;
+  const long double half = (end - begin) / (2 * kPanels);
+  for (int p = 0; p < kPanels; ++p) {
     for (int k = 0; k < 3; ++k) {
       for (int side = -1; side <= (k == 0 ? -1 : 1); side += 2) {
-        const long double f = low + half * (2 * p + 1 + side * nodes[k]);
+        const long double f = begin + half * (2 * p + 1 + side * nodes[k]);
         const long double z = (f - mean) / sd;
-        const long double density = std::exp(-0.5L * z * z) / (sd * 2.506628274631000502416L);
-        sum += weights[k] * half * density * (expectation ? f - best : 1.0L);
+        const long double weighted = weights[k] * half * std::exp(-0.5L * (z - z_peak) * (z + z_peak));
+        m.mass += weighted;
+        m.gain += weighted * (f - best);
       }
     }
   }
-  return static_cast<double>(sum);
+  m.log_peak = -0.5L * z_peak * z_peak - std::log(static_cast<long double>(sd) * 2.506628274631000502416L);
+  return m;
 }
 
 double Truncated(AcquisitionKind kind, bool normalised, double mean, double sd, double best, double lower,
@@ -71,20 +84,65 @@ std::vector<Case> RandomCases(int count, uint64_t seed) {
   return cases;
 }
 
-TEST(TruncatedImprovement, EqualsItsIntegral) {
-  for (const Case& c : RandomCases(4000, 11)) {
-    const double a = std::max(c.best, c.lower);
-    const double tei = Quadrature(c.mean, c.sd, a, c.upper, true, c.best);
-    const double tpi = Quadrature(c.mean, c.sd, a, c.upper, false, c.best);
-    ASSERT_NEAR(Truncated(kEi, false, c.mean, c.sd, c.best, c.lower, c.upper), tei, 1e-10)
-        << c.mean << " " << c.sd << " " << c.best << " " << c.lower << " " << c.upper;
-    ASSERT_NEAR(Truncated(kPi, false, c.mean, c.sd, c.best, c.lower, c.upper), tpi, 1e-10);
-    const double mass = Quadrature(c.mean, c.sd, c.lower, c.upper, false, 0.0);
-    if (mass > 1e-3) {
-      ASSERT_NEAR(Truncated(kEi, true, c.mean, c.sd, c.best, c.lower, c.upper), tei / mass, 1e-9);
-      ASSERT_NEAR(Truncated(kPi, true, c.mean, c.sd, c.best, c.lower, c.upper), tpi / mass, 1e-9);
-    }
+// Narrow and wide bands on either side of the value to beat, in deviations of any size, near the mean and far out.
+std::vector<Case> HardCases(int count, uint64_t seed) {
+  base::RandomStream stream(seed, "hard truncated cases");
+  std::vector<Case> cases;
+  for (int i = 0; i < count; ++i) {
+    const double sd = std::pow(10.0, -6.0 + 9.0 * stream.Uniform());
+    Case c{0.0, sd, 12.0 * sd * stream.Normal(), 0.0, 0.0};
+    c.lower = c.best + sd * std::pow(10.0, -8.0 + 9.0 * stream.Uniform()) * (i % 3 == 0 ? 1.0 : -1.0);
+    c.upper = std::max(c.best, c.lower) + sd * std::pow(10.0, -8.0 + 10.0 * stream.Uniform());
+    cases.push_back(c);
   }
+  return cases;
+}
+
+// Relative: a factor of 1e-10, however small the value.
+TEST(TruncatedImprovement, EqualsItsIntegral) {
+  constexpr double kTolerance = 1e-10;
+  int nothing = 0, compared = 0;
+  std::vector<Case> cases = RandomCases(10'000, 11);
+  for (const Case& c : HardCases(2'000, 28)) cases.push_back(c);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(testing::Message() << c.mean << " " << c.sd << " " << c.best << " " << c.lower << " " << c.upper);
+    const auto value = [&](AcquisitionKind kind, bool normalised) {
+      return Truncated(kind, normalised, c.mean, c.sd, c.best, c.lower, c.upper);
+    };
+    const double a = std::max(c.best, c.lower);
+    const Moments improving = Quadrature(c.mean, c.sd, a, c.upper, c.best);
+    if (improving.mass == 0.0L) {
+      ASSERT_EQ(value(kEi, false), 0.0);
+      ASSERT_EQ(value(kPi, false), 0.0);
+      ++nothing;
+      continue;
+    }
+    ++compared;
+    // A mass is computed from its ends in deviations: what rounding those does to a narrow band's width.
+    const auto rounding = [&](double low, double high) {
+      const double ends = std::max(std::abs(c.mean - low), std::abs(c.mean - high)) / (high - low);
+      return std::isfinite(ends) ? 4e-16 * ends : 0.0;
+    };
+    const double tpi = kTolerance + rounding(a, c.upper), tei = a > c.best ? tpi : kTolerance;
+    // Of a logarithm of -1000 rounding alone leaves 1e-13; values below 1e-290 lose digits as all such numbers do.
+    ASSERT_NEAR(value(kLogEi, false), improving.LogGain(), tei);
+    ASSERT_NEAR(value(kLogPi, false), improving.LogMass(), tpi);
+    if (improving.Gain() > 1e-290 && improving.Mass() > 1e-290) {
+      ASSERT_NEAR(value(kEi, false) / improving.Gain(), 1.0, tei);
+      ASSERT_NEAR(value(kPi, false) / improving.Mass(), 1.0, tpi);
+    }
+    if (c.lower >= c.upper) continue;
+    const Moments band = Quadrature(c.mean, c.sd, c.lower, c.upper, c.best);
+    const double tnorm = kTolerance + rounding(c.lower, c.upper);
+    const double gain = improving.LogGain() - band.LogMass(), mass = improving.LogMass() - band.LogMass();
+    ASSERT_NEAR(value(kLogEi, true), gain, tnorm + tei);
+    ASSERT_NEAR(value(kLogPi, true), mass, tnorm + tpi);
+    if (std::min(gain, mass) < -660.0) continue;
+    ASSERT_NEAR(value(kEi, true) / std::exp(gain), 1.0, tnorm + tei);
+    ASSERT_NEAR(value(kPi, true) / std::exp(mass), 1.0, tnorm + tpi);
+  }
+  EXPECT_GT(compared, 4000);
+  EXPECT_GT(nothing, 100);
 }
 
 TEST(TruncatedImprovement, LogarithmsKeepRelativeAccuracyInTheTails) {

@@ -206,15 +206,70 @@ TEST_P(EverySwitch, ARestartChangesNothing) {
   }
 }
 
-TEST(Switches, TwoHundredFailuresInARow) {
-  for (const SwitchVariant& variant : SwitchVariants()) {
-    if (variant.name != "bo" && variant.name != "hbo" && variant.name != "lbo") continue;
-    BoOptions options = variant.options;
+// Whether some variant has every value of a switch, whose last value is `last`.
+template <typename Switch>
+void ExpectAllTried(Switch BoOptions::* member, Switch last, const char* name) {
+  std::set<int> tried;
+  for (const SwitchVariant& variant : SwitchVariants()) tried.insert(static_cast<int>(variant.options.*member));
+  for (int value = 0; value <= static_cast<int>(last); ++value) {
+    EXPECT_TRUE(tried.contains(value)) << "no variant has value " << value << " of " << name;
+  }
+}
+
+TEST(Switches, EveryValueOfEverySwitchIsInAVariant) {
+  ExpectAllTried(&BoOptions::preset, study::BoPreset::kFobo, "preset");
+  ExpectAllTried(&BoOptions::acquisition, study::BoAcquisition::kTs, "acquisition");
+  ExpectAllTried(&BoOptions::kernel, study::BoKernel::kPairwise, "kernel");
+  ExpectAllTried(&BoOptions::warp, study::BoWarp::kLog, "warp");
+  ExpectAllTried(&BoOptions::prior, study::BoPrior::kThesis, "prior");
+  ExpectAllTried(&BoOptions::criterion, study::BoCriterion::kLeaveOneOut, "criterion");
+  ExpectAllTried(&BoOptions::maximizer, study::BoMaximizer::kDirect, "maximizer");
+  ExpectAllTried(&BoOptions::pending, study::BoPending::kHallucination, "pending");
+  ExpectAllTried(&BoOptions::trust_region, study::BoTrustRegion::kOff, "trust_region");
+  ExpectAllTried(&BoOptions::exploration, study::BoExploration::kLipo, "exploration");
+  ExpectAllTried(&BoOptions::lipschitz, study::BoLipschitz::kCap, "lipschitz");
+  ExpectAllTried(&BoOptions::growth, study::BoGrowth::kFitted, "growth");
+  ExpectAllTried(&BoOptions::beta_schedule, study::BoBeta::kConstant, "beta_schedule");
+  ExpectAllTried(&BoOptions::sampler, study::BoSampler::kFinite, "sampler");
+  ExpectAllTried(&BoOptions::hyperparameters, study::BoHyperparameters::kMcmc, "hyperparameters");
+  ExpectAllTried(&BoOptions::gradients, study::BoGradients::kDirectional, "gradients");
+  ExpectAllTried(&BoOptions::feasibility, study::BoFeasibility::kOff, "feasibility");
+  ExpectAllTried(&BoOptions::trust_box, study::BoTrustBox::kOff, "trust_box");
+  std::set<bool> noisy;
+  for (const SwitchVariant& variant : SwitchVariants()) noisy.insert(variant.options.noisy);
+  EXPECT_EQ(noisy.size(), 2u);
+}
+
+// More parameters than fifteen: with noise there is a trust box, which shrinks and begins anew here.
+TEST(Switches, ARestartChangesNothingInWideSpaces) {
+  std::vector<study::ParameterSpec> parameters;
+  for (int j = 0; j < 16; ++j) parameters.push_back(Float("x" + std::to_string(j), 0, 1));
+  const study::SearchSpace space = Space(parameters);
+  const study::Encoding encoding(space);
+  for (const bool noisy : {false, true}) {
+    BoOptions options = study::BoDefaults(study::BoPreset::kHbo);
+    options.noisy = noisy;
     options.kernel = study::BoKernel::kMatern52;
-    MemoryStudy study(SpecOf(Plane(), options));
-    EnqueueRandom(&study, 200, [&](int64_t number) { study.Fail(number, FailureKind::kConfig); });
-    AskOn(&study, 1, [](int) { return 1.0; });
-    AskOn(&study, 3, [](int i) { return 1.0 + i; });
+    options.warp = study::BoWarp::kNone;
+    RestartRun run;
+    run.asks = 8;
+    run.enqueued = noisy ? 120 : 70;  // None of them better than the first: the box shrinks to its end.
+    run.ending = [&](base::RandomStream&, const Parameters& p) {
+      return contract::Complete(encoding.ToCompact(p).squaredNorm());
+    };
+    int count = 0;
+    run.enqueued_ending = [&](base::RandomStream& random, const Parameters& p) {
+      return noisy ? contract::Complete(++count == 1 ? 0.0 : 1.0 + random.Uniform()) : run.ending(random, p);
+    };
+    std::set<std::string> origins;
+    for (const Suggestion& s : ExpectRestartsChangeNothing(SpecOf(space, options), run)) {
+      origins.insert(s.origin);
+      const bool proposed = s.origin == "acq" || s.origin == "stuck_random";
+      EXPECT_EQ(s.details.contains("box_side"), noisy && proposed) << s.origin;
+    }
+    EXPECT_TRUE(origins.contains("acq"));
+    EXPECT_EQ(origins.contains("restart"), noisy);
+    EXPECT_EQ(origins.contains("trust_region"), !noisy);
   }
 }
 

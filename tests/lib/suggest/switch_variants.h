@@ -161,6 +161,21 @@ inline std::vector<SwitchVariant> SwitchVariants() {
     o->hyperparameters = BoHyperparameters::kMcmc;
   });
   add("lbo_noisy", BoPreset::kLbo, [](BoOptions* o) { o->noisy = true; });
+  add("thesis_map", BoPreset::kBo, [](BoOptions* o) { o->prior = BoPrior::kThesis; });
+  add("mcmc_ucb_no_box", BoPreset::kHbo, [](BoOptions* o) {
+    o->hyperparameters = BoHyperparameters::kMcmc;
+    o->acquisition = BoAcquisition::kUcb;
+    o->trust_box = BoTrustBox::kOff;
+    o->feasibility = BoFeasibility::kOff;
+  });
+  add("mcmc_direct_log_pi", BoPreset::kBo, [](BoOptions* o) {
+    o->hyperparameters = BoHyperparameters::kMcmc;
+    o->acquisition = BoAcquisition::kLogPi;
+    o->improvement = 0.1;
+    o->maximizer = BoMaximizer::kDirect;
+    o->kernel = BoKernel::kMatern52;
+    o->warp = BoWarp::kNone;
+  });
   return variants;
 }
 

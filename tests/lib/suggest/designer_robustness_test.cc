@@ -10,6 +10,7 @@
 #include "lib/base/random.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/bo_designer.h"
+#include "lib/suggest/observations.h"
 #include "tests/lib/suggest/bo_testing.h"
 #include "tests/lib/suggest/restart_oracle.h"
 #include "tests/lib/suggest/switch_variants.h"
@@ -302,6 +303,42 @@ TEST(Switches, OpenTrialsCountAsWhatTheOptionSays) {
   EXPECT_GT(worst, mean + 0.1);
   EXPECT_GT(mean, best + 0.1);
   EXPECT_GT(worst, nothing.first + 0.1);
+}
+
+TEST(Switches, PointsCloserThanTheRuleSaysAreTheSame) {
+  Observations data;
+  data.tried.resize(2, 2);
+  data.tried << 0.25, 0.5, 0.75, 0.5;
+  for (const double apart : {0.0, 0.99e-12, 1.01e-12}) {
+    const Eigen::Vector2d straight(0.75, 0.5 + apart);
+    const Eigen::Vector2d across = Eigen::Vector2d(0.25, 0.5) + Eigen::Vector2d::Constant(apart / std::sqrt(2.0));
+    EXPECT_EQ(IsTried(data, straight), apart < 1e-12);
+    EXPECT_EQ(IsTried(data, across), apart < 1e-12);
+  }
+}
+
+// A bound without any weight on deviations is largest where the mean is, and by symmetry that is in the middle.
+TEST(Switches, AProposalThatWasTriedIsReplacedByARandomSetting) {
+  for (const bool open : {false, true}) {
+    BoOptions options;
+    options.acquisition = study::BoAcquisition::kUcb;
+    options.beta_schedule = study::BoBeta::kConstant;
+    options.beta = 0.0;
+    options.maximizer = study::BoMaximizer::kDirect;
+    options.kernel = study::BoKernel::kSe;
+    options.warp = study::BoWarp::kNone;
+    MemoryStudy study(SpecOf(Space({study::WithDefault(0.0, Float("x", 0, 1))}), options));
+    study.Ask();
+    study.Complete(1, 4.0);
+    study.Complete(study.Enqueue({{"x", 1.0}}), 4.0);
+    for (const double x : {0.25, 0.75}) study.Complete(study.Enqueue({{"x", x}}), 1.0);
+    for (const double x : {0.45, 0.55}) study.Complete(study.Enqueue({{"x", x}}), 0.04);
+    EXPECT_NEAR(Number(study.Ask().parameters, "x"), 0.5, 1e-12);
+    if (!open) study.Complete(study.newest(), 0.0);
+    const Suggestion s = study.Ask();
+    EXPECT_EQ(s.origin, "stuck_random") << (open ? "open" : "complete");
+    EXPECT_GT(std::abs(Number(s.parameters, "x") - 0.5), 1e-6);
+  }
 }
 
 TEST(Switches, CarriesStaySmall) {

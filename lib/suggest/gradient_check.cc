@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "lib/base/random.h"
@@ -57,6 +58,9 @@ std::vector<int32_t> ContradictingReporters(const Observations& data, const std:
       gp::MaximizePosterior(&likelihood, inference, std::nullopt, base::RandomStream(seed, "bo/check", ask_index))
           .theta;
 
+  // Of the outputs, as they were computed from scores of that size.
+  const double value_error =
+      std::numeric_limits<double>::epsilon() * scores.cwiseAbs().maxCoeff() * transform.Slope(scores.maxCoeff());
   std::vector<int32_t> contradicting = before;
   for (const int32_t who : present) {
     gp::Slopes slopes;
@@ -75,10 +79,12 @@ std::vector<int32_t> ContradictingReporters(const Observations& data, const std:
     }
     const std::optional<gp::SlopeCheck> check = gp::CheckSlopes(shape, theta, x, outputs, slopes);
     if (!check.has_value()) continue;
+    const gp::PairCheck pairs = gp::CheckPairs(shape, theta, x, outputs, slopes, value_error);
     const auto known = std::find(contradicting.begin(), contradicting.end(), who);
     if (known == contradicting.end()) {
-      if (check->contradicts && contradicting.size() < kMaxSetAside) contradicting.push_back(who);
-    } else if (check->confirms) {
+      const bool contradicts = check->contradicts || pairs.contradicts;
+      if (contradicts && contradicting.size() < kMaxSetAside) contradicting.push_back(who);
+    } else if (check->confirms && !pairs.contradicts) {
       contradicting.erase(known);
     }
   }

@@ -1,6 +1,8 @@
 #include "lib/gp/slope_check.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "lib/gp/hyper_inference.h"
@@ -92,6 +94,105 @@ TEST(SlopeCheck, TellsRightSlopesFromFlippedAndScaledOnes) {
       }
     }
   }
+}
+
+// Points in close pairs, as a search leaves them around its record; cubic, so that the trapezoid rule is not exact.
+struct Pairs {
+  MatrixXd x;
+  VectorXd y;
+  Slopes slopes;
+};
+
+Pairs SomePairs(int pairs, int d, double apart, uint64_t seed) {
+  base::RandomStream stream(seed, "pairs");
+  Pairs data{RandomPoints(stream, 2 * pairs, d), VectorXd(2 * pairs), Slopes()};
+  for (int p = 0; p < pairs; ++p) {
+    data.x.row(2 * p + 1) = data.x.row(2 * p) + apart * RandomNormals(stream, d).normalized().transpose();
+  }
+  for (Index i = 0; i < 2 * pairs; ++i) {
+    VectorXd gradient(d);
+    data.y(i) = 0.0;
+    for (int j = 0; j < d; ++j) {
+      const double u = data.x(i, j) - 0.1 * j;
+      data.y(i) += (j + 1.0) * u * u * u - u;
+      gradient(j) = 3.0 * (j + 1.0) * u * u - 1.0;
+    }
+    data.slopes.AddGradient(i, gradient);
+  }
+  return data;
+}
+
+PairCheck CheckOf(const Pairs& data, const Slopes& slopes, double lengthscale = 0.5, double noise = 0.0,
+                  double value_error = 1e-15) {
+  const int d = static_cast<int>(data.x.cols());
+  Hyperparameters theta;
+  theta.lengthscales = VectorXd::Constant(d, lengthscale);
+  theta.noise_variance = noise;
+  return CheckPairs(kernels::ArdShape(kernels::Family::kMatern52, d), theta, data.x, data.y, slopes, value_error);
+}
+
+TEST(PairCheck, ClosePairsTellFactorOrderAndSign) {
+  for (const int d : {1, 2, 5}) {
+    for (const uint64_t seed : {1u, 2u, 3u}) {
+      SCOPED_TRACE(testing::Message() << "d " << d << " seed " << seed);
+      const Pairs data = SomePairs(8, d, 0.01, seed);
+      const PairCheck right = CheckOf(data, data.slopes);
+      EXPECT_GE(right.pairs, 8);
+      EXPECT_LT(right.lower_quartile, 1e-3);
+      EXPECT_FALSE(right.contradicts);
+      for (const double factor : {4.0, 0.25, 10.0, -1.0, 0.0}) {
+        Slopes wrong = data.slopes;
+        wrong.values *= factor;
+        const PairCheck check = CheckOf(data, wrong);
+        EXPECT_TRUE(check.contradicts) << factor;
+        const double misfit = std::abs(1.0 - factor) / std::max(1.0, std::abs(factor));
+        EXPECT_NEAR(check.lower_quartile, misfit, 0.02) << factor;
+      }
+      if (d == 1) continue;
+      Slopes order = data.slopes;
+      for (Index i = 0; i < order.size(); i += d) std::reverse(order.values.data() + i, order.values.data() + i + d);
+      EXPECT_GT(CheckOf(data, order).lower_quartile, right.lower_quartile + 0.05);
+    }
+  }
+}
+
+TEST(PairCheck, WhatCannotTellIsLeftOut) {
+  const Pairs data = SomePairs(8, 2, 0.01, 4);
+  Slopes wrong = data.slopes;
+  wrong.values *= 4.0;
+  EXPECT_TRUE(CheckOf(data, wrong).contradicts);
+  EXPECT_EQ(CheckOf(data, wrong, 0.05).pairs, 0) << "a fifth of a lengthscale apart";
+  EXPECT_EQ(CheckOf(data, wrong, 0.5, 1.0).pairs, 0) << "differences below the noise";
+  EXPECT_EQ(CheckOf(data, wrong, 0.5, 0.0, 1.0).pairs, 0) << "values that are not known so well";
+  Slopes vague = wrong;
+  vague.extra_variances.setConstant(1e4);
+  EXPECT_EQ(CheckOf(data, vague).pairs, 0) << "slopes that say how wrong they may be";
+  std::vector<Index> first;
+  for (Index i = 0; i < wrong.size(); i += 2) first.push_back(i);
+  EXPECT_EQ(CheckOf(data, wrong.Select(first)).pairs, 0) << "one component of two";
+  std::vector<Index> four;
+  for (Index i = 0; i < 16; ++i) four.push_back(i);
+  EXPECT_EQ(CheckOf(data, wrong.Select(four)).pairs, 4);
+  EXPECT_FALSE(CheckOf(data, wrong.Select(four)).contradicts) << "four pairs are too few";
+  EXPECT_EQ(CheckOf(data, Slopes()).pairs, 0);
+}
+
+TEST(PairCheck, ADirectionThatIsNoAxisIsNotUsed) {
+  Pairs data = SomePairs(8, 2, 0.01, 5);
+  Slopes along;
+  for (Index i = 0; i < 16; ++i) along.Add(i, VectorXd::Constant(2, std::sqrt(0.5)), 100.0);
+  EXPECT_EQ(CheckOf(data, along).pairs, 0);
+}
+
+// One point of a cluster cannot speak for all: none is in more than two pairs, and no more than ten count.
+TEST(PairCheck, EachPointCountsTwiceAtMost) {
+  Pairs cluster = SomePairs(15, 2, 0.001, 6);
+  EXPECT_EQ(CheckOf(cluster, cluster.slopes).pairs, 10);
+  const Pairs three = SomePairs(2, 2, 0.001, 7);
+  Pairs close = three;
+  close.x.row(2) = close.x.row(0) + 0.002 * Eigen::RowVector2d(1.0, 1.0);
+  close.x.row(3) = close.x.row(0) - 0.002 * Eigen::RowVector2d(1.0, 1.0);
+  EXPECT_LE(CheckOf(close, close.slopes).pairs, 4);
 }
 
 TEST(SlopeCheck, LeavesEachSlopeOut) {

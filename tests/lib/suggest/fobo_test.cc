@@ -344,6 +344,28 @@ TEST(GradientCheck, AWorkerWithWrongGradientsIsSetAside) {
   }
 }
 
+// Faults that leave the sign: found once the search has settled, by pairs of close points.
+TEST(GradientCheck, AWrongFactorOrOrderIsFound) {
+  const std::map<std::string, std::function<void(Gradient*)>> faults = {
+      {"factor 4",
+       [](Gradient* g) {
+         for (double& v : g->values) v *= 4.0;
+       }},
+      {"factor 1/4",
+       [](Gradient* g) {
+         for (double& v : g->values) v *= 0.25;
+       }},
+      {"order", [](Gradient* g) { std::rotate(g->values.begin(), g->values.begin() + 1, g->values.end()); }},
+  };
+  for (const std::string name : {"branin", "goldstein_price", "hartmann3"}) {
+    for (const auto& [fault, spoil] : faults) {
+      SCOPED_TRACE(name + " " + fault);
+      const Outcome outcome = RunOn(name, 1, kFull, 40, 1, [&](int, Gradient* g) { spoil(g); });
+      EXPECT_FALSE(outcome.suggestions.back().set_aside.empty());
+    }
+  }
+}
+
 TEST(GradientCheck, RightAndNoisyGradientsRaiseNoAlarm) {
   for (const objectives::TestFunction& f : objectives::TestFunctions()) {
     for (const double noise : {0.0, 0.3}) {

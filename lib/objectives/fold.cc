@@ -207,6 +207,11 @@ LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const Settings& se
   return out;
 }
 
+std::string NoteOf(const learn::SolverChoice& choice) {
+  return absl::StrCat("solver auto is ", learn::LinearSolverNames()[static_cast<size_t>(choice.solver)], ": ",
+                      choice.reason);
+}
+
 std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,
                                              bool standardize, learn::Bias bias) {
   learn::Standardization s =

@@ -97,8 +97,7 @@ absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) c
     // One for all folds: their iterations are compared and averaged.
     const learn::SolverChoice choice = layout[0]->Choose(settings);
     solver = choice.solver;
-    runs.note =
-        absl::StrCat("solver auto is ", learn::LinearSolverNames()[static_cast<size_t>(solver)], ": ", choice.reason);
+    runs.note = NoteOf(choice);
   } else {
     LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(settings.solver));
   }

@@ -130,11 +130,11 @@ TEST_F(ModelTest, DamagedAndForeignFilesAreRefused) {
     EXPECT_FALSE(LoadModel(flipped, "m").ok()) << at;
   }
   // Another version, whole.
-  learn::CheckpointWriter writer("luthier.model/2");
+  learn::CheckpointWriter writer("luthier.model/1");
   writer.U64(1);
   const absl::Status status = LoadModel(std::move(writer).Finish(), "m").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("\"luthier.model/2\", not \"luthier.model/1\""));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"luthier.model/1\", not \"luthier.model/2\""));
   EXPECT_EQ(ReadModelFile(Path("none")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(ReadModelFile(directory_.path()).status().message()), HasSubstr("is a directory"));
 }

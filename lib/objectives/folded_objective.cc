@@ -111,7 +111,7 @@ absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) c
 std::string FoldedObjective::Identity(const Settings& settings) const {
   study::Parameters relevant = settings.values();
   for (const char* name :
-       {"format", "header", "label", "labels_file", "gradient", "report_every", "checkpoint_every"}) {
+       {"format", "header", "label", "labels_file", "gradient", "report_every", "checkpoint_every", "max_memory_mib"}) {
     relevant.erase(name);
   }
   return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(relevant));

@@ -18,6 +18,8 @@ namespace luthier::learn {
 namespace {
 
 using Eigen::VectorXd;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using Kind = MarginLoss::Kind;
 
 std::vector<int32_t> AllRows(const Dataset& dataset) {
@@ -422,6 +424,33 @@ TEST(LinearTrainerTest, DamagedCheckpointsAreRefused) {
     reader = CheckpointReader::Open(bytes, "test/1");
     EXPECT_EQ(misfit.Load(&*reader, "id").code(), absl::StatusCode::kDataLoss) << c.name;
   }
+}
+
+// Two columns, one of them very far out: refused before any vector of them is made.
+TEST(LinearTrainerTest, VectorsArePlannedBeforeTheyAreTaken) {
+  Dataset dataset;
+  dataset.x.rows = 2;
+  dataset.x.cols = 1 << 20;
+  dataset.x.row_start = {0, 1, 2};
+  dataset.x.column = {0, (1 << 20) - 1};
+  dataset.x.value = {1.0, 1.0};
+  dataset.label = {0, 1};
+  dataset.classes = {"0", "1"};
+  const LinearData data(dataset, {0, 1}, Standardization(), Bias::kNone);
+  const LinearProblem problem(&data, MarginLoss(), 1.0);
+  LinearTrainOptions options;
+  options.max_memory_bytes = int64_t{100} << 20;
+  const absl::Status status = LinearTrainer::Create(&problem, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("solver lbfgs would need 240 MiB for vectors of 1048576 weights"),
+                    HasSubstr("the limit is 100 MiB")));
+  options.solver = LinearSolver::kDual;
+  EXPECT_TRUE(LinearTrainer::Create(&problem, options).ok());
+  options.max_memory_bytes = 1 << 20;
+  EXPECT_EQ(LinearTrainer::Create(&problem, options).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(CheckVectors(LinearSolver::kLbfgs, int64_t{1} << 60, int64_t{1} << 40).code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 TEST(LinearTrainerTest, TheChoiceSaysWhy) {

@@ -44,7 +44,7 @@ absl::Status CheckVectors(const ChainData& data, const ChainTrainerOptions& opti
   const int64_t bytes = PlanVectors(data, options);
   if (bytes <= options.average.max_memory_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "solver ", ChainMethodNames()[static_cast<size_t>(options.method)], " would need ", bytes >> 20,
+      "solver ", ChainMethodNames()[static_cast<size_t>(options.method)], " would need ", (bytes + (1 << 20) - 1) >> 20,
       " MiB for vectors of the ", data.shape().parameters(), " weights (", data.attributes, " attributes, ",
       data.labels(), " labels), and the limit is ", options.average.max_memory_bytes >> 20,
       " MiB; drop rare attributes (min_count), hash into fewer rows (hash_bits), or raise max_memory_mib"));

@@ -82,10 +82,10 @@ absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes) {
   constexpr int64_t kMost = int64_t{1} << 58;
   const int64_t bytes = dim > kMost / (8 * vectors) ? kMost : vectors * dim * static_cast<int64_t>(sizeof(double));
   if (bytes <= max_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("solver ", LinearSolverNames()[static_cast<size_t>(solver)], " would need ", bytes >> 20,
-                   " MiB for vectors of ", dim, " weights, and the limit is ", max_bytes >> 20,
-                   " MiB; are the highest column numbers meant? Else another solver, or a larger max_memory_mib"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "solver ", LinearSolverNames()[static_cast<size_t>(solver)], " would need ", (bytes + (1 << 20) - 1) >> 20,
+      " MiB for vectors of ", dim, " weights, and the limit is ", max_bytes >> 20,
+      " MiB; are the highest column numbers meant? Else another solver, or a larger max_memory_mib"));
 }
 
 LinearTrainer::LinearTrainer(const LinearProblem* problem, const LinearTrainOptions& options)

@@ -1,6 +1,7 @@
 #include "lib/model/chain_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -206,7 +207,7 @@ absl::StatusOr<Evaluation> ChainModel::Evaluate(const DataFile& data) const {
       static_cast<double>(std::count_if(read.data.label.begin(), read.data.label.end(),
                                         [&](int32_t k) { return k >= static_cast<int32_t>(label_names_.size()); }));
   out.metrics["accuracy"] = m.accuracy;
-  out.metrics["loss"] = m.loss_nats;
+  out.metrics["loss"] = m.known_tokens == 0 ? NAN : m.loss_nats;
   if (m.left_out > 0) {
     out.notes.push_back(absl::StrCat(
         m.left_out, " of ", read.data.sequences(), " sequences have labels that the model does not know (",

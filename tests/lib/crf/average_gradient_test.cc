@@ -244,7 +244,7 @@ TEST(ChainTrainerTest, VectorsOfWeightsArePlannedBeforeTheyAreTaken) {
   ChainData data = RandomChains(1, 9, 5, 4, 3);
   data.attributes = 1 << 28;
   ChainTrainerOptions options;
-  for (const auto& [method, mebibytes] : {std::pair(ChainMethod::kSag, "196608"), {ChainMethod::kLbfgs, "1048576"}}) {
+  for (const auto& [method, mebibytes] : {std::pair(ChainMethod::kSag, "196609"), {ChainMethod::kLbfgs, "1048577"}}) {
     options.method = method;
     const absl::Status status = ChainTrainer::Create(&data, 1.0, options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

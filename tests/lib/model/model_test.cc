@@ -238,6 +238,7 @@ TEST_F(ModelTest, TagsColumnsOfText) {
     const Evaluation odd = model->Evaluate({Path("odd.txt"), {}}).value();
     EXPECT_EQ(odd.metrics.at("unknown_labels"), 1.0);
     EXPECT_THAT(odd.notes, ElementsAre(HasSubstr("does not know (I-ORG)")));
+    EXPECT_TRUE(std::isnan(odd.metrics.at("loss"))) << "no sequence has a loss";
     directory_.Write("narrow.txt", "Nm1\n");
     EXPECT_THAT(std::string(model->Predict({Path("narrow.txt"), {}}).status().message()),
                 HasSubstr("has 1 columns; the model takes 2"));

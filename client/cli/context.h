@@ -1,6 +1,7 @@
 #ifndef LUTHIER_CLIENT_CLI_CONTEXT_H_
 #define LUTHIER_CLIENT_CLI_CONTEXT_H_
 
+#include <istream>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <ostream>
@@ -26,6 +27,7 @@ class Context {
   const Options& options() const { return options_; }
   std::ostream& out() const { return *environment_.out; }
   std::ostream& err() const { return *environment_.err; }
+  std::istream& in() const { return *environment_.in; }
   bool json() const { return options_.format == Format::kJson; }
 
   // A client of --server, or of the coordinator of --db, which is started in this process if need be.

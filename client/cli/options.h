@@ -72,7 +72,9 @@ struct Options {
   std::string out;
   std::string data;
   std::string data_format = "auto";
+  std::string header = "auto";
   std::string label;
+  std::string labels_file;
 
   // simulate, objectives
   std::vector<std::string> algorithms;

@@ -328,8 +328,7 @@ void PrintStudy(std::ostream& out, const v1::Study& study) {
   out << "created  " << ShortTime(study.create_time()) << " UTC\n";
   if (NeverReportedAStep(study)) {
     out << "warning  no trial has reported a step of its training, so none can be paused or stopped early: the "
-           "objective "
-           "has to report `step`\n";
+           "objective has to report `step`\n";
   }
   for (const v1::GradientsSetAside& entry : study.gradients_set_aside()) {
     out << "warning  the gradients of worker " << Printable(entry.worker()) << " are set aside in " << entry.trials()

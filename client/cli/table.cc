@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -19,9 +20,16 @@ size_t Width(absl::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+// What a spreadsheet would take for a formula. A number is none, also where it is a name, such as that of the class -1.
+bool LooksLikeFormula(const std::string& text) {
+  if (text.empty() || !absl::StrContains("=+-@\t\r", text.substr(0, 1))) return false;
+  double number = 0.0;
+  return text.find_first_not_of("0123456789.eE+-") != std::string::npos || !absl::SimpleAtod(text, &number);
+}
+
 std::string CsvCell(const Cell& cell) {
   std::string text = cell.exact;
-  if (!cell.number && !text.empty() && absl::StrContains("=+-@\t\r", text.substr(0, 1))) text = absl::StrCat("'", text);
+  if (!cell.number && LooksLikeFormula(text)) text = absl::StrCat("'", text);
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }

@@ -190,12 +190,18 @@ void ModelFileOption(CLI::App& app, Options& o) {
 
 void ModelDataOptions(CLI::App& app, Options& o) {
   ModelFileOption(app, o);
-  app.add_option("--data", o.data, "Rows or sequences: a file as the model was trained on, plain, .gz or .xz")
+  app.add_option("--data", o.data,
+                 "Rows or sequences: a file as the model was trained on, plain, .gz or .xz; - for standard input")
       ->required();
-  app.add_option("--format", o.data_format, "Of tables: auto (by name, then content), csv, libsvm")
-      ->check(CLI::IsMember({"auto", "csv", "libsvm"}))
+  app.add_option("--format", o.data_format, "Of tables: auto (by name, then content), csv, libsvm, idx")
+      ->check(CLI::IsMember({"auto", "csv", "libsvm", "idx"}))
+      ->capture_default_str();
+  app.add_option("--header", o.header, "CSV: whether the first line names the columns; auto: when it looks like it")
+      ->check(CLI::IsMember({"auto", "yes", "no"}))
       ->capture_default_str();
   app.add_option("--label", o.label, "CSV: name of the column with the classes; default: that of the training data");
+  app.add_option("--labels-file", o.labels_file,
+                 "IDX: file of the labels; default: the images' name with labels-idx1 for images-idx3");
 }
 
 void SimulateOptions(CLI::App& app, Options& o) {

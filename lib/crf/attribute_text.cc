@@ -47,6 +47,7 @@ absl::StatusOr<AttributeText> ReadAttributeText(learn::LineReader& lines) {
   };
   std::string name;
   std::optional<absl::string_view> value_text;
+  std::vector<int64_t> place;  // Of each attribute in `attribute`, where a token last had it.
   while (true) {
     LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> next, lines.Next());
     if (!next) break;
@@ -72,13 +73,14 @@ absl::StatusOr<AttributeText> ReadAttributeText(learn::LineReader& lines) {
                                   ", which is not a finite number; a colon in a name is written \\:"));
       }
       const int32_t id = text.attributes.Intern(name);
-      const auto begin = text.attribute.begin() + first;
-      const auto found = std::find(begin, text.attribute.end(), id);
-      if (found == text.attribute.end()) {
+      if (static_cast<size_t>(id) == place.size()) place.push_back(-1);
+      int64_t& at = place[static_cast<size_t>(id)];
+      if (at < first) {
+        at = static_cast<int64_t>(text.attribute.size());
         text.attribute.push_back(id);
         text.value.push_back(value);
       } else {
-        double& sum = text.value[static_cast<size_t>(found - text.attribute.begin())];
+        double& sum = text.value[static_cast<size_t>(at)];
         sum += value;
         if (!std::isfinite(sum)) return error(absl::StrCat("the values of ", base::Quote(name), " are too large"));
       }

@@ -198,19 +198,21 @@ absl::Status FeatureMap::FitHashing(const ColumnText& text, const std::vector<in
   const std::vector<uint64_t> ids = CellIds(text, false);
   template_rows_ = int32_t{1} << options_.hash_bits;
   absl::flat_hash_set<uint64_t> distinct;
-  std::vector<int32_t> load(static_cast<size_t>(template_rows_), 0);
+  std::vector<uint8_t> load(static_cast<size_t>(template_rows_), 0);  // Attributes of a row: none, one, more.
+  int64_t shared = 0;
   for (const int32_t i : rows) {
     if (learn::StopRequested(stop)) return EncodingStopped();
     const int64_t begin = text.sequence_start[static_cast<size_t>(i)];
     const int64_t end = text.sequence_start[static_cast<size_t>(i) + 1];
     for (int64_t t = begin; t < end; ++t) {
       Visit(ids, begin, end, t, HashPair, [&](uint64_t space, uint64_t id) {
-        if (distinct.insert(HashPair(space, id)).second) ++load[static_cast<size_t>(HashRow(space, id))];
+        if (!distinct.insert(HashPair(space, id)).second) return;
+        uint8_t& there = load[static_cast<size_t>(HashRow(space, id))];
+        shared += there == 1 ? 2 : there == 2 ? 1 : 0;  // With the second one, the first shares its row, too.
+        if (there < 2) ++there;
       });
     }
   }
-  int64_t shared = 0;
-  for (const int32_t l : load) shared += l > 1 ? l : 0;
   collision_rate_ = distinct.empty() ? 0.0 : static_cast<double>(shared) / static_cast<double>(distinct.size());
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 #include "lib/crf/batch_solvers.h"
 #include "lib/crf/block_average.h"
 #include "lib/crf/exponentiated_gradient.h"
+#include "lib/crf/memory_plan.h"
 #include "lib/crf/proximal_average.h"
 #include "lib/crf/stochastic_gradient.h"
 
@@ -112,6 +113,7 @@ absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* da
 
 absl::StatusOr<ChainTrainer> ChainTrainer::Create(const ChainData* data, double l2, const ChainTrainerOptions& options,
                                                   const Kernels& kernels) {
+  LUTHIER_RETURN_IF_ERROR(CheckVectors(*data, options));
   ChainTrainer trainer(data, l2, options, kernels);
   LUTHIER_ASSIGN_OR_RETURN(trainer.solver_, MakeChainSolver(data, l2, options, kernels));
   return trainer;

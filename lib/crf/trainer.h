@@ -74,7 +74,8 @@ enum class ChainOutcome {
 // Looking changes nothing. `data` must have passed CheckChainData and outlive this. Not thread-safe.
 class ChainTrainer {
  public:
-  // l2 >= 0. Errors of MakeChainSolver.
+  // l2 >= 0. Errors of MakeChainSolver; RESOURCE_EXHAUSTED, before anything is taken, when the weights alone are too
+  // many (memory_plan.h).
   static absl::StatusOr<ChainTrainer> Create(const ChainData* data, double l2, const ChainTrainerOptions& options,
                                              const Kernels& kernels = BestKernels());
 

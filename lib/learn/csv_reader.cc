@@ -88,9 +88,11 @@ class CsvRecords {
   // text[*at] is the opening quote; afterwards *at is at the delimiter or the end.
   absl::Status Quoted(int64_t line, std::string* text, size_t* at, Field* field) {
     ++*at;
+    size_t searched = *at;
     while (true) {
-      const size_t quote = text->find('"', *at);
+      const size_t quote = text->find('"', searched);
       if (quote == std::string::npos) {
+        searched = text->size();
         LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> more, lines_.Next());
         if (!more) return At(lines_, line, field->column, "the quote is never closed");
         absl::StrAppend(text, "\n", *more);
@@ -105,7 +107,7 @@ class CsvRecords {
       *at = quote + 1;
       if (*at < text->size() && (*text)[*at] == '"') {
         field->text.push_back('"');
-        ++*at;
+        searched = ++*at;
         continue;
       }
       while (*at < text->size() && (*text)[*at] != delimiter_ && absl::ascii_isspace((*text)[*at])) ++*at;
@@ -157,11 +159,15 @@ struct Layout {
 bool HasHeader(const Record& first, const ReadOptions& options, const WantedColumns* wanted) {
   if (options.header != Header::kAuto) return options.header == Header::kYes;
   if (!options.label.empty()) return true;
-  for (const Field& field : first.fields) {
-    if (wanted != nullptr &&
-        std::find(wanted->features.begin(), wanted->features.end(), field.text) != wanted->features.end()) {
-      return true;
+  if (wanted != nullptr && !wanted->features.empty()) {
+    // Where columns are called by numbers, a row of data may hold some of their names; hardly all of them.
+    std::set<std::string> missing(wanted->features.begin(), wanted->features.end());
+    bool named = false;
+    for (const Field& field : first.fields) {
+      double value = 0.0;
+      named = (missing.erase(field.text) > 0 && !ParseNumber(field.text, &value)) || named;
     }
+    if (named || missing.empty()) return true;
   }
   for (size_t k = 0; k + 1 < first.fields.size(); ++k) {
     double value = 0.0;

@@ -13,71 +13,105 @@ namespace {
 constexpr uint8_t kUnsignedByte = 0x08;
 constexpr int64_t kMaxBytes = int64_t{16} << 30;
 
-// An array of bytes and its sizes.
-struct Idx {
-  std::vector<int64_t> size;
-  std::string bytes;
-};
+// An array of bytes, read from its beginning to its end; held is what is asked for at once, and a chunk of the source.
+class ArrayReader {
+ public:
+  // Both must outlive this.
+  ArrayReader(ByteSource& source, const std::string& name) : source_(source), name_(name) {}
 
-absl::StatusOr<Idx> ReadArray(ByteSource& source, const std::string& name, int dimensions) {
-  std::string raw;
-  bool more = true;
-  int64_t whole = 4;  // Known better once the header is there.
-  bool header = false;
-  Idx idx;
-  while (more) {
-    LUTHIER_ASSIGN_OR_RETURN(more, source.Append(&raw));
-    if (!header && raw.size() >= 4) {
-      const auto byte = [&](size_t k) { return static_cast<uint8_t>(raw[k]); };
-      if (byte(0) != 0 || byte(1) != 0) {
-        return absl::InvalidArgumentError(
-            absl::StrFormat("%s: is no IDX file: it begins with the bytes %02x %02x", name, byte(0), byte(1)));
-      }
-      if (byte(2) != kUnsignedByte) {
-        return absl::InvalidArgumentError(
-            absl::StrFormat("%s: holds numbers of type 0x%02x; only unsigned bytes (0x08) are read", name, byte(2)));
-      }
-      if (byte(3) != dimensions) {
-        return absl::InvalidArgumentError(
-            absl::StrFormat("%s: has %d dimensions, not %d; %s", name, byte(3), dimensions,
-                            dimensions == 1 ? "labels are a list" : "name the file of the images"));
-      }
-      const size_t begin = 4 + 4 * static_cast<size_t>(dimensions);
-      if (raw.size() < begin) continue;
-      int64_t product = 1;
-      for (int d = 0; d < dimensions; ++d) {
-        int64_t size = 0;
-        for (int k = 0; k < 4; ++k) size = 256 * size + byte(4 + 4 * static_cast<size_t>(d) + static_cast<size_t>(k));
-        idx.size.push_back(size);
-        if (size > 0 && product > kMaxBytes / size) {
-          return absl::InvalidArgumentError(absl::StrCat(name, ": claims to hold more than ", kMaxBytes, " bytes"));
-        }
-        product *= size;
-      }
-      whole = static_cast<int64_t>(begin) + product;
-      header = true;
-    }
-    if (header && static_cast<int64_t>(raw.size()) > whole) {
+  // Reads the header; size() is known then.
+  absl::Status Open(int dimensions) {
+    LUTHIER_RETURN_IF_ERROR(Fill(4));
+    if (buffer_.empty()) return absl::InvalidArgumentError(absl::StrCat(name_, ": is empty"));
+    // A file that ends within its header may still be told to be another kind of file.
+    if (buffer_.size() >= 2 && (Byte(0) != 0 || Byte(1) != 0)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name, ": is longer than the ", whole, " bytes that its header tells of"));
+          absl::StrFormat("%s: is no IDX file: it begins with the bytes %02x %02x", name_, Byte(0), Byte(1)));
     }
+    if (buffer_.size() >= 3 && Byte(2) != kUnsignedByte) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: holds numbers of type 0x%02x; only unsigned bytes (0x08) are read", name_, Byte(2)));
+    }
+    if (buffer_.size() >= 4 && Byte(3) != dimensions) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%s: has %d dimensions, not %d; %s", name_, Byte(3), dimensions,
+                          dimensions == 1 ? "labels are a list" : "name the file of the images"));
+    }
+    const size_t begin = 4 + 4 * static_cast<size_t>(dimensions);
+    LUTHIER_RETURN_IF_ERROR(Fill(begin));
+    if (buffer_.size() < begin) return CutOff();
+    int64_t product = 1;
+    for (size_t at = 4; at < begin; at += 4) {
+      int64_t size = 0;
+      for (size_t k = 0; k < 4; ++k) size = 256 * size + Byte(at + k);
+      size_.push_back(size);
+      if (size > 0 && product > kMaxBytes / size) {
+        return absl::InvalidArgumentError(absl::StrCat(name_, ": claims to hold more than ", kMaxBytes, " bytes"));
+      }
+      product *= size;
+    }
+    whole_ = static_cast<int64_t>(begin) + product;
+    at_ = begin;
+    return absl::OkStatus();
   }
-  if (raw.empty()) return absl::InvalidArgumentError(absl::StrCat(name, ": is empty"));
-  if (!header || static_cast<int64_t>(raw.size()) < whole) {
-    return absl::DataLossError(absl::StrCat(name, ": ends after ", raw.size(), " bytes, its header tells of ",
-                                            header ? "" : "at least ", whole));
+
+  const std::vector<int64_t>& size() const { return size_; }
+
+  // The next `count` bytes, valid until the next call. DATA_LOSS when there are fewer.
+  absl::StatusOr<absl::string_view> Take(int64_t count) {
+    const auto wanted = static_cast<size_t>(count);
+    if (buffer_.size() - at_ < wanted) {
+      before_ += static_cast<int64_t>(at_);
+      buffer_.erase(0, at_);
+      at_ = 0;
+      LUTHIER_RETURN_IF_ERROR(Fill(wanted));
+      if (buffer_.size() < wanted) return CutOff();
+    }
+    at_ += wanted;
+    return absl::string_view(buffer_).substr(at_ - wanted, wanted);
   }
-  idx.bytes = raw.substr(4 + 4 * static_cast<size_t>(dimensions));
-  return idx;
-}
+
+  // After all was taken: nothing may be left.
+  absl::Status Close() {
+    LUTHIER_RETURN_IF_ERROR(Fill(at_ + 1));
+    if (buffer_.size() == at_) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": is longer than the ", whole_, " bytes that its header tells of"));
+  }
+
+ private:
+  uint8_t Byte(size_t k) const { return static_cast<uint8_t>(buffer_[k]); }
+  absl::Status Fill(size_t count) {
+    while (buffer_.size() < count && !ended_) {
+      LUTHIER_ASSIGN_OR_RETURN(const bool more, source_.Append(&buffer_));
+      ended_ = !more;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status CutOff() const {
+    return absl::DataLossError(absl::StrCat(name_, ": ends after ", before_ + static_cast<int64_t>(buffer_.size()),
+                                            " bytes, its header tells of ",
+                                            whole_ == 0 ? std::string("more") : absl::StrCat(whole_)));
+  }
+
+  ByteSource& source_;
+  const std::string& name_;
+  std::string buffer_;
+  size_t at_ = 0;       // What of it was taken.
+  int64_t before_ = 0;  // Bytes that are no longer in it.
+  int64_t whole_ = 0;   // Bytes of the file; 0: not known.
+  bool ended_ = false;
+  std::vector<int64_t> size_;
+};
 
 }  // namespace
 
 absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, ByteSource* labels,
                                 const std::string& labels_name) {
-  LUTHIER_ASSIGN_OR_RETURN(const Idx pixels, ReadArray(images, name, 3));
-  const int64_t rows = pixels.size[0];
-  const int64_t cols = pixels.size[1] * pixels.size[2];
+  ArrayReader pixels(images, name);
+  LUTHIER_RETURN_IF_ERROR(pixels.Open(3));
+  const int64_t rows = pixels.size()[0];
+  const int64_t cols = pixels.size()[1] * pixels.size()[2];
   if (rows == 0 || cols == 0) return absl::InvalidArgumentError(absl::StrCat(name, ": has no images, or empty ones"));
   if (cols > kMaxColumns || rows >= kMaxRows) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": has ", rows, " images of ", cols, " pixels: too many"));
@@ -87,21 +121,26 @@ absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, Byt
   out.x.rows = rows;
   out.x.cols = static_cast<int32_t>(cols);
   for (int64_t i = 0; i < rows; ++i) {
+    LUTHIER_ASSIGN_OR_RETURN(const absl::string_view image, pixels.Take(cols));
     for (int64_t j = 0; j < cols; ++j) {
-      const auto value = static_cast<uint8_t>(pixels.bytes[static_cast<size_t>(i * cols + j)]);
+      const auto value = static_cast<uint8_t>(image[static_cast<size_t>(j)]);
       if (value == 0) continue;
       out.x.column.push_back(static_cast<int32_t>(j));
       out.x.value.push_back(static_cast<double>(value) / 255.0);
     }
     out.x.row_start.push_back(out.x.nonzeros());
   }
+  LUTHIER_RETURN_IF_ERROR(pixels.Close());
   if (labels == nullptr) return out;
-  LUTHIER_ASSIGN_OR_RETURN(const Idx classes, ReadArray(*labels, labels_name, 1));
-  if (classes.size[0] != rows) {
+  ArrayReader classes(*labels, labels_name);
+  LUTHIER_RETURN_IF_ERROR(classes.Open(1));
+  if (classes.size()[0] != rows) {
     return absl::InvalidArgumentError(
-        absl::StrCat(labels_name, ": has ", classes.size[0], " labels, but ", name, " has ", rows, " images"));
+        absl::StrCat(labels_name, ": has ", classes.size()[0], " labels, but ", name, " has ", rows, " images"));
   }
-  for (const char c : classes.bytes) out.label.push_back(absl::StrCat(static_cast<uint8_t>(c)));
+  LUTHIER_ASSIGN_OR_RETURN(const absl::string_view bytes, classes.Take(rows));
+  for (const char c : bytes) out.label.push_back(absl::StrCat(static_cast<uint8_t>(c)));
+  LUTHIER_RETURN_IF_ERROR(classes.Close());
   return out;
 }
 

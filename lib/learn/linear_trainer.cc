@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::learn {
 namespace {
@@ -73,6 +74,20 @@ SolverChoice ChooseSolver(const LinearProblem& problem) {
           absl::StrCat(shape, "; ", hindrance, ", so not the dual; too many columns for exact Newton steps")};
 }
 
+absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes) {
+  int64_t vectors = 8;  // v, mu and batches; dual weights; a gradient and copies for whoever looks.
+  if (solver == LinearSolver::kLbfgs) vectors = 20 + 10;  // Ten pairs; points, gradients and a direction of a search.
+  if (solver == LinearSolver::kNewtonCg) vectors = 16;    // Conjugate gradients.
+  if (solver == LinearSolver::kNewtonCholesky) vectors = 8 + 2 * dim;  // The Hessian and its factor.
+  constexpr int64_t kMost = int64_t{1} << 58;
+  const int64_t bytes = dim > kMost / (8 * vectors) ? kMost : vectors * dim * static_cast<int64_t>(sizeof(double));
+  if (bytes <= max_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "solver ", LinearSolverNames()[static_cast<size_t>(solver)], " would need ", (bytes + (1 << 20) - 1) >> 20,
+      " MiB for vectors of ", dim, " weights, and the limit is ", max_bytes >> 20,
+      " MiB; are the highest column numbers meant? Else another solver, or a larger max_memory_mib"));
+}
+
 LinearTrainer::LinearTrainer(const LinearProblem* problem, const LinearTrainOptions& options)
     : problem_(problem), options_(options), start_(VectorXd::Zero(problem->dim())) {
   if (options.solver == LinearSolver::kDual) {
@@ -102,6 +117,7 @@ absl::StatusOr<LinearTrainer> LinearTrainer::Create(const LinearProblem* problem
     return absl::InvalidArgumentError(absl::StrCat("solver newton_cholesky is for at most ", kMaxDirectColumns,
                                                    " columns, not ", problem->dim(), "; use newton_cg or dual"));
   }
+  LUTHIER_RETURN_IF_ERROR(CheckVectors(options.solver, problem->dim(), options.max_memory_bytes));
   return LinearTrainer(problem, options);
 }
 
@@ -213,12 +229,8 @@ TrainOutcome LinearTrainer::Advance(const std::atomic<bool>* stop) {
 }
 
 void LinearTrainer::Save(CheckpointWriter* writer, absl::string_view identity) const {
-  writer->Text(identity);
-  writer->U64(static_cast<uint64_t>(options_.solver));
-  writer->U64(started_ ? 1 : 0);
-  writer->U64(static_cast<uint64_t>(outcome_ == TrainOutcome::kStopped ? TrainOutcome::kRunning : outcome_));
-  writer->U64(static_cast<uint64_t>(iteration_));
-  writer->F64(zero_gradient_);
+  TrainerState{started_, outcome_, iteration_, zero_gradient_}.Save(writer, identity,
+                                                                    static_cast<uint64_t>(options_.solver));
   writer->F64(extra_passes_);
   writer->F64(best_gradient_);
   writer->U64(static_cast<uint64_t>(best_iteration_));
@@ -238,23 +250,14 @@ void LinearTrainer::Save(CheckpointWriter* writer, absl::string_view identity) c
 
 absl::Status LinearTrainer::Load(CheckpointReader* reader, absl::string_view identity) {
   LUTHIER_CHECK(!started_);
-  const std::string found = reader->Text();
-  if (!reader->ok()) return absl::DataLossError("checkpoint: cut off");
-  if (found != identity) {
-    return absl::FailedPreconditionError("checkpoint: made with other data, hyperparameters or options");
-  }
-  const uint64_t solver = reader->U64();
-  started_ = reader->U64() != 0;
-  const uint64_t outcome = reader->U64();
-  iteration_ = static_cast<int64_t>(reader->U64());
-  zero_gradient_ = reader->F64();
+  TrainerState state;
+  LUTHIER_RETURN_IF_ERROR(state.Load(reader, identity, static_cast<uint64_t>(options_.solver)));
   extra_passes_ = reader->F64();
   best_gradient_ = reader->F64();
   best_iteration_ = static_cast<int64_t>(reader->U64());
   next_check_ = static_cast<int64_t>(reader->U64());
-  bool fits = reader->ok() && solver == static_cast<uint64_t>(options_.solver) && iteration_ >= 0 &&
-              outcome <= static_cast<uint64_t>(TrainOutcome::kDiverged);
-  if (fits && !started_) {
+  bool fits = reader->ok();
+  if (fits && !state.started) {
     start_ = reader->Vector();
     fits = reader->ok() && start_.size() == problem_->dim();
   } else if (fits && dual_) {
@@ -264,8 +267,11 @@ absl::Status LinearTrainer::Load(CheckpointReader* reader, absl::string_view ide
   } else if (fits) {
     fits = newton() ? newton_.Load(reader, problem_->dim()) : lbfgs_.Load(reader, problem_->dim());
   }
-  if (!fits) return absl::DataLossError("checkpoint: its contents do not fit this problem");
-  outcome_ = static_cast<TrainOutcome>(outcome);
+  if (!fits) return UnfitCheckpoint();
+  started_ = state.started;
+  outcome_ = state.outcome;
+  iteration_ = state.iteration;
+  zero_gradient_ = state.zero_gradient;
   SetTolerance();
   return absl::OkStatus();
 }

@@ -40,8 +40,13 @@ struct LinearTrainOptions {
   SvrgOptions svrg;  // Its seed also orders the rows of kDual.
   // Converged when the largest entry of the gradient is at most this times the largest one at w = 0. >= 0.
   double tolerance = 1e-8;
-  int64_t max_iterations = 1000;  // >= 0
+  int64_t max_iterations = 1000;                // >= 0
+  int64_t max_memory_bytes = int64_t{4} << 30;  // Of the solver's vectors, see CheckVectors.
 };
+
+// RESOURCE_EXHAUSTED, with the numbers, when the vectors (and for newton_cholesky the matrices) that a solver holds for
+// `dim` weights are above max_bytes.
+absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes);
 
 // Trains one linear classifier; the same promises as LogisticTrainer (trainer.h): looking changes nothing, stopping
 // changes nothing, a saved trainer goes on bit for bit. An iteration is one of L-BFGS or Newton's method, or about a
@@ -51,6 +56,7 @@ class LinearTrainer {
   // INVALID_ARGUMENT when the solver does not fit the problem: "dual" and "svrg" need l2 > 0, as does Newton's
   // method with hinges; "dual" no free bias,
   // "newton_cholesky" at most kMaxDirectColumns columns.
+  // Errors of CheckVectors.
   static absl::StatusOr<LinearTrainer> Create(const LinearProblem* problem, const LinearTrainOptions& options);
 
   // Starts at w instead of 0. Before the first Advance only.

@@ -60,11 +60,13 @@ Format FormatByContent(absl::string_view head) {
     const std::vector<absl::string_view> words =
         absl::StrSplit(line, absl::MaxSplits(absl::ByAnyChar(" \t"), 2), absl::SkipEmpty());
     double number = 0.0;
+    const auto is_entry = [&number](absl::string_view word) {
+      const std::vector<absl::string_view> pair = absl::StrSplit(word, ':');
+      return pair.size() == 2 && ParseNumber(pair[0], &number) && ParseNumber(pair[1], &number);
+    };
+    if (is_entry(words[0])) return Format::kLibsvm;  // Without a label.
     if (!ParseNumber(words[0], &number)) return Format::kCsv;
-    if (words.size() == 1) return Format::kLibsvm;
-    const std::vector<absl::string_view> pair = absl::StrSplit(words[1], ':');
-    return pair.size() == 2 && ParseNumber(pair[0], &number) && ParseNumber(pair[1], &number) ? Format::kLibsvm
-                                                                                              : Format::kCsv;
+    return words.size() == 1 || is_entry(words[1]) ? Format::kLibsvm : Format::kCsv;
   }
   return Format::kCsv;
 }

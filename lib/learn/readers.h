@@ -19,7 +19,7 @@ enum class Header { kAuto, kYes, kNo };
 
 struct ReadOptions {
   // kAuto: by extension (.csv .tsv: CSV; .svm .libsvm .svmlight: LIBSVM; idx3-ubyte: IDX; before any .gz or .xz), else
-  // by content: LIBSVM when the first line's second word looks like "number:number" (or there is no second word).
+  // by content: LIBSVM when the first line's first or second word looks like "number:number", or it is one number.
   Format format = Format::kAuto;
   // CSV only. kAuto: the first line is a header when one of its fields other than the label is not a number.
   Header header = Header::kAuto;

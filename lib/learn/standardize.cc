@@ -2,10 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "lib/base/check.h"
 
 namespace luthier::learn {
+
+namespace {
+
+// Deviations below this have no finite inverse, or nearly so: the column stays as it is, next to nothing.
+constexpr double kSmallest = 1e-300;
+
+}  // namespace
 
 Standardization FitStandardization(const SparseMatrix& x, const std::vector<int32_t>& rows) {
   LUTHIER_CHECK(!rows.empty());
@@ -35,6 +44,7 @@ Standardization FitStandardization(const SparseMatrix& x, const std::vector<int3
       squares[j] += deviation * deviation;
     }
   }
+  std::vector<int32_t> extreme;
   for (int32_t j = 0; j < x.cols; ++j) {
     const int64_t zeros = static_cast<int64_t>(rows.size()) - stored[j];
     if (zeros > 0) {
@@ -48,7 +58,25 @@ Standardization FitStandardization(const SparseMatrix& x, const std::vector<int3
       continue;
     }
     const double deviation = std::sqrt(squares[j] / n);
-    if (deviation > 0.0 && std::isfinite(deviation)) s.deviation[j] = deviation;
+    // Squares below the smallest normal number have lost digits.
+    if (squares[j] >= std::numeric_limits<double>::min() && std::isfinite(deviation)) {
+      s.deviation[j] = deviation;
+    } else {
+      extreme.push_back(j);
+    }
+  }
+  // Values whose squares are beyond a double: in units of the largest distance from the mean.
+  for (const int32_t j : extreme) {
+    const double unit = std::max(high[j] - s.mean[j], s.mean[j] - low[j]);
+    if (!(unit >= kSmallest) || !std::isfinite(unit)) continue;
+    double squares_in_units = 0.0;
+    for (const int32_t row : rows) {
+      const auto begin = x.column.begin() + x.row_start[row], end = x.column.begin() + x.row_start[row + 1];
+      const auto found = std::lower_bound(begin, end, j);
+      const double value = found != end && *found == j ? x.value[found - x.column.begin()] : 0.0;
+      squares_in_units += (value - s.mean[j]) / unit * ((value - s.mean[j]) / unit);
+    }
+    s.deviation[j] = unit * std::sqrt(squares_in_units / n);
   }
   return s;
 }

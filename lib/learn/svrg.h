@@ -43,7 +43,7 @@ struct SvrgOptions {
   enum class Skip {
     kNone,
     kAfterThree,  // A row found without gradient three times in a row is left out for 2, 4, 8, ... looks.
-    kLiteral,     // As printed (algorithm 8): for 1, 1, 1, 2, 4, ... looks, from the first time on.
+    kLiteral,     // As printed (algorithm 8): for 1, 1, 2, 4, ... looks, from the first time on.
   };
   Batch batch = Batch::kGrow;
   bool random_iterate = false;  // "Option II": an epoch ends at a random one of its iterates instead of the last.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::learn {
 
@@ -29,6 +30,40 @@ TrainOutcome OutcomeOf(SolveState state) {
 LogisticTrainer::LogisticTrainer(const LogisticProblem* problem, const TrainOptions& options)
     : problem_(problem), options_(options), start_(VectorXd::Zero(problem->dim())) {
   LUTHIER_CHECK(options.tolerance >= 0.0 && options.max_iterations >= 0);
+}
+
+void TrainerState::Save(CheckpointWriter* writer, absl::string_view identity, uint64_t solver) const {
+  writer->Text(identity);
+  writer->U64(solver);
+  writer->U64(started ? 1 : 0);
+  writer->U64(static_cast<uint64_t>(outcome == TrainOutcome::kStopped ? TrainOutcome::kRunning : outcome));
+  writer->U64(static_cast<uint64_t>(iteration));
+  writer->F64(zero_gradient);
+}
+
+absl::Status TrainerState::Load(CheckpointReader* reader, absl::string_view identity, uint64_t solver) {
+  const std::string found = reader->Text();
+  if (!reader->ok()) return absl::DataLossError("checkpoint: cut off");
+  if (found != identity) {
+    return absl::FailedPreconditionError("checkpoint: made with other data, hyperparameters or options");
+  }
+  const uint64_t found_solver = reader->U64();
+  TrainerState state;
+  state.started = reader->U64() != 0;
+  const uint64_t outcome_number = reader->U64();
+  state.iteration = static_cast<int64_t>(reader->U64());
+  state.zero_gradient = reader->F64();
+  if (!reader->ok() || found_solver != solver || state.iteration < 0 ||
+      outcome_number > static_cast<uint64_t>(TrainOutcome::kDiverged)) {
+    return UnfitCheckpoint();
+  }
+  state.outcome = static_cast<TrainOutcome>(outcome_number);
+  *this = state;
+  return absl::OkStatus();
+}
+
+absl::Status UnfitCheckpoint() {
+  return absl::DataLossError("checkpoint: its contents do not fit this problem");
 }
 
 void LogisticTrainer::WarmStart(VectorXd w) {
@@ -88,12 +123,7 @@ TrainOutcome LogisticTrainer::Advance(const std::atomic<bool>* stop) {
 }
 
 void LogisticTrainer::Save(CheckpointWriter* writer, absl::string_view identity) const {
-  writer->Text(identity);
-  writer->U64(options_.solver == Solver::kLbfgs ? 0 : 1);
-  writer->U64(started_ ? 1 : 0);
-  writer->U64(static_cast<uint64_t>(outcome_ == TrainOutcome::kStopped ? TrainOutcome::kRunning : outcome_));
-  writer->U64(static_cast<uint64_t>(iteration_));
-  writer->F64(zero_gradient_);
+  TrainerState{started_, outcome_, iteration_, zero_gradient_}.Save(writer, identity, SolverNumber());
   writer->U64(static_cast<uint64_t>(extra_passes_));
   if (!started_) {
     writer->Vector(start_);
@@ -106,20 +136,11 @@ void LogisticTrainer::Save(CheckpointWriter* writer, absl::string_view identity)
 
 absl::Status LogisticTrainer::Load(CheckpointReader* reader, absl::string_view identity) {
   LUTHIER_CHECK(!started_);
-  const std::string found = reader->Text();
-  if (!reader->ok()) return absl::DataLossError("checkpoint: cut off");
-  if (found != identity) {
-    return absl::FailedPreconditionError("checkpoint: made with other data, hyperparameters or options");
-  }
-  const uint64_t solver = reader->U64();
-  const bool started = reader->U64() != 0;
-  const uint64_t outcome = reader->U64();
-  iteration_ = static_cast<int64_t>(reader->U64());
-  zero_gradient_ = reader->F64();
-  extra_passes_ = static_cast<int64_t>(reader->U64());
-  bool fits = reader->ok() && solver == (options_.solver == Solver::kLbfgs ? 0U : 1U) &&
-              outcome <= static_cast<uint64_t>(TrainOutcome::kDiverged);
-  if (fits && !started) {
+  TrainerState state;
+  LUTHIER_RETURN_IF_ERROR(state.Load(reader, identity, SolverNumber()));
+  const auto extra_passes = static_cast<int64_t>(reader->U64());
+  bool fits = reader->ok();
+  if (fits && !state.started) {
     VectorXd start = reader->Vector();
     fits = reader->ok() && start.size() == problem_->dim();
     if (fits) start_ = std::move(start);
@@ -127,14 +148,12 @@ absl::Status LogisticTrainer::Load(CheckpointReader* reader, absl::string_view i
     fits = options_.solver == Solver::kLbfgs ? lbfgs_.Load(reader, problem_->dim())
                                              : newton_.Load(reader, problem_->dim());
   }
-  if (!fits) {
-    iteration_ = 0;
-    zero_gradient_ = 0.0;
-    extra_passes_ = 0;
-    return absl::DataLossError("checkpoint: its contents do not fit this problem");
-  }
-  started_ = started;
-  outcome_ = static_cast<TrainOutcome>(outcome);
+  if (!fits) return UnfitCheckpoint();
+  started_ = state.started;
+  outcome_ = state.outcome;
+  iteration_ = state.iteration;
+  zero_gradient_ = state.zero_gradient;
+  extra_passes_ = extra_passes;
   SetTolerance();
   return absl::OkStatus();
 }

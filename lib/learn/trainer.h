@@ -36,6 +36,23 @@ enum class TrainOutcome {
 // What the state of a solver means for a training.
 TrainOutcome OutcomeOf(SolveState state);
 
+// What trainers of linear models save first.
+struct TrainerState {
+  bool started = false;
+  TrainOutcome outcome = TrainOutcome::kRunning;
+  int64_t iteration = 0;
+  double zero_gradient = 0.0;  // Largest entry of grad h(0).
+
+  // `identity` says what it belongs to, `solver` which one it is. kStopped is saved as kRunning.
+  void Save(CheckpointWriter* writer, absl::string_view identity, uint64_t solver) const;
+  // FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit or are of another solver; this is
+  // then unchanged.
+  absl::Status Load(CheckpointReader* reader, absl::string_view identity, uint64_t solver);
+};
+
+// The bytes of a checkpoint do not fit the problem.
+absl::Status UnfitCheckpoint();
+
 // Trains one logistic model, one iteration at a time; between iterations it can be looked at, stopped, saved and
 // resumed. Looking changes nothing: with and without reports the weights are the same bit for bit. `problem` must
 // outlive this. Not thread-safe.
@@ -69,6 +86,7 @@ class LogisticTrainer {
  private:
   double Evaluate(const Eigen::VectorXd& w, Eigen::VectorXd* gradient) const { return problem_->Value(w, gradient); }
   void SetTolerance();
+  uint64_t SolverNumber() const { return options_.solver == Solver::kLbfgs ? 0 : 1; }
 
   const LogisticProblem* const problem_;
   const TrainOptions options_;

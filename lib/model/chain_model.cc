@@ -1,6 +1,7 @@
 #include "lib/model/chain_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -21,10 +22,10 @@ using Eigen::VectorXd;
 
 constexpr int32_t kLetterAttributes = crf::kLetterPixels + 3;
 
-absl::StatusOr<learn::LineReader> Lines(const std::string& path) {
-  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, OpenUserFile(path));
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), path));
-  return learn::LineReader(std::move(bytes), path);
+absl::StatusOr<learn::LineReader> Lines(const DataFile& data) {
+  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, data.open(data.path));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), data.path));
+  return learn::LineReader(std::move(bytes), data.path);
 }
 
 crf::Shape ShapeOf(const ChainInput& input, const std::vector<std::string>& label_names) {
@@ -105,17 +106,17 @@ std::vector<std::pair<std::string, std::string>> ChainModel::Facts() const {
           {"weights", absl::StrCat(shape().parameters())}};
 }
 
-absl::StatusOr<ChainModel::Read> ChainModel::ReadColumns(const std::string& path) const {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader first, Lines(path));
+absl::StatusOr<ChainModel::Read> ChainModel::ReadColumns(const DataFile& data) const {
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader first, Lines(data));
   LUTHIER_ASSIGN_OR_RETURN(const int fields, crf::CountFields(first));
   const int columns = features()->columns();
   if (fields != 0 && fields != columns && fields != columns + 1) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", fields, " columns; the model takes ", columns,
+    return absl::InvalidArgumentError(absl::StrCat(data.path, ": has ", fields, " columns; the model takes ", columns,
                                                    ", and the label behind them if there is one"));
   }
   Read read;
   read.labelled = fields != columns;
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(path));
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(data));
   LUTHIER_ASSIGN_OR_RETURN(
       const crf::ColumnText text,
       crf::ReadColumnText(lines, read.labelled ? crf::LabelColumn::kLast : crf::LabelColumn::kNone));
@@ -134,8 +135,8 @@ absl::StatusOr<ChainModel::Read> ChainModel::ReadColumns(const std::string& path
   return read;
 }
 
-absl::StatusOr<ChainModel::Read> ChainModel::ReadLetters(const std::string& path) const {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(path));
+absl::StatusOr<ChainModel::Read> ChainModel::ReadLetters(const DataFile& data) const {
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(data));
   LUTHIER_ASSIGN_OR_RETURN(crf::Letters letters, crf::ReadLetters(lines));
   Read read;
   read.data = std::move(letters.data);
@@ -158,8 +159,8 @@ absl::StatusOr<ChainModel::Read> ChainModel::ReadLetters(const std::string& path
   return read;
 }
 
-absl::StatusOr<ChainModel::Read> ChainModel::ReadAttributes(const std::string& path) const {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(path));
+absl::StatusOr<ChainModel::Read> ChainModel::ReadAttributes(const DataFile& data) const {
+  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(data));
   LUTHIER_ASSIGN_OR_RETURN(const crf::AttributeText text, crf::ReadAttributeText(lines));
   std::vector<int32_t> rows(static_cast<size_t>(text.sequences()));
   std::iota(rows.begin(), rows.end(), 0);
@@ -171,8 +172,8 @@ absl::StatusOr<ChainModel::Read> ChainModel::ReadAttributes(const std::string& p
 }
 
 absl::StatusOr<ChainModel::Read> ChainModel::ReadFile(const DataFile& data) const {
-  if (std::holds_alternative<crf::AttributeMap>(input_)) return ReadAttributes(data.path);
-  return features() != nullptr ? ReadColumns(data.path) : ReadLetters(data.path);
+  if (std::holds_alternative<crf::AttributeMap>(input_)) return ReadAttributes(data);
+  return features() != nullptr ? ReadColumns(data) : ReadLetters(data);
 }
 
 absl::StatusOr<Predictions> ChainModel::Predict(const DataFile& data) const {
@@ -206,7 +207,7 @@ absl::StatusOr<Evaluation> ChainModel::Evaluate(const DataFile& data) const {
       static_cast<double>(std::count_if(read.data.label.begin(), read.data.label.end(),
                                         [&](int32_t k) { return k >= static_cast<int32_t>(label_names_.size()); }));
   out.metrics["accuracy"] = m.accuracy;
-  out.metrics["loss"] = m.loss_nats;
+  out.metrics["loss"] = m.known_tokens == 0 ? NAN : m.loss_nats;
   if (m.left_out > 0) {
     out.notes.push_back(absl::StrCat(
         m.left_out, " of ", read.data.sequences(), " sequences have labels that the model does not know (",

@@ -43,9 +43,9 @@ class ChainModel final : public Model {
     bool labelled = true;
   };
   absl::StatusOr<Read> ReadFile(const DataFile& data) const;
-  absl::StatusOr<Read> ReadColumns(const std::string& path) const;
-  absl::StatusOr<Read> ReadLetters(const std::string& path) const;
-  absl::StatusOr<Read> ReadAttributes(const std::string& path) const;
+  absl::StatusOr<Read> ReadColumns(const DataFile& data) const;
+  absl::StatusOr<Read> ReadLetters(const DataFile& data) const;
+  absl::StatusOr<Read> ReadAttributes(const DataFile& data) const;
   const crf::FeatureMap* features() const { return std::get_if<crf::FeatureMap>(&input_); }
   crf::Shape shape() const;
 

@@ -184,7 +184,7 @@ absl::StatusOr<learn::RawRows> LinearModel::Read(const DataFile& data, std::vect
   wanted.cols = static_cast<int32_t>(parts_.cols);
   wanted.features = parts_.features;
   wanted.label = parts_.label_name;
-  LUTHIER_ASSIGN_OR_RETURN(learn::RawRows rows, learn::ReadRowsFor(OpenUserFile, data.path, data.read, wanted));
+  LUTHIER_ASSIGN_OR_RETURN(learn::RawRows rows, learn::ReadRowsFor(data.open, data.path, data.read, wanted));
   if (rows.beyond > 0) {
     notes->push_back(absl::StrCat(rows.beyond, " entries belong to features above ", parts_.cols,
                                   ", which the model has not seen; they are left out"));

@@ -17,7 +17,7 @@
 namespace luthier::model {
 namespace {
 
-constexpr char kKind[] = "luthier.model/1";
+constexpr char kKind[] = "luthier.model/2";
 constexpr int64_t kMaxFileBytes = int64_t{8} << 30;
 
 void SaveInfo(const ModelInfo& info, learn::CheckpointWriter* writer) {
@@ -41,6 +41,7 @@ void SaveInfo(const ModelInfo& info, learn::CheckpointWriter* writer) {
   writer->U64(static_cast<uint64_t>(info.trial));
   writer->Text(info.version);
   writer->Text(info.outcome);
+  writer->Text(info.note);
   writer->U64(info.metrics.size());
   for (const auto& [name, value] : info.metrics) {
     writer->Text(name);
@@ -71,6 +72,7 @@ ModelInfo LoadInfo(learn::CheckpointReader* reader) {
   info.trial = static_cast<int64_t>(reader->U64());
   info.version = reader->Text();
   info.outcome = reader->Text();
+  info.note = reader->Text();
   const uint64_t metrics = reader->U64();
   for (uint64_t k = 0; k < metrics && reader->ok(); ++k) {
     const std::string name = reader->Text();
@@ -120,7 +122,8 @@ absl::StatusOr<learn::UniqueFd> OpenUserFile(const std::string& path) {
   if (fstat(fd.get(), &facts) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be looked at"));
   if (!S_ISREG(facts.st_mode)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, S_ISDIR(facts.st_mode) ? ": is a directory; name a file" : ": is not a regular file"));
+        absl::StrCat(path, S_ISDIR(facts.st_mode) ? ": is a directory; name a file"
+                                                  : ": is not a regular file; what a pipe gives can be read as `-`"));
   }
   return fd;
 }

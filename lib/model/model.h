@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_MODEL_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/learn/checkpoint.h"
+#include "lib/learn/data_root.h"
 #include "lib/learn/readers.h"
 #include "lib/study/parameters.h"
 
@@ -28,13 +30,19 @@ struct ModelInfo {
   int64_t trial = 0;
   std::string version;                    // Of the program that trained it.
   std::string outcome;                    // "converged", "precision", "limit"
+  std::string note;                       // Which solver was chosen and why, where the training had to choose.
   std::map<std::string, double> metrics;  // Of the training, such as train_loss.
 };
+
+// A file of the user's, for reading; errors name it.
+absl::StatusOr<learn::UniqueFd> OpenUserFile(const std::string& path);
 
 // A file that a model is applied to. Anywhere: the user who applies a model names files of their own.
 struct DataFile {
   std::string path;
   learn::ReadOptions read;  // Of tables.
+  // Where `path` is opened. Reading may open it twice, each time from its beginning.
+  std::function<absl::StatusOr<learn::UniqueFd>(const std::string&)> open = OpenUserFile;
 };
 
 struct Predictions {
@@ -97,9 +105,6 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(absl::string_view bytes, const 
 
 // Of a file: also NOT_FOUND and other errors of opening it.
 absl::StatusOr<std::unique_ptr<Model>> ReadModelFile(const std::string& path);
-
-// A file of the user's, for reading; errors name it.
-absl::StatusOr<learn::UniqueFd> OpenUserFile(const std::string& path);
 
 }  // namespace luthier::model
 

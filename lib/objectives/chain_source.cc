@@ -216,6 +216,41 @@ absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study
   return std::unique_ptr<const ChainSource>(std::move(source));
 }
 
+namespace {
+
+// Sequences whose labels the training part does not all have are left out of the held-out loss. Were all of them left
+// out, it would be nothing: INVALID_ARGUMENT. T: ColumnText or AttributeText; `other`: where the held-out ones are.
+template <typename T>
+absl::Status CheckHeldOutLabels(const T& text, const T& other, const std::vector<learn::Partition>& parts) {
+  const auto tokens = [](const T& of, int32_t row) {
+    const auto i = static_cast<size_t>(row);
+    return std::pair(of.label.begin() + of.sequence_start[i], of.label.begin() + of.sequence_start[i + 1]);
+  };
+  std::string example;
+  for (const learn::Partition& part : parts) {
+    std::vector<bool> trained(static_cast<size_t>(text.label_names.size()), false);
+    for (const int32_t row : part.train) {
+      for (auto [label, end] = tokens(text, row); label != end; ++label) trained[static_cast<size_t>(*label)] = true;
+    }
+    for (const int32_t row : part.validation) {
+      const auto [begin, end] = tokens(other, row);
+      const auto unknown = std::find_if(begin, end, [&](int32_t label) {
+        const int32_t number = text.label_names.Find(other.label_names.text(label));
+        return number < 0 || !trained[static_cast<size_t>(number)];
+      });
+      if (unknown == end) return absl::OkStatus();
+      example = other.label_names.text(*unknown);
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(other.name, ": every held-out sequence has a label that is not in the training part, such as ",
+                   base::Quote(example),
+                   ", so there is no loss to measure; hold out more, or look at which column is "
+                   "the label"));
+}
+
+}  // namespace
+
 absl::Status ChainSource::Check() const {
   if (const auto* letters = std::get_if<crf::ChainData>(&text_)) {
     for (const learn::Partition& part : parts_) {
@@ -229,7 +264,7 @@ absl::Status ChainSource::Check() const {
     for (const learn::Partition& part : parts_) {
       LUTHIER_RETURN_IF_ERROR(crf::AttributeMap::Check(*tokens, part.train));
     }
-    return absl::OkStatus();
+    return CheckHeldOutLabels(*tokens, std::get<crf::AttributeText>(validation_ ? *validation_ : text_), parts_);
   }
   const auto& columns = std::get<crf::ColumnText>(text_);
   if (validation_) {
@@ -244,7 +279,7 @@ absl::Status ChainSource::Check() const {
   for (const learn::Partition& part : parts_) {
     LUTHIER_RETURN_IF_ERROR(crf::FeatureMap::Check(columns, part.train, options));
   }
-  return absl::OkStatus();
+  return CheckHeldOutLabels(columns, std::get<crf::ColumnText>(validation_ ? *validation_ : text_), parts_);
 }
 
 // The settings that the encoding depends on.

@@ -108,8 +108,9 @@ ObjectiveInfo CrfInfo() {
                             1e-5, false, 0.0, 0.1));
   list.push_back(MakeChoice("memory", "What is kept of each sequence's last gradient; mixed needs least.",
                             {"mixed", "marginals", "sparse", "absolute"}, false));
-  list.push_back(
-      MakeNumber("max_memory_mib", ParameterKind::kInt, "Limit for these gradients.", 4096.0, false, 1.0, 1 << 20));
+  list.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
+                            "Limit for these gradients, and for the solver's vectors of weights, of each fold.", 4096.0,
+                            false, 1.0, 1 << 20));
   list.push_back(Make("templates", ParameterKind::kText,
                       "Templates: \"chunking\" (19 over words and tags), CRF++ lines (U01:%x[-1,0]/%x[0,0]) or names "
                       "(w[-1]|w[0]), separated by commas.",

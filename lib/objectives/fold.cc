@@ -174,6 +174,7 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> SoftmaxFold::Start(const LinearSet
                                                    " is for two classes, and there are ", classes,
                                                    "; use auto, lbfgs or newton_cg"));
   }
+  LUTHIER_RETURN_IF_ERROR(learn::CheckVectors(solver, train.dim(), settings.train.max_memory_bytes));
   learn::TrainOptions options;
   options.solver = solver == LinearSolver::kNewtonCg ? learn::Solver::kNewtonCg : learn::Solver::kLbfgs;
   options.tolerance = settings.train.tolerance;
@@ -197,6 +198,7 @@ LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const Settings& se
   out.solver = settings.Text("solver");
   out.train.tolerance = settings.Number("tolerance");
   out.train.max_iterations = settings.Int("max_iterations");
+  out.train.max_memory_bytes = settings.Int("max_memory_mib") << 20;
   const std::string& batch = settings.Text("svrg_batch");
   out.train.svrg.batch = batch == "full"    ? learn::SvrgOptions::Batch::kFull
                          : batch == "mixed" ? learn::SvrgOptions::Batch::kMixed
@@ -205,6 +207,11 @@ LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const Settings& se
                                                                         : learn::SvrgOptions::Sampling::kLipschitz;
   if (settings.Bool("svrg_skip")) out.train.svrg.skip = learn::SvrgOptions::Skip::kAfterThree;
   return out;
+}
+
+std::string NoteOf(const learn::SolverChoice& choice) {
+  return absl::StrCat("solver auto is ", learn::LinearSolverNames()[static_cast<size_t>(choice.solver)], ": ",
+                      choice.reason);
 }
 
 std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,

@@ -34,6 +34,9 @@ struct LinearSettings {
 // `info`: of which of the two.
 LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const Settings& settings);
 
+// For people: what "auto" stands for and why.
+std::string NoteOf(const learn::SolverChoice& choice);
+
 // Not thread-safe.
 class FoldTraining {
  public:

@@ -97,8 +97,7 @@ absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) c
     // One for all folds: their iterations are compared and averaged.
     const learn::SolverChoice choice = layout[0]->Choose(settings);
     solver = choice.solver;
-    runs.note =
-        absl::StrCat("solver auto is ", learn::LinearSolverNames()[static_cast<size_t>(solver)], ": ", choice.reason);
+    runs.note = NoteOf(choice);
   } else {
     LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(settings.solver));
   }
@@ -112,7 +111,7 @@ absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) c
 std::string FoldedObjective::Identity(const Settings& settings) const {
   study::Parameters relevant = settings.values();
   for (const char* name :
-       {"format", "header", "label", "labels_file", "gradient", "report_every", "checkpoint_every"}) {
+       {"format", "header", "label", "labels_file", "gradient", "report_every", "checkpoint_every", "max_memory_mib"}) {
     relevant.erase(name);
   }
   return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(relevant));

@@ -78,6 +78,9 @@ ObjectiveInfo LogisticInfo() {
                                        5.0, false, 1.0, 1e6));
   info.parameters.push_back(
       MakeNumber("checkpoint_every", ParameterKind::kInt, "Iterations between checkpoints.", 25.0, false, 1.0, 1e6));
+  info.parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
+                                       "Limit for the solver's vectors of weights, of each fold.", 4096.0, false, 1.0,
+                                       1 << 20));
   info.parameters.push_back(MakeChoice("format", "Format of the data file; auto: by extension, then by content.",
                                        {"auto", "csv", "libsvm", "idx"}, false));
   info.parameters.push_back(

@@ -91,7 +91,11 @@ absl::StatusOr<Settings> Settings::Resolve(const ObjectiveInfo& info, const stud
     for (const auto& [name, value] : *source) {
       const ParameterInfo* p = info.FindParameter(name);
       if (p == nullptr) {
-        return base::BadField(name, absl::StrCat("objective ", info.model, " has no such parameter"));
+        std::vector<std::string> names;
+        for (const ParameterInfo& known : info.parameters) names.push_back(known.name);
+        return base::BadField(
+            name, absl::StrCat("objective ", info.model, " has no such parameter", base::DidYouMean(name, names),
+                               "; it takes ", absl::StrJoin(names, ", ")));
       }
       LUTHIER_RETURN_IF_ERROR(CheckValue(*p, value, name));
       settings.values_[name] = value;

@@ -56,8 +56,10 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   const LinearSettings linear = ParseLinearSettings(info, settings);
   const std::shared_ptr<const FoldData> fold =
       MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias);
-  learn::LinearSolver solver = fold->Choose(linear).solver;
-  if (linear.solver != "auto") {
+  const learn::SolverChoice choice = fold->Choose(linear);
+  learn::LinearSolver solver = choice.solver;
+  const bool chosen = linear.solver == "auto";
+  if (!chosen) {
     LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(linear.solver));
   }
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<FoldTraining> training, fold->Start(linear, solver));
@@ -86,6 +88,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   about.fingerprint = learn::Fingerprint(dataset);
   about.examples = dataset.x.rows;
   about.outcome = training->optimal() ? "converged" : "limit";
+  if (chosen) about.note = NoteOf(choice);
   const FoldTraining::Sums sums = training->Measure();
   about.metrics["train_loss"] = sums.train_loss / sums.train_rows;
   about.metrics["iterations"] = static_cast<double>(training->iteration());

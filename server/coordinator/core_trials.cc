@@ -60,12 +60,16 @@ void CheckPause(const study::Trial& trial, const CompleteContent& content, base:
 }
 
 // A warning about a trial that completes without having said on its way how far it is, where that would have been used;
-// "": none. `reports`: points of its curve.
+// "": none. `reports`: points of the newest attempt's curve.
 std::string MissedTarget(const study::Trial& trial, const study::StudySpec& spec, size_t reports) {
   constexpr char kSilent[] = ": the objective has to report `step`";
   const int64_t last = trial.attempts.back().last_step;
   if (reports == 0 && last == 0 && spec.resource) {
-    return absl::StrCat("no step of the training was ever reported, so it could not be paused or stopped", kSilent);
+    const bool earlier = std::any_of(trial.attempts.begin(), trial.attempts.end(),
+                                     [](const study::Attempt& attempt) { return attempt.last_step > 0; });
+    return absl::StrCat(earlier ? "this attempt reported no step of the training, as an earlier one did"
+                                : "no step of the training was ever reported",
+                        ", so it could not be paused or stopped", kSilent);
   }
   if (reports == 0 && spec.stopping) {
     return absl::StrCat("nothing was reported on the way, so no stopping rule could look at it", kSilent);

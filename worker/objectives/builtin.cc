@@ -12,7 +12,9 @@ namespace {
 constexpr char kWorkerError[] = "WORKER_ERROR";
 
 RunOutcome Unfit(const absl::Status& status) {
-  const bool everywhere = absl::IsInvalidArgument(status) || absl::IsDataLoss(status);
+  // What the setting needs is above its limit at every worker.
+  const bool everywhere =
+      absl::IsInvalidArgument(status) || absl::IsDataLoss(status) || absl::IsResourceExhausted(status);
   return Failed(everywhere ? study::FailureKind::kConfig : study::FailureKind::kInfra, study::failure::kBadObjective,
                 std::string(status.message()));
 }

@@ -1,7 +1,12 @@
 #include "lib/model/model.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
+#include <istream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -65,7 +70,7 @@ Json InfoJson(const model::Model& model) {
   return {
       {"objective", info.objective}, {"settings", settings}, {"data", info.data},   {"fingerprint", info.fingerprint},
       {"examples", info.examples},   {"study", info.study},  {"trial", info.trial}, {"version", info.version},
-      {"outcome", info.outcome},     {"metrics", metrics},   {"facts", facts}};
+      {"outcome", info.outcome},     {"note", info.note},    {"metrics", metrics},  {"facts", facts}};
 }
 
 void PrintInfo(Context& context, const model::Model& model) {
@@ -81,6 +86,7 @@ void PrintInfo(Context& context, const model::Model& model) {
   add("examples", absl::StrCat(info.examples));
   for (const auto& [name, value] : model.Facts()) add(name, value);
   add("training", info.outcome == "limit" ? "ended at its limit, not converged" : info.outcome);
+  add("note", info.note);
   for (const auto& [name, value] : info.metrics) add(name, ShortNumber(value));
   add("settings", study::FormatParameters(info.settings));
   add("fingerprint", info.fingerprint);
@@ -92,12 +98,42 @@ void PrintNotes(Context& context, const std::vector<std::string>& notes) {
   for (const std::string& note : notes) context.err() << "note: " << Printable(note) << "\n";
 }
 
-model::DataFile DataOf(const Options& options) {
+// What `in` gives, as a file without a name: readers look at its beginning before they read it.
+absl::StatusOr<std::shared_ptr<std::FILE>> Spool(std::istream& in) {
+  const std::shared_ptr<std::FILE> file(std::tmpfile(), [](std::FILE* f) {
+    if (f != nullptr) std::fclose(f);
+  });
+  const auto failed = [] { return absl::ErrnoToStatus(errno, "standard input cannot be kept in a temporary file"); };
+  if (file == nullptr) return failed();
+  std::string chunk(size_t{1} << 16, '\0');
+  while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || in.gcount() > 0) {
+    const auto size = static_cast<size_t>(in.gcount());
+    if (std::fwrite(chunk.data(), 1, size, file.get()) != size) return failed();
+  }
+  if (std::fflush(file.get()) != 0) return failed();
+  return file;
+}
+
+absl::StatusOr<model::DataFile> DataOf(Context& context) {
+  const Options& options = context.options();
   model::DataFile data;
   data.path = options.data;
   data.read.label = options.label;
+  data.read.labels_file = options.labels_file;
   if (options.data_format == "csv") data.read.format = learn::Format::kCsv;
   if (options.data_format == "libsvm") data.read.format = learn::Format::kLibsvm;
+  if (options.data_format == "idx") data.read.format = learn::Format::kIdx;
+  if (options.header == "yes") data.read.header = learn::Header::kYes;
+  if (options.header == "no") data.read.header = learn::Header::kNo;
+  if (options.data != "-") return data;
+  LUTHIER_ASSIGN_OR_RETURN(const std::shared_ptr<std::FILE> spooled, Spool(context.in()));
+  data.path = "standard input";
+  data.open = [name = data.path, spooled](const std::string& path) -> absl::StatusOr<learn::UniqueFd> {
+    if (path != name) return model::OpenUserFile(path);  // Labels of images.
+    const int fd = dup(fileno(spooled.get()));
+    if (fd < 0 || lseek(fd, 0, SEEK_SET) != 0) return absl::ErrnoToStatus(errno, name);
+    return learn::UniqueFd(fd);
+  };
   return data;
 }
 
@@ -158,7 +194,8 @@ absl::StatusOr<int> ModelShow(Context& context) {
 
 absl::StatusOr<int> ModelPredict(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<model::Model> model, model::ReadModelFile(context.options().file));
-  LUTHIER_ASSIGN_OR_RETURN(const model::Predictions predictions, model->Predict(DataOf(context.options())));
+  LUTHIER_ASSIGN_OR_RETURN(const model::DataFile data, DataOf(context));
+  LUTHIER_ASSIGN_OR_RETURN(const model::Predictions predictions, model->Predict(data));
   PrintNotes(context, predictions.notes);
   const bool sequences = !predictions.sequence_start.empty();
   if (context.json()) {
@@ -212,7 +249,8 @@ absl::StatusOr<int> ModelPredict(Context& context) {
 
 absl::StatusOr<int> ModelEvaluate(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<model::Model> model, model::ReadModelFile(context.options().file));
-  LUTHIER_ASSIGN_OR_RETURN(const model::Evaluation evaluation, model->Evaluate(DataOf(context.options())));
+  LUTHIER_ASSIGN_OR_RETURN(const model::DataFile data, DataOf(context));
+  LUTHIER_ASSIGN_OR_RETURN(const model::Evaluation evaluation, model->Evaluate(data));
   PrintNotes(context, evaluation.notes);
   if (context.json()) {
     Json metrics = Json::object();

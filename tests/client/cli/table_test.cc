@@ -43,9 +43,10 @@ TEST(Table, CsvKeepsEveryDigitAndQuotes) {
 
 TEST(Table, CsvTextIsNoFormula) {
   Table table({"=x"});
-  for (const char* text : {"=1+1", "+1", "-1", "@a", "\ta", "\ra", "a=b", ""}) table.Add({Cell::Text(text)});
+  for (const char* text : {"=1+1", "-1+1", "+a", "-", "-1", "+1.5e-3", "@a", "\ta", "\ra", "a=b", ""})
+    table.Add({Cell::Text(text)});
   table.Add({Cell::Number(-1.5)});
-  EXPECT_EQ(Csv(table), "'=x\n'=1+1\n'+1\n'-1\n'@a\n'\ta\n\"'\ra\"\na=b\n\n-1.5\n");
+  EXPECT_EQ(Csv(table), "'=x\n'=1+1\n'-1+1\n'+a\n'-\n-1\n+1.5e-3\n'@a\n'\ta\n\"'\ra\"\na=b\n\n-1.5\n");
 }
 
 TEST(Table, TextCannotSteerTheTerminal) {

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "lib/crf/problem.h"
+#include "lib/crf/trainer.h"
 #include "lib/learn/lbfgs_solver.h"
 #include "tests/lib/crf/crf_testing.h"
 
@@ -237,6 +239,22 @@ TEST(GradientMemoryTest, ATableThatDoesNotFitIsRefused) {
 }
 
 // Table of section 2.7.1 of the source: shares of what n p numbers would need, from labels and lengths alone.
+// Rows of weights as hash_bits 28 has them: refused before one of them is made.
+TEST(ChainTrainerTest, VectorsOfWeightsArePlannedBeforeTheyAreTaken) {
+  ChainData data = RandomChains(1, 9, 5, 4, 3);
+  data.attributes = 1 << 28;
+  ChainTrainerOptions options;
+  for (const auto& [method, mebibytes] : {std::pair(ChainMethod::kSag, "196609"), {ChainMethod::kLbfgs, "1048577"}}) {
+    options.method = method;
+    const absl::Status status = ChainTrainer::Create(&data, 1.0, options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(
+        std::string(status.message()),
+        ::testing::AllOf(::testing::HasSubstr(absl::StrCat("would need ", mebibytes, " MiB")),
+                         ::testing::HasSubstr("268435456 attributes"), ::testing::HasSubstr("the limit is 4096 MiB")));
+  }
+}
+
 TEST(GradientMemoryTest, SharesOfTheThesis) {
   struct Row {
     int labels;

@@ -14,6 +14,20 @@ namespace {
 using Eigen::VectorXd;
 using testing::RandomChains;
 using testing::RandomWeights;
+using testing::WithValues;
+
+// Attributes that a token has or has not, and attributes with values.
+class ChainLossValuesTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static ChainData Chains(uint64_t seed, int labels, int64_t sequences, int longest, int32_t attributes) {
+    ChainData data = RandomChains(seed, labels, sequences, longest, attributes);
+    return GetParam() ? WithValues(std::move(data), seed) : data;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Attributes, ChainLossValuesTest, ::testing::Bool(),
+                         [](const ::testing::TestParamInfo<bool>& valued) {
+                           return valued.param ? "Valued" : "Plain";
+                         });
 
 // The loss by going through all labelings.
 double EnumeratedLoss(const ChainData& data, const VectorXd& w) {
@@ -27,7 +41,8 @@ double EnumeratedLoss(const ChainData& data, const VectorXd& w) {
       for (int64_t t = 0; t < T; ++t) {
         for (int64_t e = data.token_start[static_cast<size_t>(first + t)];
              e < data.token_start[static_cast<size_t>(first + t + 1)]; ++e) {
-          s += w[data.attribute[static_cast<size_t>(e)] * shape.stride() + y[static_cast<size_t>(t)]];
+          s += data.Value(static_cast<size_t>(e)) *
+               w[data.attribute[static_cast<size_t>(e)] * shape.stride() + y[static_cast<size_t>(t)]];
         }
         if (t > 0) {
           s += w[shape.transitions() + y[static_cast<size_t>(t - 1)] * shape.stride() + y[static_cast<size_t>(t)]];
@@ -49,8 +64,8 @@ double EnumeratedLoss(const ChainData& data, const VectorXd& w) {
   return loss;
 }
 
-TEST(ChainLossTest, AgreesWithGoingThroughAllLabelings) {
-  const ChainData data = RandomChains(1, 3, 25, 4, 7);
+TEST_P(ChainLossValuesTest, AgreesWithGoingThroughAllLabelings) {
+  const ChainData data = Chains(1, 3, 25, 4, 7);
   ChainLoss loss(&data);
   for (const double scale : {0.0, 1.0, 5.0}) {
     const VectorXd w = RandomWeights(data.shape(), 2, scale);
@@ -65,8 +80,8 @@ TEST(ChainLossTest, ZeroWeightsMakeAllLabelingsEqual) {
               1e-10);
 }
 
-TEST(ChainLossTest, SingleTokensAreMultinomialLogisticRegression) {
-  const ChainData data = RandomChains(4, 4, 40, 1, 6);
+TEST_P(ChainLossValuesTest, SingleTokensAreMultinomialLogisticRegression) {
+  const ChainData data = Chains(4, 4, 40, 1, 6);
   ChainLoss loss(&data);
   const VectorXd w = RandomWeights(data.shape(), 3, 1.0);
   double expected = 0.0;
@@ -74,8 +89,8 @@ TEST(ChainLossTest, SingleTokensAreMultinomialLogisticRegression) {
     double z = 0.0, own = 0.0;
     for (int k = 0; k < 4; ++k) {
       double s = 0.0;
-      for (int64_t e = data.token_start[t]; e < data.token_start[t + 1]; ++e) {
-        s += w[data.attribute[static_cast<size_t>(e)] * 8 + k];
+      for (auto e = static_cast<size_t>(data.token_start[t]); e < static_cast<size_t>(data.token_start[t + 1]); ++e) {
+        s += data.Value(e) * w[data.attribute[e] * 8 + k];
       }
       z += std::exp(s);
       if (k == data.label[t]) own = s;
@@ -85,12 +100,14 @@ TEST(ChainLossTest, SingleTokensAreMultinomialLogisticRegression) {
   EXPECT_NEAR(loss.Value(w, nullptr), expected, 1e-11);
 }
 
-TEST(ChainLossTest, GradientAndHessianAgreeWithDifferences) {
-  for (const int labels : {2, 8, 9, 22, 35}) {
-    const ChainData data = RandomChains(6, labels, 12, 7, 10);
-    ChainLoss loss(&data);
-    const ChainProblem h(&loss, 0.7);
-    for (const double scale : {0.3, 4.0}) {
+TEST_P(ChainLossValuesTest, GradientAndHessianAgreeWithDifferences) {
+  const KernelList kernels = RunnableKernels();
+  for (const int labels : {2, 8, 9, 22, 35, 107}) {
+    const ChainData data = Chains(6, labels, 12, 7, 10);
+    for (int set = 0; set < 2 * kernels.count; ++set) {
+      ChainLoss loss(&data, 1, *kernels.kernels[set / 2]);
+      const ChainProblem h(&loss, 0.7);
+      const double scale = set % 2 == 0 ? 0.3 : 4.0;
       const VectorXd w = RandomWeights(data.shape(), 5, scale);
       VectorXd gradient;
       h.Value(w, &gradient);

@@ -1,11 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lzma.h>
-#include <zlib.h>
 
 #include "absl/strings/str_cat.h"
 #include "lib/crf/synth_chains.h"
 #include "tests/lib/crf/crf_testing.h"
+#include "tests/testing/compress.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::crf {
@@ -15,28 +14,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string Gzip(const std::string& text) {
-  std::string out(compressBound(text.size()) + 64, '\0');
-  z_stream s = {};
-  deflateInit2(&s, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  s.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  s.avail_in = static_cast<uInt>(text.size());
-  s.next_out = reinterpret_cast<Bytef*>(out.data());
-  s.avail_out = static_cast<uInt>(out.size());
-  deflate(&s, Z_FINISH);
-  out.resize(s.total_out);
-  deflateEnd(&s);
-  return out;
-}
-
-std::string Xz(const std::string& text) {
-  std::string out(lzma_stream_buffer_bound(text.size()), '\0');
-  size_t size = 0;
-  lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const uint8_t*>(text.data()), text.size(),
-                          reinterpret_cast<uint8_t*>(out.data()), &size, out.size());
-  out.resize(size);
-  return out;
-}
+using luthier::testing::Gzip;
+using luthier::testing::Xz;
 
 class ChainReadersTest : public ::testing::Test {
  protected:

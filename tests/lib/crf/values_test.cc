@@ -1,4 +1,4 @@
-// Attributes with values: the loss, its derivatives, every solver, and CRFsuite's files.
+// Attributes with values: every solver, and CRFsuite's files. The loss and its derivatives: problem_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,52 +20,7 @@ using Eigen::VectorXd;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::RandomChains;
-using testing::RandomWeights;
 using testing::WithValues;
-
-TEST(ValuesTest, SingleTokensAreMultinomialLogisticRegression) {
-  const ChainData data = WithValues(RandomChains(4, 4, 40, 1, 6), 1);
-  ASSERT_TRUE(CheckChainData(data).ok());
-  ChainLoss loss(&data);
-  const VectorXd w = RandomWeights(data.shape(), 3, 1.0);
-  double expected = 0.0;
-  for (size_t t = 0; t < data.label.size(); ++t) {
-    double z = 0.0, own = 0.0;
-    for (int k = 0; k < 4; ++k) {
-      double s = 0.0;
-      for (auto e = static_cast<size_t>(data.token_start[t]); e < static_cast<size_t>(data.token_start[t + 1]); ++e) {
-        s += data.value[e] * w[data.attribute[e] * 8 + k];
-      }
-      z += std::exp(s);
-      if (k == data.label[t]) own = s;
-    }
-    expected += std::log(z) - own;
-  }
-  EXPECT_NEAR(loss.Value(w, nullptr), expected, 1e-11);
-}
-
-TEST(ValuesTest, GradientAndHessianAgreeWithDifferences) {
-  for (const int labels : {3, 22, 35}) {
-    const ChainData data = WithValues(RandomChains(6, labels, 12, 7, 10), 2);
-    const KernelList kernels = RunnableKernels();
-    for (int set = 0; set < kernels.count; ++set) {
-      ChainLoss loss(&data, 1, *kernels.kernels[set]);
-      const VectorXd w = RandomWeights(data.shape(), 5, 1.0);
-      VectorXd gradient;
-      loss.Value(w, &gradient);
-      for (uint64_t direction = 0; direction < 5; ++direction) {
-        const VectorXd v = RandomWeights(data.shape(), 100 + direction, 1.0).normalized();
-        const double step = 1e-5;
-        VectorXd plus, minus;
-        const double above = loss.Value(w + step * v, &plus);
-        const double below = loss.Value(w - step * v, &minus);
-        EXPECT_NEAR(gradient.dot(v), (above - below) / (2.0 * step), 1e-6 * (1.0 + gradient.norm()));
-        const VectorXd product = loss.HessianVector(w, v);
-        EXPECT_LT((product - (plus - minus) / (2.0 * step)).norm(), 1e-6 * (1.0 + product.norm()));
-      }
-    }
-  }
-}
 
 // Short sequences, which are counted, and long ones, which are not.
 TEST(ValuesTest, OverlapsAreProductsOfTokens) {
@@ -167,6 +122,16 @@ TEST_F(AttributeTextTest, ReadsNamesValuesAndEscapes) {
   EXPECT_EQ(text.attributes.text(4), "c\\");
   EXPECT_THAT(text.line, ElementsAre(1, 2, 5, 7));
   EXPECT_EQ(text.label_names.text(0), "B");
+}
+
+// Attributes of a token are told apart without looking through all that it has.
+TEST_F(AttributeTextTest, ATokenMayHaveManyAttributes) {
+  std::string line = "A";
+  for (int a = 0; a < 200'000; ++a) line += "\ta" + std::to_string(a);
+  const AttributeText text = Read(line + "\ta7:2\nB\ta7\ta7\n").value();
+  EXPECT_EQ(text.token_start[1], 200'000);
+  EXPECT_EQ(text.value[7], 3.0);
+  EXPECT_EQ(text.value.back(), 2.0);
 }
 
 TEST_F(AttributeTextTest, ErrorsSayWhere) {

@@ -2,6 +2,7 @@
 #define LUTHIER_TESTS_LIB_LEARN_LINEAR_TESTING_H_
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,13 @@ inline Dataset MakeData(int64_t rows, int32_t cols, double density, uint64_t see
     if (made->x.column[e] == 0) made->x.value[e] += 3.0;
   }
   return *std::move(made);
+}
+
+// The numbers of all rows.
+inline std::vector<int32_t> AllRows(const Dataset& dataset) {
+  std::vector<int32_t> rows(static_cast<size_t>(dataset.x.rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
 }
 
 }  // namespace luthier::learn

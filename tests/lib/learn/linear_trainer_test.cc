@@ -18,13 +18,9 @@ namespace luthier::learn {
 namespace {
 
 using Eigen::VectorXd;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using Kind = MarginLoss::Kind;
-
-std::vector<int32_t> AllRows(const Dataset& dataset) {
-  std::vector<int32_t> rows(static_cast<size_t>(dataset.x.rows));
-  std::iota(rows.begin(), rows.end(), 0);
-  return rows;
-}
 
 LinearTrainer Make(const LinearProblem& problem, const LinearTrainOptions& options) {
   absl::StatusOr<LinearTrainer> made = LinearTrainer::Create(&problem, options);
@@ -253,110 +249,6 @@ TEST(LinearTrainerTest, ASampleMakesNewtonSystemsEasy) {
   EXPECT_EQ(SampleEvery(LinearData(MakeData(100, 12, 0.7, 34), {0, 1, 2}, {}, Bias::kNone)), 0);
 }
 
-// SVRG as it is written down: dense, without laziness, tricks for centring, or kept slopes.
-VectorXd TextbookSvrg(const Eigen::MatrixXd& z, const VectorXd& sign, const MarginLoss& loss, double l2,
-                      const SvrgOptions& options, int epochs) {
-  const int64_t n = z.rows();
-  const double lambda = l2 / static_cast<double>(n);
-  const double eta = options.step_scale / (loss.smoothness() * z.rowwise().squaredNorm().maxCoeff() + lambda);
-  VectorXd snapshot = VectorXd::Zero(z.cols());
-  for (int epoch = 0; epoch < epochs; ++epoch) {
-    const int64_t size = options.batch == SvrgOptions::Batch::kFull ? n : std::min(n, int64_t{1} << epoch);
-    std::vector<int64_t> ids(static_cast<size_t>(n));
-    std::iota(ids.begin(), ids.end(), 0);
-    if (size < n) {
-      base::RandomStream random(options.seed, "svrg batch", static_cast<uint64_t>(epoch));
-      for (int64_t k = 0; k < size; ++k) {
-        std::swap(ids[k], ids[k + static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(n - k)))]);
-      }
-    }
-    const auto slope = [&](int64_t i, const VectorXd& x) { return sign[i] * loss.Slope(sign[i] * z.row(i).dot(x)); };
-    VectorXd mu = VectorXd::Zero(z.cols());
-    std::vector<bool> in_batch(static_cast<size_t>(n), false);
-    for (int64_t k = 0; k < size; ++k) {
-      mu += slope(ids[k], snapshot) * z.row(ids[k]).transpose() / static_cast<double>(size);
-      in_batch[ids[k]] = true;
-    }
-    VectorXd x = snapshot;
-    for (int64_t t = 0; t < size; ++t) {
-      base::RandomStream random(options.seed, "svrg row", static_cast<uint64_t>(epoch), static_cast<uint32_t>(t / 512));
-      int64_t i = 0;
-      for (int64_t k = 0; k <= t % 512; ++k) i = static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(n)));
-      VectorXd step = slope(i, x) * z.row(i).transpose() + lambda * x;
-      if (options.batch != SvrgOptions::Batch::kMixed || in_batch[i]) {
-        step += mu - slope(i, snapshot) * z.row(i).transpose();
-      }
-      x -= eta * step;
-    }
-    snapshot = x;
-  }
-  return snapshot;
-}
-
-TEST(SvrgTest, IsTheTextbookAlgorithm) {
-  const Dataset dataset = MakeData(90, 6, 0.5, 25);
-  const std::vector<int32_t> rows = AllRows(dataset);
-  for (const bool standardize : {false, true}) {
-    const Standardization s = standardize ? FitStandardization(dataset.x, rows) : Standardization();
-    const LinearData data(dataset, rows, s, Bias::kPenalized);
-    Eigen::MatrixXd z(90, 7);
-    VectorXd sign(90);
-    for (int64_t i = 0; i < 90; ++i) {
-      z.row(i) = data.Combine(VectorXd::Unit(90, i)).transpose();
-      sign[i] = data.sign(i);
-    }
-    for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
-      const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 1.0);
-      for (const auto batch : {SvrgOptions::Batch::kFull, SvrgOptions::Batch::kGrow, SvrgOptions::Batch::kMixed}) {
-        SvrgOptions options;
-        options.batch = batch;
-        options.step = SvrgOptions::Step::kLargest;
-        options.seed = 77;
-        Svrg svrg(&problem, options);
-        ASSERT_EQ(svrg.Start(VectorXd::Zero(7)), SolveState::kRunning);
-        for (int epoch = 1; epoch <= 10; ++epoch) {
-          svrg.AdvanceEpoch(nullptr);
-          const VectorXd expected = TextbookSvrg(z, sign, problem.loss(), problem.l2(), options, epoch);
-          EXPECT_LT((svrg.Weights() - expected).norm(), 1e-11 * (1.0 + expected.norm()))
-              << "epoch " << epoch << " batch " << static_cast<int>(batch);
-        }
-      }
-    }
-  }
-}
-
-TEST(SvrgTest, SupportListAndKeptSlopesChangeCountsOnly) {
-  const Dataset dataset = MakeData(400, 8, 0.5, 26);
-  const std::vector<int32_t> rows = AllRows(dataset);
-  const LinearData data(dataset, rows, {}, Bias::kPenalized);
-  const LinearProblem problem(&data, MarginLoss{Kind::kHuberizedHinge, 0.5}, 1.0);
-  std::vector<std::vector<VectorXd>> runs;
-  std::vector<int64_t> evaluations;
-  for (const bool list : {false, true}) {
-    for (const bool keep : {false, true}) {
-      SvrgOptions options;
-      options.support_list = list;
-      options.keep_slopes = keep;
-      Svrg svrg(&problem, options);
-      svrg.Start(VectorXd::Zero(problem.dim()));
-      // The snapshot of each epoch: quanta end at other places.
-      std::vector<VectorXd> snapshots;
-      while (svrg.epochs() < 14) {
-        svrg.AdvanceEpoch(nullptr);
-        snapshots.push_back(svrg.Weights());
-      }
-      runs.push_back(snapshots);
-      evaluations.push_back(svrg.evaluations());
-    }
-  }
-  EXPECT_EQ(runs[0], runs[1]);
-  EXPECT_EQ(runs[0], runs[2]);
-  EXPECT_EQ(runs[0], runs[3]);
-  EXPECT_EQ(evaluations[0], evaluations[1]);
-  EXPECT_EQ(evaluations[2], evaluations[3]);
-  EXPECT_LT(evaluations[2], evaluations[0]);
-}
-
 TEST(LinearTrainerTest, HardInputEndsWell) {
   Dataset dataset = MakeData(50, 4, 0.9, 27);
   const std::vector<int32_t> rows = AllRows(dataset);
@@ -422,6 +314,33 @@ TEST(LinearTrainerTest, DamagedCheckpointsAreRefused) {
     reader = CheckpointReader::Open(bytes, "test/1");
     EXPECT_EQ(misfit.Load(&*reader, "id").code(), absl::StatusCode::kDataLoss) << c.name;
   }
+}
+
+// Two columns, one of them very far out: refused before any vector of them is made.
+TEST(LinearTrainerTest, VectorsArePlannedBeforeTheyAreTaken) {
+  Dataset dataset;
+  dataset.x.rows = 2;
+  dataset.x.cols = 1 << 20;
+  dataset.x.row_start = {0, 1, 2};
+  dataset.x.column = {0, (1 << 20) - 1};
+  dataset.x.value = {1.0, 1.0};
+  dataset.label = {0, 1};
+  dataset.classes = {"0", "1"};
+  const LinearData data(dataset, {0, 1}, Standardization(), Bias::kNone);
+  const LinearProblem problem(&data, MarginLoss(), 1.0);
+  LinearTrainOptions options;
+  options.max_memory_bytes = int64_t{100} << 20;
+  const absl::Status status = LinearTrainer::Create(&problem, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("solver lbfgs would need 240 MiB for vectors of 1048576 weights"),
+                    HasSubstr("the limit is 100 MiB")));
+  options.solver = LinearSolver::kDual;
+  EXPECT_TRUE(LinearTrainer::Create(&problem, options).ok());
+  options.max_memory_bytes = 1 << 20;
+  EXPECT_EQ(LinearTrainer::Create(&problem, options).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(CheckVectors(LinearSolver::kLbfgs, int64_t{1} << 60, int64_t{1} << 40).code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 TEST(LinearTrainerTest, TheChoiceSaysWhy) {

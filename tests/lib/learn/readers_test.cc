@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lzma.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
 #include "lib/base/random.h"
+#include "tests/testing/compress.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::learn {
@@ -14,30 +14,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::Gzip;
 using ::testing::HasSubstr;
-
-std::string Gzip(const std::string& text) {
-  z_stream s = {};
-  deflateInit2(&s, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&s, text.size()) + 64, '\0');
-  s.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  s.avail_in = static_cast<uInt>(text.size());
-  s.next_out = reinterpret_cast<Bytef*>(out.data());
-  s.avail_out = static_cast<uInt>(out.size());
-  deflate(&s, Z_FINISH);
-  out.resize(s.total_out);
-  deflateEnd(&s);
-  return out;
-}
-
-std::string Xz(const std::string& text) {
-  std::string out(lzma_stream_buffer_bound(text.size()), '\0');
-  size_t size = 0;
-  lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, nullptr, reinterpret_cast<const uint8_t*>(text.data()), text.size(),
-                          reinterpret_cast<uint8_t*>(out.data()), &size, out.size());
-  out.resize(size);
-  return out;
-}
+using testing::Xz;
 
 class ReadersTest : public ::testing::Test {
  protected:
@@ -48,6 +27,10 @@ class ReadersTest : public ::testing::Test {
   std::string Error(const std::string& name, const std::string& bytes, const ReadOptions& options = {}) {
     const absl::StatusOr<Dataset> dataset = Read(name, bytes, options);
     return dataset.ok() ? "no error" : std::string(dataset.status().message());
+  }
+  // What files of this name hold, and a part of the error that this is.
+  void ExpectErrors(const std::string& name, const std::vector<std::pair<std::string, std::string>>& cases) {
+    for (const auto& [bytes, message] : cases) EXPECT_THAT(Error(name, bytes), HasSubstr(message)) << bytes;
   }
 
   testing::TemporaryDirectory dir_;
@@ -109,26 +92,28 @@ TEST_F(ReadersTest, LibsvmUnsortedIndicesAreSorted) {
 }
 
 TEST_F(ReadersTest, LibsvmErrorsNameLineAndColumn) {
-  EXPECT_THAT(Error("a.svm", "0 1:1\n1 0:2\n"), HasSubstr("a.svm:2:3: feature index 0 is below 1"));
-  EXPECT_THAT(Error("a.svm", "0 1:1\n1 -4:2\n"), HasSubstr("a.svm:2:3: feature index -4 is below 1"));
-  EXPECT_THAT(Error("a.svm", "0 1:1 1:2\n1 1:1\n"), HasSubstr("a.svm:1: feature index 1 is there twice"));
-  EXPECT_THAT(Error("a.svm", "0 2:1 1:1 2:2\n1 1:1\n"), HasSubstr("feature index 2 is there twice"));
-  EXPECT_THAT(Error("a.svm", "0 1:nan\n1 1:2\n"), HasSubstr("a.svm:1:5: feature 1 is nan"));
-  EXPECT_THAT(Error("a.svm", "0 1:-inf\n1 1:2\n"), HasSubstr("feature 1 is -inf"));
-  EXPECT_THAT(Error("a.svm", "0 1:abc\n1 1:2\n"), HasSubstr("\"abc\" is not a number"));
-  EXPECT_THAT(Error("a.svm", "0 1:0x10\n1 1:2\n"), HasSubstr("is not a number"));
-  EXPECT_THAT(Error("a.svm", "0 1:1e999\n1 1:2\n"), HasSubstr("is not a number"));
-  EXPECT_THAT(Error("a.svm", "0 1\n1 1:2\n"), HasSubstr("a.svm:1:3: \"1\" is not index:value"));
-  EXPECT_THAT(Error("a.svm", "0 99999999999999999999:1\n"), HasSubstr("is not a feature index"));
-  EXPECT_THAT(Error("a.svm", "0 2147483647:1\n"), HasSubstr("is above"));
-  EXPECT_THAT(Error("a.svm", "0 qid:3 1:1\n"), HasSubstr("ranking"));
-  EXPECT_THAT(Error("a.svm", "1,2 1:1\n"), HasSubstr("several labels"));
-  EXPECT_THAT(Error("a.svm", "1:1 2:1\n"), HasSubstr("instead of a label"));
-  EXPECT_THAT(Error("a.svm", "nan 1:1\n"), HasSubstr("label"));
-  EXPECT_THAT(Error("a.svm", "1 1:1\n1.0 1:2\n"), HasSubstr("all rows have the label \"1\""));
-  EXPECT_THAT(Error("a.svm", "1\n0\n"), HasSubstr("no row has a feature"));
-  EXPECT_THAT(Error("a.svm", "# nothing\n\n"), HasSubstr("no rows"));
-  EXPECT_THAT(Error("a.svm", ""), HasSubstr("no rows"));
+  ExpectErrors("a.svm", {
+                            {"0 1:1\n1 0:2\n", "a.svm:2:3: feature index 0 is below 1"},
+                            {"0 1:1\n1 -4:2\n", "a.svm:2:3: feature index -4 is below 1"},
+                            {"0 1:1 1:2\n1 1:1\n", "a.svm:1: feature index 1 is there twice"},
+                            {"0 2:1 1:1 2:2\n1 1:1\n", "feature index 2 is there twice"},
+                            {"0 1:nan\n1 1:2\n", "a.svm:1:5: feature 1 is nan"},
+                            {"0 1:-inf\n1 1:2\n", "feature 1 is -inf"},
+                            {"0 1:abc\n1 1:2\n", "\"abc\" is not a number"},
+                            {"0 1:0x10\n1 1:2\n", "is not a number"},
+                            {"0 1:1e999\n1 1:2\n", "is not a number"},
+                            {"0 1\n1 1:2\n", "a.svm:1:3: \"1\" is not index:value"},
+                            {"0 99999999999999999999:1\n", "is not a feature index"},
+                            {"0 2147483647:1\n", "is above"},
+                            {"0 qid:3 1:1\n", "ranking"},
+                            {"1,2 1:1\n", "several labels"},
+                            {"1:1 2:1\n", "instead of a label"},
+                            {"nan 1:1\n", "label"},
+                            {"1 1:1\n1.0 1:2\n", "all rows have the label \"1\""},
+                            {"1\n0\n", "no row has a feature"},
+                            {"# nothing\n\n", "no rows"},
+                            {"", "no rows"},
+                        });
   ReadOptions label;
   label.label = "y";
   EXPECT_THAT(Error("a.svm", kLibsvm, label), HasSubstr("begin with their label"));
@@ -166,21 +151,23 @@ TEST_F(ReadersTest, NumericLabelsSortAsNumbersAndTextAsText) {
 }
 
 TEST_F(ReadersTest, CsvErrorsNameLineAndColumn) {
-  EXPECT_THAT(Error("a.csv", ""), HasSubstr("a.csv: is empty"));
-  EXPECT_THAT(Error("a.csv", "x,y\n"), HasSubstr("no rows"));
-  EXPECT_THAT(Error("a.csv", "x,y\n1,0\n1,2,3\n"), HasSubstr("a.csv:3: the row has 3 fields; the first one has 2"));
-  EXPECT_THAT(Error("a.csv", "x,y\n1,0\n1\n"), HasSubstr("has 1 fields"));
-  EXPECT_THAT(Error("a.csv", "x,w,y\n1,2,0\n1,abc,1\n"), HasSubstr("a.csv:3:3: column \"w\": \"abc\" is not a number"));
-  EXPECT_THAT(Error("a.csv", "1,2,0\n1,abc,1\n"), HasSubstr("a.csv:2:3: column 2: \"abc\""));
-  EXPECT_THAT(Error("a.csv", "x,y\nNaN,0\n1,1\n"), HasSubstr("column \"x\" is NaN"));
-  EXPECT_THAT(Error("a.csv", "x,y\n-inf,0\n1,1\n"), HasSubstr("column \"x\" is -inf"));
-  EXPECT_THAT(Error("a.csv", "x,y\n,0\n1,1\n"), HasSubstr("column \"x\" is missing"));
-  EXPECT_THAT(Error("a.csv", "x,y\n1,\n1,1\n"), HasSubstr("label is missing"));
-  EXPECT_THAT(Error("a.csv", "x,y\n1,7\n2,7\n"), HasSubstr("all rows have the label \"7\""));
-  EXPECT_THAT(Error("a.csv", "x,x,y\n1,1,7\n"), HasSubstr("a.csv:1:3: column name \"x\" is there twice"));
-  EXPECT_THAT(Error("a.csv", "x,y\n\"1,7\n2,8\n"), HasSubstr("a.csv:2:1: the quote is never closed"));
-  EXPECT_THAT(Error("a.csv", "x,y\n\"1\"2,7\n"), HasSubstr("after the closing quote"));
-  EXPECT_THAT(Error("a.csv", "justone\n"), HasSubstr("one field only"));
+  ExpectErrors("a.csv", {
+                            {"", "a.csv: is empty"},
+                            {"x,y\n", "no rows"},
+                            {"x,y\n1,0\n1,2,3\n", "a.csv:3: the row has 3 fields; the first one has 2"},
+                            {"x,y\n1,0\n1\n", "has 1 fields"},
+                            {"x,w,y\n1,2,0\n1,abc,1\n", "a.csv:3:3: column \"w\": \"abc\" is not a number"},
+                            {"1,2,0\n1,abc,1\n", "a.csv:2:3: column 2: \"abc\""},
+                            {"x,y\nNaN,0\n1,1\n", "column \"x\" is NaN"},
+                            {"x,y\n-inf,0\n1,1\n", "column \"x\" is -inf"},
+                            {"x,y\n,0\n1,1\n", "column \"x\" is missing"},
+                            {"x,y\n1,\n1,1\n", "label is missing"},
+                            {"x,y\n1,7\n2,7\n", "all rows have the label \"7\""},
+                            {"x,x,y\n1,1,7\n", "a.csv:1:3: column name \"x\" is there twice"},
+                            {"x,y\n\"1,7\n2,8\n", "a.csv:2:1: the quote is never closed"},
+                            {"x,y\n\"1\"2,7\n", "after the closing quote"},
+                            {"justone\n", "one field only"},
+                        });
   ReadOptions label;
   label.label = "tagret";
   EXPECT_THAT(Error("a.csv", "x,target\n1,0\n", label), HasSubstr("did you mean \"target\"?"));
@@ -189,6 +176,47 @@ TEST_F(ReadersTest, CsvErrorsNameLineAndColumn) {
   std::string many;
   for (int i = 0; i < 1500; ++i) many += "1," + std::to_string(i) + ".5\n";
   EXPECT_THAT(Error("a.csv", many), HasSubstr("more than 1000 different values"));
+}
+
+// Whatever editors, spreadsheets and other programs make of the same table.
+TEST_F(ReadersTest, OddButLegalTablesAreTheSameTable) {
+  const Dataset csv = Read("r.csv", "1,-2,no\n3,0,yes\n0.5,1,no\n").value();
+  for (const std::string& text :
+       std::vector<std::string>{"1,-2,no\r\n3,0,yes\r\n0.5,1,no\r\n",  // Windows
+                                "\xEF\xBB\xBF"
+                                "1,-2,no\n3,0,yes\n0.5,1,no\n",              // a byte-order mark
+                                "1,-2,no\n3,0,yes\n0.5,1,no",                // no end of the last line
+                                "\n1,-2,no\n\n  \n3,0,yes\n0.5,1,no\n\n\n",  // blank lines
+                                "1;-2;no\n3;0;yes\n0.5;1;no\n",              // other delimiters
+                                "1\t-2\tno\n3\t0\tyes\n0.5\t1\tno\n",
+                                " 1 , -2,  no \n3 ,\t0,yes\t\n0.5,1 , no\n",  // blanks
+                                "\"1\",\"-2\",\"no\"\n\"3\",\"0\",\"yes\"\n\"0.5\",\"1\",\"no\"\n",
+                                "+1.0,-2e0,no\n30e-1,-0,yes\n.5,1.,no\n"}) {
+    const absl::StatusOr<Dataset> odd = Read("odd.csv", text);
+    ASSERT_TRUE(odd.ok()) << odd.status() << " for " << text;
+    EXPECT_EQ(Fingerprint(*odd), Fingerprint(csv)) << text;
+  }
+  const Dataset svm = Read("r.svm", "-1 1:1 3:-2\n1 2:3\n-1 1:0.5 2:1\n").value();
+  for (const std::string& text : std::vector<std::string>{
+           "-1 1:1 3:-2\r\n1 2:3\r\n-1 1:0.5 2:1\r\n", "\xEF\xBB\xBF-1 1:1 3:-2\n1 2:3\n-1 1:0.5 2:1",
+           "-1\t1:1\t3:-2\n+1   2:3  \n\n -1 1:0.5 2:1\n",
+           "# made by hand\n-1 1:1 3:-2 # one\n1 2:3#two\n-1 1:0.5 2:1\n", "-1 3:-2 1:1\n1 2:3\n-1 2:1 1:0.5\n",
+           "-1 1:1 2:0 3:-2\n1.0 1:0 2:3\n-1.0 1:.5 2:1e0\n"}) {
+    const absl::StatusOr<Dataset> odd = Read("odd.svm", text);
+    ASSERT_TRUE(odd.ok()) << odd.status() << " for " << text;
+    EXPECT_EQ(Fingerprint(*odd), Fingerprint(svm)) << text;
+  }
+  // The second class is the larger number, whatever the numbers are.
+  EXPECT_EQ(Read("zero_one.svm", "0 1:1 3:-2\n1 2:3\n0 1:0.5 2:1\n")->label, svm.label);
+  EXPECT_EQ(Read("one_two.svm", "1 1:1 3:-2\n2 2:3\n1 1:0.5 2:1\n")->label, svm.label);
+}
+
+// A quote that is never closed in a file of many lines: found out in one look at them, not one a line.
+TEST_F(ReadersTest, ALongQuotedFieldIsReadOnce) {
+  const std::string lines(size_t{1} << 21, '\n');
+  EXPECT_THAT(Error("q.csv", "x,y\n1,\"" + lines), HasSubstr("q.csv:2:3: the quote is never closed"));
+  const Dataset d = Read("q.csv", "x,y\n1,\"" + lines + "\"\n2,b\n").value();
+  EXPECT_THAT(d.classes, ElementsAre(lines, "b"));
 }
 
 TEST_F(ReadersTest, FormatIsToldByContentWithoutExtension) {

@@ -109,6 +109,29 @@ TEST(StandardizeTest, UsesTrainingRowsOnlyAndCountsZeros) {
   EXPECT_DOUBLE_EQ(s.deviation[2], std::sqrt(32.0 / 9.0));
 }
 
+// Units so large or small that squares are beyond a double change nothing.
+TEST(StandardizeTest, UnitsDoNotMatter) {
+  for (const double unit : {1e-250, 1e-160, 1e160, 1e250}) {
+    Dataset dataset;
+    dataset.x.rows = 4;
+    dataset.x.cols = 2;
+    for (int64_t i = 0; i < 4; ++i) {
+      for (int32_t j = 0; j < 2; ++j) {
+        const double value = static_cast<double>(i * i - 3 * j * i + 1);
+        if (value == 0.0) continue;
+        dataset.x.column.push_back(j);
+        dataset.x.value.push_back(j == 0 ? value : value * unit);
+      }
+      dataset.x.row_start.push_back(dataset.x.nonzeros());
+    }
+    const Standardization s = FitStandardization(dataset.x, {0, 1, 2, 3});
+    // Column 0: 1, 2, 5, 10; column 1: 1, -1, -1, 1.
+    EXPECT_NEAR(s.deviation[0], std::sqrt(12.25), 1e-14);
+    EXPECT_NEAR(s.deviation[1] / unit, 1.0, 1e-14) << unit;
+    EXPECT_FALSE(s.constant[1]);
+  }
+}
+
 TEST(SynthTest, FollowsTheUriAndOnlyTheUri) {
   const SynthSpec spec =
       ParseSynth("synth:logistic?rows=300&cols=12&classes=3&seed=9&noise=0.2&density=0.5&informative=4&signal=2")

@@ -441,11 +441,19 @@ TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {
   EXPECT_THAT(error(spec), HasSubstr("ragged.txt:2: has 2 columns"));
   // Memory that does not suffice fails the setting, not the worker.
   const EvaluationResult result =
-      Make(study::Parameters{{"memory", std::string("absolute")}, {"max_memory_mib", 1.0}, {"hash_bits", 12.0}})
+      Make(study::Parameters{{"memory", std::string("absolute")}, {"max_memory_mib", 1.0}, {"hash_bits", 11.0}})
           ->Evaluate(At(1.0))
           .value();
   EXPECT_EQ(result.outcome, EvaluationOutcome::kFailed);
   EXPECT_THAT(result.failure->message, HasSubstr("the modes need, in MiB"));
+  const EvaluationResult wide =
+      Make(study::Parameters{{"max_memory_mib", 64.0}, {"hash_bits", 24.0}})->Evaluate(At(1.0)).value();
+  EXPECT_EQ(wide.outcome, EvaluationOutcome::kFailed);
+  EXPECT_THAT(wide.failure->message, HasSubstr("MiB for vectors of the"));
+  // Without a held-out sequence that has a loss there is nothing to tune by; a loss of 0 it is not.
+  dir_.Write("other.txt", "Word1 P1 B-XX\nWord2 P2 O\n\nWord1 P1 X\n");
+  EXPECT_THAT(error(Spec({{"validation_data", std::string("other.txt")}})),
+              HasSubstr("other.txt: every held-out sequence has a label that is not in the training part, such as"));
 }
 
 }  // namespace

@@ -109,6 +109,14 @@ TEST_F(CoreParts, ACompleteTrialThatNeverNamedAStepIsLogged) {
                           HasSubstr("WARNING: it was to pause at step 1 and trained on to step 2")));
 }
 
+TEST_F(CoreParts, ASilentAttemptIsNotTakenForATrialThatNeverSpoke) {
+  PauseFirst();
+  const Grant again = h_.Get("s", "c");
+  ASSERT_EQ(again.resume_step, 1);
+  EXPECT_THAT(h_.Complete(again, Loss(0.25))->warnings,
+              ElementsAre(HasSubstr("this attempt reported no step of the training, as an earlier one did")));
+}
+
 TEST_F(CoreParts, WithoutReportsNoStoppingRuleSeesATrial) {
   study::StudySpec spec = PartsSpec(2);
   spec.resource.reset();

@@ -1,0 +1,221 @@
+// The verbs of trials, and evaluating them by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_replace.h"
+#include "lib/suggest/registry.h"
+#include "tests/client/cli/cli_fixture.h"
+
+namespace luthier::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(CliTest, AskKeepsTheTokenForTell) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  const json leases = Json({"ask", "s", "--count", "2"});
+  ASSERT_EQ(leases.size(), 2u);
+  EXPECT_EQ(leases[0]["number"], 1);
+  EXPECT_TRUE(leases[0]["parameters"]["x"].is_number());
+  EXPECT_EQ(leases[0]["token"].get<std::string>().size(), 32u);
+  EXPECT_EQ(leases[0]["ttl"], "60s");
+  EXPECT_EQ(Out({"report", "s", "1", "--step", "1", "--metric", "y=3"}), "CONTINUE\n");
+  EXPECT_EQ(Out({"tell", "s", "1", "--metric", "y=0.5", "--metric", "aux=nan", "--gradient", "[1]", "--step", "2",
+                 "--elapsed", "1.5"}),
+            "trial 1: COMPLETE\n");
+  EXPECT_EQ(Out({"tell", "s", "1", "--metric", "y=0.5", "--metric", "aux=nan", "--gradient", "[1]", "--step", "2",
+                 "--elapsed", "1.5"}),
+            "trial 1: COMPLETE\n");  // Told again: no harm.
+  const Result other = Run({"tell", "s", "1", "--metric", "y=0.25"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("the first one stands"));
+  EXPECT_EQ(Json({"tell", "s", "2", "--failed", "DIVERGED", "--message", "oh no"})["state"], "FAILED");
+
+  const json trials = Json({"trial", "list", "s"});
+  ASSERT_EQ(trials.size(), 2u);
+  EXPECT_EQ(trials[0]["state"], "COMPLETE");
+  EXPECT_EQ(trials[0]["metrics"], (json{{"y", 0.5}, {"aux", "NaN"}}));
+  EXPECT_EQ(trials[0]["gradient"]["full"]["values"], json{1});
+  EXPECT_EQ(trials[0]["step"], 2);
+  EXPECT_EQ(trials[0]["provenance"]["designer"], "random");
+  EXPECT_EQ(trials[0]["attempts"][0]["worker"], "cli-test-host");
+  EXPECT_EQ(trials[1]["metrics"], json::object());
+  EXPECT_EQ(trials[1]["failure"]["reason"], "DIVERGED");
+  EXPECT_EQ(trials[1]["failure"]["message"], "oh no");
+  EXPECT_EQ(trials[1]["checkpoint"], "");
+  EXPECT_TRUE(trials[1].contains("create_time"));
+  EXPECT_TRUE(trials[1].contains("end_time"));
+}
+
+TEST_F(CliTest, TellWithoutAskNeedsAToken) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  const json lease = Json({"ask", "s"})[0];
+  std::filesystem::remove_all(Path("state"));
+  const Result lost = Run({"tell", "s", "1", "--metric", "y=1"});
+  EXPECT_EQ(lost.code, 1);
+  EXPECT_THAT(lost.err, HasSubstr("trial 1 of s was not asked for here"));
+  EXPECT_THAT(lost.err, HasSubstr("--token"));
+  EXPECT_EQ(Out({"tell", "s", "1", "--metric", "y=1", "--token", lease["token"]}), "trial 1: COMPLETE\n");
+}
+
+TEST_F(CliTest, TellOfWhatIsNotThereIsNotFound) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  const Result study = Run({"tell", "none", "1", "--metric", "y=1"});
+  EXPECT_EQ(study.code, 5);
+  EXPECT_THAT(study.err, HasSubstr("to see what there is: luthier study list\n"));
+  const Result trial = Run({"report", "s", "99", "--step", "1", "--metric", "y=1"});
+  EXPECT_EQ(trial.code, 5);
+  EXPECT_THAT(trial.err, HasSubstr("to see what there is: luthier trial list s\n"));
+}
+
+TEST_F(CliTest, AStepThatIsReportedAgainOtherwiseIsExplained) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  Out({"ask", "s"});
+  Out({"report", "s", "1", "--step", "3", "--metric", "y=1"});
+  const Result other = Run({"report", "s", "1", "--step", "3", "--metric", "y=2"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("step 3 was reported with other values already"));
+  EXPECT_EQ(Out({"tell", "s", "1", "--pruned"}), "trial 1: PRUNED\n");
+  EXPECT_EQ(Json({"trial", "get", "s", "1"})["metrics"], json::object());
+}
+
+TEST_F(CliTest, AskSaysWhyThereIsNothing) {
+  StartServer();
+  Out({"study", "create", "-f",
+       Write("s.yaml", absl::StrReplaceAll(kStudy, {{"max_trials: 4", "max_trials: 4, max_parallel: 1"}}))});
+  Out({"ask", "s"});
+  Out({"trial", "add", "s", "--set", "x=1", "--set", "kind=a"});
+  const Result full = Run({"ask", "s", "--timeout", "0"});
+  EXPECT_EQ(full.code, 124);
+  EXPECT_THAT(full.err, HasSubstr("max_parallel allows 1 at once, and so many are running; 1 more wait for a place"));
+  Out({"study", "stop", "s"});
+  const Result resume = Run({"study", "resume", "s"});
+  EXPECT_EQ(resume.code, 1);
+  EXPECT_THAT(resume.err, HasSubstr("to try more settings, create another study"));
+}
+
+TEST_F(CliTest, GradientsComeInSeveralForms) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  Out({"ask", "s", "--count", "4"});
+  const std::string file = Write("g.json", "[\n 2.5\n]\n");
+  Out({"tell", "s", "1", "--metric", "y=1", "--gradient", file});
+  Out({"tell", "s", "2", "--metric", "y=1", "--gradient",
+       "{directional: {direction: [2], slope: -1}, error_bound: 1e-3}"});
+  const Result wrong = Run({"tell", "s", "3", "--metric", "y=1", "--gradient", "[1, 2]"});
+  EXPECT_EQ(wrong.code, 0);
+  EXPECT_THAT(wrong.err, HasSubstr("warning: "));
+  const Result bad = Run({"tell", "s", "4", "--metric", "y=1", "--gradient", "{fulll: 1}"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("did you mean \"full\""));
+  const json trials = Json({"trial", "list", "s", "--state", "complete"});
+  ASSERT_EQ(trials.size(), 3u);
+  EXPECT_EQ(trials[0]["gradient"]["full"]["values"][0], 2.5);
+  EXPECT_EQ(trials[1]["gradient"]["directional"]["slope"], -1);
+  EXPECT_FALSE(trials[2].contains("gradient"));
+}
+
+TEST_F(CliTest, AskEndsQuietlyWhenTheStudyIsFinished) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  Out({"ask", "s", "--count", "4"});
+  const Result none = Run({"ask", "s", "--timeout", "0"});
+  EXPECT_EQ(none.code, 124);
+  EXPECT_EQ(none.out, "");
+  for (int i = 1; i <= 4; ++i) Out({"tell", "s", std::to_string(i), "--metric", "y=1"});
+  const Result done = Run({"ask", "s", "-o", "json"});
+  EXPECT_EQ(done.code, 0);
+  EXPECT_EQ(done.out, "[]\n");
+  EXPECT_THAT(done.err, HasSubstr("finished"));
+}
+
+TEST_F(CliTest, TrialsAreAddedListedExplainedAndCancelled) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  EXPECT_EQ(Run({"trial", "best", "s"}).code, 1);
+  const json added = Json({"trial", "add", "s", "--set", "x=1.25", "--set", "kind==b", "--note", "why=guess"});
+  EXPECT_EQ(added[0]["parameters"], (json{{"x", 1.25}, {"kind", "=b"}}));
+  EXPECT_EQ(added[0]["attributes"], (json{{"why", "guess"}}));
+  Out({"trial", "add", "s", "-f", Write("p.yaml", "{x: -1, kind: a}")});
+  const Result wrong = Run({"trial", "add", "s", "--set", "z=1"});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("is not a parameter of the study; it has x, kind"));
+  const Result label = Run({"trial", "add", "s", "--set", "x=9", "--set", "kind=c"});
+  EXPECT_THAT(label.err, HasSubstr("\"c\" is not one of its labels: a, =b"));
+  EXPECT_THAT(label.err, HasSubstr("9 is outside [-5, 5]; give a value within these bounds"));
+  Out({"ask", "s"});
+  Out({"tell", "s", "1", "--metric", "y=0.5"});
+  EXPECT_EQ(Out({"trial", "cancel", "s", "2"}), "trial 2: CANCELLED\n");
+  EXPECT_EQ(Run({"trial", "cancel", "s", "1"}).code, 1);  // Final.
+  EXPECT_EQ(Out({"trial", "list", "s"}),
+            "number  state        y     x  kind  attempts  origin    worker         note\n"
+            "     1  COMPLETE   0.5  1.25  =b           1  enqueued  cli-test-host\n"
+            "     2  CANCELLED         -1  a            0  enqueued\n");
+  EXPECT_EQ(Out({"trial", "list", "s", "-o", "csv"}),
+            "number,state,y,x,kind,attempts,origin,worker,note\n"
+            "1,COMPLETE,0.5,1.25,'=b,1,enqueued,cli-test-host,\n"
+            "2,CANCELLED,,-1,a,0,enqueued,,\n");
+  EXPECT_EQ(Json({"trial", "list", "s", "--state", "pending"}), json::array());
+  EXPECT_EQ(Out({"trial", "explain", "s", "1"}), "trial 1: COMPLETE\ntried because a user added it\nresult: y = 0.5\n");
+  EXPECT_EQ(Json({"trial", "best", "s"})["number"], 1);
+  EXPECT_EQ(Run({"trial", "get", "s", "9"}).code, 5);
+  Out({"ask", "s"});
+  EXPECT_THAT(Out({"trial", "explain", "s", "3"}), HasSubstr("proposed by random (version "));
+}
+
+TEST_F(CliTest, TrialGetShowsTheLearningCurveAndTheFailure) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  Out({"ask", "s"});
+  Out({"report", "s", "1", "--step", "1", "--metric", "y=3"});
+  Out({"report", "s", "1", "--step", "2", "--metric", "y=2", "--elapsed", "0.5"});
+  Out({"tell", "s", "1", "--failed", "DIVERGED", "--message", "line one\n\x1b[31mline two"});
+  const std::string text = Out({"trial", "get", "s", "1", "--measurements"});
+  EXPECT_THAT(text, HasSubstr("failure: CONFIG DIVERGED\n  line one\n  \\x1b[31mline two\n"));
+  EXPECT_THAT(text, HasSubstr("step  y  elapsed_seconds\n   1  3\n   2  2              0.5\n"));
+  EXPECT_EQ(Json({"trial", "get", "s", "1", "--measurements"})["measurements"][1]["metrics"]["y"], 2);
+  const Result infra = Run({"tell", "s", "1", "--failed", "bad reason", "--token", "00"});
+  EXPECT_EQ(infra.code, 1);
+}
+
+// Random settings, with the wish for a slope for every second one.
+class AskingForSlopes final : public suggest::Designer {
+ public:
+  explicit AskingForSlopes(const study::StudySpec& spec) : random_(suggest::CreateDesigner(spec)) {}
+  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index) override {
+    suggest::Suggestion suggestion = random_->Suggest(history, ask_index).value();
+    if (ask_index % 2 == 0) suggestion.direction = {-0.5};
+    return suggestion;
+  }
+
+ private:
+  const std::unique_ptr<suggest::Designer> random_;
+};
+
+TEST_F(CliTest, ASlopeThatIsAskedForIsShownAndTold) {
+  designers_ = [](const study::StudySpec& spec) { return std::make_unique<AskingForSlopes>(spec); };
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  const Result first = Run({"ask", "s"});
+  EXPECT_THAT(first.err, HasSubstr("trial 1: the slope along [-0.5] is welcome (tell --slope NUMBER)\n"));
+  const json leases = Json({"ask", "s", "--count", "2"});
+  EXPECT_EQ(leases[0]["direction"], json::array());
+  EXPECT_EQ(leases[1]["direction"], json::parse("[-0.5]"));
+  EXPECT_THAT(Run({"tell", "s", "2", "--metric", "y=1", "--slope", "3"}).err, HasSubstr("trial 2 asks for none"));
+  EXPECT_EQ(Run({"tell", "s", "1", "--metric", "y=1", "--slope", "3", "--gradient", "[1]"}).code, 2);
+  EXPECT_EQ(Run({"tell", "s", "1", "--failed", "DIVERGED", "--slope", "3"}).code, 2);
+  Out({"tell", "s", "1", "--metric", "y=1", "--slope", "3"});
+  const json trial = Json({"trial", "get", "s", "1"});
+  EXPECT_EQ(trial["gradient"]["directional"]["slope"], 3.0);
+  EXPECT_EQ(trial["gradient"]["directional"]["direction"], json::parse("[-0.5]"));
+  EXPECT_THAT(Out({"trial", "explain", "s", "1"}), HasSubstr("asked for the slope along [-0.5]"));
+  EXPECT_THAT(Out({"trial", "explain", "s", "2"}), Not(HasSubstr("slope")));
+}
+
+}  // namespace
+}  // namespace luthier::cli

@@ -310,9 +310,11 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
                                                                  const study::BuiltinObjective& objective,
                                                                  study::SearchSpace space, study::MetricSpec metric,
                                                                  const learn::DataRoot* root,
-                                                                 const learn::DataCache* cache) {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LoadedDataset loaded,
-                           learn::LoadDataset(objective.data, ParseReadOptions(objective.options), root, cache));
+                                                                 const learn::DataCache* cache,
+                                                                 const std::atomic<bool>* stop) {
+  learn::ReadOptions read = ParseReadOptions(objective.options);
+  read.limits.stop = stop;
+  LUTHIER_ASSIGN_OR_RETURN(learn::LoadedDataset loaded, learn::LoadDataset(objective.data, read, root, cache));
   learn::Dataset& dataset = loaded.dataset;
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, dataset));
   const int classes = dataset.num_classes();

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_FOLDED_OBJECTIVE_H_
 #define LUTHIER_LIB_OBJECTIVES_FOLDED_OBJECTIVE_H_
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -26,7 +27,8 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
                                                                  const study::BuiltinObjective& objective,
                                                                  study::SearchSpace space, study::MetricSpec metric,
                                                                  const learn::DataRoot* root,
-                                                                 const learn::DataCache* cache);
+                                                                 const learn::DataCache* cache,
+                                                                 const std::atomic<bool>* stop);
 
 }  // namespace luthier::objectives
 

@@ -227,7 +227,8 @@ absl::Status ValidateCurve(const study::StudySpec& spec) {
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
                                                            const study::MetricSpec& metric, const learn::DataRoot* root,
-                                                           const learn::DataCache* cache) {
+                                                           const learn::DataCache* cache,
+                                                           const std::atomic<bool>* stop) {
   LUTHIER_RETURN_IF_ERROR(Validate(objective, space, metric));
   const ObjectiveInfo& info = **FindObjective(objective.model);
   if (absl::StartsWith(objective.model, kFunctionPrefix)) {
@@ -236,8 +237,8 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     LUTHIER_CHECK(function.ok());
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
-  if (objective.model == "crf") return CreateCrfObjective(info, objective, root, cache);
-  return CreateFoldedObjective(info, objective, space, metric, root, cache);
+  if (objective.model == "crf") return CreateCrfObjective(info, objective, root, cache, stop);
+  return CreateFoldedObjective(info, objective, space, metric, root, cache, stop);
 }
 
 }  // namespace luthier::objectives

@@ -10,6 +10,7 @@
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/column_text.h"
 #include "lib/crf/letters_reader.h"
+#include "lib/learn/minimizer.h"
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
 #include "lib/objectives/chain_source.h"
@@ -133,7 +134,9 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
   about.fingerprint = crf::Fingerprint(data);
   about.examples = data.sequences();
   about.outcome = trainer.outcome() == crf::ChainOutcome::kPassLimit ? "limit" : "converged";
-  about.metrics["train_loss"] = crf::ChainLoss(&data).Value(w, nullptr) / static_cast<double>(data.tokens());
+  const double loss = crf::ChainLoss(&data).Value(w, nullptr, stop);
+  if (learn::StopRequested(stop)) return absl::CancelledError("training was stopped");
+  about.metrics["train_loss"] = loss / static_cast<double>(data.tokens());
   about.metrics["passes"] = trainer.passes();
   return std::unique_ptr<model::Model>(
       std::make_unique<model::ChainModel>(std::move(about), std::move(input), data.label_names, std::move(w)));

@@ -16,6 +16,7 @@
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/fold.h"
 #include "lib/objectives/folded_objective.h"
+#include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/registry.h"
 
 namespace luthier::objectives {
@@ -47,19 +48,26 @@ absl::Status Diverged(const std::string& where) {
 }
 
 absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& request, const ObjectiveInfo& info,
+                                                          const std::vector<PenaltyGroup>& groups,
                                                           const Settings& settings, const learn::DataRoot* root,
                                                           const std::atomic<bool>* stop) {
   LUTHIER_ASSIGN_OR_RETURN(
       const learn::Dataset dataset,
       learn::LoadDataset(request.objective.data, ParseReadOptions(request.objective.options), root));
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, request.objective, dataset));
-  const LinearSettings linear = ParseLinearSettings(info, settings);
-  const std::shared_ptr<const FoldData> fold =
-      MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias);
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
+                           GroupColumns(groups, dataset, MayPenalizeIntercept(info, request.objective.options)));
+  const bilevel::StrengthGroups columns = {static_cast<int>(groups.size()) + 1, std::move(group_of_column)};
+  const LinearSettings linear = ParseLinearSettings(info, groups, settings);
+  const auto layout = [&](const VectorXd& scales) {
+    return MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias, columns, scales);
+  };
+  std::shared_ptr<const FoldData> fold = layout(VectorXd());
   learn::LinearSolver solver = fold->Choose(linear).solver;
   if (linear.solver != "auto") {
     LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(linear.solver));
   }
+  if (const VectorXd scales = ColumnScales(columns, linear, solver); scales.size() > 0) fold = layout(scales);
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<FoldTraining> training, fold->Start(linear, solver));
   while (training->running()) {
     if (training->Advance(stop) == learn::TrainOutcome::kStopped) return absl::CancelledError("training was stopped");
@@ -143,13 +151,17 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
 
 absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const learn::DataRoot* root,
                                                          const std::atomic<bool>* stop) {
-  LUTHIER_ASSIGN_OR_RETURN(const ObjectiveInfo* info, FindObjective(request.objective.model));
+  LUTHIER_ASSIGN_OR_RETURN(const ObjectiveInfo* found, FindObjective(request.objective.model));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(request.objective.options));
+  const ObjectiveInfo info = WithPenaltyGroups(*found, groups);
   LUTHIER_ASSIGN_OR_RETURN(const Settings settings,
-                           Settings::Resolve(*info, request.objective.options, request.parameters));
-  if (info->model == "crf") return TrainChain(request, settings, root, stop);
-  if (info->model == "logistic" || info->model == "hsvm") return TrainLinear(request, *info, settings, root, stop);
+                           Settings::Resolve(info, request.objective.options, request.parameters));
+  if (info.model == "crf") return TrainChain(request, settings, root, stop);
+  if (info.model == "logistic" || info.model == "hsvm") {
+    return TrainLinear(request, info, groups, settings, root, stop);
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("objective ", info->model, " trains no model; logistic, hsvm and crf do"));
+      absl::StrCat("objective ", info.model, " trains no model; logistic, hsvm and crf do"));
 }
 
 }  // namespace luthier::objectives

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/crf/trainer.h"
+#include "lib/objectives/chain_groups.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
+#include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
 
 namespace luthier::objectives {
@@ -22,23 +25,33 @@ constexpr char kCheckpointKind[] = "objective.crf/3";
 
 class CrfObjective final : public Objective {
  public:
-  CrfObjective(const ObjectiveInfo& info, study::Parameters options, std::unique_ptr<const ChainSource> source)
-      : info_(info), options_(std::move(options)), source_(std::move(source)) {}
+  CrfObjective(ObjectiveInfo info, study::Parameters options, std::vector<PenaltyGroup> groups,
+               std::unique_ptr<const ChainSource> source)
+      : info_(std::move(info)), options_(std::move(options)), groups_(std::move(groups)), source_(std::move(source)) {}
 
   const ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
 
  private:
-  const ObjectiveInfo& info_;
+  const ObjectiveInfo info_;
   const study::Parameters options_;
+  const std::vector<PenaltyGroup> groups_;
   const std::unique_ptr<const ChainSource> source_;
 };
 
 // One fold's training.
 struct ChainRun {
   const ChainFold* fold;
+  ChainPenalty penalty;
+  std::unique_ptr<const crf::ChainData> scaled;  // What is trained on; null: fold->train as it is.
   crf::ChainTrainer trainer;
   int64_t quanta = 0;  // Finished calls of Advance.
+
+  Eigen::VectorXd Weights() const {
+    Eigen::VectorXd w = trainer.Weights();
+    penalty.Unscale(fold->train.shape().stride(), &w);
+    return w;
+  }
 
   bool running() const {
     return trainer.outcome() == ChainOutcome::kRunning || trainer.outcome() == ChainOutcome::kStopped;
@@ -57,7 +70,7 @@ study::Measurement Measure(const std::vector<ChainRun>& runs) {
   double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0;
   crf::SegmentCounts segments;
   for (const ChainRun& run : runs) {
-    const crf::ChainLoss::Metrics m = crf::ChainLoss(&run.fold->validation).Evaluate(run.trainer.Weights());
+    const crf::ChainLoss::Metrics m = crf::ChainLoss(&run.fold->validation).Evaluate(run.Weights());
     loss += m.loss_nats * static_cast<double>(m.known_tokens);
     known += static_cast<double>(m.known_tokens);
     right += m.accuracy * static_cast<double>(m.tokens);
@@ -74,12 +87,20 @@ study::Measurement Measure(const std::vector<ChainRun>& runs) {
   return point;
 }
 
-absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, double l2,
+// `strengths`: of StrengthsOf.
+absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_t transitions_group,
+                                               const std::vector<double>& strengths,
                                                const crf::ChainTrainerOptions& options) {
   std::vector<ChainRun> runs;
   for (const ChainFold& fold : data.folds) {
-    LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainer trainer, crf::ChainTrainer::Create(&fold.train, l2, options));
-    runs.push_back({&fold, std::move(trainer), 0});
+    LUTHIER_ASSIGN_OR_RETURN(ChainPenalty penalty,
+                             ChainPenalty::Create(fold.row_group, transitions_group, strengths, options.l1));
+    std::unique_ptr<const crf::ChainData> scaled;
+    if (!penalty.uniform()) scaled = std::make_unique<crf::ChainData>(penalty.Scaled(fold.train));
+    LUTHIER_ASSIGN_OR_RETURN(
+        crf::ChainTrainer trainer,
+        crf::ChainTrainer::Create(scaled == nullptr ? &fold.train : scaled.get(), penalty.l2(), options));
+    runs.push_back({&fold, std::move(penalty), std::move(scaled), std::move(trainer), 0});
   }
   return runs;
 }
@@ -117,7 +138,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   LUTHIER_RETURN_IF_ERROR(encoded.status());
   const EncodedChains& data = **encoded;
   LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, context.seed));
-  const double l2 = settings.Number("l2");
+  const std::vector<double> strengths = StrengthsOf(groups_, settings);
   const int64_t report_every = settings.Int("report_every");
   const int64_t checkpoint_every = settings.Int("checkpoint_every");
   study::Parameters relevant = settings.values();
@@ -130,13 +151,13 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     result.failure = study::Failure{study::FailureKind::kConfig, reason, message};
     return result;
   };
-  absl::StatusOr<std::vector<ChainRun>> made = MakeRuns(data, l2, options);
+  absl::StatusOr<std::vector<ChainRun>> made = MakeRuns(data, source_->transitions_group(), strengths, options);
   if (!made.ok()) return fail(study::failure::kBadObjective, std::string(made.status().message()));
   std::vector<ChainRun> runs = std::move(*made);
   if (!context.checkpoint.empty()) {
     result.resumed = LoadRuns(context.checkpoint, identity, &runs);
     if (!result.resumed) {
-      LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(data, l2, options));
+      LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(data, source_->transitions_group(), strengths, options));
     }
   }
   if (context.started) context.started(result.resumed, StepOf(runs));
@@ -190,7 +211,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   study::Measurement last = Measure(runs);
   double train_loss = 0.0, train_tokens = 0.0, active = 0.0;
   for (const ChainRun& run : runs) {
-    const Eigen::VectorXd w = run.trainer.Weights();
+    const Eigen::VectorXd w = run.Weights();
     train_loss += crf::ChainLoss(&run.fold->train).Value(w, nullptr);
     train_tokens += static_cast<double>(run.fold->train.tokens());
     active += static_cast<double>((w.array() != 0.0).count()) / static_cast<double>(runs.size());
@@ -212,9 +233,11 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInf
                                                               const study::BuiltinObjective& objective,
                                                               const learn::DataRoot* root,
                                                               const learn::DataCache* cache) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source,
                            ChainSource::Open(objective, root, cache, nullptr));
-  return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(info, objective.options, std::move(source)));
+  return std::unique_ptr<Objective>(
+      std::make_unique<CrfObjective>(WithPenaltyGroups(info, groups), objective.options, groups, std::move(source)));
 }
 
 }  // namespace luthier::objectives

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 
@@ -59,9 +60,10 @@ absl::StatusOr<GroupMember> ParseMember(absl::string_view text) {
       return member;
     }
   }
+  member.pieces.emplace_back();
   bool quoted = false;
   for (size_t k = 0; k < text.size(); ++k) {
-    std::string& part = member.star ? member.tail : member.head;
+    std::string& part = member.pieces.back();
     if (text[k] == '"') {
       if (quoted && k + 1 < text.size() && text[k + 1] == '"') {
         part += text[k++];
@@ -69,14 +71,79 @@ absl::StatusOr<GroupMember> ParseMember(absl::string_view text) {
         quoted = !quoted;
       }
     } else if (text[k] == '*' && !quoted) {
-      if (member.star) return Error(base::Quote(text), " has two stars; one is possible");
-      member.star = true;
+      member.pieces.emplace_back();
     } else {
       part += text[k];
     }
   }
   if (quoted) return Error(base::Quote(text), " has no closing quote");
   return member;
+}
+
+// What groups are of: `count` things, each called a `what` (a column, say), of `where`.
+struct Parts {
+  std::string where, what;
+  int64_t count;
+  const std::vector<std::string>& names;  // May be empty.
+  bool numbered;                          // They can be named by numbers from 1.
+};
+
+// What a user may write instead of what is not there.
+std::string Instead(const GroupMember& member, const Parts& parts) {
+  constexpr int64_t kFew = 40;
+  if (parts.count <= kFew && !parts.numbered) return absl::StrCat("; it has ", absl::StrJoin(parts.names, ", "));
+  return member.pattern() ? std::string() : base::DidYouMean(member.pieces[0], parts.names);
+}
+
+absl::StatusOr<std::vector<int32_t>> Assign(const std::vector<PenaltyGroup>& groups, const Parts& parts, bool rest) {
+  if (groups.empty()) return std::vector<int32_t>();
+  const std::vector<std::string>& names = parts.names;
+  std::vector<int32_t> of(static_cast<size_t>(parts.count), 0);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const auto number = static_cast<int32_t>(g) + 1;
+    const std::string in = absl::StrCat("group ", base::Quote(groups[g].name), ": ");
+    for (const GroupMember& member : groups[g].members) {
+      int64_t begin = 0, end = parts.count;
+      const bool by_number = member.first > 0;
+      if (by_number && !parts.numbered) {
+        return Error(in, base::Quote(member.text), " is a number; ", parts.what, "s go by their names here");
+      }
+      if (by_number) {
+        if (member.first > parts.count || (member.last > parts.count && member.last != INT64_MAX)) {
+          return Error(in, base::Quote(member.text), " is beyond the ", parts.count, " ", parts.what, "s of ",
+                       parts.where);
+        }
+        begin = member.first - 1;
+        end = std::min(parts.count, member.last);
+      } else if (names.empty() && member.text != "*") {
+        return Error(in, base::Quote(member.text), ": the ", parts.what, "s of ", parts.where,
+                     " have no names; give their numbers, from 1");
+      }
+      bool any = false;
+      for (int64_t j = begin; j < end; ++j) {
+        if (!by_number && !names.empty() && !member.Fits(names[static_cast<size_t>(j)])) continue;
+        any = true;
+        int32_t& mine = of[static_cast<size_t>(j)];
+        if (mine != 0 && mine != number) {
+          return Error(parts.what, " ",
+                       names.empty() ? absl::StrCat(j + 1) : base::Quote(names[static_cast<size_t>(j)]),
+                       " is in two groups, ", base::Quote(groups[static_cast<size_t>(mine) - 1].name), " and ",
+                       base::Quote(groups[g].name));
+        }
+        mine = number;
+      }
+      if (!any) {
+        return Error(in, parts.where, " has no ", parts.what, " ", member.pattern() ? "like " : "",
+                     base::Quote(member.text), Instead(member, parts));
+      }
+    }
+  }
+  if (!rest && std::find(of.begin(), of.end(), 0) == of.end()) {
+    return Error("every ", parts.what, " of ", parts.where,
+                 " is in a group, so l2 has no effect; leave out one group: l2 is the strength of ", parts.what,
+                 "s in none");
+  }
+  return of;
 }
 
 bool IsGroupName(absl::string_view name) {
@@ -88,8 +155,18 @@ bool IsGroupName(absl::string_view name) {
 }  // namespace
 
 bool GroupMember::Fits(absl::string_view name) const {
-  if (!star) return first == 0 && name == head;
-  return name.size() >= head.size() + tail.size() && absl::StartsWith(name, head) && absl::EndsWith(name, tail);
+  if (!pattern()) return !pieces.empty() && name == pieces[0];
+  if (!absl::StartsWith(name, pieces.front())) return false;
+  name.remove_prefix(pieces.front().size());
+  if (!absl::EndsWith(name, pieces.back())) return false;
+  name.remove_suffix(pieces.back().size());
+  // The first place that a piece fits leaves most to those behind it.
+  for (size_t k = 1; k + 1 < pieces.size(); ++k) {
+    const size_t at = name.find(pieces[k]);
+    if (at == absl::string_view::npos) return false;
+    name.remove_prefix(at + pieces[k].size());
+  }
+  return true;
 }
 
 absl::StatusOr<std::vector<PenaltyGroup>> ParsePenaltyGroups(absl::string_view text) {
@@ -153,50 +230,13 @@ std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const S
 
 absl::StatusOr<std::vector<int32_t>> GroupColumns(const std::vector<PenaltyGroup>& groups,
                                                   const learn::Dataset& dataset, bool rest) {
-  if (groups.empty()) return std::vector<int32_t>();
-  const int64_t cols = dataset.x.cols;
-  const std::vector<std::string>& names = dataset.features;
-  std::vector<int32_t> of(static_cast<size_t>(cols), 0);
-  const auto name_of = [&](int64_t j) {
-    return names.empty() ? absl::StrCat(j + 1) : base::Quote(names[static_cast<size_t>(j)]);
-  };
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const auto number = static_cast<int32_t>(g) + 1;
-    const std::string in = absl::StrCat("group ", base::Quote(groups[g].name), ": ");
-    for (const GroupMember& member : groups[g].members) {
-      int64_t begin = 0, end = cols;
-      if (member.first > 0) {
-        if (member.first > cols || (member.last > cols && member.last != INT64_MAX)) {
-          return Error(in, base::Quote(member.text), " is beyond the ", cols, " columns of ", dataset.name);
-        }
-        begin = member.first - 1;
-        end = std::min(cols, member.last);
-      } else if (names.empty() && !(member.star && member.head.empty() && member.tail.empty())) {
-        return Error(in, base::Quote(member.text), ": the columns of ", dataset.name,
-                     " have no names; give their numbers, from 1");
-      }
-      bool any = false;
-      for (int64_t j = begin; j < end; ++j) {
-        if (member.first == 0 && !names.empty() && !member.Fits(names[static_cast<size_t>(j)])) continue;
-        any = true;
-        int32_t& mine = of[static_cast<size_t>(j)];
-        if (mine != 0 && mine != number) {
-          return Error("column ", name_of(j), " is in two groups, ",
-                       base::Quote(groups[static_cast<size_t>(mine) - 1].name), " and ", base::Quote(groups[g].name));
-        }
-        mine = number;
-      }
-      if (!any) {
-        return Error(in, dataset.name, " has no column ", member.star ? "like " : "", base::Quote(member.text),
-                     member.star ? "" : base::DidYouMean(member.head, names));
-      }
-    }
-  }
-  if (!rest && std::find(of.begin(), of.end(), 0) == of.end()) {
-    return Error("every column of ", dataset.name,
-                 " is in a group, so l2 has no effect; leave out one group: l2 is the strength of columns in none");
-  }
-  return of;
+  return Assign(groups, {dataset.name, "column", dataset.x.cols, dataset.features, true}, rest);
+}
+
+absl::StatusOr<std::vector<int32_t>> GroupNames(const std::vector<PenaltyGroup>& groups,
+                                                const std::vector<std::string>& names, const std::string& where,
+                                                const std::string& what) {
+  return Assign(groups, {where, what, static_cast<int64_t>(names.size()), names, false}, false);
 }
 
 }  // namespace luthier::objectives

@@ -19,7 +19,7 @@
 // Groups are separated by semicolons or line ends, the members of one by blanks or commas:
 //
 //   mean_radius         what has this name          3, 3-7, 8-   columns by their number, from 1, both ends included
-//   mean_*, *_mean, *   what is like it             "a b", "3"   in double quotes: no number, no star, no separator;
+//   mean_*, *|*, *      what is like it             "a b", "3"   in double quotes: no number, no star, no separator;
 //                                                                "" is a quote; "a b"* is what begins with `a b`
 //
 // `age` without a colon is `age: age`.
@@ -28,12 +28,12 @@ namespace luthier::objectives {
 inline constexpr char kGroupsOption[] = "l2_groups";
 
 struct GroupMember {
-  std::string text;        // As written.
-  std::string head, tail;  // Of the name, before and behind its star.
-  bool star = false;
-  int64_t first = 0;  // Columns by number, from 1; 0: by name.
-  int64_t last = 0;   // INT64_MAX: to the end.
+  std::string text;                 // As written.
+  std::vector<std::string> pieces;  // Of the name, between its stars; one: no star. Empty: columns by number.
+  int64_t first = 0;                // By number, from 1.
+  int64_t last = 0;                 // INT64_MAX: to the end.
 
+  bool pattern() const { return pieces.size() > 1; }
   // By name.
   bool Fits(absl::string_view name) const;
 };
@@ -61,6 +61,10 @@ std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const S
 // group, unless `rest`: l2 would have no effect.
 absl::StatusOr<std::vector<int32_t>> GroupColumns(const std::vector<PenaltyGroup>& groups,
                                                   const learn::Dataset& dataset, bool rest);
+// The same for whatever has names, each a `what` (in messages) of `where`; numbers are none here.
+absl::StatusOr<std::vector<int32_t>> GroupNames(const std::vector<PenaltyGroup>& groups,
+                                                const std::vector<std::string>& names, const std::string& where,
+                                                const std::string& what);
 
 }  // namespace luthier::objectives
 

@@ -10,6 +10,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/learn/synth.h"
 #include "lib/learn/synth_uri.h"
+#include "lib/objectives/chain_groups.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_objective.h"
 #include "lib/objectives/crf_settings.h"
@@ -203,6 +204,9 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
   }
   const ObjectiveInfo info = grouped ? WithPenaltyGroups(**found, *groups) : **found;
   CheckData(info, objective, &violations);
+  if (info.model == "crf") {
+    violations.AddAll(absl::StrCat(kAt, ".options"), CheckChainGroups(objective, space.Find("l1").has_value()));
+  }
   for (const auto& [name, value] : objective.options) {
     const std::string field = absl::StrCat(kAt, ".options.", name);
     const ParameterInfo* p = info.FindParameter(name);

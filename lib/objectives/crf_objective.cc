@@ -13,8 +13,10 @@
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/minimizer.h"
+#include "lib/objectives/chain_groups.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
+#include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
 
 namespace luthier::objectives {
@@ -26,16 +28,21 @@ constexpr char kCheckpointKind[] = "objective.crf/4";
 
 class CrfObjective final : public Objective {
  public:
-  CrfObjective(const ObjectiveInfo& info, study::Parameters options, std::unique_ptr<const ChainSource> source,
-               const crf::Kernels& kernels)
-      : info_(info), options_(std::move(options)), source_(std::move(source)), kernels_(kernels) {}
+  CrfObjective(ObjectiveInfo info, study::Parameters options, std::vector<PenaltyGroup> groups,
+               std::unique_ptr<const ChainSource> source, const crf::Kernels& kernels)
+      : info_(std::move(info)),
+        options_(std::move(options)),
+        groups_(std::move(groups)),
+        source_(std::move(source)),
+        kernels_(kernels) {}
 
   const ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
 
  private:
-  const ObjectiveInfo& info_;
+  const ObjectiveInfo info_;
   const study::Parameters options_;
+  const std::vector<PenaltyGroup> groups_;
   const std::unique_ptr<const ChainSource> source_;
   const crf::Kernels kernels_;
 };
@@ -43,9 +50,16 @@ class CrfObjective final : public Objective {
 // One fold's training.
 struct ChainRun {
   const ChainFold* fold;
+  ChainPenalty penalty;
+  std::unique_ptr<const crf::ChainData> scaled;  // What is trained on; null: fold->train as it is.
   crf::ChainTrainer trainer;
   std::unique_ptr<crf::ChainLoss> held_out;
   int64_t quanta = 0;  // Finished calls of Advance.
+
+  void CopyWeights(Eigen::VectorXd* w) const {
+    trainer.CopyWeights(w);
+    penalty.Unscale(fold->train.shape().stride(), w);
+  }
 
   bool running() const {
     return trainer.outcome() == ChainOutcome::kRunning || trainer.outcome() == ChainOutcome::kStopped;
@@ -73,7 +87,7 @@ std::optional<study::Measurement> Measure(const std::vector<ChainRun>& runs, con
   crf::SegmentCounts segments;
   for (const ChainRun& run : runs) {
     if (learn::StopRequested(stop)) return std::nullopt;
-    run.trainer.CopyWeights(w);
+    run.CopyWeights(w);
     const crf::ChainLoss::Metrics m = run.held_out->Evaluate(*w, nullptr, stop);
     if (learn::StopRequested(stop)) return std::nullopt;
     loss += m.loss_nats * static_cast<double>(m.known_tokens);
@@ -92,12 +106,21 @@ std::optional<study::Measurement> Measure(const std::vector<ChainRun>& runs, con
   return point;
 }
 
-absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, double l2,
+// `strengths`: of StrengthsOf.
+absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_t transitions_group,
+                                               const std::vector<double>& strengths,
                                                const crf::ChainTrainerOptions& options, const crf::Kernels& kernels) {
   std::vector<ChainRun> runs;
   for (const ChainFold& fold : data.folds) {
-    LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainer trainer, crf::ChainTrainer::Create(&fold.train, l2, options, kernels));
-    runs.push_back({&fold, std::move(trainer), std::make_unique<crf::ChainLoss>(&fold.validation, 1, kernels), 0});
+    LUTHIER_ASSIGN_OR_RETURN(ChainPenalty penalty,
+                             ChainPenalty::Create(fold.row_group, transitions_group, strengths, options.l1));
+    std::unique_ptr<const crf::ChainData> scaled;
+    if (!penalty.uniform()) scaled = std::make_unique<crf::ChainData>(penalty.Scaled(fold.train));
+    LUTHIER_ASSIGN_OR_RETURN(
+        crf::ChainTrainer trainer,
+        crf::ChainTrainer::Create(scaled == nullptr ? &fold.train : scaled.get(), penalty.l2(), options, kernels));
+    runs.push_back({&fold, std::move(penalty), std::move(scaled), std::move(trainer),
+                    std::make_unique<crf::ChainLoss>(&fold.validation, 1, kernels), 0});
   }
   return runs;
 }
@@ -137,7 +160,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   LUTHIER_RETURN_IF_ERROR(encoded.status());
   const EncodedChains& data = **encoded;
   LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, context.seed));
-  const double l2 = settings.Number("l2");
+  const std::vector<double> strengths = StrengthsOf(groups_, settings);
   const int64_t report_every = settings.Int("report_every");
   const int64_t checkpoint_every = settings.Int("checkpoint_every");
   study::Parameters relevant = settings.values();
@@ -150,13 +173,15 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     result.failure = study::Failure{study::FailureKind::kConfig, reason, message};
     return result;
   };
-  absl::StatusOr<std::vector<ChainRun>> made = MakeRuns(data, l2, options, kernels_);
+  absl::StatusOr<std::vector<ChainRun>> made =
+      MakeRuns(data, source_->transitions_group(), strengths, options, kernels_);
   if (!made.ok()) return fail(study::failure::kBadObjective, std::string(made.status().message()));
   Progress progress = {*std::move(made), false};
   if (!context.checkpoint.empty()) {
     result.resumed = Load(context.checkpoint, identity, &progress);
     if (!result.resumed) {
-      LUTHIER_ASSIGN_OR_RETURN(progress.runs, MakeRuns(data, l2, options, kernels_));
+      LUTHIER_ASSIGN_OR_RETURN(progress.runs,
+                               MakeRuns(data, source_->transitions_group(), strengths, options, kernels_));
       progress.unreported = false;
     }
   }
@@ -218,7 +243,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   if (!last) return cancelled();
   double train_loss = 0.0, train_tokens = 0.0, active = 0.0;
   for (const ChainRun& run : runs) {
-    run.trainer.CopyWeights(&w);
+    run.CopyWeights(&w);
     train_loss += crf::ChainLoss(&run.fold->train, 1, kernels_).Value(w, nullptr, stop);
     if (learn::StopRequested(stop)) return cancelled();
     train_tokens += static_cast<double>(run.fold->train.tokens());
@@ -240,9 +265,10 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(
     const ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
     const learn::DataCache* cache, const std::atomic<bool>* stop, const crf::Kernels& kernels) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source, ChainSource::Open(objective, root, cache, stop));
-  return std::unique_ptr<Objective>(
-      std::make_unique<CrfObjective>(info, objective.options, std::move(source), kernels));
+  return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(WithPenaltyGroups(info, groups), objective.options,
+                                                                   groups, std::move(source), kernels));
 }
 
 }  // namespace luthier::objectives

@@ -15,6 +15,9 @@ namespace luthier::objectives {
 // The options of an objective that say how its data file is read: format, header, label.
 learn::ReadOptions ParseReadOptions(const study::Parameters& options);
 
+// Whether a trial with these options may have an intercept that is penalised, with l2.
+bool MayPenalizeIntercept(const ObjectiveInfo& info, const study::Parameters& options);
+
 // INVALID_ARGUMENT when the model is for two classes and the data have more.
 absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjective& objective,
                           const learn::Dataset& dataset);

@@ -1,13 +1,13 @@
 #include "lib/bilevel/linear_inner.h"
 
 #include <cmath>
+#include <utility>
 
 #include "lib/base/check.h"
 
 namespace luthier::bilevel {
 namespace {
 
-using Eigen::Index;
 using Eigen::VectorXd;
 using learn::LinearData;
 using learn::MarginLoss;
@@ -19,7 +19,8 @@ double SquaredNorms(const LinearData& data) {
 
 }  // namespace
 
-LinearInner::LinearInner(const learn::LinearProblem* problem) : problem_(problem) {
+LinearInner::LinearInner(const learn::LinearProblem* problem, StrengthGroups groups)
+    : problem_(problem), groups_(std::move(groups)) {
   LUTHIER_CHECK(problem->l2() > 0.0);
 }
 
@@ -34,12 +35,15 @@ VectorXd LinearInner::HessianDiagonal() {
 }
 
 VectorXd LinearInner::CrossTransposeVector(const VectorXd& q) {
-  const Index p = problem_->penalized();
-  return VectorXd::Constant(1, problem_->l2() * x_.head(p).dot(q.head(p)));
+  const Eigen::Index p = problem_->penalized();
+  if (groups_.count == 1) return VectorXd::Constant(1, problem_->l2() * x_.head(p).dot(q.head(p)));
+  return groups_.Sums(problem_->Penalize(x_).cwiseProduct(q.head(p)), 1);
 }
 
 double LinearInner::CrossNorm() {
-  return problem_->l2() * x_.head(problem_->penalized()).norm();
+  if (groups_.count == 1) return problem_->l2() * x_.head(problem_->penalized()).norm();
+  // Of disjoint columns the largest.
+  return std::sqrt(groups_.Sums(problem_->Penalize(x_).cwiseAbs2(), 1).maxCoeff());
 }
 
 InnerConstants LinearInner::Constants() {
@@ -50,7 +54,7 @@ InnerConstants LinearInner::Constants() {
   // The largest |sigma''| is 1 / (6 sqrt 3).
   constants.hessian_lipschitz =
       logistic ? SquaredNorms(data) * std::sqrt(data.max_norm2()) / (6.0 * std::sqrt(3.0)) : INFINITY;
-  constants.cross_lipschitz = problem_->l2();
+  constants.cross_lipschitz = problem_->largest_l2();
   constants.certified = logistic && problem_->penalized() == dim();
   return constants;
 }

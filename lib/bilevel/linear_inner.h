@@ -4,21 +4,23 @@
 #include <Eigen/Core>
 
 #include "lib/bilevel/inner_problem.h"
+#include "lib/bilevel/strength_groups.h"
 #include "lib/learn/linear_problem.h"
 
 namespace luthier::bilevel {
 
-// A linear classifier of two classes with one hyperparameter lambda = ln l2:
+// A linear classifier of two classes with one hyperparameter lambda = ln l2, or one for each group of columns
+// (strength_groups.h):
 //   h(w, lambda) = sum loss(t_i(w)) + (e^lambda / 2) |w|^2,  D = e^lambda w (0 for a free bias).
 // For the logistic loss with a penalty on everything mu = e^lambda and all constants are true bounds. With a free bias
 // there is no mu, hinges have slopes with corners: the constants are then of no use, and certified is false. At a
 // corner the Hessian is an element of the generalised one. `problem` must outlive this; its l2 must be positive.
 class LinearInner final : public InnerProblem {
  public:
-  explicit LinearInner(const learn::LinearProblem* problem);
+  explicit LinearInner(const learn::LinearProblem* problem, StrengthGroups groups = {});
 
   Eigen::Index dim() const override { return problem_->dim(); }
-  Eigen::Index hyper_dim() const override { return 1; }
+  Eigen::Index hyper_dim() const override { return groups_.count; }
   double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override { return problem_->Value(x, gradient); }
   void SetPoint(const Eigen::VectorXd& x) override;
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return problem_->HessianVector(curvature_, v); }
@@ -29,6 +31,7 @@ class LinearInner final : public InnerProblem {
 
  private:
   const learn::LinearProblem* const problem_;
+  const StrengthGroups groups_;
   Eigen::VectorXd x_;
   Eigen::VectorXd curvature_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "lib/base/check.h"
 #include "lib/learn/conjugate_gradient.h"
@@ -10,7 +11,8 @@ namespace luthier::bilevel {
 
 using Eigen::VectorXd;
 
-LogisticInner::LogisticInner(const learn::LogisticProblem* problem) : problem_(problem) {
+LogisticInner::LogisticInner(const learn::LogisticProblem* problem, StrengthGroups groups)
+    : problem_(problem), groups_(std::move(groups)) {
   LUTHIER_CHECK(problem->l2() > 0.0);
 }
 
@@ -26,11 +28,14 @@ VectorXd LogisticInner::HessianDiagonal() {
 
 VectorXd LogisticInner::CrossTransposeVector(const VectorXd& q) {
   const Eigen::Index p = problem_->data().penalized();
-  return VectorXd::Constant(1, problem_->l2() * x_.head(p).dot(q.head(p)));
+  if (groups_.count == 1) return VectorXd::Constant(1, problem_->l2() * x_.head(p).dot(q.head(p)));
+  return groups_.Sums(problem_->Penalize(x_).cwiseProduct(q.head(p)), problem_->data().scores());
 }
 
 double LogisticInner::CrossNorm() {
-  return problem_->l2() * x_.head(problem_->data().penalized()).norm();
+  if (groups_.count == 1) return problem_->l2() * x_.head(problem_->data().penalized()).norm();
+  // Of disjoint columns the largest.
+  return std::sqrt(groups_.Sums(problem_->Penalize(x_).cwiseAbs2(), problem_->data().scores()).maxCoeff());
 }
 
 InnerConstants LogisticInner::Constants() {
@@ -38,7 +43,7 @@ InnerConstants LogisticInner::Constants() {
   const bool intercept = problem_->data().intercept();
   constants.mu = intercept ? std::min(problem_->l2(), SmallestCurvature()) : problem_->l2();
   constants.hessian_lipschitz = problem_->data().hessian_lipschitz();
-  constants.cross_lipschitz = problem_->l2();
+  constants.cross_lipschitz = problem_->largest_l2();
   constants.certified = !intercept;
   return constants;
 }

@@ -4,21 +4,23 @@
 #include <Eigen/Core>
 
 #include "lib/bilevel/inner_problem.h"
+#include "lib/bilevel/strength_groups.h"
 #include "lib/learn/logistic.h"
 
 namespace luthier::bilevel {
 
-// L2 logistic regression, binary or multinomial, with one hyperparameter lambda = ln l2:
+// L2 logistic regression, binary or multinomial, with one hyperparameter lambda = ln l2, or one for each group of
+// columns (strength_groups.h):
 //   h(w, lambda) = sum psi_i(w) + (e^lambda / 2) |W|^2,  D = e^lambda W (0 for intercepts).
 // Without intercept mu = e^lambda and all constants are true bounds. Intercepts are not penalised, so with them mu is
 // estimated: the smaller of e^lambda and a Rayleigh quotient after inverse iteration at the current point, not
 // certified. `problem` must outlive this; its l2 must be positive.
 class LogisticInner final : public InnerProblem {
  public:
-  explicit LogisticInner(const learn::LogisticProblem* problem);
+  explicit LogisticInner(const learn::LogisticProblem* problem, StrengthGroups groups = {});
 
   Eigen::Index dim() const override { return problem_->dim(); }
-  Eigen::Index hyper_dim() const override { return 1; }
+  Eigen::Index hyper_dim() const override { return groups_.count; }
   double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override { return problem_->Value(x, gradient); }
   void SetPoint(const Eigen::VectorXd& x) override;
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return problem_->HessianVector(curvature_, v); }
@@ -31,6 +33,7 @@ class LogisticInner final : public InnerProblem {
   double SmallestCurvature();
 
   const learn::LogisticProblem* const problem_;
+  const StrengthGroups groups_;
   Eigen::VectorXd x_;
   learn::LogisticData::Curvature curvature_;
 };

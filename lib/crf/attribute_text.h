@@ -61,6 +61,7 @@ class AttributeMap {
   static absl::StatusOr<AttributeMap> Load(learn::CheckpointReader* reader);
 
   int32_t attributes() const { return names_.size(); }
+  const std::string& name(int32_t attribute) const { return names_.text(attribute); }  // Of a row.
   const std::vector<std::string>& label_names() const { return label_names_; }
 
  private:

@@ -2,35 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "lib/base/check.h"
-#include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/crf/checkpoint_arrays.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 
 using stochastic::Sampler;
-
-const std::vector<std::string>& AverageMethodNames() {
-  static const std::vector<std::string>& names = *new std::vector<std::string>{"sag", "saga", "saga_literal", "saga2"};
-  return names;
-}
-
-absl::StatusOr<AverageMethod> ParseAverageMethod(absl::string_view name) {
-  const std::vector<std::string>& names = AverageMethodNames();
-  for (size_t k = 0; k < names.size(); ++k) {
-    if (names[k] == name) return static_cast<AverageMethod>(k);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no method ", base::Quote(name), "; there are ", absl::StrJoin(names, ", ")));
-}
 
 absl::StatusOr<AverageGradient> AverageGradient::Create(const ChainData* data, double l2,
                                                         const AverageGradientOptions& options, const Kernels& kernels) {
@@ -42,35 +23,26 @@ absl::StatusOr<AverageGradient> AverageGradient::Create(const ChainData* data, d
 
 AverageGradient::AverageGradient(const ChainData* data, double l2, const AverageGradientOptions& options,
                                  const Kernels& kernels, GradientMemory memory)
-    : data_(data),
-      options_(options),
-      kernels_(&kernels),
-      lambda_(l2 / static_cast<double>(data->sequences())),
-      stride_(data->shape().stride()),
-      ahead_(Ahead(int64_t{16} * data->attributes * stride_)),
-      sampler_(options.sampling, data->sequences(), options.seed, options.first_constant),
-      memory_(std::move(memory)),
+    : AverageSolver(data, l2, options, kernels, std::move(memory)),
       chain_(data->labels(), data->longest(), kernels),
-      search_(data, kernels),
-      state_(data),
       zeros_(state_.v_transitions.size()),
-      shared_constant_(options.first_constant),
-      stored_(static_cast<size_t>(data->sequences()), 0) {}
+      shared_constant_(options.first_constant) {}
 
-bool AverageGradient::Evaluate(const Sequence& x, double* loss) {
-  kernels_->gather_lazy(state_.rows.data(), state_.row_progress.data(), state_.progress, state_.beta,
-                        data_->attribute.data(), data_->values(), x.token_start, x.tokens, stride_, ahead_,
-                        chain_.scores());
+SolverState AverageGradient::Evaluate(const Sequence& x, double* loss) {
+  chain_.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+    kernels_->gather_lazy(state_.rows.data(), state_.row_progress.data(), state_.progress, state_.beta,
+                          data_->attribute.data(), data_->values(), x.token_start + begin, count, stride_, ahead_,
+                          chain_.scores() + begin * stride_);
+  });
   chain_.Prepare();
   *loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
-  ++evaluations_;
-  if (!std::isfinite(*loss)) return false;
+  if (!std::isfinite(*loss)) return chain_.stopped() ? SolverState::kStopped : SolverState::kDiverged;
   chain_.Backward();
   chain_.SubtractLabeling(x.label);
-  return true;
+  return chain_.stopped() ? SolverState::kStopped : SolverState::kRunning;
 }
 
-double AverageGradient::SearchConstant(const Sequence& x, const Sampler::Draw& draw, double loss) {
+std::optional<double> AverageGradient::SearchConstant(const Sequence& x, const Sampler::Draw& draw, double loss) {
   if (options_.shared_constant) return search_.Search(x, loss, shared_constant_, &chain_);
   if (options_.skip_checks && search_.Skip(x.index)) return sampler_.constant(x.index);
   return search_.Search(x, loss, sampler_.StartConstant(draw), &chain_);
@@ -127,25 +99,44 @@ void AverageGradient::CatchUp(const Sequence& x) {
   }
 }
 
-void AverageGradient::MarkStored(int64_t i) {
-  if (stored_[static_cast<size_t>(i)] != 0) return;
-  stored_[static_cast<size_t>(i)] = 1;
-  ++stored_count_;
+SolverState AverageGradient::Step() {
+  if (!moved_) {
+    const SolverState state = Move();
+    if (state != SolverState::kRunning) return state;
+  }
+  if (options_.method == AverageMethod::kSaga2) {
+    moved_ = true;
+    const SolverState state = RememberSecond();
+    if (state != SolverState::kRunning) return state;
+    moved_ = false;
+  }
+  ++iterations_;
+  return SolverState::kRunning;
 }
 
-bool AverageGradient::Step() {
+SolverState AverageGradient::Move() {
   const double n = static_cast<double>(data_->sequences());
   const Sampler::Draw draw = sampler_.Next();
   const Sequence x = data_->At(draw.index);
   memory_.Prefetch(x.index);
   double loss = 0.0;
-  if (!Evaluate(x, &loss)) return false;
-  const double constant = SearchConstant(x, draw, loss);
+  SolverState state = Evaluate(x, &loss);
+  std::optional<double> searched;
+  if (state == SolverState::kRunning) {
+    searched = SearchConstant(x, draw, loss);
+    if (!searched) state = SolverState::kStopped;
+  }
+  if (state == SolverState::kStopped) {
+    sampler_.PutBack(draw);
+    return state;
+  }
+  ++evaluations_;
+  if (state != SolverState::kRunning) return state;
+  const double constant = *searched;
   sampler_.SetConstant(x.index, constant);
   if (options_.shared_constant) shared_constant_ = constant;
   const double step = StepSize();
   if (options_.shared_constant) shared_constant_ *= std::exp2(-1.0 / n);
-  ++iterations_;
   state_.beta *= 1.0 - step * lambda_;
 
   if (options_.method == AverageMethod::kSag) {
@@ -155,7 +146,7 @@ bool AverageGradient::Step() {
     const double scale = step / (static_cast<double>(stored_count_) * state_.beta);
     state_.progress += scale;
     FollowTransitions(change.edges, scale);
-    return true;
+    return SolverState::kRunning;
   }
 
   // SAGA and SAGA2: along g - g_i and the old d, then the table changes. What is drawn rarely counts more.
@@ -172,40 +163,40 @@ bool AverageGradient::Step() {
   const double scale = stored_count_ == 0 ? 0.0 : step / (common * static_cast<double>(stored_count_) * state_.beta);
   state_.progress += scale;
   FollowTransitions(zeros_.data(), scale);
-  if (!second) {
-    CatchUp(x);
-    AddToRows(x, change);
-    kernels_->add_scaled(state_.d_transitions.data(), 1.0, change.edges, state_.d_transitions.size(),
-                         state_.d_transitions.data());
-    return true;
-  }
-  base::RandomStream stream(options_.seed, "stochastic.second", static_cast<uint64_t>(iterations_));
+  if (second) return SolverState::kRunning;
+  CatchUp(x);
+  AddToRows(x, change);
+  kernels_->add_scaled(state_.d_transitions.data(), 1.0, change.edges, state_.d_transitions.size(),
+                       state_.d_transitions.data());
+  return SolverState::kRunning;
+}
+
+// SAGA2 remembers the gradient of another sequence, drawn uniformly.
+SolverState AverageGradient::RememberSecond() {
+  base::RandomStream stream(options_.seed, "stochastic.second", static_cast<uint64_t>(iterations_ + 1));
   const Sequence y = data_->At(static_cast<int64_t>(stream.UniformInt(static_cast<uint64_t>(data_->sequences()))));
-  if (!Evaluate(y, &loss)) return false;
+  double loss = 0.0;
+  const SolverState state = Evaluate(y, &loss);
+  if (state == SolverState::kStopped) return state;
+  ++evaluations_;
+  if (state != SolverState::kRunning) return state;
   const GradientChange& stored = memory_.Exchange(y.index, chain_.marginals(), chain_.edge_sums(), chain_);
   AddToRows(y, stored);
   kernels_->add_scaled(state_.d_transitions.data(), 1.0, stored.edges, state_.d_transitions.size(),
                        state_.d_transitions.data());
   MarkStored(y.index);
-  return true;
-}
-
-SolverState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
-  for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
-    if (!Step()) return SolverState::kDiverged;
-    if (state_.beta < LazyAverage::kMinBeta) state_.Flush();
-  }
   return SolverState::kRunning;
 }
 
-int64_t AverageGradient::iterations_per_pass() const {
-  return std::max<int64_t>(1, data_->sequences() / (options_.method == AverageMethod::kSaga2 ? 2 : 1));
-}
-
-double AverageGradient::GradientEstimate() const {
-  if (stored_count_ < data_->sequences()) return std::numeric_limits<double>::infinity();
-  return state_.LargestGradientEntry(lambda_ * static_cast<double>(data_->sequences()));
+SolverState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  chain_.StopAt(stop);
+  for (int64_t k = 0; k < iterations; ++k) {
+    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    const SolverState state = Step();
+    if (state != SolverState::kRunning) return state;
+    if (state_.beta < LazyAverage::kMinBeta) state_.Flush();
+  }
+  return SolverState::kRunning;
 }
 
 void AverageGradient::SetPenalty(double l2) {
@@ -213,26 +204,16 @@ void AverageGradient::SetPenalty(double l2) {
   lambda_ = l2 / static_cast<double>(data_->sequences());
 }
 
-double AverageGradient::passes() const {
-  return static_cast<double>(evaluations_ + forwards()) / static_cast<double>(data_->sequences());
-}
-
 void AverageGradient::Save(learn::CheckpointWriter* writer) const {
-  sampler_.Save(writer);
-  SaveArray(memory_.table(), writer);
-  state_.Save(writer);
-  search_.Save(writer);
-  SaveArray(stored_, writer);
-  for (const double x : {lambda_, shared_constant_}) writer->F64(x);
-  for (const int64_t x : {iterations_, evaluations_}) writer->U64(static_cast<uint64_t>(x));
+  AverageSolver::Save(writer);
+  writer->F64(shared_constant_);
+  writer->U64(moved_ ? 1 : 0);
 }
 
 bool AverageGradient::Load(learn::CheckpointReader* reader) {
-  const bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && state_.Load(reader) &&
-                    search_.Load(reader) && LoadArray(reader, &stored_);
-  for (double* x : {&lambda_, &shared_constant_}) *x = reader->F64();
-  for (int64_t* x : {&iterations_, &evaluations_}) *x = static_cast<int64_t>(reader->U64());
-  stored_count_ = std::count_if(stored_.begin(), stored_.end(), [](uint8_t s) { return s != 0; });
+  const bool fits = AverageSolver::Load(reader);
+  shared_constant_ = reader->F64();
+  moved_ = reader->U64() != 0;
   FollowTransitions(zeros_.data(), 0.0);
   return fits && reader->ok();
 }

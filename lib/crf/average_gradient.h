@@ -3,19 +3,16 @@
 
 #include <atomic>
 #include <cstdint>
-#include <vector>
+#include <optional>
 
-#include "Eigen/Core"
 #include "absl/status/statusor.h"
+#include "lib/crf/average_solver.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/chain_solver.h"
-#include "lib/crf/constant_search.h"
 #include "lib/crf/gradient_memory.h"
 #include "lib/crf/inference.h"
-#include "lib/crf/lazy_average.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/stochastic/sampler.h"
-#include "lib/stochastic/step_rule.h"
 
 // Stochastic average gradient methods for chains (Ahmed 2018, chapter 2; Schmidt, Babanezhad, Ahmed, Defazio, Clifton,
 // Sarkar 2015), on the mean problem f = h / n, lambda = l2 / n.
@@ -40,53 +37,17 @@
 //    also divides d / m and has no share of uniform draws, is kSagaLiteral.
 namespace luthier::crf {
 
-enum class AverageMethod { kSag, kSaga, kSagaLiteral, kSaga2 };
-// "sag", "saga", "saga_literal", "saga2", in the order of the enum.
-const std::vector<std::string>& AverageMethodNames();
-absl::StatusOr<AverageMethod> ParseAverageMethod(absl::string_view name);
-
-struct AverageGradientOptions {
-  AverageMethod method = AverageMethod::kSag;
-  stochastic::Sampling sampling = stochastic::Sampling::kMixed;
-  stochastic::StepRule step = stochastic::StepRule::kHedge;
-  double constant_step = 0.1;    // StepRule::kConstant. > 0.
-  double first_constant = 1.0;   // L of the first example. > 0.
-  bool shared_constant = false;  // One L for all examples, which shrinks by 2^(-1/n) an iteration (algorithm 1).
-  bool skip_checks = true;
-  MemoryMode memory = MemoryMode::kMixed;
-  int64_t max_memory_bytes = int64_t{4} << 30;
-  uint64_t seed = 0;
-  // Of BlockAverage only.
-  int threads = 1;    // 1 ... 256; changes no bit of the result.
-  int64_t block = 0;  // Most sequences of a block; 0: 64 (sag) or 8, or a hundredth or an 800th of all if that is less.
-};
-
 // Not thread-safe.
-class AverageGradient final : public ChainSolver {
+class AverageGradient final : public AverageSolver {
  public:
   // `data` must have passed CheckChainData and outlive this. l2 >= 0. Errors of GradientMemory::Create.
   static absl::StatusOr<AverageGradient> Create(const ChainData* data, double l2, const AverageGradientOptions& options,
                                                 const Kernels& kernels = BestKernels());
 
-  // An iteration of SAGA2 has two evaluations.
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
-  int64_t iterations_per_pass() const override;
-
-  Eigen::VectorXd Weights() const override { return state_.Weights(); }
-  // Largest entry of d + l2 w, which goes to the gradient of h; infinite while an example is unseen.
-  double GradientEstimate() const override;
 
   // Goes on with another penalty from here: gradients and constants are of the data alone and stay valid.
   void SetPenalty(double l2);
-
-  int64_t iterations() const override { return iterations_; }
-  int64_t evaluations() const { return evaluations_; }     // Losses with gradients, of one sequence each.
-  int64_t forwards() const { return search_.forwards(); }  // Losses alone, in line searches.
-  // (evaluations + forwards) / n: a loss counts as much as loss and gradient.
-  double passes() const override;
-  int64_t memory_bytes() const { return memory_.bytes(); }
-  double max_constant() const { return sampler_.max_constant(); }
-  double mean_constant() const { return sampler_.mean_constant(); }
 
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
@@ -95,34 +56,25 @@ class AverageGradient final : public ChainSolver {
   AverageGradient(const ChainData* data, double l2, const AverageGradientOptions& options, const Kernels& kernels,
                   GradientMemory memory);
 
-  // Loss at w; fills residuals and edges of chain_. False when it is not finite.
-  bool Evaluate(const Sequence& x, double* loss);
-  double SearchConstant(const Sequence& x, const stochastic::Sampler::Draw& draw, double loss);
+  // Loss at w; fills residuals and edges of chain_. kDiverged when it is not finite.
+  SolverState Evaluate(const Sequence& x, double* loss);
+  // None when stopped.
+  std::optional<double> SearchConstant(const Sequence& x, const stochastic::Sampler::Draw& draw, double loss);
   double StepSize() const;
-  bool Step();
+  // One iteration. Nothing changes before all that may take long is done, so one that is given up leaves no trace; that
+  // of SAGA2 has two such parts.
+  SolverState Step();
+  SolverState Move();
+  SolverState RememberSecond();
   void AddToRows(const Sequence& x, const GradientChange& change);
   void CatchUp(const Sequence& x);
   void MoveAlong(const Sequence& x, const GradientChange& change, double scale);
   void FollowTransitions(const double* change, double scale);
-  void MarkStored(int64_t i);
 
-  const ChainData* data_;
-  AverageGradientOptions options_;
-  const Kernels* kernels_;
-  double lambda_;
-  int stride_;
-  int64_t ahead_;
-  stochastic::Sampler sampler_;
-  GradientMemory memory_;
   ChainInference chain_;
-  ConstantSearch search_;
-  LazyAverage state_;
   AlignedDoubles zeros_;
   double shared_constant_ = 1.0;
-  std::vector<uint8_t> stored_;
-  int64_t stored_count_ = 0;
-  int64_t iterations_ = 0;
-  int64_t evaluations_ = 0;
+  bool moved_ = false;  // SAGA2: the first part of the current iteration is done.
 };
 
 }  // namespace luthier::crf

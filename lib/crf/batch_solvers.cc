@@ -61,8 +61,12 @@ SolverState ChainLbfgs::Advance(int64_t iterations, const std::atomic<bool>* sto
   return SolverState::kRunning;
 }
 
-VectorXd ChainLbfgs::Weights() const {
-  return iterations_ > 0 ? solver_.x() : VectorXd::Zero(loss_.dim());
+void ChainLbfgs::CopyWeights(VectorXd* w) const {
+  if (iterations_ > 0) {
+    *w = solver_.x();
+  } else {
+    w->setZero(loss_.dim());
+  }
 }
 
 double ChainLbfgs::GradientEstimate() const {

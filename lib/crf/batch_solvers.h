@@ -13,8 +13,7 @@
 #include "lib/stochastic/meta_descent.h"
 
 // Solvers for dense vectors, applied to chains: each works on the whole weight vector in every iteration. `data` must
-// have passed CheckChainData and outlive them; l2 >= 0. A stop is seen before the next sequence: the iteration is given
-// up, and done again from its beginning later.
+// have passed CheckChainData and outlive them; l2 >= 0. After a stop the iteration is done again from its beginning.
 namespace luthier::crf {
 
 // L-BFGS on h. The first iteration evaluates w = 0, each other one takes a step.
@@ -25,7 +24,7 @@ class ChainLbfgs final : public ChainSolver {
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return 1; }
-  Eigen::VectorXd Weights() const override;
+  void CopyWeights(Eigen::VectorXd* w) const override;
   double GradientEstimate() const override;
   bool estimate_is_exact() const override { return true; }
   double passes() const override { return static_cast<double>(solver_.evaluations()); }
@@ -47,7 +46,7 @@ class ChainHybrid final : public ChainSolver {
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override;
-  Eigen::VectorXd Weights() const override { return solver_.x(); }
+  void CopyWeights(Eigen::VectorXd* w) const override { *w = solver_.x(); }
   double GradientEstimate() const override;
   bool estimate_is_exact() const override { return true; }
   double passes() const override;
@@ -74,7 +73,7 @@ class ChainMetaDescent final : public ChainSolver {
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override;
-  Eigen::VectorXd Weights() const override { return solver_.x(); }
+  void CopyWeights(Eigen::VectorXd* w) const override { *w = solver_.x(); }
   double GradientEstimate() const override;
   double passes() const override;
   void Save(learn::CheckpointWriter* writer) const override;

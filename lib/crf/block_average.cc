@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/crf/checkpoint_arrays.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
@@ -62,19 +60,9 @@ absl::StatusOr<std::unique_ptr<BlockAverage>> BlockAverage::Create(const ChainDa
 
 BlockAverage::BlockAverage(const ChainData* data, double l2, const AverageGradientOptions& options,
                            const Kernels& kernels, GradientMemory memory)
-    : data_(data),
-      options_(options),
-      kernels_(&kernels),
-      lambda_(l2 / static_cast<double>(data->sequences())),
-      stride_(data->shape().stride()),
+    : AverageSolver(data, l2, options, kernels, std::move(memory)),
       square_(int64_t{data->labels()} * stride_),
-      ahead_(Ahead(int64_t{16} * data->attributes * stride_)),
       block_(BlockSize(*data, options)),
-      sampler_(options.sampling, data->sequences(), options.seed, options.first_constant),
-      memory_(std::move(memory)),
-      search_(data, kernels),
-      state_(data),
-      stored_(static_cast<size_t>(data->sequences()), 0),
       team_(options.threads),
       look_of_(static_cast<size_t>(data->sequences()), -1),
       transitions_(square_),
@@ -186,12 +174,15 @@ void BlockAverage::LookAt(Look* look, Worker* worker) {
                        w);
   for (int64_t k = 0; k < square_; ++k) w[k] *= look->beta;
   chain.Prepare();
-  kernels_->gather_along(state_.rows.data(), look->now, look->beta, data_->attribute.data(), data_->values(),
-                         x.token_start, x.tokens, stride_, ahead_, chain.scores());
+  chain.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+    kernels_->gather_along(state_.rows.data(), look->now, look->beta, data_->attribute.data(), data_->values(),
+                           x.token_start + begin, count, stride_, ahead_, chain.scores() + begin * stride_);
+  });
   look->loss = chain.Forward(x.tokens) - chain.Score(x.label, x.tokens);
   if (!std::isfinite(look->loss)) return;
   chain.Backward();
   chain.SubtractLabeling(x.label);
+  if (chain.stopped()) return;
   if (look->searches) look->found = search_.Look(x, look->loss, look->start, &chain, &worker->search);
   memory_.Prepare(x.index, chain.marginals(), chain.edge_sums(), chain, remembered_.data() + look->remembered_at,
                   changes_.data() + look->tokens_at, changes_.data() + look->edges_at, worker->edge_marginals.data());
@@ -223,21 +214,19 @@ void BlockAverage::ListEntries(Look* look) {
 bool BlockAverage::Evaluate(const std::atomic<bool>* stop) {
   PlaceLooks();
   std::atomic<bool> stopped = false;
+  for (Worker& worker : workers_) worker.chain.StopAt(stop);
   team_.Run(static_cast<int64_t>(looks_.size()), [&](int64_t k, int thread) {
     if (learn::StopRequested(stop)) stopped.store(true, std::memory_order_relaxed);
     if (stopped.load(std::memory_order_relaxed)) return;
-    LookAt(&looks_[static_cast<size_t>(k)], &workers_[static_cast<size_t>(thread)]);
+    Look& look = looks_[static_cast<size_t>(k)];
+    Worker& worker = workers_[static_cast<size_t>(thread)];
+    LookAt(&look, &worker);
+    if (worker.chain.stopped() || look.found.stopped) stopped.store(true, std::memory_order_relaxed);
   });
   return !stopped.load(std::memory_order_relaxed);
 }
 
-void BlockAverage::MarkStored(int64_t i) {
-  if (stored_[static_cast<size_t>(i)] != 0) return;
-  stored_[static_cast<size_t>(i)] = 1;
-  ++stored_count_;
-}
-
-// AverageGradient::Step without what it does to v and d.
+// AverageGradient::Move without what it does to v and d.
 void BlockAverage::CountIteration(const Drawn& drawn) {
   const int64_t i = drawn.draw.index;
   const int own_look = look_of_[static_cast<size_t>(i)];
@@ -362,26 +351,8 @@ SolverState BlockAverage::Advance(int64_t iterations, const std::atomic<bool>* s
   return SolverState::kRunning;
 }
 
-int64_t BlockAverage::iterations_per_pass() const {
-  return std::max<int64_t>(1, data_->sequences() / (options_.method == AverageMethod::kSaga2 ? 2 : 1));
-}
-
-double BlockAverage::GradientEstimate() const {
-  if (stored_count_ < data_->sequences()) return std::numeric_limits<double>::infinity();
-  return state_.LargestGradientEntry(lambda_ * static_cast<double>(data_->sequences()));
-}
-
-double BlockAverage::passes() const {
-  return static_cast<double>(evaluations_ + search_.forwards()) / static_cast<double>(data_->sequences());
-}
-
 void BlockAverage::Save(learn::CheckpointWriter* writer) const {
-  sampler_.Save(writer);
-  SaveArray(memory_.table(), writer);
-  state_.Save(writer);
-  search_.Save(writer);
-  SaveArray(stored_, writer);
-  for (const int64_t x : {iterations_, evaluations_}) writer->U64(static_cast<uint64_t>(x));
+  AverageSolver::Save(writer);
   // A stop may have come after the draws of a block.
   writer->U64(drawn_.size());
   for (const Drawn& drawn : drawn_) {
@@ -394,10 +365,7 @@ void BlockAverage::Save(learn::CheckpointWriter* writer) const {
 }
 
 bool BlockAverage::Load(learn::CheckpointReader* reader) {
-  bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && state_.Load(reader) &&
-              search_.Load(reader) && LoadArray(reader, &stored_);
-  for (int64_t* x : {&iterations_, &evaluations_}) *x = static_cast<int64_t>(reader->U64());
-  stored_count_ = std::count_if(stored_.begin(), stored_.end(), [](uint8_t s) { return s != 0; });
+  bool fits = AverageSolver::Load(reader);
   const uint64_t count = reader->U64();
   const auto n = static_cast<uint64_t>(data_->sequences());
   fits = fits && reader->ok() && count <= static_cast<uint64_t>(block_);

@@ -6,16 +6,14 @@
 #include <memory>
 #include <vector>
 
-#include "Eigen/Core"
 #include "absl/status/statusor.h"
 #include "lib/base/team.h"
-#include "lib/crf/average_gradient.h"
+#include "lib/crf/average_solver.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/constant_search.h"
 #include "lib/crf/gradient_memory.h"
 #include "lib/crf/inference.h"
-#include "lib/crf/lazy_average.h"
 #include "lib/stochastic/sampler.h"
 
 // The methods of average_gradient.h on several threads: the same iterations, but gradients are taken for a block of
@@ -42,11 +40,11 @@
 //
 // While few sequences are in d, a single one is much of it: a block is at most an eighth of those in d.
 //
-// A sequence drawn twice in a block would have nearly the same gradient again: it is looked at once, and the second
-// iteration goes along d alone.
+// A sequence drawn twice in a block would have nearly the same gradient again: it is looked at once (and counts once in
+// passes()), and the second iteration goes along d alone.
 namespace luthier::crf {
 
-class BlockAverage final : public ChainSolver {
+class BlockAverage final : public AverageSolver {
  public:
   // `data` must have passed CheckChainData and outlive this. l2 >= 0. INVALID_ARGUMENT for the memory modes sparse and
   // absolute, and for shared_constant; RESOURCE_EXHAUSTED when the table and the threads' scratch together need more
@@ -57,19 +55,8 @@ class BlockAverage final : public ChainSolver {
 
   // `iterations` iterations and what is left of the block then. `stop` is looked at before each sequence.
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
-  int64_t iterations() const override { return iterations_; }
-  int64_t iterations_per_pass() const override;
-  Eigen::VectorXd Weights() const override { return state_.Weights(); }
-  double GradientEstimate() const override;
-  // A sequence that is drawn twice in a block counts once.
-  double passes() const override;
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
-
-  double max_constant() const { return sampler_.max_constant(); }
-  double mean_constant() const { return sampler_.mean_constant(); }
-  int64_t evaluations() const { return evaluations_; }
-  int64_t memory_bytes() const { return memory_.bytes(); }
 
  private:
   static constexpr int kParts = 8;  // Of the rows, for the last stage: row a is in part a modulo this power of two.
@@ -128,24 +115,9 @@ class BlockAverage final : public ChainSolver {
   void MoveAll();
   void MovePart(int part);
   void MoveTransitions();
-  void MarkStored(int64_t i);
 
-  const ChainData* data_;
-  AverageGradientOptions options_;
-  const Kernels* kernels_;
-  double lambda_;
-  int stride_;
   int64_t square_;
-  int64_t ahead_;
   int64_t block_;
-  stochastic::Sampler sampler_;
-  GradientMemory memory_;
-  ConstantSearch search_;
-  LazyAverage state_;
-  std::vector<uint8_t> stored_;
-  int64_t stored_count_ = 0;
-  int64_t iterations_ = 0;
-  int64_t evaluations_ = 0;
   std::vector<Drawn> drawn_;  // The block, until it is done.
 
   // Scratch of the block.

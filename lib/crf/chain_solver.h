@@ -22,14 +22,20 @@ class ChainSolver {
   virtual ~ChainSolver() = default;
 
   // `iterations` iterations, or fewer: `stop` (may be null) is looked at before each sequence, in iterations over many
-  // of them, too.
+  // of them, too, and every few million operations within a long one. What it interrupts is given up and done again
+  // from its beginning by the next call.
   virtual SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) = 0;
   virtual int64_t iterations() const = 0;
   // Iterations that cost about as much as a pass over the data; at least 1.
   virtual int64_t iterations_per_pass() const = 0;
 
-  // w, as a copy.
-  virtual Eigen::VectorXd Weights() const = 0;
+  // w, into the caller's vector, whose memory is used again.
+  virtual void CopyWeights(Eigen::VectorXd* w) const = 0;
+  Eigen::VectorXd Weights() const {
+    Eigen::VectorXd w;
+    CopyWeights(&w);
+    return w;
+  }
   // Largest entry of what this knows of the gradient of h (of the smallest subgradient with an l1 penalty); infinite
   // where it knows nothing.
   virtual double GradientEstimate() const = 0;

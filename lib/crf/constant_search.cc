@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/crf/checkpoint_arrays.h"
+#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 namespace {
@@ -35,8 +36,9 @@ bool ConstantSearch::Skip(int64_t i) {
   return true;
 }
 
-double ConstantSearch::Search(const Sequence& x, double loss, double start, ChainInference* chain) {
+std::optional<double> ConstantSearch::Search(const Sequence& x, double loss, double start, ChainInference* chain) {
   const Found found = Look(x, loss, start, chain, &scratch_);
+  if (found.stopped) return std::nullopt;
   Record(x.index, found);
   return found.constant;
 }
@@ -48,10 +50,13 @@ ConstantSearch::Found ConstantSearch::Look(const Sequence& x, double loss, doubl
   const int64_t square = int64_t{chain->labels()} * stride;
   const double* residuals = chain->marginals();
   const double* edges = chain->edge_sums();
-  Found found = {std::max(start, kMinConstant), 0};
+  Found found = {std::max(start, kMinConstant), 0, false};
   ChainInference& trial = scratch->trial_;
   double* change = scratch->change_.data();
-  overlaps_.Times(x, residuals, &scratch->overlaps_, change);
+  overlaps_.Times(x, residuals, &scratch->overlaps_, change, chain->stop());
+  trial.StopAt(chain->stop());
+  found.stopped = learn::StopRequested(chain->stop());
+  if (found.stopped) return found;
   const double norm2 = kernels_->dot(residuals, change, part) + kernels_->dot(edges, edges, square);
   if (!(norm2 > kMinNorm2)) return found;
   for (int doublings = 0; doublings < kMaxDoublings; ++doublings) {
@@ -59,6 +64,8 @@ ConstantSearch::Found ConstantSearch::Look(const Sequence& x, double loss, doubl
     kernels_->add_scaled(chain->transitions(), -1.0 / found.constant, edges, square, trial.transitions());
     trial.PrepareForward();
     const double there = trial.Forward(x.tokens) - trial.Score(x.label, x.tokens);
+    found.stopped = trial.stopped();
+    if (found.stopped) break;
     ++found.forwards;
     if (there <= loss - 0.5 * norm2 / found.constant + kLossRounding * (1.0 + std::abs(loss))) break;
     found.constant *= 2.0;

@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_CRF_CONSTANT_SEARCH_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/crf/chain_data.h"
@@ -27,8 +28,9 @@ class ConstantSearch {
   // label).
   bool Skip(int64_t i);
 
-  // L, from `start` on. `loss`: nll_i(w); `chain`: after Backward and SubtractLabeling.
-  double Search(const Sequence& x, double loss, double start, ChainInference* chain);
+  // L, from `start` on; none when the chain's stop flag was seen. `loss`: nll_i(w); `chain`: after Backward and
+  // SubtractLabeling.
+  std::optional<double> Search(const Sequence& x, double loss, double start, ChainInference* chain);
   int64_t forwards() const { return forwards_; }  // Losses evaluated.
 
   // The same in two steps, the first for many sequences at once, each thread with scratch of its own.
@@ -44,7 +46,8 @@ class ConstantSearch {
   };
   struct Found {
     double constant = 0.0;
-    int forwards = 0;  // Losses evaluated; 0: the gradient is too small to search.
+    int forwards = 0;      // Losses evaluated; 0: the gradient is too small to search.
+    bool stopped = false;  // The rest is of no use.
   };
   Found Look(const Sequence& x, double loss, double start, ChainInference* chain, Scratch* scratch);
   void Record(int64_t i, const Found& found);

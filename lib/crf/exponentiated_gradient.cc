@@ -51,6 +51,7 @@ ExponentiatedGradient::ExponentiatedGradient(const ChainData* data, double l2,
       sampler_(stochastic::WithoutConstants(options.sampling), data->sequences(), options.seed),
       chain_(data->labels(), data->longest(), kernels),
       start_({0}),
+      entropy_(static_cast<size_t>(data->sequences()), 0.0),
       rate_(static_cast<size_t>(data->sequences()), options.first_rate),
       w_(data->shape().dim()),
       scores_(data->longest() * stride_),
@@ -59,7 +60,6 @@ ExponentiatedGradient::ExponentiatedGradient(const ChainData* data, double l2,
   for (int64_t i = 0; i < data->sequences(); ++i) start_.push_back(start_.back() + data->length(i) * stride_ + square_);
   potentials_ = AlignedDoubles(start_.back());
   marginals_ = AlignedDoubles(start_.back());
-  Start();
 }
 
 void ExponentiatedGradient::AddToWeights(const Sequence& x, double scale, const double* tokens, const double* edges) {
@@ -70,15 +70,17 @@ void ExponentiatedGradient::AddToWeights(const Sequence& x, double scale, const 
 }
 
 // Independent tokens: of each, exp c for the true label and 1 for the others, divided by their sum.
-void ExponentiatedGradient::Start() {
+bool ExponentiatedGradient::Start(const std::atomic<bool>* stop) {
   const int K = data_->labels();
   const double total = 1.0 + (K - 1) * std::exp(-options_.first_potential);
   const double right = 1.0 / total;
   const double wrong = std::exp(-options_.first_potential) / total;
   const double token_entropy = std::log(total) + (1.0 - right) * options_.first_potential;
-  for (int64_t i = 0; i < data_->sequences(); ++i) {
+  for (; started_ < data_->sequences(); ++started_) {
+    if (learn::StopRequested(stop)) return false;
+    const int64_t i = started_;
     const Sequence x = data_->At(i);
-    entropy_.push_back(static_cast<double>(x.tokens) * token_entropy);
+    entropy_[static_cast<size_t>(i)] = static_cast<double>(x.tokens) * token_entropy;
     double* theta = potentials_.data() + Offset(i);
     double* q = marginals_.data() + Offset(i);
     double* g = q + x.tokens * stride_;
@@ -96,17 +98,26 @@ void ExponentiatedGradient::Start() {
     for (int64_t t = 1; t < x.tokens; ++t) edges[x.label[t - 1] * stride_ + x.label[t]] -= 1.0;
     AddToWeights(x, -1.0 / l2_, change_.data(), edges);
   }
+  return true;
 }
 
-bool ExponentiatedGradient::Step() {
-  const Sequence x = data_->At(sampler_.Next().index);
+SolverState ExponentiatedGradient::Step() {
+  const stochastic::Sampler::Draw draw = sampler_.Next();
+  const Sequence x = data_->At(draw.index);
   const auto i = static_cast<size_t>(x.index);
   const int64_t part = x.tokens * stride_;
   double* theta = potentials_.data() + start_[i];
   double* mu = marginals_.data() + start_[i];
   const double* transitions = w_.data() + data_->shape().transitions();
-  kernels_->gather(w_.data(), stride_, data_->attribute.data(), data_->values(), x.token_start, x.tokens, stride_,
-                   ahead_, scores_.data());
+  chain_.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+    kernels_->gather(w_.data(), stride_, data_->attribute.data(), data_->values(), x.token_start + begin, count,
+                     stride_, ahead_, scores_.data() + begin * stride_);
+  });
+  // The rates that were found too long stay, so what is given up is one trial.
+  const auto stopped = [&] {
+    sampler_.PutBack(draw);
+    return SolverState::kStopped;
+  };
   double* change = change_.data();
   for (; rate_[i] >= kMinRate; rate_[i] *= 0.5) {
     const double eta = rate_[i];
@@ -116,14 +127,16 @@ bool ExponentiatedGradient::Step() {
     }
     chain_.Prepare();
     const double log_z = chain_.Forward(x.tokens);
-    ++evaluations_;
-    if (!std::isfinite(log_z)) return false;
+    if (!std::isfinite(log_z) && !chain_.stopped()) return SolverState::kDiverged;
     chain_.Backward();
+    if (chain_.stopped()) return stopped();
     const double entropy = log_z - kernels_->dot(chain_.scores(), chain_.marginals(), part) -
                            kernels_->dot(chain_.transitions(), chain_.edge_sums(), square_);
     kernels_->add_scaled(chain_.marginals(), -1.0, mu, part, change);
     kernels_->add_scaled(chain_.edge_sums(), -1.0, mu + part, square_, change + part);
-    overlaps_.Times(x, change, &overlap_scratch_, image_.data());
+    overlaps_.Times(x, change, &overlap_scratch_, image_.data(), chain_.stop());
+    if (learn::StopRequested(chain_.stop())) return stopped();
+    ++evaluations_;
     const double curvature =
         (kernels_->dot(change, image_.data(), part) + kernels_->dot(change + part, change + part, square_)) / l2_;
     const double slope =
@@ -142,13 +155,16 @@ bool ExponentiatedGradient::Step() {
   }
   rate_[i] = std::max(rate_[i], kMinRate);
   ++iterations_;
-  return true;
+  return SolverState::kRunning;
 }
 
 SolverState ExponentiatedGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  chain_.StopAt(stop);
+  if (!Start(stop)) return SolverState::kStopped;
   for (int64_t k = 0; k < iterations; ++k) {
     if (learn::StopRequested(stop)) return SolverState::kStopped;
-    if (!Step()) return SolverState::kDiverged;
+    const SolverState state = Step();
+    if (state != SolverState::kRunning) return state;
   }
   return SolverState::kRunning;
 }
@@ -159,8 +175,8 @@ double ExponentiatedGradient::DualValue() const {
   return entropy.Total() - 0.5 * l2_ * Weights().squaredNorm();
 }
 
-VectorXd ExponentiatedGradient::Weights() const {
-  return Eigen::Map<const VectorXd>(w_.data(), w_.size());
+void ExponentiatedGradient::CopyWeights(VectorXd* w) const {
+  *w = Eigen::Map<const VectorXd>(w_.data(), w_.size());
 }
 
 double ExponentiatedGradient::GradientEstimate() const {
@@ -173,6 +189,10 @@ double ExponentiatedGradient::passes() const {
 
 void ExponentiatedGradient::Save(learn::CheckpointWriter* writer) const {
   sampler_.Save(writer);
+  // A start that was given up begins anew.
+  const bool started = started_ == data_->sequences();
+  writer->U64(started ? 1 : 0);
+  if (!started) return;
   for (const AlignedDoubles* x : {&potentials_, &marginals_, &w_}) SaveArray(*x, writer);
   SaveArray(entropy_, writer);
   SaveArray(rate_, writer);
@@ -182,6 +202,8 @@ void ExponentiatedGradient::Save(learn::CheckpointWriter* writer) const {
 
 bool ExponentiatedGradient::Load(learn::CheckpointReader* reader) {
   bool fits = sampler_.Load(reader);
+  if (reader->U64() == 0) return fits && reader->ok() && started_ == 0;
+  started_ = data_->sequences();
   for (AlignedDoubles* x : {&potentials_, &marginals_, &w_}) fits = fits && LoadArray(reader, x);
   fits = fits && LoadArray(reader, &entropy_) && LoadArray(reader, &rate_);
   iterations_ = static_cast<int64_t>(reader->U64());

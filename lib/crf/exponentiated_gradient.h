@@ -60,20 +60,22 @@ class ExponentiatedGradient final : public ChainSolver {
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return data_->sequences(); }
   // w(alpha).
-  Eigen::VectorXd Weights() const override;
+  void CopyWeights(Eigen::VectorXd* w) const override;
   double GradientEstimate() const override;
   double passes() const override;
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
 
-  // D(alpha), which never falls. h(w) minus this is an upper bound of h(w) - min h.
+  // D(alpha), which never falls. h(w) minus this is an upper bound of h(w) - min h. After the first Advance, which
+  // makes the alpha_i, if only by 0 iterations.
   double DualValue() const;
 
  private:
   ExponentiatedGradient(const ChainData* data, double l2, const ExponentiatedGradientOptions& options,
                         const Kernels& kernels);
-  void Start();
-  bool Step();
+  // The alpha_i and w(alpha), a sequence after the other; false when stopped: the next call goes on from there.
+  bool Start(const std::atomic<bool>* stop);
+  SolverState Step();
   // Moves w along a change of mu_i.
   void AddToWeights(const Sequence& x, double scale, const double* tokens, const double* edges);
   int64_t Offset(int64_t i) const { return start_[static_cast<size_t>(i)]; }
@@ -94,6 +96,7 @@ class ExponentiatedGradient final : public ChainSolver {
   std::vector<double> entropy_, rate_;
   AlignedDoubles w_;                        // As Shape has it.
   AlignedDoubles scores_, change_, image_;  // Scratch: of w; of mu_i; X X' times that.
+  int64_t started_ = 0;                     // Sequences whose alpha_i are there.
   int64_t iterations_ = 0;
   int64_t evaluations_ = 0;
 };

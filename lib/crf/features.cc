@@ -217,6 +217,18 @@ absl::Status FeatureMap::FitHashing(const ColumnText& text, const std::vector<in
   return absl::OkStatus();
 }
 
+std::vector<int32_t> FeatureMap::RowSources() const {
+  std::vector<int32_t> sources(static_cast<size_t>(template_rows_), 0);
+  for (const auto& [key, row] : row_) {
+    if (row < 0) continue;
+    const auto first = std::find(space_.begin(), space_.end(), key.first);
+    sources[static_cast<size_t>(row)] = static_cast<int32_t>(first - space_.begin());
+  }
+  if (options_.bias) sources.push_back(kBias);
+  if (options_.ends) sources.insert(sources.end(), 2, kEnds);
+  return sources;
+}
+
 absl::StatusOr<ChainData> FeatureMap::Encode(const ColumnText& text, const std::vector<int32_t>& rows,
                                              UnknownLabels unknown, const std::atomic<bool>* stop) const {
   if (text.columns != columns_) {

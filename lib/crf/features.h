@@ -66,6 +66,10 @@ class FeatureMap {
   const FeatureOptions& options() const { return options_; }
   int32_t attributes() const { return attributes_; }
   const std::vector<std::string>& label_names() const { return label_names_; }
+  // What each row is the attribute of: the first of options().templates of its kind (0 for all with hashing, where
+  // kinds share rows), kBias, kEnds.
+  static constexpr int32_t kBias = -1, kEnds = -2;
+  std::vector<int32_t> RowSources() const;
   // Share of the distinct attributes of the training data that share their row with another one; 0 without hashing.
   double collision_rate() const { return collision_rate_; }
 

@@ -15,6 +15,10 @@ namespace luthier::crf {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+// Operations between two looks at the stop flag, some tenths of a millisecond; and the most tokens, which may have many
+// attributes.
+constexpr int64_t kPieceOperations = int64_t{2} << 20;
+constexpr int64_t kPieceTokens = 1024;
 
 // log sum exp of x[0], x[step], ... , plus the offsets y alike.
 double LogSumExp(const double* x, int x_step, const double* y, int count) {
@@ -57,7 +61,10 @@ AlignedDoubles::~AlignedDoubles() {
 }
 
 ChainInference::ChainInference(int labels, int64_t max_tokens, const Kernels& kernels)
-    : kernels_(kernels), labels_(labels), stride_(Shape{0, labels}.stride()) {
+    : kernels_(kernels),
+      labels_(labels),
+      stride_(Shape{0, labels}.stride()),
+      piece_(std::clamp<int64_t>(kPieceOperations / (2 * int64_t{labels} * stride_), 1, kPieceTokens)) {
   LUTHIER_CHECK(labels >= 1 && max_tokens >= 1);
   const int64_t rows = max_tokens * stride_;
   const int64_t square = int64_t{labels} * stride_;
@@ -82,22 +89,45 @@ void ChainInference::PrepareForward() {
 
 double ChainInference::Forward(int64_t tokens) {
   tokens_ = tokens;
-  const double span = kernels_.exp_scores(scores_.data(), tokens, labels_, stride_, e_.data(), m_.data());
+  double span = 0.0;
+  ByPieces(tokens, [&](int64_t begin, int64_t count) {
+    const int64_t row = begin * stride_;
+    const double wide =
+        kernels_.exp_scores(scores_.data() + row, count, labels_, stride_, e_.data() + row, m_.data() + begin);
+    if (!(wide <= span)) span = wide;  // Keeps NaN.
+  });
+  if (stopped_) return NAN;
   logarithms_ = !(span + transition_span_ <= kMaxSpan);
   if (logarithms_) return LogForward();
-  double log_z = kernels_.forward(e_.data(), psi_.data(), tokens, labels_, stride_, a_.data(), inverse_.data());
+  double log_z = 0.0;
+  double log_c[2] = {0.0, 1.0};
+  ByPieces(tokens, [&](int64_t begin, int64_t count) {
+    log_z = kernels_.forward(e_.data(), psi_.data(), begin, begin + count, labels_, stride_, a_.data(), inverse_.data(),
+                             log_c);
+  });
+  if (stopped_) return NAN;
   for (int64_t t = 0; t < tokens; ++t) log_z += m_.data()[t];
   return log_z + static_cast<double>(tokens - 1) * transition_max_;
 }
 
 void ChainInference::Backward() {
+  if (stopped_) return;
   if (logarithms_) {
     LogBackward();
     return;
   }
-  kernels_.backward(e_.data(), psi_t_.data(), a_.data(), inverse_.data(), tokens_, labels_, stride_, b_.data(),
-                    q_.data());
-  kernels_.edges(a_.data(), inverse_.data(), b_.data(), psi_.data(), tokens_, labels_, stride_, g_.data());
+  for (int64_t end = tokens_; end > 0; end -= std::min(end, piece_)) {
+    if (end < tokens_ && Look()) return;
+    kernels_.backward(e_.data(), psi_t_.data(), a_.data(), inverse_.data(), std::max<int64_t>(0, end - piece_), end,
+                      tokens_, labels_, stride_, b_.data(), q_.data());
+  }
+  // Rows of G: each is a sum over all tokens.
+  const int64_t rows = tokens_ <= piece_ ? labels_ : std::max<int64_t>(1, labels_ * piece_ / tokens_ / 4) * 4;
+  for (int64_t j = 0; j < labels_; j += rows) {
+    if (j > 0 && Look()) return;
+    kernels_.edges(a_.data() + j, inverse_.data(), b_.data(), psi_.data() + j * stride_, tokens_,
+                   static_cast<int>(std::min<int64_t>(rows, labels_ - j)), stride_, g_.data() + j * stride_);
+  }
 }
 
 // a_: logarithms of the sums over beginnings that end with label k.
@@ -106,6 +136,7 @@ double ChainInference::LogForward() {
   double* a = a_.data();
   std::copy_n(u, stride_, a);
   for (int64_t t = 1; t < tokens_; ++t) {
+    if (Look()) return NAN;
     for (int k = 0; k < labels_; ++k) {
       a[t * stride_ + k] = u[t * stride_ + k] + LogSumExp(w_.data() + k, stride_, a + (t - 1) * stride_, labels_);
     }
@@ -124,6 +155,7 @@ void ChainInference::LogBackward() {
   std::fill_n(b + (tokens_ - 1) * stride_, stride_, 0.0);
   std::vector<double> next(static_cast<size_t>(stride_));
   for (int64_t t = tokens_ - 2; t >= 0; --t) {
+    if (Look()) return;
     for (int k = 0; k < labels_; ++k) {
       next[static_cast<size_t>(k)] = u[(t + 1) * stride_ + k] + b[(t + 1) * stride_ + k];
     }
@@ -134,6 +166,7 @@ void ChainInference::LogBackward() {
   // Each token normalises itself: log Z cancels, and with it most of the rounding.
   std::fill_n(g_.data(), g_.size(), 0.0);
   for (int64_t t = 0; t < tokens_; ++t) {
+    if (Look()) return;
     const double total = LogSumExp(a + t * stride_, 1, b + t * stride_, labels_);
     std::fill_n(q + t * stride_, stride_, 0.0);
     for (int k = 0; k < labels_; ++k) {
@@ -170,6 +203,7 @@ void ChainInference::EdgeMarginals(int64_t t, double* xi) const {
 }
 
 void ChainInference::SubtractLabeling(const int32_t* labeling) {
+  if (stopped_) return;
   for (int64_t t = 0; t < tokens_; ++t) q_.data()[t * stride_ + labeling[t]] -= 1.0;
   for (int64_t t = 1; t < tokens_; ++t) g_.data()[labeling[t - 1] * stride_ + labeling[t]] -= 1.0;
 }
@@ -183,11 +217,13 @@ double ChainInference::Score(const int32_t* labeling, int64_t tokens) const {
 }
 
 void ChainInference::Viterbi(int64_t tokens, int32_t* labeling) {
+  if (stopped_) return;
   const double* u = scores_.data();
   double* best = a_.data();
   std::copy_n(u, stride_, best);
   std::vector<int32_t> from(static_cast<size_t>(tokens * labels_), 0);
   for (int64_t t = 1; t < tokens; ++t) {
+    if (t % piece_ == 0 && Look()) return;
     double* now = best + t * stride_;
     int32_t* back = from.data() + t * labels_;
     for (int k = 0; k < labels_; ++k) now[k] = best[(t - 1) * stride_] + w_.data()[k];
@@ -211,6 +247,7 @@ void ChainInference::Viterbi(int64_t tokens, int32_t* labeling) {
 
 void ChainInference::Tangent(const double* du, const double* dw, double* dq, double* dg) {
   LUTHIER_CHECK(!logarithms_);
+  if (stopped_) return;
   // With alpha_t = a_t / c_t, and beta as in kernel.h: derivatives of each recursion in turn. m_t and M are constants.
   const int K = labels_, S = stride_;
   const auto rows = static_cast<size_t>(tokens_ * S);
@@ -223,6 +260,7 @@ void ChainInference::Tangent(const double* du, const double* dw, double* dq, dou
     for (int k = 0; k < K; ++k) alpha[at(t, k)] = a_.data()[t * S + k] * inverse(t);
   }
   for (int64_t t = 0; t < tokens_; ++t) {
+    if (t > 0 && t % piece_ == 0 && Look()) return;
     // d a_t, unnormalised: a_t = E_t o (Psi' alpha_{t-1}).
     double total = 0.0;
     for (int k = 0; k < K; ++k) {
@@ -246,6 +284,7 @@ void ChainInference::Tangent(const double* du, const double* dw, double* dq, dou
   for (int k = 0; k < K; ++k) beta[at(tokens_ - 1, k)] = 1.0;
   std::fill_n(dg, static_cast<size_t>(K) * static_cast<size_t>(S), 0.0);
   for (int64_t t = tokens_ - 1; t > 0; --t) {
+    if (t % piece_ == 0 && Look()) return;
     // b_t = E_t o beta_t / c_t and its derivative; then edges and beta_{t-1} = Psi b_t.
     for (int k = 0; k < K; ++k) {
       sum[static_cast<size_t>(k)] = b[t * S + k];

@@ -1,11 +1,14 @@
 #ifndef LUTHIER_LIB_CRF_INFERENCE_H_
 #define LUTHIER_LIB_CRF_INFERENCE_H_
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "Eigen/Core"
 #include "lib/crf/kernel.h"
+#include "lib/learn/minimizer.h"
 
 // Sums and maxima over all labelings of one chain.
 //
@@ -40,7 +43,8 @@ class AlignedDoubles {
 
 // Forward-backward with scaling: each step is normalised, so only K and T K exponentials a chain are needed. Exact for
 // scores as far apart as kMaxSpan in all; beyond that the sums are done in logarithms, at 5 to 10 times the cost (also
-// for forbidden transitions, scores of -1e300). One thread's scratch; results are valid until the next call.
+// for forbidden transitions, scores of -1e300). One thread's scratch; results are valid until the next call. Pieces
+// (StopAt) change no bit.
 class ChainInference {
  public:
   // Within this span of the scores nothing under- or overflows: every a_t(k) is at least exp(-span) / K of the largest.
@@ -61,6 +65,24 @@ class ChainInference {
   double* transitions() { return w_.data(); }
   void Prepare();
   void PrepareForward();
+
+  // Work on a long chain looks at `stop` (may be null) every few million operations from now on. Once it is set,
+  // stopped() is true and everything below comes back at once, Forward with NaN; what is there then is of no use. Until
+  // the next call of this.
+  void StopAt(const std::atomic<bool>* stop) {
+    stop_ = stop;
+    stopped_ = false;
+  }
+  const std::atomic<bool>* stop() const { return stop_; }
+  bool stopped() const { return stopped_; }
+  // work(begin, count) for pieces of the tokens [0, T) in turn, or until stopped: for filling scores().
+  template <typename Work>
+  void ByPieces(int64_t tokens, Work&& work) {
+    for (int64_t begin = 0; begin < tokens && !stopped_; begin += piece_) {
+      if (begin > 0 && Look()) return;
+      work(begin, std::min(piece_, tokens - begin));
+    }
+  }
 
   // log Z; NaN or infinite when scores are. T >= 1.
   double Forward(int64_t tokens);
@@ -90,10 +112,17 @@ class ChainInference {
  private:
   double LogForward();
   void LogBackward();
+  bool Look() {
+    if (learn::StopRequested(stop_)) stopped_ = true;
+    return stopped_;
+  }
 
   const Kernels& kernels_;
   const int labels_;
   const int stride_;
+  const int64_t piece_;  // Tokens between two looks at the flag.
+  const std::atomic<bool>* stop_ = nullptr;
+  bool stopped_ = false;
   int64_t tokens_ = 0;
   double transition_max_ = 0.0;
   double transition_span_ = 0.0;

@@ -38,12 +38,14 @@ struct Kernels {
   // Psi = exp(W - M), M = max W, and its transpose. Returns max W - min W.
   double (*exp_transitions)(const double* w, int labels, int stride, double* psi, double* psi_t, double* m);
 
-  // a_t = E_t o (Psi' a_{t-1}) / c_{t-1}, a_1 = E_1, c_t = sum a_t; inverse: 1 / c_t. Returns sum_t log c_t.
-  double (*forward)(const double* e, const double* psi, int64_t tokens, int labels, int stride, double* a,
-                    double* inverse);
-  // b_t = E_t o beta_t / c_t, beta_T = 1, beta_{t-1} = Psi b_t; q_t = a_t o beta_t / c_t.
-  void (*backward)(const double* e, const double* psi_t, const double* a, const double* inverse, int64_t tokens,
-                   int labels, int stride, double* b, double* q);
+  // a_t = E_t o (Psi' a_{t-1}) / c_{t-1}, a_1 = E_1, c_t = sum a_t; inverse: 1 / c_t. For tokens [begin, end), counted
+  // from 0; those before are done. Returns the sum of log c_t up to there, kept from one call to the next in `log_c`.
+  double (*forward)(const double* e, const double* psi, int64_t begin, int64_t end, int labels, int stride, double* a,
+                    double* inverse, double* log_c);
+  // b_t = E_t o beta_t / c_t, beta_T = 1, beta_{t-1} = Psi b_t; q_t = a_t o beta_t / c_t. For tokens [begin, end);
+  // those from `end` on are done.
+  void (*backward)(const double* e, const double* psi_t, const double* a, const double* inverse, int64_t begin,
+                   int64_t end, int64_t tokens, int labels, int stride, double* b, double* q);
   // G = Psi o sum_{t >= 2} (a_{t-1} / c_{t-1}) b_t'.
   void (*edges)(const double* a, const double* inverse, const double* b, const double* psi, int64_t tokens, int labels,
                 int stride, double* g);

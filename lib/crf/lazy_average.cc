@@ -28,30 +28,31 @@ void LazyAverage::Flush() {
   progress = 0.0;
 }
 
-VectorXd LazyAverage::Weights() const {
+void LazyAverage::CopyWeights(VectorXd* w) const {
   const Shape shape = data->shape();
-  VectorXd w(shape.dim());
+  w->resize(shape.dim());
+  double* to = w->data();
   for (int64_t a = 0; a < shape.attributes; ++a) {
     const double* v = rows.data() + 2 * a * stride;
     const double behind = progress - row_progress.data()[a];
-    for (int k = 0; k < stride; ++k) w[a * stride + k] = beta * (v[k] - behind * v[stride + k]);
+    for (int k = 0; k < stride; ++k) to[a * stride + k] = beta * (v[k] - behind * v[stride + k]);
   }
-  for (int64_t k = 0; k < v_transitions.size(); ++k) w[shape.transitions() + k] = beta * v_transitions.data()[k];
-  return w;
+  for (int64_t k = 0; k < v_transitions.size(); ++k) to[shape.transitions() + k] = beta * v_transitions.data()[k];
 }
 
 double LazyAverage::LargestGradientEntry(double l2) const {
-  const VectorXd w = Weights();
   double largest = 0.0;
   const auto look = [&](double entry) {
     if (!(std::abs(entry) <= largest)) largest = std::abs(entry);  // Keeps NaN.
   };
   for (int64_t a = 0; a < data->attributes; ++a) {
-    const double* d = rows.data() + 2 * a * stride + stride;
-    for (int k = 0; k < stride; ++k) look(d[k] + l2 * w[a * stride + k]);
+    const double* v = rows.data() + 2 * a * stride;
+    const double* d = v + stride;
+    const double behind = progress - row_progress.data()[a];
+    for (int k = 0; k < stride; ++k) look(d[k] + l2 * (beta * (v[k] - behind * d[k])));
   }
   for (int64_t k = 0; k < d_transitions.size(); ++k) {
-    look(d_transitions.data()[k] + l2 * w[data->shape().transitions() + k]);
+    look(d_transitions.data()[k] + l2 * (beta * v_transitions.data()[k]));
   }
   return largest;
 }

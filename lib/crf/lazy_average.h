@@ -18,7 +18,7 @@ struct LazyAverage {
   explicit LazyAverage(const ChainData* chains);
 
   void Flush();  // To beta = 1, S = 0; w stays.
-  Eigen::VectorXd Weights() const;
+  void CopyWeights(Eigen::VectorXd* w) const;
   // Largest entry of d + l2 w; NaN if there is one.
   double LargestGradientEntry(double l2) const;
 

@@ -18,11 +18,11 @@ Overlaps::Scratch::Scratch(const ChainData* data, const Kernels& kernels) {
   last_.assign(static_cast<size_t>(data->attributes), -1);
 }
 
-void Overlaps::Times(const Sequence& x, const double* r, Scratch* scratch, double* d) {
+void Overlaps::Times(const Sequence& x, const double* r, Scratch* scratch, double* d, const std::atomic<bool>* stop) {
   if (x.tokens > kMaxCounted) {
     scratch->row_sums_->Collect(x);
-    scratch->row_sums_->Sum(x, r);
-    scratch->row_sums_->Spread(x, d);
+    scratch->row_sums_->Sum(x, r, stop);
+    scratch->row_sums_->Spread(x, d, stop);
     return;
   }
   uint8_t& counted = counted_[static_cast<size_t>(x.index)];

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_CRF_OVERLAPS_H_
 #define LUTHIER_LIB_CRF_OVERLAPS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -41,8 +42,9 @@ class Overlaps {
     std::unique_ptr<RowSums> row_sums_;  // Where there are long sequences.
   };
 
-  // D = X X' R; both T x stride. Several threads may ask for different sequences at once.
-  void Times(const Sequence& x, const double* r, Scratch* scratch, double* d);
+  // D = X X' R; both T x stride; of no use once `stop` (may be null) is set. Several threads may ask for different
+  // sequences at once.
+  void Times(const Sequence& x, const double* r, Scratch* scratch, double* d, const std::atomic<bool>* stop);
 
  private:
   void Count(const Sequence& x, Scratch* scratch);

@@ -43,18 +43,22 @@ double ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first,
   const int64_t ahead = Ahead(8 * dim());
   const int32_t* attribute = data_->attribute.data();
   double* transitions = gradient == nullptr ? nullptr : gradient + shape.transitions();
+  chain.StopAt(stop);
   chain.SetTransitions(w_.data() + shape.transitions());
   learn::BlockedSum sum;
   for (int64_t i = first; i < last; ++i) {
     if (learn::StopRequested(stop)) return NAN;
     const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
-    kernels_.gather(w_.data(), stride, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
-                    chain.scores());
+    chain.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+      kernels_.gather(w_.data(), stride, attribute, data_->values(), x.token_start + begin, count, stride, ahead,
+                      chain.scores() + begin * stride);
+    });
     const double log_z = chain.Forward(x.tokens);
     sum.Add(log_z - chain.Score(x.label, x.tokens));
     if (gradient == nullptr) continue;
     chain.Backward();
     chain.SubtractLabeling(x.label);
+    if (chain.stopped()) return NAN;
     kernels_.scatter(gradient, stride, 1.0, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
                      chain.marginals());
     kernels_.add_scaled(transitions, 1.0, chain.edge_sums(), int64_t{shape.labels} * stride, transitions);
@@ -115,18 +119,23 @@ VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorX
   const int64_t ahead = Ahead(8 * dim());
   VectorXd product = VectorXd::Zero(dim());
   AlignedDoubles du(data_->longest() * stride), dq(data_->longest() * stride), dg(int64_t{shape.labels} * stride);
+  chain.StopAt(stop);
   chain.SetTransitions(w.data() + shape.transitions());
   for (int64_t i = 0; i < count; ++i) {
     if (learn::StopRequested(stop)) return VectorXd::Constant(dim(), NAN);
     const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
     const int32_t* attribute = data_->attribute.data();
-    kernels_.gather(w.data(), stride, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
-                    chain.scores());
-    kernels_.gather(v.data(), stride, attribute, data_->values(), x.token_start, x.tokens, stride, ahead, du.data());
+    chain.ByPieces(x.tokens, [&](int64_t begin, int64_t tokens) {
+      const int64_t* start = x.token_start + begin;
+      const int64_t row = begin * stride;
+      kernels_.gather(w.data(), stride, attribute, data_->values(), start, tokens, stride, ahead, chain.scores() + row);
+      kernels_.gather(v.data(), stride, attribute, data_->values(), start, tokens, stride, ahead, du.data() + row);
+    });
     chain.Forward(x.tokens);
     if (chain.in_logarithms()) return VectorXd::Constant(dim(), NAN);
     chain.Backward();
     chain.Tangent(du.data(), v.data() + shape.transitions(), dq.data(), dg.data());
+    if (chain.stopped()) return VectorXd::Constant(dim(), NAN);
     kernels_.scatter(product.data(), stride, 1.0, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
                      dq.data());
     double* transitions = product.data() + shape.transitions();
@@ -141,6 +150,7 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* 
   std::copy_n(w.data(), w.size(), w_.data());
   const Shape shape = data_->shape();
   ChainInference& chain = parts_[0]->inference;
+  chain.StopAt(stop);
   chain.SetTransitions(w_.data() + shape.transitions());
   std::vector<std::string> names = data_->label_names;
   names.insert(names.end(), data_->unknown_names.begin(), data_->unknown_names.end());
@@ -154,8 +164,11 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* 
     const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
     const int64_t tokens = data_->length(i);
     const int32_t* label = data_->label.data() + first;
-    kernels_.gather(w_.data(), shape.stride(), data_->attribute.data(), data_->values(),
-                    data_->token_start.data() + first, tokens, shape.stride(), Ahead(8 * dim()), chain.scores());
+    chain.ByPieces(tokens, [&](int64_t begin, int64_t count) {
+      kernels_.gather(w_.data(), shape.stride(), data_->attribute.data(), data_->values(),
+                      data_->token_start.data() + first + begin, count, shape.stride(), Ahead(8 * dim()),
+                      chain.scores() + begin * shape.stride());
+    });
     const double log_z = chain.Forward(tokens);
     if (std::all_of(label, label + tokens, [&](int32_t k) { return k < shape.labels; })) {
       loss.Add(log_z - chain.Score(label, tokens));
@@ -165,6 +178,7 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* 
     }
     logarithms += chain.in_logarithms() ? 1 : 0;
     chain.Viterbi(tokens, guess.data());
+    if (chain.stopped()) break;
     for (int64_t t = 0; t < tokens; ++t) right += guess[static_cast<size_t>(t)] == label[t] ? 1 : 0;
     scorer.Add(label, guess.data(), tokens);
     if (guesses != nullptr) guesses->insert(guesses->end(), guess.begin(), guess.begin() + tokens);

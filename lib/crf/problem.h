@@ -33,8 +33,8 @@ class ChainLoss {
   const ChainData& data() const { return *data_; }
   Eigen::Index dim() const { return data_->shape().dim(); }
 
-  // All of these look at `stop` (may be null) before each sequence; once it is set they come back at once, with NaN
-  // where something is left (Evaluate: with what there is so far).
+  // All of these look at `stop` (may be null) before each sequence, and within long ones; once it is set they come back
+  // at once, with NaN where something is left (Evaluate: with what there is so far).
 
   // sum_i nll_i(w), and its gradient unless null. NaN or infinite when scores overflow. w: dim(), padding 0.
   double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "lib/base/check.h"
@@ -119,7 +120,21 @@ void ProximalAverage::Flush() {
   history_.assign(1, Moment());
 }
 
-bool ProximalAverage::Step() {
+// Residuals and edges go to chain_.
+SolverState ProximalAverage::Evaluate(const Sequence& x, double* loss) {
+  chain_.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+    kernels_->gather(rows_.data(), 2 * stride_, data_->attribute.data(), data_->values(), x.token_start + begin, count,
+                     stride_, ahead_, chain_.scores() + begin * stride_);
+  });
+  chain_.SetTransitions(transitions_.data());
+  *loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
+  if (!std::isfinite(*loss)) return chain_.stopped() ? SolverState::kStopped : SolverState::kDiverged;
+  chain_.Backward();
+  chain_.SubtractLabeling(x.label);
+  return chain_.stopped() ? SolverState::kStopped : SolverState::kRunning;
+}
+
+SolverState ProximalAverage::Step() {
   const stochastic::Sampler::Draw draw = sampler_.Next();
   const Sequence x = data_->At(draw.index);
   memory_.Prefetch(x.index);
@@ -130,16 +145,19 @@ bool ProximalAverage::Step() {
     MoveRow(w, w + stride_, static_cast<size_t>(current_[static_cast<size_t>(a)]));
     current_[static_cast<size_t>(a)] = now;
   }
-  kernels_->gather(rows_.data(), 2 * stride_, data_->attribute.data(), data_->values(), x.token_start, x.tokens,
-                   stride_, ahead_, chain_.scores());
-  chain_.SetTransitions(transitions_.data());
-  const double loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
-  if (!std::isfinite(loss)) return false;
-  chain_.Backward();
-  chain_.SubtractLabeling(x.label);
-  const bool skips = options_.average.skip_checks && search_.Skip(x.index);
-  sampler_.SetConstant(
-      x.index, skips ? sampler_.constant(x.index) : search_.Search(x, loss, sampler_.StartConstant(draw), &chain_));
+  double loss = 0.0;
+  SolverState state = Evaluate(x, &loss);
+  if (state == SolverState::kDiverged) return state;
+  std::optional<double> constant;
+  if (state == SolverState::kRunning) {
+    const bool skips = options_.average.skip_checks && search_.Skip(x.index);
+    constant = skips ? sampler_.constant(x.index) : search_.Search(x, loss, sampler_.StartConstant(draw), &chain_);
+  }
+  if (!constant) {
+    sampler_.PutBack(draw);
+    return SolverState::kStopped;
+  }
+  sampler_.SetConstant(x.index, *constant);
   const double step = stochastic::StepSize(options_.average.step, options_.average.constant_step,
                                            sampler_.max_constant(), sampler_.mean_constant(), lambda_);
   ++iterations_;
@@ -178,27 +196,28 @@ bool ProximalAverage::Step() {
   next.share = share;
   history_.push_back(next);
   if (static_cast<int64_t>(history_.size()) > options_.flush_every || next.keep < kMinKeep) Flush();
-  return true;
+  return SolverState::kRunning;
 }
 
 SolverState ProximalAverage::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  chain_.StopAt(stop);
   for (int64_t k = 0; k < iterations; ++k) {
     if (learn::StopRequested(stop)) return SolverState::kStopped;
-    if (!Step()) return SolverState::kDiverged;
+    const SolverState state = Step();
+    if (state != SolverState::kRunning) return state;
   }
   return SolverState::kRunning;
 }
 
-VectorXd ProximalAverage::Weights() const {
+void ProximalAverage::CopyWeights(VectorXd* w) const {
   const Shape shape = data_->shape();
-  VectorXd w(shape.dim());
+  w->resize(shape.dim());
   for (int64_t a = 0; a < shape.attributes; ++a) {
     const double* row = rows_.data() + 2 * a * stride_;
-    std::copy_n(row, stride_, w.data() + a * stride_);
-    MoveRow(w.data() + a * stride_, row + stride_, static_cast<size_t>(current_[static_cast<size_t>(a)]));
+    std::copy_n(row, stride_, w->data() + a * stride_);
+    MoveRow(w->data() + a * stride_, row + stride_, static_cast<size_t>(current_[static_cast<size_t>(a)]));
   }
-  std::copy_n(transitions_.data(), transitions_.size(), w.data() + shape.transitions());
-  return w;
+  std::copy_n(transitions_.data(), transitions_.size(), w->data() + shape.transitions());
 }
 
 double ProximalAverage::GradientEstimate() const {

@@ -7,7 +7,7 @@
 
 #include "Eigen/Core"
 #include "absl/status/statusor.h"
-#include "lib/crf/average_gradient.h"
+#include "lib/crf/average_solver.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/constant_search.h"
 #include "lib/crf/gradient_memory.h"
@@ -46,7 +46,7 @@ class ProximalAverage final : public ChainSolver {
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return data_->sequences(); }
-  Eigen::VectorXd Weights() const override;
+  void CopyWeights(Eigen::VectorXd* w) const override;
   // Of the smallest subgradient of d'w + l2/2 |w|^2 + l1 |w|_1.
   double GradientEstimate() const override;
   double passes() const override;
@@ -62,7 +62,9 @@ class ProximalAverage final : public ChainSolver {
 
   ProximalAverage(const ChainData* data, double l1, double l2, const ProximalOptions& options, const Kernels& kernels,
                   GradientMemory memory);
-  bool Step();
+  // Nothing but rows that are brought up to date changes before all that may take long is done: a stop leaves no trace.
+  SolverState Step();
+  SolverState Evaluate(const Sequence& x, double* loss);
   // One weight from moment `from` to the last one, with its d.
   double Move(double w, double d, size_t from) const;
   void MoveRow(double* w, const double* d, size_t from) const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/learn/minimizer.h"
+
 namespace luthier::crf {
 
 std::vector<int64_t> CountDistinct(const ChainData& data) {
@@ -44,10 +46,10 @@ const std::vector<int32_t>& RowSums::Collect(const Sequence& x) {
   return rows_;
 }
 
-const double* RowSums::Sum(const Sequence& x, const double* tokens) {
+const double* RowSums::Sum(const Sequence& x, const double* tokens, const std::atomic<bool>* stop) {
   std::fill_n(sums_.data(), static_cast<int64_t>(rows_.size()) * stride_, 0.0);
   size_t entry = 0;
-  for (int64_t t = 0; t < x.tokens; ++t) {
+  for (int64_t t = 0; t < x.tokens && !learn::StopRequested(stop); ++t) {
     for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
       double* row = sums_.data() + int64_t{entries_[entry++]} * stride_;
       kernels_->add_scaled(row, data_->Value(static_cast<size_t>(e)), tokens + t * stride_, stride_, row);
@@ -56,10 +58,10 @@ const double* RowSums::Sum(const Sequence& x, const double* tokens) {
   return sums_.data();
 }
 
-void RowSums::Spread(const Sequence& x, double* tokens) const {
+void RowSums::Spread(const Sequence& x, double* tokens, const std::atomic<bool>* stop) const {
   std::fill_n(tokens, x.tokens * stride_, 0.0);
   size_t entry = 0;
-  for (int64_t t = 0; t < x.tokens; ++t) {
+  for (int64_t t = 0; t < x.tokens && !learn::StopRequested(stop); ++t) {
     double* token = tokens + t * stride_;
     for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
       const double* row = sums_.data() + int64_t{entries_[entry++]} * stride_;

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_CRF_ROW_SUMS_H_
 #define LUTHIER_LIB_CRF_ROW_SUMS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -20,10 +21,10 @@ class RowSums {
   const std::vector<int32_t>& Collect(const Sequence& x);
   const std::vector<int32_t>& rows() const { return rows_; }
   // Of each of rows(), stride entries: the sum of value times R_t (T x stride) over the tokens with that attribute.
-  // After Collect of this sequence.
-  const double* Sum(const Sequence& x, const double* tokens);
+  // After Collect of this sequence. Here and below, what is given is of no use once `stop` is set.
+  const double* Sum(const Sequence& x, const double* tokens, const std::atomic<bool>* stop = nullptr);
   // Of each token, the sum of value times what Sum gave its attributes. After Sum of this sequence.
-  void Spread(const Sequence& x, double* tokens) const;
+  void Spread(const Sequence& x, double* tokens, const std::atomic<bool>* stop = nullptr) const;
 
  private:
   const ChainData* data_;

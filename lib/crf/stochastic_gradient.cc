@@ -106,8 +106,9 @@ void StochasticGradient::MoveAdaGrad(const Sequence& x) {
   }
 }
 
-bool StochasticGradient::Step() {
-  const Sequence x = data_->At(sampler_.Next().index);
+SolverState StochasticGradient::Step() {
+  const stochastic::Sampler::Draw draw = sampler_.Next();
+  const Sequence x = data_->At(draw.index);
   if (adaptive()) {
     for (const int32_t a : row_sums_.Collect(x)) {
       int64_t& current = current_[static_cast<size_t>(a)];
@@ -115,17 +116,25 @@ bool StochasticGradient::Step() {
       current = iterations_;
     }
   }
-  kernels_->gather(rows_.data(), width_, data_->attribute.data(), data_->values(), x.token_start, x.tokens, stride_,
-                   ahead_, chain_.scores());
-  for (int64_t k = 0; k < x.tokens * stride_; ++k) chain_.scores()[k] *= shrink_;
+  chain_.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+    double* scores = chain_.scores() + begin * stride_;
+    kernels_->gather(rows_.data(), width_, data_->attribute.data(), data_->values(), x.token_start + begin, count,
+                     stride_, ahead_, scores);
+    for (int64_t k = 0; k < count * stride_; ++k) scores[k] *= shrink_;
+  });
   for (int j = 0; j < data_->labels(); ++j) {
     const double* row = rows_.data() + (int64_t{data_->attributes} + j) * width_;
     for (int k = 0; k < stride_; ++k) chain_.transitions()[j * stride_ + k] = shrink_ * row[k];
   }
   chain_.Prepare();
-  if (!std::isfinite(chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens))) return false;
+  const double loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
+  if (!std::isfinite(loss) && !chain_.stopped()) return SolverState::kDiverged;
   chain_.Backward();
   chain_.SubtractLabeling(x.label);
+  if (chain_.stopped()) {
+    sampler_.PutBack(draw);
+    return SolverState::kStopped;
+  }
   if (adaptive()) {
     MoveAdaGrad(x);
   } else {
@@ -133,7 +142,7 @@ bool StochasticGradient::Step() {
     MoveConstant(x, pegasos ? options_.rate / (lambda_ * static_cast<double>(iterations_ + 1)) : options_.rate);
   }
   ++iterations_;
-  return true;
+  return SolverState::kRunning;
 }
 
 // To s = 1, c = 0.
@@ -150,16 +159,18 @@ void StochasticGradient::Flush() {
 }
 
 SolverState StochasticGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+  chain_.StopAt(stop);
   for (int64_t k = 0; k < iterations; ++k) {
     if (learn::StopRequested(stop)) return SolverState::kStopped;
-    if (!Step()) return SolverState::kDiverged;
+    const SolverState state = Step();
+    if (state != SolverState::kRunning) return state;
   }
   return SolverState::kRunning;
 }
 
-VectorXd StochasticGradient::Weights() const {
+void StochasticGradient::CopyWeights(VectorXd* w) const {
   const Shape shape = data_->shape();
-  VectorXd w(shape.dim());
+  w->resize(shape.dim());
   std::vector<double> row(static_cast<size_t>(width_));
   for (int64_t r = 0; r < int64_t{shape.attributes} + shape.labels; ++r) {
     std::copy_n(rows_.data() + r * width_, width_, row.data());
@@ -170,10 +181,9 @@ VectorXd StochasticGradient::Weights() const {
       if (averages() && iterations_ > 0) {
         value = (shrink_sum_ * row[j] + row[j + static_cast<size_t>(stride_)]) / static_cast<double>(iterations_);
       }
-      w[r * stride_ + k] = value;
+      (*w)[r * stride_ + k] = value;
     }
   }
-  return w;
 }
 
 double StochasticGradient::GradientEstimate() const {

@@ -51,14 +51,14 @@ class StochasticGradient final : public ChainSolver {
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return data_->sequences(); }
-  Eigen::VectorXd Weights() const override;
+  void CopyWeights(Eigen::VectorXd* w) const override;
   double GradientEstimate() const override;
   double passes() const override;
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
 
  private:
-  bool Step();
+  SolverState Step();
   void MoveConstant(const Sequence& x, double step);
   void MoveAdaGrad(const Sequence& x);
   // AdaGrad: weights [w | G] of `behind` iterations ago, without a gradient since.

@@ -122,12 +122,11 @@ absl::StatusOr<ChainTrainer> ChainTrainer::Create(const ChainData* data, double 
 ChainTrainer::ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels)
     : data_(data), l2_(l2), options_(options), loss_(std::make_unique<ChainLoss>(data, options.threads, kernels)) {}
 
-std::optional<double> ChainTrainer::LargestEntry(const VectorXd& w, const std::atomic<bool>* stop) {
-  VectorXd gradient;
-  const double value = ChainProblem(loss_.get(), l2_).Value(w, &gradient, stop);
+std::optional<double> ChainTrainer::LargestEntry(const std::atomic<bool>* stop) {
+  const double value = ChainProblem(loss_.get(), l2_).Value(weights_, &gradient_, stop);
   if (!std::isfinite(value) && learn::StopRequested(stop)) return std::nullopt;
   extra_passes_ += 1.0;
-  return SmallestSubgradient(w, gradient, options_.l1);
+  return SmallestSubgradient(weights_, gradient_, options_.l1);
 }
 
 ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
@@ -154,7 +153,8 @@ ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
 ChainOutcome ChainTrainer::Judge(const std::atomic<bool>* stop) {
   // Not before the first pass: training starts at once.
   if (zero_gradient_ < 0.0) {
-    const std::optional<double> entry = LargestEntry(VectorXd::Zero(loss_->dim()), stop);
+    weights_.setZero(loss_->dim());
+    const std::optional<double> entry = LargestEntry(stop);
     if (!entry) return ChainOutcome::kStopped;
     zero_gradient_ = *entry;
   }
@@ -162,7 +162,8 @@ ChainOutcome ChainTrainer::Judge(const std::atomic<bool>* stop) {
   const double tolerance = options_.tolerance * zero_gradient_;
   bool converged = solver_->GradientEstimate() <= tolerance;
   if (converged && !solver_->estimate_is_exact()) {
-    const std::optional<double> entry = LargestEntry(solver_->Weights(), stop);
+    solver_->CopyWeights(&weights_);
+    const std::optional<double> entry = LargestEntry(stop);
     if (!entry) return ChainOutcome::kStopped;
     converged = *entry <= tolerance;
   }

@@ -80,7 +80,7 @@ class ChainTrainer {
                                              const Kernels& kernels = BestKernels());
 
   // As many iterations as cost about a pass, or what is left of them after a stop. `stop` (may be null) is looked at
-  // before each sequence, also within passes over all data.
+  // before each sequence, also within passes over all data, and within long ones.
   ChainOutcome Advance(const std::atomic<bool>* stop);
 
   // Called once, when the solver has its first gradient: after its first iteration (with several threads, its first
@@ -89,6 +89,7 @@ class ChainTrainer {
 
   ChainOutcome outcome() const { return outcome_; }
   Eigen::VectorXd Weights() const { return solver_->Weights(); }
+  void CopyWeights(Eigen::VectorXd* w) const { solver_->CopyWeights(w); }
   // Effective passes: losses and gradients, also losses alone, of one sequence each, divided by their number.
   double passes() const { return extra_passes_ + solver_->passes(); }
 
@@ -101,13 +102,14 @@ class ChainTrainer {
  private:
   ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels);
   ChainOutcome Judge(const std::atomic<bool>* stop);
-  // Of the gradient at w; none when stopped.
-  std::optional<double> LargestEntry(const Eigen::VectorXd& w, const std::atomic<bool>* stop);
+  // Of the gradient at weights_; none when stopped.
+  std::optional<double> LargestEntry(const std::atomic<bool>* stop);
 
   const ChainData* data_;
   double l2_;
   ChainTrainerOptions options_;
   std::unique_ptr<ChainLoss> loss_;
+  Eigen::VectorXd weights_, gradient_;  // Scratch that is used again: fresh pages cost more than the arithmetic.
   ChainOutcome outcome_ = ChainOutcome::kRunning;
   double zero_gradient_ = -1.0;  // Largest entry of the gradient at w = 0, once known.
   double extra_passes_ = 0.0;    // Exact gradients: that one, and to confirm convergence.

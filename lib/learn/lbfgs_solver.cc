@@ -57,17 +57,19 @@ SolveState LbfgsSolver::Start(ValueAndGradient f, VectorXd x0) {
   return reference_gradient_ <= tolerance_ ? SolveState::kConverged : SolveState::kRunning;
 }
 
-VectorXd LbfgsSolver::Direction() const {
+VectorXd LbfgsSolver::Direction(const std::atomic<bool>* stop) const {
   VectorXd q = -gradient_;
   if (pairs_.empty()) return q;
   std::vector<double> alpha(pairs_.size());
   for (size_t k = pairs_.size(); k-- > 0;) {
+    if (StopRequested(stop)) return q;
     alpha[k] = pairs_[k].rho * pairs_[k].s.dot(q);
     q -= alpha[k] * pairs_[k].y;
   }
   const Pair& newest = pairs_.back();
   q *= 1.0 / (newest.rho * newest.y.squaredNorm());
   for (size_t k = 0; k < pairs_.size(); ++k) {
+    if (StopRequested(stop)) return q;
     const double beta = pairs_[k].rho * pairs_[k].y.dot(q);
     q += (alpha[k] - beta) * pairs_[k].s;
   }
@@ -145,7 +147,9 @@ SolveState LbfgsSolver::Step(ValueAndGradient f, const std::atomic<bool>* stop) 
   const int64_t evaluations_before = evaluations_;
   bool fresh = pairs_.empty();
   const double cautious = std::min(1.0, 1.0 / gradient_.lpNorm<1>());
-  Search search = LineSearch(f, Direction(), fresh ? cautious : 1.0, stop, &x, &value, &gradient);
+  const VectorXd direction = Direction(stop);
+  if (StopRequested(stop)) return SolveState::kStopped;
+  Search search = LineSearch(f, direction, fresh ? cautious : 1.0, stop, &x, &value, &gradient);
   if (!fresh && (search == Search::kFailed || search == Search::kNonFinite)) {
     fresh = true;
     search = LineSearch(f, -gradient_, cautious, stop, &x, &value, &gradient);

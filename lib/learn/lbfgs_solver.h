@@ -46,7 +46,8 @@ class LbfgsSolver {
     double rho;  // 1 / s'y
   };
 
-  Eigen::VectorXd Direction() const;
+  // Of no use once `stop` (may be null) is set.
+  Eigen::VectorXd Direction(const std::atomic<bool>* stop) const;
   // Whether a step was found; fills the new point.
   enum class Search { kFound, kFailed, kNonFinite, kStopped };
   Search LineSearch(ValueAndGradient f, const Eigen::VectorXd& direction, double first, const std::atomic<bool>* stop,

@@ -3,6 +3,7 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "lib/base/check.h"
 #include "lib/learn/blocked_sum.h"
@@ -142,6 +143,15 @@ LinearProblem::LinearProblem(const LinearData* data, const MarginLoss& loss, dou
   LUTHIER_CHECK(std::isfinite(l2) && l2 >= 0.0 && loss.epsilon > 0.0);
 }
 
+LinearProblem::LinearProblem(const LinearData* data, const MarginLoss& loss, VectorXd l2)
+    : data_(data), loss_(loss), strengths_(std::move(l2)), l2_(strengths_.size() == 0 ? 0.0 : strengths_.minCoeff()) {
+  LUTHIER_CHECK(strengths_.size() == penalized() && strengths_.allFinite() && l2_ >= 0.0 && loss.epsilon > 0.0);
+}
+
+VectorXd LinearProblem::Penalize(const VectorXd& w) const {
+  return one_strength() ? VectorXd(l2_ * w.head(penalized())) : VectorXd(strengths_.cwiseProduct(w.head(penalized())));
+}
+
 double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature) const {
   VectorXd r = data_->Scores(w);
   if (curvature != nullptr) curvature->resize(r.size());
@@ -162,16 +172,15 @@ double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* cur
   const Index p = penalized();
   if (gradient != nullptr) {
     *gradient = data_->Combine(r);
-    gradient->head(p) += l2_ * w.head(p);
+    gradient->head(p) += Penalize(w);
   }
-  return total.Total() + 0.5 * l2_ * w.head(p).squaredNorm();
+  return total.Total() + (one_strength() ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
 }
 
 VectorXd LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v) const {
   const VectorXd r = data_->Scores(v).cwiseProduct(curvature);
   VectorXd out = data_->Combine(r);
-  const Index p = penalized();
-  out.head(p) += l2_ * v.head(p);
+  out.head(penalized()) += Penalize(v);
   return out;
 }
 
@@ -192,7 +201,7 @@ VectorXd LinearProblem::HessianDiagonal(const VectorXd& curvature) const {
     squares = squares.cwiseMax(0.0);
   }
   if (dim() > p) squares[p] = total;
-  squares.head(penalized()).array() += l2_;
+  squares.head(penalized()) += Penalize(VectorXd::Ones(dim()));
   return squares;
 }
 
@@ -235,7 +244,7 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
     hessian.row(p).head(p) = firsts.head(p).transpose();
     hessian(p, p) = total;
   }
-  hessian.diagonal().head(penalized()).array() += l2_;
+  hessian.diagonal().head(penalized()) += Penalize(VectorXd::Ones(dim()));
   return hessian;
 }
 

@@ -22,6 +22,7 @@
 //   w, b     weights and bias                                          p, 1    one vector, b last
 //   t_i      margin s_i ((a_i - m)'w + b)
 //   h(w, b)  sum_i loss(t_i) + l2/2 (|w|^2 + b^2); without b^2 for Bias::kFree
+//            or with a strength for each weight: sum_i loss(t_i) + 1/2 sum_j l2_j w_j^2
 //
 // The sum over rows, as in logistic.h. A penalised bias is the weight of a constant feature 1, as LIBLINEAR has it.
 namespace luthier::learn {
@@ -173,10 +174,17 @@ class LinearProblem {
  public:
   // l2 >= 0, finite.
   LinearProblem(const LinearData* data, const MarginLoss& loss, double l2);
+  // Of each penalised weight.
+  LinearProblem(const LinearData* data, const MarginLoss& loss, Eigen::VectorXd l2);
 
   const LinearData& data() const { return *data_; }
   const MarginLoss& loss() const { return loss_; }
+  // The least of all.
   double l2() const { return l2_; }
+  double largest_l2() const { return strengths_.size() == 0 ? l2_ : strengths_.maxCoeff(); }
+  bool one_strength() const { return strengths_.size() == 0; }
+  // Gradient of the penalty in the penalised weights of w, or what its Hessian makes of them.
+  Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
   Eigen::Index dim() const { return data_->dim(); }
   // Weights that the penalty is on; they come first.
   Eigen::Index penalized() const { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
@@ -193,6 +201,7 @@ class LinearProblem {
  private:
   const LinearData* const data_;
   const MarginLoss loss_;
+  const Eigen::VectorXd strengths_;  // Empty: all are l2_.
   const double l2_;
 };
 

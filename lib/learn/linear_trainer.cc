@@ -40,6 +40,10 @@ absl::StatusOr<LinearSolver> ParseLinearSolver(absl::string_view name) {
       absl::StrCat("solver: there is no \"", name, "\"; one of ", absl::StrJoin(names, ", ")));
 }
 
+bool NeedsOneStrength(LinearSolver solver) {
+  return solver == LinearSolver::kDual || solver == LinearSolver::kSvrg;
+}
+
 SolverChoice ChooseSolver(const LinearProblem& problem) {
   const LinearData& data = problem.data();
   const double n = static_cast<double>(std::max<int64_t>(1, data.rows()));
@@ -108,6 +112,9 @@ absl::StatusOr<LinearTrainer> LinearTrainer::Create(const LinearProblem* problem
   if (!(problem->l2() > 0.0) && options.solver != LinearSolver::kLbfgs &&
       (dual || options.solver == LinearSolver::kSvrg || !smooth)) {
     return absl::InvalidArgumentError(absl::StrCat("solver ", name, " needs l2 above 0 here; use lbfgs"));
+  }
+  if (NeedsOneStrength(options.solver) && !problem->one_strength()) {
+    return absl::InvalidArgumentError(absl::StrCat("solver ", name, " is for a single strength; scale the columns"));
   }
   if (dual && problem->data().bias() == Bias::kFree) {
     return absl::InvalidArgumentError(

@@ -26,6 +26,10 @@ enum class LinearSolver { kLbfgs, kNewtonCg, kNewtonCholesky, kDual, kSvrg };
 const std::vector<std::string>& LinearSolverNames();
 absl::StatusOr<LinearSolver> ParseLinearSolver(absl::string_view name);
 
+// Whether it is for problems with one strength alone. Others become such by a change of variables: columns divided by
+// s_j = sqrt(l2_j / l2) have the weights s_j w_j, and all of these the strength l2.
+bool NeedsOneStrength(LinearSolver solver);
+
 struct SolverChoice {
   LinearSolver solver = LinearSolver::kLbfgs;
   std::string reason;  // One sentence with the numbers it rests on.
@@ -53,9 +57,9 @@ absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes);
 // pass over the rows. `problem` must outlive this. Not thread-safe.
 class LinearTrainer {
  public:
-  // INVALID_ARGUMENT when the solver does not fit the problem: "dual" and "svrg" need l2 > 0, as does Newton's
-  // method with hinges; "dual" no free bias,
-  // "newton_cholesky" at most kMaxDirectColumns columns.
+  // INVALID_ARGUMENT when the solver does not fit the problem: "dual" and "svrg" need l2 > 0, the same for all
+  // weights, Newton's method with hinges l2 > 0; "dual" no free bias, "newton_cholesky" at most kMaxDirectColumns
+  // columns.
   // Errors of CheckVectors.
   static absl::StatusOr<LinearTrainer> Create(const LinearProblem* problem, const LinearTrainOptions& options);
 

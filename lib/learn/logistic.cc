@@ -305,23 +305,34 @@ LogisticProblem::LogisticProblem(const LogisticData* data, double l2) : data_(da
   LUTHIER_CHECK(std::isfinite(l2) && l2 >= 0.0);
 }
 
+LogisticProblem::LogisticProblem(const LogisticData* data, const VectorXd& l2)
+    : data_(data), strengths_(data->penalized()), l2_(l2.size() == 0 ? 0.0 : l2.minCoeff()) {
+  LUTHIER_CHECK(l2.size() == data->features() && l2.allFinite() && l2_ >= 0.0);
+  const int K = data->scores();
+  for (Index j = 0; j < l2.size(); ++j) strengths_.segment(j * K, K).setConstant(l2[j]);
+}
+
+VectorXd LogisticProblem::Penalize(const VectorXd& w) const {
+  const Index p = data_->penalized();
+  return strengths_.size() == 0 ? VectorXd(l2_ * w.head(p)) : VectorXd(strengths_.cwiseProduct(w.head(p)));
+}
+
 double LogisticProblem::Value(const VectorXd& w, VectorXd* gradient) const {
   const Index p = data_->penalized();
   const double loss = data_->Loss(w, gradient);
-  if (gradient != nullptr) gradient->head(p) += l2_ * w.head(p);
-  return loss + 0.5 * l2_ * w.head(p).squaredNorm();
+  if (gradient != nullptr) gradient->head(p) += Penalize(w);
+  return loss + (strengths_.size() == 0 ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
 }
 
 VectorXd LogisticProblem::HessianVector(const LogisticData::Curvature& curvature, const VectorXd& v) const {
-  const Index p = data_->penalized();
   VectorXd out = data_->HessianVector(curvature, v);
-  out.head(p) += l2_ * v.head(p);
+  out.head(data_->penalized()) += Penalize(v);
   return out;
 }
 
 VectorXd LogisticProblem::HessianDiagonal(const LogisticData::Curvature& curvature) const {
   VectorXd diagonal = data_->HessianDiagonal(curvature);
-  diagonal.head(data_->penalized()).array() += l2_;
+  diagonal.head(data_->penalized()) += Penalize(VectorXd::Ones(dim()));
   return diagonal;
 }
 

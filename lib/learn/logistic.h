@@ -8,7 +8,7 @@
 #include "lib/learn/dataset.h"
 #include "lib/learn/standardize.h"
 
-// Logistic regression, binary and multinomial, with one L2 strength.
+// Logistic regression, binary and multinomial, with one L2 strength, or one for each feature.
 //
 //   symbol   meaning                                             shape    name in code
 //   n, p     rows, features                                               rows(), features()
@@ -21,9 +21,10 @@
 //            common shift of all scores changes nothing          K-1
 //   psi      loss of a row in nats: K = 1: log(1 + exp(-s a'w)), s = +1 for the second class, -1 for the first;
 //            K > 1: log(sum_k exp(z_k)) - z_y, z = W a + b
-//   h(w)     sum_i psi_i + l2/2 |W|^2; intercepts are not penalised
+//   h(w)     sum_i psi_i + l2/2 |W|^2, or sum_i psi_i + 1/2 sum_j l2_j |W_j|^2; intercepts are not penalised
 //
-// h is strongly convex in W with modulus l2. The sum over rows, not the mean: l2 = 1/C of LIBLINEAR and scikit-learn.
+// h is strongly convex in W with modulus l2, the least one. The sum over rows, not the mean: l2 = 1/C of LIBLINEAR and
+// scikit-learn.
 namespace luthier::learn {
 
 // A part of a data set as the model sees it. Copies nothing but the row numbers: `dataset` must outlive this.
@@ -94,9 +95,15 @@ class LogisticProblem {
  public:
   // l2 >= 0, finite.
   LogisticProblem(const LogisticData* data, double l2);
+  // Of each feature.
+  LogisticProblem(const LogisticData* data, const Eigen::VectorXd& l2);
 
   const LogisticData& data() const { return *data_; }
+  // The least of all.
   double l2() const { return l2_; }
+  double largest_l2() const { return strengths_.size() == 0 ? l2_ : strengths_.maxCoeff(); }
+  // Gradient of the penalty in the penalised weights of w, or what its Hessian makes of them.
+  Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
   Eigen::Index dim() const { return data_->dim(); }
 
   // h(w), and its gradient unless null.
@@ -106,7 +113,8 @@ class LogisticProblem {
 
  private:
   const LogisticData* const data_;
-  const double l2_;
+  Eigen::VectorXd strengths_;  // Of each penalised weight; empty: all are l2_.
+  double l2_;
 };
 
 // Mean logistic loss in nats and share of right answers.

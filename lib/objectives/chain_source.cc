@@ -166,10 +166,10 @@ absl::Status ChainSource::Read(const study::BuiltinObjective& objective, const l
   Origin origin;
   T& text = text_.emplace<T>();
   LUTHIER_RETURN_IF_ERROR(ReadKept(objective.data, root, cache, stop, &text, &origin));
-  std::string key = absl::StrCat("chains/3\n", FormatOf(text).version, "\n", TextOption(objective, "templates"), "\n",
+  std::string key = absl::StrCat("chains/4\n", FormatOf(text).version, "\n", TextOption(objective, "templates"), "\n",
                                  TextOption(objective, "columns"), "\n", objective.data, "\n",
                                  study::FormatDouble(objective.split.validation), " ", objective.split.folds, " ",
-                                 objective.split.seed, "\n", further_name);
+                                 objective.split.seed, "\n", further_name, "\n", TextOption(objective, kGroupsOption));
   if (further_name.empty()) {
     LUTHIER_ASSIGN_OR_RETURN(parts_, SplitSequences(text.sequences(), objective.split));
   } else {
@@ -213,6 +213,7 @@ absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study
     LUTHIER_RETURN_IF_ERROR(source->Read<crf::ColumnText>(objective, root, cache, stop));
   }
   LUTHIER_RETURN_IF_ERROR(source->Check());
+  LUTHIER_RETURN_IF_ERROR(source->FindGroups(objective.options));
   return std::unique_ptr<const ChainSource>(std::move(source));
 }
 
@@ -282,6 +283,22 @@ absl::Status ChainSource::Check() const {
   return CheckHeldOutLabels(columns, std::get<crf::ColumnText>(validation_ ? *validation_ : text_), parts_);
 }
 
+absl::Status ChainSource::FindGroups(const study::Parameters& options) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(options));
+  if (groups.empty()) return absl::OkStatus();
+  const auto* tokens = std::get_if<crf::AttributeText>(&text_);
+  std::vector<std::string> names;
+  if (tokens != nullptr) {
+    for (int32_t a = 0; a < tokens->attributes.size(); ++a) names.push_back(tokens->attributes.text(a));
+  } else {
+    names =
+        std::holds_alternative<crf::ChainData>(text_) ? std::vector<std::string>{"pixels"} : TemplateNames(templates_);
+  }
+  const std::string where = tokens != nullptr ? tokens->name : "the model";
+  LUTHIER_ASSIGN_OR_RETURN(groups_, FindChainGroups(groups, names, tokens != nullptr, where));
+  return absl::OkStatus();
+}
+
 // The settings that the encoding depends on.
 std::string ChainSource::KeyOf(const Settings& settings) const {
   if (std::holds_alternative<crf::ChainData>(text_)) return "";
@@ -296,7 +313,9 @@ absl::StatusOr<ChainFold> ChainSource::EncodeFold(const Settings& settings, cons
   const Text& other = validation_ ? *validation_ : text_;
   ChainFold fold;
   if (const auto* letters = std::get_if<crf::ChainData>(&text_)) {
-    return ChainFold{crf::Select(*letters, part.train), crf::Select(*letters, part.validation)};
+    fold = {crf::Select(*letters, part.train), crf::Select(*letters, part.validation), {}};
+    if (groups_) fold.row_group = GroupLetterRows(*groups_);
+    return fold;
   }
   if (const auto* tokens = std::get_if<crf::AttributeText>(&text_)) {
     LUTHIER_ASSIGN_OR_RETURN(const auto map,
@@ -304,6 +323,7 @@ absl::StatusOr<ChainFold> ChainSource::EncodeFold(const Settings& settings, cons
     LUTHIER_ASSIGN_OR_RETURN(fold.train, map.Encode(*tokens, part.train, crf::FeatureMap::UnknownLabels::kError, stop));
     LUTHIER_ASSIGN_OR_RETURN(fold.validation,
                              map.Encode(std::get<crf::AttributeText>(other), part.validation, kKeep, stop));
+    if (groups_) fold.row_group = GroupRows(*groups_, map);
     return fold;
   }
   const auto& columns = std::get<crf::ColumnText>(text_);
@@ -311,6 +331,9 @@ absl::StatusOr<ChainFold> ChainSource::EncodeFold(const Settings& settings, cons
                            crf::FeatureMap::Fit(columns, part.train, ChainFeatureOptions(settings, templates_), stop));
   LUTHIER_ASSIGN_OR_RETURN(fold.train, map.Encode(columns, part.train, crf::FeatureMap::UnknownLabels::kError, stop));
   LUTHIER_ASSIGN_OR_RETURN(fold.validation, map.Encode(std::get<crf::ColumnText>(other), part.validation, kKeep, stop));
+  if (groups_) {
+    LUTHIER_ASSIGN_OR_RETURN(fold.row_group, GroupRows(*groups_, map));
+  }
   return fold;
 }
 
@@ -366,6 +389,7 @@ void ChainSource::Keep(const EncodedChains& encoded) const {
                       for (const ChainFold& fold : encoded.folds) {
                         crf::SaveChains(fold.train, writer);
                         crf::SaveChains(fold.validation, writer);
+                        writer->Array(fold.row_group);
                       }
                       writer->Text(encoded.identity);
                     });
@@ -385,6 +409,8 @@ bool ChainSource::FindKept(EncodedChains* encoded) const {
     if (!crf::LoadChains(&entry->reader(), &fold.train) || !crf::LoadChains(&entry->reader(), &fold.validation)) {
       return false;
     }
+    fold.row_group = entry->reader().Array<int32_t>();
+    if (fold.row_group.size() != (groups_ ? static_cast<size_t>(fold.train.attributes) : 0)) return false;
   }
   found.identity = entry->reader().Text();
   if (!entry->reader().Done() || found.folds.size() != parts_.size()) return false;

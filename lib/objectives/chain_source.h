@@ -23,6 +23,7 @@
 #include "lib/learn/data_root.h"
 #include "lib/learn/split.h"
 #include "lib/learn/text_source.h"
+#include "lib/objectives/chain_groups.h"
 #include "lib/objectives/settings.h"
 #include "lib/study/study_spec.h"
 
@@ -39,6 +40,7 @@ absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::stri
 // Training and held-out sequences, encoded.
 struct ChainFold {
   crf::ChainData train, validation;
+  std::vector<int32_t> row_group;  // Of each attribute, as ChainGroups has them; empty without groups.
 };
 
 // Every fold with the attributes of one choice of feature settings.
@@ -65,6 +67,9 @@ class ChainSource {
   absl::StatusOr<std::shared_ptr<const EncodedChains>> Encode(const Settings& settings,
                                                               const std::atomic<bool>* stop) const;
 
+  // The group that the transitions' weights are in.
+  int32_t transitions_group() const { return groups_ ? groups_->transitions : 0; }
+
  private:
   // As read: columns and tokens with attributes are encoded anew for other settings, letters are what they are.
   using Text = std::variant<crf::ColumnText, crf::AttributeText, crf::ChainData>;
@@ -81,6 +86,7 @@ class ChainSource {
   absl::Status Read(const study::BuiltinObjective& objective, const learn::DataRoot* root,
                     const learn::DataCache* cache, const std::atomic<bool>* stop);
   absl::Status Check() const;
+  absl::Status FindGroups(const study::Parameters& options);
   std::string KeyOf(const Settings& settings) const;
   absl::StatusOr<ChainFold> EncodeFold(const Settings& settings, const learn::Partition& part,
                                        const std::atomic<bool>* stop) const;
@@ -94,6 +100,7 @@ class ChainSource {
   std::optional<Text> validation_;       // From a file of its own; the same alternative.
   std::vector<learn::Partition> parts_;  // Sequences; `validation` of the second file if there is one.
   std::vector<crf::Template> templates_;
+  std::optional<ChainGroups> groups_;
   std::optional<Kept> kept_;
 
   mutable base::Mutex mutex_;

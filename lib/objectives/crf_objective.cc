@@ -3,14 +3,20 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
+#include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
+#include "lib/learn/minimizer.h"
+#include "lib/objectives/chain_groups.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
+#include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
 
 namespace luthier::objectives {
@@ -18,27 +24,42 @@ namespace {
 
 using crf::ChainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.crf/3";
+constexpr char kCheckpointKind[] = "objective.crf/4";
 
 class CrfObjective final : public Objective {
  public:
-  CrfObjective(const ObjectiveInfo& info, study::Parameters options, std::unique_ptr<const ChainSource> source)
-      : info_(info), options_(std::move(options)), source_(std::move(source)) {}
+  CrfObjective(ObjectiveInfo info, study::Parameters options, std::vector<PenaltyGroup> groups,
+               std::unique_ptr<const ChainSource> source, const crf::Kernels& kernels)
+      : info_(std::move(info)),
+        options_(std::move(options)),
+        groups_(std::move(groups)),
+        source_(std::move(source)),
+        kernels_(kernels) {}
 
   const ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
 
  private:
-  const ObjectiveInfo& info_;
+  const ObjectiveInfo info_;
   const study::Parameters options_;
+  const std::vector<PenaltyGroup> groups_;
   const std::unique_ptr<const ChainSource> source_;
+  const crf::Kernels kernels_;
 };
 
 // One fold's training.
 struct ChainRun {
   const ChainFold* fold;
+  ChainPenalty penalty;
+  std::unique_ptr<const crf::ChainData> scaled;  // What is trained on; null: fold->train as it is.
   crf::ChainTrainer trainer;
+  std::unique_ptr<crf::ChainLoss> held_out;
   int64_t quanta = 0;  // Finished calls of Advance.
+
+  void CopyWeights(Eigen::VectorXd* w) const {
+    trainer.CopyWeights(w);
+    penalty.Unscale(fold->train.shape().stride(), w);
+  }
 
   bool running() const {
     return trainer.outcome() == ChainOutcome::kRunning || trainer.outcome() == ChainOutcome::kStopped;
@@ -52,12 +73,23 @@ int64_t StepOf(const std::vector<ChainRun>& runs) {
   return static_cast<int64_t>(passes);
 }
 
-// Over all folds' held-out tokens and segments.
-study::Measurement Measure(const std::vector<ChainRun>& runs) {
+// Where a trial is.
+struct Progress {
+  std::vector<ChainRun> runs;
+  // A stop came while the point of the round that all runs have done was measured: that comes first.
+  bool unreported = false;
+};
+
+// Over all folds' held-out tokens and segments; none when stopped. `w`: scratch.
+std::optional<study::Measurement> Measure(const std::vector<ChainRun>& runs, const std::atomic<bool>* stop,
+                                          Eigen::VectorXd* w) {
   double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0;
   crf::SegmentCounts segments;
   for (const ChainRun& run : runs) {
-    const crf::ChainLoss::Metrics m = crf::ChainLoss(&run.fold->validation).Evaluate(run.trainer.Weights());
+    if (learn::StopRequested(stop)) return std::nullopt;
+    run.CopyWeights(w);
+    const crf::ChainLoss::Metrics m = run.held_out->Evaluate(*w, nullptr, stop);
+    if (learn::StopRequested(stop)) return std::nullopt;
     loss += m.loss_nats * static_cast<double>(m.known_tokens);
     known += static_cast<double>(m.known_tokens);
     right += m.accuracy * static_cast<double>(m.tokens);
@@ -74,31 +106,42 @@ study::Measurement Measure(const std::vector<ChainRun>& runs) {
   return point;
 }
 
-absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, double l2,
-                                               const crf::ChainTrainerOptions& options) {
+// `strengths`: of StrengthsOf.
+absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_t transitions_group,
+                                               const std::vector<double>& strengths,
+                                               const crf::ChainTrainerOptions& options, const crf::Kernels& kernels) {
   std::vector<ChainRun> runs;
   for (const ChainFold& fold : data.folds) {
-    LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainer trainer, crf::ChainTrainer::Create(&fold.train, l2, options));
-    runs.push_back({&fold, std::move(trainer), 0});
+    LUTHIER_ASSIGN_OR_RETURN(ChainPenalty penalty,
+                             ChainPenalty::Create(fold.row_group, transitions_group, strengths, options.l1));
+    std::unique_ptr<const crf::ChainData> scaled;
+    if (!penalty.uniform()) scaled = std::make_unique<crf::ChainData>(penalty.Scaled(fold.train));
+    LUTHIER_ASSIGN_OR_RETURN(
+        crf::ChainTrainer trainer,
+        crf::ChainTrainer::Create(scaled == nullptr ? &fold.train : scaled.get(), penalty.l2(), options, kernels));
+    runs.push_back({&fold, std::move(penalty), std::move(scaled), std::move(trainer),
+                    std::make_unique<crf::ChainLoss>(&fold.validation, 1, kernels), 0});
   }
   return runs;
 }
 
-std::string SaveRuns(const std::vector<ChainRun>& runs, const std::string& identity) {
+std::string Save(const Progress& progress, const std::string& identity) {
   learn::CheckpointWriter writer(kCheckpointKind);
-  for (size_t k = 0; k < runs.size(); ++k) {
-    writer.U64(static_cast<uint64_t>(runs[k].quanta));
-    runs[k].trainer.Save(&writer, absl::StrCat(identity, " fold ", k));
+  writer.U64(progress.unreported ? 1 : 0);
+  for (size_t k = 0; k < progress.runs.size(); ++k) {
+    writer.U64(static_cast<uint64_t>(progress.runs[k].quanta));
+    progress.runs[k].trainer.Save(&writer, absl::StrCat(identity, " fold ", k));
   }
   return std::move(writer).Finish();
 }
 
 // Whether `bytes` fitted; else the runs are of no use.
-bool LoadRuns(const std::string& bytes, const std::string& identity, std::vector<ChainRun>* runs) {
+bool Load(const std::string& bytes, const std::string& identity, Progress* progress) {
   absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
   if (!reader.ok()) return false;
-  for (size_t k = 0; k < runs->size(); ++k) {
-    ChainRun& run = (*runs)[k];
+  progress->unreported = reader->U64() != 0;
+  for (size_t k = 0; k < progress->runs.size(); ++k) {
+    ChainRun& run = progress->runs[k];
     run.quanta = static_cast<int64_t>(reader->U64());
     if (run.quanta < 0 || !run.trainer.Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
   }
@@ -117,7 +160,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   LUTHIER_RETURN_IF_ERROR(encoded.status());
   const EncodedChains& data = **encoded;
   LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, context.seed));
-  const double l2 = settings.Number("l2");
+  const std::vector<double> strengths = StrengthsOf(groups_, settings);
   const int64_t report_every = settings.Int("report_every");
   const int64_t checkpoint_every = settings.Int("checkpoint_every");
   study::Parameters relevant = settings.values();
@@ -130,18 +173,28 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     result.failure = study::Failure{study::FailureKind::kConfig, reason, message};
     return result;
   };
-  absl::StatusOr<std::vector<ChainRun>> made = MakeRuns(data, l2, options);
+  absl::StatusOr<std::vector<ChainRun>> made =
+      MakeRuns(data, source_->transitions_group(), strengths, options, kernels_);
   if (!made.ok()) return fail(study::failure::kBadObjective, std::string(made.status().message()));
-  std::vector<ChainRun> runs = std::move(*made);
+  Progress progress = {*std::move(made), false};
   if (!context.checkpoint.empty()) {
-    result.resumed = LoadRuns(context.checkpoint, identity, &runs);
+    result.resumed = Load(context.checkpoint, identity, &progress);
     if (!result.resumed) {
-      LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(data, l2, options));
+      LUTHIER_ASSIGN_OR_RETURN(progress.runs,
+                               MakeRuns(data, source_->transitions_group(), strengths, options, kernels_));
+      progress.unreported = false;
     }
   }
+  std::vector<ChainRun>& runs = progress.runs;
+  Eigen::VectorXd w;
   if (context.started) context.started(result.resumed, StepOf(runs));
   const auto save = [&] {
-    if (context.save_checkpoint) context.save_checkpoint(SaveRuns(runs, identity));
+    if (context.save_checkpoint) context.save_checkpoint(Save(progress, identity));
+  };
+  const auto cancelled = [&] {
+    save();
+    result.outcome = EvaluationOutcome::kCancelled;
+    return result;
   };
   // All folds advance side by side, a pass or so each a round, so the curve is that of the whole cross-validation.
   // After a cancellation some are a round ahead: they wait.
@@ -155,15 +208,11 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   if (context.first_gradient) runs[0].trainer.OnFirstGradient(context.first_gradient);
   while (true) {
     bool any_running = false;
-    ++round;
+    if (!progress.unreported) ++round;
     for (ChainRun& run : runs) {
       if (run.running() && run.quanta < round) {
         const ChainOutcome outcome = run.trainer.Advance(stop);
-        if (outcome == ChainOutcome::kStopped) {
-          save();
-          result.outcome = EvaluationOutcome::kCancelled;
-          return result;
-        }
+        if (outcome == ChainOutcome::kStopped) return cancelled();
         if (outcome == ChainOutcome::kDiverged) {
           return fail(study::failure::kDiverged,
                       absl::StrCat("a loss is not finite after ", static_cast<int64_t>(run.trainer.passes()),
@@ -176,28 +225,33 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     if (!any_running) break;
     const bool pause = context.target > 0 && StepOf(runs) >= context.target;
     if (pause || (context.report && round % report_every == 0)) {
-      study::Measurement point = Measure(runs);
-      const bool go_on = !context.report || context.report(point);
+      std::optional<study::Measurement> point = Measure(runs, stop, &w);
+      progress.unreported = !point.has_value();
+      if (!point) return cancelled();
+      const bool go_on = !context.report || context.report(*point);
       if (!go_on || pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = std::move(point);
       }
       if (!go_on) return result;
     }
+    progress.unreported = false;
     if (pause || round % checkpoint_every == 0) save();
     if (pause) return result;
   }
-  study::Measurement last = Measure(runs);
+  std::optional<study::Measurement> last = Measure(runs, stop, &w);
+  if (!last) return cancelled();
   double train_loss = 0.0, train_tokens = 0.0, active = 0.0;
   for (const ChainRun& run : runs) {
-    const Eigen::VectorXd w = run.trainer.Weights();
-    train_loss += crf::ChainLoss(&run.fold->train).Value(w, nullptr);
+    run.CopyWeights(&w);
+    train_loss += crf::ChainLoss(&run.fold->train, 1, kernels_).Value(w, nullptr, stop);
+    if (learn::StopRequested(stop)) return cancelled();
     train_tokens += static_cast<double>(run.fold->train.tokens());
     active += static_cast<double>((w.array() != 0.0).count()) / static_cast<double>(runs.size());
   }
-  last.metrics["train_loss"] = train_loss / train_tokens;
-  last.metrics["active_weights"] = active;
-  for (const auto& [name, value] : last.metrics) {
+  last->metrics["train_loss"] = train_loss / train_tokens;
+  last->metrics["active_weights"] = active;
+  for (const auto& [name, value] : last->metrics) {
     if (!std::isfinite(value)) {
       return fail(study::failure::kNonFinite, absl::StrCat(name, " is ", study::FormatDouble(value)));
     }
@@ -208,13 +262,13 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInfo& info,
-                                                              const study::BuiltinObjective& objective,
-                                                              const learn::DataRoot* root,
-                                                              const learn::DataCache* cache) {
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source,
-                           ChainSource::Open(objective, root, cache, nullptr));
-  return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(info, objective.options, std::move(source)));
+absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(
+    const ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
+    const learn::DataCache* cache, const std::atomic<bool>* stop, const crf::Kernels& kernels) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source, ChainSource::Open(objective, root, cache, stop));
+  return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(WithPenaltyGroups(info, groups), objective.options,
+                                                                   groups, std::move(source), kernels));
 }
 
 }  // namespace luthier::objectives

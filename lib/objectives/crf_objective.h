@@ -1,9 +1,11 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_CRF_OBJECTIVE_H_
 #define LUTHIER_LIB_OBJECTIVES_CRF_OBJECTIVE_H_
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "lib/crf/kernel.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
 #include "lib/objectives/objective.h"
@@ -18,10 +20,10 @@
 namespace luthier::objectives {
 
 // `info` is CrfInfo() and must outlive the result. `objective` must have passed Validate. Errors of ChainSource::Open.
-absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const ObjectiveInfo& info,
-                                                              const study::BuiltinObjective& objective,
-                                                              const learn::DataRoot* root,
-                                                              const learn::DataCache* cache);
+// `kernels` are those of this machine, but in tests that count.
+absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(
+    const ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
+    const learn::DataCache* cache, const std::atomic<bool>* stop, const crf::Kernels& kernels = crf::BestKernels());
 
 }  // namespace luthier::objectives
 

@@ -53,6 +53,12 @@ ObjectiveInfo CrfInfo() {
   l2.suggested_scale = study::Scale::kLog;
   l2.units = "nats per squared weight";
   list.push_back(std::move(l2));
+  list.push_back(
+      Make("l2_groups", ParameterKind::kText,
+           "Groups of weights with strengths of their own, \"transitions; words: w[*\": of transitions, bias, "
+           "ends, templates (U05, w[-1]|w[0], pos*), the attributes of a file, or pixels. Each group makes a "
+           "parameter l2.NAME, required as l2 is, which is the strength of all others. Not with l1.",
+           std::string(), false));
   list.push_back(MakeNumber("l1", ParameterKind::kFloat,
                             "Strength of an l1 penalty beside l2 (elastic net): unneeded weights become 0. Solvers sag "
                             "and saga only.",

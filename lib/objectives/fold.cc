@@ -1,5 +1,7 @@
 #include "lib/objectives/fold.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,35 +46,68 @@ class Training : public FoldTraining {
 
  protected:
   std::unique_ptr<Trainer> trainer_;
-  VectorXd polished_;  // Empty: the trainer's.
+  VectorXd polished_;  // In the trainer's coordinates. Empty: the trainer's own.
 };
+
+// One strength is not the same bits as many equal ones.
+bool OneStrength(const LinearSettings& settings) {
+  return std::all_of(settings.strengths.begin(), settings.strengths.end(),
+                     [&](double strength) { return strength == settings.l2; });
+}
+
+// The strength of each column.
+VectorXd StrengthOfColumns(const bilevel::StrengthGroups& groups, const LinearSettings& settings) {
+  VectorXd l2(static_cast<Eigen::Index>(groups.column.size()));
+  for (size_t j = 0; j < groups.column.size(); ++j) {
+    l2[static_cast<Eigen::Index>(j)] = settings.strengths[static_cast<size_t>(groups.column[j])];
+  }
+  return l2;
+}
+
+// Both in one.
+learn::Standardization Scale(learn::Standardization s, const VectorXd& scales) {
+  if (scales.size() == 0) return s;
+  if (s.identity()) s.mean = VectorXd::Zero(scales.size());
+  s.deviation = s.deviation.size() == 0 ? scales : VectorXd(s.deviation.cwiseProduct(scales));
+  return s;
+}
 
 // Two classes.
 class MarginFold final : public FoldData, public std::enable_shared_from_this<MarginFold> {
  public:
   MarginFold(const learn::Dataset& dataset, const learn::Partition& partition, learn::Standardization standardization,
-             learn::Bias bias)
-      : FoldData(std::move(standardization)),
-        train(dataset, partition.train, this->standardization(), bias),
-        validation(dataset, partition.validation, this->standardization(), bias) {}
+             learn::Bias bias, const bilevel::StrengthGroups& groups, const VectorXd& column_scales)
+      : FoldData(std::move(standardization), groups),
+        scales(column_scales),
+        train(dataset, partition.train, Scale(this->standardization(), scales), bias),
+        validation(dataset, partition.validation, Scale(this->standardization(), scales), bias) {}
 
   learn::SolverChoice Choose(const LinearSettings& settings) const override {
-    return learn::ChooseSolver(learn::LinearProblem(&train, settings.loss, settings.l2));
+    return learn::ChooseSolver(Problem(settings));
   }
   absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
                                                       LinearSolver solver) const override;
 
+  learn::LinearProblem Problem(const LinearSettings& settings) const {
+    if (OneStrength(settings) || scales.size() > 0) return {&train, settings.loss, settings.l2};
+    VectorXd l2 = StrengthOfColumns(groups(), settings);
+    l2.conservativeResize(train.dim() - (train.bias() == learn::Bias::kFree ? 1 : 0));
+    if (train.bias() == learn::Bias::kPenalized) l2[l2.size() - 1] = settings.l2;
+    return {&train, settings.loss, std::move(l2)};
+  }
+
+  const VectorXd scales;  // Empty: none.
   const learn::LinearData train, validation;
 };
 
 class MarginTraining final : public Training<learn::LinearTrainer> {
  public:
-  MarginTraining(std::shared_ptr<const MarginFold> fold, const MarginLoss& loss, double l2)
+  MarginTraining(std::shared_ptr<const MarginFold> fold, const LinearSettings& settings)
       : fold_(std::move(fold)),
-        loss_(loss),
-        problem_(&fold_->train, loss, l2),
-        train_(&fold_->train, loss, 0.0),
-        held_out_(&fold_->validation, loss, 0.0) {}
+        loss_(settings.loss),
+        problem_(fold_->Problem(settings)),
+        train_(&fold_->train, loss_, 0.0),
+        held_out_(&fold_->validation, loss_, 0.0) {}
 
   absl::Status Init(const learn::LinearTrainOptions& options) {
     LUTHIER_ASSIGN_OR_RETURN(learn::LinearTrainer trainer, learn::LinearTrainer::Create(&problem_, options));
@@ -80,10 +115,14 @@ class MarginTraining final : public Training<learn::LinearTrainer> {
     return absl::OkStatus();
   }
 
-  VectorXd Weights() const override { return polished_.size() > 0 ? polished_ : trainer_->Weights(); }
+  VectorXd Weights() const override {
+    VectorXd w = Scaled();
+    w.head(fold_->scales.size()).array() /= fold_->scales.array();
+    return w;
+  }
 
   Sums Measure() const override {
-    const VectorXd w = Weights();
+    const VectorXd w = Scaled();
     Sums sums;
     sums.validation_loss = held_out_.Value(w, nullptr);
     sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w));
@@ -94,13 +133,15 @@ class MarginTraining final : public Training<learn::LinearTrainer> {
   }
 
   bilevel::ImplicitGradient Differentiate(const std::atomic<bool>* stop) override {
-    bilevel::LinearInner inner(&problem_);
+    bilevel::LinearInner inner(&problem_, fold_->groups());
     bilevel::LinearOuter outer(&fold_->validation, loss_);
-    polished_ = Weights();
+    polished_ = Scaled();
     return DifferentiateAt(inner, outer, inner.Constants().certified, stop, &polished_);
   }
 
  private:
+  VectorXd Scaled() const { return polished_.size() > 0 ? polished_ : trainer_->Weights(); }
+
   const std::shared_ptr<const MarginFold> fold_;
   const MarginLoss loss_;
   const learn::LinearProblem problem_, train_, held_out_;
@@ -108,7 +149,7 @@ class MarginTraining final : public Training<learn::LinearTrainer> {
 
 absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSettings& settings,
                                                                 LinearSolver solver) const {
-  auto training = std::make_unique<MarginTraining>(shared_from_this(), settings.loss, settings.l2);
+  auto training = std::make_unique<MarginTraining>(shared_from_this(), settings);
   learn::LinearTrainOptions options = settings.train;
   options.solver = solver;
   LUTHIER_RETURN_IF_ERROR(training->Init(options));
@@ -119,8 +160,8 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSett
 class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<SoftmaxFold> {
  public:
   SoftmaxFold(const learn::Dataset* dataset, const learn::Partition& partition, learn::Standardization standardization,
-              bool intercept)
-      : FoldData(std::move(standardization)),
+              bool intercept, const bilevel::StrengthGroups& groups)
+      : FoldData(std::move(standardization), groups),
         classes(dataset->num_classes()),
         train(dataset, partition.train, this->standardization(), intercept),
         validation(dataset, partition.validation, this->standardization(), intercept) {}
@@ -137,8 +178,12 @@ class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<S
 
 class SoftmaxTraining final : public Training<learn::LogisticTrainer> {
  public:
-  SoftmaxTraining(std::shared_ptr<const SoftmaxFold> fold, double l2, const learn::TrainOptions& options)
-      : fold_(std::move(fold)), problem_(&fold_->train, l2) {
+  SoftmaxTraining(std::shared_ptr<const SoftmaxFold> fold, const LinearSettings& settings,
+                  const learn::TrainOptions& options)
+      : fold_(std::move(fold)),
+        problem_(OneStrength(settings)
+                     ? learn::LogisticProblem(&fold_->train, settings.l2)
+                     : learn::LogisticProblem(&fold_->train, StrengthOfColumns(fold_->groups(), settings))) {
     trainer_ = std::make_unique<learn::LogisticTrainer>(&problem_, options);
   }
 
@@ -156,7 +201,7 @@ class SoftmaxTraining final : public Training<learn::LogisticTrainer> {
   }
 
   bilevel::ImplicitGradient Differentiate(const std::atomic<bool>* stop) override {
-    bilevel::LogisticInner inner(&problem_);
+    bilevel::LogisticInner inner(&problem_, fold_->groups());
     bilevel::LogisticOuter outer(&fold_->validation);
     polished_ = Weights();
     return DifferentiateAt(inner, outer, !fold_->train.intercept(), stop, &polished_);
@@ -179,12 +224,13 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> SoftmaxFold::Start(const LinearSet
   options.solver = solver == LinearSolver::kNewtonCg ? learn::Solver::kNewtonCg : learn::Solver::kLbfgs;
   options.tolerance = settings.train.tolerance;
   options.max_iterations = settings.train.max_iterations;
-  return std::unique_ptr<FoldTraining>(std::make_unique<SoftmaxTraining>(shared_from_this(), settings.l2, options));
+  return std::unique_ptr<FoldTraining>(std::make_unique<SoftmaxTraining>(shared_from_this(), settings, options));
 }
 
 }  // namespace
 
-LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const Settings& settings) {
+LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups,
+                                   const Settings& settings) {
   LinearSettings out;
   const bool hinge = info.model == "hsvm";
   if (hinge) {
@@ -195,6 +241,7 @@ LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const Settings& se
                                                             : learn::Bias::kFree;
   out.standardize = settings.Bool("standardize");
   out.l2 = settings.Number("l2");
+  out.strengths = StrengthsOf(groups, settings);
   out.solver = settings.Text("solver");
   out.train.tolerance = settings.Number("tolerance");
   out.train.max_iterations = settings.Int("max_iterations");
@@ -214,12 +261,20 @@ std::string NoteOf(const learn::SolverChoice& choice) {
                       choice.reason);
 }
 
+VectorXd ColumnScales(const bilevel::StrengthGroups& groups, const LinearSettings& settings, LinearSolver solver) {
+  if (!learn::NeedsOneStrength(solver) || OneStrength(settings)) return {};
+  return (StrengthOfColumns(groups, settings) / settings.l2).cwiseSqrt();
+}
+
 std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,
-                                             bool standardize, learn::Bias bias) {
+                                             bool standardize, learn::Bias bias, const bilevel::StrengthGroups& groups,
+                                             const VectorXd& scales) {
   learn::Standardization s =
       standardize ? learn::FitStandardization(dataset->x, partition.train) : learn::Standardization();
-  if (dataset->num_classes() == 2) return std::make_shared<MarginFold>(*dataset, partition, std::move(s), bias);
-  return std::make_shared<SoftmaxFold>(dataset, partition, std::move(s), bias != learn::Bias::kNone);
+  if (dataset->num_classes() == 2) {
+    return std::make_shared<MarginFold>(*dataset, partition, std::move(s), bias, groups, scales);
+  }
+  return std::make_shared<SoftmaxFold>(dataset, partition, std::move(s), bias != learn::Bias::kNone, groups);
 }
 
 }  // namespace luthier::objectives

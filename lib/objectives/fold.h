@@ -6,17 +6,21 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/bilevel/implicit_gradient.h"
+#include "lib/bilevel/strength_groups.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/dataset.h"
 #include "lib/learn/linear_trainer.h"
 #include "lib/learn/split.h"
 #include "lib/learn/standardize.h"
 #include "lib/learn/trainer.h"
+#include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
 
 // One fold of a cross-validated linear model: the rows, laid out once for all trials, and a training on them.
@@ -28,11 +32,21 @@ struct LinearSettings {
   learn::Bias bias = learn::Bias::kFree;
   bool standardize = true;
   double l2 = 0.0;
-  std::string solver;  // "auto", or one of learn::LinearSolverNames().
+  std::vector<double> strengths;  // l2, then that of each group of columns.
+  std::string solver;             // "auto", or one of learn::LinearSolverNames().
   learn::LinearTrainOptions train;
 };
 // `info`: of which of the two.
-LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const Settings& settings);
+LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups,
+                                   const Settings& settings);
+
+// What the columns of two classes must be divided by for `solver`, s_j = sqrt(l2_g / l2) with the strength of column
+// j's group; empty: nothing. Only solvers for a single strength need it, which then solve, with u_j = s_j w_j,
+//   sum loss(x'w) + sum_g l2_g/2 |w_g|^2 = sum loss((x/s)'u) + l2/2 |u|^2.
+// Coordinate descent on the dual takes the very same steps either way. The others have strengths for each weight: their
+// rows stay as they are, for all trials, and L-BFGS is faster without (columns of a weak group would become large).
+Eigen::VectorXd ColumnScales(const bilevel::StrengthGroups& groups, const LinearSettings& settings,
+                             learn::LinearSolver solver);
 
 // For people: what "auto" stands for and why.
 std::string NoteOf(const learn::SolverChoice& choice);
@@ -49,6 +63,7 @@ class FoldTraining {
   virtual int64_t iteration() const = 0;
   virtual void Save(learn::CheckpointWriter* writer, absl::string_view identity) const = 0;
   virtual absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) = 0;
+  // Of the standardized columns, whatever their scales.
   virtual Eigen::VectorXd Weights() const = 0;
 
   // Sums over rows, the penalty excluded.
@@ -62,7 +77,8 @@ class FoldTraining {
   virtual Sums Measure() const = 0;
 
   // Moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
-  // respect to ln l2. Only after kConverged or kPrecision; nothing is trained any more afterwards.
+  // respect to ln l2, and the ln of each group's strength. Only after kConverged or kPrecision; nothing is trained any
+  // more afterwards.
   virtual bilevel::ImplicitGradient Differentiate(const std::atomic<bool>* stop) = 0;
 
   bool running() const {
@@ -78,24 +94,30 @@ class FoldData {
  public:
   virtual ~FoldData() = default;
 
+  // Without scales.
   const learn::Standardization& standardization() const { return standardization_; }
+  const bilevel::StrengthGroups& groups() const { return groups_; }
   // What "auto" stands for here, and why.
   virtual learn::SolverChoice Choose(const LinearSettings& settings) const = 0;
-  // INVALID_ARGUMENT when the solver does not fit the data.
+  // INVALID_ARGUMENT when the solver does not fit the data. With scales, for the settings that they are of.
   virtual absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
                                                               learn::LinearSolver solver) const = 0;
 
  protected:
-  explicit FoldData(learn::Standardization standardization) : standardization_(std::move(standardization)) {}
+  FoldData(learn::Standardization standardization, bilevel::StrengthGroups groups)
+      : standardization_(std::move(standardization)), groups_(std::move(groups)) {}
 
  private:
   const learn::Standardization standardization_;
+  const bilevel::StrengthGroups groups_;
 };
 
-// For trainings with this `standardize` and `bias`; the standardization is of the training rows. The validation rows
-// may be none. Two classes are laid out anew; of more, only `dataset` is used, which must outlive the result.
+// For trainings with this `standardize` and `bias`, and the solvers that `scales` (of ColumnScales) are for; the
+// standardization is of the training rows. The validation rows may be none. Two classes are laid out anew; of more,
+// only `dataset` is used, which must outlive the result.
 std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,
-                                             bool standardize, learn::Bias bias);
+                                             bool standardize, learn::Bias bias, const bilevel::StrengthGroups& groups,
+                                             const Eigen::VectorXd& scales);
 
 }  // namespace luthier::objectives
 

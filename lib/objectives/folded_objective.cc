@@ -8,11 +8,14 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
 #include "lib/base/mutex.h"
 #include "lib/base/status_macros.h"
+#include "lib/bilevel/strength_groups.h"
 #include "lib/bilevel/units.h"
 #include "lib/learn/split.h"
 #include "lib/objectives/fold.h"
+#include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
 
 namespace luthier::objectives {
@@ -32,16 +35,18 @@ struct Runs {
 
 class FoldedObjective final : public Objective {
  public:
-  FoldedObjective(const ObjectiveInfo& info, study::Parameters options, study::SearchSpace space,
-                  study::MetricSpec metric, learn::Dataset dataset, std::vector<learn::Partition> folds,
-                  std::string identity)
-      : info_(info),
+  FoldedObjective(ObjectiveInfo info, study::Parameters options, study::SearchSpace space, study::MetricSpec metric,
+                  learn::Dataset dataset, std::vector<learn::Partition> folds, std::string identity,
+                  std::vector<PenaltyGroup> groups, std::vector<int32_t> group_of_column)
+      : info_(std::move(info)),
         options_(std::move(options)),
         space_(std::move(space)),
         metric_(std::move(metric)),
         dataset_(std::move(dataset)),
         folds_(std::move(folds)),
-        identity_(std::move(identity)) {}
+        identity_(std::move(identity)),
+        groups_(std::move(groups)),
+        columns_{static_cast<int>(groups_.size()) + 1, std::move(group_of_column)} {}
 
   const ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
@@ -49,21 +54,26 @@ class FoldedObjective final : public Objective {
  private:
   using Layout = std::vector<std::shared_ptr<const FoldData>>;
 
+  Layout MakeLayout(const LinearSettings& settings, const Eigen::VectorXd& scales) const;
   Layout LayoutFor(const LinearSettings& settings) const;
   absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings) const;
   // What a checkpoint belongs to: data, split and every setting that the iterates depend on.
   std::string Identity(const Settings& settings) const;
   study::Measurement Measure(const Runs& runs, int64_t step) const;
-  std::optional<study::Gradient> MakeGradient(const Settings& settings, const Runs& runs,
-                                              const std::atomic<bool>* stop) const;
+  std::optional<study::Gradient> MakeGradient(const Settings& settings, const std::vector<double>& strengths,
+                                              const Runs& runs, const std::atomic<bool>* stop) const;
+  // Number of a parameter among the strengths: 0 for l2, then the groups.
+  size_t StrengthIndex(const std::string& name) const;
 
-  const ObjectiveInfo& info_;
+  const ObjectiveInfo info_;
   const study::Parameters options_;
   const study::SearchSpace space_;
   const study::MetricSpec metric_;
   const learn::Dataset dataset_;
   const std::vector<learn::Partition> folds_;
   const std::string identity_;
+  const std::vector<PenaltyGroup> groups_;
+  const bilevel::StrengthGroups columns_;
 
   struct KeptLayout {
     bool standardize;
@@ -74,33 +84,41 @@ class FoldedObjective final : public Objective {
   mutable std::deque<KeptLayout> layouts_ ABSL_GUARDED_BY(mutex_);  // Newest last.
 };
 
+FoldedObjective::Layout FoldedObjective::MakeLayout(const LinearSettings& settings,
+                                                    const Eigen::VectorXd& scales) const {
+  Layout layout;
+  for (const learn::Partition& fold : folds_) {
+    layout.push_back(MakeFoldData(&dataset_, fold, settings.standardize, settings.bias, columns_, scales));
+  }
+  return layout;
+}
+
 FoldedObjective::Layout FoldedObjective::LayoutFor(const LinearSettings& settings) const {
   // Trials that need the same layout at once wait for one of them: it costs time and memory.
   base::MutexLock lock(&mutex_);
   for (const KeptLayout& kept : layouts_) {
     if (kept.standardize == settings.standardize && kept.bias == settings.bias) return kept.layout;
   }
-  Layout layout;
-  for (const learn::Partition& fold : folds_) {
-    layout.push_back(MakeFoldData(&dataset_, fold, settings.standardize, settings.bias));
-  }
+  Layout layout = MakeLayout(settings, Eigen::VectorXd());
   layouts_.push_back({settings.standardize, settings.bias, layout});
   if (layouts_.size() > kKeptLayouts) layouts_.pop_front();
   return layout;
 }
 
 absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) const {
-  const Layout layout = LayoutFor(settings);
   Runs runs;
   learn::LinearSolver solver = learn::LinearSolver::kLbfgs;
   if (settings.solver == "auto") {
     // One for all folds: their iterations are compared and averaged.
-    const learn::SolverChoice choice = layout[0]->Choose(settings);
+    const learn::SolverChoice choice = LayoutFor(settings)[0]->Choose(settings);
     solver = choice.solver;
     runs.note = NoteOf(choice);
   } else {
     LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(settings.solver));
   }
+  // With scales it is of these strengths alone, and not kept.
+  const Eigen::VectorXd scales = ColumnScales(columns_, settings, solver);
+  const Layout layout = scales.size() == 0 ? LayoutFor(settings) : MakeLayout(settings, scales);
   for (const std::shared_ptr<const FoldData>& fold : layout) {
     LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<FoldTraining> training, fold->Start(settings, solver));
     runs.folds.push_back(std::move(training));
@@ -156,8 +174,17 @@ study::Measurement FoldedObjective::Measure(const Runs& runs, int64_t step) cons
   return m;
 }
 
+size_t FoldedObjective::StrengthIndex(const std::string& name) const {
+  if (name == "l2") return 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (name == StrengthName(groups_[g])) return g + 1;
+  }
+  LUTHIER_CHECK(false);  // Nothing else is differentiable.
+}
+
 // Nothing when it is not wanted, not defined, or the flag was seen.
-std::optional<study::Gradient> FoldedObjective::MakeGradient(const Settings& settings, const Runs& runs,
+std::optional<study::Gradient> FoldedObjective::MakeGradient(const Settings& settings,
+                                                             const std::vector<double>& strengths, const Runs& runs,
                                                              const std::atomic<bool>* stop) const {
   const MetricInfo* metric = info_.FindMetric(metric_.name);
   if (metric == nullptr || !metric->gradient || !settings.Bool("gradient") || space_.differentiable().empty()) {
@@ -176,19 +203,24 @@ std::optional<study::Gradient> FoldedObjective::MakeGradient(const Settings& set
     if (!parts.back().gradient.allFinite()) return std::nullopt;
   }
   const bilevel::ImplicitGradient mean = bilevel::AverageFolds(parts, weights);
-  const double l2 = settings.Number("l2");
   study::Gradient gradient;
-  // l2 is the only differentiable parameter, so the space has it as its only differentiable one.
-  gradient.values = {bilevel::UserUnitDerivative(mean.gradient[0], l2, bilevel::Coordinate::kLog)};
+  double smallest = INFINITY;
+  for (const int i : space_.differentiable()) {
+    const size_t k = StrengthIndex(space_.parameters()[static_cast<size_t>(i)].name);
+    gradient.values.push_back(bilevel::UserUnitDerivative(mean.gradient[static_cast<Eigen::Index>(k)], strengths[k],
+                                                          bilevel::Coordinate::kLog));
+    smallest = std::min(smallest, strengths[k]);
+  }
+  // Of the norm of all: by the entry that grows most.
   if (mean.certified) {
-    gradient.error_bound = bilevel::UserUnitDerivative(mean.error_bound, l2, bilevel::Coordinate::kLog);
+    gradient.error_bound = bilevel::UserUnitDerivative(mean.error_bound, smallest, bilevel::Coordinate::kLog);
   }
   return gradient;
 }
 
 absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationContext& context) const {
   LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
-  const LinearSettings linear = ParseLinearSettings(info_, settings);
+  const LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
   const std::atomic<bool>* stop = context.cancellation == nullptr ? nullptr : &context.cancellation->flag();
   const int64_t report_every = settings.Int("report_every");
   const int64_t checkpoint_every = settings.Int("checkpoint_every");
@@ -245,7 +277,7 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     }
     if (pause) return result;
   }
-  std::optional<study::Gradient> gradient = MakeGradient(settings, runs, stop);
+  std::optional<study::Gradient> gradient = MakeGradient(settings, linear.strengths, runs, stop);
   if (learn::StopRequested(stop)) return cancelled();
   int64_t iterations = 0;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) iterations = std::max(iterations, fold->iteration());
@@ -290,6 +322,14 @@ learn::ReadOptions ParseReadOptions(const study::Parameters& options) {
   return read;
 }
 
+bool MayPenalizeIntercept(const ObjectiveInfo& info, const study::Parameters& options) {
+  const auto is = [&](const char* name, bool otherwise) {
+    const auto found = options.find(name);
+    return found == options.end() ? otherwise : std::get<bool>(found->second);
+  };
+  return is("intercept", true) && (info.model == "hsvm" || is("penalize_intercept", false));
+}
+
 absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjective& objective,
                           const learn::Dataset& dataset) {
   const int classes = dataset.num_classes();
@@ -309,11 +349,16 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
                                                                  const study::BuiltinObjective& objective,
                                                                  study::SearchSpace space, study::MetricSpec metric,
                                                                  const learn::DataRoot* root,
-                                                                 const learn::DataCache* cache) {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LoadedDataset loaded,
-                           learn::LoadDataset(objective.data, ParseReadOptions(objective.options), root, cache));
+                                                                 const learn::DataCache* cache,
+                                                                 const std::atomic<bool>* stop) {
+  learn::ReadOptions read = ParseReadOptions(objective.options);
+  read.limits.stop = stop;
+  LUTHIER_ASSIGN_OR_RETURN(learn::LoadedDataset loaded, learn::LoadDataset(objective.data, read, root, cache));
   learn::Dataset& dataset = loaded.dataset;
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, dataset));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
+                           GroupColumns(groups, dataset, MayPenalizeIntercept(info, objective.options)));
   const int classes = dataset.num_classes();
   const study::Split& split = objective.split;
   std::vector<learn::Partition> folds;
@@ -330,9 +375,10 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
   std::string identity =
       absl::StrCat(loaded.fingerprint, " validation ", study::FormatDouble(split.folds > 0 ? 0.0 : split.validation),
                    " folds ", split.folds, " seed ", split.seed);
-  return std::unique_ptr<Objective>(std::make_unique<FoldedObjective>(info, objective.options, std::move(space),
-                                                                      std::move(metric), std::move(dataset),
-                                                                      std::move(folds), std::move(identity)));
+  ObjectiveInfo with_groups = WithPenaltyGroups(info, groups);
+  return std::unique_ptr<Objective>(std::make_unique<FoldedObjective>(
+      std::move(with_groups), objective.options, std::move(space), std::move(metric), std::move(dataset),
+      std::move(folds), std::move(identity), std::move(groups), std::move(group_of_column)));
 }
 
 }  // namespace luthier::objectives

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_FOLDED_OBJECTIVE_H_
 #define LUTHIER_LIB_OBJECTIVES_FOLDED_OBJECTIVE_H_
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,9 @@ namespace luthier::objectives {
 // The options of an objective that say how its data file is read: format, header, label.
 learn::ReadOptions ParseReadOptions(const study::Parameters& options);
 
+// Whether a trial with these options may have an intercept that is penalised, with l2.
+bool MayPenalizeIntercept(const ObjectiveInfo& info, const study::Parameters& options);
+
 // INVALID_ARGUMENT when the model is for two classes and the data have more.
 absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjective& objective,
                           const learn::Dataset& dataset);
@@ -26,7 +30,8 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
                                                                  const study::BuiltinObjective& objective,
                                                                  study::SearchSpace space, study::MetricSpec metric,
                                                                  const learn::DataRoot* root,
-                                                                 const learn::DataCache* cache);
+                                                                 const learn::DataCache* cache,
+                                                                 const std::atomic<bool>* stop);
 
 }  // namespace luthier::objectives
 

@@ -18,7 +18,8 @@ ObjectiveInfo LogisticInfo() {
       "the rows of all folds. The sum, not the mean: l2 is 1/C of scikit-learn and LIBLINEAR. The derivative of "
       "validation_loss with respect to l2 comes with the result; it is exact (implicit differentiation), per unit of "
       "l2 "
-      "itself, also when the study searches l2 on a log scale. Intermediate reports count iterations: passes over the "
+      "itself, also when the study searches l2 on a log scale. Groups of columns may have strengths of their own "
+      "(l2_groups). Intermediate reports count iterations: passes over the "
       "rows for dual and svrg, else iterations of the solver.";
   ParameterInfo l2 = MakeNumber("l2", ParameterKind::kFloat, "Strength of the L2 penalty. Search it on a log scale.",
                                 1.0, true, 1e-10, 1e10);
@@ -29,6 +30,12 @@ ObjectiveInfo LogisticInfo() {
   l2.differentiable = true;
   l2.units = "nats per squared weight";
   info.parameters.push_back(std::move(l2));
+  info.parameters.push_back(Make("l2_groups", ParameterKind::kText,
+                                 "Groups of columns with strengths of their own, \"shape: mean_* worst_*; flags: 11-20 "
+                                 "25\": columns by name, with a star or by number from 1. Each group makes a "
+                                 "parameter l2.NAME, required as l2 is, with a gradient; l2 is the strength of all "
+                                 "other columns, and of a penalised intercept.",
+                                 std::string(), false));
   info.parameters.push_back(Make("intercept", ParameterKind::kBool,
                                  "Adds a constant term. Without it, or with penalize_intercept, the gradient carries a "
                                  "proven error bound.",

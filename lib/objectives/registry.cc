@@ -10,12 +10,14 @@
 #include "lib/base/status_macros.h"
 #include "lib/learn/synth.h"
 #include "lib/learn/synth_uri.h"
+#include "lib/objectives/chain_groups.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_objective.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/folded_objective.h"
 #include "lib/objectives/function_objective.h"
 #include "lib/objectives/linear_info.h"
+#include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
 #include "lib/objectives/test_functions.h"
 
@@ -93,8 +95,12 @@ void CheckSpace(const ObjectiveInfo& info, const study::BuiltinObjective& object
     const ParameterInfo* p = info.FindParameter(spec.name);
     if (p == nullptr) {
       const std::vector<std::string> names = ParameterNames(info, true);
-      violations->Add(at + ".name", absl::StrCat("objective ", info.model, " has no parameter ", Quote(spec.name),
-                                                 base::DidYouMean(spec.name, names), "; it takes ", Joined(names)));
+      const bool group = absl::StartsWith(spec.name, "l2.") && info.FindParameter(kGroupsOption) != nullptr;
+      violations->Add(at + ".name",
+                      absl::StrCat("objective ", info.model, " has no parameter ", Quote(spec.name),
+                                   base::DidYouMean(spec.name, names), "; it takes ", Joined(names),
+                                   group ? absl::StrCat(" (groups are named in ", kAt, ".options.", kGroupsOption, ")")
+                                         : std::string()));
       continue;
     }
     if (!p->tunable) {
@@ -190,8 +196,17 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
     violations.Add(absl::StrCat(kAt, ".model"), std::string(found.status().message()));
     return violations.ToStatus();
   }
-  const ObjectiveInfo& info = **found;
+  const absl::StatusOr<std::vector<PenaltyGroup>> groups = GroupsOf(objective.options);
+  const bool grouped = (*found)->FindParameter(kGroupsOption) != nullptr;
+  if (grouped && !groups.ok()) {
+    violations.AddAll(absl::StrCat(kAt, ".options"), groups.status());
+    return violations.ToStatus();  // What l2.NAME means is unknown.
+  }
+  const ObjectiveInfo info = grouped ? WithPenaltyGroups(**found, *groups) : **found;
   CheckData(info, objective, &violations);
+  if (info.model == "crf") {
+    violations.AddAll(absl::StrCat(kAt, ".options"), CheckChainGroups(objective, space.Find("l1").has_value()));
+  }
   for (const auto& [name, value] : objective.options) {
     const std::string field = absl::StrCat(kAt, ".options.", name);
     const ParameterInfo* p = info.FindParameter(name);
@@ -227,7 +242,8 @@ absl::Status ValidateCurve(const study::StudySpec& spec) {
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
                                                            const study::MetricSpec& metric, const learn::DataRoot* root,
-                                                           const learn::DataCache* cache) {
+                                                           const learn::DataCache* cache,
+                                                           const std::atomic<bool>* stop) {
   LUTHIER_RETURN_IF_ERROR(Validate(objective, space, metric));
   const ObjectiveInfo& info = **FindObjective(objective.model);
   if (absl::StartsWith(objective.model, kFunctionPrefix)) {
@@ -236,8 +252,8 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     LUTHIER_CHECK(function.ok());
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
-  if (objective.model == "crf") return CreateCrfObjective(info, objective, root, cache);
-  return CreateFoldedObjective(info, objective, space, metric, root, cache);
+  if (objective.model == "crf") return CreateCrfObjective(info, objective, root, cache, stop);
+  return CreateFoldedObjective(info, objective, space, metric, root, cache, stop);
 }
 
 }  // namespace luthier::objectives

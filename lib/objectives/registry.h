@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_REGISTRY_H_
 #define LUTHIER_LIB_OBJECTIVES_REGISTRY_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,11 +44,13 @@ absl::Status ValidateCurve(const study::StudySpec& spec);
 
 // Validates, then loads the data, from `cache` if it has them. `root` may be null when no file is needed, `cache` when
 // nothing shall be kept; the cache must outlive the objective. Errors of Validate, and those of
-// learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED).
+// learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED); CANCELLED once
+// `stop` (may be null) is set while a file is read.
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
                                                            const study::MetricSpec& metric, const learn::DataRoot* root,
-                                                           const learn::DataCache* cache = nullptr);
+                                                           const learn::DataCache* cache = nullptr,
+                                                           const std::atomic<bool>* stop = nullptr);
 
 }  // namespace luthier::objectives
 

@@ -10,12 +10,15 @@
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/column_text.h"
 #include "lib/crf/letters_reader.h"
+#include "lib/learn/minimizer.h"
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
+#include "lib/objectives/chain_groups.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/fold.h"
 #include "lib/objectives/folded_objective.h"
+#include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/registry.h"
 
 namespace luthier::objectives {
@@ -47,21 +50,28 @@ absl::Status Diverged(const std::string& where) {
 }
 
 absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& request, const ObjectiveInfo& info,
+                                                          const std::vector<PenaltyGroup>& groups,
                                                           const Settings& settings, const learn::DataRoot* root,
                                                           const std::atomic<bool>* stop) {
   LUTHIER_ASSIGN_OR_RETURN(
       const learn::Dataset dataset,
       learn::LoadDataset(request.objective.data, ParseReadOptions(request.objective.options), root));
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, request.objective, dataset));
-  const LinearSettings linear = ParseLinearSettings(info, settings);
-  const std::shared_ptr<const FoldData> fold =
-      MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias);
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
+                           GroupColumns(groups, dataset, MayPenalizeIntercept(info, request.objective.options)));
+  const bilevel::StrengthGroups columns = {static_cast<int>(groups.size()) + 1, std::move(group_of_column)};
+  const LinearSettings linear = ParseLinearSettings(info, groups, settings);
+  const auto layout = [&](const VectorXd& scales) {
+    return MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias, columns, scales);
+  };
+  std::shared_ptr<const FoldData> fold = layout(VectorXd());
   const learn::SolverChoice choice = fold->Choose(linear);
   learn::LinearSolver solver = choice.solver;
   const bool chosen = linear.solver == "auto";
   if (!chosen) {
     LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(linear.solver));
   }
+  if (const VectorXd scales = ColumnScales(columns, linear, solver); scales.size() > 0) fold = layout(scales);
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<FoldTraining> training, fold->Start(linear, solver));
   while (training->running()) {
     if (training->Advance(stop) == learn::TrainOutcome::kStopped) return absl::CancelledError("training was stopped");
@@ -96,21 +106,31 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   return std::unique_ptr<model::Model>(std::make_unique<model::LinearModel>(std::move(about), std::move(parts)));
 }
 
-absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& request, const Settings& settings,
-                                                         const learn::DataRoot* root, const std::atomic<bool>* stop) {
+absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& request,
+                                                         const std::vector<PenaltyGroup>& groups,
+                                                         const Settings& settings, const learn::DataRoot* root,
+                                                         const std::atomic<bool>* stop) {
   const std::string& name = request.objective.data;
   LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(name, settings.Text("format"), root, stop));
   crf::ChainData data;
   model::ChainInput input;
+  ChainGroups parts;
+  std::vector<int32_t> row_group;
   if (settings.Text("format") == "letters") {
     LUTHIER_ASSIGN_OR_RETURN(crf::Letters letters, crf::ReadLetters(lines));
     data = std::move(letters.data);
+    LUTHIER_ASSIGN_OR_RETURN(parts, FindChainGroups(groups, {"pixels"}, false, "the model"));
+    row_group = GroupLetterRows(parts);
   } else if (settings.Text("format") == "attributes") {
     LUTHIER_ASSIGN_OR_RETURN(const crf::AttributeText text, crf::ReadAttributeText(lines));
     const std::vector<int32_t> rows = AllRows(text.sequences());
     LUTHIER_ASSIGN_OR_RETURN(crf::AttributeMap map,
                              crf::AttributeMap::Fit(text, rows, settings.Int("min_count"), stop));
     LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows, crf::FeatureMap::UnknownLabels::kError, stop));
+    std::vector<std::string> names;
+    for (int32_t a = 0; a < text.attributes.size(); ++a) names.push_back(text.attributes.text(a));
+    LUTHIER_ASSIGN_OR_RETURN(parts, FindChainGroups(groups, names, true, text.name));
+    row_group = GroupRows(parts, map);
     input = std::move(map);
   } else {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<crf::Template> templates,
@@ -120,15 +140,23 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     LUTHIER_ASSIGN_OR_RETURN(crf::FeatureMap map,
                              crf::FeatureMap::Fit(text, rows, ChainFeatureOptions(settings, templates), stop));
     LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows, crf::FeatureMap::UnknownLabels::kError, stop));
+    LUTHIER_ASSIGN_OR_RETURN(parts, FindChainGroups(groups, TemplateNames(templates), false, "the model"));
+    LUTHIER_ASSIGN_OR_RETURN(row_group, GroupRows(parts, map));
     input = std::move(map);
   }
   LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(data));
   LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, request.seed));
-  LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainer trainer, crf::ChainTrainer::Create(&data, settings.Number("l2"), options));
+  LUTHIER_ASSIGN_OR_RETURN(const ChainPenalty penalty, ChainPenalty::Create(row_group, parts.transitions,
+                                                                            StrengthsOf(groups, settings), options.l1));
+  crf::ChainData scaled;
+  if (!penalty.uniform()) scaled = penalty.Scaled(data);
+  LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainer trainer,
+                           crf::ChainTrainer::Create(penalty.uniform() ? &data : &scaled, penalty.l2(), options));
   while (trainer.outcome() == crf::ChainOutcome::kRunning) {
     if (trainer.Advance(stop) == crf::ChainOutcome::kStopped) return absl::CancelledError("training was stopped");
   }
   VectorXd w = trainer.Weights();
+  penalty.Unscale(data.shape().stride(), &w);
   if (trainer.outcome() == crf::ChainOutcome::kDiverged || !w.allFinite()) {
     return Diverged(absl::StrCat("after ", static_cast<int64_t>(trainer.passes()), " passes"));
   }
@@ -136,7 +164,9 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
   about.fingerprint = crf::Fingerprint(data);
   about.examples = data.sequences();
   about.outcome = trainer.outcome() == crf::ChainOutcome::kPassLimit ? "limit" : "converged";
-  about.metrics["train_loss"] = crf::ChainLoss(&data).Value(w, nullptr) / static_cast<double>(data.tokens());
+  const double loss = crf::ChainLoss(&data).Value(w, nullptr, stop);
+  if (learn::StopRequested(stop)) return absl::CancelledError("training was stopped");
+  about.metrics["train_loss"] = loss / static_cast<double>(data.tokens());
   about.metrics["passes"] = trainer.passes();
   return std::unique_ptr<model::Model>(
       std::make_unique<model::ChainModel>(std::move(about), std::move(input), data.label_names, std::move(w)));
@@ -146,13 +176,17 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
 
 absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const learn::DataRoot* root,
                                                          const std::atomic<bool>* stop) {
-  LUTHIER_ASSIGN_OR_RETURN(const ObjectiveInfo* info, FindObjective(request.objective.model));
+  LUTHIER_ASSIGN_OR_RETURN(const ObjectiveInfo* found, FindObjective(request.objective.model));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(request.objective.options));
+  const ObjectiveInfo info = WithPenaltyGroups(*found, groups);
   LUTHIER_ASSIGN_OR_RETURN(const Settings settings,
-                           Settings::Resolve(*info, request.objective.options, request.parameters));
-  if (info->model == "crf") return TrainChain(request, settings, root, stop);
-  if (info->model == "logistic" || info->model == "hsvm") return TrainLinear(request, *info, settings, root, stop);
+                           Settings::Resolve(info, request.objective.options, request.parameters));
+  if (info.model == "crf") return TrainChain(request, groups, settings, root, stop);
+  if (info.model == "logistic" || info.model == "hsvm") {
+    return TrainLinear(request, info, groups, settings, root, stop);
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("objective ", info->model, " trains no model; logistic, hsvm and crf do"));
+      absl::StrCat("objective ", info.model, " trains no model; logistic, hsvm and crf do"));
 }
 
 }  // namespace luthier::objectives

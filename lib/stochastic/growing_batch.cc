@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,16 +39,20 @@ VectorXd GrowingBatch::Gradient() const {
   return gradient_ / static_cast<double>(std::max<int64_t>(batch_, 1)) + lambda_ * x_;
 }
 
-VectorXd GrowingBatch::Direction(const VectorXd& gradient) const {
+VectorXd GrowingBatch::Direction(const VectorXd& gradient, bool pairs, const std::atomic<bool>* stop) const {
   VectorXd q = -gradient;
-  if (pairs_.empty()) return q * std::min(1.0, 1.0 / gradient.lpNorm<1>());
+  if (!pairs || pairs_.empty()) return q * std::min(1.0, 1.0 / gradient.lpNorm<1>());
   std::vector<double> alpha(pairs_.size());
   for (size_t k = pairs_.size(); k-- > 0;) {
+    if (learn::StopRequested(stop)) return q;
     alpha[k] = pairs_[k].rho * pairs_[k].s.dot(q);
     q -= alpha[k] * pairs_[k].y;
   }
   q *= 1.0 / (pairs_.back().rho * pairs_.back().y.squaredNorm());
-  for (size_t k = 0; k < pairs_.size(); ++k) q += (alpha[k] - pairs_[k].rho * pairs_[k].y.dot(q)) * pairs_[k].s;
+  for (size_t k = 0; k < pairs_.size(); ++k) {
+    if (learn::StopRequested(stop)) return q;
+    q += (alpha[k] - pairs_[k].rho * pairs_[k].y.dot(q)) * pairs_[k].s;
+  }
   return q;
 }
 
@@ -65,28 +70,26 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
   const VectorXd gradient = Gradient();
   const double value = Value(x_, loss_);
   if (!std::isfinite(value) || !gradient.allFinite()) return SolveState::kNonFinite;
-  const std::deque<Pair> kept = pairs_;
-  const auto give_up = [&] {
-    pairs_ = kept;
-    return SolveState::kStopped;
-  };
-  // Where the iteration leads; nothing else changes before its end.
+  // Where the iteration leads; nothing changes before its end.
   VectorXd x = x_, sums = gradient_;
+  bool forget = false;        // The pairs so far.
+  std::optional<Pair> added;  // The pair of this iteration.
   double loss = loss_;
   int64_t evaluations = 0;
   bool moved = gradient.isZero(0.0);
   for (int attempt = 0; attempt < 2 && !moved; ++attempt) {
-    if (attempt == 1) pairs_.clear();
-    const VectorXd direction = Direction(gradient);
+    forget = attempt == 1;
+    const VectorXd direction = Direction(gradient, !forget, stop);
+    if (learn::StopRequested(stop)) return SolveState::kStopped;
     const double slope = direction.dot(gradient);
     if (!(slope < 0.0)) continue;
     double step = 1.0;
     for (int trial = 0; trial < kMaxTrials && !moved; ++trial) {
-      if (learn::StopRequested(stop)) return give_up();
+      if (learn::StopRequested(stop)) return SolveState::kStopped;
       VectorXd trial_x = x_ + step * direction;
       VectorXd trial_sums = VectorXd::Zero(x.size());
       const double trial_loss = sum(trial_x, 0, batch_, &trial_sums);
-      if (!std::isfinite(trial_loss) && learn::StopRequested(stop)) return give_up();
+      if (!std::isfinite(trial_loss) && learn::StopRequested(stop)) return SolveState::kStopped;
       evaluations += batch_;
       const double there = Value(trial_x, trial_loss);
       if (!(there <= value + kArmijo * step * slope + kValueNoise * std::abs(value)) || !trial_sums.allFinite()) {
@@ -100,8 +103,7 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
       const double product = pair.s.dot(pair.y);
       if (product > 1e-10 * pair.s.norm() * pair.y.norm()) {
         pair.rho = 1.0 / product;
-        pairs_.push_back(std::move(pair));
-        if (pairs_.size() > kMemory) pairs_.pop_front();
+        added = std::move(pair);
       }
       x = std::move(trial_x);
       sums = std::move(trial_sums);
@@ -113,9 +115,12 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
   const int64_t next = NextBatch(batch_);
   if (!whole) {
     loss += sum(x, batch_, next, &sums);
-    if (!std::isfinite(loss) && learn::StopRequested(stop)) return give_up();
+    if (!std::isfinite(loss) && learn::StopRequested(stop)) return SolveState::kStopped;
     evaluations += next - batch_;
   }
+  if (forget) pairs_.clear();
+  if (added) pairs_.push_back(*std::move(added));
+  if (pairs_.size() > kMemory) pairs_.pop_front();
   x_ = std::move(x);
   gradient_ = std::move(sums);
   loss_ = loss;

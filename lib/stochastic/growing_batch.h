@@ -30,8 +30,8 @@ class GrowingBatch {
   GrowingBatch(Eigen::Index dim, int64_t n, double lambda);
 
   // One iteration. kPrecision: no step from here decreases f, with all examples. kNonFinite: f is not finite at x.
-  // kStopped: the iteration was given up, nothing has changed; `sum` may look at `stop` itself and return NaN once it is
-  // set.
+  // kStopped: the iteration was given up, nothing has changed; `sum` may look at `stop` itself and return NaN once it
+  // is set.
   learn::SolveState Step(PartialSum sum, const std::atomic<bool>* stop);
 
   const Eigen::VectorXd& x() const { return x_; }
@@ -51,7 +51,8 @@ class GrowingBatch {
     Eigen::VectorXd s, y;
     double rho;  // 1 / s'y
   };
-  Eigen::VectorXd Direction(const Eigen::VectorXd& gradient) const;
+  // Of no use once `stop` is set. Without pairs: along the gradient.
+  Eigen::VectorXd Direction(const Eigen::VectorXd& gradient, bool pairs, const std::atomic<bool>* stop) const;
   double Value(const Eigen::VectorXd& x, double loss) const;
 
   int64_t n_;

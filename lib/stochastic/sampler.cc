@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -81,6 +82,7 @@ Sampler::Draw Sampler::Visit(int64_t i, double scaled_probability) {
 }
 
 Sampler::Draw Sampler::Next() {
+  if (put_back_) return *std::exchange(put_back_, std::nullopt);
   const int64_t n = size();
   const double count = static_cast<double>(n);
   switch (sampling_) {
@@ -133,6 +135,9 @@ void Sampler::Save(learn::CheckpointWriter* writer) const {
   std::string seen(seen_.begin(), seen_.end());
   for (int64_t i = 0; i < size(); ++i) constants[i] = constant(i);
   writer->U64(static_cast<uint64_t>(draws_));
+  writer->U64(put_back_ ? static_cast<uint64_t>(put_back_->index) + 1 : 0);
+  writer->F64(put_back_ ? put_back_->scaled_probability : 0.0);
+  writer->U64(put_back_ && put_back_->first ? 1 : 0);
   writer->Vector(constants);
   writer->Text(seen);
   writer->Text(absl::string_view(reinterpret_cast<const char*>(unseen_.data()), unseen_.size() * sizeof(int32_t)));
@@ -140,6 +145,9 @@ void Sampler::Save(learn::CheckpointWriter* writer) const {
 
 bool Sampler::Load(learn::CheckpointReader* reader) {
   const auto draws = static_cast<int64_t>(reader->U64());
+  const uint64_t back = reader->U64();
+  const double scaled_probability = reader->F64();
+  const bool first = reader->U64() != 0;
   const Eigen::VectorXd constants = reader->Vector();
   const std::string seen = reader->Text();
   const std::string unseen = reader->Text();
@@ -147,7 +155,10 @@ bool Sampler::Load(learn::CheckpointReader* reader) {
   if (!reader->ok() || draws < 0 || static_cast<size_t>(constants.size()) != n || seen.size() != n) return false;
   if (unseen.size() % sizeof(int32_t) != 0 || unseen.size() / sizeof(int32_t) > n) return false;
   if (!constants.allFinite() || (constants.size() > 0 && constants.minCoeff() < 0.0)) return false;
+  if (back > n) return false;
   draws_ = draws;
+  put_back_.reset();
+  if (back > 0) put_back_ = Draw{static_cast<int64_t>(back) - 1, scaled_probability, first};
   seen_.assign(seen.begin(), seen.end());
   seen_count_ = std::count_if(seen_.begin(), seen_.end(), [](uint8_t s) { return s != 0; });
   unseen_.resize(unseen.size() / sizeof(int32_t));

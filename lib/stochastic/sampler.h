@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_STOCHASTIC_SAMPLER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ class Sampler {
   // Marks the example as seen. SetConstant must follow for a first one, before the next draw (not needed with samplings
   // that use no constants, as long as nobody asks for them).
   Draw Next();
+  // Undoes Next: the next call gives this draw again. For a step that was given up; nothing but StartConstant may have
+  // been asked since.
+  void PutBack(const Draw& draw) { put_back_ = draw; }
 
   // The constant that the search of this visit starts from.
   double StartConstant(const Draw& draw) const;
@@ -82,6 +86,7 @@ class Sampler {
   std::vector<uint8_t> seen_;
   int64_t seen_count_ = 0;
   int64_t draws_ = 0;
+  std::optional<Draw> put_back_;
   std::vector<int32_t> unseen_;    // pl: those not seen yet, in any order that follows from the draws.
   std::vector<int32_t> order_[2];  // rp: the current one; cyclic2: both.
   int64_t order_index_ = -1;       // rp: which permutation order_[0] is.

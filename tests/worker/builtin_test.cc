@@ -78,10 +78,11 @@ class BuiltinTest : public ::testing::Test {
   ~BuiltinTest() override { base::SetLogLevel(base::LogLevel::kInfo); }
   BuiltinRunner MakeRunner() {
     return BuiltinRunner(
-        [this](const study::BuiltinObjective& objective, const study::SearchSpace&,
-               const study::MetricSpec&) -> absl::StatusOr<std::unique_ptr<objectives::Objective>> {
+        [this](const study::BuiltinObjective& objective, const study::SearchSpace&, const study::MetricSpec&,
+               const std::atomic<bool>* stop) -> absl::StatusOr<std::unique_ptr<objectives::Objective>> {
           made_.push_back(objective.model);
           if (!error_.ok()) return error_;
+          if (stop != nullptr && *stop) return absl::CancelledError("stopped");
           return std::make_unique<Counter>();
         },
         &checkpoints_);
@@ -101,6 +102,15 @@ TEST_F(BuiltinTest, ReportsAndCompletes) {
   EXPECT_EQ(outcome.result, RunResult::kComplete);
   EXPECT_EQ(outcome.measurement.step, 10);
   EXPECT_THAT(sink.reports, SizeIs(10));
+}
+
+TEST_F(BuiltinTest, AStopWhileDataAreLoadedIsNoFailure) {
+  BuiltinRunner runner = MakeRunner();
+  RecordingSink sink;
+  sink.stop_.Request(StopReason::kDrain);
+  EXPECT_EQ(runner.Run(request_, &sink).result, RunResult::kStopped);
+  RecordingSink again;
+  EXPECT_EQ(runner.Run(request_, &again).result, RunResult::kComplete);
 }
 
 TEST_F(BuiltinTest, AStoppedRunGoesOnInTheNextAttempt) {

@@ -57,15 +57,16 @@ BuiltinRunner::BuiltinRunner(const learn::DataRoot* root, const CheckpointStore*
                              const learn::DataCache* cache)
     : BuiltinRunner(
           [root, cache](const study::BuiltinObjective& objective, const study::SearchSpace& space,
-                        const study::MetricSpec& metric) {
-            return objectives::CreateObjective(objective, space, metric, root, cache);
+                        const study::MetricSpec& metric, const std::atomic<bool>* stop) {
+            return objectives::CreateObjective(objective, space, metric, root, cache, stop);
           },
           checkpoints) {}
 
 BuiltinRunner::BuiltinRunner(Factory factory, const CheckpointStore* checkpoints)
     : factory_(std::move(factory)), checkpoints_(checkpoints) {}
 
-absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find(const study::StudySpec& spec) {
+absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find(const study::StudySpec& spec,
+                                                                                 const std::atomic<bool>* stop) {
   const auto& objective = std::get<study::BuiltinObjective>(spec.objective);
   // Held while data is loaded: slots that start together on one study shall not load it twice.
   const base::MutexLock lock(&mutex_);
@@ -76,14 +77,21 @@ absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find
     entries_.push_front(std::move(entry));
     return entries_.front().made;
   }
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<objectives::Objective> made, factory_(objective, spec.space, spec.metric));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<objectives::Objective> made,
+                           factory_(objective, spec.space, spec.metric, stop));
   entries_.push_front({objective, spec.space, spec.metric, std::move(made)});
   if (entries_.size() > kCached) entries_.pop_back();
   return entries_.front().made;
 }
 
 RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
-  const absl::StatusOr<std::shared_ptr<const objectives::Objective>> objective = Find(request.spec);
+  const absl::StatusOr<std::shared_ptr<const objectives::Objective>> objective =
+      Find(request.spec, &sink->stop().cancellation().flag());
+  if (absl::IsCancelled(objective.status())) {
+    RunOutcome outcome;
+    outcome.result = RunResult::kStopped;
+    return outcome;
+  }
   if (!objective.ok()) return Unfit(objective.status());
   const std::string trial = absl::StrCat(request.study, "/", request.trial);
 

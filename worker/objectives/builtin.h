@@ -1,6 +1,7 @@
 #ifndef LUTHIER_WORKER_OBJECTIVES_BUILTIN_H_
 #define LUTHIER_WORKER_OBJECTIVES_BUILTIN_H_
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -26,16 +27,16 @@ class BuiltinRunner final : public Objective {
  public:
   static constexpr size_t kCached = 4;
 
-  // Makes the objective of a study; objectives::CreateObjective but for tests.
+  // Makes the objective of a study, until the flag (may be null) is set; objectives::CreateObjective but for tests.
   using Factory = std::function<absl::StatusOr<std::unique_ptr<objectives::Objective>>(
-      const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&)>;
+      const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&, const std::atomic<bool>*)>;
   // `root`: where data files are, may be null; `checkpoints` may be null: then an interrupted trial starts afresh;
   // `cache` may be null: then data are parsed by every worker. All must outlive the runner.
   BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints,
                 const learn::DataCache* cache = nullptr);
   BuiltinRunner(Factory factory, const CheckpointStore* checkpoints);
 
-  absl::Status Open(const study::StudySpec& spec) override { return Find(spec).status(); }
+  absl::Status Open(const study::StudySpec& spec) override { return Find(spec, nullptr).status(); }
   RunOutcome Run(const RunRequest& request, RunSink* sink) override;
   // Removes the trial's checkpoint files.
   void Discard(const RunRequest& request) override;
@@ -49,7 +50,8 @@ class BuiltinRunner final : public Objective {
     std::shared_ptr<const objectives::Objective> made;
   };
 
-  absl::StatusOr<std::shared_ptr<const objectives::Objective>> Find(const study::StudySpec& spec);
+  absl::StatusOr<std::shared_ptr<const objectives::Objective>> Find(const study::StudySpec& spec,
+                                                                    const std::atomic<bool>* stop);
 
   const Factory factory_;
   const CheckpointStore* const checkpoints_;

@@ -1,7 +1,12 @@
 #ifndef LUTHIER_TESTS_LIB_CRF_CRF_TESTING_H_
 #define LUTHIER_TESTS_LIB_CRF_CRF_TESTING_H_
 
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -12,7 +17,9 @@
 #include "lib/crf/chain_data.h"
 #include "lib/crf/column_text.h"
 #include "lib/crf/features.h"
+#include "lib/crf/kernel.h"
 #include "lib/crf/letters_reader.h"
+#include "lib/crf/trainer.h"
 
 namespace luthier::crf::testing {
 
@@ -64,6 +71,101 @@ inline std::vector<int32_t> AllRows(int64_t n) {
   std::vector<int32_t> rows(static_cast<size_t>(n));
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
+}
+
+// Every method of ChainTrainer, in the order of the enum.
+inline std::vector<ChainMethod> AllMethods() {
+  std::vector<ChainMethod> methods;
+  for (size_t k = 0; k < ChainMethodNames().size(); ++k) methods.push_back(static_cast<ChainMethod>(k));
+  return methods;
+}
+// And with what some of them have beside: threads, an l1 penalty.
+struct MethodCase {
+  ChainMethod method = ChainMethod::kSag;
+  int threads = 1;
+  double l1 = 0.0;
+};
+inline std::vector<MethodCase> AllMethodCases() {
+  std::vector<MethodCase> cases;
+  for (const ChainMethod method : AllMethods()) cases.push_back({method, 1, 0.0});
+  cases.push_back({ChainMethod::kSag, 1, 0.5});
+  for (const ChainMethod method : {ChainMethod::kSag, ChainMethod::kSaga2, ChainMethod::kLbfgs}) {
+    cases.push_back({method, 2, 0.0});
+  }
+  return cases;
+}
+// Names of tests.
+inline std::string NameOf(const ::testing::TestParamInfo<ChainMethod>& method) {
+  return ChainMethodNames()[static_cast<size_t>(method.param)];
+}
+inline std::string NameOfCase(const ::testing::TestParamInfo<MethodCase>& one) {
+  return ChainMethodNames()[static_cast<size_t>(one.param.method)] + (one.param.threads > 1 ? "_threads" : "") +
+         (one.param.l1 > 0.0 ? "_l1" : "");
+}
+
+// Kernels that count the sequences whose scores are gathered (long ones several times, by pieces) and the operations
+// of everything that may be given up, and raise a flag when one of both reaches a number. For one test at a time.
+struct StopMeter {
+  std::atomic<int64_t> gathered = 0, operations = 0;
+  std::atomic<int64_t> raise_at_gathered = INT64_MAX, raise_at_operations = INT64_MAX;
+  std::atomic<int64_t> raised_at = 0;  // Operations, the call that raised the flag included.
+  std::function<void()> raise;         // Called once, by any thread.
+
+  void Reset() {
+    gathered = operations = raised_at = 0;
+    raise_at_gathered = raise_at_operations = INT64_MAX;
+  }
+  void Count(bool gathers, int64_t work) {
+    const int64_t sequences = gathers ? ++gathered : 0;
+    const int64_t before = operations.fetch_add(work);
+    if (sequences == raise_at_gathered || (before < raise_at_operations && before + work >= raise_at_operations)) {
+      raised_at = before + work;
+      raise();
+    }
+  }
+};
+inline StopMeter& Meter() {
+  static StopMeter& meter = *new StopMeter();
+  return meter;
+}
+inline Kernels CountingKernels() {
+  Kernels kernels = BestKernels();
+  kernels.gather = [](const double* weights, int64_t row_stride, const int32_t* attribute, const double* value,
+                      const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, double* scores) {
+    Meter().Count(true, 2 * (token_start[tokens] - token_start[0]) * stride);
+    BestKernels().gather(weights, row_stride, attribute, value, token_start, tokens, stride, ahead, scores);
+  };
+  kernels.gather_lazy = [](double* rows, double* last, double now, double scale, const int32_t* attribute,
+                           const double* value, const int64_t* token_start, int64_t tokens, int stride, int64_t ahead,
+                           double* scores) {
+    Meter().Count(true, 2 * (token_start[tokens] - token_start[0]) * stride);
+    BestKernels().gather_lazy(rows, last, now, scale, attribute, value, token_start, tokens, stride, ahead, scores);
+  };
+  kernels.gather_along = [](const double* rows, double now, double scale, const int32_t* attribute, const double* value,
+                            const int64_t* token_start, int64_t tokens, int stride, int64_t ahead, double* scores) {
+    Meter().Count(true, 2 * (token_start[tokens] - token_start[0]) * stride);
+    BestKernels().gather_along(rows, now, scale, attribute, value, token_start, tokens, stride, ahead, scores);
+  };
+  kernels.exp_scores = [](const double* scores, int64_t tokens, int labels, int stride, double* e, double* m) {
+    Meter().Count(false, 20 * tokens * labels);
+    return BestKernels().exp_scores(scores, tokens, labels, stride, e, m);
+  };
+  kernels.forward = [](const double* e, const double* psi, int64_t begin, int64_t end, int labels, int stride,
+                       double* a, double* inverse, double* log_c) {
+    Meter().Count(false, 2 * (end - begin) * labels * stride);
+    return BestKernels().forward(e, psi, begin, end, labels, stride, a, inverse, log_c);
+  };
+  kernels.backward = [](const double* e, const double* psi_t, const double* a, const double* inverse, int64_t begin,
+                        int64_t end, int64_t tokens, int labels, int stride, double* b, double* q) {
+    Meter().Count(false, 2 * (end - begin) * labels * stride);
+    BestKernels().backward(e, psi_t, a, inverse, begin, end, tokens, labels, stride, b, q);
+  };
+  kernels.edges = [](const double* a, const double* inverse, const double* b, const double* psi, int64_t tokens,
+                     int labels, int stride, double* g) {
+    Meter().Count(false, 2 * tokens * labels * stride);
+    BestKernels().edges(a, inverse, b, psi, tokens, labels, stride, g);
+  };
+  return kernels;
 }
 
 // The folder with real data sets, if there is one.

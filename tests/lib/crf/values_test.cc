@@ -46,7 +46,7 @@ TEST(ValuesTest, OverlapsAreProductsOfTokens) {
       const RowMajor expected = dense * (dense.transpose() * r);
       for (Overlaps::Scratch* one : {&scratch, &other_scratch}) {
         RowMajor d = RowMajor::Constant(x.tokens, 8, 7.0);
-        overlaps.Times(x, r.data(), one, d.data());
+        overlaps.Times(x, r.data(), one, d.data(), nullptr);
         EXPECT_LT((d - expected).lpNorm<Eigen::Infinity>(), 1e-5 * (1.0 + expected.lpNorm<Eigen::Infinity>()));
       }
     }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "lib/base/random.h"
+#include "lib/learn/linear_trainer.h"
 #include "lib/learn/logistic.h"
 #include "lib/learn/margin_loss.h"
 #include "tests/lib/learn/linear_testing.h"
@@ -121,6 +122,39 @@ TEST(LinearProblemTest, ValueAndDerivativesAgreeWithTheDefinition) {
           EXPECT_LT((hessian.col(j) - column).norm(), 1e-5 * (1.0 + column.norm()));
         }
       }
+    }
+  }
+}
+
+TEST(LinearProblemTest, StrengthsOfEachWeightAddADiagonal) {
+  const Dataset dataset = MakeData(40, 5, 0.6, 12);
+  std::vector<int32_t> rows(40);
+  for (int32_t i = 0; i < 40; ++i) rows[i] = i;
+  for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
+    const LinearData data(dataset, rows, FitStandardization(dataset.x, rows), bias);
+    const LinearProblem without(&data, MarginLoss(), 0.0);
+    VectorXd strengths(without.penalized()), w(data.dim());
+    for (Eigen::Index j = 0; j < strengths.size(); ++j) strengths[j] = 0.1 * static_cast<double>(j * j) + 0.03;
+    for (Eigen::Index j = 0; j < w.size(); ++j) w[j] = 0.4 - 0.3 * static_cast<double>(j);
+    const LinearProblem problem(&data, MarginLoss(), strengths);
+    VectorXd diagonal = VectorXd::Zero(data.dim());
+    diagonal.head(strengths.size()) = strengths;
+    VectorXd gradient, gradient0, curvature;
+    const double value = problem.Value(w, &gradient, &curvature);
+    EXPECT_NEAR(value, without.Value(w, &gradient0) + 0.5 * w.dot(diagonal.asDiagonal() * w), 1e-12 * value);
+    EXPECT_LT((gradient - gradient0 - diagonal.cwiseProduct(w)).norm(), 1e-12);
+    const VectorXd product = problem.HessianVector(curvature, w) - without.HessianVector(curvature, w);
+    EXPECT_LT((product - diagonal.cwiseProduct(w)).norm(), 1e-12);
+    EXPECT_LT((problem.HessianDiagonal(curvature) - without.HessianDiagonal(curvature) - diagonal).norm(), 1e-12);
+    const MatrixXd added = problem.Hessian(curvature, nullptr) - without.Hessian(curvature, nullptr);
+    EXPECT_LT((added - MatrixXd(diagonal.asDiagonal())).norm(), 1e-12);
+    EXPECT_EQ(problem.l2(), 0.03);
+    EXPECT_EQ(problem.largest_l2(), strengths[strengths.size() - 1]);
+    for (const LinearSolver solver : {LinearSolver::kDual, LinearSolver::kSvrg}) {
+      LinearTrainOptions options;
+      options.solver = solver;
+      EXPECT_NE(LinearTrainer::Create(&problem, options).status().message().find("is for a single strength"),
+                absl::string_view::npos);
     }
   }
 }

@@ -121,10 +121,16 @@ TEST_P(LogisticTest, LossMatchesTheDefinition) {
 
 TEST_P(LogisticTest, DerivativesMatchDifferences) {
   const LogisticData data = Data();
-  const LogisticProblem problem(&data, 0.7);
+  // Of each feature.
+  const LogisticProblem problem(&data, VectorXd(VectorXd::LinSpaced(data.features(), 0.1, 2.0)));
   const VectorXd w = RandomWeights(3, data.dim());
   VectorXd gradient;
-  problem.Value(w, &gradient);
+  double penalty = problem.Value(w, &gradient) - data.Loss(w, nullptr);
+  for (Index j = 0; j < data.penalized(); ++j) {
+    const double feature = static_cast<double>(j / data.scores());
+    penalty -= 0.5 * (0.1 + 1.9 * feature / static_cast<double>(data.features() - 1)) * w[j] * w[j];
+  }
+  EXPECT_NEAR(penalty, 0.0, 1e-10);
   const math::GradientCheck check =
       math::CheckGradient([&](const VectorXd& v) { return problem.Value(v, nullptr); }, w, gradient);
   EXPECT_LT(check.error, 1e-7) << check.Summary();

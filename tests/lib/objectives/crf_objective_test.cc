@@ -1,3 +1,5 @@
+#include "lib/objectives/crf_objective.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +16,7 @@
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/split.h"
 #include "lib/objectives/registry.h"
+#include "tests/lib/crf/crf_testing.h"
 #include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -210,6 +213,75 @@ TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
     EXPECT_FALSE(anew.resumed);
     EXPECT_EQ(*anew.measurement, *whole.measurement);
   }
+}
+
+// At every sequence that is looked at in a trial: in training, in the measures of reports and at the end, in the check
+// of the true gradient. Whoever resumes tells the same curve.
+TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothing) {
+  crf::testing::StopMeter& meter = crf::testing::Meter();
+  const crf::Kernels kernels = crf::testing::CountingKernels();
+  const ObjectiveInfo& info = **FindObjective("crf");
+  dir_.Write("short.txt", Sentences(3, 14));
+  for (const char* solver : {"sag", "lbfgs", "oeg"}) {
+    for (const int folds : {0, 2}) {
+      study::BuiltinObjective spec = Spec({{"max_passes", 8.0}, {"tolerance", 3e-3}, {"solver", std::string(solver)}});
+      spec.data = "short.txt";
+      spec.split.folds = folds;
+      const auto crf = CreateCrfObjective(info, spec, &root_, nullptr, nullptr, kernels).value();
+      std::vector<Measurement> expected;
+      EvaluationContext context = At(0.5);
+      context.report = [&](const Measurement& m) {
+        expected.push_back(m);
+        return true;
+      };
+      meter.Reset();
+      const EvaluationResult whole = crf->Evaluate(context).value();
+      const int64_t all = meter.gathered;
+      ASSERT_GE(expected.size(), 1u);
+      for (int64_t at = 1; at <= all; ++at) {
+        meter.Reset();
+        meter.raise_at_gathered = at;
+        std::vector<Measurement> curve;
+        std::string checkpoint;
+        Cancellation cancellation;
+        meter.raise = [&] { cancellation.Cancel(); };
+        EvaluationContext first = At(0.5);
+        first.cancellation = &cancellation;
+        first.save_checkpoint = [&](std::string bytes) { checkpoint = std::move(bytes); };
+        first.report = [&](const Measurement& m) {
+          curve.push_back(m);
+          return true;
+        };
+        ASSERT_EQ(crf->Evaluate(first).value().outcome, EvaluationOutcome::kCancelled) << at;
+        EXPECT_EQ(meter.gathered, at);
+        ASSERT_FALSE(checkpoint.empty());
+        EvaluationContext again = At(0.5);
+        again.checkpoint = checkpoint;
+        again.report = first.report;
+        const EvaluationResult resumed = crf->Evaluate(again).value();
+        EXPECT_TRUE(resumed.resumed);
+        ASSERT_EQ(*resumed.measurement, *whole.measurement) << solver << " " << folds << " " << at;
+        ASSERT_EQ(curve, expected) << solver << " " << folds << " " << at;
+      }
+    }
+  }
+  meter.Reset();
+  meter.raise = nullptr;
+}
+
+// Before there is anything to save.
+TEST_F(CrfObjectiveTest, AStopWhileDataAreReadOrEncodedIsSeen) {
+  const std::atomic<bool> stop = true;
+  EXPECT_EQ(CreateObjective(Spec({}), space_, kLoss, &root_, nullptr, &stop).status().code(),
+            absl::StatusCode::kCancelled);
+  const auto crf = Make(study::Parameters{{"max_passes", 3.0}});
+  Cancellation cancellation;
+  cancellation.Cancel();
+  EvaluationContext context = At(1.0);
+  context.cancellation = &cancellation;
+  context.save_checkpoint = [](const std::string&) { FAIL() << "there is nothing to save"; };
+  EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kCancelled);
+  EXPECT_EQ(crf->Evaluate(At(1.0)).value().outcome, EvaluationOutcome::kComplete);
 }
 
 TEST_F(CrfObjectiveTest, PausedAndResumedGivesTheSameBits) {

@@ -139,6 +139,31 @@ TEST(SamplerTest, ResumesBitForBit) {
   }
 }
 
+TEST(SamplerTest, ADrawThatWasPutBackComesAgainAlsoFromACheckpoint) {
+  for (size_t k = 0; k < SamplingNames().size(); ++k) {
+    const Sampling sampling = ParseSampling(SamplingNames()[k]).value();
+    Sampler whole(sampling, 23, 9), sampler(sampling, 23, 9);
+    for (int draws = 0; draws < 60; ++draws) {
+      const Sampler::Draw expected = whole.Next();
+      sampler.PutBack(sampler.Next());
+      if (draws % 7 == 3) {
+        learn::CheckpointWriter writer("sampler/1");
+        sampler.Save(&writer);
+        const std::string bytes = std::move(writer).Finish();
+        learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "sampler/1").value();
+        sampler.PutBack({});  // Load forgets it.
+        ASSERT_TRUE(sampler.Load(&reader));
+      }
+      const Sampler::Draw draw = sampler.Next();
+      EXPECT_EQ(draw.index, expected.index) << SamplingNames()[k];
+      EXPECT_EQ(draw.scaled_probability, expected.scaled_probability);
+      EXPECT_EQ(draw.first, expected.first);
+      EXPECT_EQ(sampler.StartConstant(draw), whole.StartConstant(expected));
+      for (Sampler* one : {&whole, &sampler}) one->SetConstant(draw.index, 1.0 + draws);
+    }
+  }
+}
+
 TEST(StepRuleTest, FormulasOfTheSource) {
   const auto step = [](const char* name) { return StepSize(ParseStepRule(name).value(), 0.125, 8.0, 2.0, 0.01); };
   EXPECT_EQ(step("const"), 0.125);

@@ -1,0 +1,79 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_CHAIN_GROUPS_H_
+#define LUTHIER_LIB_OBJECTIVES_CHAIN_GROUPS_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/crf/attribute_text.h"
+#include "lib/crf/chain_data.h"
+#include "lib/crf/features.h"
+#include "lib/crf/templates.h"
+#include "lib/objectives/penalty_groups.h"
+#include "lib/study/study_spec.h"
+
+// Strengths of groups for objective `crf`. What belongs to a group goes by name:
+//
+//   transitions        the K x K weights of neighbouring labels
+//   bias, ends         the attribute of every token, and those of a sequence's first and last one; not for `attributes`
+//   a template         columns: as it is written, `w[-1]|w[0]`, or its CRF++ prefix, `U05`
+//   an attribute       attributes: its name in the file
+//   pixels             letters: all 128
+namespace luthier::objectives {
+
+// Groups as in penalty_groups.h: 0 for none, k + 1 for groups[k].
+struct ChainGroups {
+  int32_t transitions = 0, bias = 0, ends = 0;
+  absl::flat_hash_map<std::string, int32_t> named;  // Templates, attributes or pixels that are in one.
+
+  int32_t Of(const std::string& name) const;
+};
+
+// `names`: of templates, attributes, or "pixels". INVALID_ARGUMENT as GroupColumns; numbers are no names here.
+absl::StatusOr<ChainGroups> FindChainGroups(const std::vector<PenaltyGroup>& groups,
+                                            const std::vector<std::string>& names, bool attributes,
+                                            const std::string& where);
+// Without the colon of CRF++.
+std::vector<std::string> TemplateNames(const std::vector<crf::Template>& templates);
+
+// What can be told from the options, before data are read; INVALID_ARGUMENT also for an l1 penalty, tuned or fixed.
+absl::Status CheckChainGroups(const study::BuiltinObjective& objective, bool tunes_l1);
+
+// The group of each row of the weights. INVALID_ARGUMENT when templates of different groups are hashed: they share
+// rows.
+absl::StatusOr<std::vector<int32_t>> GroupRows(const ChainGroups& groups, const crf::FeatureMap& map);
+std::vector<int32_t> GroupRows(const ChainGroups& groups, const crf::AttributeMap& map);
+std::vector<int32_t> GroupLetterRows(const ChainGroups& groups);
+
+// One strength instead of many. With l2 that of the transitions and s_a = sqrt(l2 / l2_a) for the rows of attributes,
+//   sum nll(x, w) + 1/2 sum_a l2_a |w_a|^2 + l2/2 |w_transitions|^2  =  sum nll(s x, u) + l2/2 |u|^2,   w_a = s_a u_a,
+// where s x are the sequences whose attributes have the values s_a (times their own). So every method is the one for
+// one strength, and all of their memory, line searches and lazy updates hold as they are.
+class ChainPenalty {
+ public:
+  // `row_group`: of each attribute, may be empty without groups; `strengths`: of StrengthsOf. INVALID_ARGUMENT for an
+  // l1 penalty beside different strengths.
+  static absl::StatusOr<ChainPenalty> Create(const std::vector<int32_t>& row_group, int32_t transitions,
+                                             const std::vector<double>& strengths, double l1);
+
+  double l2() const { return l2_; }
+  // Whether all strengths are equal: nothing is to be scaled.
+  bool uniform() const { return scale_.size() == 0; }
+  crf::ChainData Scaled(const crf::ChainData& data) const;
+  // w from u, in place, in rows of `stride` (crf::Shape), those of attributes first.
+  void Unscale(int stride, Eigen::VectorXd* u) const;
+
+ private:
+  ChainPenalty() = default;
+
+  double l2_ = 0.0;
+  Eigen::VectorXd scale_;  // Of each attribute.
+};
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_CHAIN_GROUPS_H_

@@ -1,0 +1,71 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_PENALTY_GROUPS_H_
+#define LUTHIER_LIB_OBJECTIVES_PENALTY_GROUPS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/learn/dataset.h"
+#include "lib/objectives/objective.h"
+#include "lib/objectives/settings.h"
+
+// Groups of weights with strengths of their own: option `l2_groups` of `logistic`, `hsvm` and `crf` names them, and
+// each one makes a setting `l2.NAME`, tuned or fixed as `l2` is. Weights of no group have the strength `l2`.
+//
+//   l2_groups: "shape: mean_* worst_*; flags: 11-20, 25; age"
+//
+// Groups are separated by semicolons or line ends, the members of one by blanks or commas:
+//
+//   mean_radius         what has this name          3, 3-7, 8-   columns by their number, from 1, both ends included
+//   mean_*, *|*, *      what is like it             "a b", "3"   in double quotes: no number, no star, no separator;
+//                                                                "" is a quote; "a b"* is what begins with `a b`
+//
+// `age` without a colon is `age: age`.
+namespace luthier::objectives {
+
+inline constexpr char kGroupsOption[] = "l2_groups";
+
+struct GroupMember {
+  std::string text;                 // As written.
+  std::vector<std::string> pieces;  // Of the name, between its stars; one: no star. Empty: columns by number.
+  int64_t first = 0;                // By number, from 1.
+  int64_t last = 0;                 // INT64_MAX: to the end.
+
+  bool pattern() const { return pieces.size() > 1; }
+  // By name.
+  bool Fits(absl::string_view name) const;
+};
+
+struct PenaltyGroup {
+  std::string name;  // Letters, digits, '_'.
+  std::vector<GroupMember> members;
+};
+
+// Of an empty text: none. INVALID_ARGUMENT "l2_groups: ..." for names that are none or are used twice, groups without
+// members, quotes that do not end, column 0, ranges that run backwards, more than 100 groups.
+absl::StatusOr<std::vector<PenaltyGroup>> ParsePenaltyGroups(absl::string_view text);
+// Of an objective's options, which need not be valid but for this one; what is no text counts as empty.
+absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& options);
+
+// "l2.NAME"
+std::string StrengthName(const PenaltyGroup& group);
+// `info` with a parameter like `l2` for each group, behind `l2`.
+ObjectiveInfo WithPenaltyGroups(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups);
+// The strength of what is in no group, then that of each group.
+std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const Settings& settings);
+
+// The group of each column: 0 for none, k + 1 for groups[k]. Empty without groups. INVALID_ARGUMENT: names where the
+// columns have none, or that no column has; numbers beyond the last column; columns of two groups; every column in a
+// group, unless `rest`: l2 would have no effect.
+absl::StatusOr<std::vector<int32_t>> GroupColumns(const std::vector<PenaltyGroup>& groups,
+                                                  const learn::Dataset& dataset, bool rest);
+// The same for whatever has names, each a `what` (in messages) of `where`; numbers are none here.
+absl::StatusOr<std::vector<int32_t>> GroupNames(const std::vector<PenaltyGroup>& groups,
+                                                const std::vector<std::string>& names, const std::string& where,
+                                                const std::string& what);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_PENALTY_GROUPS_H_

@@ -13,8 +13,8 @@ void SaveInterner(const Interner& interner, learn::CheckpointWriter* writer) {
 }
 
 bool LoadInterner(learn::CheckpointReader* reader, Interner* interner) {
-  for (const std::string& text : reader->Texts()) interner->Intern(text);
-  return reader->ok();
+  *interner = Interner(reader->Texts());
+  return reader->ok() && interner->ok();
 }
 
 }  // namespace

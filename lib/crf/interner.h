@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -14,6 +16,15 @@ namespace luthier::crf {
 class Interner {
  public:
   Interner() = default;
+  // The numbers of `texts` are their places. ok() is false when one is there twice.
+  explicit Interner(std::vector<std::string> texts) {
+    ids_.reserve(texts.size());
+    for (std::string& text : texts) {
+      texts_.push_back(std::move(text));
+      ids_.emplace(texts_.back(), static_cast<int32_t>(texts_.size()) - 1);
+    }
+  }
+  bool ok() const { return ids_.size() == texts_.size(); }
   Interner(Interner&&) = default;
   Interner& operator=(Interner&&) = default;
 

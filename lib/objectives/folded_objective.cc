@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/base/error.h"
 #include "lib/base/mutex.h"
 #include "lib/base/status_macros.h"
 #include "lib/bilevel/strength_groups.h"
@@ -299,6 +300,18 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
 
 namespace {
 
+// A class of one row cannot be on both sides of a split. Said here, where classes have names.
+absl::Status CheckClassSizes(const learn::Dataset& dataset) {
+  std::vector<int64_t> rows(dataset.classes.size(), 0);
+  for (const int32_t label : dataset.label) ++rows[static_cast<size_t>(label)];
+  const auto alone = std::find(rows.begin(), rows.end(), 1);
+  if (alone == rows.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      dataset.name, ": class ", base::Quote(dataset.classes[static_cast<size_t>(alone - rows.begin())]),
+      " has one row only; to train on some rows and validate on others, each class needs two (is the label "
+      "in the right column?)"));
+}
+
 // An error of splitting says which data they were.
 absl::Status Of(const learn::Dataset& dataset, const absl::Status& status) {
   return {status.code(), absl::StrCat(dataset.name, ": ", status.message())};
@@ -356,6 +369,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
   LUTHIER_ASSIGN_OR_RETURN(learn::LoadedDataset loaded, learn::LoadDataset(objective.data, read, root, cache));
   learn::Dataset& dataset = loaded.dataset;
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, dataset));
+  LUTHIER_RETURN_IF_ERROR(CheckClassSizes(dataset));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
                            GroupColumns(groups, dataset, MayPenalizeIntercept(info, objective.options)));

@@ -59,8 +59,7 @@ class LinearTrainer {
  public:
   // INVALID_ARGUMENT when the solver does not fit the problem: "dual" and "svrg" need l2 > 0, the same for all
   // weights, Newton's method with hinges l2 > 0; "dual" no free bias, "newton_cholesky" at most kMaxDirectColumns
-  // columns.
-  // Errors of CheckVectors.
+  // columns. Errors of CheckVectors.
   static absl::StatusOr<LinearTrainer> Create(const LinearProblem* problem, const LinearTrainOptions& options);
 
   // Starts at w instead of 0. Before the first Advance only.

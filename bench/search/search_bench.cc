@@ -34,7 +34,8 @@
 #include "lib/wire/yaml_spec.h"
 
 ABSL_FLAG(std::string, algorithms, "bo", "names or {name: {option: value}}, separated by ';'");
-ABSL_FLAG(std::string, functions, "all", "names separated by ',', or all; those of wide_functions.h by name");
+ABSL_FLAG(std::string, functions, "all",
+          "names separated by ',', or all; those of wide_functions.h and mixed_functions.h by name");
 ABSL_FLAG(int64_t, evaluations, 100, "evaluations of a run");
 ABSL_FLAG(int64_t, seeds, 10, "runs of each algorithm on each function, with seeds first_seed, first_seed + 1, …");
 ABSL_FLAG(uint64_t, first_seed, 0, "the first run's seed");

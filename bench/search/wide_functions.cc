@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "bench/search/mixed_functions.h"
 #include "lib/base/random.h"
 #include "lib/objectives/test_functions.h"
 
@@ -146,6 +147,7 @@ std::optional<simulate::Problem> WideProblem(absl::string_view name, std::option
 
 absl::StatusOr<simulate::Problem> BenchProblem(absl::string_view name, std::optional<uint64_t> shift) {
   if (std::optional<simulate::Problem> wide = WideProblem(name, shift)) return *std::move(wide);
+  if (std::optional<simulate::Problem> mixed = MixedProblem(name, shift)) return *std::move(mixed);
   return simulate::TestProblem(name, shift);
 }
 

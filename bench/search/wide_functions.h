@@ -18,7 +18,7 @@ namespace luthier {
 // other name, and for names of builtin test functions.
 std::optional<simulate::Problem> WideProblem(absl::string_view name, std::optional<uint64_t> shift = std::nullopt);
 
-// One of these, or a builtin test function. NOT_FOUND for any other name.
+// One of these, one of mixed_functions.h, or a builtin test function. NOT_FOUND for any other name.
 absl::StatusOr<simulate::Problem> BenchProblem(absl::string_view name, std::optional<uint64_t> shift = std::nullopt);
 
 }  // namespace luthier

@@ -515,7 +515,7 @@ class Report:
         found = self.medians(self.others)
         return found and (
             "## Functions that are in no target\n\nIn boxes moved by the seed; `_rotated`: turned about the minimizer, so that no "
-            "parameter acts by itself; sparse25: five of 25\nparameters act (`bench/search/wide_functions.h`). Chosen before any peer ran on them. Medians "
+            "parameter acts by itself; sparse25: five of 25\nparameters act (`bench/search/wide_functions.h`). Chosen before any peer ran on them; other sizes and boxes of some\nwere looked at when our switches were made. Medians "
             "at n = 50 / 100 / 200.\n\n" + found
         )
 

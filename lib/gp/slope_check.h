@@ -60,6 +60,8 @@ struct PairCheck {
 //     |f_j - f_i - (g_i + g_j) . h/2| / max(|f_j - f_i|, (|g_i . h| + |g_j . h|)/2),
 // for exact slopes almost 0, for slopes s times too large |1 - s|/max(1, s), 1 to 2 for a wrong sign.
 //
+// x: n x d points of the cube; y: n standardised outputs; slopes and value_error in these units.
+//
 // Pairs: the ten closest, by theta's lengthscales (from the values alone) at most a tenth apart, no point in more
 // than two; both have all slopes along axes in which they differ. Those that cannot tell are left out: where the
 // differences are below five deviations of theta's noise, below a hundred times `value_error`, the values' rounding

@@ -29,23 +29,20 @@ std::vector<const HistoryTrial*> AskedFor(const study::History& history, int64_t
 
 }  // namespace
 
-HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, const study::SuccessiveHalvingOptions& options)
+HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, int32_t eta, double quorum, bool overlap)
     : goal_(spec.metric.goal),
       max_trials_(spec.budget.max_trials),
-      eta_(options.eta),
-      quorum_(options.quorum),
-      overlap_(options.overlap),
+      eta_(eta),
+      quorum_(quorum),
+      overlap_(overlap),
       brackets_(BracketsOf(spec)),
       sampler_(spec, brackets_.front().steps) {}
 
+HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, const study::SuccessiveHalvingOptions& options)
+    : HalvingDesigner(spec, options.eta, options.quorum, options.overlap) {}
+
 HalvingDesigner::HalvingDesigner(const study::StudySpec& spec, const study::HyperbandOptions& options)
-    : goal_(spec.metric.goal),
-      max_trials_(spec.budget.max_trials),
-      eta_(options.eta),
-      quorum_(options.quorum),
-      overlap_(options.overlap),
-      brackets_(BracketsOf(spec)),
-      sampler_(spec, brackets_.front().steps) {}
+    : HalvingDesigner(spec, options.eta, options.quorum, options.overlap) {}
 
 HalvingDesigner::Progress HalvingDesigner::Look(const Bracket& bracket, int64_t index, const Members& members) const {
   Progress progress;

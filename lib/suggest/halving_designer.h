@@ -49,6 +49,8 @@ class HalvingDesigner final : public Designer {
   };
   using Members = std::vector<const study::HistoryTrial*>;
 
+  HalvingDesigner(const study::StudySpec& spec, int32_t eta, double quorum, bool overlap);
+
   // `full`: no new setting can come any more.
   Step Next(const Members& members, bool full) const;
   // `members`: all that the bracket will ever have.

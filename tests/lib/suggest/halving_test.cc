@@ -285,15 +285,7 @@ TEST(HalvingTest, ARestartChangesNothing) {
     int asks = 0;
     world.on_ask = [&](const absl::StatusOr<Suggestion>& living) {
       ++asks;
-      const absl::StatusOr<Suggestion> restarted =
-          CreateDesigner(world.spec())->Suggest(world.study.Replay(world.study.events()), world.study.asks());
-      ASSERT_EQ(living.status(), restarted.status());
-      if (!living.ok()) return;
-      ASSERT_EQ(living->parameters, restarted->parameters);
-      ASSERT_EQ(living->resume, restarted->resume);
-      ASSERT_EQ(living->resource, restarted->resource);
-      ASSERT_EQ(living->details, restarted->details);
-      ASSERT_EQ(living->carry, restarted->carry);
+      ExpectSameAfterRestart(world, living);
     };
     world.Run(4);
     EXPECT_GE(asks, 50);

@@ -149,6 +149,20 @@ inline double ExactRank(const study::HistoryTrial& trial, int64_t step) {
   return random.Uniform() + 1.0 / static_cast<double>(step);
 }
 
+// A designer made anew from the log of `world` answers its next ask as the living one did, in every field.
+inline void ExpectSameAfterRestart(const RungWorld& world, const absl::StatusOr<Suggestion>& living) {
+  const absl::StatusOr<Suggestion> restarted =
+      CreateDesigner(world.spec())->Suggest(world.study.Replay(world.study.events()), world.study.asks());
+  ASSERT_EQ(living.status(), restarted.status());
+  if (!living.ok()) return;
+  EXPECT_EQ(living->resume, restarted->resume);
+  EXPECT_EQ(living->resource, restarted->resource);
+  EXPECT_EQ(living->parameters, restarted->parameters);
+  EXPECT_EQ(living->origin, restarted->origin);
+  EXPECT_EQ(living->details, restarted->details);
+  EXPECT_EQ(living->carry, restarted->carry);
+}
+
 }  // namespace luthier::suggest
 
 #endif  // LUTHIER_TESTS_LIB_SUGGEST_RUNGS_TESTING_H_

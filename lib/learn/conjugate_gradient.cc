@@ -97,7 +97,10 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
     r -= step * product;
     r_is_true = false;
   }
-  if (!r_is_true && result.outcome != CgOutcome::kStopped) r = b - multiply(result.x);
+  if (!r_is_true && result.outcome != CgOutcome::kStopped) {
+    r = b - multiply(result.x);
+    ++result.iterations;
+  }
   result.residual_norm = r.norm();
   return result;
 }

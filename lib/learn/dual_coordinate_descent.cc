@@ -14,8 +14,8 @@ namespace {
 using Eigen::VectorXd;
 
 constexpr int64_t kRowsAtOnce = 512;
-constexpr int64_t kRebuildEvery = 16;  // Epochs between recomputations of w, against drift.
-constexpr double kFirstTau = -20.0;    // Logit of the dual variables at the start without w0.
+constexpr uint64_t kRebuildEvery = 16;  // Epochs between recomputations of w, against drift.
+constexpr double kFirstTau = -20.0;     // Logit of the dual variables at the start without w0.
 constexpr int kMaxNewton = 30;
 constexpr double kInnerReduction = 0.05;  // Of |F| by the Newton steps of one visit: more is wasted, w moves on.
 constexpr double kRestShare = 0.02;       // Of the mean gap of a row.
@@ -71,6 +71,10 @@ void DualCoordinateDescent::Rebuild() {
   }
   sigma_ = total.Total();
   if (data_.centered()) center_dot_ = data_.center().dot(u_);
+}
+
+int64_t DualCoordinateDescent::rebuilds() const {
+  return epoch_ == 0 ? 0 : static_cast<int64_t>((epoch_ - 1) / kRebuildEvery);
 }
 
 void DualCoordinateDescent::BeginEpoch() {

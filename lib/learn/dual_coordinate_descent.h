@@ -51,6 +51,8 @@ class DualCoordinateDescent {
   double gap_estimate() const { return gap_estimate_; }
   int64_t epochs() const { return static_cast<int64_t>(epoch_); }
   int64_t steps() const { return steps_; }
+  // Sums over all rows in the epochs that are done, against drift.
+  int64_t rebuilds() const;
 
   void Save(CheckpointWriter* writer) const;
   // False when the bytes do not fit: the object is then of no use.

@@ -248,6 +248,19 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
   return hessian;
 }
 
+LinearFunction::LinearFunction(const LinearProblem* problem, bool direct)
+    : problem_(problem), direct_(direct), sample_every_(SampleEvery(problem->data())) {
+  const LinearData& data = problem->data();
+  const int64_t every = direct ? 1 : sample_every_;
+  if (every == 0 || data.nonzeros() == 0) return;
+  double products = 0.0;
+  for (int64_t i = 0; i < data.rows(); i += every) {
+    const double entries = static_cast<double>(data.entries(i));
+    products += 0.5 * entries * (entries + 1.0);
+  }
+  factor_passes_ = products / (2.0 * static_cast<double>(data.nonzeros()));
+}
+
 double LinearFunction::Value(const VectorXd& x, VectorXd* gradient) {
   x_ = x;
   return problem_->Value(x, gradient, &curvature_);

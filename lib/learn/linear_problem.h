@@ -111,6 +111,8 @@ class LinearData {
     return (s0 + s1) + (s2 + s3);
   }
 
+  int64_t entries(int64_t i) const { return row_start_[i + 1] - row_start_[i]; }
+
   // f(column, value) for each entry of row i, in order.
   template <typename F>
   void ForEach(int64_t i, F&& f) const {
@@ -215,12 +217,13 @@ int64_t SampleEvery(const LinearData& data);
 // many more rows than columns, a function of the point alone. `problem` must outlive it.
 class LinearFunction final : public SecondOrderFunction {
  public:
-  explicit LinearFunction(const LinearProblem* problem, bool direct = false)
-      : problem_(problem), direct_(direct), sample_every_(SampleEvery(problem->data())) {}
+  explicit LinearFunction(const LinearProblem* problem, bool direct = false);
   double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override;
   void SetPoint(const Eigen::VectorXd& x) override;
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override;
   Eigen::VectorXd HessianDiagonal() override;
+  // By multiplications: two an entry for a pass, z (z + 1) / 2 for the Hessian of a row of z entries.
+  double factor_passes() const override { return factor_passes_; }
   bool PreparePreconditioner(const std::atomic<bool>* stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
   bool direct() const override { return direct_; }
@@ -238,6 +241,7 @@ class LinearFunction final : public SecondOrderFunction {
   const LinearProblem* const problem_;
   const bool direct_;
   const int64_t sample_every_;
+  double factor_passes_ = 0.0;
   Eigen::VectorXd x_;  // Where curvature_ is from.
   Eigen::VectorXd curvature_;
   Eigen::MatrixXd factor_;

@@ -133,11 +133,11 @@ void LinearTrainer::WarmStart(VectorXd w) {
   start_ = std::move(w);
 }
 
-double LinearTrainer::passes() const {
+double LinearTrainer::PassesNow() const {
   const double n = static_cast<double>(std::max<int64_t>(1, problem_->data().rows()));
-  if (dual_) return extra_passes_ + static_cast<double>(dual_->steps()) / n;
+  if (dual_) return extra_passes_ + static_cast<double>(dual_->steps()) / n + static_cast<double>(dual_->rebuilds());
   if (svrg_) return extra_passes_ + static_cast<double>(svrg_->evaluations()) / n;
-  if (newton()) return extra_passes_ + static_cast<double>(newton_.evaluations() + newton_.hessian_products());
+  if (newton()) return extra_passes_ + newton_.passes();
   return extra_passes_ + static_cast<double>(lbfgs_.evaluations());
 }
 
@@ -153,29 +153,43 @@ double LinearTrainer::DualityGap() const {
   return problem_->Value(dual_->Weights(), nullptr) - dual_->DualValue();
 }
 
+void LinearTrainer::SetTolerance(const VectorXd& zero_gradient) {
+  zero_gradient_ = LargestEntry(zero_gradient);
+  SetTolerance();
+}
+
 void LinearTrainer::SetTolerance() {
   lbfgs_.set_tolerance(options_.tolerance * zero_gradient_);
   newton_.set_tolerance(options_.tolerance * zero_gradient_);
 }
 
 SolveState LinearTrainer::StartSolver() {
-  VectorXd gradient;
-  problem_->Value(VectorXd::Zero(problem_->dim()), &gradient);
-  extra_passes_ += 1.0;
-  zero_gradient_ = LargestEntry(gradient);
+  // Mostly training starts at 0, whose gradient the methods that take whole ones need anyway.
+  const bool from_zero = start_.isZero(0.0);
+  const bool shared = from_zero && !stochastic();
+  if (!shared) {
+    VectorXd gradient;
+    problem_->Value(VectorXd::Zero(problem_->dim()), &gradient);
+    extra_passes_ += 1.0;
+    SetTolerance(gradient);
+  }
   // The first looks are of no use: hardly any problem gains more than a digit a pass.
   next_check_ = static_cast<int64_t>(std::clamp(-std::log10(std::max(1e-300, options_.tolerance)), 1.0, 8.0));
-  SetTolerance();
   started_ = true;
-  if (!std::isfinite(zero_gradient_)) {
-    // Nothing can be made of such rows; the weights stay where they are.
-    if (svrg_) svrg_->Start(start_);
-    return SolveState::kNonFinite;
+  // Nothing can be made of such rows; the weights stay where they are.
+  const bool hopeless = !shared && !std::isfinite(zero_gradient_);
+  SolveState state = SolveState::kNonFinite;
+  if (svrg_) {
+    state = svrg_->Start(start_);
+  } else if (dual_ && !hopeless) {
+    state = dual_->Start(from_zero ? nullptr : &start_);
+    if (!from_zero) extra_passes_ += 1.0;  // For the scores.
+  } else if (!dual_) {
+    state = newton() ? newton_.Start(*function_, start_)
+                     : lbfgs_.Start([this](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g); }, start_);
   }
-  if (dual_) return dual_->Start(start_.isZero(0.0) ? nullptr : &start_);
-  if (svrg_) return svrg_->Start(start_);
-  if (newton()) return newton_.Start(*function_, start_);
-  return lbfgs_.Start([this](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g); }, start_);
+  if (shared) SetTolerance(newton() ? newton_.gradient() : lbfgs_.gradient());
+  return hopeless ? SolveState::kNonFinite : state;
 }
 
 // Looks at the exact gradient, as seldom as can be: a solver that converges linearly needs as many iterations again for
@@ -229,6 +243,7 @@ TrainOutcome LinearTrainer::Advance(const std::atomic<bool>* stop) {
     if (stochastic() && state == SolveState::kRunning) state = CheckStochastic();
   }
   outcome_ = OutcomeOf(state);
+  if (outcome_ != TrainOutcome::kStopped) passes_ = PassesNow();
   if (outcome_ == TrainOutcome::kRunning && iteration_ >= options_.max_iterations) {
     outcome_ = TrainOutcome::kIterationLimit;
   }
@@ -239,6 +254,7 @@ void LinearTrainer::Save(CheckpointWriter* writer, absl::string_view identity) c
   TrainerState{started_, outcome_, iteration_, zero_gradient_}.Save(writer, identity,
                                                                     static_cast<uint64_t>(options_.solver));
   writer->F64(extra_passes_);
+  writer->F64(passes_);
   writer->F64(best_gradient_);
   writer->U64(static_cast<uint64_t>(best_iteration_));
   writer->U64(static_cast<uint64_t>(next_check_));
@@ -260,6 +276,7 @@ absl::Status LinearTrainer::Load(CheckpointReader* reader, absl::string_view ide
   TrainerState state;
   LUTHIER_RETURN_IF_ERROR(state.Load(reader, identity, static_cast<uint64_t>(options_.solver)));
   extra_passes_ = reader->F64();
+  passes_ = reader->F64();
   best_gradient_ = reader->F64();
   best_iteration_ = static_cast<int64_t>(reader->U64());
   next_check_ = static_cast<int64_t>(reader->U64());

@@ -70,8 +70,9 @@ class LinearTrainer {
   TrainOutcome outcome() const { return outcome_; }
   int64_t iteration() const { return iteration_; }
   bool started() const { return started_; }
-  // Evaluations of one row (loss and gradient, Hessian product, coordinate step), divided by the rows.
-  double passes() const;
+  // Evaluations of one row (loss and gradient, also a loss alone, Hessian product, coordinate step), divided by the
+  // rows; a Hessian counts by its multiplications (LinearFunction). Of finished calls of Advance.
+  double passes() const { return passes_; }
   Eigen::VectorXd Weights() const;
   // h(w) - D(alpha) >= 0, a bound on h(w) - min h; infinite for solvers without dual variables. Two passes.
   double DualityGap() const;
@@ -89,7 +90,9 @@ class LinearTrainer {
   bool newton() const {
     return options_.solver == LinearSolver::kNewtonCg || options_.solver == LinearSolver::kNewtonCholesky;
   }
+  double PassesNow() const;
   void SetTolerance();
+  void SetTolerance(const Eigen::VectorXd& zero_gradient);
   SolveState StartSolver();
   SolveState CheckStochastic();
 
@@ -99,7 +102,8 @@ class LinearTrainer {
   bool started_ = false;
   int64_t iteration_ = 0;
   double zero_gradient_ = 0.0;  // Largest entry of grad h(0).
-  double extra_passes_ = 0.0;
+  double extra_passes_ = 0.0;   // Of this class.
+  double passes_ = 0.0;
   Eigen::VectorXd start_;
   LbfgsSolver lbfgs_;
   NewtonSolver newton_;

@@ -41,11 +41,13 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
   int64_t products = 0;
   VectorXd diagonal;
   VectorXd direction;
+  double others = f.point_passes() + f.factor_passes();
   if (f.direct()) direction = f.SolveHessian(-gradient_, stop);
   if (StopRequested(stop)) return SolveState::kStopped;
   if (direction.size() == 0) {
     // A saturated row may have no curvature left; the preconditioner must stay positive.
     diagonal = f.HessianDiagonal().cwiseMax(1e-300);
+    others += 1.0;
     CgOptions options;
     options.tolerance = std::min(forcing_, std::sqrt(norm / first_gradient_)) * norm;
     options.stop = stop;
@@ -82,8 +84,7 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
     const bool decreased = value <= value_ + kC1 * step * slope ||
                            (value <= value_ + kValueNoise * std::abs(value_) && gradient.norm() < norm);
     if (!decreased) continue;
-    products_ += products;
-    evaluations_ += evaluations;
+    Count(evaluations, products, others);
     // Near the optimum a step should square the error; where neither f nor the gradient falls, rounding has taken over.
     const bool stuck = value >= value_ - kValueNoise * std::abs(value_) && gradient.norm() >= 0.7 * norm;
     x_ = std::move(x);
@@ -92,9 +93,14 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
     if (LargestEntry(gradient_) <= tolerance_) return SolveState::kConverged;
     return stuck ? SolveState::kPrecision : SolveState::kRunning;
   }
-  products_ += products;
-  evaluations_ += evaluations;
+  Count(evaluations, products, others);
   return any_finite ? SolveState::kPrecision : SolveState::kNonFinite;
+}
+
+void NewtonSolver::Count(int64_t evaluations, int64_t products, double others) {
+  evaluations_ += evaluations;
+  products_ += products;
+  other_passes_ += others;
 }
 
 void NewtonSolver::Save(CheckpointWriter* writer) const {
@@ -104,6 +110,7 @@ void NewtonSolver::Save(CheckpointWriter* writer) const {
   writer->F64(first_gradient_);
   writer->U64(static_cast<uint64_t>(evaluations_));
   writer->U64(static_cast<uint64_t>(products_));
+  writer->F64(other_passes_);
 }
 
 bool NewtonSolver::Load(CheckpointReader* reader, Eigen::Index dim) {
@@ -113,6 +120,7 @@ bool NewtonSolver::Load(CheckpointReader* reader, Eigen::Index dim) {
   first_gradient_ = reader->F64();
   evaluations_ = static_cast<int64_t>(reader->U64());
   products_ = static_cast<int64_t>(reader->U64());
+  other_passes_ = reader->F64();
   return reader->ok() && x_.size() == dim && gradient_.size() == dim;
 }
 

@@ -19,6 +19,10 @@ class SecondOrderFunction {
   virtual void SetPoint(const Eigen::VectorXd& x) = 0;
   virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) = 0;
   virtual Eigen::VectorXd HessianDiagonal() = 0;
+  // What SetPoint, and what a factorisation (PreparePreconditioner, SolveHessian), cost in passes over the rows: in
+  // units of Value.
+  virtual double point_passes() const { return 0.0; }
+  virtual double factor_passes() const { return 0.0; }
   // Whether Precondition(r) = M^-1 r, M a matrix near the Hessian, is there for the conjugate gradients; else they take
   // the diagonal. Called once a point. False when `stop` (may be null) was seen, too.
   virtual bool PreparePreconditioner(const std::atomic<bool>* /*stop*/) { return false; }
@@ -47,11 +51,16 @@ class NewtonSolver {
   const Eigen::VectorXd& gradient() const { return gradient_; }
   int64_t evaluations() const { return evaluations_; }
   int64_t hessian_products() const { return products_; }
+  // Passes over the rows: evaluations, products, diagonals of Hessians, and what the function says of the rest. Of
+  // finished iterations.
+  double passes() const { return static_cast<double>(evaluations_ + products_) + other_passes_; }
 
   void Save(CheckpointWriter* writer) const;
   bool Load(CheckpointReader* reader, Eigen::Index dim);
 
  private:
+  void Count(int64_t evaluations, int64_t products, double others);
+
   double tolerance_;
   double forcing_;
   Eigen::VectorXd x_;
@@ -60,6 +69,7 @@ class NewtonSolver {
   double first_gradient_ = 0.0;  // |g_0|
   int64_t evaluations_ = 0;
   int64_t products_ = 0;
+  double other_passes_ = 0.0;
 };
 
 }  // namespace luthier::learn

@@ -88,6 +88,11 @@ int64_t LogisticTrainer::gradient_passes() const {
   return extra_passes_ + (options_.solver == Solver::kLbfgs ? lbfgs_.evaluations() : newton_.evaluations());
 }
 
+double LogisticTrainer::passes() const {
+  return static_cast<double>(extra_passes_) +
+         (options_.solver == Solver::kLbfgs ? static_cast<double>(lbfgs_.evaluations()) : newton_.passes());
+}
+
 void LogisticTrainer::SetTolerance() {
   lbfgs_.set_tolerance(options_.tolerance * zero_gradient_);
   newton_.set_tolerance(options_.tolerance * zero_gradient_);
@@ -101,12 +106,21 @@ TrainOutcome LogisticTrainer::Advance(const std::atomic<bool>* stop) {
   if (StopRequested(stop)) {
     state = SolveState::kStopped;
   } else if (!started_) {
-    VectorXd gradient;
-    Evaluate(VectorXd::Zero(problem_->dim()), &gradient);
-    ++extra_passes_;
-    zero_gradient_ = gradient.size() == 0 ? 0.0 : gradient.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
-    SetTolerance();
-    state = options_.solver == Solver::kLbfgs ? lbfgs_.Start(f, start_) : newton_.Start(function, start_);
+    const bool lbfgs = options_.solver == Solver::kLbfgs;
+    const auto set_tolerance = [&](const VectorXd& gradient) {
+      zero_gradient_ = gradient.size() == 0 ? 0.0 : gradient.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
+      SetTolerance();
+    };
+    // Mostly training starts at 0, whose gradient the solver needs anyway.
+    const bool elsewhere = !start_.isZero(0.0);
+    if (elsewhere) {
+      VectorXd gradient;
+      Evaluate(VectorXd::Zero(problem_->dim()), &gradient);
+      ++extra_passes_;
+      set_tolerance(gradient);
+    }
+    state = lbfgs ? lbfgs_.Start(f, start_) : newton_.Start(function, start_);
+    if (!elsewhere) set_tolerance(lbfgs ? lbfgs_.gradient() : newton_.gradient());
     started_ = true;
   } else if (iteration_ >= options_.max_iterations) {
     outcome_ = TrainOutcome::kIterationLimit;

@@ -76,6 +76,8 @@ class LogisticTrainer {
   // Passes over the training rows: each evaluation of loss and gradient, each Hessian product.
   int64_t gradient_passes() const;
   int64_t hessian_passes() const { return newton_.hessian_products(); }
+  // All of them, with the probabilities and diagonals of Newton's method. Of finished iterations.
+  double passes() const;
 
   // The whole state. `identity` says what it belongs to (data, split, hyperparameters, options).
   void Save(CheckpointWriter* writer, absl::string_view identity) const;
@@ -108,6 +110,7 @@ class LogisticFunction final : public SecondOrderFunction {
   void SetPoint(const Eigen::VectorXd& x) override { curvature_ = problem_->data().CurvatureAt(x); }
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return problem_->HessianVector(curvature_, v); }
   Eigen::VectorXd HessianDiagonal() override { return problem_->HessianDiagonal(curvature_); }
+  double point_passes() const override { return 1.0; }
 
  private:
   const LogisticProblem* const problem_;

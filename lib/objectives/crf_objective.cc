@@ -16,6 +16,7 @@
 #include "lib/objectives/chain_groups.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
+#include "lib/objectives/pass_axis.h"
 #include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
 
@@ -24,7 +25,7 @@ namespace {
 
 using crf::ChainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.crf/4";
+constexpr char kCheckpointKind[] = "objective.crf/5";
 
 class CrfObjective final : public Objective {
  public:
@@ -54,7 +55,7 @@ struct ChainRun {
   std::unique_ptr<const crf::ChainData> scaled;  // What is trained on; null: fold->train as it is.
   crf::ChainTrainer trainer;
   std::unique_ptr<crf::ChainLoss> held_out;
-  int64_t quanta = 0;  // Finished calls of Advance.
+  double passes = 0.0;  // Of finished calls of Advance.
 
   void CopyWeights(Eigen::VectorXd* w) const {
     trainer.CopyWeights(w);
@@ -66,23 +67,15 @@ struct ChainRun {
   }
 };
 
-// Of the curve: the mean over folds, whole.
-int64_t StepOf(const std::vector<ChainRun>& runs) {
-  double passes = 0.0;
-  for (const ChainRun& run : runs) passes += run.trainer.passes() / static_cast<double>(runs.size());
-  return static_cast<int64_t>(passes);
-}
-
 // Where a trial is.
 struct Progress {
   std::vector<ChainRun> runs;
-  // A stop came while the point of the round that all runs have done was measured: that comes first.
-  bool unreported = false;
+  PassAxis axis;
 };
 
 // Over all folds' held-out tokens and segments; none when stopped. `w`: scratch.
-std::optional<study::Measurement> Measure(const std::vector<ChainRun>& runs, const std::atomic<bool>* stop,
-                                          Eigen::VectorXd* w) {
+std::optional<study::Measurement> Measure(const std::vector<ChainRun>& runs, int64_t step,
+                                          const std::atomic<bool>* stop, Eigen::VectorXd* w) {
   double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0;
   crf::SegmentCounts segments;
   for (const ChainRun& run : runs) {
@@ -99,7 +92,7 @@ std::optional<study::Measurement> Measure(const std::vector<ChainRun>& runs, con
     segments.correct += m.segments.all.correct;
   }
   study::Measurement point;
-  point.step = StepOf(runs);
+  point.step = step;
   point.metrics["validation_loss"] = loss / std::max(known, 1.0);
   point.metrics["validation_accuracy"] = right / tokens;
   point.metrics["validation_f1"] = segments.f1();
@@ -120,16 +113,16 @@ absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_
         crf::ChainTrainer trainer,
         crf::ChainTrainer::Create(scaled == nullptr ? &fold.train : scaled.get(), penalty.l2(), options, kernels));
     runs.push_back({&fold, std::move(penalty), std::move(scaled), std::move(trainer),
-                    std::make_unique<crf::ChainLoss>(&fold.validation, 1, kernels), 0});
+                    std::make_unique<crf::ChainLoss>(&fold.validation, 1, kernels), 0.0});
   }
   return runs;
 }
 
 std::string Save(const Progress& progress, const std::string& identity) {
   learn::CheckpointWriter writer(kCheckpointKind);
-  writer.U64(progress.unreported ? 1 : 0);
+  writer.U64(static_cast<uint64_t>(progress.axis.goal()));
   for (size_t k = 0; k < progress.runs.size(); ++k) {
-    writer.U64(static_cast<uint64_t>(progress.runs[k].quanta));
+    writer.F64(progress.runs[k].passes);
     progress.runs[k].trainer.Save(&writer, absl::StrCat(identity, " fold ", k));
   }
   return std::move(writer).Finish();
@@ -139,11 +132,13 @@ std::string Save(const Progress& progress, const std::string& identity) {
 bool Load(const std::string& bytes, const std::string& identity, Progress* progress) {
   absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
   if (!reader.ok()) return false;
-  progress->unreported = reader->U64() != 0;
+  const auto goal = static_cast<int64_t>(reader->U64());
+  if (goal < 1) return false;
+  progress->axis.Resume(goal);
   for (size_t k = 0; k < progress->runs.size(); ++k) {
     ChainRun& run = progress->runs[k];
-    run.quanta = static_cast<int64_t>(reader->U64());
-    if (run.quanta < 0 || !run.trainer.Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
+    run.passes = reader->F64();
+    if (!run.trainer.Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
   }
   return reader->Done();
 }
@@ -161,8 +156,8 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   const EncodedChains& data = **encoded;
   LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, context.seed));
   const std::vector<double> strengths = StrengthsOf(groups_, settings);
-  const int64_t report_every = settings.Int("report_every");
-  const int64_t checkpoint_every = settings.Int("checkpoint_every");
+  PassAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
+  fresh.Resume(1);  // There is no point before the first pass.
   study::Parameters relevant = settings.values();
   for (const char* name : {"report_every", "checkpoint_every", "max_memory_mib"}) relevant.erase(name);
   const std::string identity =
@@ -176,18 +171,18 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   absl::StatusOr<std::vector<ChainRun>> made =
       MakeRuns(data, source_->transitions_group(), strengths, options, kernels_);
   if (!made.ok()) return fail(study::failure::kBadObjective, std::string(made.status().message()));
-  Progress progress = {*std::move(made), false};
+  Progress progress = {*std::move(made), fresh};
   if (!context.checkpoint.empty()) {
     result.resumed = Load(context.checkpoint, identity, &progress);
     if (!result.resumed) {
       LUTHIER_ASSIGN_OR_RETURN(progress.runs,
                                MakeRuns(data, source_->transitions_group(), strengths, options, kernels_));
-      progress.unreported = false;
+      progress.axis = fresh;
     }
   }
   std::vector<ChainRun>& runs = progress.runs;
   Eigen::VectorXd w;
-  if (context.started) context.started(result.resumed, StepOf(runs));
+  if (context.started) context.started(result.resumed, progress.axis.done());
   const auto save = [&] {
     if (context.save_checkpoint) context.save_checkpoint(Save(progress, identity));
   };
@@ -196,21 +191,11 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     result.outcome = EvaluationOutcome::kCancelled;
     return result;
   };
-  // All folds advance side by side, a pass or so each a round, so the curve is that of the whole cross-validation.
-  // After a cancellation some are a round ahead: they wait.
-  int64_t round = runs[0].quanta;
-  for (const ChainRun& run : runs) {
-    if (run.running()) round = run.quanta;
-  }
-  for (const ChainRun& run : runs) {
-    if (run.running()) round = std::min(round, run.quanta);
-  }
   if (context.first_gradient) runs[0].trainer.OnFirstGradient(context.first_gradient);
   while (true) {
-    bool any_running = false;
-    if (!progress.unreported) ++round;
+    double least = INFINITY;  // Passes of those that run.
     for (ChainRun& run : runs) {
-      if (run.running() && run.quanta < round) {
+      while (run.running() && run.passes < static_cast<double>(progress.axis.goal())) {
         const ChainOutcome outcome = run.trainer.Advance(stop);
         if (outcome == ChainOutcome::kStopped) return cancelled();
         if (outcome == ChainOutcome::kDiverged) {
@@ -218,28 +203,29 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
                       absl::StrCat("a loss is not finite after ", static_cast<int64_t>(run.trainer.passes()),
                                    " passes; shorten the step (step_rule lmax, constant_step) or raise l2"));
         }
-        ++run.quanta;
+        run.passes = run.trainer.passes();
       }
-      any_running = any_running || run.running();
+      if (run.running()) least = std::min(least, run.passes);
     }
-    if (!any_running) break;
-    const bool pause = context.target > 0 && StepOf(runs) >= context.target;
-    if (pause || (context.report && round % report_every == 0)) {
-      std::optional<study::Measurement> point = Measure(runs, stop, &w);
-      progress.unreported = !point.has_value();
+    if (std::isinf(least)) break;
+    const PassAxis::Point at = progress.axis.At(least);
+    if (at.pause || (context.report && at.report)) {
+      std::optional<study::Measurement> point = Measure(runs, at.step, stop, &w);
       if (!point) return cancelled();
       const bool go_on = !context.report || context.report(*point);
-      if (!go_on || pause) {
+      if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = std::move(point);
       }
       if (!go_on) return result;
     }
-    progress.unreported = false;
-    if (pause || round % checkpoint_every == 0) save();
-    if (pause) return result;
+    progress.axis.MoveOn(at);
+    if (at.pause || at.checkpoint) save();
+    if (at.pause) return result;
   }
-  std::optional<study::Measurement> last = Measure(runs, stop, &w);
+  double most = 0.0;
+  for (const ChainRun& run : runs) most = std::max(most, run.passes);
+  std::optional<study::Measurement> last = Measure(runs, progress.axis.LastStep(most), stop, &w);
   if (!last) return cancelled();
   double train_loss = 0.0, train_tokens = 0.0, active = 0.0;
   for (const ChainRun& run : runs) {

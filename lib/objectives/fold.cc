@@ -37,6 +37,7 @@ class Training : public FoldTraining {
   TrainOutcome outcome() const final { return trainer_->outcome(); }
   bool started() const final { return trainer_->started(); }
   int64_t iteration() const final { return trainer_->iteration(); }
+  double passes() const final { return trainer_->passes(); }
   void Save(learn::CheckpointWriter* writer, absl::string_view identity) const final {
     trainer_->Save(writer, identity);
   }

@@ -61,6 +61,7 @@ class FoldTraining {
   virtual learn::TrainOutcome outcome() const = 0;
   virtual bool started() const = 0;
   virtual int64_t iteration() const = 0;
+  virtual double passes() const = 0;
   virtual void Save(learn::CheckpointWriter* writer, absl::string_view identity) const = 0;
   virtual absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) = 0;
   // Of the standardized columns, whatever their scales.

@@ -16,6 +16,7 @@
 #include "lib/bilevel/units.h"
 #include "lib/learn/split.h"
 #include "lib/objectives/fold.h"
+#include "lib/objectives/pass_axis.h"
 #include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
 
@@ -24,7 +25,7 @@ namespace {
 
 using learn::TrainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.folds/1";
+constexpr char kCheckpointKind[] = "objective.folds/2";
 // Layouts of the data that are kept: a study that tunes standardize and intercept has at most four.
 constexpr size_t kKeptLayouts = 2;
 
@@ -136,24 +137,25 @@ std::string FoldedObjective::Identity(const Settings& settings) const {
   return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(relevant));
 }
 
-std::string Save(const Runs& runs, int64_t round, const std::string& identity) {
+std::string Save(const Runs& runs, const PassAxis& axis, const std::string& identity) {
   learn::CheckpointWriter writer(kCheckpointKind);
-  writer.U64(static_cast<uint64_t>(round));
+  writer.U64(static_cast<uint64_t>(axis.goal()));
   writer.U64(runs.folds.size());
   for (size_t k = 0; k < runs.folds.size(); ++k) runs.folds[k]->Save(&writer, absl::StrCat(identity, " fold ", k));
   return std::move(writer).Finish();
 }
 
 // Into trainings that have not started; false leaves them useless.
-bool Load(const std::string& bytes, const std::string& identity, Runs* runs, int64_t* round) {
+bool Load(const std::string& bytes, const std::string& identity, Runs* runs, PassAxis* axis) {
   absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
   if (!reader.ok()) return false;
-  *round = static_cast<int64_t>(reader->U64());
-  if (reader->U64() != runs->folds.size()) return false;
+  const auto goal = static_cast<int64_t>(reader->U64());
+  if (goal < 0 || reader->U64() != runs->folds.size()) return false;
   for (size_t k = 0; k < runs->folds.size(); ++k) {
     if (!runs->folds[k]->Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
   }
-  return reader->Done() && *round >= 0;
+  axis->Resume(goal);
+  return reader->Done();
 }
 
 // Folds weigh by their rows, so the losses are means over all held-out (or training) rows.
@@ -223,34 +225,33 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
   LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
   const LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
   const std::atomic<bool>* stop = context.cancellation == nullptr ? nullptr : &context.cancellation->flag();
-  const int64_t report_every = settings.Int("report_every");
-  const int64_t checkpoint_every = settings.Int("checkpoint_every");
+  const PassAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
   const std::string identity = Identity(settings);
   EvaluationResult result;
   LUTHIER_ASSIGN_OR_RETURN(Runs runs, MakeRuns(linear));
   result.note = runs.note;
-  int64_t round = 0;  // The next iteration.
+  PassAxis axis = fresh;
   if (!context.checkpoint.empty()) {
-    result.resumed = Load(context.checkpoint, identity, &runs, &round);
+    result.resumed = Load(context.checkpoint, identity, &runs, &axis);
     if (!result.resumed) {
-      round = 0;
+      axis = fresh;
       LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(linear));
     }
   }
-  if (context.started) context.started(result.resumed, std::max<int64_t>(0, round - 1));
+  if (context.started) context.started(result.resumed, axis.done());
   const auto cancelled = [&] {
-    if (context.save_checkpoint) context.save_checkpoint(Save(runs, round, identity));
+    if (context.save_checkpoint) context.save_checkpoint(Save(runs, axis, identity));
     result.outcome = EvaluationOutcome::kCancelled;
     return result;
   };
   while (true) {
-    bool any_running = false;
+    double least = INFINITY;  // Passes of those that run.
     for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
-      // After a cancellation in mid-round some folds are one iteration ahead: they wait.
-      const int64_t calls = fold->started() ? fold->iteration() + 1 : 0;
-      const bool first = fold == runs.folds[0] && !fold->started();
-      if (fold->running() && calls <= round && fold->Advance(stop) == TrainOutcome::kStopped) return cancelled();
-      if (first && context.first_gradient) context.first_gradient();
+      while (fold->running() && !(fold->started() && fold->passes() >= static_cast<double>(axis.goal()))) {
+        const bool first = fold == runs.folds[0] && !fold->started();
+        if (fold->Advance(stop) == TrainOutcome::kStopped) return cancelled();
+        if (first && context.first_gradient) context.first_gradient();
+      }
       if (fold->outcome() == TrainOutcome::kDiverged) {
         result.outcome = EvaluationOutcome::kFailed;
         result.failure =
@@ -259,30 +260,30 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
                                         linear.standardize ? "" : "; features may be too large: set standardize")};
         return result;
       }
-      any_running = any_running || fold->running();
+      if (fold->running()) least = std::min(least, fold->passes());
     }
-    if (!any_running) break;
-    const bool pause = context.target > 0 && round >= context.target;
-    if (pause || (context.report && round % report_every == 0)) {
-      study::Measurement point = Measure(runs, round);
+    if (std::isinf(least)) break;
+    const PassAxis::Point at = axis.At(least);
+    if (at.pause || (context.report && at.report)) {
+      study::Measurement point = Measure(runs, at.step);
       const bool go_on = !context.report || context.report(point);
-      if (!go_on || pause) {
+      if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = std::move(point);
       }
       if (!go_on) return result;
     }
-    ++round;
-    if (context.save_checkpoint && (pause || round % checkpoint_every == 0)) {
-      context.save_checkpoint(Save(runs, round, identity));
+    axis.MoveOn(at);
+    if (context.save_checkpoint && (at.pause || at.checkpoint)) {
+      context.save_checkpoint(Save(runs, axis, identity));
     }
-    if (pause) return result;
+    if (at.pause) return result;
   }
   std::optional<study::Gradient> gradient = MakeGradient(settings, linear.strengths, runs, stop);
   if (learn::StopRequested(stop)) return cancelled();
-  int64_t iterations = 0;
-  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) iterations = std::max(iterations, fold->iteration());
-  study::Measurement last = Measure(runs, iterations);
+  double most = 0.0;
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) most = std::max(most, fold->passes());
+  study::Measurement last = Measure(runs, axis.LastStep(most));
   if (gradient && !context.direction.empty()) gradient = study::Along(*gradient, context.direction);
   last.gradient = std::move(gradient);
   for (const auto& [name, value] : last.metrics) {

@@ -19,8 +19,8 @@ ObjectiveInfo LogisticInfo() {
       "validation_loss with respect to l2 comes with the result; it is exact (implicit differentiation), per unit of "
       "l2 "
       "itself, also when the study searches l2 on a log scale. Groups of columns may have strengths of their own "
-      "(l2_groups). Intermediate reports count iterations: passes over the "
-      "rows for dual and svrg, else iterations of the solver.";
+      "(l2_groups). Intermediate reports count passes over the training rows, whatever the solver: a loss, a gradient "
+      "or a product with the Hessian of all rows is one.";
   ParameterInfo l2 = MakeNumber("l2", ParameterKind::kFloat, "Strength of the L2 penalty. Search it on a log scale.",
                                 1.0, true, 1e-10, 1e10);
   l2.default_value.reset();
@@ -81,10 +81,10 @@ ObjectiveInfo LogisticInfo() {
   info.parameters.push_back(Make("gradient", ParameterKind::kBool,
                                  "Whether to compute the derivative of validation_loss (10 to 50 more passes).", true,
                                  false));
-  info.parameters.push_back(MakeNumber("report_every", ParameterKind::kInt, "Iterations between intermediate reports.",
-                                       5.0, false, 1.0, 1e6));
   info.parameters.push_back(
-      MakeNumber("checkpoint_every", ParameterKind::kInt, "Iterations between checkpoints.", 25.0, false, 1.0, 1e6));
+      MakeNumber("report_every", ParameterKind::kInt, "Passes between intermediate reports.", 5.0, false, 1.0, 1e6));
+  info.parameters.push_back(
+      MakeNumber("checkpoint_every", ParameterKind::kInt, "Passes between checkpoints.", 25.0, false, 1.0, 1e6));
   info.parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
                                        "Limit for the solver's vectors of weights, of each fold.", 4096.0, false, 1.0,
                                        1 << 20));
@@ -123,7 +123,9 @@ ObjectiveInfo HsvmInfo() {
       "and "
       "intercept, and scores the result on rows it has not seen. The derivative of validation_loss with respect to l2 "
       "comes with the result, exact wherever the weights are a smooth function of l2. Intermediate reports count "
-      "iterations: passes over the rows for dual and svrg, else iterations of the solver.";
+      "passes "
+      "over the training rows, whatever the solver: a loss, a gradient or a product with the Hessian of all rows is "
+      "one.";
   std::erase_if(info.parameters, [](const ParameterInfo& p) { return p.name == "penalize_intercept"; });
   for (ParameterInfo& p : info.parameters) {
     if (p.name == "intercept") p.description = "Adds a constant feature 1, penalised like the others.";

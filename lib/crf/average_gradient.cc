@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
@@ -16,6 +17,11 @@ using stochastic::Sampler;
 absl::StatusOr<AverageGradient> AverageGradient::Create(const ChainData* data, double l2,
                                                         const AverageGradientOptions& options, const Kernels& kernels) {
   LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2));
+  if (options.search_remembered && options.memory != MemoryMode::kMixed && options.memory != MemoryMode::kMarginals) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a line search along the remembered gradient needs memory mixed or marginals; this is ",
+                     MemoryModeNames()[static_cast<size_t>(options.memory)]));
+  }
   LUTHIER_ASSIGN_OR_RETURN(GradientMemory memory,
                            GradientMemory::Create(options.memory, data, kernels, options.max_memory_bytes));
   return AverageGradient(data, l2, options, kernels, std::move(memory));
@@ -26,7 +32,11 @@ AverageGradient::AverageGradient(const ChainData* data, double l2, const Average
     : AverageSolver(data, l2, options, kernels, std::move(memory)),
       chain_(data->labels(), data->longest(), kernels),
       zeros_(state_.v_transitions.size()),
-      shared_constant_(options.first_constant) {}
+      shared_constant_(options.first_constant) {
+  if (!options.search_remembered || options.method == AverageMethod::kSag) return;
+  remembered_tokens_ = AlignedDoubles(data->longest() * stride_);
+  remembered_edges_ = AlignedDoubles(state_.v_transitions.size());
+}
 
 SolverState AverageGradient::Evaluate(const Sequence& x, double* loss) {
   chain_.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
@@ -43,15 +53,25 @@ SolverState AverageGradient::Evaluate(const Sequence& x, double* loss) {
 }
 
 std::optional<double> AverageGradient::SearchConstant(const Sequence& x, const Sampler::Draw& draw, double loss) {
-  if (options_.shared_constant) return search_.Search(x, loss, shared_constant_, &chain_);
+  ConstantSearch::Direction along = {chain_.marginals(), chain_.edge_sums()};
+  if (remembered_tokens_.size() > 0) {
+    memory_.Recall(x.index, remembered_tokens_.data(), remembered_edges_.data());
+    along = {remembered_tokens_.data(), remembered_edges_.data()};
+  }
+  if (options_.shared_constant) return search_.Search(x, loss, shared_constant_, along, &chain_);
   if (options_.skip_checks && search_.Skip(x.index)) return sampler_.constant(x.index);
-  return search_.Search(x, loss, sampler_.StartConstant(draw), &chain_);
+  return search_.Search(x, loss, sampler_.StartConstant(draw), along, &chain_);
 }
 
-double AverageGradient::StepSize() const {
-  const double l_max = options_.shared_constant ? shared_constant_ : sampler_.max_constant();
+// Of this iteration, whose constant is known; the constant that all share shrinks for the next one.
+double AverageGradient::StepSize() {
+  const bool port = options_.step == stochastic::StepRule::kPort;
+  const double n = static_cast<double>(data_->sequences());
+  const double l_max = options_.shared_constant || port ? shared_constant_ : sampler_.max_constant();
   const double l_mean = options_.shared_constant ? shared_constant_ : sampler_.mean_constant();
-  return stochastic::StepSize(options_.step, options_.constant_step, l_max, l_mean, lambda_);
+  if (options_.shared_constant || port) shared_constant_ *= std::exp2(-1.0 / n);
+  return stochastic::StepSize(options_.step, options_.constant_step, l_max, l_mean, lambda_,
+                              static_cast<double>(sampler_.seen()) / n);
 }
 
 // d of the sequence's rows += the change.
@@ -104,7 +124,7 @@ SolverState AverageGradient::Step() {
     const SolverState state = Move();
     if (state != SolverState::kRunning) return state;
   }
-  if (options_.method == AverageMethod::kSaga2) {
+  if (RemembersSecond(options_.method)) {
     moved_ = true;
     const SolverState state = RememberSecond();
     if (state != SolverState::kRunning) return state;
@@ -115,7 +135,6 @@ SolverState AverageGradient::Step() {
 }
 
 SolverState AverageGradient::Move() {
-  const double n = static_cast<double>(data_->sequences());
   const Sampler::Draw draw = sampler_.Next();
   const Sequence x = data_->At(draw.index);
   memory_.Prefetch(x.index);
@@ -135,8 +154,8 @@ SolverState AverageGradient::Move() {
   const double constant = *searched;
   sampler_.SetConstant(x.index, constant);
   if (options_.shared_constant) shared_constant_ = constant;
+  if (options_.step == stochastic::StepRule::kPort) shared_constant_ = std::max(shared_constant_, constant);
   const double step = StepSize();
-  if (options_.shared_constant) shared_constant_ *= std::exp2(-1.0 / n);
   state_.beta *= 1.0 - step * lambda_;
 
   if (options_.method == AverageMethod::kSag) {
@@ -150,17 +169,17 @@ SolverState AverageGradient::Move() {
   }
 
   // SAGA and SAGA2: along g - g_i and the old d, then the table changes. What is drawn rarely counts more.
-  const bool second = options_.method == AverageMethod::kSaga2;
+  const bool second = RemembersSecond(options_.method);
   double own = std::max(draw.scaled_probability, 0.05);
   double common = 1.0;
-  if (options_.method == AverageMethod::kSagaLiteral) {
+  if (IsLiteral(options_.method)) {
     own = common = constant / sampler_.mean_constant();
   }
   const GradientChange& change = second ? memory_.Difference(x.index, chain_.marginals(), chain_.edge_sums(), chain_)
                                         : memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_);
   if (!second) MarkStored(x.index);
   MoveAlong(x, change, step / (own * state_.beta));
-  const double scale = stored_count_ == 0 ? 0.0 : step / (common * static_cast<double>(stored_count_) * state_.beta);
+  const double scale = stored_count_ == 0 ? 0.0 : step / (common * InSum() * state_.beta);
   state_.progress += scale;
   FollowTransitions(zeros_.data(), scale);
   if (second) return SolverState::kRunning;
@@ -202,6 +221,7 @@ SolverState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>
 void AverageGradient::SetPenalty(double l2) {
   LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2));
   lambda_ = l2 / static_cast<double>(data_->sequences());
+  sampler_.SetPenalty(lambda_);
 }
 
 void AverageGradient::Save(learn::CheckpointWriter* writer) const {

@@ -34,13 +34,15 @@
 //  - The loop ends when all were seen AND the gradient is small ("while m < n and ..." there would end at once).
 //  - The line search needs no weights and is left out where it keeps succeeding (constant_search.h; `skip_checks`).
 //  - SAGA divides only g - g_i by n P_i, with the probability P_i of the draw as it was made; the printed form, which
-//    also divides d / m and has no share of uniform draws, is kSagaLiteral.
+//    also divides d / m and has no share of uniform draws, is kSagaLiteral; kSaga2Literal the same of SAGA2, where m
+//    then counts the sequences that were drawn. Its line search along the remembered gradient is `search_remembered`.
 namespace luthier::crf {
 
 // Not thread-safe.
 class AverageGradient final : public AverageSolver {
  public:
-  // `data` must have passed CheckChainData and outlive this. l2 >= 0. Errors of GradientMemory::Create.
+  // `data` must have passed CheckChainData and outlive this. l2 >= 0. Errors of GradientMemory::Create;
+  // INVALID_ARGUMENT for search_remembered with memory sparse or absolute.
   static absl::StatusOr<AverageGradient> Create(const ChainData* data, double l2, const AverageGradientOptions& options,
                                                 const Kernels& kernels = BestKernels());
 
@@ -60,7 +62,7 @@ class AverageGradient final : public AverageSolver {
   SolverState Evaluate(const Sequence& x, double* loss);
   // None when stopped.
   std::optional<double> SearchConstant(const Sequence& x, const stochastic::Sampler::Draw& draw, double loss);
-  double StepSize() const;
+  double StepSize();
   // One iteration. Nothing changes before all that may take long is done, so one that is given up leaves no trace; that
   // of SAGA2 has two such parts.
   SolverState Step();
@@ -73,6 +75,8 @@ class AverageGradient final : public AverageSolver {
 
   ChainInference chain_;
   AlignedDoubles zeros_;
+  AlignedDoubles remembered_tokens_, remembered_edges_;  // search_remembered: scratch.
+  // L of all with options_.shared_constant; with StepRule::kPort the running maximum.
   double shared_constant_ = 1.0;
   bool moved_ = false;  // SAGA2: the first part of the current iteration is done.
 };

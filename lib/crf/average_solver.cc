@@ -14,7 +14,8 @@
 namespace luthier::crf {
 
 const std::vector<std::string>& AverageMethodNames() {
-  static const std::vector<std::string>& names = *new std::vector<std::string>{"sag", "saga", "saga_literal", "saga2"};
+  static const std::vector<std::string>& names =
+      *new std::vector<std::string>{"sag", "saga", "saga_literal", "saga2", "saga2_literal"};
   return names;
 }
 
@@ -35,12 +36,13 @@ AverageSolver::AverageSolver(const ChainData* data, double l2, const AverageGrad
       lambda_(l2 / static_cast<double>(data->sequences())),
       stride_(data->shape().stride()),
       ahead_(Ahead(int64_t{16} * data->attributes * stride_)),
-      sampler_(options.sampling, data->sequences(), options.seed, options.first_constant),
+      sampler_(options.sampling, data->sequences(), options.seed, options.first_constant, lambda_),
       memory_(std::move(memory)),
       search_(data, kernels),
       state_(data),
       stored_(static_cast<size_t>(data->sequences()), 0) {
   LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2));
+  if (stochastic::SearchesAlways(options.sampling) || options.search_remembered) options_.skip_checks = false;
 }
 
 void AverageSolver::MarkStored(int64_t i) {
@@ -50,7 +52,7 @@ void AverageSolver::MarkStored(int64_t i) {
 }
 
 int64_t AverageSolver::iterations_per_pass() const {
-  return std::max<int64_t>(1, data_->sequences() / (options_.method == AverageMethod::kSaga2 ? 2 : 1));
+  return std::max<int64_t>(1, data_->sequences() / (RemembersSecond(options_.method) ? 2 : 1));
 }
 
 double AverageSolver::GradientEstimate() const {
@@ -76,6 +78,7 @@ bool AverageSolver::Load(learn::CheckpointReader* reader) {
   const bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && state_.Load(reader) &&
                     search_.Load(reader) && LoadArray(reader, &stored_);
   lambda_ = reader->F64();
+  sampler_.SetPenalty(lambda_);
   for (int64_t* x : {&iterations_, &evaluations_}) *x = static_cast<int64_t>(reader->U64());
   stored_count_ = std::count_if(stored_.begin(), stored_.end(), [](uint8_t s) { return s != 0; });
   return fits && reader->ok();

@@ -19,8 +19,14 @@
 
 namespace luthier::crf {
 
-enum class AverageMethod { kSag, kSaga, kSagaLiteral, kSaga2 };
-// "sag", "saga", "saga_literal", "saga2", in the order of the enum.
+enum class AverageMethod { kSag, kSaga, kSagaLiteral, kSaga2, kSaga2Literal };
+inline bool RemembersSecond(AverageMethod method) {
+  return method == AverageMethod::kSaga2 || method == AverageMethod::kSaga2Literal;
+}
+inline bool IsLiteral(AverageMethod method) {
+  return method == AverageMethod::kSagaLiteral || method == AverageMethod::kSaga2Literal;
+}
+// "sag", "saga", "saga_literal", "saga2", "saga2_literal", in the order of the enum.
 const std::vector<std::string>& AverageMethodNames();
 absl::StatusOr<AverageMethod> ParseAverageMethod(absl::string_view name);
 
@@ -31,7 +37,11 @@ struct AverageGradientOptions {
   double constant_step = 0.1;    // StepRule::kConstant. > 0.
   double first_constant = 1.0;   // L of the first example. > 0.
   bool shared_constant = false;  // One L for all examples, which shrinks by 2^(-1/n) an iteration (algorithm 1).
-  bool skip_checks = true;
+  bool skip_checks = true;       // Not with samplings of SearchesAlways.
+  // The line search tests and steps along the remembered g_i instead of the fresh gradient, as algorithms 3 and 4 print
+  // it: at every visit, of no effect for SAG, whose algorithm has replaced g_i by then. For one thread, and memory
+  // modes mixed and marginals.
+  bool search_remembered = false;
   MemoryMode memory = MemoryMode::kMixed;
   int64_t max_memory_bytes = int64_t{4} << 30;
   uint64_t seed = 0;
@@ -68,6 +78,10 @@ class AverageSolver : public ChainSolver {
                 GradientMemory memory);
   // The gradient of example i is in d from now on.
   void MarkStored(int64_t i);
+  // m, of which d is divided. As algorithm 4 prints it, those that were drawn, not those whose gradients are in d.
+  double InSum() const {
+    return static_cast<double>(options_.method == AverageMethod::kSaga2Literal ? sampler_.seen() : stored_count_);
+  }
 
   const ChainData* data_;
   AverageGradientOptions options_;

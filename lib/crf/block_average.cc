@@ -45,6 +45,12 @@ absl::StatusOr<std::unique_ptr<BlockAverage>> BlockAverage::Create(const ChainDa
                      " is for one thread; with threads > 1 there are mixed and marginals"));
   }
   if (options.shared_constant) return absl::InvalidArgumentError("one constant for all sequences is for one thread");
+  if (options.method == AverageMethod::kSaga2Literal || options.step == stochastic::StepRule::kPort ||
+      options.search_remembered) {
+    return absl::InvalidArgumentError(
+        "saga2_literal, step rule port and line searches along remembered gradients, forms to compare with, are for "
+        "one thread");
+  }
   // A chain's scratch: five arrays for its tokens, and a line search has another one.
   const int64_t tokens = data->longest() * int64_t{data->shape().stride()} * 8;
   const int64_t scratch = options.threads * 11 * tokens;
@@ -183,7 +189,10 @@ void BlockAverage::LookAt(Look* look, Worker* worker) {
   chain.Backward();
   chain.SubtractLabeling(x.label);
   if (chain.stopped()) return;
-  if (look->searches) look->found = search_.Look(x, look->loss, look->start, &chain, &worker->search);
+  if (look->searches) {
+    look->found =
+        search_.Look(x, look->loss, look->start, {chain.marginals(), chain.edge_sums()}, &chain, &worker->search);
+  }
   memory_.Prepare(x.index, chain.marginals(), chain.edge_sums(), chain, remembered_.data() + look->remembered_at,
                   changes_.data() + look->tokens_at, changes_.data() + look->edges_at, worker->edge_marginals.data());
   ListEntries(look);

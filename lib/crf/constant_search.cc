@@ -36,20 +36,20 @@ bool ConstantSearch::Skip(int64_t i) {
   return true;
 }
 
-std::optional<double> ConstantSearch::Search(const Sequence& x, double loss, double start, ChainInference* chain) {
-  const Found found = Look(x, loss, start, chain, &scratch_);
+std::optional<double> ConstantSearch::Search(const Sequence& x, double loss, double start, const Direction& along,
+                                             ChainInference* chain) {
+  const Found found = Look(x, loss, start, along, chain, &scratch_);
   if (found.stopped) return std::nullopt;
   Record(x.index, found);
   return found.constant;
 }
 
-ConstantSearch::Found ConstantSearch::Look(const Sequence& x, double loss, double start, ChainInference* chain,
-                                           Scratch* scratch) {
+ConstantSearch::Found ConstantSearch::Look(const Sequence& x, double loss, double start, const Direction& along,
+                                           ChainInference* chain, Scratch* scratch) {
   const int stride = chain->stride();
   const int64_t part = x.tokens * stride;
   const int64_t square = int64_t{chain->labels()} * stride;
-  const double* residuals = chain->marginals();
-  const double* edges = chain->edge_sums();
+  const auto& [residuals, edges] = along;
   Found found = {std::max(start, kMinConstant), 0, false};
   ChainInference& trial = scratch->trial_;
   double* change = scratch->change_.data();

@@ -28,9 +28,16 @@ class ConstantSearch {
   // label).
   bool Skip(int64_t i);
 
-  // L, from `start` on; none when the chain's stop flag was seen. `loss`: nll_i(w); `chain`: after Backward and
-  // SubtractLabeling.
-  std::optional<double> Search(const Sequence& x, double loss, double start, ChainInference* chain);
+  // The gradient along which the search goes: that of the chain, after Backward and SubtractLabeling, but in forms for
+  // comparison.
+  struct Direction {
+    const double* residuals;  // T x stride
+    const double* edges;      // K x stride
+  };
+  // L, from `start` on; none when the chain's stop flag was seen. `loss`: nll_i(w); `chain`: its scores and transitions
+  // are at w.
+  std::optional<double> Search(const Sequence& x, double loss, double start, const Direction& along,
+                               ChainInference* chain);
   int64_t forwards() const { return forwards_; }  // Losses evaluated.
 
   // The same in two steps, the first for many sequences at once, each thread with scratch of its own.
@@ -49,7 +56,8 @@ class ConstantSearch {
     int forwards = 0;      // Losses evaluated; 0: the gradient is too small to search.
     bool stopped = false;  // The rest is of no use.
   };
-  Found Look(const Sequence& x, double loss, double start, ChainInference* chain, Scratch* scratch);
+  Found Look(const Sequence& x, double loss, double start, const Direction& along, ChainInference* chain,
+             Scratch* scratch);
   void Record(int64_t i, const Found& found);
 
   void Save(learn::CheckpointWriter* writer) const;

@@ -146,6 +146,20 @@ void GradientMemory::Prepare(int64_t i, const double* residuals, const double* e
   ExchangeEdges(i, edges, chain, remembered + length * labels_, edge_change, scratch);
 }
 
+void GradientMemory::Recall(int64_t i, double* residuals, double* edges) const {
+  LUTHIER_CHECK(mode_ == MemoryMode::kMixed || mode_ == MemoryMode::kMarginals);
+  const float* memory = table_.data() + start_[static_cast<size_t>(i)];
+  const int64_t length = data_->length(i);
+  std::fill_n(residuals, length * stride_, 0.0);
+  for (int64_t t = 0; t < length; ++t, memory += labels_) std::copy_n(memory, labels_, residuals + t * stride_);
+  std::fill_n(edges, int64_t{labels_} * stride_, 0.0);
+  for (int64_t part = mode_ == MemoryMode::kMixed ? 1 : length - 1; part > 0; --part) {
+    for (int a = 0; a < labels_; ++a) {
+      for (int b = 0; b < labels_; ++b) edges[a * stride_ + b] += *memory++;
+    }
+  }
+}
+
 int64_t GradientMemory::Size(int64_t i) const {
   return start_[static_cast<size_t>(i) + 1] - start_[static_cast<size_t>(i)] + kSlack;
 }

@@ -54,9 +54,12 @@ class GradientMemory {
   const GradientChange& Difference(int64_t i, const double* residuals, const double* edges,
                                    const ChainInference& chain);
 
-  // The same in two steps, the first for many sequences at once; mixed and marginals only. The change goes to `tokens`
-  // (T x stride) and `edge_change` (K x stride); what is to be remembered to `remembered`, Size(i) numbers. `scratch`:
-  // 2 K x stride.
+  // What is remembered of sequence i, as residuals (T x stride) and edges (K x stride); mixed and marginals only.
+  void Recall(int64_t i, double* residuals, double* edges) const;
+
+  // The same as Exchange in two steps, the first for many sequences at once; mixed and marginals only. The change goes
+  // to `tokens` (T x stride) and `edge_change` (K x stride); what is to be remembered to `remembered`, Size(i) numbers.
+  // `scratch`: 2 K x stride.
   void Prepare(int64_t i, const double* residuals, const double* edges, const ChainInference& chain, float* remembered,
                double* tokens, double* edge_change, double* scratch) const;
   int64_t Size(int64_t i) const;

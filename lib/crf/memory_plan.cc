@@ -12,6 +12,7 @@ int64_t SolverVectors(const ChainTrainerOptions& options) {
     case ChainMethod::kSaga:
     case ChainMethod::kSaga2:
     case ChainMethod::kSagaLiteral:
+    case ChainMethod::kSaga2Literal:
       return 2;  // v and d; with l1 as well.
     case ChainMethod::kLbfgs:
       // Ten pairs; x and g of an iterate, of a trial and the best of a search, the direction; a gradient a thread.

@@ -29,6 +29,7 @@ absl::StatusOr<ProximalAverage> ProximalAverage::Create(const ChainData* data, d
                                                         const ProximalOptions& options, const Kernels& kernels) {
   LUTHIER_CHECK(l1 >= 0.0 && l2 >= 0.0 && std::isfinite(l1) && std::isfinite(l2));
   LUTHIER_CHECK(options.average.method == AverageMethod::kSag || options.average.method == AverageMethod::kSaga);
+  LUTHIER_CHECK(options.average.step != stochastic::StepRule::kPort && !options.average.search_remembered);
   LUTHIER_ASSIGN_OR_RETURN(GradientMemory memory, GradientMemory::Create(options.average.memory, data, kernels,
                                                                          options.average.max_memory_bytes));
   return ProximalAverage(data, l1, l2, options, kernels, std::move(memory));
@@ -43,7 +44,8 @@ ProximalAverage::ProximalAverage(const ChainData* data, double l1, double l2, co
       mu_(l1 / static_cast<double>(data->sequences())),
       stride_(data->shape().stride()),
       ahead_(Ahead(int64_t{16} * data->attributes * stride_)),
-      sampler_(options.average.sampling, data->sequences(), options.average.seed, options.average.first_constant),
+      sampler_(options.average.sampling, data->sequences(), options.average.seed, options.average.first_constant,
+               lambda_),
       memory_(std::move(memory)),
       chain_(data->labels(), data->longest(), kernels),
       search_(data, kernels),
@@ -54,6 +56,7 @@ ProximalAverage::ProximalAverage(const ChainData* data, double l1, double l2, co
       current_(static_cast<size_t>(data->attributes), 0),
       history_(1),
       stored_(static_cast<size_t>(data->sequences()), 0) {
+  if (stochastic::SearchesAlways(options.average.sampling)) options_.average.skip_checks = false;
   if (options_.flush_every <= 0) options_.flush_every = data->sequences();
   LUTHIER_CHECK(options_.flush_every < INT32_MAX);
 }
@@ -151,7 +154,9 @@ SolverState ProximalAverage::Step() {
   std::optional<double> constant;
   if (state == SolverState::kRunning) {
     const bool skips = options_.average.skip_checks && search_.Skip(x.index);
-    constant = skips ? sampler_.constant(x.index) : search_.Search(x, loss, sampler_.StartConstant(draw), &chain_);
+    constant = skips ? sampler_.constant(x.index)
+                     : search_.Search(x, loss, sampler_.StartConstant(draw), {chain_.marginals(), chain_.edge_sums()},
+                                      &chain_);
   }
   if (!constant) {
     sampler_.PutBack(draw);

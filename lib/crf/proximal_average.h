@@ -32,7 +32,7 @@
 namespace luthier::crf {
 
 struct ProximalOptions {
-  // kSag or kSaga; sampling, step (with its constant), first_constant, skip_checks, memory and seed.
+  // kSag or kSaga; sampling, step (with its constant; not kPort), first_constant, skip_checks, memory and seed.
   AverageGradientOptions average;
   int64_t flush_every = 0;  // Iterations after which all rows are brought up to date. 0: as many as sequences.
 };

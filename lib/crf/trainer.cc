@@ -19,8 +19,9 @@ namespace luthier::crf {
 using Eigen::VectorXd;
 
 const std::vector<std::string>& ChainMethodNames() {
-  static const std::vector<std::string>& names = *new std::vector<std::string>{
-      "sag", "saga", "saga2", "saga_literal", "lbfgs", "hybrid", "sg", "asg", "pegasos", "adagrad", "smd", "oeg"};
+  static const std::vector<std::string>& names =
+      *new std::vector<std::string>{"sag", "saga", "saga2",   "saga_literal", "saga2_literal", "lbfgs", "hybrid",
+                                    "sg",  "asg",  "pegasos", "adagrad",      "smd",           "oeg"};
   return names;
 }
 
@@ -67,6 +68,10 @@ absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* da
       return absl::InvalidArgumentError(absl::StrCat("l1 > 0 needs solver sag or saga; this is ",
                                                      ChainMethodNames()[static_cast<size_t>(options.method)]));
     }
+    if (options.average.step == stochastic::StepRule::kPort || options.average.search_remembered) {
+      return absl::InvalidArgumentError(
+          "step rule port and line searches along remembered gradients, forms to compare with, go without l1");
+    }
     proximal.average.method = options.method == ChainMethod::kSag ? AverageMethod::kSag : AverageMethod::kSaga;
     LUTHIER_ASSIGN_OR_RETURN(ProximalAverage solver, ProximalAverage::Create(data, options.l1, l2, proximal, kernels));
     return std::unique_ptr<ChainSolver>(std::make_unique<ProximalAverage>(std::move(solver)));
@@ -80,6 +85,8 @@ absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* da
       return MakeAverage(data, l2, AverageMethod::kSaga2, options, kernels);
     case ChainMethod::kSagaLiteral:
       return MakeAverage(data, l2, AverageMethod::kSagaLiteral, options, kernels);
+    case ChainMethod::kSaga2Literal:
+      return MakeAverage(data, l2, AverageMethod::kSaga2Literal, options, kernels);
     case ChainMethod::kLbfgs:
       return std::make_unique<ChainLbfgs>(data, l2, options.threads, kernels);
     case ChainMethod::kHybrid:

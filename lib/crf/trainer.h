@@ -26,6 +26,7 @@ enum class ChainMethod {
   kSaga,           // "
   kSaga2,          // "
   kSagaLiteral,    // "
+  kSaga2Literal,   // AverageGradient
   kLbfgs,          // ChainLbfgs
   kHybrid,         // ChainHybrid
   kConstant,       // StochasticGradient
@@ -35,8 +36,8 @@ enum class ChainMethod {
   kMetaDescent,    // ChainMetaDescent
   kExponentiated,  // ExponentiatedGradient
 };
-// "sag", "saga", "saga2", "saga_literal", "lbfgs", "hybrid", "sg", "asg", "pegasos", "adagrad", "smd", "oeg", in the
-// order of the enum.
+// "sag", "saga", "saga2", "saga_literal", "saga2_literal", "lbfgs", "hybrid", "sg", "asg", "pegasos", "adagrad", "smd",
+// "oeg", in the order of the enum.
 const std::vector<std::string>& ChainMethodNames();
 absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name);
 

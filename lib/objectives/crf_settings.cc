@@ -87,15 +87,24 @@ ObjectiveInfo CrfInfo() {
                             28.0));
   list.push_back(MakeChoice("solver",
                             "Training algorithm; all go to the same optimum, but sg, asg, pegasos, adagrad and smd "
-                            "not all the way, and use up max_passes.",
+                            "not all the way, and use up max_passes, and the printed forms saga_literal and "
+                            "saga2_literal need not.",
                             crf::ChainMethodNames(), true));
   list.push_back(MakeChoice("sampling",
                             "Which sequence comes next: a mixture of uniform and by Lipschitz constants "
                             "(ms), by constants (pl), uniform (u), permutations (rp), fixed orders. Without "
-                            "constants (sg, asg, pegasos, adagrad, oeg) ms and pl are u.",
-                            {"ms", "pl", "u", "rp", "cyclic", "cyclic2"}, true));
-  list.push_back(MakeChoice("step_rule", "How the step follows from the largest and the mean Lipschitz constant.",
-                            {"hedge", "lmax", "lmean", "opt", "averagehedgeopt1", "averagehedgeopt2", "const"}, true));
+                            "constants (sg, asg, pegasos, adagrad, oeg) ms and pl are u. To compare with: ms and pl as "
+                            "they are printed (ms_unseen, pl_literal), pl as its authors' code has it (pl_port).",
+                            {"ms", "pl", "u", "rp", "cyclic", "cyclic2", "pl_literal", "pl_port", "ms_unseen"}, true));
+  list.push_back(MakeChoice("step_rule",
+                            "How the step follows from the largest and the mean Lipschitz constant; port is that of "
+                            "pl_port.",
+                            {"hedge", "lmax", "lmean", "opt", "averagehedgeopt1", "averagehedgeopt2", "const", "port"},
+                            true));
+  list.push_back(MakeChoice("line_search",
+                            "Along which gradient Lipschitz constants are searched: the fresh one, or, as printed for "
+                            "saga and saga2 and to compare with, the remembered one.",
+                            {"fresh", "remembered"}, false));
   list.push_back(MakeNumber(
       "constant_step", ParameterKind::kFloat,
       "The step of step_rule const, of sg, asg, pegasos (1 is the classic one) and adagrad, and the first of smd.", 0.1,
@@ -177,6 +186,7 @@ absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const Settings& se
   LUTHIER_ASSIGN_OR_RETURN(options.average.sampling, stochastic::ParseSampling(settings.Text("sampling")));
   LUTHIER_ASSIGN_OR_RETURN(options.average.step, stochastic::ParseStepRule(settings.Text("step_rule")));
   LUTHIER_ASSIGN_OR_RETURN(options.average.memory, crf::ParseMemoryMode(settings.Text("memory")));
+  options.average.search_remembered = settings.Text("line_search") == "remembered";
   options.average.constant_step = options.rate = settings.Number("constant_step");
   options.average.max_memory_bytes = settings.Int("max_memory_mib") << 20;
   options.average.seed = seed;

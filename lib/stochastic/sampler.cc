@@ -12,10 +12,20 @@
 #include "lib/base/random.h"
 
 namespace luthier::stochastic {
+namespace {
+
+constexpr double kMaxConstant = 1e100;  // So that no sum overflows.
+
+bool IsPureLipschitz(Sampling sampling) {
+  return sampling == Sampling::kLipschitz || sampling == Sampling::kLipschitzLiteral ||
+         sampling == Sampling::kLipschitzPort;
+}
+
+}  // namespace
 
 const std::vector<std::string>& SamplingNames() {
   static const std::vector<std::string>& names =
-      *new std::vector<std::string>{"u", "rp", "cyclic", "cyclic2", "pl", "ms"};
+      *new std::vector<std::string>{"u", "rp", "cyclic", "cyclic2", "pl", "ms", "pl_literal", "pl_port", "ms_unseen"};
   return names;
 }
 
@@ -29,19 +39,25 @@ absl::StatusOr<Sampling> ParseSampling(absl::string_view name) {
 }
 
 Sampling WithoutConstants(Sampling sampling) {
-  const bool needs_constants = sampling == Sampling::kLipschitz || sampling == Sampling::kMixed;
-  return needs_constants ? Sampling::kUniform : sampling;
+  const bool ordered =
+      sampling == Sampling::kPermutation || sampling == Sampling::kCyclic || sampling == Sampling::kCyclic2;
+  return ordered ? sampling : Sampling::kUniform;
 }
 
-Sampler::Sampler(Sampling sampling, int64_t n, uint64_t seed, double first_constant)
+bool SearchesAlways(Sampling sampling) {
+  return sampling == Sampling::kLipschitzLiteral || sampling == Sampling::kLipschitzPort;
+}
+
+Sampler::Sampler(Sampling sampling, int64_t n, uint64_t seed, double first_constant, double lambda)
     : sampling_(sampling),
       seed_(seed),
       first_constant_(first_constant),
+      lambda_(lambda),
       tree_(n),
       seen_(static_cast<size_t>(n), 0),
       block_(kBlock) {
   LUTHIER_CHECK(n <= INT32_MAX && first_constant > 0.0);
-  if (sampling == Sampling::kLipschitz) {
+  if (IsPureLipschitz(sampling) || sampling == Sampling::kMixedUnseen) {
     unseen_.resize(static_cast<size_t>(n));
     std::iota(unseen_.begin(), unseen_.end(), 0);
   }
@@ -81,6 +97,32 @@ Sampler::Draw Sampler::Visit(int64_t i, double scaled_probability) {
   return draw;
 }
 
+// One of those not seen yet, uniformly.
+Sampler::Draw Sampler::VisitUnseen(double place, double scaled_probability) {
+  const auto unseen = static_cast<size_t>(size() - seen_count_);
+  const auto k = static_cast<size_t>(place * static_cast<double>(unseen));
+  const int64_t i = unseen_[k];
+  std::swap(unseen_[k], unseen_[unseen - 1]);
+  if (sampling_ != Sampling::kLipschitzPort) unseen_.pop_back();
+  return Visit(i, scaled_probability);
+}
+
+// A seen one, proportional to L_i + Lmean + 2 lambda: by a part of `place` as large as L_i's share of the sum by L_i,
+// else uniformly.
+Sampler::Draw Sampler::VisitPort(double place) {
+  const auto seen = static_cast<double>(seen_count_);
+  const double sum = tree_.sum(), each = sum / seen + 2.0 * lambda_;
+  const double total = sum + seen * each, share = sum / total;
+  int64_t i = 0;
+  if (place < share) {
+    i = tree_.Find(place / share);
+  } else {
+    const auto k = static_cast<size_t>((place - share) / (1.0 - share) * seen);
+    i = unseen_[unseen_.size() - 1 - std::min(k, static_cast<size_t>(seen_count_ - 1))];
+  }
+  return Visit(i, seen * (tree_.weight(i) + each) / total);
+}
+
 Sampler::Draw Sampler::Next() {
   if (put_back_) return *std::exchange(put_back_, std::nullopt);
   const int64_t n = size();
@@ -98,21 +140,25 @@ Sampler::Draw Sampler::Next() {
       return Visit(order_[0][static_cast<size_t>(draws_ % n)], 1.0);
     case Sampling::kCyclic2:
       return Visit(order_[(draws_ / n) % 2][static_cast<size_t>(draws_ % n)], 1.0);
-    case Sampling::kLipschitz: {
+    case Sampling::kLipschitz:
+    case Sampling::kLipschitzLiteral:
+    case Sampling::kLipschitzPort: {
       const Uniforms u = NextUniforms();
-      const double unseen = static_cast<double>(unseen_.size());
-      if (u.choice * count < unseen) {
-        const auto k = static_cast<size_t>(u.place * unseen);
-        const int64_t i = unseen_[k];
-        unseen_[k] = unseen_.back();
-        unseen_.pop_back();
-        return Visit(i, 1.0);
-      }
+      if (u.choice * count < static_cast<double>(n - seen_count_)) return VisitUnseen(u.place, 1.0);
+      if (sampling_ == Sampling::kLipschitzPort) return VisitPort(u.place);
       const int64_t i = tree_.Find(u.place);
       return Visit(i, static_cast<double>(seen_count_) * tree_.weight(i) / tree_.sum());
     }
+    case Sampling::kMixedUnseen:
     case Sampling::kMixed: {
       const Uniforms u = NextUniforms();
+      if (!unseen_.empty()) {
+        const auto unseen = static_cast<double>(n - seen_count_);
+        if (seen_count_ == 0) return VisitUnseen(u.place, 1.0);
+        if (u.choice < 0.5) return VisitUnseen(u.place, 0.5 * count / unseen);
+        const int64_t i = tree_.Find(u.place);
+        return Visit(i, 0.5 * count * tree_.weight(i) / tree_.sum());
+      }
       const bool uniform = u.choice < 0.5 || seen_count_ == 0;
       const int64_t i = uniform ? static_cast<int64_t>(u.place * count) : tree_.Find(u.place);
       const double share = tree_.sum() > 0.0 ? tree_.weight(i) / tree_.sum() : 0.0;
@@ -123,9 +169,12 @@ Sampler::Draw Sampler::Next() {
 }
 
 double Sampler::StartConstant(const Draw& draw) const {
-  const bool halve = sampling_ == Sampling::kLipschitz;
-  if (!draw.first) return (halve ? 0.5 : 0.9) * constant(draw.index);
-  if (halve || seen_count_ == 1) return first_constant_;
+  const bool pure = IsPureLipschitz(sampling_);
+  if (!draw.first && sampling_ == Sampling::kLipschitzLiteral) {
+    return std::min(2.0 * constant(draw.index), kMaxConstant);
+  }
+  if (!draw.first) return (pure ? 0.5 : 0.9) * constant(draw.index);
+  if (pure || seen_count_ == 1) return first_constant_;
   // The one just seen has no constant yet.
   return 0.5 * tree_.sum() / static_cast<double>(seen_count_ - 1);
 }
@@ -163,6 +212,7 @@ bool Sampler::Load(learn::CheckpointReader* reader) {
   seen_count_ = std::count_if(seen_.begin(), seen_.end(), [](uint8_t s) { return s != 0; });
   unseen_.resize(unseen.size() / sizeof(int32_t));
   std::copy(unseen.begin(), unseen.end(), reinterpret_cast<char*>(unseen_.data()));
+  if (sampling_ == Sampling::kLipschitzPort && unseen_.size() != n) return false;
   for (const int32_t i : unseen_) {
     if (i < 0 || i >= size()) return false;
   }

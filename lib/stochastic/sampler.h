@@ -21,18 +21,27 @@ enum class Sampling {
   kCyclic2,      // Two random orders, fixed at the start, in turn.
   kLipschitz,    // "pl": with probability (n-m)/n one not seen yet, uniformly; else a seen one, proportional to L_i.
   kMixed,        // "ms": with probability 1/2 any one uniformly, else a seen one, proportional to L_i.
+  // Forms to compare these with:
+  kLipschitzLiteral,  // "pl_literal": L_i doubles at each visit, as section 2.6.1 prints it.
+  kLipschitzPort,     // "pl_port": seen ones proportional to L_i + Lmean + 2 lambda, as Schmidt's code for Le Roux,
+                      // Schmidt, Bach (SAG_LipschitzLS) and its ports have it; with StepRule::kPort.
+  kMixedUnseen,       // "ms_unseen": as section 2.6.1 prints it, the first half are those not seen yet; any when none
+                      // is left, of which it says nothing.
 };
 
-// "u", "rp", "cyclic", "cyclic2", "pl", "ms", in the order of the enum.
+// "u", "rp", "cyclic", "cyclic2", "pl", "ms", "pl_literal", "pl_port", "ms_unseen", in the order of the enum.
 const std::vector<std::string>& SamplingNames();
 absl::StatusOr<Sampling> ParseSampling(absl::string_view name);
 // For methods that keep no constants: what needs them becomes kUniform.
 Sampling WithoutConstants(Sampling sampling);
+// Whether the constants are to be searched at every visit, because that is what the form is about.
+bool SearchesAlways(Sampling sampling);
 
 // Draws examples and keeps their estimated Lipschitz constants L_i. Also the way in which the constants start and
 // decay, which goes with the sampling:
-//   pl: L_i = 1 at the first visit and half its last value at each later one (the source says "double" in one place and
-//       halves in another; doubling twice could not work);
+//   pl, pl_port: L_i = 1 at the first visit and half its last value at each later one (the source says "double" in one
+//       place and halves in another);
+//   pl_literal: twice its last value, up to 1e100;
 //   all others: half the mean of the seen ones at the first visit (1 for the very first), 0.9 times the last value
 //   later.
 // Draws are a function of seed, the number of draws so far and the constants. Not thread-safe.
@@ -44,8 +53,9 @@ class Sampler {
     bool first = false;               // Not drawn before.
   };
 
-  // n >= 1. `first_constant`: L of the very first example (1 in the source), > 0.
-  Sampler(Sampling sampling, int64_t n, uint64_t seed, double first_constant = 1.0);
+  // n >= 1. `first_constant`: L of the very first example (1 in the source), > 0. `lambda` >= 0: of pl_port.
+  Sampler(Sampling sampling, int64_t n, uint64_t seed, double first_constant = 1.0, double lambda = 0.0);
+  void SetPenalty(double lambda) { lambda_ = lambda; }
 
   // Marks the example as seen. SetConstant must follow for a first one, before the next draw (not needed with samplings
   // that use no constants, as long as nobody asks for them).
@@ -78,16 +88,21 @@ class Sampler {
   Uniforms NextUniforms();
   void MakeOrder(int which, uint64_t index);
   Draw Visit(int64_t i, double scaled_probability);
+  Draw VisitUnseen(double place, double scaled_probability);
+  Draw VisitPort(double place);
 
   const Sampling sampling_;
   const uint64_t seed_;
   const double first_constant_;
+  double lambda_;
   SamplingTree tree_;
   std::vector<uint8_t> seen_;
   int64_t seen_count_ = 0;
   int64_t draws_ = 0;
   std::optional<Draw> put_back_;
-  std::vector<int32_t> unseen_;    // pl: those not seen yet, in any order that follows from the draws.
+  // pl, ms_unseen: those not seen yet, in any order that follows from the draws; pl_port: and behind them the seen
+  // ones.
+  std::vector<int32_t> unseen_;
   std::vector<int32_t> order_[2];  // rp: the current one; cyclic2: both.
   int64_t order_index_ = -1;       // rp: which permutation order_[0] is.
   std::vector<Uniforms> block_;    // Numbers of the draws of the current block.

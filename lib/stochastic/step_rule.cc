@@ -9,8 +9,8 @@
 namespace luthier::stochastic {
 
 const std::vector<std::string>& StepRuleNames() {
-  static const std::vector<std::string>& names =
-      *new std::vector<std::string>{"const", "lmean", "lmax", "hedge", "opt", "averagehedgeopt1", "averagehedgeopt2"};
+  static const std::vector<std::string>& names = *new std::vector<std::string>{
+      "const", "lmean", "lmax", "hedge", "opt", "averagehedgeopt1", "averagehedgeopt2", "port"};
   return names;
 }
 
@@ -23,7 +23,7 @@ absl::StatusOr<StepRule> ParseStepRule(absl::string_view name) {
       absl::StrCat("there is no step rule ", base::Quote(name), "; there are ", absl::StrJoin(names, ", ")));
 }
 
-double StepSize(StepRule rule, double constant, double l_max, double l_mean, double lambda) {
+double StepSize(StepRule rule, double constant, double l_max, double l_mean, double lambda, double seen) {
   double step = constant;
   switch (rule) {
     case StepRule::kConstant:
@@ -45,6 +45,9 @@ double StepSize(StepRule rule, double constant, double l_max, double l_mean, dou
       break;
     case StepRule::kAverageOptimum2:
       step = 1.0 / (l_max + 2.0 * lambda) + 1.0 / (l_mean + 2.0 * lambda);
+      break;
+    case StepRule::kPort:
+      step = (1.0 - seen) / (l_max + lambda) + seen * (0.5 / (l_max + lambda) + 0.5 / (l_mean + lambda));
       break;
   }
   return lambda > 0.0 ? std::min(step, 0.5 / lambda) : step;

@@ -21,15 +21,17 @@ enum class StepRule {
   kOptimum,          // 2 / (Lmax + 2 lambda)
   kAverageOptimum1,  // 2 / ((Lmean + Lmax) / 2 + 2 lambda)
   kAverageOptimum2,  // 1 / (Lmax + 2 lambda) + 1 / (Lmean + 2 lambda)
+  kPort,             // (1 - m/n) lmax + m/n hedge, with m of n examples seen: that of Sampling::kLipschitzPort, where
+                     // Lmax is a running maximum that shrinks by 2^(-1/n) an iteration.
 };
 
-// "const", "lmean", "lmax", "hedge", "opt", "averagehedgeopt1", "averagehedgeopt2", in the order of the enum.
+// "const", "lmean", "lmax", "hedge", "opt", "averagehedgeopt1", "averagehedgeopt2", "port", in the order of the enum.
 const std::vector<std::string>& StepRuleNames();
 absl::StatusOr<StepRule> ParseStepRule(absl::string_view name);
 
 // The step, > 0. At most 1 / (2 lambda): a longer one, as rules with a 2 take while Lmax is still a guess, would turn
-// the sign of the weights.
-double StepSize(StepRule rule, double constant, double l_max, double l_mean, double lambda);
+// the sign of the weights. `seen`: m/n, of kPort.
+double StepSize(StepRule rule, double constant, double l_max, double l_mean, double lambda, double seen = 1.0);
 
 }  // namespace luthier::stochastic
 

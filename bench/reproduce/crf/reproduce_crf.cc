@@ -7,6 +7,7 @@
 // --what=grid   method x sampling x step rule: figures 2.6 to 2.8, on the letters. --part=0 ... 2: SAG, SAGA, SAGA2.
 // --what=dual   the duality gap of exponentiated gradient by the strength of the penalty
 // --what=start  plain SAG from three first values of its constant
+// --what=forms  the forms as they are printed beside ours, searching at each visit: the table in docs/models/crf.md
 //
 // lambda = 1/n throughout. Passes as the source counts them: a loss of a line search is a pass over its sequence.
 
@@ -28,13 +29,13 @@
 
 ABSL_FLAG(std::string, data, "", "folder with conll2000/, conll2002-ned/, ocr-letters/ and ud-ewt/");
 ABSL_FLAG(std::string, problem, "letters", "letters, chunking, names or tags");
-ABSL_FLAG(std::string, what, "race", "race, grid, dual or start");
+ABSL_FLAG(std::string, what, "race", "race, grid, dual, start or forms");
 ABSL_FLAG(std::vector<std::string>, methods, {}, "race: only these, separated by commas; empty: all");
 ABSL_FLAG(int, part, 0, "grid: 0 SAG, 1 SAGA, 2 SAGA2");
 ABSL_FLAG(std::vector<std::string>, cells, {}, "grid: only these, as sampling:step, separated by commas; empty: all");
 ABSL_FLAG(double, hopeless, 10.0, "grid: cells so many times as far off as at the start end");
 ABSL_FLAG(int, seed, 1, "of all sampling");
-ABSL_FLAG(double, passes, 20.0, "race: of methods that do not reach 1e-6");
+ABSL_FLAG(double, passes, 20.0, "race: of methods that do not reach 1e-6; forms: 1e-4");
 ABSL_FLAG(double, long_passes, 100.0, "race: of sag, saga, lbfgs and hybrid, if 1e-6 is not reached before");
 
 namespace luthier::crf {
@@ -181,8 +182,11 @@ double GridGap(AverageGradient* solver, Judge* judge) {
 void Grid(Judge* judge, AverageMethod method) {
   const std::vector<std::string> cells = absl::GetFlag(FLAGS_cells);
   judge->FindOptimum();
-  for (const std::string& sampling : stochastic::SamplingNames()) {
-    for (const std::string& step : stochastic::StepRuleNames()) {
+  constexpr int kSamplings = 6, kRules = 7;  // Of the source.
+  for (int s = 0; s < kSamplings; ++s) {
+    const std::string& sampling = stochastic::SamplingNames()[static_cast<size_t>(s)];
+    for (int r = 0; r < kRules; ++r) {
+      const std::string& step = stochastic::StepRuleNames()[static_cast<size_t>(r)];
       if (!cells.empty() && std::find(cells.begin(), cells.end(), sampling + ":" + step) == cells.end()) continue;
       double best = INFINITY;
       const double start = CpuSeconds();
@@ -235,6 +239,57 @@ void Start(Judge* judge) {
   }
 }
 
+// Passes to 1e-4 (the whole one after which it was found so), else how far it came; and its constants then.
+void Forms(Judge* judge) {
+  using stochastic::Sampling;
+  using stochastic::StepRule;
+  judge->FindOptimum();
+  struct Form {
+    AverageMethod method;
+    Sampling sampling;
+    StepRule step;
+    bool remembered = false;
+  };
+  for (const Form& form : {Form{AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge},
+                           Form{AverageMethod::kSag, Sampling::kMixedUnseen, StepRule::kHedge},
+                           Form{AverageMethod::kSag, Sampling::kLipschitz, StepRule::kHedge},
+                           Form{AverageMethod::kSag, Sampling::kLipschitzLiteral, StepRule::kHedge},
+                           Form{AverageMethod::kSag, Sampling::kLipschitzPort, StepRule::kPort},
+                           Form{AverageMethod::kSaga, Sampling::kMixed, StepRule::kHedge},
+                           Form{AverageMethod::kSaga, Sampling::kMixed, StepRule::kHedge, true},
+                           Form{AverageMethod::kSagaLiteral, Sampling::kMixed, StepRule::kHedge},
+                           Form{AverageMethod::kSaga, Sampling::kLipschitz, StepRule::kHedge},
+                           Form{AverageMethod::kSaga, Sampling::kLipschitzLiteral, StepRule::kHedge},
+                           Form{AverageMethod::kSaga, Sampling::kLipschitzPort, StepRule::kPort},
+                           Form{AverageMethod::kSagaLiteral, Sampling::kLipschitz, StepRule::kHedge},
+                           Form{AverageMethod::kSaga2, Sampling::kMixed, StepRule::kHedge},
+                           Form{AverageMethod::kSaga2, Sampling::kMixed, StepRule::kHedge, true},
+                           Form{AverageMethod::kSaga2Literal, Sampling::kMixed, StepRule::kHedge}}) {
+    AverageGradientOptions options;
+    options.method = form.method;
+    options.sampling = form.sampling;
+    options.step = form.step;
+    options.search_remembered = form.remembered;
+    options.skip_checks = false;
+    options.seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
+    AverageGradient solver = AverageGradient::Create(&judge->problem().train, 1.0, options).value();
+    double gap = judge->start();
+    SolverState state = SolverState::kRunning;
+    while (state == SolverState::kRunning && solver.passes() < absl::GetFlag(FLAGS_passes) && gap > 1e-4 &&
+           gap < 10.0 * judge->start()) {
+      state = solver.Advance(solver.iterations_per_pass() / 2, nullptr);
+      gap = state == SolverState::kRunning ? judge->Gap(solver.Weights()) : INFINITY;
+      if (!(gap < INFINITY)) break;
+    }
+    absl::PrintF("form,%s,%s,%s %s%s,%d,%.1f,,%.3e,%.2e,%.2e\n", judge->problem().name,
+                 AverageMethodNames()[static_cast<size_t>(form.method)],
+                 stochastic::SamplingNames()[static_cast<size_t>(form.sampling)],
+                 stochastic::StepRuleNames()[static_cast<size_t>(form.step)], form.remembered ? " remembered" : "",
+                 absl::GetFlag(FLAGS_seed), solver.passes(), gap, solver.mean_constant(), solver.max_constant());
+    std::fflush(stdout);
+  }
+}
+
 int Main() {
   absl::StatusOr<TrainingProblem> loaded = LoadTrainingProblem(absl::GetFlag(FLAGS_data), absl::GetFlag(FLAGS_problem));
   if (!loaded.ok()) {
@@ -258,6 +313,7 @@ int Main() {
     Grid(&judge, static_cast<AverageMethod>(absl::GetFlag(FLAGS_part) == 2 ? 3 : absl::GetFlag(FLAGS_part)));
   if (what == "dual") Dual(problem);
   if (what == "start") Start(&judge);
+  if (what == "forms") Forms(&judge);
   return 0;
 }
 

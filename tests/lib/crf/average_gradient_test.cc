@@ -137,11 +137,14 @@ TEST(AverageGradientTest, MemoryModesGiveTheSameIterates) {
 
 TEST(AverageGradientTest, ResumingGivesTheSameBits) {
   const ChainData data = RandomChains(4, 4, 50, 8, 12);
-  for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga, AverageMethod::kSaga2}) {
-    for (const Sampling sampling : {Sampling::kUniform, Sampling::kPermutation, Sampling::kCyclic, Sampling::kCyclic2,
-                                    Sampling::kLipschitz, Sampling::kMixed}) {
-      AverageGradientOptions options = Options(method, sampling, StepRule::kLmax);
+  for (size_t m = 0; m < AverageMethodNames().size(); ++m) {
+    for (size_t s = 0; s < stochastic::SamplingNames().size(); ++s) {
+      const auto sampling = static_cast<Sampling>(s);
+      const bool port = sampling == Sampling::kLipschitzPort;
+      AverageGradientOptions options =
+          Options(static_cast<AverageMethod>(m), sampling, port ? StepRule::kPort : StepRule::kLmax);
       options.shared_constant = sampling == Sampling::kUniform;
+      options.search_remembered = sampling == Sampling::kCyclic;
       AverageGradient whole = Make(data, 1.0, options);
       whole.Advance(346, nullptr);
       AverageGradient first = Make(data, 1.0, options);
@@ -218,6 +221,50 @@ TEST(AverageGradientTest, LeavingOutSearchesSavesPasses) {
   checking.Advance(50 * data.sequences(), nullptr);
   EXPECT_EQ(skipping.evaluations(), checking.evaluations());
   EXPECT_LT(skipping.forwards(), checking.forwards() / 2);
+}
+
+TEST(AverageGradientTest, SearchesOfGradientsByAttributeAreRefused) {
+  const ChainData data = RandomChains(7, 4, 30, 8, 15);
+  AverageGradientOptions options;
+  options.search_remembered = true;
+  options.memory = MemoryMode::kSparse;
+  const absl::Status status = AverageGradient::Create(&data, 1.0, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("needs memory mixed or marginals; this is sparse"));
+}
+
+// As printed, algorithm 1 replaces g_i before it searches.
+TEST(AverageGradientTest, TheRememberedGradientOfSagIsTheFreshOne) {
+  const ChainData data = RandomChains(7, 4, 30, 8, 15);
+  AverageGradientOptions options = Options(AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge);
+  options.skip_checks = false;
+  AverageGradient fresh = Make(data, 1.0, options);
+  options.search_remembered = true;
+  AverageGradient remembered = Make(data, 1.0, options);
+  for (AverageGradient* solver : {&fresh, &remembered}) solver->Advance(300, nullptr);
+  EXPECT_EQ(fresh.Weights(), remembered.Weights());
+}
+
+// A search reads what is remembered as the chain's own residuals and edges are.
+TEST(AverageGradientTest, SearchesOfBothMemoryModesAgree) {
+  const ChainData data = RandomChains(8, 5, 20, 7, 10);
+  std::vector<VectorXd> w;
+  std::vector<int64_t> iterations;
+  for (const MemoryMode mode : {MemoryMode::kMixed, MemoryMode::kMarginals}) {
+    AverageGradientOptions options = Options(AverageMethod::kSaga, Sampling::kCyclic, StepRule::kLmax);
+    options.search_remembered = true;
+    options.memory = mode;
+    AverageGradient solver = Make(data, 1.0, options);
+    // Up to the first that finds no end: its step is nothing.
+    do solver.Advance(1, nullptr);
+    while (solver.max_constant() < 1e6 && solver.iterations() < 200);
+    w.push_back(solver.Weights());
+    iterations.push_back(solver.iterations());
+  }
+  EXPECT_EQ(iterations[0], iterations[1]);
+  EXPECT_GT(iterations[0], data.sequences());
+  EXPECT_LT((w[0] - w[1]).lpNorm<Eigen::Infinity>(), 1e-4);
+  EXPECT_GT(w[0].lpNorm<Eigen::Infinity>(), 1e-2);
 }
 
 TEST(AverageGradientTest, DivergenceIsReported) {

@@ -263,6 +263,9 @@ TEST(BlockAverageTest, RefusesWhatItCannotDo) {
   options.shared_constant = true;
   EXPECT_EQ(BlockAverage::Create(&data, 1.0, options).status().code(), absl::StatusCode::kInvalidArgument);
   options.shared_constant = false;
+  options.step = StepRule::kPort;
+  EXPECT_EQ(BlockAverage::Create(&data, 1.0, options).status().code(), absl::StatusCode::kInvalidArgument);
+  options.step = StepRule::kHedge;
   for (const int64_t bytes : {100, 15000}) {
     options.max_memory_bytes = bytes;
     EXPECT_EQ(BlockAverage::Create(&data, 1.0, options).status().code(), absl::StatusCode::kResourceExhausted);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -130,6 +131,41 @@ TEST_F(CrfObjectiveTest, LearnsAndAllSolversAgree) {
     EXPECT_LT(result.measurement->metrics.at("train_loss"), losses.back());
     EXPECT_NEAR(losses.back(), losses.front(), 1e-5) << solver;
   }
+}
+
+// Each switch does something of its own, resumes to the bit, and its absence is its default.
+TEST_F(CrfObjectiveTest, FormsToCompareWithAreSettings) {
+  const auto evaluate = [&](const study::Parameters& form, EvaluationContext context) {
+    study::Parameters options = {
+        {"solver", "saga"}, {"templates", "w[0]"}, {"max_passes", 12.0}, {"checkpoint_every", 1.0}};
+    for (const auto& [name, value] : form) options[name] = value;
+    return Make(std::move(options))->Evaluate(context).value();
+  };
+  std::set<double> losses = {Loss(evaluate({}, At(1.0)))};
+  EXPECT_EQ(losses.count(Loss(evaluate({{"line_search", "fresh"}}, At(1.0)))), 1U);
+  for (const study::Parameters& form :
+       std::vector<study::Parameters>{{{"solver", "saga_literal"}},
+                                      {{"solver", "saga2_literal"}},
+                                      {{"sampling", "pl_literal"}},
+                                      {{"sampling", "ms_unseen"}},
+                                      {{"sampling", "pl_port"}, {"step_rule", "port"}},
+                                      {{"line_search", "remembered"}, {"step_rule", "const"}}}) {
+    std::string checkpoint;
+    EvaluationContext context = At(1.0);
+    context.save_checkpoint = [&](std::string bytes) {
+      if (checkpoint.empty()) checkpoint = std::move(bytes);
+    };
+    const EvaluationResult whole = evaluate(form, context);
+    EXPECT_TRUE(losses.insert(Loss(whole)).second) << study::FormatParameters(form);
+    EvaluationContext resuming = At(1.0);
+    resuming.checkpoint = checkpoint;
+    const EvaluationResult resumed = evaluate(form, resuming);
+    EXPECT_TRUE(resumed.resumed);
+    EXPECT_EQ(Loss(resumed), Loss(whole));
+  }
+  const EvaluationResult refused = evaluate({{"line_search", "remembered"}, {"l1", 0.5}}, At(1.0));
+  EXPECT_EQ(refused.outcome, EvaluationOutcome::kFailed);
+  EXPECT_THAT(refused.failure->message, HasSubstr("forms to compare with, go without l1"));
 }
 
 TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {

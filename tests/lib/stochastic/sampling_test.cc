@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -71,8 +72,9 @@ TEST(SamplerTest, OrderedSchemesVisitEveryExampleOnceAPass) {
 
 TEST(SamplerTest, FrequenciesAreTheStatedProbabilities) {
   constexpr int64_t kCount = 10, kDraws = 200000;
-  for (const Sampling sampling : {Sampling::kUniform, Sampling::kLipschitz, Sampling::kMixed}) {
-    Sampler sampler(sampling, kCount, 6);
+  for (const Sampling sampling : {Sampling::kUniform, Sampling::kLipschitz, Sampling::kMixed,
+                                  Sampling::kLipschitzLiteral, Sampling::kLipschitzPort, Sampling::kMixedUnseen}) {
+    Sampler sampler(sampling, kCount, 6, 1.0, 0.7);
     while (sampler.seen() < kCount) Draws(sampler, 1);
     std::vector<double> seen(kCount, 0.0), stated(kCount, 0.0);
     for (int64_t k = 0; k < kDraws; ++k) {
@@ -100,6 +102,56 @@ TEST(SamplerTest, PureLipschitzSamplingFindsTheUnseen) {
     sampler.SetConstant(draw.index, 4.0);
   }
   EXPECT_EQ(sampler.seen(), 50);
+}
+
+TEST(SamplerTest, TheLiteralFormDoublesUpToABound) {
+  Sampler sampler(Sampling::kLipschitzLiteral, 3, 7);
+  while (sampler.seen() < 3) Draws(sampler, 1);
+  for (int k = 0; k < 2000; ++k) {
+    const Sampler::Draw draw = sampler.Next();
+    const double before = sampler.constant(draw.index);
+    EXPECT_EQ(sampler.StartConstant(draw), std::min(2.0 * before, 1e100));
+    sampler.SetConstant(draw.index, sampler.StartConstant(draw));
+    ASSERT_TRUE(std::isfinite(draw.scaled_probability));
+  }
+  EXPECT_EQ(sampler.max_constant(), 1e100);
+}
+
+// The third draw of many samplers, by which two were seen before; others are still unseen.
+TEST(SamplerTest, PortAndUnseenHalfHaveTheirProbabilities) {
+  constexpr int64_t kCount = 5;
+  constexpr double kLambda = 0.4;
+  for (const Sampling sampling : {Sampling::kLipschitzPort, Sampling::kMixedUnseen}) {
+    const bool port = sampling == Sampling::kLipschitzPort;
+    const auto probability = [&](const std::set<int64_t>& seen, int64_t i) {
+      const auto m = static_cast<double>(seen.size()), n = static_cast<double>(kCount);
+      double sum = 0.0;
+      for (const int64_t k : seen) sum += static_cast<double>(1 + k);
+      const double constant = static_cast<double>(1 + i);
+      if (seen.count(i) == 0) return port ? 1.0 / n : 0.5 / (n - m);
+      return port ? m / n * (constant + sum / m + 2.0 * kLambda) / (2.0 * sum + 2.0 * m * kLambda)
+                  : 0.5 * constant / sum;
+    };
+    std::map<std::set<int64_t>, std::map<int64_t, double>> drawn;
+    for (uint64_t seed = 0; seed < 60000; ++seed) {
+      Sampler sampler(sampling, kCount, seed, 1.0, kLambda);
+      const std::vector<int64_t> before = Draws(sampler, 2);
+      const std::set<int64_t> seen(before.begin(), before.end());
+      const Sampler::Draw draw = sampler.Next();
+      EXPECT_NEAR(draw.scaled_probability, kCount * probability(seen, draw.index), 1e-12);
+      EXPECT_EQ(draw.first, seen.count(draw.index) == 0);
+      if (seen.size() == 2) drawn[seen][draw.index] += 1.0;
+    }
+    EXPECT_EQ(drawn.size(), 10U);
+    for (auto& [seen, counts] : drawn) {
+      double all = 0.0;
+      for (const auto& [i, count] : counts) all += count;
+      for (int64_t i = 0; i < kCount; ++i) {
+        const double p = probability(seen, i);
+        EXPECT_NEAR(counts[i] / all, p, 5.0 * std::sqrt(p / all)) << SamplingNames()[static_cast<size_t>(sampling)];
+      }
+    }
+  }
 }
 
 TEST(SamplerTest, ConstantsStartAtHalfTheMeanAndDecay) {
@@ -173,6 +225,8 @@ TEST(StepRuleTest, FormulasOfTheSource) {
   EXPECT_DOUBLE_EQ(step("opt"), 2.0 / 8.02);
   EXPECT_DOUBLE_EQ(step("averagehedgeopt1"), 2.0 / 5.02);
   EXPECT_DOUBLE_EQ(step("averagehedgeopt2"), 1.0 / 8.02 + 1.0 / 2.02);
+  EXPECT_DOUBLE_EQ(StepSize(ParseStepRule("port").value(), 0.125, 8.0, 2.0, 0.01, 0.25),
+                   0.75 / 8.01 + 0.25 * (0.5 / 8.01 + 0.5 / 2.01));
   // Never so long that shrinking turns the sign of the weights.
   EXPECT_DOUBLE_EQ(StepSize(StepRule::kConstant, 1e9, 1.0, 1.0, 2.0), 0.25);
   EXPECT_FALSE(ParseStepRule("hedgehog").ok());

@@ -201,12 +201,13 @@ VectorXd ChainProblem::HessianVector(const VectorXd& w, const VectorXd& v) const
   return loss_->HessianVector(w, v) + l2_ * v;
 }
 
-double SmallestSubgradient(const VectorXd& w, const VectorXd& gradient, double l1) {
+double SmallestSubgradient(const VectorXd& w, const VectorXd& gradient, const L1Penalty& l1, int stride) {
   double largest = 0.0;
   for (Eigen::Index j = 0; j < w.size(); ++j) {
-    const double entry = w[j] > 0.0   ? std::abs(gradient[j] + l1)
-                         : w[j] < 0.0 ? std::abs(gradient[j] - l1)
-                                      : std::max(0.0, std::abs(gradient[j]) - l1);
+    const double strength = l1.Of(j / stride);
+    const double entry = w[j] > 0.0   ? std::abs(gradient[j] + strength)
+                         : w[j] < 0.0 ? std::abs(gradient[j] - strength)
+                                      : std::max(0.0, std::abs(gradient[j]) - strength);
     if (!(entry <= largest)) largest = entry;  // Keeps NaN.
   }
   return largest;

@@ -9,6 +9,7 @@
 #include "Eigen/Core"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
+#include "lib/crf/l1_penalty.h"
 #include "lib/crf/segments.h"
 
 // Training of linear-chain conditional random fields (Lafferty et al. 2001) with an L2 penalty.
@@ -90,8 +91,9 @@ class ChainProblem {
   const double l2_;
 };
 
-// Largest entry of the smallest subgradient of h + l1 |w|_1, given the gradient of h: 0 at the optimum only.
-double SmallestSubgradient(const Eigen::VectorXd& w, const Eigen::VectorXd& gradient, double l1);
+// Largest entry of the smallest subgradient of h + sum over rows l1 |w_row|_1, given the gradient of h: 0 at the
+// optimum only. Rows have `stride` weights.
+double SmallestSubgradient(const Eigen::VectorXd& w, const Eigen::VectorXd& gradient, const L1Penalty& l1, int stride);
 
 }  // namespace luthier::crf
 

@@ -25,9 +25,9 @@ double Soft(double z, double threshold) {
 
 }  // namespace
 
-absl::StatusOr<ProximalAverage> ProximalAverage::Create(const ChainData* data, double l1, double l2,
+absl::StatusOr<ProximalAverage> ProximalAverage::Create(const ChainData* data, const L1Penalty& l1, double l2,
                                                         const ProximalOptions& options, const Kernels& kernels) {
-  LUTHIER_CHECK(l1 >= 0.0 && l2 >= 0.0 && std::isfinite(l1) && std::isfinite(l2));
+  LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2));
   LUTHIER_CHECK(options.average.method == AverageMethod::kSag || options.average.method == AverageMethod::kSaga);
   LUTHIER_CHECK(options.average.step != stochastic::StepRule::kPort && !options.average.search_remembered);
   LUTHIER_ASSIGN_OR_RETURN(GradientMemory memory, GradientMemory::Create(options.average.memory, data, kernels,
@@ -35,13 +35,13 @@ absl::StatusOr<ProximalAverage> ProximalAverage::Create(const ChainData* data, d
   return ProximalAverage(data, l1, l2, options, kernels, std::move(memory));
 }
 
-ProximalAverage::ProximalAverage(const ChainData* data, double l1, double l2, const ProximalOptions& options,
+ProximalAverage::ProximalAverage(const ChainData* data, const L1Penalty& l1, double l2, const ProximalOptions& options,
                                  const Kernels& kernels, GradientMemory memory)
     : data_(data),
       options_(options),
       kernels_(&kernels),
       lambda_(l2 / static_cast<double>(data->sequences())),
-      mu_(l1 / static_cast<double>(data->sequences())),
+      l1_(l1),
       stride_(data->shape().stride()),
       ahead_(Ahead(int64_t{16} * data->attributes * stride_)),
       sampler_(options.average.sampling, data->sequences(), options.average.seed, options.average.first_constant,
@@ -61,18 +61,18 @@ ProximalAverage::ProximalAverage(const ChainData* data, double l1, double l2, co
   LUTHIER_CHECK(options_.flush_every < INT32_MAX);
 }
 
-double ProximalAverage::OneStep(double w, double direction, double step) const {
-  return Soft((1.0 - step * lambda_) * w - step * direction, step * mu_);
+double ProximalAverage::OneStep(double w, double direction, double mu, double step) const {
+  return Soft((1.0 - step * lambda_) * w - step * direction, step * mu);
 }
 
-double ProximalAverage::Move(double w, double d, size_t from) const {
+double ProximalAverage::Move(double w, double d, double mu, size_t from) const {
   const size_t last = history_.size() - 1;
   while (from < last) {
     if (w == 0.0) {
       // m never falls, so a weight that stays at zero once stays there.
       const Moment& next = history_[++from];
-      if (std::abs(d) * next.share <= mu_) return 0.0;
-      w = OneStep(0.0, d * next.share, next.step);
+      if (std::abs(d) * next.share <= mu) return 0.0;
+      w = OneStep(0.0, d * next.share, mu, next.step);
       continue;
     }
     const double side = w > 0.0 ? 1.0 : -1.0;
@@ -80,7 +80,7 @@ double ProximalAverage::Move(double w, double d, size_t from) const {
     const auto at = [&](size_t t) {
       const Moment& moment = history_[t];
       return moment.keep *
-             (w / start.keep - d * (moment.drift - start.drift) - side * mu_ * (moment.threshold - start.threshold));
+             (w / start.keep - d * (moment.drift - start.drift) - side * mu * (moment.threshold - start.threshold));
     };
     const double end = at(last);
     if (side * end > 0.0) return end;
@@ -89,35 +89,35 @@ double ProximalAverage::Move(double w, double d, size_t from) const {
       const size_t middle = inside + (beyond - inside) / 2;
       (side * at(middle) > 0.0 ? inside : beyond) = middle;
     }
-    w = OneStep(inside == from ? w : at(inside), d * history_[beyond].share, history_[beyond].step);
+    w = OneStep(inside == from ? w : at(inside), d * history_[beyond].share, mu, history_[beyond].step);
     from = beyond;
   }
   return w;
 }
 
-void ProximalAverage::MoveRow(double* w, const double* d, size_t from) const {
+void ProximalAverage::MoveRow(double* w, const double* d, double mu, size_t from) const {
   const Moment& start = history_[from];
   const Moment& end = history_.back();
   if (from + 1 == history_.size()) return;
   const double keep = end.keep / start.keep;
   const double drift = end.keep * (end.drift - start.drift);
-  const double threshold = end.keep * mu_ * (end.threshold - start.threshold);
-  const double still = mu_ / history_[from + 1].share;
+  const double threshold = end.keep * mu * (end.threshold - start.threshold);
+  const double still = mu / history_[from + 1].share;
   for (int k = 0; k < stride_; ++k) {
     if (w[k] == 0.0) {
-      if (std::abs(d[k]) > still) w[k] = Move(0.0, d[k], from);
+      if (std::abs(d[k]) > still) w[k] = Move(0.0, d[k], mu, from);
       continue;
     }
     const double side = w[k] > 0.0 ? 1.0 : -1.0;
     const double there = keep * w[k] - drift * d[k] - side * threshold;
-    w[k] = side * there > 0.0 ? there : Move(w[k], d[k], from);
+    w[k] = side * there > 0.0 ? there : Move(w[k], d[k], mu, from);
   }
 }
 
 void ProximalAverage::Flush() {
   for (int64_t a = 0; a < data_->attributes; ++a) {
     double* w = rows_.data() + 2 * a * stride_;
-    MoveRow(w, w + stride_, static_cast<size_t>(current_[static_cast<size_t>(a)]));
+    MoveRow(w, w + stride_, Mu(a), static_cast<size_t>(current_[static_cast<size_t>(a)]));
     current_[static_cast<size_t>(a)] = 0;
   }
   history_.assign(1, Moment());
@@ -145,7 +145,7 @@ SolverState ProximalAverage::Step() {
   const auto now = static_cast<int32_t>(history_.size() - 1);
   for (const int32_t a : touched) {
     double* w = rows_.data() + int64_t{2} * a * stride_;
-    MoveRow(w, w + stride_, static_cast<size_t>(current_[static_cast<size_t>(a)]));
+    MoveRow(w, w + stride_, Mu(a), static_cast<size_t>(current_[static_cast<size_t>(a)]));
     current_[static_cast<size_t>(a)] = now;
   }
   double loss = 0.0;
@@ -180,17 +180,19 @@ SolverState ProximalAverage::Step() {
     double* w = rows_.data() + int64_t{2} * touched[r] * stride_;
     double* d = w + stride_;
     const double* c = sums + static_cast<int64_t>(r) * stride_;
+    const double mu = Mu(touched[r]);
     for (int k = 0; k < stride_; ++k) {
-      if (saga) w[k] = OneStep(w[k], own * c[k] + share * d[k], step);
+      if (saga) w[k] = OneStep(w[k], own * c[k] + share * d[k], mu, step);
       d[k] += c[k];
     }
     if (saga) current_[static_cast<size_t>(touched[r])] = now + 1;
   }
+  const double mu = Mu(data_->attributes);
   for (int64_t k = 0; k < transitions_.size(); ++k) {
     double& d = d_transitions_.data()[k];
     double& w = transitions_.data()[k];
     const double c = change.edges[k];
-    w = OneStep(w, saga ? own * c + share * d : share * (d + c), step);
+    w = OneStep(w, saga ? own * c + share * d : share * (d + c), mu, step);
     d += c;
   }
   Moment next = history_.back();
@@ -220,7 +222,7 @@ void ProximalAverage::CopyWeights(VectorXd* w) const {
   for (int64_t a = 0; a < shape.attributes; ++a) {
     const double* row = rows_.data() + 2 * a * stride_;
     std::copy_n(row, stride_, w->data() + a * stride_);
-    MoveRow(w->data() + a * stride_, row + stride_, static_cast<size_t>(current_[static_cast<size_t>(a)]));
+    MoveRow(w->data() + a * stride_, row + stride_, Mu(a), static_cast<size_t>(current_[static_cast<size_t>(a)]));
   }
   std::copy_n(transitions_.data(), transitions_.size(), w->data() + shape.transitions());
 }
@@ -237,7 +239,7 @@ double ProximalAverage::GradientEstimate() const {
   for (int64_t k = 0; k < d_transitions_.size(); ++k) {
     gradient[data_->shape().transitions() + k] += d_transitions_.data()[k];
   }
-  return SmallestSubgradient(w, gradient, n * mu_);
+  return SmallestSubgradient(w, gradient, l1_, stride_);
 }
 
 double ProximalAverage::passes() const {

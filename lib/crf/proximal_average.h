@@ -11,10 +11,12 @@
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/constant_search.h"
 #include "lib/crf/gradient_memory.h"
+#include "lib/crf/l1_penalty.h"
 #include "lib/crf/row_sums.h"
 #include "lib/stochastic/sampler.h"
 
-// SAGA, or SAG, with an l1 penalty (Defazio, Bach, Lacoste-Julien 2014, section 2): minimises h(w) + l1 |w|_1 by
+// SAGA, or SAG, with an l1 penalty (Defazio, Bach, Lacoste-Julien 2014, section 2): minimises h(w) + l1 |w|_1, where
+// each row of weights may have an l1 of its own, by
 //
 //   w <- soft((1 - alpha lambda) w - alpha direction, alpha mu),   mu = l1 / n,  lambda = l2 / n,
 //   soft(z, t) = sign(z) max(0, |z| - t),
@@ -28,7 +30,7 @@
 //
 // and it moves towards its fixed point without ever passing by, so whether it reaches zero is seen at the end, and
 // when, by bisection in the history of B, S, M. At zero it stays if |d| <= mu m, else it leaves with the next step. So
-// laziness is exact, and costs a few operations a weight.
+// laziness is exact, and costs a few operations a weight. B, S and M are of all rows, whatever their l1.
 namespace luthier::crf {
 
 struct ProximalOptions {
@@ -39,15 +41,15 @@ struct ProximalOptions {
 
 class ProximalAverage final : public ChainSolver {
  public:
-  // `data` must have passed CheckChainData and outlive this. l1, l2 >= 0. Errors of GradientMemory::Create.
-  static absl::StatusOr<ProximalAverage> Create(const ChainData* data, double l1, double l2,
+  // `data` must have passed CheckChainData and outlive this. l2 >= 0. Errors of GradientMemory::Create.
+  static absl::StatusOr<ProximalAverage> Create(const ChainData* data, const L1Penalty& l1, double l2,
                                                 const ProximalOptions& options, const Kernels& kernels = BestKernels());
 
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return data_->sequences(); }
   void CopyWeights(Eigen::VectorXd* w) const override;
-  // Of the smallest subgradient of d'w + l2/2 |w|^2 + l1 |w|_1.
+  // Of the smallest subgradient of d'w + l2/2 |w|^2 + the l1 penalty.
   double GradientEstimate() const override;
   double passes() const override;
   void Save(learn::CheckpointWriter* writer) const override;
@@ -60,21 +62,23 @@ class ProximalAverage final : public ChainSolver {
     double step = 0.0, share = 0.0;                   // alpha and 1 / m of the step that led here.
   };
 
-  ProximalAverage(const ChainData* data, double l1, double l2, const ProximalOptions& options, const Kernels& kernels,
-                  GradientMemory memory);
+  ProximalAverage(const ChainData* data, const L1Penalty& l1, double l2, const ProximalOptions& options,
+                  const Kernels& kernels, GradientMemory memory);
   // Nothing but rows that are brought up to date changes before all that may take long is done: a stop leaves no trace.
   SolverState Step();
   SolverState Evaluate(const Sequence& x, double* loss);
-  // One weight from moment `from` to the last one, with its d.
-  double Move(double w, double d, size_t from) const;
-  void MoveRow(double* w, const double* d, size_t from) const;
-  double OneStep(double w, double direction, double step) const;
+  double Mu(int64_t row) const { return l1_.Of(row) / static_cast<double>(data_->sequences()); }
+  // One weight from moment `from` to the last one, with its d and mu.
+  double Move(double w, double d, double mu, size_t from) const;
+  void MoveRow(double* w, const double* d, double mu, size_t from) const;
+  double OneStep(double w, double direction, double mu, double step) const;
   void Flush();
 
   const ChainData* data_;
   ProximalOptions options_;
   const Kernels* kernels_;
-  double lambda_, mu_;
+  double lambda_;
+  L1Penalty l1_;
   int stride_;
   int64_t ahead_;
   stochastic::Sampler sampler_;

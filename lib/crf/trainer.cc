@@ -61,7 +61,7 @@ std::unique_ptr<ChainSolver> MakeStochastic(const ChainData* data, double l2, Gr
 absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
                                                              const ChainTrainerOptions& options,
                                                              const Kernels& kernels) {
-  if (options.l1 > 0.0) {
+  if (options.l1.any()) {
     ProximalOptions proximal;
     proximal.average = options.average;
     if (options.method != ChainMethod::kSag && options.method != ChainMethod::kSaga) {
@@ -133,7 +133,7 @@ std::optional<double> ChainTrainer::LargestEntry(const std::atomic<bool>* stop) 
   const double value = ChainProblem(loss_.get(), l2_).Value(weights_, &gradient_, stop);
   if (!std::isfinite(value) && learn::StopRequested(stop)) return std::nullopt;
   extra_passes_ += 1.0;
-  return SmallestSubgradient(weights_, gradient_, options_.l1);
+  return SmallestSubgradient(weights_, gradient_, options_.l1, data_->shape().stride());
 }
 
 ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {

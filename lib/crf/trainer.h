@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/crf/average_gradient.h"
 #include "lib/crf/chain_solver.h"
+#include "lib/crf/l1_penalty.h"
 #include "lib/crf/problem.h"
 
 namespace luthier::crf {
@@ -45,7 +46,7 @@ struct ChainTrainerOptions {
   ChainMethod method = ChainMethod::kSag;
   // Of the average gradient methods, which have `method` from above; sampling, seed and max_memory_bytes of all.
   AverageGradientOptions average;
-  double l1 = 0.0;    // Strength of an l1 penalty; above 0 with sag and saga only (ProximalAverage). >= 0.
+  L1Penalty l1;       // Any with sag and saga only (ProximalAverage).
   double rate = 0.1;  // Step of sg, asg, pegasos, adagrad; first step of smd. > 0.
   // Converged when the largest entry of the gradient of h (with l1: of the smallest subgradient) is at most this times
   // the largest one at w = 0. >= 0. Methods that know nothing of the gradient (sg, asg, pegasos, adagrad, smd, oeg) go

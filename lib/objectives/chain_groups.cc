@@ -13,8 +13,6 @@
 namespace luthier::objectives {
 namespace {
 
-constexpr char kNoL1[] = "an l1 penalty goes with a single l2; leave out l1, or the groups";
-
 absl::Status Error(const std::string& what) {
   return base::BadField(kGroupsOption, what);
 }
@@ -57,20 +55,14 @@ std::vector<std::string> TemplateNames(const std::vector<crf::Template>& templat
   return names;
 }
 
-absl::Status CheckChainGroups(const study::BuiltinObjective& objective, bool tunes_l1) {
+absl::Status CheckChainGroups(const study::BuiltinObjective& objective) {
   const auto text = [&](const char* name) {
     const auto found = objective.options.find(name);
     const auto* value = found == objective.options.end() ? nullptr : std::get_if<std::string>(&found->second);
     return value == nullptr ? std::string() : *value;
   };
-  const auto number = [&](const char* name) {
-    const auto found = objective.options.find(name);
-    const auto* value = found == objective.options.end() ? nullptr : std::get_if<double>(&found->second);
-    return value == nullptr ? 0.0 : *value;
-  };
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
   if (groups.empty()) return absl::OkStatus();
-  if (tunes_l1 || number("l1") > 0.0) return Error(kNoL1);
   if (text("format") == "attributes") return absl::OkStatus();  // Their names are in the file.
   std::vector<std::string> names = {"pixels"};
   if (text("format") != "letters") {
@@ -112,19 +104,26 @@ std::vector<int32_t> GroupLetterRows(const ChainGroups& groups) {
   return rows;
 }
 
-absl::StatusOr<ChainPenalty> ChainPenalty::Create(const std::vector<int32_t>& row_group, int32_t transitions,
-                                                  const std::vector<double>& strengths, double l1) {
-  ChainPenalty penalty;
-  penalty.l2_ = strengths[static_cast<size_t>(transitions)];
-  const auto same = [&](double strength) { return strength == penalty.l2_; };
-  if (std::all_of(strengths.begin(), strengths.end(), same)) return penalty;
-  if (l1 > 0.0) return Error(kNoL1);
-  penalty.scale_.resize(static_cast<Eigen::Index>(row_group.size()));
-  for (size_t a = 0; a < row_group.size(); ++a) {
-    penalty.scale_[static_cast<Eigen::Index>(a)] =
-        std::sqrt(penalty.l2_ / strengths[static_cast<size_t>(row_group[a])]);
+ChainPenalty::ChainPenalty(const std::vector<int32_t>& row_group, int32_t transitions, const std::vector<double>& l2,
+                           const std::vector<double>& l1)
+    : l2_(l2[static_cast<size_t>(transitions)]), l1_(l1[static_cast<size_t>(transitions)]) {
+  const auto equal = [](const std::vector<double>& strengths) {
+    return std::all_of(strengths.begin(), strengths.end(), [&](double one) { return one == strengths[0]; });
+  };
+  const size_t rows = row_group.size();
+  if (!equal(l2)) {
+    scale_.resize(static_cast<Eigen::Index>(rows));
+    for (size_t a = 0; a < rows; ++a) {
+      scale_[static_cast<Eigen::Index>(a)] = std::sqrt(l2_ / l2[static_cast<size_t>(row_group[a])]);
+    }
   }
-  return penalty;
+  if (equal(l1) && (uniform() || l1[0] == 0.0)) return;
+  std::vector<double> strengths;
+  for (size_t a = 0; a < rows; ++a) {
+    const double scale = uniform() ? 1.0 : scale_[static_cast<Eigen::Index>(a)];
+    strengths.push_back(scale * l1[static_cast<size_t>(row_group[a])]);
+  }
+  l1_ = crf::L1Penalty(std::move(strengths), l1_.transitions());
 }
 
 crf::ChainData ChainPenalty::Scaled(const crf::ChainData& data) const {

@@ -12,6 +12,7 @@
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/features.h"
+#include "lib/crf/l1_penalty.h"
 #include "lib/crf/templates.h"
 #include "lib/objectives/penalty_groups.h"
 #include "lib/study/study_spec.h"
@@ -40,8 +41,8 @@ absl::StatusOr<ChainGroups> FindChainGroups(const std::vector<PenaltyGroup>& gro
 // Without the colon of CRF++.
 std::vector<std::string> TemplateNames(const std::vector<crf::Template>& templates);
 
-// What can be told from the options, before data are read; INVALID_ARGUMENT also for an l1 penalty, tuned or fixed.
-absl::Status CheckChainGroups(const study::BuiltinObjective& objective, bool tunes_l1);
+// What can be told from the options, before data are read.
+absl::Status CheckChainGroups(const study::BuiltinObjective& objective);
 
 // The group of each row of the weights. INVALID_ARGUMENT when templates of different groups are hashed: they share
 // rows.
@@ -52,25 +53,26 @@ std::vector<int32_t> GroupLetterRows(const ChainGroups& groups);
 // One strength instead of many. With l2 that of the transitions and s_a = sqrt(l2 / l2_a) for the rows of attributes,
 //   sum nll(x, w) + 1/2 sum_a l2_a |w_a|^2 + l2/2 |w_transitions|^2  =  sum nll(s x, u) + l2/2 |u|^2,   w_a = s_a u_a,
 // where s x are the sequences whose attributes have the values s_a (times their own). So every method is the one for
-// one strength, and all of their memory, line searches and lazy updates hold as they are.
+// one strength, and all of their memory, line searches and lazy updates hold as they are. An l1 penalty of w is one of
+// strengths s_a l1_a on u, which solvers that can do with l1 take for each row.
 class ChainPenalty {
  public:
-  // `row_group`: of each attribute, may be empty without groups; `strengths`: of StrengthsOf. INVALID_ARGUMENT for an
-  // l1 penalty beside different strengths.
-  static absl::StatusOr<ChainPenalty> Create(const std::vector<int32_t>& row_group, int32_t transitions,
-                                             const std::vector<double>& strengths, double l1);
+  // `row_group`: of each attribute, may be empty without groups; `l2`, `l1`: of StrengthsOf.
+  ChainPenalty(const std::vector<int32_t>& row_group, int32_t transitions, const std::vector<double>& l2,
+               const std::vector<double>& l1);
 
   double l2() const { return l2_; }
-  // Whether all strengths are equal: nothing is to be scaled.
+  // On u.
+  const crf::L1Penalty& l1() const { return l1_; }
+  // Whether all l2 are equal: nothing is to be scaled.
   bool uniform() const { return scale_.size() == 0; }
   crf::ChainData Scaled(const crf::ChainData& data) const;
   // w from u, in place, in rows of `stride` (crf::Shape), those of attributes first.
   void Unscale(int stride, Eigen::VectorXd* u) const;
 
  private:
-  ChainPenalty() = default;
-
-  double l2_ = 0.0;
+  double l2_;
+  crf::L1Penalty l1_;
   Eigen::VectorXd scale_;  // Of each attribute.
 };
 

@@ -99,14 +99,14 @@ std::optional<study::Measurement> Measure(const std::vector<ChainRun>& runs, int
   return point;
 }
 
-// `strengths`: of StrengthsOf.
+// `l2`, `l1`: of StrengthsOf.
 absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_t transitions_group,
-                                               const std::vector<double>& strengths,
-                                               const crf::ChainTrainerOptions& options, const crf::Kernels& kernels) {
+                                               const std::vector<double>& l2, const std::vector<double>& l1,
+                                               crf::ChainTrainerOptions options, const crf::Kernels& kernels) {
   std::vector<ChainRun> runs;
   for (const ChainFold& fold : data.folds) {
-    LUTHIER_ASSIGN_OR_RETURN(ChainPenalty penalty,
-                             ChainPenalty::Create(fold.row_group, transitions_group, strengths, options.l1));
+    ChainPenalty penalty(fold.row_group, transitions_group, l2, l1);
+    options.l1 = penalty.l1();
     std::unique_ptr<const crf::ChainData> scaled;
     if (!penalty.uniform()) scaled = std::make_unique<crf::ChainData>(penalty.Scaled(fold.train));
     LUTHIER_ASSIGN_OR_RETURN(
@@ -155,7 +155,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   LUTHIER_RETURN_IF_ERROR(encoded.status());
   const EncodedChains& data = **encoded;
   LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, context.seed));
-  const std::vector<double> strengths = StrengthsOf(groups_, settings);
+  const std::vector<double> l2 = StrengthsOf(groups_, settings), l1 = StrengthsOf(groups_, settings, "l1");
   PassAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
   fresh.Resume(1);  // There is no point before the first pass.
   study::Parameters relevant = settings.values();
@@ -168,15 +168,13 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     result.failure = study::Failure{study::FailureKind::kConfig, reason, message};
     return result;
   };
-  absl::StatusOr<std::vector<ChainRun>> made =
-      MakeRuns(data, source_->transitions_group(), strengths, options, kernels_);
+  absl::StatusOr<std::vector<ChainRun>> made = MakeRuns(data, source_->transitions_group(), l2, l1, options, kernels_);
   if (!made.ok()) return fail(study::failure::kBadObjective, std::string(made.status().message()));
   Progress progress = {*std::move(made), fresh};
   if (!context.checkpoint.empty()) {
     result.resumed = Load(context.checkpoint, identity, &progress);
     if (!result.resumed) {
-      LUTHIER_ASSIGN_OR_RETURN(progress.runs,
-                               MakeRuns(data, source_->transitions_group(), strengths, options, kernels_));
+      LUTHIER_ASSIGN_OR_RETURN(progress.runs, MakeRuns(data, source_->transitions_group(), l2, l1, options, kernels_));
       progress.axis = fresh;
     }
   }

@@ -57,11 +57,11 @@ ObjectiveInfo CrfInfo() {
       Make("l2_groups", ParameterKind::kText,
            "Groups of weights with strengths of their own, \"transitions; words: w[*\": of transitions, bias, "
            "ends, templates (U05, w[-1]|w[0], pos*), the attributes of a file, or pixels. Each group makes a "
-           "parameter l2.NAME, required as l2 is, which is the strength of all others. Not with l1.",
+           "parameter l2.NAME, required as l2 is, which is the strength of all others, and l1.NAME, 0 by default.",
            std::string(), false));
   list.push_back(MakeNumber("l1", ParameterKind::kFloat,
                             "Strength of an l1 penalty beside l2 (elastic net): unneeded weights become 0. Solvers sag "
-                            "and saga only.",
+                            "and saga only. Of the weights in no group.",
                             0.0, true, 0.0, 1e8));
   list.back().suggested_min = 1e-2;
   list.back().suggested_max = 1e2;
@@ -190,7 +190,6 @@ absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const Settings& se
   options.average.constant_step = options.rate = settings.Number("constant_step");
   options.average.max_memory_bytes = settings.Int("max_memory_mib") << 20;
   options.average.seed = seed;
-  options.l1 = settings.Number("l1");
   options.threads = static_cast<int>(settings.Int("threads"));
   options.tolerance = settings.Number("tolerance");
   options.max_passes = static_cast<double>(settings.Int("max_passes"));

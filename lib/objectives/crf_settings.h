@@ -18,6 +18,7 @@ namespace luthier::objectives {
 ObjectiveInfo CrfInfo();
 
 // What the settings of a trial mean for attributes and training. Templates that the trial's switches drop are left out.
+// Penalties are those of chain_groups.h.
 absl::StatusOr<std::vector<crf::Template>> ChainTemplates(const std::string& templates, const std::string& columns);
 crf::FeatureOptions ChainFeatureOptions(const Settings& settings, const std::vector<crf::Template>& templates);
 absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const Settings& settings, uint64_t seed);

@@ -202,29 +202,32 @@ absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& opti
   return ParsePenaltyGroups(text == nullptr ? std::string() : *text);
 }
 
-std::string StrengthName(const PenaltyGroup& group) {
-  return absl::StrCat("l2.", group.name);
+std::string StrengthName(const PenaltyGroup& group, absl::string_view penalty) {
+  return absl::StrCat(penalty, ".", group.name);
 }
 
 ObjectiveInfo WithPenaltyGroups(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups) {
   ObjectiveInfo out = info;
-  const auto l2 =
-      std::find_if(out.parameters.begin(), out.parameters.end(), [](const ParameterInfo& p) { return p.name == "l2"; });
-  if (l2 == out.parameters.end()) return out;
-  std::vector<ParameterInfo> strengths;
-  for (const PenaltyGroup& group : groups) {
-    ParameterInfo strength = *l2;
-    strength.name = StrengthName(group);
-    strength.description = absl::StrCat("Strength of the L2 penalty of group ", group.name, ".");
-    strengths.push_back(std::move(strength));
+  for (const char* penalty : {"l2", "l1"}) {
+    const auto all = std::find_if(out.parameters.begin(), out.parameters.end(),
+                                  [&](const ParameterInfo& p) { return p.name == penalty; });
+    if (all == out.parameters.end()) continue;
+    std::vector<ParameterInfo> strengths;
+    for (const PenaltyGroup& group : groups) {
+      ParameterInfo strength = *all;
+      strength.name = StrengthName(group, penalty);
+      strength.description = absl::StrCat("Strength of the ", penalty, " penalty of group ", group.name, ".");
+      strengths.push_back(std::move(strength));
+    }
+    out.parameters.insert(all + 1, strengths.begin(), strengths.end());
   }
-  out.parameters.insert(l2 + 1, strengths.begin(), strengths.end());
   return out;
 }
 
-std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const Settings& settings) {
-  std::vector<double> strengths = {settings.Number("l2")};
-  for (const PenaltyGroup& group : groups) strengths.push_back(settings.Number(StrengthName(group)));
+std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const Settings& settings,
+                                const std::string& penalty) {
+  std::vector<double> strengths = {settings.Number(penalty)};
+  for (const PenaltyGroup& group : groups) strengths.push_back(settings.Number(StrengthName(group, penalty)));
   return strengths;
 }
 

@@ -12,7 +12,8 @@
 #include "lib/objectives/settings.h"
 
 // Groups of weights with strengths of their own: option `l2_groups` of `logistic`, `hsvm` and `crf` names them, and
-// each one makes a setting `l2.NAME`, tuned or fixed as `l2` is. Weights of no group have the strength `l2`.
+// each one makes a setting `l2.NAME`, tuned or fixed as `l2` is. Weights of no group have the strength `l2`. With an
+// objective that has `l1` as well each one makes `l1.NAME`, 0 by default as `l1` is.
 //
 //   l2_groups: "shape: mean_* worst_*; flags: 11-20, 25; age"
 //
@@ -49,12 +50,13 @@ absl::StatusOr<std::vector<PenaltyGroup>> ParsePenaltyGroups(absl::string_view t
 // Of an objective's options, which need not be valid but for this one; what is no text counts as empty.
 absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& options);
 
-// "l2.NAME"
-std::string StrengthName(const PenaltyGroup& group);
-// `info` with a parameter like `l2` for each group, behind `l2`.
+// "l2.NAME"; `penalty`: "l2" or "l1".
+std::string StrengthName(const PenaltyGroup& group, absl::string_view penalty = "l2");
+// `info` with a parameter like `l2` for each group, behind `l2`, and the same for `l1`.
 ObjectiveInfo WithPenaltyGroups(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups);
 // The strength of what is in no group, then that of each group.
-std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const Settings& settings);
+std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const Settings& settings,
+                                const std::string& penalty = "l2");
 
 // The group of each column: 0 for none, k + 1 for groups[k]. Empty without groups. INVALID_ARGUMENT: names where the
 // columns have none, or that no column has; numbers beyond the last column; columns of two groups; every column in a

@@ -95,7 +95,8 @@ void CheckSpace(const ObjectiveInfo& info, const study::BuiltinObjective& object
     const ParameterInfo* p = info.FindParameter(spec.name);
     if (p == nullptr) {
       const std::vector<std::string> names = ParameterNames(info, true);
-      const bool group = absl::StartsWith(spec.name, "l2.") && info.FindParameter(kGroupsOption) != nullptr;
+      const bool group = (absl::StartsWith(spec.name, "l2.") || absl::StartsWith(spec.name, "l1.")) &&
+                         info.FindParameter(kGroupsOption) != nullptr;
       violations->Add(at + ".name",
                       absl::StrCat("objective ", info.model, " has no parameter ", Quote(spec.name),
                                    base::DidYouMean(spec.name, names), "; it takes ", Joined(names),
@@ -205,7 +206,7 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
   const ObjectiveInfo info = grouped ? WithPenaltyGroups(**found, *groups) : **found;
   CheckData(info, objective, &violations);
   if (info.model == "crf") {
-    violations.AddAll(absl::StrCat(kAt, ".options"), CheckChainGroups(objective, space.Find("l1").has_value()));
+    violations.AddAll(absl::StrCat(kAt, ".options"), CheckChainGroups(objective));
   }
   for (const auto& [name, value] : objective.options) {
     const std::string field = absl::StrCat(kAt, ".options.", name);

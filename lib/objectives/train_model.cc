@@ -145,9 +145,10 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     input = std::move(map);
   }
   LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(data));
-  LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, request.seed));
-  LUTHIER_ASSIGN_OR_RETURN(const ChainPenalty penalty, ChainPenalty::Create(row_group, parts.transitions,
-                                                                            StrengthsOf(groups, settings), options.l1));
+  LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainerOptions options, ChainTrainingOptions(settings, request.seed));
+  const ChainPenalty penalty(row_group, parts.transitions, StrengthsOf(groups, settings),
+                             StrengthsOf(groups, settings, "l1"));
+  options.l1 = penalty.l1();
   crf::ChainData scaled;
   if (!penalty.uniform()) scaled = penalty.Scaled(data);
   LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainer trainer,

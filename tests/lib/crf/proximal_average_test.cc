@@ -17,12 +17,19 @@ using stochastic::Sampling;
 using stochastic::StepRule;
 using testing::RandomChains;
 
-VectorXd Soft(const VectorXd& z, double threshold) {
-  return (z.array().abs() - threshold).max(0.0) * z.array().sign();
+VectorXd Soft(const VectorXd& z, const VectorXd& thresholds) {
+  return (z.array().abs() - thresholds.array()).max(0.0) * z.array().sign();
+}
+
+// Of each weight.
+VectorXd EachStrength(const ChainData& data, const L1Penalty& l1) {
+  VectorXd each(data.shape().dim());
+  for (Eigen::Index j = 0; j < each.size(); ++j) each[j] = l1.Of(j / data.shape().stride());
+  return each;
 }
 
 // FISTA on the whole problem with a backtracked step and restarts (Beck & Teboulle 2009; O'Donoghue & Candes 2015).
-VectorXd Oracle(const ChainData& data, double l1, double l2) {
+VectorXd Oracle(const ChainData& data, const VectorXd& l1, double l2) {
   ChainLoss loss(&data);
   const ChainProblem h(&loss, l2);
   VectorXd w = VectorXd::Zero(loss.dim()), z = w, gradient, unused;
@@ -43,7 +50,8 @@ VectorXd Oracle(const ChainData& data, double l1, double l2) {
     momentum = grown;
     w = next;
     h.Value(w, &gradient);
-    if (SmallestSubgradient(w, gradient, l1) < 1e-9) break;
+    // At its optimum a step of length 1 leads nowhere.
+    if ((Soft(w - gradient, l1) - w).lpNorm<Eigen::Infinity>() < 1e-9) break;
   }
   return w;
 }
@@ -57,14 +65,24 @@ ProximalOptions Options(AverageMethod method, Sampling sampling, StepRule step) 
   return options;
 }
 
+// Rows without l1, with weak ones, and one that leaves nothing of some.
+L1Penalty Uneven(const ChainData& data) {
+  const double strengths[] = {0.5, 0.0, 6.0, 1.5, 1000.0};
+  std::vector<double> rows;
+  for (int32_t a = 0; a < data.attributes; ++a) rows.push_back(strengths[a % 5]);
+  return {std::move(rows), 3.0};
+}
+
 TEST(ProximalAverageTest, FindsTheOptimumWithItsZeros) {
   const ChainData data = RandomChains(1, 4, 60, 8, 15);
+  const int stride = data.shape().stride();
   for (const double l2 : {1.0, 0.05}) {
-    for (const double l1 : {0.5, 8.0}) {
-      const VectorXd truth = Oracle(data, l1, l2);
+    for (const L1Penalty& l1 : {L1Penalty(0.5), L1Penalty(8.0), Uneven(data)}) {
+      const VectorXd each = EachStrength(data, l1);
+      const VectorXd truth = Oracle(data, each, l2);
       ChainLoss loss(&data);
       const ChainProblem h(&loss, l2);
-      const double optimum = h.Value(truth, nullptr) + l1 * truth.lpNorm<1>();
+      const double optimum = h.Value(truth, nullptr) + each.dot(truth.cwiseAbs());
       for (const ProximalOptions& options : {Options(AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax),
                                              Options(AverageMethod::kSaga, Sampling::kUniform, StepRule::kLmax),
                                              Options(AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge)}) {
@@ -72,15 +90,15 @@ TEST(ProximalAverageTest, FindsTheOptimumWithItsZeros) {
         ASSERT_EQ(solver.Advance(1000 * data.sequences(), nullptr), SolverState::kRunning);
         const VectorXd w = solver.Weights();
         VectorXd gradient;
-        const double value = h.Value(w, &gradient) + l1 * w.lpNorm<1>();
-        EXPECT_NEAR(value, optimum, 1e-8 * optimum) << l1 << " " << l2;
-        EXPECT_LT(SmallestSubgradient(w, gradient, l1), 1e-4);
-        EXPECT_NEAR(solver.GradientEstimate(), SmallestSubgradient(w, gradient, l1), 1e-3);
-        EXPECT_EQ((w.array() != 0.0).count(), (truth.array() != 0.0).count());
+        const double value = h.Value(w, &gradient) + each.dot(w.cwiseAbs());
+        EXPECT_NEAR(value, optimum, 1e-8 * optimum) << l1.transitions() << " " << l2;
+        EXPECT_LT(SmallestSubgradient(w, gradient, l1, stride), 1e-4);
+        EXPECT_NEAR(solver.GradientEstimate(), SmallestSubgradient(w, gradient, l1, stride), 1e-3);
+        EXPECT_EQ((w.array() != 0.0).cast<int>().matrix(), (truth.array() != 0.0).cast<int>().matrix());
       }
       // Not all, and with a strong penalty only few weights are there.
       EXPECT_GT((truth.array() != 0.0).count(), 0);
-      if (l1 > 1.0) {
+      if (l1.transitions() > 1.0) {
         EXPECT_LT((truth.array() != 0.0).count(), data.shape().parameters() / 2);
       }
     }
@@ -92,7 +110,7 @@ TEST(ProximalAverageTest, LazinessIsExact) {
   // Many attributes, few of them in a sequence; penalties so strong that weights come and go.
   const ChainData data = RandomChains(2, 5, 50, 6, 60, 0.03);
   for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga}) {
-    for (const double l1 : {0.0, 0.3, 2.0}) {
+    for (const L1Penalty& l1 : {L1Penalty(0.0), L1Penalty(0.3), L1Penalty(2.0), Uneven(data)}) {
       for (const double l2 : {0.0, 2.0}) {
         ProximalOptions options = Options(method, Sampling::kUniform, StepRule::kLmax);
         std::vector<VectorXd> weights;
@@ -103,16 +121,40 @@ TEST(ProximalAverageTest, LazinessIsExact) {
           weights.push_back(solver.Weights());
         }
         const double scale = 1.0 + weights[0].norm();
-        EXPECT_LT((weights[0] - weights[1]).norm(), 1e-9 * scale) << l1 << " " << l2;
-        EXPECT_LT((weights[0] - weights[2]).norm(), 1e-9 * scale) << l1 << " " << l2;
+        EXPECT_LT((weights[0] - weights[1]).norm(), 1e-9 * scale) << l1.transitions() << " " << l2;
+        EXPECT_LT((weights[0] - weights[2]).norm(), 1e-9 * scale) << l1.transitions() << " " << l2;
         const auto support = [](const VectorXd& w) { return (w.array() != 0.0).count(); };
         EXPECT_EQ(support(weights[0]), support(weights[2]));
-        if (l1 > 1.0) {
+        if (l1.transitions() > 1.0) {
           EXPECT_LT(support(weights[0]), data.shape().parameters() * 3 / 4);
         }
       }
     }
   }
+}
+
+TEST(ProximalAverageTest, TheSubgradientIsThatOfEachRow) {
+  // Rows of two: a weight above, below and at zero, and what is inside of its strength.
+  const VectorXd w = (VectorXd(6) << 1.0, -2.0, 0.0, 0.0, 3.0, 0.0).finished();
+  const VectorXd gradient = (VectorXd(6) << -0.5, 0.5, 4.0, -1.0, -7.0, 6.9).finished();
+  EXPECT_DOUBLE_EQ(SmallestSubgradient(w, gradient, L1Penalty({0.5, 4.0}, 7.0), 2), 0.0);
+  EXPECT_DOUBLE_EQ(SmallestSubgradient(w, gradient, L1Penalty({0.6, 4.0}, 7.0), 2), 0.1);
+  EXPECT_DOUBLE_EQ(SmallestSubgradient(w, gradient, L1Penalty({0.5, 1.0}, 7.0), 2), 3.0);
+  EXPECT_DOUBLE_EQ(SmallestSubgradient(w, gradient, L1Penalty({0.5, 4.0}, 6.0), 2), 1.0);
+  EXPECT_DOUBLE_EQ(SmallestSubgradient(w, gradient, 0.0, 2), 7.0);
+  EXPECT_FALSE(L1Penalty().any());
+  EXPECT_TRUE(L1Penalty({0.0, 1.0}, 0.0).any());
+}
+
+// One strength said for each row is the same, bit for bit.
+TEST(ProximalAverageTest, EqualStrengthsAreOne) {
+  const ChainData data = RandomChains(3, 4, 50, 7, 20);
+  const ProximalOptions options = Options(AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax);
+  ProximalAverage one = ProximalAverage::Create(&data, 0.7, 1.0, options).value();
+  const L1Penalty all(std::vector<double>(20, 0.7), 0.7);
+  ProximalAverage each = ProximalAverage::Create(&data, all, 1.0, options).value();
+  for (ProximalAverage* solver : {&one, &each}) solver->Advance(500, nullptr);
+  EXPECT_EQ(one.Weights(), each.Weights());
 }
 
 TEST(ProximalAverageTest, WithoutL1ItIsTheSmoothMethod) {
@@ -135,7 +177,7 @@ TEST(ProximalAverageTest, ResumingAndLookingGiveTheSameBits) {
       ChainTrainerOptions options;
       options.method = method;
       options.average.memory = memory;
-      options.l1 = 0.5;
+      options.l1 = memory == MemoryMode::kSparse ? Uneven(data) : 0.5;
       options.max_passes = 15.0;
       options.tolerance = 0.0;
       ChainTrainer whole = ChainTrainer::Create(&data, 1.0, options).value();

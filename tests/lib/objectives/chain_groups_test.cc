@@ -49,10 +49,11 @@ double LargestGradient(const crf::ChainData& data, const VectorXd& w, int32_t tr
   return gradient.cwiseAbs().maxCoeff();
 }
 
-VectorXd TrainGrouped(const crf::ChainData& data, int32_t transitions, const crf::ChainTrainerOptions& options) {
-  const ChainPenalty penalty =
-      ChainPenalty::Create(Rotating(data.attributes), transitions, kStrengths, options.l1).value();
+VectorXd TrainGrouped(const crf::ChainData& data, int32_t transitions, crf::ChainTrainerOptions options,
+                      const std::vector<double>& l1 = {0.0, 0.0, 0.0}) {
+  const ChainPenalty penalty(Rotating(data.attributes), transitions, kStrengths, l1);
   EXPECT_FALSE(penalty.uniform());
+  options.l1 = penalty.l1();
   const crf::ChainData scaled = penalty.Scaled(data);
   crf::ChainTrainer trainer = crf::ChainTrainer::Create(&scaled, penalty.l2(), options).value();
   while (trainer.Advance(nullptr) == crf::ChainOutcome::kRunning) {
@@ -108,15 +109,72 @@ TEST(ChainPenaltyTest, TheMethodsWithoutEndComeNear) {
   }
 }
 
-TEST(ChainPenaltyTest, EqualStrengthsScaleNothingAndAnL1PenaltyIsRefused) {
-  const ChainPenalty equal = ChainPenalty::Create({0, 1, 1}, 1, {2.0, 2.0}, 0.5).value();
+// Largest entry of the smallest subgradient of the grouped problem with its l1 penalty, by hand.
+double LargestSubgradient(const crf::ChainData& data, const VectorXd& w, int32_t transitions,
+                          const std::vector<double>& l1) {
+  VectorXd gradient;
+  crf::ChainLoss loss(&data);
+  loss.Value(w, &gradient);
+  double largest = 0.0;
+  for (Eigen::Index j = 0; j < w.size(); ++j) {
+    const Eigen::Index row = j / data.shape().stride();
+    const auto group = static_cast<size_t>(row < data.attributes ? row % 3 : transitions);
+    const double smooth = gradient[j] + kStrengths[group] * w[j];
+    const double entry = w[j] == 0.0 ? std::max(0.0, std::abs(smooth) - l1[group])
+                                     : std::abs(smooth + (w[j] > 0.0 ? l1[group] : -l1[group]));
+    largest = std::max(largest, entry);
+  }
+  return largest;
+}
+
+// Strengths of both penalties differ from group to group, on data as they are.
+TEST(ChainPenaltyTest, AnL1PenaltyOfGroupsEndsWhereItsSubgradientVanishes) {
+  const crf::ChainData plain = crf::testing::RandomChains(3, 3, 40, 6, 8);
+  const crf::ChainData valued = crf::testing::WithValues(plain, 4);
+  for (const crf::ChainData* data : {&plain, &valued}) {
+    for (const int32_t transitions : {0, 1, 2}) {
+      for (const std::vector<double>& l1 :
+           {std::vector<double>{0.3, 2.0, 0.0}, {1.0, 1.0, 1.0}, {0.0, 0.0, 5.0}, {50.0, 0.2, 0.2}}) {
+        const double start = LargestGradient(*data, VectorXd::Zero(data->shape().dim()), transitions);
+        VectorXd reference;
+        for (const ChainMethod method : {ChainMethod::kSag, ChainMethod::kSaga}) {
+          crf::ChainTrainerOptions options;
+          options.method = method;
+          options.average.step = stochastic::StepRule::kLmax;
+          options.tolerance = 1e-7;
+          options.max_passes = 3000.0;
+          const VectorXd w = TrainGrouped(*data, transitions, options, l1);
+          EXPECT_LT(LargestSubgradient(*data, w, transitions, l1), 1e-5 * start)
+              << transitions << " " << l1[0] << " " << static_cast<int>(method);
+          if (reference.size() == 0) reference = w;
+          EXPECT_LT((w - reference).cwiseAbs().maxCoeff(), 1e-4);
+          EXPECT_GT((w.array() != 0.0).count(), 0);
+          if (l1[0] > 10.0) {
+            EXPECT_EQ(w.head(data->shape().stride()), VectorXd::Zero(data->shape().stride()));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ChainPenaltyTest, EqualStrengthsScaleNothing) {
+  const ChainPenalty equal({0, 1, 1}, 1, {2.0, 2.0}, {0.5, 0.5});
   EXPECT_TRUE(equal.uniform());
   EXPECT_EQ(equal.l2(), 2.0);
+  for (const int64_t row : {0, 1, 2, 3}) EXPECT_EQ(equal.l1().Of(row), 0.5);
   VectorXd w = VectorXd::Ones(32);
   equal.Unscale(8, &w);
   EXPECT_EQ(w, VectorXd::Ones(32));
-  EXPECT_THAT(std::string(ChainPenalty::Create({0, 1, 1}, 1, {2.0, 3.0}, 0.5).status().message()),
-              HasSubstr("an l1 penalty goes with a single l2"));
+  // u = w / s has s times the penalty.
+  const ChainPenalty both({0, 1, 0}, 1, {0.5, 2.0}, {3.0, 4.0});
+  EXPECT_FALSE(both.uniform());
+  EXPECT_EQ(both.l1().Of(0), 6.0);
+  EXPECT_EQ(both.l1().Of(1), 4.0);
+  EXPECT_EQ(both.l1().Of(2), 6.0);
+  EXPECT_EQ(both.l1().transitions(), 4.0);
+  // Without any l1 there is none to scale.
+  EXPECT_FALSE(ChainPenalty({0, 1, 0}, 1, {0.5, 2.0}, {0.0, 0.0}).l1().any());
 }
 
 class ChainGroupsTest : public ::testing::Test {
@@ -163,10 +221,50 @@ TEST_F(ChainGroupsTest, SolversAgreeAndEqualStrengthsAreTheUngroupedModelBitForB
   }
 }
 
+// A strong one leaves no weight of its group; all alike is the ungrouped penalty, bit for bit.
+TEST_F(ChainGroupsTest, AnL1PenaltyHasGroupsToo) {
+  const study::Parameters options = {{"step_rule", std::string("lmax")}, {"max_passes", 100.0}};
+  const auto space = Space({Float("l2", 1e-3, 1e3), Float("l2.transitions", 1e-3, 1e3), Float("l2.words", 1e-3, 1e3),
+                            Float("l1", 0, 1e3), Float("l1.transitions", 0, 1e3), Float("l1.words", 0, 1e3)});
+  const auto made = Create(Spec(options), space);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const auto at = [&](double l1, double transitions, double words, double l2_words = 1.0) {
+    return *(*made)
+                ->Evaluate(At({{"l2", 1.0},
+                               {"l2.transitions", 1.0},
+                               {"l2.words", l2_words},
+                               {"l1", l1},
+                               {"l1.transitions", transitions},
+                               {"l1.words", words}}))
+                ->measurement;
+  };
+  const Measurement plain = *(*Create(Spec(options, ""), Space({Float("l2", 1e-3, 1e3), Float("l1", 0, 1e3)})))
+                                 ->Evaluate(At({{"l2", 1.0}, {"l1", 0.5}}))
+                                 ->measurement;
+  EXPECT_EQ(at(0.5, 0.5, 0.5), plain);
+  const double all = plain.metrics.at("active_weights");
+  const double wordless = at(0.5, 0.5, 1000.0).metrics.at("active_weights");
+  const double only_words = at(1000.0, 1000.0, 0.5).metrics.at("active_weights");
+  EXPECT_LT(wordless, all);
+  EXPECT_LT(at(1000.0, 1000.0, 3.0).metrics.at("active_weights"), only_words);
+  EXPECT_GT(wordless, 0.0);
+  EXPECT_GT(only_words, 0.0);
+  EXPECT_EQ(at(1000.0, 1000.0, 1000.0).metrics.at("active_weights"), 0.0);
+  // And beside different l2.
+  EXPECT_LT(at(0.5, 0.5, 2.0, 0.1).metrics.at("active_weights"), at(0.5, 0.5, 0.5, 0.1).metrics.at("active_weights"));
+  // One group is enough to need a solver that can.
+  const auto lbfgs = Create(Spec({{"solver", std::string("lbfgs")}, {"l1.words", 1.0}}), GroupSpace());
+  ASSERT_TRUE(lbfgs.ok()) << lbfgs.status();
+  const EvaluationResult refused = (*lbfgs)->Evaluate(At(kAt)).value();
+  EXPECT_EQ(refused.outcome, EvaluationOutcome::kFailed);
+  EXPECT_THAT(refused.failure->message, HasSubstr("l1 > 0 needs solver sag or saga"));
+}
+
 TEST_F(ChainGroupsTest, PausedAndResumedGivesTheSameBits) {
-  for (const char* solver : {"sag", "lbfgs", "sg"}) {
+  for (const char* solver : {"sag", "saga", "lbfgs", "sg"}) {
     BuiltinObjective spec =
         Spec({{"solver", std::string(solver)}, {"max_passes", 9.0}, {"tolerance", 0.0}, {"constant_step", 0.01}});
+    if (std::string(solver) == "saga") spec.options["l1.words"] = 0.3;
     spec.split.folds = 2;
     const auto made = Create(spec, GroupSpace()).value();
     std::vector<Measurement> whole;
@@ -274,9 +372,12 @@ TEST_F(ChainGroupsTest, ErrorsSayWhatAndWhere) {
   EXPECT_THAT(problems("a: w*; b: w[0]"), HasSubstr("part \"w[0]\" is in two groups, \"a\" and \"b\""));
   EXPECT_THAT(problems("a: 3"), HasSubstr("\"3\" is a number; parts go by their names here"));
   EXPECT_THAT(problems("a: *"), HasSubstr("every part of the model is in a group, so l2 has no effect"));
-  EXPECT_THAT(problems("a: w*", {{"l1", 1.0}}), HasSubstr("an l1 penalty goes with a single l2"));
-  EXPECT_THAT(problems("a: w*", {}, Space({Float("l2", 0.1, 1), Float("l1", 0, 1)})),
-              HasSubstr("an l1 penalty goes with a single l2"));
+  EXPECT_EQ(problems("a: w*", {{"l1", 1.0}, {"l1.a", 0.5}}), "");
+  EXPECT_EQ(problems("a: w*", {}, Space({Float("l2", 0.1, 1), Float("l1", 0, 1), Float("l1.a", 0, 1)})), "");
+  EXPECT_THAT(problems("a: w*", {{"l1.b", 1.0}}), HasSubstr("has no option \"l1.b\""));
+  EXPECT_THAT(problems("a: w*", {}, Space({Float("l2", 0.1, 1), Float("l1.c", 0, 1)})),
+              HasSubstr("has no parameter \"l1.c\""));
+  EXPECT_THAT(problems("a: w*", {{"l1.a", -1.0}}), HasSubstr("objective.builtin.options.l1.a: "));
   EXPECT_THAT(problems("a: pixels"), HasSubstr("the model has no part \"pixels\""));
   EXPECT_THAT(problems("a: w*; b: w["), HasSubstr("has no part \"w[\""));
   for (const double l2 : {0.0, -1.0, 1e300, std::nan("")}) {

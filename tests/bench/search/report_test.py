@@ -1,4 +1,4 @@
-"""report.py's verdicts on made-up runs, and the file format that search_bench and the peers share.
+"""The report's verdicts on made-up runs, and the file format that search_bench and the peers share.
 
   report_test.py SOURCE_DIR BIN_DIR
 
@@ -17,41 +17,42 @@ SOURCE, BIN = Path(sys.argv.pop(1)), Path(sys.argv.pop(1))
 sys.path[:0] = [str(SOURCE / "bench" / "search"), str(SOURCE / "bench" / "search" / "peers")]
 import methods  # noqa: E402
 import report  # noqa: E402
+import results  # noqa: E402
 import run_peers  # noqa: E402
 
 
-def run(method: str, function: str, seed: int, regrets: list[float], planned: int = 0, ms: float = 1.0) -> report.Run:
+def run(method: str, function: str, seed: int, regrets: list[float], planned: int = 0, ms: float = 1.0) -> results.Run:
     values = [1.0 + r for r in regrets]
-    return report.Run(method, function, seed, planned or len(regrets), values, regrets, [ms] * len(regrets))
+    return results.Run(method, function, seed, planned or len(regrets), values, regrets, [ms] * len(regrets))
 
 
 class Quantiles(unittest.TestCase):
     def test_between_order_statistics(self) -> None:
-        self.assertEqual(report.quantile([3.0, 1.0, 2.0], 0.5), 2.0)
-        self.assertEqual(report.quantile([1.0, 2.0], 0.5), 1.5)
-        self.assertEqual(report.quantile([5.0], 0.95), 5.0)
-        self.assertAlmostEqual(report.quantile([0.0, 1.0, 2.0, 3.0, 4.0], 0.95), 3.8)
+        self.assertEqual(results.quantile([3.0, 1.0, 2.0], 0.5), 2.0)
+        self.assertEqual(results.quantile([1.0, 2.0], 0.5), 1.5)
+        self.assertEqual(results.quantile([5.0], 0.95), 5.0)
+        self.assertAlmostEqual(results.quantile([0.0, 1.0, 2.0, 3.0, 4.0], 0.95), 3.8)
 
 
 class Cells(unittest.TestCase):
     def test_medians_over_seeds_and_nothing_beyond_the_budget(self) -> None:
         runs = [run("a", "branin", s, [float(s + 1)] * 60) for s in range(3)]
-        cells = report.cells_of(runs)
-        self.assertEqual(cells["a", "branin", 50], report.Cell(2.0, 1.5, 2.5, 3))
+        cells = results.cells_of(runs)
+        self.assertEqual(cells["a", "branin", 50], results.Cell(2.0, 1.5, 2.5, 3))
         self.assertNotIn(("a", "branin", 100), cells)
 
     def test_a_method_that_ended_by_itself_keeps_its_best(self) -> None:
-        cells = report.cells_of([run("a", "branin", 0, [3.0, 2.0], planned=100)])
+        cells = results.cells_of([run("a", "branin", 0, [3.0, 2.0], planned=100)])
         self.assertEqual(cells["a", "branin", 100].median, 2.0)
         self.assertNotIn(("a", "branin", 200), cells)
 
 
 class Verdicts(unittest.TestCase):
-    def cells(self, **medians: float) -> dict[tuple[str, str, int], report.Cell]:
-        return {(m, "branin", 50): report.Cell(v, v, v, 10) for m, v in medians.items()}
+    def cells(self, **medians: float) -> dict[tuple[str, str, int], results.Cell]:
+        return {(m, "branin", 50): results.Cell(v, v, v, 10) for m, v in medians.items()}
 
-    def judge(self, **medians: float) -> report.Verdict:
-        (verdict,) = report.judge(self.cells(**medians), "ours", ["a", "b"], ["branin"])
+    def judge(self, **medians: float) -> results.Verdict:
+        (verdict,) = results.judge(self.cells(**medians), "ours", ["a", "b"], ["branin"])
         return verdict
 
     def test_against_the_best_peer_of_the_cell(self) -> None:
@@ -64,7 +65,7 @@ class Verdicts(unittest.TestCase):
         self.assertFalse(self.judge(ours=2e-10, a=0.0, b=1.0).beats_best)
 
     def test_targets_have_no_ties(self) -> None:
-        self.assertEqual(report.TARGETS["branin"], (1e-10, 1e-12, 1e-12))
+        self.assertEqual(results.TARGETS["branin"], (1e-10, 1e-12, 1e-12))
         self.assertTrue(self.judge(ours=1e-10, a=1.0).meets_target)
         self.assertFalse(self.judge(ours=1.1e-10, a=1.0).meets_target)
 
@@ -74,36 +75,36 @@ class Verdicts(unittest.TestCase):
         self.assertFalse(verdict.beats_best)
 
     def test_there_are_36_cells(self) -> None:
-        self.assertEqual(sorted(report.TARGETS), sorted(run_peers.FUNCTIONS))
+        self.assertEqual(sorted(results.TARGETS), sorted(run_peers.FUNCTIONS))
         cells = {
-            (m, f, n): report.Cell(0.0, 0.0, 0.0, 10) for m in "ab" for f in report.TARGETS for n in report.JUDGED
+            (m, f, n): results.Cell(0.0, 0.0, 0.0, 10) for m in "ab" for f in results.TARGETS for n in results.JUDGED
         }
-        self.assertEqual(len(report.judge(cells, "a", ["b"], list(report.TARGETS))), 36)
-        self.assertEqual(report.duel(cells, "a", "b", list(report.TARGETS)), (36, 36))
+        self.assertEqual(len(results.judge(cells, "a", ["b"], list(results.TARGETS))), 36)
+        self.assertEqual(results.duel(cells, "a", "b", list(results.TARGETS)), (36, 36))
 
     def test_a_duel_counts_shared_cells_only(self) -> None:
         cells = self.cells(ours=0.2, a=0.1)
-        cells["ours", "branin", 100] = report.Cell(0.0, 0.0, 0.0, 10)
-        self.assertEqual(report.duel(cells, "ours", "a", ["branin"]), (0, 1))
+        cells["ours", "branin", 100] = results.Cell(0.0, 0.0, 0.0, 10)
+        self.assertEqual(results.duel(cells, "ours", "a", ["branin"]), (0, 1))
 
 
 class Times(unittest.TestCase):
     def test_the_last_suggestions_before_n_count(self) -> None:
         r = run("a", "hartmann6", 0, [1.0] * 60)
         r.suggest_ms = [1000.0] * 40 + [float(i) for i in range(1, 11)] + [1000.0] * 10
-        p50, p95 = report.latency_of([r], 50)
+        p50, p95 = results.latency_of([r], 50)
         self.assertEqual(p50, 5.5)
         self.assertAlmostEqual(p95, 9.55)
-        self.assertIsNone(report.latency_of([r], 100))
-        self.assertEqual(report.total_ms([r], 50), 40055.0)
+        self.assertIsNone(results.latency_of([r], 100))
+        self.assertEqual(results.total_ms([r], 50), 40055.0)
 
 
 class Pairing(unittest.TestCase):
     def test_equal_values_under_equal_seeds(self) -> None:
         ours = [run("o", "branin", s, [s + 0.5, 0.2]) for s in range(2)]
-        self.assertTrue(report.paired(ours, [run("a", "branin", 1, [1.5, 9.0])], 1))
-        self.assertFalse(report.paired(ours, [run("a", "branin", 1, [0.5, 9.0])], 1))
-        self.assertFalse(report.paired(ours, [run("a", "camel", 1, [1.5])], 1))
+        self.assertTrue(results.paired(ours, [run("a", "branin", 1, [1.5, 9.0])], 1))
+        self.assertFalse(results.paired(ours, [run("a", "branin", 1, [0.5, 9.0])], 1))
+        self.assertFalse(results.paired(ours, [run("a", "camel", 1, [1.5])], 1))
 
 
 class Numbers(unittest.TestCase):
@@ -128,11 +129,11 @@ class Files(unittest.TestCase):
 
     def test_header_is_the_one_of_lib_simulate(self) -> None:
         source = (SOURCE / "lib" / "simulate" / "simulate.cc").read_text()
-        self.assertIn('"' + ",".join(report.HEADER) + '"', source)
-        self.assertEqual(report.HEADER, methods.HEADER)
+        self.assertIn('"' + ",".join(results.HEADER) + '"', source)
+        self.assertEqual(results.HEADER, methods.HEADER)
 
     def test_damaged_files_are_refused_with_the_place(self) -> None:
-        head = ",".join(report.HEADER) + "\n"
+        head = ",".join(results.HEADER) + "\n"
         good = "a,branin,0,1,1.0,1.0,0.6,0.1\n"
         for text, message in (
             ("x,y\n", "first line"),
@@ -142,7 +143,7 @@ class Files(unittest.TestCase):
             (head + good + "a,branin,1,2,1.0,1.0,0.6,0.1\n", ":3: rows of two runs"),
         ):
             with self.assertRaisesRegex(ValueError, message):
-                report.read_run(self.write(text), 2)
+                results.read_run(self.write(text), 2)
 
     def results(self) -> None:
         """A small but whole set of results."""
@@ -150,7 +151,7 @@ class Files(unittest.TestCase):
             (self.folder / folder).mkdir(parents=True)
             for function in ("hartmann6", "hartmann6+shift"):
                 for seed in range(3):
-                    lines = [",".join(report.HEADER)]
+                    lines = [",".join(results.HEADER)]
                     lines += [f"{method},{function},{seed},{i + 1},{seed},{seed},{regret},2.000" for i in range(200)]
                     path = self.folder / folder / f"{function}-s{seed}-n200.csv"
                     path.write_text("\n".join(lines) + "\n")
@@ -186,7 +187,7 @@ class Files(unittest.TestCase):
     def test_a_report_without_peers_claims_nothing(self) -> None:
         self.results()
         text = report.Report(
-            [r for r in report.load(self.folder, "ours/x")[0] if r.method == "bo"],
+            [r for r in results.load(self.folder, "ours/x")[0] if r.method == "bo"],
             [],
             json.loads((self.folder / "manifest.json").read_text()),
             ["bo"],
@@ -207,7 +208,7 @@ class Programs(unittest.TestCase):
                 check=True,
                 stdout=subprocess.DEVNULL,
             )
-            ours = report.read_run(path, 6)
+            ours = results.read_run(path, 6)
         self.assertEqual(ours.function, "hartmann3+shift")
         f = methods.Function(BIN / "function_server", "hartmann3+shift", seed=5, evaluations=4)
         self.addCleanup(f.close)
@@ -229,7 +230,7 @@ class Programs(unittest.TestCase):
                     capture_output=True,
                     text=True,
                 )
-                return report.read_run(path, 16).values, done.stderr
+                return results.read_run(path, 16).values, done.stderr
 
         plain, silence = rows("bo")
         self.assertEqual(rows("auto"), (plain, ""))  # Bit for bit, and no complaint: peers get no gradients, either.

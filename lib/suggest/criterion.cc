@@ -58,6 +58,10 @@ BetaRule RuleOf(study::BoBeta schedule) {
 
 }  // namespace
 
+double RootBetaOf(const study::BoOptions& options, int coordinates, int64_t trials) {
+  return RootBeta(RuleOf(options.beta_schedule), std::max(1, coordinates), trials + 1, options.beta);
+}
+
 std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double unit) {
   LipschitzOptions result;
   result.kappa = options.growth_factor;
@@ -120,8 +124,7 @@ Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> st
       options.acquisition == study::BoAcquisition::kPi || options.acquisition == study::BoAcquisition::kLogPi;
   if (probability) settings.margin = options.improvement;
   if (options.acquisition == study::BoAcquisition::kUcb) {
-    settings.root_beta = RootBeta(RuleOf(options.beta_schedule), std::max(1, coordinates),
-                                  static_cast<int64_t>(data.scores.size() + data.pending.rows()) + 1, options.beta);
+    settings.root_beta = RootBetaOf(options, coordinates, data.scores.size() + data.pending.rows());
   }
   if (options.lipschitz != study::BoLipschitz::kOff) {
     double noise_variance = 0.0;

@@ -56,6 +56,9 @@ class Criterion {
   const AcquisitionFunction* top_ = nullptr;
 };
 
+// UCB's weight by the options' schedule after so many results and open trials.
+double RootBetaOf(const study::BoOptions& options, int coordinates, int64_t trials);
+
 // How the options let the constant follow from the largest slope seen. `unit`: of outputs, in units of the metric; by
 // it a user's constant is multiplied. Absent with growth FITTED.
 std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double unit);

@@ -12,6 +12,7 @@
 #include "lib/suggest/criterion.h"
 #include "lib/suggest/exploration.h"
 #include "lib/suggest/finite_thompson.h"
+#include "lib/suggest/news.h"
 
 namespace luthier::suggest {
 
@@ -65,7 +66,7 @@ std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string
                                                                        : z.maxCoeff();
   const bool draw = options_.acquisition == study::BoAcquisition::kTs;
   const bool fantasize = options_.pending == study::BoPending::kFantasies;
-  std::vector<double> records;
+  std::vector<double> records, news;
   std::vector<Fantasies> fantasies;
   for (gp::Regression& regression : surrogate->states) {
     // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
@@ -86,6 +87,9 @@ std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string
       fantasies.push_back(*std::move(drawn));
       continue;
     }
+    if (open > 0 && (draw || options_.acquisition == study::BoAcquisition::kUcb)) {
+      news.push_back(LeastNews(regression, data.pending, RootBetaOf(options_, encoding_->compact_dim(), n + open)));
+    }
     for (Index i = 0; i < open; ++i) {
       // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected,
       // the next proposal has to beat that: else the same point would look best again.
@@ -95,7 +99,7 @@ std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string
     records.push_back(best);
   }
   // Moving the surrogate leaves its regressions where they are.
-  return BoModel{*std::move(surrogate), std::move(records), std::move(fantasies)};
+  return BoModel{*std::move(surrogate), std::move(records), std::move(fantasies), std::move(news)};
 }
 
 MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observations& data, const Criterion& criterion,
@@ -219,48 +223,60 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
     box = BoxOf(*run, lengthscales, *encoding_);
     suggestion->details["box_side"] = run->side;
   }
-  std::optional<MaximizeCandidate> best;
-  if (options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite) {
-    std::vector<bool> excluded = data.excluded;
-    if (Exhausted(data)) excluded.assign(excluded.size(), false);
-    best = MaximizeOverCandidates(*acquisition, *encoding_,
-                                  FiniteCandidates(*encoding_, table_, excluded, data.known,
-                                                   box.has_value() ? &*box : nullptr, seed_, ask_index));
-  } else if (table_ != nullptr && table_->size() * prediction <= kMaxTableWork) {
-    std::vector<bool> excluded = data.excluded;
-    if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
-    best = MaximizeOverTable(*acquisition, *table_, excluded);
-  } else {
-    MaximizeOptions options;
-    if (states.front().regression->rows() > 128) options.screen_points = 512;
-    if (box.has_value()) options.box = &*box;
-    const auto maximize = [&](const AcquisitionFunction& function, const VectorXd& scale) {
-      if (&function != acquisition) {  // Of other hills: dearer, and no last digits are wanted.
-        options.screen_points = 512;
-        options.starts = kStartsElsewhere;
+  const auto best_of = [&](const AcquisitionFunction* used) {
+    std::optional<MaximizeCandidate> best;
+    if (options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite) {
+      std::vector<bool> excluded = data.excluded;
+      if (Exhausted(data)) excluded.assign(excluded.size(), false);
+      best = MaximizeOverCandidates(*used, *encoding_,
+                                    FiniteCandidates(*encoding_, table_, excluded, data.known,
+                                                     box.has_value() ? &*box : nullptr, seed_, ask_index));
+    } else if (table_ != nullptr && table_->size() * prediction <= kMaxTableWork) {
+      std::vector<bool> excluded = data.excluded;
+      if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
+      best = MaximizeOverTable(*used, *table_, excluded);
+    } else {
+      MaximizeOptions options;
+      if (states.front().regression->rows() > 128) options.screen_points = 512;
+      if (box.has_value()) options.box = &*box;
+      const auto maximize = [&](const AcquisitionFunction& function, const VectorXd& scale) {
+        if (&function != used) {  // Of other hills: dearer, and no last digits are wanted.
+          options.screen_points = 512;
+          options.starts = kStartsElsewhere;
+        }
+        return options_.maximizer == study::BoMaximizer::kDirect
+                   ? MaximizeByDirect(function, *encoding_)
+                   : Maximize(function, *encoding_, data.known, scale, seed_, ask_index, options);
+      };
+      // Only expected improvement says that nothing is left to gain; with whole gradients climbs are short, and their
+      // multi-start finds the hills.
+      const bool improvement =
+          options_.acquisition == study::BoAcquisition::kLogEi || options_.acquisition == study::BoAcquisition::kEi;
+      const bool hilly = polished && improvement && states.size() == 1 && model.fantasies.empty() && !box.has_value() &&
+                         data.slopes.empty() &&
+                         states.front().regression->hyperparameters().noise_variance <= kFoundNoise;
+      MaximizeResult result =
+          hilly ? MaximizeOnHills(model, data, criterion, *used, feasible, maximize, ask_index, hills, suggestion)
+                : maximize(*used, lengthscales);
+      // In a finite space the best ends may well be settings that were tried; the next best is then better than a
+      // random one.
+      for (size_t k = 1; table_ != nullptr && k < result.candidates.size() && IsTried(data, result.candidates[0].u);
+           ++k) {
+        std::swap(result.candidates[0], result.candidates[k]);
       }
-      return options_.maximizer == study::BoMaximizer::kDirect
-                 ? MaximizeByDirect(function, *encoding_)
-                 : Maximize(function, *encoding_, data.known, scale, seed_, ask_index, options);
-    };
-    // Only expected improvement says that nothing is left to gain; with whole gradients climbs are short, and their
-    // multi-start finds the hills.
-    const bool improvement =
-        options_.acquisition == study::BoAcquisition::kLogEi || options_.acquisition == study::BoAcquisition::kEi;
-    const bool hilly = polished && improvement && states.size() == 1 && model.fantasies.empty() && !box.has_value() &&
-                       data.slopes.empty() &&
-                       states.front().regression->hyperparameters().noise_variance <= kFoundNoise;
-    MaximizeResult result =
-        hilly ? MaximizeOnHills(model, data, criterion, *acquisition, feasible, maximize, ask_index, hills, suggestion)
-              : maximize(*acquisition, lengthscales);
-    // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
-    // one.
-    for (size_t k = 1; table_ != nullptr && k < result.candidates.size() && IsTried(data, result.candidates[0].u);
-         ++k) {
-      std::swap(result.candidates[0], result.candidates[k]);
+      if (!result.candidates.empty()) best = std::move(result.candidates.front());
     }
-    if (!result.candidates.empty()) best = std::move(result.candidates.front());
+    return best;
+  };
+  std::optional<MaximizeCandidate> best;
+  if (!model.news.empty()) {
+    std::vector<NewsLevel> levels;
+    for (size_t s = 0; s < states.size(); ++s) levels.push_back({states[s].regression, model.news[s]});
+    const NewsAcquisition news(acquisition, std::move(levels));
+    best = best_of(&news);
   }
+  // Where nothing is news, a finite space that is nearly used up, all settings are as good as they look.
+  if (!best.has_value()) best = best_of(acquisition);
   if (criterion.bounds() != nullptr && criterion.bounds()->active()) {
     suggestion->details["bind_rate"] = criterion.bind_count().rate();
     if (std::isfinite(criterion.lipschitz())) suggestion->details["lipschitz"] = criterion.lipschitz();

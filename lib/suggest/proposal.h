@@ -26,6 +26,7 @@ struct BoModel {
   Surrogate surrogate;               // Open trials taken for granted.
   std::vector<double> best;          // Value to beat under each of its states, in the regression's units.
   std::vector<Fantasies> fantasies;  // Of each state's open trials, where the acquisition averages over them; or none.
+  std::vector<double> news;          // Of each state LeastNews, for UCB and TS with open trials in it; or none.
 };
 
 // The asks of BoDesigner that a model of the objective answers: fits it, and finds the setting that is best by it.

@@ -336,7 +336,8 @@ TEST(Switches, AProposalThatWasTriedIsReplacedByARandomSetting) {
     EXPECT_NEAR(Number(study.Ask().parameters, "x"), 0.5, 1e-12);
     if (!open) study.Complete(study.newest(), 0.0);
     const Suggestion s = study.Ask();
-    EXPECT_EQ(s.origin, "stuck_random") << (open ? "open" : "complete");
+    // Where a trial is open nothing would be learnt: the bound's next best place is another one.
+    EXPECT_EQ(s.origin, open ? "acq" : "stuck_random");
     EXPECT_GT(std::abs(Number(s.parameters, "x") - 0.5), 1e-6);
   }
 }

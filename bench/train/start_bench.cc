@@ -1,6 +1,6 @@
 // How long a worker needs from a lease to its first gradient: a chunker on CoNLL-2000, wall milliseconds.
 //
-//   start_bench --data=DIR [--cache=DIR]        DIR/conll2000/train.txt.xz
+//   start_bench --data=DIR [--cache=DIR] [--file=NAME --format=FORMAT]        DIR/conll2000/train.txt.xz
 //
 // Three workers: one that finds nothing kept, its second trial (data in memory), and a worker that starts anew and maps
 // what the first one kept. "load" is CreateObjective; "first gradient" is when the gradient of the first sequence is
@@ -20,7 +20,9 @@
 #include "lib/learn/data_cache.h"
 #include "lib/objectives/registry.h"
 
-ABSL_FLAG(std::string, data, "", "data root with conll2000/train.txt.xz");
+ABSL_FLAG(std::string, data, "", "data root");
+ABSL_FLAG(std::string, file, "conll2000/train.txt.xz", "data file below it");
+ABSL_FLAG(std::string, format, "columns", "its format: columns, attributes, letters");
 ABSL_FLAG(std::string, cache, "", "directory of the cache, emptied first; default: below the temporary directory");
 
 namespace luthier::objectives {
@@ -33,10 +35,10 @@ double Milliseconds(absl::Time since) {
 std::unique_ptr<Objective> Load(const learn::DataRoot& root, const learn::DataCache* cache, const char* who) {
   study::BuiltinObjective objective;
   objective.model = "crf";
-  objective.data = "conll2000/train.txt.xz";
+  objective.data = absl::GetFlag(FLAGS_file);
   objective.split.validation = 0.2;
   objective.split.seed = 1;
-  objective.options = {{"min_count", 3.0}};
+  objective.options = {{"min_count", 3.0}, {"format", absl::GetFlag(FLAGS_format)}};
   const absl::Time begin = absl::Now();
   absl::StatusOr<std::unique_ptr<Objective>> made = CreateObjective(
       objective, SuggestedSpace(**FindObjective("crf")), {"validation_f1", study::Goal::kMaximize}, &root, cache);

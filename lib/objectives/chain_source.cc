@@ -1,8 +1,10 @@
 #include "lib/objectives/chain_source.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -56,49 +58,10 @@ absl::Status ReadLines(learn::LineReader& lines, crf::ChainData* text) {
   return absl::OkStatus();
 }
 
-// An opened file, and which state it is in; none of generated data.
-struct Origin {
-  learn::UniqueFd fd{-1};
-  std::optional<learn::DataCache::Source> state;
-};
-
 absl::Status NoRoot(const std::string& name) {
   return absl::FailedPreconditionError(absl::StrCat("data set ", base::Quote(name),
                                                     " cannot be opened: no data root is set; only synth:… data are "
                                                     "available"));
-}
-
-// From the cache if it has it.
-template <typename T>
-absl::Status ReadKept(const std::string& name, const learn::DataRoot* root, const learn::DataCache* cache,
-                      const std::atomic<bool>* stop, T* text, Origin* origin) {
-  const Format format = FormatOf(*text);
-  if (learn::IsSynth(name)) {
-    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(name, format.name, nullptr, stop));
-    return ReadLines(lines, text);
-  }
-  if (root == nullptr) return NoRoot(name);
-  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root->OpenFile(name));
-  origin->fd = learn::UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (cache != nullptr && origin->fd.get() >= 0) origin->state = cache->Look(fd.get());
-  const std::string key = absl::StrCat(format.version, "\n", name);
-  if (origin->state) {
-    std::optional<learn::DataCache::Entry> entry = cache->Find(key, origin->fd.get(), *origin->state);
-    T found;
-    if (entry && crf::LoadChains(&entry->reader(), &found) && entry->reader().Done()) {
-      found.name = name;
-      *text = std::move(found);
-      return absl::OkStatus();
-    }
-  }
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), name));
-  learn::LineReader lines(std::move(bytes), name, {.stop = stop});
-  LUTHIER_RETURN_IF_ERROR(ReadLines(lines, text));
-  if (origin->state) {
-    cache->Put(key, origin->fd.get(), *origin->state,
-               [&](learn::CheckpointWriter* writer) { crf::SaveChains(*text, writer); });
-  }
-  return absl::OkStatus();
 }
 
 // One part of round(fraction * n) of the sequences, at least one, at most all but one; or folds.
@@ -124,6 +87,10 @@ std::vector<int32_t> AllRows(int64_t n) {
   std::vector<int32_t> rows(static_cast<size_t>(n));
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
+}
+
+int64_t Sequences(const std::variant<crf::ColumnText, crf::AttributeText, crf::ChainData>& text) {
+  return std::visit([](const auto& one) { return one.sequences(); }, text);
 }
 
 std::string TextOption(const study::BuiltinObjective& objective, const char* name) {
@@ -159,33 +126,95 @@ absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::stri
   return learn::LineReader(std::move(bytes), name, limits);
 }
 
+// From the cache if it has it.
 template <typename T>
-absl::Status ChainSource::Read(const study::BuiltinObjective& objective, const learn::DataRoot* root,
-                               const learn::DataCache* cache, const std::atomic<bool>* stop) {
-  const std::string further_name = TextOption(objective, "validation_data");
-  Origin origin;
-  T& text = text_.emplace<T>();
-  LUTHIER_RETURN_IF_ERROR(ReadKept(objective.data, root, cache, stop, &text, &origin));
-  std::string key = absl::StrCat("chains/4\n", FormatOf(text).version, "\n", TextOption(objective, "templates"), "\n",
-                                 TextOption(objective, "columns"), "\n", objective.data, "\n",
-                                 study::FormatDouble(objective.split.validation), " ", objective.split.folds, " ",
-                                 objective.split.seed, "\n", further_name, "\n", TextOption(objective, kGroupsOption));
-  if (further_name.empty()) {
-    LUTHIER_ASSIGN_OR_RETURN(parts_, SplitSequences(text.sequences(), objective.split));
-  } else {
-    Origin further;
-    T more;
-    LUTHIER_RETURN_IF_ERROR(ReadKept(further_name, root, cache, stop, &more, &further));
-    parts_.push_back({AllRows(text.sequences()), AllRows(more.sequences())});
-    validation_.emplace(std::move(more));
-    if (!learn::IsSynth(further_name)) {
-      const std::string state = cache == nullptr || further.fd.get() < 0 ? "" : cache->StateOf(further.fd.get());
-      // One that may still change leaves nothing to keep.
-      if (state.empty()) origin.state.reset();
-      absl::StrAppend(&key, "\n", state);
+absl::Status ChainSource::ReadOne(const Origin& origin, const std::atomic<bool>* stop, T* text) const {
+  const Format format = FormatOf(*text);
+  if (origin.fd.get() < 0) {
+    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(origin.name, format.name, nullptr, stop));
+    return ReadLines(lines, text);
+  }
+  const std::string key = absl::StrCat(format.version, "\n", origin.name);
+  if (origin.state) {
+    std::optional<learn::DataCache::Entry> entry = cache_->Find(key, origin.fd.get(), *origin.state);
+    T found;
+    if (entry && crf::LoadChains(&entry->reader(), &found) && entry->reader().Done()) {
+      found.name = origin.name;
+      *text = std::move(found);
+      return absl::OkStatus();
     }
   }
-  if (origin.state) kept_ = Kept{cache, std::move(origin.fd), *origin.state, std::move(key)};
+  learn::UniqueFd fd(fcntl(origin.fd.get(), F_DUPFD_CLOEXEC, 0));
+  // They share their position, and a reading before may have been stopped.
+  if (fd.get() < 0 || (origin.state && lseek(fd.get(), 0, SEEK_SET) != 0)) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("data set ", base::Quote(origin.name), " cannot be read"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), origin.name));
+  learn::LineReader lines(std::move(bytes), origin.name, {.stop = stop});
+  LUTHIER_RETURN_IF_ERROR(ReadLines(lines, text));
+  if (origin.state) {
+    cache_->Put(key, origin.fd.get(), *origin.state,
+                [&](learn::CheckpointWriter* writer) { crf::SaveChains(*text, writer); });
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status ChainSource::ReadAll(const std::atomic<bool>* stop, T* text) const {
+  LUTHIER_RETURN_IF_ERROR(ReadOne(data_, stop, text));
+  if (!further_) return absl::OkStatus();
+  T more;
+  LUTHIER_RETURN_IF_ERROR(ReadOne(*further_, stop, &more));
+  validation_.emplace(std::move(more));
+  return absl::OkStatus();
+}
+
+absl::Status ChainSource::Read(const std::atomic<bool>* stop) const {
+  if (read_) return absl::OkStatus();
+  LUTHIER_RETURN_IF_ERROR(std::visit([&](auto& text) { return ReadAll(stop, &text); }, text_));
+  LUTHIER_RETURN_IF_ERROR(FindGroups());
+  read_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status ChainSource::Split(int64_t sequences, int64_t further) {
+  if (further_) {
+    parts_ = {{AllRows(sequences), AllRows(further)}};
+    return absl::OkStatus();
+  }
+  LUTHIER_ASSIGN_OR_RETURN(parts_, SplitSequences(sequences, split_));
+  return absl::OkStatus();
+}
+
+absl::Status ChainSource::OpenFiles(const study::BuiltinObjective& objective, const learn::DataRoot* root,
+                                    const learn::DataCache* cache) {
+  const auto open = [&](const std::string& name, Origin* origin) -> absl::Status {
+    origin->name = name;
+    if (learn::IsSynth(name)) return absl::OkStatus();
+    if (root == nullptr) return NoRoot(name);
+    LUTHIER_ASSIGN_OR_RETURN(origin->fd, root->OpenFile(name));
+    if (cache != nullptr) origin->state = cache->Look(origin->fd.get());
+    return absl::OkStatus();
+  };
+  cache_ = cache;
+  split_ = objective.split;
+  const std::string further_name = TextOption(objective, "validation_data");
+  LUTHIER_RETURN_IF_ERROR(open(objective.data, &data_));
+  if (!further_name.empty()) LUTHIER_RETURN_IF_ERROR(open(further_name, &further_.emplace()));
+  if (!data_.state) return absl::OkStatus();
+  const char* version = std::visit([](const auto& text) { return FormatOf(text).version; }, text_);
+  Kept kept = {
+      absl::StrCat("chains/4\n", version, "\n", TextOption(objective, "templates"), "\n",
+                   TextOption(objective, "columns"), "\n", objective.data, "\n", study::FormatDouble(split_.validation),
+                   " ", split_.folds, " ", split_.seed, "\n", further_name, "\n", TextOption(objective, kGroupsOption)),
+      ""};
+  if (further_ && further_->fd.get() >= 0) {
+    kept.further_state = cache->StateOf(further_->fd.get());
+    // One that may still change leaves nothing to keep.
+    if (kept.further_state.empty()) return absl::OkStatus();
+    absl::StrAppend(&kept.key, "\n", kept.further_state);
+  }
+  kept_ = std::move(kept);
   return absl::OkStatus();
 }
 
@@ -204,16 +233,21 @@ absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study
   }
   std::unique_ptr<ChainSource> source(new ChainSource());
   if (format == "letters") {
-    LUTHIER_RETURN_IF_ERROR(source->Read<crf::ChainData>(objective, root, cache, stop));
+    source->text_.emplace<crf::ChainData>();
   } else if (format == "attributes") {
-    LUTHIER_RETURN_IF_ERROR(source->Read<crf::AttributeText>(objective, root, cache, stop));
+    source->text_.emplace<crf::AttributeText>();
   } else {
     LUTHIER_ASSIGN_OR_RETURN(source->templates_,
                              ChainTemplates(TextOption(objective, "templates"), TextOption(objective, "columns")));
-    LUTHIER_RETURN_IF_ERROR(source->Read<crf::ColumnText>(objective, root, cache, stop));
   }
+  LUTHIER_ASSIGN_OR_RETURN(source->penalty_groups_, GroupsOf(objective.options));
+  LUTHIER_RETURN_IF_ERROR(source->OpenFiles(objective, root, cache));
+  if (source->FindOutline()) return std::unique_ptr<const ChainSource>(std::move(source));
+  LUTHIER_RETURN_IF_ERROR(source->Read(stop));
+  LUTHIER_RETURN_IF_ERROR(source->Split(Sequences(source->text_), further ? Sequences(*source->validation_) : 0));
   LUTHIER_RETURN_IF_ERROR(source->Check());
-  LUTHIER_RETURN_IF_ERROR(source->FindGroups(objective.options));
+  if (source->groups_) source->transitions_group_ = source->groups_->transitions;
+  source->KeepOutline();
   return std::unique_ptr<const ChainSource>(std::move(source));
 }
 
@@ -283,9 +317,8 @@ absl::Status ChainSource::Check() const {
   return CheckHeldOutLabels(columns, std::get<crf::ColumnText>(validation_ ? *validation_ : text_), parts_);
 }
 
-absl::Status ChainSource::FindGroups(const study::Parameters& options) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(options));
-  if (groups.empty()) return absl::OkStatus();
+absl::Status ChainSource::FindGroups() const {
+  if (penalty_groups_.empty()) return absl::OkStatus();
   const auto* tokens = std::get_if<crf::AttributeText>(&text_);
   std::vector<std::string> names;
   if (tokens != nullptr) {
@@ -295,7 +328,7 @@ absl::Status ChainSource::FindGroups(const study::Parameters& options) {
         std::holds_alternative<crf::ChainData>(text_) ? std::vector<std::string>{"pixels"} : TemplateNames(templates_);
   }
   const std::string where = tokens != nullptr ? tokens->name : "the model";
-  LUTHIER_ASSIGN_OR_RETURN(groups_, FindChainGroups(groups, names, tokens != nullptr, where));
+  LUTHIER_ASSIGN_OR_RETURN(groups_, FindChainGroups(penalty_groups_, names, tokens != nullptr, where));
   return absl::OkStatus();
 }
 
@@ -342,6 +375,19 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(con
   auto encoded = std::make_shared<EncodedChains>();
   encoded->key = std::move(key);
   if (FindKept(encoded.get())) return std::shared_ptr<const EncodedChains>(std::move(encoded));
+  if (!read_) {
+    // Found to be in order when they were kept, and not read since.
+    const std::optional<learn::DataCache::Source> now = cache_->Look(data_.fd.get());
+    const bool further = further_ && further_->fd.get() >= 0;
+    if (!now || now->size != data_.state->size || now->modified != data_.state->modified ||
+        now->changed != data_.state->changed ||
+        (further && cache_->StateOf(further_->fd.get()) != kept_->further_state)) {
+      return absl::FailedPreconditionError(absl::StrCat(data_.name, further ? " or " + further_->name : std::string(),
+                                                        " has changed since this worker opened it; start the worker "
+                                                        "anew"));
+    }
+    LUTHIER_RETURN_IF_ERROR(Read(stop));
+  }
   for (const learn::Partition& part : parts_) {
     LUTHIER_ASSIGN_OR_RETURN(ChainFold fold, EncodeFold(settings, part, stop));
     if (learn::StopRequested(stop)) return crf::EncodingStopped();
@@ -381,25 +427,53 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::Encode(const S
   return encoded;
 }
 
+// That the data can be read and are in order, and what of them is known before: kept apart, for a text with its names
+// takes longer to come back than an encoding.
+void ChainSource::KeepOutline() const {
+  if (!kept_) return;
+  cache_->Put(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state,
+              [&](learn::CheckpointWriter* writer) {
+                writer->U64(static_cast<uint64_t>(Sequences(text_)));
+                writer->U64(validation_ ? static_cast<uint64_t>(Sequences(*validation_)) : 0);
+                writer->U64(static_cast<uint64_t>(transitions_group_));
+              });
+}
+
+bool ChainSource::FindOutline() {
+  if (!kept_) return false;
+  std::optional<learn::DataCache::Entry> entry =
+      cache_->Find(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state);
+  if (!entry) return false;
+  const auto sequences = static_cast<int64_t>(entry->reader().U64());
+  const auto further = static_cast<int64_t>(entry->reader().U64());
+  const uint64_t transitions = entry->reader().U64();
+  if (!entry->reader().Done() || sequences < 1 || (further > 0) != further_.has_value() ||
+      transitions > penalty_groups_.size() || !Split(sequences, further).ok()) {
+    return false;
+  }
+  transitions_group_ = static_cast<int32_t>(transitions);
+  return true;
+}
+
 void ChainSource::Keep(const EncodedChains& encoded) const {
   if (!kept_) return;
-  kept_->cache->Put(absl::StrCat(kept_->key, "\n", encoded.key), kept_->fd.get(), kept_->source,
-                    [&](learn::CheckpointWriter* writer) {
-                      writer->U64(encoded.folds.size());
-                      for (const ChainFold& fold : encoded.folds) {
-                        crf::SaveChains(fold.train, writer);
-                        crf::SaveChains(fold.validation, writer);
-                        writer->Array(fold.row_group);
-                      }
-                      writer->Text(encoded.identity);
-                    });
+  cache_->Put(absl::StrCat(kept_->key, "\n", encoded.key), data_.fd.get(), *data_.state,
+              [&](learn::CheckpointWriter* writer) {
+                writer->U64(encoded.folds.size());
+                for (const ChainFold& fold : encoded.folds) {
+                  crf::SaveChains(fold.train, writer);
+                  crf::SaveChains(fold.validation, writer);
+                  writer->Array(fold.row_group);
+                }
+                writer->Text(encoded.identity);
+              });
 }
 
 // Fills in what an earlier process kept under `encoded->key`; false leaves it as it was.
 bool ChainSource::FindKept(EncodedChains* encoded) const {
   if (!kept_) return false;
   std::optional<learn::DataCache::Entry> entry =
-      kept_->cache->Find(absl::StrCat(kept_->key, "\n", encoded->key), kept_->fd.get(), kept_->source);
+      cache_->Find(absl::StrCat(kept_->key, "\n", encoded->key), data_.fd.get(), *data_.state);
   if (!entry) return false;
   EncodedChains found;
   found.key = encoded->key;
@@ -410,7 +484,9 @@ bool ChainSource::FindKept(EncodedChains* encoded) const {
       return false;
     }
     fold.row_group = entry->reader().Array<int32_t>();
-    if (fold.row_group.size() != (groups_ ? static_cast<size_t>(fold.train.attributes) : 0)) return false;
+    if (fold.row_group.size() != (penalty_groups_.empty() ? 0 : static_cast<size_t>(fold.train.attributes))) {
+      return false;
+    }
   }
   found.identity = entry->reader().Text();
   if (!entry->reader().Done() || found.folds.size() != parts_.size()) return false;

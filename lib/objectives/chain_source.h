@@ -51,7 +51,8 @@ struct EncodedChains {
 };
 
 // Sequences, read once, and their encodings: the last few stay in memory; what was read and all encodings stay in the
-// cache for later processes. Thread-safe.
+// cache for later processes. One that finds there that the data are in order reads them only when a trial needs an
+// encoding that is not there. Thread-safe.
 class ChainSource {
  public:
   // `objective` must have passed Validate; `root` may be null for generated data, `cache` when nothing shall be kept;
@@ -63,30 +64,43 @@ class ChainSource {
                                                                  const learn::DataCache* cache,
                                                                  const std::atomic<bool>* stop);
 
-  // Trials that need an encoding at once wait for one of them. CANCELLED once `stop` (may be null) is set.
+  // Trials that need an encoding at once wait for one of them. CANCELLED once `stop` (may be null) is set;
+  // FAILED_PRECONDITION when data must be read that have changed since Open.
   absl::StatusOr<std::shared_ptr<const EncodedChains>> Encode(const Settings& settings,
                                                               const std::atomic<bool>* stop) const;
 
   // The group that the transitions' weights are in.
-  int32_t transitions_group() const { return groups_ ? groups_->transitions : 0; }
+  int32_t transitions_group() const { return transitions_group_; }
 
  private:
   // As read: columns and tokens with attributes are encoded anew for other settings, letters are what they are.
   using Text = std::variant<crf::ColumnText, crf::AttributeText, crf::ChainData>;
-  // Where encodings are kept.
+  // A file, or generated data.
+  struct Origin {
+    std::string name;
+    learn::UniqueFd fd{-1};                         // None of generated data.
+    std::optional<learn::DataCache::Source> state;  // When opened; none if nothing shall be kept of it.
+  };
+  // Where encodings are kept; the training data have a state.
   struct Kept {
-    const learn::DataCache* cache = nullptr;
-    learn::UniqueFd fd;  // Of the training data.
-    learn::DataCache::Source source;
-    std::string key;  // All that they depend on beside that file and the feature settings.
+    std::string key;            // All that they depend on beside that file and the feature settings.
+    std::string further_state;  // Of the validation data, if they are a file.
   };
 
   ChainSource() = default;
+  absl::Status OpenFiles(const study::BuiltinObjective& objective, const learn::DataRoot* root,
+                         const learn::DataCache* cache);
   template <typename T>
-  absl::Status Read(const study::BuiltinObjective& objective, const learn::DataRoot* root,
-                    const learn::DataCache* cache, const std::atomic<bool>* stop);
+  absl::Status ReadOne(const Origin& origin, const std::atomic<bool>* stop, T* text) const;
+  template <typename T>
+  absl::Status ReadAll(const std::atomic<bool>* stop, T* text) const;
+  // What is not read yet, and the groups of its parts.
+  absl::Status Read(const std::atomic<bool>* stop) const;
+  absl::Status Split(int64_t sequences, int64_t further);
   absl::Status Check() const;
-  absl::Status FindGroups(const study::Parameters& options);
+  absl::Status FindGroups() const;
+  bool FindOutline();
+  void KeepOutline() const;
   std::string KeyOf(const Settings& settings) const;
   absl::StatusOr<ChainFold> EncodeFold(const Settings& settings, const learn::Partition& part,
                                        const std::atomic<bool>* stop) const;
@@ -96,12 +110,21 @@ class ChainSource {
   void Keep(const EncodedChains& encoded) const;
 
   // Fixed after Open.
-  Text text_;
-  std::optional<Text> validation_;       // From a file of its own; the same alternative.
+  const learn::DataCache* cache_ = nullptr;
+  Origin data_;
+  std::optional<Origin> further_;  // Validation data of their own.
+  study::Split split_;
   std::vector<learn::Partition> parts_;  // Sequences; `validation` of the second file if there is one.
   std::vector<crf::Template> templates_;
-  std::optional<ChainGroups> groups_;
+  std::vector<PenaltyGroup> penalty_groups_;
+  int32_t transitions_group_ = 0;
   std::optional<Kept> kept_;
+
+  // Changed by Open and whoever is encoding.
+  mutable bool read_ = false;
+  mutable Text text_;                       // Of the right alternative from the start.
+  mutable std::optional<Text> validation_;  // The same alternative.
+  mutable std::optional<ChainGroups> groups_;
 
   mutable base::Mutex mutex_;
   mutable base::CondVar changed_;

@@ -91,6 +91,16 @@ LogCdfDifferenceValue LogNormalCdfDifference(double a, double b) {
   return {LogNormalCdf(a) + Log1mExp(ratio), slope, -slope * std::exp(density_ratio)};
 }
 
+LogNormalSliceValue LogNormalSlice(double middle, double width) {
+  const double m2 = middle * middle, w2 = width * width;
+  const double series = w2 * ((m2 - 1.0) / 24.0 + w2 * ((m2 - 6.0) * m2 + 3.0) / 1920.0);
+  // phi(m +- w/2)/phi(m) = exp(-w^2/8 -+ m w/2).
+  const double tilt = 0.5 * middle * width;
+  const double scale = std::exp(-0.125 * w2) / (1.0 + series);
+  return {LogNormalDensity(middle) + std::log(width) + std::log1p(series), -2.0 * scale * (std::sinh(tilt) / width),
+          scale * std::cosh(tilt) / width};
+}
+
 double Erfcx(double x) {
   if (x < 4.0) return std::exp(x * x) * std::erfc(x);
   if (x > 1e150) return kInvSqrtPi / x;  // Below, x + c/x is x; avoids 0/0 at infinity.

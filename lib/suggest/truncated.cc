@@ -19,6 +19,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNothing = 1e30;
 constexpr double kBindShare = 1e-3;
+constexpr double kNarrow = 1e-6;        // A band, in deviations or in parts of its distance from the mean.
 constexpr double kSearchMargin = 1e-8;  // Times max(1, |g|).
 
 // Logarithm of nothing at all, a distance below any hope.
@@ -33,6 +34,13 @@ TruncatedTerm operator-(const TruncatedTerm& a, const TruncatedTerm& b) {
 
 // ln P(low < f < high), `by_lower` being the derivative by low.
 TruncatedTerm LogMass(double mean, double deviation, double low, double high) {
+  // The ends in deviations, rounded, are no longer a narrow band apart.
+  const double width = (high - low) / deviation, middle = (mean - low) / deviation - 0.5 * width;
+  if (width > 0.0 && width < kNarrow * std::max(1.0, std::abs(middle)) && width * (1.0 + std::abs(middle)) < 1e-2) {
+    const math::LogNormalSliceValue p = math::LogNormalSlice(middle, width);
+    return {p.value, p.by_middle / deviation, -(middle * p.by_middle + width * p.by_width) / deviation,
+            (-0.5 * p.by_middle - p.by_width) / deviation, (-0.5 * p.by_middle + p.by_width) / deviation};
+  }
   const double z_low = low == -kInfinity ? kInfinity : (mean - low) / deviation;
   const double z_high = high == kInfinity ? -kInfinity : (mean - high) / deviation;
   const math::LogCdfDifferenceValue p = math::LogNormalCdfDifference(z_low, z_high);

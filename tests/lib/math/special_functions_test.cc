@@ -102,6 +102,23 @@ TEST(SpecialFunctions, LogCdfDifferencesMatchTheTable) {
   }
 }
 
+TEST(SpecialFunctions, ASliceIsADifferenceOfItsEnds) {
+  for (const double middle : {-30.0, -3.0, -0.1, 0.0, 1.0, 8.0}) {
+    for (const double width : {1e-6, 1e-4, 0.9e-2 / (1.0 + std::abs(middle))}) {
+      const LogNormalSliceValue slice = LogNormalSlice(middle, width);
+      const LogCdfDifferenceValue ends = LogNormalCdfDifference(middle + 0.5 * width, middle - 0.5 * width);
+      // What rounding the ends does to their distance.
+      const double rounding = 1e-12 + 4e-16 * (1.0 + std::abs(middle)) / width;
+      EXPECT_NEAR(slice.value, ends.value, 1e-13 * std::abs(ends.value) + rounding) << middle << " " << width;
+      EXPECT_NEAR(slice.by_width * width, 0.5 * (ends.by_a - ends.by_b) * width, rounding) << middle << " " << width;
+      EXPECT_NEAR(slice.by_middle * width, (ends.by_a + ends.by_b) * width, rounding) << middle << " " << width;
+    }
+    // Narrower than its ends can say: phi(m) w.
+    EXPECT_NEAR(LogNormalSlice(middle, 1e-300).value, LogNormalDensity(middle) + std::log(1e-300), 1e-12);
+    EXPECT_NEAR(LogNormalSlice(middle, 1e-300).by_middle, -middle, 1e-14 * std::abs(middle));
+  }
+}
+
 TEST(SpecialFunctions, LogPartialMomentMatchesTheTable) {
   for (const PartialMomentRow& row : kPartialMomentRows) {
     const LogPartialMomentValue v = LogPartialMoment(row.z, row.q);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "lib/base/status_macros.h"
@@ -45,14 +44,7 @@ ObjectiveInfo CrfInfo() {
       "synth:letters?words=300&letters=26&length=7&noise=0.05&seed=1 for letters. Split by share (split.validation) or "
       "into folds (split.folds), from split.seed.";
   auto& list = info.parameters;
-  ParameterInfo l2 = MakeNumber("l2", ParameterKind::kFloat, "Strength of the L2 penalty. Search it on a log scale.",
-                                1.0, true, 1e-8, 1e8);
-  l2.default_value.reset();
-  l2.suggested_min = 1e-2;
-  l2.suggested_max = 1e2;
-  l2.suggested_scale = study::Scale::kLog;
-  l2.units = "nats per squared weight";
-  list.push_back(std::move(l2));
+  list.push_back(MakeL2(1e8, 1e2));
   list.push_back(
       Make("l2_groups", ParameterKind::kText,
            "Groups of weights with strengths of their own, \"transitions; words: w[*\": of transitions, bias, "

@@ -21,14 +21,8 @@ ObjectiveInfo LogisticInfo() {
       "itself, also when the study searches l2 on a log scale. Groups of columns may have strengths of their own "
       "(l2_groups). Intermediate reports count passes over the training rows, whatever the solver: a loss, a gradient "
       "or a product with the Hessian of all rows is one.";
-  ParameterInfo l2 = MakeNumber("l2", ParameterKind::kFloat, "Strength of the L2 penalty. Search it on a log scale.",
-                                1.0, true, 1e-10, 1e10);
-  l2.default_value.reset();
-  l2.suggested_min = 1e-4;
-  l2.suggested_max = 1e4;
-  l2.suggested_scale = study::Scale::kLog;
+  ParameterInfo l2 = MakeL2(1e10, 1e4);
   l2.differentiable = true;
-  l2.units = "nats per squared weight";
   info.parameters.push_back(std::move(l2));
   info.parameters.push_back(Make("l2_groups", ParameterKind::kText,
                                  "Groups of columns with strengths of their own, \"shape: mean_* worst_*; flags: 11-20 "

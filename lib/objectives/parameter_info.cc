@@ -25,6 +25,17 @@ ParameterInfo MakeNumber(std::string name, ParameterKind kind, std::string descr
   return p;
 }
 
+ParameterInfo MakeL2(double most, double usual) {
+  ParameterInfo l2 = MakeNumber("l2", ParameterKind::kFloat, "Strength of the L2 penalty. Search it on a log scale.",
+                                1.0, true, 1.0 / most, most);
+  l2.default_value.reset();
+  l2.suggested_min = 1.0 / usual;
+  l2.suggested_max = usual;
+  l2.suggested_scale = study::Scale::kLog;
+  l2.units = "nats per squared weight";
+  return l2;
+}
+
 ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable) {
   ParameterInfo p = Make(std::move(name), ParameterKind::kCategorical, std::move(description), labels[0], tunable);
   p.labels = std::move(labels);

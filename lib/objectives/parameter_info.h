@@ -14,6 +14,8 @@ ParameterInfo Make(std::string name, ParameterKind kind, std::string description
 // The suggested range is the legal one.
 ParameterInfo MakeNumber(std::string name, ParameterKind kind, std::string description, double default_value,
                          bool tunable, double min, double max);
+// `l2`, which every trial needs: legal from 1/most to `most`, suggested from 1/usual to `usual`.
+ParameterInfo MakeL2(double most, double usual);
 // The default is the first label.
 ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable);
 

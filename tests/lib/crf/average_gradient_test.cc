@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
-#include "lib/learn/lbfgs_solver.h"
 #include "tests/lib/crf/crf_testing.h"
 
 namespace luthier::crf {
@@ -18,22 +17,8 @@ namespace {
 using Eigen::VectorXd;
 using stochastic::Sampling;
 using stochastic::StepRule;
+using testing::AverageForm;
 using testing::RandomChains;
-
-struct Solution {
-  VectorXd w;
-  double value;
-};
-
-Solution Solve(const ChainData& data, double l2) {
-  ChainLoss loss(&data);
-  const ChainProblem h(&loss, l2);
-  const auto f = [&](const VectorXd& w, VectorXd* g) { return h.Value(w, g); };
-  learn::LbfgsSolver solver(1e-10);
-  learn::SolveState state = solver.Start(f, VectorXd::Zero(loss.dim()));
-  while (state == learn::SolveState::kRunning) state = solver.Step(f, nullptr);
-  return {solver.x(), solver.value()};
-}
 
 AverageGradient Make(const ChainData& data, double l2, const AverageGradientOptions& options) {
   return AverageGradient::Create(&data, l2, options).value();
@@ -45,39 +30,27 @@ double Suboptimality(const ChainData& data, double l2, const VectorXd& w, double
 }
 
 AverageGradientOptions Options(AverageMethod method, Sampling sampling, StepRule step) {
-  AverageGradientOptions options;
-  options.method = method;
-  options.sampling = sampling;
-  options.step = step;
-  options.seed = 11;
-  return options;
+  return AverageForm{method, sampling, step}.Options(11);
 }
 
 TEST(AverageGradientTest, TheSafeCombinationsFindTheOptimum) {
   const ChainData data = RandomChains(1, 4, 60, 8, 15);
-  const Solution truth = Solve(data, 3.0);
-  struct Case {
-    AverageMethod method;
-    Sampling sampling;
-    StepRule step;
-  };
-  for (const Case& c : {Case{AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge},
-                        Case{AverageMethod::kSag, Sampling::kLipschitz, StepRule::kHedge},
-                        Case{AverageMethod::kSag, Sampling::kUniform, StepRule::kLmax},
-                        Case{AverageMethod::kSag, Sampling::kMixed, StepRule::kAverageOptimum1},
-                        Case{AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax},
-                        Case{AverageMethod::kSaga, Sampling::kLipschitz, StepRule::kHedge},
-                        Case{AverageMethod::kSaga, Sampling::kPermutation, StepRule::kLmax},
-                        Case{AverageMethod::kSagaLiteral, Sampling::kUniform, StepRule::kLmax},
-                        Case{AverageMethod::kSaga2, Sampling::kLipschitz, StepRule::kLmax}}) {
+  const testing::Minimum truth = testing::MinimumOf(data, 3.0);
+  for (const AverageForm& c : {AverageForm{AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge},
+                               AverageForm{AverageMethod::kSag, Sampling::kLipschitz, StepRule::kHedge},
+                               AverageForm{AverageMethod::kSag, Sampling::kUniform, StepRule::kLmax},
+                               AverageForm{AverageMethod::kSag, Sampling::kMixed, StepRule::kAverageOptimum1},
+                               AverageForm{AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax},
+                               AverageForm{AverageMethod::kSaga, Sampling::kLipschitz, StepRule::kHedge},
+                               AverageForm{AverageMethod::kSaga, Sampling::kPermutation, StepRule::kLmax},
+                               AverageForm{AverageMethod::kSagaLiteral, Sampling::kUniform, StepRule::kLmax},
+                               AverageForm{AverageMethod::kSaga2, Sampling::kLipschitz, StepRule::kLmax}}) {
     const bool literal_uniform = c.method == AverageMethod::kSagaLiteral;
-    AverageGradient solver = Make(data, 3.0, Options(c.method, c.sampling, c.step));
+    AverageGradient solver = Make(data, 3.0, c.Options(11));
     ASSERT_EQ(solver.Advance(500 * data.sequences(), nullptr), SolverState::kRunning);
     const double gap = Suboptimality(data, 3.0, solver.Weights(), truth.value);
     // The literal form weighs d by the constants although draws are uniform: it gets near and no nearer.
-    EXPECT_LT(gap, literal_uniform ? 1e-1 : 1e-9) << AverageMethodNames()[static_cast<size_t>(c.method)] << " "
-                                                  << stochastic::SamplingNames()[static_cast<size_t>(c.sampling)] << " "
-                                                  << stochastic::StepRuleNames()[static_cast<size_t>(c.step)];
+    EXPECT_LT(gap, literal_uniform ? 1e-1 : 1e-9) << testing::Describe(c);
     EXPECT_TRUE(literal_uniform || solver.GradientEstimate() < 1e-2);
   }
 }
@@ -86,7 +59,7 @@ TEST(AverageGradientTest, TheSafeCombinationsFindTheOptimum) {
 TEST(AverageGradientTest, TheOptimumIsFoundForAnyNumberOfLabels) {
   for (const int labels : {18, 50}) {
     const ChainData data = RandomChains(9, labels, 30, 5, 12);
-    const Solution truth = Solve(data, 4.0);
+    const testing::Minimum truth = testing::MinimumOf(data, 4.0);
     const KernelList kernels = RunnableKernels();
     for (int set = 0; set < kernels.count; ++set) {
       for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga}) {
@@ -103,7 +76,7 @@ TEST(AverageGradientTest, TheOptimumIsFoundForAnyNumberOfLabels) {
 
 TEST(AverageGradientTest, OneConstantForAllWorksFromAnyStart) {
   const ChainData data = RandomChains(2, 3, 40, 6, 12);
-  const Solution truth = Solve(data, 2.0);
+  const testing::Minimum truth = testing::MinimumOf(data, 2.0);
   for (const double first : {1e-3, 1.0, 1e3}) {
     AverageGradientOptions options = Options(AverageMethod::kSag, Sampling::kUniform, StepRule::kLmax);
     options.shared_constant = true;
@@ -191,7 +164,7 @@ TEST(AverageGradientTest, AStopIsSeenAtOnceAndChangesNothing) {
 
 TEST(AverageGradientTest, AnotherPenaltyGoesOnFromHere) {
   const ChainData data = RandomChains(5, 3, 40, 6, 10);
-  const Solution truth = Solve(data, 8.0);
+  const testing::Minimum truth = testing::MinimumOf(data, 8.0);
   AverageGradient solver = Make(data, 2.0, {});
   solver.Advance(100 * data.sequences(), nullptr);
   solver.SetPenalty(8.0);

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "lib/base/random.h"
-#include "lib/crf/batch_solvers.h"
 #include "lib/crf/problem.h"
 #include "tests/lib/crf/crf_testing.h"
 
@@ -21,15 +20,12 @@ namespace {
 using Eigen::VectorXd;
 using stochastic::Sampling;
 using stochastic::StepRule;
+using testing::AverageForm;
 using testing::RandomChains;
 using testing::WithValues;
 
 AverageGradientOptions Options(AverageMethod method, Sampling sampling, StepRule step, int threads, int64_t block) {
-  AverageGradientOptions options;
-  options.method = method;
-  options.sampling = sampling;
-  options.step = step;
-  options.seed = 11;
+  AverageGradientOptions options = AverageForm{method, sampling, step}.Options(11);
   options.threads = threads;
   options.block = block;
   return options;
@@ -140,21 +136,14 @@ TEST(BlockAverageTest, BlocksOfOneAreTheSequentialMethod) {
 
 TEST(BlockAverageTest, FindsTheOptimum) {
   const ChainData data = RandomChains(1, 4, 60, 8, 15);
-  ChainLbfgs reference(&data, 3.0, 1);
-  while (reference.GradientEstimate() > 1e-9 && reference.Advance(1, nullptr) == SolverState::kRunning) continue;
   ChainLoss loss(&data);
   const ChainProblem h(&loss, 3.0);
-  const double optimum = h.Value(reference.Weights(), nullptr);
-  struct Case {
-    AverageMethod method;
-    Sampling sampling;
-    StepRule step;
-  };
-  for (const Case& c : {Case{AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge},
-                        Case{AverageMethod::kSag, Sampling::kLipschitz, StepRule::kLmax},
-                        Case{AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax},
-                        Case{AverageMethod::kSaga, Sampling::kPermutation, StepRule::kLmax},
-                        Case{AverageMethod::kSaga2, Sampling::kLipschitz, StepRule::kLmax}}) {
+  const double optimum = testing::MinimumOf(data, 3.0).value;
+  for (const AverageForm& c : {AverageForm{AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge},
+                               AverageForm{AverageMethod::kSag, Sampling::kLipschitz, StepRule::kLmax},
+                               AverageForm{AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax},
+                               AverageForm{AverageMethod::kSaga, Sampling::kPermutation, StepRule::kLmax},
+                               AverageForm{AverageMethod::kSaga2, Sampling::kLipschitz, StepRule::kLmax}}) {
     const bool foreseen = c.method == AverageMethod::kSag;
     for (const int64_t block : {1, foreseen ? 6 : 2}) {
       for (const MemoryMode memory : {MemoryMode::kMixed, MemoryMode::kMarginals}) {
@@ -162,8 +151,7 @@ TEST(BlockAverageTest, FindsTheOptimum) {
         options.memory = memory;
         const std::unique_ptr<BlockAverage> solver = Make(data, 3.0, options);
         ASSERT_EQ(solver->Advance(500 * data.sequences(), nullptr), SolverState::kRunning);
-        EXPECT_LT(h.Value(solver->Weights(), nullptr) - optimum, 1e-9 * optimum)
-            << static_cast<int>(c.method) << " " << static_cast<int>(c.sampling) << " " << block;
+        EXPECT_LT(h.Value(solver->Weights(), nullptr) - optimum, 1e-9 * optimum) << testing::Describe(c) << " " << block;
         EXPECT_LT(solver->GradientEstimate(), 1e-2);
       }
     }

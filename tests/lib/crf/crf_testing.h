@@ -19,7 +19,9 @@
 #include "lib/crf/features.h"
 #include "lib/crf/kernel.h"
 #include "lib/crf/letters_reader.h"
+#include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
+#include "lib/learn/lbfgs_solver.h"
 
 namespace luthier::crf::testing {
 
@@ -94,6 +96,45 @@ inline std::vector<MethodCase> AllMethodCases() {
   }
   return cases;
 }
+
+// The minimum of h, by L-BFGS.
+struct Minimum {
+  Eigen::VectorXd w;
+  double value;
+};
+inline Minimum MinimumOf(const ChainData& data, double l2) {
+  ChainLoss loss(&data);
+  const ChainProblem h(&loss, l2);
+  const auto f = [&](const Eigen::VectorXd& w, Eigen::VectorXd* g) { return h.Value(w, g); };
+  learn::LbfgsSolver solver(1e-10);
+  learn::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim()));
+  while (state == learn::SolveState::kRunning) state = solver.Step(f, nullptr);
+  return {solver.x(), solver.value()};
+}
+
+// What an average gradient method is made of.
+struct AverageForm {
+  AverageMethod method = AverageMethod::kSag;
+  stochastic::Sampling sampling = stochastic::Sampling::kMixed;
+  stochastic::StepRule step = stochastic::StepRule::kHedge;
+  bool search_remembered = false;
+
+  AverageGradientOptions Options(uint64_t seed) const {
+    AverageGradientOptions options;
+    options.method = method;
+    options.sampling = sampling;
+    options.step = step;
+    options.search_remembered = search_remembered;
+    options.seed = seed;
+    return options;
+  }
+};
+inline std::string Describe(const AverageForm& form) {
+  return AverageMethodNames()[static_cast<size_t>(form.method)] + " " +
+         stochastic::SamplingNames()[static_cast<size_t>(form.sampling)] + " " +
+         stochastic::StepRuleNames()[static_cast<size_t>(form.step)] + (form.search_remembered ? " remembered" : "");
+}
+
 // Names of tests.
 inline std::string NameOf(const ::testing::TestParamInfo<ChainMethod>& method) {
   return ChainMethodNames()[static_cast<size_t>(method.param)];

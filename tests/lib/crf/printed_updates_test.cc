@@ -19,6 +19,7 @@ namespace {
 using Eigen::VectorXd;
 using stochastic::Sampling;
 using stochastic::StepRule;
+using testing::AverageForm;
 using testing::RandomChains;
 
 class Printed {
@@ -107,16 +108,9 @@ class Printed {
   uint64_t iterations_ = 0;
 };
 
-struct Form {
-  AverageMethod method;
-  Sampling sampling;
-  StepRule step;
-  bool search_remembered = false;
-};
-
 // Those of Ahmed 2018 and those to compare with.
-std::vector<Form> AllForms() {
-  std::vector<Form> forms;
+std::vector<AverageForm> AllForms() {
+  std::vector<AverageForm> forms;
   for (size_t m = 0; m < AverageMethodNames().size(); ++m) {
     const auto method = static_cast<AverageMethod>(m);
     for (size_t s = 0; s < stochastic::SamplingNames().size(); ++s) {
@@ -133,15 +127,10 @@ std::vector<Form> AllForms() {
 // Three passes, before the combinations that diverge have grown what rounding to float leaves.
 TEST(PrintedUpdatesTest, AreWhatTheLazyOnesDo) {
   const ChainData data = testing::WithValues(RandomChains(21, 4, 30, 6, 12), 3);
-  for (const Form& form : AllForms()) {
-    AverageGradientOptions options;
-    options.method = form.method;
-    options.sampling = form.sampling;
-    options.step = form.step;
+  for (const AverageForm& form : AllForms()) {
+    AverageGradientOptions options = form.Options(5);
     options.constant_step = 0.05;
     options.skip_checks = false;
-    options.search_remembered = form.search_remembered;
-    options.seed = 5;
     AverageGradient lazy = AverageGradient::Create(&data, 3.0, options).value();
     Printed printed(data, 3.0, options);
     const int64_t iterations = 3 * data.sequences();
@@ -153,10 +142,7 @@ TEST(PrintedUpdatesTest, AreWhatTheLazyOnesDo) {
       ASSERT_EQ(lazy.Advance(1, nullptr), SolverState::kRunning);
     }
     const double size = printed.w().lpNorm<Eigen::Infinity>();
-    EXPECT_LT((lazy.Weights() - printed.w()).lpNorm<Eigen::Infinity>(), 1e-5 * (1.0 + size))
-        << AverageMethodNames()[static_cast<size_t>(form.method)] << " "
-        << stochastic::SamplingNames()[static_cast<size_t>(form.sampling)] << " "
-        << stochastic::StepRuleNames()[static_cast<size_t>(form.step)] << (form.search_remembered ? " remembered" : "");
+    EXPECT_LT((lazy.Weights() - printed.w()).lpNorm<Eigen::Infinity>(), 1e-5 * (1.0 + size)) << testing::Describe(form);
     EXPECT_GT(size, 1e-2);
   }
 }

@@ -225,9 +225,7 @@ TEST(AshaTest, ARestartChangesNothing) {
     for (size_t ask = 0; ask < answers.size(); ask += 7) {
       const auto again = world.designer().Suggest(world.study.Replay(answers[ask].first), ask);
       ASSERT_TRUE(again.ok());
-      EXPECT_EQ(again->parameters, answers[ask].second.parameters);
-      EXPECT_EQ(again->resume, answers[ask].second.resume);
-      EXPECT_EQ(again->carry, answers[ask].second.carry);
+      ExpectSameSuggestion(*again, answers[ask].second);
     }
   }
 }

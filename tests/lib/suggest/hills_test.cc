@@ -13,6 +13,7 @@
 #include "lib/suggest/registry.h"
 #include "tests/contract/fake_study.h"
 #include "tests/lib/suggest/bo_testing.h"
+#include "tests/lib/suggest/restart_oracle.h"
 
 namespace luthier::suggest {
 namespace {
@@ -269,10 +270,7 @@ TEST(Hills, ARestartWhileItLastsChangesNothing) {
     if (compared > 0 || a->details.contains("known_hills")) {
       const absl::StatusOr<Suggestion> b = CreateDesigner(spec)->Suggest(study.Replay(study.events()), study.asks());
       ASSERT_TRUE(b.ok()) << b.status();
-      EXPECT_EQ(a->parameters, b->parameters);
-      EXPECT_EQ(a->origin, b->origin);
-      EXPECT_EQ(a->details, b->details);
-      EXPECT_EQ(a->carry, b->carry);
+      ExpectSameSuggestion(*a, *b);
       ++compared;
     }
     study.Suggested(*a);

@@ -16,6 +16,18 @@
 
 namespace luthier::suggest {
 
+// Every field.
+inline void ExpectSameSuggestion(const Suggestion& a, const Suggestion& b) {
+  EXPECT_EQ(a.resume, b.resume);
+  EXPECT_EQ(a.resource, b.resource);
+  EXPECT_EQ(a.parameters, b.parameters);
+  EXPECT_EQ(a.origin, b.origin);
+  EXPECT_EQ(a.details, b.details);
+  EXPECT_EQ(a.carry, b.carry);
+  EXPECT_EQ(a.direction, b.direction);
+  EXPECT_EQ(a.set_aside, b.set_aside);
+}
+
 // How a trial with these parameters ends.
 using Ending = std::function<contract::Outcome(base::RandomStream&, const study::Parameters&)>;
 
@@ -47,12 +59,7 @@ inline std::vector<Suggestion> ExpectRestartsChangeNothing(const study::StudySpe
       const absl::StatusOr<Suggestion> b = CreateDesigner(spec)->Suggest(study.Replay(study.events()), study.asks());
       EXPECT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
       if (!a.ok() || !b.ok()) return answers;
-      EXPECT_EQ(a->parameters, b->parameters);
-      EXPECT_EQ(a->origin, b->origin);
-      EXPECT_EQ(a->details, b->details);
-      EXPECT_EQ(a->carry, b->carry);
-      EXPECT_EQ(a->direction, b->direction);
-      EXPECT_EQ(a->set_aside, b->set_aside);
+      ExpectSameSuggestion(*a, *b);
       answers.push_back(*a);
       study.Suggested(*a);
       study.Store();

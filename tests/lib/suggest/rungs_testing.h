@@ -21,6 +21,7 @@
 #include "lib/suggest/rungs.h"
 #include "tests/contract/fake_study.h"
 #include "tests/lib/study/builders.h"
+#include "tests/lib/suggest/restart_oracle.h"
 
 namespace luthier::suggest {
 
@@ -154,13 +155,7 @@ inline void ExpectSameAfterRestart(const RungWorld& world, const absl::StatusOr<
   const absl::StatusOr<Suggestion> restarted =
       CreateDesigner(world.spec())->Suggest(world.study.Replay(world.study.events()), world.study.asks());
   ASSERT_EQ(living.status(), restarted.status());
-  if (!living.ok()) return;
-  EXPECT_EQ(living->resume, restarted->resume);
-  EXPECT_EQ(living->resource, restarted->resource);
-  EXPECT_EQ(living->parameters, restarted->parameters);
-  EXPECT_EQ(living->origin, restarted->origin);
-  EXPECT_EQ(living->details, restarted->details);
-  EXPECT_EQ(living->carry, restarted->carry);
+  if (living.ok()) ExpectSameSuggestion(*living, *restarted);
 }
 
 }  // namespace luthier::suggest

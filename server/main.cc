@@ -5,12 +5,14 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/heap.h"
 #include "lib/base/log.h"
 #include "lib/base/version.h"
 #include "lib/command_line/command_line.h"
 #include "server/server.h"
 
 int main(int argc, char** argv) {
+  luthier::base::KeepFreedMemory();
   luthier::server::ServerOptions options;
   options.data_dir = "luthier-data";
   bool memory = false;

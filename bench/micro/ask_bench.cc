@@ -28,6 +28,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
+#include "lib/base/heap.h"
 #include "lib/base/random.h"
 #include "lib/simulate/simulate.h"
 #include "lib/study/encoding.h"
@@ -230,6 +231,7 @@ int Main() {
 }  // namespace luthier
 
 int main(int argc, char** argv) {
+  luthier::base::KeepFreedMemory();
   absl::SetProgramUsageMessage("CPU time of suggestions by length of the history, and peak memory.");
   absl::ParseCommandLine(argc, argv);
   return luthier::Main();

@@ -29,6 +29,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "bench/search/wide_functions.h"
+#include "lib/base/heap.h"
 #include "lib/objectives/test_functions.h"
 #include "lib/simulate/simulate.h"
 #include "lib/wire/yaml_spec.h"
@@ -230,6 +231,7 @@ int Main() {
 }  // namespace luthier
 
 int main(int argc, char** argv) {
+  luthier::base::KeepFreedMemory();
   absl::SetProgramUsageMessage("Compares search algorithms on test functions; prints a table and writes CSV.");
   absl::ParseCommandLine(argc, argv);
   return luthier::Main();

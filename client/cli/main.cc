@@ -10,6 +10,7 @@
 
 #include "client/cli/cli.h"
 #include "client/cpp/client.h"
+#include "lib/base/heap.h"
 #include "lib/wire/channel.h"
 
 namespace {
@@ -24,6 +25,7 @@ int TerminalWidth(int fd) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  luthier::base::KeepFreedMemory();
   signal(SIGPIPE, SIG_IGN);
   luthier::wire::RouteGrpcLog(/*errors_too=*/false);
   luthier::wire::LookAfterConnections();

@@ -249,11 +249,12 @@ std::vector<Index> ChooseStarts(const VectorXd& values, int count, base::RandomS
   for (size_t k = 1; k < order.size(); ++k) {
     keys.emplace_back(values(order[k]) / range - std::log(-std::log(random.UniformOpen())), order[k]);
   }
-  std::sort(keys.begin(), keys.end(),
-            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  const size_t drawn = std::min(keys.size(), static_cast<size_t>(count - 1));
+  std::partial_sort(
+      keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(drawn), keys.end(),
+      [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   std::vector<Index> starts = {order[0]};
-  for (size_t k = 0; k < keys.size() && starts.size() < static_cast<size_t>(count); ++k)
-    starts.push_back(keys[k].second);
+  for (size_t k = 0; k < drawn; ++k) starts.push_back(keys[k].second);
   return starts;
 }
 

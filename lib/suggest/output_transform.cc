@@ -18,11 +18,16 @@ constexpr double kMinLambda = -1.0;
 constexpr double kMaxLambda = 4.0;
 constexpr double kNearZero = 1e-6;  // Powers this close to 0 are logarithms.
 
-double YeoJohnson(double t, double lambda) {
+// log: log1p(|t|), which does not depend on lambda.
+double YeoJohnson(double t, double log, double lambda) {
   if (lambda == 1.0) return t;
-  if (t >= 0.0) return std::abs(lambda) < kNearZero ? std::log1p(t) : std::expm1(lambda * std::log1p(t)) / lambda;
+  if (t >= 0.0) return std::abs(lambda) < kNearZero ? log : std::expm1(lambda * log) / lambda;
   const double mirrored = 2.0 - lambda;
-  return std::abs(mirrored) < kNearZero ? -std::log1p(-t) : -std::expm1(mirrored * std::log1p(-t)) / mirrored;
+  return std::abs(mirrored) < kNearZero ? -log : -std::expm1(mirrored * log) / mirrored;
+}
+
+double YeoJohnson(double t, double lambda) {
+  return YeoJohnson(t, lambda == 1.0 ? 0.0 : std::log1p(std::abs(t)), lambda);
 }
 
 double YeoJohnsonInverse(double z, double lambda) {
@@ -41,8 +46,12 @@ double YeoJohnsonInverse(double z, double lambda) {
 }
 
 // ln of the derivative of YeoJohnson by t.
+double LogSlope(double t, double log, double lambda) {
+  return (lambda - 1.0) * std::copysign(log, t);
+}
+
 double LogSlope(double t, double lambda) {
-  return (lambda - 1.0) * std::copysign(std::log1p(std::abs(t)), t);
+  return LogSlope(t, std::log1p(std::abs(t)), lambda);
 }
 
 double Deviation(const VectorXd& v, double mean) {
@@ -110,15 +119,18 @@ std::optional<OutputTransform> OutputTransform::Create(Warp warp, const VectorXd
     return transform;
   }
   const Index n = scores.size();
-  VectorXd t(n);
-  for (Index i = 0; i < n; ++i) t(i) = transform.ToStandard(scores(i));
+  VectorXd t(n), logs(n);
+  for (Index i = 0; i < n; ++i) {
+    t(i) = transform.ToStandard(scores(i));
+    logs(i) = std::log1p(std::abs(t(i)));
+  }
   // Profile likelihood of lambda; golden section on its one hump.
+  VectorXd z(n);
   auto likelihood = [&](double lambda) {
-    VectorXd z(n);
     double slope = 0.0;
     for (Index i = 0; i < n; ++i) {
-      z(i) = YeoJohnson(t(i), lambda);
-      slope += LogSlope(t(i), lambda);
+      z(i) = YeoJohnson(t(i), logs(i), lambda);
+      slope += LogSlope(t(i), logs(i), lambda);
     }
     return slope - static_cast<double>(n) * std::log(Deviation(z, z.mean()));
   };

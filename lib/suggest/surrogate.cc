@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -44,6 +46,21 @@ constexpr double kSteepest = 1000.0;  // Output deviations per side of the cube.
 constexpr double kComparable = 10.0;
 constexpr size_t kMaxAlternatives = 3;
 constexpr Index kMaxAlternativeRows = 500;
+
+// The transforms of one set of scores, which is borrowed: each is searched for once, whichever kernels it goes with.
+class Transforms {
+ public:
+  explicit Transforms(const VectorXd& scores) : scores_(scores) {}
+  const std::optional<OutputTransform>& Of(Warp warp) {
+    const auto [at, added] = known_.try_emplace(warp);
+    if (added) at->second = OutputTransform::Create(warp, scores_);
+    return at->second;
+  }
+
+ private:
+  const VectorXd& scores_;
+  std::map<Warp, std::optional<OutputTransform>> known_;
+};
 
 // Positions of the slopes that a model of the outputs can use.
 std::vector<Index> Usable(const gp::Slopes& slopes, const OutputTransform& transform, const VectorXd& scores) {
@@ -184,10 +201,10 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
   SurrogateCarry carry;
   if (carried.has_value()) carry = *carried;
   int likelihoods = 0;
+  Transforms of_scores(scores);
   // A choice whose warp does not suit the scores any more cannot be kept.
   const bool usable =
-      carried.has_value() &&
-      OutputTransform::Create(options.choices[static_cast<size_t>(carry.choice)].warp, scores).has_value();
+      carried.has_value() && of_scores.Of(options.choices[static_cast<size_t>(carry.choice)].warp).has_value();
   const bool search =
       !usable || n < carry.observations ||
       (renew && n >= carry.observations + std::max<Index>(1, static_cast<Index>(carry.observations) / 20)) ||
@@ -215,7 +232,7 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
     std::vector<std::optional<OutputTransform>> transforms;
     gp::Slopes some = slopes;  // What all of them can use, so that their densities are of the same data.
     for (int c : turn) {
-      transforms.push_back(OutputTransform::Create(options.choices[static_cast<size_t>(c)].warp, scores));
+      transforms.push_back(of_scores.Of(options.choices[static_cast<size_t>(c)].warp));
       if (transforms.back().has_value() && some.size() > 0)
         some = some.Select(Usable(some, *transforms.back(), scores));
     }
@@ -273,7 +290,7 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
     ++carry.searches;
   }
   const ModelChoice& choice = options.choices[static_cast<size_t>(carry.choice)];
-  std::optional<OutputTransform> transform = OutputTransform::Create(choice.warp, scores);
+  std::optional<OutputTransform> transform = of_scores.Of(choice.warp);
   if (!transform.has_value()) return std::nullopt;
   const VectorXd outputs = transform->Forward(scores);
   double ignored = 0.0;
@@ -303,9 +320,10 @@ std::vector<Alternative> FitAlternatives(const SurrogateOptions& options, const 
     return a->margin != b->margin ? a->margin > b->margin : a->choice < b->choice;
   });
   if (near.size() > kMaxAlternatives) near.resize(kMaxAlternatives);
+  Transforms of_scores(scores);
   for (const SurrogateCarry::Start* other : near) {
     const ModelChoice& choice = options.choices[static_cast<size_t>(other->choice)];
-    std::optional<OutputTransform> transform = OutputTransform::Create(choice.warp, scores);
+    std::optional<OutputTransform> transform = of_scores.Of(choice.warp);
     if (!transform.has_value()) continue;
     double ignored = 0.0;
     const gp::Slopes bent = Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, *transform, scores)) : slopes,

@@ -1,0 +1,46 @@
+#include "lib/base/heap.h"
+
+#include <sys/resource.h>
+
+#include <memory>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace luthier::base {
+namespace {
+
+long PageFaults() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+// Blocks of the size of a suggestion's matrices, twenty at a time, written and freed: 8 MB, 2000 pages.
+void ComeAndGo() {
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (int i = 0; i < 20; ++i) {
+    constexpr size_t kBytes = 400 << 10;
+    blocks.push_back(std::make_unique<char[]>(kBytes));
+    for (size_t at = 0; at < kBytes; at += 1024) blocks.back()[at] = 1;
+  }
+}
+
+TEST(Heap, FreedMemoryIsKept) {
+#if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "another allocator";
+#endif
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "another allocator";
+#endif
+#endif
+  KeepFreedMemory();
+  ComeAndGo();
+  const long before = PageFaults();
+  for (int i = 0; i < 20; ++i) ComeAndGo();
+  EXPECT_LT(PageFaults() - before, 2000);
+}
+
+}  // namespace
+}  // namespace luthier::base

@@ -180,7 +180,7 @@ SolveState LinearTrainer::StartSolver() {
   const bool hopeless = !shared && !std::isfinite(zero_gradient_);
   SolveState state = SolveState::kNonFinite;
   if (svrg_) {
-    state = svrg_->Start(start_);
+    state = svrg_->Start(start_, /*near=*/!from_zero);
   } else if (dual_ && !hopeless) {
     state = dual_->Start(from_zero ? nullptr : &start_);
     if (!from_zero) extra_passes_ += 1.0;  // For the scores.

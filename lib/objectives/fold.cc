@@ -122,6 +122,14 @@ class MarginTraining final : public Training<learn::LinearTrainer> {
     return w;
   }
 
+  bool WarmStart(const VectorXd& w) override {
+    if (w.size() != problem_.dim() || !w.allFinite()) return false;
+    VectorXd scaled = w;
+    scaled.head(fold_->scales.size()).array() *= fold_->scales.array();
+    trainer_->WarmStart(std::move(scaled));
+    return true;
+  }
+
   Sums Measure() const override {
     const VectorXd w = Scaled();
     Sums sums;
@@ -189,6 +197,12 @@ class SoftmaxTraining final : public Training<learn::LogisticTrainer> {
   }
 
   VectorXd Weights() const override { return polished_.size() > 0 ? polished_ : trainer_->w(); }
+
+  bool WarmStart(const VectorXd& w) override {
+    if (w.size() != problem_.dim() || !w.allFinite()) return false;
+    trainer_->WarmStart(w);
+    return true;
+  }
 
   Sums Measure() const override {
     const VectorXd w = Weights();

@@ -66,6 +66,9 @@ class FoldTraining {
   virtual absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) = 0;
   // Of the standardized columns, whatever their scales.
   virtual Eigen::VectorXd Weights() const = 0;
+  // Starts at such weights instead of 0. Before the first Advance only. False, and nothing is changed, when their
+  // number does not fit or one is not finite.
+  virtual bool WarmStart(const Eigen::VectorXd& w) = 0;
 
   // Sums over rows, the penalty excluded.
   struct Sums {

@@ -133,6 +133,36 @@ TEST_F(BuiltinTest, AStoppedRunGoesOnInTheNextAttempt) {
   EXPECT_THAT(temporary_.Files(), IsEmpty());
 }
 
+// The model of a complete trial is there for others until the study is done; the result says what was started from.
+TEST_F(BuiltinTest, ATrialStartsFromTheModelOfAnother) {
+  BuiltinRunner runner(static_cast<const learn::DataRoot*>(nullptr), &checkpoints_);
+  request_.spec.space =
+      study::SearchSpace::Create({{"l2", study::FloatRange{1e-3, 1e3, study::Scale::kLog, {}}, {}, {}}}).value();
+  request_.spec.metric.name = "validation_loss";
+  request_.spec.objective = study::BuiltinObjective{
+      "logistic", "synth:logistic?rows=200&cols=10&seed=3&noise=0.2", {}, {{"warm_start", true}}};
+  request_.resume_checkpoint.clear();
+  const auto run = [&](int64_t trial, int64_t source, double l2) {
+    request_.trial = trial;
+    request_.warm_start = source;
+    request_.parameters = {{"l2", l2}};
+    RecordingSink sink;
+    const RunOutcome outcome = runner.Run(request_, &sink);
+    EXPECT_EQ(outcome.result, RunResult::kComplete);
+    runner.Discard(request_);
+    return outcome;
+  };
+  EXPECT_THAT(run(4, 0, 1.0).output_tail, HasSubstr("started from zero: no complete trial differs in strengths alone"));
+  const RunOutcome warm = run(5, 4, 1.5), cold = run(6, 77, 1.5);
+  EXPECT_THAT(warm.output_tail, HasSubstr("started from the model of trial 4"));
+  EXPECT_THAT(cold.output_tail, HasSubstr("started from zero, not from trial 77"));
+  EXPECT_NEAR(warm.measurement.metrics.at("validation_loss"), cold.measurement.metrics.at("validation_loss"), 1e-7);
+  EXPECT_LT(warm.measurement.step, cold.measurement.step);
+  EXPECT_THAT(temporary_.Files(), SizeIs(3));
+  runner.DiscardStudy("demo");
+  EXPECT_THAT(temporary_.Files(), IsEmpty());
+}
+
 // Told to stop, the real ones do not begin another iteration.
 TEST_F(BuiltinTest, BuiltinsStopBeforeTheirNextPoint) {
   BuiltinRunner runner(static_cast<const learn::DataRoot*>(nullptr), &checkpoints_);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/study/warm_start.h"
 
 namespace luthier::worker {
 namespace {
@@ -106,9 +107,10 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
     sink->Report(measurement, "");
     return true;  // A stop comes through the cancellation, which saves a checkpoint.
   };
+  std::string cold = "its model is of other data or settings";  // Why no model of another trial is started from.
   std::string why = "it is of another version, other data or other options";
   if (checkpoints_ == nullptr) {
-    why = "this worker keeps no checkpoints";
+    why = cold = "this worker keeps no checkpoints";
   } else {
     if (!request.resume_checkpoint.empty()) {
       absl::StatusOr<std::string> snapshot = checkpoints_->Load(request.resume_checkpoint);
@@ -117,6 +119,19 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
       else
         why = std::string(snapshot.status().message());
     }
+    if (request.warm_start > 0) {
+      absl::StatusOr<std::string> model =
+          checkpoints_->Load(CheckpointStore::Reference(request.study, request.warm_start, CheckpointStore::kModel));
+      if (model.ok())
+        context.warm_start = *std::move(model);
+      else
+        cold = std::string(model.status().message());
+    }
+    context.save_model = [this, &request, &trial](const std::string& model) {
+      const absl::Status saved =
+          checkpoints_->Save(request.study, request.trial, CheckpointStore::kModel, model).status();
+      if (!saved.ok()) base::LogWarning("model_not_kept", {{"trial", trial}, {"error", std::string(saved.message())}});
+    };
     context.save_checkpoint = [this, &request, sink, &trial](const std::string& snapshot) {
       absl::StatusOr<std::string> reference =
           checkpoints_->Save(request.study, request.trial, request.attempt, snapshot);
@@ -132,6 +147,14 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   if (!result.ok()) return Unfit(result.status());
   if (!context.checkpoint.empty()) {
     base::LogInfo("checkpoint_loaded", {{"trial", trial}, {"used", result->resumed ? "yes" : "no"}});
+  }
+  if (study::WarmStarts(request.spec)) {
+    if (!result->note.empty()) result->note += "\n";
+    result->note += result->warm_started ? absl::StrCat("started from the model of trial ", request.warm_start)
+                    : result->resumed    ? "started from zero"
+                    : request.warm_start > 0
+                        ? absl::StrCat("started from zero, not from trial ", request.warm_start, ": ", cold)
+                        : "started from zero: no complete trial differs in strengths alone";
   }
   if (!result->note.empty()) base::LogInfo("objective", {{"trial", trial}, {"note", result->note}});
   return ToOutcome(*std::move(result));

@@ -237,7 +237,7 @@ TrainOutcome LinearTrainer::Advance(const std::atomic<bool>* stop) {
     } else if (newton()) {
       state = newton_.Step(*function_, stop);
     } else {
-      state = lbfgs_.Step([this](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g); }, stop);
+      state = lbfgs_.Step([&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); }, stop);
     }
     if (state != SolveState::kStopped) ++iteration_;
     if (stochastic() && state == SolveState::kRunning) state = CheckStochastic();

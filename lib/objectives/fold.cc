@@ -130,13 +130,13 @@ class MarginTraining final : public Training<learn::LinearTrainer> {
     return true;
   }
 
-  Sums Measure() const override {
+  Sums Measure(const std::atomic<bool>* stop) const override {
     const VectorXd w = Scaled();
     Sums sums;
-    sums.validation_loss = held_out_.Value(w, nullptr);
-    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w));
+    sums.validation_loss = held_out_.Value(w, nullptr, nullptr, stop);
+    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w, stop));
     sums.validation_rows = static_cast<double>(fold_->validation.rows());
-    sums.train_loss = train_.Value(w, nullptr);
+    sums.train_loss = train_.Value(w, nullptr, nullptr, stop);
     sums.train_rows = static_cast<double>(fold_->train.rows());
     return sums;
   }
@@ -204,13 +204,13 @@ class SoftmaxTraining final : public Training<learn::LogisticTrainer> {
     return true;
   }
 
-  Sums Measure() const override {
+  Sums Measure(const std::atomic<bool>* stop) const override {
     const VectorXd w = Weights();
     Sums sums;
-    sums.validation_loss = fold_->validation.Loss(w, nullptr);
-    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w));
+    sums.validation_loss = fold_->validation.Loss(w, nullptr, stop);
+    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w, stop));
     sums.validation_rows = static_cast<double>(fold_->validation.rows());
-    sums.train_loss = fold_->train.Loss(w, nullptr);
+    sums.train_loss = fold_->train.Loss(w, nullptr, stop);
     sums.train_rows = static_cast<double>(fold_->train.rows());
     return sums;
   }

@@ -69,7 +69,8 @@ class FoldedObjective final : public Objective {
   // From the model in `context`, where that is wanted and fits.
   absl::StatusOr<Runs> StartRuns(const LinearSettings& linear, const Settings& settings,
                                  const EvaluationContext& context) const;
-  study::Measurement Measure(const Runs& runs, int64_t step) const;
+  // None when `stop` was seen.
+  std::optional<study::Measurement> Measure(const Runs& runs, int64_t step, const std::atomic<bool>* stop) const;
   std::optional<study::Gradient> MakeGradient(const Settings& settings, const std::vector<double>& strengths,
                                               const Runs& runs, const std::atomic<bool>* stop) const;
   // Number of a parameter among the strengths: 0 for l2, then the groups.
@@ -200,10 +201,12 @@ bool LoadModel(const std::string& bytes, const std::string& structure, Runs* run
 }
 
 // Folds weigh by their rows, so the losses are means over all held-out (or training) rows.
-study::Measurement FoldedObjective::Measure(const Runs& runs, int64_t step) const {
+std::optional<study::Measurement> FoldedObjective::Measure(const Runs& runs, int64_t step,
+                                                           const std::atomic<bool>* stop) const {
   FoldTraining::Sums all;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
-    const FoldTraining::Sums sums = fold->Measure();
+    const FoldTraining::Sums sums = fold->Measure(stop);
+    if (learn::StopRequested(stop)) return std::nullopt;
     all.validation_loss += sums.validation_loss;
     all.validation_correct += sums.validation_correct;
     all.validation_rows += sums.validation_rows;
@@ -316,8 +319,9 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     if (std::isinf(least)) break;
     const PassAxis::Point at = axis.At(least);
     if (at.pause || (context.report && at.report)) {
-      study::Measurement point = Measure(runs, at.step);
-      const bool go_on = !context.report || context.report(point);
+      std::optional<study::Measurement> point = Measure(runs, at.step, stop);
+      if (!point) return cancelled();  // The point comes first when the trial goes on.
+      const bool go_on = !context.report || context.report(*point);
       if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = std::move(point);
@@ -334,7 +338,9 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
   if (learn::StopRequested(stop)) return cancelled();
   double most = 0.0;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) most = std::max(most, fold->passes());
-  study::Measurement last = Measure(runs, axis.LastStep(most));
+  std::optional<study::Measurement> measured = Measure(runs, axis.LastStep(most), stop);
+  if (!measured) return cancelled();
+  study::Measurement last = *std::move(measured);
   if (gradient && !context.direction.empty()) gradient = study::Along(*gradient, context.direction);
   last.gradient = std::move(gradient);
   for (const auto& [name, value] : last.metrics) {

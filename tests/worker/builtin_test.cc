@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "lib/base/log.h"
 #include "tests/worker/testing.h"
 #include "worker/objectives/dispatch.h"
@@ -111,6 +112,29 @@ TEST_F(BuiltinTest, AStopWhileDataAreLoadedIsNoFailure) {
   EXPECT_EQ(runner.Run(request_, &sink).result, RunResult::kStopped);
   RecordingSink again;
   EXPECT_EQ(runner.Run(request_, &again).result, RunResult::kComplete);
+}
+
+// A slot that waits for another's loading of the same data.
+TEST_F(BuiltinTest, AStopWhileAnotherSlotLoadsEndsTheWait) {
+  absl::Notification loading, go_on;
+  BuiltinRunner runner(
+      [&](const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&,
+          const std::atomic<bool>*) -> absl::StatusOr<std::unique_ptr<objectives::Objective>> {
+        loading.Notify();
+        go_on.WaitForNotification();
+        return std::make_unique<Counter>();
+      },
+      &checkpoints_);
+  RecordingSink first, second, third;
+  std::thread loader([&] { EXPECT_EQ(runner.Run(request_, &first).result, RunResult::kComplete); });
+  loading.WaitForNotification();
+  std::thread waiter([&] { EXPECT_EQ(runner.Run(request_, &third).result, RunResult::kComplete); });
+  std::thread stopper([&] { second.stop_.Request(StopReason::kCancelled); });
+  EXPECT_EQ(runner.Run(request_, &second).result, RunResult::kStopped);
+  stopper.join();
+  go_on.Notify();
+  loader.join();
+  waiter.join();
 }
 
 TEST_F(BuiltinTest, AStoppedRunGoesOnInTheNextAttempt) {

@@ -5,12 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/learn/minimizer.h"
 #include "lib/study/warm_start.h"
 
 namespace luthier::worker {
 namespace {
 
 constexpr char kWorkerError[] = "WORKER_ERROR";
+constexpr absl::Duration kLookForStop = absl::Milliseconds(10);
 
 RunOutcome Unfit(const absl::Status& status) {
   // What the setting needs is above its limit at every worker.
@@ -69,18 +71,37 @@ BuiltinRunner::BuiltinRunner(Factory factory, const CheckpointStore* checkpoints
 absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find(const study::StudySpec& spec,
                                                                                  const std::atomic<bool>* stop) {
   const auto& objective = std::get<study::BuiltinObjective>(spec.objective);
-  // Held while data is loaded: slots that start together on one study shall not load it twice.
   const base::MutexLock lock(&mutex_);
-  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-    if (it->objective != objective || it->space != spec.space || it->metric != spec.metric) continue;
-    Entry entry = std::move(*it);
-    entries_.erase(it);
-    entries_.push_front(std::move(entry));
-    return entries_.front().made;
+  while (true) {
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->objective != objective || it->space != spec.space || it->metric != spec.metric) continue;
+      Entry entry = std::move(*it);
+      entries_.erase(it);
+      entries_.push_front(std::move(entry));
+      return entries_.front().made;
+    }
+    if (learn::StopRequested(stop)) return absl::CancelledError("stopped before the data were loaded");
+    if (!loading_) break;
+    // Slots that start together on one study shall not load it twice. Nothing wakes whoever is told to stop here.
+    loaded_.WaitFor(&mutex_, kLookForStop);
   }
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<objectives::Objective> made,
-                           factory_(objective, spec.space, spec.metric, stop));
-  entries_.push_front({objective, spec.space, spec.metric, std::move(made)});
+  loading_ = true;
+  mutex_.Unlock();
+  absl::StatusOr<std::unique_ptr<objectives::Objective>> made = [&] {
+    try {
+      return factory_(objective, spec.space, spec.metric, stop);
+    } catch (...) {  // E.g. out of memory: the others go on.
+      mutex_.Lock();
+      loading_ = false;
+      loaded_.SignalAll();
+      throw;
+    }
+  }();
+  mutex_.Lock();
+  loading_ = false;
+  loaded_.SignalAll();
+  LUTHIER_RETURN_IF_ERROR(made.status());
+  entries_.push_front({objective, spec.space, spec.metric, *std::move(made)});
   if (entries_.size() > kCached) entries_.pop_back();
   return entries_.front().made;
 }

@@ -47,6 +47,7 @@ class Runtime::ActiveRun final : public RunSink {
     request_.seed = static_cast<uint32_t>(random.NextU64() >> 33);
     request_.resume_checkpoint = lease_.resume_checkpoint;
     request_.target_step = lease_.target_step;
+    request_.warm_start = lease_.trial.provenance.warm_start;
     start_ = runtime_->clock_->Monotonic();
   }
 

@@ -32,6 +32,8 @@ class CheckpointStore {
   void RemoveStudy(const std::string& study) const;
 
   static std::string Reference(const std::string& study, int64_t trial, int32_t attempt);
+  // As an attempt: what other trials of the study can start from, when this one is complete. Goes with the study.
+  static constexpr int32_t kModel = 0;
 
  private:
   explicit CheckpointStore(std::string directory) : directory_(std::move(directory)) {}

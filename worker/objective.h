@@ -29,6 +29,8 @@ struct RunRequest {
   std::string resume_checkpoint;
   // The step of the learning curve to pause at: its measurement, a checkpoint, kPaused. 0: run to the end.
   int64_t target_step = 0;
+  // The earlier trial of the study from whose model training is to start; 0: from zero.
+  int64_t warm_start = 0;
 };
 
 enum class RunResult {

@@ -423,6 +423,10 @@ void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Tr
     out << "origin: " << why.origin() << (known == kOrigins.end() ? "" : absl::StrCat(": ", known->second)) << "\n";
   }
   if (why.resource() > 0) out << "to be trained to step " << why.resource() << "\n";
+  if (why.warm_start() > 0) {
+    out << "training was to start from the model of trial " << why.warm_start()
+        << ", the nearest that was complete (what came of it: `luthier trial get`)\n";
+  }
   for (const v1::Provenance& promotion : trial.promotions()) {
     out << "continued to step " << promotion.resource() << " as suggestion " << promotion.ask_index()
         << ", knowing the events up to seq " << promotion.prefix_seq() << "\n";

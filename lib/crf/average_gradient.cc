@@ -218,12 +218,6 @@ SolverState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>
   return SolverState::kRunning;
 }
 
-void AverageGradient::SetPenalty(double l2) {
-  LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2));
-  lambda_ = l2 / static_cast<double>(data_->sequences());
-  sampler_.SetPenalty(lambda_);
-}
-
 void AverageGradient::Save(learn::CheckpointWriter* writer) const {
   AverageSolver::Save(writer);
   writer->F64(shared_constant_);

@@ -48,9 +48,6 @@ class AverageGradient final : public AverageSolver {
 
   SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
 
-  // Goes on with another penalty from here: gradients and constants are of the data alone and stay valid.
-  void SetPenalty(double l2);
-
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
 

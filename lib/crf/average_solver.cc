@@ -64,6 +64,13 @@ double AverageSolver::passes() const {
   return static_cast<double>(evaluations_ + forwards()) / static_cast<double>(data_->sequences());
 }
 
+bool AverageSolver::SetPenalty(double l2) {
+  LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2));
+  lambda_ = l2 / static_cast<double>(data_->sequences());
+  sampler_.SetPenalty(lambda_);
+  return true;
+}
+
 void AverageSolver::Save(learn::CheckpointWriter* writer) const {
   sampler_.Save(writer);
   SaveArray(memory_.table(), writer);

@@ -70,6 +70,8 @@ class AverageSolver : public ChainSolver {
   double max_constant() const { return sampler_.max_constant(); }
   double mean_constant() const { return sampler_.mean_constant(); }
 
+  // Gradients and constants are of the data alone and stay valid.
+  bool SetPenalty(double l2) final;
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
 

@@ -46,6 +46,9 @@ class ChainSolver {
   // "effective passes" of Ahmed 2018. Products with Hessians count as gradients.
   virtual double passes() const = 0;
 
+  // Goes on with another penalty from here. False where that cannot be: then nothing has changed.
+  virtual bool SetPenalty(double /*l2*/) { return false; }
+
   // The whole state. One made alike that loads it goes on bit for bit as this one. False when the bytes do not fit: the
   // object is then of no use.
   virtual void Save(learn::CheckpointWriter* writer) const = 0;

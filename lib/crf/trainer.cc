@@ -143,7 +143,7 @@ ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
   if (judged_) {
     if (solver_->iterations() >= target_) target_ = solver_->iterations() + solver_->iterations_per_pass();
     SolverState state = SolverState::kRunning;
-    if (first_gradient_ && solver_->iterations() == 0) {
+    if (first_gradient_ && solver_->iterations() == first_iteration_) {
       // Several threads take blocks of sequences, which are not to be cut.
       state = solver_->Advance(options_.threads == 1 ? 1 : target_, stop);
       if (state != SolverState::kStopped) first_gradient_();
@@ -207,6 +207,19 @@ absl::Status ChainTrainer::Load(learn::CheckpointReader* reader, absl::string_vi
       reader->ok() && flags < 4 && outcome <= static_cast<uint64_t>(ChainOutcome::kDiverged) && solver_->Load(reader);
   if (!fits) return absl::DataLossError("checkpoint: its contents do not fit this problem");
   outcome_ = static_cast<ChainOutcome>(outcome);
+  return absl::OkStatus();
+}
+
+absl::Status ChainTrainer::WarmStart(learn::CheckpointReader* reader, absl::string_view identity) {
+  LUTHIER_RETURN_IF_ERROR(Load(reader, identity));
+  if (!solver_->SetPenalty(l2_)) {
+    return absl::FailedPreconditionError("this method cannot go on with another penalty");
+  }
+  outcome_ = ChainOutcome::kRunning;
+  extra_passes_ = -solver_->passes();
+  target_ = first_iteration_ = solver_->iterations();
+  judged_ = true;
+  precise_ = false;
   return absl::OkStatus();
 }
 

@@ -100,6 +100,10 @@ class ChainTrainer {
   // For a trainer made alike. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit; this is
   // then of no use.
   absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity);
+  // Starts where another trainer ended, whose checkpoint this is: made alike but for the penalty (and the seed, which
+  // stays the other's). Counts from 0 passes. FAILED_PRECONDITION also for methods that cannot: all but the average
+  // gradients without l1. Errors as of Load.
+  absl::Status WarmStart(learn::CheckpointReader* reader, absl::string_view identity);
 
  private:
   ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels);
@@ -119,6 +123,7 @@ class ChainTrainer {
   bool judged_ = true;           // False: they are done, but not whether that is enough.
   bool precise_ = false;         // They ended because of rounding.
   std::unique_ptr<ChainSolver> solver_;
+  int64_t first_iteration_ = 0;  // Those before were another trainer's.
   std::function<void()> first_gradient_;
 };
 

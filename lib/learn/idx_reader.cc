@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/status_macros.h"
+#include "lib/learn/minimizer.h"
 #include "lib/learn/readers.h"
 
 namespace luthier::learn {
@@ -16,8 +17,9 @@ constexpr int64_t kMaxBytes = int64_t{16} << 30;
 // An array of bytes, read from its beginning to its end; held is what is asked for at once, and a chunk of the source.
 class ArrayReader {
  public:
-  // Both must outlive this.
-  ArrayReader(ByteSource& source, const std::string& name) : source_(source), name_(name) {}
+  // All must outlive this; stop may be null.
+  ArrayReader(ByteSource& source, const std::string& name, const std::atomic<bool>* stop)
+      : source_(source), name_(name), stop_(stop) {}
 
   // Reads the header; size() is known then.
   absl::Status Open(int dimensions) {
@@ -59,6 +61,7 @@ class ArrayReader {
 
   // The next `count` bytes, valid until the next call. DATA_LOSS when there are fewer.
   absl::StatusOr<absl::string_view> Take(int64_t count) {
+    if (StopRequested(stop_)) return Stopped();
     const auto wanted = static_cast<size_t>(count);
     if (buffer_.size() - at_ < wanted) {
       before_ += static_cast<int64_t>(at_);
@@ -82,12 +85,15 @@ class ArrayReader {
  private:
   uint8_t Byte(size_t k) const { return static_cast<uint8_t>(buffer_[k]); }
   absl::Status Fill(size_t count) {
+    if (StopRequested(stop_)) return Stopped();
     while (buffer_.size() < count && !ended_) {
       LUTHIER_ASSIGN_OR_RETURN(const bool more, source_.Append(&buffer_));
       ended_ = !more;
+      if (StopRequested(stop_)) return Stopped();
     }
     return absl::OkStatus();
   }
+  absl::Status Stopped() const { return absl::CancelledError(absl::StrCat(name_, ": reading was stopped")); }
   absl::Status CutOff() const {
     return absl::DataLossError(absl::StrCat(name_, ": ends after ", before_ + static_cast<int64_t>(buffer_.size()),
                                             " bytes, its header tells of ",
@@ -96,6 +102,7 @@ class ArrayReader {
 
   ByteSource& source_;
   const std::string& name_;
+  const std::atomic<bool>* const stop_;
   std::string buffer_;
   size_t at_ = 0;       // What of it was taken.
   int64_t before_ = 0;  // Bytes that are no longer in it.
@@ -107,8 +114,8 @@ class ArrayReader {
 }  // namespace
 
 absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, ByteSource* labels,
-                                const std::string& labels_name) {
-  ArrayReader pixels(images, name);
+                                const std::string& labels_name, const std::atomic<bool>* stop) {
+  ArrayReader pixels(images, name, stop);
   LUTHIER_RETURN_IF_ERROR(pixels.Open(3));
   const int64_t rows = pixels.size()[0];
   const int64_t cols = pixels.size()[1] * pixels.size()[2];
@@ -132,7 +139,7 @@ absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, Byt
   }
   LUTHIER_RETURN_IF_ERROR(pixels.Close());
   if (labels == nullptr) return out;
-  ArrayReader classes(*labels, labels_name);
+  ArrayReader classes(*labels, labels_name, stop);
   LUTHIER_RETURN_IF_ERROR(classes.Open(1));
   if (classes.size()[0] != rows) {
     return absl::InvalidArgumentError(

@@ -3,6 +3,7 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "lib/base/check.h"
@@ -111,18 +112,22 @@ double LinearData::Offset(const VectorXd& w) const {
   return offset;
 }
 
-VectorXd LinearData::Scores(const VectorXd& w) const {
+VectorXd LinearData::Scores(const VectorXd& w, const std::atomic<bool>* stop) const {
   LUTHIER_CHECK(w.size() == dim());
   const double offset = Offset(w);
   VectorXd scores(rows());
-  for (int64_t i = 0; i < rows(); ++i) scores[i] = Dot(i, w.data()) + offset;
+  for (int64_t i = 0; i < rows(); ++i) {
+    if (i % kRowsAtOnce == 0 && StopRequested(stop)) break;
+    scores[i] = Dot(i, w.data()) + offset;
+  }
   return scores;
 }
 
-VectorXd LinearData::Combine(const VectorXd& r) const {
+VectorXd LinearData::Combine(const VectorXd& r, const std::atomic<bool>* stop) const {
   VectorXd out = VectorXd::Zero(dim());
   BlockedSum total;
   for (int64_t i = 0; i < rows(); ++i) {
+    if (i % kRowsAtOnce == 0 && StopRequested(stop)) break;
     total.Add(r[i]);
     if (r[i] != 0.0) AddTo(i, r[i], out.data());
   }
@@ -131,8 +136,9 @@ VectorXd LinearData::Combine(const VectorXd& r) const {
   return out;
 }
 
-int64_t LinearData::CountCorrect(const VectorXd& w) const {
-  const VectorXd scores = Scores(w);
+int64_t LinearData::CountCorrect(const VectorXd& w, const std::atomic<bool>* stop) const {
+  const VectorXd scores = Scores(w, stop);
+  if (StopRequested(stop)) return 0;
   int64_t correct = 0;
   for (int64_t i = 0; i < rows(); ++i) correct += (scores[i] > 0.0) == (sign_[i] > 0.0) ? 1 : 0;
   return correct;
@@ -152,11 +158,15 @@ VectorXd LinearProblem::Penalize(const VectorXd& w) const {
   return one_strength() ? VectorXd(l2_ * w.head(penalized())) : VectorXd(strengths_.cwiseProduct(w.head(penalized())));
 }
 
-double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature) const {
-  VectorXd r = data_->Scores(w);
+double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature,
+                            const std::atomic<bool>* stop) const {
+  constexpr double kStopped = std::numeric_limits<double>::quiet_NaN();
+  VectorXd r = data_->Scores(w, stop);
+  if (StopRequested(stop)) return kStopped;
   if (curvature != nullptr) curvature->resize(r.size());
   BlockedSum total;
   for (int64_t i = 0; i < data_->rows(); ++i) {
+    if (i % kRowsAtOnce == 0 && StopRequested(stop)) return kStopped;
     const double t = data_->sign(i) * r[i];
     if (loss_.kind == MarginLoss::Kind::kLogistic) {  // One exponential for all three.
       const double e = std::exp(-std::abs(t));
@@ -171,7 +181,8 @@ double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* cur
   }
   const Index p = penalized();
   if (gradient != nullptr) {
-    *gradient = data_->Combine(r);
+    *gradient = data_->Combine(r, stop);
+    if (StopRequested(stop)) return kStopped;
     gradient->head(p) += Penalize(w);
   }
   return total.Total() + (one_strength() ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));

@@ -147,13 +147,13 @@ class LinearData {
 
   // b - m'w: what every score of w gets.
   double Offset(const Eigen::VectorXd& w) const;
-  // All scores (a_i - m)'w + b.
-  Eigen::VectorXd Scores(const Eigen::VectorXd& w) const;
+  // All scores (a_i - m)'w + b. Of no use once `stop` (may be null) is set, as what the next two return.
+  Eigen::VectorXd Scores(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
   // sum_i r_i (a_i - m, 1): dim().
-  Eigen::VectorXd Combine(const Eigen::VectorXd& r) const;
+  Eigen::VectorXd Combine(const Eigen::VectorXd& r, const std::atomic<bool>* stop = nullptr) const;
 
   // Rows on the side of their class; a score of 0 counts for the first class.
-  int64_t CountCorrect(const Eigen::VectorXd& w) const;
+  int64_t CountCorrect(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
 
  private:
   void SetRows(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization);
@@ -191,8 +191,10 @@ class LinearProblem {
   // Weights that the penalty is on; they come first.
   Eigen::Index penalized() const { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
 
-  // h, its gradient unless null, and the curvatures loss''(t_i) unless null.
-  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, Eigen::VectorXd* curvature = nullptr) const;
+  // h, its gradient unless null, and the curvatures loss''(t_i) unless null. NaN, and the others of no use, when `stop`
+  // (may be null) was seen, which is looked at every few rows.
+  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, Eigen::VectorXd* curvature = nullptr,
+               const std::atomic<bool>* stop = nullptr) const;
   // For the point that `curvature` is of: the Hessian (for losses with kinks: an element of the generalised one) times
   // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2), empty when `stop` was seen). With `every` above 1 an
   // estimate of it: from every so many rows, each counting so many times.

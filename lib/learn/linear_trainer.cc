@@ -180,7 +180,7 @@ SolveState LinearTrainer::StartSolver() {
   const bool hopeless = !shared && !std::isfinite(zero_gradient_);
   SolveState state = SolveState::kNonFinite;
   if (svrg_) {
-    state = svrg_->Start(start_);
+    state = svrg_->Start(start_, /*near=*/!from_zero);
   } else if (dual_ && !hopeless) {
     state = dual_->Start(from_zero ? nullptr : &start_);
     if (!from_zero) extra_passes_ += 1.0;  // For the scores.
@@ -237,7 +237,7 @@ TrainOutcome LinearTrainer::Advance(const std::atomic<bool>* stop) {
     } else if (newton()) {
       state = newton_.Step(*function_, stop);
     } else {
-      state = lbfgs_.Step([this](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g); }, stop);
+      state = lbfgs_.Step([&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); }, stop);
     }
     if (state != SolveState::kStopped) ++iteration_;
     if (stochastic() && state == SolveState::kRunning) state = CheckStochastic();

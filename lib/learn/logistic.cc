@@ -7,12 +7,15 @@
 
 #include "lib/base/check.h"
 #include "lib/learn/blocked_sum.h"
+#include "lib/learn/minimizer.h"
 
 namespace luthier::learn {
 namespace {
 
 using Eigen::Index;
 using Eigen::VectorXd;
+
+constexpr int64_t kRowsAtOnce = 256;  // Between looks at the stop flag.
 
 // log(1 + e^-t) without overflow or cancellation.
 double Softplus(double t) {
@@ -169,7 +172,7 @@ void LogisticData::FinishScatter(const VectorXd& residual_sum, VectorXd* gradien
   }
 }
 
-double LogisticData::Loss(const VectorXd& w, VectorXd* gradient) const {
+double LogisticData::Loss(const VectorXd& w, VectorXd* gradient, const std::atomic<bool>* stop) const {
   const int K = scores_;
   const Scorer scorer = MakeScorer(w);
   if (gradient != nullptr) *gradient = VectorXd::Zero(dim_);
@@ -177,6 +180,7 @@ double LogisticData::Loss(const VectorXd& w, VectorXd* gradient) const {
   std::vector<BlockedSum> residual_sum(K);
   std::vector<double> z(K);
   for (int64_t i = 0; i < rows(); ++i) {
+    if (i % kRowsAtOnce == 0 && StopRequested(stop)) return std::numeric_limits<double>::quiet_NaN();
     const int32_t label = dataset_->label[rows_[i]];
     Scores(scorer, i, z.data());
     if (K == 1) {
@@ -199,11 +203,12 @@ double LogisticData::Loss(const VectorXd& w, VectorXd* gradient) const {
   return total.Total();
 }
 
-int64_t LogisticData::CountCorrect(const VectorXd& w) const {
+int64_t LogisticData::CountCorrect(const VectorXd& w, const std::atomic<bool>* stop) const {
   const Scorer scorer = MakeScorer(w);
   std::vector<double> z(scores_);
   int64_t correct = 0;
   for (int64_t i = 0; i < rows(); ++i) {
+    if (i % kRowsAtOnce == 0 && StopRequested(stop)) return 0;
     Scores(scorer, i, z.data());
     int32_t best = 0;
     if (scores_ == 1) {
@@ -317,9 +322,9 @@ VectorXd LogisticProblem::Penalize(const VectorXd& w) const {
   return strengths_.size() == 0 ? VectorXd(l2_ * w.head(p)) : VectorXd(strengths_.cwiseProduct(w.head(p)));
 }
 
-double LogisticProblem::Value(const VectorXd& w, VectorXd* gradient) const {
+double LogisticProblem::Value(const VectorXd& w, VectorXd* gradient, const std::atomic<bool>* stop) const {
   const Index p = data_->penalized();
-  const double loss = data_->Loss(w, gradient);
+  const double loss = data_->Loss(w, gradient, stop);
   if (gradient != nullptr) gradient->head(p) += Penalize(w);
   return loss + (strengths_.size() == 0 ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
 }

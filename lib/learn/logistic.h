@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_LEARN_LOGISTIC_H_
 
 #include <Eigen/Core>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -42,10 +43,12 @@ class LogisticData {
   Eigen::Index penalized() const { return static_cast<Eigen::Index>(features_) * scores_; }
 
   // sum_i psi_i(w), and its gradient (dim) unless null. NaN or infinite when scores overflow.
-  double Loss(const Eigen::VectorXd& w, Eigen::VectorXd* gradient) const;
+  // NaN, and the gradient of no use, when `stop` (may be null) was seen, which is looked at every few rows; so for the
+  // other functions that take it.
+  double Loss(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr) const;
 
   // Rows whose most probable class is their label; ties go to the first class.
-  int64_t CountCorrect(const Eigen::VectorXd& w) const;
+  int64_t CountCorrect(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
 
   // What products with the Hessian of Loss at w need: class probabilities, K x rows.
   struct Curvature {
@@ -107,7 +110,7 @@ class LogisticProblem {
   Eigen::Index dim() const { return data_->dim(); }
 
   // h(w), and its gradient unless null.
-  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient) const;
+  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr) const;
   Eigen::VectorXd HessianVector(const LogisticData::Curvature& curvature, const Eigen::VectorXd& v) const;
   Eigen::VectorXd HessianDiagonal(const LogisticData::Curvature& curvature) const;
 

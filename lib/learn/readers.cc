@@ -101,7 +101,7 @@ absl::StatusOr<RawRows> ReadImages(FileOpener open, const std::string& name, Byt
       return opened.status();
     }
   }
-  LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadIdx(images, name, labels.get(), labels_name));
+  LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadIdx(images, name, labels.get(), labels_name, options.limits.stop));
   if (wanted != nullptr && rows.x.cols != wanted->cols) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": has ", rows.x.cols, " pixels an image; the model takes ", wanted->cols, " features"));

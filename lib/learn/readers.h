@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_LEARN_READERS_H_
 #define LUTHIER_LIB_LEARN_READERS_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,9 +71,9 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
 
 // IDX (MNIST): images of unsigned bytes, a row of pixels / 255 each, and their labels from another file; null: none.
 // INVALID_ARGUMENT "name: …" for other types and dimensions, numbers of images and labels that differ, bytes too many;
-// DATA_LOSS when bytes are missing.
+// DATA_LOSS when bytes are missing; CANCELLED once `stop` (may be null) is set, looked at before each image and chunk.
 absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, ByteSource* labels,
-                                const std::string& labels_name);
+                                const std::string& labels_name, const std::atomic<bool>* stop = nullptr);
 
 // As a data set to learn from: INVALID_ARGUMENT for no rows, or one class only.
 absl::StatusOr<Dataset> ToDataset(RawRows rows);

@@ -76,8 +76,9 @@ Svrg::Svrg(const LinearProblem* problem, const SvrgOptions& options)
   eta_ = std::min(largest_step_, 0.5 / lambda_);
 }
 
-SolveState Svrg::Start(const VectorXd& x0) {
+SolveState Svrg::Start(const VectorXd& x0, bool near) {
   LUTHIER_CHECK(x0.size() == data_.dim());
+  while (near && BatchSize() < n_) ++epoch_;
   snapshot_ = x0;
   return std::isfinite(data_.max_norm2()) && std::isfinite(lambda_) && x0.allFinite() ? SolveState::kRunning
                                                                                       : SolveState::kNonFinite;

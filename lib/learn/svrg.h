@@ -72,8 +72,9 @@ class Svrg {
   // `problem` must outlive it. l2 > 0.
   Svrg(const LinearProblem* problem, const SvrgOptions& options);
 
-  // kNonFinite when the rows are not finite.
-  SolveState Start(const Eigen::VectorXd& x0);
+  // kNonFinite when the rows are not finite. `near`: x0 is near the optimum already; batches are whole from the first
+  // epoch on then, as the noise of small ones would only lead away.
+  SolveState Start(const Eigen::VectorXd& x0, bool near = false);
 
   // Goes on until about n more evaluations of a row's loss are done (about one pass). kNonFinite: Weights() is then the
   // last snapshot. `stop` is looked at every few rows; Advance then goes on as if nothing had been.

@@ -126,7 +126,10 @@ TrainOutcome LogisticTrainer::Advance(const std::atomic<bool>* stop) {
     outcome_ = TrainOutcome::kIterationLimit;
     return outcome_;
   } else {
-    state = options_.solver == Solver::kLbfgs ? lbfgs_.Step(f, stop) : newton_.Step(function, stop);
+    const auto until_stopped = [&](const VectorXd& w, VectorXd* gradient) {
+      return problem_->Value(w, gradient, stop);
+    };
+    state = options_.solver == Solver::kLbfgs ? lbfgs_.Step(until_stopped, stop) : newton_.Step(function, stop);
     if (state != SolveState::kStopped) ++iteration_;
   }
   outcome_ = OutcomeOf(state);

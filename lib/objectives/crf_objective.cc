@@ -19,6 +19,7 @@
 #include "lib/objectives/pass_axis.h"
 #include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
+#include "lib/study/warm_start.h"
 
 namespace luthier::objectives {
 namespace {
@@ -26,6 +27,7 @@ namespace {
 using crf::ChainOutcome;
 
 constexpr char kCheckpointKind[] = "objective.crf/5";
+constexpr char kModelKind[] = "objective.crf.model/1";
 
 class CrfObjective final : public Objective {
  public:
@@ -71,6 +73,7 @@ struct ChainRun {
 struct Progress {
   std::vector<ChainRun> runs;
   PassAxis axis;
+  bool warm = false;  // It began where another trial ended.
 };
 
 // Over all folds' held-out tokens and segments; none when stopped. `w`: scratch.
@@ -121,6 +124,7 @@ absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_
 std::string Save(const Progress& progress, const std::string& identity) {
   learn::CheckpointWriter writer(kCheckpointKind);
   writer.U64(static_cast<uint64_t>(progress.axis.goal()));
+  writer.U64(progress.warm ? 1 : 0);
   for (size_t k = 0; k < progress.runs.size(); ++k) {
     writer.F64(progress.runs[k].passes);
     progress.runs[k].trainer.Save(&writer, absl::StrCat(identity, " fold ", k));
@@ -135,10 +139,29 @@ bool Load(const std::string& bytes, const std::string& identity, Progress* progr
   const auto goal = static_cast<int64_t>(reader->U64());
   if (goal < 1) return false;
   progress->axis.Resume(goal);
+  progress->warm = reader->U64() != 0;
   for (size_t k = 0; k < progress->runs.size(); ++k) {
     ChainRun& run = progress->runs[k];
     run.passes = reader->F64();
     if (!run.trainer.Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
+  }
+  return reader->Done();
+}
+
+// What later trials can go on from. `structure`: what they must have in common.
+std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& structure) {
+  learn::CheckpointWriter writer(kModelKind);
+  for (const ChainRun& run : runs) run.trainer.Save(&writer, structure);
+  return std::move(writer).Finish();
+}
+
+// Whether all go on from there; else they are of no use.
+bool LoadModel(const std::string& bytes, const std::string& structure, std::vector<ChainRun>* runs) {
+  absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kModelKind);
+  if (!reader.ok()) return false;
+  for (ChainRun& run : *runs) {
+    // Groups of unequal strengths are a change of variables, in which the gradients that are remembered would be wrong.
+    if (!run.penalty.uniform() || !run.trainer.WarmStart(&*reader, structure).ok()) return false;
   }
   return reader->Done();
 }
@@ -162,22 +185,35 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   for (const char* name : {"report_every", "checkpoint_every", "max_memory_mib"}) relevant.erase(name);
   const std::string identity =
       absl::StrCat(data.identity, " seed ", context.seed, " ", study::FormatParameters(relevant));
+  relevant.erase("l2");
+  for (const PenaltyGroup& group : groups_) relevant.erase(StrengthName(group));
+  const std::string structure = absl::StrCat(data.identity, " ", study::FormatParameters(relevant));
+  const bool warm = settings.Bool(study::kWarmStartOption);
 
   const auto fail = [&](const char* reason, const std::string& message) {
     result.outcome = EvaluationOutcome::kFailed;
     result.failure = study::Failure{study::FailureKind::kConfig, reason, message};
     return result;
   };
-  absl::StatusOr<std::vector<ChainRun>> made = MakeRuns(data, source_->transitions_group(), l2, l1, options, kernels_);
+  const auto make = [&] { return MakeRuns(data, source_->transitions_group(), l2, l1, options, kernels_); };
+  absl::StatusOr<std::vector<ChainRun>> made = make();
   if (!made.ok()) return fail(study::failure::kBadObjective, std::string(made.status().message()));
-  Progress progress = {*std::move(made), fresh};
+  Progress progress = {*std::move(made), fresh, false};
   if (!context.checkpoint.empty()) {
     result.resumed = Load(context.checkpoint, identity, &progress);
     if (!result.resumed) {
-      LUTHIER_ASSIGN_OR_RETURN(progress.runs, MakeRuns(data, source_->transitions_group(), l2, l1, options, kernels_));
+      LUTHIER_ASSIGN_OR_RETURN(progress.runs, make());
       progress.axis = fresh;
+      progress.warm = false;
     }
   }
+  if (!result.resumed && warm && !context.warm_start.empty()) {
+    progress.warm = LoadModel(context.warm_start, structure, &progress.runs);
+    if (!progress.warm) {
+      LUTHIER_ASSIGN_OR_RETURN(progress.runs, make());
+    }
+  }
+  result.warm_started = progress.warm;
   std::vector<ChainRun>& runs = progress.runs;
   Eigen::VectorXd w;
   if (context.started) context.started(result.resumed, progress.axis.done());
@@ -240,6 +276,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       return fail(study::failure::kNonFinite, absl::StrCat(name, " is ", study::FormatDouble(value)));
     }
   }
+  if (warm && context.save_model) context.save_model(SaveModel(runs, structure));
   result.measurement = std::move(last);
   return result;
 }

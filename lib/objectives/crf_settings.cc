@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/status_macros.h"
 #include "lib/objectives/parameter_info.h"
+#include "lib/study/warm_start.h"
 
 namespace luthier::objectives {
 namespace {
@@ -113,6 +114,12 @@ ObjectiveInfo CrfInfo() {
                             "Training has converged when the largest gradient entry is at most this times the one at "
                             "zero weights.",
                             1e-5, false, 0.0, 0.1));
+  list.push_back(
+      Make(study::kWarmStartOption, ParameterKind::kBool,
+           "Training goes on from where the nearest earlier trial ended that differs in l2 alone: sag, saga, "
+           "saga2 and saga_literal without l1. Results then depend on it, up to the tolerance. Not with "
+           "resource, stopping or reproducible.",
+           false, false));
   list.push_back(MakeChoice("memory", "What is kept of each sequence's last gradient; mixed needs least.",
                             {"mixed", "marginals", "sparse", "absolute"}, false));
   list.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,

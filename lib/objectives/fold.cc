@@ -122,13 +122,21 @@ class MarginTraining final : public Training<learn::LinearTrainer> {
     return w;
   }
 
-  Sums Measure() const override {
+  bool WarmStart(const VectorXd& w) override {
+    if (w.size() != problem_.dim() || !w.allFinite()) return false;
+    VectorXd scaled = w;
+    scaled.head(fold_->scales.size()).array() *= fold_->scales.array();
+    trainer_->WarmStart(std::move(scaled));
+    return true;
+  }
+
+  Sums Measure(const std::atomic<bool>* stop) const override {
     const VectorXd w = Scaled();
     Sums sums;
-    sums.validation_loss = held_out_.Value(w, nullptr);
-    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w));
+    sums.validation_loss = held_out_.Value(w, nullptr, nullptr, stop);
+    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w, stop));
     sums.validation_rows = static_cast<double>(fold_->validation.rows());
-    sums.train_loss = train_.Value(w, nullptr);
+    sums.train_loss = train_.Value(w, nullptr, nullptr, stop);
     sums.train_rows = static_cast<double>(fold_->train.rows());
     return sums;
   }
@@ -190,13 +198,19 @@ class SoftmaxTraining final : public Training<learn::LogisticTrainer> {
 
   VectorXd Weights() const override { return polished_.size() > 0 ? polished_ : trainer_->w(); }
 
-  Sums Measure() const override {
+  bool WarmStart(const VectorXd& w) override {
+    if (w.size() != problem_.dim() || !w.allFinite()) return false;
+    trainer_->WarmStart(w);
+    return true;
+  }
+
+  Sums Measure(const std::atomic<bool>* stop) const override {
     const VectorXd w = Weights();
     Sums sums;
-    sums.validation_loss = fold_->validation.Loss(w, nullptr);
-    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w));
+    sums.validation_loss = fold_->validation.Loss(w, nullptr, stop);
+    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w, stop));
     sums.validation_rows = static_cast<double>(fold_->validation.rows());
-    sums.train_loss = fold_->train.Loss(w, nullptr);
+    sums.train_loss = fold_->train.Loss(w, nullptr, stop);
     sums.train_rows = static_cast<double>(fold_->train.rows());
     return sums;
   }

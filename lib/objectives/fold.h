@@ -66,6 +66,9 @@ class FoldTraining {
   virtual absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) = 0;
   // Of the standardized columns, whatever their scales.
   virtual Eigen::VectorXd Weights() const = 0;
+  // Starts at such weights instead of 0. Before the first Advance only. False, and nothing is changed, when their
+  // number does not fit or one is not finite.
+  virtual bool WarmStart(const Eigen::VectorXd& w) = 0;
 
   // Sums over rows, the penalty excluded.
   struct Sums {
@@ -75,7 +78,8 @@ class FoldTraining {
     double train_loss = 0.0;
     double train_rows = 0.0;
   };
-  virtual Sums Measure() const = 0;
+  // Of no use once `stop` (may be null) is set.
+  virtual Sums Measure(const std::atomic<bool>* stop) const = 0;
 
   // Moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
   // respect to ln l2, and the ln of each group's strength. Only after kConverged or kPrecision; nothing is trained any

@@ -19,6 +19,7 @@
 #include "lib/objectives/pass_axis.h"
 #include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
+#include "lib/study/warm_start.h"
 
 namespace luthier::objectives {
 namespace {
@@ -26,13 +27,15 @@ namespace {
 using learn::TrainOutcome;
 
 constexpr char kCheckpointKind[] = "objective.folds/2";
+constexpr char kModelKind[] = "objective.folds.model/1";
 // Layouts of the data that are kept: a study that tunes standardize and intercept has at most four.
 constexpr size_t kKeptLayouts = 2;
 
 // The trainings of all folds, and which solver they have.
 struct Runs {
   std::vector<std::unique_ptr<FoldTraining>> folds;
-  std::string note;  // Why this solver, when the objective chose it.
+  std::string note;   // Why this solver, when the objective chose it.
+  bool warm = false;  // They start, or started, from another trial's weights.
 };
 
 class FoldedObjective final : public Objective {
@@ -61,7 +64,13 @@ class FoldedObjective final : public Objective {
   absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings) const;
   // What a checkpoint belongs to: data, split and every setting that the iterates depend on.
   std::string Identity(const Settings& settings) const;
-  study::Measurement Measure(const Runs& runs, int64_t step) const;
+  // What trials must have in common so that one may start from the model of another.
+  std::string Structure(const Settings& settings) const;
+  // From the model in `context`, where that is wanted and fits.
+  absl::StatusOr<Runs> StartRuns(const LinearSettings& linear, const Settings& settings,
+                                 const EvaluationContext& context) const;
+  // None when `stop` was seen.
+  std::optional<study::Measurement> Measure(const Runs& runs, int64_t step, const std::atomic<bool>* stop) const;
   std::optional<study::Gradient> MakeGradient(const Settings& settings, const std::vector<double>& strengths,
                                               const Runs& runs, const std::atomic<bool>* stop) const;
   // Number of a parameter among the strengths: 0 for l2, then the groups.
@@ -128,18 +137,31 @@ absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) c
   return runs;
 }
 
-std::string FoldedObjective::Identity(const Settings& settings) const {
+// Those that the iterates depend on.
+study::Parameters RelevantValues(const Settings& settings) {
   study::Parameters relevant = settings.values();
   for (const char* name :
        {"format", "header", "label", "labels_file", "gradient", "report_every", "checkpoint_every", "max_memory_mib"}) {
     relevant.erase(name);
   }
+  return relevant;
+}
+
+std::string FoldedObjective::Identity(const Settings& settings) const {
+  return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(RelevantValues(settings)));
+}
+
+std::string FoldedObjective::Structure(const Settings& settings) const {
+  study::Parameters relevant = RelevantValues(settings);
+  relevant.erase("l2");
+  for (const PenaltyGroup& group : groups_) relevant.erase(StrengthName(group));
   return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(relevant));
 }
 
 std::string Save(const Runs& runs, const PassAxis& axis, const std::string& identity) {
   learn::CheckpointWriter writer(kCheckpointKind);
   writer.U64(static_cast<uint64_t>(axis.goal()));
+  writer.U64(runs.warm ? 1 : 0);
   writer.U64(runs.folds.size());
   for (size_t k = 0; k < runs.folds.size(); ++k) runs.folds[k]->Save(&writer, absl::StrCat(identity, " fold ", k));
   return std::move(writer).Finish();
@@ -150,6 +172,7 @@ bool Load(const std::string& bytes, const std::string& identity, Runs* runs, Pas
   absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
   if (!reader.ok()) return false;
   const auto goal = static_cast<int64_t>(reader->U64());
+  runs->warm = reader->U64() != 0;
   if (goal < 0 || reader->U64() != runs->folds.size()) return false;
   for (size_t k = 0; k < runs->folds.size(); ++k) {
     if (!runs->folds[k]->Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
@@ -158,11 +181,32 @@ bool Load(const std::string& bytes, const std::string& identity, Runs* runs, Pas
   return reader->Done();
 }
 
+// What later trials can start from. `structure`: of Structure.
+std::string SaveModel(const Runs& runs, const std::string& structure) {
+  learn::CheckpointWriter writer(kModelKind);
+  writer.Text(structure);
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) writer.Vector(fold->Weights());
+  return std::move(writer).Finish();
+}
+
+// Whether all folds start from there. Into trainings that have not started; false leaves them useless.
+bool LoadModel(const std::string& bytes, const std::string& structure, Runs* runs) {
+  absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kModelKind);
+  if (!reader.ok() || reader->Text() != structure) return false;
+  for (const std::unique_ptr<FoldTraining>& fold : runs->folds) {
+    if (!fold->WarmStart(reader->Vector())) return false;
+  }
+  runs->warm = true;
+  return reader->Done();
+}
+
 // Folds weigh by their rows, so the losses are means over all held-out (or training) rows.
-study::Measurement FoldedObjective::Measure(const Runs& runs, int64_t step) const {
+std::optional<study::Measurement> FoldedObjective::Measure(const Runs& runs, int64_t step,
+                                                           const std::atomic<bool>* stop) const {
   FoldTraining::Sums all;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
-    const FoldTraining::Sums sums = fold->Measure();
+    const FoldTraining::Sums sums = fold->Measure(stop);
+    if (learn::StopRequested(stop)) return std::nullopt;
     all.validation_loss += sums.validation_loss;
     all.validation_correct += sums.validation_correct;
     all.validation_rows += sums.validation_rows;
@@ -221,6 +265,14 @@ std::optional<study::Gradient> FoldedObjective::MakeGradient(const Settings& set
   return gradient;
 }
 
+absl::StatusOr<Runs> FoldedObjective::StartRuns(const LinearSettings& linear, const Settings& settings,
+                                                const EvaluationContext& context) const {
+  LUTHIER_ASSIGN_OR_RETURN(Runs runs, MakeRuns(linear));
+  if (!settings.Bool(study::kWarmStartOption) || context.warm_start.empty()) return runs;
+  if (LoadModel(context.warm_start, Structure(settings), &runs)) return runs;
+  return MakeRuns(linear);
+}
+
 absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationContext& context) const {
   LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
   const LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
@@ -228,16 +280,18 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
   const PassAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
   const std::string identity = Identity(settings);
   EvaluationResult result;
-  LUTHIER_ASSIGN_OR_RETURN(Runs runs, MakeRuns(linear));
-  result.note = runs.note;
+  Runs runs;
   PassAxis axis = fresh;
   if (!context.checkpoint.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(linear));
     result.resumed = Load(context.checkpoint, identity, &runs, &axis);
-    if (!result.resumed) {
-      axis = fresh;
-      LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(linear));
-    }
   }
+  if (!result.resumed) {
+    axis = fresh;
+    LUTHIER_ASSIGN_OR_RETURN(runs, StartRuns(linear, settings, context));
+  }
+  result.note = runs.note;
+  result.warm_started = runs.warm;
   if (context.started) context.started(result.resumed, axis.done());
   const auto cancelled = [&] {
     if (context.save_checkpoint) context.save_checkpoint(Save(runs, axis, identity));
@@ -265,8 +319,9 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     if (std::isinf(least)) break;
     const PassAxis::Point at = axis.At(least);
     if (at.pause || (context.report && at.report)) {
-      study::Measurement point = Measure(runs, at.step);
-      const bool go_on = !context.report || context.report(point);
+      std::optional<study::Measurement> point = Measure(runs, at.step, stop);
+      if (!point) return cancelled();  // The point comes first when the trial goes on.
+      const bool go_on = !context.report || context.report(*point);
       if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = std::move(point);
@@ -283,7 +338,9 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
   if (learn::StopRequested(stop)) return cancelled();
   double most = 0.0;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) most = std::max(most, fold->passes());
-  study::Measurement last = Measure(runs, axis.LastStep(most));
+  std::optional<study::Measurement> measured = Measure(runs, axis.LastStep(most), stop);
+  if (!measured) return cancelled();
+  study::Measurement last = *std::move(measured);
   if (gradient && !context.direction.empty()) gradient = study::Along(*gradient, context.direction);
   last.gradient = std::move(gradient);
   for (const auto& [name, value] : last.metrics) {
@@ -292,6 +349,9 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     result.failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
                                     absl::StrCat(name, " is ", study::FormatDouble(value))};
     return result;
+  }
+  if (settings.Bool(study::kWarmStartOption) && context.save_model) {
+    context.save_model(SaveModel(runs, Structure(settings)));
   }
   result.measurement = std::move(last);
   return result;

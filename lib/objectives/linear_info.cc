@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/objectives/parameter_info.h"
+#include "lib/study/warm_start.h"
 
 namespace luthier::objectives {
 
@@ -72,6 +73,11 @@ ObjectiveInfo LogisticInfo() {
                                  "solver svrg: rows found without gradient three times in a row rest for a while. For "
                                  "losses that are 0 somewhere.",
                                  false, true));
+  info.parameters.push_back(Make(study::kWarmStartOption, ParameterKind::kBool,
+                                 "Training starts from the model of the nearest earlier trial that differs in "
+                                 "strengths alone. Results then depend on it, up to the tolerance. Not with resource, "
+                                 "stopping or reproducible.",
+                                 false, false));
   info.parameters.push_back(Make("gradient", ParameterKind::kBool,
                                  "Whether to compute the derivative of validation_loss (10 to 50 more passes).", true,
                                  false));

@@ -85,6 +85,11 @@ struct EvaluationContext {
   std::string checkpoint;
   // Takes bytes from which a later attempt can go on. May be empty.
   std::function<void(std::string)> save_checkpoint;
+  // With the option warm_start: what `save_model` got from another trial of the study. Training starts there, if that
+  // one had the same data, split and settings but for strengths of penalties; else, or when empty, from zero.
+  std::string warm_start;
+  // Takes what later trials can start from, when a trial of a study with that option is complete. May be empty.
+  std::function<void(std::string)> save_model;
 };
 
 enum class EvaluationOutcome {
@@ -100,7 +105,9 @@ struct EvaluationResult {
   std::optional<study::Measurement> measurement;
   std::optional<study::Failure> failure;
   bool resumed = false;  // The checkpoint was used.
-  std::string note;      // For people: what the objective decided by itself, and why. May be empty.
+  // Training began with `warm_start`, in this attempt or the one that it goes on from.
+  bool warm_started = false;
+  std::string note;  // For people: what the objective decided by itself, and why. May be empty.
 };
 
 // A builtin objective of one study, data loaded. Thread-safe: a worker with several slots shares one.

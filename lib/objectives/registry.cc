@@ -20,6 +20,7 @@
 #include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
 #include "lib/objectives/test_functions.h"
+#include "lib/study/warm_start.h"
 
 namespace luthier::objectives {
 namespace {
@@ -238,6 +239,21 @@ absl::Status ValidateCurve(const study::StudySpec& spec) {
       absl::StrCat("is 0, so ", objective->model, " reports no learning curve, which `", what, "` needs: set it to ",
                    spec.resource ? absl::StrCat(spec.resource->max, ", the resource's max") : "at least 1",
                    ", or leave `", what, "` out"));
+}
+
+absl::Status ValidateWarmStart(const study::StudySpec& spec) {
+  if (!study::WarmStarts(spec)) return absl::OkStatus();
+  const char* what = spec.resource       ? "resource"
+                     : spec.stopping     ? "stopping"
+                     : spec.reproducible ? "reproducible"
+                                         : nullptr;
+  if (what == nullptr) return absl::OkStatus();
+  return base::BadField(absl::StrCat(kAt, ".options.", study::kWarmStartOption),
+                        absl::StrCat("does not go with `", what, "`: ",
+                                     spec.reproducible && !spec.resource && !spec.stopping
+                                         ? "results depend on which earlier model a worker can have"
+                                         : "curves that start at other models cannot be compared",
+                                     "; leave one of the two out"));
 }
 
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,

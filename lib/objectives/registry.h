@@ -42,6 +42,10 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
 // could be paused or stopped. INVALID_ARGUMENT naming the option. OK for all others, and what Validate refuses.
 absl::Status ValidateCurve(const study::StudySpec& spec);
 
+// A study whose trials start from the models of earlier ones (option warm_start) and that compares them by their
+// curves, or promises that they depend on nothing of the kind. INVALID_ARGUMENT naming the option. OK for all others.
+absl::Status ValidateWarmStart(const study::StudySpec& spec);
+
 // Validates, then loads the data, from `cache` if it has them. `root` may be null when no file is needed, `cache` when
 // nothing shall be kept; the cache must outlive the objective. Errors of Validate, and those of
 // learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED); CANCELLED once

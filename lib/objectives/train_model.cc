@@ -99,7 +99,8 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   about.examples = dataset.x.rows;
   about.outcome = training->optimal() ? "converged" : "limit";
   if (chosen) about.note = NoteOf(choice);
-  const FoldTraining::Sums sums = training->Measure();
+  const FoldTraining::Sums sums = training->Measure(stop);
+  if (learn::StopRequested(stop)) return absl::CancelledError("training was stopped");
   about.metrics["train_loss"] = sums.train_loss / sums.train_rows;
   about.metrics["iterations"] = static_cast<double>(training->iteration());
   if (!w.allFinite()) return Diverged("to weights that are not finite");

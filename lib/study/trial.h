@@ -52,6 +52,8 @@ struct Provenance {
   // Trials whose gradients were first left out for this one, as their reporter's contradict the values; ascending.
   std::vector<int64_t> set_aside;
   int64_t resource = 0;  // Train until this step, then pause (suggest::Suggestion::resource); 0: no target.
+  // Training may start from the model of this trial (warm_start.h), named with the first grant; 0: from zero.
+  int64_t warm_start = 0;
   friend bool operator==(const Provenance&, const Provenance&) = default;
 };
 

@@ -279,6 +279,7 @@ v1::Provenance ToProto(const study::Provenance& provenance) {
   proto.mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
   proto.mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
   proto.set_resource(provenance.resource);
+  proto.set_warm_start(provenance.warm_start);
   return proto;
 }
 
@@ -294,6 +295,7 @@ study::Provenance FromProto(const v1::Provenance& provenance) {
   result.direction.assign(provenance.direction().begin(), provenance.direction().end());
   result.set_aside.assign(provenance.set_aside().begin(), provenance.set_aside().end());
   result.resource = provenance.resource();
+  result.warm_start = provenance.warm_start();
   return result;
 }
 

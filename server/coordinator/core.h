@@ -18,6 +18,7 @@
 #include "lib/base/random.h"
 #include "lib/stopping/stopper.h"
 #include "lib/study/history.h"
+#include "lib/study/warm_start.h"
 #include "server/coordinator/leases.h"
 #include "server/coordinator/limits.h"
 #include "server/coordinator/operations.h"
@@ -144,6 +145,7 @@ class Core {
     int failures_in_row = 0;
     std::optional<double> best_score;
     int64_t finished_since_best = 0;
+    std::vector<study::WarmSource> models;  // COMPLETE trials, where others may start from their models.
   };
   struct Waiter {
     SuggestOp op;

@@ -164,6 +164,10 @@ Grant Core::GrantTrial(StudyState& s, int64_t number, const std::string& worker)
     EndAttempt(record, study::AttemptOutcome::kExpired);
   }
   Move(s, slot, study::TrialEvent::kGrant);
+  // Once for all attempts, which so have the same result.
+  if (record.trial.attempts.empty()) {
+    record.trial.provenance.warm_start = study::NearestSource(s.models, record.trial.parameters);
+  }
   study::Attempt attempt;
   attempt.number = static_cast<int32_t>(record.trial.attempts.size()) + 1;
   attempt.worker = worker;
@@ -177,7 +181,11 @@ Grant Core::GrantTrial(StudyState& s, int64_t number, const std::string& worker)
   record.grants.push_back(std::move(grant_record));
   AddHeld(worker, 1);
   slot.curve = std::make_unique<Curve>();
-  AddEvent(s, EventType::kTrialGranted, &record).actor = worker;
+  storage::Event& granted = AddEvent(s, EventType::kTrialGranted, &record);
+  granted.actor = worker;
+  if (record.trial.provenance.warm_start > 0) {
+    granted.detail = absl::StrCat("to start from the model of trial ", record.trial.provenance.warm_start);
+  }
   MarkDirty(s, record);
   // A holder behind a long partition is not given up lightly when it is the last.
   const bool last = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;

@@ -189,6 +189,7 @@ void Core::CountFinished(StudyState& s, const study::Trial& trial, uint64_t fini
   }
   ++s.finished_since_best;
   if (trial.state != TrialState::kComplete) return;
+  if (study::WarmStarts(*s.spec)) s.models.emplace_back(trial.number, trial.parameters);
   const double score = study::Score(s.spec->metric.goal, trial.final_measurement->metrics.at(s.spec->metric.name));
   if (!s.best_score || score > *s.best_score) {
     s.best_score = score;

@@ -51,6 +51,7 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec->objective)) {
     violations.AddAll("spec", objectives::Validate(*builtin, spec->space, spec->metric));
     violations.AddAll("spec", objectives::ValidateCurve(*spec));
+    violations.AddAll("spec", objectives::ValidateWarmStart(*spec));
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return spec;

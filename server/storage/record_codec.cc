@@ -84,6 +84,7 @@ void Encode(const study::Provenance& provenance, record::Provenance* out) {
   out->mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
   out->mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
   out->set_resource(provenance.resource);
+  out->set_warm_start(provenance.warm_start);
 }
 
 study::Provenance Decode(const record::Provenance& in) {
@@ -98,6 +99,7 @@ study::Provenance Decode(const record::Provenance& in) {
   provenance.direction.assign(in.direction().begin(), in.direction().end());
   provenance.set_aside.assign(in.set_aside().begin(), in.set_aside().end());
   provenance.resource = in.resource();
+  provenance.warm_start = in.warm_start();
   return provenance;
 }
 

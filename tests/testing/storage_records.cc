@@ -320,6 +320,7 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
     trial.provenance.set_aside.push_back(static_cast<int64_t>(random.NextU64()));
   }
   trial.provenance.resource = static_cast<int64_t>(random.UniformInt(10));
+  trial.provenance.warm_start = static_cast<int64_t>(random.UniformInt(10));
   for (uint64_t i = random.UniformInt(3); i > 0; --i) {
     study::Provenance promotion;
     promotion.ask_index = random.NextU64();

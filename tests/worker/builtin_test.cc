@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "lib/base/log.h"
 #include "tests/worker/testing.h"
 #include "worker/objectives/dispatch.h"
@@ -113,6 +114,29 @@ TEST_F(BuiltinTest, AStopWhileDataAreLoadedIsNoFailure) {
   EXPECT_EQ(runner.Run(request_, &again).result, RunResult::kComplete);
 }
 
+// A slot that waits for another's loading of the same data.
+TEST_F(BuiltinTest, AStopWhileAnotherSlotLoadsEndsTheWait) {
+  absl::Notification loading, go_on;
+  BuiltinRunner runner(
+      [&](const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&,
+          const std::atomic<bool>*) -> absl::StatusOr<std::unique_ptr<objectives::Objective>> {
+        loading.Notify();
+        go_on.WaitForNotification();
+        return std::make_unique<Counter>();
+      },
+      &checkpoints_);
+  RecordingSink first, second, third;
+  std::thread loader([&] { EXPECT_EQ(runner.Run(request_, &first).result, RunResult::kComplete); });
+  loading.WaitForNotification();
+  std::thread waiter([&] { EXPECT_EQ(runner.Run(request_, &third).result, RunResult::kComplete); });
+  std::thread stopper([&] { second.stop_.Request(StopReason::kCancelled); });
+  EXPECT_EQ(runner.Run(request_, &second).result, RunResult::kStopped);
+  stopper.join();
+  go_on.Notify();
+  loader.join();
+  waiter.join();
+}
+
 TEST_F(BuiltinTest, AStoppedRunGoesOnInTheNextAttempt) {
   BuiltinRunner runner = MakeRunner();
   RecordingSink first;
@@ -130,6 +154,36 @@ TEST_F(BuiltinTest, AStoppedRunGoesOnInTheNextAttempt) {
   EXPECT_THAT(second.reports, SizeIs(6));
   EXPECT_EQ(second.reports[0].step, 4);
   runner.Discard(request_);
+  EXPECT_THAT(temporary_.Files(), IsEmpty());
+}
+
+// The model of a complete trial is there for others until the study is done; the result says what was started from.
+TEST_F(BuiltinTest, ATrialStartsFromTheModelOfAnother) {
+  BuiltinRunner runner(static_cast<const learn::DataRoot*>(nullptr), &checkpoints_);
+  request_.spec.space =
+      study::SearchSpace::Create({{"l2", study::FloatRange{1e-3, 1e3, study::Scale::kLog, {}}, {}, {}}}).value();
+  request_.spec.metric.name = "validation_loss";
+  request_.spec.objective = study::BuiltinObjective{
+      "logistic", "synth:logistic?rows=200&cols=10&seed=3&noise=0.2", {}, {{"warm_start", true}}};
+  request_.resume_checkpoint.clear();
+  const auto run = [&](int64_t trial, int64_t source, double l2) {
+    request_.trial = trial;
+    request_.warm_start = source;
+    request_.parameters = {{"l2", l2}};
+    RecordingSink sink;
+    const RunOutcome outcome = runner.Run(request_, &sink);
+    EXPECT_EQ(outcome.result, RunResult::kComplete);
+    runner.Discard(request_);
+    return outcome;
+  };
+  EXPECT_THAT(run(4, 0, 1.0).output_tail, HasSubstr("started from zero: no complete trial differs in strengths alone"));
+  const RunOutcome warm = run(5, 4, 1.5), cold = run(6, 77, 1.5);
+  EXPECT_THAT(warm.output_tail, HasSubstr("started from the model of trial 4"));
+  EXPECT_THAT(cold.output_tail, HasSubstr("started from zero, not from trial 77"));
+  EXPECT_NEAR(warm.measurement.metrics.at("validation_loss"), cold.measurement.metrics.at("validation_loss"), 1e-7);
+  EXPECT_LT(warm.measurement.step, cold.measurement.step);
+  EXPECT_THAT(temporary_.Files(), SizeIs(3));
+  runner.DiscardStudy("demo");
   EXPECT_THAT(temporary_.Files(), IsEmpty());
 }
 

@@ -101,10 +101,7 @@ TEST_F(RuntimeTest, AMalformedResultLosesItsGradientFirst) {
   };
   coordinator_.errors["finish"] = {
       base::MakeError(absl::StatusCode::kResourceExhausted, base::reason::kMessageTooLarge, "too large")};
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   ASSERT_THAT(coordinator_.results, SizeIs(1));
   EXPECT_FALSE(coordinator_.results[0].measurement.gradient);
   EXPECT_EQ(coordinator_.results[0].measurement.metrics.at("loss"), 1.0);
@@ -113,10 +110,7 @@ TEST_F(RuntimeTest, AMalformedResultLosesItsGradientFirst) {
 TEST_F(RuntimeTest, AMalformedResultBecomesAFailure) {
   UseSpool();
   coordinator_.errors["finish"] = {absl::InvalidArgumentError("metrics: too odd")};
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   ASSERT_THAT(coordinator_.results, SizeIs(1));
   EXPECT_EQ(coordinator_.results[0].failure,
             (study::Failure{study::FailureKind::kConfig, "BAD_OUTPUT", "metrics: too odd"}));
@@ -126,10 +120,7 @@ TEST_F(RuntimeTest, AMalformedResultBecomesAFailure) {
 TEST_F(RuntimeTest, AFailureNobodyTakesIsSetAside) {
   UseSpool();
   coordinator_.errors["finish"] = {absl::InvalidArgumentError("odd"), absl::InvalidArgumentError("odder")};
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   EXPECT_THAT(coordinator_.results, IsEmpty());
   EXPECT_THAT(SpoolFiles(), ElementsAre(HasSubstr(".result.rejected")));
 }
@@ -137,10 +128,7 @@ TEST_F(RuntimeTest, AFailureNobodyTakesIsSetAside) {
 TEST_F(RuntimeTest, AnErrorThatStaysLeavesTheResultInTheSpool) {
   UseSpool();
   for (int k = 0; k < 100; ++k) coordinator_.errors["finish"].push_back(absl::InternalError("bug"));
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   EXPECT_THAT(coordinator_.tried, SizeIs(21));
   EXPECT_THAT(spool_->Leftovers(), SizeIs(1));
 }
@@ -148,10 +136,7 @@ TEST_F(RuntimeTest, AnErrorThatStaysLeavesTheResultInTheSpool) {
 TEST_F(RuntimeTest, ASpoolThatCannotBeWrittenDoesNotStopTheResult) {
   UseSpool();
   std::filesystem::remove_all(spool_->directory());
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   EXPECT_THAT(coordinator_.results, SizeIs(1));
 }
 

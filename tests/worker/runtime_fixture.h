@@ -120,6 +120,21 @@ class RuntimeTest : public ::testing::Test {
     clock_.Drive([this] { return ended_; });
     return Join();
   }
+  // All of a worker's life, for one trial.
+  void RunOneTrial() {
+    Grant(1, 1);
+    Done();
+    Start();
+    EXPECT_TRUE(JoinDriven().ok());
+  }
+  // The same with an objective that reports a point and then waits to be stopped.
+  void ReportOnceAndWait() {
+    objective_.run = [](const RunRequest&, RunSink* sink) {
+      sink->Report(Point(0, 1), "");
+      return UntilStopped(sink);
+    };
+    RunOneTrial();
+  }
   void UseSpool() { spool_ = std::make_unique<Spool>(Spool::Open(temporary_.path() + "/spool").value()); }
   std::vector<std::string> SpoolFiles() const {
     std::vector<std::string> out;

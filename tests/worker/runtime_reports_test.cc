@@ -30,10 +30,7 @@ TEST_F(RuntimeTest, PointsArriveInOrderBeforeTheResult) {
     sink->Report(Point(7, 99.0), "");  // A repeated step: the first counts.
     return Complete(0);
   };
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   int64_t next = 0;
   for (const ReportRequest& report : coordinator_.reports) {
     EXPECT_LE(report.measurements.size(), 1000u);
@@ -53,28 +50,14 @@ TEST_F(RuntimeTest, PointsArriveInOrderBeforeTheResult) {
 
 TEST_F(RuntimeTest, AReportsAnswerCanStopTheRun) {
   coordinator_.report_directive = Directive::kStop;
-  objective_.run = [](const RunRequest&, RunSink* sink) {
-    sink->Report(Point(0, 1), "");
-    return UntilStopped(sink);
-  };
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  ReportOnceAndWait();
   EXPECT_THAT(coordinator_.tried, IsEmpty());
   EXPECT_THAT(coordinator_.released, IsEmpty());
 }
 
 TEST_F(RuntimeTest, AReportRefusedForItsLeaseEndsTheRun) {
   coordinator_.errors["report"] = {Precondition(base::reason::kLeaseLost)};
-  objective_.run = [](const RunRequest&, RunSink* sink) {
-    sink->Report(Point(0, 1), "");
-    return UntilStopped(sink);
-  };
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  ReportOnceAndWait();
   EXPECT_THAT(coordinator_.tried, IsEmpty());
 }
 
@@ -97,10 +80,7 @@ TEST_F(RuntimeTest, RefusedPointsDoNotHarmTheResult) {
     }
     return Complete(3);
   };
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   ASSERT_THAT(coordinator_.results, SizeIs(1));
   EXPECT_THAT(coordinator_.results[0].output_tail, HasSubstr("points were refused: a metric is odd"));
 }
@@ -118,10 +98,7 @@ TEST_F(RuntimeTest, ACurveGoesOnWithoutGradientsOnceTheServiceTakesNoMore) {
     coordinator_.Await([&] { return coordinator_.reports.size() == 1; });  // The second try.
     return Complete(3);
   };
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   ASSERT_THAT(coordinator_.results, SizeIs(1));
   EXPECT_THAT(coordinator_.results[0].output_tail, HasSubstr("the curve goes on without gradients: too many bytes"));
   ASSERT_THAT(coordinator_.reports, SizeIs(1));
@@ -136,10 +113,7 @@ TEST_F(RuntimeTest, AGradientOfTheWrongLengthFailsTheTrialAtOnce) {
     sink->Report(m, "");
     return UntilStopped(sink);
   };
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   ASSERT_THAT(coordinator_.results, SizeIs(1));
   EXPECT_EQ(coordinator_.results[0].failure.reason, "BAD_OUTPUT");
   EXPECT_THAT(coordinator_.results[0].failure.message, HasSubstr("has 2 entries but the study has 1"));
@@ -155,10 +129,7 @@ TEST_F(RuntimeTest, ANonFiniteGradientIsLeftOutAndThePointKept) {
     sink->Report(m, "");
     return Complete(1);
   };
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   std::vector<study::Measurement> points;
   for (const ReportRequest& report : coordinator_.reports) {
     points.insert(points.end(), report.measurements.begin(), report.measurements.end());
@@ -177,10 +148,7 @@ TEST_F(RuntimeTest, TrainingNeverWaitsForTheNetwork) {
     coordinator_.Do([&] { coordinator_.hold_reports = false; });
     return Complete(1);
   };
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   size_t points = 0;
   for (const ReportRequest& report : coordinator_.reports) points += report.measurements.size();
   EXPECT_EQ(points, 10000u);

@@ -147,10 +147,7 @@ TEST_F(RuntimeTest, AnUnknownOutcomeIsAskedAgainWithTheSameId) {
 
 TEST_F(RuntimeTest, AStudyThatIsNotThereYetIsWaitedFor) {
   for (int k = 0; k < 5; ++k) coordinator_.errors["suggest"].push_back(absl::NotFoundError("no study"));
-  Grant(1, 1);
-  Done();
-  Start();
-  EXPECT_TRUE(JoinDriven().ok());
+  RunOneTrial();
   EXPECT_THAT(coordinator_.results, SizeIs(1));
 }
 

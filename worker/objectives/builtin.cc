@@ -5,11 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/learn/minimizer.h"
+#include "lib/study/warm_start.h"
 
 namespace luthier::worker {
 namespace {
 
 constexpr char kWorkerError[] = "WORKER_ERROR";
+constexpr absl::Duration kLookForStop = absl::Milliseconds(10);
 
 RunOutcome Unfit(const absl::Status& status) {
   // What the setting needs is above its limit at every worker.
@@ -68,18 +71,37 @@ BuiltinRunner::BuiltinRunner(Factory factory, const CheckpointStore* checkpoints
 absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find(const study::StudySpec& spec,
                                                                                  const std::atomic<bool>* stop) {
   const auto& objective = std::get<study::BuiltinObjective>(spec.objective);
-  // Held while data is loaded: slots that start together on one study shall not load it twice.
   const base::MutexLock lock(&mutex_);
-  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
-    if (it->objective != objective || it->space != spec.space || it->metric != spec.metric) continue;
-    Entry entry = std::move(*it);
-    entries_.erase(it);
-    entries_.push_front(std::move(entry));
-    return entries_.front().made;
+  while (true) {
+    for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+      if (it->objective != objective || it->space != spec.space || it->metric != spec.metric) continue;
+      Entry entry = std::move(*it);
+      entries_.erase(it);
+      entries_.push_front(std::move(entry));
+      return entries_.front().made;
+    }
+    if (learn::StopRequested(stop)) return absl::CancelledError("stopped before the data were loaded");
+    if (!loading_) break;
+    // Slots that start together on one study shall not load it twice. Nothing wakes whoever is told to stop here.
+    loaded_.WaitFor(&mutex_, kLookForStop);
   }
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<objectives::Objective> made,
-                           factory_(objective, spec.space, spec.metric, stop));
-  entries_.push_front({objective, spec.space, spec.metric, std::move(made)});
+  loading_ = true;
+  mutex_.Unlock();
+  absl::StatusOr<std::unique_ptr<objectives::Objective>> made = [&] {
+    try {
+      return factory_(objective, spec.space, spec.metric, stop);
+    } catch (...) {  // E.g. out of memory: the others go on.
+      mutex_.Lock();
+      loading_ = false;
+      loaded_.SignalAll();
+      throw;
+    }
+  }();
+  mutex_.Lock();
+  loading_ = false;
+  loaded_.SignalAll();
+  LUTHIER_RETURN_IF_ERROR(made.status());
+  entries_.push_front({objective, spec.space, spec.metric, *std::move(made)});
   if (entries_.size() > kCached) entries_.pop_back();
   return entries_.front().made;
 }
@@ -106,9 +128,10 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
     sink->Report(measurement, "");
     return true;  // A stop comes through the cancellation, which saves a checkpoint.
   };
+  std::string cold = "its model is of other data or settings";  // Why no model of another trial is started from.
   std::string why = "it is of another version, other data or other options";
   if (checkpoints_ == nullptr) {
-    why = "this worker keeps no checkpoints";
+    why = cold = "this worker keeps no checkpoints";
   } else {
     if (!request.resume_checkpoint.empty()) {
       absl::StatusOr<std::string> snapshot = checkpoints_->Load(request.resume_checkpoint);
@@ -117,6 +140,19 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
       else
         why = std::string(snapshot.status().message());
     }
+    if (request.warm_start > 0) {
+      absl::StatusOr<std::string> model =
+          checkpoints_->Load(CheckpointStore::Reference(request.study, request.warm_start, CheckpointStore::kModel));
+      if (model.ok())
+        context.warm_start = *std::move(model);
+      else
+        cold = std::string(model.status().message());
+    }
+    context.save_model = [this, &request, &trial](const std::string& model) {
+      const absl::Status saved =
+          checkpoints_->Save(request.study, request.trial, CheckpointStore::kModel, model).status();
+      if (!saved.ok()) base::LogWarning("model_not_kept", {{"trial", trial}, {"error", std::string(saved.message())}});
+    };
     context.save_checkpoint = [this, &request, sink, &trial](const std::string& snapshot) {
       absl::StatusOr<std::string> reference =
           checkpoints_->Save(request.study, request.trial, request.attempt, snapshot);
@@ -132,6 +168,14 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   if (!result.ok()) return Unfit(result.status());
   if (!context.checkpoint.empty()) {
     base::LogInfo("checkpoint_loaded", {{"trial", trial}, {"used", result->resumed ? "yes" : "no"}});
+  }
+  if (study::WarmStarts(request.spec)) {
+    if (!result->note.empty()) result->note += "\n";
+    result->note += result->warm_started ? absl::StrCat("started from the model of trial ", request.warm_start)
+                    : result->resumed    ? "started from zero"
+                    : request.warm_start > 0
+                        ? absl::StrCat("started from zero, not from trial ", request.warm_start, ": ", cold)
+                        : "started from zero: no complete trial differs in strengths alone";
   }
   if (!result->note.empty()) base::LogInfo("objective", {{"trial", trial}, {"note", result->note}});
   return ToOutcome(*std::move(result));

@@ -50,12 +50,15 @@ class BuiltinRunner final : public Objective {
     std::shared_ptr<const objectives::Objective> made;
   };
 
+  // CANCELLED once `stop` (may be null) is set, also while another slot loads what this one waits for.
   absl::StatusOr<std::shared_ptr<const objectives::Objective>> Find(const study::StudySpec& spec,
                                                                     const std::atomic<bool>* stop);
 
   const Factory factory_;
   const CheckpointStore* const checkpoints_;
   base::Mutex mutex_;
+  base::CondVar loaded_;
+  bool loading_ ABSL_GUARDED_BY(mutex_) = false;       // One slot makes an objective; the others wait.
   std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // Newest use first.
 };
 

@@ -74,6 +74,7 @@ absl::StatusOr<int> StudyPreview(Context& context) {
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
     violations.AddAll("", objectives::Validate(*builtin, spec.space, spec.metric));
     violations.AddAll("", objectives::ValidateCurve(spec));
+    violations.AddAll("", objectives::ValidateWarmStart(spec));
   }
   if (!violations.empty()) return input.file.Locate(violations.ToStatus());
 

@@ -403,5 +403,40 @@ TEST_F(ReadersTest, TruncatedTextIsFoundAtEveryLength) {
   }
 }
 
+// Gives a byte at a time, and asks to stop with byte number `at`.
+class StoppingSource final : public ByteSource {
+ public:
+  StoppingSource(std::string bytes, size_t at, std::atomic<bool>* stop)
+      : bytes_(std::move(bytes)), at_(at), stop_(stop) {}
+  absl::StatusOr<bool> Append(std::string* out) override {
+    if (given_ == at_) *stop_ = true;
+    if (given_ == bytes_.size()) return false;
+    *out += bytes_[given_++];
+    return true;
+  }
+  size_t given() const { return given_; }
+
+ private:
+  const std::string bytes_;
+  const size_t at_;
+  std::atomic<bool>* const stop_;
+  size_t given_ = 0;
+};
+
+TEST_F(ReadersTest, ImagesAreReadNoFurtherOnceAskedToStop) {
+  std::string images("\0\0\x08\x03\0\0\0\x05\0\0\0\x02\0\0\0\x02", 16);
+  images += std::string(20, '\x07');
+  for (const size_t at : {0u, 3u, 16u, 25u, 35u}) {
+    std::atomic<bool> stop{false};
+    StoppingSource source(images, at, &stop);
+    const absl::StatusOr<RawRows> rows = ReadIdx(source, "a.idx", nullptr, "", &stop);
+    EXPECT_EQ(rows.status().code(), absl::StatusCode::kCancelled) << at;
+    EXPECT_LE(source.given(), at + 1);
+  }
+  std::atomic<bool> stop{false};
+  StoppingSource source(images, images.size() + 1, &stop);
+  EXPECT_EQ(ReadIdx(source, "a.idx", nullptr, "", &stop)->x.rows, 5);
+}
+
 }  // namespace
 }  // namespace luthier::learn

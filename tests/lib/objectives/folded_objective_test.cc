@@ -209,6 +209,40 @@ TEST(LogisticObjectiveTest, CancelledAndResumedGivesTheSameBits) {
   }
 }
 
+// A stop that comes before the held-out rows are measured: the point is not made now, but first when the trial goes on.
+TEST(LogisticObjectiveTest, MeasuresAreNotMadeOnceAskedToStop) {
+  for (const char* classes : {"2", "3"}) {
+    BuiltinObjective objective = Logistic({{"solver", std::string("lbfgs")}, {"report_every", 1.0}});
+    objective.data += std::string("&classes=") + classes;
+    const auto made = Make(objective, L2Space(), kLoss);
+    std::vector<Measurement> whole, parts;
+    const auto record = [](std::vector<Measurement>* points) {
+      return [points](const Measurement& m) {
+        points->push_back(m);
+        return true;
+      };
+    };
+    EvaluationContext context = At({{"l2", 0.05}});
+    context.report = record(&whole);
+    const EvaluationResult straight = made->Evaluate(context).value();
+    Cancellation cancellation;
+    std::string saved;
+    context.report = record(&parts);
+    context.cancellation = &cancellation;
+    context.first_gradient = [&] { cancellation.Cancel(); };
+    context.save_checkpoint = [&](std::string bytes) { saved = std::move(bytes); };
+    EXPECT_EQ(made->Evaluate(context)->outcome, EvaluationOutcome::kCancelled);
+    EXPECT_TRUE(parts.empty());
+    context.cancellation = nullptr;
+    context.first_gradient = nullptr;
+    context.checkpoint = saved;
+    const EvaluationResult resumed = made->Evaluate(context).value();
+    EXPECT_TRUE(resumed.resumed);
+    EXPECT_EQ(resumed.measurement, straight.measurement);
+    EXPECT_EQ(parts, whole);
+  }
+}
+
 TEST(LogisticObjectiveTest, PausedAndResumedGivesTheSameBits) {
   for (const char* model : {"logistic", "hsvm"}) {
     for (const char* solver : {"auto", "lbfgs", "newton_cg", "newton_cholesky", "dual", "svrg"}) {

@@ -371,7 +371,8 @@ study::Trial RandomTrial(RandomStream& r) {
                       .carry = Text(r),
                       .direction = {},
                       .set_aside = {},
-                      .resource = Between(r, 0, 3)};
+                      .resource = Between(r, 0, 3),
+                      .warm_start = Between(r, 0, 9)};
   for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.direction.push_back(Number(r));
   for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.set_aside.push_back(Between(r, 1, int64_t{1} << 60));
   if (Coin(r)) trial.provenance.ask_index = r.NextU64();

@@ -29,6 +29,13 @@ inline std::vector<int64_t> Numbers(const SuggestReply& reply) {
   return numbers;
 }
 
+// To be enqueued, of MakeSpec's space.
+inline std::vector<NewTrial> Settings(int count) {
+  std::vector<NewTrial> trials(static_cast<size_t>(count));
+  for (NewTrial& trial : trials) trial.parameters["x"] = 0.25;
+  return trials;
+}
+
 }  // namespace luthier::coordinator::testing
 
 #endif  // LUTHIER_TESTS_SERVER_COORDINATOR_EXPECT_H_

@@ -1,0 +1,29 @@
+#ifndef LUTHIER_LIB_STUDY_WARM_START_H_
+#define LUTHIER_LIB_STUDY_WARM_START_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "lib/study/parameters.h"
+#include "lib/study/study_spec.h"
+
+// Trials that start from the model of an earlier one. Which one is a function of the log: the service names it with the
+// first grant of a trial, stores it with the trial, and every attempt gets the same name.
+namespace luthier::study {
+
+inline constexpr char kWarmStartOption[] = "warm_start";
+
+// Whether the study asks for it: a builtin objective with the option `warm_start`.
+bool WarmStarts(const StudySpec& spec);
+
+// A COMPLETE trial: its number and setting.
+using WarmSource = std::pair<int64_t, Parameters>;
+
+// The number of the source nearest to `parameters`: among those that differ in strengths of penalties alone (l2 and
+// l2.NAME, numbers above 0), the one with the smallest sum of |ln ratio|, of equally near ones the newest. 0: none.
+int64_t NearestSource(const std::vector<WarmSource>& sources, const Parameters& parameters);
+
+}  // namespace luthier::study
+
+#endif  // LUTHIER_LIB_STUDY_WARM_START_H_

@@ -8,11 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/bo_options.h"
+#include "lib/suggest/compact_column.h"
 
 namespace luthier::suggest {
 namespace {
 
 constexpr int kHarmlessEvery = 4;
+constexpr int64_t kManyResults = 1500;  // The model sees no more: observations.h.
+constexpr int64_t kManyWorkers = 16;    // From so many at once on it is worth a word.
 
 struct Kinds {
   int continuous = 0, ordered = 0, unordered = 0, conditional = 0;
@@ -23,15 +26,18 @@ Kinds CountKinds(const study::Encoding& encoding) {
   Kinds kinds;
   const std::vector<study::ParameterSpec>& parameters = encoding.space().parameters();
   for (int c = 0; c < encoding.compact_dim(); ++c) {
-    const study::ParameterSpec& parameter = parameters[static_cast<size_t>(encoding.compact_parameter(c))];
-    if (!encoding.Levels(c).has_value()) {
-      ++kinds.continuous;
-    } else if (encoding.IsCategorical(c) || std::holds_alternative<study::BoolSwitch>(parameter.domain)) {
-      ++kinds.unordered;
-    } else {
-      ++kinds.ordered;
+    switch (CompactColumn(encoding, c).kind()) {
+      case CompactColumn::Kind::kContinuous:
+        ++kinds.continuous;
+        break;
+      case CompactColumn::Kind::kOrdered:
+        ++kinds.ordered;
+        break;
+      case CompactColumn::Kind::kUnordered:
+        ++kinds.unordered;
+        break;
     }
-    if (parameter.condition.has_value()) ++kinds.conditional;
+    if (parameters[static_cast<size_t>(encoding.compact_parameter(c))].condition.has_value()) ++kinds.conditional;
   }
   return kinds;
 }
@@ -83,10 +89,28 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
         "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "
         "settings");
   }
-  if (2 * (kinds.unordered + kinds.conditional) > kinds.total()) {
+  if (bo.noisy && 2 * (kinds.unordered + kinds.conditional) > kinds.total()) {
     bo.explore_every = kHarmlessEvery;
     because(absl::StrCat(kinds.unordered, " parameters without order and ", kinds.conditional,
-                         " conditional ones can mislead a model: every fourth trial is random search's own"));
+                         " conditional ones can, under noise, mislead a model: every fourth trial is random search's "
+                         "own"));
+  }
+  if (!bo.noisy && kinds.unordered > 0 && kinds.continuous > 0) {
+    because(absl::StrCat(Count(kinds.unordered, "parameter"),
+                         " without order: a local step is made only where it promises more than the model does with "
+                         "other labels"));
+  }
+  if (const int design = InitialPoints(bo, encoding.compact_dim()); spec.budget.max_trials <= design) {
+    because("so few trials are all initial design: the defaults, then settings spread over the space");
+  } else if (spec.budget.max_trials > kManyResults) {
+    because(absl::StrCat("beyond ", kManyResults,
+                         " results the model sees the newest, the best and a sample of the "
+                         "others, so a suggestion stays within about a second (tpe takes milliseconds)"));
+  }
+  if (spec.budget.max_parallel >= kManyWorkers) {
+    because(
+        absl::StrCat(spec.budget.max_parallel,
+                     " at once: open trials are believed to give what is predicted, so that new ones go elsewhere"));
   }
   choice.algorithm = bo;
   return choice;

@@ -13,6 +13,7 @@
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/suggest/bo_options.h"
+#include "lib/suggest/compact_column.h"
 #include "lib/suggest/criterion.h"
 #include "lib/suggest/exploration.h"
 #include "lib/suggest/gradient_check.h"
@@ -45,6 +46,11 @@ constexpr int64_t kMinCheck = 5;  // Results before slopes are held against valu
 // A local step that is a gamble is not made: its climb goes on as though it had failed, with a smaller step, at most so
 // many times.
 constexpr int kRetreats = 6;
+// Where steps are weighed against the model's proposals. While the model looks for other hills than the record's, whose
+// promise is not one of a record, a step of at least so many output deviations is made, and a smaller one every fourth
+// time: proposals that it waits for between two.
+constexpr double kStepWorthwhile = 5e-5;
+constexpr int kStepWaits = 3;
 
 absl::Status ExhaustedError() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
@@ -60,6 +66,8 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       seed_(spec.seed),
       options_(options),
       initial_points_(InitialPoints(options, encoding_.compact_dim())),
+      weighs_steps_(AnyUnordered(encoding_) && (options.acquisition == study::BoAcquisition::kLogEi ||
+                                                options.acquisition == study::BoAcquisition::kEi)),
       explores_first_(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),
       design_(encoding_.compact_dim(), spec.seed, "bo/init"),
       surrogate_(ModelsFor(encoding_, options)),
@@ -253,6 +261,29 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   return suggestion;
 }
 
+bool BoDesigner::PrefersStep(const Suggestion& step, const BoCarry& stepped, const BoModel& model,
+                             const MaximizeCandidate& candidate, const Observations& data, bool away,
+                             const study::History& history) const {
+  double record = -std::numeric_limits<double>::infinity();
+  for (const Index row : data.CompleteRows()) record = std::max(record, data.scores(row));
+  // The step promises a gain on the best of its climb, which need not be the record.
+  const double end = ParseLocalSearchCarry(stepped.local).last().state.anchor + step.details.at("predicted_gain");
+  const OutputTransform& transform = model.surrogate.transform;
+  const double worth = end > record ? transform.Forward(end) - transform.Forward(record) : 0.0;
+  if (!away) {
+    const bool logarithm = options_.acquisition == study::BoAcquisition::kLogEi;
+    return worth > (logarithm ? std::exp(candidate.value) : candidate.value);
+  }
+  if (worth > kStepWorthwhile) return true;
+  int waited = 0;
+  for (const study::HistoryTrial& trial : history.trials()) {
+    if (!trial.ask_index.has_value()) continue;
+    const char kind = ParseBoCarryHead(trial.carry).kind;
+    waited = kind == 't' ? 0 : waited + (kind == 'a' ? 1 : 0);
+  }
+  return waited >= kStepWaits;
+}
+
 void BoDesigner::TakeSlopes(const study::History& history, Observations* data, BoCarry* carry,
                             uint64_t ask_index) const {
   std::vector<int32_t> reporters;
@@ -345,9 +376,10 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
     if (feasible.has_value()) carry->feasibility = feasible->carry();
   }
   const FeasibilityModel* chance = feasible.has_value() ? &*feasible : nullptr;
-  if (std::optional<Suggestion> step = LocalTurn(history, data, chance, carry); step.has_value()) {
-    return *std::move(step);
-  }
+  BoCarry stepped = *carry;
+  std::optional<Suggestion> step = LocalTurn(history, data, chance, &stepped);
+  if (!step.has_value() || !weighs_steps_) *carry = stepped;
+  if (step.has_value() && !weighs_steps_) return *std::move(step);
   std::optional<TrustBoxRun> run;
   if (!table_.has_value() && UsesTrustBox(options_, encoding_)) {
     int64_t first = 1;
@@ -366,11 +398,20 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
   }
   HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
   const std::optional<BoModel> model = proposer_.Fit(data, carry->surrogate, hills, ask_index);
-  if (!model.has_value()) return replace("gp_failed");
+  const auto make_step = [&] {
+    *carry = std::move(stepped);
+    if (model.has_value()) carry->surrogate = FormatCarry(model->surrogate.carry);
+    return *std::move(step);
+  };
+  if (!model.has_value()) return step.has_value() ? make_step() : replace("gp_failed");
   Suggestion suggestion;
   suggestion.origin = "acq";
   const std::optional<MaximizeCandidate> candidate =
       proposer_.Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index, &hills, &suggestion);
+  if (step.has_value() && (!candidate.has_value() || IsTried(all, candidate->u) ||
+                           PrefersStep(*step, stepped, *model, *candidate, data, hills.away, history))) {
+    return make_step();
+  }
   carry->hills = FormatCarry(hills);
   if (!candidate.has_value()) return replace("all_random");
   suggestion.parameters = candidate->parameters;

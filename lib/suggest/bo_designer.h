@@ -29,7 +29,8 @@ namespace luthier::suggest {
 //                   (gradients.h, gradient_check.h)
 //   local step      every second of the other asks, up to three in a row while each gives a record, while there is a
 //                   climb to go on with (local_search.h); with gradients two of three, up to six in a row. Each record
-//                   of a step since the model's last one earns one more, up to five (six) in a row
+//                   of a step since the model's last one earns one more, up to five (six) in a row. With labels or
+//                   switches the model's proposal is made instead where it promises more than the step
 //   data            COMPLETE values; PRUNED values, no better than the median
 //   failures        a model of where settings fail weights the acquisition (feasibility.h); or, with that switched off,
 //                   FAILED settings count as the worst value
@@ -61,6 +62,11 @@ class BoDesigner final : public Designer {
   // null where failures are not modelled.
   std::optional<Suggestion> LocalTurn(const study::History& history, const Observations& data,
                                       const FeasibilityModel* feasible, BoCarry* carry) const;
+  // Whether a local step, its turn's, is made where the model proposes `candidate`: always, but in spaces of many
+  // landscapes (weighs_steps_), where it has to promise more.
+  bool PrefersStep(const Suggestion& step, const BoCarry& stepped, const BoModel& model,
+                   const MaximizeCandidate& candidate, const Observations& data, bool away,
+                   const study::History& history) const;
   // Takes up the reported derivatives of the rows of `data`, but those of reporters who are set aside, whom it checks
   // when it is time to.
   void TakeSlopes(const study::History& history, Observations* data, BoCarry* carry, uint64_t ask_index) const;
@@ -81,6 +87,7 @@ class BoDesigner final : public Designer {
   uint64_t seed_;
   study::BoOptions options_;
   int initial_points_;
+  bool weighs_steps_;    // There are labels or switches, and the acquisition says how much it expects.
   bool explores_first_;  // The first explorations are the initial design, but for the first trial.
   math::SobolSequence design_;
   SurrogateOptions surrogate_;

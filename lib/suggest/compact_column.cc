@@ -52,4 +52,11 @@ int CompactColumn::LabelOf(double u) const {
   return static_cast<int>(LevelOf(u));
 }
 
+bool AnyUnordered(const study::Encoding& encoding) {
+  for (int c = 0; c < encoding.compact_dim(); ++c) {
+    if (CompactColumn(encoding, c).kind() == CompactColumn::Kind::kUnordered) return true;
+  }
+  return false;
+}
+
 }  // namespace luthier::suggest

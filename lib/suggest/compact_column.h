@@ -40,6 +40,9 @@ class CompactColumn {
   double min_ = 0.0, max_ = 0.0, low_ = 0.0, width_ = 0.0;
 };
 
+// Whether any coordinate is unordered: labels or switches make many landscapes of a space.
+bool AnyUnordered(const study::Encoding& encoding);
+
 }  // namespace luthier::suggest
 
 #endif  // LUTHIER_LIB_SUGGEST_COMPACT_COLUMN_H_

@@ -39,7 +39,7 @@ LocalSearchCarry ParseLocalSearchCarry(absl::string_view text);
 
 struct LocalStep {
   study::Parameters parameters;  // Not tried before.
-  double predicted_gain = 0.0;   // Score units.
+  double predicted_gain = 0.0;   // On its climb's best score, score units.
   LocalSearchCarry next;
 };
 

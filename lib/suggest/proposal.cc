@@ -9,6 +9,7 @@
 #include "lib/base/random.h"
 #include "lib/math/sobol.h"
 #include "lib/suggest/bo_carry.h"
+#include "lib/suggest/compact_column.h"
 #include "lib/suggest/criterion.h"
 #include "lib/suggest/exploration.h"
 #include "lib/suggest/finite_thompson.h"
@@ -26,6 +27,9 @@ constexpr double kFoundNoise = 1e-4;   // Above it an objective counts as noisy 
 constexpr double kMaxTableWork = 2e9;  // Settings times n^2 up to which all settings of a finite space are evaluated.
 // While local steps see to the last digits, the acquisition looks for gains of this many output deviations at least.
 constexpr double kWorthwhile = 1e-3;
+// With labels or switches a step is made only where it promises more (bo_designer.cc), and sees one landscape of many,
+// while the model carries what it knows of numbers from label to label: more of the digits are its own.
+constexpr double kWorthwhileUnordered = 1e-4;
 constexpr Index kFullRows = 700;       // Values and slopes up to which whole gradients are used,
 constexpr Index kMaxSlopeRows = 1500;  //   and slopes at all: see observations.cc.
 constexpr Index kCertificatePoints = 1024;
@@ -199,12 +203,13 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
                                                    uint64_t ask_index, HillsCarry* hills,
                                                    Suggestion* suggestion) const {
   const bool polished = !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && table_ == nullptr;
+  const double margin = !polished ? 0.0 : AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhile;
   std::vector<ModelState> states;
   for (size_t s = 0; s < model.best.size(); ++s) {
-    states.push_back({&model.surrogate.states[s], model.best[s] + (polished ? kWorthwhile : 0.0)});
+    states.push_back({&model.surrogate.states[s], model.best[s] + margin});
   }
   std::vector<Fantasies> fantasies = model.fantasies;
-  for (Fantasies& f : fantasies) f.best.array() += polished ? kWorthwhile : 0.0;
+  for (Fantasies& f : fantasies) f.best.array() += margin;
   const Criterion criterion(options_, states, data, model.surrogate.transform, encoding_->compact_dim(), seed_,
                             ask_index, std::move(fantasies));
   if (criterion.acquisition() == nullptr) return std::nullopt;

@@ -63,12 +63,38 @@ TEST(Auto, NoiseIsBelievedOrReadFromTheObjective) {
   EXPECT_THAT(read.reasons, Contains(HasSubstr("the objective adds noise")));
 }
 
-TEST(Auto, SpacesMostlyWithoutOrderAreSearchedHarmlessly) {
-  const auto every = [](study::SearchSpace space) { return Bo(Choose(std::move(space))).explore_every; };
+TEST(Auto, NoisySpacesMostlyWithoutOrderAreSearchedHarmlessly) {
+  const auto every = [](study::SearchSpace space, bool noisy = true) {
+    return Bo(Choose(std::move(space), AutoOptions{.noisy = noisy})).explore_every;
+  };
   EXPECT_EQ(every(Space({Float("a", 0, 1), Bool("b")})), 0);
   EXPECT_EQ(every(Space({Float("a", 0, 1), Bool("b"), Categorical("c", {"x", "y", "z"})})), 4);
+  EXPECT_EQ(every(Space({Float("a", 0, 1), Bool("b"), Categorical("c", {"x", "y", "z"})}), false), 0);
   EXPECT_EQ(every(Space({Bool("b"), When("b", {true}, Float("x", 0, 1)), When("b", {true}, Float("y", 0, 1))})), 4);
+  EXPECT_EQ(every(Space({Bool("b"), When("b", {true}, Float("x", 0, 1)), When("b", {true}, Float("y", 0, 1))}), false),
+            0);
   EXPECT_EQ(every(Space({Ordinal("a", {"s", "m", "l"}), Int("b", 0, 5)})), 0);
+}
+
+TEST(Auto, SaysWhatLabelsBudgetAndWorkersMean) {
+  const auto reasons = [](int64_t trials, int64_t parallel, study::SearchSpace space) {
+    study::StudySpec spec = BoSpec(std::move(space));
+    spec.budget.max_trials = trials;
+    spec.budget.max_parallel = parallel;
+    const AutoChoice choice = ChooseAlgorithm(spec, {});
+    EXPECT_EQ(Bo(choice), study::BoDefaults(BoPreset::kFobo));  // None of these changes the choice.
+    return choice.reasons;
+  };
+  const auto numbers = [] { return Space({Float("a", 0, 1), Float("b", 0, 1)}); };
+  EXPECT_THAT(reasons(4, 0, numbers()), Contains(HasSubstr("so few trials are all initial design")));
+  const std::vector<std::string> usual = reasons(5, 15, numbers());
+  EXPECT_THAT(usual, Not(Contains(HasSubstr("so few trials"))));
+  EXPECT_THAT(usual, Not(Contains(HasSubstr("at once"))));
+  EXPECT_THAT(usual, Not(Contains(HasSubstr("without order"))));
+  EXPECT_THAT(reasons(1501, 64, numbers()), Contains(HasSubstr("beyond 1500 results")));
+  EXPECT_THAT(reasons(1501, 64, numbers()), Contains(HasSubstr("64 at once")));
+  EXPECT_THAT(reasons(100, 0, Space({Float("a", 0, 1), Categorical("c", {"x", "y"})})),
+              Contains(HasSubstr("1 parameter without order: a local step")));
 }
 
 TEST(Auto, MoreLabelsThanAModelHoldsAreSearchedAtRandom) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
@@ -336,6 +337,45 @@ TEST(Bo, SolvesMixedConditionalSpaces) {
     return loss;
   });
   EXPECT_LT(best, 0.02);
+}
+
+// Four labels, each with its own best place; "c" is best, by a tenth, and the default is "a".
+double LossOfLabels(const study::Parameters& p) {
+  const int label = std::get<std::string>(p.at("label"))[0] - 'a';
+  const double price[] = {0.1, 0.4, 0.0, 0.3}, x[] = {0.2, 0.8, 0.7, 0.4}, y[] = {0.7, 0.3, 0.6, 0.1};
+  return price[label] + 4 * std::pow(Number(p, "x") - x[label], 2) + 4 * std::pow(Number(p, "y") - y[label], 2) +
+         std::pow(Number(p, "z") - x[3 - label], 2);
+}
+
+study::SearchSpace LabelledSpace() {
+  return Space({Categorical("label", {"a", "b", "c", "d"}), Float("x", 0, 1), Float("y", 0, 1), Float("z", 0, 1)});
+}
+
+TEST(Bo, LocalStepsOfOneLabelWaitForTheOthers) {
+  int found = 0;
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    MemoryStudy study(BoSpec(LabelledSpace(), seed));
+    double best = INFINITY;
+    study.Run(60, [&](const study::Parameters& p) {
+      best = std::min(best, LossOfLabels(p));
+      return LossOfLabels(p);
+    });
+    if (best < 1e-5) ++found;
+    RecordProperty(absl::StrCat("seed", seed), absl::StrCat(best));
+  }
+  EXPECT_GE(found, 4);
+}
+
+TEST(Bo, WeighedStepsAreMadeAndSurviveRestarts) {
+  const std::vector<Suggestion> answers = ExpectRestartsChangeNothing(
+      BoSpec(LabelledSpace(), 3),
+      {.asks = 45, .workers = 1, .ending = [](base::RandomStream&, const study::Parameters& p) {
+         return contract::Complete(LossOfLabels(p));
+       }});
+  const auto steps = std::count_if(answers.begin(), answers.end(),
+                                   [](const Suggestion& answer) { return answer.origin == "trust_region"; });
+  EXPECT_GE(steps, 5);
+  EXPECT_LT(steps, 25);  // Else every second of the asks after the twentieth, and three in a row after records.
 }
 
 TEST(Bo, PlainExpectedImprovementWorksToo) {

@@ -128,7 +128,7 @@ absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::stri
 
 // From the cache if it has it.
 template <typename T>
-absl::Status ChainSource::ReadOne(const Origin& origin, const std::atomic<bool>* stop, T* text) const {
+absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const std::atomic<bool>* stop, T* text) const {
   const Format format = FormatOf(*text);
   if (origin.fd.get() < 0) {
     LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(origin.name, format.name, nullptr, stop));
@@ -188,7 +188,7 @@ absl::Status ChainSource::Split(int64_t sequences, int64_t further) {
 
 absl::Status ChainSource::OpenFiles(const study::BuiltinObjective& objective, const learn::DataRoot* root,
                                     const learn::DataCache* cache) {
-  const auto open = [&](const std::string& name, Origin* origin) -> absl::Status {
+  const auto open = [&](const std::string& name, ChainOrigin* origin) -> absl::Status {
     origin->name = name;
     if (learn::IsSynth(name)) return absl::OkStatus();
     if (root == nullptr) return NoRoot(name);

@@ -50,6 +50,13 @@ struct EncodedChains {
   std::string identity;  // Fingerprints of all.
 };
 
+// A file, or generated data.
+struct ChainOrigin {
+  std::string name;
+  learn::UniqueFd fd{-1};                         // None of generated data.
+  std::optional<learn::DataCache::Source> state;  // When opened; none if nothing shall be kept of it.
+};
+
 // Sequences, read once, and their encodings: the last few stay in memory; what was read and all encodings stay in the
 // cache for later processes. One that finds there that the data are in order reads them only when a trial needs an
 // encoding that is not there. Thread-safe.
@@ -75,12 +82,6 @@ class ChainSource {
  private:
   // As read: columns and tokens with attributes are encoded anew for other settings, letters are what they are.
   using Text = std::variant<crf::ColumnText, crf::AttributeText, crf::ChainData>;
-  // A file, or generated data.
-  struct Origin {
-    std::string name;
-    learn::UniqueFd fd{-1};                         // None of generated data.
-    std::optional<learn::DataCache::Source> state;  // When opened; none if nothing shall be kept of it.
-  };
   // Where encodings are kept; the training data have a state.
   struct Kept {
     std::string key;            // All that they depend on beside that file and the feature settings.
@@ -91,7 +92,7 @@ class ChainSource {
   absl::Status OpenFiles(const study::BuiltinObjective& objective, const learn::DataRoot* root,
                          const learn::DataCache* cache);
   template <typename T>
-  absl::Status ReadOne(const Origin& origin, const std::atomic<bool>* stop, T* text) const;
+  absl::Status ReadOne(const ChainOrigin& origin, const std::atomic<bool>* stop, T* text) const;
   template <typename T>
   absl::Status ReadAll(const std::atomic<bool>* stop, T* text) const;
   // What is not read yet, and the groups of its parts.
@@ -111,8 +112,8 @@ class ChainSource {
 
   // Fixed after Open.
   const learn::DataCache* cache_ = nullptr;
-  Origin data_;
-  std::optional<Origin> further_;  // Validation data of their own.
+  ChainOrigin data_;
+  std::optional<ChainOrigin> further_;  // Validation data of their own.
   study::Split split_;
   std::vector<learn::Partition> parts_;  // Sequences; `validation` of the second file if there is one.
   std::vector<crf::Template> templates_;

@@ -74,11 +74,7 @@ TEST_F(CoreAsks, ACallerThatHungUpGetsNoTrial) {
   SuggestOp op = MakeSuggest("s", "b");
   op.deadline = absl::InfiniteDuration();
   op.caller_gone = gone;
-  Answered<SuggestReply> answer;
-  op.done = answer.done();
-  std::vector<Operation> operations;
-  operations.push_back(std::move(op));
-  ASSERT_TRUE(h.Batch(std::move(operations)).ok());
+  const Answered<SuggestReply> answer = h.Ask(std::move(op));
   *gone = true;
   ASSERT_TRUE(h.Release(grant).ok());
   ASSERT_TRUE(answer.ready());
@@ -100,11 +96,7 @@ TEST_F(CoreAsks, AnAskOfAPausedStudyFailsIfTheCallerSaysSo) {
   ASSERT_TRUE(h_.Control("s", Control::kPause).ok());
   SuggestOp op = MakeSuggest("s", "a");
   op.fail_if_paused = true;
-  Answered<SuggestReply> answer;
-  op.done = answer.done();
-  std::vector<Operation> operations;
-  operations.push_back(std::move(op));
-  ASSERT_TRUE(h_.Batch(std::move(operations)).ok());
+  const Answered<SuggestReply> answer = h_.Ask(std::move(op));
   EXPECT_EQ(answer.get().status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(base::GetReason(answer.get().status()), reason::kStudyPaused);
   EXPECT_THAT(std::string(answer.get().status().message()),

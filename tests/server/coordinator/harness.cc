@@ -185,9 +185,13 @@ absl::StatusOr<SuggestReply> Harness::Suggest(const std::string& id, const std::
 
 Answered<SuggestReply> Harness::Ask(const std::string& id, const std::string& worker, int count,
                                     absl::Duration patience, const std::string& request_id) {
-  Answered<SuggestReply> answered;
   SuggestOp op = MakeSuggest(id, worker, count, request_id);
   op.deadline = clock.Monotonic() + patience;
+  return Ask(std::move(op));
+}
+
+Answered<SuggestReply> Harness::Ask(SuggestOp op) {
+  Answered<SuggestReply> answered;
   op.done = answered.done();
   std::vector<Operation> operations;
   operations.push_back(std::move(op));

@@ -84,6 +84,7 @@ class Harness {
   // Waits for `patience`.
   Answered<SuggestReply> Ask(const std::string& id, const std::string& worker, int count = 1,
                              absl::Duration patience = absl::Seconds(60), const std::string& request_id = "");
+  Answered<SuggestReply> Ask(SuggestOp op);  // As it is.
   absl::StatusOr<ReportReply> Report(const Grant& grant, std::vector<study::Measurement> points,
                                      const std::string& checkpoint = "");
   absl::StatusOr<FinishReply> Complete(const Grant& grant, const study::Measurement& measurement, bool pruned = false);

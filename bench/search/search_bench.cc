@@ -41,6 +41,9 @@ ABSL_FLAG(int64_t, evaluations, 100, "evaluations of a run");
 ABSL_FLAG(int64_t, seeds, 10, "runs of each algorithm on each function, with seeds first_seed, first_seed + 1, …");
 ABSL_FLAG(uint64_t, first_seed, 0, "the first run's seed");
 ABSL_FLAG(int64_t, parallel, 1, "workers of the simulated study");
+ABSL_FLAG(double, noise, 0.0,
+          "standard deviation of the noise that the algorithm sees on each value; the regret is the function's own "
+          "where the best value was reported");
 ABSL_FLAG(
     bool, shift, false,
     "move each run's box by offsets of up to a fifth of its width, drawn from the run's seed; the best point stays "
@@ -97,6 +100,7 @@ void Simulate(const Run& run, std::FILE* out) {
   options.evaluations = absl::GetFlag(FLAGS_evaluations);
   options.first_seed = run.seed;
   options.parallel = absl::GetFlag(FLAGS_parallel);
+  options.noise = absl::GetFlag(FLAGS_noise);
   const absl::Status status = simulate::Simulate(options, simulate::ThreadCpuTime, [&](const simulate::Row& row) {
     std::fprintf(out, "%s\n", simulate::CsvLine(row).c_str());
     return true;

@@ -83,6 +83,7 @@ struct Options {
   int64_t seeds = 1;
   uint64_t first_seed = 0;
   int64_t parallel = 1;
+  double noise = 0.0;
   int64_t resource = 0;  // 0: no training in parts.
   int64_t resource_min = 1;
   std::string stopping;  // Empty: no rule.

@@ -224,10 +224,16 @@ void SimulateOptions(CLI::App& app, Options& o) {
   app.add_option("--parallel", o.parallel, "Simulated workers")
       ->check(command_line::AtLeastOne())
       ->capture_default_str();
+  CLI::Option* noise = app.add_option("--noise", o.noise,
+                                      "Standard deviation of noise on each value; regret is the function's own where "
+                                      "the best value was reported")
+                           ->check(CLI::NonNegativeNumber)
+                           ->capture_default_str();
   CLI::Option* resource =
       app.add_option("--resource", o.resource,
                      "Settings are trained, with learning curves of so many units; --evaluations counts settings")
-          ->check(command_line::AtLeastOne());
+          ->check(command_line::AtLeastOne())
+          ->excludes(noise);
   app.add_option("--resource-min", o.resource_min, "Units that say something about a setting")
       ->check(command_line::AtLeastOne())
       ->capture_default_str()

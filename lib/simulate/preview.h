@@ -24,7 +24,8 @@ struct Preview {
   std::string unit;       // "units" where the resource has no name, "trials" where there is no resource.
   int64_t settings = 0;   // The budget.
   // One in the order in which they begin; the last may be one that the budget cuts short. Asha has one, with the most
-  // that its rungs can hold; other algorithms have one of one rung. Harmonica: its stages, of one rung, then its base's.
+  // that its rungs can hold; other algorithms have one of one rung. Harmonica: its stages, of one rung, then its
+  // base's.
   std::vector<Bracket> brackets;
   double training = 0.0;               // Units in all; at most, where a rule may stop trials.
   double training_from_scratch = 0.0;  // The same where trials cannot go on from a checkpoint.

@@ -45,6 +45,9 @@ absl::Status Validate(const SimulateOptions& options) {
   if (options.parallel < 1 || options.parallel > study::kMaxParallel) {
     violations.Add("parallel", absl::StrCat(options.parallel, " is not between 1 and ", study::kMaxParallel));
   }
+  if (!(options.noise >= 0.0) || std::isinf(options.noise)) {
+    violations.Add("noise", absl::StrCat(options.noise, " is not a standard deviation: finite, not negative"));
+  }
   if (!options.problem.evaluate) violations.Add("problem.evaluate", "is required");
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   const study::StudySpec spec = SpecOf(options, options.first_seed);
@@ -91,6 +94,7 @@ absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::Fu
   out.function = options.problem.name;
   out.seed = seed;
   out.best = std::nan("");
+  double best_reported = std::nan("");
   double now = 0.0;
   int64_t asks = 0;
   bool exhausted = false;
@@ -118,13 +122,21 @@ absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::Fu
     const Running next = running.top();
     running.pop();
     now = next.end;
-    out.value = options.problem.evaluate(history.trials()[static_cast<size_t>(next.number - 1)].parameters);
+    const double exact = options.problem.evaluate(history.trials()[static_cast<size_t>(next.number - 1)].parameters);
+    out.value = exact;
+    if (options.noise > 0.0) {
+      base::RandomStream random(seed, "simulate/noise", static_cast<uint64_t>(next.number - 1));
+      out.value += options.noise * random.Normal();
+    }
     out.suggest_ms = next.suggest_ms;
     ++out.evaluation;
     if (std::isfinite(out.value)) {
-      const bool better =
-          std::isnan(out.best) || study::Score(spec.metric.goal, out.value) > study::Score(spec.metric.goal, out.best);
-      if (better) out.best = out.value;
+      const bool better = std::isnan(best_reported) ||
+                          study::Score(spec.metric.goal, out.value) > study::Score(spec.metric.goal, best_reported);
+      if (better) {
+        best_reported = out.value;
+        out.best = exact;
+      }
       if (options.problem.optimum) out.regret = std::abs(out.best - *options.problem.optimum);
       history.Finish(next.number, study::TrialState::kComplete, out.value,
                      Differentiate(options.problem, history.trials()[static_cast<size_t>(next.number - 1)].parameters,

@@ -39,6 +39,9 @@ struct SimulateOptions {
   int64_t seeds = 1;         // Runs, with study seeds first_seed, first_seed + 1, …. 1 … 10^6.
   uint64_t first_seed = 0;
   int64_t parallel = 1;  // Workers. 1 … 10^4.
+  // Standard deviation of the normal noise that is added to each value before the algorithm sees it, from the stream
+  // (seed, "simulate/noise", trial); derivatives stay exact. Finite, not negative.
+  double noise = 0.0;
 };
 
 // One finished evaluation.
@@ -47,8 +50,8 @@ struct Row {
   std::string function;
   uint64_t seed = 0;
   int64_t evaluation = 0;        // From 1, in order of finishing.
-  double value = 0.0;            // NaN where the function has none.
-  double best = 0.0;             // Best value so far; NaN before the first finite one.
+  double value = 0.0;            // As reported, with its noise. NaN where the function has none.
+  double best = 0.0;             // The function's value where the best one so far was reported; NaN before the first.
   std::optional<double> regret;  // |best - optimum|; absent while one of the two is unknown.
   double suggest_ms = 0.0;       // CPU time that the algorithm took for this setting.
 };

@@ -174,6 +174,7 @@ absl::StatusOr<int> Simulate(Context& context) {
       plan.seeds = options.seeds;
       plan.first_seed = options.first_seed;
       plan.parallel = options.parallel;
+      plan.noise = options.noise;
       plans.push_back(std::move(plan));
     }
   }

@@ -126,6 +126,8 @@ TEST_F(CliTest, BadCommandLinesAreExplainedWithExitCodeTwo) {
       {{"study", "list", "--server", "bad"}, "luthier: --server: \"bad\" has no port; give host:port"},
       {{"simulate", "--algorithm", "random", "--function", "branin", "--seeds", "0"},
        "luthier: --seeds: must be at least 1, not 0"},
+      {{"simulate", "--algorithm", "random", "--function", "branin", "--noise", "-1"}, "luthier: --noise: "},
+      {{"simulate", "--algorithm", "random", "--function", "branin", "--noise", "1", "--resource", "9"}, "luthier: "},
       {{"tell", "s", "1", "--metric", "y=one"}, "luthier: --metric: \"y=one\" is not of the form NAME=NUMBER"},
       {{"tell", "s", "1", "--metric", "y=1", "--token", "zz"}, "luthier: --token: is not the hexadecimal token"},
       {{"study", "wait", "s", "--timeout", "soon"}, "luthier: --timeout: 'soon' is not a duration"},

@@ -76,6 +76,11 @@ TEST_F(CliTest, SimulateComparesAlgorithms) {
   ASSERT_EQ(rows.size(), 20u);
   EXPECT_EQ(rows[19]["evaluation"], 5);
   EXPECT_LE(rows[19]["best"].get<double>(), rows[15]["best"].get<double>());
+  std::vector<std::string> with_noise = args;
+  with_noise.insert(with_noise.end(), {"--noise", "3"});
+  const json noisy = Json(with_noise);
+  EXPECT_NE(noisy[0]["value"], rows[0]["value"]);
+  EXPECT_EQ(noisy[0]["best"], rows[0]["best"]);
   const Result bad = Run({"simulate", "--algorithm", "{bo: {nois: true}}", "--function", "branin"});
   EXPECT_EQ(bad.code, 1);
   EXPECT_THAT(bad.err, HasSubstr("did you mean \"noisy\""));

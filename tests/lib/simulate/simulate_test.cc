@@ -93,6 +93,35 @@ TEST(SimulateTest, MaximizationKeepsTheLargest) {
   }
 }
 
+TEST(SimulateTest, NoiseIsSeenByTheAlgorithmAndTheRegretIsTheFunctionsOwn) {
+  SimulateOptions options = Options(RandomOptions(), 400);
+  const std::vector<Row> exact = Rows(options);
+  options.noise = 0.5;
+  const std::vector<Row> noisy = Rows(options);
+  ASSERT_EQ(noisy.size(), exact.size());
+  double best_reported = std::numeric_limits<double>::infinity(), best = 0.0, sum = 0.0, squares = 0.0;
+  bool misled = false;
+  for (size_t i = 0; i < noisy.size(); ++i) {
+    const double noise = noisy[i].value - exact[i].value;  // Random search asks for the same settings.
+    sum += noise;
+    squares += noise * noise;
+    if (noisy[i].value < best_reported) {
+      best_reported = noisy[i].value;
+      best = exact[i].value;
+    }
+    EXPECT_EQ(noisy[i].best, best);
+    EXPECT_EQ(noisy[i].regret, best - 3.0);
+    misled = misled || noisy[i].best > exact[i].best;
+  }
+  EXPECT_TRUE(misled);
+  EXPECT_NEAR(sum / 400, 0.0, 4 * 0.5 / 20);
+  EXPECT_NEAR(std::sqrt(squares / 400), 0.5, 4 * 0.5 / std::sqrt(800.0));
+  options.first_seed = 1;
+  EXPECT_NE(Rows(options)[0].value -
+                options.problem.evaluate(suggest::ExplorationPoint(Encoding(options.problem.space), 1, 0)),
+            noisy[0].value - exact[0].value);
+}
+
 TEST(SimulateTest, SeedsFollowOneAnother) {
   SimulateOptions options = Options(RandomOptions(), 3);
   options.seeds = 2;
@@ -203,9 +232,15 @@ TEST(SimulateTest, BadOptionsAreRefusedNamingThem) {
   };
   SimulateOptions options = Options(RandomOptions(), 0, -1);
   options.seeds = 0;
+  options.noise = -1.0;
   options.problem.evaluate = nullptr;
-  for (const char* field : {"evaluations: ", "parallel: ", "seeds: ", "problem.evaluate: "}) {
+  for (const char* field : {"noise: ", "evaluations: ", "parallel: ", "seeds: ", "problem.evaluate: "}) {
     EXPECT_THAT(error(options), HasSubstr(field));
+  }
+  for (const double noise : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    options = Options(RandomOptions(), 10);
+    options.noise = noise;
+    EXPECT_THAT(error(options), HasSubstr("noise: "));
   }
   EXPECT_THAT(error(Options(RandomOptions(), 1'000'001)), HasSubstr("evaluations: "));
   EXPECT_THAT(error(Options(RandomOptions(), 10, 10'001)), HasSubstr("parallel: "));

@@ -9,6 +9,7 @@
 #include "lib/study/encoding.h"
 #include "lib/suggest/bo_options.h"
 #include "lib/suggest/compact_column.h"
+#include "lib/suggest/trust_box.h"
 
 namespace luthier::suggest {
 namespace {
@@ -18,13 +19,12 @@ constexpr int64_t kManyResults = 1500;  // The model sees no more: observations.
 constexpr int64_t kManyWorkers = 16;    // From so many at once on it is worth a word.
 
 struct Kinds {
-  int continuous = 0, ordered = 0, unordered = 0, conditional = 0;
+  int continuous = 0, ordered = 0, unordered = 0;
   int total() const { return continuous + ordered + unordered; }
 };
 
 Kinds CountKinds(const study::Encoding& encoding) {
   Kinds kinds;
-  const std::vector<study::ParameterSpec>& parameters = encoding.space().parameters();
   for (int c = 0; c < encoding.compact_dim(); ++c) {
     switch (CompactColumn(encoding, c).kind()) {
       case CompactColumn::Kind::kContinuous:
@@ -37,7 +37,6 @@ Kinds CountKinds(const study::Encoding& encoding) {
         ++kinds.unordered;
         break;
     }
-    if (parameters[static_cast<size_t>(encoding.compact_parameter(c))].condition.has_value()) ++kinds.conditional;
   }
   return kinds;
 }
@@ -89,11 +88,11 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
         "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "
         "settings");
   }
-  if (bo.noisy && 2 * (kinds.unordered + kinds.conditional) > kinds.total()) {
+  if (bo.noisy && !UsesTrustBox(bo, encoding)) {
     bo.explore_every = kHarmlessEvery;
-    because(absl::StrCat(kinds.unordered, " parameters without order and ", kinds.conditional,
-                         " conditional ones can, under noise, mislead a model: every fourth trial is random search's "
-                         "own"));
+    because(
+        "noise can mislead a model for long: every fourth trial is random search's own, so that the search is "
+        "harmless");
   }
   if (!bo.noisy && kinds.unordered > 0 && kinds.continuous > 0) {
     because(absl::StrCat(Count(kinds.unordered, "parameter"),

@@ -116,7 +116,7 @@ const std::vector<Entry>& Entries() {
                          kSampler}},
           ValidateWith<study::AshaOptions, ValidateAsha>, CreateWith<AshaDesigner, study::AshaOptions>},
       Entry{AlgorithmInfo{"auto",
-                          6,
+                          7,
                           "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"}}},

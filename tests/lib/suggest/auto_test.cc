@@ -63,17 +63,26 @@ TEST(Auto, NoiseIsBelievedOrReadFromTheObjective) {
   EXPECT_THAT(read.reasons, Contains(HasSubstr("the objective adds noise")));
 }
 
-TEST(Auto, NoisySpacesMostlyWithoutOrderAreSearchedHarmlessly) {
-  const auto every = [](study::SearchSpace space, bool noisy = true) {
-    return Bo(Choose(std::move(space), AutoOptions{.noisy = noisy})).explore_every;
+TEST(Auto, NoisyStudiesAreSearchedHarmlesslyButInATrustBox) {
+  const auto choice = [](std::vector<study::ParameterSpec> parameters, bool noisy) {
+    return Choose(Space(std::move(parameters)), AutoOptions{.noisy = noisy});
   };
-  EXPECT_EQ(every(Space({Float("a", 0, 1), Bool("b")})), 0);
-  EXPECT_EQ(every(Space({Float("a", 0, 1), Bool("b"), Categorical("c", {"x", "y", "z"})})), 4);
-  EXPECT_EQ(every(Space({Float("a", 0, 1), Bool("b"), Categorical("c", {"x", "y", "z"})}), false), 0);
-  EXPECT_EQ(every(Space({Bool("b"), When("b", {true}, Float("x", 0, 1)), When("b", {true}, Float("y", 0, 1))})), 4);
-  EXPECT_EQ(every(Space({Bool("b"), When("b", {true}, Float("x", 0, 1)), When("b", {true}, Float("y", 0, 1))}), false),
-            0);
-  EXPECT_EQ(every(Space({Ordinal("a", {"s", "m", "l"}), Int("b", 0, 5)})), 0);
+  const std::vector<std::vector<study::ParameterSpec>> spaces = {
+      {Float("a", 0, 1)},
+      {Float("a", 0, 1), Bool("b"), Categorical("c", {"x", "y", "z"})},
+      {Bool("b"), When("b", {true}, Float("x", 0, 1)), When("b", {true}, Float("y", 0, 1))},
+      {Ordinal("a", {"s", "m", "l"}), Int("b", 0, 5)}};
+  for (const std::vector<study::ParameterSpec>& space : spaces) {
+    EXPECT_EQ(Bo(choice(space, true)).explore_every, 4);
+    EXPECT_THAT(choice(space, true).reasons, Contains(HasSubstr("every fourth trial is random search's own")));
+    EXPECT_EQ(Bo(choice(space, false)).explore_every, 0);
+  }
+  // Many numbers: the trust box looks at a part of the space as it is.
+  std::vector<study::ParameterSpec> numbers;
+  for (int i = 0; i < 16; ++i) numbers.push_back(Float(absl::StrCat("x", i), 0, 1));
+  EXPECT_EQ(Bo(choice(numbers, true)).explore_every, 0);
+  numbers.pop_back();
+  EXPECT_EQ(Bo(choice(numbers, true)).explore_every, 4);
 }
 
 TEST(Auto, SaysWhatLabelsBudgetAndWorkersMean) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "Eigen/Core"
+#include "lib/crf/rescaling.h"
 #include "lib/learn/checkpoint.h"
 
 namespace luthier::crf {
@@ -46,8 +47,11 @@ class ChainSolver {
   // "effective passes" of Ahmed 2018. Products with Hessians count as gradients.
   virtual double passes() const = 0;
 
-  // Goes on with another penalty from here. False where that cannot be: then nothing has changed.
-  virtual bool SetPenalty(double /*l2*/) { return false; }
+  // What others that are made alike but for the penalty can start from: their weights, and what they know of the data.
+  virtual void SaveModel(learn::CheckpointWriter* writer) const { writer->Vector(Weights()); }
+  // Before the first Advance: starts from what another one saved so, of sequences that `rescaling` makes those of this
+  // one. iterations() and passes() may go on from the other's. False when the bytes do not fit: this is then of no use.
+  virtual bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) = 0;
 
   // The whole state. One made alike that loads it goes on bit for bit as this one. False when the bytes do not fit: the
   // object is then of no use.

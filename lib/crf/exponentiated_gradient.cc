@@ -211,4 +211,20 @@ bool ExponentiatedGradient::Load(learn::CheckpointReader* reader) {
   return fits && reader->ok();
 }
 
+void ExponentiatedGradient::SaveModel(learn::CheckpointWriter* writer) const {
+  Save(writer);
+  writer->F64(l2_);
+}
+
+bool ExponentiatedGradient::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+  if (!Load(reader)) return false;
+  const double l2 = reader->F64();
+  if (!reader->ok() || !(l2 > 0.0)) return false;
+  // l2 w(alpha) is a sum of features: with other values it changes as gradients do.
+  rescaling.ToGradients(stride_, stride_, w_.data());
+  for (int64_t k = 0; k < w_.size(); ++k) w_.data()[k] *= l2 / l2_;
+  rate_.assign(rate_.size(), options_.first_rate);
+  return true;
+}
+
 }  // namespace luthier::crf

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "lib/base/check.h"
 #include "lib/crf/checkpoint_arrays.h"
@@ -209,6 +210,15 @@ bool StochasticGradient::Load(learn::CheckpointReader* reader) {
   shrink_sum_ = reader->F64();
   iterations_ = static_cast<int64_t>(reader->U64());
   return fits && reader->ok();
+}
+
+bool StochasticGradient::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+  const std::optional<VectorXd> w = LoadWeights(reader, data_->shape(), rescaling);
+  if (!w) return false;
+  for (int64_t r = 0; r * stride_ < w->size(); ++r) {
+    std::copy_n(w->data() + r * stride_, stride_, rows_.data() + r * width_);
+  }
+  return true;
 }
 
 }  // namespace luthier::crf

@@ -7,6 +7,7 @@
 #include "Eigen/Core"
 #include "lib/crf/rescaling.h"
 #include "lib/learn/checkpoint.h"
+#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 
@@ -58,6 +59,17 @@ class ChainSolver {
   virtual void Save(learn::CheckpointWriter* writer) const = 0;
   virtual bool Load(learn::CheckpointReader* reader) = 0;
 };
+
+// `iterations` times `step`, while it says kRunning and nobody asks to stop.
+template <typename Step>
+SolverState Repeat(int64_t iterations, const std::atomic<bool>* stop, Step step) {
+  for (int64_t k = 0; k < iterations; ++k) {
+    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    const SolverState state = step();
+    if (state != SolverState::kRunning) return state;
+  }
+  return SolverState::kRunning;
+}
 
 }  // namespace luthier::crf
 

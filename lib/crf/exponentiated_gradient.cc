@@ -161,12 +161,7 @@ SolverState ExponentiatedGradient::Step() {
 SolverState ExponentiatedGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   chain_.StopAt(stop);
   if (!Start(stop)) return SolverState::kStopped;
-  for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
-    const SolverState state = Step();
-    if (state != SolverState::kRunning) return state;
-  }
-  return SolverState::kRunning;
+  return Repeat(iterations, stop, [this] { return Step(); });
 }
 
 double ExponentiatedGradient::DualValue() const {

@@ -10,7 +10,6 @@
 #include "lib/base/status_macros.h"
 #include "lib/crf/checkpoint_arrays.h"
 #include "lib/crf/problem.h"
-#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 namespace {
@@ -208,12 +207,7 @@ SolverState ProximalAverage::Step() {
 
 SolverState ProximalAverage::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   chain_.StopAt(stop);
-  for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
-    const SolverState state = Step();
-    if (state != SolverState::kRunning) return state;
-  }
-  return SolverState::kRunning;
+  return Repeat(iterations, stop, [this] { return Step(); });
 }
 
 void ProximalAverage::CopyWeights(VectorXd* w) const {

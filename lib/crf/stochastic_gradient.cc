@@ -6,7 +6,6 @@
 
 #include "lib/base/check.h"
 #include "lib/crf/checkpoint_arrays.h"
-#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 namespace {
@@ -161,12 +160,7 @@ void StochasticGradient::Flush() {
 
 SolverState StochasticGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   chain_.StopAt(stop);
-  for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
-    const SolverState state = Step();
-    if (state != SolverState::kRunning) return state;
-  }
-  return SolverState::kRunning;
+  return Repeat(iterations, stop, [this] { return Step(); });
 }
 
 void StochasticGradient::CopyWeights(VectorXd* w) const {

@@ -8,7 +8,6 @@
 #include "lib/base/check.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 
@@ -209,13 +208,11 @@ SolverState AverageGradient::RememberSecond() {
 
 SolverState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   chain_.StopAt(stop);
-  for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
+  return Repeat(iterations, stop, [this] {
     const SolverState state = Step();
-    if (state != SolverState::kRunning) return state;
-    if (state_.beta < LazyAverage::kMinBeta) state_.Flush();
-  }
-  return SolverState::kRunning;
+    if (state == SolverState::kRunning && state_.beta < LazyAverage::kMinBeta) state_.Flush();
+    return state;
+  });
 }
 
 void AverageGradient::Save(learn::CheckpointWriter* writer) const {

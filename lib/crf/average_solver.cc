@@ -64,10 +64,17 @@ double AverageSolver::passes() const {
   return static_cast<double>(evaluations_ + forwards()) / static_cast<double>(data_->sequences());
 }
 
-bool AverageSolver::SetPenalty(double l2) {
-  LUTHIER_CHECK(l2 >= 0.0 && std::isfinite(l2));
-  lambda_ = l2 / static_cast<double>(data_->sequences());
-  sampler_.SetPenalty(lambda_);
+bool AverageSolver::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+  const double lambda = lambda_;
+  if (!Load(reader)) return false;
+  lambda_ = lambda;
+  sampler_.SetPenalty(lambda);
+  if (!rescaling.any()) return true;
+  state_.Flush();
+  rescaling.ToWeights(stride_, 2 * stride_, state_.rows.data());
+  memory_.Rescale(rescaling, 2 * stride_, state_.rows.data() + stride_);
+  rescaling.ToConstants(*data_, &sampler_);
+  search_.DemandAll();
   return true;
 }
 

@@ -70,8 +70,9 @@ class AverageSolver : public ChainSolver {
   double max_constant() const { return sampler_.max_constant(); }
   double mean_constant() const { return sampler_.mean_constant(); }
 
-  // Gradients and constants are of the data alone and stay valid.
-  bool SetPenalty(double l2) final;
+  // The whole state: remembered gradients, their sum and the constants are of the data alone.
+  void SaveModel(learn::CheckpointWriter* writer) const final { Save(writer); }
+  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) final;
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "lib/base/random.h"
 
@@ -46,7 +48,7 @@ SolverState ChainLbfgs::Advance(int64_t iterations, const std::atomic<bool>* sto
     if (learn::StopRequested(stop)) return SolverState::kStopped;
     SolverState state = SolverState::kRunning;
     if (iterations_ == 0) {
-      state = ToSolverState(solver_.Start(f, VectorXd::Zero(loss_.dim())));
+      state = ToSolverState(solver_.Start(f, Weights()));
       if (state == SolverState::kDiverged && learn::StopRequested(stop)) {
         solver_ = learn::LbfgsSolver();
         return SolverState::kStopped;
@@ -56,6 +58,7 @@ SolverState ChainLbfgs::Advance(int64_t iterations, const std::atomic<bool>* sto
     }
     if (state == SolverState::kStopped) return state;
     ++iterations_;
+    start_.resize(0);
     if (state != SolverState::kRunning) return state;
   }
   return SolverState::kRunning;
@@ -64,6 +67,8 @@ SolverState ChainLbfgs::Advance(int64_t iterations, const std::atomic<bool>* sto
 void ChainLbfgs::CopyWeights(VectorXd* w) const {
   if (iterations_ > 0) {
     *w = solver_.x();
+  } else if (start_.size() > 0) {
+    *w = start_;
   } else {
     w->setZero(loss_.dim());
   }
@@ -75,12 +80,25 @@ double ChainLbfgs::GradientEstimate() const {
 
 void ChainLbfgs::Save(learn::CheckpointWriter* writer) const {
   writer->U64(static_cast<uint64_t>(iterations_));
-  if (iterations_ > 0) solver_.Save(writer);
+  if (iterations_ > 0) {
+    solver_.Save(writer);
+  } else {
+    writer->Vector(start_);
+  }
 }
 
 bool ChainLbfgs::Load(learn::CheckpointReader* reader) {
   iterations_ = static_cast<int64_t>(reader->U64());
-  return reader->ok() && (iterations_ == 0 || solver_.Load(reader, loss_.dim()));
+  if (!reader->ok()) return false;
+  if (iterations_ > 0) return solver_.Load(reader, loss_.dim());
+  start_ = reader->Vector();
+  return reader->ok() && (start_.size() == 0 || start_.size() == loss_.dim());
+}
+
+bool ChainLbfgs::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+  std::optional<VectorXd> w = LoadWeights(reader, loss_.data().shape(), rescaling);
+  if (w) start_ = *std::move(w);
+  return w.has_value();
 }
 
 ChainHybrid::ChainHybrid(const ChainData* data, double l2, uint64_t seed, const Kernels& kernels)
@@ -107,6 +125,7 @@ SolverState ChainHybrid::Advance(int64_t iterations, const std::atomic<bool>* st
 int64_t ChainHybrid::iterations_per_pass() const {
   const int64_t n = loss_.data().sequences();
   int64_t batch = solver_.batch(), evaluations = 0, iterations = 0;
+  if (batch == 0 && !solver_.x().isZero(0.0)) batch = n;  // WarmStart.
   for (; evaluations < n; ++iterations) {
     evaluations += std::max<int64_t>(1, batch);
     batch = solver_.NextBatch(batch);
@@ -132,6 +151,12 @@ void ChainHybrid::Save(learn::CheckpointWriter* writer) const {
 bool ChainHybrid::Load(learn::CheckpointReader* reader) {
   iterations_ = static_cast<int64_t>(reader->U64());
   return reader->ok() && solver_.Load(reader);
+}
+
+bool ChainHybrid::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+  std::optional<VectorXd> w = LoadWeights(reader, loss_.data().shape(), rescaling);
+  if (w) solver_.StartAt(*std::move(w));
+  return w.has_value();
 }
 
 ChainMetaDescent::ChainMetaDescent(const ChainData* data, double l2, const stochastic::MetaDescent::Options& options,
@@ -183,6 +208,12 @@ void ChainMetaDescent::Save(learn::CheckpointWriter* writer) const {
 bool ChainMetaDescent::Load(learn::CheckpointReader* reader) {
   iterations_ = static_cast<int64_t>(reader->U64());
   return reader->ok() && solver_.Load(reader);
+}
+
+bool ChainMetaDescent::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+  std::optional<VectorXd> w = LoadWeights(reader, loss_.data().shape(), rescaling);
+  if (w) solver_.StartAt(*std::move(w));
+  return w.has_value();
 }
 
 }  // namespace luthier::crf

@@ -16,7 +16,7 @@
 // have passed CheckChainData and outlive them; l2 >= 0. After a stop the iteration is done again from its beginning.
 namespace luthier::crf {
 
-// L-BFGS on h. The first iteration evaluates w = 0, each other one takes a step.
+// L-BFGS on h. The first iteration evaluates the start, w = 0 or another model's, each other one takes a step.
 class ChainLbfgs final : public ChainSolver {
  public:
   ChainLbfgs(const ChainData* data, double l2, int threads, const Kernels& kernels = BestKernels());
@@ -30,15 +30,18 @@ class ChainLbfgs final : public ChainSolver {
   double passes() const override { return static_cast<double>(solver_.evaluations()); }
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
+  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   ChainLoss loss_;
   double l2_;
   learn::LbfgsSolver solver_;
+  Eigen::VectorXd start_;  // Empty: 0. No longer needed after the first iteration.
   int64_t iterations_ = 0;
 };
 
-// "Hybrid" of Ahmed 2018, section 2.7.1: L-BFGS on a growing part of the sequences (stochastic/growing_batch.h).
+// "Hybrid" of Ahmed 2018, section 2.7.1: L-BFGS on a growing part of the sequences (stochastic/growing_batch.h). From
+// another model's weights on all of them: steps for a few would lead away.
 class ChainHybrid final : public ChainSolver {
  public:
   ChainHybrid(const ChainData* data, double l2, uint64_t seed, const Kernels& kernels = BestKernels());
@@ -53,6 +56,7 @@ class ChainHybrid final : public ChainSolver {
   int64_t batch() const { return solver_.batch(); }
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
+  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   ChainLoss loss_;
@@ -62,7 +66,8 @@ class ChainHybrid final : public ChainSolver {
 };
 
 // Stochastic meta-descent (stochastic/meta_descent.h) on the mean problem, kBatch random sequences an iteration, as its
-// authors have it for CRFs. A Hessian product counts as another gradient.
+// authors have it for CRFs. A Hessian product counts as another gradient. From another model's weights the steps are
+// found anew.
 class ChainMetaDescent final : public ChainSolver {
  public:
   static constexpr int64_t kBatch = 8;
@@ -78,6 +83,7 @@ class ChainMetaDescent final : public ChainSolver {
   double passes() const override;
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
+  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   ChainLoss loss_;

@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "Eigen/Core"
+#include "lib/crf/rescaling.h"
 #include "lib/learn/checkpoint.h"
+#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 
@@ -46,14 +48,28 @@ class ChainSolver {
   // "effective passes" of Ahmed 2018. Products with Hessians count as gradients.
   virtual double passes() const = 0;
 
-  // Goes on with another penalty from here. False where that cannot be: then nothing has changed.
-  virtual bool SetPenalty(double /*l2*/) { return false; }
+  // What others that are made alike but for the penalty can start from: their weights, and what they know of the data.
+  virtual void SaveModel(learn::CheckpointWriter* writer) const { writer->Vector(Weights()); }
+  // Before the first Advance: starts from what another one saved so, of sequences that `rescaling` makes those of this
+  // one. iterations() and passes() may go on from the other's. False when the bytes do not fit: this is then of no use.
+  virtual bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) = 0;
 
   // The whole state. One made alike that loads it goes on bit for bit as this one. False when the bytes do not fit: the
   // object is then of no use.
   virtual void Save(learn::CheckpointWriter* writer) const = 0;
   virtual bool Load(learn::CheckpointReader* reader) = 0;
 };
+
+// `iterations` times `step`, while it says kRunning and nobody asks to stop.
+template <typename Step>
+SolverState Repeat(int64_t iterations, const std::atomic<bool>* stop, Step step) {
+  for (int64_t k = 0; k < iterations; ++k) {
+    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    const SolverState state = step();
+    if (state != SolverState::kRunning) return state;
+  }
+  return SolverState::kRunning;
+}
 
 }  // namespace luthier::crf
 

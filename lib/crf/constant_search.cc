@@ -36,6 +36,11 @@ bool ConstantSearch::Skip(int64_t i) {
   return true;
 }
 
+void ConstantSearch::DemandAll() {
+  std::fill(streak_.begin(), streak_.end(), 0);
+  std::fill(skip_.begin(), skip_.end(), 0);
+}
+
 std::optional<double> ConstantSearch::Search(const Sequence& x, double loss, double start, const Direction& along,
                                              ChainInference* chain) {
   const Found found = Look(x, loss, start, along, chain, &scratch_);

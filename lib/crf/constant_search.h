@@ -27,6 +27,8 @@ class ConstantSearch {
   // is: let down unseen, even by 0.99 a visit, it makes steps too long for some data (short sentences of mostly one
   // label).
   bool Skip(int64_t i);
+  // The next visit of each example is to be searched: its constant is a guess.
+  void DemandAll();
 
   // The gradient along which the search goes: that of the chain, after Backward and SubtractLabeling, but in forms for
   // comparison.

@@ -161,12 +161,7 @@ SolverState ExponentiatedGradient::Step() {
 SolverState ExponentiatedGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   chain_.StopAt(stop);
   if (!Start(stop)) return SolverState::kStopped;
-  for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
-    const SolverState state = Step();
-    if (state != SolverState::kRunning) return state;
-  }
-  return SolverState::kRunning;
+  return Repeat(iterations, stop, [this] { return Step(); });
 }
 
 double ExponentiatedGradient::DualValue() const {
@@ -209,6 +204,22 @@ bool ExponentiatedGradient::Load(learn::CheckpointReader* reader) {
   iterations_ = static_cast<int64_t>(reader->U64());
   evaluations_ = static_cast<int64_t>(reader->U64());
   return fits && reader->ok();
+}
+
+void ExponentiatedGradient::SaveModel(learn::CheckpointWriter* writer) const {
+  Save(writer);
+  writer->F64(l2_);
+}
+
+bool ExponentiatedGradient::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+  if (!Load(reader)) return false;
+  const double l2 = reader->F64();
+  if (!reader->ok() || !(l2 > 0.0)) return false;
+  // l2 w(alpha) is a sum of features: with other values it changes as gradients do.
+  rescaling.ToGradients(stride_, stride_, w_.data());
+  for (int64_t k = 0; k < w_.size(); ++k) w_.data()[k] *= l2 / l2_;
+  rate_.assign(rate_.size(), options_.first_rate);
+  return true;
 }
 
 }  // namespace luthier::crf

@@ -160,6 +160,29 @@ void GradientMemory::Recall(int64_t i, double* residuals, double* edges) const {
   }
 }
 
+void GradientMemory::Rescale(const Rescaling& rescaling, int64_t apart, double* sums) {
+  if (mode_ == MemoryMode::kMixed || mode_ == MemoryMode::kMarginals) {
+    // Of tokens and edges, which know nothing of attributes.
+    rescaling.ToGradients(stride_, apart, sums);
+    return;
+  }
+  // Numbers that are rounded anew: their sums are taken anew.
+  for (int32_t a = 0; a < data_->attributes; ++a) std::fill_n(sums + a * apart, stride_, 0.0);
+  for (int64_t i = 0; i < data_->sequences(); ++i) {
+    float* memory = table_.data() + start_[static_cast<size_t>(i)];
+    const std::vector<int32_t>& rows = row_sums_->Collect(data_->At(i));
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const int32_t a = rows[r];
+      float* place = memory + (mode_ == MemoryMode::kSparse ? static_cast<int64_t>(r) : a) * labels_;
+      const double ratio = rescaling.Of(a);
+      for (int k = 0; k < labels_; ++k) {
+        place[k] = static_cast<float>(ratio * place[k]);
+        sums[a * apart + k] += place[k];
+      }
+    }
+  }
+}
+
 int64_t GradientMemory::Size(int64_t i) const {
   return start_[static_cast<size_t>(i) + 1] - start_[static_cast<size_t>(i)] + kSlack;
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
+#include "lib/crf/rescaling.h"
 #include "lib/crf/row_sums.h"
 
 namespace luthier::crf {
@@ -64,6 +65,10 @@ class GradientMemory {
                double* tokens, double* edge_change, double* scratch) const;
   int64_t Size(int64_t i) const;
   void Remember(int64_t i, const float* remembered);
+
+  // To sequences whose attributes have other values. `sums`: of what is remembered, for each attribute a row of stride
+  // numbers, `apart` from one row to the next; they are changed alike.
+  void Rescale(const Rescaling& rescaling, int64_t apart, double* sums);
 
   // Tells the processor that sequence i comes next.
   void Prefetch(int64_t i) const;

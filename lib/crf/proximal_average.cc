@@ -10,7 +10,6 @@
 #include "lib/base/status_macros.h"
 #include "lib/crf/checkpoint_arrays.h"
 #include "lib/crf/problem.h"
-#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 namespace {
@@ -208,12 +207,7 @@ SolverState ProximalAverage::Step() {
 
 SolverState ProximalAverage::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   chain_.StopAt(stop);
-  for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
-    const SolverState state = Step();
-    if (state != SolverState::kRunning) return state;
-  }
-  return SolverState::kRunning;
+  return Repeat(iterations, stop, [this] { return Step(); });
 }
 
 void ProximalAverage::CopyWeights(VectorXd* w) const {
@@ -246,16 +240,41 @@ double ProximalAverage::passes() const {
   return static_cast<double>(iterations_ + search_.forwards()) / static_cast<double>(data_->sequences());
 }
 
-void ProximalAverage::Save(learn::CheckpointWriter* writer) const {
+void ProximalAverage::SaveWith(const AlignedDoubles& rows, const std::vector<int32_t>& current,
+                               const std::vector<Moment>& history, learn::CheckpointWriter* writer) const {
   sampler_.Save(writer);
   SaveArray(memory_.table(), writer);
-  for (const AlignedDoubles* x : {&rows_, &transitions_, &d_transitions_}) SaveArray(*x, writer);
-  SaveArray(current_, writer);
-  writer->U64(history_.size());
-  SaveArray(history_, writer);
+  for (const AlignedDoubles* x : {&rows, &transitions_, &d_transitions_}) SaveArray(*x, writer);
+  SaveArray(current, writer);
+  writer->U64(history.size());
+  SaveArray(history, writer);
   search_.Save(writer);
   SaveArray(stored_, writer);
   writer->U64(static_cast<uint64_t>(iterations_));
+}
+
+void ProximalAverage::Save(learn::CheckpointWriter* writer) const {
+  SaveWith(rows_, current_, history_, writer);
+}
+
+void ProximalAverage::SaveModel(learn::CheckpointWriter* writer) const {
+  AlignedDoubles rows(rows_.size());
+  std::copy_n(rows_.data(), rows_.size(), rows.data());
+  for (int64_t a = 0; a < data_->attributes; ++a) {
+    double* w = rows.data() + 2 * a * stride_;
+    MoveRow(w, w + stride_, Mu(a), static_cast<size_t>(current_[static_cast<size_t>(a)]));
+  }
+  SaveWith(rows, std::vector<int32_t>(current_.size(), 0), {Moment()}, writer);
+}
+
+bool ProximalAverage::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+  if (!Load(reader)) return false;
+  if (!rescaling.any()) return true;
+  rescaling.ToWeights(stride_, 2 * stride_, rows_.data());
+  memory_.Rescale(rescaling, 2 * stride_, rows_.data() + stride_);
+  rescaling.ToConstants(*data_, &sampler_);
+  search_.DemandAll();
+  return true;
 }
 
 bool ProximalAverage::Load(learn::CheckpointReader* reader) {

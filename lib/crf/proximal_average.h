@@ -54,6 +54,9 @@ class ProximalAverage final : public ChainSolver {
   double passes() const override;
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
+  // As AverageSolver; the weights brought up to date, which is a matter of the penalties.
+  void SaveModel(learn::CheckpointWriter* writer) const override;
+  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   // The history since the last flush, after each step.
@@ -73,6 +76,8 @@ class ProximalAverage final : public ChainSolver {
   void MoveRow(double* w, const double* d, double mu, size_t from) const;
   double OneStep(double w, double direction, double mu, double step) const;
   void Flush();
+  void SaveWith(const AlignedDoubles& rows, const std::vector<int32_t>& current, const std::vector<Moment>& history,
+                learn::CheckpointWriter* writer) const;
 
   const ChainData* data_;
   ProximalOptions options_;

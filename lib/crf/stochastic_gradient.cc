@@ -2,10 +2,10 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "lib/base/check.h"
 #include "lib/crf/checkpoint_arrays.h"
-#include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
 namespace {
@@ -160,12 +160,7 @@ void StochasticGradient::Flush() {
 
 SolverState StochasticGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
   chain_.StopAt(stop);
-  for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
-    const SolverState state = Step();
-    if (state != SolverState::kRunning) return state;
-  }
-  return SolverState::kRunning;
+  return Repeat(iterations, stop, [this] { return Step(); });
 }
 
 void StochasticGradient::CopyWeights(VectorXd* w) const {
@@ -209,6 +204,15 @@ bool StochasticGradient::Load(learn::CheckpointReader* reader) {
   shrink_sum_ = reader->F64();
   iterations_ = static_cast<int64_t>(reader->U64());
   return fits && reader->ok();
+}
+
+bool StochasticGradient::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+  const std::optional<VectorXd> w = LoadWeights(reader, data_->shape(), rescaling);
+  if (!w) return false;
+  for (int64_t r = 0; r * stride_ < w->size(); ++r) {
+    std::copy_n(w->data() + r * stride_, stride_, rows_.data() + r * width_);
+  }
+  return true;
 }
 
 }  // namespace luthier::crf

@@ -56,6 +56,8 @@ class StochasticGradient final : public ChainSolver {
   double passes() const override;
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
+  // The weights: kAveraged goes on from the mean and takes a new one, kAdaGrad begins new sums of squares.
+  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   SolverState Step();

@@ -190,12 +190,15 @@ void ChainTrainer::Save(learn::CheckpointWriter* writer, absl::string_view ident
   solver_->Save(writer);
 }
 
-absl::Status ChainTrainer::Load(learn::CheckpointReader* reader, absl::string_view identity) {
+absl::Status ChainTrainer::CheckIdentity(learn::CheckpointReader* reader, absl::string_view identity) const {
   const std::string found = reader->Text();
   if (!reader->ok()) return absl::DataLossError("checkpoint: cut off");
-  if (found != identity) {
-    return absl::FailedPreconditionError("checkpoint: made with other data, hyperparameters or options");
-  }
+  if (found == identity) return absl::OkStatus();
+  return absl::FailedPreconditionError("checkpoint: made with other data, hyperparameters or options");
+}
+
+absl::Status ChainTrainer::Load(learn::CheckpointReader* reader, absl::string_view identity) {
+  LUTHIER_RETURN_IF_ERROR(CheckIdentity(reader, identity));
   const uint64_t outcome = reader->U64();
   zero_gradient_ = reader->F64();
   extra_passes_ = reader->F64();
@@ -210,16 +213,26 @@ absl::Status ChainTrainer::Load(learn::CheckpointReader* reader, absl::string_vi
   return absl::OkStatus();
 }
 
-absl::Status ChainTrainer::WarmStart(learn::CheckpointReader* reader, absl::string_view identity) {
-  LUTHIER_RETURN_IF_ERROR(Load(reader, identity));
-  if (!solver_->SetPenalty(l2_)) {
-    return absl::FailedPreconditionError("this method cannot go on with another penalty");
-  }
-  outcome_ = ChainOutcome::kRunning;
+std::string ChainTrainer::ModelIdentity(absl::string_view identity) const {
+  return absl::StrCat(identity, options_.l1.any() ? " l1" : "");
+}
+
+void ChainTrainer::SaveModel(learn::CheckpointWriter* writer, absl::string_view identity) const {
+  writer->Text(ModelIdentity(identity));
+  writer->F64(zero_gradient_);
+  solver_->SaveModel(writer);
+}
+
+absl::Status ChainTrainer::WarmStart(learn::CheckpointReader* reader, absl::string_view identity,
+                                     const Rescaling& rescaling) {
+  if (ForgetsItsStart(options_.method)) return absl::FailedPreconditionError("this method forgets where it started");
+  LUTHIER_RETURN_IF_ERROR(CheckIdentity(reader, ModelIdentity(identity)));
+  const double zero_gradient = reader->F64();
+  if (!solver_->WarmStart(reader, rescaling)) return absl::DataLossError("model: it does not fit this problem");
+  // Of the data alone; else it is looked at anew.
+  if (!rescaling.any() && !options_.l1.any()) zero_gradient_ = zero_gradient;
   extra_passes_ = -solver_->passes();
   target_ = first_iteration_ = solver_->iterations();
-  judged_ = true;
-  precise_ = false;
   return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/l1_penalty.h"
 #include "lib/crf/problem.h"
+#include "lib/crf/rescaling.h"
 
 namespace luthier::crf {
 
@@ -41,6 +42,11 @@ enum class ChainMethod {
 // "oeg", in the order of the enum.
 const std::vector<std::string>& ChainMethodNames();
 absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name);
+// Whether it is of no use to start it elsewhere than at 0: the first steps of pegasos, 1 / (lambda t), are so long that
+// nothing is left of the weights before them.
+inline bool ForgetsItsStart(ChainMethod method) {
+  return method == ChainMethod::kPegasos;
+}
 
 struct ChainTrainerOptions {
   ChainMethod method = ChainMethod::kSag;
@@ -100,13 +106,18 @@ class ChainTrainer {
   // For a trainer made alike. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit; this is
   // then of no use.
   absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity);
-  // Starts where another trainer ended, whose checkpoint this is: made alike but for the penalty (and the seed, which
-  // stays the other's). Counts from 0 passes. FAILED_PRECONDITION also for methods that cannot: all but the average
-  // gradients without l1. Errors as of Load.
-  absl::Status WarmStart(learn::CheckpointReader* reader, absl::string_view identity);
+  // What other trainers can start from (ChainSolver::SaveModel); `identity` says what they must have in common.
+  void SaveModel(learn::CheckpointWriter* writer, absl::string_view identity) const;
+  // Starts from there, before the first Advance: made alike but for the seed and the strengths of the penalties, of
+  // which those of l1 must be 0 or not as they were; `rescaling`: what becomes of the values of the other's sequences.
+  // Counts from 0 passes. Errors as of Load; FAILED_PRECONDITION also when the method forgets where it started.
+  absl::Status WarmStart(learn::CheckpointReader* reader, absl::string_view identity,
+                         const Rescaling& rescaling = Rescaling());
 
  private:
   ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels);
+  std::string ModelIdentity(absl::string_view identity) const;
+  absl::Status CheckIdentity(learn::CheckpointReader* reader, absl::string_view identity) const;
   ChainOutcome Judge(const std::atomic<bool>* stop);
   // Of the gradient at weights_; none when stopped.
   std::optional<double> LargestEntry(const std::atomic<bool>* stop);

@@ -137,4 +137,11 @@ void ChainPenalty::Unscale(int stride, Eigen::VectorXd* u) const {
   for (Eigen::Index a = 0; a < scale_.size(); ++a) u->segment(a * stride, stride) *= scale_[a];
 }
 
+crf::Rescaling ChainPenalty::From(const ChainPenalty& other) const {
+  if (scale_.size() == other.scale_.size() && scale_ == other.scale_) return crf::Rescaling();
+  if (other.uniform()) return crf::Rescaling(scale_);
+  if (uniform()) return crf::Rescaling(other.scale_.cwiseInverse());
+  return crf::Rescaling(scale_.cwiseQuotient(other.scale_));
+}
+
 }  // namespace luthier::objectives

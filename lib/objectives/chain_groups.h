@@ -13,6 +13,7 @@
 #include "lib/crf/chain_data.h"
 #include "lib/crf/features.h"
 #include "lib/crf/l1_penalty.h"
+#include "lib/crf/rescaling.h"
 #include "lib/crf/templates.h"
 #include "lib/objectives/penalty_groups.h"
 #include "lib/study/study_spec.h"
@@ -69,6 +70,8 @@ class ChainPenalty {
   crf::ChainData Scaled(const crf::ChainData& data) const;
   // w from u, in place, in rows of `stride` (crf::Shape), those of attributes first.
   void Unscale(int stride, Eigen::VectorXd* u) const;
+  // From the scaled sequences of another penalty to those of this one.
+  crf::Rescaling From(const ChainPenalty& other) const;
 
  private:
   double l2_;

@@ -27,7 +27,7 @@ namespace {
 using crf::ChainOutcome;
 
 constexpr char kCheckpointKind[] = "objective.crf/5";
-constexpr char kModelKind[] = "objective.crf.model/1";
+constexpr char kModelKind[] = "objective.crf.model/2";
 
 class CrfObjective final : public Objective {
  public:
@@ -148,20 +148,24 @@ bool Load(const std::string& bytes, const std::string& identity, Progress* progr
   return reader->Done();
 }
 
-// What later trials can go on from. `structure`: what they must have in common.
-std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& structure) {
+// What later trials can start from. `structure`: what they must have in common; `l2`: of StrengthsOf.
+std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& structure, const std::vector<double>& l2) {
   learn::CheckpointWriter writer(kModelKind);
-  for (const ChainRun& run : runs) run.trainer.Save(&writer, structure);
+  writer.Array(l2);
+  for (const ChainRun& run : runs) run.trainer.SaveModel(&writer, structure);
   return std::move(writer).Finish();
 }
 
-// Whether all go on from there; else they are of no use.
-bool LoadModel(const std::string& bytes, const std::string& structure, std::vector<ChainRun>* runs) {
+// Whether all start from there; else they are of no use.
+bool LoadModel(const std::string& bytes, const std::string& structure, int32_t transitions_group, size_t strengths,
+               std::vector<ChainRun>* runs) {
   absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kModelKind);
   if (!reader.ok()) return false;
+  const auto l2 = reader->Array<double>();
+  if (l2.size() != strengths) return false;
   for (ChainRun& run : *runs) {
-    // Groups of unequal strengths are a change of variables, in which the gradients that are remembered would be wrong.
-    if (!run.penalty.uniform() || !run.trainer.WarmStart(&*reader, structure).ok()) return false;
+    const ChainPenalty other(run.fold->row_group, transitions_group, l2, std::vector<double>(strengths, 0.0));
+    if (!run.trainer.WarmStart(&*reader, structure, run.penalty.From(other)).ok()) return false;
   }
   return reader->Done();
 }
@@ -185,8 +189,10 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   for (const char* name : {"report_every", "checkpoint_every", "max_memory_mib"}) relevant.erase(name);
   const std::string identity =
       absl::StrCat(data.identity, " seed ", context.seed, " ", study::FormatParameters(relevant));
-  relevant.erase("l2");
-  for (const PenaltyGroup& group : groups_) relevant.erase(StrengthName(group));
+  for (const char* penalty : {"l2", "l1"}) {
+    relevant.erase(penalty);
+    for (const PenaltyGroup& group : groups_) relevant.erase(StrengthName(group, penalty));
+  }
   const std::string structure = absl::StrCat(data.identity, " ", study::FormatParameters(relevant));
   const bool warm = settings.Bool(study::kWarmStartOption);
 
@@ -207,12 +213,14 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       progress.warm = false;
     }
   }
-  if (!result.resumed && warm && !context.warm_start.empty()) {
-    progress.warm = LoadModel(context.warm_start, structure, &progress.runs);
+  const bool forgets = crf::ForgetsItsStart(options.method);
+  if (!result.resumed && warm && !forgets && !context.warm_start.empty()) {
+    progress.warm = LoadModel(context.warm_start, structure, source_->transitions_group(), l2.size(), &progress.runs);
     if (!progress.warm) {
       LUTHIER_ASSIGN_OR_RETURN(progress.runs, make());
     }
   }
+  if (forgets) result.cold = absl::StrCat(settings.Text("solver"), " forgets in its first steps where it started");
   result.warm_started = progress.warm;
   std::vector<ChainRun>& runs = progress.runs;
   Eigen::VectorXd w;
@@ -276,7 +284,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       return fail(study::failure::kNonFinite, absl::StrCat(name, " is ", study::FormatDouble(value)));
     }
   }
-  if (warm && context.save_model) context.save_model(SaveModel(runs, structure));
+  if (warm && !forgets && context.save_model) context.save_model(SaveModel(runs, structure, l2));
   result.measurement = std::move(last);
   return result;
 }

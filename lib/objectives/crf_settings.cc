@@ -116,9 +116,9 @@ ObjectiveInfo CrfInfo() {
                             1e-5, false, 0.0, 0.1));
   list.push_back(
       Make(study::kWarmStartOption, ParameterKind::kBool,
-           "Training goes on from where the nearest earlier trial ended that differs in l2 alone: sag, saga, "
-           "saga2 and saga_literal without l1. Results then depend on it, up to the tolerance. Not with "
-           "resource, stopping or reproducible.",
+           "Training goes on from where the nearest earlier trial ended that differs in strengths of penalties alone: "
+           "any solver but pegasos. Results then depend on it, up to the tolerance, and more with those that end at "
+           "max_passes. Not with resource, stopping or reproducible.",
            false, false));
   list.push_back(MakeChoice("memory", "What is kept of each sequence's last gradient; mixed needs least.",
                             {"mixed", "marginals", "sparse", "absolute"}, false));

@@ -107,6 +107,7 @@ struct EvaluationResult {
   bool resumed = false;  // The checkpoint was used.
   // Training began with `warm_start`, in this attempt or the one that it goes on from.
   bool warm_started = false;
+  std::string cold;  // Why this objective can start from no other trial's model as it is set. May be empty.
   std::string note;  // For people: what the objective decided by itself, and why. May be empty.
 };
 

@@ -27,6 +27,11 @@ GrowingBatch::GrowingBatch(Eigen::Index dim, int64_t n, double lambda)
   LUTHIER_CHECK(n >= 1 && lambda >= 0.0);
 }
 
+void GrowingBatch::StartAt(VectorXd x) {
+  LUTHIER_CHECK(batch_ == 0 && x.size() == x_.size());
+  x_ = std::move(x);
+}
+
 double GrowingBatch::Value(const VectorXd& x, double loss) const {
   return loss / static_cast<double>(batch_) + 0.5 * lambda_ * x.squaredNorm();
 }
@@ -59,13 +64,14 @@ VectorXd GrowingBatch::Direction(const VectorXd& gradient, bool pairs, const std
 SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
   if (learn::StopRequested(stop)) return SolveState::kStopped;
   if (batch_ == 0) {
+    const int64_t count = x_.isZero(0.0) ? 1 : n_;
     VectorXd first = VectorXd::Zero(x_.size());
-    const double loss = sum(x_, 0, 1, &first);
+    const double loss = sum(x_, 0, count, &first);
     if (!std::isfinite(loss) && learn::StopRequested(stop)) return SolveState::kStopped;
     loss_ = loss;
     gradient_ = std::move(first);
-    batch_ = 1;
-    ++evaluations_;
+    batch_ = count;
+    evaluations_ += count;
   }
   const VectorXd gradient = Gradient();
   const double value = Value(x_, loss_);

@@ -28,6 +28,8 @@ class GrowingBatch {
 
   // n >= 1, lambda >= 0. Starts at 0 with one example.
   GrowingBatch(Eigen::Index dim, int64_t n, double lambda);
+  // Before the first Step: starts at x, and, unless that is 0, with all examples at once.
+  void StartAt(Eigen::VectorXd x);
 
   // One iteration. kPrecision: no step from here decreases f, with all examples. kNonFinite: f is not finite at x.
   // kStopped: the iteration was given up, nothing has changed; `sum` may look at `stop` itself and return NaN once it

@@ -17,6 +17,11 @@ MetaDescent::MetaDescent(Eigen::Index dim, const Options& options)
   LUTHIER_CHECK(options.rate > 0.0 && options.meta_rate >= 0.0 && options.memory >= 0.0 && options.memory <= 1.0);
 }
 
+void MetaDescent::StartAt(VectorXd x) {
+  LUTHIER_CHECK(x.size() == x_.size());
+  x_ = std::move(x);
+}
+
 bool MetaDescent::Step(Gradient gradient, HessianProduct product) {
   VectorXd g;
   if (!std::isfinite(gradient(x_, &g)) || !g.allFinite()) return false;

@@ -24,7 +24,10 @@ class MetaDescent {
     double memory = 1.0;     // rho in [0, 1].
   };
 
+  // Starts at 0.
   MetaDescent(Eigen::Index dim, const Options& options);
+  // Before the first Step.
+  void StartAt(Eigen::VectorXd x);
 
   // One iteration. gradient(x, &g): the objective and its gradient; product(x, v): H v at that x. False when they are
   // not finite; nothing has changed then.

@@ -10,7 +10,7 @@ namespace luthier::study {
 namespace {
 
 bool IsStrength(const std::string& name) {
-  return name == "l2" || absl::StartsWith(name, "l2.");
+  return name == "l2" || name == "l1" || absl::StartsWith(name, "l2.") || absl::StartsWith(name, "l1.");
 }
 
 // Infinite where something else differs.

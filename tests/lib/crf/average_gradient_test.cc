@@ -162,16 +162,6 @@ TEST(AverageGradientTest, AStopIsSeenAtOnceAndChangesNothing) {
   EXPECT_EQ(solver.Weights(), other.Weights());
 }
 
-TEST(AverageGradientTest, AnotherPenaltyGoesOnFromHere) {
-  const ChainData data = RandomChains(5, 3, 40, 6, 10);
-  const testing::Minimum truth = testing::MinimumOf(data, 8.0);
-  AverageGradient solver = Make(data, 2.0, {});
-  solver.Advance(100 * data.sequences(), nullptr);
-  solver.SetPenalty(8.0);
-  solver.Advance(200 * data.sequences(), nullptr);
-  EXPECT_LT(Suboptimality(data, 8.0, solver.Weights(), truth.value), 1e-9);
-}
-
 TEST(AverageGradientTest, AtTheOptimumTheSumOfGradientsBalancesThePenalty) {
   const ChainData data = RandomChains(6, 3, 40, 6, 10);
   AverageGradient solver = Make(data, 1.0, {});

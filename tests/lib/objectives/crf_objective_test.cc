@@ -4,117 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "lib/base/random.h"
-#include "lib/learn/checkpoint.h"
 #include "lib/learn/split.h"
 #include "lib/objectives/registry.h"
 #include "tests/lib/crf/crf_testing.h"
-#include "tests/lib/objectives/objectives_testing.h"
-#include "tests/testing/temporary_directory.h"
+#include "tests/lib/objectives/crf_objective_testing.h"
 
 namespace luthier::objectives {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Sentences whose chunks follow from their words, mostly.
-std::string Sentences(uint64_t seed, int sentences) {
-  base::RandomStream random(seed, "test.sentences");
-  std::string text;
-  for (int s = 0; s < sentences; ++s) {
-    bool inside = false;
-    const uint64_t length = 2 + random.UniformInt(8);
-    for (uint64_t t = 0; t < length; ++t) {
-      const uint64_t word = random.UniformInt(12);
-      const bool chunk = (word % 3 != 0) != (random.Uniform() < 0.1);
-      absl::StrAppend(&text, "Word", word, " P", word % 4, chunk ? (inside ? " I-NP" : " B-NP") : " O", "\n");
-      inside = chunk;
-    }
-    text += "\n";
-  }
-  return text;
-}
-
-// Words of three letters, each with pixels of its own.
-std::string Letters() {
-  base::RandomStream random(5, "test.letters");
-  std::string file;
-  for (int word = 0; word < 40; ++word) {
-    for (int t = 0; t < 4; ++t) {
-      const uint64_t letter = random.UniformInt(3);
-      std::string bitmap(32, '0');
-      bitmap[letter] = 'f';
-      bitmap[random.UniformInt(32)] = '8';
-      absl::StrAppend(&file, "a\t", word, "\t", t, "\t", std::string(1, static_cast<char>('x' + letter)), "\t", bitmap,
-                      "\n");
-    }
-  }
-  return file;
-}
-
-// The sentences in CRFsuite's format.
-std::string Tokens(const std::string& sentences) {
-  std::string file;
-  for (const absl::string_view line : absl::StrSplit(sentences, '\n')) {
-    const std::vector<absl::string_view> f = absl::StrSplit(line, ' ');
-    if (f.size() == 3) absl::StrAppend(&file, f[2], "\tw=", f[0], ":0.5\tp=", f[1], "\n");
-    if (f.size() != 3) file += "\n";
-  }
-  return file;
-}
-
-class CrfObjectiveTest : public ::testing::Test {
- protected:
-  CrfObjectiveTest() {
-    dir_.Write("train.txt", Sentences(1, 120));
-    dir_.Write("test.txt", Sentences(2, 60) + "New P1 B-XX\n\n");
-    study::FloatRange range;
-    range.min = 1e-3;
-    range.max = 1e3;
-    range.scale = study::Scale::kLog;
-    study::ParameterSpec l2;
-    l2.name = "l2";
-    l2.domain = range;
-    space_ = study::SearchSpace::Create({l2}).value();
-  }
-
-  study::BuiltinObjective Spec(study::Parameters options) const {
-    study::BuiltinObjective spec;
-    spec.model = "crf";
-    spec.data = "train.txt";
-    spec.options = std::move(options);
-    return spec;
-  }
-  absl::StatusOr<std::unique_ptr<Objective>> Make(study::BuiltinObjective spec) const {
-    return CreateObjective(spec, space_, kLoss, &root_);
-  }
-  std::unique_ptr<Objective> Make(study::Parameters options) const { return Make(Spec(std::move(options))).value(); }
-
-  testing::TemporaryDirectory dir_;
-  learn::DataRoot root_ = learn::DataRoot::Open(dir_.path()).value();
-  study::SearchSpace space_;
-};
-
-EvaluationContext At(double l2) {
-  EvaluationContext context;
-  context.parameters = {{"l2", l2}};
-  context.seed = 3;
-  return context;
-}
-
-double Loss(const EvaluationResult& result) {
-  return result.measurement->metrics.at("validation_loss");
-}
 
 TEST_F(CrfObjectiveTest, LearnsAndAllSolversAgree) {
   std::vector<double> losses;
@@ -466,114 +369,6 @@ TEST_F(CrfObjectiveTest, FoldsResumeWhereTheyWere) {
   const EvaluationResult resumed = crf->Evaluate(again).value();
   EXPECT_TRUE(resumed.resumed);
   EXPECT_EQ(*resumed.measurement, *whole.measurement);
-}
-
-// What a worker kept gives another one the same bits, and an entry that is not whole or of another version is as none.
-TEST_F(CrfObjectiveTest, KeptDataChangeNothing) {
-  namespace fs = std::filesystem;
-  dir_.Write("train.crfsuite", Tokens(Sentences(1, 120)));
-  dir_.Write("test.crfsuite", Tokens(Sentences(2, 60)));
-  dir_.Write("letters.tsv", Letters());
-  // Not so long that a file system cannot write it.
-  const auto long_ago = fs::last_write_time(dir_.path() + "/letters.tsv") - std::chrono::hours(24);
-  EvaluationContext context;
-  context.parameters = {{"l2", 0.5}};
-  struct Case {
-    std::string format, data, validation_data;
-    size_t entries;  // Texts, encodings and an outline.
-  };
-  for (const Case& c :
-       {Case{"columns", "train.txt", "", 3}, Case{"columns", "train.txt", "test.txt", 4},
-        Case{"attributes", "train.crfsuite", "", 3}, Case{"attributes", "train.crfsuite", "test.crfsuite", 4},
-        Case{"letters", "letters.tsv", "", 3}}) {
-    const std::string directory = absl::StrCat(dir_.path(), "/cache ", c.format, c.entries);
-    const learn::DataCache cache =
-        learn::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
-    study::BuiltinObjective spec = Spec({{"min_count", 2.0}, {"max_passes", 5.0}, {"format", c.format}});
-    spec.data = c.data;
-    if (!c.validation_data.empty()) spec.options["validation_data"] = c.validation_data;
-    const Measurement expected = *Make(spec).value()->Evaluate(context)->measurement;
-    const auto entries = [&] {
-      std::vector<fs::path> paths;
-      for (const auto& entry : fs::directory_iterator(directory)) paths.push_back(entry.path());
-      return paths;
-    };
-    for (const char* state : {"none", "there", "damaged", "truncated", "of another version", "there again"}) {
-      const std::vector<fs::path> before = entries();
-      EXPECT_EQ(before.size(), state == std::string("none") ? 0 : c.entries);
-      for (const fs::path& path : before) {
-        if (state == std::string("damaged")) {
-          std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-          const auto middle = static_cast<std::streamoff>(fs::file_size(path) / 2);
-          file.seekg(middle);
-          const int byte = file.get();
-          file.seekp(middle);
-          file.put(static_cast<char>(byte ^ 1));
-        } else if (state == std::string("truncated")) {
-          fs::resize_file(path, fs::file_size(path) - 9);
-        } else if (state == std::string("of another version")) {
-          std::ofstream(path, std::ios::binary) << learn::CheckpointWriter("luthier.cache/0").Finish();
-        }
-        fs::last_write_time(path, long_ago);
-      }
-      const auto made = CreateObjective(spec, space_, kLoss, &root_, &cache);
-      ASSERT_TRUE(made.ok()) << made.status();
-      EXPECT_EQ((*made)->Evaluate(context)->measurement, expected) << c.format << " " << state;
-      // All were used or made anew; texts are not looked at when the encoding is there.
-      size_t touched = 0;
-      for (const fs::path& path : entries()) {
-        if (fs::last_write_time(path) > long_ago + std::chrono::hours(1)) ++touched;
-      }
-      EXPECT_EQ(touched, absl::StartsWith(state, "there") ? 2 : c.entries) << state;
-    }
-  }
-}
-
-// What was kept says that data are in order: they are read when another encoding is needed.
-TEST_F(CrfObjectiveTest, KeptDataAreReadWhenATrialNeedsThem) {
-  const std::string directory = absl::StrCat(dir_.path(), "/cache lazy");
-  const learn::DataCache cache =
-      learn::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
-  study::BuiltinObjective spec =
-      Spec({{"max_passes", 3.0}, {"l2_groups", std::string("transitions")}, {"l2.transitions", 0.3}});
-  const auto space = [&] {
-    study::ParameterSpec count;
-    count.name = "min_count";
-    count.domain = study::IntRange{.min = 1, .max = 5};
-    return study::SearchSpace::Create({space_.parameters()[0], count}).value();
-  }();
-  const auto open = [&] { return CreateObjective(spec, space, kLoss, &root_, &cache); };
-  const auto at = [&](const Objective& objective, double min_count) {
-    EvaluationContext context = At(0.5);
-    context.parameters["min_count"] = min_count;
-    return objective.Evaluate(context);
-  };
-  const auto fresh = CreateObjective(spec, space, kLoss, &root_);
-  const auto first = open();
-  ASSERT_TRUE(first.ok()) << first.status();
-  const Measurement kept = *at(**first, 1.0)->measurement;
-  EXPECT_EQ(at(**fresh, 1.0)->measurement, kept);
-  const auto second = open();
-  EXPECT_EQ(at(**second, 1.0)->measurement, kept);
-  // Stopped while it is read, and then not.
-  Cancellation cancellation;
-  cancellation.Cancel();
-  EvaluationContext stopping = At(0.5);
-  stopping.parameters["min_count"] = 2.0;
-  stopping.cancellation = &cancellation;
-  EXPECT_EQ((*second)->Evaluate(stopping)->outcome, EvaluationOutcome::kCancelled);
-  EXPECT_EQ(at(**second, 2.0)->measurement, at(**fresh, 2.0)->measurement);
-  EXPECT_EQ(at(**second, 1.0)->measurement, kept);
-  // Changed behind its back: what is encoded stays, what would have to be read is refused; whoever opens it anew reads.
-  const auto third = open();
-  dir_.Write("train.txt", Sentences(7, 100));
-  EXPECT_EQ(at(**third, 1.0)->measurement, kept);
-  const absl::Status changed = at(**third, 3.0).status();
-  EXPECT_EQ(changed.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(changed.message()), HasSubstr("train.txt has changed since this worker opened it"));
-  const auto fourth = open();
-  EXPECT_EQ(at(**fourth, 1.0)->measurement, at(**CreateObjective(spec, space, kLoss, &root_), 1.0)->measurement);
-  EXPECT_NE(at(**fourth, 1.0)->measurement, kept);
 }
 
 TEST_F(CrfObjectiveTest, ErrorsSayWhatAndWhere) {

@@ -1,12 +1,13 @@
+// Trials that start from the model of an earlier one.
 #include "lib/study/warm_start.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "lib/objectives/registry.h"
 #include "tests/lib/objectives/objectives_testing.h"
 
@@ -32,10 +33,10 @@ struct Trained {
   std::vector<std::string> checkpoints;
 };
 
-Trained Train(const Objective& objective, double l2, const std::string& model = "", const std::string& checkpoint = "",
-              uint64_t seed = 1) {
+Trained Train(const Objective& objective, study::Parameters strengths, const std::string& model = "",
+              const std::string& checkpoint = "", uint64_t seed = 1) {
   Trained trained;
-  EvaluationContext context = At({{"l2", l2}});
+  EvaluationContext context = At(std::move(strengths));
   context.seed = seed;
   context.warm_start = model;
   context.checkpoint = checkpoint;
@@ -44,6 +45,11 @@ Trained Train(const Objective& objective, double l2, const std::string& model = 
   trained.result = objective.Evaluate(context).value();
   EXPECT_EQ(trained.result.outcome, EvaluationOutcome::kComplete);
   return trained;
+}
+
+Trained Train(const Objective& objective, double l2, const std::string& model = "", const std::string& checkpoint = "",
+              uint64_t seed = 1) {
+  return Train(objective, study::Parameters{{"l2", l2}}, model, checkpoint, seed);
 }
 
 struct Case {
@@ -68,11 +74,20 @@ std::vector<Case> Cases() {
       }
     }
   }
-  for (const char* solver : {"sag", "saga2"}) {
-    study::Parameters options = {
-        {"solver", std::string(solver)}, {"step_rule", std::string("lmax")}, {"checkpoint_every", 1.0}};
-    Case c = {std::string("crf ") + solver, Chains(options), Chains(options)};
+  struct Chain {
+    const char* solver;
+    double l1;
+    int folds;
+  };
+  for (const Chain& chain : {Chain{"sag", 0.0, 0}, Chain{"saga2", 0.0, 2}, Chain{"sag", 0.5, 2}, Chain{"lbfgs", 0.0, 2},
+                             Chain{"hybrid", 0.0, 0}}) {
+    study::Parameters options = {{"solver", std::string(chain.solver)},
+                                 {"step_rule", std::string("lmax")},
+                                 {"checkpoint_every", 1.0},
+                                 {"l1", chain.l1}};
+    Case c = {absl::StrCat("crf ", chain.solver, " ", chain.l1), Chains(options), Chains(options)};
     c.with.options["warm_start"] = true;
+    c.with.split.folds = c.without.split.folds = chain.folds;
     cases.push_back(c);
   }
   return cases;
@@ -143,8 +158,8 @@ TEST(WarmStartTest, WhatDoesNotFitIsStartedFromZero) {
        {Pair{"rows", logistic, other_rows}, Pair{"folds", logistic, other_folds},
         Pair{"intercept", logistic, changed(logistic, "intercept", false)}, Pair{"model", logistic, crf},
         Pair{"sentences", crf, other_sentences}, Pair{"templates", crf, changed(crf, "templates", std::string("w[0]"))},
-        Pair{"a method that cannot", changed(crf, "solver", std::string("lbfgs")),
-             changed(crf, "solver", std::string("lbfgs"))}}) {
+        Pair{"groups", changed(changed(crf, "l2_groups", std::string("bias")), "l2.bias", 2.0), crf},
+        Pair{"l1", changed(crf, "l1", 0.5), crf}}) {
     const auto objective = Make(p.objective, L2Space(), kLoss);
     const Trained cold = Train(*objective, 1.2);
     std::string model = Train(*Make(p.source, L2Space(), kLoss), 1.0).model;
@@ -155,6 +170,50 @@ TEST(WarmStartTest, WhatDoesNotFitIsStartedFromZero) {
       EXPECT_EQ(trained.result.measurement, cold.result.measurement) << p.name;
     }
   }
+}
+
+// Its first step forgets all weights, so nothing is started from and nothing is kept.
+TEST(WarmStartTest, PegasosStartsFromZeroAndSaysWhy) {
+  BuiltinObjective spec = Chains({{"warm_start", true}, {"solver", std::string("pegasos")}, {"constant_step", 1.0}});
+  spec.options["max_passes"] = 3.0;
+  const auto objective = Make(spec, L2Space(), kLoss);
+  const Trained first = Train(*objective, 1.0);
+  EXPECT_EQ(first.model, "");
+  EXPECT_FALSE(first.result.warm_started);
+  EXPECT_EQ(first.result.cold, "pegasos forgets in its first steps where it started");
+}
+
+// Equal strengths to groups, groups to groups, and back; strengths of l1, too.
+TEST(WarmStartTest, StrengthsOfGroupsOfChains) {
+  const SearchSpace space =
+      Space({Float("l2", 1e-4, 1e4, study::Scale::kLog), Float("l2.words", 1e-4, 1e4, study::Scale::kLog),
+             Float("l1", 1e-4, 1e4, study::Scale::kLog), Float("l1.words", 0.0, 1e4)});
+  const auto at = [](double l2, double words, double l1, double l1_words) {
+    return study::Parameters{{"l2", l2}, {"l2.words", words}, {"l1", l1}, {"l1.words", l1_words}};
+  };
+  const std::vector<study::Parameters> path = {at(1.0, 1.0, 0.2, 0.2), at(1.1, 1.3, 0.2, 0.2), at(1.1, 1.1, 0.25, 0.2),
+                                               at(1.0, 1.2, 0.25, 0.3)};
+  int64_t cold_passes = 0, warm_passes = 0;
+  for (const char* memory : {"mixed", "sparse"}) {
+    const auto objective =
+        Make(Chains({{"warm_start", true}, {"memory", std::string(memory)}, {"l2_groups", std::string("words: w*")}}),
+             space, kLoss);
+    std::string model = Train(*objective, path[0]).model;
+    for (size_t k = 1; k < path.size(); ++k) {
+      const Trained cold = Train(*objective, path[k]), warm = Train(*objective, path[k], model);
+      EXPECT_TRUE(warm.result.warm_started);
+      for (const char* metric : {"validation_loss", "train_loss"}) {
+        EXPECT_NEAR(warm.result.measurement->metrics.at(metric), cold.result.measurement->metrics.at(metric), 1e-6);
+      }
+      EXPECT_EQ(warm.result.measurement->metrics.at("active_weights"),
+                cold.result.measurement->metrics.at("active_weights"));
+      cold_passes += cold.result.measurement->step;
+      warm_passes += warm.result.measurement->step;
+      model = warm.model;
+    }
+  }
+  EXPECT_LT(static_cast<double>(warm_passes), 0.9 * static_cast<double>(cold_passes))
+      << warm_passes << " and " << cold_passes;
 }
 
 TEST(WarmStartTest, GroupsOfStrengths) {
@@ -179,23 +238,6 @@ TEST(WarmStartTest, GroupsOfStrengths) {
     EXPECT_NEAR(warm.first.measurement->metrics.at("validation_loss"),
                 cold.first.measurement->metrics.at("validation_loss"), 1e-7);
   }
-}
-
-TEST(WarmStartTest, TheNearestSourceDiffersInStrengthsAlone) {
-  using study::NearestSource;
-  using study::Parameters;
-  const auto at = [](double l2, const std::string& solver) {
-    return Parameters{{"l2", l2}, {"l2.a", 1.0}, {"solver", solver}};
-  };
-  const std::vector<study::WarmSource> sources = {
-      {3, at(1.0, "dual")}, {1, at(0.01, "dual")}, {7, at(0.01, "dual")}, {4, at(0.11, "svrg")}, {9, Parameters{}}};
-  EXPECT_EQ(NearestSource(sources, at(0.5, "dual")), 3);
-  EXPECT_EQ(NearestSource(sources, at(0.02, "dual")), 7) << "the newest of equally near ones";
-  EXPECT_EQ(NearestSource(sources, at(0.01, "svrg")), 4);
-  EXPECT_EQ(NearestSource(sources, at(0.01, "lbfgs")), 0);
-  EXPECT_EQ(NearestSource(sources, {{"l2", 1.0}}), 0);
-  EXPECT_EQ(NearestSource({}, at(0.01, "svrg")), 0);
-  EXPECT_EQ(NearestSource(sources, {}), 9);
 }
 
 TEST(WarmStartTest, IsRefusedWhereTrialsAreComparedByTheirCurves) {

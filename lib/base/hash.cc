@@ -3,6 +3,8 @@
 #include <openssl/evp.h>
 #include <xxhash.h>
 
+#include <utility>
+
 #include "absl/strings/escaping.h"
 #include "lib/base/check.h"
 
@@ -13,9 +15,36 @@ uint64_t Hash64(absl::string_view bytes, uint64_t seed) {
 }
 
 std::string Sha256Hex(absl::string_view bytes) {
+  Sha256Parts parts;
+  parts.Add(bytes);
+  return std::move(parts).Hex();
+}
+
+Hash64Parts::Hash64Parts()
+    : state_(XXH3_createState(), [](void* p) { XXH3_freeState(static_cast<XXH3_state_t*>(p)); }) {
+  LUTHIER_CHECK(state_ != nullptr && XXH3_64bits_reset(static_cast<XXH3_state_t*>(state_.get())) == XXH_OK);
+}
+
+void Hash64Parts::Add(absl::string_view bytes) {
+  LUTHIER_CHECK(XXH3_64bits_update(static_cast<XXH3_state_t*>(state_.get()), bytes.data(), bytes.size()) == XXH_OK);
+}
+
+uint64_t Hash64Parts::Value() const {
+  return XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_.get()));
+}
+
+Sha256Parts::Sha256Parts() : state_(EVP_MD_CTX_new(), [](void* p) { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(p)); }) {
+  LUTHIER_CHECK(EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_.get()), EVP_sha256(), nullptr) == 1);
+}
+
+void Sha256Parts::Add(absl::string_view bytes) {
+  LUTHIER_CHECK(EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(state_.get()), bytes.data(), bytes.size()) == 1);
+}
+
+std::string Sha256Parts::Hex() && {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
-  LUTHIER_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr) == 1);
+  LUTHIER_CHECK(EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(state_.get()), digest, &size) == 1);
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size));
 }
 

@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_BASE_HASH_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -13,6 +14,26 @@ uint64_t Hash64(absl::string_view bytes, uint64_t seed = 0);
 
 // Lower-case hexadecimal SHA-256, for fingerprints that people compare.
 std::string Sha256Hex(absl::string_view bytes);
+
+// The same of bytes that come in parts.
+class Hash64Parts {
+ public:
+  Hash64Parts();
+  void Add(absl::string_view bytes);
+  uint64_t Value() const;  // Of those so far.
+
+ private:
+  std::shared_ptr<void> state_;
+};
+class Sha256Parts {
+ public:
+  Sha256Parts();
+  void Add(absl::string_view bytes);
+  std::string Hex() &&;
+
+ private:
+  std::shared_ptr<void> state_;
+};
 
 }  // namespace luthier::base
 

@@ -15,10 +15,13 @@ using Eigen::VectorXd;
 class InnerFunction final : public learn::SecondOrderFunction {
  public:
   explicit InnerFunction(InnerProblem* inner) : inner_(inner) {}
-  double Value(const VectorXd& x, VectorXd* gradient) override { return inner_->Value(x, gradient); }
-  void SetPoint(const VectorXd& x) override { inner_->SetPoint(x); }
-  VectorXd HessianVector(const VectorXd& v) override { return inner_->HessianVector(v); }
-  VectorXd HessianDiagonal() override {
+  // The inner problem has the flag already.
+  double Value(const VectorXd& x, VectorXd* gradient, const std::atomic<bool>*) override {
+    return inner_->Value(x, gradient);
+  }
+  void SetPoint(const VectorXd& x, const std::atomic<bool>*) override { inner_->SetPoint(x); }
+  VectorXd HessianVector(const VectorXd& v, const std::atomic<bool>*) override { return inner_->HessianVector(v); }
+  VectorXd HessianDiagonal(const std::atomic<bool>*) override {
     const VectorXd diagonal = inner_->HessianDiagonal();
     return diagonal.size() == 0 ? VectorXd(VectorXd::Ones(inner_->dim())) : diagonal;
   }
@@ -33,22 +36,32 @@ ImplicitGradient ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer, 
                                          const VectorXd& warm_adjoint, const ImplicitGradientOptions& options) {
   LUTHIER_CHECK(x.size() == inner.dim());
   ImplicitGradient result;
+  inner.StopAt(options.stop);
+  outer.StopAt(options.stop);
+  const auto stopped = [&] {
+    if (!learn::StopRequested(options.stop)) return false;
+    result.outcome = learn::CgOutcome::kStopped;
+    return true;
+  };
   VectorXd inner_gradient;
   inner.Value(x, &inner_gradient);
   result.inner_gradient_norm = inner_gradient.norm();
   VectorXd b;
   result.outer_value = outer.Value(x, &b);
+  if (stopped()) return result;
   if (!std::isfinite(result.inner_gradient_norm) || !std::isfinite(result.outer_value) || !b.allFinite()) {
     result.outcome = learn::CgOutcome::kNonFinite;
     return result;
   }
   inner.SetPoint(x);
+  const VectorXd diagonal = inner.HessianDiagonal();
+  if (stopped()) return result;
   learn::CgOptions cg_options;
   cg_options.tolerance = std::max(options.absolute_tolerance, options.relative_tolerance * b.norm());
   cg_options.max_iterations = options.max_iterations;
   cg_options.stop = options.stop;
-  learn::CgResult cg = learn::SolveCg([&inner](const VectorXd& v) { return inner.HessianVector(v); }, b,
-                                      inner.HessianDiagonal(), warm_adjoint, cg_options);
+  learn::CgResult cg = learn::SolveCg([&inner](const VectorXd& v) { return inner.HessianVector(v); }, b, diagonal,
+                                      warm_adjoint, cg_options);
   result.outcome = cg.outcome;
   result.cg_iterations = cg.iterations;
   result.cg_residual = cg.residual_norm;
@@ -61,6 +74,7 @@ ImplicitGradient ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer, 
     return result;
   }
   const InnerConstants constants = inner.Constants();
+  if (stopped()) return result;
   result.mu = constants.mu;
   const double q = result.adjoint.norm();
   result.error_x = result.inner_gradient_norm / constants.mu;
@@ -113,10 +127,11 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
 }
 
 double PolishInner(InnerProblem& inner, double tolerance, int max_steps, const std::atomic<bool>* stop, VectorXd* x) {
+  inner.StopAt(stop);
   InnerFunction function(&inner);
   learn::NewtonSolver solver(0.0, 1e-4);
-  learn::SolveState state = solver.Start(function, *x);
-  if (state == learn::SolveState::kNonFinite) return solver.gradient().norm();
+  learn::SolveState state = solver.Start(function, *x, stop);
+  if (state == learn::SolveState::kNonFinite || state == learn::SolveState::kStopped) return solver.gradient().norm();
   VectorXd best = solver.x();
   double best_norm = solver.gradient().norm();
   for (int k = 0; k < max_steps && best_norm > tolerance && state == learn::SolveState::kRunning; ++k) {

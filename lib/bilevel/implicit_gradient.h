@@ -63,7 +63,8 @@ double DirectionalSlope(const ImplicitGradient& gradient, const Eigen::VectorXd&
 ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const std::vector<double>& weights);
 
 // Improves x by Newton steps of `inner` until |grad h| <= tolerance or rounding stops it; returns the final norm. Near
-// the optimum each step squares the error, so one to three make e_x vanish beside other errors. `stop` may be null.
+// the optimum each step squares the error, so one to three make e_x vanish beside other errors. `stop` may be null;
+// once it is set, what comes back is of no use.
 double PolishInner(InnerProblem& inner, double tolerance, int max_steps, const std::atomic<bool>* stop,
                    Eigen::VectorXd* x);
 

@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_BILEVEL_INNER_PROBLEM_H_
 
 #include <Eigen/Core>
+#include <atomic>
 
 // A bilevel problem: minimise over lambda the outer loss E(lambda) = g(X(lambda)), where X(lambda) minimises the inner
 // objective h(x, lambda) over x (Pedregosa 2016, "Hyperparameter optimization with approximate gradient").
@@ -28,6 +29,8 @@ struct InnerConstants {
 class InnerProblem {
  public:
   virtual ~InnerProblem() = default;
+  // Long work looks at `stop` (may be null) from now on; once that is set, what comes back is of no use.
+  void StopAt(const std::atomic<bool>* stop) { stop_ = stop; }
   virtual Eigen::Index dim() const = 0;
   virtual Eigen::Index hyper_dim() const = 0;
   // h(x), and grad_x h unless null.
@@ -41,16 +44,29 @@ class InnerProblem {
   // An upper bound of the spectral norm of D.
   virtual double CrossNorm() = 0;
   virtual InnerConstants Constants() = 0;
+
+ protected:
+  const std::atomic<bool>* stop() const { return stop_; }
+
+ private:
+  const std::atomic<bool>* stop_ = nullptr;
 };
 
 // g. It depends on lambda through x alone.
 class OuterLoss {
  public:
   virtual ~OuterLoss() = default;
+  void StopAt(const std::atomic<bool>* stop) { stop_ = stop; }  // As InnerProblem has it.
   // g(x), and grad g (p) unless null.
   virtual double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) = 0;
   // L_g: |grad g(x) - grad g(y)| <= L_g |x - y|.
   virtual double GradientLipschitz() = 0;
+
+ protected:
+  const std::atomic<bool>* stop() const { return stop_; }
+
+ private:
+  const std::atomic<bool>* stop_ = nullptr;
 };
 
 }  // namespace luthier::bilevel

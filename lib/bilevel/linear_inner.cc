@@ -26,12 +26,12 @@ LinearInner::LinearInner(const learn::LinearProblem* problem, StrengthGroups gro
 
 void LinearInner::SetPoint(const VectorXd& x) {
   x_ = x;
-  problem_->Value(x, nullptr, &curvature_);
+  problem_->Value(x, nullptr, &curvature_, stop());
 }
 
 VectorXd LinearInner::HessianDiagonal() {
   // A saturated model has no curvature left in its bias; the preconditioner must stay positive.
-  return problem_->HessianDiagonal(curvature_).cwiseMax(1e-300);
+  return problem_->HessianDiagonal(curvature_, stop()).cwiseMax(1e-300);
 }
 
 VectorXd LinearInner::CrossTransposeVector(const VectorXd& q) {
@@ -61,7 +61,7 @@ InnerConstants LinearInner::Constants() {
 
 double LinearOuter::Value(const VectorXd& x, VectorXd* gradient) {
   const double n = static_cast<double>(problem_.data().rows());
-  const double loss = problem_.Value(x, gradient) / n;
+  const double loss = problem_.Value(x, gradient, nullptr, stop()) / n;
   if (gradient != nullptr) *gradient /= n;
   return loss;
 }

@@ -21,9 +21,13 @@ class LinearInner final : public InnerProblem {
 
   Eigen::Index dim() const override { return problem_->dim(); }
   Eigen::Index hyper_dim() const override { return groups_.count; }
-  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override { return problem_->Value(x, gradient); }
+  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override {
+    return problem_->Value(x, gradient, nullptr, stop());
+  }
   void SetPoint(const Eigen::VectorXd& x) override;
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return problem_->HessianVector(curvature_, v); }
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override {
+    return problem_->HessianVector(curvature_, v, stop());
+  }
   Eigen::VectorXd HessianDiagonal() override;
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
   double CrossNorm() override;

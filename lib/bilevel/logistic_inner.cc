@@ -18,12 +18,12 @@ LogisticInner::LogisticInner(const learn::LogisticProblem* problem, StrengthGrou
 
 void LogisticInner::SetPoint(const VectorXd& x) {
   x_ = x;
-  curvature_ = problem_->data().CurvatureAt(x);
+  curvature_ = problem_->data().CurvatureAt(x, stop());
 }
 
 VectorXd LogisticInner::HessianDiagonal() {
   // A saturated model has no curvature left in its intercept; the preconditioner must stay positive.
-  return problem_->HessianDiagonal(curvature_).cwiseMax(1e-300);
+  return problem_->HessianDiagonal(curvature_, stop()).cwiseMax(1e-300);
 }
 
 VectorXd LogisticInner::CrossTransposeVector(const VectorXd& q) {
@@ -59,7 +59,9 @@ double LogisticInner::SmallestCurvature() {
     learn::CgOptions options;
     options.tolerance = 1e-2;
     options.max_iterations = 100;
+    options.stop = stop();
     const learn::CgResult cg = learn::SolveCg(multiply, v, diagonal, VectorXd(), options);
+    if (cg.outcome == learn::CgOutcome::kStopped) break;
     const double norm = cg.x.norm();
     if (!(norm > 0.0) || !std::isfinite(norm)) break;
     v = cg.x / norm;
@@ -71,7 +73,7 @@ double LogisticInner::SmallestCurvature() {
 
 double LogisticOuter::Value(const VectorXd& x, VectorXd* gradient) {
   const double n = static_cast<double>(data_->rows());
-  const double loss = data_->Loss(x, gradient) / n;
+  const double loss = data_->Loss(x, gradient, stop()) / n;
   if (gradient != nullptr) *gradient /= n;
   return loss;
 }

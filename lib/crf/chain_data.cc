@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::crf {
 
@@ -71,18 +72,23 @@ absl::Status CheckChainData(const ChainData& data) {
   return absl::OkStatus();
 }
 
-std::string Fingerprint(const ChainData& data) {
-  std::string bytes = absl::StrCat("chains ", data.attributes, " ", data.labels(), " ", data.sequences(), " ");
-  for (const std::string& name : data.label_names) absl::StrAppend(&bytes, name.size(), ":", name);
+std::string Fingerprint(const ChainData& data, const std::atomic<bool>* stop) {
+  std::string head = absl::StrCat("chains ", data.attributes, " ", data.labels(), " ", data.sequences(), " ");
+  for (const std::string& name : data.label_names) absl::StrAppend(&head, name.size(), ":", name);
+  base::Sha256Parts hash;
+  hash.Add(head);
   const auto append = [&](const auto& numbers) {
-    bytes.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(numbers[0]));
+    constexpr size_t kSize = sizeof(numbers[0]);
+    learn::InPieces(static_cast<int64_t>(numbers.size()), kSize, stop, [&](int64_t begin, int64_t end) {
+      hash.Add({reinterpret_cast<const char*>(numbers.data() + begin), static_cast<size_t>(end - begin) * kSize});
+    });
   };
   append(data.sequence_start);
   append(data.token_start);
   append(data.attribute);
   if (!data.value.empty()) append(data.value);
   append(data.label);
-  return base::Sha256Hex(bytes);
+  return std::move(hash).Hex();
 }
 
 }  // namespace luthier::crf

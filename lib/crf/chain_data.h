@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_CRF_CHAIN_DATA_H_
 #define LUTHIER_LIB_CRF_CHAIN_DATA_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -59,8 +60,8 @@ ChainData Select(const ChainData& data, const std::vector<int32_t>& rows);
 // labels: INVALID_ARGUMENT "name: ..." otherwise. For data that come from outside the readers.
 absl::Status CheckChainData(const ChainData& data);
 
-// SHA-256 (hexadecimal) over everything but the name.
-std::string Fingerprint(const ChainData& data);
+// SHA-256 (hexadecimal) over everything but the name. Of no use once `stop` (may be null) is set.
+std::string Fingerprint(const ChainData& data, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace luthier::crf
 

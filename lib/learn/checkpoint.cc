@@ -1,5 +1,6 @@
 #include "lib/learn/checkpoint.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -7,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
-#include "lib/base/hash.h"
 
 namespace luthier::learn {
 namespace {
@@ -22,10 +22,44 @@ CheckpointWriter::CheckpointWriter(absl::string_view kind) : bytes_(kMagic) {
   Text(kind);
 }
 
+CheckpointWriter::CheckpointWriter(absl::string_view kind, std::function<bool(absl::string_view)> sink)
+    : bytes_(kMagic), sink_(std::move(sink)), hash_(std::in_place) {
+  Text(kind);
+}
+
+void CheckpointWriter::Append(absl::string_view bytes) {
+  if (!sink_) {
+    bytes_.append(bytes.data(), bytes.size());
+    return;
+  }
+  while (taken_ && !bytes.empty()) {
+    const size_t count = std::min(bytes.size(), kPiece - bytes_.size());
+    if (count == kPiece) {
+      Give(bytes.substr(0, count));
+    } else {
+      bytes_.append(bytes.data(), count);
+      if (bytes_.size() == kPiece) Give(std::exchange(bytes_, {}));
+    }
+    bytes.remove_prefix(count);
+  }
+}
+
+void CheckpointWriter::Give(absl::string_view bytes) {
+  hash_->Add(bytes);
+  taken_ = taken_ && sink_(bytes);
+}
+
+bool CheckpointWriter::Close() && {
+  Give(std::exchange(bytes_, {}));
+  U64(hash_->Value());
+  Give(bytes_);
+  return taken_;
+}
+
 void CheckpointWriter::U64(uint64_t value) {
   char raw[8];
   std::memcpy(raw, &value, 8);
-  bytes_.append(raw, 8);
+  Append(absl::string_view(raw, 8));
 }
 
 void CheckpointWriter::F64(double value) {
@@ -34,12 +68,13 @@ void CheckpointWriter::F64(double value) {
 
 void CheckpointWriter::Text(absl::string_view text) {
   U64(text.size());
-  bytes_.append(text.data(), text.size());
+  Append(text);
 }
 
 void CheckpointWriter::Vector(const Eigen::VectorXd& vector) {
   U64(static_cast<uint64_t>(vector.size()));
-  bytes_.append(reinterpret_cast<const char*>(vector.data()), static_cast<size_t>(vector.size()) * sizeof(double));
+  Append(absl::string_view(reinterpret_cast<const char*>(vector.data()),
+                           static_cast<size_t>(vector.size()) * sizeof(double)));
 }
 
 void CheckpointWriter::Texts(const std::vector<std::string>& texts) {
@@ -52,15 +87,22 @@ std::string CheckpointWriter::Finish() && {
   return std::move(bytes_);
 }
 
-absl::StatusOr<CheckpointReader> CheckpointReader::Open(absl::string_view bytes, absl::string_view kind) {
+absl::StatusOr<CheckpointReader> CheckpointReader::Open(absl::string_view bytes, absl::string_view kind,
+                                                        const std::atomic<bool>* stop) {
   if (bytes.size() < kMagic.size() + 8 || bytes.substr(0, kMagic.size()) != kMagic) {
     return absl::DataLossError("checkpoint: not a checkpoint, or cut off");
   }
   uint64_t stored = 0;
   std::memcpy(&stored, bytes.data() + bytes.size() - 8, 8);
   bytes.remove_suffix(8);
-  if (stored != base::Hash64(bytes)) return absl::DataLossError("checkpoint: the checksum does not match");
-  CheckpointReader reader(bytes.substr(kMagic.size()));
+  base::Hash64Parts hash;
+  if (!InPieces(static_cast<int64_t>(bytes.size()), 1, stop, [&](int64_t begin, int64_t end) {
+        hash.Add(bytes.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+      })) {
+    return absl::CancelledError("checkpoint: reading was stopped");
+  }
+  if (stored != hash.Value()) return absl::DataLossError("checkpoint: the checksum does not match");
+  CheckpointReader reader(bytes.substr(kMagic.size()), stop);
   const std::string found = reader.Text();
   if (!reader.ok()) return absl::DataLossError("checkpoint: cut off");
   if (found != kind) {
@@ -108,7 +150,11 @@ Eigen::VectorXd CheckpointReader::Vector() {
 std::vector<std::string> CheckpointReader::Texts() {
   const uint64_t count = U64();
   std::vector<std::string> texts;
-  for (uint64_t k = 0; k < count && ok_; ++k) texts.push_back(Text());
+  Pace pace(stop_);
+  for (uint64_t k = 0; k < count && ok_; ++k) {
+    texts.push_back(Text());
+    ok_ = ok_ && !pace.Stopped(64 + static_cast<int64_t>(texts.back().size()));
+  }
   return texts;
 }
 

@@ -2,14 +2,18 @@
 #define LUTHIER_LIB_LEARN_CHECKPOINT_H_
 
 #include <Eigen/Core>
+#include <atomic>
 #include <cstdint>
-#include <cstring>
+#include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/hash.h"
+#include "lib/learn/stop.h"
 
 // The bytes of a trainer's state: magic, format version, kind, what was written, and an XXH3 checksum of all before it.
 // Little-endian, doubles bit for bit. What reads back is exactly what was written, or an error.
@@ -19,6 +23,9 @@ class CheckpointWriter {
  public:
   // `kind` names the contents and their version, e.g. "logistic/1".
   explicit CheckpointWriter(absl::string_view kind);
+  // Gives the bytes away as they come, in pieces of at most kPiece, until `sink` returns false.
+  static constexpr size_t kPiece = size_t{1} << 20;
+  CheckpointWriter(absl::string_view kind, std::function<bool(absl::string_view)> sink);
 
   void U64(uint64_t value);
   void F64(double value);
@@ -30,16 +37,27 @@ class CheckpointWriter {
     Text(absl::string_view(reinterpret_cast<const char*>(array.data()), array.size() * sizeof(T)));
   }
   void Texts(const std::vector<std::string>& texts);
+  // All bytes; of a writer with a sink none.
   std::string Finish() &&;
+  // Gives away the rest: whether the sink took everything.
+  bool Close() &&;
 
  private:
-  std::string bytes_;
+  void Append(absl::string_view bytes);
+  void Give(absl::string_view bytes);
+
+  std::string bytes_;  // With a sink: those that are not given away yet.
+  std::function<bool(absl::string_view)> sink_;
+  std::optional<base::Hash64Parts> hash_;  // With a sink: of those that are.
+  bool taken_ = true;
 };
 
 class CheckpointReader {
  public:
   // DATA_LOSS for damaged or cut-off bytes; FAILED_PRECONDITION for another version or kind. `bytes` must outlive this.
-  static absl::StatusOr<CheckpointReader> Open(absl::string_view bytes, absl::string_view kind);
+  // CANCELLED once `stop` (may be null) is set: so is ok() false then, of what is read in pieces.
+  static absl::StatusOr<CheckpointReader> Open(absl::string_view bytes, absl::string_view kind,
+                                               const std::atomic<bool>* stop = nullptr);
 
   // Each returns 0 or empty once something did not fit; ok() tells. Check it before using what was read.
   uint64_t U64();
@@ -50,8 +68,8 @@ class CheckpointReader {
   std::vector<T> Array() {
     const absl::string_view raw = Take(U64());
     if (raw.size() % sizeof(T) != 0) ok_ = false;
-    std::vector<T> array(ok_ ? raw.size() / sizeof(T) : 0);
-    if (!array.empty()) std::memcpy(array.data(), raw.data(), raw.size());
+    std::vector<T> array;
+    ok_ = ok_ && CopyInPieces(raw.data(), raw.size() / sizeof(T), stop_, &array);
     return array;
   }
   std::vector<std::string> Texts();
@@ -61,10 +79,11 @@ class CheckpointReader {
   bool Done() const { return ok_ && rest_.empty(); }
 
  private:
-  explicit CheckpointReader(absl::string_view rest) : rest_(rest) {}
+  CheckpointReader(absl::string_view rest, const std::atomic<bool>* stop) : rest_(rest), stop_(stop) {}
   absl::string_view Take(uint64_t size);
 
   absl::string_view rest_;
+  const std::atomic<bool>* stop_;
   bool ok_ = true;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/base/check.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
@@ -19,12 +20,20 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
   const int limit = options.max_iterations > 0 ? options.max_iterations
                                                : static_cast<int>(std::max<Eigen::Index>(100, 10 * b.size()));
   CgResult result;
+  // Products may look at the flag themselves, and be of no use then.
+  const auto stopped = [&] {
+    if (!StopRequested(options.stop)) return false;
+    result.outcome = CgOutcome::kStopped;
+    return true;
+  };
   VectorXd r = b;
   if (x0.size() == 0) {
     result.x = VectorXd::Zero(b.size());
   } else {
     result.x = x0;
-    r -= multiply(x0);
+    const VectorXd product = multiply(x0);
+    if (stopped()) return result;
+    r -= product;
     ++result.iterations;
     if (!r.allFinite()) {  // A useless start.
       result.x.setZero();
@@ -37,13 +46,12 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
   VectorXd direction;
   double rz = 0.0;
   for (int k = 0;; ++k) {
-    if (options.stop != nullptr && options.stop->load(std::memory_order_relaxed)) {
-      result.outcome = CgOutcome::kStopped;
-      break;
-    }
+    if (stopped()) return result;
     const bool claimed = !r_is_true && r.norm() <= options.tolerance;
     if (claimed || (!r_is_true && k % kTrueResidualEvery == 0)) {
-      r = b - multiply(result.x);
+      const VectorXd product = multiply(result.x);
+      if (stopped()) return result;
+      r = b - product;
       ++result.iterations;
       r_is_true = true;
     }
@@ -82,6 +90,7 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
     }
     rz = rz_new;
     const VectorXd product = multiply(direction);
+    if (stopped()) return result;
     ++result.iterations;
     const double curvature = direction.dot(product);
     if (!std::isfinite(curvature) || !std::isfinite(rz)) {
@@ -97,8 +106,10 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
     r -= step * product;
     r_is_true = false;
   }
-  if (!r_is_true && result.outcome != CgOutcome::kStopped) {
-    r = b - multiply(result.x);
+  if (!r_is_true) {
+    const VectorXd product = multiply(result.x);
+    if (stopped()) return result;
+    r = b - product;
     ++result.iterations;
   }
   result.residual_norm = r.norm();

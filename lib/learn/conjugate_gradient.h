@@ -15,7 +15,7 @@ enum class CgOutcome {
   kPrecision,       // Rounding prevents a smaller residual; x is as good as it gets.
   kIndefinite,      // A direction with d'Ad <= 0 was met: A is not positive definite. x is the iterate before it.
   kNonFinite,       // A product was not finite; x is the iterate before it.
-  kStopped,         // The stop flag was seen.
+  kStopped,         // The stop flag was seen, before a product or by it; x is of no use.
 };
 
 struct CgOptions {

@@ -11,9 +11,12 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/readers.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
+
+constexpr int64_t kFieldWork = 128;  // Operations of splitting or parsing a field, for Pace.
 
 struct Field {
   std::string text;
@@ -50,7 +53,7 @@ char GuessDelimiter(absl::string_view line) {
 // Splits records; a quoted field may hold delimiters, doubled quotes and line ends.
 class CsvRecords {
  public:
-  explicit CsvRecords(LineReader& lines) : lines_(lines) {}
+  explicit CsvRecords(LineReader& lines) : lines_(lines), pace_(lines.limits().stop) {}
 
   // False at the end. Blank lines between records are skipped.
   absl::StatusOr<bool> Next(Record* record) {
@@ -65,6 +68,7 @@ class CsvRecords {
     if (delimiter_ == 0) delimiter_ = GuessDelimiter(text);
     size_t at = 0;
     while (true) {
+      if (pace_.Stopped(kFieldWork)) return lines_.Stopped();
       Field field;
       while (at < text.size() && (text[at] == ' ' || (text[at] == '\t' && delimiter_ != '\t'))) ++at;
       field.column = at + 1;
@@ -119,6 +123,7 @@ class CsvRecords {
   }
 
   LineReader& lines_;
+  Pace pace_;
   char delimiter_ = 0;
 };
 
@@ -283,12 +288,19 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
     if (layout.feature[k] != Layout::kIgnored) order.push_back(k);
   }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return layout.feature[a] < layout.feature[b]; });
+  const std::atomic<bool>* stop = lines.limits().stop;
+  Pace pace(stop);
   while (more) {
     if (record.fields.size() != width) {
       return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": the row has ",
                                                      record.fields.size(), " fields; the first one has ", width));
     }
+    if (!MakeRoom(width, stop, &out.x.column) || !MakeRoom(width, stop, &out.x.value) ||
+        !MakeRoom(1, stop, &out.x.row_start) || !MakeRoom(1, stop, &out.label)) {
+      return lines.Stopped();
+    }
     for (const size_t k : order) {
+      if (pace.Stopped(kFieldWork)) return lines.Stopped();
       const auto feature = static_cast<size_t>(layout.feature[k]);
       LUTHIER_ASSIGN_OR_RETURN(const double value, ParseFeature(lines, out.features, record, k, feature));
       if (value == 0.0) continue;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <tuple>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/log.h"
 #include "lib/learn/data_root.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
@@ -53,12 +55,13 @@ bool Same(const DataCache::Source& a, const DataCache::Source& b) {
          std::tie(b.device, b.inode, b.size, b.modified, b.changed);
 }
 
-// A chain of SHA-256 over the file's blocks; empty when it can't be read.
-std::string ContentHash(int fd) {
+// A chain of SHA-256 over the file's blocks; empty when it can't be read, or `stop` was seen.
+std::string ContentHash(int fd, const std::atomic<bool>* stop) {
   std::string block(size_t{1} << 20, '\0');
   std::string hash;
   int64_t at = 0;
   while (true) {
+    if (StopRequested(stop)) return "";
     const ssize_t count = pread(fd, block.data(), block.size(), at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return "";
@@ -81,6 +84,16 @@ bool WriteWhole(int fd, absl::string_view bytes) {
     bytes.remove_prefix(static_cast<size_t>(count));
   }
   return true;
+}
+
+// Brings a mapped file into memory, as MAP_POPULATE would, but by pieces; where the system cannot, reading it will.
+bool Populate(char* data, size_t size, const std::atomic<bool>* stop) {
+  return InPieces(static_cast<int64_t>(size), 1, stop,
+                  [&]([[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end) {
+#ifdef MADV_POPULATE_READ
+                    madvise(data + begin, static_cast<size_t>(end - begin), MADV_POPULATE_READ);
+#endif
+                  });
 }
 
 }  // namespace
@@ -128,7 +141,8 @@ std::string DataCache::StateOf(int further_fd) const {
                       source->changed);
 }
 
-std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int source_fd, const Source& source) const {
+std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int source_fd, const Source& source,
+                                                const std::atomic<bool>* stop) const {
   const std::string path = PathOf(key);
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) return std::nullopt;
@@ -142,14 +156,16 @@ std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int sour
     return std::nullopt;
   }
   const auto size = static_cast<size_t>(facts.st_size);
-  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd.get(), 0);
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (data == MAP_FAILED) {
     LogIgnored(path, absl::StrCat("it cannot be mapped: ", std::strerror(errno)));
     return std::nullopt;
   }
   Entry entry(data, size);
+  if (!Populate(static_cast<char*>(data), size, stop)) return std::nullopt;
   absl::StatusOr<CheckpointReader> reader =
-      CheckpointReader::Open(absl::string_view(static_cast<const char*>(data), size), kKind);
+      CheckpointReader::Open(absl::string_view(static_cast<const char*>(data), size), kKind, stop);
+  if (absl::IsCancelled(reader.status())) return std::nullopt;
   if (!reader.ok()) {
     LogIgnored(path, std::string(reader.status().message()));
     return std::nullopt;
@@ -167,7 +183,8 @@ std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int sour
     return std::nullopt;
   }
   if (!Same(then, source)) {
-    const std::string hash_now = then.size == source.size ? ContentHash(source_fd) : "";
+    const std::string hash_now = then.size == source.size ? ContentHash(source_fd, stop) : "";
+    if (StopRequested(stop)) return std::nullopt;
     const std::optional<Source> now = SourceOf(source_fd);
     if (hash_now.empty() || hash_now != hash || !now || !Same(*now, source)) {
       LogIgnored(path, "the data file has changed");
@@ -180,23 +197,31 @@ std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int sour
 }
 
 void DataCache::Put(const std::string& key, int source_fd, const Source& source,
-                    absl::FunctionRef<void(CheckpointWriter*)> write) const {
+                    absl::FunctionRef<void(CheckpointWriter*)> write, const std::atomic<bool>* stop) const {
   if (!source.settled) return;
-  const std::string hash = ContentHash(source_fd);
+  const std::string hash = ContentHash(source_fd, stop);
   const std::optional<Source> now = SourceOf(source_fd);
   if (hash.empty() || !now || !Same(*now, source)) return;
-  CheckpointWriter writer(kKind);
-  writer.Text(key);
-  writer.U64(source.device);
-  writer.U64(source.inode);
-  writer.U64(static_cast<uint64_t>(source.size));
-  writer.U64(static_cast<uint64_t>(source.modified));
-  writer.U64(static_cast<uint64_t>(source.changed));
-  writer.Text(hash);
-  write(&writer);
-  const std::string bytes = std::move(writer).Finish();
-  if (static_cast<int64_t>(bytes.size()) > options_.max_bytes) {
-    base::LogInfo("data_cache_too_small", {{"bytes", absl::StrCat(bytes.size())}, {"directory", directory_}});
+  const auto write_all = [&](const std::function<bool(absl::string_view)>& sink) {
+    CheckpointWriter writer(kKind, [&](absl::string_view bytes) { return !StopRequested(stop) && sink(bytes); });
+    writer.Text(key);
+    writer.U64(source.device);
+    writer.U64(source.inode);
+    writer.U64(static_cast<uint64_t>(source.size));
+    writer.U64(static_cast<uint64_t>(source.modified));
+    writer.U64(static_cast<uint64_t>(source.changed));
+    writer.Text(hash);
+    write(&writer);
+    return std::move(writer).Close();
+  };
+  size_t size = 0;
+  const auto count = [&](absl::string_view bytes) {
+    size += bytes.size();
+    return true;
+  };
+  if (!write_all(count)) return;
+  if (static_cast<int64_t>(size) > options_.max_bytes) {
+    base::LogInfo("data_cache_too_small", {{"bytes", absl::StrCat(size)}, {"directory", directory_}});
     return;
   }
   static std::atomic<uint64_t> serial = 0;  // Tells temporary files of threads apart.
@@ -205,11 +230,13 @@ void DataCache::Put(const std::string& key, int source_fd, const Source& source,
   bool good = false;
   {
     const UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    good = fd.get() >= 0 && WriteWhole(fd.get(), bytes);
+    good = fd.get() >= 0 && write_all([&](absl::string_view bytes) { return WriteWhole(fd.get(), bytes); });
   }
   good = good && rename(temporary.c_str(), path.c_str()) == 0;
   if (!good) {
-    base::LogWarning("data_cache_not_written", {{"file", path}, {"error", std::strerror(errno)}});
+    if (!StopRequested(stop)) {
+      base::LogWarning("data_cache_not_written", {{"file", path}, {"error", std::strerror(errno)}});
+    }
     unlink(temporary.c_str());
     return;
   }

@@ -9,13 +9,26 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
+#include "lib/base/status_macros.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
 
+constexpr int64_t kLabelWork = 64;  // Operations of parsing or finding a label, for Pace.
+
 template <typename T>
-std::string HashOf(const std::vector<T>& v) {
-  return base::Sha256Hex(absl::string_view(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(T)));
+std::string HashOf(const std::vector<T>& v, const std::atomic<bool>* stop) {
+  base::Sha256Parts hash;
+  InPieces(static_cast<int64_t>(v.size()), sizeof(T), stop, [&](int64_t begin, int64_t end) {
+    hash.Add(absl::string_view(reinterpret_cast<const char*>(v.data() + begin),
+                               static_cast<size_t>(end - begin) * sizeof(T)));
+  });
+  return std::move(hash).Hex();
+}
+
+absl::Status Stopped(const Dataset& dataset) {
+  return absl::CancelledError(absl::StrCat(dataset.name, ": reading was stopped"));
 }
 
 std::string Shortest(double value) {
@@ -52,41 +65,54 @@ bool ParseNumber(absl::string_view text, double* value) {
   return true;
 }
 
-absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset* dataset) {
+namespace {
+
+// Classes in the order of their keys, of which `key(i)` is that of row i, and `name` their names. Ordered containers:
+// class indices depend on the labels alone.
+template <typename Key, typename KeyOf, typename Name>
+absl::Status NumberClasses(KeyOf key, Name name, Pace* pace, Dataset* dataset) {
+  std::map<Key, int32_t> index;
+  const size_t rows = dataset->label.size();
+  for (size_t i = 0; i < rows; ++i) {
+    if (pace->Stopped(kLabelWork)) return Stopped(*dataset);
+    index.emplace(key(i), 0);
+    if (index.size() > kMaxClasses) return TooManyClasses(dataset->name);
+  }
+  for (auto& [value, i] : index) {
+    i = static_cast<int32_t>(dataset->classes.size());
+    dataset->classes.push_back(name(value));
+  }
+  for (size_t i = 0; i < rows; ++i) {
+    if (pace->Stopped(kLabelWork)) return Stopped(*dataset);
+    dataset->label[i] = index.find(key(i))->second;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset* dataset,
+                           const std::atomic<bool>* stop) {
   if (label_texts.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(dataset->name, ": has no rows of data"));
   }
-  std::vector<double> numbers(label_texts.size());
+  const size_t rows = label_texts.size();
+  std::vector<double> numbers;
+  dataset->classes.clear();
+  if (!FillInPieces(rows, 0.0, stop, &numbers) || !FillInPieces(rows, 0, stop, &dataset->label)) {
+    return Stopped(*dataset);
+  }
+  Pace pace(stop);
   bool numeric = true;
-  for (size_t i = 0; i < label_texts.size() && numeric; ++i) {
+  for (size_t i = 0; i < rows && numeric; ++i) {
+    if (pace.Stopped(kLabelWork)) return Stopped(*dataset);
     numeric = ParseNumber(label_texts[i], &numbers[i]) && std::isfinite(numbers[i]);
   }
-  dataset->classes.clear();
-  dataset->label.assign(label_texts.size(), 0);
-  // Ordered containers: class indices depend on the labels alone.
-  if (numeric) {
-    std::map<double, int32_t> index;
-    for (const double v : numbers) {
-      index.emplace(v, 0);
-      if (index.size() > kMaxClasses) return TooManyClasses(dataset->name);
-    }
-    for (auto& [value, i] : index) {
-      i = static_cast<int32_t>(dataset->classes.size());
-      dataset->classes.push_back(Shortest(value));
-    }
-    for (size_t i = 0; i < numbers.size(); ++i) dataset->label[i] = index.find(numbers[i])->second;
-  } else {
-    std::map<std::string, int32_t> index;
-    for (const std::string& text : label_texts) {
-      index.emplace(text, 0);
-      if (index.size() > kMaxClasses) return TooManyClasses(dataset->name);
-    }
-    for (auto& [text, i] : index) {
-      i = static_cast<int32_t>(dataset->classes.size());
-      dataset->classes.push_back(text);
-    }
-    for (size_t i = 0; i < label_texts.size(); ++i) dataset->label[i] = index.find(label_texts[i])->second;
-  }
+  const auto as_text = [](const std::string& text) { return text; };
+  LUTHIER_RETURN_IF_ERROR(
+      numeric ? NumberClasses<double>([&](size_t i) { return numbers[i]; }, Shortest, &pace, dataset)
+              : NumberClasses<std::string>([&](size_t i) -> const std::string& { return label_texts[i]; }, as_text,
+                                           &pace, dataset));
   if (dataset->classes.size() < 2) {
     return absl::InvalidArgumentError(absl::StrCat(dataset->name, ": all rows have the label ",
                                                    base::Quote(dataset->classes[0]),
@@ -95,11 +121,11 @@ absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset*
   return absl::OkStatus();
 }
 
-std::string Fingerprint(const Dataset& d) {
+std::string Fingerprint(const Dataset& d, const std::atomic<bool>* stop) {
   std::string text = absl::StrCat("luthier-dataset-1\n", d.x.rows, " ", d.x.cols, " ", d.classes.size(), "\n");
   for (const std::string& name : d.classes) absl::StrAppend(&text, name.size(), ":", name, "\n");
-  absl::StrAppend(&text, HashOf(d.x.row_start), "\n", HashOf(d.x.column), "\n", HashOf(d.x.value), "\n",
-                  HashOf(d.label), "\n");
+  absl::StrAppend(&text, HashOf(d.x.row_start, stop), "\n", HashOf(d.x.column, stop), "\n", HashOf(d.x.value, stop),
+                  "\n", HashOf(d.label, stop), "\n");
   return base::Sha256Hex(text);
 }
 

@@ -13,7 +13,6 @@ namespace {
 
 using Eigen::VectorXd;
 
-constexpr int64_t kRowsAtOnce = 512;
 constexpr uint64_t kRebuildEvery = 16;  // Epochs between recomputations of w, against drift.
 constexpr double kFirstTau = -20.0;     // Logit of the dual variables at the start without w0.
 constexpr int kMaxNewton = 30;
@@ -32,60 +31,74 @@ DualCoordinateDescent::DualCoordinateDescent(const LinearProblem* problem, uint6
     : problem_(problem),
       data_(problem->data()),
       seed_(seed),
-      alpha_(static_cast<size_t>(data_.rows()), 0.0),
-      u_(VectorXd::Zero(static_cast<Eigen::Index>(data_.features()))),
-      streak_(alpha_.size(), 0),
-      awake_(alpha_.size(), 0) {
+      u_(VectorXd::Zero(static_cast<Eigen::Index>(data_.features()))) {
   LUTHIER_CHECK(problem->l2() > 0.0 && data_.bias() != Bias::kFree);
-  if (problem->loss().kind == MarginLoss::Kind::kLogistic) tau_.assign(alpha_.size(), kFirstTau);
 }
 
-SolveState DualCoordinateDescent::Start(const VectorXd* w0) {
+bool DualCoordinateDescent::Allocate(const std::atomic<bool>* stop) {
+  const auto n = static_cast<size_t>(data_.rows());
+  const bool logistic = problem_->loss().kind == MarginLoss::Kind::kLogistic;
+  return FillInPieces(n, logistic ? Sigmoid(kFirstTau) : 0.0, stop, &alpha_) &&
+         (!logistic || FillInPieces(n, kFirstTau, stop, &tau_)) && FillInPieces(n, uint8_t{0}, stop, &streak_) &&
+         FillInPieces(n, 0, stop, &awake_);
+}
+
+SolveState DualCoordinateDescent::Start(const VectorXd* w0, const std::atomic<bool>* stop) {
   if (!std::isfinite(data_.max_norm2()) || !std::isfinite(data_.max_norm2() / problem_->l2())) {
     return SolveState::kNonFinite;
   }
-  const bool logistic = !tau_.empty();
+  if (!Allocate(stop)) return SolveState::kStopped;
   if (w0 != nullptr) {
-    const VectorXd scores = data_.Scores(*w0);
+    const VectorXd scores = data_.Scores(*w0, stop);
+    if (StopRequested(stop)) return SolveState::kStopped;
     if (!scores.allFinite()) return SolveState::kNonFinite;
-    for (int64_t i = 0; i < data_.rows(); ++i) {
-      const double t = data_.sign(i) * scores[i];
-      if (logistic) tau_[i] = -t;
-      alpha_[i] = -problem_->loss().Slope(t);
-    }
-  } else if (logistic) {
-    std::fill(alpha_.begin(), alpha_.end(), Sigmoid(kFirstTau));
+    const bool whole = InPieces(data_.rows(), LinearData::kRowWork, stop, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const double t = data_.sign(i) * scores[i];
+        if (!tau_.empty()) tau_[i] = -t;
+        alpha_[i] = -problem_->loss().Slope(t);
+      }
+    });
+    if (!whole) return SolveState::kStopped;
   }
-  Rebuild();
-  return SolveState::kRunning;
+  return Rebuild(stop) ? SolveState::kRunning : SolveState::kStopped;
 }
 
-void DualCoordinateDescent::Rebuild() {
-  u_.setZero();
+bool DualCoordinateDescent::Rebuild(const std::atomic<bool>* stop) {
+  VectorXd u = VectorXd::Zero(u_.size());
   BlockedSum total;
   const double inverse = 1.0 / problem_->l2();
+  Pace pace(stop);
   for (int64_t i = 0; i < data_.rows(); ++i) {
+    if (pace.Stopped(data_.work(i))) return false;
     const double c = alpha_[i] * data_.sign(i) * inverse;
     total.Add(c);
-    if (c != 0.0) data_.AddTo(i, c, u_.data());
+    if (c != 0.0) data_.AddTo(i, c, u.data());
   }
+  u_ = std::move(u);
   sigma_ = total.Total();
   if (data_.centered()) center_dot_ = data_.center().dot(u_);
+  return true;
 }
 
 int64_t DualCoordinateDescent::rebuilds() const {
   return epoch_ == 0 ? 0 : static_cast<int64_t>((epoch_ - 1) / kRebuildEvery);
 }
 
-void DualCoordinateDescent::BeginEpoch() {
-  if (epoch_ > 0 && epoch_ % kRebuildEvery == 0) Rebuild();
-  order_.clear();
-  for (int64_t i = 0; i < data_.rows(); ++i) {
-    if (awake_[i] <= static_cast<int64_t>(epoch_)) order_.push_back(static_cast<int32_t>(i));
-  }
+bool DualCoordinateDescent::BeginEpoch(const std::atomic<bool>* stop) {
+  if (epoch_ > 0 && epoch_ % kRebuildEvery == 0 && !Rebuild(stop)) return false;
+  std::vector<int32_t> order;
+  order.reserve(static_cast<size_t>(data_.rows()));
+  const bool whole = InPieces(data_.rows(), 1, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (awake_[i] <= static_cast<int64_t>(epoch_)) order.push_back(static_cast<int32_t>(i));
+    }
+  });
   base::RandomStream random(seed_, "dual coordinate descent", epoch_);
-  random.Shuffle(order_);
+  if (!whole || !ShuffleInPieces(stop, random, &order)) return false;
+  order_ = std::move(order);
   gap_sum_ = 0.0;
+  return true;
 }
 
 double DualCoordinateDescent::Solve(int64_t i, double t, double q) {
@@ -156,16 +169,14 @@ bool DualCoordinateDescent::Step(int64_t i) {
 
 SolveState DualCoordinateDescent::Advance(const std::atomic<bool>* stop) {
   if (StopRequested(stop)) return SolveState::kStopped;
-  if (order_.empty()) BeginEpoch();
+  if (order_.empty() && !BeginEpoch(stop)) return SolveState::kStopped;
   const int64_t count = static_cast<int64_t>(order_.size());
-  while (position_ < count) {
-    if (StopRequested(stop)) return SolveState::kStopped;
-    const int64_t end = std::min(count, position_ + kRowsAtOnce);
-    for (; position_ < end; ++position_) {
-      if (position_ + 4 < count) data_.Prefetch(order_[position_ + 4]);
-      if (!Step(order_[position_])) return SolveState::kNonFinite;
-      ++steps_;
-    }
+  Pace pace(stop);
+  for (; position_ < count; ++position_) {
+    if (pace.Stopped(2 * data_.work(order_[position_]))) return SolveState::kStopped;
+    if (position_ + 4 < count) data_.Prefetch(order_[position_ + 4]);
+    if (!Step(order_[position_])) return SolveState::kNonFinite;
+    ++steps_;
   }
   gap_estimate_ = gap_sum_;
   rest_level_ = kRestShare * gap_sum_ / static_cast<double>(data_.rows());
@@ -217,6 +228,7 @@ void DualCoordinateDescent::Save(CheckpointWriter* writer) const {
 }
 
 bool DualCoordinateDescent::Load(CheckpointReader* reader) {
+  Allocate(nullptr);
   const auto doubles = [&](std::vector<double>* v) {
     const VectorXd read = reader->Vector();
     if (!reader->ok() || read.size() != static_cast<Eigen::Index>(v->size())) return false;

@@ -35,11 +35,11 @@ class DualCoordinateDescent {
   DualCoordinateDescent(const LinearProblem* problem, uint64_t seed);
 
   // Starts from the dual variables that belong to the scores of w0; with none, from (almost) zero. kNonFinite when the
-  // rows or the scores are not finite.
-  SolveState Start(const Eigen::VectorXd* w0);
+  // rows or the scores are not finite; kStopped when `stop` (may be null) was seen: to be started again.
+  SolveState Start(const Eigen::VectorXd* w0, const std::atomic<bool>* stop = nullptr);
 
   // One epoch, or what is left of it: n steps in random order, less those of rows at rest (below). `stop` is looked at
-  // every few rows; Advance then goes on as if nothing had been.
+  // at the pace of stop.h; Advance then goes on as if nothing had been.
   //
   // A row whose dual variable hardly moves rests for 1, 3, 7, ... epochs, as long as that goes on: at the end most rows
   // of an easy problem do. Nothing is lost: a rest ends, and convergence is judged by the gradient over all rows.
@@ -59,17 +59,18 @@ class DualCoordinateDescent {
   bool Load(CheckpointReader* reader);
 
  private:
-  void BeginEpoch();
+  bool BeginEpoch(const std::atomic<bool>* stop);  // False: stopped, as the next two.
+  bool Rebuild(const std::atomic<bool>* stop);
+  bool Allocate(const std::atomic<bool>* stop);
   bool Step(int64_t i);
   // The new dual variable for margin t.
   double Solve(int64_t i, double t, double q);
-  void Rebuild();
 
   const LinearProblem* const problem_;
   const LinearData& data_;
   const uint64_t seed_;
-  std::vector<double> alpha_;
-  std::vector<double> tau_;  // Logistic: the logit of alpha.
+  std::vector<double> alpha_;  // This and what else there is of each row: from Start or Load on.
+  std::vector<double> tau_;    // Logistic: the logit of alpha.
   Eigen::VectorXd u_;
   double sigma_ = 0.0;       // Also the bias.
   double center_dot_ = 0.0;  // m'u

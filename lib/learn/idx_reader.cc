@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/status_macros.h"
-#include "lib/learn/minimizer.h"
 #include "lib/learn/readers.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
@@ -58,6 +58,7 @@ class ArrayReader {
   }
 
   const std::vector<int64_t>& size() const { return size_; }
+  absl::Status Stopped() const { return absl::CancelledError(absl::StrCat(name_, ": reading was stopped")); }
 
   // The next `count` bytes, valid until the next call. DATA_LOSS when there are fewer.
   absl::StatusOr<absl::string_view> Take(int64_t count) {
@@ -93,7 +94,6 @@ class ArrayReader {
     }
     return absl::OkStatus();
   }
-  absl::Status Stopped() const { return absl::CancelledError(absl::StrCat(name_, ": reading was stopped")); }
   absl::Status CutOff() const {
     return absl::DataLossError(absl::StrCat(name_, ": ends after ", before_ + static_cast<int64_t>(buffer_.size()),
                                             " bytes, its header tells of ",
@@ -129,6 +129,8 @@ absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, Byt
   out.x.cols = static_cast<int32_t>(cols);
   for (int64_t i = 0; i < rows; ++i) {
     LUTHIER_ASSIGN_OR_RETURN(const absl::string_view image, pixels.Take(cols));
+    const auto most = static_cast<size_t>(cols);
+    if (!MakeRoom(most, stop, &out.x.column) || !MakeRoom(most, stop, &out.x.value)) return pixels.Stopped();
     for (int64_t j = 0; j < cols; ++j) {
       const auto value = static_cast<uint8_t>(image[static_cast<size_t>(j)]);
       if (value == 0) continue;
@@ -146,7 +148,11 @@ absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, Byt
         absl::StrCat(labels_name, ": has ", classes.size()[0], " labels, but ", name, " has ", rows, " images"));
   }
   LUTHIER_ASSIGN_OR_RETURN(const absl::string_view bytes, classes.Take(rows));
-  for (const char c : bytes) out.label.push_back(absl::StrCat(static_cast<uint8_t>(c)));
+  Pace pace(stop);
+  for (const char c : bytes) {
+    if (pace.Stopped(32) || !MakeRoom(1, stop, &out.label)) return classes.Stopped();
+    out.label.push_back(absl::StrCat(static_cast<uint8_t>(c)));
+  }
   LUTHIER_RETURN_IF_ERROR(classes.Close());
   return out;
 }

@@ -45,11 +45,12 @@ double Interpolate(const End& low, const End& high) {
 
 }  // namespace
 
-SolveState LbfgsSolver::Start(ValueAndGradient f, VectorXd x0) {
+SolveState LbfgsSolver::Start(ValueAndGradient f, VectorXd x0, const std::atomic<bool>* stop) {
   x_ = std::move(x0);
   pairs_.clear();
   iteration_ = 0;
   value_ = f(x_, &gradient_);
+  if (!std::isfinite(value_) && StopRequested(stop)) return SolveState::kStopped;
   ++evaluations_;
   reference_value_ = value_;
   reference_gradient_ = LargestEntry(gradient_);

@@ -24,9 +24,10 @@ class LbfgsSolver {
   explicit LbfgsSolver(double tolerance = 0.0) : tolerance_(tolerance) {}
 
   void set_tolerance(double tolerance) { tolerance_ = tolerance; }
-  // Evaluates f at x0. kConverged, kNonFinite, or kRunning.
-  SolveState Start(ValueAndGradient f, Eigen::VectorXd x0);
-  // One iteration (after Start or Load). A long f may look at `stop` itself and return NaN once it is set.
+  // Evaluates f at x0. kConverged, kNonFinite, or kRunning; kStopped: nothing has begun. A long f may look at `stop`
+  // (may be null) itself and return NaN once it is set.
+  SolveState Start(ValueAndGradient f, Eigen::VectorXd x0, const std::atomic<bool>* stop = nullptr);
+  // One iteration (after Start or Load).
   SolveState Step(ValueAndGradient f, const std::atomic<bool>* stop);
 
   const Eigen::VectorXd& x() const { return x_; }

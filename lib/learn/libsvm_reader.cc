@@ -8,9 +8,12 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/readers.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
+
+constexpr int64_t kWordWork = 64;  // Operations of parsing an entry, for Pace.
 
 bool Blank(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
@@ -67,6 +70,8 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
   out.name = lines.name();
   std::vector<Entry> row;
   int64_t unlabelled = 0;
+  const std::atomic<bool>* stop = lines.limits().stop;
+  Pace pace(stop);
   while (true) {
     LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> next, lines.Next());
     if (!next) break;
@@ -96,6 +101,7 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
     while (true) {
       const absl::string_view word = NextWord(line, &at, &column);
       if (word.empty()) break;
+      if (pace.Stopped(kWordWork)) return lines.Stopped();
       LUTHIER_ASSIGN_OR_RETURN(const Entry entry, ParseEntry(lines, word, column));
       sorted = sorted && (row.empty() || row.back().first < entry.first);
       row.push_back(entry);
@@ -108,6 +114,10 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
                                                          row[k].first + 1, " is there twice"));
         }
       }
+    }
+    if (!MakeRoom(row.size(), stop, &out.x.column) || !MakeRoom(row.size(), stop, &out.x.value) ||
+        !MakeRoom(1, stop, &out.x.row_start) || !MakeRoom(1, stop, &out.label)) {
+      return lines.Stopped();
     }
     for (const auto& [index, value] : row) {
       if (wanted != nullptr && index >= wanted->cols) {

@@ -16,17 +16,20 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-// Rows between two looks at the stop flag, and columns of a panel of the factorisation.
-constexpr int64_t kRowsAtOnce = 1024;
+// Columns of a panel of the factorisation, and of what is done with one at once: a multiple of the kernels' blocks, for
+// any instruction set, so that each sum is what it would be without pieces.
 constexpr Index kPanel = 64;
+constexpr Index kColumnsAtOnce = 48;
+constexpr size_t kLongRow = 256;  // Entries above which a row of a Hessian is no piece of work.
 constexpr double kLeastCurvature = 1e-3;  // Mean over rows, in units of the largest.
 
 // L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite, or
 // stopped.
 bool FactorInPlace(MatrixXd* a, const std::atomic<bool>* stop) {
   const Index n = a->rows();
+  Pace pace(stop);
   for (Index k = 0; k < n; k += kPanel) {
-    if (StopRequested(stop)) return false;
+    if (pace.Stopped((n - k) * kPanel * kPanel)) return false;
     const Index width = std::min(kPanel, n - k);
     const Index rest = n - k - width;
     auto corner = a->block(k, k, width, width);
@@ -38,23 +41,36 @@ bool FactorInPlace(MatrixXd* a, const std::atomic<bool>* stop) {
     if (rest == 0) break;
     auto below = a->block(k + width, k, rest, width);
     lower.triangularView<Eigen::Lower>().transpose().solveInPlace<Eigen::OnTheRight>(below);
-    a->bottomRightCorner(rest, rest).selfadjointView<Eigen::Lower>().rankUpdate(below, -1.0);
+    for (Index j = 0; j < rest; j += kColumnsAtOnce) {
+      if (pace.Stopped((rest - j) * kColumnsAtOnce * kPanel)) return false;
+      const Index columns = std::min(kColumnsAtOnce, rest - j);
+      const Index under = rest - j - columns;
+      const auto rows = below.middleRows(j, columns);
+      const Index at = k + width + j;
+      a->block(at, at, columns, columns).selfadjointView<Eigen::Lower>().rankUpdate(rows, -1.0);
+      a->block(at + columns, at, under, columns).noalias() -= below.bottomRows(under) * rows.transpose();
+    }
   }
   return true;
+}
+
+// Pieces of the columns of an n x n matrix.
+template <typename F>
+bool ColumnsInPieces(Index n, const std::atomic<bool>* stop, F&& work) {
+  return InPieces(n, std::max<Index>(1, n), stop, work);
 }
 
 }  // namespace
 
 LinearData::LinearData(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
-                       Bias bias)
+                       Bias bias, const std::atomic<bool>* stop)
     : features_(dataset.x.cols), bias_(bias) {
   LUTHIER_CHECK(dataset.num_classes() == 2);
-  SetRows(dataset, rows, standardization);
-  SetNorms();
+  if (SetRows(dataset, rows, standardization, stop)) SetNorms(stop);
 }
 
-void LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& rows,
-                         const Standardization& standardization) {
+bool LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& rows,
+                         const Standardization& standardization, const std::atomic<bool>* stop) {
   const SparseMatrix& x = dataset.x;
   const bool plain = standardization.identity();
   std::vector<bool> dropped(static_cast<size_t>(features_), false);
@@ -67,7 +83,14 @@ void LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& row
     if (center_.cwiseAbs().sum() == 0.0) center_.resize(0);
   }
   bool ones = true;
+  Pace pace(stop);
   for (const int32_t row : rows) {
+    const int64_t entries = x.row_start[row + 1] - x.row_start[row];
+    if (pace.Stopped(entries + kRowWork) || !MakeRoom(static_cast<size_t>(entries), stop, &column_) ||
+        !MakeRoom(static_cast<size_t>(entries), stop, &value_) || !MakeRoom(1, stop, &row_start_) ||
+        !MakeRoom(1, stop, &sign_)) {
+      return false;
+    }
     for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
       const int32_t j = x.column[e];
       if (dropped[j]) continue;
@@ -82,19 +105,23 @@ void LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& row
     value_.clear();
     value_.shrink_to_fit();
   }
+  return true;
 }
 
-void LinearData::SetNorms() {
+void LinearData::SetNorms(const std::atomic<bool>* stop) {
   if (centered()) {
     center_norm2_ = center_.squaredNorm();
-    center_dot_.resize(sign_.size());
+    center_dot_.reserve(sign_.size());
   }
+  norm2_.reserve(sign_.size());
   BlockedSum total;
+  Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
+    if (pace.Stopped(2 * work(i))) return;
     double square = 0.0;
     ForEach(i, [&](int32_t, double a) { square += a * a; });
     if (centered()) {
-      center_dot_[i] = Dot(i, center_.data());
+      center_dot_.push_back(Dot(i, center_.data()));
       square = std::max(0.0, square - 2.0 * center_dot_[i] + center_norm2_);
     }
     if (bias_ != Bias::kNone) square += 1.0;
@@ -116,8 +143,9 @@ VectorXd LinearData::Scores(const VectorXd& w, const std::atomic<bool>* stop) co
   LUTHIER_CHECK(w.size() == dim());
   const double offset = Offset(w);
   VectorXd scores(rows());
+  Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (i % kRowsAtOnce == 0 && StopRequested(stop)) break;
+    if (pace.Stopped(work(i))) break;
     scores[i] = Dot(i, w.data()) + offset;
   }
   return scores;
@@ -126,8 +154,9 @@ VectorXd LinearData::Scores(const VectorXd& w, const std::atomic<bool>* stop) co
 VectorXd LinearData::Combine(const VectorXd& r, const std::atomic<bool>* stop) const {
   VectorXd out = VectorXd::Zero(dim());
   BlockedSum total;
+  Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (i % kRowsAtOnce == 0 && StopRequested(stop)) break;
+    if (pace.Stopped(work(i))) break;
     total.Add(r[i]);
     if (r[i] != 0.0) AddTo(i, r[i], out.data());
   }
@@ -140,7 +169,9 @@ int64_t LinearData::CountCorrect(const VectorXd& w, const std::atomic<bool>* sto
   const VectorXd scores = Scores(w, stop);
   if (StopRequested(stop)) return 0;
   int64_t correct = 0;
-  for (int64_t i = 0; i < rows(); ++i) correct += (scores[i] > 0.0) == (sign_[i] > 0.0) ? 1 : 0;
+  InPieces(rows(), 1, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) correct += (scores[i] > 0.0) == (sign_[i] > 0.0) ? 1 : 0;
+  });
   return correct;
 }
 
@@ -165,8 +196,9 @@ double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* cur
   if (StopRequested(stop)) return kStopped;
   if (curvature != nullptr) curvature->resize(r.size());
   BlockedSum total;
+  Pace pace(stop);
   for (int64_t i = 0; i < data_->rows(); ++i) {
-    if (i % kRowsAtOnce == 0 && StopRequested(stop)) return kStopped;
+    if (pace.Stopped(LinearData::kRowWork)) return kStopped;
     const double t = data_->sign(i) * r[i];
     if (loss_.kind == MarginLoss::Kind::kLogistic) {  // One exponential for all three.
       const double e = std::exp(-std::abs(t));
@@ -188,17 +220,24 @@ double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* cur
   return total.Total() + (one_strength() ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
 }
 
-VectorXd LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v) const {
-  const VectorXd r = data_->Scores(v).cwiseProduct(curvature);
-  VectorXd out = data_->Combine(r);
+VectorXd LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v,
+                                      const std::atomic<bool>* stop) const {
+  VectorXd r = data_->Scores(v, stop);
+  InPieces(data_->rows(), 1, stop, [&](int64_t begin, int64_t end) {
+    r.segment(begin, end - begin).array() *= curvature.segment(begin, end - begin).array();
+  });
+  if (StopRequested(stop)) return {};
+  VectorXd out = data_->Combine(r, stop);
   out.head(penalized()) += Penalize(v);
   return out;
 }
 
-VectorXd LinearProblem::HessianDiagonal(const VectorXd& curvature) const {
+VectorXd LinearProblem::HessianDiagonal(const VectorXd& curvature, const std::atomic<bool>* stop) const {
   VectorXd squares = VectorXd::Zero(dim());
   VectorXd firsts = VectorXd::Zero(data_->centered() ? dim() : 0);
+  Pace pace(stop);
   for (int64_t i = 0; i < data_->rows(); ++i) {
+    if (pace.Stopped(data_->work(i))) return {};
     const double d = curvature[i];
     if (d == 0.0) continue;
     data_->ForEach(i, [&](int32_t j, double a) { squares[j] += d * a * a; });
@@ -218,13 +257,18 @@ VectorXd LinearProblem::HessianDiagonal(const VectorXd& curvature) const {
 
 MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<bool>* stop, int64_t every) const {
   const Index p = static_cast<Index>(data_->features());
-  MatrixXd hessian = MatrixXd::Zero(dim(), dim());
+  MatrixXd hessian(dim(), dim());
+  if (!ColumnsInPieces(dim(), stop,
+                       [&](Index begin, Index end) { hessian.middleCols(begin, end - begin).setZero(); })) {
+    return {};
+  }
   VectorXd firsts = VectorXd::Zero(dim());
   std::vector<int32_t> columns;
   std::vector<double> values;
   double total = 0.0;
+  Pace pace(stop);
   for (int64_t i = 0; i < data_->rows(); i += every) {
-    if (i / every % kRowsAtOnce == 0 && StopRequested(stop)) return {};
+    if (pace.Stopped(data_->work(i))) return {};
     const double d = static_cast<double>(every) * curvature[i];
     if (d == 0.0) continue;
     total += d;
@@ -237,7 +281,10 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
     const int32_t* c = columns.data();
     const double* a = values.data();
     const size_t count = columns.size();
+    const bool divided = count > kLongRow;
+    if (!divided && pace.Stopped(static_cast<int64_t>(count * (count + 1) / 2 + 1))) return {};
     for (size_t f = 0; f < count; ++f) {
+      if (divided && pace.Stopped(static_cast<int64_t>(count - f))) return {};
       const double scale = d * a[f];
       firsts[c[f]] += scale;
       double* out = hessian.data() + int64_t{c[f]} * dim();
@@ -248,7 +295,14 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
     // sum d (a - m)(a - m)' = sum d a a' - k m' - m k' + (sum d) m m', k = sum d a
     const VectorXd& m = data_->center();
     const VectorXd half = 0.5 * total * m - firsts.head(p);
-    hessian.topLeftCorner(p, p).selfadjointView<Eigen::Lower>().rankUpdate(half, m);
+    // As Eigen's rank-2 update has it.
+    if (!ColumnsInPieces(p, stop, [&](Index begin, Index end) {
+          for (Index j = begin; j < end; ++j) {
+            hessian.col(j).segment(j, p - j) += half[j] * m.tail(p - j) + m[j] * half.tail(p - j);
+          }
+        })) {
+      return {};
+    }
     firsts.head(p) -= total * m;
   }
   if (dim() > p) {
@@ -260,27 +314,36 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
 }
 
 LinearFunction::LinearFunction(const LinearProblem* problem, bool direct)
-    : problem_(problem), direct_(direct), sample_every_(SampleEvery(problem->data())) {
-  const LinearData& data = problem->data();
-  const int64_t every = direct ? 1 : sample_every_;
-  if (every == 0 || data.nonzeros() == 0) return;
+    : problem_(problem), direct_(direct), sample_every_(SampleEvery(problem->data())) {}
+
+void LinearFunction::CountFactor(const std::atomic<bool>* stop) {
+  const LinearData& data = problem_->data();
+  const int64_t every = direct_ ? 1 : sample_every_;
   double products = 0.0;
-  for (int64_t i = 0; i < data.rows(); i += every) {
-    const double entries = static_cast<double>(data.entries(i));
-    products += 0.5 * entries * (entries + 1.0);
+  if (every > 0 && data.nonzeros() > 0) {
+    const bool whole = InPieces((data.rows() + every - 1) / every, 1, stop, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const double entries = static_cast<double>(data.entries(k * every));
+        products += 0.5 * entries * (entries + 1.0);
+      }
+    });
+    if (!whole) return;
+    products /= 2.0 * static_cast<double>(data.nonzeros());
   }
-  factor_passes_ = products / (2.0 * static_cast<double>(data.nonzeros()));
+  factor_passes_ = products;
 }
 
-double LinearFunction::Value(const VectorXd& x, VectorXd* gradient) {
+double LinearFunction::Value(const VectorXd& x, VectorXd* gradient, const std::atomic<bool>* stop) {
   x_ = x;
-  return problem_->Value(x, gradient, &curvature_);
+  const double value = problem_->Value(x, gradient, &curvature_, stop);
+  if (StopRequested(stop)) x_.resize(0);
+  return value;
 }
 
-void LinearFunction::SetPoint(const VectorXd& x) {
+void LinearFunction::SetPoint(const VectorXd& x, const std::atomic<bool>* stop) {
+  if (factor_passes_ < 0.0) CountFactor(stop);
   if (x_.size() == x.size() && x_ == x) return;  // The usual case: the point that was evaluated last.
-  x_ = x;
-  problem_->Value(x, nullptr, &curvature_);
+  Value(x, nullptr, stop);
 }
 
 double LinearFunction::BiasRidge() const {
@@ -289,15 +352,16 @@ double LinearFunction::BiasRidge() const {
   return std::max(0.0, usual - curvature_.sum());
 }
 
-VectorXd LinearFunction::HessianVector(const VectorXd& v) {
-  VectorXd out = problem_->HessianVector(curvature_, v);
+VectorXd LinearFunction::HessianVector(const VectorXd& v, const std::atomic<bool>* stop) {
+  VectorXd out = problem_->HessianVector(curvature_, v, stop);
+  if (StopRequested(stop)) return out;
   const double ridge = BiasRidge();
   if (ridge > 0.0) out[out.size() - 1] += ridge * v[v.size() - 1];
   return out;
 }
 
-VectorXd LinearFunction::HessianDiagonal() {
-  VectorXd out = problem_->HessianDiagonal(curvature_);
+VectorXd LinearFunction::HessianDiagonal(const std::atomic<bool>* stop) {
+  VectorXd out = problem_->HessianDiagonal(curvature_, stop);
   if (out.size() > 0) out[out.size() - 1] += BiasRidge();
   return out;
 }
@@ -310,7 +374,12 @@ bool LinearFunction::Factor(int64_t every, const std::atomic<bool>* stop) {
   double ridge = 0.0;
   const double scale = hessian.diagonal().maxCoeff();
   while (true) {
-    factor_ = hessian;
+    factor_.resize(hessian.rows(), hessian.cols());
+    if (!ColumnsInPieces(hessian.cols(), stop, [&](Index begin, Index end) {
+          factor_.middleCols(begin, end - begin) = hessian.middleCols(begin, end - begin);
+        })) {
+      return false;
+    }
     factor_.diagonal().array() += ridge;
     if (FactorInPlace(&factor_, stop)) return true;
     if (StopRequested(stop) || !(scale > 0.0) || !(ridge < scale)) return false;

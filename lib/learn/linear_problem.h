@@ -29,13 +29,14 @@ namespace luthier::learn {
 
 enum class Bias { kNone, kPenalized, kFree };
 
-// A part of a data set, copied. Immutable.
+// A part of a data set, copied. Immutable. Whatever goes over its rows looks at `stop` (may be null) at the pace of
+// stop.h; once it is set, what comes back is of no use.
 class LinearData {
  public:
   // `dataset` has two classes; `rows` are in [0, dataset.x.rows). Columns that the standardization calls constant are
   // left out (their weights stay 0): centred they say nothing, and nothing but rounding is left.
   LinearData(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
-             Bias bias);
+             Bias bias, const std::atomic<bool>* stop = nullptr);
 
   int64_t rows() const { return static_cast<int64_t>(sign_.size()); }
   int64_t features() const { return features_; }
@@ -112,6 +113,9 @@ class LinearData {
   }
 
   int64_t entries(int64_t i) const { return row_start_[i + 1] - row_start_[i]; }
+  // Operations of going over row i once, its loss included: for Pace.
+  int64_t work(int64_t i) const { return entries(i) + kRowWork; }
+  static constexpr int64_t kRowWork = 16;
 
   // f(column, value) for each entry of row i, in order.
   template <typename F>
@@ -147,7 +151,7 @@ class LinearData {
 
   // b - m'w: what every score of w gets.
   double Offset(const Eigen::VectorXd& w) const;
-  // All scores (a_i - m)'w + b. Of no use once `stop` (may be null) is set, as what the next two return.
+  // All scores (a_i - m)'w + b.
   Eigen::VectorXd Scores(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
   // sum_i r_i (a_i - m, 1): dim().
   Eigen::VectorXd Combine(const Eigen::VectorXd& r, const std::atomic<bool>* stop = nullptr) const;
@@ -156,8 +160,9 @@ class LinearData {
   int64_t CountCorrect(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
 
  private:
-  void SetRows(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization);
-  void SetNorms();
+  bool SetRows(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
+               const std::atomic<bool>* stop);
+  void SetNorms(const std::atomic<bool>* stop);
 
   const int64_t features_;
   const Bias bias_;
@@ -192,14 +197,15 @@ class LinearProblem {
   Eigen::Index penalized() const { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
 
   // h, its gradient unless null, and the curvatures loss''(t_i) unless null. NaN, and the others of no use, when `stop`
-  // (may be null) was seen, which is looked at every few rows.
+  // (may be null) was seen; so for what the next three return.
   double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, Eigen::VectorXd* curvature = nullptr,
                const std::atomic<bool>* stop = nullptr) const;
   // For the point that `curvature` is of: the Hessian (for losses with kinks: an element of the generalised one) times
   // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2), empty when `stop` was seen). With `every` above 1 an
   // estimate of it: from every so many rows, each counting so many times.
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& curvature, const Eigen::VectorXd& v) const;
-  Eigen::VectorXd HessianDiagonal(const Eigen::VectorXd& curvature) const;
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& curvature, const Eigen::VectorXd& v,
+                                const std::atomic<bool>* stop = nullptr) const;
+  Eigen::VectorXd HessianDiagonal(const Eigen::VectorXd& curvature, const std::atomic<bool>* stop = nullptr) const;
   Eigen::MatrixXd Hessian(const Eigen::VectorXd& curvature, const std::atomic<bool>* stop, int64_t every = 1) const;
 
  private:
@@ -220,11 +226,12 @@ int64_t SampleEvery(const LinearData& data);
 class LinearFunction final : public SecondOrderFunction {
  public:
   explicit LinearFunction(const LinearProblem* problem, bool direct = false);
-  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override;
-  void SetPoint(const Eigen::VectorXd& x) override;
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override;
-  Eigen::VectorXd HessianDiagonal() override;
+  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient, const std::atomic<bool>* stop) override;
+  void SetPoint(const Eigen::VectorXd& x, const std::atomic<bool>* stop) override;
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v, const std::atomic<bool>* stop) override;
+  Eigen::VectorXd HessianDiagonal(const std::atomic<bool>* stop) override;
   // By multiplications: two an entry for a pass, z (z + 1) / 2 for the Hessian of a row of z entries.
+  // Known after SetPoint.
   double factor_passes() const override { return factor_passes_; }
   bool PreparePreconditioner(const std::atomic<bool>* stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
@@ -232,6 +239,7 @@ class LinearFunction final : public SecondOrderFunction {
   Eigen::VectorXd SolveHessian(const Eigen::VectorXd& b, const std::atomic<bool>* stop) override;
 
  private:
+  void CountFactor(const std::atomic<bool>* stop);
   // What is added to the curvature along a free bias where the losses have next to none, so that steps stay sane: far
   // from their corners hinges are straight. 0 anywhere near an optimum.
   double BiasRidge() const;
@@ -243,8 +251,8 @@ class LinearFunction final : public SecondOrderFunction {
   const LinearProblem* const problem_;
   const bool direct_;
   const int64_t sample_every_;
-  double factor_passes_ = 0.0;
-  Eigen::VectorXd x_;  // Where curvature_ is from.
+  double factor_passes_ = -1.0;  // Not counted yet.
+  Eigen::VectorXd x_;            // Where curvature_ is from; empty: it is of no use.
   Eigen::VectorXd curvature_;
   Eigen::MatrixXd factor_;
 };

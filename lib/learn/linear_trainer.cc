@@ -163,41 +163,51 @@ void LinearTrainer::SetTolerance() {
   newton_.set_tolerance(options_.tolerance * zero_gradient_);
 }
 
-SolveState LinearTrainer::StartSolver() {
+// Given up, it has changed nothing that is not made anew.
+SolveState LinearTrainer::StartSolver(const std::atomic<bool>* stop) {
   // Mostly training starts at 0, whose gradient the methods that take whole ones need anyway.
   const bool from_zero = start_.isZero(0.0);
   const bool shared = from_zero && !stochastic();
+  double passes = 0.0;
   if (!shared) {
     VectorXd gradient;
-    problem_->Value(VectorXd::Zero(problem_->dim()), &gradient);
-    extra_passes_ += 1.0;
+    problem_->Value(VectorXd::Zero(problem_->dim()), &gradient, nullptr, stop);
+    if (StopRequested(stop)) return SolveState::kStopped;
+    passes += 1.0;
     SetTolerance(gradient);
   }
-  // The first looks are of no use: hardly any problem gains more than a digit a pass.
-  next_check_ = static_cast<int64_t>(std::clamp(-std::log10(std::max(1e-300, options_.tolerance)), 1.0, 8.0));
-  started_ = true;
   // Nothing can be made of such rows; the weights stay where they are.
   const bool hopeless = !shared && !std::isfinite(zero_gradient_);
   SolveState state = SolveState::kNonFinite;
   if (svrg_) {
-    state = svrg_->Start(start_, /*near=*/!from_zero);
+    state = svrg_->Start(start_, /*near=*/!from_zero, stop);
   } else if (dual_ && !hopeless) {
-    state = dual_->Start(from_zero ? nullptr : &start_);
-    if (!from_zero) extra_passes_ += 1.0;  // For the scores.
+    state = dual_->Start(from_zero ? nullptr : &start_, stop);
+    if (!from_zero) passes += 1.0;  // For the scores.
   } else if (!dual_) {
-    state = newton() ? newton_.Start(*function_, start_)
-                     : lbfgs_.Start([this](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g); }, start_);
+    const auto f = [&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); };
+    state = newton() ? newton_.Start(*function_, start_, stop) : lbfgs_.Start(f, start_, stop);
   }
+  if (state == SolveState::kStopped) return state;
   if (shared) SetTolerance(newton() ? newton_.gradient() : lbfgs_.gradient());
+  extra_passes_ += passes;
+  // The first looks are of no use: hardly any problem gains more than a digit a pass.
+  next_check_ = static_cast<int64_t>(std::clamp(-std::log10(std::max(1e-300, options_.tolerance)), 1.0, 8.0));
+  started_ = true;
   return hopeless ? SolveState::kNonFinite : state;
 }
 
 // Looks at the exact gradient, as seldom as can be: a solver that converges linearly needs as many iterations again for
 // as many digits, so the next look comes when half of what is missing may have been made.
-SolveState LinearTrainer::CheckStochastic() {
+SolveState LinearTrainer::CheckStochastic(const std::atomic<bool>* stop) {
+  check_pending_ = false;
   if (iteration_ < next_check_ && iteration_ < options_.max_iterations) return SolveState::kRunning;
   VectorXd gradient;
-  const double value = problem_->Value(Weights(), &gradient);
+  const double value = problem_->Value(Weights(), &gradient, nullptr, stop);
+  if (StopRequested(stop)) {
+    check_pending_ = true;
+    return SolveState::kStopped;
+  }
   extra_passes_ += 1.0;
   const double largest = LargestEntry(gradient);
   if (!std::isfinite(value) || !std::isfinite(largest)) return SolveState::kNonFinite;
@@ -223,9 +233,11 @@ TrainOutcome LinearTrainer::Advance(const std::atomic<bool>* stop) {
   if (StopRequested(stop)) {
     state = SolveState::kStopped;
   } else if (!started_) {
-    state = StartSolver();
+    state = StartSolver(stop);
     // Everything is at its optimum: l2 rules, or there is nothing to learn from.
     if (state == SolveState::kRunning && zero_gradient_ == 0.0 && start_.isZero(0.0)) state = SolveState::kConverged;
+  } else if (check_pending_) {
+    state = CheckStochastic(stop);
   } else if (iteration_ >= options_.max_iterations) {
     outcome_ = TrainOutcome::kIterationLimit;
     return outcome_;
@@ -240,7 +252,7 @@ TrainOutcome LinearTrainer::Advance(const std::atomic<bool>* stop) {
       state = lbfgs_.Step([&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); }, stop);
     }
     if (state != SolveState::kStopped) ++iteration_;
-    if (stochastic() && state == SolveState::kRunning) state = CheckStochastic();
+    if (stochastic() && state == SolveState::kRunning) state = CheckStochastic(stop);
   }
   outcome_ = OutcomeOf(state);
   if (outcome_ != TrainOutcome::kStopped) passes_ = PassesNow();
@@ -258,6 +270,7 @@ void LinearTrainer::Save(CheckpointWriter* writer, absl::string_view identity) c
   writer->F64(best_gradient_);
   writer->U64(static_cast<uint64_t>(best_iteration_));
   writer->U64(static_cast<uint64_t>(next_check_));
+  writer->U64(check_pending_ ? 1 : 0);
   if (!started_) {
     writer->Vector(start_);
   } else if (dual_) {
@@ -280,6 +293,7 @@ absl::Status LinearTrainer::Load(CheckpointReader* reader, absl::string_view ide
   best_gradient_ = reader->F64();
   best_iteration_ = static_cast<int64_t>(reader->U64());
   next_check_ = static_cast<int64_t>(reader->U64());
+  check_pending_ = reader->U64() != 0;
   bool fits = reader->ok();
   if (fits && !state.started) {
     start_ = reader->Vector();

@@ -53,8 +53,8 @@ struct LinearTrainOptions {
 absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes);
 
 // Trains one linear classifier; the same promises as LogisticTrainer (trainer.h): looking changes nothing, stopping
-// changes nothing, a saved trainer goes on bit for bit. An iteration is one of L-BFGS or Newton's method, or about a
-// pass over the rows. `problem` must outlive this. Not thread-safe.
+// changes nothing and is seen anywhere, a saved trainer goes on bit for bit. An iteration is one of L-BFGS or Newton's
+// method, or about a pass over the rows. `problem` must outlive this. Not thread-safe.
 class LinearTrainer {
  public:
   // INVALID_ARGUMENT when the solver does not fit the problem: "dual" and "svrg" need l2 > 0, the same for all
@@ -93,8 +93,8 @@ class LinearTrainer {
   double PassesNow() const;
   void SetTolerance();
   void SetTolerance(const Eigen::VectorXd& zero_gradient);
-  SolveState StartSolver();
-  SolveState CheckStochastic();
+  SolveState StartSolver(const std::atomic<bool>* stop);
+  SolveState CheckStochastic(const std::atomic<bool>* stop);
 
   const LinearProblem* problem_;
   LinearTrainOptions options_;
@@ -114,6 +114,8 @@ class LinearTrainer {
   double best_gradient_ = INFINITY;
   int64_t best_iteration_ = 0;
   int64_t next_check_ = 0;  // Iteration at which the gradient is looked at again.
+  bool check_pending_ =
+      false;  // The iteration is done, and whether the gradient is to be looked at is still to be seen.
 };
 
 }  // namespace luthier::learn

@@ -15,8 +15,6 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr int64_t kRowsAtOnce = 256;  // Between looks at the stop flag.
-
 // log(1 + e^-t) without overflow or cancellation.
 double Softplus(double t) {
   return t > 0.0 ? std::log1p(std::exp(-t)) : -t + std::log1p(std::exp(t));
@@ -49,7 +47,7 @@ double SoftmaxLoss(int classes, int32_t label, double* z) {
 }  // namespace
 
 LogisticData::LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization,
-                           bool intercept)
+                           bool intercept, const std::atomic<bool>* stop)
     : dataset_(dataset),
       rows_(std::move(rows)),
       standardization_(std::move(standardization)),
@@ -58,10 +56,10 @@ LogisticData::LogisticData(const Dataset* dataset, std::vector<int32_t> rows, St
       scores_(dataset->num_classes() == 2 ? 1 : dataset->num_classes()),
       dim_(static_cast<Index>(features_) * scores_ + (intercept ? std::max(1, scores_ - 1) : 0)) {
   LUTHIER_CHECK(standardization_.identity() || standardization_.mean.size() == features_);
-  ComputeLipschitz();
+  ComputeLipschitz(stop);
 }
 
-void LogisticData::ComputeLipschitz() {
+void LogisticData::ComputeLipschitz(const std::atomic<bool>* stop) {
   const SparseMatrix& x = dataset_->x;
   const bool plain = standardization_.identity();
   // |a_i - m|^2 (scaled) = sum over entries of (a - m)^2 - m^2, plus the whole |m|^2.
@@ -69,7 +67,9 @@ void LogisticData::ComputeLipschitz() {
   if (!plain) base += standardization_.mean.cwiseQuotient(standardization_.deviation).squaredNorm();
   BlockedSum total;
   double largest = 0.0;
+  Pace pace(stop);
   for (const int32_t row : rows_) {
+    if (pace.Stopped(x.row_start[row + 1] - x.row_start[row] + 1)) return;
     double square = base;
     for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
       const double a = x.value[e];
@@ -179,8 +179,10 @@ double LogisticData::Loss(const VectorXd& w, VectorXd* gradient, const std::atom
   BlockedSum total;
   std::vector<BlockedSum> residual_sum(K);
   std::vector<double> z(K);
+  Pace pace(stop);
+  const int64_t times = gradient == nullptr ? 1 : 2;
   for (int64_t i = 0; i < rows(); ++i) {
-    if (i % kRowsAtOnce == 0 && StopRequested(stop)) return std::numeric_limits<double>::quiet_NaN();
+    if (pace.Stopped(times * Work(i))) return std::numeric_limits<double>::quiet_NaN();
     const int32_t label = dataset_->label[rows_[i]];
     Scores(scorer, i, z.data());
     if (K == 1) {
@@ -207,8 +209,9 @@ int64_t LogisticData::CountCorrect(const VectorXd& w, const std::atomic<bool>* s
   const Scorer scorer = MakeScorer(w);
   std::vector<double> z(scores_);
   int64_t correct = 0;
+  Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (i % kRowsAtOnce == 0 && StopRequested(stop)) return 0;
+    if (pace.Stopped(Work(i))) return 0;
     Scores(scorer, i, z.data());
     int32_t best = 0;
     if (scores_ == 1) {
@@ -221,11 +224,13 @@ int64_t LogisticData::CountCorrect(const VectorXd& w, const std::atomic<bool>* s
   return correct;
 }
 
-LogisticData::Curvature LogisticData::CurvatureAt(const VectorXd& w) const {
+LogisticData::Curvature LogisticData::CurvatureAt(const VectorXd& w, const std::atomic<bool>* stop) const {
   const Scorer scorer = MakeScorer(w);
   Curvature curvature;
   curvature.probability.resize(scores_, rows());
+  Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
+    if (pace.Stopped(Work(i))) return {};
     double* z = curvature.probability.col(i).data();
     Scores(scorer, i, z);
     if (scores_ == 1) {
@@ -237,13 +242,16 @@ LogisticData::Curvature LogisticData::CurvatureAt(const VectorXd& w) const {
   return curvature;
 }
 
-VectorXd LogisticData::HessianVector(const Curvature& curvature, const VectorXd& v) const {
+VectorXd LogisticData::HessianVector(const Curvature& curvature, const VectorXd& v,
+                                     const std::atomic<bool>* stop) const {
   const int K = scores_;
   const Scorer scorer = MakeScorer(v);
   VectorXd out = VectorXd::Zero(dim_);
   std::vector<BlockedSum> residual_sum(K);
   std::vector<double> r(K);
+  Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
+    if (pace.Stopped(2 * Work(i))) return out;
     Scores(scorer, i, r.data());
     const double* prob = curvature.probability.col(i).data();
     if (K == 1) {
@@ -262,7 +270,7 @@ VectorXd LogisticData::HessianVector(const Curvature& curvature, const VectorXd&
   return out;
 }
 
-VectorXd LogisticData::HessianDiagonal(const Curvature& curvature) const {
+VectorXd LogisticData::HessianDiagonal(const Curvature& curvature, const std::atomic<bool>* stop) const {
   const SparseMatrix& x = dataset_->x;
   const int K = scores_;
   const bool plain = standardization_.identity();
@@ -270,7 +278,9 @@ VectorXd LogisticData::HessianDiagonal(const Curvature& curvature) const {
   VectorXd firsts = plain ? VectorXd() : VectorXd(VectorXd::Zero(penalized()));
   VectorXd totals = VectorXd::Zero(K);
   std::vector<double> d(K);
+  Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
+    if (pace.Stopped((plain ? 1 : 2) * Work(i))) return squares;
     const int32_t row = rows_[i];
     for (int k = 0; k < K; ++k) {
       const double prob = curvature.probability(k, i);
@@ -329,14 +339,16 @@ double LogisticProblem::Value(const VectorXd& w, VectorXd* gradient, const std::
   return loss + (strengths_.size() == 0 ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
 }
 
-VectorXd LogisticProblem::HessianVector(const LogisticData::Curvature& curvature, const VectorXd& v) const {
-  VectorXd out = data_->HessianVector(curvature, v);
+VectorXd LogisticProblem::HessianVector(const LogisticData::Curvature& curvature, const VectorXd& v,
+                                        const std::atomic<bool>* stop) const {
+  VectorXd out = data_->HessianVector(curvature, v, stop);
   out.head(data_->penalized()) += Penalize(v);
   return out;
 }
 
-VectorXd LogisticProblem::HessianDiagonal(const LogisticData::Curvature& curvature) const {
-  VectorXd diagonal = data_->HessianDiagonal(curvature);
+VectorXd LogisticProblem::HessianDiagonal(const LogisticData::Curvature& curvature,
+                                          const std::atomic<bool>* stop) const {
+  VectorXd diagonal = data_->HessianDiagonal(curvature, stop);
   diagonal.head(data_->penalized()) += Penalize(VectorXd::Ones(dim()));
   return diagonal;
 }

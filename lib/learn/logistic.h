@@ -28,11 +28,13 @@
 // scikit-learn.
 namespace luthier::learn {
 
-// A part of a data set as the model sees it. Copies nothing but the row numbers: `dataset` must outlive this.
+// A part of a data set as the model sees it. Copies nothing but the row numbers: `dataset` must outlive this. Whatever
+// goes over its rows looks at `stop` (may be null) at the pace of stop.h; once it is set, what comes back is of no use.
 class LogisticData {
  public:
   // `rows`: which rows, in [0, dataset.x.rows). `standardization` may be the identity.
-  LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization, bool intercept);
+  LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization, bool intercept,
+               const std::atomic<bool>* stop = nullptr);
 
   int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
   int64_t features() const { return features_; }
@@ -42,9 +44,7 @@ class LogisticData {
   Eigen::Index dim() const { return dim_; }
   Eigen::Index penalized() const { return static_cast<Eigen::Index>(features_) * scores_; }
 
-  // sum_i psi_i(w), and its gradient (dim) unless null. NaN or infinite when scores overflow.
-  // NaN, and the gradient of no use, when `stop` (may be null) was seen, which is looked at every few rows; so for the
-  // other functions that take it.
+  // sum_i psi_i(w), and its gradient (dim) unless null. NaN or infinite when scores overflow; NaN when `stop` was seen.
   double Loss(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr) const;
 
   // Rows whose most probable class is their label; ties go to the first class.
@@ -54,11 +54,12 @@ class LogisticData {
   struct Curvature {
     Eigen::MatrixXd probability;
   };
-  Curvature CurvatureAt(const Eigen::VectorXd& w) const;
+  Curvature CurvatureAt(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
   // (sum_i psi_i''(w)) v. O(K * entries).
-  Eigen::VectorXd HessianVector(const Curvature& curvature, const Eigen::VectorXd& v) const;
+  Eigen::VectorXd HessianVector(const Curvature& curvature, const Eigen::VectorXd& v,
+                                const std::atomic<bool>* stop = nullptr) const;
   // Its diagonal, >= 0.
-  Eigen::VectorXd HessianDiagonal(const Curvature& curvature) const;
+  Eigen::VectorXd HessianDiagonal(const Curvature& curvature, const std::atomic<bool>* stop = nullptr) const;
 
   // Bounds that hold for every w, for error estimates (S = sum_i |a_i|^2 >= the squared spectral norm of the rows):
   //   |psi_i'(w) - psi_i'(v)| summed <= gradient_lipschitz |w - v|, binary S/4, multinomial S/2;
@@ -80,7 +81,12 @@ class LogisticData {
   // of the residuals over all rows.
   void Scatter(int64_t i, const double* r, Eigen::VectorXd* gradient) const;
   void FinishScatter(const Eigen::VectorXd& residual_sum, Eigen::VectorXd* gradient) const;
-  void ComputeLipschitz();
+  void ComputeLipschitz(const std::atomic<bool>* stop);
+  // Operations of going over row i once, for Pace.
+  int64_t Work(int64_t i) const {
+    const int32_t row = rows_[i];
+    return (dataset_->x.row_start[row + 1] - dataset_->x.row_start[row] + 16) * scores_;
+  }
 
   const Dataset* const dataset_;
   const std::vector<int32_t> rows_;
@@ -109,10 +115,12 @@ class LogisticProblem {
   Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
   Eigen::Index dim() const { return data_->dim(); }
 
-  // h(w), and its gradient unless null.
+  // h(w), and its gradient unless null. `stop` as LogisticData has it.
   double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr) const;
-  Eigen::VectorXd HessianVector(const LogisticData::Curvature& curvature, const Eigen::VectorXd& v) const;
-  Eigen::VectorXd HessianDiagonal(const LogisticData::Curvature& curvature) const;
+  Eigen::VectorXd HessianVector(const LogisticData::Curvature& curvature, const Eigen::VectorXd& v,
+                                const std::atomic<bool>* stop = nullptr) const;
+  Eigen::VectorXd HessianDiagonal(const LogisticData::Curvature& curvature,
+                                  const std::atomic<bool>* stop = nullptr) const;
 
  private:
   const LogisticData* const data_;

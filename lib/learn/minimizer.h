@@ -2,9 +2,9 @@
 #define LUTHIER_LIB_LEARN_MINIMIZER_H_
 
 #include <Eigen/Core>
-#include <atomic>
 
 #include "absl/functional/function_ref.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 
@@ -21,10 +21,6 @@ enum class SolveState {
 
 // f(x), and its gradient into the second argument.
 using ValueAndGradient = absl::FunctionRef<double(const Eigen::VectorXd&, Eigen::VectorXd*)>;
-
-inline bool StopRequested(const std::atomic<bool>* stop) {
-  return stop != nullptr && stop->load(std::memory_order_relaxed);
-}
 
 }  // namespace luthier::learn
 

@@ -22,9 +22,10 @@ double LargestEntry(const VectorXd& v) {
 
 }  // namespace
 
-SolveState NewtonSolver::Start(SecondOrderFunction& f, VectorXd x0) {
+SolveState NewtonSolver::Start(SecondOrderFunction& f, VectorXd x0, const std::atomic<bool>* stop) {
   x_ = std::move(x0);
-  value_ = f.Value(x_, &gradient_);
+  value_ = f.Value(x_, &gradient_, stop);
+  if (StopRequested(stop)) return SolveState::kStopped;
   ++evaluations_;
   first_gradient_ = gradient_.norm();
   if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
@@ -36,7 +37,8 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
   const double largest = LargestEntry(gradient_);
   if (largest <= tolerance_) return SolveState::kConverged;
   if (StopRequested(stop)) return SolveState::kStopped;
-  f.SetPoint(x_);
+  f.SetPoint(x_, stop);
+  if (StopRequested(stop)) return SolveState::kStopped;
   const double norm = gradient_.norm();
   int64_t products = 0;
   VectorXd diagonal;
@@ -46,7 +48,8 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
   if (StopRequested(stop)) return SolveState::kStopped;
   if (direction.size() == 0) {
     // A saturated row may have no curvature left; the preconditioner must stay positive.
-    diagonal = f.HessianDiagonal().cwiseMax(1e-300);
+    diagonal = f.HessianDiagonal(stop).cwiseMax(1e-300);
+    if (StopRequested(stop)) return SolveState::kStopped;
     others += 1.0;
     CgOptions options;
     options.tolerance = std::min(forcing_, std::sqrt(norm / first_gradient_)) * norm;
@@ -55,7 +58,7 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
     if (f.PreparePreconditioner(stop)) options.precondition = &precondition;
     if (StopRequested(stop)) return SolveState::kStopped;
     CgResult cg =
-        SolveCg([&f](const VectorXd& v) { return f.HessianVector(v); }, -gradient_, diagonal, VectorXd(), options);
+        SolveCg([&](const VectorXd& v) { return f.HessianVector(v, stop); }, -gradient_, diagonal, VectorXd(), options);
     if (cg.outcome == CgOutcome::kStopped) return SolveState::kStopped;
     direction = std::move(cg.x);
     products = cg.iterations;
@@ -76,7 +79,8 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
     if (StopRequested(stop)) return SolveState::kStopped;
     VectorXd x = x_ + step * direction;
     VectorXd gradient;
-    const double value = f.Value(x, &gradient);
+    const double value = f.Value(x, &gradient, stop);
+    if (StopRequested(stop)) return SolveState::kStopped;
     ++evaluations;
     if (!std::isfinite(value) || !gradient.allFinite()) continue;
     any_finite = true;

@@ -11,25 +11,25 @@
 namespace luthier::learn {
 
 // A function with curvature, as Newton's method needs it. HessianVector and HessianDiagonal refer to the point of the
-// last SetPoint.
+// last SetPoint. A long one looks at `stop` (may be null) itself; what comes back is of no use once that is set.
 class SecondOrderFunction {
  public:
   virtual ~SecondOrderFunction() = default;
-  virtual double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) = 0;
-  virtual void SetPoint(const Eigen::VectorXd& x) = 0;
-  virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) = 0;
-  virtual Eigen::VectorXd HessianDiagonal() = 0;
+  virtual double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient, const std::atomic<bool>* stop) = 0;
+  virtual void SetPoint(const Eigen::VectorXd& x, const std::atomic<bool>* stop) = 0;
+  virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v, const std::atomic<bool>* stop) = 0;
+  virtual Eigen::VectorXd HessianDiagonal(const std::atomic<bool>* stop) = 0;
   // What SetPoint, and what a factorisation (PreparePreconditioner, SolveHessian), cost in passes over the rows: in
   // units of Value.
   virtual double point_passes() const { return 0.0; }
   virtual double factor_passes() const { return 0.0; }
   // Whether Precondition(r) = M^-1 r, M a matrix near the Hessian, is there for the conjugate gradients; else they take
-  // the diagonal. Called once a point. False when `stop` (may be null) was seen, too.
+  // the diagonal. Called once a point. False when `stop` was seen, too.
   virtual bool PreparePreconditioner(const std::atomic<bool>* /*stop*/) { return false; }
   virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
   // Whether SolveHessian is to be used instead of conjugate gradients.
   virtual bool direct() const { return false; }
-  // x with H x = b; empty when that failed, or when `stop` (may be null) was seen.
+  // x with H x = b; empty when that failed, or when `stop` was seen.
   virtual Eigen::VectorXd SolveHessian(const Eigen::VectorXd& /*b*/, const std::atomic<bool>* /*stop*/) { return {}; }
 };
 
@@ -43,7 +43,8 @@ class NewtonSolver {
   explicit NewtonSolver(double tolerance = 0.0, double forcing = 0.5) : tolerance_(tolerance), forcing_(forcing) {}
 
   void set_tolerance(double tolerance) { tolerance_ = tolerance; }
-  SolveState Start(SecondOrderFunction& f, Eigen::VectorXd x0);
+  // kStopped: nothing has begun.
+  SolveState Start(SecondOrderFunction& f, Eigen::VectorXd x0, const std::atomic<bool>* stop = nullptr);
   SolveState Step(SecondOrderFunction& f, const std::atomic<bool>* stop);
 
   const Eigen::VectorXd& x() const { return x_; }

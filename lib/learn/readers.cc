@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/learn/stop.h"
 #include "lib/learn/synth.h"
 #include "lib/learn/synth_uri.h"
 
@@ -166,13 +167,13 @@ bool Load(CheckpointReader* reader, LoadedDataset* loaded) {
 
 }  // namespace
 
-absl::StatusOr<Dataset> ToDataset(RawRows rows) {
+absl::StatusOr<Dataset> ToDataset(RawRows rows, const std::atomic<bool>* stop) {
   Dataset dataset;
   dataset.name = std::move(rows.name);
   dataset.x = std::move(rows.x);
   dataset.features = std::move(rows.features);
   dataset.label_name = std::move(rows.label_name);
-  LUTHIER_RETURN_IF_ERROR(AssignClasses(rows.label, &dataset));
+  LUTHIER_RETURN_IF_ERROR(AssignClasses(rows.label, &dataset, stop));
   return dataset;
 }
 
@@ -185,11 +186,11 @@ absl::StatusOr<RawRows> ReadRowsFor(FileOpener open, const std::string& name, co
 
 absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, const ReadOptions& options) {
   LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadRows(open, name, options, nullptr));
-  return ToDataset(std::move(rows));
+  return ToDataset(std::move(rows), options.limits.stop);
 }
 
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root) {
-  if (IsSynth(data)) return SynthesizeRows(data);
+  if (IsSynth(data)) return SynthesizeRows(data, options.limits.stop);
   if (root == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "data set ", base::Quote(data), " cannot be opened: no data root is set; only synth:… data are available"));
@@ -199,6 +200,8 @@ absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& 
 
 absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root,
                                           const DataCache* cache) {
+  const std::atomic<bool>* stop = options.limits.stop;
+  const auto stopped = [&] { return absl::CancelledError(absl::StrCat(data, ": reading was stopped")); };
   LoadedDataset loaded;
   UniqueFd fd;
   std::optional<DataCache::Source> source;
@@ -221,11 +224,12 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
                    static_cast<int>(options.header), " ", options.limits.max_line_bytes, " ",
                    options.limits.max_total_bytes, "\n", options.label, "\n", options.labels_file, "\n", labels);
   if (source) {
-    std::optional<DataCache::Entry> entry = cache->Find(key, fd.get(), *source);
+    std::optional<DataCache::Entry> entry = cache->Find(key, fd.get(), *source, stop);
     if (entry && Load(&entry->reader(), &loaded)) {
       loaded.dataset.name = data;
       return loaded;
     }
+    if (StopRequested(stop)) return stopped();
     loaded = LoadedDataset();
   }
   if (source) {
@@ -237,9 +241,10 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
   } else {
     LUTHIER_ASSIGN_OR_RETURN(loaded.dataset, LoadDataset(data, options, root));
   }
-  loaded.fingerprint = Fingerprint(loaded.dataset);
+  loaded.fingerprint = Fingerprint(loaded.dataset, stop);
+  if (StopRequested(stop)) return stopped();
   if (source) {
-    cache->Put(key, fd.get(), *source, [&](CheckpointWriter* writer) { Save(loaded, writer); });
+    cache->Put(key, fd.get(), *source, [&](CheckpointWriter* writer) { Save(loaded, writer); }, stop);
   }
   return loaded;
 }

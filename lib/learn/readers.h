@@ -75,8 +75,9 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
 absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, ByteSource* labels,
                                 const std::string& labels_name, const std::atomic<bool>* stop = nullptr);
 
-// As a data set to learn from: INVALID_ARGUMENT for no rows, or one class only.
-absl::StatusOr<Dataset> ToDataset(RawRows rows);
+// As a data set to learn from: INVALID_ARGUMENT for no rows, or one class only; CANCELLED once `stop` (may be null) is
+// set.
+absl::StatusOr<Dataset> ToDataset(RawRows rows, const std::atomic<bool>* stop = nullptr);
 
 // Rows of a file for a model, in whichever format. Images without a file of labels have none. INVALID_ARGUMENT also
 // when there are no rows.
@@ -87,7 +88,7 @@ absl::StatusOr<RawRows> ReadRowsFor(FileOpener open, const std::string& name, co
 absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, const ReadOptions& options);
 
 // `data` is a URI `synth:…` (synth.h) or a path below `root`. With a null `root` only synth: works
-// (FAILED_PRECONDITION otherwise).
+// (FAILED_PRECONDITION otherwise). CANCELLED once options.limits.stop is set, here and below.
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root);
 
 // The same with its Fingerprint; both from `cache` when it has them, else they are kept there. A null cache: none.

@@ -9,15 +9,24 @@
 #include "lib/base/check.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
 
+absl::Status Stopped() {
+  return absl::CancelledError("splitting the rows was stopped");
+}
+
 // Rows of each class in a random order.
 absl::StatusOr<std::vector<std::vector<int32_t>>> ShuffledClasses(const std::vector<int32_t>& label, int num_classes,
-                                                                  uint64_t seed) {
+                                                                  uint64_t seed, const std::atomic<bool>* stop) {
   std::vector<std::vector<int32_t>> members(num_classes);
-  for (size_t i = 0; i < label.size(); ++i) members[label[i]].push_back(static_cast<int32_t>(i));
+  Pace pace(stop);
+  for (size_t i = 0; i < label.size(); ++i) {
+    if (pace.Stopped(1) || !MakeRoom(1, stop, &members[label[i]])) return Stopped();
+    members[label[i]].push_back(static_cast<int32_t>(i));
+  }
   for (int k = 0; k < num_classes; ++k) {
     if (members[k].size() < 2) {
       return absl::InvalidArgumentError(
@@ -25,7 +34,7 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ShuffledClasses(const std::vec
                        " row; a split for training and validation needs two rows of each class"));
     }
     base::RandomStream random(seed, "learn.split", static_cast<uint64_t>(k));
-    random.Shuffle(members[k]);
+    if (!ShuffleInPieces(stop, random, &members[k])) return Stopped();
   }
   return members;
 }
@@ -33,11 +42,12 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ShuffledClasses(const std::vec
 }  // namespace
 
 absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int num_classes, double fraction,
-                                          uint64_t seed) {
+                                          uint64_t seed, const std::atomic<bool>* stop) {
   if (!(fraction > 0.0) || !(fraction < 1.0)) {
     return absl::InvalidArgumentError(absl::StrCat("validation share ", fraction, " is not between 0 and 1"));
   }
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::vector<int32_t>> members, ShuffledClasses(label, num_classes, seed));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::vector<int32_t>> members,
+                           ShuffledClasses(label, num_classes, seed, stop));
   // Largest remainders: floor of each share first, then one more row where the fraction lost is largest.
   const int64_t rows = static_cast<int64_t>(label.size());
   const int64_t wanted = std::clamp<int64_t>(std::llround(fraction * static_cast<double>(rows)), 1, rows - num_classes);
@@ -60,37 +70,55 @@ absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int
     ++taken;
   }
   LUTHIER_CHECK(taken >= 1);
-  Partition partition;
+  // Marked and collected: both parts ascend without being sorted.
+  std::vector<uint8_t> held_out;
+  Pace pace(stop);
+  if (!FillInPieces(label.size(), uint8_t{0}, stop, &held_out)) return Stopped();
   for (int k = 0; k < num_classes; ++k) {
-    const auto middle = members[k].begin() + take[k];
-    partition.validation.insert(partition.validation.end(), members[k].begin(), middle);
-    partition.train.insert(partition.train.end(), middle, members[k].end());
+    for (int64_t i = 0; i < take[k]; ++i) {
+      if (pace.Stopped(kRandomAccess)) return Stopped();
+      held_out[members[k][i]] = 1;
+    }
   }
-  std::sort(partition.train.begin(), partition.train.end());
-  std::sort(partition.validation.begin(), partition.validation.end());
+  Partition partition;
+  partition.validation.reserve(static_cast<size_t>(taken));
+  partition.train.reserve(static_cast<size_t>(rows - taken));
+  for (int64_t i = 0; i < rows; ++i) {
+    if (pace.Stopped(1)) return Stopped();
+    (held_out[i] != 0 ? partition.validation : partition.train).push_back(static_cast<int32_t>(i));
+  }
   return partition;
 }
 
 absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& label, int num_classes, int folds,
-                                                  uint64_t seed) {
+                                                  uint64_t seed, const std::atomic<bool>* stop) {
   if (folds < 2) return absl::InvalidArgumentError(absl::StrCat(folds, " folds; at least 2 are needed"));
   if (static_cast<size_t>(folds) > label.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(folds, " folds of ", label.size(), " rows; lower the number of folds"));
   }
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::vector<int32_t>> members, ShuffledClasses(label, num_classes, seed));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<std::vector<int32_t>> members,
+                           ShuffledClasses(label, num_classes, seed, stop));
   // Dealt like cards, one class after the other without starting anew: sizes differ by one at most, and so do the
   // numbers of rows of a class.
-  std::vector<int> fold_of(label.size());
+  std::vector<int> fold_of;
+  if (!FillInPieces(label.size(), 0, stop, &fold_of)) return Stopped();
   int next = 0;
+  Pace pace(stop);
   for (const std::vector<int32_t>& rows : members) {
     for (const int32_t row : rows) {
+      if (pace.Stopped(kRandomAccess)) return Stopped();
       fold_of[row] = next;
       next = (next + 1) % folds;
     }
   }
   std::vector<Partition> partitions(folds);
+  for (Partition& partition : partitions) {
+    partition.train.reserve(label.size());
+    partition.validation.reserve(label.size() / static_cast<size_t>(folds) + 1);
+  }
   for (size_t i = 0; i < label.size(); ++i) {
+    if (pace.Stopped(folds)) return Stopped();
     for (int f = 0; f < folds; ++f) {
       (fold_of[i] == f ? partitions[f].validation : partitions[f].train).push_back(static_cast<int32_t>(i));
     }

@@ -13,7 +13,7 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr int64_t kRowsAtOnce = 512;  // Steps of a block: one stream of random numbers, one look at the stop flag.
+constexpr int64_t kRowsAtOnce = 512;  // Steps of a block: one stream of random numbers.
 constexpr int64_t kAhead = 6;         // Rows that are fetched before their turn.
 constexpr double kSmallestBeta = 1e-3;
 constexpr double kShortest = 0.25, kLongest = 1.5;  // Of steps by the curvature seen, in units of 1/L.
@@ -34,30 +34,46 @@ Svrg::Svrg(const LinearProblem* problem, const SvrgOptions& options)
       // As often as costs no more than a quarter of the steps' own work.
       flush_every_(std::max<int64_t>(kRowsAtOnce, 4 * data_.features() * n_ / std::max<int64_t>(1, data_.nonzeros()))),
       snapshot_(VectorXd::Zero(data_.dim())),
-      columns_(static_cast<size_t>(data_.features())),
-      in_batch_(static_cast<size_t>(n_), 0),
-      slopes_(static_cast<size_t>(n_), 0.0) {
+      columns_(static_cast<size_t>(data_.features())) {
   LUTHIER_CHECK(problem->l2() > 0.0 && options.step_scale > 0.0);
-  if (options_.skip != SvrgOptions::Skip::kNone) {
-    zero_streak_.assign(static_cast<size_t>(n_), 0);
-    skip_.assign(static_cast<size_t>(n_), 0);
+}
+
+bool Svrg::Allocate(const std::atomic<bool>* stop) {
+  const auto n = static_cast<size_t>(n_);
+  if (!FillInPieces(n, uint8_t{0}, stop, &in_batch_) || !FillInPieces(n, 0.0, stop, &slopes_)) return false;
+  if (options_.skip != SvrgOptions::Skip::kNone &&
+      (!FillInPieces(n, uint8_t{0}, stop, &zero_streak_) || !FillInPieces(n, 0, stop, &skip_))) {
+    return false;
   }
+  return SetProbabilities(stop);
+}
+
+bool Svrg::SetProbabilities(const std::atomic<bool>* stop) {
   double largest = data_.max_norm2();
   if (options_.sampling == SvrgOptions::Sampling::kLipschitz && n_ > 0 && data_.mean_norm2() > 0.0 &&
       std::isfinite(data_.mean_norm2())) {
     largest = 0.0;
-    probability_.resize(static_cast<size_t>(n_));
-    for (int64_t i = 0; i < n_; ++i) {
-      probability_[i] = 0.5 + 0.5 * data_.norm2(i) / data_.mean_norm2();
-      largest = std::max(largest, data_.norm2(i) / probability_[i]);
-    }
+    probability_.clear();
+    probability_.reserve(static_cast<size_t>(n_));
+    alias_.clear();
+    alias_.reserve(static_cast<size_t>(n_));
     // Walker 1977: slot k yields k with its share, else its alias.
-    alias_share_ = probability_;
-    alias_.resize(static_cast<size_t>(n_));
-    std::iota(alias_.begin(), alias_.end(), 0);
     std::vector<int32_t> small, large;
-    for (int64_t i = 0; i < n_; ++i) (probability_[i] < 1.0 ? small : large).push_back(static_cast<int32_t>(i));
+    const bool whole = InPieces(n_, kRandomAccess, stop, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        probability_.push_back(0.5 + 0.5 * data_.norm2(i) / data_.mean_norm2());
+        largest = std::max(largest, data_.norm2(i) / probability_[i]);
+        alias_.push_back(static_cast<int32_t>(i));
+        (probability_[i] < 1.0 ? small : large).push_back(static_cast<int32_t>(i));
+      }
+    });
+    if (!whole ||
+        !CopyInPieces(reinterpret_cast<const char*>(probability_.data()), probability_.size(), stop, &alias_share_)) {
+      return false;
+    }
+    Pace pace(stop);
     while (!small.empty() && !large.empty()) {
+      if (pace.Stopped(kRandomAccess)) return false;
       const int32_t s = small.back();
       const int32_t l = large.back();
       small.pop_back();
@@ -72,12 +88,14 @@ Svrg::Svrg(const LinearProblem* problem, const SvrgOptions& options)
     for (const int32_t i : large) alias_share_[i] = 1.0;
   }
   // 1/L with L of the losses plus lambda; where the penalty rules, half of what would jump to 0 in one step.
-  largest_step_ = options_.step_scale / (problem->loss().smoothness() * largest + lambda_);
+  largest_step_ = options_.step_scale / (problem_->loss().smoothness() * largest + lambda_);
   eta_ = std::min(largest_step_, 0.5 / lambda_);
+  return true;
 }
 
-SolveState Svrg::Start(const VectorXd& x0, bool near) {
+SolveState Svrg::Start(const VectorXd& x0, bool near, const std::atomic<bool>* stop) {
   LUTHIER_CHECK(x0.size() == data_.dim());
+  if (!Allocate(stop)) return SolveState::kStopped;
   while (near && BatchSize() < n_) ++epoch_;
   snapshot_ = x0;
   return std::isfinite(data_.max_norm2()) && std::isfinite(lambda_) && x0.allFinite() ? SolveState::kRunning
@@ -89,20 +107,32 @@ int64_t Svrg::BatchSize() const {
   return std::min(n_, int64_t{1} << epoch_);
 }
 
-void Svrg::DrawBatch() {
+bool Svrg::DrawBatch(const std::atomic<bool>* stop) {
   const int64_t size = BatchSize();
-  if (size == n_) {
-    std::fill(in_batch_.begin(), in_batch_.end(), uint8_t{1});
-    return;
-  }
-  std::fill(in_batch_.begin(), in_batch_.end(), uint8_t{0});
+  if (!FillInPieces(static_cast<size_t>(n_), static_cast<uint8_t>(size == n_ ? 1 : 0), stop, &in_batch_)) return false;
+  if (size == n_) return true;
   base::RandomStream random(options_.seed, "svrg batch", epoch_);
-  std::vector<int32_t> ids(static_cast<size_t>(n_));
-  std::iota(ids.begin(), ids.end(), 0);
-  for (int64_t k = 0; k < size; ++k) {
+  std::vector<int32_t> ids;
+  ids.reserve(static_cast<size_t>(n_));
+  const bool whole = InPieces(n_, 1, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) ids.push_back(static_cast<int32_t>(i));
+  });
+  Pace pace(stop);
+  for (int64_t k = 0; whole && k < size; ++k) {
+    if (pace.Stopped(kRandomAccess)) return false;
     const int64_t other = k + static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(n_ - k)));
     std::swap(ids[k], ids[other]);
     in_batch_[ids[k]] = 1;
+  }
+  return whole;
+}
+
+// Those of steps first ... first + count - 1, first a multiple of kRowsAtOnce.
+void Svrg::DrawRows(int64_t first, int64_t count, int32_t* rows) const {
+  base::RandomStream random(options_.seed, "svrg row", epoch_, static_cast<uint32_t>(first / kRowsAtOnce));
+  for (int64_t k = 0; k < count; ++k) {
+    rows[k] = static_cast<int32_t>(random.UniformInt(static_cast<uint64_t>(n_)));
+    if (!alias_.empty() && random.Uniform() >= alias_share_[rows[k]]) rows[k] = alias_[rows[k]];
   }
 }
 
@@ -132,8 +162,7 @@ double Svrg::SlopeAt(int64_t i, double score) {
 }
 
 bool Svrg::Begin(const std::atomic<bool>* stop) {
-  if (StopRequested(stop)) return false;
-  DrawBatch();
+  if (!DrawBatch(stop)) return false;
   const int64_t size = BatchSize();
   VectorXd mu = VectorXd::Zero(static_cast<Index>(data_.features()));
   snapshot_offset_ = data_.Offset(snapshot_);
@@ -145,8 +174,9 @@ bool Svrg::Begin(const std::atomic<bool>* stop) {
   const std::vector<int32_t> skips = skip_;
   const int64_t evaluations = evaluations_;
   const int64_t work = work_;
+  Pace pace(stop);
   for (int64_t i = 0; i < n_; ++i) {
-    if (i % kRowsAtOnce == 0 && StopRequested(stop)) {
+    if (pace.Stopped(in_batch_[i] == 0 ? 1 : 2 * data_.work(i))) {
       zero_streak_ = streaks;
       skip_ = skips;
       evaluations_ = evaluations;
@@ -273,10 +303,11 @@ VectorXd Svrg::Weights() const {
 }
 
 SolveState Svrg::Advance(const std::atomic<bool>* stop) {
-  // Unless an Advance was stopped and this is what is left of it.
-  if (work_ >= target_) target_ = work_ + n_;
+  // Unless an Advance was stopped and this is what is left of it, be it the block in which it reached its target.
+  const auto in_block = [this] { return in_epoch_ && step_ % kRowsAtOnce != 0; };
+  if (work_ >= target_ && !in_block()) target_ = work_ + n_;
   SolveState state = SolveState::kRunning;
-  while (work_ < target_ && state == SolveState::kRunning) state = Run(target_, stop);
+  while ((work_ < target_ || in_block()) && state == SolveState::kRunning) state = Run(target_, stop);
   return state;
 }
 
@@ -284,16 +315,15 @@ SolveState Svrg::Run(int64_t until, const std::atomic<bool>* stop) {
   if (!in_epoch_ && !Begin(stop)) return SolveState::kStopped;
   const int64_t steps = BatchSize();
   int32_t rows[kRowsAtOnce];
+  Pace pace(stop);
   while (step_ < steps) {
-    if (work_ >= until) return SolveState::kRunning;
-    if (StopRequested(stop)) return SolveState::kStopped;
-    base::RandomStream random(options_.seed, "svrg row", epoch_, static_cast<uint32_t>(step_ / kRowsAtOnce));
-    const int64_t count = std::min(steps - step_, kRowsAtOnce);
-    for (int64_t k = 0; k < count; ++k) {
-      rows[k] = static_cast<int32_t>(random.UniformInt(static_cast<uint64_t>(n_)));
-      if (!alias_.empty() && random.Uniform() >= alias_share_[rows[k]]) rows[k] = alias_[rows[k]];
-    }
-    for (int64_t k = 0; k < count; ++k) {
+    // One that was stopped in mid-block goes on there, whatever was done by then.
+    const int64_t begun = step_ % kRowsAtOnce, first = step_ - begun;
+    if (begun == 0 && work_ >= until) return SolveState::kRunning;
+    const int64_t count = std::min(steps - first, kRowsAtOnce);
+    DrawRows(first, count, rows);
+    for (int64_t k = begun; k < count; ++k) {
+      if (pace.Stopped(3 * data_.work(rows[k]))) return SolveState::kStopped;
       if (k + kAhead < count) PrefetchRow(rows[k + kAhead]);
       if (!Step(rows[k])) {
         in_epoch_ = false;  // Weights() is the snapshot.
@@ -347,6 +377,7 @@ void Svrg::Save(CheckpointWriter* writer) const {
 }
 
 bool Svrg::Load(CheckpointReader* reader) {
+  Allocate(nullptr);
   epoch_ = reader->U64();
   in_epoch_ = reader->U64() != 0;
   step_ = static_cast<int64_t>(reader->U64());
@@ -380,7 +411,7 @@ bool Svrg::Load(CheckpointReader* reader) {
   picked_ = reader->Vector();
   if (!reader->ok() || slopes.size() != static_cast<Index>(slopes_.size())) return false;
   std::copy(slopes.data(), slopes.data() + slopes.size(), slopes_.begin());
-  DrawBatch();
+  DrawBatch(nullptr);
   DrawPick();
   return true;
 }

@@ -72,12 +72,13 @@ class Svrg {
   // `problem` must outlive it. l2 > 0.
   Svrg(const LinearProblem* problem, const SvrgOptions& options);
 
-  // kNonFinite when the rows are not finite. `near`: x0 is near the optimum already; batches are whole from the first
-  // epoch on then, as the noise of small ones would only lead away.
-  SolveState Start(const Eigen::VectorXd& x0, bool near = false);
+  // kNonFinite when the rows are not finite; kStopped when `stop` (may be null) was seen: to be started again. `near`:
+  // x0 is near the optimum already; batches are whole from the first epoch on then, as the noise of small ones would
+  // only lead away.
+  SolveState Start(const Eigen::VectorXd& x0, bool near = false, const std::atomic<bool>* stop = nullptr);
 
   // Goes on until about n more evaluations of a row's loss are done (about one pass). kNonFinite: Weights() is then the
-  // last snapshot. `stop` is looked at every few rows; Advance then goes on as if nothing had been.
+  // last snapshot. `stop` is looked at at the pace of stop.h; Advance then goes on as if nothing had been.
   SolveState Advance(const std::atomic<bool>* stop);
 
   // What is left of the current epoch, or the next one.
@@ -108,8 +109,12 @@ class Svrg {
   // Ends with the epoch, or where `until` evaluations are made.
   SolveState Run(int64_t until, const std::atomic<bool>* stop);
   int64_t BatchSize() const;
-  bool Begin(const std::atomic<bool>* stop);  // False: stopped.
-  void DrawBatch();
+  // False: stopped, also for the next three.
+  bool Begin(const std::atomic<bool>* stop);
+  bool Allocate(const std::atomic<bool>* stop);
+  bool SetProbabilities(const std::atomic<bool>* stop);
+  bool DrawBatch(const std::atomic<bool>* stop);
+  void DrawRows(int64_t first, int64_t count, int32_t* rows) const;
   void DrawPick();
   double SlopeAt(int64_t i, double score);
   double SnapshotSlope(int64_t i);
@@ -128,6 +133,7 @@ class Svrg {
   const int64_t n_;
   const double lambda_;
   const int64_t flush_every_;  // Steps.
+  // These and what else there is of each row: from Start or Load on.
   double largest_step_ = 0.0;  // 1/L
   double eta_ = 0.0;
   std::vector<double> probability_;  // Of kLipschitz: n P_i.

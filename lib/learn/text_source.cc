@@ -12,12 +12,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/status_macros.h"
-#include "lib/learn/minimizer.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
 
 constexpr size_t kChunk = size_t{1} << 16;
+
+bool IsControl(char byte) {
+  const auto c = static_cast<unsigned char>(byte);
+  return (c < 0x20 && c != '\t' && c != '\r' && c != '\f' && c != '\v') || c == 0x7f;
+}
 
 absl::Status CutOff(const std::string& name, const char* format) {
   return absl::DataLossError(absl::StrCat(name, ": the ", format, " data end too early; the file is cut off"));
@@ -187,8 +192,12 @@ std::unique_ptr<ByteSource> BytesOf(std::string bytes) {
 LineReader::LineReader(std::unique_ptr<ByteSource> source, std::string name, TextLimits limits)
     : source_(std::move(source)), name_(std::move(name)), limits_(limits) {}
 
+absl::Status LineReader::Stopped() const {
+  return absl::CancelledError(absl::StrCat(name_, ": reading was stopped"));
+}
+
 absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
-  if (StopRequested(limits_.stop)) return absl::CancelledError(absl::StrCat(name_, ": reading was stopped"));
+  if (StopRequested(limits_.stop)) return Stopped();
   size_t scanned = begin_;
   size_t end = std::string::npos;
   while ((end = buffer_.find('\n', scanned)) == std::string::npos && !ended_) {
@@ -199,6 +208,7 @@ absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
     scanned = buffer_.size();
     if (static_cast<int64_t>(scanned) > limits_.max_line_bytes) break;
     LUTHIER_ASSIGN_OR_RETURN(const bool more, source_->Append(&buffer_));
+    if (StopRequested(limits_.stop)) return Stopped();
     ended_ = !more;
     total_ += static_cast<int64_t>(buffer_.size() - scanned);
     if (total_ > limits_.max_total_bytes) {
@@ -218,12 +228,17 @@ absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
   begin_ = end + (found ? 1 : 0);
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   if (line_number_ == 1 && line.size() >= 3 && line.substr(0, 3) == "\xEF\xBB\xBF") line.remove_prefix(3);
-  for (size_t i = 0; i < line.size(); ++i) {
-    const unsigned char c = static_cast<unsigned char>(line[i]);
-    if ((c < 0x20 && c != '\t' && c != '\r' && c != '\f' && c != '\v') || c == 0x7f) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("%s:%d:%d: byte 0x%02x is not text; is this a data file?", name_, line_number_, i + 1, c));
+  size_t control = line.size();
+  const auto find_control = [&](int64_t first, int64_t last) {
+    for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last) && control == line.size(); ++i) {
+      if (IsControl(line[i])) control = i;
     }
+  };
+  if (!InPieces(static_cast<int64_t>(line.size()), 1, limits_.stop, find_control)) return Stopped();
+  if (control < line.size()) {
+    return absl::InvalidArgumentError(absl::StrFormat("%s:%d:%d: byte 0x%02x is not text; is this a data file?", name_,
+                                                      line_number_, control + 1,
+                                                      static_cast<unsigned char>(line[control])));
   }
   return std::optional<absl::string_view>(line);
 }

@@ -17,7 +17,7 @@ namespace luthier::learn {
 struct TextLimits {
   int64_t max_line_bytes = int64_t{64} << 20;
   int64_t max_total_bytes = int64_t{16} << 30;  // After decompression.
-  // Not of the text: once it is set there are no more lines. May be null.
+  // Not of the text: once it is set there are no more lines, and a long one ends early. May be null.
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -48,6 +48,8 @@ class LineReader {
   int64_t line_number() const { return line_number_; }  // Of the line last returned, from 1.
   const std::string& name() const { return name_; }
   const TextLimits& limits() const { return limits_; }
+  // What Next returns when asked to stop, for who has to do with a long line.
+  absl::Status Stopped() const;
 
  private:
   std::unique_ptr<ByteSource> source_;

@@ -100,7 +100,7 @@ void LogisticTrainer::SetTolerance() {
 
 TrainOutcome LogisticTrainer::Advance(const std::atomic<bool>* stop) {
   if (outcome_ != TrainOutcome::kRunning && outcome_ != TrainOutcome::kStopped) return outcome_;
-  const auto f = [this](const VectorXd& w, VectorXd* gradient) { return Evaluate(w, gradient); };
+  const auto f = [&](const VectorXd& w, VectorXd* gradient) { return problem_->Value(w, gradient, stop); };
   LogisticFunction function(problem_);
   SolveState state = SolveState::kRunning;
   if (StopRequested(stop)) {
@@ -115,21 +115,20 @@ TrainOutcome LogisticTrainer::Advance(const std::atomic<bool>* stop) {
     const bool elsewhere = !start_.isZero(0.0);
     if (elsewhere) {
       VectorXd gradient;
-      Evaluate(VectorXd::Zero(problem_->dim()), &gradient);
-      ++extra_passes_;
-      set_tolerance(gradient);
+      f(VectorXd::Zero(problem_->dim()), &gradient);
+      if (!StopRequested(stop)) set_tolerance(gradient);
     }
-    state = lbfgs ? lbfgs_.Start(f, start_) : newton_.Start(function, start_);
-    if (!elsewhere) set_tolerance(lbfgs ? lbfgs_.gradient() : newton_.gradient());
-    started_ = true;
+    state = lbfgs ? lbfgs_.Start(f, start_, stop) : newton_.Start(function, start_, stop);
+    if (state != SolveState::kStopped) {  // Else nothing has changed that is not made anew.
+      if (!elsewhere) set_tolerance(lbfgs ? lbfgs_.gradient() : newton_.gradient());
+      if (elsewhere) ++extra_passes_;
+      started_ = true;
+    }
   } else if (iteration_ >= options_.max_iterations) {
     outcome_ = TrainOutcome::kIterationLimit;
     return outcome_;
   } else {
-    const auto until_stopped = [&](const VectorXd& w, VectorXd* gradient) {
-      return problem_->Value(w, gradient, stop);
-    };
-    state = options_.solver == Solver::kLbfgs ? lbfgs_.Step(until_stopped, stop) : newton_.Step(function, stop);
+    state = options_.solver == Solver::kLbfgs ? lbfgs_.Step(f, stop) : newton_.Step(function, stop);
     if (state != SolveState::kStopped) ++iteration_;
   }
   outcome_ = OutcomeOf(state);

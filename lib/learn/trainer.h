@@ -64,7 +64,7 @@ class LogisticTrainer {
   void WarmStart(Eigen::VectorXd w);
 
   // One iteration of the solver; the first call evaluates the start and is iteration 0. Looks at `stop` (may be null)
-  // between passes over the data and then gives up the iteration, so stopping never changes the iterates.
+  // at the pace of stop.h, wherever it is, and then gives up the iteration, so stopping never changes the iterates.
   TrainOutcome Advance(const std::atomic<bool>* stop);
 
   TrainOutcome outcome() const { return outcome_; }
@@ -86,7 +86,6 @@ class LogisticTrainer {
   absl::Status Load(CheckpointReader* reader, absl::string_view identity);
 
  private:
-  double Evaluate(const Eigen::VectorXd& w, Eigen::VectorXd* gradient) const { return problem_->Value(w, gradient); }
   void SetTolerance();
   uint64_t SolverNumber() const { return options_.solver == Solver::kLbfgs ? 0 : 1; }
 
@@ -106,10 +105,18 @@ class LogisticTrainer {
 class LogisticFunction final : public SecondOrderFunction {
  public:
   explicit LogisticFunction(const LogisticProblem* problem) : problem_(problem) {}
-  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override { return problem_->Value(x, gradient); }
-  void SetPoint(const Eigen::VectorXd& x) override { curvature_ = problem_->data().CurvatureAt(x); }
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return problem_->HessianVector(curvature_, v); }
-  Eigen::VectorXd HessianDiagonal() override { return problem_->HessianDiagonal(curvature_); }
+  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient, const std::atomic<bool>* stop) override {
+    return problem_->Value(x, gradient, stop);
+  }
+  void SetPoint(const Eigen::VectorXd& x, const std::atomic<bool>* stop) override {
+    curvature_ = problem_->data().CurvatureAt(x, stop);
+  }
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v, const std::atomic<bool>* stop) override {
+    return problem_->HessianVector(curvature_, v, stop);
+  }
+  Eigen::VectorXd HessianDiagonal(const std::atomic<bool>* stop) override {
+    return problem_->HessianDiagonal(curvature_, stop);
+  }
   double point_passes() const override { return 1.0; }
 
  private:

@@ -136,13 +136,14 @@ absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const std::atomic<b
   }
   const std::string key = absl::StrCat(format.version, "\n", origin.name);
   if (origin.state) {
-    std::optional<learn::DataCache::Entry> entry = cache_->Find(key, origin.fd.get(), *origin.state);
+    std::optional<learn::DataCache::Entry> entry = cache_->Find(key, origin.fd.get(), *origin.state, stop);
     T found;
     if (entry && crf::LoadChains(&entry->reader(), &found) && entry->reader().Done()) {
       found.name = origin.name;
       *text = std::move(found);
       return absl::OkStatus();
     }
+    if (learn::StopRequested(stop)) return crf::EncodingStopped();
   }
   learn::UniqueFd fd(fcntl(origin.fd.get(), F_DUPFD_CLOEXEC, 0));
   // They share their position, and a reading before may have been stopped.
@@ -153,8 +154,9 @@ absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const std::atomic<b
   learn::LineReader lines(std::move(bytes), origin.name, {.stop = stop});
   LUTHIER_RETURN_IF_ERROR(ReadLines(lines, text));
   if (origin.state) {
-    cache_->Put(key, origin.fd.get(), *origin.state,
-                [&](learn::CheckpointWriter* writer) { crf::SaveChains(*text, writer); });
+    cache_->Put(
+        key, origin.fd.get(), *origin.state, [&](learn::CheckpointWriter* writer) { crf::SaveChains(*text, writer); },
+        stop);
   }
   return absl::OkStatus();
 }
@@ -242,12 +244,12 @@ absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study
   }
   LUTHIER_ASSIGN_OR_RETURN(source->penalty_groups_, GroupsOf(objective.options));
   LUTHIER_RETURN_IF_ERROR(source->OpenFiles(objective, root, cache));
-  if (source->FindOutline()) return std::unique_ptr<const ChainSource>(std::move(source));
+  if (source->FindOutline(stop)) return std::unique_ptr<const ChainSource>(std::move(source));
   LUTHIER_RETURN_IF_ERROR(source->Read(stop));
   LUTHIER_RETURN_IF_ERROR(source->Split(Sequences(source->text_), further ? Sequences(*source->validation_) : 0));
   LUTHIER_RETURN_IF_ERROR(source->Check());
   if (source->groups_) source->transitions_group_ = source->groups_->transitions;
-  source->KeepOutline();
+  source->KeepOutline(stop);
   return std::unique_ptr<const ChainSource>(std::move(source));
 }
 
@@ -374,7 +376,8 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(con
                                                                              const std::atomic<bool>* stop) const {
   auto encoded = std::make_shared<EncodedChains>();
   encoded->key = std::move(key);
-  if (FindKept(encoded.get())) return std::shared_ptr<const EncodedChains>(std::move(encoded));
+  if (FindKept(stop, encoded.get())) return std::shared_ptr<const EncodedChains>(std::move(encoded));
+  if (learn::StopRequested(stop)) return crf::EncodingStopped();
   if (!read_) {
     // Found to be in order when they were kept, and not read since.
     const std::optional<learn::DataCache::Source> now = cache_->Look(data_.fd.get());
@@ -391,13 +394,13 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(con
   for (const learn::Partition& part : parts_) {
     LUTHIER_ASSIGN_OR_RETURN(ChainFold fold, EncodeFold(settings, part, stop));
     if (learn::StopRequested(stop)) return crf::EncodingStopped();
-    absl::StrAppend(&encoded->identity, crf::Fingerprint(fold.train), " ");
+    absl::StrAppend(&encoded->identity, crf::Fingerprint(fold.train, stop), " ");
     if (learn::StopRequested(stop)) return crf::EncodingStopped();
-    absl::StrAppend(&encoded->identity, crf::Fingerprint(fold.validation), " ");
+    absl::StrAppend(&encoded->identity, crf::Fingerprint(fold.validation, stop), " ");
     encoded->folds.push_back(std::move(fold));
   }
   if (learn::StopRequested(stop)) return crf::EncodingStopped();
-  Keep(*encoded);
+  Keep(*encoded, stop);
   return std::shared_ptr<const EncodedChains>(std::move(encoded));
 }
 
@@ -429,20 +432,20 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::Encode(const S
 
 // That the data can be read and are in order, and what of them is known before: kept apart, for a text with its names
 // takes longer to come back than an encoding.
-void ChainSource::KeepOutline() const {
+void ChainSource::KeepOutline(const std::atomic<bool>* stop) const {
   if (!kept_) return;
-  cache_->Put(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state,
-              [&](learn::CheckpointWriter* writer) {
-                writer->U64(static_cast<uint64_t>(Sequences(text_)));
-                writer->U64(validation_ ? static_cast<uint64_t>(Sequences(*validation_)) : 0);
-                writer->U64(static_cast<uint64_t>(transitions_group_));
-              });
+  const auto write = [&](learn::CheckpointWriter* writer) {
+    writer->U64(static_cast<uint64_t>(Sequences(text_)));
+    writer->U64(validation_ ? static_cast<uint64_t>(Sequences(*validation_)) : 0);
+    writer->U64(static_cast<uint64_t>(transitions_group_));
+  };
+  cache_->Put(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state, write, stop);
 }
 
-bool ChainSource::FindOutline() {
+bool ChainSource::FindOutline(const std::atomic<bool>* stop) {
   if (!kept_) return false;
   std::optional<learn::DataCache::Entry> entry =
-      cache_->Find(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state);
+      cache_->Find(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state, stop);
   if (!entry) return false;
   const auto sequences = static_cast<int64_t>(entry->reader().U64());
   const auto further = static_cast<int64_t>(entry->reader().U64());
@@ -455,25 +458,25 @@ bool ChainSource::FindOutline() {
   return true;
 }
 
-void ChainSource::Keep(const EncodedChains& encoded) const {
+void ChainSource::Keep(const EncodedChains& encoded, const std::atomic<bool>* stop) const {
   if (!kept_) return;
-  cache_->Put(absl::StrCat(kept_->key, "\n", encoded.key), data_.fd.get(), *data_.state,
-              [&](learn::CheckpointWriter* writer) {
-                writer->U64(encoded.folds.size());
-                for (const ChainFold& fold : encoded.folds) {
-                  crf::SaveChains(fold.train, writer);
-                  crf::SaveChains(fold.validation, writer);
-                  writer->Array(fold.row_group);
-                }
-                writer->Text(encoded.identity);
-              });
+  const auto write = [&](learn::CheckpointWriter* writer) {
+    writer->U64(encoded.folds.size());
+    for (const ChainFold& fold : encoded.folds) {
+      crf::SaveChains(fold.train, writer);
+      crf::SaveChains(fold.validation, writer);
+      writer->Array(fold.row_group);
+    }
+    writer->Text(encoded.identity);
+  };
+  cache_->Put(absl::StrCat(kept_->key, "\n", encoded.key), data_.fd.get(), *data_.state, write, stop);
 }
 
 // Fills in what an earlier process kept under `encoded->key`; false leaves it as it was.
-bool ChainSource::FindKept(EncodedChains* encoded) const {
+bool ChainSource::FindKept(const std::atomic<bool>* stop, EncodedChains* encoded) const {
   if (!kept_) return false;
   std::optional<learn::DataCache::Entry> entry =
-      cache_->Find(absl::StrCat(kept_->key, "\n", encoded->key), data_.fd.get(), *data_.state);
+      cache_->Find(absl::StrCat(kept_->key, "\n", encoded->key), data_.fd.get(), *data_.state, stop);
   if (!entry) return false;
   EncodedChains found;
   found.key = encoded->key;

@@ -100,15 +100,15 @@ class ChainSource {
   absl::Status Split(int64_t sequences, int64_t further);
   absl::Status Check() const;
   absl::Status FindGroups() const;
-  bool FindOutline();
-  void KeepOutline() const;
+  bool FindOutline(const std::atomic<bool>* stop);
+  void KeepOutline(const std::atomic<bool>* stop) const;
   std::string KeyOf(const Settings& settings) const;
   absl::StatusOr<ChainFold> EncodeFold(const Settings& settings, const learn::Partition& part,
                                        const std::atomic<bool>* stop) const;
   absl::StatusOr<std::shared_ptr<const EncodedChains>> EncodeAnew(const Settings& settings, std::string key,
                                                                   const std::atomic<bool>* stop) const;
-  bool FindKept(EncodedChains* encoded) const;
-  void Keep(const EncodedChains& encoded) const;
+  bool FindKept(const std::atomic<bool>* stop, EncodedChains* encoded) const;
+  void Keep(const EncodedChains& encoded, const std::atomic<bool>* stop) const;
 
   // Fixed after Open.
   const learn::DataCache* cache_ = nullptr;

@@ -77,11 +77,12 @@ learn::Standardization Scale(learn::Standardization s, const VectorXd& scales) {
 class MarginFold final : public FoldData, public std::enable_shared_from_this<MarginFold> {
  public:
   MarginFold(const learn::Dataset& dataset, const learn::Partition& partition, learn::Standardization standardization,
-             learn::Bias bias, const bilevel::StrengthGroups& groups, const VectorXd& column_scales)
+             learn::Bias bias, const bilevel::StrengthGroups& groups, const VectorXd& column_scales,
+             const std::atomic<bool>* stop)
       : FoldData(std::move(standardization), groups),
         scales(column_scales),
-        train(dataset, partition.train, Scale(this->standardization(), scales), bias),
-        validation(dataset, partition.validation, Scale(this->standardization(), scales), bias) {}
+        train(dataset, partition.train, Scale(this->standardization(), scales), bias, stop),
+        validation(dataset, partition.validation, Scale(this->standardization(), scales), bias, stop) {}
 
   learn::SolverChoice Choose(const LinearSettings& settings) const override {
     return learn::ChooseSolver(Problem(settings));
@@ -169,11 +170,11 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSett
 class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<SoftmaxFold> {
  public:
   SoftmaxFold(const learn::Dataset* dataset, const learn::Partition& partition, learn::Standardization standardization,
-              bool intercept, const bilevel::StrengthGroups& groups)
+              bool intercept, const bilevel::StrengthGroups& groups, const std::atomic<bool>* stop)
       : FoldData(std::move(standardization), groups),
         classes(dataset->num_classes()),
-        train(dataset, partition.train, this->standardization(), intercept),
-        validation(dataset, partition.validation, this->standardization(), intercept) {}
+        train(dataset, partition.train, this->standardization(), intercept, stop),
+        validation(dataset, partition.validation, this->standardization(), intercept, stop) {}
 
   learn::SolverChoice Choose(const LinearSettings&) const override {
     return {LinearSolver::kLbfgs, absl::StrCat(classes, " classes: the other solvers are for two, but newton_cg")};
@@ -283,13 +284,17 @@ VectorXd ColumnScales(const bilevel::StrengthGroups& groups, const LinearSetting
 
 std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,
                                              bool standardize, learn::Bias bias, const bilevel::StrengthGroups& groups,
-                                             const VectorXd& scales) {
+                                             const VectorXd& scales, const std::atomic<bool>* stop) {
   learn::Standardization s =
-      standardize ? learn::FitStandardization(dataset->x, partition.train) : learn::Standardization();
+      standardize ? learn::FitStandardization(dataset->x, partition.train, stop) : learn::Standardization();
+  if (learn::StopRequested(stop)) return nullptr;
+  std::shared_ptr<const FoldData> data;
   if (dataset->num_classes() == 2) {
-    return std::make_shared<MarginFold>(*dataset, partition, std::move(s), bias, groups, scales);
+    data = std::make_shared<MarginFold>(*dataset, partition, std::move(s), bias, groups, scales, stop);
+  } else {
+    data = std::make_shared<SoftmaxFold>(dataset, partition, std::move(s), bias != learn::Bias::kNone, groups, stop);
   }
-  return std::make_shared<SoftmaxFold>(dataset, partition, std::move(s), bias != learn::Bias::kNone, groups);
+  return learn::StopRequested(stop) ? nullptr : data;
 }
 
 }  // namespace luthier::objectives

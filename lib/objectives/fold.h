@@ -119,10 +119,10 @@ class FoldData {
 
 // For trainings with this `standardize` and `bias`, and the solvers that `scales` (of ColumnScales) are for; the
 // standardization is of the training rows. The validation rows may be none. Two classes are laid out anew; of more,
-// only `dataset` is used, which must outlive the result.
+// only `dataset` is used, which must outlive the result. Null once `stop` (may be null) is set.
 std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,
                                              bool standardize, learn::Bias bias, const bilevel::StrengthGroups& groups,
-                                             const Eigen::VectorXd& scales);
+                                             const Eigen::VectorXd& scales, const std::atomic<bool>* stop);
 
 }  // namespace luthier::objectives
 

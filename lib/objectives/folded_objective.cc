@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/mutex.h"
@@ -26,10 +27,15 @@ namespace {
 
 using learn::TrainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.folds/2";
+constexpr char kCheckpointKind[] = "objective.folds/3";
 constexpr char kModelKind[] = "objective.folds.model/1";
 // Layouts of the data that are kept: a study that tunes standardize and intercept has at most four.
 constexpr size_t kKeptLayouts = 2;
+constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop flag, by those who wait for a layout.
+
+absl::Status LayoutStopped() {
+  return absl::CancelledError("laying out the data was stopped");
+}
 
 // The trainings of all folds, and which solver they have.
 struct Runs {
@@ -59,16 +65,18 @@ class FoldedObjective final : public Objective {
  private:
   using Layout = std::vector<std::shared_ptr<const FoldData>>;
 
-  Layout MakeLayout(const LinearSettings& settings, const Eigen::VectorXd& scales) const;
-  Layout LayoutFor(const LinearSettings& settings) const;
-  absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings) const;
+  // CANCELLED once `stop` is set, also while another trial makes the layout that this one waits for.
+  absl::StatusOr<Layout> MakeLayout(const LinearSettings& settings, const Eigen::VectorXd& scales,
+                                    const std::atomic<bool>* stop) const;
+  absl::StatusOr<Layout> LayoutFor(const LinearSettings& settings, const std::atomic<bool>* stop) const;
+  absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings, const std::atomic<bool>* stop) const;
   // What a checkpoint belongs to: data, split and every setting that the iterates depend on.
   std::string Identity(const Settings& settings) const;
   // What trials must have in common so that one may start from the model of another.
   std::string Structure(const Settings& settings) const;
   // From the model in `context`, where that is wanted and fits.
   absl::StatusOr<Runs> StartRuns(const LinearSettings& linear, const Settings& settings,
-                                 const EvaluationContext& context) const;
+                                 const EvaluationContext& context, const std::atomic<bool>* stop) const;
   // None when `stop` was seen.
   std::optional<study::Measurement> Measure(const Runs& runs, int64_t step, const std::atomic<bool>* stop) const;
   std::optional<study::Gradient> MakeGradient(const Settings& settings, const std::vector<double>& strengths,
@@ -92,36 +100,65 @@ class FoldedObjective final : public Objective {
     Layout layout;
   };
   mutable base::Mutex mutex_;
+  mutable base::CondVar made_;
+  mutable bool making_ ABSL_GUARDED_BY(mutex_) = false;             // One at a time: it costs time and memory.
   mutable std::deque<KeptLayout> layouts_ ABSL_GUARDED_BY(mutex_);  // Newest last.
 };
 
-FoldedObjective::Layout FoldedObjective::MakeLayout(const LinearSettings& settings,
-                                                    const Eigen::VectorXd& scales) const {
+absl::StatusOr<FoldedObjective::Layout> FoldedObjective::MakeLayout(const LinearSettings& settings,
+                                                                    const Eigen::VectorXd& scales,
+                                                                    const std::atomic<bool>* stop) const {
   Layout layout;
   for (const learn::Partition& fold : folds_) {
-    layout.push_back(MakeFoldData(&dataset_, fold, settings.standardize, settings.bias, columns_, scales));
+    layout.push_back(MakeFoldData(&dataset_, fold, settings.standardize, settings.bias, columns_, scales, stop));
+    if (layout.back() == nullptr) return LayoutStopped();
   }
   return layout;
 }
 
-FoldedObjective::Layout FoldedObjective::LayoutFor(const LinearSettings& settings) const {
-  // Trials that need the same layout at once wait for one of them: it costs time and memory.
-  base::MutexLock lock(&mutex_);
-  for (const KeptLayout& kept : layouts_) {
-    if (kept.standardize == settings.standardize && kept.bias == settings.bias) return kept.layout;
+absl::StatusOr<FoldedObjective::Layout> FoldedObjective::LayoutFor(const LinearSettings& settings,
+                                                                   const std::atomic<bool>* stop) const {
+  {
+    const base::MutexLock lock(&mutex_);
+    while (true) {
+      for (const KeptLayout& kept : layouts_) {
+        if (kept.standardize == settings.standardize && kept.bias == settings.bias) return kept.layout;
+      }
+      if (learn::StopRequested(stop)) return LayoutStopped();
+      if (!making_) break;
+      made_.WaitFor(&mutex_, kLookEvery);
+    }
+    making_ = true;
   }
-  Layout layout = MakeLayout(settings, Eigen::VectorXd());
-  layouts_.push_back({settings.standardize, settings.bias, layout});
-  if (layouts_.size() > kKeptLayouts) layouts_.pop_front();
+  const auto end = [this] {
+    const base::MutexLock lock(&mutex_);
+    making_ = false;
+    made_.SignalAll();
+  };
+  absl::StatusOr<Layout> layout = [&] {
+    try {
+      return MakeLayout(settings, Eigen::VectorXd(), stop);
+    } catch (...) {  // Out of memory: the others go on.
+      end();
+      throw;
+    }
+  }();
+  if (layout.ok()) {
+    const base::MutexLock lock(&mutex_);
+    layouts_.push_back({settings.standardize, settings.bias, *layout});
+    if (layouts_.size() > kKeptLayouts) layouts_.pop_front();
+  }
+  end();
   return layout;
 }
 
-absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) const {
+absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings, const std::atomic<bool>* stop) const {
   Runs runs;
   learn::LinearSolver solver = learn::LinearSolver::kLbfgs;
   if (settings.solver == "auto") {
     // One for all folds: their iterations are compared and averaged.
-    const learn::SolverChoice choice = LayoutFor(settings)[0]->Choose(settings);
+    LUTHIER_ASSIGN_OR_RETURN(const Layout plain, LayoutFor(settings, stop));
+    const learn::SolverChoice choice = plain[0]->Choose(settings);
     solver = choice.solver;
     runs.note = NoteOf(choice);
   } else {
@@ -129,7 +166,8 @@ absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings) c
   }
   // With scales it is of these strengths alone, and not kept.
   const Eigen::VectorXd scales = ColumnScales(columns_, settings, solver);
-  const Layout layout = scales.size() == 0 ? LayoutFor(settings) : MakeLayout(settings, scales);
+  LUTHIER_ASSIGN_OR_RETURN(const Layout layout,
+                           scales.size() == 0 ? LayoutFor(settings, stop) : MakeLayout(settings, scales, stop));
   for (const std::shared_ptr<const FoldData>& fold : layout) {
     LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<FoldTraining> training, fold->Start(settings, solver));
     runs.folds.push_back(std::move(training));
@@ -244,6 +282,7 @@ std::optional<study::Gradient> FoldedObjective::MakeGradient(const Settings& set
   std::vector<double> weights;
   for (size_t k = 0; k < runs.folds.size(); ++k) {
     parts.push_back(runs.folds[k]->Differentiate(stop));
+    if (learn::StopRequested(stop)) return std::nullopt;
     weights.push_back(static_cast<double>(folds_[k].validation.size()));
     const learn::CgOutcome outcome = parts.back().outcome;
     if (outcome != learn::CgOutcome::kConverged && outcome != learn::CgOutcome::kPrecision) return std::nullopt;
@@ -266,11 +305,11 @@ std::optional<study::Gradient> FoldedObjective::MakeGradient(const Settings& set
 }
 
 absl::StatusOr<Runs> FoldedObjective::StartRuns(const LinearSettings& linear, const Settings& settings,
-                                                const EvaluationContext& context) const {
-  LUTHIER_ASSIGN_OR_RETURN(Runs runs, MakeRuns(linear));
+                                                const EvaluationContext& context, const std::atomic<bool>* stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(Runs runs, MakeRuns(linear, stop));
   if (!settings.Bool(study::kWarmStartOption) || context.warm_start.empty()) return runs;
   if (LoadModel(context.warm_start, Structure(settings), &runs)) return runs;
-  return MakeRuns(linear);
+  return MakeRuns(linear, stop);
 }
 
 absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationContext& context) const {
@@ -280,16 +319,21 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
   const PassAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
   const std::string identity = Identity(settings);
   EvaluationResult result;
-  Runs runs;
   PassAxis axis = fresh;
+  absl::StatusOr<Runs> made = Runs();
   if (!context.checkpoint.empty()) {
-    LUTHIER_ASSIGN_OR_RETURN(runs, MakeRuns(linear));
-    result.resumed = Load(context.checkpoint, identity, &runs, &axis);
+    made = MakeRuns(linear, stop);
+    if (made.ok()) result.resumed = Load(context.checkpoint, identity, &*made, &axis);
   }
-  if (!result.resumed) {
+  if (made.ok() && !result.resumed) {
     axis = fresh;
-    LUTHIER_ASSIGN_OR_RETURN(runs, StartRuns(linear, settings, context));
+    made = StartRuns(linear, settings, context, stop);
   }
+  if (absl::IsCancelled(made.status())) {
+    result.outcome = EvaluationOutcome::kCancelled;
+    return result;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const Runs runs, std::move(made));
   result.note = runs.note;
   result.warm_started = runs.warm;
   if (context.started) context.started(result.resumed, axis.done());
@@ -439,11 +483,12 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const Objective
   std::vector<learn::Partition> folds;
   if (split.folds > 0) {
     absl::StatusOr<std::vector<learn::Partition>> parts =
-        learn::SplitFolds(dataset.label, classes, split.folds, split.seed);
+        learn::SplitFolds(dataset.label, classes, split.folds, split.seed, stop);
     if (!parts.ok()) return Of(dataset, parts.status());
     folds = *std::move(parts);
   } else {
-    absl::StatusOr<learn::Partition> one = learn::SplitValidation(dataset.label, classes, split.validation, split.seed);
+    absl::StatusOr<learn::Partition> one =
+        learn::SplitValidation(dataset.label, classes, split.validation, split.seed, stop);
     if (!one.ok()) return Of(dataset, one.status());
     folds.push_back(*std::move(one));
   }

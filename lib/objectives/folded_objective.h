@@ -25,7 +25,8 @@ absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjecti
 // `logistic` or `hsvm` on a data set: trained on the training rows of every fold, judged on the others, with the
 // derivative by l2. The folds advance side by side, an iteration a round, so a point of the curve is the whole
 // cross-validation. `info` is of one of the two and must outlive the result; `objective` and `metric` must have passed
-// Validate. Errors of learn::LoadDataset and of the split; INVALID_ARGUMENT for options that do not fit the data.
+// Validate. Errors of learn::LoadDataset and of the split; INVALID_ARGUMENT for options that do not fit the data;
+// CANCELLED once `stop` (may be null) is set.
 absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const ObjectiveInfo& info,
                                                                  const study::BuiltinObjective& objective,
                                                                  study::SearchSpace space, study::MetricSpec metric,

@@ -116,7 +116,7 @@ class Objective {
  public:
   virtual ~Objective() = default;
   virtual const ObjectiveInfo& info() const = 0;
-  // Blocks until done; looks at the cancellation at least once per pass over the data. Deterministic: the same
+  // Blocks until done; looks at the cancellation every few milliseconds of work. Deterministic: the same
   // parameters, seed and attempt give the same result, bit for bit on one instruction set, resumed or not.
   // INVALID_ARGUMENT when the parameters do not fit what the objective was created with; everything else is in the
   // result.

@@ -49,7 +49,7 @@ absl::Status ValidateWarmStart(const study::StudySpec& spec);
 // Validates, then loads the data, from `cache` if it has them. `root` may be null when no file is needed, `cache` when
 // nothing shall be kept; the cache must outlive the objective. Errors of Validate, and those of
 // learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED); CANCELLED once
-// `stop` (may be null) is set while a file is read.
+// `stop` (may be null) is set.
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
                                                            const study::MetricSpec& metric, const learn::DataRoot* root,

@@ -53,18 +53,21 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
                                                           const std::vector<PenaltyGroup>& groups,
                                                           const Settings& settings, const learn::DataRoot* root,
                                                           const std::atomic<bool>* stop) {
-  LUTHIER_ASSIGN_OR_RETURN(
-      const learn::Dataset dataset,
-      learn::LoadDataset(request.objective.data, ParseReadOptions(request.objective.options), root));
+  const auto stopped = [] { return absl::CancelledError("training was stopped"); };
+  learn::ReadOptions read = ParseReadOptions(request.objective.options);
+  read.limits.stop = stop;
+  LUTHIER_ASSIGN_OR_RETURN(const learn::Dataset dataset, learn::LoadDataset(request.objective.data, read, root));
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, request.objective, dataset));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
                            GroupColumns(groups, dataset, MayPenalizeIntercept(info, request.objective.options)));
   const bilevel::StrengthGroups columns = {static_cast<int>(groups.size()) + 1, std::move(group_of_column)};
   const LinearSettings linear = ParseLinearSettings(info, groups, settings);
   const auto layout = [&](const VectorXd& scales) {
-    return MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias, columns, scales);
+    return MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias, columns, scales,
+                        stop);
   };
   std::shared_ptr<const FoldData> fold = layout(VectorXd());
+  if (fold == nullptr) return stopped();
   const learn::SolverChoice choice = fold->Choose(linear);
   learn::LinearSolver solver = choice.solver;
   const bool chosen = linear.solver == "auto";
@@ -72,9 +75,10 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
     LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(linear.solver));
   }
   if (const VectorXd scales = ColumnScales(columns, linear, solver); scales.size() > 0) fold = layout(scales);
+  if (fold == nullptr) return stopped();
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<FoldTraining> training, fold->Start(linear, solver));
   while (training->running()) {
-    if (training->Advance(stop) == learn::TrainOutcome::kStopped) return absl::CancelledError("training was stopped");
+    if (training->Advance(stop) == learn::TrainOutcome::kStopped) return stopped();
   }
   if (training->outcome() == learn::TrainOutcome::kDiverged) {
     return Diverged(absl::StrCat("at iteration ", training->iteration()));
@@ -95,12 +99,12 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   // Of more than two classes, the first one has no intercept.
   parts.bias.tail(w.size() - features) = w.tail(w.size() - features);
   model::ModelInfo about = InfoOf(request, settings);
-  about.fingerprint = learn::Fingerprint(dataset);
+  about.fingerprint = learn::Fingerprint(dataset, stop);
   about.examples = dataset.x.rows;
   about.outcome = training->optimal() ? "converged" : "limit";
   if (chosen) about.note = NoteOf(choice);
   const FoldTraining::Sums sums = training->Measure(stop);
-  if (learn::StopRequested(stop)) return absl::CancelledError("training was stopped");
+  if (learn::StopRequested(stop)) return stopped();
   about.metrics["train_loss"] = sums.train_loss / sums.train_rows;
   about.metrics["iterations"] = static_cast<double>(training->iteration());
   if (!w.allFinite()) return Diverged("to weights that are not finite");
@@ -163,7 +167,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     return Diverged(absl::StrCat("after ", static_cast<int64_t>(trainer.passes()), " passes"));
   }
   model::ModelInfo about = InfoOf(request, settings);
-  about.fingerprint = crf::Fingerprint(data);
+  about.fingerprint = crf::Fingerprint(data, stop);
   about.examples = data.sequences();
   about.outcome = trainer.outcome() == crf::ChainOutcome::kPassLimit ? "limit" : "converged";
   const double loss = crf::ChainLoss(&data).Value(w, nullptr, stop);

@@ -16,6 +16,7 @@
 #include "lib/learn/data_root.h"
 #include "lib/learn/readers.h"
 #include "lib/learn/synth.h"
+#include "tests/lib/learn/look_meter.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::learn {
@@ -170,6 +171,58 @@ TEST_F(DataCacheTest, WritersAndReadersAtOnceSeeWholeEntries) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(Entries().size(), 1u);
+}
+
+// Whatever it is at: reading the source, writing the entry, reading it. Nothing is left of an entry that was given up,
+// and what was there before is still good.
+TEST_F(DataCacheTest, AStopLeavesNoHalfEntryAndHarmsNone) {
+  directory_.Write("a", std::string(2'500'000, 'a'));
+  const UniqueFd a = OpenSource("a");
+  const DataCache::Source source = Settled(*cache_.Look(a.get()));
+  const std::vector<int64_t> numbers(400'000, 3);
+  std::atomic<bool> stop = false;
+  testing::LookMeter meter([&] { stop = true; });
+  const auto put = [&](int64_t first) {
+    const auto write = [&](CheckpointWriter* writer) {
+      writer->U64(static_cast<uint64_t>(first));
+      writer->Array(numbers);
+    };
+    cache_.Put("k", a.get(), source, write, &stop);
+  };
+  const auto find = [&]() -> int64_t {
+    std::optional<DataCache::Entry> entry = cache_.Find("k", a.get(), source, &stop);
+    if (!entry) return -1;
+    const auto first = static_cast<int64_t>(entry->reader().U64());
+    if (entry->reader().Array<int64_t>() != numbers) return -2;
+    return first;
+  };
+  put(0);
+  const int64_t looks_to_put = meter.looks();
+  EXPECT_GE(looks_to_put, 9);
+  meter.Restart(0);
+  EXPECT_EQ(find(), 0);
+  const int64_t looks_to_find = meter.looks();
+  EXPECT_GE(looks_to_find, 50);
+  for (const bool there : {true, false}) {
+    for (int64_t at = 1; at <= looks_to_put; ++at) {
+      if (!there) std::filesystem::remove(Entries().empty() ? "" : Entries()[0]);
+      meter.Restart(at);
+      put(7);
+      EXPECT_LE(meter.looks() - at, 2);
+      stop = false;
+      EXPECT_EQ(Entries().size(), there ? 1u : 0u) << at;
+      EXPECT_EQ(find(), there ? 0 : -1) << at;
+    }
+  }
+  put(5);
+  for (int64_t at = 1; at <= looks_to_find; ++at) {
+    meter.Restart(at);
+    EXPECT_LT(find(), 0);
+    EXPECT_LE(meter.looks() - at, 1);
+    stop = false;
+  }
+  meter.Restart(0);
+  EXPECT_EQ(find(), 5);
 }
 
 TEST_F(DataCacheTest, SmallSourcesAndPlacesThatCannotBeAreLeftAlone) {

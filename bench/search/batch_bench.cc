@@ -127,9 +127,8 @@ absl::Status Print(const std::string& algorithm, const std::string& function) {
   std::vector<std::vector<double>> regrets(static_cast<size_t>(absl::GetFlag(FLAGS_batches)) + 1);
   int asks = 0, close = 0;
   for (int s = 0; s < absl::GetFlag(FLAGS_seeds); ++s) {
-    LUTHIER_ASSIGN_OR_RETURN(
-        const Outcome outcome,
-        Measure(algorithm, function, absl::GetFlag(FLAGS_first_seed) + static_cast<uint64_t>(s)));
+    LUTHIER_ASSIGN_OR_RETURN(const Outcome outcome,
+                             Measure(algorithm, function, absl::GetFlag(FLAGS_first_seed) + static_cast<uint64_t>(s)));
     for (size_t b = 0; b < regrets.size(); ++b) regrets[b].push_back(outcome.regrets[b]);
     asks += outcome.asks;
     close += outcome.close;

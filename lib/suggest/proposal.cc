@@ -47,6 +47,18 @@ int Turns(double promise) {
   return static_cast<int>(std::clamp(-promise / 3.0 - 2.0, 1.0, 8.0));
 }
 
+// Whether improvements are averaged over drawn outcomes of open trials. Probabilities of one always are where they can
+// be: believing, each trial that promises a record sets a higher target, and a batch follows one slope; drawn outcomes
+// ask what beats all open trials however they end. Bands cut off what one posterior predicts, not what many do.
+bool Fantasizes(const study::BoOptions& options) {
+  if (options.pending == study::BoPending::kFantasies) return true;
+  const bool probability =
+      options.acquisition == study::BoAcquisition::kPi || options.acquisition == study::BoAcquisition::kLogPi;
+  const bool banded =
+      options.lipschitz == study::BoLipschitz::kTruncate || options.lipschitz == study::BoLipschitz::kCap;
+  return options.pending == study::BoPending::kBeliever && probability && !banded;
+}
+
 }  // namespace
 
 gp::Slopes Proposer::SlopesOf(const Observations& data) const {
@@ -69,7 +81,7 @@ std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string
                      : options_.pending == study::BoPending::kLiarMean ? z.mean()
                                                                        : z.maxCoeff();
   const bool draw = options_.acquisition == study::BoAcquisition::kTs;
-  const bool fantasize = options_.pending == study::BoPending::kFantasies;
+  const bool fantasize = Fantasizes(options_);
   std::vector<double> records, news;
   std::vector<Fantasies> fantasies;
   for (gp::Regression& regression : surrogate->states) {
@@ -92,7 +104,8 @@ std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string
       continue;
     }
     if (open > 0 && (draw || options_.acquisition == study::BoAcquisition::kUcb)) {
-      news.push_back(LeastNews(regression, data.pending, RootBetaOf(options_, encoding_->compact_dim(), n + open)));
+      news.push_back(
+          LeastNews(regression, data.pending, RootBetaOf(options_, encoding_->compact_dim(), n + open), noisy));
     }
     for (Index i = 0; i < open; ++i) {
       // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected,

@@ -18,13 +18,14 @@ constexpr double kSearchMargin = 1e-6;
 
 }  // namespace
 
-double LeastNews(const gp::Regression& results, const Eigen::Ref<const MatrixXd>& open, double root_beta) {
+double LeastNews(const gp::Regression& results, const Eigen::Ref<const MatrixXd>& open, double root_beta, bool noisy) {
   LUTHIER_CHECK(open.rows() >= 1);
   const gp::Posterior posterior = results.Predict(open);
   const VectorXd deviation = posterior.variance.cwiseSqrt();
   Index best = 0;
   (posterior.mean + root_beta * deviation).maxCoeff(&best);
-  return kLeastNews * deviation(best);
+  const double least = kLeastNews * deviation(best);
+  return noisy ? least : std::hypot(least, std::sqrt(results.hyperparameters().noise_variance));
 }
 
 NewsAcquisition::NewsAcquisition(const AcquisitionFunction* a, std::vector<NewsLevel> states)

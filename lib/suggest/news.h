@@ -19,8 +19,13 @@ struct NewsLevel {
 // kLeastNews times the deviation that the most promising open trial had when it was not under way: sd(f(p*) | results),
 // where p* of `open` (q x d, q >= 1) has the largest mu(p) + root_beta sd(p) under the results alone. Of a batch asked
 // for at once by UCB p* is the first setting, whatever followed. results: of the results alone.
+//
+// noisy: whether measuring a setting again tells anything. Where not, the model has some noise sigma all the same, 1e-4
+// output deviations at least, and a trial leaves a deviation of up to sigma at its own setting however small sd(p*) is.
+// The level is then sqrt((kLeastNews sd(p*))^2 + sigma^2), above all that a repetition could tell.
 inline constexpr double kLeastNews = 0.2;
-double LeastNews(const gp::Regression& results, const Eigen::Ref<const Eigen::MatrixXd>& open, double root_beta);
+double LeastNews(const gp::Regression& results, const Eigen::Ref<const Eigen::MatrixXd>& open, double root_beta,
+                 bool noisy);
 
 // An acquisition with the points left out at which the results and the open trials leave less to be learnt than the
 // levels say, sd(f(u) | results, open) < level on the average over states of sd/level. Improvements vanish there by

@@ -47,6 +47,18 @@ int Turns(double promise) {
   return static_cast<int>(std::clamp(-promise / 3.0 - 2.0, 1.0, 8.0));
 }
 
+// Whether improvements are averaged over drawn outcomes of open trials. Probabilities of one always are where they can
+// be: believing, each trial that promises a record sets a higher target, and a batch follows one slope; drawn outcomes
+// ask what beats all open trials however they end. Bands cut off what one posterior predicts, not what many do.
+bool Fantasizes(const study::BoOptions& options) {
+  if (options.pending == study::BoPending::kFantasies) return true;
+  const bool probability =
+      options.acquisition == study::BoAcquisition::kPi || options.acquisition == study::BoAcquisition::kLogPi;
+  const bool banded =
+      options.lipschitz == study::BoLipschitz::kTruncate || options.lipschitz == study::BoLipschitz::kCap;
+  return options.pending == study::BoPending::kBeliever && probability && !banded;
+}
+
 }  // namespace
 
 gp::Slopes Proposer::SlopesOf(const Observations& data) const {
@@ -69,7 +81,7 @@ std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string
                      : options_.pending == study::BoPending::kLiarMean ? z.mean()
                                                                        : z.maxCoeff();
   const bool draw = options_.acquisition == study::BoAcquisition::kTs;
-  const bool fantasize = options_.pending == study::BoPending::kFantasies;
+  const bool fantasize = Fantasizes(options_);
   std::vector<double> records, news;
   std::vector<Fantasies> fantasies;
   for (gp::Regression& regression : surrogate->states) {
@@ -92,7 +104,8 @@ std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string
       continue;
     }
     if (open > 0 && (draw || options_.acquisition == study::BoAcquisition::kUcb)) {
-      news.push_back(LeastNews(regression, data.pending, RootBetaOf(options_, encoding_->compact_dim(), n + open)));
+      news.push_back(
+          LeastNews(regression, data.pending, RootBetaOf(options_, encoding_->compact_dim(), n + open), noisy));
     }
     for (Index i = 0; i < open; ++i) {
       // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected,
@@ -198,12 +211,62 @@ MaximizeCandidate Proposer::BestAllowed(const std::vector<ModelState>& states, c
   return candidate;
 }
 
+bool Proposer::Polished() const {
+  return !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && table_ == nullptr;
+}
+
+std::optional<MaximizeCandidate> Proposer::MaximumOf(const AcquisitionFunction& acquisition, const Search& search,
+                                                     HillsCarry* hills, Suggestion* suggestion) const {
+  const gp::Regression& regression = search.model.surrogate.states.front();
+  const Observations& data = search.data;
+  const double n = static_cast<double>(regression.rows());
+  const double prediction = n * n * static_cast<double>(search.model.surrogate.states.size());  // Work of one.
+  const bool drawn_finite =
+      options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite;
+  if (drawn_finite || (table_ != nullptr && table_->size() * prediction <= kMaxTableWork)) {
+    std::vector<bool> excluded = data.excluded;
+    if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
+    if (!drawn_finite) return MaximizeOverTable(acquisition, *table_, excluded);
+    return MaximizeOverCandidates(
+        acquisition, *encoding_,
+        FiniteCandidates(*encoding_, table_, excluded, data.known, search.box, seed_, search.ask_index));
+  }
+  MaximizeOptions options;
+  if (regression.rows() > 128) options.screen_points = 512;
+  options.box = search.box;
+  const auto maximize = [&](const AcquisitionFunction& function, const VectorXd& scale) {
+    if (&function != &acquisition) {  // Of other hills: dearer, and no last digits are wanted.
+      options.screen_points = 512;
+      options.starts = kStartsElsewhere;
+    }
+    return options_.maximizer == study::BoMaximizer::kDirect
+               ? MaximizeByDirect(function, *encoding_)
+               : Maximize(function, *encoding_, data.known, scale, seed_, search.ask_index, options);
+  };
+  // Only expected improvement says that nothing is left to gain; with whole gradients climbs are short, and their
+  // multi-start finds the hills.
+  const bool improvement =
+      options_.acquisition == study::BoAcquisition::kLogEi || options_.acquisition == study::BoAcquisition::kEi;
+  const bool hilly = Polished() && improvement && search.model.surrogate.states.size() == 1 &&
+                     search.model.fantasies.empty() && search.box == nullptr && data.slopes.empty() &&
+                     regression.hyperparameters().noise_variance <= kFoundNoise;
+  MaximizeResult result = hilly ? MaximizeOnHills(search.model, data, search.criterion, acquisition, search.feasible,
+                                                  maximize, search.ask_index, hills, suggestion)
+                                : maximize(acquisition, search.model.surrogate.carry.theta.lengthscales);
+  // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
+  // one.
+  for (size_t k = 1; table_ != nullptr && k < result.candidates.size() && IsTried(data, result.candidates[0].u); ++k) {
+    std::swap(result.candidates[0], result.candidates[k]);
+  }
+  if (result.candidates.empty()) return std::nullopt;
+  return std::move(result.candidates.front());
+}
+
 std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const Observations& data,
                                                    const FeasibilityModel* feasible, const TrustBoxRun* run,
                                                    uint64_t ask_index, HillsCarry* hills,
                                                    Suggestion* suggestion) const {
-  const bool polished = !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && table_ == nullptr;
-  const double margin = !polished ? 0.0 : AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhile;
+  const double margin = !Polished() ? 0.0 : AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhile;
   std::vector<ModelState> states;
   for (size_t s = 0; s < model.best.size(); ++s) {
     states.push_back({&model.surrogate.states[s], model.best[s] + margin});
@@ -220,68 +283,21 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
                      FailureValue(model.surrogate.transform.Forward(data.scores)));
     acquisition = &*weighted;
   }
-  const double n = static_cast<double>(states.front().regression->rows());
-  const double prediction = n * n * static_cast<double>(states.size());  // Work of one.
-  const VectorXd& lengthscales = model.surrogate.carry.theta.lengthscales;
   std::optional<TrustBox> box;
   if (run != nullptr && run->centre.size() > 0) {
-    box = BoxOf(*run, lengthscales, *encoding_);
+    box = BoxOf(*run, model.surrogate.carry.theta.lengthscales, *encoding_);
     suggestion->details["box_side"] = run->side;
   }
-  const auto best_of = [&](const AcquisitionFunction* used) {
-    std::optional<MaximizeCandidate> best;
-    if (options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite) {
-      std::vector<bool> excluded = data.excluded;
-      if (Exhausted(data)) excluded.assign(excluded.size(), false);
-      best = MaximizeOverCandidates(*used, *encoding_,
-                                    FiniteCandidates(*encoding_, table_, excluded, data.known,
-                                                     box.has_value() ? &*box : nullptr, seed_, ask_index));
-    } else if (table_ != nullptr && table_->size() * prediction <= kMaxTableWork) {
-      std::vector<bool> excluded = data.excluded;
-      if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
-      best = MaximizeOverTable(*used, *table_, excluded);
-    } else {
-      MaximizeOptions options;
-      if (states.front().regression->rows() > 128) options.screen_points = 512;
-      if (box.has_value()) options.box = &*box;
-      const auto maximize = [&](const AcquisitionFunction& function, const VectorXd& scale) {
-        if (&function != used) {  // Of other hills: dearer, and no last digits are wanted.
-          options.screen_points = 512;
-          options.starts = kStartsElsewhere;
-        }
-        return options_.maximizer == study::BoMaximizer::kDirect
-                   ? MaximizeByDirect(function, *encoding_)
-                   : Maximize(function, *encoding_, data.known, scale, seed_, ask_index, options);
-      };
-      // Only expected improvement says that nothing is left to gain; with whole gradients climbs are short, and their
-      // multi-start finds the hills.
-      const bool improvement =
-          options_.acquisition == study::BoAcquisition::kLogEi || options_.acquisition == study::BoAcquisition::kEi;
-      const bool hilly = polished && improvement && states.size() == 1 && model.fantasies.empty() && !box.has_value() &&
-                         data.slopes.empty() &&
-                         states.front().regression->hyperparameters().noise_variance <= kFoundNoise;
-      MaximizeResult result =
-          hilly ? MaximizeOnHills(model, data, criterion, *used, feasible, maximize, ask_index, hills, suggestion)
-                : maximize(*used, lengthscales);
-      // In a finite space the best ends may well be settings that were tried; the next best is then better than a
-      // random one.
-      for (size_t k = 1; table_ != nullptr && k < result.candidates.size() && IsTried(data, result.candidates[0].u);
-           ++k) {
-        std::swap(result.candidates[0], result.candidates[k]);
-      }
-      if (!result.candidates.empty()) best = std::move(result.candidates.front());
-    }
-    return best;
-  };
+  const Search search = {model, data, criterion, feasible, box.has_value() ? &*box : nullptr, ask_index};
   std::optional<MaximizeCandidate> best;
   if (!model.news.empty()) {
     std::vector<NewsLevel> levels;
     for (size_t s = 0; s < states.size(); ++s) levels.push_back({states[s].regression, model.news[s]});
     const NewsAcquisition news(acquisition, std::move(levels));
-    best = best_of(&news);
+    best = MaximumOf(news, search, hills, suggestion);
   }
   // Where nothing is news, a finite space that is nearly used up, all settings are as good as they look.
-  if (!best.has_value()) best = best_of(acquisition);
+  if (!best.has_value()) best = MaximumOf(*acquisition, search, hills, suggestion);
   if (criterion.bounds() != nullptr && criterion.bounds()->active()) {
     suggestion->details["bind_rate"] = criterion.bind_count().rate();
     if (std::isfinite(criterion.lipschitz())) suggestion->details["lipschitz"] = criterion.lipschitz();

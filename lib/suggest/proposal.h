@@ -56,6 +56,24 @@ class Proposer {
   // An acquisition and the lengthscales of the model it is of.
   using Maximizer = absl::FunctionRef<MaximizeResult(const AcquisitionFunction&, const Eigen::VectorXd&)>;
 
+  // What an acquisition to maximise is of, and where.
+  struct Search {
+    const BoModel& model;
+    const Observations& data;
+    const Criterion& criterion;
+    const FeasibilityModel* feasible;  // Null: failures are not modelled.
+    const TrustBox* box;               // Null: the whole space.
+    uint64_t ask_index;
+  };
+
+  // Whether local steps see to the last digits.
+  bool Polished() const;
+
+  // The setting that maximises `acquisition`: of a small finite space among all settings, by FINITE among its
+  // candidates, else by a search, of other hills where those are wanted. Absent when no value is finite.
+  std::optional<MaximizeCandidate> MaximumOf(const AcquisitionFunction& acquisition, const Search& search,
+                                             HillsCarry* hills, Suggestion* suggestion) const;
+
   // The derivatives that models use.
   gp::Slopes SlopesOf(const Observations& data) const;
 

@@ -220,7 +220,7 @@ TEST(Parallel, SixteenAsksAreApartAndUseful) {
       options.kernel = study::BoKernel::kMatern52;
       const Batch batch = AskSixteen(options, 1);
       EXPECT_GT(batch.apart, 1e-3) << static_cast<int>(acquisition) << " " << static_cast<int>(pending);
-      // PI only climbs from the record: sixteen asks on a wrong slope are no use until their results are in.
+      // PI only climbs from the record: under this seed on a wrong slope, on which batches stay until results are in.
       if (acquisition == BoAcquisition::kPi || acquisition == BoAcquisition::kLogPi) continue;
       EXPECT_LT(batch.best, random) << static_cast<int>(acquisition) << " " << static_cast<int>(pending);
     }
@@ -239,6 +239,61 @@ TEST(Parallel, TheSecondBatchOfPiIsUseful) {
     for (uint64_t seed = 1; seed <= 3; ++seed) best.push_back(AskSixteen(options, seed, 2).best);
     std::sort(best.begin(), best.end());
     EXPECT_LT(best[1], random[4]) << static_cast<int>(acquisition);
+  }
+}
+
+// What beats the record and all open trials, by the margin: P(f(u) > max(y*, f(p)) + margin), from the joint normal
+// distribution of f(u) and f(p).
+TEST(Fantasies, ProbabilityIsThatOfBeatingOpenTrials) {
+  const Sample s = MakeSample(8, 2, 1);
+  const gp::Regression regression = s.Model();
+  const VectorXd u = s.open.row(0).transpose().array() * 0.8 + 0.1;
+  MatrixXd both(2, 2);
+  both << s.open, u.transpose();
+  const MatrixXd covariance = regression.JointCovariance(both);
+  const VectorXd mean = regression.PredictMean(both);
+  const double record = s.y.maxCoeff() - 0.3, margin = 0.05, step = 1e-3;
+  double expected = 0.0;
+  for (double t = -8.0; t < 8.0; t += step) {
+    const double p = mean(0) + t * std::sqrt(covariance(0, 0));
+    const double m = mean(1) + covariance(0, 1) / covariance(0, 0) * (p - mean(0));
+    const double v = covariance(1, 1) - covariance(0, 1) * covariance(0, 1) / covariance(0, 0);
+    expected += step * std::exp(-0.5 * t * t) / std::sqrt(2 * M_PI) * 0.5 *
+                std::erfc((std::max(record, p) + margin - m) / std::sqrt(2 * v));
+  }
+  for (const AcquisitionKind kind :
+       {AcquisitionKind::kProbabilityOfImprovement, AcquisitionKind::kLogProbabilityOfImprovement}) {
+    gp::Regression model = s.Model();
+    const Fantasies fantasies = *Fantasize(&model, s.open, {record, nullptr}, 4096, 1, 2);
+    AcquisitionSettings settings;
+    settings.kind = kind;
+    settings.margin = margin;
+    const double value = FantasyAcquisition({fantasies}, settings).Values(u.transpose())(0);
+    EXPECT_NEAR(IsLogarithm(kind) ? std::exp(value) : value, expected, 0.01 * expected);
+  }
+}
+
+// Inside bands, which cut off one posterior's predictions, open trials are believed.
+TEST(Parallel, ProbabilitiesOfImprovementAreAveragedOverFantasies) {
+  for (const BoAcquisition acquisition : {BoAcquisition::kPi, BoAcquisition::kLogPi}) {
+    BoOptions options;
+    options.acquisition = acquisition;
+    std::vector<std::vector<study::Parameters>> asked;
+    for (const BoPending pending : {BoPending::kBeliever, BoPending::kFantasies, BoPending::kLiarMax}) {
+      options.pending = pending;
+      MemoryStudy study(BoSpec(Space({Float("x0", -5, 10), Float("x1", 0, 15)}), 1, options));
+      study.Run(8, BraninOf);
+      asked.emplace_back();
+      for (int i = 0; i < 6; ++i) asked.back().push_back(study.Ask().parameters);
+    }
+    EXPECT_EQ(asked[0], asked[1]);
+    EXPECT_EQ(asked[0][0], asked[2][0]);  // With nothing open there is nothing to believe.
+    EXPECT_NE(asked[0], asked[2]);
+    options.pending = BoPending::kBeliever;
+    options.lipschitz = study::BoLipschitz::kTruncate;
+    MemoryStudy banded(BoSpec(Space({Float("x0", -5, 10), Float("x1", 0, 15)}), 1, options));
+    banded.Run(8, BraninOf);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(banded.Ask().origin, "acq");
   }
 }
 

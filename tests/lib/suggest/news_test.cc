@@ -74,9 +74,11 @@ TEST(News, TheLevelIsThatOfTheMostPromisingOpenTrial) {
       if (promise > top) expected = kLeastNews * deviation;
       top = std::max(top, promise);
     }
-    EXPECT_NEAR(LeastNews(results, s.open, root_beta), expected, 1e-9);
+    EXPECT_NEAR(LeastNews(results, s.open, root_beta, true), expected, 1e-9);
+    EXPECT_NEAR(LeastNews(results, s.open, root_beta, false), std::sqrt(expected * expected + s.theta.noise_variance),
+                1e-9);
   }
-  EXPECT_NE(LeastNews(results, s.open, 0.0), LeastNews(results, s.open, 30.0));
+  EXPECT_NE(LeastNews(results, s.open, 0.0, true), LeastNews(results, s.open, 30.0, true));
 }
 
 TEST(News, LeavesOutWhatTrialsUnderWayWillTell) {
@@ -121,8 +123,51 @@ TEST(News, NoisyMeasurementsMayBeRepeated) {
   const gp::Regression regression = s.WithOpen();
   const ModelAcquisition bound({{&regression, 0.0}},
                                {.kind = AcquisitionKind::kUpperConfidenceBound, .root_beta = 1.5});
-  const NewsAcquisition news(&bound, {{&regression, LeastNews(s.Results(), s.open, 1.5)}});
+  const NewsAcquisition news(&bound, {{&regression, LeastNews(s.Results(), s.open, 1.5, true)}});
   EXPECT_EQ(news.Values(s.open), bound.Values(s.open));
+}
+
+// The model has some noise where there is none, and would wait for ever to be sure of a value: that is no news.
+TEST(News, ExactMeasurementsAreNotRepeatedHoweverLittleThereIsToLearn) {
+  Sample s;
+  s.x.row(0) = s.open.row(0).array() + 1e-4;  // A result that noise alone leaves in doubt.
+  s.open = s.open.topRows(1).eval();
+  const gp::Regression results = s.Results(), regression = s.WithOpen();
+  ASSERT_LT(s.Deviation(s.x, s.open.row(0)), 1.01 * std::sqrt(s.theta.noise_variance));
+  const ModelAcquisition bound({{&regression, 0.0}},
+                               {.kind = AcquisitionKind::kUpperConfidenceBound, .root_beta = 1.5});
+  const NewsAcquisition exact(&bound, {{&regression, LeastNews(results, s.open, 1.5, false)}});
+  EXPECT_EQ(exact.Values(s.open)(0), -kInfinity);
+  const NewsAcquisition noisy(&bound, {{&regression, LeastNews(results, s.open, 1.5, true)}});
+  EXPECT_EQ(noisy.Values(s.open), bound.Values(s.open));
+}
+
+// Seed 4 has come to its last digits when the second batch is asked for, of which half lay within 1e-4 then.
+TEST(News, BatchesSpreadAtTheLastDigits) {
+  const TestFunction function = SixFunctions()[0];
+  BoOptions options;
+  options.acquisition = BoAcquisition::kUcb;
+  const study::StudySpec spec = FunctionSpec(function, 4, options);
+  MemoryStudy study(spec);
+  const auto f = [&](const study::Parameters& p) { return function.f(Point(p)); };
+  study.Run(10, f);
+  const study::Encoding encoding(spec.space);
+  for (int batch = 0; batch < 2; ++batch) {
+    std::vector<VectorXd> points;
+    double apart = kInfinity;
+    const int64_t first = study.newest() + 1;
+    for (int i = 0; i < 16; ++i) {
+      const Suggestion suggestion = study.Ask();
+      const VectorXd u = encoding.ToCompact(suggestion.parameters);
+      if (suggestion.origin == "trust_region") continue;  // Local steps have rules of their own.
+      for (const VectorXd& other : points) apart = std::min(apart, (u - other).norm());
+      points.push_back(u);
+    }
+    EXPECT_GT(apart, 1e-3) << batch;
+    for (int64_t number = first; number <= study.newest(); ++number) {
+      study.Complete(number, f(study.history().trials()[static_cast<size_t>(number - 1)].parameters));
+    }
+  }
 }
 
 // Sixteen settings at once from an upper confidence bound or from drawn functions, of which the second to last used to

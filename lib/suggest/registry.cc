@@ -55,7 +55,7 @@ Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          8,
+          9,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
@@ -116,7 +116,7 @@ const std::vector<Entry>& Entries() {
                          kSampler}},
           ValidateWith<study::AshaOptions, ValidateAsha>, CreateWith<AshaDesigner, study::AshaOptions>},
       Entry{AlgorithmInfo{"auto",
-                          6,
+                          7,
                           "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"}}},

@@ -48,15 +48,7 @@ SolverState ChainLbfgs::Advance(int64_t iterations, const std::atomic<bool>* sto
     if (learn::StopRequested(stop)) return SolverState::kStopped;
     SolverState state = SolverState::kRunning;
     if (iterations_ == 0) {
-<<<<<<< HEAD
-      state = ToSolverState(solver_.Start(f, Weights()));
-      if (state == SolverState::kDiverged && learn::StopRequested(stop)) {
-        solver_ = learn::LbfgsSolver();
-        return SolverState::kStopped;
-      }
-=======
-      state = ToSolverState(solver_.Start(f, VectorXd::Zero(loss_.dim()), stop));
->>>>>>> f6d11db
+      state = ToSolverState(solver_.Start(f, Weights(), stop));
     } else {
       state = ToSolverState(solver_.Step(f, stop));
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 #include <vector>
 
 #include "lib/base/check.h"
@@ -19,7 +18,6 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double kSlopeNoise = 0.1;  // Of the prior variance.
 constexpr Index kMinSlopes = 5;
 constexpr double kMaxMedian = 20.0;
@@ -27,51 +25,6 @@ constexpr double kNats = 50.0;
 // Of right slopes the scale was between 0.2 and 23 whatever the values knew, 0.3 and 8 where they knew the sign.
 constexpr double kMaxScale = 200.0, kMinScale = 0.02;
 constexpr double kMaxSureScale = 10.0, kMinSureScale = 0.1;
-// Of pairs.
-constexpr double kClose = 0.1;
-constexpr int kMinPairs = 5, kMaxPairs = 10, kMaxUses = 2;
-constexpr double kMaxMisfit = 0.4;
-
-// What is known of the gradient at a point: NaN for components that are not.
-struct KnownGradient {
-  Index point = 0;
-  VectorXd values, variances;
-};
-
-std::vector<KnownGradient> KnownGradients(const Slopes& slopes, Index d) {
-  std::vector<KnownGradient> known;
-  for (Index i = 0; i < slopes.size(); ++i) {
-    Index axis = 0;
-    if (slopes.directions.row(i).cwiseAbs().maxCoeff(&axis) != 1.0 || slopes.directions.row(i).squaredNorm() != 1.0) {
-      continue;
-    }
-    const Index point = slopes.points[static_cast<size_t>(i)];
-    auto at = std::find_if(known.begin(), known.end(), [&](const KnownGradient& g) { return g.point == point; });
-    if (at == known.end()) {
-      known.push_back({point, VectorXd::Constant(d, kUnknown), VectorXd::Zero(d)});
-      at = known.end() - 1;
-    }
-    at->values(axis) = slopes.directions(i, axis) * slopes.values(i);
-    at->variances(axis) = slopes.extra_variances(i);
-  }
-  return known;
-}
-
-// Absent where the pair cannot tell.
-std::optional<double> Misfit(const KnownGradient& a, const KnownGradient& b, const VectorXd& h, double difference,
-                             double error) {
-  double by_a = 0.0, by_b = 0.0, variance = 0.0;
-  for (Index k = 0; k < h.size(); ++k) {
-    if (h(k) == 0.0) continue;
-    if (std::isnan(a.values(k)) || std::isnan(b.values(k))) return std::nullopt;
-    by_a += a.values(k) * h(k);
-    by_b += b.values(k) * h(k);
-    variance += h(k) * h(k) * (a.variances(k) + b.variances(k)) / 4.0;
-  }
-  const double size = std::max(std::abs(difference), 0.5 * (std::abs(by_a) + std::abs(by_b)));
-  if (!(size > error) || !(size > 10.0 * std::sqrt(variance))) return std::nullopt;
-  return std::abs(difference - 0.5 * (by_a + by_b)) / size;
-}
 
 }  // namespace
 
@@ -138,51 +91,6 @@ std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const H
   check.contradicts =
       m >= kMinSlopes && (check.median > kMaxMedian || check.sign_gain > kNats || (check.gain > kNats && wrong_size));
   check.confirms = m >= kMinSlopes && sure && !check.contradicts;
-  return check;
-}
-
-PairCheck CheckPairs(const kernels::KernelShape& shape, const Hyperparameters& theta,
-                     const Eigen::Ref<const MatrixXd>& x, const Eigen::Ref<const VectorXd>& y, const Slopes& slopes,
-                     double value_error) {
-  LUTHIER_CHECK(x.rows() == y.size() && x.cols() == shape.columns());
-  PairCheck check;
-  if (slopes.size() == 0 || !slopes.Valid(y.size(), x.cols())) return check;
-  const MatrixXd scaled = KernelOf(shape, theta).Scale(x);
-  const std::vector<KnownGradient> known = KnownGradients(slopes, x.cols());
-  struct Pair {
-    double distance;
-    size_t a, b;
-  };
-  std::vector<Pair> pairs;
-  for (size_t a = 0; a < known.size(); ++a) {
-    for (size_t b = a + 1; b < known.size(); ++b) {
-      const double distance = (scaled.row(known[a].point) - scaled.row(known[b].point)).norm();
-      if (distance <= kClose) pairs.push_back({distance, a, b});
-    }
-  }
-  std::sort(pairs.begin(), pairs.end(), [](const Pair& p, const Pair& q) {
-    return std::tie(p.distance, p.a, p.b) < std::tie(q.distance, q.a, q.b);
-  });
-  const double error = std::max(5.0 * std::sqrt(2.0 * theta.noise_variance), 100.0 * value_error);
-  std::vector<int> uses(known.size(), 0);
-  std::vector<double> misfits;
-  for (const Pair& pair : pairs) {
-    if (static_cast<int>(misfits.size()) == kMaxPairs) break;
-    if (uses[pair.a] == kMaxUses || uses[pair.b] == kMaxUses) continue;
-    const KnownGradient &a = known[pair.a], &b = known[pair.b];
-    const std::optional<double> misfit =
-        Misfit(a, b, (x.row(b.point) - x.row(a.point)).transpose(), y(b.point) - y(a.point), error);
-    if (!misfit.has_value()) continue;
-    misfits.push_back(*misfit);
-    ++uses[pair.a];
-    ++uses[pair.b];
-  }
-  check.pairs = static_cast<int>(misfits.size());
-  if (misfits.empty()) return check;
-  const auto quartile = misfits.begin() + check.pairs / 4;
-  std::nth_element(misfits.begin(), quartile, misfits.end());
-  check.lower_quartile = *quartile;
-  check.contradicts = check.pairs >= kMinPairs && check.lower_quartile > kMaxMisfit;
   return check;
 }
 

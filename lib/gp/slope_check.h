@@ -46,33 +46,6 @@ std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const H
                                       const Eigen::Ref<const Eigen::MatrixXd>& x,
                                       const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes);
 
-// Whether slopes fit the differences of the values of close points: what tells a wrong factor or order, which the test
-// above takes for a model that is off.
-struct PairCheck {
-  int pairs = 0;
-  double lower_quartile = 0.0;  // Of the pairs' misfits; 0 without pairs.
-  // At least 5 pairs, and three quarters of them above 0.4.
-  bool contradicts = false;
-};
-
-// By the trapezoid rule f_j - f_i = (g_i + g_j) . h/2 + O(|h|^3) along h = x_j - x_i, whatever the function is, if it
-// is smooth over h. A pair's misfit is
-//     |f_j - f_i - (g_i + g_j) . h/2| / max(|f_j - f_i|, (|g_i . h| + |g_j . h|)/2),
-// for exact slopes almost 0, for slopes s times too large |1 - s|/max(1, s), 1 to 2 for a wrong sign.
-//
-// x: n x d points of the cube; y: n standardised outputs; slopes and value_error in these units.
-//
-// Pairs: the ten closest, by theta's lengthscales (from the values alone) at most a tenth apart, no point in more
-// than two; both have all slopes along axes in which they differ. Those that cannot tell are left out: where the
-// differences are below five deviations of theta's noise, below a hundred times `value_error`, the values' rounding
-// error, or below ten deviations of the slopes' own errors. A direction of slopes that is no axis is not used.
-//
-// Of right slopes in 36 searches on twelve test functions (896 checks) the largest lower quartile was 0.2: theta's
-// lengthscales can be ten times too long.
-PairCheck CheckPairs(const kernels::KernelShape& shape, const Hyperparameters& theta,
-                     const Eigen::Ref<const Eigen::MatrixXd>& x, const Eigen::Ref<const Eigen::VectorXd>& y,
-                     const Slopes& slopes, double value_error);
-
 }  // namespace luthier::gp
 
 #endif  // LUTHIER_LIB_GP_SLOPE_CHECK_H_

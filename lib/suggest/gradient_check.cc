@@ -4,9 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "lib/base/random.h"
 #include "lib/gp/hyper_inference.h"
+#include "lib/gp/pair_check.h"
+#include "lib/gp/relevance.h"
 #include "lib/gp/slope_check.h"
 
 namespace luthier::suggest {
@@ -18,10 +22,157 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr size_t kValues = 100;
-constexpr Index kSlopes = 150;
+constexpr Index kSlopes = 150, kPeerSlopes = 1000;
 constexpr size_t kReporters = 8;      // Checked at once.
 constexpr size_t kMaxSetAside = 500;  // They have to fit into what a suggestion carries.
 constexpr double kHuge = 1e30;        // Output deviations; beyond, only the size is certain.
+// Of a reporter's misses among its peers', to be heard again. The test that confirms cannot see a factor or an order.
+constexpr double kMinChanceAgain = 0.05;
+// Of components that are always 0.
+constexpr double kNothing = 1e-9;  // Of the largest slope: as good as 0.
+constexpr int kMinZeros = 5;
+constexpr double kMaxZeroChance = 1e-5;
+constexpr double kRelevantNats = 20.0, kDoubtedNats = 5.0;
+
+// What the checks of all reporters share.
+struct Values {
+  std::vector<Index> rows;  // Of the observations: the newest measured ones.
+  MatrixXd x;
+  VectorXd outputs;  // Standardised.
+  OutputTransform transform;
+  gp::Hyperparameters theta;  // From these alone.
+  double error = 0.0;         // Of the outputs, as they were computed from scores of that size.
+};
+
+gp::InferenceOptions QuickInference(const SurrogateOptions& options) {
+  gp::InferenceOptions inference = InferenceFor(options.choices[0], options);
+  inference.max_searches = 1;
+  inference.random_starts = 1;
+  inference.max_evaluations = 30;
+  return inference;
+}
+
+Values ValuesOf(const Observations& data, std::vector<Index> rows, const SurrogateOptions& options, uint64_t seed,
+                uint64_t ask_index) {
+  VectorXd scores(static_cast<Index>(rows.size()));
+  for (size_t k = 0; k < rows.size(); ++k) scores(static_cast<Index>(k)) = data.scores(rows[k]);
+  Values values{std::move(rows), MatrixXd(), VectorXd(), OutputTransform::Standard(scores), gp::Hyperparameters(), 0.0};
+  values.x = Rows(data.observed, values.rows);
+  values.outputs = values.transform.Forward(scores);
+  gp::Likelihood likelihood(options.choices[0].shape, values.x, values.outputs);
+  values.theta = gp::MaximizePosterior(&likelihood, QuickInference(options), std::nullopt,
+                                       base::RandomStream(seed, "bo/check", ask_index))
+                     .theta;
+  values.error =
+      std::numeric_limits<double>::epsilon() * scores.cwiseAbs().maxCoeff() * values.transform.Slope(scores.maxCoeff());
+  return values;
+}
+
+// The newest slopes, about so many, at the values of those rows of data that are wanted, in units of the outputs.
+gp::Slopes SlopesAt(const Values& values, const Observations& data, Index most,
+                    absl::FunctionRef<bool(size_t)> wanted) {
+  gp::Slopes slopes;
+  for (size_t k = values.rows.size(); k-- > 0 && slopes.size() < most;) {
+    const size_t row = static_cast<size_t>(values.rows[k]);
+    const ScoreSlopes& known = data.slopes[row];
+    const double unit = values.transform.Slope(data.scores(values.rows[k]));
+    if (known.empty() || unit == 0.0 || !wanted(row)) continue;
+    for (Index i = 0; i < known.values.size(); ++i) {
+      const VectorXd direction = known.axes.empty()
+                                     ? known.direction
+                                     : VectorXd(VectorXd::Unit(values.x.cols(), known.axes[static_cast<size_t>(i)]));
+      slopes.Add(static_cast<Index>(k), direction, std::clamp(unit * known.values(i), -kHuge, kHuge),
+                 std::min(unit * unit * known.variances(i), kHuge));
+    }
+  }
+  return slopes;
+}
+
+bool IsAxis(const gp::Slopes& slopes, Index i) {
+  return (slopes.directions.row(i).array() != 0.0).count() == 1;
+}
+
+// How many slopes along an axis there are, and how many of them are 0.
+struct Zeros {
+  int slopes = 0, zeros = 0;
+};
+Zeros ZerosOf(const gp::Slopes& slopes, Index axis, double nothing) {
+  Zeros count;
+  for (Index i = 0; i < slopes.size(); ++i) {
+    if (slopes.directions(i, axis) == 0.0 || !IsAxis(slopes, i)) continue;
+    ++count.slopes;
+    count.zeros += std::abs(slopes.values(i)) <= nothing;
+  }
+  return count;
+}
+
+// By how many nats a model in which the values depend on the axis explains better what was reported with slopes along
+// it than one in which they do not: the values there and the slopes along the other axes.
+double GainOf(Index axis, const Values& values, const gp::Slopes& slopes, const gp::Slopes& peers,
+              const SurrogateOptions& options, uint64_t seed, uint64_t ask_index) {
+  std::vector<Index> points;
+  for (const gp::Slopes* all : {&slopes, &peers}) {
+    for (Index i = 0; i < all->size(); ++i) {
+      if (all->directions(i, axis) != 0.0 && IsAxis(*all, i)) points.push_back(all->points[static_cast<size_t>(i)]);
+    }
+  }
+  std::sort(points.begin(), points.end());
+  std::vector<Index> place(static_cast<size_t>(values.x.rows()), -1);
+  VectorXd outputs(static_cast<Index>(points.size()));
+  for (size_t k = 0; k < points.size(); ++k) {
+    place[static_cast<size_t>(points[k])] = static_cast<Index>(k);
+    outputs(static_cast<Index>(k)) = values.outputs(points[k]);
+  }
+  gp::Slopes along;
+  for (const gp::Slopes* all : {&slopes, &peers}) {
+    for (Index i = 0; i < all->size(); ++i) {
+      const Index point = place[static_cast<size_t>(all->points[static_cast<size_t>(i)])];
+      if (all->directions(i, axis) != 0.0 || !IsAxis(*all, i) || point < 0) continue;
+      along.Add(point, all->directions.row(i).transpose(), all->values(i), all->extra_variances(i));
+    }
+  }
+  return gp::RelevanceGain(options.choices[0].shape, Rows(values.x, points), outputs, along, axis,
+                           QuickInference(options),
+                           base::RandomStream(seed, "bo/relevance", ask_index, static_cast<uint32_t>(axis)));
+}
+
+// Whether a component that is always 0 cannot be: others' is not, or the values depend on the parameter.
+bool ZeroContradicts(const Values& values, const gp::Slopes& slopes, const gp::Slopes& peers,
+                     const SurrogateOptions& options, uint64_t seed, uint64_t ask_index) {
+  if (slopes.size() == 0) return false;
+  double largest = slopes.values.cwiseAbs().maxCoeff();
+  if (peers.size() > 0) largest = std::max(largest, peers.values.cwiseAbs().maxCoeff());
+  const double nothing = kNothing * largest;
+  for (Index axis = 0; axis < values.x.cols(); ++axis) {
+    const Zeros own = ZerosOf(slopes, axis, nothing), others = ZerosOf(peers, axis, nothing);
+    if (own.slopes < kMinZeros || own.zeros < own.slopes) continue;
+    const bool some = others.zeros < others.slopes;
+    if (some && gp::HypergeometricTail(own.zeros, own.slopes, own.zeros + others.zeros, own.slopes + others.slopes) >
+                    kMaxZeroChance) {
+      continue;
+    }
+    const double gain = GainOf(axis, values, slopes, peers, options, seed, ask_index);
+    if (gain > (some ? kDoubtedNats : kRelevantNats)) return true;
+  }
+  return false;
+}
+
+// Up to kReporters of those who reported slopes at the rows, another part of them at each ask.
+std::vector<int32_t> ReportersToCheck(const Observations& data, const std::vector<int32_t>& reporter,
+                                      const std::vector<Index>& rows, uint64_t ask_index) {
+  std::vector<int32_t> present;
+  for (const Index row : rows) {
+    if (!data.slopes[static_cast<size_t>(row)].empty()) present.push_back(reporter[static_cast<size_t>(row)]);
+  }
+  std::sort(present.begin(), present.end());
+  present.erase(std::unique(present.begin(), present.end()), present.end());
+  if (present.size() > kReporters) {
+    const size_t first = static_cast<size_t>(ask_index * kReporters % present.size());
+    std::rotate(present.begin(), present.begin() + static_cast<std::ptrdiff_t>(first), present.end());
+    present.resize(kReporters);
+  }
+  return present;
+}
 
 }  // namespace
 
@@ -30,61 +181,28 @@ std::vector<int32_t> ContradictingReporters(const Observations& data, const std:
                                             uint64_t seed, uint64_t ask_index) {
   std::vector<Index> rows = data.CompleteRows();
   if (rows.size() > kValues) rows.erase(rows.begin(), rows.end() - kValues);
-  std::vector<int32_t> present;
-  for (const Index row : rows) {
-    if (!data.slopes[static_cast<size_t>(row)].empty()) present.push_back(reporter[static_cast<size_t>(row)]);
-  }
-  std::sort(present.begin(), present.end());
-  present.erase(std::unique(present.begin(), present.end()), present.end());
+  const std::vector<int32_t> present = ReportersToCheck(data, reporter, rows, ask_index);
   if (present.empty()) return before;
-  if (present.size() > kReporters) {
-    const size_t first = static_cast<size_t>(ask_index * kReporters % present.size());
-    std::rotate(present.begin(), present.begin() + static_cast<std::ptrdiff_t>(first), present.end());
-    present.resize(kReporters);
-  }
-
-  const MatrixXd x = Rows(data.observed, rows);
-  VectorXd scores(x.rows());
-  for (size_t k = 0; k < rows.size(); ++k) scores(static_cast<Index>(k)) = data.scores(rows[k]);
-  const OutputTransform transform = OutputTransform::Standard(scores);
-  const VectorXd outputs = transform.Forward(scores);
+  const Values values = ValuesOf(data, std::move(rows), options, seed, ask_index);
   const kernels::KernelShape& shape = options.choices[0].shape;
-  gp::Likelihood likelihood(shape, x, outputs);
-  gp::InferenceOptions inference = InferenceFor(options.choices[0], options);
-  inference.max_searches = 1;
-  inference.random_starts = 1;
-  inference.max_evaluations = 30;
-  const gp::Hyperparameters theta =
-      gp::MaximizePosterior(&likelihood, inference, std::nullopt, base::RandomStream(seed, "bo/check", ask_index))
-          .theta;
-
-  // Of the outputs, as they were computed from scores of that size.
-  const double value_error =
-      std::numeric_limits<double>::epsilon() * scores.cwiseAbs().maxCoeff() * transform.Slope(scores.maxCoeff());
   std::vector<int32_t> contradicting = before;
   for (const int32_t who : present) {
-    gp::Slopes slopes;
-    for (size_t k = rows.size(); k-- > 0 && slopes.size() < kSlopes;) {
-      const size_t row = static_cast<size_t>(rows[k]);
-      const ScoreSlopes& known = data.slopes[row];
-      const double unit = transform.Slope(data.scores(rows[k]));
-      if (known.empty() || reporter[row] != who || unit == 0.0) continue;
-      for (Index i = 0; i < known.values.size(); ++i) {
-        const VectorXd direction = known.axes.empty()
-                                       ? known.direction
-                                       : VectorXd(VectorXd::Unit(x.cols(), known.axes[static_cast<size_t>(i)]));
-        slopes.Add(static_cast<Index>(k), direction, std::clamp(unit * known.values(i), -kHuge, kHuge),
-                   std::min(unit * unit * known.variances(i), kHuge));
-      }
-    }
-    const std::optional<gp::SlopeCheck> check = gp::CheckSlopes(shape, theta, x, outputs, slopes);
+    const gp::Slopes slopes = SlopesAt(values, data, kSlopes, [&](size_t row) { return reporter[row] == who; });
+    const gp::Slopes peers = SlopesAt(values, data, kPeerSlopes, [&](size_t row) {
+      return reporter[row] != who &&
+             std::find(contradicting.begin(), contradicting.end(), reporter[row]) == contradicting.end();
+    });
+    const std::optional<gp::SlopeCheck> check = gp::CheckSlopes(shape, values.theta, values.x, values.outputs, slopes);
     if (!check.has_value()) continue;
-    const gp::PairCheck pairs = gp::CheckPairs(shape, theta, x, outputs, slopes, value_error);
+    const gp::PairCheck pairs = gp::CheckPairs(shape, values.theta, values.x, values.outputs, slopes, values.error);
+    const gp::PeerCheck peer =
+        gp::CheckAgainstPeers(shape, values.theta, values.x, values.outputs, slopes, peers, values.error);
+    const bool zero = ZeroContradicts(values, slopes, peers, options, seed, ask_index);
     const auto known = std::find(contradicting.begin(), contradicting.end(), who);
     if (known == contradicting.end()) {
-      const bool contradicts = check->contradicts || pairs.contradicts;
+      const bool contradicts = check->contradicts || pairs.contradicts || peer.contradicts || zero;
       if (contradicts && contradicting.size() < kMaxSetAside) contradicting.push_back(who);
-    } else if (check->confirms && !pairs.contradicts) {
+    } else if (check->confirms && !pairs.contradicts && peer.chance > kMinChanceAgain && !zero) {
       contradicting.erase(known);
     }
   }

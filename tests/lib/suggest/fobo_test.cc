@@ -366,6 +366,47 @@ TEST(GradientCheck, AWrongFactorOrOrderIsFound) {
   }
 }
 
+// What the values alone cannot tell early, the other workers' gradients can.
+TEST(GradientCheck, OneWorkerOfThreeIsFoundByTheOthers) {
+  const std::map<std::string, std::function<void(Gradient*)>> faults = {
+      {"factor 1/4",
+       [](Gradient* g) {
+         for (double& v : g->values) v *= 0.25;
+       }},
+      {"order", [](Gradient* g) { std::rotate(g->values.begin(), g->values.begin() + 1, g->values.end()); }},
+      {"no last component", [](Gradient* g) { g->values.back() = 0.0; }},
+  };
+  for (const std::string name : {"hartmann3", "rosenbrock4", "hartmann6"}) {
+    for (const auto& [fault, spoil] : faults) {
+      SCOPED_TRACE(name + " " + fault);
+      const Outcome outcome = RunOn(name, 0, kFull, 41, 3, [&](int k, Gradient* g) {
+        if (k % 3 == 1) spoil(g);
+      });
+      const std::vector<int64_t>& aside = outcome.suggestions.back().set_aside;
+      EXPECT_FALSE(aside.empty());
+      for (const int64_t number : aside) EXPECT_EQ((number - 1) % 3, 1);
+    }
+  }
+}
+
+// A derivative that is cut off is found, one that is 0 because nothing depends on the parameter is right.
+TEST(GradientCheck, AComponentThatIsAlwaysZero) {
+  for (const std::string name : {"branin", "hartmann3", "hartmann6"}) {
+    const Outcome outcome = RunOn(name, 1, kFull, 20, 1, [](int, Gradient* g) { g->values[0] = 0.0; });
+    EXPECT_FALSE(outcome.suggestions.back().set_aside.empty()) << name;
+  }
+  MemoryStudy study(BoSpec(Space({Float("x0", -5, 10), Float("x1", 0, 15), Float("x2", 0, 1)}), 1, kFull));
+  const objectives::TestFunction& f = **objectives::FindTestFunction("branin");
+  for (int k = 0; k < 36; ++k) {
+    const Suggestion s = study.Ask(k % 2);
+    EXPECT_TRUE(s.set_aside.empty()) << k;
+    VectorXd gradient(2);
+    const std::vector<double> x = Point(s.parameters);
+    const double value = f(Eigen::Vector2d(x[0], x[1]), &gradient);
+    study.Complete(study.newest(), value, FullGradient({gradient(0), gradient(1), 0.0}));
+  }
+}
+
 TEST(GradientCheck, RightAndNoisyGradientsRaiseNoAlarm) {
   for (const objectives::TestFunction& f : objectives::TestFunctions()) {
     for (const double noise : {0.0, 0.3}) {

@@ -1,0 +1,48 @@
+#include "lib/gp/relevance.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/gp/likelihood.h"
+
+namespace luthier::gp {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr Index kValues = 60, kRows = 150;
+
+}  // namespace
+
+double RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const MatrixXd>& x,
+                     const Eigen::Ref<const VectorXd>& y, const Slopes& slopes, Index axis,
+                     const InferenceOptions& inference, base::RandomStream random) {
+  LUTHIER_CHECK(x.rows() == y.size() && x.cols() == shape.columns() && axis < x.cols());
+  const Index n = std::min(kValues, y.size()), first = y.size() - n;
+  Slopes used;
+  for (Index i = 0; i < slopes.size() && n + used.size() < kRows; ++i) {
+    LUTHIER_CHECK(slopes.directions(i, axis) == 0.0);
+    const Index point = slopes.points[static_cast<size_t>(i)] - first;
+    if (point < 0) continue;
+    used.Add(point, slopes.directions.row(i).transpose(), slopes.values(i), slopes.extra_variances(i));
+  }
+  Likelihood with(shape, x.bottomRows(n), y.tail(n), used);
+  const InferenceResult depends = MaximizePosterior(&with, inference, std::nullopt, random);
+  // No distance along the axis: whatever its lengthscale, no dependence.
+  MatrixXd flat = x.bottomRows(n);
+  flat.col(axis).setConstant(0.5);
+  Likelihood without(shape, std::move(flat), y.tail(n), std::move(used));
+  // It must not lose for want of a search.
+  InferenceOptions thorough = inference;
+  thorough.max_searches = std::max(2, inference.max_searches);
+  thorough.random_starts = std::max(3, inference.random_starts);
+  thorough.max_evaluations = 2 * inference.max_evaluations;
+  return depends.log_posterior - MaximizePosterior(&without, thorough, depends.theta, random).log_posterior;
+}
+
+}  // namespace luthier::gp

@@ -1,0 +1,25 @@
+#ifndef LUTHIER_LIB_GP_RELEVANCE_H_
+#define LUTHIER_LIB_GP_RELEVANCE_H_
+
+#include "Eigen/Core"
+#include "lib/base/random.h"
+#include "lib/gp/hyper_inference.h"
+#include "lib/gp/slopes.h"
+#include "lib/kernels/stationary.h"
+
+namespace luthier::gp {
+
+// By how many nats a model of f that depends on coordinate `axis` explains values and slopes better than one that does
+// not, both at the hyperparameters of largest posterior density: below 0 to a few nats where the coordinate has no
+// effect, dozens as soon as it matters at some points.
+//
+// x: n x d points of the cube; y: n standardised outputs; slopes: none of them with a part along the axis, or the model
+// without it could not have them. The newest (last) 60 values are used, and the slopes at them that come first, up to
+// 150 rows in all: O(150^3), some 150 times.
+double RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const Eigen::MatrixXd>& x,
+                     const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes, Eigen::Index axis,
+                     const InferenceOptions& inference, base::RandomStream random);
+
+}  // namespace luthier::gp
+
+#endif  // LUTHIER_LIB_GP_RELEVANCE_H_

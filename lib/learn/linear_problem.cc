@@ -282,9 +282,10 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
     const double* a = values.data();
     const size_t count = columns.size();
     const bool divided = count > kLongRow;
-    if (!divided && pace.Stopped(static_cast<int64_t>(count * (count + 1) / 2 + 1))) return {};
+    // Sums all over a matrix that no cache may hold.
+    if (!divided && pace.Stopped(kRandomAccess * static_cast<int64_t>(count * (count + 1) / 2 + 1))) return {};
     for (size_t f = 0; f < count; ++f) {
-      if (divided && pace.Stopped(static_cast<int64_t>(count - f))) return {};
+      if (divided && pace.Stopped(kRandomAccess * static_cast<int64_t>(count - f))) return {};
       const double scale = d * a[f];
       firsts[c[f]] += scale;
       double* out = hessian.data() + int64_t{c[f]} * dim();

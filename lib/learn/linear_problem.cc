@@ -20,7 +20,7 @@ using Eigen::VectorXd;
 // any instruction set, so that each sum is what it would be without pieces.
 constexpr Index kPanel = 64;
 constexpr Index kColumnsAtOnce = 48;
-constexpr size_t kLongRow = 256;          // Entries above which a row of a Hessian is no piece of work.
+constexpr size_t kLongRow = 256;  // Entries above which a row of a Hessian is no piece of work.
 constexpr double kLeastCurvature = 1e-3;  // Mean over rows, in units of the largest.
 
 // L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite, or
@@ -143,21 +143,23 @@ VectorXd LinearData::Scores(const VectorXd& w, const std::atomic<bool>* stop) co
   LUTHIER_CHECK(w.size() == dim());
   const double offset = Offset(w);
   VectorXd scores(rows());
-  ForBlocks(stop, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) scores[i] = Dot(i, w.data()) + offset;
-  });
+  Pace pace(stop);
+  for (int64_t i = 0; i < rows(); ++i) {
+    if (pace.Stopped(work(i))) break;
+    scores[i] = Dot(i, w.data()) + offset;
+  }
   return scores;
 }
 
 VectorXd LinearData::Combine(const VectorXd& r, const std::atomic<bool>* stop) const {
   VectorXd out = VectorXd::Zero(dim());
   BlockedSum total;
-  ForBlocks(stop, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      total.Add(r[i]);
-      if (r[i] != 0.0) AddTo(i, r[i], out.data());
-    }
-  });
+  Pace pace(stop);
+  for (int64_t i = 0; i < rows(); ++i) {
+    if (pace.Stopped(work(i))) break;
+    total.Add(r[i]);
+    if (r[i] != 0.0) AddTo(i, r[i], out.data());
+  }
   if (centered()) out.head(features_) -= total.Total() * center_;
   if (bias_ != Bias::kNone) out[features_] = total.Total();
   return out;

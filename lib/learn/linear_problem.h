@@ -10,7 +10,6 @@
 #include "lib/learn/margin_loss.h"
 #include "lib/learn/newton_solver.h"
 #include "lib/learn/standardize.h"
-#include "lib/learn/stop.h"
 
 // Linear classifiers of two classes, laid out for fast training.
 //
@@ -117,25 +116,6 @@ class LinearData {
   // Operations of going over row i once, its loss included: for Pace.
   int64_t work(int64_t i) const { return entries(i) + kRowWork; }
   static constexpr int64_t kRowWork = 16;
-  // f(begin, end) for blocks of rows in turn, as many at once as Pace allows, at least one: where a test a row would
-  // cost something. False once `stop` is set.
-  template <typename F>
-  bool ForBlocks(const std::atomic<bool>* stop, F&& f) const {
-    int64_t done = 0;
-    for (int64_t begin = 0; begin < rows();) {
-      if (StopRequested(stop, done)) return false;
-      const auto work_to = [&](int64_t i) { return row_start_[i] - row_start_[begin] + kRowWork * (i - begin); };
-      int64_t end = begin + 1, beyond = rows() + 1;  // The last row number with work enough.
-      while (beyond - end > 1) {
-        const int64_t middle = end + (beyond - end) / 2;
-        (work_to(middle) <= Pace::kOperations ? end : beyond) = middle;
-      }
-      done = work_to(end);
-      f(begin, end);
-      begin = end;
-    }
-    return true;
-  }
 
   // f(column, value) for each entry of row i, in order.
   template <typename F>

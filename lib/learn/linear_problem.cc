@@ -20,7 +20,7 @@ using Eigen::VectorXd;
 // any instruction set, so that each sum is what it would be without pieces.
 constexpr Index kPanel = 64;
 constexpr Index kColumnsAtOnce = 48;
-constexpr size_t kLongRow = 256;  // Entries above which a row of a Hessian is no piece of work.
+constexpr int64_t kLongRow = 256;         // Entries above which a row of a Hessian is no piece of work.
 constexpr double kLeastCurvature = 1e-3;  // Mean over rows, in units of the largest.
 
 // L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite, or
@@ -139,14 +139,24 @@ double LinearData::Offset(const VectorXd& w) const {
   return offset;
 }
 
+int64_t LinearData::BlockEnd(int64_t begin, int64_t* operations) const {
+  const auto work_to = [&](int64_t i) { return row_start_[i] - row_start_[begin] + kRowWork * (i - begin); };
+  int64_t end = begin + 1, beyond = rows() + 1;
+  while (beyond - end > 1) {
+    const int64_t middle = end + (beyond - end) / 2;
+    (work_to(middle) <= Pace::kOperations ? end : beyond) = middle;
+  }
+  *operations = work_to(end);
+  return end;
+}
+
 VectorXd LinearData::Scores(const VectorXd& w, const std::atomic<bool>* stop) const {
   LUTHIER_CHECK(w.size() == dim());
   const double offset = Offset(w);
   VectorXd scores(rows());
-  Pace pace(stop);
-  for (int64_t i = 0; i < rows(); ++i) {
-    if (pace.Stopped(work(i))) break;
-    scores[i] = Dot(i, w.data()) + offset;
+  for (int64_t i = 0, operations = 0; i < rows();) {
+    if (StopRequested(stop, operations)) break;
+    for (const int64_t end = BlockEnd(i, &operations); i < end; ++i) scores[i] = Dot(i, w.data()) + offset;
   }
   return scores;
 }
@@ -154,11 +164,12 @@ VectorXd LinearData::Scores(const VectorXd& w, const std::atomic<bool>* stop) co
 VectorXd LinearData::Combine(const VectorXd& r, const std::atomic<bool>* stop) const {
   VectorXd out = VectorXd::Zero(dim());
   BlockedSum total;
-  Pace pace(stop);
-  for (int64_t i = 0; i < rows(); ++i) {
-    if (pace.Stopped(work(i))) break;
-    total.Add(r[i]);
-    if (r[i] != 0.0) AddTo(i, r[i], out.data());
+  for (int64_t i = 0, operations = 0; i < rows();) {
+    if (StopRequested(stop, operations)) break;
+    for (const int64_t end = BlockEnd(i, &operations); i < end; ++i) {
+      total.Add(r[i]);
+      if (r[i] != 0.0) AddTo(i, r[i], out.data());
+    }
   }
   if (centered()) out.head(features_) -= total.Total() * center_;
   if (bias_ != Bias::kNone) out[features_] = total.Total();
@@ -196,19 +207,22 @@ double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* cur
   if (StopRequested(stop)) return kStopped;
   if (curvature != nullptr) curvature->resize(r.size());
   BlockedSum total;
-  Pace pace(stop);
-  for (int64_t i = 0; i < data_->rows(); ++i) {
-    if (pace.Stopped(LinearData::kRowWork)) return kStopped;
-    const double t = data_->sign(i) * r[i];
-    if (loss_.kind == MarginLoss::Kind::kLogistic) {  // One exponential for all three.
-      const double e = std::exp(-std::abs(t));
-      total.Add(std::log1p(e) + (t > 0.0 ? 0.0 : -t));
-      r[i] = data_->sign(i) * (t > 0.0 ? -e : -1.0) / (1.0 + e);
-      if (curvature != nullptr) (*curvature)[i] = e / ((1.0 + e) * (1.0 + e));
-    } else {
-      total.Add(loss_.Value(t));
-      if (curvature != nullptr) (*curvature)[i] = loss_.Curvature(t);
-      r[i] = data_->sign(i) * loss_.Slope(t);
+  constexpr int64_t kRowsAtOnce = Pace::kOperations / LinearData::kRowWork;
+  const int64_t rows = data_->rows();
+  for (int64_t i = 0; i < rows;) {
+    if (StopRequested(stop, i == 0 ? 0 : Pace::kOperations)) return kStopped;
+    for (const int64_t end = std::min(rows, i + kRowsAtOnce); i < end; ++i) {
+      const double t = data_->sign(i) * r[i];
+      if (loss_.kind == MarginLoss::Kind::kLogistic) {  // One exponential for all three.
+        const double e = std::exp(-std::abs(t));
+        total.Add(std::log1p(e) + (t > 0.0 ? 0.0 : -t));
+        r[i] = data_->sign(i) * (t > 0.0 ? -e : -1.0) / (1.0 + e);
+        if (curvature != nullptr) (*curvature)[i] = e / ((1.0 + e) * (1.0 + e));
+      } else {
+        total.Add(loss_.Value(t));
+        if (curvature != nullptr) (*curvature)[i] = loss_.Curvature(t);
+        r[i] = data_->sign(i) * loss_.Slope(t);
+      }
     }
   }
   const Index p = penalized();
@@ -268,7 +282,10 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
   double total = 0.0;
   Pace pace(stop);
   for (int64_t i = 0; i < data_->rows(); i += every) {
-    if (pace.Stopped(data_->work(i))) return {};
+    // Sums all over a matrix that no cache may hold.
+    const int64_t entries = data_->entries(i);
+    const bool divided = entries > kLongRow;
+    if (pace.Stopped(data_->work(i) + (divided ? 0 : kRandomAccess * (entries * (entries + 1) / 2)))) return {};
     const double d = static_cast<double>(every) * curvature[i];
     if (d == 0.0) continue;
     total += d;
@@ -281,15 +298,19 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
     const int32_t* c = columns.data();
     const double* a = values.data();
     const size_t count = columns.size();
-    const bool divided = count > kLongRow;
-    // Sums all over a matrix that no cache may hold.
-    if (!divided && pace.Stopped(kRandomAccess * static_cast<int64_t>(count * (count + 1) / 2 + 1))) return {};
-    for (size_t f = 0; f < count; ++f) {
-      if (divided && pace.Stopped(kRandomAccess * static_cast<int64_t>(count - f))) return {};
+    const auto add_column = [&](size_t f) {
       const double scale = d * a[f];
       firsts[c[f]] += scale;
       double* out = hessian.data() + int64_t{c[f]} * dim();
       for (size_t e = f; e < count; ++e) out[c[e]] += scale * a[e];
+    };
+    if (!divided) {
+      for (size_t f = 0; f < count; ++f) add_column(f);
+      continue;
+    }
+    for (size_t f = 0; f < count; ++f) {
+      if (pace.Stopped(kRandomAccess * static_cast<int64_t>(count - f))) return {};
+      add_column(f);
     }
   }
   if (data_->centered()) {

@@ -10,6 +10,7 @@
 #include "lib/learn/margin_loss.h"
 #include "lib/learn/newton_solver.h"
 #include "lib/learn/standardize.h"
+#include "lib/learn/stop.h"
 
 // Linear classifiers of two classes, laid out for fast training.
 //
@@ -116,6 +117,9 @@ class LinearData {
   // Operations of going over row i once, its loss included: for Pace.
   int64_t work(int64_t i) const { return entries(i) + kRowWork; }
   static constexpr int64_t kRowWork = 16;
+  // End of the block of rows from `begin` on that Pace allows between two looks, at least one row: where a test a row
+  // would cost something. *operations: of that block.
+  int64_t BlockEnd(int64_t begin, int64_t* operations) const;
 
   // f(column, value) for each entry of row i, in order.
   template <typename F>

@@ -136,25 +136,29 @@ double GainOf(Index axis, const Values& values, const gp::Slopes& slopes, const 
                            base::RandomStream(seed, "bo/relevance", ask_index, static_cast<uint32_t>(axis)));
 }
 
-// Whether a component that is always 0 cannot be: others' is not, or the values depend on the parameter.
-bool ZeroContradicts(const Values& values, const gp::Slopes& slopes, const gp::Slopes& peers,
-                     const SurrogateOptions& options, uint64_t seed, uint64_t ask_index) {
-  if (slopes.size() == 0) return false;
+// An axis along which all of a reporter's slopes are 0.
+struct ZeroAxis {
+  Index axis = 0;
+  bool alone = false;  // Others' are not.
+};
+
+// Those of one reporter that may be wrong, before the values are asked (GainOf).
+std::vector<ZeroAxis> ZeroAxes(const gp::Slopes& slopes, const gp::Slopes& peers) {
+  std::vector<ZeroAxis> axes;
+  if (slopes.size() == 0) return axes;
   double largest = slopes.values.cwiseAbs().maxCoeff();
   if (peers.size() > 0) largest = std::max(largest, peers.values.cwiseAbs().maxCoeff());
   const double nothing = kNothing * largest;
-  for (Index axis = 0; axis < values.x.cols(); ++axis) {
+  for (Index axis = 0; axis < slopes.directions.cols(); ++axis) {
     const Zeros own = ZerosOf(slopes, axis, nothing), others = ZerosOf(peers, axis, nothing);
     if (own.slopes < kMinZeros || own.zeros < own.slopes) continue;
-    const bool some = others.zeros < others.slopes;
-    if (some && gp::HypergeometricTail(own.zeros, own.slopes, own.zeros + others.zeros, own.slopes + others.slopes) >
-                    kMaxZeroChance) {
-      continue;
+    const bool alone = others.zeros < others.slopes;
+    if (!alone || gp::HypergeometricTail(own.zeros, own.slopes, own.zeros + others.zeros, own.slopes + others.slopes) <=
+                      kMaxZeroChance) {
+      axes.push_back({axis, alone});
     }
-    const double gain = GainOf(axis, values, slopes, peers, options, seed, ask_index);
-    if (gain > (some ? kDoubtedNats : kRelevantNats)) return true;
   }
-  return false;
+  return axes;
 }
 
 // Up to kReporters of those who reported slopes at the rows, another part of them at each ask.
@@ -186,25 +190,52 @@ std::vector<int32_t> ContradictingReporters(const Observations& data, const std:
   const Values values = ValuesOf(data, std::move(rows), options, seed, ask_index);
   const kernels::KernelShape& shape = options.choices[0].shape;
   std::vector<int32_t> contradicting = before;
+  const auto is_contradicting = [&](int32_t who) {
+    return std::find(contradicting.begin(), contradicting.end(), who) != contradicting.end();
+  };
+  const auto slopes_of = [&](int32_t who) {
+    return SlopesAt(values, data, kSlopes, [&](size_t row) { return reporter[row] == who; });
+  };
+  const auto peers_of = [&](int32_t who) {
+    return SlopesAt(values, data, kPeerSlopes,
+                    [&](size_t row) { return reporter[row] != who && !is_contradicting(reporter[row]); });
+  };
+  const auto depends_on = [&](const ZeroAxis& zero, const gp::Slopes& slopes, const gp::Slopes& peers) {
+    return GainOf(zero.axis, values, slopes, peers, options, seed, ask_index) >
+           (zero.alone ? kDoubtedNats : kRelevantNats);
+  };
+  std::vector<std::pair<int32_t, ZeroAxis>> doubted;  // Reporters' axes that are 0 for everybody.
   for (const int32_t who : present) {
-    const gp::Slopes slopes = SlopesAt(values, data, kSlopes, [&](size_t row) { return reporter[row] == who; });
-    const gp::Slopes peers = SlopesAt(values, data, kPeerSlopes, [&](size_t row) {
-      return reporter[row] != who &&
-             std::find(contradicting.begin(), contradicting.end(), reporter[row]) == contradicting.end();
-    });
+    const gp::Slopes slopes = slopes_of(who), peers = peers_of(who);
     const std::optional<gp::SlopeCheck> check = gp::CheckSlopes(shape, values.theta, values.x, values.outputs, slopes);
     if (!check.has_value()) continue;
     const gp::PairCheck pairs = gp::CheckPairs(shape, values.theta, values.x, values.outputs, slopes, values.error);
     const gp::PeerCheck peer =
         gp::CheckAgainstPeers(shape, values.theta, values.x, values.outputs, slopes, peers, values.error);
-    const bool zero = ZeroContradicts(values, slopes, peers, options, seed, ask_index);
-    const auto known = std::find(contradicting.begin(), contradicting.end(), who);
-    if (known == contradicting.end()) {
-      const bool contradicts = check->contradicts || pairs.contradicts || peer.contradicts || zero;
-      if (contradicts && contradicting.size() < kMaxSetAside) contradicting.push_back(who);
-    } else if (check->confirms && !pairs.contradicts && peer.chance > kMinChanceAgain && !zero) {
-      contradicting.erase(known);
+    const std::vector<ZeroAxis> zeros = ZeroAxes(slopes, peers);
+    const auto wrong = [&](const ZeroAxis& zero) { return depends_on(zero, slopes, peers); };
+    if (is_contradicting(who)) {
+      if (check->confirms && !pairs.contradicts && peer.chance > kMinChanceAgain &&
+          std::none_of(zeros.begin(), zeros.end(), wrong)) {
+        contradicting.erase(std::find(contradicting.begin(), contradicting.end(), who));
+      }
+      continue;
     }
+    const auto wrong_alone = [&](const ZeroAxis& zero) { return zero.alone && wrong(zero); };
+    if (check->contradicts || pairs.contradicts || peer.contradicts ||
+        std::any_of(zeros.begin(), zeros.end(), wrong_alone)) {
+      if (contradicting.size() < kMaxSetAside) contradicting.push_back(who);
+      continue;
+    }
+    for (const ZeroAxis& zero : zeros) {
+      if (!zero.alone) doubted.emplace_back(who, zero);
+    }
+  }
+  // Parameters without effect are common and asking the values is dear: one axis a call, each in its turn.
+  if (!doubted.empty() && contradicting.size() < kMaxSetAside) {
+    base::RandomStream random(seed, "bo/zero axis", ask_index);
+    const auto& [who, zero] = doubted[random.UniformInt(doubted.size())];
+    if (depends_on(zero, slopes_of(who), peers_of(who))) contradicting.push_back(who);
   }
   std::sort(contradicting.begin(), contradicting.end());
   return contradicting;

@@ -15,8 +15,9 @@ namespace luthier::suggest {
 // or, where all agree, the values depend on the parameter (20 nats). Hyperparameters come from the newest 100 measured
 // values alone, of everybody; each reporter is held against them with the slopes at those points, the newest 150, up to
 // eight reporters a call in turn. `before`: set aside so far. They stay so until their slopes fit as clearly as they
-// once did not. reporter: of each row of data. Deterministic in its arguments. O(250^3) a reporter, and with a
-// component that is always 0 some 150 O(150^3).
+// once did not. Axes along which everybody's slopes are 0 are looked at one a call, drawn by ask_index. reporter: of
+// each row of data. Deterministic in its arguments. O(250^3) a reporter, and some 150 O(150^3) for an axis that is
+// looked at.
 std::vector<int32_t> ContradictingReporters(const Observations& data, const std::vector<int32_t>& reporter,
                                             const SurrogateOptions& options, const std::vector<int32_t>& before,
                                             uint64_t seed, uint64_t ask_index);

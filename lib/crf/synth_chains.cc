@@ -10,6 +10,7 @@
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/crf/letters_reader.h"
+#include "lib/learn/stop.h"
 #include "lib/learn/strokes.h"
 #include "lib/learn/synth_uri.h"
 
@@ -18,9 +19,10 @@ namespace {
 
 using base::RandomStream;
 
-constexpr double kBegin = 0.4;     // A chunk, where there is none.
-constexpr double kContinue = 0.5;  // A chunk, by another token.
-constexpr double kAdjacent = 0.3;  // Another chunk, right behind one that ends.
+constexpr double kBegin = 0.4;       // A chunk, where there is none.
+constexpr double kContinue = 0.5;    // A chunk, by another token.
+constexpr double kAdjacent = 0.3;    // Another chunk, right behind one that ends.
+constexpr int64_t kTokenWork = 100;  // Operations of making a token: for Pace.
 constexpr int kHeight = 16, kWidth = 8;
 static_assert(kHeight * kWidth == kLetterPixels);
 
@@ -96,7 +98,7 @@ absl::StatusOr<LetterSpec> ParseSynthLetters(const std::string& uri) {
   return spec;
 }
 
-std::string SynthesizeSequences(const SequenceSpec& spec) {
+std::string SynthesizeSequences(const SequenceSpec& spec, const std::atomic<bool>* stop) {
   // Kind 0 is O, kind k a chunk of type k - 1.
   const int64_t kinds = spec.types + 1;
   const std::vector<Choice> follow = Followers(spec.seed, spec.types, 1.0);
@@ -108,12 +110,15 @@ std::string SynthesizeSequences(const SequenceSpec& spec) {
     std::vector<int32_t>& order = word[static_cast<size_t>(k)];
     order.resize(static_cast<size_t>(spec.words));
     std::iota(order.begin(), order.end(), 0);
-    RandomStream(spec.seed, "synth.words", static_cast<uint64_t>(k)).Shuffle(order);
+    RandomStream random(spec.seed, "synth.words", static_cast<uint64_t>(k));
+    if (!learn::ShuffleInPieces(stop, random, &order)) return {};
   }
   std::string text;
+  learn::Pace pace(stop);
   for (int64_t s = 0; s < spec.sentences; ++s) {
     RandomStream random(spec.seed, "synth.sentence", static_cast<uint64_t>(s));
     const int64_t length = Length(spec.length, random);
+    if (pace.Stopped(kTokenWork * length)) return text;
     int64_t last_type = spec.types;  // The start.
     int64_t kind = 0;
     for (int64_t t = 0; t < length; ++t) {
@@ -143,24 +148,34 @@ std::string SynthesizeSequences(const SequenceSpec& spec) {
   return text;
 }
 
-std::string SynthesizeAttributes(const SequenceSpec& spec) {
-  const std::string columns = SynthesizeSequences(spec);
-  const std::vector<absl::string_view> lines = absl::StrSplit(columns, '\n');
+std::string SynthesizeAttributes(const SequenceSpec& spec, const std::atomic<bool>* stop) {
+  const std::string columns = SynthesizeSequences(spec, stop);
+  const auto line_at = [&](size_t begin) {
+    return absl::string_view(columns).substr(begin, columns.find('\n', begin) - begin);
+  };
   std::string text;
-  for (size_t k = 0; k + 1 < lines.size(); ++k) {
-    const std::vector<absl::string_view> cells = absl::StrSplit(lines[k], ' ', absl::SkipEmpty());
+  learn::Pace pace(stop);
+  absl::string_view before;  // An empty one at first, and after the last.
+  for (size_t at = 0; at < columns.size();) {
+    if (pace.Stopped(kTokenWork)) return text;
+    const absl::string_view line = line_at(at);
+    at += line.size() + 1;
+    const std::vector<absl::string_view> cells = absl::StrSplit(line, ' ', absl::SkipEmpty());
     if (!cells.empty()) absl::StrAppend(&text, cells[2], "\tw=", cells[0], "\tpos=", cells[1]);
-    const auto beside = [&](absl::string_view name, absl::string_view line) {
-      if (!line.empty()) absl::StrAppend(&text, "\t", name, "=", line.substr(0, line.find(' ')), ":0.5");
+    const auto beside = [&](absl::string_view name, absl::string_view other) {
+      if (!other.empty()) absl::StrAppend(&text, "\t", name, "=", other.substr(0, other.find(' ')), ":0.5");
     };
-    if (!cells.empty() && k > 0) beside("w[-1]", lines[k - 1]);
-    if (!cells.empty()) beside("w[1]", lines[k + 1]);
+    if (!cells.empty()) {
+      beside("w[-1]", before);
+      beside("w[1]", at < columns.size() ? line_at(at) : absl::string_view());
+    }
     text += "\n";
+    before = line;
   }
   return text;
 }
 
-std::string SynthesizeLetters(const LetterSpec& spec) {
+std::string SynthesizeLetters(const LetterSpec& spec, const std::atomic<bool>* stop) {
   const std::vector<Choice> follow = Followers(spec.seed, spec.letters, 1.5);
   std::vector<std::vector<bool>> pixels;
   for (int64_t k = 0; k < spec.letters; ++k) {
@@ -171,9 +186,11 @@ std::string SynthesizeLetters(const LetterSpec& spec) {
   }
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
+  learn::Pace pace(stop);
   for (int64_t w = 0; w < spec.words; ++w) {
     RandomStream random(spec.seed, "synth.word", static_cast<uint64_t>(w));
     const int64_t length = Length(spec.length, random);
+    if (pace.Stopped(kLetterPixels * learn::kRandomAccess * length)) return text;
     int64_t letter = spec.letters;  // The start.
     for (int64_t t = 0; t < length; ++t) {
       // The first two words see to it that there are two letters at least.

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_CRF_SYNTH_CHAINS_H_
 #define LUTHIER_LIB_CRF_SYNTH_CHAINS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -43,10 +44,10 @@ struct LetterSpec {
 absl::StatusOr<SequenceSpec> ParseSynthSequences(const std::string& uri);
 absl::StatusOr<LetterSpec> ParseSynthLetters(const std::string& uri);
 
-// The text of a file with at least two labels.
-std::string SynthesizeSequences(const SequenceSpec& spec);
-std::string SynthesizeAttributes(const SequenceSpec& spec);
-std::string SynthesizeLetters(const LetterSpec& spec);
+// The text of a file with at least two labels. Once `stop` is set: the part that there was, of no use.
+std::string SynthesizeSequences(const SequenceSpec& spec, const std::atomic<bool>* stop = nullptr);
+std::string SynthesizeAttributes(const SequenceSpec& spec, const std::atomic<bool>* stop = nullptr);
+std::string SynthesizeLetters(const LetterSpec& spec, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace luthier::crf
 

@@ -112,13 +112,15 @@ absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::stri
     LUTHIER_RETURN_IF_ERROR(CheckSynthChains(name, format));
     std::string text;
     if (format == "letters") {
-      text = crf::SynthesizeLetters(crf::ParseSynthLetters(name).value());
+      text = crf::SynthesizeLetters(crf::ParseSynthLetters(name).value(), stop);
     } else if (format == "attributes") {
-      text = crf::SynthesizeAttributes(crf::ParseSynthSequences(name).value());
+      text = crf::SynthesizeAttributes(crf::ParseSynthSequences(name).value(), stop);
     } else {
-      text = crf::SynthesizeSequences(crf::ParseSynthSequences(name).value());
+      text = crf::SynthesizeSequences(crf::ParseSynthSequences(name).value(), stop);
     }
-    return learn::LineReader(learn::BytesOf(std::move(text)), name, limits);
+    learn::LineReader lines(learn::BytesOf(std::move(text)), name, limits);
+    if (learn::StopRequested(stop)) return lines.Stopped();
+    return lines;
   }
   if (root == nullptr) return NoRoot(name);
   LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root->OpenFile(name));

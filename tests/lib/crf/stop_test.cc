@@ -1,13 +1,19 @@
 // How much work a trainer still does after it was asked to stop, and that a stop changes nothing: counted by kernels,
 // in sequences and, within long ones, in operations.
+#include "lib/learn/stop.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <string>
 
+#include "lib/crf/synth_chains.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/checkpoint.h"
 #include "tests/lib/crf/crf_testing.h"
+#include "tests/lib/learn/look_meter.h"
 
 namespace luthier::crf {
 namespace {
@@ -185,6 +191,32 @@ TEST(PiecesTest, ChangeNoBit) {
   chain.Backward();
   EXPECT_TRUE(std::equal(q.data(), q.data() + q.size(), chain.marginals()));
   EXPECT_TRUE(std::equal(g.data(), g.data() + g.size(), chain.edge_sums()));
+}
+
+TEST(GeneratedTextTest, EndsSoonWhereverAskedTo) {
+  const SequenceSpec chains = {.sentences = 2000, .length = 20, .words = 50'000};
+  const LetterSpec letters = {.words = 1000};
+  const std::function<std::string(const std::atomic<bool>*)> texts[] = {
+      [&](const std::atomic<bool>* stop) { return SynthesizeSequences(chains, stop); },
+      [&](const std::atomic<bool>* stop) { return SynthesizeAttributes(chains, stop); },
+      [&](const std::atomic<bool>* stop) { return SynthesizeLetters(letters, stop); }};
+  for (const auto& text : texts) {
+    const std::string whole = text(nullptr);
+    std::atomic<bool> stop = false;
+    luthier::testing::LookMeter meter([&] { stop = true; });
+    EXPECT_EQ(text(&stop), whole);
+    EXPECT_LE(meter.most(), 3 * learn::Pace::kOperations / 2);
+    EXPECT_GE(meter.operations(), static_cast<int64_t>(whole.size()));
+    const int64_t looks = meter.looks();
+    EXPECT_GE(looks, 10);
+    for (const int64_t at : {int64_t{1}, looks / 3, looks / 2, looks}) {
+      stop = false;
+      meter.Restart(at);
+      EXPECT_LT(text(&stop).size(), whole.size());
+      EXPECT_TRUE(meter.raised());
+      EXPECT_LE(meter.after(), 3 * learn::Pace::kOperations / 2);
+    }
+  }
 }
 
 TEST(PiecesTest, SumsInLogarithmsAndBestLabelingsStopToo) {

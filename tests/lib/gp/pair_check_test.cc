@@ -142,7 +142,8 @@ Workers SomeWorkers(int d, uint64_t seed, const Fault& fault, const Fault& all =
   const int n = 36;
   Workers data{RandomPoints(stream, n, d), VectorXd(n), {}};
   for (int i = 4; i < n; ++i) {
-    data.x.row(i) = data.x.row(i % 4) + 0.15 * stream.Uniform() * RandomNormals(stream, d).normalized().transpose();
+    const VectorXd way = RandomNormals(stream, d).normalized();
+    data.x.row(i) = data.x.row(i % 4) + 0.15 * stream.Uniform() * way.transpose();
   }
   for (Index i = 0; i < n; ++i) {
     VectorXd gradient(d);

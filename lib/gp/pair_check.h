@@ -9,8 +9,8 @@
 // Whether reported slopes fit the differences of the values of close points, which needs no model of the function.
 namespace luthier::gp {
 
-// Whether slopes fit the differences of the values of close points: what tells a wrong factor or order, which the test
-// above takes for a model that is off.
+// One reporter's slopes against its own values: what tells a wrong factor or order, which CheckSlopes (slope_check.h)
+// takes for a model that is off.
 struct PairCheck {
   int pairs = 0;
   double lower_quartile = 0.0;  // Of the pairs' misfits; 0 without pairs.

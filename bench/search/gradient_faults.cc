@@ -33,7 +33,7 @@
 
 ABSL_FLAG(std::string, functions, "branin,goldstein_price,hartmann3,rosenbrock4,hartmann6",
           "names separated by ',' (gradient_problems.h), or all: the twelve test functions");
-ABSL_FLAG(std::string, faults, "sign,times_10,times_4,quarter,order,normal,zero",
+ABSL_FLAG(std::string, faults, "sign,times_1000,thousandth,times_10,times_4,quarter,order,normal,zero",
           "what is wrong: of those, and right, separated by ','. zero: of one component, by the seed's turn");
 ABSL_FLAG(bool, all, true, "one worker, who is wrong");
 ABSL_FLAG(bool, one, true, "three workers, one of whom is wrong");
@@ -58,6 +58,8 @@ void Spoil(const std::string& fault, uint64_t seed, int trial, std::vector<doubl
   if (fault == "sign") factor = -1.0;
   if (fault == "times_10") factor = 10.0;
   if (fault == "times_4") factor = 4.0;
+  if (fault == "times_1000") factor = 1000.0;
+  if (fault == "thousandth") factor = 0.001;
   if (fault == "quarter") factor = 0.25;
   for (double& g : *gradient) g *= factor;
   if (fault == "order") std::rotate(gradient->begin(), gradient->begin() + 1, gradient->end());

@@ -25,6 +25,18 @@ constexpr double kNats = 50.0;
 // Of right slopes the scale was between 0.2 and 23 whatever the values knew, 0.3 and 8 where they knew the sign.
 constexpr double kMaxScale = 200.0, kMinScale = 0.02;
 constexpr double kMaxSureScale = 10.0, kMinSureScale = 0.1;
+// Of right slopes the largest was 0.46 of the widest secant's at least where the scale looked too small, of a
+// thousandth of them 0.03 at most.
+constexpr double kMinOfSecant = 0.1;
+constexpr double kMinRange = 0.1;  // Of all values' range: less may be noise that theta does not know of.
+
+// The slope of the secant through those two of the slopes' points whose values differ most: 0 where these say nothing.
+double WidestSecant(const Eigen::Ref<const MatrixXd>& x, const Eigen::Ref<const VectorXd>& y, const Slopes& slopes) {
+  const auto [low, high] =
+      std::minmax_element(slopes.points.begin(), slopes.points.end(), [&](Index a, Index b) { return y(a) < y(b); });
+  const double rise = y(*high) - y(*low), run = (x.row(*high) - x.row(*low)).norm();
+  return run > 0.0 && rise >= kMinRange * (y.maxCoeff() - y.minCoeff()) ? rise / run : 0.0;
+}
 
 }  // namespace
 
@@ -87,7 +99,11 @@ std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const H
   }
   const double size = std::abs(check.scale);
   const bool sure = check.sign_gain < -kNats;
-  const bool wrong_size = sure ? size > kMaxSureScale || size < kMinSureScale : size > kMaxScale || size < kMinScale;
+  const auto too_small = [&] {
+    return size == 0.0 ||
+           (size < kMinScale && slopes.values.cwiseAbs().maxCoeff() < kMinOfSecant * WidestSecant(x, y, slopes));
+  };
+  const bool wrong_size = sure ? size > kMaxSureScale || size < kMinSureScale : size > kMaxScale || too_small();
   check.contradicts =
       m >= kMinSlopes && (check.median > kMaxMedian || check.sign_gain > kNats || (check.gain > kNats && wrong_size));
   check.confirms = m >= kMinSlopes && sure && !check.contradicts;

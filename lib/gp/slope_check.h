@@ -24,7 +24,8 @@ struct SlopeCheck {
   double gain = 0.0;
   double sign_gain = 0.0;
   // At least 5 slopes, and |z| above 20 in the median; or the sign wrong by 50 nats; or the scale wrong by 50 nats and
-  // out of 1/50 … 200, where the values tell the sign by 50 nats, out of 0.1 … 10.
+  // out of 1/50 … 200 (too small only if secants say so, too), where the values tell the sign by 50 nats, out of
+  // 0.1 … 10.
   bool contradicts = false;
   // The sign right by 50 nats, and no contradiction.
   bool confirms = false;
@@ -38,6 +39,11 @@ struct SlopeCheck {
 // The thresholds are wide because theta, from few values or from values along climbs, may be off by far. Of right
 // slopes in 72 searches on twelve test functions (2880 checks of 5 to 50 results) the largest sign gain was 30, the
 // largest median 6.8, scales were 0.2 to 23. Flipped slopes gain 50 nats as soon as values say anything about slopes.
+//
+// A scale far too small is also what theta makes of close values with noise that it has not found, which ask for steep
+// slopes between them. So where the values do not tell the sign, the largest slope must be below a tenth of that of the
+// secant between the two of the reporter's points that differ most in value, by a tenth of all values' range or
+// more: noise is small beside that. (The mean value theorem has one as steep as the secant in between.)
 //
 // Slopes that are all 0 contradict values that are not all equal.
 //

@@ -132,5 +132,37 @@ TEST(SlopeCheck, FewSlopesOrFarApartPointsProveNothing) {
   EXPECT_FALSE(Check(far, -unrelated).contradicts);
 }
 
+// Around a minimum values with noise differ by far more than slopes say, and so theta without noise has steep ones.
+TEST(SlopeCheck, NoiseOfCloseValuesIsNoSignOfSlopesTooSmall) {
+  for (uint64_t seed : {1u, 2u, 3u}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    base::RandomStream stream(seed, "noise of close values");
+    MatrixXd x(14, 2);
+    x.topRows(4) << 0.1, 0.2, 0.9, 0.1, 0.2, 0.9, 0.8, 0.7;
+    x.bottomRows(10) = (0.02 * RandomPoints(stream, 10, 2)).array() + 0.49;
+    Data data{x, VectorXd(14), Slopes(), Hyperparameters()};
+    for (Index i = 0; i < 14; ++i) {
+      const VectorXd from_minimum = x.row(i).transpose().array() - 0.5;
+      data.y(i) = 4.0 * from_minimum.squaredNorm() - 1.0 + 0.02 * stream.Normal();
+      data.slopes.AddGradient(i, 8.0 * from_minimum);
+    }
+    data.theta.lengthscales = VectorXd::Constant(2, 0.05);
+    data.theta.signal_variance = 10.0;
+    data.theta.noise_variance = 1e-8;
+    const SlopeCheck right = Check(data, data.slopes.values);
+    EXPECT_LT(std::abs(right.scale), 0.02);
+    EXPECT_GT(right.gain, 50.0);
+    EXPECT_LT(std::abs(right.sign_gain), 50.0);
+    EXPECT_FALSE(right.contradicts);
+    EXPECT_TRUE(Check(data, 1e-3 * data.slopes.values).contradicts);
+    // Of the cluster alone nothing but noise is known.
+    data.slopes = data.slopes.Select({8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27});
+    const SlopeCheck close = Check(data, data.slopes.values);
+    EXPECT_LT(std::abs(close.scale), 0.02);
+    EXPECT_GT(close.gain, 50.0);
+    EXPECT_FALSE(close.contradicts);
+  }
+}
+
 }  // namespace
 }  // namespace luthier::gp

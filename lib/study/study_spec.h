@@ -59,7 +59,7 @@ enum class BoWarp { kAuto, kNone, kYeoJohnson, kLog };
 enum class BoPrior { kDimensionScaled, kInverseSquared, kThesis };
 enum class BoCriterion { kMarginalLikelihood, kLeaveOneOut };
 enum class BoMaximizer { kSobolLbfgs, kDirect };
-enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax, kFantasies, kHallucination };
+enum class BoPending { kBeliever, kLiarMin, kLiarMean, kLiarMax, kFantasies, kHallucination, kAuto };
 enum class BoTrustRegion { kAuto, kOff };
 enum class BoExploration { kRandom, kFarthest, kLipo };
 enum class BoLipschitz { kOff, kTruncate, kAcceptReject, kCap };
@@ -81,7 +81,7 @@ struct BoOptions {
   BoPrior prior = BoPrior::kDimensionScaled;
   BoCriterion criterion = BoCriterion::kMarginalLikelihood;
   BoMaximizer maximizer = BoMaximizer::kSobolLbfgs;
-  BoPending pending = BoPending::kBeliever;
+  BoPending pending = BoPending::kAuto;
   BoTrustRegion trust_region = BoTrustRegion::kAuto;
   // Every so many trials one is exploration; 0: none. 0 … 10^6.
   int32_t explore_every = 0;

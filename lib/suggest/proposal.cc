@@ -47,16 +47,16 @@ int Turns(double promise) {
   return static_cast<int>(std::clamp(-promise / 3.0 - 2.0, 1.0, 8.0));
 }
 
-// Whether improvements are averaged over drawn outcomes of open trials. Probabilities of one always are where they can
-// be: believing, each trial that promises a record sets a higher target, and a batch follows one slope; drawn outcomes
-// ask what beats all open trials however they end. Bands cut off what one posterior predicts, not what many do.
+// Whether improvements are averaged over drawn outcomes of open trials. Of themselves probabilities of one are, where
+// they can be: believing, each trial that promises a record sets a higher target, and a batch follows one slope; drawn
+// outcomes ask what beats all open trials however they end. Bands cut off what one posterior predicts, not what many
+// do.
 bool Fantasizes(const study::BoOptions& options) {
   if (options.pending == study::BoPending::kFantasies) return true;
   const bool probability =
       options.acquisition == study::BoAcquisition::kPi || options.acquisition == study::BoAcquisition::kLogPi;
-  const bool banded =
-      options.lipschitz == study::BoLipschitz::kTruncate || options.lipschitz == study::BoLipschitz::kCap;
-  return options.pending == study::BoPending::kBeliever && probability && !banded;
+  return options.pending == study::BoPending::kAuto && probability &&
+         options.lipschitz != study::BoLipschitz::kTruncate;
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
           name,
-          9,
+          10,
           description,
           true,
           {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
@@ -67,8 +67,8 @@ Entry BoEntry(const char* name, const char* description) {
            {"criterion", "what hyperparameters maximise: MARGINAL_LIKELIHOOD (default) or LEAVE_ONE_OUT"},
            {"maximizer", "of the acquisition: SOBOL_LBFGS (default) or DIRECT"},
            {"pending",
-            "what open trials are taken to give: BELIEVER (default), LIAR_MIN, LIAR_MEAN, LIAR_MAX, FANTASIES or "
-            "HALLUCINATION"},
+            "what open trials are taken to give: PENDING_AUTO (default: FANTASIES with PI, else BELIEVER), BELIEVER, "
+            "LIAR_MIN, LIAR_MEAN, LIAR_MAX, FANTASIES or HALLUCINATION"},
            {"trust_region",
             "TRUST_REGION_AUTO (default): at least every second trial a local step; or TRUST_REGION_OFF"},
            {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
@@ -116,7 +116,7 @@ const std::vector<Entry>& Entries() {
                          kSampler}},
           ValidateWith<study::AshaOptions, ValidateAsha>, CreateWith<AshaDesigner, study::AshaOptions>},
       Entry{AlgorithmInfo{"auto",
-                          7,
+                          8,
                           "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"}}},

@@ -13,7 +13,7 @@ namespace luthier::suggest {
 
 struct AlgorithmInfo {
   std::string name;         // As in the study file: bo, random, ….
-  int version;              // Raised whenever any suggestion changes; part of the provenance and of random streams.
+  int version;              // Raised whenever any suggestion changes; part of the provenance.
   std::string description;  // One line for `luthier algorithms`.
   // False: a suggestion depends on spec and ask index alone. The coordinator then computes it in passing and keeps no
   // history for the study.

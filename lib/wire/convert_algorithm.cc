@@ -209,8 +209,7 @@ study::BoOptions BoReader::Read(const v1::Algorithm::Bo& proto) {
        &result.criterion);
   Enum("maximizer", proto.maximizer(), study::BoMaximizer::kDirect, v1::Algorithm::Bo::Maximizer_descriptor(),
        &result.maximizer);
-  Enum("pending", proto.pending(), study::BoPending::kHallucination, v1::Algorithm::Bo::Pending_descriptor(),
-       &result.pending);
+  Enum("pending", proto.pending(), study::BoPending::kAuto, v1::Algorithm::Bo::Pending_descriptor(), &result.pending);
   Enum("trust_region", proto.trust_region(), study::BoTrustRegion::kOff, v1::Algorithm::Bo::TrustRegion_descriptor(),
        &result.trust_region);
   Enum("exploration", proto.exploration(), study::BoExploration::kLipo, v1::Algorithm::Bo::Exploration_descriptor(),

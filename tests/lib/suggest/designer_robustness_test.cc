@@ -225,7 +225,7 @@ TEST(Switches, EveryValueOfEverySwitchIsInAVariant) {
   ExpectAllTried(&BoOptions::prior, study::BoPrior::kThesis, "prior");
   ExpectAllTried(&BoOptions::criterion, study::BoCriterion::kLeaveOneOut, "criterion");
   ExpectAllTried(&BoOptions::maximizer, study::BoMaximizer::kDirect, "maximizer");
-  ExpectAllTried(&BoOptions::pending, study::BoPending::kHallucination, "pending");
+  ExpectAllTried(&BoOptions::pending, study::BoPending::kAuto, "pending");
   ExpectAllTried(&BoOptions::trust_region, study::BoTrustRegion::kOff, "trust_region");
   ExpectAllTried(&BoOptions::exploration, study::BoExploration::kLipo, "exploration");
   ExpectAllTried(&BoOptions::lipschitz, study::BoLipschitz::kCap, "lipschitz");

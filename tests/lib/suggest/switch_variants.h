@@ -119,6 +119,10 @@ inline std::vector<SwitchVariant> SwitchVariants() {
     o->trust_region = BoTrustRegion::kOff;
   });
   add("liar_max", BoPreset::kHbo, [](BoOptions* o) { o->pending = BoPending::kLiarMax; });
+  add("pi_believer", BoPreset::kBo, [](BoOptions* o) {
+    o->pending = BoPending::kBeliever;
+    o->acquisition = BoAcquisition::kPi;
+  });
   add("no_steps", BoPreset::kBo, [](BoOptions* o) { o->trust_region = BoTrustRegion::kOff; });
   add("fantasies", BoPreset::kBo, [](BoOptions* o) { o->pending = BoPending::kFantasies; });
   add("fantasies_mcmc_noisy", BoPreset::kHbo, [](BoOptions* o) {

@@ -153,7 +153,7 @@ study::BoOptions Bo(RandomStream& r) {
   bo.prior = Any(r, study::BoPrior::kThesis);
   bo.criterion = Any(r, study::BoCriterion::kLeaveOneOut);
   bo.maximizer = Any(r, study::BoMaximizer::kDirect);
-  bo.pending = Any(r, study::BoPending::kHallucination);
+  bo.pending = Any(r, study::BoPending::kAuto);
   bo.trust_region = Any(r, study::BoTrustRegion::kOff);
   bo.explore_every = static_cast<int32_t>(Between(r, 0, 9));
   bo.exploration = Any(r, study::BoExploration::kLipo);

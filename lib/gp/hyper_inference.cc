@@ -21,6 +21,8 @@ constexpr double kHalfPi = 1.57079632679489661923;
 constexpr double kMinSignal = 1e-3, kMaxSignal = 1e3;
 constexpr double kMaxNoise = 1e1;
 constexpr double kMinShape = 1e-2, kMaxShape = 1e2;
+// Of ln sigma_n^2. Declared noise may be a thousandth of what the values differ by, or more than that.
+constexpr double kNoiseMu = -4.0, kNoiseSigma = 3.0;
 // Of the slope noise relative to the slopes' prior variance.
 constexpr double kMinSlopeNoise = 1e-8, kMaxSlopeNoise = 1e1;
 constexpr double kSlopeNoiseMu = -9.2103403719761836, kSlopeNoiseSigma = 2.0;  // mu: ln 1e-4.
@@ -74,9 +76,12 @@ Term SignalTerm(PriorKind kind, double phi) {
   return kind == PriorKind::kInverseSquared ? GammaTerm(phi, 2.0, 1.0) : LogNormalTerm(phi, 0.0, 1.0);
 }
 
+// Of the dimension-scaled prior the density of ln sigma_n^2.
 Term NoiseTerm(PriorKind kind, double phi) {
   if (kind == PriorKind::kThesis) return HorseshoeTerm(phi);
-  return kind == PriorKind::kInverseSquared ? GammaTerm(phi, 1.1, 30.0) : LogNormalTerm(phi, -4.0, 1.0);
+  if (kind == PriorKind::kInverseSquared) return GammaTerm(phi, 1.1, 30.0);
+  const double z = (phi - kNoiseMu) / kNoiseSigma;
+  return {-0.5 * z * z, -z / kNoiseSigma};
 }
 
 // `count` different indices below n, ascending.
@@ -140,7 +145,7 @@ VectorXd HyperPosterior::Mode() const {
   phi.head(groups_).setConstant(scaled ? LengthscaleMu(groups_) - 3.0 : 0.0);
   if (signal_ >= 0) phi(signal_) = scaled || thesis ? -1.0 : 0.0;
   if (noise_ >= 0) {
-    phi(noise_) = options_.doubt_noise ? lower_(noise_) : scaled ? -5.0 : std::log(thesis ? 1e-3 : 0.1 / 30.0);
+    phi(noise_) = options_.doubt_noise ? lower_(noise_) : scaled ? kNoiseMu : std::log(thesis ? 1e-3 : 0.1 / 30.0);
   }
   if (shape_ >= 0) phi(shape_) = 0.0;
   if (mean_ >= 0) phi(mean_) = 0.0;
@@ -168,7 +173,8 @@ VectorXd HyperPosterior::Draw(base::RandomStream& random) const {
   if (signal_ >= 0) phi(signal_) = scaled ? random.Normal() : 0.7 * random.Normal() + 0.4;
   if (noise_ >= 0) {
     phi(noise_) = options_.doubt_noise ? lower_(noise_) + random.Uniform() * (upper_(noise_) - lower_(noise_))
-                                       : (scaled ? -4.0 : -3.8) + random.Normal();
+                  : scaled             ? kNoiseMu + kNoiseSigma * random.Normal()
+                                       : -3.8 + random.Normal();
   }
   if (shape_ >= 0) phi(shape_) = random.Normal();
   if (mean_ >= 0) phi(mean_) = random.Normal();

@@ -15,7 +15,7 @@ namespace luthier::gp {
 
 enum class PriorKind {
   // Dimension-scaled (Hvarfner et al. 2024, "Vanilla Bayesian optimization performs great in high dimensions"):
-  // l ~ LogNormal(sqrt2 + ln(d)/2, sqrt3), s_f^2 ~ LogNormal(0, 1), sigma_n^2 ~ LogNormal(-4, 1).
+  // l ~ LogNormal(sqrt2 + ln(d)/2, sqrt3), s_f^2 ~ LogNormal(0, 1), sigma_n^2 ~ LogNormal(-4, 3).
   kDimensionScaled,
   // On w = 1/l^2: -(0.1/w + 0.1 w); s_f^2 ~ Gamma(2, 1), sigma_n^2 ~ Gamma(1.1, rate 30).
   kInverseSquared,
@@ -34,7 +34,7 @@ struct InferenceOptions {
   double fixed_noise = 1e-6;  // >= 0, for deterministic objectives.
   // Lower bound of a fitted noise; without one, repeated y make the likelihood unbounded.
   double min_noise = 1e-4;
-  // A fitted noise has the prior 1/sigma_n^2 above its bound, instead of PriorKind's, which expects a few per cent: for
+  // A fitted noise has the prior 1/sigma_n^2 above its bound, instead of PriorKind's, which expects some: for
   // objectives that are thought deterministic. The noise then leaves the bound only when the data insist.
   bool doubt_noise = false;
   // With observed slopes: sigma_g^2 as a multiple of the slopes' mean prior variance, which is ~ LogNormal(ln 1e-4, 2)
@@ -55,7 +55,8 @@ struct InferenceOptions {
 
 // ln posterior density over the free parameters in log form, in the order
 //   ln l_1 … ln l_g [, ln s_f^2] [, ln shape] [, ln sigma_n^2] [, m under leave-one-out] [, ln(sigma_g^2/V)]
-// up to a constant; prior densities are those of the parameters themselves, not of their logarithms. Under marginal
+// up to a constant; prior densities are those of the parameters themselves, not of their logarithms, but for
+// sigma_n^2 under kDimensionScaled: the mode of so wide a log-normal density is e^-9 times its median. Under marginal
 // likelihood the mean is maximised over in closed form (Likelihood::MarginalOverMean). sigma_g^2, present when slopes
 // are observed, is a multiple of V, the mean over coordinates of the prior variance of df/dx_j: its prior and its
 // bounds are those of the multiple. Borrows `likelihood`.

@@ -48,7 +48,7 @@ ChainDensity::ChainDensity(Likelihood* likelihood, const InferenceOptions& optio
   if (options.fit_signal) joint_.push_back(next++);
   if (likelihood->shape().has_shape_parameter()) single_.push_back(next++);
   if (options.fit_noise) {
-    if (options.doubt_noise) doubted_noise_ = next;
+    if (options.doubt_noise || options.prior == PriorKind::kDimensionScaled) log_noise_ = next;
     joint_.push_back(next++);
   }
   if (likelihood->slopes() > 0 && options.fit_slope_noise) joint_.push_back(next++);
@@ -72,7 +72,7 @@ double ChainDensity::operator()(const VectorXd& x) const {
   // LogPrior has the densities of the parameters themselves; d theta = theta d ln theta.
   double value = posterior_.LogPrior(phi, nullptr) - 0.5 * mean * mean;
   if (!natural_) value += phi.sum();
-  if (!natural_ && doubted_noise_ >= 0) value -= phi(doubted_noise_);
+  if (!natural_ && log_noise_ >= 0) value -= phi(log_noise_);
   value += likelihood_->Marginal(Unpack(x), nullptr);
   return std::isfinite(value) ? value : kMinusInfinity;
 }

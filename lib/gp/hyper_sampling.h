@@ -26,8 +26,8 @@ struct SamplingOptions {
 // ln density of a chain's state x over the free hyperparameters, up to a constant. x holds, in this order,
 //   l_1 … l_g [, s_f^2] [, shape] [, sigma_n^2] [, sigma_g^2/V with slopes, HyperPosterior's], m
 // all but m in logarithms, inside InferenceOptions' bounds (-inf outside). The logarithms have the densities that
-// follow from the priors; a doubted noise's has the density 1/sigma_n^2, so that it stays a doubt: the one that follows
-// from its prior would be flat.
+// follow from the priors; those whose prior HyperPosterior has for ln sigma_n^2 keep it: a doubted noise's has the
+// density 1/sigma_n^2, so that it stays a doubt.
 //
 // PriorKind::kThesis gives the chain of Snoek, Larochelle & Adams (2012): natural parameters, no logarithms,
 //   l_j ~ U(1e-11, 10), ln s_f^2 ~ N(0, 1), p(sigma_n^2) ~ ln(1 + 3 (0.1/sigma_n^2)^2) on [1e-10, 10] (the density is
@@ -58,7 +58,7 @@ class ChainDensity {
   bool natural_;
   HyperPosterior posterior_;
   std::vector<int> joint_, single_;
-  Eigen::Index doubted_noise_ = -1;  // In x, -1: none.
+  Eigen::Index log_noise_ = -1;  // In x, -1: none.
 };
 
 struct SamplingResult {

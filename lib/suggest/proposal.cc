@@ -30,8 +30,9 @@ constexpr double kWorthwhile = 1e-3;
 // With labels or switches a step is made only where it promises more (bo_designer.cc), and sees one landscape of many,
 // while the model carries what it knows of numbers from label to label: more of the digits are its own.
 constexpr double kWorthwhileUnordered = 1e-4;
-constexpr Index kFullRows = 700;       // Values and slopes up to which whole gradients are used,
-constexpr Index kMaxSlopeRows = 1500;  //   and slopes at all: see observations.cc.
+constexpr double kWorthwhileNoise = 1.0;  // Of the noise's deviation, where there is said to be noise.
+constexpr Index kFullRows = 700;          // Values and slopes up to which whole gradients are used,
+constexpr Index kMaxSlopeRows = 1500;     //   and slopes at all: see observations.cc.
 constexpr Index kCertificatePoints = 1024;
 // ln EI below which a hill is taken for known: 5e-5 deviations of all outputs, and 2.5e-3 of the outputs elsewhere,
 // whose hills need not be known to the last digit.
@@ -215,6 +216,13 @@ bool Proposer::Polished() const {
   return !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && table_ == nullptr;
 }
 
+double Proposer::Margin(const gp::Regression& state) const {
+  // A gain that noise hides is no reason to stay where the record is.
+  if (options_.noisy) return kWorthwhileNoise * std::sqrt(state.hyperparameters().noise_variance);
+  if (!Polished()) return 0.0;
+  return AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhile;
+}
+
 std::optional<MaximizeCandidate> Proposer::MaximumOf(const AcquisitionFunction& acquisition, const Search& search,
                                                      HillsCarry* hills, Suggestion* suggestion) const {
   const gp::Regression& regression = search.model.surrogate.states.front();
@@ -266,13 +274,13 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
                                                    const FeasibilityModel* feasible, const TrustBoxRun* run,
                                                    uint64_t ask_index, HillsCarry* hills,
                                                    Suggestion* suggestion) const {
-  const double margin = !Polished() ? 0.0 : AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhile;
   std::vector<ModelState> states;
-  for (size_t s = 0; s < model.best.size(); ++s) {
-    states.push_back({&model.surrogate.states[s], model.best[s] + margin});
-  }
   std::vector<Fantasies> fantasies = model.fantasies;
-  for (Fantasies& f : fantasies) f.best.array() += margin;
+  for (size_t s = 0; s < model.best.size(); ++s) {
+    const double margin = Margin(model.surrogate.states[s]);
+    states.push_back({&model.surrogate.states[s], model.best[s] + margin});
+    if (!fantasies.empty()) fantasies[s].best.array() += margin;
+  }
   const Criterion criterion(options_, states, data, model.surrogate.transform, encoding_->compact_dim(), seed_,
                             ask_index, std::move(fantasies));
   if (criterion.acquisition() == nullptr) return std::nullopt;

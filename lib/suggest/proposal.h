@@ -68,6 +68,8 @@ class Proposer {
 
   // Whether local steps see to the last digits.
   bool Polished() const;
+  // By how much improvements must exceed the record to count, in output deviations.
+  double Margin(const gp::Regression& state) const;
 
   // The setting that maximises `acquisition`: of a small finite space among all settings, by FINITE among its
   // candidates, else by a search, of other hills where those are wanted. Absent when no value is finite.

@@ -25,7 +25,6 @@ namespace {
 // Noise variances, in units of the outputs' variance. The floor is the square of the relative accuracy with which the
 // model can follow a deterministic objective, and keeps the covariance of near points positive definite.
 constexpr double kNoiseFloor = 1e-8;
-constexpr double kNoisyFloor = 1e-4;
 // The thesis' prior has one floor for all, and a flat prior needs its bounds; those of a chain are gp::ChainDensity's.
 constexpr double kThesisFloor = 1e-6;
 constexpr double kThesisMinLengthscale = 1e-3, kThesisMaxLengthscale = 10.0;
@@ -121,13 +120,12 @@ std::vector<gp::Regression> SampleStates(const SurrogateOptions& study, const Ma
 }  // namespace
 
 gp::InferenceOptions InferenceFor(const ModelChoice& choice, const SurrogateOptions& study) {
-  const bool noisy = study.noisy;
   gp::InferenceOptions options;
   options.prior = study.prior;
   options.criterion = study.criterion;
   options.fit_noise = true;
-  options.doubt_noise = !noisy;
-  options.min_noise = noisy ? kNoisyFloor : kNoiseFloor;
+  options.doubt_noise = !study.noisy;
+  options.min_noise = kNoiseFloor;
   if (options.prior == gp::PriorKind::kThesis) {
     options.doubt_noise = false;
     options.min_noise = kThesisFloor;

@@ -71,7 +71,7 @@ Priors PriorsOf(PriorKind kind, int d) {
   }
   return {[d](double l) { return LogNormal(l, std::sqrt(2.0) + 0.5 * std::log(d), std::sqrt(3.0)); },
           [](double s) { return LogNormal(s, 0, 1); },
-          [](double v) { return LogNormal(v, -4, 1); },
+          [](double v) { return LogNormal(v, -4, 3); },
           0.025,
           100.0,
           1e-4};

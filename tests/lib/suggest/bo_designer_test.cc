@@ -10,6 +10,12 @@
 #include "gtest/gtest.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/gp/regression.h"
+#include "lib/suggest/bo_carry.h"
+#include "lib/suggest/bo_options.h"
+#include "lib/suggest/observations.h"
+#include "lib/suggest/output_transform.h"
+#include "lib/suggest/surrogate.h"
 #include "tests/lib/suggest/bo_testing.h"
 #include "tests/lib/suggest/restart_oracle.h"
 
@@ -403,6 +409,40 @@ TEST(Bo, NoiseDoesNotFoolIt) {
     });
     EXPECT_LT(best, 1.0) << declared;
   }
+}
+
+// Where results are said to be noisy, improvements count from a deviation of the noise above the record, which is
+// the best mean at a setting with a result.
+TEST(Bo, ImprovementsThatNoiseHidesDoNotCount) {
+  BoOptions options;
+  options.noisy = true;
+  options.acquisition = study::BoAcquisition::kEi;
+  options.kernel = study::BoKernel::kMatern52;
+  options.warp = study::BoWarp::kNone;
+  const study::StudySpec spec = BraninSpec(4, options);
+  MemoryStudy study(spec);
+  base::RandomStream random(2, "settings and noise");
+  const study::Encoding encoding(spec.space);
+  for (int i = 0; i < 40; ++i) {
+    const study::Parameters p = encoding.Sample(random);
+    study.Complete(study.Enqueue(p), BraninOf(p) + 20.0 * random.Normal());
+  }
+  study.Run(4, BraninOf);  // The initial design.
+  const Observations data = Collect(study.history(), encoding, study::Goal::kMinimize, nullptr);
+  const Suggestion s = study.Ask();
+  ASSERT_EQ(s.origin, "acq");
+  const std::vector<ModelChoice> choices = ModelsFor(encoding, options).choices;
+  const SurrogateCarry carry = *ParseCarry(ParseBoCarry(s.carry).surrogate, choices);
+  const gp::Regression model = *gp::Regression::Fit(choices[0].shape, carry.theta, data.observed,
+                                                    OutputTransform::Standard(data.scores).Forward(data.scores));
+  const double deviation = std::sqrt(carry.theta.noise_variance);
+  EXPECT_GT(deviation, 0.05);
+  const double target = model.PredictMean(data.observed).maxCoeff() + deviation;
+  const gp::Posterior at = model.Predict(encoding.ToModel(s.parameters).transpose());
+  const double sd = std::sqrt(at.variance(0)), z = (at.mean(0) - target) / sd;
+  const double improvement =
+      sd * (z * 0.5 * std::erfc(-z / std::sqrt(2.0)) + std::exp(-0.5 * z * z) / std::sqrt(2.0 * std::acos(-1.0)));
+  EXPECT_NEAR(s.details.at("acquisition"), improvement, 1e-6 * improvement);
 }
 
 // Kernels and warps compete; what is reported owns up to those that did nearly as well.

@@ -99,6 +99,24 @@ TEST(Surrogate, ChoosesTheWarpOfTheData) {
   }
 }
 
+// Declared noise may be a thousandth of what the values differ by, or more than that.
+TEST(Surrogate, FindsDeclaredNoiseOfAnySize) {
+  const MatrixXd x = Points(80, 2);
+  for (const double noise : {1e-3, 3e-2, 1.0, 3.0}) {
+    SCOPED_TRACE(noise);
+    base::RandomStream random(7, "test/declared noise");
+    VectorXd scores = Scores(x, [](const VectorXd& u) { return std::sin(5 * u(0)) + u(0) * u(1); });
+    for (Index i = 0; i < scores.size(); ++i) scores(i) += noise * random.Normal();
+    SurrogateOptions options = OptionsOf({AllChoices(2)[0]});
+    options.noisy = true;
+    const Surrogate surrogate = *FitSurrogate(options, x, scores, std::nullopt, 3, 40);
+    const double deviation = std::sqrt((scores.array() - scores.mean()).square().mean());
+    const double found = deviation * std::sqrt(surrogate.carry.theta.noise_variance);
+    EXPECT_GT(found, noise / 1.5);
+    EXPECT_LT(found, noise * 1.5);
+  }
+}
+
 TEST(Surrogate, KeepsTheChoiceWhenInDoubt) {
   // Three choices that are the same model: the first without a past, else the one in use.
   const ModelChoice choice{ArdShape(Family::kMatern52, 2), Warp::kNone};

@@ -9,12 +9,10 @@
 #include "lib/study/encoding.h"
 #include "lib/suggest/bo_options.h"
 #include "lib/suggest/compact_column.h"
-#include "lib/suggest/trust_box.h"
 
 namespace luthier::suggest {
 namespace {
 
-constexpr int kHarmlessEvery = 4;
 constexpr int64_t kManyResults = 1500;  // The model sees no more: observations.h.
 constexpr int64_t kManyWorkers = 16;    // From so many at once on it is worth a word.
 
@@ -81,18 +79,13 @@ AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOption
   }
   if (options.noisy || AddsNoise(spec)) {
     bo.noisy = true;
-    because(absl::StrCat(options.noisy ? "results are said to be noisy" : "the objective adds noise",
-                         ": the model smooths them, and there are no local steps"));
+    because(
+        absl::StrCat(options.noisy ? "results are said to be noisy" : "the objective adds noise",
+                     ": the model smooths them, gains that noise hides do not count, and there are no local steps"));
   } else {
     because(
         "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "
         "settings");
-  }
-  if (bo.noisy && !UsesTrustBox(bo, encoding)) {
-    bo.explore_every = kHarmlessEvery;
-    because(
-        "noise can mislead a model for long: every fourth trial is random search's own, so that the search is "
-        "harmless");
   }
   if (!bo.noisy && kinds.unordered > 0 && kinds.continuous > 0) {
     because(absl::StrCat(Count(kinds.unordered, "parameter"),

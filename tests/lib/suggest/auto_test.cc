@@ -47,7 +47,9 @@ TEST(Auto, WithoutAPlainFloatThereAreNoGradients) {
 TEST(Auto, NoiseIsBelievedOrReadFromTheObjective) {
   EXPECT_FALSE(Bo(Choose(Space({Float("a", 0, 1)}))).noisy);
   const AutoChoice said = Choose(Space({Float("a", 0, 1)}), AutoOptions{.noisy = true});
-  EXPECT_TRUE(Bo(said).noisy);
+  study::BoOptions noisy = study::BoDefaults(BoPreset::kFobo);
+  noisy.noisy = true;
+  EXPECT_EQ(Bo(said), noisy);
   EXPECT_THAT(said.reasons, Contains(HasSubstr("said to be noisy")));
 
   study::StudySpec spec = BoSpec(Space({Float("x", 0, 1)}));
@@ -61,28 +63,6 @@ TEST(Auto, NoiseIsBelievedOrReadFromTheObjective) {
   const AutoChoice read = ChooseAlgorithm(spec, {});
   EXPECT_TRUE(Bo(read).noisy);
   EXPECT_THAT(read.reasons, Contains(HasSubstr("the objective adds noise")));
-}
-
-TEST(Auto, NoisyStudiesAreSearchedHarmlesslyButInATrustBox) {
-  const auto choice = [](std::vector<study::ParameterSpec> parameters, bool noisy) {
-    return Choose(Space(std::move(parameters)), AutoOptions{.noisy = noisy});
-  };
-  const std::vector<std::vector<study::ParameterSpec>> spaces = {
-      {Float("a", 0, 1)},
-      {Float("a", 0, 1), Bool("b"), Categorical("c", {"x", "y", "z"})},
-      {Bool("b"), When("b", {true}, Float("x", 0, 1)), When("b", {true}, Float("y", 0, 1))},
-      {Ordinal("a", {"s", "m", "l"}), Int("b", 0, 5)}};
-  for (const std::vector<study::ParameterSpec>& space : spaces) {
-    EXPECT_EQ(Bo(choice(space, true)).explore_every, 4);
-    EXPECT_THAT(choice(space, true).reasons, Contains(HasSubstr("every fourth trial is random search's own")));
-    EXPECT_EQ(Bo(choice(space, false)).explore_every, 0);
-  }
-  // Many numbers: the trust box looks at a part of the space as it is.
-  std::vector<study::ParameterSpec> numbers;
-  for (int i = 0; i < 16; ++i) numbers.push_back(Float(absl::StrCat("x", i), 0, 1));
-  EXPECT_EQ(Bo(choice(numbers, true)).explore_every, 0);
-  numbers.pop_back();
-  EXPECT_EQ(Bo(choice(numbers, true)).explore_every, 4);
 }
 
 TEST(Auto, SaysWhatLabelsBudgetAndWorkersMean) {

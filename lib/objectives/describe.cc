@@ -36,8 +36,10 @@ std::string Facts(const ParameterInfo& p) {
   }
   if (p.kind == ParameterKind::kCategorical) facts.push_back(absl::StrJoin(p.labels, " | "));
   if (!p.units.empty()) facts.push_back(p.units);
-  if (!p.default_value) {
+  if (p.required()) {
     facts.push_back("required");
+  } else if (p.optional) {
+    facts.push_back("optional");
   } else {
     const std::string text = study::FormatValue(*p.default_value);
     facts.push_back(absl::StrCat("default ", text.empty() ? "empty" : text));
@@ -63,7 +65,7 @@ void AppendParameters(const ObjectiveInfo& info, bool tunable, const char* title
 void AppendExample(const ObjectiveInfo& info, std::string* out) {
   absl::StrAppend(out, "\nExample\n  space:\n");
   for (const ParameterInfo& p : info.parameters) {
-    if (p.default_value) continue;
+    if (!p.required()) continue;
     absl::StrAppend(out, "    - {name: ", p.name, ", float: {min: ", FormatDouble(p.suggested_min),
                     ", max: ", FormatDouble(p.suggested_max),
                     p.suggested_scale == study::Scale::kLog ? ", scale: LOG" : "", "}}\n");
@@ -99,7 +101,7 @@ std::string Describe(const ObjectiveInfo& info) {
 study::SearchSpace SuggestedSpace(const ObjectiveInfo& info) {
   std::vector<study::ParameterSpec> specs;
   for (const ParameterInfo& p : info.parameters) {
-    if (p.default_value) continue;
+    if (!p.required()) continue;
     LUTHIER_CHECK(p.kind == ParameterKind::kFloat && p.tunable);
     study::FloatRange range;
     range.min = p.suggested_min;

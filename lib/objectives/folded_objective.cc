@@ -79,8 +79,8 @@ class FoldedObjective final : public Objective {
                                  const EvaluationContext& context, const std::atomic<bool>* stop) const;
   // None when `stop` was seen.
   std::optional<study::Measurement> Measure(const Runs& runs, int64_t step, const std::atomic<bool>* stop) const;
-  std::optional<study::Gradient> MakeGradient(const Settings& settings, const std::vector<double>& strengths,
-                                              const Runs& runs, const std::atomic<bool>* stop) const;
+  std::optional<study::Gradient> MakeGradient(bool wanted, const std::vector<double>& strengths, const Runs& runs,
+                                              const std::atomic<bool>* stop) const;
   // Number of a parameter among the strengths: 0 for l2, then the groups.
   size_t StrengthIndex(const std::string& name) const;
 
@@ -268,13 +268,10 @@ size_t FoldedObjective::StrengthIndex(const std::string& name) const {
 }
 
 // Nothing when it is not wanted, not defined, or the flag was seen.
-std::optional<study::Gradient> FoldedObjective::MakeGradient(const Settings& settings,
-                                                             const std::vector<double>& strengths, const Runs& runs,
-                                                             const std::atomic<bool>* stop) const {
+std::optional<study::Gradient> FoldedObjective::MakeGradient(bool wanted, const std::vector<double>& strengths,
+                                                             const Runs& runs, const std::atomic<bool>* stop) const {
   const MetricInfo* metric = info_.FindMetric(metric_.name);
-  if (metric == nullptr || !metric->gradient || !settings.Bool("gradient") || space_.differentiable().empty()) {
-    return std::nullopt;
-  }
+  if (metric == nullptr || !metric->gradient || !wanted || space_.differentiable().empty()) return std::nullopt;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
     if (!fold->optimal()) return std::nullopt;
   }
@@ -378,7 +375,8 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     }
     if (at.pause) return result;
   }
-  std::optional<study::Gradient> gradient = MakeGradient(settings, linear.strengths, runs, stop);
+  const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
+  std::optional<study::Gradient> gradient = MakeGradient(wanted, linear.strengths, runs, stop);
   if (learn::StopRequested(stop)) return cancelled();
   double most = 0.0;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) most = std::max(most, fold->passes());

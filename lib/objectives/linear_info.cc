@@ -79,8 +79,11 @@ ObjectiveInfo LogisticInfo() {
                                  "stopping or reproducible.",
                                  false, false));
   info.parameters.push_back(Make("gradient", ParameterKind::kBool,
-                                 "Whether to compute the derivative of validation_loss (10 to 50 more passes).", true,
-                                 false));
+                                 "Whether to compute the derivative of validation_loss. Absent: where the search can "
+                                 "use it.",
+                                 true, false));
+  info.parameters.back().default_value.reset();
+  info.parameters.back().optional = true;
   info.parameters.push_back(
       MakeNumber("report_every", ParameterKind::kInt, "Passes between intermediate reports.", 5.0, false, 1.0, 1e6));
   info.parameters.push_back(

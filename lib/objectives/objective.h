@@ -34,9 +34,12 @@ struct ParameterInfo {
   double suggested_max = 0.0;
   study::Scale suggested_scale = study::Scale::kLinear;
   std::vector<std::string> labels;                     // Categorical: the legal ones.
-  std::optional<study::ParameterValue> default_value;  // Absent: must be given.
+  std::optional<study::ParameterValue> default_value;  // Absent: must be given, unless `optional`.
+  bool optional = false;                               // Absent has a meaning of its own, which `description` says.
   bool tunable = false;                                // May be in the search space; otherwise only in options.
   bool differentiable = false;                         // Gradients have an entry for it.
+
+  bool required() const { return !default_value && !optional; }
 };
 
 struct MetricInfo {
@@ -60,9 +63,14 @@ struct ObjectiveInfo {
   const MetricInfo* FindMetric(absl::string_view name) const;
 };
 
+// Which derivative whoever asked for the evaluation can use.
+enum class GradientUse { kNone, kFull, kDirectional };
+
 // What one evaluation gets. Everything referred to must outlive the call.
 struct EvaluationContext {
   study::Parameters parameters;  // Valid for the study's space.
+  // Objectives whose option `gradient` is absent compute what is named here; true and false are for kFull and kNone.
+  GradientUse gradient = GradientUse::kFull;
   // Along which a directional derivative is asked for (study::Gradient::direction), instead of the full gradient;
   // empty: none is.
   std::vector<double> direction;

@@ -113,13 +113,13 @@ void CheckSpace(const ObjectiveInfo& info, const study::BuiltinObjective& object
       violations->Add(at + ".name",
                       absl::StrCat(spec.name, " is held fixed in ", kAt, ".options; remove one of the two"));
     }
-    if (spec.condition && !p->default_value) {
+    if (spec.condition && p->required()) {
       violations->Add(at + ".condition", absl::StrCat(spec.name, " is needed in every trial; remove the condition"));
     }
     CheckDomain(*p, spec.domain, at, violations);
   }
   for (const ParameterInfo& p : info.parameters) {
-    if (p.default_value || objective.options.contains(p.name) || space.Find(p.name)) continue;
+    if (!p.required() || objective.options.contains(p.name) || space.Find(p.name)) continue;
     violations->Add("space", absl::StrCat("lacks ", p.name, ", which objective ", info.model,
                                           " needs; add it, or hold it fixed in ", kAt, ".options"));
   }

@@ -99,10 +99,11 @@ absl::StatusOr<Settings> Settings::Resolve(const ObjectiveInfo& info, const stud
       }
       LUTHIER_RETURN_IF_ERROR(CheckValue(*p, value, name));
       settings.values_[name] = value;
+      settings.given_.insert(name);
     }
   }
   for (const ParameterInfo& p : info.parameters) {
-    if (!settings.values_.contains(p.name)) {
+    if (p.required() && !settings.values_.contains(p.name)) {
       return base::BadField(p.name, absl::StrCat("is required by objective ", info.model));
     }
   }

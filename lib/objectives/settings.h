@@ -1,7 +1,7 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_SETTINGS_H_
 #define LUTHIER_LIB_OBJECTIVES_SETTINGS_H_
 
-#include <map>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -27,9 +27,12 @@ class Settings {
   bool Bool(const std::string& name) const;
   const std::string& Text(const std::string& name) const;
   const study::Parameters& values() const { return values_; }
+  // Whether the study or the trial says it: the value is not a default. Of an optional parameter: whether there is one.
+  bool given(const std::string& name) const { return given_.contains(name); }
 
  private:
   study::Parameters values_;
+  std::set<std::string> given_;
 };
 
 }  // namespace luthier::objectives

@@ -1,8 +1,10 @@
 #include "lib/study/measurement.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
 #include "lib/base/error.h"
 
 namespace luthier::study {
@@ -21,7 +23,33 @@ void CheckVector(const std::vector<double>& v, int dimension, const char* field,
   }
 }
 
+std::optional<double> Larger(const std::optional<double>& a, const std::optional<double>& b) {
+  if (!a || !b) return std::nullopt;
+  return std::max(*a, *b);
+}
+
 }  // namespace
+
+absl::string_view TrainingOutcomeName(TrainingOutcome outcome) {
+  switch (outcome) {
+    case TrainingOutcome::kConverged:
+      return "converged";
+    case TrainingOutcome::kPrecision:
+      return "precision";
+    case TrainingOutcome::kTarget:
+      return "target";
+    case TrainingOutcome::kLimit:
+      return "limit";
+    case TrainingOutcome::kDiverged:
+      return "diverged";
+  }
+  LUTHIER_CHECK(false);
+}
+
+TrainingReport Worse(const TrainingReport& a, const TrainingReport& b) {
+  return {std::max(a.outcome, b.outcome), Larger(a.gradient_norm, b.gradient_norm),
+          Larger(a.duality_gap, b.duality_gap)};
+}
 
 absl::Status ValidateGradient(const Gradient& gradient, int dimension) {
   base::Violations violations;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace luthier::study {
 
@@ -27,12 +28,38 @@ struct Gradient {
   friend bool operator==(const Gradient&, const Gradient&) = default;
 };
 
+// How the training behind a measurement ended; from best to worst.
+enum class TrainingOutcome {
+  kConverged,  // The gradient or the duality gap is as small as the tolerance asks for.
+  kPrecision,  // No further step lowers the objective in floating point.
+  kTarget,     // It went as far as asked for: a rung, or a limit that the user set or tunes.
+  kLimit,      // A limit that nobody chose ended it: the metrics are not those of the optimum.
+  kDiverged,   // The loss or its gradient is not finite.
+};
+absl::string_view TrainingOutcomeName(TrainingOutcome outcome);  // "converged", "precision", "target", …
+
+// Of several folds: the worst outcome, and the largest numbers.
+struct TrainingReport {
+  TrainingOutcome outcome = TrainingOutcome::kConverged;
+  // Largest entry of the gradient of the training objective as a multiple of the largest one at zero weights. >= 0.
+  std::optional<double> gradient_norm;
+  // Bound on what the training objective lies above its minimum, as a multiple of its value at zero weights. >= 0.
+  std::optional<double> duality_gap;
+
+  friend bool operator==(const TrainingReport&, const TrainingReport&) = default;
+};
+
+// The report of several trainings together. A number is absent when it is absent in one of them.
+TrainingReport Worse(const TrainingReport& a, const TrainingReport& b);
+
 // One point of a learning curve, or a trial's final result.
 struct Measurement {
   int64_t step = 0;                       // >= 0; the objective's own axis (epochs, passes, iterations).
   std::map<std::string, double> metrics;  // User units. Intermediate values may be non-finite.
   std::optional<double> elapsed_seconds;  // Training time so far in this attempt.
   std::optional<Gradient> gradient;
+  std::optional<TrainingReport> training;  // Absent in intermediate points, or when nobody said.
+  std::optional<double> gradient_seconds;  // The part of elapsed_seconds that went into the gradient.
 
   friend bool operator==(const Measurement&, const Measurement&) = default;
 };

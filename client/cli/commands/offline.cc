@@ -225,7 +225,7 @@ Json ObjectiveJson(const objectives::ObjectiveInfo& info) {
     Json json = {{"name", p.name},
                  {"kind", objectives::ParameterKindName(p.kind)},
                  {"tunable", p.tunable},
-                 {"required", !p.default_value.has_value()},
+                 {"required", p.required()},
                  {"default", ValueJson(p.default_value)},
                  {"differentiable", p.differentiable},
                  {"units", p.units},
@@ -258,7 +258,7 @@ Table ObjectiveTable(const objectives::ObjectiveInfo& info) {
   const auto flag = [](bool value) { return Cell::Text(value ? "true" : "false"); };
   for (const objectives::ParameterInfo& p : info.parameters) {
     table.Add({Cell::Text(p.tunable ? "parameter" : "option"), Cell::Text(p.name),
-               Cell::Text(objectives::ParameterKindName(p.kind)), flag(!p.default_value.has_value()),
+               Cell::Text(objectives::ParameterKindName(p.kind)), flag(p.required()),
                p.default_value ? Cell::Value(*p.default_value) : Cell::Empty(),
                IsNumber(p) ? Cell::Number(p.min) : Cell::Empty(), IsNumber(p) ? Cell::Number(p.max) : Cell::Empty(),
                Cell::Text(absl::StrJoin(p.labels, "|")), Cell::Empty(), flag(p.differentiable), Cell::Text(p.units),

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Judges the claims from the results of `reproduce` and writes docs/benchmarks/reproduction.md with its figures.
+"""Judges the claims from the results of `reproduce` and writes docs/measurements/reproduction.md with its figures.
 
     bench/reproduce/report.py [RESULTS [OUTPUT]]
 
-RESULTS: the folder `reproduce` wrote to (build/release/reproduce). OUTPUT: the page (docs/benchmarks/reproduction.md);
+RESULTS: the folder `reproduce` wrote to (build/release/reproduce). OUTPUT: the page (docs/measurements/reproduction.md);
 figures go beside it, to reproduction/. Needs matplotlib (Debian: python3-matplotlib); without it there are no figures.
 """
 
@@ -53,7 +53,7 @@ def cost_of(results):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "release", "reproduce")
-    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "docs", "benchmarks", "reproduction.md")
+    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "docs", "measurements", "reproduction.md")
     results = Results(folder)
     verdicts = [judge(results) for judge in claims.ALL]
     figures = []

@@ -3,7 +3,7 @@
 
   report.py --results build/release/peers/results
 
-Writes docs/benchmarks/search.md, search.csv (the numbers behind it) and two pictures. The first of the algorithms that
+Writes docs/measurements/search.md, search.csv (the numbers behind it) and two pictures. The first of the algorithms that
 run_peers.py was told to run (--ours here takes others) is judged against the targets; the rest is shown beside it.
 Needs matplotlib for the pictures only (--no_plots does without).
 """
@@ -411,7 +411,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=root / "build" / "release" / "peers" / "results")
     parser.add_argument("--ours", default="", help="as for run_peers.py; the first is judged")
-    parser.add_argument("--out", type=Path, default=root / "docs" / "benchmarks")
+    parser.add_argument("--out", type=Path, default=root / "docs" / "measurements")
     parser.add_argument("--no_plots", action="store_true")
     args = parser.parse_args()
     manifest = json.loads((args.results / "manifest.json").read_text())

@@ -35,7 +35,7 @@ struct SolverChoice {
   std::string reason;  // One sentence with the numbers it rests on.
 };
 
-// The solver that our measurements say is fastest for such data: docs/models/linear.md has the table. Looks at rows,
+// The solver that our measurements say is fastest for such data: docs/reference/linear.md has the table. Looks at rows,
 // columns, entries, l2 and the bias alone, so the same data always get the same answer. O(rows + entries).
 SolverChoice ChooseSolver(const LinearProblem& problem);
 

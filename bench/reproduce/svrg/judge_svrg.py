@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes docs/benchmarks/reproduction_linear.md from what luthier-reproduce-svrg printed: tables, verdicts, figures.
+"""Makes docs/measurements/reproduction_linear.md from what luthier-reproduce-svrg printed: tables, verdicts, figures.
 
   build/release/bin/luthier-reproduce-svrg --data=DATA_DIR > build/release/reproduce_svrg.csv
-  bench/reproduce/svrg/judge_svrg.py build/release/reproduce_svrg.csv > docs/benchmarks/reproduction_linear.md
+  bench/reproduce/svrg/judge_svrg.py build/release/reproduce_svrg.csv > docs/measurements/reproduction_linear.md
 
-Figures, to docs/benchmarks/reproduction, need matplotlib and Pillow and are left as they are without. What is not in the
+Figures, to docs/measurements/reproduction, need matplotlib and Pillow and are left as they are without. What is not in the
 file is said to be missing, not guessed.
 """
 
@@ -219,7 +219,7 @@ def main(path):
     print("## The claims\n\n| | claim | verdict | numbers |\n|---|---|---|---|")
     print("\n".join(judge(r)))
     print("\n## The curves (figures 3.1 to 3.5)\n")
-    for name in figures(r, os.path.join(here, "../../../docs/benchmarks/reproduction")):
+    for name in figures(r, os.path.join(here, "../../../docs/measurements/reproduction")):
         print(f"![{LOSSES[name[7:-4]]}](reproduction/{name})\n")
     print("## The numbers\n\nMedians of the seeds; passes beyond 20 are of one run that goes on; - : not reached.\n")
     for (name, loss), fields in r.problems.items():

@@ -68,7 +68,10 @@ def main():
 
     text = [by_hand("preface.md"), "## Verdicts\n"]
     later = [[c, s, "apart", place] for c, s, place in claims.ELSEWHERE]
-    rows = [[f"[{v.claim}](#{v.claim.lower()})", v.statement, f"**{v.verdict}**", v.summary] for v in verdicts]
+    def summary(v):
+        return v.summary + ("; PI [has a margin](#pis-margin)" if v.claim in claims.PI_HAS_A_MARGIN else "")
+
+    rows = [[f"[{v.claim}](#{v.claim.lower()})", v.statement, f"**{v.verdict}**", summary(v)] for v in verdicts]
     text.append(table(["", "claim", "", "in numbers"], rows[:18] + later + rows[18:]))
     text.append("\n" + by_hand("discussion.md"))
     text.append("## Runs\n")
@@ -84,7 +87,7 @@ def main():
     text.append(table(*claims.bounds_table(results)))
     for v in verdicts:
         text.append(f"\n## {v.claim}\n")
-        text.append(f"**Claim.** {v.statement}.\n\n**Check.** {v.check or '–'}.\n\n**{v.verdict.capitalize()}.** {v.summary}\n")
+        text.append(f"**Claim.** {v.statement}.\n\n**Check.** {v.check or '–'}.\n\n**{v.verdict.capitalize()}.** {summary(v)}\n")
         if v.rows:
             text.append("<details><summary>Numbers</summary>\n")
             text.append(table(v.columns, v.rows))

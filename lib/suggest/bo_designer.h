@@ -20,7 +20,7 @@
 namespace luthier::suggest {
 
 // Bayesian optimisation with a Gaussian process: presets bo, hbo (harmless) and lbo (Lipschitz) of one optimizer.
-// docs/reference/bo.md has the equations and the reasons.
+// docs/design/bo.md has the equations and the reasons.
 //
 //   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results; where
 //                   there is exploration, but FARTHEST, its first points instead of Sobol's

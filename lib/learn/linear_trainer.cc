@@ -47,7 +47,7 @@ bool NeedsOneStrength(LinearSolver solver) {
 namespace {
 
 // What solvers are expected to need, in passes over the entries. The numbers are fits to the runs of which
-// docs/…/models/linear.md has the table; they only have to be right within a factor of two.
+// docs/reference/linear.md has the table; they only have to be right within a factor of two.
 struct Costs {
   explicit Costs(const LinearProblem& problem) {
     const LinearData& data = problem.data();

@@ -37,7 +37,7 @@ struct SolverChoice {
 };
 
 // The solver that is estimated to need the fewest passes for `problem` from w = 0: by its rows, columns, entries,
-// strengths and bias alone, so the same problem always gets the same answer. docs: models/linear.md. O(rows + entries).
+// strengths and bias alone, so the same problem always gets the same answer. docs/reference/linear.md has the table. O(rows + entries).
 SolverChoice ChooseSolver(const LinearProblem& problem);
 
 struct LinearTrainOptions {

@@ -11,8 +11,8 @@
 namespace luthier::coordinator {
 
 // How much the coordinator keeps of anything that callers add to. What would exceed a limit is refused as a whole,
-// RESOURCE_EXHAUSTED LIMIT_EXCEEDED; metadata["limit"] has the name of the field below. docs/api.md lists these and the
-// limits on single values, which are checked where a request is read.
+// RESOURCE_EXHAUSTED LIMIT_EXCEEDED; metadata["limit"] has the name of the field below. docs/reference/api.md lists
+// these and the limits on single values, which are checked where a request is read.
 struct Limits {
   // Unexpired leases of one worker. Also the most one ask may want and one heartbeat may list. A worker that takes
   // expired leases back may exceed it by itself, since it was computing anyway.

@@ -28,8 +28,8 @@ struct ConnectionOptions {
 // except for the writer. Errors as ToStatus.
 absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenConnection(const ConnectionOptions& options);
 
-// Sets every pragma the design relies on (docs/storage.md) and reads each one back. FAILED_PRECONDITION naming the
-// first that differs. The writer must be outside a transaction and becomes a WAL connection.
+// Sets every pragma the design relies on (docs/design/storage.md) and reads each one back. FAILED_PRECONDITION naming
+// the first that differs. The writer must be outside a transaction and becomes a WAL connection.
 absl::Status SetPragmas(SQLite::Database& db, const ConnectionOptions& options);
 
 // Whether storage can still be trusted. Once it failed it stays failed: I/O errors leave the outcome of a write

@@ -9,6 +9,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/suggest/registry.h"
 #include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
@@ -61,6 +62,7 @@ absl::Status Core::LoadStudy(const storage::StudyRecord& record) {
   StudyState s;
   s.record = record;
   s.spec = std::make_shared<const study::StudySpec>(record.spec);
+  s.gradient = suggest::GradientUseOf(*s.spec);
   s.generation = generation;
   leases_->DropStudy(record.key);
   std::vector<std::pair<uint64_t, study::Trial>> finished;

@@ -124,7 +124,8 @@ class Core {
   struct StudyState {
     storage::StudyRecord record;
     std::shared_ptr<const study::StudySpec> spec;
-    std::vector<TrialSlot> trials;  // Index: number - 1.
+    study::GradientUse gradient = study::GradientUse::kNone;  // suggest::GradientUseOf(*spec)
+    std::vector<TrialSlot> trials;                            // Index: number - 1.
     std::array<int64_t, study::kTrialStateCount> counts{};
     std::set<int64_t> retries;   // PENDING with attempts behind them.
     std::set<int64_t> enqueued;  // PENDING, never granted.

@@ -11,6 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/suggest/registry.h"
 #include "server/coordinator/core.h"
 #include "server/coordinator/mutants.h"
 
@@ -202,6 +203,7 @@ Grant Core::GrantTrial(StudyState& s, int64_t number, const std::string& worker)
   grant.resume_checkpoint = record.trial.checkpoint;
   grant.target_step = record.trial.target();
   grant.resume_step = record.trial.checkpoint_step;
+  grant.gradient = suggest::GradientUseOf(s.gradient, record.trial.provenance);
   return grant;
 }
 
@@ -454,6 +456,7 @@ absl::StatusOr<SuggestReply> Core::RebuildSuggestReply(const std::string& stored
     grant.resume_checkpoint = slot->record->trial.checkpoint;
     grant.target_step = slot->record->trial.target();
     grant.resume_step = slot->record->trial.checkpoint_step;
+    grant.gradient = suggest::GradientUseOf(s.gradient, grant.trial.provenance);
     reply.grants.push_back(std::move(grant));
   }
   reply.seq = s.record.update_seq;

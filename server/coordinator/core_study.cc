@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/suggest/registry.h"
 #include "lib/suggest/rungs.h"
 #include "server/coordinator/core.h"
 
@@ -56,6 +57,7 @@ void Core::Run(CreateStudyOp op) {
   s.record.spec = std::move(op.spec);
   s.record.create_time = wall_;
   s.spec = std::make_shared<const study::StudySpec>(s.record.spec);
+  s.gradient = suggest::GradientUseOf(*s.spec);
   s.stopper = options_.stoppers(s.record.spec);
   const StudyKey key = s.record.key;
   by_id_[op.id] = key;

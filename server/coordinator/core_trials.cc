@@ -59,6 +59,19 @@ void CheckPause(const study::Trial& trial, const CompleteContent& content, base:
   }
 }
 
+// The result without what it says about its training where that is not legal: then `warning` says so.
+study::Measurement WithLegalTraining(const CompleteContent& content, std::string* warning) {
+  study::Measurement measurement = content.measurement;
+  std::string problem = content.training_problem;
+  if (const absl::Status valid = CheckTraining(measurement); !valid.ok()) {
+    problem = std::string(valid.message());
+    measurement.training.reset();
+    measurement.gradient_seconds.reset();
+  }
+  if (!problem.empty()) *warning = absl::StrCat("what it says about its training dropped, the loss is kept: ", problem);
+  return measurement;
+}
+
 // A warning about a trial that completes without having said on its way how far it is, where that would have been used;
 // "": none. `reports`: points of the newest attempt's curve.
 std::string MissedTarget(const study::Trial& trial, const study::StudySpec& spec, size_t reports) {
@@ -327,6 +340,10 @@ void Core::Run(FinishOp op) {
   FinishReply reply;
   EndLease(op.token, Directive::kLost);
   const std::string worker = attempt.worker;
+  std::string training_warning;
+  study::Measurement measurement;
+  if (complete != nullptr) measurement = WithLegalTraining(*complete, &training_warning);
+  if (!training_warning.empty()) reply.warnings.push_back(training_warning);
   // Whether the trial came to its end by this call, rather than going back to PENDING.
   bool ended = true;
 
@@ -344,16 +361,16 @@ void Core::Run(FinishOp op) {
     reply.warnings.push_back(absl::StrCat(bad.message, ": the trial counts as FAILED(CONFIG, NON_FINITE)"));
   } else if (pauses) {
     ended = false;
-    study::Measurement point = complete->measurement;
-    point.gradient.reset();
     // Often the same point was reported before.
-    if (slot.curve->digests.count(point.step) == 0) {
+    if (slot.curve->digests.count(measurement.step) == 0) {
+      study::Measurement point = measurement;
+      point.gradient.reset();
+      point.training.reset();
       AddPoint(s, slot, point);
       if (s.stopper) s.stopper->Report(op.number, point.step, *value);
     }
-    PauseTrial(s, slot, std::move(point), !op.checkpoint.empty());
+    PauseTrial(s, slot, std::move(measurement), !op.checkpoint.empty());
   } else if (complete != nullptr) {
-    study::Measurement measurement = complete->measurement;
     std::string problem = complete->gradient_problem;
     if (measurement.gradient) {
       const absl::Status valid =
@@ -374,6 +391,7 @@ void Core::Run(FinishOp op) {
         AddEvent(s, complete->pruned ? EventType::kTrialPruned : EventType::kTrialCompleted, &record);
     event.actor = worker;
     event.detail = MetricsText(complete->measurement);
+    if (!training_warning.empty()) absl::StrAppend(&event.detail, "; WARNING: ", training_warning);
     const std::string missed =
         complete->pruned ? "" : MissedTarget(record.trial, *s.spec, slot.curve ? slot.curve->digests.size() : 0);
     if (!missed.empty()) {

@@ -80,8 +80,9 @@ struct Grant {
   std::string token;
   int32_t attempt = 0;
   std::string resume_checkpoint;
-  int64_t target_step = 0;  // To pause at; 0: none.
-  int64_t resume_step = 0;  // What the checkpoint holds.
+  int64_t target_step = 0;                                  // To pause at; 0: none.
+  int64_t resume_step = 0;                                  // What the checkpoint holds.
+  study::GradientUse gradient = study::GradientUse::kNone;  // What the study's algorithm can use.
 };
 
 struct SuggestReply {
@@ -122,8 +123,9 @@ struct ReportOp {
 struct CompleteContent {
   study::Measurement measurement;
   bool pruned = false;
-  std::string gradient_problem;  // Why the caller's gradient could not even be read; it is dropped then.
-  bool paused = false;           // The target was reached, and the trial can go on.
+  std::string gradient_problem;       // Why the caller's gradient could not even be read; it is dropped then.
+  bool paused = false;                // The target was reached, and the trial can go on.
+  std::string training_problem = "";  // Of what is said about the training, likewise.
 };
 struct ReleaseContent {};
 

@@ -18,16 +18,17 @@ using learn::MarginLoss;
 using learn::TrainOutcome;
 
 constexpr int kPolishSteps = 12;
-// Polishing ends with a step that promised so little of h; the step after it would promise its square.
-constexpr double kPolishGain = 1e-12;
-// Of the adjoint's residual: searches see values of five or six digits.
-constexpr double kAdjointTolerance = 1e-10;
+// Polishing ends with a step that promised so little of h; the step after it would promise its square. For a proven
+// bound, which counts what is left of the gradient, it ends where rounding does.
+constexpr double kPolishGain = 1e-12, kCertifiedGain = 0.0;
+// Of the adjoint's residual: searches see values of five or six digits. A proven bound divides it by l2.
+constexpr double kAdjointTolerance = 1e-10, kCertifiedTolerance = 1e-12;
 
 bilevel::ImplicitGradient DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer, bool certified,
                                           const std::atomic<bool>* stop, VectorXd* w) {
-  bilevel::PolishInner(inner, kPolishGain, kPolishSteps, stop, w);
+  bilevel::PolishInner(inner, certified ? kCertifiedGain : kPolishGain, kPolishSteps, stop, w);
   bilevel::ImplicitGradientOptions options;
-  options.relative_tolerance = kAdjointTolerance;
+  options.relative_tolerance = certified ? kCertifiedTolerance : kAdjointTolerance;
   options.error_bound = certified;  // Else it is an estimate, which is not reported.
   options.stop = stop;
   return bilevel::ComputeImplicitGradient(inner, outer, *w, VectorXd(), options);

@@ -401,8 +401,8 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
       const bool go_on = !context.report || context.report(*point);
       if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
-        if (go_on) point->training = ReportOf(runs, settings.given("max_iterations"));
         result.measurement = std::move(point);
+        if (go_on) result.measurement->training = ReportOf(runs, settings.given("max_iterations"));
       }
       if (!go_on) return result;
     }

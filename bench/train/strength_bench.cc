@@ -108,13 +108,14 @@ int Main() {
   std::fprintf(stderr, "# %lld sequences, %lld tokens, %d labels, %lld weights, kernels %s\n",
                static_cast<long long>(fold.train.sequences()), static_cast<long long>(fold.train.tokens()),
                fold.train.labels(), static_cast<long long>(fold.train.shape().parameters()), crf::BestKernels().name);
-  const auto options =
-      objectives::ChainTrainingOptions(*settings, static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))).value();
   const int count = absl::GetFlag(FLAGS_strengths);
   const double least = absl::GetFlag(FLAGS_least), most = absl::GetFlag(FLAGS_most);
   for (int k = 0; k < count; ++k) {
     const double t = count > 1 ? static_cast<double>(k) / (count - 1) : 0.0;
-    Train(fold, least * std::pow(most / least, t), options);
+    const double l2 = least * std::pow(most / least, t);
+    // What a default stands for may depend on the strength.
+    const auto at = objectives::Settings::Resolve(objectives::CrfInfo(), objective.options, {{"l2", l2}}).value();
+    Train(fold, l2, objectives::ChainTrainingOptions(at, static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))).value());
   }
   return 0;
 }

@@ -35,14 +35,14 @@ Table StudyTable(const std::vector<v1::Study>& studies);
 // "metric.".
 Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials);
 
-// What an algorithm that leaves the choice to the service came to, and why. Nothing for one that was named.
+// Prints the algorithm that the service chose for `study`, and why. Prints nothing if the study names its algorithm.
 void PrintResolution(std::ostream& out, const v1::Study& study);
 // For people: everything about one study or trial.
 void PrintStudy(std::ostream& out, const v1::Study& study);
 void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial);
 // The end of a failed trial's message, indented: at most ten lines.
 std::string FailureText(const v1::Trial& trial);
-// Why this setting was tried, and how it turned out.
+// Prints why the setting of `trial` was tried, and how it turned out.
 void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial);
 
 // "40/100 done, best 0.123 (trial 17), 2 running, 1 failed".

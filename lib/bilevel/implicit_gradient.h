@@ -15,9 +15,9 @@ struct ImplicitGradientOptions {
   // few products more give all digits, relative is at most 1e-13.
   double absolute_tolerance = 0.0;
   double relative_tolerance = 1e-10;
-  int max_iterations = 0;  // Of conjugate gradients; 0: 10 times the dimension, at least 100.
-  // Whether to compute mu and the error terms, which may cost an eigenvalue estimate (InnerProblem::Constants). If not,
-  // mu is 0, the errors are infinite and nothing is certified.
+  int max_iterations = 0;  // Limit of iterations of conjugate gradients; 0: 10 times the dimension, at least 100.
+  // Computes mu and the error terms, which may cost an eigenvalue estimate (InnerProblem::Constants). If false, mu is
+  // 0, the errors are infinite and nothing is certified.
   bool error_bound = true;
   const std::atomic<bool>* stop = nullptr;
 };

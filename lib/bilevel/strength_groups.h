@@ -16,8 +16,8 @@ namespace luthier::bilevel {
 //   d^2 h / du_j dlambda_g = l2_g w_j / s_j = c_j u_j,
 // so the formula is the same, and so are gradients with respect to lambda.
 struct StrengthGroups {
-  int count = 1;                // Of strengths: l2 itself, then the groups'.
-  std::vector<int32_t> column;  // Of each column, in [0, count); empty: all 0. What is behind them, a bias: 0.
+  int count = 1;                // Number of strengths: l2 itself, then the groups'.
+  std::vector<int32_t> column;  // Index of each column's strength, in [0, count); empty: all 0. A bias has 0.
 
   // Sums of `terms`, one for each penalised weight, `per_column` of them a column, by strength.
   Eigen::VectorXd Sums(const Eigen::VectorXd& terms, int per_column) const;

@@ -3,7 +3,7 @@
 
 namespace luthier::bilevel {
 
-// How the inner problem's unconstrained coordinate lambda comes from the value a user declares.
+// Relation of the inner problem's unconstrained coordinate lambda to the value that a user declares.
 enum class Coordinate {
   kIdentity,  // lambda = value
   kLog,       // lambda = ln value, value > 0

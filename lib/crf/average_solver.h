@@ -45,7 +45,7 @@ struct AverageGradientOptions {
   MemoryMode memory = MemoryMode::kMixed;
   int64_t max_memory_bytes = int64_t{4} << 30;
   uint64_t seed = 0;
-  // Of BlockAverage only.
+  // BlockAverage alone reads the two settings below.
   int threads = 1;    // 1 ... 256; changes no bit of the result.
   int64_t block = 0;  // Most sequences of a block; 0: 64 (sag) or 8, or a hundredth or an 800th of all if that is less.
 };

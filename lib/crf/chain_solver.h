@@ -41,16 +41,17 @@ class ChainSolver {
   // Largest entry of what this knows of the gradient of h (of the smallest subgradient with an l1 penalty); infinite
   // where it knows nothing.
   virtual double GradientEstimate() const = 0;
-  // Whether that is at most `bound`: the same, but done as soon as an entry is larger.
+  // True if GradientEstimate() <= `bound`. May end as soon as one entry is larger.
   virtual bool GradientWithin(double bound) const { return GradientEstimate() <= bound; }
-  // Whether that is the gradient at Weights() itself.
+  // True if the estimate is that of the gradient at Weights() itself.
   virtual bool estimate_is_exact() const { return false; }
 
   // Losses of one sequence each, with gradients or in line searches without, divided by the number of sequences: the
   // "effective passes" of Ahmed 2018. Products with Hessians count as gradients.
   virtual double passes() const = 0;
 
-  // What others that are made alike but for the penalty can start from: their weights, and what they know of the data.
+  // Saves what other solvers, made alike but for the penalty, can start from: the weights, and what this one knows of
+  // the data.
   virtual void SaveModel(learn::CheckpointWriter* writer) const { writer->Vector(Weights()); }
   // Before the first Advance: starts from what another one saved so, of sequences that `rescaling` makes those of this
   // one. iterations() and passes() may go on from the other's. False when the bytes do not fit: this is then of no use.

@@ -22,7 +22,7 @@
 
 namespace luthier::crf {
 
-// Those of Ahmed 2018, section 2.7.1; see the header of each class.
+// Training methods of Ahmed 2018, section 2.7.1. The header of each class describes its method.
 enum class ChainMethod {
   kSag,            // AverageGradient; with several threads BlockAverage
   kSaga,           // "
@@ -42,15 +42,16 @@ enum class ChainMethod {
 // "oeg", in the order of the enum.
 const std::vector<std::string>& ChainMethodNames();
 absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name);
-// Whether it is of no use to start it elsewhere than at 0: the first steps of pegasos, 1 / (lambda t), are so long that
-// nothing is left of the weights before them.
+// True if it is useless to start `method` elsewhere than at 0. The first steps of pegasos, 1 / (lambda t), are so long
+// that nothing is left of the weights before them.
 inline bool ForgetsItsStart(ChainMethod method) {
   return method == ChainMethod::kPegasos;
 }
 
 struct ChainTrainerOptions {
   ChainMethod method = ChainMethod::kSag;
-  // Of the average gradient methods, which have `method` from above; sampling, seed and max_memory_bytes of all.
+  // Settings of the average gradient methods, whose `method` is taken from above. All methods use sampling, seed and
+  // max_memory_bytes.
   AverageGradientOptions average;
   L1Penalty l1;       // Any with sag and saga only (ProximalAverage).
   double rate = 0.1;  // Step of sg, asg, pegasos, adagrad; first step of smd. > 0.
@@ -59,8 +60,9 @@ struct ChainTrainerOptions {
   // on to the end of their passes.
   double tolerance = 1e-5;
   double max_passes = 100.0;  // > 0
-  // Of L-BFGS, whose result depends on their number, and of sag, saga, saga2, saga_literal without l1, where above 1
-  // means BlockAverage and all numbers above 1 give the same bits. The others use one. 1 ... 256.
+  // Number of threads, 1 ... 256, for L-BFGS and for sag, saga, saga2, saga_literal without l1. The other methods use
+  // one. The result of L-BFGS depends on the number. For the others, above 1 means BlockAverage, and all numbers above
+  // 1 give the same bits.
   int threads = 1;
 };
 
@@ -100,9 +102,10 @@ class ChainTrainer {
   void CopyWeights(Eigen::VectorXd* w) const { solver_->CopyWeights(w); }
   // Effective passes: losses and gradients, also losses alone, of one sequence each, divided by their number.
   double passes() const { return extra_passes_ + solver_->passes(); }
-  // What `tolerance` is compared with: the largest entry of the true gradient (with l1: of the smallest subgradient) at
-  // the weights as a multiple of the one at w = 0. After Advance. 0 where both are 0, infinite where only the latter
-  // is; none when stopped. Costs a pass, which passes() does not count, unless the last Advance has found it out.
+  // Returns what `tolerance` is compared with, after Advance: the largest entry of the true gradient (with l1: of the
+  // smallest subgradient) at the weights, as a multiple of the one at w = 0. Returns 0 if both are 0, infinite if only
+  // the latter is, nothing when stopped. Costs a pass, which passes() does not count, unless the last Advance has found
+  // it out.
   std::optional<double> RelativeGradient(const std::atomic<bool>* stop);
 
   // The whole state; `identity` says what it belongs to.
@@ -110,7 +113,7 @@ class ChainTrainer {
   // For a trainer made alike. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit; this is
   // then of no use.
   absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity);
-  // What other trainers can start from (ChainSolver::SaveModel); `identity` says what they must have in common.
+  // Saves what other trainers can start from (ChainSolver::SaveModel). `identity` says what they must have in common.
   void SaveModel(learn::CheckpointWriter* writer, absl::string_view identity) const;
   // Starts from there, before the first Advance: made alike but for the seed and the strengths of the penalties, of
   // which those of l1 must be 0 or not as they were; `rescaling`: what becomes of the values of the other's sequences.
@@ -123,7 +126,7 @@ class ChainTrainer {
   std::string ModelIdentity(absl::string_view identity) const;
   absl::Status CheckIdentity(learn::CheckpointReader* reader, absl::string_view identity) const;
   ChainOutcome Judge(const std::atomic<bool>* stop);
-  // Of the gradient at weights_; none when stopped.
+  // Returns the largest entry of the gradient (with l1: of the smallest subgradient) at weights_; nothing when stopped.
   std::optional<double> LargestEntry(const std::atomic<bool>* stop);
 
   const ChainData* data_;
@@ -139,7 +142,7 @@ class ChainTrainer {
   bool judged_ = true;           // False: they are done, but not whether that is enough.
   bool precise_ = false;         // They ended because of rounding.
   std::unique_ptr<ChainSolver> solver_;
-  int64_t first_iteration_ = 0;  // Those before were another trainer's.
+  int64_t first_iteration_ = 0;  // Iterations before it were another trainer's.
   std::function<void()> first_gradient_;
 };
 

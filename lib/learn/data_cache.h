@@ -15,8 +15,8 @@
 
 namespace luthier::learn {
 
-// What was made of data files (parsed rows, encoded sequences), kept on disk: a worker that starts anew maps it instead
-// of parsing text. One file an entry; the directory may be shared by workers of one machine.
+// Keeps on disk what was made of data files (parsed rows, encoded sequences). A worker that starts anew maps an entry
+// instead of parsing text. Each entry is one file. The workers of one machine may share the directory.
 //
 // An entry is used only if it is whole (a checksum over all of it), of this version, of the same key, and of the source
 // as it is now: the same file (device, inode, size, times of modification and of change), or one of the same size and
@@ -31,10 +31,10 @@ namespace luthier::learn {
 class DataCache {
  public:
   struct Options {
-    int64_t max_bytes = int64_t{4} << 30;  // Of all entries; the ones not used for longest go first.
+    int64_t max_bytes = int64_t{4} << 30;  // Limit of all entries together; those unused for longest go first.
     // Smaller sources are parsed faster than it matters.
     int64_t min_source_bytes = int64_t{64} << 10;
-    // How long a source must not have changed. File systems keep times to two seconds at worst.
+    // Sources that changed within this time are not kept. File systems keep times to two seconds at worst.
     int64_t settle_nanoseconds = 2'000'000'000;
   };
 
@@ -58,7 +58,7 @@ class DataCache {
   // Makes the directory if need be. FAILED_PRECONDITION when it can't be made or written to.
   static absl::StatusOr<DataCache> Open(const std::string& directory, const Options& options);
 
-  // Which state of which file a data file is.
+  // Identifies a data file and the state it is in.
   struct Source {
     uint64_t device = 0, inode = 0;
     int64_t size = 0, modified = 0, changed = 0;  // Bytes; nanoseconds.
@@ -67,8 +67,8 @@ class DataCache {
   // Before the file is read. Absent: it is too small, or no regular file, and nothing shall be kept of it.
   std::optional<Source> Look(int source_fd) const;
 
-  // Which state a further file is in that the contents depend on (the labels of images, say), for the key; empty: none
-  // that can be relied on, and nothing shall be kept.
+  // Returns the state of a further file that the contents depend on (the labels of images, say), for the key. Returns
+  // "" if no state can be relied on; nothing shall be kept then.
   std::string StateOf(int further_fd) const;
 
   // The entry of `key` for this source, if there is a good one. `key` says everything that the contents depend on

@@ -32,7 +32,7 @@ struct Dataset {
   std::vector<std::string> classes;   // Numeric labels in numeric order, else in byte order. With two classes, the
                                       // second one is the "positive" class.
   std::vector<std::string> features;  // Names, or empty when the file has none.
-  std::string label_name;             // Of the label's column; empty when the file has none.
+  std::string label_name;             // Name of the label's column; empty when the file has none.
 
   int num_classes() const { return static_cast<int>(classes.size()); }
 };

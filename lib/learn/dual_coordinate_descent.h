@@ -76,10 +76,10 @@ class DualCoordinateDescent {
   double center_dot_ = 0.0;  // m'u
   uint64_t epoch_ = 0;
   int64_t position_ = 0;         // In order_; 0: at the start of an epoch.
-  std::vector<int32_t> order_;   // Of the current epoch.
+  std::vector<int32_t> order_;   // Rows in the order of the current epoch.
   std::vector<uint8_t> streak_;  // Visits in a row that hardly moved alpha.
   std::vector<int32_t> awake_;   // Epoch from which the row is visited again.
-  double gap_sum_ = 0.0;         // Of the current epoch.
+  double gap_sum_ = 0.0;         // Sum of the rows' parts of the gap in the current epoch.
   double gap_estimate_ = INFINITY;
   double rest_level_ = 0.0;  // Rows whose part of the gap is below this rest.
   int64_t steps_ = 0;

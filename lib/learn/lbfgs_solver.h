@@ -57,9 +57,9 @@ class LbfgsSolver {
     double rho;  // 1 / s'y
   };
 
-  // Of no use once `stop` (may be null) is set.
+  // Returns the direction of the next step. It is of no use once `stop` (may be null) is set.
   Eigen::VectorXd Direction(const std::atomic<bool>* stop) const;
-  // Whether a step was found; fills the new point.
+  // LineSearch says if it found a step, and fills the new point.
   enum class Search { kFound, kFailed, kNonFinite, kStopped };
   Search LineSearch(ValueAndGradient f, const Eigen::VectorXd& direction, double first, const std::atomic<bool>* stop,
                     Eigen::VectorXd* x, double* value, Eigen::VectorXd* gradient);
@@ -78,7 +78,7 @@ class LbfgsSolver {
   std::deque<Pair> pairs_;  // Oldest first.
   int64_t iteration_ = 0;
   int64_t evaluations_ = 0;
-  // Where we were some iterations ago, to notice that nothing moves any more.
+  // Value and largest gradient entry some iterations ago, to notice that nothing moves any more.
   double reference_value_ = 0.0;
   double reference_gradient_ = 0.0;
 };

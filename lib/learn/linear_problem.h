@@ -190,7 +190,7 @@ class LinearProblem {
  public:
   // l2 >= 0, finite.
   LinearProblem(const LinearData* data, const MarginLoss& loss, double l2);
-  // Of each penalised weight.
+  // `l2` holds the strength of each penalised weight.
   LinearProblem(const LinearData* data, const MarginLoss& loss, Eigen::VectorXd l2);
 
   const LinearData& data() const { return *data_; }
@@ -243,7 +243,7 @@ class LinearProblem {
 inline constexpr int64_t kMaxSampledColumns = 1500;
 int64_t SampleEvery(const LinearData& data);
 
-// What Cholesky's factorisation of a Hessian costs, in passes over the entries.
+// Cost of Cholesky's factorisation of a Hessian, in passes over the entries.
 double FactorPasses(const LinearData& data);
 
 // LinearProblem as Newton's method sees it; with `direct`, Newton systems are solved by Cholesky (dim() up to a few
@@ -272,8 +272,8 @@ class LinearFunction final : public SecondOrderFunction {
 
  private:
   void CountFactor(const std::atomic<bool>* stop);
-  // What is added to the curvature along a free bias where the losses have next to none, so that steps stay sane: far
-  // from their corners hinges are straight. 0 anywhere near an optimum.
+  // Returns what is added to the curvature along a free bias where the losses have next to none: hinges are straight
+  // far from their corners. It keeps steps sane, and is 0 anywhere near an optimum.
   double BiasRidge() const;
   // Cholesky's factor of the (sample's) Hessian, of it plus a ridge where need be; false when that failed or `stop` was
   // seen.
@@ -284,12 +284,12 @@ class LinearFunction final : public SecondOrderFunction {
   const bool direct_;
   const int64_t sample_every_;
   double factor_passes_ = -1.0;  // Not counted yet.
-  double floor_ = 0.0;           // Of SetFloor.
-  Eigen::VectorXd ridge_;        // Of SetRidge.
-  Eigen::VectorXd x_;            // Where scores_ and losses_ are from; empty: they are of no use.
+  double floor_ = 0.0;           // Set by SetFloor.
+  Eigen::VectorXd ridge_;        // Set by SetRidge.
+  Eigen::VectorXd x_;            // Point of scores_ and losses_; empty: these are of no use.
   Eigen::VectorXd scores_;
   Eigen::VectorXd losses_;  // Their curvatures.
-  // Of the last SetPoint: the curvatures, above the floor, and the scores.
+  // The last SetPoint has set the curvatures, above the floor, and the scores.
   Eigen::VectorXd curvature_;
   Eigen::VectorXd point_scores_;
   Eigen::MatrixXd factor_;

@@ -27,8 +27,8 @@ enum class LinearSolver { kLbfgs, kNewtonCg, kNewtonCholesky, kDual, kSvrg };
 const std::vector<std::string>& LinearSolverNames();
 absl::StatusOr<LinearSolver> ParseLinearSolver(absl::string_view name);
 
-// Whether it is for problems with one strength alone. Others become such by a change of variables: columns divided by
-// s_j = sqrt(l2_j / l2) have the weights s_j w_j, and all of these the strength l2.
+// True if `solver` is for problems with one strength alone. Other problems become such by a change of variables:
+// columns divided by s_j = sqrt(l2_j / l2) have the weights s_j w_j, and all of these the strength l2.
 bool NeedsOneStrength(LinearSolver solver);
 
 struct SolverChoice {
@@ -37,30 +37,31 @@ struct SolverChoice {
 };
 
 // The solver that is estimated to need the fewest passes for `problem` from w = 0: by its rows, columns, entries,
-// strengths and bias alone, so the same problem always gets the same answer. docs/reference/linear.md has the table. O(rows + entries).
+// strengths and bias alone, so the same problem always gets the same answer. docs/reference/linear.md has the table.
+// O(rows + entries).
 SolverChoice ChooseSolver(const LinearProblem& problem);
 
 struct LinearTrainOptions {
   LinearSolver solver = LinearSolver::kLbfgs;
-  // Whether `solver` is only the first choice: every kPassesBetweenLooks passes the progress made so far is compared
-  // with what other solvers would need from there, and one that would need less than half goes on from the same
-  // weights. By counts alone, and at most kMostChanges times.
+  // Makes `solver` the first choice only. Every kPassesBetweenLooks passes, the progress made so far is compared with
+  // what other solvers would need from there. One that would need less than half goes on from the same weights. Only
+  // counts decide, and the solver changes at most kMostChanges times.
   bool adaptive = false;
   SvrgOptions svrg;  // Its seed also orders the rows of kDual.
   // Converged when the largest entry of the gradient, divided by the root mean square of its column, is at most this
   // times the largest one at w = 0; and, at l2 > 0, h(w) - min h <= kGapShare h(w). >= 0.
   double tolerance = 1e-8;
   int64_t max_iterations = 1000;                // >= 0
-  int64_t max_memory_bytes = int64_t{4} << 30;  // Of the solver's vectors, see CheckVectors.
+  int64_t max_memory_bytes = int64_t{4} << 30;  // Limit of the solver's vectors, see CheckVectors.
 };
 
 // RESOURCE_EXHAUSTED, with the numbers, when the vectors (and for newton_cholesky the matrices) that a solver holds for
 // `dim` weights are above max_bytes.
 absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes);
 
-// Whether `solver` fits `problem`. INVALID_ARGUMENT: "dual" and "svrg" need l2 > 0, the same for all weights, Newton's
-// method with hinges l2 > 0; "dual" no free bias, "newton_cholesky" at most kMaxDirectColumns columns. Errors of
-// CheckVectors.
+// Checks that `solver` fits `problem`. INVALID_ARGUMENT if it does not: "dual" and "svrg" need l2 > 0, the same for all
+// weights; Newton's method with hinges needs l2 > 0; "dual" takes no free bias; "newton_cholesky" takes at most
+// kMaxDirectColumns columns. Returns errors of CheckVectors, too.
 absl::Status CheckSolver(const LinearProblem& problem, LinearSolver solver, int64_t max_bytes);
 
 // Trains one linear classifier; the same promises as LogisticTrainer (trainer.h): looking changes nothing, stopping
@@ -123,10 +124,11 @@ class LinearTrainer {
   void SetMetric(const Eigen::VectorXd& gradient, const std::atomic<bool>* stop);
   SolveState StepSolver(const std::atomic<bool>* stop);
   SolveState CheckStochastic(const std::atomic<bool>* stop);
-  // What a solver's claim comes to: itself, or kRunning when the check does not bear it out.
+  // Each of these checks a solver's claim. It returns the claim itself, or kRunning when the check does not bear it
+  // out.
   SolveState CheckConverged(const std::atomic<bool>* stop);
   SolveState CheckPrecision(const std::atomic<bool>* stop);
-  // How far the weights are from what convergence asks for: 1 there, above 1 before.
+  // Returns how far the weights are from what convergence asks for: 1 there, above 1 before.
   double Distance() const;
   // Changes the solver where another is expected to need less than half of the passes.
   void LookAround();
@@ -144,9 +146,9 @@ class LinearTrainer {
   int64_t iteration_ = 0;
   double zero_gradient_ = -1.0;  // Largest entry of grad h(0), by column_scale. Negative: not computed yet.
   double zero_value_ = 0.0;      // h(0)
-  double extra_passes_ = 0.0;    // Of this class and of solvers before.
+  double extra_passes_ = 0.0;    // Passes of this class and of solvers before.
   double passes_ = 0.0;
-  double tightened_ = 1.0;  // Of the tolerance.
+  double tightened_ = 1.0;  // Factor of the tolerance.
   double relative_gradient_ = 1.0;
   double relative_gap_ = INFINITY;
   Eigen::VectorXd start_;
@@ -155,13 +157,13 @@ class LinearTrainer {
   std::unique_ptr<LinearFunction> function_;
   std::unique_ptr<DualCoordinateDescent> dual_;
   std::unique_ptr<Svrg> svrg_;
-  // Of the last exact gradient of a stochastic solver.
+  // Gradient and value of the last exact evaluation for a stochastic solver.
   Eigen::VectorXd exact_gradient_;
   double exact_value_ = 0.0;
   // Stochastic solvers: the best gradient seen, to notice that rounding has taken over, and since when nothing better.
   double best_gradient_ = INFINITY;
   int64_t best_iteration_ = 0;
-  int64_t solver_iteration_ = 0;  // Of solver_.
+  int64_t solver_iteration_ = 0;  // Iteration of solver_.
   int64_t next_check_ = 0;        // Iteration of solver_ at which the gradient is looked at again.
   // The iteration is done, and whether the gradient is to be looked at is still to be seen; a claim is to be checked.
   bool check_pending_ = false;

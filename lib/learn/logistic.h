@@ -50,7 +50,7 @@ class LogisticData {
   // Rows whose most probable class is their label; ties go to the first class.
   int64_t CountCorrect(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
 
-  // What products with the Hessian of Loss at w need: class probabilities, K x rows.
+  // Class probabilities (K x rows), which products with the Hessian of Loss at `w` need.
   struct Curvature {
     Eigen::MatrixXd probability;
   };
@@ -104,7 +104,7 @@ class LogisticProblem {
  public:
   // l2 >= 0, finite.
   LogisticProblem(const LogisticData* data, double l2);
-  // Of each feature.
+  // `l2` holds the strength of each feature.
   LogisticProblem(const LogisticData* data, const Eigen::VectorXd& l2);
 
   const LogisticData& data() const { return *data_; }
@@ -124,7 +124,7 @@ class LogisticProblem {
 
  private:
   const LogisticData* const data_;
-  Eigen::VectorXd strengths_;  // Of each penalised weight; empty: all are l2_.
+  Eigen::VectorXd strengths_;  // Strength of each penalised weight; empty: all are l2_.
   double l2_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace luthier::learn {
 
-// What a solver of min f(x) reports after each iteration.
+// State that a solver of min f(x) reports after each iteration.
 enum class SolveState {
   kRunning,
   kConverged,  // The gradient is as small as asked for.

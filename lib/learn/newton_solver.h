@@ -21,15 +21,15 @@ class SecondOrderFunction {
   virtual void SetPoint(const Eigen::VectorXd& x, const std::atomic<bool>* stop) = 0;
   virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v, const std::atomic<bool>* stop) = 0;
   virtual Eigen::VectorXd HessianDiagonal(const std::atomic<bool>* stop) = 0;
-  // What SetPoint, and what a factorisation (PreparePreconditioner, SolveHessian), cost in passes over the rows: in
-  // units of Value.
+  // Costs of SetPoint, and of a factorisation (PreparePreconditioner, SolveHessian), in passes over the rows: in units
+  // of Value.
   virtual double point_passes() const { return 0.0; }
   virtual double factor_passes() const { return 0.0; }
-  // Whether Precondition(r) = M^-1 r, M a matrix near the Hessian, is there for the conjugate gradients; else they take
-  // the diagonal. Called once a point. False when `stop` was seen, too.
+  // Makes Precondition(r) = M^-1 r, M a matrix near the Hessian, available to the conjugate gradients. False if there
+  // is none, and they take the diagonal; false also when `stop` was seen. Called once a point.
   virtual bool PreparePreconditioner(const std::atomic<bool>* /*stop*/) { return false; }
   virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
-  // Whether SolveHessian is to be used instead of conjugate gradients.
+  // True if SolveHessian is to be used instead of conjugate gradients.
   virtual bool direct() const { return false; }
   // From the next SetPoint on, curvatures of the losses below `share` (0 to 1) of their largest possible one count as
   // that much. With 1 the Hessian bounds the function from above everywhere, so a full step never raises it.
@@ -67,9 +67,9 @@ class NewtonSolver {
   void set_tolerance(double tolerance) { tolerance_ = tolerance; }
   // The gradient's entries count divided by these, all > 0, for the tolerance; empty: by 1.
   void set_scale(Eigen::VectorXd scale) { scale_ = std::move(scale); }
-  // Whether to go along the path of ridges at all; true at first. Near an optimum it is not needed.
+  // Goes along the path of ridges only if `path`, which is true at first. Near an optimum the path is not needed.
   void set_path(bool path) { path_ = path; }
-  // Whether there still is a ridge.
+  // True while there still is a ridge.
   bool path_left() const { return ridge_.size() > 0; }
   // kStopped: nothing has begun.
   SolveState Start(SecondOrderFunction& f, Eigen::VectorXd x0, const std::atomic<bool>* stop = nullptr);
@@ -78,7 +78,7 @@ class NewtonSolver {
   const Eigen::VectorXd& x() const { return x_; }
   double value() const { return value_; }
   const Eigen::VectorXd& gradient() const { return gradient_; }
-  // What the quadratic model of the last step promised to gain. Near the optimum the point before lay about so much
+  // Gain that the quadratic model of the last step promised. Near the optimum, the point before lay about that much
   // above the minimum. Infinite before the first step, and after one with a floor or ridge.
   double promised() const { return promised_; }
   int64_t evaluations() const { return evaluations_; }
@@ -91,7 +91,7 @@ class NewtonSolver {
   bool Load(CheckpointReader* reader, Eigen::Index dim);
 
  private:
-  // What a step costs, until it is finished.
+  // Cost of a step, kept apart until the step is finished.
   struct Cost {
     int64_t evaluations = 0;
     int64_t products = 0;
@@ -100,7 +100,7 @@ class NewtonSolver {
   struct Point {
     Eigen::VectorXd x, gradient;
     double value = 0.0;
-    double step = 0.0;  // Of the direction.
+    double step = 0.0;  // Multiple of the direction.
   };
   enum class Search { kFound, kFailed, kNonFinite, kStopped };
 
@@ -124,7 +124,7 @@ class NewtonSolver {
   double promised_ = INFINITY;
   bool path_ = true;
   Eigen::VectorXd ridge_;     // Empty: none (any more).
-  double ridge_share_ = 0.0;  // Of the first ridge.
+  double ridge_share_ = 0.0;  // Share of the first ridge that ridge_ is.
   int64_t ridge_steps_ = 0;   // With this ridge.
   int64_t evaluations_ = 0;
   int64_t products_ = 0;

@@ -45,7 +45,7 @@ struct RawRows {
   std::vector<std::string> ignored;   // CSV: columns that a model has not; left out.
 };
 
-// What rows that a trained model is applied to must have.
+// Columns that rows must have for a trained model to be applied to them.
 struct WantedColumns {
   int32_t cols = 0;
   std::vector<std::string> features;  // Empty: known by their position alone.

@@ -11,9 +11,9 @@
 
 #include "lib/base/random.h"
 
-// How long work ends soon after it was asked to: it looks at a flag, of objectives::Cancellation say, before each
-// piece, gives up what it was at before anything has changed, and does it again when it goes on. Flags may be null:
-// never.
+// Work ends soon after it was asked to. It looks at a flag (of objectives::Cancellation, say) before each piece. Once
+// the flag is set, it gives up what it was at before anything has changed, and does that again when it goes on. Flags
+// may be null: never set.
 namespace luthier::learn {
 
 // Defined by tests, which count looks and raise a flag at one of them; in programs there is none. `operations`: those
@@ -78,7 +78,7 @@ bool FillInPieces(size_t count, T value, const std::atomic<bool>* stop, std::vec
                   [&](int64_t, int64_t end) { v->resize(static_cast<size_t>(end), value); });
 }
 
-// Of the bytes of `count` numbers, at any address.
+// Copies `count` numbers from `bytes`, which may be at any address.
 template <typename T>
 bool CopyInPieces(const char* bytes, size_t count, const std::atomic<bool>* stop, std::vector<T>* v) {
   v->clear();

@@ -57,7 +57,7 @@ struct SvrgOptions {
     kSeen,
   };
   Step step = Step::kSeen;
-  double step_scale = 1.0;  // Of 1/L. > 0; the theory wants less than 1/2, practice 1.
+  double step_scale = 1.0;  // Step as a multiple of 1/L. > 0; the theory wants less than 1/2, practice 1.
   // Remember which rows of B had no gradient at x_s: loss'_i(x_s) = 0 is not evaluated again. The iterates are the same
   // bit for bit.
   bool support_list = true;
@@ -81,7 +81,7 @@ class Svrg {
   // last snapshot. `stop` is looked at at the pace of stop.h; Advance then goes on as if nothing had been.
   SolveState Advance(const std::atomic<bool>* stop);
 
-  // What is left of the current epoch, or the next one.
+  // Runs the rest of the current epoch, or the next one.
   SolveState AdvanceEpoch(const std::atomic<bool>* stop) { return Run(INT64_MAX, stop); }
 
   // x, as a copy: nothing of the state changes.
@@ -136,7 +136,7 @@ class Svrg {
   // These and what else there is of each row: from Start or Load on.
   double largest_step_ = 0.0;  // 1/L
   double eta_ = 0.0;
-  std::vector<double> probability_;  // Of kLipschitz: n P_i.
+  std::vector<double> probability_;  // kLipschitz: n P_i.
   std::vector<double> alias_share_;  // Walker's table.
   std::vector<int32_t> alias_;
 
@@ -153,7 +153,7 @@ class Svrg {
   double rho_ = 0.0, center_mu_ = 0.0;                             // m'mu
   double progress_ = 0.0;
   std::vector<uint8_t> in_batch_;
-  std::vector<double> slopes_;  // Of the rows of B at x_s: what the batch pass found.
+  std::vector<double> slopes_;  // loss'_i(x_s) of the rows of B, from the batch pass.
   int64_t pick_ = -1;           // Option II: the step whose iterate the epoch ends at.
   Eigen::VectorXd picked_;
   std::vector<uint8_t> zero_streak_;  // ps

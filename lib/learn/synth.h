@@ -36,7 +36,7 @@ struct SynthSpec {
   double signal = 3.0;      // [0, 100]: 0 makes labels independent of features.
 };
 
-// Of a URI synth:logistic; fields as above.
+// Parses a URI synth:logistic; the fields are as above.
 absl::StatusOr<SynthSpec> ParseSynth(const std::string& uri);
 
 // `spec` must come from ParseSynth or keep its ranges. Every class has at least two rows.

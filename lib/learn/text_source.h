@@ -45,10 +45,10 @@ class LineReader {
   // a control character (so for binary data); DATA_LOSS from the source; CANCELLED when asked to stop.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
-  int64_t line_number() const { return line_number_; }  // Of the line last returned, from 1.
+  int64_t line_number() const { return line_number_; }  // Number of the line last returned, from 1.
   const std::string& name() const { return name_; }
   const TextLimits& limits() const { return limits_; }
-  // What Next returns when asked to stop, for who has to do with a long line.
+  // Returns the error of Next when asked to stop, for callers that work on a long line.
   absl::Status Stopped() const;
 
  private:

@@ -34,10 +34,10 @@ enum class TrainOutcome {
   kDiverged,  // Loss or gradient is not finite. w is the last finite iterate.
   kStopped,   // The stop flag was seen; Advance may be called again.
 };
-// What the state of a solver means for a training.
+// Outcome of a training whose solver is in `state`.
 TrainOutcome OutcomeOf(SolveState state);
 
-// What trainers of linear models save first.
+// State that trainers of linear models save first.
 struct TrainerState {
   bool started = false;
   TrainOutcome outcome = TrainOutcome::kRunning;

@@ -26,7 +26,7 @@
 // One fold of a cross-validated linear model: the rows, laid out once for all trials, and a training on them.
 namespace luthier::objectives {
 
-// What the settings of `logistic` and `hsvm` mean.
+// Meaning of the settings of `logistic` and `hsvm`.
 struct LinearSettings {
   learn::MarginLoss loss;
   learn::Bias bias = learn::Bias::kFree;
@@ -40,8 +40,9 @@ struct LinearSettings {
 LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups,
                                    const Settings& settings);
 
-// What the columns of two classes must be divided by for `solver`, s_j = sqrt(l2_g / l2) with the strength of column
-// j's group; empty: nothing. Only solvers for a single strength need it, which then solve, with u_j = s_j w_j,
+// Returns what the columns of two classes must be divided by for `solver`: s_j = sqrt(l2_g / l2), with the strength
+// l2_g of column j's group. Returns an empty vector if nothing is to be divided. Only solvers for a single strength
+// need it. They then solve, with u_j = s_j w_j,
 //   sum loss(x'w) + sum_g l2_g/2 |w_g|^2 = sum loss((x/s)'u) + l2/2 |u|^2.
 // Coordinate descent on the dual takes the very same steps either way. The others have strengths for each weight: their
 // rows stay as they are, for all trials, and L-BFGS is faster without (columns of a weak group would become large).
@@ -68,7 +69,7 @@ class FoldTraining {
   virtual std::string changes() const { return ""; }
   virtual void Save(learn::CheckpointWriter* writer, absl::string_view identity) const = 0;
   virtual absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) = 0;
-  // Of the standardized columns, whatever their scales.
+  // Weights of the standardized columns, whatever their scales.
   virtual Eigen::VectorXd Weights() const = 0;
   // Starts at such weights instead of 0. Before the first Advance only. False, and nothing is changed, when their
   // number does not fit or one is not finite.
@@ -82,7 +83,7 @@ class FoldTraining {
     double train_loss = 0.0;
     double train_rows = 0.0;
   };
-  // Of no use once `stop` (may be null) is set.
+  // Measures the current weights. The sums are of no use once `stop` (may be null) is set.
   virtual Sums Measure(const std::atomic<bool>* stop) const = 0;
 
   // Moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
@@ -106,7 +107,7 @@ class FoldData {
   // Without scales.
   const learn::Standardization& standardization() const { return standardization_; }
   const bilevel::StrengthGroups& groups() const { return groups_; }
-  // What "auto" stands for here, and why.
+  // Returns the solver that "auto" stands for here, and the reason.
   virtual learn::SolverChoice Choose(const LinearSettings& settings) const = 0;
   // INVALID_ARGUMENT when the solver does not fit the data. With scales, for the settings that they are of. Where
   // settings.solver is "auto" the training may go on with another solver than this.

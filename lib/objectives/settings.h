@@ -27,7 +27,8 @@ class Settings {
   bool Bool(const std::string& name) const;
   const std::string& Text(const std::string& name) const;
   const study::Parameters& values() const { return values_; }
-  // Whether the study or the trial says it: the value is not a default. Of an optional parameter: whether there is one.
+  // True if the study or the trial sets `name`: the value is not a default. For an optional parameter: true if it has a
+  // value.
   bool given(const std::string& name) const { return given_.contains(name); }
 
  private:

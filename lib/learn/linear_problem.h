@@ -50,6 +50,7 @@ class LinearData {
   double center_norm2() const { return center_norm2_; }          // |m|^2
   double center_dot(int64_t i) const { return center_dot_[i]; }  // a_i'm. Only when centered.
   double sign(int64_t i) const { return sign_[i]; }
+  const double* signs() const { return sign_.data(); }
   double norm2(int64_t i) const { return norm2_[i]; }  // |a_i - m|^2, plus 1 with a bias.
   double max_norm2() const { return max_norm2_; }
   double mean_norm2() const { return mean_norm2_; }

@@ -143,7 +143,7 @@ TEST(PrintTrial, HowTrainingEndedAndWhatItTook) {
   EXPECT_THAT(printed(trial),
               HasSubstr("training ended: limit (the metrics are not those of the optimum), gradient norm "
                         "0.001, duality gap 0\n"));
-  EXPECT_EQ(TrialJson(trial)["training"].dump(), R"({"outcome":"limit","gradient_norm":0.001,"duality_gap":0.0})");
+  EXPECT_EQ(TrialJson(trial)["training"].dump(), R"({"outcome":"limit","gradient_norm":0.001,"duality_gap":0})");
   EXPECT_EQ(TrialJson(trial)["elapsed_seconds"], 12.5);
   EXPECT_EQ(TrialJson(trial)["gradient_seconds"], 3.25);
   // A number that is not there is left out; points of a curve have the same form.

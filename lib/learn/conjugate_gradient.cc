@@ -48,6 +48,11 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
   for (int k = 0;; ++k) {
     if (stopped()) return result;
     const bool claimed = !r_is_true && r.norm() <= options.tolerance;
+    if (claimed && !options.verify) {
+      result.outcome = CgOutcome::kConverged;
+      result.residual_norm = r.norm();
+      return result;
+    }
     if (claimed || (!r_is_true && k % kTrueResidualEvery == 0)) {
       const VectorXd product = multiply(result.x);
       if (stopped()) return result;

@@ -21,6 +21,9 @@ enum class CgOutcome {
 struct CgOptions {
   double tolerance = 0.0;  // Absolute, on the 2-norm of the residual.
   int max_iterations = 0;  // 0: 10 times the dimension, at least 100.
+  // Whether success is checked by the true residual, which costs a product. Without, the recursive one is believed,
+  // which is good enough for a few digits.
+  bool verify = true;
   const std::atomic<bool>* stop = nullptr;
   // z = M^-1 r for a symmetric positive definite M near A, instead of the diagonal; may be null.
   const std::function<Eigen::VectorXd(const Eigen::VectorXd&)>* precondition = nullptr;

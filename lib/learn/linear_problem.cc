@@ -276,7 +276,10 @@ void LogisticChunk(const double* signs, int64_t count, double* scores, double* c
   const Chunk t = s * r;
   const Chunk e = (-t.abs()).exp();
   const Chunk share = 1.0 / (1.0 + e);
-  const Chunk loss = e.log1p() - t.min(0.0);
+  // log1p(e), which Eigen takes one by one: the logarithm of 1 + e, and what its rounding made of e.
+  const Chunk u = 1.0 + e;
+  const Chunk v = u - 1.0;
+  const Chunk loss = (v == 0.0).select(e, u.log() * (e / v)) - t.min(0.0);
   if (curvature != nullptr) Eigen::Map<Eigen::ArrayXd>(curvature, count) = e * share * share;
   r = -s * share * (t > 0.0).select(e, 1.0);
   for (int64_t k = 0; k < count; ++k) total->Add(loss[k]);

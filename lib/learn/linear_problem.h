@@ -263,6 +263,9 @@ class LinearFunction final : public SecondOrderFunction {
   bool PreparePreconditioner(const std::atomic<bool>* stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
   bool direct() const override { return direct_; }
+  bool keeps_factor() const override { return direct_ && problem_->loss().kind == MarginLoss::Kind::kLogistic; }
+  bool has_factor() const override { return factor_.size() > 0; }
+  bool MakeFactor(const std::atomic<bool>* stop) override { return Factor(1, stop); }
   void SetFloor(double share) override { floor_ = share; }
   bool has_floor() const override { return true; }
   void SetRidge(const Eigen::VectorXd& ridge) override { ridge_ = ridge; }

@@ -428,9 +428,9 @@ void LinearTrainer::LookAround() {
   const double used = passes - solver_passes_;
   if (now > 10.0) needed = std::max(needed, 0.5 * used);
   const Costs costs(*problem_);
-  // Newton's method gains little for long, and then all at once.
+  // Newton's method gains little for long, and then all at once; coordinate descent hardly less suddenly.
   const double own = costs.Of(solver_);
-  if (newton() && used < 3.0 * own) needed = std::min(needed, std::max(own - used, 0.3 * own));
+  if (used < (newton() ? 3.0 : dual_ ? 1.0 : 0.0) * own) needed = std::min(needed, std::max(own - used, 0.3 * own));
   LinearSolver best = solver_;
   double least = 0.5 * needed;
   for (const LinearSolver other : kCandidates) {

@@ -16,6 +16,9 @@ constexpr double kC1 = 1e-4;
 constexpr double kValueNoise = 1e-13;
 constexpr int kMaxHalvings = 40;
 constexpr double kSteep = 0.3;  // Of the first slope: what is left of it at the full step when that is far too short.
+// With the factor of a point before: the residual of the direction, and products at most.
+constexpr double kKeptForcing = 0.1;
+constexpr int kMostKept = 12;
 // A minimum with a ridge is near enough when the gradient of f plus ridge is below this share of that of f.
 constexpr double kRidgeAccuracy = 0.3;
 // What becomes of the ridge after up to 2, up to 4, and more steps.
@@ -55,16 +58,45 @@ double NewtonSolver::RidgeValue(const VectorXd& x) const {
 }
 
 bool NewtonSolver::Direction(SecondOrderFunction& f, double floor, const VectorXd& gradient,
-                             const std::atomic<bool>* stop, Cost* cost, VectorXd* direction) const {
+                             const std::atomic<bool>* stop, Cost* cost, VectorXd* direction) {
   f.SetFloor(floor);
   f.SetRidge(ridge_);
+  const bool keeps = f.keeps_factor() && floor == 0.0 && ridge_.size() == 0;
+  if (keeps && factor_point_.size() > 0 && !f.has_factor()) {  // After Load.
+    f.SetPoint(factor_point_, stop);
+    if (!f.MakeFactor(stop)) factor_point_.resize(0);
+    if (StopRequested(stop)) return false;
+  }
   f.SetPoint(x_, stop);
   if (StopRequested(stop)) return false;
   const double norm = gradient.norm();
-  cost->others += f.point_passes() + f.factor_passes();
+  const bool kept = keeps && factor_point_.size() > 0;
+  cost->others += f.point_passes() + (kept ? 0.0 : f.factor_passes());
   direction->resize(0);
-  if (f.direct()) *direction = f.SolveHessian(-gradient, stop);
+  const std::function<VectorXd(const VectorXd&)> precondition = [&f](const VectorXd& r) { return f.Precondition(r); };
+  VectorXd next_factor = factor_point_;
+  if (kept) {
+    CgOptions options;
+    options.tolerance = std::min(kKeptForcing, std::sqrt(norm / first_gradient_)) * norm;
+    options.max_iterations = kMostKept;
+    options.verify = false;
+    options.stop = stop;
+    options.precondition = &precondition;
+    CgResult cg = SolveCg([&](const VectorXd& v) { return f.HessianVector(v, stop); }, -gradient, VectorXd(),
+                          VectorXd(), options);
+    if (cg.outcome == CgOutcome::kStopped) return false;
+    cost->products += cg.iterations;
+    // Another factor next time, when this one needed as many products as a new one costs.
+    if (cg.outcome != CgOutcome::kConverged || static_cast<double>(cg.iterations) > f.factor_passes()) {
+      next_factor.resize(0);
+    }
+    *direction = std::move(cg.x);
+  } else if (f.direct()) {
+    *direction = f.SolveHessian(-gradient, stop);
+    if (keeps && direction->size() > 0) next_factor = x_;
+  }
   if (StopRequested(stop)) return false;
+  factor_point_ = std::move(next_factor);
   VectorXd diagonal;
   if (direction->size() == 0) {
     // A saturated row may have no curvature left; the preconditioner must stay positive.
@@ -73,8 +105,8 @@ bool NewtonSolver::Direction(SecondOrderFunction& f, double floor, const VectorX
     cost->others += 1.0;
     CgOptions options;
     options.tolerance = std::min(forcing_, std::sqrt(norm / first_gradient_)) * norm;
+    options.verify = false;
     options.stop = stop;
-    const std::function<VectorXd(const VectorXd&)> precondition = [&f](const VectorXd& r) { return f.Precondition(r); };
     if (f.PreparePreconditioner(stop)) options.precondition = &precondition;
     if (StopRequested(stop)) return false;
     CgResult cg =
@@ -193,6 +225,7 @@ void NewtonSolver::Save(CheckpointWriter* writer) const {
   writer->Vector(gradient_);
   writer->F64(first_gradient_);
   writer->F64(promised_);
+  writer->Vector(factor_point_);
   writer->Vector(ridge_);
   writer->F64(ridge_share_);
   writer->U64(static_cast<uint64_t>(ridge_steps_));
@@ -207,13 +240,15 @@ bool NewtonSolver::Load(CheckpointReader* reader, Eigen::Index dim) {
   gradient_ = reader->Vector();
   first_gradient_ = reader->F64();
   promised_ = reader->F64();
+  factor_point_ = reader->Vector();
   ridge_ = reader->Vector();
   ridge_share_ = reader->F64();
   ridge_steps_ = static_cast<int64_t>(reader->U64());
   evaluations_ = static_cast<int64_t>(reader->U64());
   products_ = static_cast<int64_t>(reader->U64());
   other_passes_ = reader->F64();
-  return reader->ok() && x_.size() == dim && gradient_.size() == dim && (ridge_.size() == 0 || ridge_.size() == dim);
+  return reader->ok() && x_.size() == dim && gradient_.size() == dim && (ridge_.size() == 0 || ridge_.size() == dim) &&
+         (factor_point_.size() == 0 || factor_point_.size() == dim);
 }
 
 }  // namespace luthier::learn

@@ -31,6 +31,12 @@ class SecondOrderFunction {
   virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
   // True if SolveHessian is to be used instead of conjugate gradients.
   virtual bool direct() const { return false; }
+  // Direct functions: whether the factor of a point before is worth keeping as a preconditioner, since the Hessian
+  // changes little from step to step; whether there is one now; makes that of the last SetPoint, false when that failed
+  // or `stop` was seen.
+  virtual bool keeps_factor() const { return false; }
+  virtual bool has_factor() const { return false; }
+  virtual bool MakeFactor(const std::atomic<bool>* /*stop*/) { return false; }
   // From the next SetPoint on, curvatures of the losses below `share` (0 to 1) of their largest possible one count as
   // that much. With 1 the Hessian bounds the function from above everywhere, so a full step never raises it.
   virtual void SetFloor(double /*share*/) {}
@@ -106,7 +112,7 @@ class NewtonSolver {
 
   // Newton's direction at x_ with the ridge, for its gradient. False: `stop` was seen.
   bool Direction(SecondOrderFunction& f, double floor, const Eigen::VectorXd& gradient, const std::atomic<bool>* stop,
-                 Cost* cost, Eigen::VectorXd* direction) const;
+                 Cost* cost, Eigen::VectorXd* direction);
   Search LineSearch(SecondOrderFunction& f, const Eigen::VectorXd& gradient, const Eigen::VectorXd& direction,
                     const std::atomic<bool>* stop, Cost* cost, Point* found) const;
   // The gradient of f plus its ridge at a point.
@@ -123,6 +129,8 @@ class NewtonSolver {
   double first_gradient_ = 0.0;  // |g_0|
   double promised_ = INFINITY;
   bool path_ = true;
+  Eigen::VectorXd
+      factor_point_;          // The point of the function's factor; empty: there is none, or it is no good any more.
   Eigen::VectorXd ridge_;     // Empty: none (any more).
   double ridge_share_ = 0.0;  // Share of the first ridge that ridge_ is.
   int64_t ridge_steps_ = 0;   // With this ridge.

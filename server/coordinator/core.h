@@ -20,9 +20,9 @@
 #include "lib/study/history.h"
 #include "lib/study/warm_start.h"
 #include "server/coordinator/leases.h"
-#include "server/coordinator/limits.h"
-#include "server/coordinator/operations.h"
-#include "server/coordinator/timeline.h"
+#include "server/coordinator/messages/limits.h"
+#include "server/coordinator/messages/operations.h"
+#include "server/coordinator/proposals/timeline.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {

@@ -10,7 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "server/coordinator/core.h"
-#include "server/coordinator/measurements.h"
+#include "server/coordinator/messages/measurements.h"
 #include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {

@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
-#include "server/coordinator/operations.h"
+#include "server/coordinator/messages/operations.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {

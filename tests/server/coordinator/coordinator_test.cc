@@ -1,6 +1,6 @@
 // The coordinator with its threads, on a storage in memory. Nothing here waits for a time to pass: each wait is for an
 // answer, and a test that hangs has failed.
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/writer/coordinator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/coordinator/operations.h"
+#include "server/coordinator/messages/operations.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,4 +1,4 @@
-#include "server/coordinator/replay.h"
+#include "server/coordinator/proposals/replay.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/suggest/registry.h"
-#include "server/coordinator/proposer.h"
+#include "server/coordinator/proposals/proposer.h"
 
 namespace luthier::coordinator {
 namespace {

@@ -1,11 +1,11 @@
-#ifndef LUTHIER_SERVER_COORDINATOR_REPLAY_H_
-#define LUTHIER_SERVER_COORDINATOR_REPLAY_H_
+#ifndef LUTHIER_SERVER_COORDINATOR_PROPOSALS_REPLAY_H_
+#define LUTHIER_SERVER_COORDINATOR_PROPOSALS_REPLAY_H_
 
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/coordinator/proposer.h"
+#include "server/coordinator/proposals/proposer.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
@@ -24,4 +24,4 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
 
 }  // namespace luthier::coordinator
 
-#endif  // LUTHIER_SERVER_COORDINATOR_REPLAY_H_
+#endif  // LUTHIER_SERVER_COORDINATOR_PROPOSALS_REPLAY_H_

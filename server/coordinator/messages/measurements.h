@@ -1,5 +1,5 @@
-#ifndef LUTHIER_SERVER_COORDINATOR_MEASUREMENTS_H_
-#define LUTHIER_SERVER_COORDINATOR_MEASUREMENTS_H_
+#ifndef LUTHIER_SERVER_COORDINATOR_MESSAGES_MEASUREMENTS_H_
+#define LUTHIER_SERVER_COORDINATOR_MESSAGES_MEASUREMENTS_H_
 
 #include <cstdint>
 #include <optional>
@@ -21,4 +21,4 @@ std::string MetricsText(const study::Measurement& m);
 
 }  // namespace luthier::coordinator
 
-#endif  // LUTHIER_SERVER_COORDINATOR_MEASUREMENTS_H_
+#endif  // LUTHIER_SERVER_COORDINATOR_MESSAGES_MEASUREMENTS_H_

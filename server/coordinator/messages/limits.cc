@@ -1,4 +1,4 @@
-#include "server/coordinator/limits.h"
+#include "server/coordinator/messages/limits.h"
 
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/writer/coordinator.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_SERVER_COORDINATOR_LIMITS_H_
-#define LUTHIER_SERVER_COORDINATOR_LIMITS_H_
+#ifndef LUTHIER_SERVER_COORDINATOR_MESSAGES_LIMITS_H_
+#define LUTHIER_SERVER_COORDINATOR_MESSAGES_LIMITS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -32,4 +32,4 @@ absl::Status LimitExceeded(absl::string_view limit, int64_t value, absl::string_
 
 }  // namespace luthier::coordinator
 
-#endif  // LUTHIER_SERVER_COORDINATOR_LIMITS_H_
+#endif  // LUTHIER_SERVER_COORDINATOR_MESSAGES_LIMITS_H_

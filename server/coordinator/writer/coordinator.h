@@ -1,5 +1,5 @@
-#ifndef LUTHIER_SERVER_COORDINATOR_COORDINATOR_H_
-#define LUTHIER_SERVER_COORDINATOR_COORDINATOR_H_
+#ifndef LUTHIER_SERVER_COORDINATOR_WRITER_COORDINATOR_H_
+#define LUTHIER_SERVER_COORDINATOR_WRITER_COORDINATOR_H_
 
 #include <array>
 #include <atomic>
@@ -16,10 +16,10 @@
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 #include "server/coordinator/core.h"
-#include "server/coordinator/disk_trouble.h"
 #include "server/coordinator/leases.h"
-#include "server/coordinator/observer.h"
-#include "server/coordinator/proposer.h"
+#include "server/coordinator/proposals/proposer.h"
+#include "server/coordinator/writer/disk_trouble.h"
+#include "server/coordinator/writer/observer.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
@@ -143,4 +143,4 @@ class Coordinator {
 
 }  // namespace luthier::coordinator
 
-#endif  // LUTHIER_SERVER_COORDINATOR_COORDINATOR_H_
+#endif  // LUTHIER_SERVER_COORDINATOR_WRITER_COORDINATOR_H_

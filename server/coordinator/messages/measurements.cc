@@ -1,4 +1,4 @@
-#include "server/coordinator/measurements.h"
+#include "server/coordinator/messages/measurements.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "server/coordinator/proposer.h"
+#include "server/coordinator/proposals/proposer.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_SERVER_COORDINATOR_TIMELINE_H_
-#define LUTHIER_SERVER_COORDINATOR_TIMELINE_H_
+#ifndef LUTHIER_SERVER_COORDINATOR_PROPOSALS_TIMELINE_H_
+#define LUTHIER_SERVER_COORDINATOR_PROPOSALS_TIMELINE_H_
 
 #include <cstdint>
 #include <optional>
@@ -50,4 +50,4 @@ std::optional<int64_t> StepOf(const storage::Event& event);
 
 }  // namespace luthier::coordinator
 
-#endif  // LUTHIER_SERVER_COORDINATOR_TIMELINE_H_
+#endif  // LUTHIER_SERVER_COORDINATOR_PROPOSALS_TIMELINE_H_

@@ -1,4 +1,4 @@
-#include "server/coordinator/timeline.h"
+#include "server/coordinator/proposals/timeline.h"
 
 #include <cmath>
 #include <map>

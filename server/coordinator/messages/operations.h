@@ -156,6 +156,15 @@ struct HeartbeatOp {
   Done<HeartbeatReply> done;
 };
 
+// "Compute suggestions first_ask_index … +count-1 of this study from its history up to prefix_seq."
+struct ProposalRequest {
+  storage::StudyKey study = 0;
+  uint64_t generation = 0;
+  uint64_t prefix_seq = 0;
+  uint64_t first_ask_index = 0;
+  int count = 0;
+};
+
 // Suggestions on their way in. `blocked`: no more until another trial finishes. `exhausted`: none ever.
 struct ProposalsOp {
   storage::StudyKey study = 0;
@@ -172,17 +181,6 @@ using Operation = std::variant<CreateStudyOp, ControlOp, EnqueueOp, CancelTrialO
 
 // Answers an operation with an error without running it.
 void Refuse(Operation& operation, const absl::Status& status);
-
-// About how much memory the content of an operation takes.
-size_t BytesOf(const Operation& operation);
-// About how many bytes a granted trial takes in a message, its study's spec included.
-size_t BytesOf(const Grant& grant);
-
-// Content digests for repeated requests: equal content, equal text.
-std::string DigestOf(const FinishOp& op);
-std::string DigestOf(const EnqueueOp& op);
-std::string DigestOf(const SuggestOp& op);
-std::string DigestOf(const ControlOp& op);
 
 }  // namespace luthier::coordinator
 

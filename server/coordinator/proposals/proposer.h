@@ -10,7 +10,8 @@
 #include "lib/study/history.h"
 #include "lib/suggest/designer.h"
 #include "lib/suggest/registry.h"
-#include "server/coordinator/core.h"
+#include "server/coordinator/messages/operations.h"
+#include "server/coordinator/proposals/timeline.h"
 
 namespace luthier::coordinator {
 

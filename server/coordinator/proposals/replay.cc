@@ -16,6 +16,8 @@
 namespace luthier::coordinator {
 namespace {
 
+constexpr int kPage = 1000;
+
 bool SameBits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
@@ -56,23 +58,20 @@ std::string Goal(bool promotion, int64_t number, int64_t resource) {
   return absl::StrCat(promotion ? absl::StrCat("trial ", number, " continued") : "a new trial", " to step ", resource);
 }
 
-}  // namespace
+// An ask as it was answered and stored.
+struct Ask {
+  study::Provenance provenance;
+  study::Parameters parameters;  // Of a new trial.
+  int64_t number = 0;
+  bool promotion = false;
+};
 
-absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
-                                          const DesignerFactory& create) {
-  const study::StudySpec& spec = study.spec;
-  // The asks in order of index, with the trial each was stored with.
-  struct Ask {
-    study::Provenance provenance;
-    study::Parameters parameters;
-    int64_t number = 0;
-    bool promotion = false;
-  };
+// By ask index.
+absl::StatusOr<std::map<uint64_t, Ask>> ReadAsks(storage::Storage* storage, storage::StudyKey study) {
   std::map<uint64_t, Ask> asks;
-  constexpr int kPage = 1000;
   for (int64_t after = 0;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
-                             storage->ListTrials(study.key, {}, after, kPage));
+                             storage->ListTrials(study, {}, after, kPage));
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
       const study::Provenance& first = record.trial.provenance;
@@ -81,11 +80,63 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
         if (promotion.ask_index) asks[*promotion.ask_index] = {promotion, {}, after, true};
       }
     }
-    if (page.size() < kPage) break;
+    if (page.size() < kPage) return asks;
   }
+}
+
+std::string Where(const Ask& ask) {
+  return absl::StrCat("trial ", ask.number, " (ask ", *ask.provenance.ask_index, ")");
+}
+
+// How the suggestion that was computed again differs from the stored one; "": in no bit. `noted`: gradients set aside
+// so far.
+std::string Mismatch(const Ask& ask, const std::optional<suggest::Suggestion>& again, const std::set<int64_t>& noted,
+                     const study::History& history) {
+  if (!again) return "a result it depends on is missing";
+  const study::Provenance& stored = ask.provenance;
+  if (again->resume != (ask.promotion ? std::optional<int64_t>(ask.number) : std::nullopt) ||
+      again->resource != stored.resource) {
+    return absl::StrCat("stored ", Goal(ask.promotion, ask.number, stored.resource), ", computed ",
+                        Goal(again->resume.has_value(), again->resume.value_or(0), again->resource));
+  }
+  if (!SameBits(again->parameters, ask.parameters)) {
+    return absl::StrCat("stored ", study::FormatParameters(ask.parameters), ", computed ",
+                        study::FormatParameters(again->parameters));
+  }
+  if (again->origin == stored.origin && again->carry == stored.carry && SameBits(again->details, stored.details) &&
+      SameBits(again->direction, stored.direction) && SetAsideAgrees(*again, stored, noted, history)) {
+    return "";
+  }
+  return "same parameters, other origin, details, carry, direction or gradients set aside";
+}
+
+// The stored answer becomes part of the history that later asks see. DATA_LOSS for the promotion of a trial that was
+// not paused.
+absl::Status NoteStored(const Ask& ask, study::History* history) {
+  suggest::Suggestion stored;
+  stored.parameters = ask.parameters;
+  stored.carry = ask.provenance.carry;
+  stored.resource = ask.provenance.resource;
+  if (ask.promotion) {
+    const study::HistoryTrial& trial = history->trials()[static_cast<size_t>(ask.number - 1)];
+    if (trial.state != study::TrialState::kPaused || trial.resource >= stored.resource) {
+      return absl::DataLossError(absl::StrCat(Where(ask), ": it was continued while it was not paused"));
+    }
+    stored.resume = ask.number;
+  }
+  Note(stored, *ask.provenance.ask_index, history);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
+                                          const DesignerFactory& create) {
+  const study::StudySpec& spec = study.spec;
+  using Asks = std::map<uint64_t, Ask>;
+  LUTHIER_ASSIGN_OR_RETURN(const Asks asks, ReadAsks(storage, study.key));
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> timeline,
                            ReadTimeline(storage, study.key, spec, std::numeric_limits<uint64_t>::max()));
-
   ReplayReport report;
   const suggest::AlgorithmInfo& info = suggest::InfoOf(spec.algorithm);
   const bool uses_history = info.uses_history || spec.reproducible;
@@ -97,43 +148,16 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
     const study::Provenance& provenance = ask.provenance;
     for (; uses_history && next != timeline.end() && next->seq <= provenance.prefix_seq; ++next) Apply(*next, &history);
     noted.insert(provenance.set_aside.begin(), provenance.set_aside.end());
-    const std::string where = absl::StrCat("trial ", ask.number, " (ask ", ask_index, ")");
     if (provenance.algorithm_version != info.version) {
       ++report.other_version;
     } else {
       LUTHIER_ASSIGN_OR_RETURN(const std::optional<suggest::Suggestion> again,
                                SuggestOne(designer.get(), spec, history, ask_index));
       ++report.checked;
-      if (!again) {
-        report.mismatches.push_back(absl::StrCat(where, ": a result it depends on is missing"));
-      } else if (again->resume != (ask.promotion ? std::optional<int64_t>(ask.number) : std::nullopt) ||
-                 again->resource != provenance.resource) {
-        report.mismatches.push_back(
-            absl::StrCat(where, ": stored ", Goal(ask.promotion, ask.number, provenance.resource), ", computed ",
-                         Goal(again->resume.has_value(), again->resume.value_or(0), again->resource)));
-      } else if (!SameBits(again->parameters, ask.parameters)) {
-        report.mismatches.push_back(absl::StrCat(where, ": stored ", study::FormatParameters(ask.parameters),
-                                                 ", computed ", study::FormatParameters(again->parameters)));
-      } else if (again->origin != provenance.origin || again->carry != provenance.carry ||
-                 !SameBits(again->details, provenance.details) || !SameBits(again->direction, provenance.direction) ||
-                 !SetAsideAgrees(*again, provenance, noted, history)) {
-        report.mismatches.push_back(
-            absl::StrCat(where, ": same parameters, other origin, details, carry, direction or gradients set aside"));
-      }
+      const std::string mismatch = Mismatch(ask, again, noted, history);
+      if (!mismatch.empty()) report.mismatches.push_back(absl::StrCat(Where(ask), ": ", mismatch));
     }
-    if (!uses_history) continue;
-    suggest::Suggestion stored;
-    stored.parameters = ask.parameters;
-    stored.carry = provenance.carry;
-    stored.resource = provenance.resource;
-    if (ask.promotion) {
-      const study::HistoryTrial& trial = history.trials()[static_cast<size_t>(ask.number - 1)];
-      if (trial.state != study::TrialState::kPaused || trial.resource >= provenance.resource) {
-        return absl::DataLossError(absl::StrCat(where, ": it was continued while it was not paused"));
-      }
-      stored.resume = ask.number;
-    }
-    Note(stored, ask_index, &history);
+    if (uses_history) LUTHIER_RETURN_IF_ERROR(NoteStored(ask, &history));
   }
   return report;
 }

@@ -19,15 +19,88 @@ using storage::EventType;
 constexpr int kPage = 1000;
 constexpr char kStep[] = "step=";
 
-// Rows by number, as far as promotions are concerned: those not yet met in the log.
-struct Promotions {
-  std::vector<study::Provenance> all;
-  size_t met = 0;
+// A study's updates by seq while they are gathered from its rows and its log.
+struct Gathered {
+  std::map<uint64_t, HistoryUpdate> updates;
+  std::map<int64_t, std::vector<study::Provenance>> promotions;  // Of each trial, from its row.
+  std::map<int64_t, size_t> promotions_met;                      // Of these, in the log so far.
+  int64_t trials = 0;
 };
 
 absl::Status Damaged(const storage::Event& event) {
   return absl::DataLossError(absl::StrCat("event ", event.seq, " of study ", event.study_id, " (trial ", event.trial,
                                           ", ", event.detail, ") does not fit the trial's row"));
+}
+
+// The storing and the end of a trial, as far as they lie within `until`.
+void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, const study::MetricSpec& metric,
+               uint64_t until, Gathered* gathered) {
+  if (record.create_seq > until) return;
+  gathered->trials = record.trial.number;
+  HistoryUpdate update;
+  update.study = study;
+  update.trial = ToHistoryTrial(record.trial, metric);
+  if (record.finish_seq != 0 && record.finish_seq <= until) {
+    update.seq = record.finish_seq;
+    update.kind = Kind::kFinished;
+    update.worker = study::ReporterOf(record.trial);
+    gathered->updates[update.seq] = update;
+    update.worker.clear();
+  }
+  update.seq = record.create_seq;
+  update.kind = Kind::kStored;
+  update.trial.state = study::TrialState::kPending;
+  update.trial.value.reset();
+  update.trial.step = 0;
+  update.trial.gradient.reset();
+  update.trial.failure.reset();
+  gathered->updates[update.seq] = std::move(update);
+  if (!record.trial.promotions.empty()) gathered->promotions[record.trial.number] = record.trial.promotions;
+}
+
+// A point, a pause or a promotion; other events say nothing that the rows do not.
+absl::Status GatherEvent(const storage::Event& event, Gathered* gathered) {
+  HistoryUpdate update;
+  update.study = event.study;
+  update.seq = event.seq;
+  update.trial.number = event.trial;
+  // Its log outlives a study.
+  if (event.trial > gathered->trials) {
+    return absl::NotFoundError(absl::StrCat("study ", event.study_id, " was deleted"));
+  }
+  if (event.type == EventType::kMeasurement) {
+    const std::optional<int64_t> step = StepOf(event);
+    if (!step) return Damaged(event);
+    if (!event.value) return absl::OkStatus();  // Of other metrics.
+    update.kind = Kind::kReported;
+    update.point = {*step, *event.value};
+  } else if (event.type == EventType::kTrialPaused) {
+    update.kind = Kind::kPaused;
+  } else if (event.type == EventType::kTrialPromoted) {
+    const std::vector<study::Provenance>& promotions = gathered->promotions[event.trial];
+    size_t& met = gathered->promotions_met[event.trial];
+    if (met >= promotions.size()) return Damaged(event);
+    const study::Provenance& promotion = promotions[met++];
+    update.kind = Kind::kPromoted;
+    update.ask_index = promotion.ask_index.value_or(0);
+    update.resource = promotion.resource;
+  } else {
+    return absl::OkStatus();
+  }
+  gathered->updates[update.seq] = std::move(update);
+  return absl::OkStatus();
+}
+
+absl::Status GatherEvents(storage::Storage* storage, storage::StudyKey study, uint64_t until, Gathered* gathered) {
+  for (uint64_t after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> page, storage->ListEvents(study, after, kPage));
+    for (const storage::Event& event : page) {
+      after = event.seq;
+      if (after > until) return absl::OkStatus();
+      LUTHIER_RETURN_IF_ERROR(GatherEvent(event, gathered));
+    }
+    if (page.size() < kPage) return absl::OkStatus();
+  }
 }
 
 }  // namespace
@@ -86,74 +159,20 @@ std::optional<int64_t> StepOf(const storage::Event& event) {
 
 absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storage, storage::StudyKey study,
                                                         const study::StudySpec& spec, uint64_t until) {
-  std::map<uint64_t, HistoryUpdate> timeline;
-  std::map<int64_t, Promotions> promotions;
-  int64_t stored = 0;  // Trials.
+  Gathered gathered;
   for (int64_t after = 0;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
                              storage->ListTrials(study, {}, after, kPage));
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
-      if (record.create_seq > until) continue;
-      stored = after;
-      HistoryUpdate update;
-      update.study = study;
-      update.trial = ToHistoryTrial(record.trial, spec.metric);
-      if (record.finish_seq != 0 && record.finish_seq <= until) {
-        update.seq = record.finish_seq;
-        update.kind = Kind::kFinished;
-        update.worker = study::ReporterOf(record.trial);
-        timeline[update.seq] = update;
-        update.worker.clear();
-      }
-      update.seq = record.create_seq;
-      update.kind = Kind::kStored;
-      update.trial.state = study::TrialState::kPending;
-      update.trial.value.reset();
-      update.trial.step = 0;
-      update.trial.gradient.reset();
-      update.trial.failure.reset();
-      timeline[update.seq] = std::move(update);
-      if (!record.trial.promotions.empty()) promotions[record.trial.number].all = record.trial.promotions;
+      GatherRow(record, study, spec.metric, until, &gathered);
     }
     if (page.size() < kPage) break;
   }
-  for (uint64_t after = 0; NeedsCurves(spec);) {
-    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> page, storage->ListEvents(study, after, kPage));
-    for (const storage::Event& event : page) {
-      after = event.seq;
-      if (after > until) break;
-      HistoryUpdate update;
-      update.study = study;
-      update.seq = event.seq;
-      update.trial.number = event.trial;
-      // Its log outlives a study.
-      if (event.trial > stored) return absl::NotFoundError(absl::StrCat("study ", event.study_id, " was deleted"));
-      if (event.type == EventType::kMeasurement) {
-        const std::optional<int64_t> step = StepOf(event);
-        if (!step) return Damaged(event);
-        if (!event.value) continue;  // Of other metrics.
-        update.kind = Kind::kReported;
-        update.point = {*step, *event.value};
-      } else if (event.type == EventType::kTrialPaused) {
-        update.kind = Kind::kPaused;
-      } else if (event.type == EventType::kTrialPromoted) {
-        Promotions& of_trial = promotions[event.trial];
-        if (of_trial.met >= of_trial.all.size()) return Damaged(event);
-        const study::Provenance& promotion = of_trial.all[of_trial.met++];
-        update.kind = Kind::kPromoted;
-        update.ask_index = promotion.ask_index.value_or(0);
-        update.resource = promotion.resource;
-      } else {
-        continue;
-      }
-      timeline[update.seq] = std::move(update);
-    }
-    if (page.size() < kPage || after > until) break;
-  }
+  if (NeedsCurves(spec)) LUTHIER_RETURN_IF_ERROR(GatherEvents(storage, study, until, &gathered));
   std::vector<HistoryUpdate> updates;
-  updates.reserve(timeline.size());
-  for (auto& [seq, update] : timeline) updates.push_back(std::move(update));
+  updates.reserve(gathered.updates.size());
+  for (auto& [seq, update] : gathered.updates) updates.push_back(std::move(update));
   return updates;
 }
 

@@ -12,6 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/suggest/registry.h"
+#include "server/coordinator/messages/size.h"
 #include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/operations.h"
 
 namespace luthier::coordinator {

@@ -1,0 +1,43 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_REQUEST_LOG_H_
+#define LUTHIER_SERVER_COORDINATOR_REQUEST_LOG_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+// INVALID_ARGUMENT REQUEST_ID_REUSED: the id was used for a request of other content.
+absl::Status RequestIdReused(const std::string& id);
+
+// Which requests were answered, and how, so that a request that is sent again gets the same answer. Those of the batch
+// under way are here, earlier ones in storage. An empty id is never found nor remembered.
+class RequestLog {
+ public:
+  // `storage` must outlive it.
+  explicit RequestLog(storage::Storage* storage) : storage_(storage) {}
+
+  // The stored reply to the request `id`; absent when it is new. `digest`: of the request's content. Errors:
+  // REQUEST_ID_REUSED for another digest, else as Storage.
+  absl::StatusOr<std::optional<std::string>> Find(const std::string& id, const std::string& digest) const;
+
+  void Remember(const std::string& id, const std::string& digest, std::string reply, absl::Time now);
+
+  // Of the batch under way, by id.
+  const std::map<std::string, storage::RequestRecord>& pending() const { return pending_; }
+  // The batch ended: what it remembered is in storage, or never happened.
+  void EndBatch() { pending_.clear(); }
+
+ private:
+  storage::Storage* const storage_;
+  std::map<std::string, storage::RequestRecord> pending_;
+};
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_REQUEST_LOG_H_

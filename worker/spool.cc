@@ -115,6 +115,19 @@ class Reader {
   bool ok_ = true;
 };
 
+// One with an outcome that this version does not know is left out: the value still counts.
+bool ReadTraining(const Json& json, std::optional<study::TrainingReport>* out) {
+  Reader reader(json);
+  study::TrainingReport training;
+  const absl::StatusOr<study::TrainingOutcome> outcome = study::ParseTrainingOutcome(reader.Text("outcome"));
+  if (reader.Has("gradient_norm")) training.gradient_norm = reader.Real("gradient_norm");
+  if (reader.Has("duality_gap")) training.duality_gap = reader.Real("duality_gap");
+  if (!reader.ok() || !outcome.ok()) return reader.ok();
+  training.outcome = *outcome;
+  *out = training;
+  return true;
+}
+
 bool ReadMeasurement(const Json& json, study::Measurement* out) {
   Reader reader(json);
   out->step = reader.Integer("step");
@@ -124,6 +137,8 @@ bool ReadMeasurement(const Json& json, study::Measurement* out) {
     if (!ReadNumber(value, &out->metrics[name])) return false;
   }
   if (reader.Has("elapsed_seconds")) out->elapsed_seconds = reader.Real("elapsed_seconds");
+  if (reader.Has("gradient_seconds")) out->gradient_seconds = reader.Real("gradient_seconds");
+  if (reader.Has("training") && !ReadTraining(json["training"], &out->training)) return false;
   if (!reader.Has("gradient")) return reader.ok();
   Reader inner(json["gradient"]);
   study::Gradient gradient;
@@ -139,6 +154,13 @@ Json ToJson(const study::Measurement& measurement) {
   Json json = {{"step", measurement.step}, {"metrics", Json::object()}};
   for (const auto& [name, value] : measurement.metrics) json["metrics"][name] = Number(value);
   if (measurement.elapsed_seconds) json["elapsed_seconds"] = Number(*measurement.elapsed_seconds);
+  if (measurement.gradient_seconds) json["gradient_seconds"] = Number(*measurement.gradient_seconds);
+  if (measurement.training) {
+    const study::TrainingReport& training = *measurement.training;
+    json["training"] = {{"outcome", std::string(study::TrainingOutcomeName(training.outcome))}};
+    if (training.gradient_norm) json["training"]["gradient_norm"] = Number(*training.gradient_norm);
+    if (training.duality_gap) json["training"]["duality_gap"] = Number(*training.duality_gap);
+  }
   if (measurement.gradient) {
     const study::Gradient& gradient = *measurement.gradient;
     json["gradient"] = {{"values", Numbers(gradient.values)},

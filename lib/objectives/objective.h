@@ -63,8 +63,7 @@ struct ObjectiveInfo {
   const MetricInfo* FindMetric(absl::string_view name) const;
 };
 
-// Which derivative whoever asked for the evaluation can use.
-enum class GradientUse { kNone, kFull, kDirectional };
+using study::GradientUse;
 
 // What one evaluation gets. Everything referred to must outlive the call.
 struct EvaluationContext {

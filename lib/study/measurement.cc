@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/study/parameters.h"
 
 namespace luthier::study {
 namespace {
@@ -23,12 +25,28 @@ void CheckVector(const std::vector<double>& v, int dimension, const char* field,
   }
 }
 
+bool NotNegative(double value) {
+  return std::isfinite(value) && value >= 0.0;
+}
+
 std::optional<double> Larger(const std::optional<double>& a, const std::optional<double>& b) {
   if (!a || !b) return std::nullopt;
   return std::max(*a, *b);
 }
 
 }  // namespace
+
+absl::string_view GradientUseName(GradientUse use) {
+  switch (use) {
+    case GradientUse::kNone:
+      return "none";
+    case GradientUse::kFull:
+      return "full";
+    case GradientUse::kDirectional:
+      return "directional";
+  }
+  LUTHIER_CHECK(false);
+}
 
 absl::string_view TrainingOutcomeName(TrainingOutcome outcome) {
   switch (outcome) {
@@ -44,6 +62,17 @@ absl::string_view TrainingOutcomeName(TrainingOutcome outcome) {
       return "diverged";
   }
   LUTHIER_CHECK(false);
+}
+
+absl::StatusOr<TrainingOutcome> ParseTrainingOutcome(absl::string_view name) {
+  std::vector<std::string> known;
+  for (int i = 0; i < kTrainingOutcomeCount; ++i) {
+    const auto outcome = static_cast<TrainingOutcome>(i);
+    if (name == TrainingOutcomeName(outcome)) return outcome;
+    known.emplace_back(TrainingOutcomeName(outcome));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(base::Quote(name), " is not one of ", absl::StrJoin(known, ", "), base::DidYouMean(name, known)));
 }
 
 TrainingReport Worse(const TrainingReport& a, const TrainingReport& b) {
@@ -67,6 +96,23 @@ absl::Status ValidateGradient(const Gradient& gradient, int dimension) {
     violations.Add("error_bound", "must be finite and at least 0; leave it out when unknown");
   }
   return violations.ToStatus();
+}
+
+absl::Status ValidateTraining(const TrainingReport& report) {
+  base::Violations violations;
+  const auto check = [&](const std::optional<double>& number, const char* field) {
+    if (!number || NotNegative(*number)) return;
+    violations.Add(field, absl::StrCat(FormatDouble(*number), " is not a finite number of at least 0; leave it out"));
+  };
+  check(report.gradient_norm, "gradient_norm");
+  check(report.duality_gap, "duality_gap");
+  return violations.ToStatus();
+}
+
+absl::Status ValidateSeconds(double seconds, absl::string_view field) {
+  if (NotNegative(seconds)) return absl::OkStatus();
+  return base::BadField(field,
+                        absl::StrCat(FormatDouble(seconds), " is not a finite number of at least 0; leave it out"));
 }
 
 std::optional<Gradient> Along(const Gradient& full, const std::vector<double>& direction) {

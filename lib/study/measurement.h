@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace luthier::study {
@@ -28,6 +29,10 @@ struct Gradient {
   friend bool operator==(const Gradient&, const Gradient&) = default;
 };
 
+// Which derivative of the study's metric whoever asked for an evaluation can use.
+enum class GradientUse { kNone, kFull, kDirectional };
+absl::string_view GradientUseName(GradientUse use);  // "none", "full", "directional".
+
 // How the training behind a measurement ended; from best to worst.
 enum class TrainingOutcome {
   kConverged,  // The gradient or the duality gap is as small as the tolerance asks for.
@@ -36,7 +41,10 @@ enum class TrainingOutcome {
   kLimit,      // A limit that nobody chose ended it: the metrics are not those of the optimum.
   kDiverged,   // The loss or its gradient is not finite.
 };
+inline constexpr int kTrainingOutcomeCount = 5;
 absl::string_view TrainingOutcomeName(TrainingOutcome outcome);  // "converged", "precision", "target", …
+// INVALID_ARGUMENT that names all outcomes.
+absl::StatusOr<TrainingOutcome> ParseTrainingOutcome(absl::string_view name);
 
 // Of several folds: the worst outcome, and the largest numbers.
 struct TrainingReport {
@@ -67,6 +75,11 @@ struct Measurement {
 // Length, finiteness and direction of a gradient against a space with `dimension` differentiable parameters.
 // INVALID_ARGUMENT with field paths relative to the gradient.
 absl::Status ValidateGradient(const Gradient& gradient, int dimension);
+
+// Finite numbers of at least 0. INVALID_ARGUMENT with field paths relative to the report.
+absl::Status ValidateTraining(const TrainingReport& report);
+// A time in seconds: finite, at least 0. INVALID_ARGUMENT naming `field`.
+absl::Status ValidateSeconds(double seconds, absl::string_view field);
 
 // The directional derivative that a full gradient gives along `direction`: slope = gradient · direction, error at most
 // the gradient's times |direction|. Absent when their lengths differ or the slope is not finite.

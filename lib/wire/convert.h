@@ -75,10 +75,21 @@ absl::StatusOr<study::Gradient> FromProto(const v1::Gradient& gradient);
 inline constexpr int kMaxMetrics = 32;
 
 v1::Measurement ToProto(const study::Measurement& measurement);
-// step >= 0, 1 to kMaxMetrics metrics of legal names (values may be non-finite), elapsed_seconds finite and >= 0.
-// `gradient_error` given: a malformed gradient is no error; it is left out and *gradient_error says why (OK otherwise).
-absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement,
-                                             absl::Status* gradient_error = nullptr);
+// What a measurement lost of what is worth less than its metrics, and why: INVALID_ARGUMENT with paths relative to the
+// measurement; OK: nothing.
+struct LeftOut {
+  absl::Status gradient;
+  absl::Status training;  // `training` or `gradient_seconds`.
+};
+// step >= 0, 1 to kMaxMetrics metrics of legal names (values may be non-finite), elapsed_seconds finite and >= 0,
+// a known outcome of training, its numbers and gradient_seconds finite and >= 0.
+// `left_out` given: a malformed gradient, training or gradient_seconds is no error; it is left out, as *left_out says.
+absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement, LeftOut* left_out = nullptr);
+
+v1::Training ToProto(const study::TrainingReport& training);
+absl::StatusOr<study::TrainingReport> FromProto(const v1::Training& training);
+v1::Training::Outcome ToProto(study::TrainingOutcome outcome);
+absl::StatusOr<study::TrainingOutcome> FromProto(v1::Training::Outcome outcome);
 
 inline constexpr size_t kMaxFailureMessageBytes = 4096;
 

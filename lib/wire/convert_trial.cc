@@ -156,10 +156,66 @@ v1::Measurement ToProto(const study::Measurement& measurement) {
   for (const auto& [name, value] : measurement.metrics) (*proto.mutable_metrics())[ValidUtf8(name)] = value;
   if (measurement.elapsed_seconds) proto.set_elapsed_seconds(*measurement.elapsed_seconds);
   if (measurement.gradient) *proto.mutable_gradient() = ToProto(*measurement.gradient);
+  if (measurement.training) *proto.mutable_training() = ToProto(*measurement.training);
+  if (measurement.gradient_seconds) proto.set_gradient_seconds(*measurement.gradient_seconds);
   return proto;
 }
 
-absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement, absl::Status* gradient_error) {
+v1::Training::Outcome ToProto(study::TrainingOutcome outcome) {
+  switch (outcome) {
+    case study::TrainingOutcome::kConverged:
+      return v1::Training::CONVERGED;
+    case study::TrainingOutcome::kPrecision:
+      return v1::Training::PRECISION;
+    case study::TrainingOutcome::kTarget:
+      return v1::Training::TARGET;
+    case study::TrainingOutcome::kLimit:
+      return v1::Training::LIMIT;
+    case study::TrainingOutcome::kDiverged:
+      return v1::Training::DIVERGED;
+  }
+  return v1::Training::OUTCOME_UNSPECIFIED;
+}
+
+absl::StatusOr<study::TrainingOutcome> FromProto(v1::Training::Outcome outcome) {
+  switch (outcome) {
+    case v1::Training::CONVERGED:
+      return study::TrainingOutcome::kConverged;
+    case v1::Training::PRECISION:
+      return study::TrainingOutcome::kPrecision;
+    case v1::Training::TARGET:
+      return study::TrainingOutcome::kTarget;
+    case v1::Training::LIMIT:
+      return study::TrainingOutcome::kLimit;
+    case v1::Training::DIVERGED:
+      return study::TrainingOutcome::kDiverged;
+    case v1::Training::OUTCOME_UNSPECIFIED:
+      return base::BadField("", "is required: CONVERGED, PRECISION, TARGET, LIMIT or DIVERGED");
+    default:
+      return base::BadField("", absl::StrCat(static_cast<int>(outcome), " is not an outcome of a training"));
+  }
+}
+
+v1::Training ToProto(const study::TrainingReport& training) {
+  v1::Training proto;
+  proto.set_outcome(ToProto(training.outcome));
+  if (training.gradient_norm) proto.set_gradient_norm(*training.gradient_norm);
+  if (training.duality_gap) proto.set_duality_gap(*training.duality_gap);
+  return proto;
+}
+
+absl::StatusOr<study::TrainingReport> FromProto(const v1::Training& training) {
+  base::Violations violations;
+  study::TrainingReport result;
+  Take(FromProto(training.outcome()), "outcome", &result.outcome, &violations);
+  if (training.has_gradient_norm()) result.gradient_norm = training.gradient_norm();
+  if (training.has_duality_gap()) result.duality_gap = training.duality_gap();
+  violations.AddAll("", study::ValidateTraining(result));
+  LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
+  return result;
+}
+
+absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement, LeftOut* left_out) {
   base::Violations violations;
   study::Measurement result;
   result.step = measurement.step();
@@ -177,23 +233,25 @@ absl::StatusOr<study::Measurement> FromProto(const v1::Measurement& measurement,
   }
   if (measurement.has_elapsed_seconds()) {
     result.elapsed_seconds = measurement.elapsed_seconds();
-    if (!(std::isfinite(*result.elapsed_seconds) && *result.elapsed_seconds >= 0.0)) {
-      violations.Add("elapsed_seconds", absl::StrCat(study::FormatDouble(*result.elapsed_seconds),
-                                                     " is not a finite number of at least 0; leave it out"));
-    }
+    violations.AddAll("", study::ValidateSeconds(*result.elapsed_seconds, "elapsed_seconds"));
   }
-  if (gradient_error != nullptr) *gradient_error = absl::OkStatus();
+  base::Violations of_gradient, of_training;
   if (measurement.has_gradient()) {
-    absl::StatusOr<study::Gradient> gradient = FromProto(measurement.gradient());
-    if (gradient.ok()) {
-      result.gradient = *std::move(gradient);
-    } else if (gradient_error != nullptr) {
-      base::Violations of_gradient;
-      of_gradient.AddAll("gradient", gradient.status());
-      *gradient_error = of_gradient.ToStatus();
-    } else {
-      violations.AddAll("gradient", gradient.status());
-    }
+    Take(FromProto(measurement.gradient()), "gradient", &result.gradient, &of_gradient);
+  }
+  if (measurement.has_training()) {
+    Take(FromProto(measurement.training()), "training", &result.training, &of_training);
+  }
+  if (measurement.has_gradient_seconds()) {
+    const absl::Status valid = study::ValidateSeconds(measurement.gradient_seconds(), "gradient_seconds");
+    if (valid.ok()) result.gradient_seconds = measurement.gradient_seconds();
+    of_training.AddAll("", valid);
+  }
+  if (left_out != nullptr) {
+    *left_out = {of_gradient.ToStatus(), of_training.ToStatus()};
+  } else {
+    violations.AddAll("", of_gradient.ToStatus());
+    violations.AddAll("", of_training.ToStatus());
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;

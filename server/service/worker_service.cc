@@ -195,13 +195,14 @@ grpc::ServerUnaryReactor* WorkerService::Complete(grpc::CallbackServerContext* c
   if (!request->has_measurement()) {
     violations.Add("measurement", "is required");
   } else {
-    absl::Status gradient_problem;
-    absl::StatusOr<study::Measurement> m = wire::FromProto(request->measurement(), &gradient_problem);
+    wire::LeftOut left_out;
+    absl::StatusOr<study::Measurement> m = wire::FromProto(request->measurement(), &left_out);
     if (!m.ok())
       violations.AddAll("measurement", m.status());
     else
       content.measurement = *std::move(m);
-    if (!gradient_problem.ok()) content.gradient_problem = std::string(gradient_problem.message());
+    if (!left_out.gradient.ok()) content.gradient_problem = std::string(left_out.gradient.message());
+    if (!left_out.training.ok()) content.training_problem = std::string(left_out.training.message());
   }
   content.pruned = request->pruned();
   content.paused = request->paused();

@@ -317,6 +317,9 @@ absl::StatusOr<Storage::Summary> MemoryStorage::Summarize(const StudyRecord& stu
   for (const auto& [number, record] : rows->second.trials) {
     ++summary.by_state[static_cast<size_t>(record.trial.state)];
     summary.resource_spent += study::ResourceSpent(record.trial);
+    if (const std::optional<study::TrainingOutcome> training = CountedTraining(record)) {
+      ++summary.trainings[static_cast<size_t>(*training)];
+    }
     const std::optional<double> value = RankedValue(record, metric.name);
     if (!value) continue;
     if (!summary.best_value || Score(metric.goal, *value) > Score(metric.goal, *summary.best_value)) {

@@ -40,6 +40,13 @@ void Encode(const study::Measurement& measurement, record::Measurement* out) {
   out->set_step(measurement.step);
   Encode(measurement.metrics, out->mutable_metrics());
   if (measurement.elapsed_seconds) out->set_elapsed_seconds(*measurement.elapsed_seconds);
+  if (measurement.training) {
+    record::Training* training = out->mutable_training();
+    training->set_outcome(wire::ToProto(measurement.training->outcome));
+    if (measurement.training->gradient_norm) training->set_gradient_norm(*measurement.training->gradient_norm);
+    if (measurement.training->duality_gap) training->set_duality_gap(*measurement.training->duality_gap);
+  }
+  if (measurement.gradient_seconds) out->set_gradient_seconds(*measurement.gradient_seconds);
   if (!measurement.gradient) return;
   record::Gradient* gradient = out->mutable_gradient();
   gradient->mutable_values()->Add(measurement.gradient->values.begin(), measurement.gradient->values.end());
@@ -48,6 +55,11 @@ void Encode(const study::Measurement& measurement, record::Measurement* out) {
   if (measurement.gradient->error_bound) gradient->set_error_bound(*measurement.gradient->error_bound);
 }
 
+absl::StatusOr<study::TrainingOutcome> OutcomeOf(const record::Training& in) {
+  return wire::FromProto(static_cast<v1::Training::Outcome>(in.outcome()));
+}
+
+// Its outcome must be one that there is.
 study::Measurement Decode(const record::Measurement& in) {
   study::Measurement measurement;
   measurement.step = in.step();
@@ -60,6 +72,13 @@ study::Measurement Decode(const record::Measurement& in) {
     gradient.slope = in.gradient().slope();
     if (in.gradient().has_error_bound()) gradient.error_bound = in.gradient().error_bound();
   }
+  if (in.has_training()) {
+    study::TrainingReport& training = measurement.training.emplace();
+    training.outcome = *OutcomeOf(in.training());
+    if (in.training().has_gradient_norm()) training.gradient_norm = in.training().gradient_norm();
+    if (in.training().has_duality_gap()) training.duality_gap = in.training().duality_gap();
+  }
+  if (in.has_gradient_seconds()) measurement.gradient_seconds = in.gradient_seconds();
   return measurement;
 }
 
@@ -177,8 +196,13 @@ bool InRange(int32_t value, E last) {
   return value >= 0 && value <= static_cast<int32_t>(last);
 }
 
+bool EnumsInRange(const record::Measurement& in) {
+  return !in.has_training() || OutcomeOf(in.training()).ok();
+}
+
 bool EnumsInRange(const record::Trial& in) {
   bool valid = !in.has_failure() || InRange(in.failure().kind(), study::FailureKind::kInfra);
+  valid = valid && (!in.has_final_measurement() || EnumsInRange(in.final_measurement()));
   for (const record::Attempt& attempt : in.attempts()) {
     valid = valid && InRange(attempt.outcome(), study::AttemptOutcome::kPaused) &&
             (!attempt.has_failure() || InRange(attempt.failure().kind(), study::FailureKind::kInfra));
@@ -263,7 +287,7 @@ std::string EncodeMeasurement(const study::Measurement& measurement) {
 
 absl::StatusOr<study::Measurement> DecodeMeasurement(absl::string_view body) {
   record::Measurement in;
-  if (!Parse(body, &in)) return Unreadable("measurement");
+  if (!Parse(body, &in) || !EnumsInRange(in)) return Unreadable("measurement");
   return Decode(in);
 }
 

@@ -135,6 +135,12 @@ std::optional<double> RankedValue(const TrialRecord& record, const std::string& 
   return found->second + 0.0;  // -0.0 becomes 0.0, as in SQL's columns.
 }
 
+std::optional<study::TrainingOutcome> CountedTraining(const TrialRecord& record) {
+  if (record.trial.state != study::TrialState::kComplete || !record.trial.final_measurement) return std::nullopt;
+  const std::optional<study::TrainingReport>& training = record.trial.final_measurement->training;
+  return training ? std::optional(training->outcome) : std::nullopt;
+}
+
 absl::Status NoSuchStudy(const std::string& id) {
   return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
                          absl::StrCat("there is no study ", base::Quote(id)));

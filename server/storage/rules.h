@@ -51,6 +51,9 @@ absl::Status FinalTrialWouldChange(int64_t number);
 // Never -0.0.
 std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric);
 
+// How the training of a COMPLETE trial ended; absent for all others, and where nobody said.
+std::optional<study::TrainingOutcome> CountedTraining(const TrialRecord& record);
+
 // NOT_FOUND, as GetStudy and GetTrial return it.
 absl::Status NoSuchStudy(const std::string& id);
 absl::Status NoSuchTrial(StudyKey study, int64_t number);

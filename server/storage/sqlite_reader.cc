@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/convert.h"
 #include "server/storage/record_codec.h"
 #include "server/storage/rules.h"
 #include "server/storage/sql.h"
@@ -138,6 +139,9 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       sum_resource_(*db_,
                     "SELECT coalesce(sum(resource), 0) FROM trial INDEXED BY trial_by_resource"
                     " WHERE study = ?1 AND resource > 0"),
+      count_trainings_(*db_,
+                       "SELECT training, count(*) FROM trial INDEXED BY trial_by_training"
+                       " WHERE study = ?1 AND training > 0 GROUP BY training"),
       least_value_(*db_,
                    "SELECT number, value FROM trial INDEXED BY trial_by_value"
                    " WHERE study = ?1 AND value IS NOT NULL ORDER BY value, number LIMIT 1"),
@@ -327,6 +331,16 @@ absl::StatusOr<Storage::Summary> SqliteReader::Summarize(const StudyRecord& stud
       Bind(sum_resource_, 1, study.key);
       sum_resource_.executeStep();
       summary.resource_spent = Int64Column(sum_resource_, 0);
+    }
+    {
+      const ResetGuard guard(&count_trainings_);
+      Bind(count_trainings_, 1, study.key);
+      while (count_trainings_.executeStep()) {
+        const auto number = static_cast<v1::Training::Outcome>(Int64Column(count_trainings_, 0));
+        const absl::StatusOr<study::TrainingOutcome> outcome = wire::FromProto(number);
+        if (!outcome.ok()) return absl::DataLossError("the database counts an unknown outcome of trainings");
+        summary.trainings[static_cast<size_t>(*outcome)] = Int64Column(count_trainings_, 1);
+      }
     }
     SQLite::Statement& best = study.spec.metric.goal == study::Goal::kMaximize ? greatest_value_ : least_value_;
     const ResetGuard best_guard(&best);

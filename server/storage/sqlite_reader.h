@@ -50,7 +50,7 @@ class SqliteReader {
   std::unique_ptr<SQLite::Database> db_;
   SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, get_study_, get_trial_, list_trials_,
       list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_, list_set_aside_, find_request_,
-      count_in_state_, sum_resource_, least_value_, greatest_value_;
+      count_in_state_, sum_resource_, count_trainings_, least_value_, greatest_value_;
 };
 
 // A few readers that threads borrow in turn; a thread waits while all are lent. Thread-safe.

@@ -14,6 +14,7 @@
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/wire/convert.h"
 #include "server/storage/record_codec.h"
 #include "server/storage/rules.h"
 #include "server/storage/sql.h"
@@ -66,11 +67,11 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       delete_study_(*db_, "DELETE FROM study WHERE key = ?1"),
       // Changes no row when a final trial's state would change.
       put_trial_(*db_,
-                 "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource)"
-                 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+                 "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource,"
+                 " training) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
                  " ON CONFLICT (study, number) DO UPDATE SET state = excluded.state, value = excluded.value,"
                  " create_seq = excluded.create_seq, finish_seq = excluded.finish_seq, body = excluded.body,"
-                 " resource = excluded.resource"
+                 " resource = excluded.resource, training = excluded.training"
                  " WHERE trial.state IN ('PENDING', 'RUNNING', 'PAUSED') OR trial.state = excluded.state"),
       put_measurement_(*db_,
                        "INSERT INTO measurement (study, trial, attempt, step, body) VALUES (?1, ?2, ?3, ?4, ?5)"
@@ -277,6 +278,8 @@ absl::Status SqliteWriter::Apply(const PutTrial& put, StudyKey) {
   Bind(put_trial_, 6, r.finish_seq);
   BindBlob(put_trial_, 7, body);
   Bind(put_trial_, 8, study::ResourceSpent(r.trial));
+  const std::optional<study::TrainingOutcome> training = CountedTraining(r);
+  Bind(put_trial_, 9, static_cast<int64_t>(training ? wire::ToProto(*training) : v1::Training::OUTCOME_UNSPECIFIED));
   if (Run(put_trial_) == 1) return absl::OkStatus();
   return FinalTrialWouldChange(r.trial.number);
 }

@@ -200,6 +200,8 @@ class Storage {
     int64_t best_trial = 0;
     std::optional<double> best_value;
     int64_t resource_spent = 0;  // study::ResourceSpent, summed over the trials.
+    // COMPLETE trials that say how their training ended. Index: study::TrainingOutcome.
+    std::array<int64_t, study::kTrainingOutcomeCount> trainings{};
     friend bool operator==(const Summary&, const Summary&) = default;
   };
   virtual absl::StatusOr<Summary> Summarize(const StudyRecord& study) = 0;

@@ -363,6 +363,34 @@ TEST_P(StorageContract, SummaryCountsStatesAndFindsTheBest) {
   }
 }
 
+TEST_P(StorageContract, CompleteTrialsAreCountedByHowTheirTrainingEnded) {
+  using enum study::TrialState;
+  using enum study::TrainingOutcome;
+  const StudyRecord study = Study(1, "s");
+  MustCommit({PutStudy{study}});
+  const auto trained = [](int64_t number, study::TrialState state, std::optional<study::TrainingOutcome> outcome) {
+    TrialRecord record = Completed(number, 0.5);
+    record.trial.state = state;
+    if (outcome) record.trial.final_measurement->training = {*outcome, 1e-3, std::nullopt};
+    return record;
+  };
+  int64_t next = 0;
+  for (const study::TrainingOutcome outcome :
+       {kConverged, kLimit, kLimit, kPrecision, kDiverged, kTarget, kConverged, kConverged}) {
+    MustCommit({PutTrial{1, trained(++next, kComplete, outcome)}});
+  }
+  // Neither of these counts.
+  MustCommit({PutTrial{1, trained(++next, kPruned, kTarget)}});
+  MustCommit({PutTrial{1, trained(++next, kPaused, kTarget)}});
+  MustCommit({PutTrial{1, trained(++next, kComplete, std::nullopt)}});
+  EXPECT_EQ(storage().GetTrial(1, 2).value(), trained(2, kComplete, kLimit));
+  // In order of the enum: converged, precision, target, limit, diverged.
+  EXPECT_THAT(storage().Summarize(study).value().trainings, ::testing::ElementsAre(3, 1, 1, 2, 1));
+  // A part that paused goes on to its end.
+  MustCommit({PutTrial{1, trained(10, kComplete, kConverged)}});
+  EXPECT_THAT(storage().Summarize(study).value().trainings, ::testing::ElementsAre(4, 1, 1, 2, 1));
+}
+
 TEST_P(StorageContract, APausedTrialIsOpenAndItsResourceIsSummedUp) {
   using enum study::TrialState;
   TrialRecord one = Trial(1, kPaused);

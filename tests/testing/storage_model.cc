@@ -107,6 +107,9 @@ storage::Storage::Summary StorageModel::Summarize(const storage::StudyRecord& st
     ++summary.by_state[static_cast<size_t>(record.trial.state)];
     summary.resource_spent += study::ResourceSpent(record.trial);
     if (record.trial.state != study::TrialState::kComplete || !record.trial.final_measurement) continue;
+    if (const auto& training = record.trial.final_measurement->training; training.has_value()) {
+      ++summary.trainings[static_cast<size_t>(training->outcome)];
+    }
     const auto& metrics = record.trial.final_measurement->metrics;
     const auto value = metrics.find(study.spec.metric.name);
     if (value == metrics.end() || !std::isfinite(value->second)) continue;

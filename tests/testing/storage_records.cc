@@ -1,5 +1,6 @@
 #include "tests/testing/storage_records.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -75,12 +76,18 @@ class Printer {
   }
   void Compound(const study::Measurement& m) {
     Add("step", m.step).Add("metrics", m.metrics).Add("elapsed", m.elapsed_seconds).Add("gradient", m.gradient);
+    // Texts of databases that were written before there were these stay as they are.
+    if (m.training) Add("training", m.training);
+    if (m.gradient_seconds) Add("gradient_seconds", m.gradient_seconds);
+  }
+  void Compound(const study::TrainingReport& t) {
+    Add("outcome", t.outcome).Add("gradient_norm", t.gradient_norm).Add("duality_gap", t.duality_gap);
   }
   void Compound(const study::Failure& f) { Add("kind", f.kind).Add("reason", f.reason).Add("message", f.message); }
   void Compound(const study::Provenance& p) {
     Add("designer", p.designer).Add("version", p.algorithm_version).Add("ask", p.ask_index);
     Add("prefix", p.prefix_seq).Add("origin", p.origin).Add("details", p.details).Add("carry", p.carry);
-    // Texts of databases that were written before there were these stay as they are.
+    // Likewise.
     if (!p.direction.empty()) Add("direction", p.direction);
     if (!p.set_aside.empty()) Add("set_aside", p.set_aside);
     if (p.resource != 0) Add("resource", p.resource);
@@ -198,8 +205,11 @@ std::string Text(const storage::RequestRecord& r) {
 std::string Text(const storage::Storage::Summary& s) {
   Printer printer;
   for (const int64_t count : s.by_state) printer.Add("count", count);
-  return std::move(printer.Add("best", s.best_trial).Add("value", s.best_value).Add("resource", s.resource_spent))
-      .text();
+  printer.Add("best", s.best_trial).Add("value", s.best_value).Add("resource", s.resource_spent);
+  if (std::any_of(s.trainings.begin(), s.trainings.end(), [](int64_t count) { return count > 0; })) {
+    for (const int64_t count : s.trainings) printer.Add("trainings", count);
+  }
+  return std::move(printer).text();
 }
 
 study::StudySpec SmallSpec(study::Goal goal) {
@@ -299,6 +309,14 @@ study::Measurement RandomMeasurement(base::RandomStream& random, int64_t step) {
     g.error_bound = Maybe<double>(random, [&] { return RandomDouble(random); });
     return g;
   });
+  m.training = Maybe<study::TrainingReport>(random, [&] {
+    study::TrainingReport training;
+    training.outcome = static_cast<study::TrainingOutcome>(random.UniformInt(study::kTrainingOutcomeCount));
+    training.gradient_norm = Maybe<double>(random, [&] { return RandomDouble(random); });
+    training.duality_gap = Maybe<double>(random, [&] { return RandomDouble(random); });
+    return training;
+  });
+  m.gradient_seconds = Maybe<double>(random, [&] { return RandomDouble(random); });
   return m;
 }
 

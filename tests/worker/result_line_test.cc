@@ -100,6 +100,51 @@ TEST(ResultLine, SaysWhereTheRunBeganAndWhetherItIsAtItsEnd) {
   EXPECT_FALSE(ParseResultLine(R"({"loss": 1, "start_step": -1})", "loss").ok());
 }
 
+TEST(ResultLine, SaysHowTrainingEnded) {
+  ResultLine line = Parse(
+      R"({"loss": 1, "training": {"outcome": "converged", "gradient_norm": 1e-9, "duality_gap": 0}, "gradient_seconds": 2.5})");
+  EXPECT_EQ(line.measurement.training, (study::TrainingReport{study::TrainingOutcome::kConverged, 1e-9, 0.0}));
+  EXPECT_EQ(line.measurement.gradient_seconds, 2.5);
+  EXPECT_THAT(line.measurement.metrics, ElementsAre(Pair("loss", 1.0)));
+  EXPECT_THAT(line.notes, SizeIs(0));
+  line = Parse(R"({"metrics": {"loss": 1}, "training": "LIMIT"})");
+  EXPECT_EQ(line.measurement.training,
+            (study::TrainingReport{study::TrainingOutcome::kLimit, std::nullopt, std::nullopt}));
+  EXPECT_FALSE(Parse(R"({"loss": 1, "training": null})").measurement.training);
+  EXPECT_FALSE(Parse(R"({"loss": 1})").measurement.training);
+}
+
+TEST(ResultLine, AMalformedTrainingIsLeftOutWithANote) {
+  const auto note = [](const std::string& rest) {
+    const ResultLine line = Parse(absl::StrCat(R"({"loss": 1, )", rest, "}"));
+    EXPECT_THAT(line.measurement.metrics, ElementsAre(Pair("loss", 1.0))) << rest;
+    EXPECT_FALSE(line.measurement.training) << rest;
+    EXPECT_FALSE(line.measurement.gradient_seconds) << rest;
+    EXPECT_THAT(line.notes, SizeIs(1)) << rest;
+    return line.notes.empty() ? "" : line.notes[0];
+  };
+  EXPECT_EQ(note(R"("training": "done")"),
+            "training is left out: \"done\" is not one of converged, precision, target, limit, diverged");
+  EXPECT_THAT(note(R"("training": {"gradient_norm": 1})"), HasSubstr("must be an outcome, or {"));
+  EXPECT_THAT(note(R"("training": ["limit"])"), HasSubstr("must be an outcome, or {"));
+  EXPECT_THAT(note(R"("training": {"outcome": "limit", "norm": 1})"), HasSubstr("unknown key \"norm\""));
+  EXPECT_THAT(note(R"("training": {"outcome": "limit", "gradient_norm": -1})"), HasSubstr("gradient_norm: is not"));
+  EXPECT_THAT(note(R"("training": {"outcome": "limit", "duality_gap": NaN})"), HasSubstr("duality_gap: is not"));
+  EXPECT_THAT(note(R"("gradient_seconds": -1)"), HasSubstr("gradient_seconds is left out"));
+  EXPECT_THAT(note(R"("gradient_seconds": "1")"), HasSubstr("gradient_seconds is left out"));
+}
+
+// As it was before these keys had a meaning.
+TEST(ResultLine, ANumberNamedTrainingIsAMetric) {
+  const ResultLine line = Parse(R"({"loss": 1, "training": 0.25})");
+  EXPECT_EQ(line.measurement.metrics.at("training"), 0.25);
+  EXPECT_FALSE(line.measurement.training);
+  EXPECT_EQ(
+      ParseResultLine(R"({"gradient_seconds": 3})", "gradient_seconds")->measurement.metrics.at("gradient_seconds"),
+      3.0);
+  EXPECT_TRUE(std::isnan(ParseResultLine(R"({"training": null})", "training")->measurement.metrics.at("training")));
+}
+
 TEST(ResultLine, PrunedIsFinal) {
   EXPECT_TRUE(Parse(R"({"loss": 1, "pruned": true})").final);
 }

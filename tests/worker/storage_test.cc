@@ -35,6 +35,8 @@ FinalResult ExampleResult() {
                                 {"inf", HUGE_VAL}, {"minus", -HUGE_VAL}};
   result.measurement.elapsed_seconds = 1.0 / 3.0;
   result.measurement.gradient = study::Gradient{{1.0 / 7.0, -2.0}, {}, 0.0, 0.25};
+  result.measurement.training = {study::TrainingOutcome::kLimit, 1.0 / 9.0, std::nullopt};
+  result.measurement.gradient_seconds = 1.0 / 11.0;
   result.pruned = true;
   result.checkpoint = "file:demo.12.a1";
   result.output_tail = "done \"é\"\n";
@@ -78,6 +80,19 @@ TEST(SpoolFormat, KeepsThatItIsAPauseAndWhereItBegan) {
   result.start_step = 27;
   result.checkpoint = "c";
   EXPECT_EQ(ParseResult(SerializeResult(result)).value(), result);
+}
+
+TEST(SpoolFormat, EveryOutcomeOfATrainingComesBack) {
+  FinalResult result = ExampleResult();
+  for (int i = 0; i < study::kTrainingOutcomeCount; ++i) {
+    result.measurement.training = {static_cast<study::TrainingOutcome>(i), std::nullopt, 0.5};
+    EXPECT_EQ(ParseResult(SerializeResult(result)).value(), result) << i;
+  }
+  // One of a newer worker costs what is said of the training, not the result.
+  std::string text = SerializeResult(result);
+  text.replace(text.find("diverged"), 8, "tired");
+  result.measurement.training.reset();
+  EXPECT_EQ(ParseResult(text).value(), result);
 }
 
 TEST(SpoolFormat, RandomDoublesSurvive) {

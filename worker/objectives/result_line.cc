@@ -22,7 +22,13 @@ absl::Status Bad(absl::string_view what) {
   return absl::InvalidArgumentError(what);
 }
 
-bool IsReserved(const std::string& key) {
+constexpr char kTraining[] = "training";
+constexpr char kGradientSeconds[] = "gradient_seconds";
+
+// Whether a key of the flat form is no metric. Programs from before the last two had a meaning may give them another.
+bool IsReserved(const std::string& key, const Json& value, const std::string& metric) {
+  if (key == kTraining) return key != metric && !value.is_number();
+  if (key == kGradientSeconds) return key != metric;
   for (const char* name : {"metrics", "step", "gradient", "error_bound", "checkpoint", "final", "pruned",
                            "elapsed_seconds", "start_step"}) {
     if (key == name) return true;
@@ -150,6 +156,50 @@ absl::StatusOr<std::optional<int64_t>> ReadStep(const Json& object, const char* 
   return std::optional<int64_t>(static_cast<int64_t>(*step));
 }
 
+absl::Status ReadNotNegative(const Json& object, const char* key, std::optional<double>* out) {
+  if (!object.contains(key)) return absl::OkStatus();
+  *out = ToNumber(object[key]);
+  if (*out && **out >= 0.0 && !std::isinf(**out)) return absl::OkStatus();
+  return Bad(absl::StrCat(key, ": is not a number of at least 0"));
+}
+
+// "limit", or {"outcome": "limit", "gradient_norm": 1e-3, "duality_gap": 2e-4}.
+absl::StatusOr<study::TrainingReport> ToTraining(const Json& json) {
+  const bool whole = json.is_object();
+  const Json& outcome = whole && json.contains("outcome") ? json["outcome"] : json;
+  if (!outcome.is_string())
+    return Bad("must be an outcome, or {\"outcome\": \"converged\", \"gradient_norm\": number}");
+  study::TrainingReport training;
+  LUTHIER_ASSIGN_OR_RETURN(training.outcome,
+                           study::ParseTrainingOutcome(absl::AsciiStrToLower(outcome.get_ref<const std::string&>())));
+  if (!whole) return training;
+  for (const auto& [key, value] : json.items()) {
+    if (key != "outcome" && key != "gradient_norm" && key != "duality_gap") {
+      return Bad(absl::StrCat("unknown key ", base::Quote(key)));
+    }
+  }
+  LUTHIER_RETURN_IF_ERROR(ReadNotNegative(json, "gradient_norm", &training.gradient_norm));
+  LUTHIER_RETURN_IF_ERROR(ReadNotNegative(json, "duality_gap", &training.duality_gap));
+  return training;
+}
+
+// What is malformed here is left out with a note: the metrics are worth more.
+void ReadTraining(const Json& object, const std::string& metric, ResultLine* out) {
+  if (object.contains(kTraining) && IsReserved(kTraining, object[kTraining], metric) && !object[kTraining].is_null()) {
+    const absl::StatusOr<study::TrainingReport> training = ToTraining(object[kTraining]);
+    if (training.ok()) {
+      out->measurement.training = *training;
+    } else {
+      out->notes.push_back(absl::StrCat("training is left out: ", std::string(training.status().message())));
+    }
+  }
+  if (!object.contains(kGradientSeconds) || !IsReserved(kGradientSeconds, object[kGradientSeconds], metric)) return;
+  std::optional<double>& seconds = out->measurement.gradient_seconds;
+  if (ReadNotNegative(object, kGradientSeconds, &seconds).ok()) return;
+  seconds.reset();
+  out->notes.push_back(absl::StrCat(kGradientSeconds, " is left out: it is not a number of at least 0"));
+}
+
 absl::Status ReadFlag(const Json& object, const char* key, bool* flag) {
   if (!object.contains(key)) return absl::OkStatus();
   if (!object[key].is_boolean()) return Bad(absl::StrCat(key, ": is not true or false"));
@@ -178,7 +228,7 @@ absl::Status ReadMetrics(const Json& object, const std::string& metric, ResultLi
   const Json& source = nested ? object["metrics"] : object;
   if (!source.is_object()) return Bad("metrics: is not an object of numbers");
   for (const auto& [key, json] : source.items()) {
-    if (!nested && IsReserved(key)) continue;
+    if (!nested && IsReserved(key, json, metric)) continue;
     const std::optional<double> value = ToNumber(json);
     if (value) {
       AddMetric(key, *value, metric, out);
@@ -209,12 +259,8 @@ absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::st
   LUTHIER_ASSIGN_OR_RETURN(out.start_step, ReadStep(object, "start_step"));
   // Any other value is a metric of that name.
   out.complete = object.contains("complete") && object["complete"] == true;
-  if (object.contains("elapsed_seconds")) {
-    m.elapsed_seconds = ToNumber(object["elapsed_seconds"]);
-    if (!m.elapsed_seconds || !(*m.elapsed_seconds >= 0.0) || std::isinf(*m.elapsed_seconds)) {
-      return Bad("elapsed_seconds: is not a number of at least 0");
-    }
-  }
+  LUTHIER_RETURN_IF_ERROR(ReadNotNegative(object, "elapsed_seconds", &m.elapsed_seconds));
+  ReadTraining(object, metric, &out);
   if (object.contains("gradient") && !object["gradient"].is_null()) {
     LUTHIER_ASSIGN_OR_RETURN(m.gradient, ToGradient(object["gradient"]));
     const Json& gradient = object["gradient"];

@@ -30,12 +30,20 @@ void Put(std::string* out, const study::Measurement& m) {
     Put(out, value);
   }
   if (m.elapsed_seconds) Put(out, *m.elapsed_seconds);
-  if (!m.gradient) return;
-  absl::StrAppend(out, "g");
-  Put(out, m.gradient->values);
-  Put(out, m.gradient->direction);
-  Put(out, m.gradient->slope);
-  if (m.gradient->error_bound) Put(out, *m.gradient->error_bound);
+  if (m.gradient) {
+    absl::StrAppend(out, "g");
+    Put(out, m.gradient->values);
+    Put(out, m.gradient->direction);
+    Put(out, m.gradient->slope);
+    if (m.gradient->error_bound) Put(out, *m.gradient->error_bound);
+  }
+  // Digests of measurements without these, in databases that were written before there were any, stay as they are.
+  if (m.training) {
+    absl::StrAppend(out, "t", study::TrainingOutcomeName(m.training->outcome), ";");
+    if (m.training->gradient_norm) Put(out, *m.training->gradient_norm);
+    if (m.training->duality_gap) Put(&out->append("d"), *m.training->duality_gap);
+  }
+  if (m.gradient_seconds) Put(&out->append("u"), *m.gradient_seconds);
 }
 
 std::string Finish(absl::string_view content) {
@@ -51,6 +59,7 @@ std::string DigestOf(const FinishOp& op) {
     text = complete->pruned ? "P" : complete->paused ? "H" : "C";
     Put(&text, complete->measurement);
     Put(&text, complete->gradient_problem);
+    if (!complete->training_problem.empty()) Put(&text, complete->training_problem);
   } else if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
     absl::StrAppend(&text, "F", static_cast<int>(failure->kind));
     Put(&text, failure->reason);

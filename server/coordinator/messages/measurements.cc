@@ -33,6 +33,13 @@ absl::Status CheckMeasurement(const study::Measurement& m, const std::string& at
   return violations.ToStatus();
 }
 
+absl::Status CheckTraining(const study::Measurement& m) {
+  base::Violations violations;
+  if (m.training) violations.AddAll("training", ValidateTraining(*m.training));
+  if (m.gradient_seconds) violations.AddAll("", study::ValidateSeconds(*m.gradient_seconds, "gradient_seconds"));
+  return violations.ToStatus();
+}
+
 absl::Status CheckCheckpoint(const std::string& checkpoint) {
   if (checkpoint.size() <= kMaxCheckpoint) return absl::OkStatus();
   return base::BadField("checkpoint",

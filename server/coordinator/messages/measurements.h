@@ -11,8 +11,11 @@
 // What workers report, as far as it can be judged by itself.
 namespace luthier::coordinator {
 
-// All but the gradient and whether the study's metric is there. INVALID_ARGUMENT with fields below `at`.
+// All but the gradient, what is said about the training, and whether the study's metric is there. INVALID_ARGUMENT with
+// fields below `at`.
 absl::Status CheckMeasurement(const study::Measurement& m, const std::string& at);
+// `training` and `gradient_seconds`, fields relative to the measurement.
+absl::Status CheckTraining(const study::Measurement& m);
 absl::Status CheckCheckpoint(const std::string& checkpoint);
 absl::Status CheckStartStep(std::optional<int64_t> step);
 

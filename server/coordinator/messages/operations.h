@@ -122,8 +122,9 @@ struct ReportOp {
 struct CompleteContent {
   study::Measurement measurement;
   bool pruned = false;
-  std::string gradient_problem;  // Why the caller's gradient could not even be read; it is dropped then.
-  bool paused = false;           // The target was reached, and the trial can go on.
+  std::string gradient_problem;       // Why the caller's gradient could not even be read; it is dropped then.
+  bool paused = false;                // The target was reached, and the trial can go on.
+  std::string training_problem = "";  // Of what is said about the training, likewise.
 };
 struct ReleaseContent {};
 

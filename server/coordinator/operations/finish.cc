@@ -40,6 +40,7 @@ struct Ending {
   StudyState& s;
   TrialSlot& slot;
   FinishReply reply;
+  std::string training_warning = "";  // What the result says about its training was dropped.
 
   TrialRecord& record() const { return *slot.record; }
   study::Attempt& attempt() const { return slot.record->trial.attempts.back(); }
@@ -114,20 +115,36 @@ void FailNonFinite(Context& c, Ending& e, double value) {
   FailTrial(c, e, failure);
 }
 
-void Pause(Context& c, const Ending& e, const FinishOp& op, const CompleteContent& content, double value) {
-  study::Measurement point = content.measurement;
-  point.gradient.reset();
+// The result without what it says about its training where that is not legal: then a warning says so.
+study::Measurement WithLegalTraining(Ending& e, const CompleteContent& content) {
+  study::Measurement measurement = content.measurement;
+  std::string problem = content.training_problem;
+  if (const absl::Status valid = CheckTraining(measurement); !valid.ok()) {
+    problem = std::string(valid.message());
+    measurement.training.reset();
+    measurement.gradient_seconds.reset();
+  }
+  if (problem.empty()) return measurement;
+  e.training_warning = absl::StrCat("what it says about its training dropped, the loss is kept: ", problem);
+  e.reply.warnings.push_back(e.training_warning);
+  return measurement;
+}
+
+void Pause(Context& c, const Ending& e, const FinishOp& op, study::Measurement measurement, double value) {
   // Often the same point was reported before.
-  if (e.slot.curve->digests.count(point.step) == 0) {
+  if (e.slot.curve->digests.count(measurement.step) == 0) {
+    study::Measurement point = measurement;
+    point.gradient.reset();
+    point.training.reset();
     AddPoint(c, e.s, e.slot, point);
     if (e.s.stopper) e.s.stopper->Report(op.number, point.step, value);
   }
-  PauseTrial(c, e.s, e.slot, std::move(point), !op.checkpoint.empty());
+  PauseTrial(c, e.s, e.slot, std::move(measurement), !op.checkpoint.empty());
 }
 
 // The measurement as it is kept: a gradient that can't be used is dropped, with a warning.
-study::Measurement KeptMeasurement(Context& c, Ending& e, const CompleteContent& content) {
-  study::Measurement measurement = content.measurement;
+study::Measurement WithLegalGradient(Context& c, Ending& e, const CompleteContent& content,
+                                     study::Measurement measurement) {
   std::string problem = content.gradient_problem;
   if (measurement.gradient) {
     const int dimensions = static_cast<int>(e.s.spec->space.differentiable().size());
@@ -143,14 +160,16 @@ study::Measurement KeptMeasurement(Context& c, Ending& e, const CompleteContent&
   return measurement;
 }
 
-void Complete(Context& c, Ending& e, const CompleteContent& content, std::optional<double> value) {
+void Complete(Context& c, Ending& e, const CompleteContent& content, study::Measurement measurement,
+              std::optional<double> value) {
   const bool pruned = content.pruned;
-  e.record().trial.final_measurement = KeptMeasurement(c, e, content);
+  e.record().trial.final_measurement = WithLegalGradient(c, e, content, std::move(measurement));
   EndAttempt(c, e.record(), pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete);
   Move(c.state, e.s, e.slot, pruned ? study::TrialEvent::kPrune : study::TrialEvent::kComplete);
   storage::Event& event = AddEvent(c, e.s, pruned ? EventType::kTrialPruned : EventType::kTrialCompleted, &e.record());
   event.actor = e.attempt().worker;
   event.detail = MetricsText(content.measurement);
+  if (!e.training_warning.empty()) absl::StrAppend(&event.detail, "; WARNING: ", e.training_warning);
   event.value = value;
   const size_t reports = e.slot.curve ? e.slot.curve->digests.size() : 0;
   const std::string missed = pruned ? "" : MissedTarget(e.record().trial, *e.s.spec, reports);
@@ -189,13 +208,14 @@ bool Pauses(const Ending& e, const CompleteContent& content, std::optional<doubl
 // Takes the trial to where the call leads. False: the trial may go on, PENDING or PAUSED.
 bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> value) {
   if (const auto* content = std::get_if<CompleteContent>(&op.content)) {
+    study::Measurement measurement = WithLegalTraining(e, *content);
     if (value && !std::isfinite(*value)) {
       FailNonFinite(c, e, *value);
     } else if (Pauses(e, *content, value)) {
-      Pause(c, e, op, *content, *value);
+      Pause(c, e, op, std::move(measurement), *value);
       return false;
     } else {
-      Complete(c, e, *content, value);
+      Complete(c, e, *content, std::move(measurement), value);
     }
     return true;
   }

@@ -32,6 +32,7 @@ absl::Status Check(const ReportOp& op, const study::StudySpec& spec) {
     const study::Measurement& m = op.measurements[i];
     const std::string at = absl::StrCat("measurements[", i, "]");
     violations.AddAll("", CheckMeasurement(m, at));
+    violations.AddAll(at, CheckTraining(m));
     if (m.metrics.empty()) violations.Add(at + ".metrics", "is empty; give at least one");
     if (!steps.insert(m.step).second) violations.Add(at + ".step", absl::StrCat(m.step, " is there twice"));
     if (m.gradient) {

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/random.h"
@@ -240,15 +242,57 @@ TEST(ConvertMeasurement, MalformedGradientCanBeDroppedAndTheLossKept) {
   v1::Measurement m;
   (*m.mutable_metrics())["loss"] = 0.5;
   m.mutable_gradient()->mutable_directional()->set_slope(1);
-  absl::Status gradient_error;
-  const absl::StatusOr<study::Measurement> kept = FromProto(m, &gradient_error);
+  LeftOut left_out;
+  const absl::StatusOr<study::Measurement> kept = FromProto(m, &left_out);
   ASSERT_TRUE(kept.ok());
   EXPECT_EQ(kept->metrics.at("loss"), 0.5);
   EXPECT_FALSE(kept->gradient.has_value());
-  EXPECT_THAT(Fields(gradient_error), ElementsAre("gradient.directional.direction"));
+  EXPECT_THAT(Fields(left_out.gradient), ElementsAre("gradient.directional.direction"));
+  EXPECT_TRUE(left_out.training.ok());
   m.mutable_gradient()->mutable_full()->add_values(2);
-  EXPECT_TRUE(FromProto(m, &gradient_error)->gradient.has_value());
-  EXPECT_TRUE(gradient_error.ok());
+  EXPECT_TRUE(FromProto(m, &left_out)->gradient.has_value());
+  EXPECT_TRUE(left_out.gradient.ok());
+}
+
+TEST(ConvertMeasurement, WhatIsSaidOfATrainingIsChecked) {
+  v1::Measurement m;
+  (*m.mutable_metrics())["loss"] = 0.5;
+  m.mutable_training()->set_gradient_norm(-1.0);
+  m.mutable_training()->set_duality_gap(kNan);
+  m.set_gradient_seconds(kInf);
+  EXPECT_THAT(Fields(FromProto(m).status()),
+              ElementsAre("training.outcome", "training.gradient_norm", "training.duality_gap", "gradient_seconds"));
+  // Of a newer program.
+  m.mutable_training()->set_outcome(static_cast<v1::Training::Outcome>(99));
+  m.mutable_training()->clear_gradient_norm();
+  m.mutable_training()->clear_duality_gap();
+  EXPECT_THAT(Fields(FromProto(m).status()), ElementsAre("training.outcome", "gradient_seconds"));
+  // The loss is worth more.
+  LeftOut left_out;
+  const absl::StatusOr<study::Measurement> kept = FromProto(m, &left_out);
+  ASSERT_TRUE(kept.ok());
+  EXPECT_EQ(kept->metrics.at("loss"), 0.5);
+  EXPECT_FALSE(kept->training.has_value());
+  EXPECT_FALSE(kept->gradient_seconds.has_value());
+  EXPECT_TRUE(left_out.gradient.ok());
+  EXPECT_THAT(Fields(left_out.training), ElementsAre("training.outcome", "gradient_seconds"));
+  // One of the two may be good.
+  m.mutable_training()->set_outcome(v1::Training::LIMIT);
+  EXPECT_EQ(FromProto(m, &left_out)->training->outcome, study::TrainingOutcome::kLimit);
+  EXPECT_THAT(Fields(left_out.training), ElementsAre("gradient_seconds"));
+}
+
+// Every outcome has a number of its own, and comes back.
+TEST(ConvertMeasurement, OutcomesOfTrainings) {
+  std::set<int> numbers;
+  for (int i = 0; i < study::kTrainingOutcomeCount; ++i) {
+    const auto outcome = static_cast<study::TrainingOutcome>(i);
+    const v1::Training::Outcome proto = ToProto(outcome);
+    EXPECT_EQ(FromProto(proto).value(), outcome);
+    EXPECT_EQ(absl::AsciiStrToLower(v1::Training::Outcome_Name(proto)), study::TrainingOutcomeName(outcome));
+    numbers.insert(proto);
+  }
+  EXPECT_THAT(numbers, ::testing::SizeIs(v1::Training::Outcome_ARRAYSIZE - 1));
 }
 
 TEST(ConvertFailure, LongMessageKeepsItsTail) {

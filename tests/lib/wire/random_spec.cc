@@ -386,6 +386,12 @@ study::Trial RandomTrial(RandomStream& r) {
     m.metrics = {{"loss", Number(r)}, {"accuracy", std::numeric_limits<double>::infinity()}};
     if (Coin(r)) m.elapsed_seconds = r.Uniform() * 1e6;
     if (Coin(r)) m.gradient = RandomGradient(r);
+    if (Coin(r)) {
+      m.training.emplace().outcome = static_cast<study::TrainingOutcome>(r.UniformInt(study::kTrainingOutcomeCount));
+      if (Coin(r)) m.training->gradient_norm = r.Uniform();
+      if (Coin(r)) m.training->duality_gap = r.Uniform();
+    }
+    if (Coin(r)) m.gradient_seconds = r.Uniform() * 1e6;
     trial.final_measurement = m;
   }
   if (Coin(r)) trial.failure = RandomFailure(r);

@@ -239,6 +239,62 @@ TEST_F(CoreFinish, ABadGradientIsDroppedAndTheLossKept) {
   EXPECT_THAT(h_.Events("s", EventType::kGradientDropped), SizeIs(4));
 }
 
+TEST_F(CoreFinish, WhatIsSaidOfATrainingIsKept) {
+  const Grant grant = h_.Get("s", "a");
+  study::Measurement m = Loss(0.5);
+  m.training = {study::TrainingOutcome::kLimit, 1e-3, 2e-4};
+  m.elapsed_seconds = 3.0;
+  m.gradient_seconds = 1.0;
+  EXPECT_THAT(h_.Complete(grant, m)->warnings, IsEmpty());
+  EXPECT_EQ(h_.Trial("s", 1).trial.final_measurement, m);
+  // It is part of the content: said otherwise, it is another result.
+  EXPECT_TRUE(h_.Complete(grant, m).ok());
+  const auto conflicts = [&](study::Measurement other) {
+    ExpectRefused(h_.Complete(grant, other), absl::StatusCode::kFailedPrecondition, reason::kConflictingReport,
+                  "was ended with other content");
+  };
+  study::Measurement other = m;
+  other.training->outcome = study::TrainingOutcome::kConverged;
+  conflicts(other);
+  other = m;
+  other.training->gradient_norm.reset();
+  conflicts(other);
+  other.training->gradient_norm = 2e-4;
+  other.training->duality_gap.reset();
+  conflicts(other);
+  other = m;
+  other.gradient_seconds = 2.0;
+  conflicts(other);
+}
+
+TEST_F(CoreFinish, ABadWordOnATrainingIsDroppedAndTheLossKept) {
+  for (const double bad : {-1.0, kNan, kInf}) {
+    for (const int which : {0, 1, 2}) {
+      const Grant grant = h_.Get("s", "a");
+      study::Measurement m = Loss(0.5);
+      m.training.emplace();
+      (which == 0 ? m.training->gradient_norm : which == 1 ? m.training->duality_gap : m.gradient_seconds) = bad;
+      const absl::StatusOr<FinishReply> reply = h_.Complete(grant, m);
+      ASSERT_TRUE(reply.ok()) << reply.status();
+      EXPECT_EQ(reply->state, TrialState::kComplete);
+      EXPECT_THAT(reply->warnings, ElementsAre(HasSubstr("training dropped, the loss is kept")));
+      EXPECT_THAT(h_.Events("s", EventType::kTrialCompleted).back().detail, HasSubstr("WARNING: what it says"));
+      const study::Trial trial = h_.Trial("s", grant.trial.number).trial;
+      EXPECT_EQ(trial.final_measurement, Loss(0.5));
+    }
+  }
+}
+
+TEST_F(CoreFinish, AReportWithABadWordOnATrainingIsRefused) {
+  const Grant grant = h_.Get("s", "a");
+  study::Measurement m = Loss(0.5, 1);
+  m.training.emplace().gradient_norm = kNan;
+  m.gradient_seconds = -1.0;
+  const absl::StatusOr<ReportReply> reply = h_.Report(grant, {m});
+  ExpectRefused(reply, absl::StatusCode::kInvalidArgument, reason::kBadField, "measurements[0].training.gradient_norm");
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr("measurements[0].gradient_seconds"));
+}
+
 TEST_F(CoreFinish, ACompleteWithoutTheStudysMetricIsRefusedAndTheGrantLivesOn) {
   const Grant grant = h_.Get("s", "a");
   study::Measurement m;

@@ -134,6 +134,9 @@ TEST(SqliteStorage, StatementsUseTheirIndexes) {
        "SEARCH trial USING COVERING INDEX trial_by_value (study=? AND value>?)"},
       {"SELECT coalesce(sum(resource), 0) FROM trial INDEXED BY trial_by_resource WHERE study = 1 AND resource > 0",
        "SEARCH trial USING COVERING INDEX trial_by_resource (study=? AND resource>?)"},
+      {"SELECT training, count(*) FROM trial INDEXED BY trial_by_training WHERE study = 1 AND training > 0"
+       " GROUP BY training",
+       "SEARCH trial USING COVERING INDEX trial_by_training (study=? AND training>?)"},
       {"SELECT max(value) FROM trial WHERE study = 1 AND value IS NOT NULL",
        "SEARCH trial USING COVERING INDEX trial_by_value (study=? AND value>?)"},
       {"SELECT detail FROM event INDEXED BY event_by_study WHERE study = 1 AND seq > 5 ORDER BY seq LIMIT 3",

@@ -22,6 +22,14 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body);
 std::string EncodeMeasurement(const study::Measurement& measurement);
 absl::StatusOr<study::Measurement> DecodeMeasurement(absl::string_view body);
 
+// What of an event has no column: step and ask_index. Damaged bytes leave them absent.
+std::string EncodeEventFacts(const Event& event);
+void DecodeEventFacts(absl::string_view bytes, Event* event);
+
+// Of a reply that is no LegacyReply.
+std::string EncodeReply(const StoredReply& reply);
+absl::StatusOr<StoredReply> DecodeReply(absl::string_view bytes);
+
 // The study's spec as a luthier.v1.StudySpec. INTERNAL BUG unless lib/wire reads it back equal: a spec that was never
 // validated.
 absl::StatusOr<std::string> EncodeSpec(const study::StudySpec& spec);

@@ -24,7 +24,7 @@ namespace luthier::storage {
 absl::Status Violation(absl::string_view what);
 
 // The rules one mutation can be checked against by itself: ranges of keys, numbers and enums, seqs and fences below
-// 2^63, request ids of 1 to 64 bytes.
+// 2^63, request ids of 1 to 64 bytes, replies of a type.
 absl::Status CheckMutation(const Mutation& mutation);
 
 // The counters of a database, and the rules about them.

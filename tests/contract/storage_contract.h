@@ -509,6 +509,8 @@ TEST_P(StorageContract, BrokenRulesAreRefused) {
       {"no such event type", AppendEvent{bad_type}},
       {"request id taken", PutRequest{Request("a", 1)}},
       {"no request id", PutRequest{Request("", 1)}},
+      {"reply of an old form", PutRequest{{"new", "digest", LegacyReply{"1,1"}, absl::UnixEpoch()}}},
+      {"damaged reply", PutRequest{{"new", "digest", DamagedReply{}, absl::UnixEpoch()}}},
       {"request id too long", PutRequest{Request(std::string(65, 'x'), 1)}},
   };
   for (const auto& [name, mutation] : cases) {

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "server/coordinator/batch/changes.h"
@@ -85,13 +84,13 @@ bool ServeFrom(Context& c, StudyState& s, Waiter& waiter, int count, bool due) {
   const Share share = ShareOf(c, s, waiter, count, due);
   if (share.none()) return false;
   SuggestReply reply;
-  std::string stored = absl::StrCat(s.record.key);
+  storage::GrantedLeases stored{s.record.key, {}};
   size_t bytes = 0;
   const auto full = [&] { return bytes >= kFullReply; };
   const auto grant = [&](int64_t number) {
     reply.grants.push_back(GrantTrial(c, s, number, waiter.op.worker));
     bytes += BytesOf(reply.grants.back());
-    absl::StrAppend(&stored, ",", number, ":", absl::BytesToHexString(reply.grants.back().token));
+    stored.leases.push_back({number, reply.grants.back().token});
   };
   for (const int64_t number : share.waiting) {
     if (!full()) grant(number);

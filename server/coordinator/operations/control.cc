@@ -1,6 +1,5 @@
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
@@ -92,12 +91,12 @@ absl::Status Apply(Context& c, StudyState& s, Control control, const std::string
 }
 
 // The study as it is now, with the seq of then. A deleted study is there no more.
-absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const std::string& stored) {
+absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const storage::ChangedStudy& stored) {
   const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
   if (!found.ok() && op.control != Control::kDelete) return found.status();
   StudyReply reply;
   if (found.ok()) reply.record = (*found)->record;
-  if (!absl::SimpleAtoi(stored, &reply.seq)) reply.seq = reply.record.update_seq;
+  reply.seq = stored.seq;
   return reply;
 }
 
@@ -105,8 +104,8 @@ absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const std::s
 
 void Run(Context& c, ControlOp op) {
   const std::string digest = DigestOf(op);
-  if (AnswerRepeated<StudyReply>(c, op.request_id, digest, op.done,
-                                 [&](const std::string& stored) { return Rebuild(c, op, stored); })) {
+  if (AnswerRepeated<storage::ChangedStudy, StudyReply>(c, op.request_id, digest, op.done,
+                                                        [&](const auto& stored) { return Rebuild(c, op, stored); })) {
     return;
   }
   const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
@@ -116,7 +115,7 @@ void Run(Context& c, ControlOp op) {
     return Answer<StudyReply>(c, op.done, std::move(status));
   }
   const StudyReply reply{s.record, s.record.update_seq};
-  c.requests.Remember(op.request_id, digest, absl::StrCat(reply.seq), c.batch.wall);
+  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq}, c.batch.wall);
   if (op.control == Control::kDelete) Forget(c, reply.record.key, op.id);
   Answer<StudyReply>(c, op.done, reply);
 }

@@ -3,10 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/suggest/rungs.h"
@@ -23,19 +20,16 @@ namespace {
 using base::MakeError;
 using base::Quote;
 
-absl::StatusOr<EnqueueReply> Rebuild(Context& c, const EnqueueOp& op, const std::string& stored) {
+absl::StatusOr<EnqueueReply> Rebuild(Context& c, const EnqueueOp& op, const storage::StoredTrials& stored) {
   LUTHIER_ASSIGN_OR_RETURN(StudyState* const s, FindStudy(c, op.id));
   EnqueueReply reply;
-  const std::vector<std::string> parts = absl::StrSplit(stored, ',');
-  if (parts[0] != absl::StrCat(s->record.key)) {  // Another study of this name; the trials went with the old one.
+  if (stored.study != s->record.key) {  // Another study of this name; the trials went with the old one.
     return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
                      "the study that took these trials was deleted");
   }
-  for (size_t i = 1; i < parts.size(); ++i) {
-    int64_t number = 0;
-    LUTHIER_CHECK(absl::SimpleAtoi(parts[i], &number));
-    LUTHIER_ASSIGN_OR_RETURN(const TrialSlot* const slot, FindTrial(c, *s, number));
-    reply.trials.push_back(slot->record->trial);
+  for (const int64_t number : stored.trials) {
+    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, *s, number, op.request_id));
+    reply.trials.push_back(record->trial);
   }
   reply.seq = s->record.update_seq;
   return reply;
@@ -90,8 +84,8 @@ int64_t Store(Context& c, StudyState& s, study::Parameters setting, std::map<std
 
 void Run(Context& c, EnqueueOp op) {
   const std::string digest = DigestOf(op);
-  if (AnswerRepeated<EnqueueReply>(c, op.request_id, digest, op.done,
-                                   [&](const std::string& stored) { return Rebuild(c, op, stored); })) {
+  if (AnswerRepeated<storage::StoredTrials, EnqueueReply>(c, op.request_id, digest, op.done,
+                                                          [&](const auto& stored) { return Rebuild(c, op, stored); })) {
     return;
   }
   const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
@@ -100,11 +94,11 @@ void Run(Context& c, EnqueueOp op) {
   absl::StatusOr<std::vector<study::Parameters>> settings = Check(s, op);
   if (!settings.ok()) return Answer<EnqueueReply>(c, op.done, settings.status());
   EnqueueReply reply;
-  std::string stored = absl::StrCat(s.record.key);
+  storage::StoredTrials stored{s.record.key, {}};
   for (size_t i = 0; i < settings->size(); ++i) {
     const int64_t number = Store(c, s, std::move((*settings)[i]), std::move(op.trials[i].attributes), op.actor);
     reply.trials.push_back(s.trials[number - 1].record->trial);
-    absl::StrAppend(&stored, ",", number);
+    stored.trials.push_back(number);
   }
   // Suggestions computed for room that these trials took are not worthless: they stay for later room. But where trials
   // are trained in parts there may be none, while others wait behind them.

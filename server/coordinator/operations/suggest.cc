@@ -4,11 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "server/coordinator/batch/changes.h"
@@ -33,22 +29,18 @@ void NoteWorker(Context& c, const std::string& worker) {
 }
 
 // The trials as they are now, under the leases of then.
-absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& stored) {
-  const std::vector<std::string> parts = absl::StrSplit(stored, ',');
-  storage::StudyKey key = 0;
-  LUTHIER_CHECK(absl::SimpleAtoi(parts[0], &key));
-  const auto found = c.state.studies.find(key);
+absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, const storage::GrantedLeases& stored) {
+  const auto found = c.state.studies.find(stored.study);
   if (found == c.state.studies.end()) {
     return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound, "the study was deleted");
   }
   StudyState& s = found->second;
   SuggestReply reply;
-  for (size_t i = 1; i < parts.size(); ++i) {
-    const std::vector<std::string> pair = absl::StrSplit(parts[i], ':');
-    int64_t number = 0;
-    LUTHIER_CHECK(pair.size() == 2 && absl::SimpleAtoi(pair[0], &number));
-    LUTHIER_ASSIGN_OR_RETURN(const TrialSlot* const slot, FindTrial(c, s, number));
-    reply.grants.push_back(DescribeGrant(s, *slot->record, absl::HexStringToBytes(pair[1])));
+  for (const auto& [number, token] : stored.leases) {
+    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, s, number, request_id));
+    reply.grants.push_back(DescribeGrant(s, *record, token));
+    if (reply.grants.back().attempt > 0) continue;
+    return ReplyDamaged(request_id, absl::StrCat("trial ", number, " was never granted under its token"));
   }
   reply.seq = s.record.update_seq;
   return reply;
@@ -82,8 +74,9 @@ void Run(Context& c, SuggestOp op) {
   NoteWorker(c, op.worker);
   Waiter waiter;
   waiter.digest = DigestOf(op);
-  if (AnswerRepeated<SuggestReply>(c, op.request_id, waiter.digest, op.done,
-                                   [&](const std::string& stored) { return Rebuild(c, stored); })) {
+  if (AnswerRepeated<storage::GrantedLeases, SuggestReply>(
+          c, op.request_id, waiter.digest, op.done,
+          [&](const auto& stored) { return Rebuild(c, op.request_id, stored); })) {
     return;
   }
   const absl::StatusOr<storage::StudyKey> study = StudyOf(c, op);

@@ -48,8 +48,8 @@ const storage::WriteBatch& Core::Seal() {
   return coordinator::Seal(context_);
 }
 
-void Core::EndBatch(const absl::Status& committed) {
-  coordinator::EndBatch(context_, committed);
+absl::Status Core::EndBatch(const absl::Status& committed) {
+  return coordinator::EndBatch(context_, committed);
 }
 
 std::vector<ProposalRequest> Core::TakeProposalRequests(const std::function<bool(StudyKey)>& which) {

@@ -49,7 +49,8 @@ class Core {
   void ServeWaiting();
   // What the batch changes; empty: nothing to commit. Holds until EndBatch.
   const storage::WriteBatch& Seal();
-  void EndBatch(const absl::Status& committed);
+  // Errors as Storage: memory could not be restored after a failed commit, and the core must not be used any more.
+  absl::Status EndBatch(const absl::Status& committed);
 
   // Suggestions that are wanted now. Each study has at most one request under way; it is answered by a ProposalsOp with
   // its generation. May be taken within a batch (for designers that ignore history) or after it.

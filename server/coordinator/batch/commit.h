@@ -12,12 +12,12 @@ namespace luthier::coordinator {
 const storage::WriteBatch& Seal(Context& c);
 
 // `committed`: what became of the transaction. On success events and updates go to the outbox; on failure memory goes
-// back to what storage holds. Then every answer of the batch is called.
-void EndBatch(Context& c, const absl::Status& committed);
+// back to what storage holds. Then every answer of the batch is called. Errors as RollBack.
+absl::Status EndBatch(Context& c, const absl::Status& committed);
 
 // Nothing of the batch happened: memory goes back to what storage holds. Asks that wait for a study that never was are
-// refused with `cause`.
-void RollBack(Context& c, const absl::Status& cause);
+// refused with `cause`. Errors as LoadStudy: memory is in no state then, and must not be used any more.
+absl::Status RollBack(Context& c, const absl::Status& cause);
 
 }  // namespace luthier::coordinator
 

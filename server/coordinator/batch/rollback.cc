@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "server/coordinator/batch/commit.h"
 #include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/load.h"
@@ -32,19 +32,18 @@ std::set<StudyKey> ForgetChanged(Context& c) {
 
 }  // namespace
 
-void RollBack(Context& c, const absl::Status& cause) {
+absl::Status RollBack(Context& c, const absl::Status& cause) {
   c.state.counters = c.batch.at_begin;
   const std::set<StudyKey> changed = ForgetChanged(c);
   std::set<StudyKey> present;
   for (std::string after;;) {
-    const absl::StatusOr<std::vector<storage::StudyRecord>> page = c.storage->ListStudies(after, kPage);
-    LUTHIER_CHECK(page.ok());  // Storage that can't be read after a rolled-back commit: only a restart helps.
-    for (const storage::StudyRecord& record : *page) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page, c.storage->ListStudies(after, kPage));
+    for (const storage::StudyRecord& record : page) {
       present.insert(record.key);
-      if (changed.count(record.key) > 0) LUTHIER_CHECK(LoadStudy(SourceOf(c), record, c.state).ok());
+      if (changed.count(record.key) > 0) LUTHIER_RETURN_IF_ERROR(LoadStudy(SourceOf(c), record, c.state));
     }
-    if (page->size() < kPage) break;
-    after = page->back().id;
+    if (page.size() < kPage) break;
+    after = page.back().id;
   }
   for (const StudyKey key : changed) {
     if (present.count(key) == 0) c.state.studies.erase(key);
@@ -52,6 +51,7 @@ void RollBack(Context& c, const absl::Status& cause) {
   c.state.held = CountHeld(c.state);
   RefuseWaiting(c.state, cause,
                 [&](const Waiter& waiter) { return waiter.study != 0 && c.state.studies.count(waiter.study) == 0; });
+  return absl::OkStatus();
 }
 
 }  // namespace luthier::coordinator

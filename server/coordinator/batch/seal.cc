@@ -59,12 +59,13 @@ const storage::WriteBatch& Seal(Context& c) {
   return sealed;
 }
 
-void EndBatch(Context& c, const absl::Status& committed) {
+absl::Status EndBatch(Context& c, const absl::Status& committed) {
   c.requests.EndBatch();
+  absl::Status restored;
   if (committed.ok())
     Publish(c);
   else
-    RollBack(c, committed);
+    restored = RollBack(c, committed);
   DropFinalRows(c);
   const std::vector<std::function<void(const absl::Status&)>> answers = std::move(c.batch.answers);
   const absl::Duration now = c.batch.now;
@@ -74,6 +75,7 @@ void EndBatch(Context& c, const absl::Status& committed) {
   c.batch.wall = wall;
   const absl::Status outcome = Mutated(Mutant::kReplyBeforeCommit) ? absl::OkStatus() : committed;
   for (const auto& answer : answers) answer(outcome);
+  return restored;
 }
 
 }  // namespace luthier::coordinator

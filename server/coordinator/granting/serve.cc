@@ -70,7 +70,7 @@ Share ShareOf(Context& c, StudyState& s, const Waiter& waiter, int count, bool d
   const int64_t want = std::clamp<int64_t>(std::min(rows, RoomToRun(c, s) - taken) - s.demand, 0,
                                            count - static_cast<int64_t>(share.waiting.size()));
   share.suggestions = std::clamp<int64_t>(static_cast<int64_t>(s.ready.size()) - s.demand, 0, want);
-  const bool more_may_come = !s.exhausted && !(s.blocked && !s.computing);
+  const bool more_may_come = s.history.ok() && !s.exhausted && !(s.blocked && !s.computing);
   if (share.suggestions < want && more_may_come && (!due || share.none())) {
     s.demand += want;
     return Share();
@@ -136,6 +136,10 @@ bool ServeWaiter(Context& c, Waiter& waiter, bool answer_due) {
     if (ServeFrom(c, *s, waiter, count, due)) return true;
     // Once a study computes for this ask, the others need not.
     if (!due && s->demand != demand_before) break;
+  }
+  if (waiter.study != 0 && !candidates.front()->history.ok()) {
+    Answer<SuggestReply>(c, waiter.op.done, candidates.front()->history);
+    return true;
   }
   SuggestReply nothing;
   nothing.seq = c.state.counters.seq;

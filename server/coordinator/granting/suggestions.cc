@@ -88,7 +88,7 @@ std::vector<ProposalRequest> TakeProposalRequests(CoreState& state,
   std::vector<ProposalRequest> requests;
   for (auto& [key, s] : state.studies) {
     const int64_t missing = s.demand - static_cast<int64_t>(s.ready.size());
-    if (missing <= 0 || s.computing || s.exhausted || s.blocked) continue;
+    if (missing <= 0 || s.computing || s.exhausted || s.blocked || !s.history.ok()) continue;
     if (s.record.state != study::StudyState::kActive || !which(key)) continue;
     s.computing = true;
     ProposalRequest request;

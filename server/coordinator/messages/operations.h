@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lib/suggest/designer.h"
@@ -175,6 +176,7 @@ struct ProposalsOp {
   std::vector<suggest::Suggestion> suggestions;
   bool blocked = false;
   bool exhausted = false;
+  absl::Status history;  // DATA_LOSS: the study's history is damaged, so nothing can be suggested.
 };
 
 using Operation = std::variant<CreateStudyOp, ControlOp, EnqueueOp, CancelTrialOp, SuggestOp, ReportOp, FinishOp,

@@ -11,6 +11,7 @@ void Run(Context& c, ProposalsOp op) {
   StudyState& s = found->second;
   if (op.generation != s.generation || op.first_ask_index != s.asks_stored + s.ready.size()) return;
   s.computing = false;
+  s.history = op.history;
   for (suggest::Suggestion& suggestion : op.suggestions) s.ready.emplace_back(op.prefix_seq, std::move(suggestion));
   if (op.exhausted) s.exhausted = true;
   // A trial may have finished or paused while the designer was looking; then it must look again.

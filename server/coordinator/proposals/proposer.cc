@@ -114,9 +114,10 @@ ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_
       absl::StatusOr<study::History> history =
           HistoryAt(storage_, request.study, *spec, Mutated(Mutant::kLiveHistory) ? UINT64_MAX : request.prefix_seq);
       if (!history.ok()) {
-        // Nothing suggested: the study, unless it is gone, asks again at once.
+        // Nothing suggested: the study, unless it is gone or damaged, asks again at once.
         if (!absl::IsNotFound(history.status()))
           base::LogError("history_unreadable", {{"error", std::string(history.status().message())}});
+        if (absl::IsDataLoss(history.status())) op.history = history.status();
         return op;
       }
       entry.history = *std::move(history);

@@ -4,10 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::coordinator {
@@ -17,19 +14,18 @@ using Kind = HistoryUpdate::Kind;
 using storage::EventType;
 
 constexpr int kPage = 1000;
-constexpr char kStep[] = "step=";
 
 // A study's updates by seq while they are gathered from its rows and its log.
 struct Gathered {
   std::map<uint64_t, HistoryUpdate> updates;
-  std::map<int64_t, std::vector<study::Provenance>> promotions;  // Of each trial, from its row.
-  std::map<int64_t, size_t> promotions_met;                      // Of these, in the log so far.
+  std::map<std::pair<int64_t, uint64_t>, int64_t> promotions;  // Trial and ask, from the rows; to which step.
   int64_t trials = 0;
 };
 
 absl::Status Damaged(const storage::Event& event) {
   return absl::DataLossError(absl::StrCat("event ", event.seq, " of study ", event.study_id, " (trial ", event.trial,
-                                          ", ", event.detail, ") does not fit the trial's row"));
+                                          ", ", event.detail,
+                                          ") is damaged or does not fit the trial's row; restore a backup"));
 }
 
 // The storing and the end of a trial, as far as they lie within `until`.
@@ -55,7 +51,11 @@ void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, cons
   update.trial.gradient.reset();
   update.trial.failure.reset();
   gathered->updates[update.seq] = std::move(update);
-  if (!record.trial.promotions.empty()) gathered->promotions[record.trial.number] = record.trial.promotions;
+  for (const study::Provenance& promotion : record.trial.promotions) {
+    if (promotion.ask_index) {
+      gathered->promotions[{record.trial.number, *promotion.ask_index}] = promotion.resource;
+    }
+  }
 }
 
 // A point, a pause or a promotion; other events say nothing that the rows do not.
@@ -69,21 +69,19 @@ absl::Status GatherEvent(const storage::Event& event, Gathered* gathered) {
     return absl::NotFoundError(absl::StrCat("study ", event.study_id, " was deleted"));
   }
   if (event.type == EventType::kMeasurement) {
-    const std::optional<int64_t> step = StepOf(event);
-    if (!step) return Damaged(event);
+    if (!event.step) return Damaged(event);
     if (!event.value) return absl::OkStatus();  // Of other metrics.
     update.kind = Kind::kReported;
-    update.point = {*step, *event.value};
+    update.point = {*event.step, *event.value};
   } else if (event.type == EventType::kTrialPaused) {
     update.kind = Kind::kPaused;
   } else if (event.type == EventType::kTrialPromoted) {
-    const std::vector<study::Provenance>& promotions = gathered->promotions[event.trial];
-    size_t& met = gathered->promotions_met[event.trial];
-    if (met >= promotions.size()) return Damaged(event);
-    const study::Provenance& promotion = promotions[met++];
+    if (!event.ask_index) return Damaged(event);
+    const auto promotion = gathered->promotions.find({event.trial, *event.ask_index});
+    if (promotion == gathered->promotions.end()) return Damaged(event);
     update.kind = Kind::kPromoted;
-    update.ask_index = promotion.ask_index.value_or(0);
-    update.resource = promotion.resource;
+    update.ask_index = *event.ask_index;
+    update.resource = promotion->second;
   } else {
     return absl::OkStatus();
   }
@@ -142,19 +140,6 @@ study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::Metri
 
 bool NeedsCurves(const study::StudySpec& spec) {
   return spec.resource.has_value() || spec.stopping.has_value();
-}
-
-std::string StepDetail(int64_t step, absl::string_view text) {
-  return absl::StrCat(kStep, step, text.empty() ? "" : " ", text);
-}
-
-std::optional<int64_t> StepOf(const storage::Event& event) {
-  absl::string_view text = event.detail;
-  int64_t step = 0;
-  if (!absl::ConsumePrefix(&text, kStep) || !absl::SimpleAtoi(text.substr(0, text.find(' ')), &step)) {
-    return std::nullopt;
-  }
-  return step;
 }
 
 absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storage, storage::StudyKey study,

@@ -36,17 +36,13 @@ study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::Metri
 bool NeedsCurves(const study::StudySpec& spec);
 
 // All updates with seq <= `until`, in order of seq, from rows and, where curves are needed, from the log. Errors as
-// Storage; NOT_FOUND for a study that was deleted, DATA_LOSS for a log that does not fit the rows.
+// Storage; NOT_FOUND for a study that was deleted, DATA_LOSS for a log that is damaged or does not fit the rows.
 absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storage, storage::StudyKey study,
                                                         const study::StudySpec& spec, uint64_t until);
 
 // The history that a designer saw at `until`. Errors as ReadTimeline.
 absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,
                                          const study::StudySpec& spec, uint64_t until);
-
-// Details of the events that a timeline is read from begin with a step.
-std::string StepDetail(int64_t step, absl::string_view text);
-std::optional<int64_t> StepOf(const storage::Event& event);
 
 }  // namespace luthier::coordinator
 

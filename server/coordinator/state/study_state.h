@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lib/stopping/stopper.h"
 #include "lib/study/study_spec.h"
@@ -63,6 +64,7 @@ struct StudyState {
   bool blocked = false;     // The designer waits for a trial to finish or to pause, …
   uint64_t unblocked = 0;   // … as one did at this seq.
   bool exhausted = false;   // The designer has nothing more to suggest.
+  absl::Status history;     // DATA_LOSS: what the designer must know is damaged; it is not asked again.
   int64_t demand = 0;       // New trials that waiting asks could have.
 
   int failures_in_row = 0;

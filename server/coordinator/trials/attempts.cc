@@ -90,6 +90,7 @@ void PauseTrial(Context& c, StudyState& s, TrialSlot& slot, study::Measurement m
   storage::Event& event = AddEvent(c, s, EventType::kTrialPaused, &record);
   event.actor = attempt.worker;
   event.value = value;
+  event.step = step;
   event.detail =
       StepDetail(step, record.trial.checkpoint.empty() ? "without a checkpoint: going on means beginning afresh"
                        : with_checkpoint               ? ""
@@ -113,6 +114,7 @@ void StopTrial(Context& c, StudyState& s, TrialSlot& slot, const study::Measurem
   Move(c.state, s, slot, study::TrialEvent::kPrune);
   storage::Event& event = AddEvent(c, s, EventType::kTrialPruned, &record);
   event.actor = record.trial.attempts.back().worker;
+  event.step = last.step;
   event.detail = StepDetail(last.step, reason);
   event.value = value;
   Finalize(c, s, slot);
@@ -127,7 +129,10 @@ void PromoteTrial(Context& c, StudyState& s, study::Provenance promotion, int64_
   record.trial.promotions.push_back(std::move(promotion));
   record.trial.final_measurement.reset();
   Move(c.state, s, slot, study::TrialEvent::kPromote);
-  AddEvent(c, s, EventType::kTrialPromoted, &record).detail = StepDetail(resource, absl::StrCat("ask=", ask_index));
+  storage::Event& event = AddEvent(c, s, EventType::kTrialPromoted, &record);
+  event.step = resource;
+  event.ask_index = ask_index;
+  event.detail = StepDetail(resource, absl::StrCat("ask=", ask_index));
   MarkDirty(c, s, record);
   PushUpdate(c, s, HistoryUpdate::Kind::kPromoted, number, [&](HistoryUpdate& update) {
     update.ask_index = ask_index;

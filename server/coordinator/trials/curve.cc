@@ -9,6 +9,7 @@
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/messages/measurements.h"
 #include "server/coordinator/proposals/timeline.h"
+#include "server/coordinator/trials/text.h"
 
 namespace luthier::coordinator {
 
@@ -37,6 +38,7 @@ void AddPoint(Context& c, StudyState& s, TrialSlot& slot, const study::Measureme
   c.batch.measurements.push_back(std::move(point));
   storage::Event& event = AddEvent(c, s, storage::EventType::kMeasurement, &record);
   event.actor = record.trial.attempts.back().worker;
+  event.step = m.step;
   event.detail = StepDetail(m.step, MetricsText(m));
   const auto value = m.metrics.find(s.spec->metric.name);
   if (value == m.metrics.end()) return;

@@ -25,6 +25,10 @@ std::string Head(std::string text, size_t size) {
   return text.substr(0, end);
 }
 
+std::string StepDetail(int64_t step, absl::string_view text) {
+  return absl::StrCat("step=", step, text.empty() ? "" : " ", text);
+}
+
 std::string FailureText(const std::string& reason, const std::string& message) {
   return absl::StrCat(reason, message.empty() ? "" : ": ", Head(message, kMaxEventText));
 }

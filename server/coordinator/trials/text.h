@@ -2,7 +2,10 @@
 #define LUTHIER_SERVER_COORDINATOR_TRIALS_TEXT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+
+#include "absl/strings/string_view.h"
 
 // Long texts of workers, shortened to what is stored. UTF-8 is cut between characters.
 namespace luthier::coordinator {
@@ -15,6 +18,9 @@ std::string Tail(std::string text);
 
 // The first `size` bytes of `text`.
 std::string Head(std::string text, size_t size = kMaxText);
+
+// "step=9 text", for events.
+std::string StepDetail(int64_t step, absl::string_view text);
 
 // "REASON: message", for events.
 std::string FailureText(const std::string& reason, const std::string& message);

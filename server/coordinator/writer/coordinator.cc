@@ -277,7 +277,7 @@ void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
   const storage::WriteBatch& batch = core_->Seal();
   if (Mutated(Mutant::kReplyBeforeCommit)) {
     const storage::WriteBatch late = batch;
-    core_->EndBatch(absl::OkStatus());
+    (void)core_->EndBatch(absl::OkStatus());
     (void)storage_->Commit(late);
     return;
   }
@@ -290,7 +290,14 @@ void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
   NoteStorage(probe ? storage_->Commit({storage::SetFence{core_->fence()}}) : status, probe || !batch.empty(), probe,
               now);
   if (status.ok()) committed_seq_ = core_->last_seq();
-  core_->EndBatch(status);
+  // Only a restart helps where storage can't be read.
+  if (const absl::Status restored = core_->EndBatch(status); !restored.ok()) Fail(restored);
+}
+
+void Coordinator::Fail(const absl::Status& status) {
+  base::LogError("storage_failed", {{"error", std::string(status.message())}});
+  if (options_.on_fatal) options_.on_fatal(status);
+  _exit(kExitIoError);
 }
 
 void Coordinator::NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now) {
@@ -302,11 +309,7 @@ void Coordinator::NoteStorage(const absl::Status& status, bool tried, bool probe
     unwritable_since_ = absl::InfiniteDuration();
     return;
   }
-  if (status.code() != absl::StatusCode::kUnavailable) {
-    base::LogError("storage_failed", {{"error", std::string(status.message())}});
-    if (options_.on_fatal) options_.on_fatal(status);
-    _exit(kExitIoError);
-  }
+  if (status.code() != absl::StatusCode::kUnavailable) Fail(status);
   if (disk_trouble_.Failed(now)) base::LogError("storage_unwritable", {{"error", std::string(status.message())}});
   storage_ok_ = false;
   unwritable_since_ = now;

@@ -99,6 +99,8 @@ class Coordinator {
   void CommitAndAnswer(absl::Duration now, size_t operations);
   // `tried`: something was committed or failed to.
   void NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now);
+  // Storage can't be trusted any more: ends the process.
+  [[noreturn]] void Fail(const absl::Status& status);
   void AfterCommit(absl::Duration now);
   void Observe(absl::Duration now, const std::vector<storage::Event>& events);
   // Turns the operation away.

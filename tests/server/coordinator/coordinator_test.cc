@@ -387,6 +387,21 @@ TEST_F(CoordinatorDeathTest, AStorageThatCannotBeTrustedEndsTheProcess) {
   EXPECT_EXIT(fail(false), ::testing::ExitedWithCode(74), "storage_failed");
 }
 
+TEST_F(CoordinatorDeathTest, RowsThatCannotBeReadAfterAFailedCommitEndTheProcessWithAnErrorNotACrash) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto fail = [&] {
+    Coordinator::Options options = TestOptions();
+    options.on_fatal = [](const absl::Status& status) { _exit(status.code() == absl::StatusCode::kDataLoss ? 3 : 4); };
+    Start(options);
+    (void)Create("s", MakeSpec());
+    faulty_.FailNextCommit(Full());
+    faulty_.FailReads(absl::DataLossError("a row is damaged"));
+    (void)Create("t", MakeSpec());
+    while (true) pause();  // The writer's thread ends the process.
+  };
+  EXPECT_EXIT(fail(), ::testing::ExitedWithCode(3), "storage_failed error=\"a row is damaged\"");
+}
+
 TEST_F(CoordinatorTest, AStorageThatCannotBeReadStopsTheStart) {
   faulty_.FailReads(absl::DataLossError("page 7"));
   EXPECT_EQ(Coordinator::Start(&faulty_, &clock_, TestOptions()).status().code(), absl::StatusCode::kDataLoss);

@@ -24,6 +24,8 @@ struct Lease {
   std::string resume_checkpoint;
   int32_t attempt = 1;
   int64_t target_step = 0;  // To pause at; 0: none.
+  // Which derivative the search can use; kDirectional: along trial.provenance.direction.
+  study::GradientUse gradient = study::GradientUse::kFull;
 };
 
 struct SuggestRequest {

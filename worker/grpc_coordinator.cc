@@ -18,6 +18,18 @@
 namespace luthier::worker {
 namespace {
 
+study::GradientUse GradientOf(const v1::Lease& message) {
+  const bool directional = !message.trial().provenance().direction().empty();
+  switch (message.gradient()) {
+    case v1::GRADIENT_USE_NONE:
+      return study::GradientUse::kNone;
+    case v1::GRADIENT_USE_FULL:
+      return study::GradientUse::kFull;
+    default:  // Also of a coordinator that does not say, or says what this worker does not know.
+      return directional ? study::GradientUse::kDirectional : study::GradientUse::kFull;
+  }
+}
+
 absl::StatusOr<Lease> FromProto(const v1::Lease& message) {
   Lease lease;
   LUTHIER_ASSIGN_OR_RETURN(const wire::TrialId id, wire::ParseTrialName("trial.name", message.trial().name()));
@@ -31,6 +43,7 @@ absl::StatusOr<Lease> FromProto(const v1::Lease& message) {
   lease.resume_checkpoint = message.resume_checkpoint();
   lease.attempt = message.attempt();
   lease.target_step = message.target_step();
+  lease.gradient = GradientOf(message);
   return lease;
 }
 

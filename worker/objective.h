@@ -21,7 +21,9 @@ struct RunRequest {
   int64_t trial = 0;  // Number within the study.
   int32_t attempt = 1;
   study::Parameters parameters;
-  // Along which a directional derivative is welcome (study::Gradient::direction); empty: none was asked for.
+  // Which derivative the search can use.
+  study::GradientUse gradient = study::GradientUse::kFull;
+  // kDirectional: along this (study::Gradient::direction); else empty.
   std::vector<double> direction;
   // For the objective's own randomness: the same for every attempt of a trial, below 2^31.
   uint32_t seed = 0;

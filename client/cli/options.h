@@ -61,6 +61,7 @@ struct Options {
   std::optional<double> slope;
   std::optional<int64_t> step;
   std::optional<double> elapsed_seconds;
+  std::string training;
   bool pruned = false;
   bool paused = false;
   std::string failed;

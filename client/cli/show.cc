@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "lib/objectives/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/json.h"
 
@@ -40,6 +41,51 @@ Cell ValueCell(const google::protobuf::Value& value) {
 
 constexpr char kSetAside[] =
     "gradient set aside: it contradicts the losses that the same worker reported; the losses are kept";
+
+// As people and scripts write it: "converged".
+std::string OutcomeText(const v1::Training& training) {
+  return absl::AsciiStrToLower(v1::Training::Outcome_Name(training.outcome()));
+}
+
+Json TrainingJson(const v1::Training& training) {
+  Json json = {{"outcome", OutcomeText(training)}};
+  const Json all = wire::ToJson(training);
+  for (const char* optional : {"gradient_norm", "duality_gap"}) {
+    if (all.contains(optional)) json[optional] = all[optional];
+  }
+  return json;
+}
+
+// How training ended, and what it took.
+void PrintEnding(std::ostream& out, const v1::Measurement& last) {
+  if (last.has_training()) {
+    const v1::Training& training = last.training();
+    out << "training ended: " << OutcomeText(training);
+    if (training.outcome() == v1::Training::LIMIT) out << " (the metrics are not those of the optimum)";
+    if (training.has_gradient_norm()) out << ", gradient norm " << ShortNumber(training.gradient_norm());
+    if (training.has_duality_gap()) out << ", duality gap " << ShortNumber(training.duality_gap());
+    out << "\n";
+  }
+  if (last.has_elapsed_seconds()) {
+    out << "time: " << ShortNumber(last.elapsed_seconds()) << " s";
+    if (last.has_gradient_seconds()) out << ", " << ShortNumber(last.gradient_seconds()) << " s of it for the gradient";
+    out << "\n";
+  } else if (last.has_gradient_seconds()) {
+    out << "time: " << ShortNumber(last.gradient_seconds()) << " s for the gradient\n";
+  }
+}
+
+// The option of a builtin objective that limits how long it trains; "": nothing is known of one.
+std::string LimitOption(const v1::StudySpec& spec) {
+  if (!spec.objective().has_builtin()) return "";
+  const absl::StatusOr<const objectives::ObjectiveInfo*> info =
+      objectives::FindObjective(spec.objective().builtin().model());
+  if (!info.ok()) return "";
+  for (const char* option : {"max_iterations", "max_passes"}) {
+    if ((*info)->FindParameter(option) != nullptr) return option;
+  }
+  return "";
+}
 
 // Why the trial is not simply COMPLETE.
 std::string Note(const v1::Trial& trial) {
@@ -205,8 +251,11 @@ Json TrialJson(const v1::Trial& trial) {
     const Json& last = all["final_measurement"];
     json["metrics"] = last["metrics"];
     json["step"] = last["step"];
-    for (const char* optional : {"elapsed_seconds", "gradient"}) {
+    for (const char* optional : {"elapsed_seconds", "gradient_seconds", "gradient"}) {
       if (last.contains(optional)) json[optional] = last[optional];
+    }
+    if (trial.final_measurement().has_training()) {
+      json["training"] = TrainingJson(trial.final_measurement().training());
     }
   }
   json["gradient_set_aside"] = trial.gradient_set_aside();
@@ -215,6 +264,10 @@ Json TrialJson(const v1::Trial& trial) {
     if (all.contains(field)) json[field] = all[field];
   }
   if (!trial.measurements().empty()) json["measurements"] = all["measurements"];
+  for (int i = 0; i < trial.measurements_size(); ++i) {
+    if (!trial.measurements(i).has_training()) continue;
+    json["measurements"][static_cast<size_t>(i)]["training"] = TrainingJson(trial.measurements(i).training());
+  }
   return json;
 }
 
@@ -252,6 +305,30 @@ std::string Summary(const v1::Study& study) {
   return text;
 }
 
+std::string TrainingsText(const v1::TrainingCounts& counts) {
+  const std::pair<int64_t, const char*> all[] = {{counts.converged(), "converged"},
+                                                 {counts.precision(), "precision"},
+                                                 {counts.target(), "target"},
+                                                 {counts.limit(), "limit"},
+                                                 {counts.diverged(), "diverged"}};
+  std::string text;
+  for (const auto& [count, what] : all) {
+    if (count > 0) absl::StrAppend(&text, text.empty() ? "" : ", ", count, " ", what);
+  }
+  return text;
+}
+
+std::string LimitWarning(const v1::Study& study) {
+  const v1::TrainingCounts& counts = study.trainings();
+  if (counts.limit() == 0) return "";
+  const int64_t all = counts.converged() + counts.precision() + counts.target() + counts.limit() + counts.diverged();
+  const std::string option = LimitOption(study.spec());
+  return absl::StrCat(
+      counts.limit(), " of ", all, all == 1 ? " training" : " trainings", " ended at ",
+      counts.limit() == 1 ? "its" : "their", " limit", option.empty() ? "" : absl::StrCat(" (", option, ")"),
+      counts.limit() == 1 ? ": its result is not that of the optimum" : ": their results are not those of the optimum");
+}
+
 Table StudyTable(const std::vector<v1::Study>& studies) {
   Table table({"id", "state", "done", "trials", "running", "failed", "metric", "best", "best_trial", "created"});
   for (const v1::Study& study : studies) {
@@ -285,6 +362,9 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
     columns.push_back(clash ? "metric." + name : name);
   }
   columns.insert(columns.end(), parameters.begin(), parameters.end());
+  const bool training = std::any_of(trials.begin(), trials.end(),
+                                    [](const v1::Trial& trial) { return trial.final_measurement().has_training(); });
+  if (training) columns.push_back("training");
   for (const char* name : {"attempts", "origin", "worker", "note"}) columns.push_back(name);
   Table table(columns);
   for (const v1::Trial& trial : trials) {
@@ -296,6 +376,10 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
     for (const std::string& name : parameters) {
       const auto found = trial.parameters().fields().find(name);
       row.push_back(found == trial.parameters().fields().end() ? Cell::Empty() : ValueCell(found->second));
+    }
+    if (training) {
+      const v1::Measurement& last = trial.final_measurement();
+      row.push_back(last.has_training() ? Cell::Text(OutcomeText(last.training())) : Cell::Empty());
     }
     row.push_back(Cell::Integer(trial.attempts_size()));
     row.push_back(Cell::Text(trial.provenance().origin()));
@@ -325,10 +409,16 @@ void PrintStudy(std::ostream& out, const v1::Study& study) {
     out << "trained  " << study.resource_spent() << " " << UnitOf(study.spec())
         << " in all trials, restarts included\n";
   }
+  if (const std::string trainings = TrainingsText(study.trainings()); !trainings.empty()) {
+    out << "training " << trainings << "\n";
+  }
   out << "created  " << ShortTime(study.create_time()) << " UTC\n";
   if (NeverReportedAStep(study)) {
     out << "warning  no trial has reported a step of its training, so none can be paused or stopped early: the "
            "objective has to report `step`\n";
+  }
+  if (const std::string warning = LimitWarning(study); !warning.empty()) {
+    out << "warning  " << warning << "; see luthier trial list " << IdOf(study) << "\n";
   }
   for (const v1::GradientsSetAside& entry : study.gradients_set_aside()) {
     out << "warning  the gradients of worker " << Printable(entry.worker()) << " are set aside in " << entry.trials()
@@ -349,6 +439,7 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
     out << "  " << Printable(name) << " = " << Printable(ValueCell(found->second).exact) << "\n";
   }
   PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
+  PrintEnding(out, trial.final_measurement());
   if (trial.gradient_set_aside()) out << kSetAside << "\n";
   if (trial.has_failure()) {
     out << "failure: " << Note(trial) << "\n";

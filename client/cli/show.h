@@ -21,16 +21,17 @@ std::string IdOf(const v1::Study& study);
 
 // The message (lib/wire/json.h) with "id" in front.
 nlohmann::ordered_json StudyJson(const v1::Study& study);
-// number, state, parameters, metrics (of the final measurement; {} without one), step, elapsed_seconds, gradient,
-// gradient_set_aside, failure, attempts, provenance, checkpoint, attributes, create_time, end_time, name;
-// measurements where asked for.
+// number, state, parameters, metrics (of the final measurement; {} without one), step, elapsed_seconds,
+// gradient_seconds, gradient, training (outcome in lower case, gradient_norm, duality_gap), gradient_set_aside,
+// failure, attempts, provenance, checkpoint, attributes, create_time, end_time, name; measurements where asked for.
 nlohmann::ordered_json TrialJson(const v1::Trial& trial);
 
 void PrintJson(std::ostream& out, const nlohmann::ordered_json& value);
 
 Table StudyTable(const std::vector<v1::Study>& studies);
-// Columns: number, state, metrics (the study's first), parameters in the order of the space, attempts, origin, worker,
-// note. A metric that is called as a parameter gets the prefix "metric.".
+// Columns: number, state, metrics (the study's first), parameters in the order of the space, training (where a trial
+// says how its training ended), attempts, origin, worker, note. A metric that is called as a parameter gets the prefix
+// "metric.".
 Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials);
 
 // What an algorithm that leaves the choice to the service came to, and why. Nothing for one that was named.
@@ -45,6 +46,11 @@ void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Tr
 
 // "40/100 done, best 0.123 (trial 17), 2 running, 1 failed".
 std::string Summary(const v1::Study& study);
+// "37 converged, 1 precision, 2 limit": trainings by how they ended; "" where no trial says.
+std::string TrainingsText(const v1::TrainingCounts& counts);
+// "2 of 40 trainings ended at their limit (max_iterations): their losses are not those of the optimum": a sentence for
+// people; "" where none did.
+std::string LimitWarning(const v1::Study& study);
 // Trials that are final.
 int64_t DoneTrials(const v1::TrialCounts& counts);
 // Nothing will change any more: finished, and no trial is open.

@@ -157,6 +157,9 @@ void TellOptions(CLI::App& app, Options& o) {
   StudyAndTrial(app, o);
   MeasurementOptions(app, o);
   app.add_option("--step", o.step, "Step that the result belongs to");
+  app.add_option("--training", o.training,
+                 "How training ended: converged, precision, target, limit (the result is not that of the optimum) or "
+                 "diverged");
   app.add_flag("--pruned", o.pruned, "The trial was stopped early; the metrics are its last ones, if it has any");
   app.add_flag(
       "--paused", o.paused,

@@ -241,6 +241,18 @@ absl::Status ValidateCurve(const study::StudySpec& spec) {
                    ", or leave `", what, "` out"));
 }
 
+bool MayDifferentiate(const study::StudySpec& spec) {
+  const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (builtin == nullptr) return true;
+  const absl::StatusOr<const ObjectiveInfo*> info = FindObjective(builtin->model);
+  if (!info.ok()) return true;  // Of a newer program.
+  const MetricInfo* metric = (*info)->FindMetric(spec.metric.name);
+  if (metric == nullptr || !metric->gradient) return false;
+  const auto option = builtin->options.find("gradient");
+  const bool* wanted = option == builtin->options.end() ? nullptr : std::get_if<bool>(&option->second);
+  return wanted == nullptr || *wanted;
+}
+
 absl::Status ValidateWarmStart(const study::StudySpec& spec) {
   if (!study::WarmStarts(spec)) return absl::OkStatus();
   const char* what = spec.resource       ? "resource"

@@ -42,6 +42,10 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
 // could be paused or stopped. INVALID_ARGUMENT naming the option. OK for all others, and what Validate refuses.
 absl::Status ValidateCurve(const study::StudySpec& spec);
 
+// Whether trials of the study can have a gradient of its metric, as far as the study says: a builtin objective
+// differentiates some of its metrics, unless its option `gradient` is false; of other objectives nothing is known.
+bool MayDifferentiate(const study::StudySpec& spec);
+
 // A study whose trials start from the models of earlier ones (option warm_start) and that compares them by their
 // curves, or promises that they depend on nothing of the kind. INVALID_ARGUMENT naming the option. OK for all others.
 absl::Status ValidateWarmStart(const study::StudySpec& spec);

@@ -87,6 +87,7 @@ absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::Fu
                          absl::FunctionRef<bool(const Row&)> row) {
   const study::StudySpec spec = SpecOf(options, seed);
   const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(spec);
+  const study::GradientUse gradients = suggest::GradientUseOf(spec);
   study::History history;
   std::priority_queue<Running, std::vector<Running>, EndsLater> running;
   Row out;
@@ -138,10 +139,13 @@ absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::Fu
         out.best = exact;
       }
       if (options.problem.optimum) out.regret = std::abs(out.best - *options.problem.optimum);
-      history.Finish(next.number, study::TrialState::kComplete, out.value,
-                     Differentiate(options.problem, history.trials()[static_cast<size_t>(next.number - 1)].parameters,
-                                   next.direction),
-                     std::nullopt);
+      history.Finish(
+          next.number, study::TrialState::kComplete, out.value,
+          gradients == study::GradientUse::kNone
+              ? std::nullopt
+              : Differentiate(options.problem, history.trials()[static_cast<size_t>(next.number - 1)].parameters,
+                              next.direction),
+          std::nullopt);
     } else {
       out.value = std::nan("");
       history.Finish(next.number, study::TrialState::kFailed, std::nullopt, std::nullopt, study::FailureKind::kConfig);

@@ -27,8 +27,8 @@ struct TemplatePiece {
 // INVALID_ARGUMENT for an unpaired brace or something that is no name between braces.
 absl::StatusOr<std::vector<TemplatePiece>> ParseTemplate(absl::string_view text);
 
-// Names that may follow "luthier." in a placeholder: attempt, checkpoint, direction_file, parameters_file, seed,
-// study, target_step, trial.
+// Names that may follow "luthier." in a placeholder: attempt, checkpoint, direction_file, gradient, parameters_file,
+// seed, study, target_step, trial.
 const std::vector<std::string>& TemplateFacts();
 
 // `text` with every placeholder replaced by its entry in `values` (keys: parameter names and "luthier.…").

@@ -1,5 +1,7 @@
 #include "lib/suggest/registry.h"
 
+#include <algorithm>
+
 #include "lib/base/check.h"
 #include "lib/suggest/asha_designer.h"
 #include "lib/suggest/auto.h"
@@ -23,7 +25,52 @@ struct Entry {
   AlgorithmInfo info;
   absl::Status (*validate)(const study::StudySpec&);
   std::unique_ptr<Designer> (*create)(const study::StudySpec&);
+  // Which derivatives its suggestions depend on, in a space that has some.
+  study::GradientUse (*gradients)(const study::StudySpec&);
 };
+
+study::GradientUse ReadsNone(const study::StudySpec&) {
+  return study::GradientUse::kNone;
+}
+
+study::GradientUse ReadsAsOptionSays(const study::StudySpec& spec) {
+  switch (std::get<study::BoOptions>(spec.algorithm).gradients) {
+    case study::BoGradients::kOff:
+      return study::GradientUse::kNone;
+    case study::BoGradients::kFull:
+      return study::GradientUse::kFull;
+    case study::BoGradients::kDirectional:
+      return study::GradientUse::kDirectional;
+  }
+  LUTHIER_CHECK(false);
+}
+
+study::GradientUse ReadsAsSamplerDoes(const study::StudySpec& spec) {
+  study::StudySpec nested = spec;
+  nested.algorithm = study::AsAlgorithm(*study::SamplerOf(spec.algorithm));
+  return GradientUseOf(nested);
+}
+
+study::GradientUse ReadsAsChoiceDoes(const study::StudySpec& spec) {
+  study::StudySpec chosen = spec;
+  chosen.algorithm = Resolve(spec).algorithm;
+  return GradientUseOf(chosen);
+}
+
+// The base sees results without their gradients, but where there are no stages.
+study::GradientUse ReadsAsBaseDoesAlone(const study::StudySpec& spec) {
+  const auto& options = std::get<study::HarmonicaOptions>(spec.algorithm);
+  const HarmonicaPlan plan = PlanHarmonica(spec, options);
+  return plan.staged ? study::GradientUse::kNone : GradientUseOf(BaseStudy(spec, options, plan));
+}
+
+bool AnyDerivative(const study::SearchSpace& space) {
+  const std::vector<int>& differentiable = space.differentiable();
+  return std::any_of(differentiable.begin(), differentiable.end(), [&](int parameter) {
+    const auto& range = std::get<study::FloatRange>(space.parameters()[static_cast<size_t>(parameter)].domain);
+    return range.min < range.max;
+  });
+}
 
 absl::Status NothingToValidate(const study::StudySpec&) {
   return absl::OkStatus();
@@ -87,7 +134,7 @@ Entry BoEntry(const char* name, const char* description) {
            {"trust_box",
             "TRUST_BOX_AUTO (default): with more than 15 parameters and no local steps; TRUST_BOX_ON or "
             "TRUST_BOX_OFF"}}},
-      ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>};
+      ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>, ReadsAsOptionSays};
 }
 
 // Options of the algorithms that train settings in parts.
@@ -114,13 +161,14 @@ const std::vector<Entry>& Entries() {
                          {"skip_rungs", "leave out so many of the lowest rungs; default 0"},
                          {"first_go_on", "STOP: the first eta - 1 trials at a rung go on in any case; default false"},
                          kSampler}},
-          ValidateWith<study::AshaOptions, ValidateAsha>, CreateWith<AshaDesigner, study::AshaOptions>},
+          ValidateWith<study::AshaOptions, ValidateAsha>, CreateWith<AshaDesigner, study::AshaOptions>,
+          ReadsAsSamplerDoes},
       Entry{AlgorithmInfo{"auto",
                           8,
                           "chosen from space, objective and noise; the default",
                           true,
                           {{"noisy", "whether the same setting may give different values; default false"}}},
-            NothingToValidate, CreateAuto},
+            NothingToValidate, CreateAuto, ReadsAsChoiceDoes},
       BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
       Entry{AlgorithmInfo{"cma_es",
                           1,
@@ -129,7 +177,8 @@ const std::vector<Entry>& Entries() {
                           {{"population", "settings of a generation; 0 (default): 4 + 3 ln d"},
                            {"initial_sigma", "first step size in units of the ranges; default 0.3"},
                            {"restarts", "start again with twice the population when a run has ended; default true"}}},
-            ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>},
+            ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>,
+            ReadsNone},
       BoEntry("fobo", "first-order Bayesian optimization: uses the gradients that trials report"),
       Entry{AlgorithmInfo{"grid",
                           1,
@@ -138,13 +187,13 @@ const std::vector<Entry>& Entries() {
                           {{"levels", "points along each continuous parameter, both ends included; default 10"},
                            {"shuffle", "visit the grid in a seeded random order; default true"},
                            {"centres", "points in the middle of so many equal cells, no ends; default false"}}},
-            ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>},
+            ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>, ReadsNone},
       Entry{AlgorithmInfo{"halton",
                           1,
                           "quasi-random settings: Halton's sequence with permuted digits",
                           false,
                           {{"scramble", "permute the digits by the study's seed; default true"}}},
-            NothingToValidate, CreateWith<HaltonDesigner, study::HaltonOptions>},
+            NothingToValidate, CreateWith<HaltonDesigner, study::HaltonOptions>, ReadsNone},
       Entry{
           AlgorithmInfo{
               "harmonica",
@@ -168,7 +217,7 @@ const std::vector<Entry>& Entries() {
                 "the algorithm after the stages, on what they leave: random (default), sobol, halton, grid, tpe, "
                 "cma_es, a bo, successive_halving, hyperband or asha"}}},
           ValidateWith<study::HarmonicaOptions, ValidateHarmonica>,
-          CreateWith<HarmonicaDesigner, study::HarmonicaOptions>},
+          CreateWith<HarmonicaDesigner, study::HarmonicaOptions>, ReadsAsBaseDoesAlone},
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
       Entry{AlgorithmInfo{"hyperband",
                           1,
@@ -180,16 +229,16 @@ const std::vector<Entry>& Entries() {
                            kOverlap,
                            kSampler}},
             ValidateWith<study::HyperbandOptions, ValidateHyperband>,
-            CreateWith<HalvingDesigner, study::HyperbandOptions>},
+            CreateWith<HalvingDesigner, study::HyperbandOptions>, ReadsAsSamplerDoes},
       BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
       Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
-            Create<RandomDesigner>},
+            Create<RandomDesigner>, ReadsNone},
       Entry{AlgorithmInfo{"sobol",
                           1,
                           "quasi-random settings that cover the space more evenly than random ones",
                           false,
                           {{"scramble", "randomize the sequence by the study's seed; default true"}}},
-            NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>},
+            NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>, ReadsNone},
       Entry{AlgorithmInfo{"successive_halving",
                           1,
                           "trains many settings a little and the best of each rung on, in brackets; needs a resource",
@@ -200,7 +249,7 @@ const std::vector<Entry>& Entries() {
                            kOverlap,
                            kSampler}},
             ValidateWith<study::SuccessiveHalvingOptions, ValidateSuccessiveHalving>,
-            CreateWith<HalvingDesigner, study::SuccessiveHalvingOptions>},
+            CreateWith<HalvingDesigner, study::SuccessiveHalvingOptions>, ReadsAsSamplerDoes},
       Entry{AlgorithmInfo{"tpe",
                           1,
                           "tree-structured Parzen estimator: like the good settings, unlike the others",
@@ -210,7 +259,7 @@ const std::vector<Entry>& Entries() {
                            {"multivariate", "one density for parameters that exist together; default true"},
                            {"gamma", "how many results are good: LINEAR (default): a tenth, or SQRT; at most 25"},
                            {"bandwidth", "of kernels: NEIGHBOURS (default) or FIXED"}}},
-            ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>},
+            ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>, ReadsNone},
   };
   return entries;
 }
@@ -249,6 +298,18 @@ Resolution Resolve(const study::StudySpec& spec) {
     return {plan.staged ? spec.algorithm : BaseAlgorithm(*options), std::move(plan.notes)};
   }
   return {spec.algorithm, {}};
+}
+
+study::GradientUse GradientUseOf(const study::StudySpec& spec) {
+  if (!AnyDerivative(spec.space)) return study::GradientUse::kNone;
+  return EntryOf(spec.algorithm).gradients(spec);
+}
+
+study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Provenance& provenance) {
+  if (!provenance.direction.empty()) return study::GradientUse::kDirectional;
+  if (of_study != study::GradientUse::kDirectional) return of_study;
+  // Where a suggestion asks for no slope, nothing that could be differentiated is active.
+  return provenance.ask_index ? study::GradientUse::kNone : study::GradientUse::kFull;
 }
 
 absl::Status Validate(const study::StudySpec& spec) {

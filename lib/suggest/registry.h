@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/study/measurement.h"
 #include "lib/study/study_spec.h"
+#include "lib/study/trial.h"
 #include "lib/suggest/designer.h"
 
 namespace luthier::suggest {
@@ -34,6 +36,14 @@ struct Resolution {
 };
 // A function of the spec alone.
 Resolution Resolve(const study::StudySpec& spec);
+
+// Which derivatives that trials report the study's suggestions depend on: those that its algorithm reads, or the
+// algorithm it comes to, or the sampler that this one takes new settings from. kNone where no parameter has a
+// derivative.
+study::GradientUse GradientUseOf(const study::StudySpec& spec);
+// The same for one of its trials: kDirectional where provenance.direction says along what, and nowhere else. Of a trial
+// that a user added to a study of slopes the whole gradient is used, as no direction was asked for.
+study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Provenance& provenance);
 
 // The algorithm's settings against the study's space and budget (e.g. a grid of too many points). INVALID_ARGUMENT
 // with fields "algorithm.…".

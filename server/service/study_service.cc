@@ -73,6 +73,13 @@ v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::
   counts.set_cancelled(of(study::TrialState::kCancelled));
   counts.set_paused(of(study::TrialState::kPaused));
   message.set_resource_spent(summary.resource_spent);
+  v1::TrainingCounts& trainings = *message.mutable_trainings();
+  const auto ended = [&](study::TrainingOutcome outcome) { return summary.trainings[static_cast<size_t>(outcome)]; };
+  trainings.set_converged(ended(study::TrainingOutcome::kConverged));
+  trainings.set_precision(ended(study::TrainingOutcome::kPrecision));
+  trainings.set_target(ended(study::TrainingOutcome::kTarget));
+  trainings.set_limit(ended(study::TrainingOutcome::kLimit));
+  trainings.set_diverged(ended(study::TrainingOutcome::kDiverged));
   message.set_best_trial(summary.best_trial);
   if (summary.best_value) message.set_best_value(*summary.best_value);
   *message.mutable_create_time() = wire::ToProto(record.create_time);

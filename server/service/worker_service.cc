@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/version.h"
+#include "lib/objectives/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
 
@@ -34,6 +35,18 @@ v1::HeartbeatResponse::Directive ToMessage(Directive directive) {
   return v1::HeartbeatResponse::LOST;
 }
 
+v1::GradientUse ToMessage(study::GradientUse use) {
+  switch (use) {
+    case study::GradientUse::kNone:
+      return v1::GRADIENT_USE_NONE;
+    case study::GradientUse::kFull:
+      return v1::GRADIENT_USE_FULL;
+    case study::GradientUse::kDirectional:
+      return v1::GRADIENT_USE_DIRECTIONAL;
+  }
+  return v1::GRADIENT_USE_UNSPECIFIED;
+}
+
 void CheckToken(const std::string& token, base::Violations* violations) {
   if (token.size() != kTokenBytes) {
     violations->Add("token",
@@ -50,6 +63,7 @@ void Fill(const coordinator::Grant& grant, v1::Lease* lease) {
   lease->set_attempt(grant.attempt);
   lease->set_target_step(grant.target_step);
   lease->set_resume_step(grant.resume_step);
+  lease->set_gradient(objectives::MayDifferentiate(*grant.spec) ? ToMessage(grant.gradient) : v1::GRADIENT_USE_NONE);
 }
 
 // A waiting ask must notice that its caller has hung up, so it has a reactor of its own.

@@ -353,6 +353,36 @@ budget: {max_trials: 3}
   EXPECT_THAT(fails.err, HasSubstr(":\n  exit code 3\n  it is broken\nto see more: luthier trial get fails "));
 }
 
+TEST_F(CliTest, RunWarnsOfTrainingsThatEndedAtTheirLimit) {
+  // The first of two says so; both are told which gradient is read.
+  Write("limits.yaml", R"(
+space: [{name: x, float: {min: 0, max: 1}}]
+objective:
+  command:
+    argv:
+      - sh
+      - -c
+      - |-
+        test "$LUTHIER_GRADIENT" = full || exit 3
+        if [ "$LUTHIER_TRIAL" = 1 ]; then t=limit; else t=converged; fi
+        echo "{{\"loss\": 1, \"training\": {{\"outcome\": \"$t\", \"gradient_norm\": 0.25}}, \"gradient_seconds\": 0.5}}"
+metric: {name: loss, goal: MINIMIZE}
+algorithm: {fobo: {}}
+budget: {max_trials: 2}
+)");
+  const CommandResult run = Luthier({"run", "limits.yaml", "--db", Path("db"), "-o", "json"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err,
+              HasSubstr("warning: 1 of 2 trainings ended at its limit: its result is not that of the optimum; see "
+                        "luthier trial list limits --db "));
+  const json summary = json::parse(run.out, nullptr, false);
+  EXPECT_EQ(summary["study"]["trainings"]["limit"], 1);
+  EXPECT_EQ(summary["study"]["trainings"]["converged"], 1);
+  const json trials = LuthierJson({"trial", "list", "limits", "--db", Path("db"), "-o", "json"});
+  EXPECT_EQ(trials[0]["training"], (json{{"outcome", "limit"}, {"gradient_norm", 0.25}}));
+  EXPECT_EQ(trials[0]["gradient_seconds"], 0.5);
+}
+
 TEST_F(CliTest, AnExternalStudyCostsAWorkerNoTrial) {
   StartServer();
   Write("s.yaml", "space: [{name: x, float: {min: 0, max: 1}}]\nmetric: {name: y, goal: MINIMIZE}\n");

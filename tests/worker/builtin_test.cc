@@ -27,6 +27,12 @@ class Counter final : public objectives::Objective {
   const objectives::ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<objectives::EvaluationResult> Evaluate(const objectives::EvaluationContext& context) const override {
     objectives::EvaluationResult result;
+    if (context.parameters.count("use") != 0) {
+      result.measurement = Point(0);
+      result.measurement->metrics["gradient"] = static_cast<double>(context.gradient);
+      result.measurement->metrics["direction"] = static_cast<double>(context.direction.size());
+      return result;
+    }
     if (context.parameters.count("odd") != 0) return absl::InvalidArgumentError("odd");
     if (context.parameters.count("fail") != 0) {
       result.outcome = objectives::EvaluationOutcome::kFailed;
@@ -103,6 +109,20 @@ TEST_F(BuiltinTest, ReportsAndCompletes) {
   EXPECT_EQ(outcome.result, RunResult::kComplete);
   EXPECT_EQ(outcome.measurement.step, 10);
   EXPECT_THAT(sink.reports, SizeIs(10));
+}
+
+TEST_F(BuiltinTest, TheObjectiveIsToldWhichGradientIsRead) {
+  BuiltinRunner runner = MakeRunner();
+  request_.parameters["use"] = true;
+  for (const study::GradientUse use :
+       {study::GradientUse::kNone, study::GradientUse::kFull, study::GradientUse::kDirectional}) {
+    RecordingSink sink;
+    request_.gradient = use;
+    request_.direction.assign(use == study::GradientUse::kDirectional ? 3 : 0, 1.0);
+    const RunOutcome outcome = runner.Run(request_, &sink);
+    EXPECT_EQ(outcome.measurement.metrics.at("gradient"), static_cast<double>(use));
+    EXPECT_EQ(outcome.measurement.metrics.at("direction"), static_cast<double>(request_.direction.size()));
+  }
 }
 
 TEST_F(BuiltinTest, AStopWhileDataAreLoadedIsNoFailure) {

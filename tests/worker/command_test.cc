@@ -171,6 +171,7 @@ print('{"loss": 1}')
                                      {"LUTHIER_ATTEMPT", "2"},
                                      {"LUTHIER_SEED", "77"},
                                      {"LUTHIER_CHECKPOINT", "old"},
+                                     {"LUTHIER_GRADIENT", "full"},
                                      {"LUTHIER_RESULT_FD", "3"},
                                      {"LUTHIER_REPLY_FD", "4"}}));
   EXPECT_EQ(nlohmann::json::parse(seen[2].get<std::string>()),
@@ -582,6 +583,32 @@ TEST_F(CommandTest, AnAskedDirectionIsAFileAndMayBeAnsweredByASlopeAlone) {
   ASSERT_TRUE(outcome.measurement.gradient.has_value());
   EXPECT_THAT(outcome.measurement.gradient->direction, ElementsAre(0.5, -0.1));
   EXPECT_EQ(outcome.measurement.gradient->slope, 0.25);
+}
+
+TEST_F(CommandTest, TheProgramIsToldWhichGradientIsRead) {
+  for (const study::GradientUse use :
+       {study::GradientUse::kNone, study::GradientUse::kFull, study::GradientUse::kDirectional}) {
+    request_.gradient = use;
+    Command({"sh", "-c", "echo \"$LUTHIER_GRADIENT $0.\"; echo '{{\"loss\": 1}}'", "{luthier.gradient}"});
+    const RunOutcome outcome = Run();
+    ExpectLoss(outcome, 1.0);
+    const absl::string_view name = study::GradientUseName(use);
+    EXPECT_THAT(outcome.output_tail, HasSubstr(absl::StrCat(name, " ", name, ".\n")));
+  }
+}
+
+TEST_F(CommandTest, WhatItSaysOfItsTrainingArrives) {
+  Shell(R"(echo '{"loss": 1, "training": {"outcome": "limit", "gradient_norm": 0.5}, "gradient_seconds": 2}')");
+  const RunOutcome outcome = Run();
+  ExpectLoss(outcome, 1.0);
+  EXPECT_EQ(outcome.measurement.training, (study::TrainingReport{study::TrainingOutcome::kLimit, 0.5, std::nullopt}));
+  EXPECT_EQ(outcome.measurement.gradient_seconds, 2.0);
+  // What is malformed costs itself alone.
+  Shell(R"(echo '{"loss": 1, "training": "tired"}')");
+  const RunOutcome odd = Run();
+  ExpectLoss(odd, 1.0);
+  EXPECT_FALSE(odd.measurement.training.has_value());
+  EXPECT_THAT(odd.output_tail, HasSubstr("training is left out: \"tired\" is not one of"));
 }
 
 TEST_F(CommandTest, ASlopeThatNobodyAskedForIsLeftOutAndTheLossIsKept) {

@@ -182,6 +182,29 @@ TEST_F(GrpcCoordinatorTest, SuggestCarriesLeases) {
   EXPECT_FALSE(reply.study_done);
 }
 
+TEST_F(GrpcCoordinatorTest, ALeaseSaysWhichGradientIsRead) {
+  using study::GradientUse;
+  const auto read = [&](int gradient, bool direction) {
+    v1::Lease lease = MakeLease();
+    lease.set_gradient(static_cast<v1::GradientUse>(gradient));
+    if (direction) lease.mutable_trial()->mutable_provenance()->add_direction(1.0);
+    service_.answer.clear_leases();
+    *service_.answer.add_leases() = lease;
+    return api_->Suggest({"demo", "w1", 1, "id"})->leases.at(0).gradient;
+  };
+  EXPECT_EQ(read(v1::GRADIENT_USE_NONE, false), GradientUse::kNone);
+  EXPECT_EQ(read(v1::GRADIENT_USE_NONE, true), GradientUse::kNone);
+  EXPECT_EQ(read(v1::GRADIENT_USE_FULL, false), GradientUse::kFull);
+  EXPECT_EQ(read(v1::GRADIENT_USE_FULL, true), GradientUse::kFull);
+  EXPECT_EQ(read(v1::GRADIENT_USE_DIRECTIONAL, true), GradientUse::kDirectional);
+  EXPECT_EQ(read(v1::GRADIENT_USE_DIRECTIONAL, false), GradientUse::kFull) << "along nothing";
+  // Of a coordinator from before, and of one from later.
+  for (const int unknown : {static_cast<int>(v1::GRADIENT_USE_UNSPECIFIED), 77}) {
+    EXPECT_EQ(read(unknown, false), GradientUse::kFull);
+    EXPECT_EQ(read(unknown, true), GradientUse::kDirectional);
+  }
+}
+
 TEST_F(GrpcCoordinatorTest, AnyStudyIsNoName) {
   service_.answer.set_study_done(true);
   EXPECT_TRUE(api_->Suggest({"", "w1", 1, "id"})->study_done);
@@ -224,6 +247,8 @@ TEST_F(GrpcCoordinatorTest, ReportsAndResultsCarryEverything) {
   m.step = 4;
   m.metrics["loss"] = 0.25;
   m.gradient = study::Gradient{{1.5}, {}, 0.0, 0.5};
+  m.training = {study::TrainingOutcome::kLimit, 0.125, std::nullopt};
+  m.gradient_seconds = 0.75;
   EXPECT_EQ(*api_->Report({"demo", 3, "token", {m, m}, "c", 2}), Directive::kStop);
   EXPECT_EQ(service_.report.trial(), "projects/default/studies/demo/trials/3");
   EXPECT_EQ(service_.report.token(), "token");

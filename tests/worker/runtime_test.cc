@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/worker/runtime_fixture.h"
@@ -75,6 +77,37 @@ TEST_F(RuntimeTest, TheSeedBelongsToTheTrialNotToTheAttempt) {
   EXPECT_EQ(seeds[0], seeds[2]);
   EXPECT_NE(seeds[0], seeds[1]);
   EXPECT_THAT(seeds, Each(Le(0x7FFFFFFFu)));
+}
+
+TEST_F(RuntimeTest, TheObjectiveIsToldWhichGradientIsRead) {
+  using study::GradientUse;
+  std::map<int64_t, std::pair<GradientUse, std::vector<double>>> told;
+  objective_.run = [&](const RunRequest& request, RunSink*) {
+    told[request.trial] = {request.gradient, request.direction};
+    RunOutcome outcome = Complete(1);
+    outcome.measurement.training = {study::TrainingOutcome::kLimit, 0.5, std::nullopt};
+    outcome.measurement.gradient_seconds = 2.0;
+    return outcome;
+  };
+  coordinator_.Do([&] {
+    int64_t trial = 0;
+    for (const GradientUse use : {GradientUse::kNone, GradientUse::kFull, GradientUse::kDirectional}) {
+      Lease lease = MakeLease(++trial);
+      lease.gradient = use;
+      lease.trial.provenance.direction = {1.5};
+      coordinator_.queue.push_back(lease);
+    }
+  });
+  Done();
+  Start();
+  EXPECT_TRUE(JoinDriven().ok());
+  EXPECT_EQ(told[1], std::pair(GradientUse::kNone, std::vector<double>()));
+  EXPECT_EQ(told[2], std::pair(GradientUse::kFull, std::vector<double>()));
+  EXPECT_EQ(told[3], std::pair(GradientUse::kDirectional, std::vector<double>{1.5}));
+  ASSERT_THAT(coordinator_.results, SizeIs(3));
+  EXPECT_EQ(coordinator_.results[0].measurement.training,
+            (study::TrainingReport{study::TrainingOutcome::kLimit, 0.5, std::nullopt}));
+  EXPECT_EQ(coordinator_.results[0].measurement.gradient_seconds, 2.0);
 }
 
 TEST_F(RuntimeTest, SlotsRunAtOnceAndNeverMore) {

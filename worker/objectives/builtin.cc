@@ -119,6 +119,7 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
 
   objectives::EvaluationContext context;
   context.parameters = request.parameters;
+  context.gradient = request.gradient;
   context.direction = request.direction;
   context.seed = request.seed;
   context.attempt = request.attempt;

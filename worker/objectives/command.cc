@@ -208,6 +208,7 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
   if (request_.target_step > 0) {
     own["LUTHIER_TARGET_STEP"] = values["luthier.target_step"] = absl::StrCat(request_.target_step);
   }
+  own["LUTHIER_GRADIENT"] = values["luthier.gradient"] = std::string(study::GradientUseName(request_.gradient));
   if (!request_.direction.empty()) {
     own["LUTHIER_DIRECTION_FILE"] = values["luthier.direction_file"] = direction_file;
   }

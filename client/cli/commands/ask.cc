@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/follow.h"
 #include "client/cli/show.h"
@@ -47,6 +48,7 @@ Json LeaseJson(const v1::Lease& lease) {
   json["resume_checkpoint"] = lease.resume_checkpoint();
   json["resume_step"] = lease.resume_step();
   json["target_step"] = lease.target_step();
+  json["gradient"] = absl::AsciiStrToLower(absl::StripPrefix(v1::GradientUse_Name(lease.gradient()), "GRADIENT_USE_"));
   const auto& direction = lease.trial().provenance().direction();
   json["direction"] = std::vector<double>(direction.begin(), direction.end());
   return json;
@@ -86,7 +88,7 @@ std::optional<double> MetricValue(const std::string& text) {
   return std::nullopt;
 }
 
-// --metric NAME=VALUE …, --step, --elapsed, --gradient, --slope.
+// --metric NAME=VALUE …, --step, --elapsed, --training, --gradient, --slope.
 absl::StatusOr<v1::Measurement> MeasurementOf(Context& context) {
   const Options& options = context.options();
   v1::Measurement measurement;
@@ -102,6 +104,12 @@ absl::StatusOr<v1::Measurement> MeasurementOf(Context& context) {
   }
   if (options.step) measurement.set_step(*options.step);
   if (options.elapsed_seconds) measurement.set_elapsed_seconds(*options.elapsed_seconds);
+  if (!options.training.empty()) {
+    const absl::StatusOr<study::TrainingOutcome> outcome =
+        study::ParseTrainingOutcome(absl::AsciiStrToLower(options.training));
+    if (!outcome.ok()) return UsageError("--training", std::string(outcome.status().message()));
+    measurement.mutable_training()->set_outcome(wire::ToProto(*outcome));
+  }
   if (options.slope) {
     if (!options.gradient.empty()) return UsageError("--slope", "goes without --gradient: a result has one of them");
     LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
@@ -263,13 +271,14 @@ absl::StatusOr<int> Tell(Context& context) {
     if (options.paused && !options.step) return UsageError("--paused", "needs --step, the target that was reached");
     if (!options.checkpoint.empty() && !options.paused) return UsageError("--checkpoint", "goes with --paused");
   } else if (!options.metrics.empty() || options.pruned || options.paused || !options.gradient.empty() ||
-             options.slope) {
+             options.slope || !options.training.empty()) {
     return UsageError("--failed",
-                      absl::StrCat("a failure has no result; leave out ", !options.metrics.empty() ? "--metric"
-                                                                          : options.pruned         ? "--pruned"
-                                                                          : options.paused         ? "--paused"
-                                                                          : options.slope          ? "--slope"
-                                                                                                   : "--gradient"));
+                      absl::StrCat("a failure has no result; leave out ", !options.metrics.empty()    ? "--metric"
+                                                                          : options.pruned            ? "--pruned"
+                                                                          : options.paused            ? "--paused"
+                                                                          : options.slope             ? "--slope"
+                                                                          : !options.training.empty() ? "--training"
+                                                                                                      : "--gradient"));
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Measurement measurement, MeasurementOf(context));
   LUTHIER_ASSIGN_OR_RETURN(const client::LeaseRef lease, FindLease(context));

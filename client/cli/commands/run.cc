@@ -219,6 +219,9 @@ absl::StatusOr<int> Run(Context& context) {
   // As it is now that nobody works on it any more.
   LUTHIER_ASSIGN_OR_RETURN(study, client->GetStudy(input.id));
   LUTHIER_RETURN_IF_ERROR(PrintResult(context, *client, study));
+  if (const std::string warning = LimitWarning(study); !warning.empty()) {
+    context.err() << "warning: " << warning << "; see luthier trial list " << input.id << " --db " << directory << "\n";
+  }
   if (followed.ending == Ending::kPaused || (followed.ending == Ending::kOver && study.best_trial() == 0)) {
     LUTHIER_RETURN_IF_ERROR(ExplainFailures(context, *client, study, directory));
   }

@@ -27,6 +27,12 @@ int PrintChanged(Context& context, const v1::Study& study) {
   return kExitDone;
 }
 
+// At the end of a verb that has followed a study.
+void WarnOfLimits(Context& context, const v1::Study& study) {
+  const std::string warning = LimitWarning(study);
+  if (!warning.empty()) context.err() << "warning: " << warning << "; see luthier trial list " << IdOf(study) << "\n";
+}
+
 absl::StatusOr<int> Control(Context& context, absl::StatusOr<v1::Study> (client::Client::*call)(const std::string&)) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, (client->*call)(context.options().study));
@@ -108,6 +114,10 @@ absl::StatusOr<int> StudyWatch(Context& context) {
     return context.out().good();
   });
   LUTHIER_RETURN_IF_ERROR(status);
+  // A study that was deleted meanwhile has nothing to warn of.
+  if (const absl::StatusOr<v1::Study> study = client->GetStudy(context.options().study); study.ok()) {
+    WarnOfLimits(context, *study);
+  }
   return kExitDone;
 }
 
@@ -119,6 +129,7 @@ absl::StatusOr<int> StudyWait(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const Followed followed,
                            Follow(context, *client, context.options().study, options, signals));
   PrintChanged(context, followed.study);
+  WarnOfLimits(context, followed.study);
   switch (followed.ending) {
     case Ending::kTimedOut:
       context.err() << "luthier: the study is not finished after " << absl::FormatDuration(options.timeout) << "\n";

@@ -81,8 +81,9 @@ struct Grant {
   std::string token;
   int32_t attempt = 0;
   std::string resume_checkpoint;
-  int64_t target_step = 0;  // To pause at; 0: none.
-  int64_t resume_step = 0;  // What the checkpoint holds.
+  int64_t target_step = 0;                                  // To pause at; 0: none.
+  int64_t resume_step = 0;                                  // What the checkpoint holds.
+  study::GradientUse gradient = study::GradientUse::kNone;  // What the study's algorithm can use.
 };
 
 struct SuggestReply {

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/suggest/registry.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
 
@@ -48,6 +49,7 @@ void Run(Context& c, CreateStudyOp op) {
   s.record.spec = std::move(op.spec);
   s.record.create_time = c.batch.wall;
   s.spec = std::make_shared<const study::StudySpec>(s.record.spec);
+  s.gradient = suggest::GradientUseOf(*s.spec);
   s.stopper = c.options.stoppers(s.record.spec);
   state.by_id[op.id] = s.record.key;
   storage::Event& event = AddEvent(c, s, storage::EventType::kStudyCreated);

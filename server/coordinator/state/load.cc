@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/suggest/registry.h"
 #include "server/coordinator/mutants.h"
 #include "server/coordinator/proposals/timeline.h"
 #include "server/coordinator/state/counts.h"
@@ -121,6 +122,7 @@ absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record,
   StudyState s;
   s.record = record;
   s.spec = std::make_shared<const study::StudySpec>(record.spec);
+  s.gradient = suggest::GradientUseOf(*s.spec);
   if (const auto old = state.studies.find(record.key); old != state.studies.end()) {
     s.generation = old->second.generation + 1;
   }

@@ -43,6 +43,7 @@ struct TrialSlot {
 struct StudyState {
   storage::StudyRecord record;
   std::shared_ptr<const study::StudySpec> spec;
+  study::GradientUse gradient = study::GradientUse::kNone;  // suggest::GradientUseOf(*spec)
 
   std::vector<TrialSlot> trials;                          // Index: number - 1.
   std::array<int64_t, study::kTrialStateCount> counts{};  // Of `trials`, by state.

@@ -121,6 +121,82 @@ std::string Explained(const v1::Trial& trial) {
   return out.str();
 }
 
+TEST(PrintTrial, HowTrainingEndedAndWhatItTook) {
+  const auto printed = [](const v1::Trial& trial) {
+    std::ostringstream out;
+    PrintTrial(out, SomeStudy().spec(), trial);
+    return out.str();
+  };
+  v1::Trial trial = SomeTrial();
+  EXPECT_THAT(printed(trial), AllOf(Not(HasSubstr("training")), Not(HasSubstr("time"))));
+  EXPECT_FALSE(TrialJson(trial).contains("training"));
+  EXPECT_FALSE(TrialJson(trial).contains("gradient_seconds"));
+  v1::Measurement& last = *trial.mutable_final_measurement();
+  last.set_elapsed_seconds(12.5);
+  EXPECT_THAT(printed(trial), HasSubstr("\ntime: 12.5 s\n"));
+  last.set_gradient_seconds(3.25);
+  last.mutable_training()->set_outcome(v1::Training::CONVERGED);
+  EXPECT_THAT(printed(trial), HasSubstr("training ended: converged\ntime: 12.5 s, 3.25 s of it for the gradient\n"));
+  last.mutable_training()->set_outcome(v1::Training::LIMIT);
+  last.mutable_training()->set_gradient_norm(0.001);
+  last.mutable_training()->set_duality_gap(0.0);
+  EXPECT_THAT(printed(trial),
+              HasSubstr("training ended: limit (the metrics are not those of the optimum), gradient norm "
+                        "0.001, duality gap 0\n"));
+  EXPECT_EQ(TrialJson(trial)["training"].dump(), R"({"outcome":"limit","gradient_norm":0.001,"duality_gap":0.0})");
+  EXPECT_EQ(TrialJson(trial)["elapsed_seconds"], 12.5);
+  EXPECT_EQ(TrialJson(trial)["gradient_seconds"], 3.25);
+  // A number that is not there is left out; points of a curve have the same form.
+  last.mutable_training()->clear_duality_gap();
+  *trial.add_measurements() = last;
+  EXPECT_EQ(TrialJson(trial)["training"].dump(), R"({"outcome":"limit","gradient_norm":0.001})");
+  EXPECT_EQ(TrialJson(trial)["measurements"][0]["training"], TrialJson(trial)["training"]);
+}
+
+std::string Csv(const std::vector<v1::Trial>& trials) {
+  std::ostringstream out;
+  TrialTable(SomeStudy().spec(), trials).PrintCsv(out);
+  return out.str();
+}
+
+TEST(TrialTable, HasAColumnForTrainingsWhereATrialSaysHowItsEnded) {
+  v1::Trial plain = SomeTrial(), limited = SomeTrial();
+  EXPECT_EQ(Csv({plain}), "number,state,loss,attempts,origin,worker,note\n7,COMPLETE,0.5,0,acq,,\n");
+  limited.mutable_final_measurement()->mutable_training()->set_outcome(v1::Training::LIMIT);
+  EXPECT_EQ(Csv({plain, limited}),
+            "number,state,loss,training,attempts,origin,worker,note\n"
+            "7,COMPLETE,0.5,,0,acq,,\n"
+            "7,COMPLETE,0.5,limit,0,acq,,\n");
+}
+
+TEST(PrintStudy, TrainingsAreCountedAndLimitsWarnedOf) {
+  v1::Study study = SomeStudy();
+  EXPECT_EQ(TrainingsText(study.trainings()), "");
+  EXPECT_EQ(LimitWarning(study), "");
+  EXPECT_THAT(Printed(study), AllOf(Not(HasSubstr("\ntraining ")), Not(HasSubstr("warning"))));
+  study.mutable_trainings()->set_converged(37);
+  study.mutable_trainings()->set_precision(1);
+  EXPECT_THAT(Printed(study), AllOf(HasSubstr("\ntraining 37 converged, 1 precision\n"), Not(HasSubstr("warning"))));
+  study.mutable_trainings()->set_limit(1);
+  EXPECT_EQ(LimitWarning(study), "1 of 39 trainings ended at its limit: its result is not that of the optimum");
+  study.mutable_trainings()->set_limit(2);
+  study.mutable_trainings()->set_target(3);
+  study.mutable_trainings()->set_diverged(4);
+  EXPECT_EQ(TrainingsText(study.trainings()), "37 converged, 1 precision, 3 target, 2 limit, 4 diverged");
+  // Builtin objectives name the option.
+  study.mutable_spec()->mutable_objective()->mutable_builtin()->set_model("logistic");
+  EXPECT_THAT(
+      Printed(study),
+      HasSubstr("warning  2 of 47 trainings ended at their limit (max_iterations): their results are not those of "
+                "the optimum; see luthier trial list s\n"));
+  study.mutable_spec()->mutable_objective()->mutable_builtin()->set_model("crf");
+  EXPECT_THAT(LimitWarning(study), HasSubstr("(max_passes)"));
+  study.mutable_spec()->mutable_objective()->mutable_builtin()->set_model("function:branin");
+  EXPECT_THAT(LimitWarning(study), HasSubstr("at their limit: "));
+  EXPECT_EQ(StudyJson(study)["trainings"].dump(),
+            R"({"converged":37,"precision":1,"limit":2,"diverged":4,"target":3})");
+}
+
 TEST(PrintTrial, TrainingInPartsShowsWhatItCost) {
   v1::Study study = SomeStudy();
   study.mutable_trials()->set_paused(2);

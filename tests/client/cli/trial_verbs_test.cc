@@ -120,6 +120,40 @@ TEST_F(CliTest, GradientsComeInSeveralForms) {
   EXPECT_FALSE(trials[2].contains("gradient"));
 }
 
+TEST_F(CliTest, TellSaysHowTrainingEnded) {
+  StartServer();
+  Out({"study", "create", "-f", Write("s.yaml", kStudy)});
+  const json leases = Json({"ask", "s", "--count", "4"});
+  EXPECT_EQ(leases[0]["gradient"], "none") << "random reads no gradient";
+  Out({"tell", "s", "1", "--metric", "y=1", "--training", "converged"});
+  Out({"tell", "s", "2", "--metric", "y=2", "--training", "LIMIT", "--elapsed", "1.5"});
+  Out({"tell", "s", "3", "--metric", "y=3"});
+  const Result odd = Run({"tell", "s", "4", "--metric", "y=4", "--training", "limits"});
+  EXPECT_EQ(odd.code, 2);
+  EXPECT_THAT(odd.err, HasSubstr("--training: \"limits\" is not one of converged, precision, target, limit, diverged"));
+  const Result failed = Run({"tell", "s", "4", "--failed", "OOM", "--training", "limit"});
+  EXPECT_EQ(failed.code, 2);
+  EXPECT_THAT(failed.err, HasSubstr("leave out --training"));
+
+  const json trials = Json({"trial", "list", "s", "--state", "complete"});
+  EXPECT_EQ(trials[0]["training"], (json{{"outcome", "converged"}}));
+  EXPECT_EQ(trials[1]["training"], (json{{"outcome", "limit"}}));
+  EXPECT_EQ(trials[1]["elapsed_seconds"], 1.5);
+  EXPECT_FALSE(trials[2].contains("training"));
+  EXPECT_THAT(Out({"trial", "list", "s", "-o", "csv"}), HasSubstr(",training,attempts,"));
+  EXPECT_THAT(Out({"trial", "get", "s", "2"}), HasSubstr("training ended: limit (the metrics are not"));
+  EXPECT_EQ(Json({"study", "get", "s"})["trainings"],
+            (json{{"converged", 1}, {"precision", 0}, {"limit", 1}, {"diverged", 0}, {"target", 0}}));
+  EXPECT_THAT(Out({"study", "get", "s"}), HasSubstr("\ntraining 1 converged, 1 limit\n"));
+
+  // Whoever follows the study to its end is warned.
+  Out({"tell", "s", "4", "--metric", "y=4"});
+  constexpr char kWarning[] =
+      "warning: 1 of 2 trainings ended at its limit: its result is not that of the optimum; see luthier trial list s\n";
+  EXPECT_EQ(Run({"study", "watch", "s"}).err, kWarning);
+  EXPECT_THAT(Run({"study", "wait", "s"}).err, HasSubstr(kWarning));
+}
+
 TEST_F(CliTest, AskEndsQuietlyWhenTheStudyIsFinished) {
   StartServer();
   Out({"study", "create", "-f", Write("s.yaml", kStudy)});

@@ -105,6 +105,34 @@ TEST(CoreGradients, ADirectionGoesFromTheDesignerToRowAndGrant) {
   EXPECT_THAT(h.Get("s", "c").trial.provenance.direction, IsEmpty());
 }
 
+TEST(CoreGradients, AGrantSaysWhichGradientIsRead) {
+  using study::GradientUse;
+  Harness h;
+  study::StudySpec spec = Spec(10);
+  ASSERT_TRUE(h.Create("bo", spec).ok());
+  spec.algorithm = study::BoDefaults(study::BoPreset::kFobo);
+  ASSERT_TRUE(h.Create("fobo", spec).ok());
+  study::BoOptions slopes = study::BoDefaults(study::BoPreset::kFobo);
+  slopes.gradients = study::BoGradients::kDirectional;
+  spec.algorithm = slopes;
+  ASSERT_TRUE(h.Create("slopes", spec).ok());
+  EXPECT_EQ(h.Get("bo", "a").gradient, GradientUse::kNone);
+  EXPECT_EQ(h.Get("fobo", "a").gradient, GradientUse::kFull);
+  const Grant slope = h.Get("slopes", "a");
+  EXPECT_EQ(slope.gradient, GradientUse::kDirectional);
+  EXPECT_THAT(slope.trial.provenance.direction, SizeIs(1));
+  // The same after a restart, for the next attempt and for new trials; a user's own has no direction.
+  ASSERT_TRUE(h.Release(slope).ok());
+  h.Restart();
+  const Grant again = h.Get("slopes", "b");
+  EXPECT_EQ(again.trial.number, 1);
+  EXPECT_EQ(again.gradient, GradientUse::kDirectional);
+  EXPECT_EQ(h.Get("bo", "b").gradient, GradientUse::kNone);
+  EXPECT_EQ(h.Get("fobo", "b").gradient, GradientUse::kFull);
+  ASSERT_TRUE(h.Enqueue("slopes", {NewTrial{{{"x", 0.5}}, {}}}).ok());
+  EXPECT_EQ(h.Get("slopes", "b").gradient, GradientUse::kFull);
+}
+
 TEST(CoreGradients, EachGradientIsSetAsideOnceByAnEventInTheSuggestionsTransaction) {
   Harness h(Harness::DefaultOptions(), MakeSuspicious);
   ASSERT_TRUE(h.Create("s", Spec(20)).ok());

@@ -110,6 +110,56 @@ TEST_F(GradientsTest, AreAskedForAndSetAsideInTheOpen) {
   EXPECT_THAT(seen, ElementsAre(std::pair(1, "bad"), std::pair(2, "worse")));
 }
 
+// What a lease of a new study says is read.
+class LeaseGradientTest : public ServiceTest {
+ protected:
+  v1::GradientUse LeaseOf(const std::string& algorithm, const std::string& objective = "",
+                          const std::string& metric = R"({"name": "validation_loss", "goal": "MINIMIZE"})") {
+    const std::string id = absl::StrCat("s", ++studies_made_);
+    const std::string json = absl::StrCat(
+        R"({"space": [{"name": "l2", "float": {"min": 0.001, "max": 1}}], "metric": )", metric, R"(, "algorithm": )",
+        algorithm, objective.empty() ? "" : absl::StrCat(R"(, "objective": )", objective), "}");
+    const absl::Status created = Create(id, FromJson<v1::StudySpec>(json));
+    EXPECT_TRUE(created.ok()) << created;
+    v1::SuggestResponse first, again;
+    EXPECT_TRUE(work_->Suggest(Context().get(), Ask(id, id), &first).ok());
+    // Sent again, the ask has the same answer.
+    EXPECT_TRUE(work_->Suggest(Context().get(), Ask(id, id), &again).ok());
+    EXPECT_EQ(first.leases_size(), 1);
+    EXPECT_EQ(again.leases_size(), 1);
+    if (first.leases_size() != 1 || again.leases_size() != 1) return v1::GRADIENT_USE_UNSPECIFIED;
+    EXPECT_EQ(again.leases(0).gradient(), first.leases(0).gradient());
+    EXPECT_EQ(first.leases(0).gradient() == v1::GRADIENT_USE_DIRECTIONAL,
+              !first.leases(0).trial().provenance().direction().empty());
+    return first.leases(0).gradient();
+  }
+  int studies_made_ = 0;
+};
+
+TEST_F(LeaseGradientTest, IsWhatTheAlgorithmReads) {
+  EXPECT_EQ(LeaseOf(R"({"random": {}})"), v1::GRADIENT_USE_NONE);
+  EXPECT_EQ(LeaseOf(R"({"bo": {}})"), v1::GRADIENT_USE_NONE);
+  EXPECT_EQ(LeaseOf(R"({"auto": {}})"), v1::GRADIENT_USE_FULL);
+  EXPECT_EQ(LeaseOf(R"({"fobo": {}})"), v1::GRADIENT_USE_FULL);
+  EXPECT_EQ(LeaseOf(R"({"fobo": {"gradients": "DIRECTIONAL"}})"), v1::GRADIENT_USE_DIRECTIONAL);
+}
+
+TEST_F(LeaseGradientTest, IsNothingWhereTheObjectiveHasNone) {
+  const auto logistic = [](const std::string& options) {
+    return absl::StrCat(
+        R"({"builtin": {"model": "logistic", "data": "synth:logistic?rows=50&cols=2&seed=1", "options": {)", options,
+        "}}}");
+  };
+  EXPECT_EQ(LeaseOf(R"({"fobo": {}})", logistic("")), v1::GRADIENT_USE_FULL);
+  EXPECT_EQ(LeaseOf(R"({"fobo": {}})", logistic(R"("gradient": true)")), v1::GRADIENT_USE_FULL);
+  EXPECT_EQ(LeaseOf(R"({"fobo": {}})", logistic(R"("gradient": false)")), v1::GRADIENT_USE_NONE);
+  EXPECT_EQ(LeaseOf(R"({"fobo": {}})", logistic(""), R"({"name": "validation_accuracy", "goal": "MAXIMIZE"})"),
+            v1::GRADIENT_USE_NONE);
+  EXPECT_EQ(
+      LeaseOf(R"({"fobo": {}})", R"({"command": {"argv": ["true"]}})", R"({"name": "anything", "goal": "MAXIMIZE"})"),
+      v1::GRADIENT_USE_FULL);
+}
+
 TEST_F(GradientsTest, ACertificateIsGivenToWhoAsksForIt) {
   ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
   v1::CertificateRequest certificate;

@@ -118,6 +118,58 @@ TEST_F(ServiceTest, GradientsAreKeptOrDroppedWithAWarningAndTheLossSurvives) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("measurements[0].gradient.full"));
 }
 
+TEST_F(ServiceTest, TrainingsAreCountedByHowTheyEnded) {
+  ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
+  const auto tell = [&](int ask, const v1::Training* training) {
+    const v1::Lease lease = Lease("s", absl::StrCat("ask-", ask));
+    v1::CompleteRequest request;
+    request.set_trial(lease.trial().name());
+    request.set_token(lease.token());
+    (*request.mutable_measurement()->mutable_metrics())["loss"] = ask;
+    if (training != nullptr) *request.mutable_measurement()->mutable_training() = *training;
+    request.mutable_measurement()->set_gradient_seconds(0.5);
+    v1::FinishResponse response;
+    EXPECT_TRUE(work_->Complete(Context().get(), request, &response).ok());
+    return response;
+  };
+  v1::Training training;
+  training.set_gradient_norm(1e-3);
+  const v1::Training::Outcome outcomes[] = {v1::Training::LIMIT,     v1::Training::CONVERGED, v1::Training::LIMIT,
+                                            v1::Training::PRECISION, v1::Training::TARGET,    v1::Training::DIVERGED};
+  int asks = 0;
+  for (const v1::Training::Outcome outcome : outcomes) {
+    training.set_outcome(outcome);
+    EXPECT_TRUE(tell(++asks, &training).warnings().empty());
+  }
+  tell(++asks, nullptr);
+  // What is illegal is dropped with a warning; an outcome of a newer worker, too.
+  training.set_gradient_norm(-1.0);
+  EXPECT_THAT(tell(++asks, &training).warnings(),
+              ::testing::ElementsAre(HasSubstr("the loss is kept: training.gradient_norm: -1 is not a finite number")));
+  training.clear_gradient_norm();
+  training.set_outcome(static_cast<v1::Training::Outcome>(9));
+  EXPECT_THAT(tell(++asks, &training).warnings(), ::testing::ElementsAre(HasSubstr("training.outcome: 9 is not")));
+
+  v1::GetStudyRequest request;
+  request.set_name("projects/default/studies/s");
+  v1::Study study;
+  ASSERT_TRUE(studies_->GetStudy(Context().get(), request, &study).ok());
+  EXPECT_EQ(study.trials().complete(), 9);
+  EXPECT_EQ(study.trainings().converged(), 1);
+  EXPECT_EQ(study.trainings().precision(), 1);
+  EXPECT_EQ(study.trainings().target(), 1);
+  EXPECT_EQ(study.trainings().limit(), 2);
+  EXPECT_EQ(study.trainings().diverged(), 1);
+  v1::GetTrialRequest get;
+  get.set_name("projects/default/studies/s/trials/3");
+  v1::Trial trial;
+  ASSERT_TRUE(studies_->GetTrial(Context().get(), get, &trial).ok());
+  EXPECT_EQ(trial.final_measurement().training().outcome(), v1::Training::LIMIT);
+  EXPECT_EQ(trial.final_measurement().training().gradient_norm(), 1e-3);
+  EXPECT_FALSE(trial.final_measurement().training().has_duality_gap());
+  EXPECT_EQ(trial.final_measurement().gradient_seconds(), 0.5);
+}
+
 TEST_F(ServiceTest, NonFiniteFinalValueFailsTheTrial) {
   ASSERT_TRUE(Create("s", FromJson<v1::StudySpec>(kSpec)).ok());
   v1::FinishResponse finished;

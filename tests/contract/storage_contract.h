@@ -330,7 +330,7 @@ TEST_P(StorageContract, FenceOnlyRises) {
 
 TEST_P(StorageContract, RequestsAreFoundUntilForgotten) {
   RequestRecord odd = Request(std::string("\0\xff ", 3), 30);
-  odd.reply = std::string(100'000, '\0');
+  odd.reply = GrantedLeases{1, {{7, std::string(100'000, '\0')}}};
   MustCommit({PutRequest{Request("a", 10)}, PutRequest{Request("b", 20)}, PutRequest{odd}});
   EXPECT_EQ(storage().FindRequest("a").value(), Request("a", 10));
   EXPECT_EQ(storage().FindRequest(odd.id).value(), odd);

@@ -28,7 +28,7 @@ constexpr char kFooter[] =
     "back with their checkpoints, and exits with 0. A second signal ends it at once.\n"
     "Exit codes: 0 drained or done, 1 failed, 2 usage, 4 not allowed, 78 this worker can't evaluate the --study.\n"
     "Commands run with this user's rights: let only people you trust create studies.\n"
-    "Manual: docs/worker.md, docs/command_objective.md";
+    "Manual: docs/reference/worker.md, docs/guide/command_objective.md";
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);

@@ -148,7 +148,7 @@ double Quantile(std::vector<double> values, double q) {
   return share == 0.0 ? values[low] : (1.0 - share) * values[low] + share * values[low + 1];
 }
 
-// Of docs/benchmarks/gp_speed.md: p50 and p95 that are aimed at for `bo` on hartmann6.
+// p50 and p95 in ms, beside which those of `bo` on hartmann6 are printed.
 const char* Target(int64_t length) {
   switch (length) {
     case 50:

@@ -122,62 +122,64 @@ std::vector<Experiment> MakeExperiments() {
                                          "michalewicz5", "rosenbrock3",     "hartmann6"};
   const std::vector<std::string> shown = {"branin", "goldstein_price", "michalewicz2", "hartmann6"};
   // Chapter 4.
-  e.push_back({"C2", {"random"}, smooth, 100});
-  e.push_back({"C2", each("se-bo-", improving), smooth, 100});
-  e.push_back({"C18", {"random"}, functions, 200});
-  e.push_back({"C18", each("se-bo-", acquisitions), functions, 100});
-  e.push_back({"C5", each("se-bo-", improving), functions, 100});
-  e.push_back({"C5", each("se-hbo-", improving), functions, 100});
-  e.push_back({"C3", {"random", "se-bo-ts-old", "se-bo-ts"}, functions, 100});
-  e.push_back({"C4", {"random", "se-hbo-ts-old", "se-hbo-ts"}, functions, 100});
+  e.push_back({"CS2", {"random"}, smooth, 100});
+  e.push_back({"CS2", each("se-bo-", improving), smooth, 100});
+  e.push_back({"CS18", {"random"}, functions, 200});
+  e.push_back({"CS18", each("se-bo-", acquisitions), functions, 100});
+  e.push_back({"CS5", each("se-bo-", improving), functions, 100});
+  e.push_back({"CS5", each("se-hbo-", improving), functions, 100});
+  e.push_back({"CS3", {"random", "se-bo-ts-old", "se-bo-ts"}, functions, 100});
+  e.push_back({"CS4", {"random", "se-hbo-ts-old", "se-hbo-ts"}, functions, 100});
   // Chapter 5.
-  for (const std::string& a : acquisitions) e.push_back({"C9", {"m-hbo-" + a, "m-lbo-" + a}, fifteen, 100});
-  e.push_back({"C9", {"random"}, Join(robots, {"logistic", "logistic_log"}), 100});
-  e.push_back({"C9", {"m-hbo-ei", "m-lbo-ei"}, {"logistic_log"}, 100});
-  e.push_back({"C7", {"m-hbo-ts-old", "m-lbo-ts-old"}, Join(hard, robots), 100});
-  e.push_back({"C7", {"m-lbo-ts-true-old"}, {"michalewicz5", "rosenbrock3"}, 100});
-  e.push_back({"C7", Join(each("m-hbo-", acquisitions), each("m-lbo-", acquisitions)), {"michalewicz5"}, 100});
-  e.push_back({"C10", {"m-hbo-ts", "m-lbo-ts"}, {"goldstein_price"}, 100});
-  e.push_back({"C10", Join(each("m-hbo-", improving), each("m-lbo-", improving)), robots, 100});
-  e.push_back({"C12",
+  for (const std::string& a : acquisitions) e.push_back({"CS9", {"m-hbo-" + a, "m-lbo-" + a}, fifteen, 100});
+  e.push_back({"CS9", {"random"}, Join(robots, {"logistic", "logistic_log"}), 100});
+  e.push_back({"CS9", {"m-hbo-ei", "m-lbo-ei"}, {"logistic_log"}, 100});
+  e.push_back({"CS7", {"m-hbo-ts-old", "m-lbo-ts-old"}, Join(hard, robots), 100});
+  e.push_back({"CS7", {"m-lbo-ts-true-old"}, {"michalewicz5", "rosenbrock3"}, 100});
+  e.push_back({"CS7", Join(each("m-hbo-", acquisitions), each("m-lbo-", acquisitions)), {"michalewicz5"}, 100});
+  e.push_back({"CS10", {"m-hbo-ts", "m-lbo-ts"}, {"goldstein_price"}, 100});
+  e.push_back({"CS10", Join(each("m-hbo-", improving), each("m-lbo-", improving)), robots, 100});
+  e.push_back({"CS12",
                {"random", "m-bo-ucb-huge", "m-lbo-ucb-huge", "m-lbo-ucb-huge-cap", "m-lbo-ucb-huge-true"},
                functions,
                100});
   for (const std::string& a : acquisitions) {
-    e.push_back({"C11", {"m-hbo-" + a, "m-lbo-" + a, "m-lbo-" + a + "-true"}, functions, 100});
+    e.push_back({"CS11", {"m-hbo-" + a, "m-lbo-" + a, "m-lbo-" + a + "-true"}, functions, 100});
   }
   // Exploration, ingredients, our own defaults.
-  e.push_back({"C6", {"se-hbo-ei", "se-hbo-ei-farthest"}, functions, 100});
-  e.push_back({"C17", {"textbook", "textbook-repeat"}, functions, 100});
-  e.push_back({"C16", {"textbook", "textbook-raw", "textbook-zero-mean", "m-bo-ei", "se-bo-ei"}, functions, 100});
+  e.push_back({"CS6", {"se-hbo-ei", "se-hbo-ei-farthest"}, functions, 100});
+  e.push_back({"CS17", {"textbook", "textbook-repeat"}, functions, 100});
+  e.push_back({"CS16", {"textbook", "textbook-raw", "textbook-zero-mean", "m-bo-ei", "se-bo-ei"}, functions, 100});
   // First order. A gradient has d + 1 rows in the model: 34 iterations are what 100 evaluations by differences buy in
   // 2-D.
   const std::vector<std::string> plain = each("se-bo-", improving), full = each("se-g-", improving);
   const std::vector<std::string> directional = each("se-d-", improving);
-  e.push_back({"C13", Join(plain, full), functions, 34});
-  e.push_back({"C14", Join(plain, full), functions, 34});
-  e.push_back({"C14", directional, functions, 50});
-  e.push_back({"C15", plain, functions, 100});
-  e.push_back({"C15", full, functions, 34});
-  e.push_back({"C15", directional, functions, 50});
+  e.push_back({"CS13", Join(plain, full), functions, 34});
+  e.push_back({"CS14", Join(plain, full), functions, 34});
+  e.push_back({"CS14", directional, functions, 50});
+  e.push_back({"CS15", plain, functions, 100});
+  e.push_back({"CS15", full, functions, 34});
+  e.push_back({"CS15", directional, functions, 50});
   // As many evaluations as a grid of five by five.
-  e.push_back({"C20", {"random", "grid5", "tpe", "se-bo-ei"}, Plane(), 25});
-  e.push_back({"C20", {"random", "tpe"}, {"additive32"}, 200});
-  e.push_back({"R4", {"random", "own-bo", "own-hbo"}, functions, 200});
+  e.push_back({"CS20", {"random", "grid5", "tpe", "se-bo-ei"}, Plane(), 25});
+  e.push_back({"CS20", {"random", "tpe"}, {"additive32"}, 200});
+  e.push_back({"Harmless", {"random", "own-bo", "own-hbo"}, functions, 200});
   for (const std::string& a : acquisitions) {
-    e.push_back({"R5", {"own-hbo-" + a, "own-lbo-" + a, "m-hbo-" + a, "m-lbo-" + a}, functions, 100});
+    e.push_back({"Bounds", {"own-hbo-" + a, "own-lbo-" + a, "m-hbo-" + a, "m-lbo-" + a}, functions, 100});
   }
-  e.push_back({"C8",
+  e.push_back({"CS8",
                {"m-hbo-ucb", "m-lbo-ucb", "m-hbo-ucb-k17", "m-lbo-ucb-k17", "m-hbo-ucb-dragonfly",
                 "m-lbo-ucb-dragonfly", "m-hbo-ucb-old", "m-lbo-ucb-old"},
                {"rosenbrock5"},
                100});
-  e.push_back({"C8", {"m-hbo-ei", "m-lbo-ei", "m-hbo-ei-old", "m-lbo-ei-old"}, {"goldstein_price", "hartmann3"}, 100});
-  e.push_back(
-      {"C1", {"own-bo-ei", "own-bo", "se-bo-ei", "m-bo-ei", "m-bo-logei-lbfgs", "se-bo-ei-old"}, {"rosenbrock2"}, 200});
-  e.push_back({"C16", {"m-bo-ei-old"}, functions, 100});
+  e.push_back({"CS8", {"m-hbo-ei", "m-lbo-ei", "m-hbo-ei-old", "m-lbo-ei-old"}, {"goldstein_price", "hartmann3"}, 100});
+  e.push_back({"CS1",
+               {"own-bo-ei", "own-bo", "se-bo-ei", "m-bo-ei", "m-bo-logei-lbfgs", "se-bo-ei-old"},
+               {"rosenbrock2"},
+               200});
+  e.push_back({"CS16", {"m-bo-ei-old"}, functions, 100});
   // The other acquisitions under the full old recipe: for the figures.
-  e.push_back({"C5", Join(each("se-bo-", improving, "-old"), each("se-hbo-", improving, "-old")), shown, 100});
+  e.push_back({"CS5", Join(each("se-bo-", improving, "-old"), each("se-hbo-", improving, "-old")), shown, 100});
   return e;
 }
 

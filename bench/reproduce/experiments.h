@@ -29,7 +29,7 @@ bool IsSlow(const Setting& setting);
 
 // Setting by setting, problem by problem. Together, those of a claim are all that it is judged by.
 struct Experiment {
-  std::string claim;  // C1 …, R4, R5.
+  std::string claim;  // CS1 …, Harmless, Bounds.
   std::vector<std::string> settings;
   std::vector<std::string> problems;
   int evaluations = 100;

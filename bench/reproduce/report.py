@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Judges the claims from the results of `reproduce` and writes docs/benchmarks/reproduction.md with its figures.
+"""Judges the claims from the results of `reproduce` and writes docs/measurements/reproduction.md with its figures.
 
     bench/reproduce/report.py [RESULTS [OUTPUT]]
 
-RESULTS: the folder `reproduce` wrote to (build/release/reproduce). OUTPUT: the page (docs/benchmarks/reproduction.md);
+RESULTS: the folder `reproduce` wrote to (build/release/reproduce). OUTPUT: the page (docs/measurements/reproduction.md);
 figures go beside it, to reproduction/. Needs matplotlib (Debian: python3-matplotlib); without it there are no figures.
 """
 
@@ -53,7 +53,7 @@ def cost_of(results):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "release", "reproduce")
-    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "docs", "benchmarks", "reproduction.md")
+    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "docs", "measurements", "reproduction.md")
     results = Results(folder)
     verdicts = [judge(results) for judge in claims.ALL]
     figures = []
@@ -68,7 +68,10 @@ def main():
 
     text = [by_hand("preface.md"), "## Verdicts\n"]
     later = [[c, s, "apart", place] for c, s, place in claims.ELSEWHERE]
-    rows = [[f"[{v.claim}](#{v.claim.lower()})", v.statement, f"**{v.verdict}**", v.summary] for v in verdicts]
+    def summary(v):
+        return v.summary + ("; PI [has a margin](#pis-margin)" if v.claim in claims.PI_HAS_A_MARGIN else "")
+
+    rows = [[f"[{v.claim}](#{v.claim.lower()})", v.statement, f"**{v.verdict}**", summary(v)] for v in verdicts]
     text.append(table(["", "claim", "", "in numbers"], rows[:18] + later + rows[18:]))
     text.append("\n" + by_hand("discussion.md"))
     text.append("## Runs\n")
@@ -84,7 +87,7 @@ def main():
     text.append(table(*claims.bounds_table(results)))
     for v in verdicts:
         text.append(f"\n## {v.claim}\n")
-        text.append(f"**Claim.** {v.statement}.\n\n**Check.** {v.check or '–'}.\n\n**{v.verdict.capitalize()}.** {v.summary}\n")
+        text.append(f"**Claim.** {v.statement}.\n\n**Check.** {v.check or '–'}.\n\n**{v.verdict.capitalize()}.** {summary(v)}\n")
         if v.rows:
             text.append("<details><summary>Numbers</summary>\n")
             text.append(table(v.columns, v.rows))

@@ -1,6 +1,6 @@
 // Runs the experiments behind the thesis' claims and keeps their results, one file a run; report.py judges them.
 //
-//   reproduce --claims=C3,C4 --seeds=10 --jobs=2
+//   reproduce --claims=CS3,CS4 --seeds=10 --jobs=2
 //
 // Runs that are there already are not run again, so it can be stopped at any time and started anew.
 

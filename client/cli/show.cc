@@ -93,7 +93,7 @@ std::string Note(const v1::Trial& trial) {
   return absl::StrCat(v1::Failure::Kind_Name(trial.failure().kind()), " ", trial.failure().reason());
 }
 
-constexpr int kCertificatePoints = 1024;  // Of a suggestion's excluded_share: docs/algorithms/lbo.md.
+constexpr int kCertificatePoints = 1024;  // Of a suggestion's excluded_share: docs/reference/lbo.md.
 
 std::string Indented(absl::string_view text) {
   return absl::StrCat("  ", absl::StrReplaceAll(absl::StripTrailingAsciiWhitespace(text), {{"\n", "\n  "}}));

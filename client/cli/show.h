@@ -10,7 +10,8 @@
 #include "luthier/v1/study.pb.h"
 #include "luthier/v1/trial.pb.h"
 
-// Studies and trials as output. The JSON forms are promises to scripts (docs/cli.md): fields are added, never renamed.
+// Studies and trials as output. The JSON forms are promises to scripts (docs/reference/cli.md): fields are added, never
+// renamed.
 namespace luthier::cli {
 
 // "[0.6, -0.8]": a direction as JSON, and as the command line takes it.

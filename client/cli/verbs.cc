@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kDescription[] =
     "Finds good hyperparameters: states studies, runs them, shows what came out.\n"
-    "First steps: luthier run examples/branin.yaml      Manual: docs/cli.md, docs/study_file.md";
+    "First steps: luthier run examples/branin.yaml      Manual: docs/reference/cli.md, docs/reference/study_file.md";
 
 constexpr char kFooter[] =
     "Exit codes: 0 done, 1 failed, 2 usage, 3 server unreachable, 4 not allowed, 5 not found, 124 timed out,\n"

@@ -2,33 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "lib/base/check.h"
-#include "lib/learn/newton_solver.h"
+#include "lib/learn/stop.h"
 
 namespace luthier::bilevel {
 namespace {
 
 using Eigen::VectorXd;
 
-// The inner problem as Newton's method sees it.
-class InnerFunction final : public learn::SecondOrderFunction {
- public:
-  explicit InnerFunction(InnerProblem* inner) : inner_(inner) {}
-  // The inner problem has the flag already.
-  double Value(const VectorXd& x, VectorXd* gradient, const std::atomic<bool>*) override {
-    return inner_->Value(x, gradient);
-  }
-  void SetPoint(const VectorXd& x, const std::atomic<bool>*) override { inner_->SetPoint(x); }
-  VectorXd HessianVector(const VectorXd& v, const std::atomic<bool>*) override { return inner_->HessianVector(v); }
-  VectorXd HessianDiagonal(const std::atomic<bool>*) override {
-    const VectorXd diagonal = inner_->HessianDiagonal();
-    return diagonal.size() == 0 ? VectorXd(VectorXd::Ones(inner_->dim())) : diagonal;
-  }
-
- private:
-  InnerProblem* const inner_;
-};
+constexpr double kExact = 1e-13;
 
 }  // namespace
 
@@ -54,12 +39,19 @@ ImplicitGradient ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer, 
     return result;
   }
   inner.SetPoint(x);
-  const VectorXd diagonal = inner.HessianDiagonal();
+  const bool preconditioned = inner.PreparePreconditioner();
   if (stopped()) return result;
+  const VectorXd diagonal = preconditioned ? VectorXd() : inner.HessianDiagonal();
+  if (stopped()) return result;
+  const double relative = preconditioned ? std::min(kExact, options.relative_tolerance) : options.relative_tolerance;
   learn::CgOptions cg_options;
-  cg_options.tolerance = std::max(options.absolute_tolerance, options.relative_tolerance * b.norm());
+  cg_options.tolerance = std::max(options.absolute_tolerance, relative * b.norm());
   cg_options.max_iterations = options.max_iterations;
   cg_options.stop = options.stop;
+  const std::function<VectorXd(const VectorXd&)> precondition = [&inner](const VectorXd& r) {
+    return inner.Precondition(r);
+  };
+  if (preconditioned) cg_options.precondition = &precondition;
   learn::CgResult cg = learn::SolveCg([&inner](const VectorXd& v) { return inner.HessianVector(v); }, b, diagonal,
                                       warm_adjoint, cg_options);
   result.outcome = cg.outcome;
@@ -126,22 +118,38 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
   return mean;
 }
 
-double PolishInner(InnerProblem& inner, double tolerance, int max_steps, const std::atomic<bool>* stop, VectorXd* x) {
+double PolishInner(InnerProblem& inner, double gain, int max_steps, const std::atomic<bool>* stop, VectorXd* x) {
+  constexpr double kForcing = 1e-3;
   inner.StopAt(stop);
-  InnerFunction function(&inner);
-  learn::NewtonSolver solver(0.0, 1e-4);
-  learn::SolveState state = solver.Start(function, *x, stop);
-  if (state == learn::SolveState::kNonFinite || state == learn::SolveState::kStopped) return solver.gradient().norm();
-  VectorXd best = solver.x();
-  double best_norm = solver.gradient().norm();
-  for (int k = 0; k < max_steps && best_norm > tolerance && state == learn::SolveState::kRunning; ++k) {
-    state = solver.Step(function, stop);
-    if (solver.gradient().norm() >= best_norm) break;
-    best = solver.x();
-    best_norm = solver.gradient().norm();
+  VectorXd gradient;
+  double value = inner.Value(*x, &gradient);
+  if (learn::StopRequested(stop) || !std::isfinite(value) || !gradient.allFinite()) return gradient.norm();
+  inner.SetPoint(*x);
+  const bool preconditioned = inner.PreparePreconditioner();
+  const std::function<VectorXd(const VectorXd&)> precondition = [&inner](const VectorXd& r) {
+    return inner.Precondition(r);
+  };
+  for (int k = 0; k < max_steps && gradient.norm() > 0.0; ++k) {
+    inner.SetPoint(*x);
+    learn::CgOptions options;
+    options.tolerance = kForcing * gradient.norm();
+    options.stop = stop;
+    if (preconditioned) options.precondition = &precondition;
+    const VectorXd diagonal = preconditioned ? VectorXd() : inner.HessianDiagonal();
+    const learn::CgResult cg = learn::SolveCg([&inner](const VectorXd& v) { return inner.HessianVector(v); }, -gradient,
+                                              diagonal, VectorXd(), options);
+    if (learn::StopRequested(stop) || !cg.x.allFinite()) break;
+    const double promised = -0.5 * gradient.dot(cg.x);
+    const VectorXd next = *x + cg.x;
+    VectorXd next_gradient;
+    const double next_value = inner.Value(next, &next_gradient);
+    if (learn::StopRequested(stop) || !std::isfinite(next_value) || !(next_gradient.norm() < gradient.norm())) break;
+    *x = next;
+    gradient = std::move(next_gradient);
+    value = next_value;
+    if (!(promised > gain * std::abs(value))) break;
   }
-  *x = best;
-  return best_norm;
+  return gradient.norm();
 }
 
 }  // namespace luthier::bilevel

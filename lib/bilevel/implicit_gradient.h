@@ -11,7 +11,8 @@
 namespace luthier::bilevel {
 
 struct ImplicitGradientOptions {
-  // The linear system is solved to |H q - grad g| <= max(absolute, relative * |grad g|).
+  // The linear system is solved to |H q - grad g| <= max(absolute, relative * |grad g|); with a preconditioner, where a
+  // few products more give all digits, relative is at most 1e-13.
   double absolute_tolerance = 0.0;
   double relative_tolerance = 1e-10;
   int max_iterations = 0;  // Of conjugate gradients; 0: 10 times the dimension, at least 100.
@@ -62,11 +63,11 @@ double DirectionalSlope(const ImplicitGradient& gradient, const Eigen::VectorXd&
 // weighted sum bounds the sum's error), certified if all are. At least one, all usable, of one size.
 ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const std::vector<double>& weights);
 
-// Improves x by Newton steps of `inner` until |grad h| <= tolerance or rounding stops it; returns the final norm. Near
-// the optimum each step squares the error, so one to three make e_x vanish beside other errors. `stop` may be null;
-// once it is set, what comes back is of no use.
-double PolishInner(InnerProblem& inner, double tolerance, int max_steps, const std::atomic<bool>* stop,
-                   Eigen::VectorXd* x);
+// Improves x by Newton steps of `inner` until the last one promised to lower h by at most `gain` times |h(x)|, or
+// rounding stops it, or after max_steps; returns the final |grad h|. Near the optimum each step squares the error, so
+// one to three make e_x vanish beside other errors. The preconditioner of the first point serves them all, and the
+// adjoint's solve after them. `stop` may be null; once it is set, what comes back is of no use.
+double PolishInner(InnerProblem& inner, double gain, int max_steps, const std::atomic<bool>* stop, Eigen::VectorXd* x);
 
 }  // namespace luthier::bilevel
 

@@ -39,6 +39,10 @@ class InnerProblem {
   virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) = 0;
   // Entries > 0, for the preconditioner; empty when it is not cheap.
   virtual Eigen::VectorXd HessianDiagonal() = 0;
+  // Whether there is Precondition(r) = M^-1 r with a matrix M near the Hessian: of the point of the last SetPoint at
+  // the first call, which makes it, and the same from then on. False when it is not affordable or the flag was seen.
+  virtual bool PreparePreconditioner() { return false; }
+  virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
   // D' q: s entries.
   virtual Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) = 0;
   // An upper bound of the spectral norm of D.

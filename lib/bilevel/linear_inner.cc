@@ -1,5 +1,6 @@
 #include "lib/bilevel/linear_inner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -17,21 +18,35 @@ double SquaredNorms(const LinearData& data) {
   return data.mean_norm2() * static_cast<double>(data.rows());
 }
 
+// In passes over the entries; conjugate gradients without a factor take tens of them.
+constexpr double kMostFactorPasses = 40.0;
+constexpr Eigen::Index kMostFactorColumns = 4000;
+
+bool AffordsFactor(const LinearData& data) {
+  const double per_row = static_cast<double>(data.nonzeros()) / static_cast<double>(std::max<int64_t>(1, data.rows()));
+  return data.dim() <= kMostFactorColumns && 0.25 * per_row + learn::FactorPasses(data) <= kMostFactorPasses;
+}
+
 }  // namespace
 
 LinearInner::LinearInner(const learn::LinearProblem* problem, StrengthGroups groups)
-    : problem_(problem), groups_(std::move(groups)) {
+    : problem_(problem), groups_(std::move(groups)), function_(problem, AffordsFactor(problem->data())) {
   LUTHIER_CHECK(problem->l2() > 0.0);
 }
 
 void LinearInner::SetPoint(const VectorXd& x) {
   x_ = x;
-  problem_->Value(x, nullptr, &curvature_, stop());
+  function_.SetPoint(x, stop());
+}
+
+bool LinearInner::PreparePreconditioner() {
+  if (!prepared_) prepared_ = function_.PreparePreconditioner(stop());
+  return prepared_;
 }
 
 VectorXd LinearInner::HessianDiagonal() {
   // A saturated model has no curvature left in its bias; the preconditioner must stay positive.
-  return problem_->HessianDiagonal(curvature_, stop()).cwiseMax(1e-300);
+  return function_.HessianDiagonal(stop()).cwiseMax(1e-300);
 }
 
 VectorXd LinearInner::CrossTransposeVector(const VectorXd& q) {

@@ -22,13 +22,15 @@ class LinearInner final : public InnerProblem {
   Eigen::Index dim() const override { return problem_->dim(); }
   Eigen::Index hyper_dim() const override { return groups_.count; }
   double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override {
-    return problem_->Value(x, gradient, nullptr, stop());
+    return function_.Value(x, gradient, stop());
   }
+  // Free at the point that Value was last called for.
   void SetPoint(const Eigen::VectorXd& x) override;
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override {
-    return problem_->HessianVector(curvature_, v, stop());
-  }
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return function_.HessianVector(v, stop()); }
   Eigen::VectorXd HessianDiagonal() override;
+  // Cholesky's factor of the Hessian where it costs at most kMostFactorPasses, else that of a sample's.
+  bool PreparePreconditioner() override;
+  Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override { return function_.Precondition(r); }
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
   double CrossNorm() override;
   InnerConstants Constants() override;
@@ -36,8 +38,9 @@ class LinearInner final : public InnerProblem {
  private:
   const learn::LinearProblem* const problem_;
   const StrengthGroups groups_;
+  learn::LinearFunction function_;
+  bool prepared_ = false;
   Eigen::VectorXd x_;
-  Eigen::VectorXd curvature_;
 };
 
 // Mean loss over held-out rows, at least one. `data` must outlive this.

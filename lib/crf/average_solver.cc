@@ -60,6 +60,11 @@ double AverageSolver::GradientEstimate() const {
   return state_.LargestGradientEntry(lambda_ * static_cast<double>(data_->sequences()));
 }
 
+bool AverageSolver::GradientWithin(double bound) const {
+  if (stored_count_ < data_->sequences()) return false;
+  return state_.GradientWithin(lambda_ * static_cast<double>(data_->sequences()), bound);
+}
+
 double AverageSolver::passes() const {
   return static_cast<double>(evaluations_ + forwards()) / static_cast<double>(data_->sequences());
 }

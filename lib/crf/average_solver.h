@@ -61,6 +61,7 @@ class AverageSolver : public ChainSolver {
   void CopyWeights(Eigen::VectorXd* w) const final { state_.CopyWeights(w); }
   // Largest entry of d + l2 w, which goes to the gradient of h; infinite while an example is unseen.
   double GradientEstimate() const final;
+  bool GradientWithin(double bound) const final;
 
   int64_t evaluations() const { return evaluations_; }     // Losses with gradients, of one sequence each.
   int64_t forwards() const { return search_.forwards(); }  // Losses alone, in line searches.

@@ -41,6 +41,8 @@ class ChainSolver {
   // Largest entry of what this knows of the gradient of h (of the smallest subgradient with an l1 penalty); infinite
   // where it knows nothing.
   virtual double GradientEstimate() const = 0;
+  // Whether that is at most `bound`: the same, but done as soon as an entry is larger.
+  virtual bool GradientWithin(double bound) const { return GradientEstimate() <= bound; }
   // Whether that is the gradient at Weights() itself.
   virtual bool estimate_is_exact() const { return false; }
 

@@ -57,6 +57,21 @@ double LazyAverage::LargestGradientEntry(double l2) const {
   return largest;
 }
 
+bool LazyAverage::GradientWithin(double l2, double bound) const {
+  for (int64_t k = 0; k < d_transitions.size(); ++k) {
+    if (!(std::abs(d_transitions.data()[k] + l2 * (beta * v_transitions.data()[k])) <= bound)) return false;
+  }
+  for (int64_t a = 0; a < data->attributes; ++a) {
+    const double* v = rows.data() + 2 * a * stride;
+    const double* d = v + stride;
+    const double behind = progress - row_progress.data()[a];
+    for (int k = 0; k < stride; ++k) {
+      if (!(std::abs(d[k] + l2 * (beta * (v[k] - behind * d[k]))) <= bound)) return false;
+    }
+  }
+  return true;
+}
+
 void LazyAverage::Save(learn::CheckpointWriter* writer) const {
   for (const AlignedDoubles* x : {&rows, &row_progress, &v_transitions, &d_transitions}) SaveArray(*x, writer);
   writer->F64(beta);

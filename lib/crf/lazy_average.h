@@ -21,6 +21,9 @@ struct LazyAverage {
   void CopyWeights(Eigen::VectorXd* w) const;
   // Largest entry of d + l2 w; NaN if there is one.
   double LargestGradientEntry(double l2) const;
+  // Whether it is at most `bound`; false with a NaN. Ends at the first entry that is not: mostly among the transitions
+  // and the frequent attributes, which come first.
+  bool GradientWithin(double l2, double bound) const;
 
   void Save(learn::CheckpointWriter* writer) const;
   bool Load(learn::CheckpointReader* reader);

@@ -132,7 +132,6 @@ ChainTrainer::ChainTrainer(const ChainData* data, double l2, const ChainTrainerO
 std::optional<double> ChainTrainer::LargestEntry(const std::atomic<bool>* stop) {
   const double value = ChainProblem(loss_.get(), l2_).Value(weights_, &gradient_, stop);
   if (!std::isfinite(value) && learn::StopRequested(stop)) return std::nullopt;
-  extra_passes_ += 1.0;
   return SmallestSubgradient(weights_, gradient_, options_.l1, data_->shape().stride());
 }
 
@@ -152,6 +151,7 @@ ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
     if (state == SolverState::kStopped) return outcome_ = ChainOutcome::kStopped;
     if (state == SolverState::kDiverged) return outcome_ = ChainOutcome::kDiverged;
     precise_ = state == SolverState::kPrecision;
+    entry_ = -1.0;
     judged_ = false;
   }
   return outcome_ = Judge(stop);
@@ -163,21 +163,35 @@ ChainOutcome ChainTrainer::Judge(const std::atomic<bool>* stop) {
     weights_.setZero(loss_->dim());
     const std::optional<double> entry = LargestEntry(stop);
     if (!entry) return ChainOutcome::kStopped;
+    extra_passes_ += 1.0;
     zero_gradient_ = *entry;
   }
   // An estimate is of old gradients: the true one decides.
   const double tolerance = options_.tolerance * zero_gradient_;
-  bool converged = solver_->GradientEstimate() <= tolerance;
+  bool converged = solver_->GradientWithin(tolerance);
   if (converged && !solver_->estimate_is_exact()) {
     solver_->CopyWeights(&weights_);
     const std::optional<double> entry = LargestEntry(stop);
     if (!entry) return ChainOutcome::kStopped;
+    extra_passes_ += 1.0;
+    entry_ = *entry;
     converged = *entry <= tolerance;
   }
   judged_ = true;
   if (converged) return ChainOutcome::kConverged;
   if (precise_) return ChainOutcome::kPrecision;
   return passes() >= options_.max_passes ? ChainOutcome::kPassLimit : ChainOutcome::kRunning;
+}
+
+std::optional<double> ChainTrainer::RelativeGradient(const std::atomic<bool>* stop) {
+  double entry = solver_->estimate_is_exact() ? solver_->GradientEstimate() : entry_;
+  if (!(entry >= 0.0 && std::isfinite(entry))) {
+    solver_->CopyWeights(&weights_);
+    const std::optional<double> found = LargestEntry(stop);
+    if (!found) return std::nullopt;
+    entry = entry_ = *found;
+  }
+  return entry == 0.0 ? 0.0 : entry / zero_gradient_;
 }
 
 void ChainTrainer::Save(learn::CheckpointWriter* writer, absl::string_view identity) const {

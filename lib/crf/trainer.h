@@ -100,6 +100,10 @@ class ChainTrainer {
   void CopyWeights(Eigen::VectorXd* w) const { solver_->CopyWeights(w); }
   // Effective passes: losses and gradients, also losses alone, of one sequence each, divided by their number.
   double passes() const { return extra_passes_ + solver_->passes(); }
+  // What `tolerance` is compared with: the largest entry of the true gradient (with l1: of the smallest subgradient) at
+  // the weights as a multiple of the one at w = 0. After Advance. 0 where both are 0, infinite where only the latter
+  // is; none when stopped. Costs a pass, which passes() does not count, unless the last Advance has found it out.
+  std::optional<double> RelativeGradient(const std::atomic<bool>* stop);
 
   // The whole state; `identity` says what it belongs to.
   void Save(learn::CheckpointWriter* writer, absl::string_view identity) const;
@@ -130,6 +134,7 @@ class ChainTrainer {
   ChainOutcome outcome_ = ChainOutcome::kRunning;
   double zero_gradient_ = -1.0;  // Largest entry of the gradient at w = 0, once known.
   double extra_passes_ = 0.0;    // Exact gradients: that one, and to confirm convergence.
+  double entry_ = -1.0;          // Largest entry of the gradient at the weights, where Judge has looked.
   int64_t target_ = 0;           // Iterations at which the current quantum ends.
   bool judged_ = true;           // False: they are done, but not whether that is enough.
   bool precise_ = false;         // They ended because of rounding.

@@ -17,10 +17,6 @@ constexpr int kMaxTrials = 20;
 constexpr int64_t kStallWindow = 20;
 constexpr double kValueNoise = 1e-13;  // Relative rounding error of f that decrease tests must tolerate.
 
-double LargestEntry(const VectorXd& v) {
-  return v.size() == 0 ? 0.0 : v.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
-}
-
 // One end of the line search's interval.
 struct End {
   double step;
@@ -53,14 +49,18 @@ SolveState LbfgsSolver::Start(ValueAndGradient f, VectorXd x0, const std::atomic
   if (!std::isfinite(value_) && StopRequested(stop)) return SolveState::kStopped;
   ++evaluations_;
   reference_value_ = value_;
-  reference_gradient_ = LargestEntry(gradient_);
+  reference_gradient_ = LargestEntry(gradient_, scale_);
   if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
   return reference_gradient_ <= tolerance_ ? SolveState::kConverged : SolveState::kRunning;
 }
 
+VectorXd LbfgsSolver::Steepest(const VectorXd& gradient) const {
+  return diagonal_.size() == 0 ? gradient : VectorXd(gradient.cwiseQuotient(diagonal_));
+}
+
 VectorXd LbfgsSolver::Direction(const std::atomic<bool>* stop) const {
+  if (pairs_.empty()) return -Steepest(gradient_);
   VectorXd q = -gradient_;
-  if (pairs_.empty()) return q;
   std::vector<double> alpha(pairs_.size());
   for (size_t k = pairs_.size(); k-- > 0;) {
     if (StopRequested(stop)) return q;
@@ -68,7 +68,8 @@ VectorXd LbfgsSolver::Direction(const std::atomic<bool>* stop) const {
     q -= alpha[k] * pairs_[k].y;
   }
   const Pair& newest = pairs_.back();
-  q *= 1.0 / (newest.rho * newest.y.squaredNorm());
+  const double square = diagonal_.size() == 0 ? newest.y.squaredNorm() : newest.y.dot(Steepest(newest.y));
+  q = (1.0 / (newest.rho * square)) * Steepest(q);
   for (size_t k = 0; k < pairs_.size(); ++k) {
     if (StopRequested(stop)) return q;
     const double beta = pairs_[k].rho * pairs_[k].y.dot(q);
@@ -130,7 +131,7 @@ LbfgsSolver::Search LbfgsSolver::LineSearch(ValueAndGradient f, const VectorXd& 
 
 bool LbfgsSolver::Stalled() {
   if (iteration_ % kStallWindow != 0) return false;
-  const double now = LargestEntry(gradient_);
+  const double now = LargestEntry(gradient_, scale_);
   const bool stalled =
       value_ >= reference_value_ - kValueNoise * std::abs(reference_value_) && now >= 0.5 * reference_gradient_;
   reference_value_ = value_;
@@ -140,20 +141,20 @@ bool LbfgsSolver::Stalled() {
 
 SolveState LbfgsSolver::Step(ValueAndGradient f, const std::atomic<bool>* stop) {
   if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
-  if (LargestEntry(gradient_) <= tolerance_) return SolveState::kConverged;
+  if (LargestEntry(gradient_, scale_) <= tolerance_) return SolveState::kConverged;
   if (StopRequested(stop)) return SolveState::kStopped;
   VectorXd x;
   VectorXd gradient;
   double value = 0.0;
   const int64_t evaluations_before = evaluations_;
   bool fresh = pairs_.empty();
-  const double cautious = std::min(1.0, 1.0 / gradient_.lpNorm<1>());
+  const double cautious = first_step_ > 0.0 ? first_step_ : std::min(1.0, 1.0 / gradient_.lpNorm<1>());
   const VectorXd direction = Direction(stop);
   if (StopRequested(stop)) return SolveState::kStopped;
   Search search = LineSearch(f, direction, fresh ? cautious : 1.0, stop, &x, &value, &gradient);
   if (!fresh && (search == Search::kFailed || search == Search::kNonFinite)) {
     fresh = true;
-    search = LineSearch(f, -gradient_, cautious, stop, &x, &value, &gradient);
+    search = LineSearch(f, -Steepest(gradient_), cautious, stop, &x, &value, &gradient);
     if (search == Search::kFound) pairs_.clear();
   }
   switch (search) {
@@ -179,7 +180,7 @@ SolveState LbfgsSolver::Step(ValueAndGradient f, const std::atomic<bool>* stop) 
   gradient_ = std::move(gradient);
   ++iteration_;
   if (!gradient_.allFinite()) return SolveState::kNonFinite;
-  if (LargestEntry(gradient_) <= tolerance_) return SolveState::kConverged;
+  if (LargestEntry(gradient_, scale_) <= tolerance_) return SolveState::kConverged;
   return Stalled() ? SolveState::kPrecision : SolveState::kRunning;
 }
 
@@ -197,6 +198,8 @@ void LbfgsSolver::Save(CheckpointWriter* writer) const {
   writer->U64(static_cast<uint64_t>(evaluations_));
   writer->F64(reference_value_);
   writer->F64(reference_gradient_);
+  writer->Vector(diagonal_);
+  writer->F64(first_step_);
 }
 
 bool LbfgsSolver::Load(CheckpointReader* reader, Eigen::Index dim) {
@@ -218,7 +221,9 @@ bool LbfgsSolver::Load(CheckpointReader* reader, Eigen::Index dim) {
   evaluations_ = static_cast<int64_t>(reader->U64());
   reference_value_ = reader->F64();
   reference_gradient_ = reader->F64();
-  return fits && reader->ok();
+  diagonal_ = reader->Vector();
+  first_step_ = reader->F64();
+  return fits && reader->ok() && (diagonal_.size() == 0 || diagonal_.size() == dim);
 }
 
 }  // namespace luthier::learn

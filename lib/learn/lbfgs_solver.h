@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <utility>
 
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
@@ -24,6 +25,14 @@ class LbfgsSolver {
   explicit LbfgsSolver(double tolerance = 0.0) : tolerance_(tolerance) {}
 
   void set_tolerance(double tolerance) { tolerance_ = tolerance; }
+  // As NewtonSolver has it.
+  void set_scale(Eigen::VectorXd scale) { scale_ = std::move(scale); }
+  // A diagonal near f's Hessian, entries > 0: the method then goes as without it in the variables sqrt(diagonal) x.
+  // Empty: 1. `first_step`: of the first direction, -gradient / diagonal; 0: at most 1 / |gradient|_1.
+  void set_metric(Eigen::VectorXd diagonal, double first_step) {
+    diagonal_ = std::move(diagonal);
+    first_step_ = first_step;
+  }
   // Evaluates f at x0. kConverged, kNonFinite, or kRunning; kStopped: nothing has begun. A long f may look at `stop`
   // (may be null) itself and return NaN once it is set.
   SolveState Start(ValueAndGradient f, Eigen::VectorXd x0, const std::atomic<bool>* stop = nullptr);
@@ -35,7 +44,8 @@ class LbfgsSolver {
   const Eigen::VectorXd& gradient() const { return gradient_; }
   int64_t evaluations() const { return evaluations_; }
 
-  // The whole state but the tolerance. A solver that loads it goes on bit for bit as the one that saved it.
+  // The whole state but the tolerance and the scale. A solver that loads it goes on bit for bit as the one that saved
+  // it.
   void Save(CheckpointWriter* writer) const;
   // False when the bytes do not fit a problem of dimension `dim`; the solver is then unusable until Start.
   bool Load(CheckpointReader* reader, Eigen::Index dim);
@@ -55,7 +65,13 @@ class LbfgsSolver {
                     Eigen::VectorXd* x, double* value, Eigen::VectorXd* gradient);
   bool Stalled();
 
+  // Gradient / diagonal.
+  Eigen::VectorXd Steepest(const Eigen::VectorXd& gradient) const;
+
   double tolerance_;
+  Eigen::VectorXd scale_;
+  Eigen::VectorXd diagonal_;
+  double first_step_ = 0.0;
   Eigen::VectorXd x_;
   double value_ = 0.0;
   Eigen::VectorXd gradient_;

@@ -20,8 +20,15 @@ using Eigen::VectorXd;
 // any instruction set, so that each sum is what it would be without pieces.
 constexpr Index kPanel = 64;
 constexpr Index kColumnsAtOnce = 48;
-constexpr int64_t kLongRow = 256;         // Entries above which a row of a Hessian is no piece of work.
-constexpr double kLeastCurvature = 1e-3;  // Mean over rows, in units of the largest.
+constexpr int64_t kLongRow = 256;  // Entries above which a row of a Hessian is no piece of work.
+// Mean curvature over rows, in units of the largest, below which a free bias gets a ridge.
+constexpr double kLeastCurvature = 1e-14, kLeastStraightCurvature = 1e-3;
+// Multiplications of a dense factorisation in the time of one with a sparse entry.
+constexpr double kVectorized = 8.0;
+constexpr double kLeastRidge = 1e-16;  // Share of the first.
+constexpr double kRidgeBesidePenalty = 0.1;
+constexpr double kLineSlope = 0.1;        // Of the first slope: where a line search ends.
+constexpr double kRoundingShare = 1e-12;  // Of a mean square: what is left of it after centring below this is rounding.
 
 // L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite, or
 // stopped.
@@ -62,11 +69,45 @@ bool ColumnsInPieces(Index n, const std::atomic<bool>* stop, F&& work) {
 
 }  // namespace
 
+namespace {
+
+// What must be added to all scores so that the sum of losses is least; +-kFarthest where it is least at infinity.
+double MinimizeBias(const LinearData& data, const MarginLoss& loss, const VectorXd& scores) {
+  constexpr double kFarthest = 1e3;
+  constexpr int kMost = 200;
+  double low = -INFINITY, high = INFINITY, shift = 0.0;
+  for (int k = 0; k < kMost; ++k) {
+    BlockedSum slope, bend;
+    for (Index i = 0; i < scores.size(); ++i) {
+      const double s = data.sign(i);
+      const double t = s * (scores[i] + shift);
+      slope.Add(s * loss.Slope(t));
+      bend.Add(loss.Curvature(t));
+    }
+    const double g = slope.Total(), c = bend.Total();
+    if (g == 0.0 || !std::isfinite(g)) break;
+    (g < 0.0 ? low : high) = shift;
+    double next = shift - g / c;
+    if (!(next > low && next < high)) {
+      next = std::isinf(low)    ? shift - (1.0 + std::abs(shift))
+             : std::isinf(high) ? shift + (1.0 + std::abs(shift))
+                                : 0.5 * (low + high);
+    }
+    if (std::abs(next) > kFarthest || next == shift || std::abs(next - shift) <= 1e-16 * std::abs(shift)) break;
+    shift = next;
+  }
+  return shift;
+}
+
+}  // namespace
+
 LinearData::LinearData(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
                        Bias bias, const std::atomic<bool>* stop)
     : features_(dataset.x.cols), bias_(bias) {
   LUTHIER_CHECK(dataset.num_classes() == 2);
-  if (SetRows(dataset, rows, standardization, stop)) SetNorms(stop);
+  if (!SetRows(dataset, rows, standardization, stop)) return;
+  SetNorms(stop);
+  SetColumnScale(stop);
 }
 
 bool LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& rows,
@@ -131,6 +172,28 @@ void LinearData::SetNorms(const std::atomic<bool>* stop) {
     if (!(square <= max_norm2_)) max_norm2_ = square;
   }
   mean_norm2_ = rows() == 0 ? 0.0 : total.Total() / static_cast<double>(rows());
+}
+
+void LinearData::SetColumnScale(const std::atomic<bool>* stop) {
+  column_scale_ = VectorXd::Zero(dim());
+  VectorXd firsts = VectorXd::Zero(centered() ? static_cast<Index>(features_) : 0);
+  Pace pace(stop);
+  for (int64_t i = 0; i < rows(); ++i) {
+    if (pace.Stopped(2 * work(i))) break;
+    ForEach(i, [&](int32_t j, double a) { column_scale_[j] += a * a; });
+    if (centered()) AddTo(i, 1.0, firsts.data());
+  }
+  if (bias_ != Bias::kNone) column_scale_[features_] = static_cast<double>(rows());
+  const double n = static_cast<double>(std::max<int64_t>(1, rows()));
+  for (Index j = 0; j < dim(); ++j) {
+    double square = column_scale_[j] / n;
+    if (j < firsts.size()) {
+      const double raw = square;
+      square += center_[j] * (center_[j] - 2.0 * firsts[j] / n);
+      if (square <= kRoundingShare * raw) square = 0.0;  // Constant but for rounding.
+    }
+    column_scale_[j] = square > 0.0 && std::isfinite(square) ? std::sqrt(square) : 1.0;
+  }
 }
 
 double LinearData::Offset(const VectorXd& w) const {
@@ -200,11 +263,12 @@ VectorXd LinearProblem::Penalize(const VectorXd& w) const {
   return one_strength() ? VectorXd(l2_ * w.head(penalized())) : VectorXd(strengths_.cwiseProduct(w.head(penalized())));
 }
 
-double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature,
-                            const std::atomic<bool>* stop) const {
+double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature, const std::atomic<bool>* stop,
+                            VectorXd* scores) const {
   constexpr double kStopped = std::numeric_limits<double>::quiet_NaN();
   VectorXd r = data_->Scores(w, stop);
   if (StopRequested(stop)) return kStopped;
+  if (scores != nullptr) *scores = r;
   if (curvature != nullptr) curvature->resize(r.size());
   BlockedSum total;
   constexpr int64_t kRowsAtOnce = Pace::kOperations / LinearData::kRowWork;
@@ -232,6 +296,84 @@ double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* cur
     gradient->head(p) += Penalize(w);
   }
   return total.Total() + (one_strength() ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
+}
+
+double LinearProblem::DualityGap(const VectorXd& w, const std::atomic<bool>* stop) const {
+  const Index p = penalized();
+  if (!(l2_ > 0.0) && p > 0) return INFINITY;
+  VectorXd at = w;
+  double above = 0.0;  // h(w, b) - h(w, b*).
+  if (data_->bias() == Bias::kFree) {
+    VectorXd scores;
+    const double value = Value(w, nullptr, nullptr, stop, &scores);
+    if (StopRequested(stop)) return std::numeric_limits<double>::quiet_NaN();
+    at[p] += MinimizeBias(*data_, loss_, scores);
+    above = value;
+  }
+  VectorXd gradient;
+  const double best = Value(at, &gradient, nullptr, stop);
+  if (StopRequested(stop)) return std::numeric_limits<double>::quiet_NaN();
+  above = data_->bias() == Bias::kFree ? std::max(0.0, above - best) : 0.0;
+  const VectorXd g = gradient.head(p);
+  const double squares = one_strength() ? g.squaredNorm() / std::max(l2_, std::numeric_limits<double>::min())
+                                        : g.cwiseAbs2().cwiseQuotient(strengths_).sum();
+  return above + 0.5 * squares;
+}
+
+double LinearProblem::LineMinimum(const VectorXd& w, const VectorXd& scores, const VectorXd& d, const VectorXd& ridge,
+                                  const std::atomic<bool>* stop, double* passes) const {
+  const VectorXd z = data_->Scores(d, stop);
+  if (StopRequested(stop)) return 0.0;
+  const double n = static_cast<double>(data_->rows());
+  const double row_sums =
+      LinearData::kRowWork * n / std::max(1.0, LinearData::kRowWork * n + 2.0 * static_cast<double>(data_->nonzeros()));
+  *passes = 1.0 - row_sums;
+  const Index p = penalized();
+  const VectorXd penalty = Penalize(d);
+  double first = penalty.dot(w.head(p)), second = penalty.dot(d.head(p));
+  if (ridge.size() > 0) {
+    first += ridge.cwiseProduct(d).dot(w);
+    second += ridge.dot(d.cwiseAbs2());
+  }
+  // Slope and curvature of h along d.
+  const auto derivatives = [&](double a, double* curvature) {
+    *passes += row_sums;
+    BlockedSum slope, bend;
+    for (Index i = 0; i < z.size(); ++i) {
+      const double s = data_->sign(i);
+      const double t = s * (scores[i] + a * z[i]);
+      slope.Add(s * loss_.Slope(t) * z[i]);
+      bend.Add(loss_.Curvature(t) * z[i] * z[i]);
+    }
+    *curvature = bend.Total() + second;
+    return slope.Total() + first + a * second;
+  };
+  double curvature = 0.0;
+  const double slope0 = derivatives(0.0, &curvature);
+  if (!(slope0 < 0.0) || !std::isfinite(slope0)) return 0.0;
+  double low = 0.0, high = INFINITY;
+  double a = 1.0;
+  constexpr int kMost = 60;
+  for (int k = 0; k < kMost && !StopRequested(stop); ++k) {
+    const double slope = derivatives(a, &curvature);
+    if (!std::isfinite(slope)) {
+      high = a;
+      a = 0.5 * (low + a);
+      continue;
+    }
+    if (std::abs(slope) <= kLineSlope * -slope0) return a;
+    (slope < 0.0 ? low : high) = a;
+    double next = a - slope / curvature;
+    if (!(curvature > 0.0) || !(next > low)) next = std::isfinite(high) ? 0.5 * (low + high) : 8.0 * a;
+    if (std::isfinite(high)) {
+      if (!(next < high)) next = 0.5 * (low + high);
+    } else {
+      next = std::min(next, 8.0 * a);  // A loss that is flat far away promises too much.
+    }
+    if (next > kMostStep) return low;
+    a = next;
+  }
+  return low;
 }
 
 VectorXd LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v,
@@ -335,6 +477,11 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
   return hessian;
 }
 
+double FactorPasses(const LinearData& data) {
+  const double d = static_cast<double>(data.dim());
+  return d * d * d / 6.0 / kVectorized / std::max(1.0, 2.0 * static_cast<double>(data.nonzeros()));
+}
+
 LinearFunction::LinearFunction(const LinearProblem* problem, bool direct)
     : problem_(problem), direct_(direct), sample_every_(SampleEvery(problem->data())) {}
 
@@ -350,27 +497,54 @@ void LinearFunction::CountFactor(const std::atomic<bool>* stop) {
       }
     });
     if (!whole) return;
-    products /= 2.0 * static_cast<double>(data.nonzeros());
+    products = products / (2.0 * static_cast<double>(data.nonzeros())) + FactorPasses(data);
   }
   factor_passes_ = products;
 }
 
 double LinearFunction::Value(const VectorXd& x, VectorXd* gradient, const std::atomic<bool>* stop) {
   x_ = x;
-  const double value = problem_->Value(x, gradient, &curvature_, stop);
+  const double value = problem_->Value(x, gradient, &losses_, stop, &scores_);
   if (StopRequested(stop)) x_.resize(0);
   return value;
 }
 
+double LinearFunction::LineMinimum(const VectorXd& x, const VectorXd& d, const std::atomic<bool>* stop,
+                                   double* passes) {
+  return problem_->LineMinimum(x, point_scores_, d, ridge_, stop, passes);
+}
+
 void LinearFunction::SetPoint(const VectorXd& x, const std::atomic<bool>* stop) {
   if (factor_passes_ < 0.0) CountFactor(stop);
-  if (x_.size() == x.size() && x_ == x) return;  // The usual case: the point that was evaluated last.
-  Value(x, nullptr, stop);
+  // Usually it is the point that was evaluated last.
+  if (!(x_.size() == x.size() && x_ == x)) {
+    Value(x, nullptr, stop);
+    if (StopRequested(stop)) return;
+  }
+  curvature_ = losses_.cwiseMax(floor_ * problem_->loss().smoothness());
+  point_scores_ = scores_;
+}
+
+VectorXd LinearFunction::Ridge(double share) const {
+  const MarginLoss& loss = problem_->loss();
+  if (loss.kind != MarginLoss::Kind::kHuberizedHinge || share < kLeastRidge) return {};
+  const LinearData& data = problem_->data();
+  const Index p = problem_->penalized();
+  // At first as much as the losses themselves curve where all rows are in the quadratic part.
+  VectorXd ridge = share * static_cast<double>(data.rows()) * loss.smoothness() * data.column_scale().cwiseAbs2();
+  ridge.tail(ridge.size() - p).setZero();
+  // Beside the penalty it is nothing any more.
+  if ((ridge.head(p).array() <= kRidgeBesidePenalty * problem_->Penalize(VectorXd::Ones(problem_->dim())).array())
+          .all()) {
+    return {};
+  }
+  return ridge;
 }
 
 double LinearFunction::BiasRidge() const {
   if (problem_->data().bias() != Bias::kFree) return 0.0;
-  const double usual = kLeastCurvature * static_cast<double>(curvature_.size()) * problem_->loss().smoothness();
+  const double least = problem_->loss().kind == MarginLoss::Kind::kLogistic ? kLeastCurvature : kLeastStraightCurvature;
+  const double usual = least * static_cast<double>(curvature_.size()) * problem_->loss().smoothness();
   return std::max(0.0, usual - curvature_.sum());
 }
 
@@ -379,12 +553,14 @@ VectorXd LinearFunction::HessianVector(const VectorXd& v, const std::atomic<bool
   if (StopRequested(stop)) return out;
   const double ridge = BiasRidge();
   if (ridge > 0.0) out[out.size() - 1] += ridge * v[v.size() - 1];
+  if (ridge_.size() > 0) out += ridge_.cwiseProduct(v);
   return out;
 }
 
 VectorXd LinearFunction::HessianDiagonal(const std::atomic<bool>* stop) {
   VectorXd out = problem_->HessianDiagonal(curvature_, stop);
   if (out.size() > 0) out[out.size() - 1] += BiasRidge();
+  if (ridge_.size() > 0 && out.size() > 0) out += ridge_;
   return out;
 }
 
@@ -392,6 +568,7 @@ bool LinearFunction::Factor(int64_t every, const std::atomic<bool>* stop) {
   MatrixXd hessian = problem_->Hessian(curvature_, stop, every);
   if (hessian.size() == 0) return false;
   hessian(hessian.rows() - 1, hessian.rows() - 1) += BiasRidge();
+  if (ridge_.size() > 0) hessian.diagonal() += ridge_;
   // Columns without entries or a saturated free bias leave zeros on the diagonal when nothing is penalised.
   double ridge = 0.0;
   const double scale = hessian.diagonal().maxCoeff();
@@ -421,7 +598,7 @@ VectorXd LinearFunction::SolveHessian(const VectorXd& b, const std::atomic<bool>
 }
 
 bool LinearFunction::PreparePreconditioner(const std::atomic<bool>* stop) {
-  return sample_every_ > 0 && Factor(sample_every_, stop);
+  return direct_ ? Factor(1, stop) : sample_every_ > 0 && Factor(sample_every_, stop);
 }
 
 VectorXd LinearFunction::Precondition(const VectorXd& r) {

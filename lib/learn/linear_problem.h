@@ -53,6 +53,9 @@ class LinearData {
   double norm2(int64_t i) const { return norm2_[i]; }  // |a_i - m|^2, plus 1 with a bias.
   double max_norm2() const { return max_norm2_; }
   double mean_norm2() const { return mean_norm2_; }
+  // Root mean square of each column as the model sees it, the bias' column of ones last: dim() entries, all > 0.
+  // Columns of zeros have 1. A gradient divided by it does not depend on the units of the columns.
+  const Eigen::VectorXd& column_scale() const { return column_scale_; }
 
   // sum_e value_e x[kStride column_e] over the entries of row i. All values 1, as in categorical data, is a case of its
   // own: a third of the memory.
@@ -167,6 +170,7 @@ class LinearData {
   bool SetRows(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
                const std::atomic<bool>* stop);
   void SetNorms(const std::atomic<bool>* stop);
+  void SetColumnScale(const std::atomic<bool>* stop);
 
   const int64_t features_;
   const Bias bias_;
@@ -178,6 +182,7 @@ class LinearData {
   double center_norm2_ = 0.0;
   double max_norm2_ = 0.0;
   double mean_norm2_ = 0.0;
+  Eigen::VectorXd column_scale_;
 };
 
 // h. `data` must outlive it. Const, any thread.
@@ -200,10 +205,24 @@ class LinearProblem {
   // Weights that the penalty is on; they come first.
   Eigen::Index penalized() const { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
 
-  // h, its gradient unless null, and the curvatures loss''(t_i) unless null. NaN, and the others of no use, when `stop`
-  // (may be null) was seen; so for what the next three return.
+  // h, its gradient unless null, the curvatures loss''(t_i) and the scores s_i t_i unless null. NaN, and the others of
+  // no use, when `stop` (may be null) was seen; so for what the next three return.
   double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, Eigen::VectorXd* curvature = nullptr,
-               const std::atomic<bool>* stop = nullptr) const;
+               const std::atomic<bool>* stop = nullptr, Eigen::VectorXd* scores = nullptr) const;
+  // A bound on h(w) - min h, by duality: with a free bias b is first moved to the minimum along it, b*, then
+  //   h(w, b) - h(w, b*) + sum_j g_j^2 / (2 l2_j),   g the gradient in the weights at (w, b*),
+  // which is h(w, b) - D(alpha) for the dual variables alpha_i = -loss'(t_i). Infinite when a weight has no penalty.
+  // About a pass over the entries. NaN when `stop` was seen.
+  double DualityGap(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
+
+  // The step a > 0 at which h(w + a d) is least, to a slope of a tenth of the one at a = 0, which is negative; `scores`
+  // are those of w (Value). At most kMostStep. One product with the rows, then sums over them: *passes gets their cost
+  // in passes over the entries. `ridge`: h counts 1/2 sum_j ridge_j w_j^2 more; empty: nothing. 0 when nothing is
+  // finite or `stop` was seen.
+  double LineMinimum(const Eigen::VectorXd& w, const Eigen::VectorXd& scores, const Eigen::VectorXd& d,
+                     const Eigen::VectorXd& ridge, const std::atomic<bool>* stop, double* passes) const;
+  static constexpr double kMostStep = 1e30;
+
   // For the point that `curvature` is of: the Hessian (for losses with kinks: an element of the generalised one) times
   // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2), empty when `stop` was seen). With `every` above 1 an
   // estimate of it: from every so many rows, each counting so many times.
@@ -224,6 +243,9 @@ class LinearProblem {
 inline constexpr int64_t kMaxSampledColumns = 1500;
 int64_t SampleEvery(const LinearData& data);
 
+// What Cholesky's factorisation of a Hessian costs, in passes over the entries.
+double FactorPasses(const LinearData& data);
+
 // LinearProblem as Newton's method sees it; with `direct`, Newton systems are solved by Cholesky (dim() up to a few
 // thousand); else by conjugate gradients, preconditioned by the Cholesky factor of a sample's Hessian where there are
 // many more rows than columns, a function of the point alone. `problem` must outlive it.
@@ -234,12 +256,18 @@ class LinearFunction final : public SecondOrderFunction {
   void SetPoint(const Eigen::VectorXd& x, const std::atomic<bool>* stop) override;
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& v, const std::atomic<bool>* stop) override;
   Eigen::VectorXd HessianDiagonal(const std::atomic<bool>* stop) override;
-  // By multiplications: two an entry for a pass, z (z + 1) / 2 for the Hessian of a row of z entries.
+  // By multiplications: two an entry for a pass, z (z + 1) / 2 for the Hessian of a row of z entries; and FactorPasses.
   // Known after SetPoint.
   double factor_passes() const override { return factor_passes_; }
   bool PreparePreconditioner(const std::atomic<bool>* stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
   bool direct() const override { return direct_; }
+  void SetFloor(double share) override { floor_ = share; }
+  bool has_floor() const override { return true; }
+  void SetRidge(const Eigen::VectorXd& ridge) override { ridge_ = ridge; }
+  Eigen::VectorXd Ridge(double share) const override;
+  double LineMinimum(const Eigen::VectorXd& x, const Eigen::VectorXd& d, const std::atomic<bool>* stop,
+                     double* passes) override;
   Eigen::VectorXd SolveHessian(const Eigen::VectorXd& b, const std::atomic<bool>* stop) override;
 
  private:
@@ -256,8 +284,14 @@ class LinearFunction final : public SecondOrderFunction {
   const bool direct_;
   const int64_t sample_every_;
   double factor_passes_ = -1.0;  // Not counted yet.
-  Eigen::VectorXd x_;            // Where curvature_ is from; empty: it is of no use.
+  double floor_ = 0.0;           // Of SetFloor.
+  Eigen::VectorXd ridge_;        // Of SetRidge.
+  Eigen::VectorXd x_;            // Where scores_ and losses_ are from; empty: they are of no use.
+  Eigen::VectorXd scores_;
+  Eigen::VectorXd losses_;  // Their curvatures.
+  // Of the last SetPoint: the curvatures, above the floor, and the scores.
   Eigen::VectorXd curvature_;
+  Eigen::VectorXd point_scores_;
   Eigen::MatrixXd factor_;
 };
 

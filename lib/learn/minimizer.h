@@ -12,12 +12,19 @@ namespace luthier::learn {
 enum class SolveState {
   kRunning,
   kConverged,  // The gradient is as small as asked for.
-  kPrecision,  // Rounding prevents further progress; x is as good as it gets.
+  kPrecision,  // No further step lowers f in floating point; x is as good as it gets.
   kNonFinite,  // f or its gradient is not finite at the start, or everywhere the line search looked. x is the last
                // finite iterate (or the start).
   kStopped,    // The stop flag was seen. The iteration was given up: the state is as before it, so going on later
                // gives the same iterates.
 };
+
+// The largest |v_j| / scale_j; NaN when an entry is. `scale`: entries > 0, or empty for 1.
+inline double LargestEntry(const Eigen::VectorXd& v, const Eigen::VectorXd& scale = Eigen::VectorXd()) {
+  if (v.size() == 0) return 0.0;
+  if (scale.size() == 0) return v.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
+  return v.cwiseQuotient(scale).cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
+}
 
 // f(x), and its gradient into the second argument.
 using ValueAndGradient = absl::FunctionRef<double(const Eigen::VectorXd&, Eigen::VectorXd*)>;

@@ -15,10 +15,11 @@ using Eigen::VectorXd;
 constexpr double kC1 = 1e-4;
 constexpr double kValueNoise = 1e-13;
 constexpr int kMaxHalvings = 40;
-
-double LargestEntry(const VectorXd& v) {
-  return v.size() == 0 ? 0.0 : v.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
-}
+constexpr double kSteep = 0.3;  // Of the first slope: what is left of it at the full step when that is far too short.
+// A minimum with a ridge is near enough when the gradient of f plus ridge is below this share of that of f.
+constexpr double kRidgeAccuracy = 0.3;
+// What becomes of the ridge after up to 2, up to 4, and more steps.
+constexpr double kRidgeFalls[] = {0.001, 0.03, 0.2};
 
 }  // namespace
 
@@ -28,83 +29,162 @@ SolveState NewtonSolver::Start(SecondOrderFunction& f, VectorXd x0, const std::a
   if (StopRequested(stop)) return SolveState::kStopped;
   ++evaluations_;
   first_gradient_ = gradient_.norm();
+  ridge_.resize(0);
+  ridge_share_ = 1.0;
+  ridge_steps_ = 0;
+  if (path_) {
+    ridge_ = f.Ridge(1.0);
+    // x0 is about the minimum with that ridge whose gradient is as large as f's.
+    const double pull =
+        LargestEntry(ridge_.cwiseProduct(x_.head(ridge_.size())), scale_.head(ridge_.size() > 0 ? scale_.size() : 0));
+    if (pull > 0.0) {
+      ridge_share_ = std::min(1.0, LargestEntry(gradient_, scale_) / pull);
+      ridge_ = f.Ridge(ridge_share_);
+    }
+  }
   if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
-  return LargestEntry(gradient_) <= tolerance_ ? SolveState::kConverged : SolveState::kRunning;
+  return LargestEntry(gradient_, scale_) <= tolerance_ ? SolveState::kConverged : SolveState::kRunning;
 }
 
-SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* stop) {
-  if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
-  const double largest = LargestEntry(gradient_);
-  if (largest <= tolerance_) return SolveState::kConverged;
-  if (StopRequested(stop)) return SolveState::kStopped;
+VectorXd NewtonSolver::WithRidge(const VectorXd& x, const VectorXd& gradient) const {
+  return ridge_.size() == 0 ? gradient : VectorXd(gradient + ridge_.cwiseProduct(x));
+}
+
+double NewtonSolver::RidgeValue(const VectorXd& x) const {
+  return ridge_.size() == 0 ? 0.0 : 0.5 * ridge_.dot(x.cwiseAbs2());
+}
+
+bool NewtonSolver::Direction(SecondOrderFunction& f, double floor, const VectorXd& gradient,
+                             const std::atomic<bool>* stop, Cost* cost, VectorXd* direction) const {
+  f.SetFloor(floor);
+  f.SetRidge(ridge_);
   f.SetPoint(x_, stop);
-  if (StopRequested(stop)) return SolveState::kStopped;
-  const double norm = gradient_.norm();
-  int64_t products = 0;
+  if (StopRequested(stop)) return false;
+  const double norm = gradient.norm();
+  cost->others += f.point_passes() + f.factor_passes();
+  direction->resize(0);
+  if (f.direct()) *direction = f.SolveHessian(-gradient, stop);
+  if (StopRequested(stop)) return false;
   VectorXd diagonal;
-  VectorXd direction;
-  double others = f.point_passes() + f.factor_passes();
-  if (f.direct()) direction = f.SolveHessian(-gradient_, stop);
-  if (StopRequested(stop)) return SolveState::kStopped;
-  if (direction.size() == 0) {
+  if (direction->size() == 0) {
     // A saturated row may have no curvature left; the preconditioner must stay positive.
     diagonal = f.HessianDiagonal(stop).cwiseMax(1e-300);
-    if (StopRequested(stop)) return SolveState::kStopped;
-    others += 1.0;
+    if (StopRequested(stop)) return false;
+    cost->others += 1.0;
     CgOptions options;
     options.tolerance = std::min(forcing_, std::sqrt(norm / first_gradient_)) * norm;
     options.stop = stop;
     const std::function<VectorXd(const VectorXd&)> precondition = [&f](const VectorXd& r) { return f.Precondition(r); };
     if (f.PreparePreconditioner(stop)) options.precondition = &precondition;
-    if (StopRequested(stop)) return SolveState::kStopped;
+    if (StopRequested(stop)) return false;
     CgResult cg =
-        SolveCg([&](const VectorXd& v) { return f.HessianVector(v, stop); }, -gradient_, diagonal, VectorXd(), options);
-    if (cg.outcome == CgOutcome::kStopped) return SolveState::kStopped;
-    direction = std::move(cg.x);
-    products = cg.iterations;
+        SolveCg([&](const VectorXd& v) { return f.HessianVector(v, stop); }, -gradient, diagonal, VectorXd(), options);
+    if (cg.outcome == CgOutcome::kStopped) return false;
+    *direction = std::move(cg.x);
+    cost->products += cg.iterations;
   }
-  double slope = direction.dot(gradient_);
-  if (!(slope < 0.0) || !direction.allFinite()) {
-    direction = diagonal.size() == 0 ? VectorXd(-gradient_) : VectorXd(-gradient_.cwiseQuotient(diagonal));
-    slope = direction.dot(gradient_);
-    if (!(slope < 0.0) || !direction.allFinite()) {
-      direction = -gradient_;
-      slope = -norm * norm;
-    }
-  }
-  int64_t evaluations = 0;
-  bool any_finite = false;
-  double step = 1.0;
-  for (int k = 0; k < kMaxHalvings; ++k, step *= 0.5) {
-    if (StopRequested(stop)) return SolveState::kStopped;
-    VectorXd x = x_ + step * direction;
-    VectorXd gradient;
-    const double value = f.Value(x, &gradient, stop);
-    if (StopRequested(stop)) return SolveState::kStopped;
-    ++evaluations;
-    if (!std::isfinite(value) || !gradient.allFinite()) continue;
-    any_finite = true;
-    // Within the rounding of f the gradient decides.
-    const bool decreased = value <= value_ + kC1 * step * slope ||
-                           (value <= value_ + kValueNoise * std::abs(value_) && gradient.norm() < norm);
-    if (!decreased) continue;
-    Count(evaluations, products, others);
-    // Near the optimum a step should square the error; where neither f nor the gradient falls, rounding has taken over.
-    const bool stuck = value >= value_ - kValueNoise * std::abs(value_) && gradient.norm() >= 0.7 * norm;
-    x_ = std::move(x);
-    value_ = value;
-    gradient_ = std::move(gradient);
-    if (LargestEntry(gradient_) <= tolerance_) return SolveState::kConverged;
-    return stuck ? SolveState::kPrecision : SolveState::kRunning;
-  }
-  Count(evaluations, products, others);
-  return any_finite ? SolveState::kPrecision : SolveState::kNonFinite;
+  const auto descends = [&] { return direction->allFinite() && direction->dot(gradient) < 0.0; };
+  if (!descends() && diagonal.size() > 0) *direction = -gradient.cwiseQuotient(diagonal);
+  if (!descends()) *direction = -gradient;
+  return true;
 }
 
-void NewtonSolver::Count(int64_t evaluations, int64_t products, double others) {
-  evaluations_ += evaluations;
-  products_ += products;
-  other_passes_ += others;
+NewtonSolver::Search NewtonSolver::LineSearch(SecondOrderFunction& f, const VectorXd& gradient,
+                                              const VectorXd& direction, const std::atomic<bool>* stop, Cost* cost,
+                                              Point* found) const {
+  const double slope = direction.dot(gradient);
+  const double norm = gradient.norm();
+  const double value = value_ + RidgeValue(x_);
+  bool any_finite = false;
+  // Whether the point at `step` will do.
+  const auto look = [&](double step, Point* point) {
+    point->step = step;
+    point->x = x_ + step * direction;
+    point->value = f.Value(point->x, &point->gradient, stop);
+    if (StopRequested(stop)) return false;
+    ++cost->evaluations;
+    if (!std::isfinite(point->value) || !point->gradient.allFinite()) return false;
+    any_finite = true;
+    const double now = point->value + RidgeValue(point->x);
+    // Within the rounding of f the gradient decides.
+    return now <= value + kC1 * step * slope ||
+           (now <= value + kValueNoise * std::abs(value) && WithRidge(point->x, point->gradient).norm() < norm);
+  };
+  const auto minimum = [&] {
+    double passes = 0.0;
+    const double step = f.LineMinimum(x_, direction, stop, &passes);
+    cost->others += passes;
+    return step;
+  };
+  const bool full = look(1.0, found);
+  if (StopRequested(stop)) return Search::kStopped;
+  if (full && !(WithRidge(found->x, found->gradient).dot(direction) < kSteep * slope)) return Search::kFound;
+  double step = minimum();
+  if (StopRequested(stop)) return Search::kStopped;
+  if (full) {  // The way goes on downhill.
+    Point farther;
+    if (step > 1.0 && look(step, &farther) && farther.value < found->value) *found = std::move(farther);
+    return StopRequested(stop) ? Search::kStopped : Search::kFound;
+  }
+  if (!(step > 0.0)) step = 0.5;
+  for (int k = 0; k < kMaxHalvings; ++k, step *= 0.5) {
+    const bool good = look(step, found);
+    if (StopRequested(stop)) return Search::kStopped;
+    if (good) return Search::kFound;
+  }
+  return any_finite ? Search::kFailed : Search::kNonFinite;
+}
+
+void NewtonSolver::LowerRidge(const SecondOrderFunction& f) {
+  // Far when the minima with the last ridge and the one before were close to each other.
+  ridge_share_ *= ridge_steps_ <= 2 ? kRidgeFalls[0] : ridge_steps_ <= 4 ? kRidgeFalls[1] : kRidgeFalls[2];
+  ridge_steps_ = 0;
+  ridge_ = f.Ridge(ridge_share_);
+}
+
+SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* stop) {
+  if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
+  if (LargestEntry(gradient_, scale_) <= tolerance_) return SolveState::kConverged;
+  if (StopRequested(stop)) return SolveState::kStopped;
+  const VectorXd gradient = WithRidge(x_, gradient_);
+  const double norm = gradient.norm();
+  double floor = 0.0;
+  Cost cost;
+  while (true) {
+    VectorXd direction;
+    if (!Direction(f, floor, gradient, stop, &cost, &direction)) return SolveState::kStopped;
+    const double promised = -0.5 * direction.dot(gradient);
+    Point found;
+    const Search search = LineSearch(f, gradient, direction, stop, &cost, &found);
+    if (search == Search::kStopped) return SolveState::kStopped;
+    // Near the optimum a step should square the error; where neither f nor the gradient falls, rounding has taken over.
+    const double value = value_ + RidgeValue(x_);
+    const bool stuck =
+        search != Search::kFound || (found.value + RidgeValue(found.x) >= value - kValueNoise * std::abs(value) &&
+                                     WithRidge(found.x, found.gradient).norm() >= 0.7 * norm);
+    if (stuck && search != Search::kNonFinite && f.has_floor() && floor == 0.0 && ridge_.size() == 0) {
+      floor = 1.0;  // Once more, by a step that cannot fail.
+      continue;
+    }
+    evaluations_ += cost.evaluations;
+    products_ += cost.products;
+    other_passes_ += cost.others;
+    if (search == Search::kNonFinite) return SolveState::kNonFinite;
+    if (search == Search::kFound) {
+      promised_ = floor == 0.0 && ridge_.size() == 0 ? promised : INFINITY;
+      x_ = std::move(found.x);
+      value_ = found.value;
+      gradient_ = std::move(found.gradient);
+      if (LargestEntry(gradient_, scale_) <= tolerance_) return SolveState::kConverged;
+    }
+    if (ridge_.size() > 0) {
+      ++ridge_steps_;
+      const double left = LargestEntry(WithRidge(x_, gradient_), scale_);
+      if (stuck || left <= kRidgeAccuracy * LargestEntry(gradient_, scale_)) LowerRidge(f);
+      return SolveState::kRunning;
+    }
+    return stuck ? SolveState::kPrecision : SolveState::kRunning;
+  }
 }
 
 void NewtonSolver::Save(CheckpointWriter* writer) const {
@@ -112,6 +192,10 @@ void NewtonSolver::Save(CheckpointWriter* writer) const {
   writer->F64(value_);
   writer->Vector(gradient_);
   writer->F64(first_gradient_);
+  writer->F64(promised_);
+  writer->Vector(ridge_);
+  writer->F64(ridge_share_);
+  writer->U64(static_cast<uint64_t>(ridge_steps_));
   writer->U64(static_cast<uint64_t>(evaluations_));
   writer->U64(static_cast<uint64_t>(products_));
   writer->F64(other_passes_);
@@ -122,10 +206,14 @@ bool NewtonSolver::Load(CheckpointReader* reader, Eigen::Index dim) {
   value_ = reader->F64();
   gradient_ = reader->Vector();
   first_gradient_ = reader->F64();
+  promised_ = reader->F64();
+  ridge_ = reader->Vector();
+  ridge_share_ = reader->F64();
+  ridge_steps_ = static_cast<int64_t>(reader->U64());
   evaluations_ = static_cast<int64_t>(reader->U64());
   products_ = static_cast<int64_t>(reader->U64());
   other_passes_ = reader->F64();
-  return reader->ok() && x_.size() == dim && gradient_.size() == dim;
+  return reader->ok() && x_.size() == dim && gradient_.size() == dim && (ridge_.size() == 0 || ridge_.size() == dim);
 }
 
 }  // namespace luthier::learn

@@ -3,7 +3,9 @@
 
 #include <Eigen/Core>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
@@ -29,20 +31,46 @@ class SecondOrderFunction {
   virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
   // Whether SolveHessian is to be used instead of conjugate gradients.
   virtual bool direct() const { return false; }
+  // From the next SetPoint on, curvatures of the losses below `share` (0 to 1) of their largest possible one count as
+  // that much. With 1 the Hessian bounds the function from above everywhere, so a full step never raises it.
+  virtual void SetFloor(double /*share*/) {}
+  virtual bool has_floor() const { return false; }
+  // From the next SetPoint on, the Hessian and LineMinimum are those of f(x) + 1/2 sum_j ridge_j x_j^2; empty: of f.
+  virtual void SetRidge(const Eigen::VectorXd& /*ridge*/) {}
+  // The ridge that minimisation begins with (share 1) and a `share` of it: losses with straight parts have no curvature
+  // there, and Newton's direction then leads nowhere in particular. Empty: it would change next to nothing.
+  virtual Eigen::VectorXd Ridge(double /*share*/) const { return {}; }
+  // The step a > 0 at which f(x + a d) is least, roughly; x is the point of the last SetPoint. 0: not known,
+  // or `stop` was seen. *passes gets its cost.
+  virtual double LineMinimum(const Eigen::VectorXd& /*x*/, const Eigen::VectorXd& /*d*/,
+                             const std::atomic<bool>* /*stop*/, double* /*passes*/) {
+    return 0.0;
+  }
   // x with H x = b; empty when that failed, or when `stop` was seen.
   virtual Eigen::VectorXd SolveHessian(const Eigen::VectorXd& /*b*/, const std::atomic<bool>* /*stop*/) { return {}; }
 };
 
 // Truncated Newton for convex functions (Nocedal & Wright 2006, algorithm 7.1), one iteration at a time: conjugate
 // gradients, with the function's preconditioner or Jacobi's, to the residual min(forcing, sqrt(|g|/|g_0|)) |g|, or a
-// direct solver where the function has one, then Armijo backtracking. Superlinear convergence, so gradients near the
-// rounding limit are cheap. Same outcomes as LbfgsSolver.
+// direct solver where the function has one. The step is 1 where that is about the minimum along the direction, else
+// that minimum (LineMinimum), else backtracking to Armijo's condition. Superlinear convergence, so gradients near the
+// rounding limit are cheap.
+//
+// Functions with straight parts are approached along a path (Ridge): f plus a ridge is minimised roughly, then with
+// a smaller ridge from there, and at last without. kPrecision means that the step with floor 1 (SetFloor), which cannot
+// raise f but by rounding, lowered neither f nor the gradient.
 class NewtonSolver {
  public:
   // `forcing` in (0, 1): 0.5 far from the optimum, where exact steps are a waste; 1e-4, say, close to it.
   explicit NewtonSolver(double tolerance = 0.0, double forcing = 0.5) : tolerance_(tolerance), forcing_(forcing) {}
 
   void set_tolerance(double tolerance) { tolerance_ = tolerance; }
+  // The gradient's entries count divided by these, all > 0, for the tolerance; empty: by 1.
+  void set_scale(Eigen::VectorXd scale) { scale_ = std::move(scale); }
+  // Whether to go along the path of ridges at all; true at first. Near an optimum it is not needed.
+  void set_path(bool path) { path_ = path; }
+  // Whether there still is a ridge.
+  bool path_left() const { return ridge_.size() > 0; }
   // kStopped: nothing has begun.
   SolveState Start(SecondOrderFunction& f, Eigen::VectorXd x0, const std::atomic<bool>* stop = nullptr);
   SolveState Step(SecondOrderFunction& f, const std::atomic<bool>* stop);
@@ -50,6 +78,9 @@ class NewtonSolver {
   const Eigen::VectorXd& x() const { return x_; }
   double value() const { return value_; }
   const Eigen::VectorXd& gradient() const { return gradient_; }
+  // What the quadratic model of the last step promised to gain. Near the optimum the point before lay about so much
+  // above the minimum. Infinite before the first step, and after one with a floor or ridge.
+  double promised() const { return promised_; }
   int64_t evaluations() const { return evaluations_; }
   int64_t hessian_products() const { return products_; }
   // Passes over the rows: evaluations, products, diagonals of Hessians, and what the function says of the rest. Of
@@ -60,14 +91,41 @@ class NewtonSolver {
   bool Load(CheckpointReader* reader, Eigen::Index dim);
 
  private:
-  void Count(int64_t evaluations, int64_t products, double others);
+  // What a step costs, until it is finished.
+  struct Cost {
+    int64_t evaluations = 0;
+    int64_t products = 0;
+    double others = 0.0;
+  };
+  struct Point {
+    Eigen::VectorXd x, gradient;
+    double value = 0.0;
+    double step = 0.0;  // Of the direction.
+  };
+  enum class Search { kFound, kFailed, kNonFinite, kStopped };
+
+  // Newton's direction at x_ with the ridge, for its gradient. False: `stop` was seen.
+  bool Direction(SecondOrderFunction& f, double floor, const Eigen::VectorXd& gradient, const std::atomic<bool>* stop,
+                 Cost* cost, Eigen::VectorXd* direction) const;
+  Search LineSearch(SecondOrderFunction& f, const Eigen::VectorXd& gradient, const Eigen::VectorXd& direction,
+                    const std::atomic<bool>* stop, Cost* cost, Point* found) const;
+  // The gradient of f plus its ridge at a point.
+  Eigen::VectorXd WithRidge(const Eigen::VectorXd& x, const Eigen::VectorXd& gradient) const;
+  double RidgeValue(const Eigen::VectorXd& x) const;
+  void LowerRidge(const SecondOrderFunction& f);
 
   double tolerance_;
+  Eigen::VectorXd scale_;
   double forcing_;
   Eigen::VectorXd x_;
   double value_ = 0.0;
   Eigen::VectorXd gradient_;
   double first_gradient_ = 0.0;  // |g_0|
+  double promised_ = INFINITY;
+  bool path_ = true;
+  Eigen::VectorXd ridge_;     // Empty: none (any more).
+  double ridge_share_ = 0.0;  // Of the first ridge.
+  int64_t ridge_steps_ = 0;   // With this ridge.
   int64_t evaluations_ = 0;
   int64_t products_ = 0;
   double other_passes_ = 0.0;

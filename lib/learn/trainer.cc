@@ -84,6 +84,11 @@ double LogisticTrainer::gradient_norm() const {
   return options_.solver == Solver::kLbfgs ? lbfgs_.gradient().norm() : newton_.gradient().norm();
 }
 
+double LogisticTrainer::relative_gradient() const {
+  if (!started_ || !(zero_gradient_ > 0.0)) return started_ ? 0.0 : 1.0;
+  return LargestEntry(options_.solver == Solver::kLbfgs ? lbfgs_.gradient() : newton_.gradient()) / zero_gradient_;
+}
+
 int64_t LogisticTrainer::gradient_passes() const {
   return extra_passes_ + (options_.solver == Solver::kLbfgs ? lbfgs_.evaluations() : newton_.evaluations());
 }

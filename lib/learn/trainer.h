@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -73,6 +74,9 @@ class LogisticTrainer {
   const Eigen::VectorXd& w() const;
   double objective() const;      // h(w)
   double gradient_norm() const;  // |grad h(w)|, 2-norm.
+  // The largest gradient entry as a multiple of the one at w = 0; 1 before the start.
+  double relative_gradient() const;
+  double relative_gap() const { return INFINITY; }  // No bound is computed.
   // Passes over the training rows: each evaluation of loss and gradient, each Hessian product.
   int64_t gradient_passes() const;
   int64_t hessian_passes() const { return newton_.hessian_products(); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
@@ -19,6 +20,7 @@
 #include "lib/objectives/pass_axis.h"
 #include "lib/objectives/penalty_groups.h"
 #include "lib/objectives/settings.h"
+#include "lib/study/measurement.h"
 #include "lib/study/warm_start.h"
 
 namespace luthier::objectives {
@@ -100,6 +102,42 @@ std::optional<study::Measurement> Measure(const std::vector<ChainRun>& runs, int
   point.metrics["validation_accuracy"] = right / tokens;
   point.metrics["validation_f1"] = segments.f1();
   return point;
+}
+
+// How a training ended that is to go no further: at a pause while it runs. `limited`: what the limit of passes is when
+// it ended it.
+study::TrainingOutcome OutcomeOf(const crf::ChainTrainer& trainer, study::TrainingOutcome limited) {
+  switch (trainer.outcome()) {
+    case ChainOutcome::kConverged:
+      return study::TrainingOutcome::kConverged;
+    case ChainOutcome::kPrecision:
+      return study::TrainingOutcome::kPrecision;
+    case ChainOutcome::kPassLimit:
+      return limited;
+    case ChainOutcome::kDiverged:
+      return study::TrainingOutcome::kDiverged;
+    case ChainOutcome::kRunning:
+    case ChainOutcome::kStopped:
+      return study::TrainingOutcome::kTarget;
+  }
+  LUTHIER_CHECK(false);
+}
+
+// Of all folds. A pause goes without gradient_norm, which may cost a pass over the data; none when stopped.
+std::optional<study::TrainingReport> Report(std::vector<ChainRun>* runs, study::TrainingOutcome limited, bool paused,
+                                            const std::atomic<bool>* stop) {
+  std::optional<study::TrainingReport> worst;
+  for (ChainRun& run : *runs) {
+    study::TrainingReport report;
+    report.outcome = OutcomeOf(run.trainer, limited);
+    if (!paused) {
+      const std::optional<double> norm = run.trainer.RelativeGradient(stop);
+      if (!norm) return std::nullopt;
+      if (std::isfinite(*norm)) report.gradient_norm = *norm;
+    }
+    worst = worst ? study::Worse(*worst, report) : report;
+  }
+  return worst;
 }
 
 // `l2`, `l1`: of StrengthsOf.
@@ -195,6 +233,8 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   }
   const std::string structure = absl::StrCat(data.identity, " ", study::FormatParameters(relevant));
   const bool warm = settings.Bool(study::kWarmStartOption);
+  const study::TrainingOutcome limited =
+      settings.given("max_passes") ? study::TrainingOutcome::kTarget : study::TrainingOutcome::kLimit;
 
   const auto fail = [&](const char* reason, const std::string& message) {
     result.outcome = EvaluationOutcome::kFailed;
@@ -257,6 +297,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       const bool go_on = !context.report || context.report(*point);
       if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
+        if (go_on) point->training = Report(&runs, limited, true, stop);
         result.measurement = std::move(point);
       }
       if (!go_on) return result;
@@ -277,6 +318,8 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     train_tokens += static_cast<double>(run.fold->train.tokens());
     active += static_cast<double>((w.array() != 0.0).count()) / static_cast<double>(runs.size());
   }
+  last->training = Report(&runs, limited, false, stop);
+  if (!last->training || learn::StopRequested(stop)) return cancelled();
   last->metrics["train_loss"] = train_loss / train_tokens;
   last->metrics["active_weights"] = active;
   for (const auto& [name, value] : last->metrics) {

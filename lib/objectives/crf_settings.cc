@@ -11,6 +11,9 @@
 namespace luthier::objectives {
 namespace {
 
+// Strengths of l2 below which the curvature falls so far in training that constants must be searched at every visit.
+constexpr double kWeak = 1.0;
+
 // The templates that the trial's switches leave.
 std::vector<crf::Template> Reduce(const std::vector<crf::Template>& all, int64_t window, int64_t max_positions) {
   std::vector<crf::Template> kept;
@@ -95,9 +98,11 @@ ObjectiveInfo CrfInfo() {
                             {"hedge", "lmax", "lmean", "opt", "averagehedgeopt1", "averagehedgeopt2", "const", "port"},
                             true));
   list.push_back(MakeChoice("line_search",
-                            "Along which gradient Lipschitz constants are searched: the fresh one, or, as printed for "
-                            "saga and saga2 and to compare with, the remembered one.",
-                            {"fresh", "remembered"}, false));
+                            "How Lipschitz constants are searched. fresh: along the fresh gradient, and less and less "
+                            "often where the search keeps succeeding; always: at every visit, so that they follow the "
+                            "curvature down, which weak penalties need; auto: always with sag and l2 below 1, else "
+                            "fresh. remembered: as printed for saga and saga2 and to compare with.",
+                            {"auto", "fresh", "always", "remembered"}, false));
   list.push_back(MakeNumber(
       "constant_step", ParameterKind::kFloat,
       "The step of step_rule const, of sg, asg, pegasos (1 is the classic one) and adagrad, and the first of smd.", 0.1,
@@ -106,9 +111,9 @@ ObjectiveInfo CrfInfo() {
   list.back().suggested_max = 10.0;
   list.back().suggested_scale = study::Scale::kLog;
   list.push_back(MakeNumber("max_passes", ParameterKind::kInt, "Training ends after so many passes over the data.",
-                            50.0, true, 1.0, 1e6));
+                            200.0, true, 1.0, 1e6));
   list.back().suggested_min = 5.0;
-  list.back().suggested_max = 100.0;
+  list.back().suggested_max = 200.0;
   list.back().suggested_scale = study::Scale::kLog;
   list.push_back(MakeNumber("tolerance", ParameterKind::kFloat,
                             "Training has converged when the largest gradient entry is at most this times the one at "
@@ -145,9 +150,9 @@ ObjectiveInfo CrfInfo() {
                             "above 1. The others use one.",
                             1.0, false, 1.0, 256.0));
   list.push_back(
-      MakeNumber("report_every", ParameterKind::kInt, "Passes between intermediate reports.", 1.0, false, 1.0, 1e6));
+      MakeNumber("report_every", ParameterKind::kInt, "Passes between intermediate reports.", 5.0, false, 1.0, 1e6));
   list.push_back(
-      MakeNumber("checkpoint_every", ParameterKind::kInt, "Passes between checkpoints.", 20.0, false, 1.0, 1e6));
+      MakeNumber("checkpoint_every", ParameterKind::kInt, "Passes between checkpoints.", 100.0, false, 1.0, 1e6));
   info.metrics.push_back(
       {"validation_loss", study::Goal::kMinimize, "Mean of -log p(labels | tokens) a held-out token, nats.", false});
   info.metrics.push_back(
@@ -185,7 +190,11 @@ absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const Settings& se
   LUTHIER_ASSIGN_OR_RETURN(options.average.sampling, stochastic::ParseSampling(settings.Text("sampling")));
   LUTHIER_ASSIGN_OR_RETURN(options.average.step, stochastic::ParseStepRule(settings.Text("step_rule")));
   LUTHIER_ASSIGN_OR_RETURN(options.average.memory, crf::ParseMemoryMode(settings.Text("memory")));
-  options.average.search_remembered = settings.Text("line_search") == "remembered";
+  const std::string& search = settings.Text("line_search");
+  options.average.search_remembered = search == "remembered";
+  const bool weak = settings.Number("l2") < kWeak;
+  const bool always = search == "always" || (search == "auto" && options.method == crf::ChainMethod::kSag && weak);
+  options.average.skip_checks = !always;
   options.average.constant_step = options.rate = settings.Number("constant_step");
   options.average.max_memory_bytes = settings.Int("max_memory_mib") << 20;
   options.average.seed = seed;

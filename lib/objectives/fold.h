@@ -48,8 +48,8 @@ LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const std::vector<
 Eigen::VectorXd ColumnScales(const bilevel::StrengthGroups& groups, const LinearSettings& settings,
                              learn::LinearSolver solver);
 
-// For people: what "auto" stands for and why.
-std::string NoteOf(const learn::SolverChoice& choice);
+// For people: what "auto" stood for first and why, and what the trainings of all folds came to.
+std::string NoteOf(const learn::SolverChoice& choice, const std::vector<std::string>& changes);
 
 // Not thread-safe.
 class FoldTraining {
@@ -62,6 +62,10 @@ class FoldTraining {
   virtual bool started() const = 0;
   virtual int64_t iteration() const = 0;
   virtual double passes() const = 0;
+  virtual double relative_gradient() const = 0;
+  virtual double relative_gap() const = 0;
+  // For people: how the solver at work came to be another than the first; empty: it is the first.
+  virtual std::string changes() const { return ""; }
   virtual void Save(learn::CheckpointWriter* writer, absl::string_view identity) const = 0;
   virtual absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) = 0;
   // Of the standardized columns, whatever their scales.
@@ -104,7 +108,8 @@ class FoldData {
   const bilevel::StrengthGroups& groups() const { return groups_; }
   // What "auto" stands for here, and why.
   virtual learn::SolverChoice Choose(const LinearSettings& settings) const = 0;
-  // INVALID_ARGUMENT when the solver does not fit the data. With scales, for the settings that they are of.
+  // INVALID_ARGUMENT when the solver does not fit the data. With scales, for the settings that they are of. Where
+  // settings.solver is "auto" the training may go on with another solver than this.
   virtual absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
                                                               learn::LinearSolver solver) const = 0;
 

@@ -40,8 +40,8 @@ absl::Status LayoutStopped() {
 // The trainings of all folds, and which solver they have.
 struct Runs {
   std::vector<std::unique_ptr<FoldTraining>> folds;
-  std::string note;   // Why this solver, when the objective chose it.
-  bool warm = false;  // They start, or started, from another trial's weights.
+  std::optional<learn::SolverChoice> choice;  // Where the objective chose the solver.
+  bool warm = false;                          // They start, or started, from another trial's weights.
 };
 
 class FoldedObjective final : public Objective {
@@ -160,7 +160,7 @@ absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings, c
     LUTHIER_ASSIGN_OR_RETURN(const Layout plain, LayoutFor(settings, stop));
     const learn::SolverChoice choice = plain[0]->Choose(settings);
     solver = choice.solver;
-    runs.note = NoteOf(choice);
+    runs.choice = choice;
   } else {
     LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(settings.solver));
   }
@@ -259,6 +259,36 @@ std::optional<study::Measurement> FoldedObjective::Measure(const Runs& runs, int
   return m;
 }
 
+// `chosen`: whether the limit of iterations is the user's, or tuned.
+study::TrainingReport ReportOf(const Runs& runs, bool chosen) {
+  std::optional<study::TrainingReport> all;
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+    study::TrainingReport one;
+    switch (fold->outcome()) {
+      case TrainOutcome::kConverged:
+        one.outcome = study::TrainingOutcome::kConverged;
+        break;
+      case TrainOutcome::kPrecision:
+        one.outcome = study::TrainingOutcome::kPrecision;
+        break;
+      case TrainOutcome::kIterationLimit:
+        one.outcome = chosen ? study::TrainingOutcome::kTarget : study::TrainingOutcome::kLimit;
+        break;
+      case TrainOutcome::kDiverged:
+        one.outcome = study::TrainingOutcome::kDiverged;
+        break;
+      case TrainOutcome::kRunning:
+      case TrainOutcome::kStopped:  // At a rung.
+        one.outcome = study::TrainingOutcome::kTarget;
+        break;
+    }
+    if (std::isfinite(fold->relative_gradient())) one.gradient_norm = fold->relative_gradient();
+    if (std::isfinite(fold->relative_gap())) one.duality_gap = fold->relative_gap();
+    all = all ? study::Worse(*all, one) : one;
+  }
+  return *all;
+}
+
 size_t FoldedObjective::StrengthIndex(const std::string& name) const {
   if (name == "l2") return 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -331,7 +361,13 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     return result;
   }
   LUTHIER_ASSIGN_OR_RETURN(const Runs runs, std::move(made));
-  result.note = runs.note;
+  const auto note = [&] {
+    if (!runs.choice) return;
+    std::vector<std::string> changes;
+    for (const std::unique_ptr<FoldTraining>& fold : runs.folds) changes.push_back(fold->changes());
+    result.note = NoteOf(*runs.choice, changes);
+  };
+  note();
   result.warm_started = runs.warm;
   if (context.started) context.started(result.resumed, axis.done());
   const auto cancelled = [&] {
@@ -366,6 +402,7 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
       if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = std::move(point);
+        if (go_on) result.measurement->training = ReportOf(runs, settings.given("max_iterations"));
       }
       if (!go_on) return result;
     }
@@ -376,6 +413,8 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     if (at.pause) return result;
   }
   const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
+  note();
+  const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
   std::optional<study::Gradient> gradient = MakeGradient(wanted, linear.strengths, runs, stop);
   if (learn::StopRequested(stop)) return cancelled();
   double most = 0.0;
@@ -384,7 +423,11 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
   if (!measured) return cancelled();
   study::Measurement last = *std::move(measured);
   if (gradient && !context.direction.empty()) gradient = study::Along(*gradient, context.direction);
+  if (gradient && context.clock != nullptr) {
+    last.gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
+  }
   last.gradient = std::move(gradient);
+  last.training = ReportOf(runs, settings.given("max_iterations"));
   for (const auto& [name, value] : last.metrics) {
     if (std::isfinite(value)) continue;
     result.outcome = EvaluationOutcome::kFailed;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/clock.h"
 #include "lib/objectives/cancellation.h"
 #include "lib/study/measurement.h"
 #include "lib/study/parameters.h"
@@ -87,6 +88,7 @@ struct EvaluationContext {
   // be empty.
   std::function<bool(const study::Measurement&)> report;
   const Cancellation* cancellation = nullptr;  // May be null.
+  const base::Clock* clock = nullptr;          // Times the gradient (Measurement::gradient_seconds). May be null.
   // What a former attempt of the same trial saved last; empty: none. One that does not fit (other version, data or
   // options; damaged) is ignored: the result is the same, only later.
   std::string checkpoint;

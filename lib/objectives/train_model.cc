@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   about.fingerprint = learn::Fingerprint(dataset, stop);
   about.examples = dataset.x.rows;
   about.outcome = training->optimal() ? "converged" : "limit";
-  if (chosen) about.note = NoteOf(choice);
+  if (chosen) about.note = NoteOf(choice, {training->changes()});
   const FoldTraining::Sums sums = training->Measure(stop);
   if (learn::StopRequested(stop)) return stopped();
   about.metrics["train_loss"] = sums.train_loss / sums.train_rows;

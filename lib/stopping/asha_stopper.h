@@ -11,7 +11,7 @@
 
 namespace luthier::stopping {
 
-// The variant of asha that pauses nothing (docs/algorithms/asha.md). At rung r_k, its first report at or after r_k, a
+// The variant of asha that pauses nothing (docs/reference/asha.md). At rung r_k, its first report at or after r_k, a
 // trial goes on iff its rank among the values of rung k so far, its own included, is at most max(1, floor(|P| / eta));
 // ties by number. A value that is not finite stops it. The whole resource is no rung.
 class AshaStopper final : public Stopper {

@@ -31,7 +31,7 @@ double LossBound(const std::vector<StepLoss>& points, double whole, double confi
 // The quantile of Student's distribution: P(T <= q) = p, 0.5 <= p < 1, degrees >= 1. O(degrees). Up to rounding.
 double StudentQuantile(double p, int degrees);
 
-// Learning-curve stopping (docs/algorithms/early_stopping.md): at a report, stop iff neither a value of the trial so
+// Learning-curve stopping (docs/reference/early_stopping.md): at a report, stop iff neither a value of the trial so
 // far nor its LossBound is better than the best COMPLETE value. O(points of the trial), of which at most 64 are fitted.
 class CurveStopper final : public Stopper {
  public:

@@ -11,7 +11,7 @@
 
 namespace luthier::stopping {
 
-// Median and percentile stopping (docs/algorithms/early_stopping.md). In losses, at a report of step s:
+// Median and percentile stopping (docs/reference/early_stopping.md). In losses, at a report of step s:
 //   stop iff the smallest finite loss of the trial up to s > the percentile over the others of their loss at s
 // (with running_mean: of the mean of their finite losses up to s). Strictly: equal ones go on. Who the others are:
 //   kComplete  COMPLETE trials alone (Golovin et al. 2017, section 3.2.2). They are those that the rule let through, so

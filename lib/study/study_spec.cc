@@ -204,7 +204,7 @@ absl::Status ValidateSpec(const StudySpec& spec) {
     if (command != nullptr && !command->stdout_patterns.empty()) {
       violations.Add("objective.command.stdout_patterns",
                      "give one result at the end, but stopping needs reports on the way; print JSON lines instead "
-                     "(docs/command_objective.md)");
+                     "(docs/guide/command_objective.md)");
     }
   }
   return violations.ToStatus();

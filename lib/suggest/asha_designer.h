@@ -10,7 +10,7 @@
 
 namespace luthier::suggest {
 
-// Asynchronous successive halving (Li et al. 2020, Algorithm 2). docs/algorithms/asha.md.
+// Asynchronous successive halving (Li et al. 2020, Algorithm 2). docs/reference/asha.md.
 //
 //   rung k     P_k = all trials with a LossAt(r_k), of users too; m_k = floor(|P_k| / eta)
 //   an ask     for k = K-1 … 0: while fewer than m_k trials have gone on from rung k, the best of the best m_k that has

@@ -18,7 +18,7 @@ struct AutoChoice {
 // to change nothing, from 4 trials to thousands and up to 64 at once; reasons mention them where they matter. Nothing
 // that is learnt later changes the choice. What can be judged from results only (kernel, output warp, whether gradients
 // come and are right, whether settings fail, whether a local step is worth it) the optimizer decides by itself as it
-// goes. docs/algorithms/auto.md has the rules and the measurements behind them.
+// goes. docs/reference/auto.md has the rules, docs/measurements/auto.md the numbers.
 AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOptions& options);
 
 }  // namespace luthier::suggest

@@ -20,7 +20,7 @@
 namespace luthier::suggest {
 
 // Bayesian optimisation with a Gaussian process: presets bo, hbo (harmless) and lbo (Lipschitz) of one optimizer.
-// docs/algorithms/bo.md has the equations and the reasons.
+// docs/design/bo.md has the equations and the reasons.
 //
 //   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results; where
 //                   there is exploration, but FARTHEST, its first points instead of Sobol's
@@ -44,7 +44,7 @@ namespace luthier::suggest {
 //
 // Origins: init, explore, trust_region, acq, stuck_random, all_random (no proposal could be computed), ar_empty (the
 // bounds rejected everything: a point that they allow), gp_failed, repeat (a noisy objective whose settings were all
-// tried). Details: docs/algorithms/bo.md.
+// tried). Details: docs/reference/bo.md.
 class BoDesigner final : public Designer {
  public:
   BoDesigner(const study::StudySpec& spec, const study::BoOptions& options);

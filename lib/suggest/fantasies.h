@@ -9,7 +9,7 @@
 #include "lib/gp/regression.h"
 #include "lib/suggest/acquisition.h"
 
-// Open trials as a model sees them (docs/algorithms/parallel.md): instead of one believed outcome, m joint draws of
+// Open trials as a model sees them (docs/design/parallel.md): instead of one believed outcome, m joint draws of
 // their outcomes ("fantasies"), over which an improvement is averaged. With P the q open points and y* the record,
 //   E (max(f(P), f(u)) - y*)+ = E (max f(P) - y*)+ + E EI(u | f(P), max(y*, max f(P)))
 // so that, up to a constant, the average of EI over fantasies, each with its own record, is the expected improvement of

@@ -15,7 +15,7 @@
 
 // Where settings work at all: the probability P(u) that a trial of u gives a value, learnt from the trials that failed
 // for a fault of the setting and from those that gave one, and how acquisitions take it into account.
-// docs/algorithms/feasibility.md.
+// docs/design/feasibility.md.
 namespace luthier::suggest {
 
 // Trials with an outcome, as rows of model coordinates: +1 (COMPLETE, PRUNED) or -1 (FAILED for a fault of the

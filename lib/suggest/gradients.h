@@ -13,7 +13,7 @@
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
 
-// Reported derivatives of the metric, as a model of scores over the unit cube sees them. docs/algorithms/fobo.md.
+// Reported derivatives of the metric, as a model of scores over the unit cube sees them. docs/design/fobo.md.
 namespace luthier::suggest {
 
 // What is known of the score's gradient at one point: derivatives per side of the unit cube, model coordinates.

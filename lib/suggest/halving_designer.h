@@ -12,7 +12,7 @@
 namespace luthier::suggest {
 
 // Successive halving (Jamieson & Talwalkar 2016) and Hyperband (Li et al. 2018, Algorithm 1): a schedule of brackets
-// that is gone through again and again. docs/algorithms/successive_halving.md.
+// that is gone through again and again. docs/reference/successive_halving.md.
 //
 //   bracket   n_0 settings, the next ones in order of their asks; cut short when the budget or the space has no more
 //   rung i    trained to r_i. When ceil(quorum * n_i) of the results are there, the best floor(n_0 / eta^(i+1)) of

@@ -16,7 +16,7 @@ namespace luthier::suggest {
 
 // Harmonica (Hazan, Klivans, Yuan 2018, "Hyperparameter optimization: a spectral approach"): stages of random settings
 // (harmonica_stages.h), after which another algorithm goes on in the space that they leave (restricted_space.h).
-// docs/algorithms/harmonica.md has the equations and the reasons.
+// docs/design/harmonica.md has the equations and the reasons.
 //
 // Origins: stage; then those of the base after "base_"; explore where the base has nothing left to suggest. Asks never
 // wait for a stage: until its last results are there, further samples of it are handed out. A base that trains in parts

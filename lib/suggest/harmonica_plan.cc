@@ -44,7 +44,7 @@ void CheckStageResource(const study::StudySpec& spec, int64_t resource, base::Vi
   if (command != nullptr && !command->stdout_patterns.empty()) {
     violations->Add("objective.command.stdout_patterns",
                     absl::StrCat("give one result at the end, but stage_resource needs reports on the way; print JSON "
-                                 "lines instead (docs/command_objective.md)"));
+                                 "lines instead (docs/guide/command_objective.md)"));
   }
 }
 

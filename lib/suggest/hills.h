@@ -18,7 +18,7 @@
 #include "lib/suggest/lipschitz.h"
 
 // Where to look once a model expects nothing more of the hill that the record stands on: the expected improvement on
-// the best result of all other hills. docs/algorithms/bo.md, "Other hills".
+// the best result of all other hills. docs/design/bo.md, "Other basins".
 //
 // A point stands on the hill with top t unless half way to t the model's mean is lower than at the point itself: the
 // pass between the two (after the hill-valley test of Ursem 1999, with the mean in place of evaluations).

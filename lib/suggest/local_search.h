@@ -15,7 +15,7 @@
 
 // Climbs by trust-region steps (trust_region_step.h), one at a time, from the most promising settings: the record
 // first, and once its climb has ended, from the best settings that belong to no ended climb (multi-level single
-// linkage, Rinnooy Kan & Timmer 1987). docs/algorithms/trust_region.md.
+// linkage, Rinnooy Kan & Timmer 1987). docs/design/trust_region.md.
 namespace luthier::suggest {
 
 // One climb: the number of the trial it began at (0: none) and the state of its last step.

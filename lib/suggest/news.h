@@ -7,7 +7,7 @@
 #include "lib/gp/regression.h"
 #include "lib/suggest/acquisition.h"
 
-// For batches: acquisitions that do not ask again for what trials under way will tell (docs/algorithms/parallel.md).
+// For batches: acquisitions that do not ask again for what trials under way will tell (docs/design/parallel.md).
 namespace luthier::suggest {
 
 // A posterior with open trials as its last rows, and the deviation that a new trial must leave to be learnt.

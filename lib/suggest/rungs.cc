@@ -150,9 +150,10 @@ void CheckRungs(const study::StudySpec& spec, int32_t eta, base::Violations* vio
   }
   const auto* command = std::get_if<study::CommandObjective>(&spec.objective);
   if (command != nullptr && !command->stdout_patterns.empty()) {
-    violations->Add("objective.command.stdout_patterns",
-                    absl::StrCat("give one result at the end, but ", name,
-                                 " needs reports on the way; print JSON lines instead (docs/command_objective.md)"));
+    violations->Add(
+        "objective.command.stdout_patterns",
+        absl::StrCat("give one result at the end, but ", name,
+                     " needs reports on the way; print JSON lines instead (docs/guide/command_objective.md)"));
   }
   study::StudySpec nested = spec;
   nested.algorithm = study::AsAlgorithm(*study::SamplerOf(spec.algorithm));

@@ -13,7 +13,7 @@
 
 // A box around the best setting, inside which proposals are looked for when there are many parameters (TuRBO with one
 // region: Eriksson, Pearce, Gardner, Turner & Poloczek 2019, "Scalable global optimization via local Bayesian
-// optimization"). docs/algorithms/trust_box.md.
+// optimization"). docs/design/trust_box.md.
 namespace luthier::suggest {
 
 // Whether the options and the space ask for a box: more than 15 coordinates, at least three quarters of them

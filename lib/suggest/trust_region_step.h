@@ -14,7 +14,7 @@ namespace luthier::suggest {
 // (NEWUOA's class: Powell 2006), with gradients a quasi-Newton one; both are one regression, math::TaylorModel, of a
 // polynomial on the facts nearest the incumbent, whose maximum within a box around the incumbent is the step. The
 // quadratic of the classical methods becomes a polynomial of as high a degree as the number of its terms allows: all
-// points ever evaluated help, and less than half the evaluations are needed (docs/algorithms/trust_region.md).
+// points ever evaluated help, and less than half the evaluations are needed (docs/measurements/trust_region.md).
 //
 // Nothing is hidden: a step is a function of the data and of a few numbers carried from the last step.
 

@@ -14,8 +14,8 @@
 #include "lib/wire/yaml_tree.h"
 #include "luthier/v1/study.pb.h"
 
-// Study files: the YAML or JSON form of luthier.v1.StudySpec, nothing else (docs/study_file.md). The message's
-// descriptors are the grammar, so a field that is added to the .proto is a field of the study file.
+// Study files: the YAML or JSON form of luthier.v1.StudySpec, nothing else (docs/reference/study_file.md). The
+// message's descriptors are the grammar, so a field that is added to the .proto is a field of the study file.
 //
 // Reading rules: field names as in the .proto; enums by name in any case; numbers unquoted; `1e6` is a whole number;
 // durations "90s", "1h30m" or a number of seconds; google.protobuf.Value: numbers, true and false when unquoted,

@@ -47,7 +47,7 @@ class Core {
   void BeginBatch();
   void Apply(Operation operation);
   void ServeWaiting();
-  // What the batch changes; empty: nothing to commit. Holds until EndBatch.
+  // Changes of the batch; empty: nothing to commit. Holds until EndBatch.
   const storage::WriteBatch& Seal();
   // Errors as Storage: memory could not be restored after a failed commit, and the core must not be used any more.
   absl::Status EndBatch(const absl::Status& committed);

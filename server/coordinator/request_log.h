@@ -19,8 +19,8 @@ absl::Status RequestIdReused(const std::string& id);
 // DATA_LOSS: what is stored as the reply to the request `id` is damaged.
 absl::Status ReplyDamaged(const std::string& id, absl::string_view why);
 
-// Which requests were answered, and how, so that a request that is sent again gets the same answer. Those of the batch
-// under way are here, earlier ones in storage. An empty id is never found nor remembered.
+// Remembers which requests were answered, and how, so that a request that is sent again gets the same answer. Those of
+// the batch under way are here, earlier ones in storage. An empty id is never found nor remembered.
 class RequestLog {
  public:
   // `storage` must outlive it.
@@ -33,7 +33,7 @@ class RequestLog {
 
   void Remember(const std::string& id, const std::string& digest, storage::StoredReply reply, absl::Time now);
 
-  // Of the batch under way, by id.
+  // Requests of the batch under way, by id.
   const std::map<std::string, storage::RequestRecord>& pending() const { return pending_; }
   // The batch ended: what it remembered is in storage, or never happened.
   void EndBatch() { pending_.clear(); }

@@ -27,7 +27,8 @@ struct Pragma {
   bool may_be_absent = false;
 };
 
-// All but the two that differ between connections. The WAL is checkpointed by the writer itself (docs/storage.md).
+// All but the two that differ between connections. The WAL is checkpointed by the writer itself
+// (docs/design/storage.md).
 constexpr std::array<Pragma, 8> kPragmas = {{
     {"PRAGMA foreign_keys = ON", "PRAGMA foreign_keys", "1"},
     {"PRAGMA trusted_schema = OFF", "PRAGMA trusted_schema", "0"},

@@ -13,7 +13,7 @@ namespace luthier::storage {
 // "step=9 ask=4" of promotions. Where the text says no such thing they stay absent; who needs them reports DATA_LOSS.
 void ReadLegacyEvent(Event* event);
 
-// What the text of a stored reply stands for: "STUDY,TRIAL:TOKEN,…" (tokens in hexadecimal), "STUDY,TRIAL,…" or "SEQ".
+// Reads the text of a stored reply: "STUDY,TRIAL:TOKEN,…" (tokens in hexadecimal), "STUDY,TRIAL,…" or "SEQ".
 // DATA_LOSS for any other text.
 absl::StatusOr<StoredReply> ParseLegacyReply(absl::string_view text);
 

@@ -22,11 +22,11 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body);
 std::string EncodeMeasurement(const study::Measurement& measurement);
 absl::StatusOr<study::Measurement> DecodeMeasurement(absl::string_view body);
 
-// What of an event has no column: step and ask_index. Damaged bytes leave them absent.
+// Fields of an event without a column: step and ask_index. Damaged bytes leave them absent.
 std::string EncodeEventFacts(const Event& event);
 void DecodeEventFacts(absl::string_view bytes, Event* event);
 
-// Of a reply that is no LegacyReply.
+// Replies of a type: no LegacyReply, no DamagedReply.
 std::string EncodeReply(const StoredReply& reply);
 absl::StatusOr<StoredReply> DecodeReply(absl::string_view bytes);
 

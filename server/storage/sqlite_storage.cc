@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<SqliteStorage>> SqliteStorage::Open(const SqliteO
   if (status.code() == absl::StatusCode::kDataLoss) {
     status = absl::DataLossError(absl::StrCat(DatabasePath(options.directory), " can't be used: ", status.message(),
                                               ". Restore the newest backup of ", BackupsPath(options.directory),
-                                              " into a new directory (docs/storage.md)"));
+                                              " into a new directory (docs/design/storage.md)"));
   }
   // Whatever was opened closes without a checkpoint.
   storage->readers_.reset();

@@ -32,7 +32,7 @@ struct SqliteOptions {
   std::vector<Migration> migrations = Migrations();
 };
 
-// Storage in one SQLite file (docs/storage.md). Commit from one thread at a time; reads from any thread, at most
+// Storage in one SQLite file (docs/design/storage.md). Commit from one thread at a time; reads from any thread, at most
 // options.readers at once, others wait. After an I/O error or corruption every call fails with the same DATA_LOSS and
 // the disk is not written again.
 class SqliteStorage final : public Storage {

@@ -38,7 +38,7 @@ struct StudyRecord {
 // same call gets the same answer.
 struct GrantRecord {
   std::string token;   // 16 bytes, unique in the database.
-  std::string digest;  // Of the ending call's content; empty: not ended by its holder.
+  std::string digest;  // Digest of the ending call's content; empty: not ended by its holder.
   study::TrialState reply_state = study::TrialState::kPending;
   std::vector<std::string> reply_warnings;
   uint64_t reply_seq = 0;
@@ -91,10 +91,10 @@ struct Event {
   std::string actor;
   std::string detail;           // For people; programs read the fields below.
   std::optional<double> value;  // May be non-finite: must survive storage exactly (NaN included).
-  // Of a point, a pause and an end by a stopping rule: the step. Of a promotion: the step it goes on to. Absent where
+  // The step of a point, a pause and an end by a stopping rule. Of a promotion: the step it goes on to. Absent where
   // the row is damaged: whoever needs it reports DATA_LOSS, the log stays readable.
   std::optional<int64_t> step;
-  std::optional<uint64_t> ask_index;  // Of a promotion: the ask that it answers.
+  std::optional<uint64_t> ask_index;  // The ask that a promotion answers.
   friend bool operator==(const Event&, const Event&) = default;
 };
 
@@ -105,9 +105,9 @@ struct SetAside {
   friend bool operator==(const SetAside&, const SetAside&) = default;
 };
 
-// What a request was answered, as far as other rows do not tell.
+// The answer to a request, as far as other rows do not tell.
 struct ChangedStudy {
-  uint64_t seq = 0;  // Of the study's newest event then.
+  uint64_t seq = 0;  // The study's newest event then.
   friend bool operator==(const ChangedStudy&, const ChangedStudy&) = default;
 };
 struct GrantedLease {
@@ -125,13 +125,13 @@ struct StoredTrials {
   std::vector<int64_t> trials;
   friend bool operator==(const StoredTrials&, const StoredTrials&) = default;
 };
-// Of a row that an older program wrote: ParseLegacyReply (legacy_records.h) tells which of the others it stands for.
+// A reply that an older program wrote: ParseLegacyReply (legacy_records.h) tells which of the others it stands for.
 // May be read, not written.
 struct LegacyReply {
   std::string text;
   friend bool operator==(const LegacyReply&, const LegacyReply&) = default;
 };
-// Of a row whose bytes are damaged. May be read, not written: whoever needs it reports DATA_LOSS, the others go on.
+// A reply whose bytes are damaged. May be read, not written: whoever needs it reports DATA_LOSS, the others go on.
 struct DamagedReply {
   friend bool operator==(const DamagedReply&, const DamagedReply&) = default;
 };

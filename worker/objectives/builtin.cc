@@ -125,6 +125,7 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   context.attempt = request.attempt;
   context.target = request.target_step;
   context.cancellation = &sink->stop().cancellation();
+  context.clock = &clock_;
   context.report = [sink](const study::Measurement& measurement) {
     sink->Report(measurement, "");
     return true;  // A stop comes through the cancellation, which saves a checkpoint.

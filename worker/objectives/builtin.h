@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
@@ -54,6 +55,7 @@ class BuiltinRunner final : public Objective {
   absl::StatusOr<std::shared_ptr<const objectives::Objective>> Find(const study::StudySpec& spec,
                                                                     const std::atomic<bool>* stop);
 
+  const base::SystemClock clock_;
   const Factory factory_;
   const CheckpointStore* const checkpoints_;
   base::Mutex mutex_;

@@ -20,8 +20,8 @@ struct CommandOptions {
   absl::Duration hold = absl::Seconds(1);
 };
 
-// Runs `command` objectives: a program in its own process group, without a shell. docs/command_objective.md says what
-// the program gets and what it may answer.
+// Runs `command` objectives: a program in its own process group, without a shell. docs/guide/command_objective.md says
+// what the program gets and what it may answer.
 //
 // How a run ends:
 //   stop signal               SIGTERM to the group, SIGKILL after `grace`  -> kStopped

@@ -11,7 +11,7 @@
 
 namespace luthier::worker {
 
-// One line a program wrote about its progress. docs/command_objective.md is the manual of the format.
+// One line a program wrote about its progress. docs/guide/command_objective.md is the manual of the format.
 struct ResultLine {
   study::Measurement measurement;  // Without metrics: the line carries a checkpoint only. `step` is 0 when not given.
   bool has_step = false;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes docs/benchmarks/reproduction_crf.md from what reproduce_crf printed: tables and the verdict on each claim.
+"""Makes docs/measurements/reproduction_crf.md from what reproduce_crf printed: tables and the verdict on each claim.
 
   bench/reproduce/crf/run.sh DATA_DIR          # runs everything; build/release/reproduce_crf.csv
-  bench/reproduce/crf/judge_crf.py build/release/reproduce_crf.csv > docs/benchmarks/reproduction_crf.md
+  bench/reproduce/crf/judge_crf.py build/release/reproduce_crf.csv > docs/measurements/reproduction_crf.md
 
-Figures, to docs/benchmarks/reproduction, need matplotlib and Pillow and are left as they are without. What is not in the
+Figures, to docs/measurements/reproduction, need matplotlib and Pillow and are left as they are without. What is not in the
 file is said to be missing, not guessed.
 """
 
@@ -25,7 +25,7 @@ METHODS = ["sag-ms", "sag-ms-checked", "sag-pl", "sag", "lbfgs", "hybrid", "oeg"
 STEPS = ["const", "lmean", "lmax", "hedge", "opt", "averagehedgeopt1", "averagehedgeopt2"]
 SAMPLINGS = ["u", "rp", "cyclic", "cyclic2", "pl", "ms"]
 INF = float("inf")
-# Passes of longer runs, docs/benchmarks/training.md.
+# Passes of longer runs, docs/measurements/training.md.
 RECORDED = {("letters", "lbfgs"): 325.0, ("chunking", "lbfgs"): 266.0}
 
 
@@ -178,20 +178,20 @@ def claims(runs, memory):
             first = first and all(sag.passes_to(level) <= data[name][r].passes_to(level) for r in rivals if r in data[name])
     if present:
         fast = all(r >= 5 for r in ratios)
-        judge("C1", "SAG-MS first on every problem; to 1e-6 with a fifth of the best other's passes",
+        judge("CT1", "SAG-MS first on every problem; to 1e-6 with a fifth of the best other's passes",
               True if first and fast else "first: yes; a fifth: no" if first else False, "; ".join(evidence))
     both = [n for n in present if "sag-pl" in data[n]]
     if both:
         pairs = [(TITLES[n], data[n]["sag-ms-checked"], data[n]["sag-pl"]) for n in both]
         holds = all(ms.passes_to(1e-4) <= 1.05 * pl.passes_to(1e-4) for _, ms, pl in pairs)
-        judge("C2", "MS needs no more passes than PL; less of an advantage in time", holds,
+        judge("CT2", "MS needs no more passes than PL; less of an advantage in time", holds,
               "; ".join(f"{t}: to 1e-4 {number(ms.passes_to(1e-4))} against {number(pl.passes_to(1e-4))} passes, "
                         f"{number(ms.seconds_to(1e-4))} against {number(pl.seconds_to(1e-4))} s" for t, ms, pl in pairs)
               + "; both search at every visit")
     trio = [n for n in present if all(m in data[n] for m in ("sag", "asg", "hybrid"))]
     if trio:
         orders = {n: sorted(("sag", "asg", "hybrid"), key=lambda m: data[n][m].at(20, 2)) for n in trio}
-        judge("C3", "plain SAG, ASG, Hybrid: ranks differ between problems",
+        judge("CT3", "plain SAG, ASG, Hybrid: ranks differ between problems",
               len({tuple(o) for o in orders.values()}) > 1 if len(orders) > 1 else None,
               "at 20 passes, best first: " + "; ".join(f"{TITLES[n]}: {', '.join(o)}" for n, o in orders.items()))
     pairs = [("sg", "pegasos"), ("asg", "sg"), ("asg", "adagrad"), ("asg", "smd"), ("hybrid", "lbfgs")]
@@ -205,7 +205,7 @@ def claims(runs, memory):
     per_pass = {n: [data[n][m].points[-1][1] / data[n][m].last_passes() for m in ("adagrad", "sg")] for n in slower}
     lines.append("a pass of adagrad costs " + ", ".join(f"{a / b:.1f}" for a, b in per_pass.values()) + " of sg's")
     if present:
-        judge("C4", "SG before Pegasos; ASG before SG, AdaGrad, SMD; Hybrid before L-BFGS (at 10 passes); AdaGrad slow", good,
+        judge("CT4", "SG before Pegasos; ASG before SG, AdaGrad, SMD; Hybrid before L-BFGS (at 10 passes); AdaGrad slow", good,
               "; ".join(lines))
     if dual:
         # By problem, penalty and start (true labels likely, or all alike).
@@ -214,7 +214,7 @@ def claims(runs, memory):
         worse = all(gaps[n, 0.1, True] > gaps[n, 1.0, True] > gaps[n, 10.0, True] for n in names) if names else None
         text = "; ".join(f"{TITLES[n]}, {l2:g}/n: {gap:.1e} (from uniform {number(gaps.get((n, l2, False), INF), '%.1e')})"
                          for (n, l2, sure), gap in gaps.items() if sure)
-        judge("C5", "OEG is worse for small lambda", worse, "duality gap over objective after 20 passes: " + text)
+        judge("CT5", "OEG is worse for small lambda", worse, "duality gap over objective after 20 passes: " + text)
     lines, sensitive = [], []
     for name in present:
         for method in ("asg", "adagrad", "sg"):
@@ -229,7 +229,7 @@ def claims(runs, memory):
             lines.append(f"{TITLES[name]} {method} {', '.join(number(v, '%.2f') for v in values)} (sag-ms {sag:.2f})")
     if lines:
         match, worse = sum(a for a, _ in sensitive), sum(b for _, b in sensitive)
-        judge("C6", "tuned SG methods reach SAG's test error after 3 passes; with the next best step they do not",
+        judge("CT6", "tuned SG methods reach SAG's test error after 3 passes; with the next best step they do not",
               f"matches in {match}, sensitive in {worse} of {len(sensitive)}",
               "error in % with the best step, a tenth, ten times: " + "; ".join(lines))
     if start:
@@ -241,11 +241,11 @@ def claims(runs, memory):
             good = good and max(small, right) <= 1.1 * min(small, right)
             too_large = too_large or max(large, right) > 1.1 * min(large, right)
             lines.append(f"{TITLES[name]} at 2 and 8 passes: {', '.join('%.3g' % g for g in early)}; {', '.join('%.3g' % g for g in gaps)}")
-        judge("C7", "SAG does not mind the first L_g (0.001, 1, 1000): within a tenth",
+        judge("CT7", "SAG does not mind the first L_g (0.001, 1, 1000): within a tenth",
               "too small: holds; too large: no" if good and too_large else good, "; ".join(lines))
     if grid:
         sag = {s: works(grid, "sag", s) for s in SAMPLINGS}
-        judge("C8", "SAG works with U, PL, MS only",
+        judge("CT8", "SAG works with U, PL, MS only",
               all(sag[s] for s in ("u", "pl", "ms")) and not any(sag[s] for s in ("rp", "cyclic", "cyclic2")),
               "steps with which it does: " + "; ".join(f"{s} {len(sag[s])} of 7" for s in SAMPLINGS))
         saga = {s: works(grid, "saga", s) for s in SAMPLINGS}
@@ -253,7 +253,7 @@ def claims(runs, memory):
             rp = [grid["saga", s, "hedge"][0] for s in ("rp", "cyclic2")]
             best = min(((v[0], k[1], k[2]) for k, v in grid.items() if k[0] == "saga"))
             names = "; ".join(f"{sampling} {step} {number(gap, '%.1e')}" for (_, sampling, step), (gap, _) in other_grid.items())
-            judge("C9", "SAGA works with RP and Cyclic2 with hedge (and these are its best); never Cyclic; SAGA2 with PL and "
+            judge("CT9", "SAGA works with RP and Cyclic2 with hedge (and these are its best); never Cyclic; SAGA2 with PL and "
                   "lmean can fail on names",
                   "in part" if max(rp) < 0.5 else False,
                   f"hedge: rp {number(rp[0], '%.1e')}, cyclic2 {number(rp[1], '%.1e')}; best: {best[1]} {best[2]} {best[0]:.1e}; "
@@ -264,7 +264,7 @@ def claims(runs, memory):
     if got:
         # Sparse depends on features that the text does not give.
         right = all(abs(got[k] / printed[k] - 1) < 0.06 for k in got if k[1] != "sparse")
-        judge("C10", "the table of memory", right,
+        judge("CT10", "the table of memory", right,
               "; ".join(f"{TITLES[n]} {m} {v:.1e} (printed {printed[n, m]:.1e})" for (n, m), v in got.items()))
     return verdicts
 
@@ -277,8 +277,8 @@ def claims_table(seeds, memory):
         also = {seed: found[2] for seed, list_of in others.items() for found in list_of
                 if found[0] == claim and found[2] != "no data"}
         same = sum(v == verdict for v in also.values())
-        # A claim that needs no sampling (the table of memory) is one for all seeds; a count (C6) is not the same by chance.
-        counted = also and claim != "C10" and not any(c.isdigit() for c in verdict)
+        # A claim that needs no sampling (the table of memory) is one for all seeds; a count (CT6) is not the same by chance.
+        counted = also and claim != "CT10" and not any(c.isdigit() for c in verdict)
         note = f", {1 + same} of {1 + len(also)} seeds" if counted else ""
         differing = "; ".join(f"seed {seed}: {v}" for seed, v in also.items() if v != verdict)
         note += f" ({differing})" if differing else ""
@@ -353,7 +353,7 @@ def main(path):
         ends = [c.points[-1][3] for runs in seeds.values() for m, c in runs.data[name].items() if m == "sag-ms"]
         if ends:
             errors.setdefault(name, min(ends))
-    picture = figure(seeds, errors, os.path.join(here, "../../../docs/benchmarks/reproduction"))
+    picture = figure(seeds, errors, os.path.join(here, "../../../docs/measurements/reproduction"))
     if picture:
         print(f"![Suboptimality and test error against passes](reproduction/{picture})\n")
     print("Passes to a relative suboptimality: median (least … largest) of the seeds; the rest are medians. Seconds are CPU seconds.\n")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/benchmarks/harmonica.md and its figures from the results of `harmonica_experiment`.
+"""Writes docs/measurements/harmonica.md and its figures from the results of `harmonica_experiment`.
 
     bench/reproduce/harmonica/report.py [RESULTS [OUTPUT]]
 
@@ -222,7 +222,7 @@ def hand_written(name):
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "release", "harmonica")
-    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "docs", "benchmarks", "harmonica.md")
+    output = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "docs", "measurements", "harmonica.md")
     runs = load(folder)
     drawn = figures(runs, os.path.join(os.path.dirname(output), "img"))
     text = hand_written("preface.md")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes docs/benchmarks/reproduction_linear.md from what luthier-reproduce-svrg printed: tables, verdicts, figures.
+"""Makes docs/measurements/reproduction_linear.md from what luthier-reproduce-svrg printed: tables, verdicts, figures.
 
   build/release/bin/luthier-reproduce-svrg --data=DATA_DIR > build/release/reproduce_svrg.csv
-  bench/reproduce/svrg/judge_svrg.py build/release/reproduce_svrg.csv > docs/benchmarks/reproduction_linear.md
+  bench/reproduce/svrg/judge_svrg.py build/release/reproduce_svrg.csv > docs/measurements/reproduction_linear.md
 
-Figures, to docs/benchmarks/reproduction, need matplotlib and Pillow and are left as they are without. What is not in the
+Figures, to docs/measurements/reproduction, need matplotlib and Pillow and are left as they are without. What is not in the
 file is said to be missing, not guessed.
 """
 
@@ -78,7 +78,7 @@ def judge(r):
         verdict = {True: "holds", False: "does not hold"}.get(verdict, verdict)
         out.append(f"| {claim} | {text} | **{verdict}** | {evidence} |")
 
-    # C11: test error, by passes to the optimum's error; objective after 5 passes on the three largest.
+    # CT11: test error, by passes to the optimum's error; objective after 5 passes on the three largest.
     parts, wins, cells, ahead = [], 0, 0, []
     for loss in LOSSES:
         names = r.names(loss)
@@ -91,7 +91,7 @@ def judge(r):
         lines = [f"{n} {number(r.to((n, loss, 'grow'), 'error'))} against {number(r.to((n, loss, 'full'), 'error'))}" for n in names]
         parts.append(f"{LOSSES[loss]}: {text} ({'; '.join(lines)})")
     parts.append(f"At {100 * sum(ahead) / max(1, len(ahead)):.0f} % of the looks, one every half pass, what is in hand is no worse")
-    add("C11", "growing batches have the better test error: no more passes to within 0.2 % of the optimum's error",
+    add("CT11", "growing batches have the better test error: no more passes to within 0.2 % of the optimum's error",
         wins == cells if wins in (0, cells) else f"in part: {wins} of {cells}", ". ".join(parts))
     parts, good = [], []
     for loss in LOSSES:
@@ -101,9 +101,9 @@ def judge(r):
         lines = [f"{n} {number(r.at((n, loss, 'grow'), 5, 1), '%.1e')} against {number(r.at((n, loss, 'full'), 5, 1), '%.1e')}"
                  for n in names]
         parts.append(f"{LOSSES[loss]}: {text} ({'; '.join(lines)})")
-    add("C11", "... and the better objective on large data: gap after 5 passes, the three data sets with most rows",
+    add("CT11", "... and the better objective on large data: gap after 5 passes, the three data sets with most rows",
         all(good), ". ".join(parts))
-    # C12: the sign of mixed steps against growing batches.
+    # CT12: the sign of mixed steps against growing batches.
     parts, signs = [], set()
     for loss in LOSSES:
         lines = []
@@ -112,9 +112,9 @@ def judge(r):
             signs.update("helps" if q < 0.95 else "hurts" if q > 1.05 else "neither" for q in ratios)
             lines.append(f"{n} {', '.join('%.2f' % q for q in ratios)}")
         parts.append(f"{LOSSES[loss]}: {'; '.join(lines)}")
-    add("C12", "mixed steps help sometimes and hurt sometimes", {"helps", "hurts"} <= signs,
+    add("CT12", "mixed steps help sometimes and hurt sometimes", {"helps", "hurts"} <= signs,
         "gap of mixed over gap of grow after 1, 5, 20 passes. " + ". ".join(parts))
-    # C13: support vectors.
+    # CT13: support vectors.
     lines, late, early, moved = [], [], [], []
     for n in r.names("hsvm"):
         saved = []
@@ -135,16 +135,16 @@ def judge(r):
         moved.append((share[0] > abs(share[1]), f"{n} {100 * share[0]:.0f} % of the gap, {100 * share[1]:.1f} % of the error"))
     cut = all(s > 0 for s in late)
     later = statistics.mean(late) >= statistics.mean(early) if late and early else None
-    add("C13", "support vectors cut evaluations, mainly late", (True if cut and later else "cut: yes; mainly late: no" if cut else False),
+    add("CT13", "support vectors cut evaluations, mainly late", (True if cut and later else "cut: yes; mainly late: no" if cut else False),
         "growing batches, passes: " + "; ".join(lines)
         + (f". Mean saving {100 * statistics.mean(early):.0f} % early, {100 * statistics.mean(late):.0f} % late" if early and late else ""))
-    add("C13", "... for the objective more than for the test error", all(m for m, _ in moved),
+    add("CT13", "... for the objective more than for the test error", all(m for m, _ in moved),
         "less after 20 passes, of what there is without: " + "; ".join(t for _, t in moved))
-    # The aim beside the claims.
+    # Beside the claims: support vectors and growing batches together.
     names = r.names("hsvm")
     wins, text = count(names, lambda n: r.to((n, "hsvm", "grow-sv"), "1e-3") < r.to((n, "hsvm", "full"), "1e-3"))
     lines = [f"{n} {number(r.to((n, 'hsvm', 'grow-sv'), '1e-3'))} against {number(r.to((n, 'hsvm', 'full'), '1e-3'))}" for n in names]
-    add("aim", "growing batches with support vectors beat full ones in passes to 1e-3 on four of six, Huberized hinge",
+    add("–", "beside the claims: growing batches with support vectors beat full ones in passes to 1e-3 on four of six, Huberized hinge",
         len(wins) >= 4, f"{text}: {'; '.join(lines)}")
     return out
 
@@ -219,7 +219,7 @@ def main(path):
     print("## The claims\n\n| | claim | verdict | numbers |\n|---|---|---|---|")
     print("\n".join(judge(r)))
     print("\n## The curves (figures 3.1 to 3.5)\n")
-    for name in figures(r, os.path.join(here, "../../../docs/benchmarks/reproduction")):
+    for name in figures(r, os.path.join(here, "../../../docs/measurements/reproduction")):
         print(f"![{LOSSES[name[7:-4]]}](reproduction/{name})\n")
     print("## The numbers\n\nMedians of the seeds; passes beyond 20 are of one run that goes on; - : not reached.\n")
     for (name, loss), fields in r.problems.items():

@@ -17,7 +17,7 @@
 
 namespace luthier::coordinator {
 
-// What the operations of one batch changed, until it commits or is rolled back.
+// The changes that the operations of one batch made, until it commits or is rolled back.
 struct Batch {
   // The clock, read once at the beginning.
   absl::Duration now = absl::ZeroDuration();
@@ -37,7 +37,7 @@ struct Batch {
   storage::WriteBatch sealed;
 };
 
-// What became of batches that ended, for the caller of the core to take.
+// Results of batches that ended, for the caller of the core to take.
 struct Outbox {
   std::vector<storage::Event> events;
   std::vector<HistoryUpdate> updates;

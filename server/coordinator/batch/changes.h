@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/coordinator/batch/context.h"
 
-// How operations note in the batch what they change and answer.
+// Operations note in the batch what they change and answer.
 namespace luthier::coordinator {
 
 // Appends an event about `s`, and about the newest attempt of `record` where it is given. Its seq is the new

@@ -26,7 +26,7 @@ struct CoreOptions {
   StopperFactory stoppers = stopping::CreateStopper;
 };
 
-// What the functions of the core work on. One thread (the writer) uses it; only `leases` is shared with others.
+// The functions of the core work on this. One thread (the writer) uses it; only `leases` is shared with others.
 struct Context {
   storage::Storage* const storage;
   const base::Clock* const clock;
@@ -38,7 +38,7 @@ struct Context {
   Outbox outbox;
 };
 
-// What LoadState and LoadStudy read from.
+// LoadState and LoadStudy read from this.
 inline Source SourceOf(const Context& c) {
   return {c.storage, c.leases, c.options.stoppers, c.batch.now};
 }

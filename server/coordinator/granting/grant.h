@@ -15,7 +15,7 @@ int64_t StoreTrial(Context& c, StudyState& s, study::Trial trial, storage::Event
 // Starts an attempt of the PENDING trial at `worker`, or of the RUNNING trial whose lease expired.
 Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& worker);
 
-// What the holder of `token` is told about the trial `record`.
+// The grant by which the holder of `token` is told about the trial `record`.
 Grant DescribeGrant(const StudyState& s, const storage::TrialRecord& record, const std::string& token);
 
 }  // namespace luthier::coordinator

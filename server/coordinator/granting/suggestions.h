@@ -10,7 +10,7 @@
 // Suggestions between a designer and the rows.
 namespace luthier::coordinator {
 
-// Whether the first ready suggestion can become a trial: its PAUSED trial is still there, or the budget has room.
+// True if the first ready suggestion can become a trial: its PAUSED trial is still there, or the budget has room.
 bool CanGrantReady(const Context& c, const StudyState& s);
 
 // Takes the first ready suggestion and stores it: as a new trial, or as the promotion of the one it continues. Returns

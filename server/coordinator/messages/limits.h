@@ -10,9 +10,9 @@
 
 namespace luthier::coordinator {
 
-// How much the coordinator keeps of anything that callers add to. What would exceed a limit is refused as a whole,
-// RESOURCE_EXHAUSTED LIMIT_EXCEEDED; metadata["limit"] has the name of the field below. docs/api.md lists these and the
-// limits on single values, which are checked where a request is read.
+// Limits on what the coordinator keeps of anything that callers add to. What would exceed a limit is refused as a
+// whole, RESOURCE_EXHAUSTED LIMIT_EXCEEDED; metadata["limit"] has the name of the field below. docs/reference/api.md
+// lists these and the limits on single values, which are checked where a request is read.
 struct Limits {
   // Unexpired leases of one worker. Also the most one ask may want and one heartbeat may list. A worker that takes
   // expired leases back may exceed it by itself, since it was computing anyway.
@@ -21,9 +21,9 @@ struct Limits {
   int64_t leases_per_study = study::kMaxParallel;
   // Not counting deleted ones.
   int64_t studies = 10'000;
-  // Of the learning curve of one attempt: a retry starts its own.
+  // Points of the learning curve of one attempt: a retry starts its own.
   int64_t points = 10'000;
-  // Of the gradients along that curve; the gradient of the final result is not counted.
+  // Bytes of the gradients along that curve; the gradient of the final result is not counted.
   int64_t gradient_bytes = int64_t{16} << 20;
 };
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "lib/study/measurement.h"
 
-// What workers report, as far as it can be judged by itself.
+// Checks of what workers report, as far as it can be judged by itself.
 namespace luthier::coordinator {
 
 // All but the gradient, what is said about the training, and whether the study's metric is there. INVALID_ARGUMENT with

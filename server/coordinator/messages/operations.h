@@ -15,7 +15,7 @@
 #include "lib/suggest/designer.h"
 #include "server/storage/storage.h"
 
-// What can be asked of the core, and what it answers. Plain values; no wire types.
+// Requests to the core, and its answers. Plain values; no wire types.
 namespace luthier::coordinator {
 
 template <typename Reply>
@@ -82,8 +82,8 @@ struct Grant {
   int32_t attempt = 0;
   std::string resume_checkpoint;
   int64_t target_step = 0;                                  // To pause at; 0: none.
-  int64_t resume_step = 0;                                  // What the checkpoint holds.
-  study::GradientUse gradient = study::GradientUse::kNone;  // What the study's algorithm can use.
+  int64_t resume_step = 0;                                  // The step of the checkpoint.
+  study::GradientUse gradient = study::GradientUse::kNone;  // The study's algorithm can use this.
 };
 
 struct SuggestReply {
@@ -124,9 +124,9 @@ struct ReportOp {
 struct CompleteContent {
   study::Measurement measurement;
   bool pruned = false;
-  std::string gradient_problem;       // Why the caller's gradient could not even be read; it is dropped then.
-  bool paused = false;                // The target was reached, and the trial can go on.
-  std::string training_problem = "";  // Of what is said about the training, likewise.
+  std::string gradient_problem;  // The reason why the caller's gradient could not even be read; it is dropped then.
+  bool paused = false;           // The target was reached, and the trial can go on.
+  std::string training_problem = "";  // The same of what is said about the training.
 };
 struct ReleaseContent {};
 

@@ -5,7 +5,7 @@
 
 #include "server/coordinator/messages/operations.h"
 
-// How much room messages take, about.
+// Estimates of how much room messages take.
 namespace luthier::coordinator {
 
 // Memory that the content of an operation takes.

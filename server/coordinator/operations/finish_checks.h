@@ -10,7 +10,7 @@
 #include "lib/study/trial.h"
 #include "server/coordinator/messages/operations.h"
 
-// What can be said of a Complete, Fail or Release before it has an effect.
+// Checks of a Complete, Fail or Release before it has an effect.
 namespace luthier::coordinator {
 
 // The value of the study's `metric`, as sent; absent where there is none. INVALID_ARGUMENT names every field that is

@@ -4,8 +4,8 @@
 #include "server/coordinator/batch/context.h"
 #include "server/coordinator/messages/operations.h"
 
-// What each operation does: checks it, changes memory, and notes changes and the answer in the batch. One file each.
-// Every operation is answered exactly once; an ask may be answered by a later batch (granting/serve.h).
+// Handlers, one file each. A handler checks the operation, changes memory, and notes changes and the answer in the
+// batch. Every operation is answered exactly once; an ask may be answered by a later batch (granting/serve.h).
 namespace luthier::coordinator {
 
 void Run(Context& c, CreateStudyOp op);

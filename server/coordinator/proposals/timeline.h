@@ -10,7 +10,7 @@
 #include "lib/study/history.h"
 #include "server/storage/storage.h"
 
-// What of a study's log designers and stopping rules depend on.
+// The part of a study's log that designers and stopping rules depend on.
 namespace luthier::coordinator {
 
 // A change of a study's history, for designers.

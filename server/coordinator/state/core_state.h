@@ -17,18 +17,18 @@ namespace luthier::coordinator {
 // An ask that was not answered yet.
 struct Waiter {
   SuggestOp op;
-  std::string digest;           // Of the request's content.
+  std::string digest;           // Digest of the request's content.
   storage::StudyKey study = 0;  // 0: any.
 };
 
 // Numbers that only grow; storage keeps them beyond the rows they came from.
 struct Counters {
-  uint64_t seq = 0;           // Of the newest event.
-  uint64_t fence = 0;         // Of the newest lease.
+  uint64_t seq = 0;           // The newest event.
+  uint64_t fence = 0;         // The newest lease.
   storage::StudyKey key = 0;  // The largest ever given to a study.
 };
 
-// What the core remembers between batches. The asks that wait and the times workers were last seen live here alone;
+// The memory of the core between batches. The asks that wait and the times workers were last seen live here alone;
 // everything else follows from storage.
 struct CoreState {
   std::map<storage::StudyKey, StudyState> studies;

@@ -18,7 +18,7 @@ absl::Status CheckHolder(const TrialSlot& slot, const std::string& token);
 // FAILED_PRECONDITION TRIAL_FINAL.
 absl::Status AlreadyFinal(const study::Trial& trial);
 
-// Whether the trial was cancelled, or pruned by a stopping rule, while `token` held it: its holder is told to stop
+// True if the trial was cancelled, or pruned by a stopping rule, while `token` held it: its holder is told to stop
 // rather than that it lost the trial.
 bool StoppedUnder(const storage::TrialRecord& record, const std::string& token);
 

@@ -16,7 +16,7 @@ namespace luthier::coordinator {
 // Makes the rule that stops trials of a study early; null: none does.
 using StopperFactory = std::function<std::unique_ptr<stopping::Stopper>(const study::StudySpec&)>;
 
-// What reading needs beside the rows. Leases of RUNNING trials get a full TTL from `now`.
+// Reading needs this beside the rows. Leases of RUNNING trials get a full TTL from `now`.
 struct Source {
   storage::Storage* storage = nullptr;
   LeaseTable* leases = nullptr;

@@ -23,7 +23,7 @@
 
 namespace luthier::coordinator {
 
-// What was reported of one attempt.
+// Points reported of one attempt.
 struct Curve {
   std::map<int64_t, std::string> digests;  // By step.
   int64_t gradient_bytes = 0;
@@ -34,7 +34,7 @@ struct TrialSlot {
   study::TrialState state = study::TrialState::kPending;
   // Set while the trial is open, and until the end of a batch that looked it up or ended it.
   std::unique_ptr<storage::TrialRecord> record;
-  std::unique_ptr<Curve> curve;                          // Of the newest attempt; null: not loaded.
+  std::unique_ptr<Curve> curve;                          // The curve of the newest attempt; null: not loaded.
   absl::Duration eligible_since = absl::ZeroDuration();  // When a retry became possible.
 };
 
@@ -46,12 +46,12 @@ struct StudyState {
   study::GradientUse gradient = study::GradientUse::kNone;  // suggest::GradientUseOf(*spec)
 
   std::vector<TrialSlot> trials;                          // Index: number - 1.
-  std::array<int64_t, study::kTrialStateCount> counts{};  // Of `trials`, by state.
+  std::array<int64_t, study::kTrialStateCount> counts{};  // Numbers of `trials`, by state.
   std::set<int64_t> retries;                              // PENDING with attempts behind them.
   std::set<int64_t> enqueued;                             // PENDING, never granted.
   std::set<int64_t> running;                              // RUNNING.
   std::set<int64_t> paused;                               // PAUSED.
-  std::set<int64_t> expired;                              // Of `running`: lease past its deadline when last looked at.
+  std::set<int64_t> expired;  // Part of `running`: lease past its deadline when last looked at.
   absl::Duration next_expiry_check = absl::ZeroDuration();  // No lease ends before.
 
   uint64_t asks_stored = 0;                    // Trials with an ask index, and promotions.
@@ -73,7 +73,7 @@ struct StudyState {
   int64_t finished_since_best = 0;
 };
 
-// Whether any trial waits for a worker or has one.
+// True if any trial waits for a worker or has one.
 inline bool AnyOpenBesidesPaused(const StudyState& s) {
   return !s.running.empty() || !s.retries.empty() || !s.enqueued.empty();
 }

@@ -8,7 +8,7 @@
 #include "lib/study/measurement.h"
 #include "server/coordinator/batch/context.h"
 
-// What happens to an attempt before its trial is final.
+// Events of an attempt before its trial is final.
 namespace luthier::coordinator {
 
 // A grant ended without a result. The trial is PENDING again; FAILED when its attempts are used up; CANCELLED in a

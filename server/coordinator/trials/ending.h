@@ -6,7 +6,7 @@
 #include "lib/study/trial.h"
 #include "server/coordinator/batch/context.h"
 
-// How a trial becomes final.
+// Ways in which a trial becomes final.
 namespace luthier::coordinator {
 
 void EndAttempt(Context& c, storage::TrialRecord& record, study::AttemptOutcome outcome);

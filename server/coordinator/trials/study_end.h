@@ -17,8 +17,8 @@ void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::
 // nothing more.
 void CompleteWhenDone(Context& c, StudyState& s);
 
-// What the end of the trial `finished` means for its study: a rule of the budget may end it, many failures in a row
-// pause it.
+// Draws the consequences of the end of the trial `finished` for its study: a rule of the budget may end it, many
+// failures in a row pause it.
 void ApplyStoppingRules(Context& c, StudyState& s, const study::Trial& finished);
 
 }  // namespace luthier::coordinator

@@ -69,7 +69,7 @@ class Coordinator {
   // Refuses new asks and answers waiting ones; results are still taken.
   void Drain();
 
-  // Why a subscriber is woken.
+  // Reasons to wake a subscriber.
   enum class Wake {
     kCommit,  // There are new events of its study.
     kTick,    // Time has passed, or draining has begun: what it could not do before it may try again.

@@ -5,9 +5,9 @@
 
 namespace luthier::coordinator {
 
-// What the log says of a disk that can't be written: one line at the beginning, one at the end. On a full disk small
-// writes succeed between large ones that fail, so the end is not the first success: it is one of a write that somebody
-// asked for, kQuiet after the last failure. Not thread-safe.
+// Decides what the log says of a disk that can't be written: one line at the beginning, one at the end. On a full disk
+// small writes succeed between large ones that fail, so the end is not the first success: it is one of a write that
+// somebody asked for, kQuiet after the last failure. Not thread-safe.
 class DiskTrouble {
  public:
   // Longer than the pauses after which clients try again what failed.

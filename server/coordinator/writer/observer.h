@@ -17,13 +17,13 @@ namespace luthier::coordinator {
 enum class OperationClass { kResults, kRequests };
 inline constexpr size_t kOperationClassCount = 2;
 
-// What waits of one class of operations.
+// Operations that wait, of one class of operations.
 struct Load {
   size_t ops = 0;
   size_t bytes = 0;
 };
 
-// How things stand; index of `trials`: study::TrialState, of `queues`: OperationClass.
+// A census of everything; index of `trials`: study::TrialState, of `queues`: OperationClass.
 struct Census {
   std::array<int64_t, study::kTrialStateCount> trials{};
   size_t leases = 0;

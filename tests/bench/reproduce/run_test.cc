@@ -52,7 +52,7 @@ TEST(Plan, ListsEachRunOnceAtItsLargestBudgetSeedBySeed) {
       EXPECT_EQ(run.evaluations, 200);
     }
   }
-  EXPECT_FALSE(Plan({"C99"}, 1).ok());
+  EXPECT_FALSE(Plan({"CS99"}, 1).ok());
 }
 
 TEST(Execute, IsDoneOnceItsFileIsComplete) {

@@ -148,7 +148,7 @@ TEST_P(HypergradientTest, PolishMakesTheBoundTight) {
   LogisticOuter outer(folds_[0].validation.get());
   VectorXd x = trainer.w();
   const double before = ComputeImplicitGradient(inner, outer, x, VectorXd(), {}).error_bound;
-  const double norm = PolishInner(inner, 1e-11, 10, nullptr, &x);
+  const double norm = PolishInner(inner, 0.0, 10, nullptr, &x);
   EXPECT_LE(norm, 1e-11);
   const ImplicitGradient after = ComputeImplicitGradient(inner, outer, x, VectorXd(), {});
   EXPECT_LT(after.error_bound, 1e-4 * before);

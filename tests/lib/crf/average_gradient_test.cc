@@ -186,6 +186,16 @@ TEST(AverageGradientTest, LeavingOutSearchesSavesPasses) {
   EXPECT_LT(skipping.forwards(), checking.forwards() / 2);
 }
 
+TEST(AverageGradientTest, TheBoundIsThatOfTheEstimate) {
+  const ChainData data = RandomChains(7, 4, 30, 8, 15);
+  AverageGradient solver = Make(data, 1.0, AverageGradientOptions());
+  EXPECT_FALSE(solver.GradientWithin(1e300));  // Not before all were seen.
+  solver.Advance(40 * data.sequences(), nullptr);
+  const double estimate = solver.GradientEstimate();
+  EXPECT_TRUE(solver.GradientWithin(estimate));
+  EXPECT_FALSE(solver.GradientWithin(std::nextafter(estimate, 0.0)));
+}
+
 TEST(AverageGradientTest, SearchesOfGradientsByAttributeAreRefused) {
   const ChainData data = RandomChains(7, 4, 30, 8, 15);
   AverageGradientOptions options;

@@ -233,6 +233,19 @@ TEST_P(EveryMethod, ImprovesAndEndsAtItsPasses) {
   EXPECT_LT(Gap(data_, 1.0, trainer.Weights(), Optimum(data_, 1.0)), 0.9);
 }
 
+TEST_P(EveryMethod, TheRelativeGradientIsThatOfTheProblem) {
+  ChainTrainer trainer = ChainTrainer::Create(&data_, 1.0, Options()).value();
+  while (trainer.Advance(nullptr) == ChainOutcome::kRunning) continue;
+  ChainLoss loss(&data_);
+  Eigen::VectorXd at_zero, at_end;
+  ChainProblem(&loss, 1.0).Value(Eigen::VectorXd::Zero(loss.dim()), &at_zero);
+  ChainProblem(&loss, 1.0).Value(trainer.Weights(), &at_end);
+  const double expected = at_end.lpNorm<Eigen::Infinity>() / at_zero.lpNorm<Eigen::Infinity>();
+  const double passes = trainer.passes();
+  EXPECT_NEAR(*trainer.RelativeGradient(nullptr), expected, 1e-9 * expected + 1e-15);
+  EXPECT_EQ(trainer.passes(), passes);
+}
+
 TEST_P(EveryMethod, ResumingAndLookingGiveTheSameBits) {
   ChainTrainer whole = ChainTrainer::Create(&data_, 1.0, Options()).value();
   while (whole.Advance(nullptr) == ChainOutcome::kRunning) continue;
@@ -252,6 +265,7 @@ TEST_P(EveryMethod, ResumingAndLookingGiveTheSameBits) {
     while (resumed.Advance(nullptr) == ChainOutcome::kRunning) continue;
     EXPECT_EQ(resumed.Weights(), whole.Weights());
     EXPECT_EQ(resumed.passes(), whole.passes());
+    EXPECT_EQ(resumed.RelativeGradient(nullptr), whole.RelativeGradient(nullptr));
     // What is cut off, or of another problem, is refused.
     const ChainData other = RandomChains(8, 4, 50, 8, 13);
     ChainTrainer misfit = ChainTrainer::Create(&other, 1.0, Options()).value();

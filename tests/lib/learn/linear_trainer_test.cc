@@ -346,9 +346,14 @@ TEST(LinearTrainerTest, VectorsArePlannedBeforeTheyAreTaken) {
 TEST(LinearTrainerTest, TheChoiceSaysWhy) {
   const Dataset narrow = MakeData(500, 10, 0.5, 30);
   const LinearData free_bias(narrow, AllRows(narrow), {}, Bias::kFree);
-  const SolverChoice direct = ChooseSolver(LinearProblem(&free_bias, MarginLoss{}, 1.0));
-  EXPECT_EQ(direct.solver, LinearSolver::kNewtonCholesky);
-  EXPECT_THAT(direct.reason, testing::HasSubstr("500 rows, 11 columns"));
+  const SolverChoice narrow_choice = ChooseSolver(LinearProblem(&free_bias, MarginLoss{}, 1.0));
+  EXPECT_EQ(narrow_choice.solver, LinearSolver::kLbfgs);
+  EXPECT_THAT(narrow_choice.reason,
+              AllOf(HasSubstr("500 rows, 10 columns, 5 entries a row, l2 1; estimated passes: lbfgs "),
+                    HasSubstr(", newton_cholesky ")));
+  const Dataset thin = MakeData(700, 60, 0.08, 30);
+  const LinearData thin_data(thin, AllRows(thin), {}, Bias::kFree);
+  EXPECT_EQ(ChooseSolver(LinearProblem(&thin_data, MarginLoss{}, 1.0)).solver, LinearSolver::kNewtonCholesky);
   const Dataset wide = MakeData(300, 5000, 0.01, 31);
   const LinearData text(wide, AllRows(wide), {}, Bias::kPenalized);
   EXPECT_EQ(ChooseSolver(LinearProblem(&text, MarginLoss{}, 1.0)).solver, LinearSolver::kDual);

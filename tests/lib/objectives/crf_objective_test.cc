@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "lib/learn/split.h"
+#include "lib/objectives/crf_settings.h"
 #include "lib/objectives/registry.h"
 #include "tests/lib/crf/crf_testing.h"
 #include "tests/lib/objectives/crf_objective_testing.h"
@@ -17,6 +18,7 @@
 namespace luthier::objectives {
 namespace {
 
+using study::TrainingOutcome;
 using ::testing::HasSubstr;
 
 TEST_F(CrfObjectiveTest, LearnsAndAllSolversAgree) {
@@ -73,7 +75,7 @@ TEST_F(CrfObjectiveTest, FormsToCompareWithAreSettings) {
 }
 
 TEST_F(CrfObjectiveTest, ReportsAscendAndEndEarlyWhenTold) {
-  const auto crf = Make(study::Parameters{{"max_passes", 12.0}, {"tolerance", 0.0}});
+  const auto crf = Make(study::Parameters{{"max_passes", 12.0}, {"tolerance", 0.0}, {"report_every", 1.0}});
   std::vector<Measurement> curve;
   EvaluationContext context = At(1.0);
   context.report = [&](const Measurement& m) {
@@ -112,8 +114,11 @@ TEST_F(CrfObjectiveTest, TheFirstGradientIsToldOnceAndChangesNothing) {
 
 TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
   for (const char* solver : {"sag", "lbfgs"}) {
-    const auto crf = Make(study::Parameters{
-        {"max_passes", 15.0}, {"tolerance", 0.0}, {"checkpoint_every", 4.0}, {"solver", std::string(solver)}});
+    const auto crf = Make(study::Parameters{{"max_passes", 15.0},
+                                            {"tolerance", 0.0},
+                                            {"checkpoint_every", 4.0},
+                                            {"report_every", 1.0},
+                                            {"solver", std::string(solver)}});
     std::vector<Measurement> expected, curve;
     EvaluationContext context = At(0.5);
     context.report = [&](const Measurement& m) {
@@ -164,7 +169,8 @@ TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothi
   dir_.Write("short.txt", Sentences(3, 14));
   for (const char* solver : {"sag", "lbfgs", "oeg"}) {
     for (const int folds : {0, 2}) {
-      study::BuiltinObjective spec = Spec({{"max_passes", 8.0}, {"tolerance", 3e-3}, {"solver", std::string(solver)}});
+      study::BuiltinObjective spec =
+          Spec({{"max_passes", 8.0}, {"tolerance", 3e-3}, {"report_every", 1.0}, {"solver", std::string(solver)}});
       spec.data = "short.txt";
       spec.split.folds = folds;
       const auto crf = CreateCrfObjective(info, spec, &root_, nullptr, nullptr, kernels).value();
@@ -226,22 +232,120 @@ TEST_F(CrfObjectiveTest, AStopWhileDataAreReadOrEncodedIsSeen) {
 
 TEST_F(CrfObjectiveTest, PausedAndResumedGivesTheSameBits) {
   for (const int folds : {0, 3}) {
-    study::BuiltinObjective spec = Spec({{"max_passes", 12.0}, {"tolerance", 0.0}});
+    study::BuiltinObjective spec = Spec({{"max_passes", 12.0}, {"tolerance", 0.0}, {"report_every", 1.0}});
     spec.split.folds = folds;
     const auto crf = Make(spec).value();
     std::vector<Measurement> whole, parts;
-    const EvaluationResult straight = RunPaused(*crf, {{"l2", 0.5}}, {}, &whole);
+    const EvaluationResult straight = RunPaused(*crf, {{"l2", 1.0}}, {}, &whole);
     ASSERT_GE(whole.size(), 5u);
     const std::vector<int64_t> targets = {whole[0].step, whole[1].step, whole[4].step};
-    EXPECT_EQ(RunPaused(*crf, {{"l2", 0.5}}, targets, &parts).measurement, straight.measurement) << folds;
+    EXPECT_EQ(RunPaused(*crf, {{"l2", 1.0}}, targets, &parts).measurement, straight.measurement) << folds;
     EXPECT_EQ(parts, whole) << folds;
     // A target between two points of the curve is a point, too.
-    EvaluationContext between = At(0.5);
+    EvaluationContext between = At(1.0);
     between.target = whole[1].step + 1;
     const EvaluationResult paused = crf->Evaluate(between).value();
     EXPECT_EQ(paused.outcome, EvaluationOutcome::kPaused) << folds;
     EXPECT_GE(paused.measurement->step, between.target) << folds;
     EXPECT_LE(paused.measurement->step, whole[2].step) << folds;
+  }
+}
+
+// auto: at every visit under weak penalties with sag, else less and less often.
+TEST_F(CrfObjectiveTest, TheLineSearchFollowsThePenalty) {
+  const auto loss = [&](const char* solver, const char* search, double l2) {
+    const study::Parameters options = {
+        {"solver", std::string(solver)}, {"line_search", std::string(search)}, {"max_passes", 12.0}};
+    return Loss(Make(options)->Evaluate(At(l2)).value());
+  };
+  EXPECT_EQ(loss("sag", "auto", 0.9), loss("sag", "always", 0.9));
+  EXPECT_EQ(loss("sag", "auto", 1.0), loss("sag", "fresh", 1.0));
+  EXPECT_EQ(loss("saga", "auto", 0.9), loss("saga", "fresh", 0.9));
+  EXPECT_NE(loss("sag", "always", 0.9), loss("sag", "fresh", 0.9));
+}
+
+TEST_F(CrfObjectiveTest, SaysHowTrainingEnded) {
+  const auto ended = [&](study::Parameters options) {
+    const EvaluationResult result = Make(std::move(options))->Evaluate(At(1.0)).value();
+    EXPECT_EQ(result.outcome, EvaluationOutcome::kComplete);
+    EXPECT_TRUE(result.measurement->training.has_value());
+    return result.measurement->training.value_or(study::TrainingReport());
+  };
+  const double tolerance = std::get<double>(*CrfInfo().FindParameter("tolerance")->default_value);
+  for (const char* solver : {"sag", "lbfgs"}) {
+    const study::TrainingReport converged = ended({{"solver", solver}});
+    EXPECT_EQ(converged.outcome, TrainingOutcome::kConverged) << solver;
+    EXPECT_GT(converged.gradient_norm.value(), 0.0);
+    EXPECT_LE(converged.gradient_norm.value(), tolerance);
+    EXPECT_FALSE(converged.duality_gap.has_value());
+    // Whose limit it was that ended it.
+    const study::TrainingReport told = ended({{"solver", solver}, {"max_passes", 4.0}});
+    EXPECT_EQ(told.outcome, TrainingOutcome::kTarget) << solver;
+    EXPECT_GT(told.gradient_norm.value(), tolerance) << solver;
+  }
+  EXPECT_EQ(ended({{"solver", "sag"}, {"tolerance", 0.0}}).outcome, TrainingOutcome::kLimit);
+  // Rounding, which L-BFGS notices, and not a limit.
+  const study::TrainingReport precise = ended({{"solver", "lbfgs"}, {"tolerance", 0.0}, {"max_passes", 1e5}});
+  EXPECT_EQ(precise.outcome, TrainingOutcome::kPrecision);
+  EXPECT_LT(precise.gradient_norm.value(), 1e-10);
+  // Those that cannot tell when they are done.
+  for (const char* solver : {"sg", "asg", "pegasos", "adagrad", "smd", "oeg"}) {
+    const study::Parameters options = {{"solver", solver}, {"templates", "w[0]"}, {"constant_step", 0.01}};
+    const study::TrainingReport limit = ended(options);
+    EXPECT_EQ(limit.outcome, TrainingOutcome::kLimit) << solver;
+    EXPECT_GT(limit.gradient_norm.value(), 0.0) << solver;
+    study::Parameters few = options;
+    few["max_passes"] = 5.0;
+    const study::TrainingReport target = ended(few);
+    EXPECT_EQ(target.outcome, TrainingOutcome::kTarget) << solver;
+    EXPECT_GT(target.gradient_norm.value(), limit.gradient_norm.value()) << solver;
+  }
+}
+
+// As when it is an option.
+TEST_F(CrfObjectiveTest, ATunedLimitOfPassesIsATarget) {
+  study::ParameterSpec passes;
+  passes.name = "max_passes";
+  passes.domain = study::IntRange{.min = 1, .max = 50};
+  const study::SearchSpace space = study::SearchSpace::Create({space_.parameters()[0], passes}).value();
+  const auto crf = CreateObjective(Spec({}), space, kLoss, &root_).value();
+  EvaluationContext context = At(1.0);
+  context.parameters["max_passes"] = 3.0;
+  EXPECT_EQ(crf->Evaluate(context).value().measurement->training->outcome, TrainingOutcome::kTarget);
+}
+
+TEST_F(CrfObjectiveTest, APauseIsATargetAndReportsSayNothing) {
+  const auto crf = Make(study::Parameters{{"tolerance", 1e-9}});
+  EvaluationContext context = At(1.0);
+  context.target = 7;
+  int reports = 0;
+  context.report = [&](const Measurement& m) {
+    EXPECT_FALSE(m.training.has_value());
+    ++reports;
+    return true;
+  };
+  const EvaluationResult paused = crf->Evaluate(context).value();
+  ASSERT_EQ(paused.outcome, EvaluationOutcome::kPaused);
+  EXPECT_GT(reports, 0);
+  EXPECT_EQ(paused.measurement->training.value().outcome, TrainingOutcome::kTarget);
+  EXPECT_FALSE(paused.measurement->training->gradient_norm.has_value());
+  context.report = [](const Measurement&) { return false; };
+  const EvaluationResult pruned = crf->Evaluate(context).value();
+  ASSERT_EQ(pruned.outcome, EvaluationOutcome::kStopped);
+  EXPECT_FALSE(pruned.measurement->training.has_value());
+}
+
+// Converged: all folds are. The norm is the largest one.
+TEST_F(CrfObjectiveTest, TheWorstFoldSaysHowTrainingEnded) {
+  study::BuiltinObjective spec = Spec({{"solver", std::string("lbfgs")}, {"tolerance", 1e-3}});
+  spec.split.folds = 4;
+  int converged = 0;
+  for (double passes = 5.0; converged == 0; passes += 1.0) {
+    ASSERT_LT(passes, 100.0);
+    spec.options["max_passes"] = passes;
+    const study::TrainingReport report = Make(spec).value()->Evaluate(At(1.0)).value().measurement->training.value();
+    converged += report.outcome == TrainingOutcome::kConverged;
+    EXPECT_EQ(report.outcome == TrainingOutcome::kConverged, *report.gradient_norm <= 1e-3) << passes;
   }
 }
 
@@ -349,7 +453,7 @@ TEST_F(CrfObjectiveTest, FoldsAreTheSumOfTheirParts) {
 }
 
 TEST_F(CrfObjectiveTest, FoldsResumeWhereTheyWere) {
-  study::BuiltinObjective spec = Spec({{"max_passes", 15.0}, {"tolerance", 0.0}});
+  study::BuiltinObjective spec = Spec({{"max_passes", 15.0}, {"tolerance", 0.0}, {"report_every", 1.0}});
   spec.split.folds = 3;
   const auto crf = Make(spec).value();
   const EvaluationResult whole = crf->Evaluate(At(0.5)).value();

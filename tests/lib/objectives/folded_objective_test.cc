@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lib/base/clock.h"
 #include "lib/learn/data_root.h"
+#include "lib/learn/linear_trainer.h"
 #include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -156,6 +159,56 @@ TEST(LogisticObjectiveTest, AStepIsAPassOverTheRows) {
   }
 }
 
+// Goes on a second at each look.
+class TickingClock final : public base::Clock {
+ public:
+  absl::Duration Monotonic() const override { return absl::Seconds(++ticks_); }
+  absl::Time Wall() const override { return absl::UnixEpoch(); }
+
+ private:
+  mutable std::atomic<int> ticks_{0};
+};
+
+TEST(LogisticObjectiveTest, EveryTrainingSaysHowItEnded) {
+  const auto report = [](const study::Parameters& options, double l2, int folds = 0) {
+    const auto made = Make(Logistic(options, folds), L2Space(), kLoss);
+    return made->Evaluate(At({{"l2", l2}}))->measurement->training;
+  };
+  using enum study::TrainingOutcome;
+  for (const double l2 : {1e-10, 1e-4, 1.0, 1e10}) {
+    const auto training = report({}, l2, 3);
+    ASSERT_TRUE(training);
+    EXPECT_EQ(training->outcome, kConverged) << l2;
+    EXPECT_LE(*training->gradient_norm, 1e-8) << l2;
+  }
+  // With everything penalised the bound comes for nothing.
+  EXPECT_LE(*report({{"penalize_intercept", true}}, 1.0)->duality_gap, learn::LinearTrainer::kGapShare);
+  EXPECT_EQ(report({{"tolerance", 0.0}, {"solver", std::string("newton_cholesky")}}, 1.0)->outcome, kPrecision);
+  // The user's limit, and one that nobody chose.
+  EXPECT_EQ(report({{"max_iterations", 2.0}}, 1.0)->outcome, kTarget);
+  const auto limit = report({{"solver", std::string("svrg")}, {"standardize", false}}, 1e9);
+  EXPECT_EQ(limit->outcome, kLimit);
+  EXPECT_GT(*limit->gradient_norm, 1e-8);
+}
+
+TEST(LogisticObjectiveTest, TheGradientIsComputedWhereItIsRead) {
+  const TickingClock clock;
+  const auto evaluate = [&](const study::Parameters& options, GradientUse use) {
+    EvaluationContext context = At({{"l2", 0.1}});
+    context.gradient = use;
+    context.clock = &clock;
+    return *Make(Logistic(options), L2Space(), kLoss)->Evaluate(context)->measurement;
+  };
+  const Measurement none = evaluate({}, GradientUse::kNone);
+  EXPECT_FALSE(none.gradient);
+  EXPECT_FALSE(none.gradient_seconds);
+  const Measurement full = evaluate({}, GradientUse::kFull);
+  ASSERT_TRUE(full.gradient);
+  EXPECT_EQ(full.gradient_seconds, 1.0);
+  EXPECT_FALSE(evaluate({{"gradient", false}}, GradientUse::kFull).gradient);
+  EXPECT_TRUE(evaluate({{"gradient", true}}, GradientUse::kNone).gradient);
+}
+
 TEST(LogisticObjectiveTest, TheFirstGradientIsToldOnce) {
   const auto logistic = Make(Logistic({}, 3), L2Space(), kLoss);
   EvaluationContext context = At({{"l2", 1.0}});
@@ -298,8 +351,9 @@ TEST(LogisticObjectiveTest, AllSolversGiveTheSameMeasurement) {
 
 TEST(LogisticObjectiveTest, AutoSaysWhatItChoseAndWhy) {
   const auto two = Make(Logistic(), L2Space(), kLoss);
-  EXPECT_THAT(two->Evaluate(At({{"l2", 1.0}}))->note,
-              HasSubstr("solver auto is newton_cholesky: 150 rows, 11 columns, 10 entries a row: exact Newton steps"));
+  EXPECT_THAT(
+      two->Evaluate(At({{"l2", 1.0}}))->note,
+      HasSubstr("solver auto is lbfgs: 150 rows, 10 columns, 10 entries a row, l2 1; estimated passes: lbfgs "));
   BuiltinObjective wide = Logistic({{"intercept", false}});
   wide.data = "synth:logistic?rows=300&cols=2000&density=0.01&seed=1";
   EXPECT_THAT(Make(wide, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}}))->note, HasSubstr("solver auto is dual"));

@@ -102,8 +102,8 @@ TEST(WarmStartTest, TheSameOptimumInFewerPassesAndResumedBitForBit) {
     EXPECT_FALSE(first.result.warm_started);
     const Trained cold = Train(*with, 1.2), warm = Train(*with, 1.2, first.model, "", /*seed=*/2);
     EXPECT_TRUE(warm.result.warm_started) << c.name;
-    // One more pass is the gradient at zero.
-    EXPECT_LE(warm.result.measurement->step, cold.result.measurement->step + 1) << c.name;
+    // One more pass is the gradient at zero, one the first step of lbfgs.
+    EXPECT_LE(warm.result.measurement->step, cold.result.measurement->step + 2) << c.name;
     cold_passes += cold.result.measurement->step;
     warm_passes += warm.result.measurement->step;
     for (const char* metric : {"validation_loss", "train_loss"}) {

@@ -212,7 +212,7 @@ TEST(ConvertAlgorithm, NumbersThatAreGivenStand) {
 
 std::string Page(const std::string& name) {
   std::ostringstream text;
-  text << std::ifstream(absl::StrCat(std::getenv("LUTHIER_SOURCE_DIR"), "/docs/algorithms/", name)).rdbuf();
+  text << std::ifstream(absl::StrCat(std::getenv("LUTHIER_SOURCE_DIR"), "/docs/reference/", name)).rdbuf();
   EXPECT_FALSE(text.str().empty()) << name;
   return text.str();
 }
@@ -241,7 +241,7 @@ TEST(AlgorithmOptions, ApiRegistryAndManualAgree) {
     for (int i = 0; i < message->field_count(); ++i) {
       const FieldDescriptor* field = message->field(i);
       EXPECT_TRUE(absl::StrContains(manual, absl::StrCat("`", field->name(), "`")))
-          << field->name() << " is missing in docs/algorithms";
+          << field->name() << " is missing in docs/reference";
       if (field->type() != FieldDescriptor::TYPE_ENUM) continue;
       std::string line;
       for (const auto& [name, text] : info.options) {
@@ -251,7 +251,7 @@ TEST(AlgorithmOptions, ApiRegistryAndManualAgree) {
         const std::string& value = field->enum_type()->value(v)->name();
         const std::set<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" ,:;()"), absl::SkipEmpty());
         EXPECT_TRUE(words.contains(value)) << value << " is missing in: " << line;
-        EXPECT_TRUE(in_manual.contains(value)) << value << " is missing in docs/algorithms";
+        EXPECT_TRUE(in_manual.contains(value)) << value << " is missing in docs/reference";
       }
     }
   }

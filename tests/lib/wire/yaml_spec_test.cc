@@ -288,7 +288,7 @@ TEST(StudyFile, ManualHasEveryField) {
   const char* source = std::getenv("LUTHIER_SOURCE_DIR");
   if (source == nullptr) GTEST_SKIP() << "LUTHIER_SOURCE_DIR is not set; ctest sets it";
   std::ostringstream manual;
-  manual << std::ifstream(std::string(source) + "/docs/study_file.md").rdbuf();
+  manual << std::ifstream(std::string(source) + "/docs/reference/study_file.md").rdbuf();
   std::set<std::string> seen, names;
   CollectFields(v1::StudySpec::descriptor(), &seen, &names);
   EXPECT_GT(names.size(), 40u);

@@ -28,9 +28,9 @@ struct ExplorerReport {
 
 // Breadth-first search over everything that two workers, a network that loses, delays and repeats messages, a clock and
 // a coordinator that restarts or fails to commit can do to a study, on the real core. In each state: the invariants of
-// docs/trial_lifecycle.md; each message ever delivered, delivered again, changes nothing and gets its first answer; and
-// one healthy worker can finish the study (I10). States are told apart by a text that leaves out what can't matter
-// (numbers of fences and seqs, which of two equal workers is which).
+// docs/design/trial_lifecycle.md; each message ever delivered, delivered again, changes nothing and gets its first
+// answer; and one healthy worker can finish the study (I10). States are told apart by a text that leaves out what can't
+// matter (numbers of fences and seqs, which of two equal workers is which).
 ExplorerReport Explore(const ExplorerOptions& options);
 
 }  // namespace luthier::coordinator::testing

@@ -38,9 +38,9 @@ struct Expected {
   }
 };
 
-// The rules of docs/trial_lifecycle.md on plain maps: no sets of pending trials, no counters, no indices, no batches;
-// each question is answered by looking at everything. Knows nothing of the core but its operations and answers. For
-// designers that ignore history, so that suggestions are there at once.
+// The rules of docs/design/trial_lifecycle.md on plain maps: no sets of pending trials, no counters, no indices, no
+// batches; each question is answered by looking at everything. Knows nothing of the core but its operations and
+// answers. For designers that ignore history, so that suggestions are there at once.
 //
 // Tokens are opaque: the model learns them from the answers it checks.
 class NaiveModel {

@@ -61,7 +61,7 @@ struct WalkFailure {
 };
 
 // Runs the steps on a fresh core and a fresh naive model; compares every answer, and checks the invariants I1-I8 of
-// docs/trial_lifecycle.md. Absent: all is well.
+// docs/design/trial_lifecycle.md. Absent: all is well.
 std::optional<WalkFailure> RunWalk(const std::vector<Step>& steps, const WalkOptions& options, WalkStats* stats);
 
 // The steps up to the failing one, with everything taken out that the failure does not need.

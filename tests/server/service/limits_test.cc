@@ -1,4 +1,4 @@
-// Every limit of docs/api.md that is checked where a request is read: at the limit and one beyond it.
+// Every limit of docs/reference/api.md that is checked where a request is read: at the limit and one beyond it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -93,7 +93,7 @@ TEST(SqliteStorage, MissingParentIsAnError) {
   EXPECT_THAT(Message(status), HasSubstr("can't make the data directory"));
 }
 
-// The list in docs/storage.md.
+// The list in docs/design/storage.md.
 TEST(SqliteStorage, ConnectionsHaveThePragmasTheDesignReliesOn) {
   const TemporaryDirectory directory;
   ASSERT_TRUE(Open(directory.path()).ok());

@@ -24,7 +24,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
 #include "lib/wire/channel.h"
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/writer/coordinator.h"
 #include "server/listen_address.h"
 #include "server/listener_check.h"
 #include "server/metrics/exposer.h"

@@ -80,7 +80,8 @@ void AppendOperation(int64_t i, WriteBatch* batch) {
   batch->push_back(
       PutTrial{1, Trial(i / 2 + 1, i % 2 == 0 ? study::TrialState::kRunning : study::TrialState::kComplete)});
   batch->push_back(AppendEvent{event});
-  batch->push_back(PutRequest{{absl::StrCat("request-", i), std::string(64, 'd'), std::string(100, 'r'), {}}});
+  batch->push_back(PutRequest{
+      {absl::StrCat("request-", i), std::string(64, 'd'), GrantedLeases{1, {{i, std::string(16, 't')}}}, {}}});
   batch->push_back(SetFence{static_cast<uint64_t>(i)});
 }
 

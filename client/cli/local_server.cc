@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "server/coordinator/replay.h"
+#include "server/coordinator/proposals/replay.h"
 #include "server/server.h"
 #include "server/storage/sqlite_storage.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
-#include "server/coordinator/operations.h"
+#include "server/coordinator/messages/operations.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
@@ -36,7 +36,7 @@ class LeaseTable {
   void Grant(const std::string& token, Entry entry);
   // The trial is final or was released: its holder is told `directive` from now on (kLost needs no memory of it).
   void End(const std::string& token, Directive directive);
-  // Whether the lease may be given to another: it is past its deadline, or unknown. The caller ends it then.
+  // True if the lease may be given to another: it is past its deadline, or unknown. The caller ends it then.
   bool Expired(const std::string& token, absl::Duration now) const;
   std::optional<absl::Duration> Deadline(const std::string& token) const;
 

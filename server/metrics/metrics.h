@@ -16,7 +16,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "server/coordinator/observer.h"
+#include "server/coordinator/writer/observer.h"
 
 // What a coordinator counts, in Prometheus' terms; docs/guide/operations.md has the table. No label holds the name of a
 // study, a trial, a worker or a user, and there are never more than 500 series. Thread-safe.

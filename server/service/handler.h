@@ -16,7 +16,7 @@
 #include "lib/base/error.h"
 #include "lib/base/executor.h"
 #include "lib/wire/status.h"
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/writer/coordinator.h"
 #include "server/storage/storage.h"
 
 // What the gRPC shells share. A handler checks, converts and hands over; it decides nothing and never blocks.

@@ -16,7 +16,7 @@
 #include "lib/suggest/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
-#include "server/coordinator/timeline.h"
+#include "server/coordinator/proposals/timeline.h"
 #include "server/service/watch.h"
 #include "server/storage/rules.h"
 

@@ -17,7 +17,8 @@ namespace luthier::storage {
 // check.
 absl::Status BackUp(SQLite::Database& db, const std::string& path);
 
-// How far a restored fence jumps, so that no token granted after the backup can match one granted after the restore.
+// The distance by which a restored fence jumps, so that no token granted after the backup can match one granted after
+// the restore.
 inline constexpr int64_t kRestoredFenceJump = int64_t{1} << 32;
 
 // Makes `directory` (new, or without a database) hold the state of `backup_path`, with the fence raised by

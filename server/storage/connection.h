@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/mutex.h"
 
-// What the writing and the reading connections have in common.
+// Options that the writing and the reading connections have in common.
 namespace luthier::storage {
 
 // Nothing should ever wait: there is one writer, and readers do not block it. Only opening and closing connections
@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenConnection(const Connectio
 // the first that differs. The writer must be outside a transaction and becomes a WAL connection.
 absl::Status SetPragmas(SQLite::Database& db, const ConnectionOptions& options);
 
-// Whether storage can still be trusted. Once it failed it stays failed: I/O errors leave the outcome of a write
+// Knows whether storage can still be trusted. Once it failed it stays failed: I/O errors leave the outcome of a write
 // unknown, and a sync that failed must not be tried again. Thread-safe.
 class Health {
  public:

@@ -45,7 +45,7 @@ class MemoryStorage final : public Storage {
     std::map<int64_t, TrialRecord> trials;
     std::map<PointKey, study::Measurement> points;
   };
-  // What one mutation replaced, to put back when a later one of its batch is refused.
+  // The row that one mutation replaced, to put back when a later one of its batch is refused.
   struct Undo;
 
   absl::Status Apply(const PutStudy& put, StudyKey keys_before, std::vector<Undo>* undo)

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <map>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -289,6 +290,59 @@ absl::StatusOr<study::Measurement> DecodeMeasurement(absl::string_view body) {
   record::Measurement in;
   if (!Parse(body, &in) || !EnumsInRange(in)) return Unreadable("measurement");
   return Decode(in);
+}
+
+std::string EncodeEventFacts(const Event& event) {
+  record::Event out;
+  if (event.step) out.set_step(*event.step);
+  if (event.ask_index) out.set_ask_index(*event.ask_index);
+  return out.SerializeAsString();
+}
+
+void DecodeEventFacts(absl::string_view bytes, Event* event) {
+  record::Event in;
+  if (!Parse(bytes, &in)) return;
+  if (in.has_step()) event->step = in.step();
+  if (in.has_ask_index()) event->ask_index = in.ask_index();
+}
+
+std::string EncodeReply(const StoredReply& reply) {
+  record::Reply out;
+  if (const auto* changed = std::get_if<ChangedStudy>(&reply)) {
+    out.set_changed_study_seq(changed->seq);
+  } else if (const auto* granted = std::get_if<GrantedLeases>(&reply)) {
+    out.mutable_leases()->set_study(granted->study);
+    for (const GrantedLease& lease : granted->leases) {
+      record::GrantedLeases::Lease* entry = out.mutable_leases()->add_leases();
+      entry->set_trial(lease.trial);
+      entry->set_token(lease.token);
+    }
+  } else if (const auto* stored = std::get_if<StoredTrials>(&reply)) {
+    out.mutable_trials()->set_study(stored->study);
+    out.mutable_trials()->mutable_trials()->Add(stored->trials.begin(), stored->trials.end());
+  }
+  return out.SerializeAsString();
+}
+
+absl::StatusOr<StoredReply> DecodeReply(absl::string_view bytes) {
+  record::Reply in;
+  if (!Parse(bytes, &in)) return Unreadable("stored reply");
+  switch (in.reply_case()) {
+    case record::Reply::kChangedStudySeq:
+      return ChangedStudy{in.changed_study_seq()};
+    case record::Reply::kLeases: {
+      GrantedLeases granted{in.leases().study(), {}};
+      for (const record::GrantedLeases::Lease& lease : in.leases().leases()) {
+        granted.leases.push_back({lease.trial(), lease.token()});
+      }
+      return granted;
+    }
+    case record::Reply::kTrials:
+      return StoredTrials{in.trials().study(), {in.trials().trials().begin(), in.trials().trials().end()}};
+    case record::Reply::REPLY_NOT_SET:
+      break;
+  }
+  return Unreadable("stored reply");
 }
 
 absl::StatusOr<std::string> EncodeSpec(const study::StudySpec& spec) {

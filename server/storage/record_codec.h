@@ -22,6 +22,14 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body);
 std::string EncodeMeasurement(const study::Measurement& measurement);
 absl::StatusOr<study::Measurement> DecodeMeasurement(absl::string_view body);
 
+// Fields of an event without a column: step and ask_index. Damaged bytes leave them absent.
+std::string EncodeEventFacts(const Event& event);
+void DecodeEventFacts(absl::string_view bytes, Event* event);
+
+// Replies of a type: no LegacyReply, no DamagedReply.
+std::string EncodeReply(const StoredReply& reply);
+absl::StatusOr<StoredReply> DecodeReply(absl::string_view bytes);
+
 // The study's spec as a luthier.v1.StudySpec. INTERNAL BUG unless lib/wire reads it back equal: a spec that was never
 // validated.
 absl::StatusOr<std::string> EncodeSpec(const study::StudySpec& spec);

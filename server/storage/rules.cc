@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
@@ -65,6 +66,10 @@ absl::Status Check(const AppendEvent& append) {
 }
 
 absl::Status Check(const PutRequest& put) {
+  const StoredReply& reply = put.record.reply;
+  if (std::holds_alternative<LegacyReply>(reply) || std::holds_alternative<DamagedReply>(reply)) {
+    return Violation("a reply without a type");
+  }
   if (!put.record.id.empty() && put.record.id.size() <= kMaxRequestId) return absl::OkStatus();
   return Violation(absl::StrCat("a request's id has ", put.record.id.size(), " bytes, not 1 to ", kMaxRequestId));
 }

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "server/storage/storage.h"
 
-// What every implementation of Storage refuses and derives alike. The rules that need other rows:
+// Rules and derivations that every implementation of Storage shares. The rules that need other rows:
 //
 //   * a study's id is unique; the key of a new one is above LastStudyKey() as it was before the batch;
 //   * the id and the metric of a stored study never change;
@@ -24,12 +24,12 @@ namespace luthier::storage {
 absl::Status Violation(absl::string_view what);
 
 // The rules one mutation can be checked against by itself: ranges of keys, numbers and enums, seqs and fences below
-// 2^63, request ids of 1 to 64 bytes.
+// 2^63, request ids of 1 to 64 bytes, replies of a type.
 absl::Status CheckMutation(const Mutation& mutation);
 
 // The counters of a database, and the rules about them.
 struct Counters {
-  uint64_t seq = 0;  // Of the newest event.
+  uint64_t seq = 0;  // The newest event.
   uint64_t fence = 0;
   StudyKey key = 0;  // The largest ever given to a study.
 
@@ -51,7 +51,7 @@ absl::Status FinalTrialWouldChange(int64_t number);
 // Never -0.0.
 std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric);
 
-// How the training of a COMPLETE trial ended; absent for all others, and where nobody said.
+// The end of the training of a COMPLETE trial; absent for all others, and where nobody said.
 std::optional<study::TrainingOutcome> CountedTraining(const TrialRecord& record);
 
 // NOT_FOUND, as GetStudy and GetTrial return it.

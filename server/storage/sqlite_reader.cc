@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/convert.h"
+#include "server/storage/legacy_records.h"
 #include "server/storage/record_codec.h"
 #include "server/storage/rules.h"
 #include "server/storage/sql.h"
@@ -82,6 +83,11 @@ absl::StatusOr<Event> EventRow(const SQLite::Statement& row) {
   event.actor = StringColumn(row, 7);
   event.detail = StringColumn(row, 8);
   event.value = ExactValue(row, 9, 10);
+  if (row.getColumn(11).isNull()) {
+    ReadLegacyEvent(&event);
+  } else {
+    DecodeEventFacts(BytesColumn(row, 11), &event);
+  }
   return event;
 }
 
@@ -127,13 +133,13 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       list_measurements_(*db_,
                          "SELECT body FROM measurement WHERE study = ?1 AND trial = ?2 AND attempt = ?3 ORDER BY step"),
       list_events_(*db_,
-                   "SELECT seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits"
+                   "SELECT seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value, value_bits, facts"
                    " FROM event INDEXED BY event_by_study WHERE study = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"),
       // With min() the other columns are those of the row it is found in.
       list_set_aside_(*db_,
                       "SELECT trial, actor, min(seq) FROM event INDEXED BY event_set_aside"
                       " WHERE study = ?1 AND type = 21 AND trial > ?2 GROUP BY trial ORDER BY trial LIMIT ?3"),
-      find_request_(*db_, "SELECT id, digest, reply, time_ns FROM request WHERE id = ?1"),
+      find_request_(*db_, "SELECT id, digest, reply, time_ns, typed FROM request WHERE id = ?1"),
       // One state at a time: counting a range of an index costs half of grouping it.
       count_in_state_(*db_, "SELECT count(*) FROM trial INDEXED BY trial_by_state WHERE study = ?1 AND state = ?2"),
       sum_resource_(*db_,
@@ -310,8 +316,13 @@ absl::StatusOr<std::optional<RequestRecord>> SqliteReader::FindRequest(const std
     RequestRecord record;
     record.id = StringColumn(find_request_, 0);
     record.digest = StringColumn(find_request_, 1);
-    record.reply = StringColumn(find_request_, 2);
     record.time = TimeFromNanos(Int64Column(find_request_, 3));
+    if (Int64Column(find_request_, 4) == 0) {
+      record.reply = LegacyReply{StringColumn(find_request_, 2)};
+    } else {
+      absl::StatusOr<StoredReply> reply = DecodeReply(BytesColumn(find_request_, 2));
+      record.reply = reply.ok() ? *std::move(reply) : StoredReply(DamagedReply{});
+    }
     return record;
   });
 }

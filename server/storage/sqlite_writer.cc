@@ -78,8 +78,8 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
                        " ON CONFLICT (study, trial, attempt, step) DO UPDATE SET body = excluded.body"),
       append_event_(*db_,
                     "INSERT INTO event (seq, time_ns, study, study_id, trial, attempt, type, actor, detail, value,"
-                    " value_bits) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"),
-      put_request_(*db_, "INSERT INTO request (id, digest, reply, time_ns) VALUES (?1, ?2, ?3, ?4)"),
+                    " value_bits, facts) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
+      put_request_(*db_, "INSERT INTO request (id, digest, reply, time_ns, typed) VALUES (?1, ?2, ?3, ?4, 1)"),
       forget_requests_(*db_, "DELETE FROM request WHERE time_ns < ?1"),
       next_checkpoint_(checkpoint_pages) {
   sqlite3_wal_hook(
@@ -316,6 +316,8 @@ absl::Status SqliteWriter::Apply(const AppendEvent& append, StudyKey) {
   } else {
     BindBlob(append_event_, 11, absl::string_view(bits.data(), bits.size()));
   }
+  const std::string facts = EncodeEventFacts(e);
+  BindBlob(append_event_, 12, facts);
   Run(append_event_);
   return absl::OkStatus();
 }
@@ -323,7 +325,8 @@ absl::Status SqliteWriter::Apply(const AppendEvent& append, StudyKey) {
 absl::Status SqliteWriter::Apply(const PutRequest& put, StudyKey) {
   BindBlob(put_request_, 1, put.record.id);
   BindBlob(put_request_, 2, put.record.digest);
-  BindBlob(put_request_, 3, put.record.reply);
+  const std::string reply = EncodeReply(put.record.reply);
+  BindBlob(put_request_, 3, reply);
   Bind(put_request_, 4, TimeToNanos(put.record.time));
   Run(put_request_);
   return absl::OkStatus();

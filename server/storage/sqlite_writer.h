@@ -63,7 +63,7 @@ class SqliteWriter {
       update_study_, update_spec_, delete_study_, put_trial_, put_measurement_, append_event_, put_request_,
       forget_requests_;
   Counters counters_;
-  std::map<StudyKey, KnownStudy> studies_;  // What Find has seen. Specs are large and hardly ever change.
+  std::map<StudyKey, KnownStudy> studies_;  // Studies that Find has seen. Specs are large and hardly ever change.
   int wal_pages_ = 0;                       // After the newest commit; set by SQLite's hook.
   int next_checkpoint_ = 0;
 };

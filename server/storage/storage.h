@@ -38,7 +38,7 @@ struct StudyRecord {
 // same call gets the same answer.
 struct GrantRecord {
   std::string token;   // 16 bytes, unique in the database.
-  std::string digest;  // Of the ending call's content; empty: not ended by its holder.
+  std::string digest;  // Digest of the ending call's content; empty: not ended by its holder.
   study::TrialState reply_state = study::TrialState::kPending;
   std::vector<std::string> reply_warnings;
   uint64_t reply_seq = 0;
@@ -89,8 +89,12 @@ struct Event {
   int32_t attempt = 0;
   EventType type = EventType::kStudyCreated;
   std::string actor;
-  std::string detail;
+  std::string detail;           // For people; programs read the fields below.
   std::optional<double> value;  // May be non-finite: must survive storage exactly (NaN included).
+  // The step of a point, a pause and an end by a stopping rule. Of a promotion: the step it goes on to. Absent where
+  // the row is damaged: whoever needs it reports DATA_LOSS, the log stays readable.
+  std::optional<int64_t> step;
+  std::optional<uint64_t> ask_index;  // The ask that a promotion answers.
   friend bool operator==(const Event&, const Event&) = default;
 };
 
@@ -101,11 +105,43 @@ struct SetAside {
   friend bool operator==(const SetAside&, const SetAside&) = default;
 };
 
+// The answer to a request, as far as other rows do not tell.
+struct ChangedStudy {
+  uint64_t seq = 0;  // The study's newest event then.
+  friend bool operator==(const ChangedStudy&, const ChangedStudy&) = default;
+};
+struct GrantedLease {
+  int64_t trial = 0;
+  std::string token;
+  friend bool operator==(const GrantedLease&, const GrantedLease&) = default;
+};
+struct GrantedLeases {
+  StudyKey study = 0;
+  std::vector<GrantedLease> leases;
+  friend bool operator==(const GrantedLeases&, const GrantedLeases&) = default;
+};
+struct StoredTrials {
+  StudyKey study = 0;
+  std::vector<int64_t> trials;
+  friend bool operator==(const StoredTrials&, const StoredTrials&) = default;
+};
+// A reply that an older program wrote: ParseLegacyReply (legacy_records.h) tells which of the others it stands for.
+// May be read, not written.
+struct LegacyReply {
+  std::string text;
+  friend bool operator==(const LegacyReply&, const LegacyReply&) = default;
+};
+// A reply whose bytes are damaged. May be read, not written: whoever needs it reports DATA_LOSS, the others go on.
+struct DamagedReply {
+  friend bool operator==(const DamagedReply&, const DamagedReply&) = default;
+};
+using StoredReply = std::variant<ChangedStudy, GrantedLeases, StoredTrials, LegacyReply, DamagedReply>;
+
 // A mutating request that was answered, so that its repetition gets the same answer.
 struct RequestRecord {
   std::string id;      // 1 to 64 bytes; unique in the database.
   std::string digest;  // Of the request's content.
-  std::string reply;   // Opaque to storage.
+  StoredReply reply;
   absl::Time time;
   friend bool operator==(const RequestRecord&, const RequestRecord&) = default;
 };

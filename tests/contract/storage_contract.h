@@ -330,7 +330,7 @@ TEST_P(StorageContract, FenceOnlyRises) {
 
 TEST_P(StorageContract, RequestsAreFoundUntilForgotten) {
   RequestRecord odd = Request(std::string("\0\xff ", 3), 30);
-  odd.reply = std::string(100'000, '\0');
+  odd.reply = GrantedLeases{1, {{7, std::string(100'000, '\0')}}};
   MustCommit({PutRequest{Request("a", 10)}, PutRequest{Request("b", 20)}, PutRequest{odd}});
   EXPECT_EQ(storage().FindRequest("a").value(), Request("a", 10));
   EXPECT_EQ(storage().FindRequest(odd.id).value(), odd);
@@ -509,6 +509,8 @@ TEST_P(StorageContract, BrokenRulesAreRefused) {
       {"no such event type", AppendEvent{bad_type}},
       {"request id taken", PutRequest{Request("a", 1)}},
       {"no request id", PutRequest{Request("", 1)}},
+      {"reply of an old form", PutRequest{{"new", "digest", LegacyReply{"1,1"}, absl::UnixEpoch()}}},
+      {"damaged reply", PutRequest{{"new", "digest", DamagedReply{}, absl::UnixEpoch()}}},
       {"request id too long", PutRequest{Request(std::string(65, 'x'), 1)}},
   };
   for (const auto& [name, mutation] : cases) {

@@ -23,7 +23,7 @@
 #include "lib/wire/status.h"
 #include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
-#include "server/coordinator/replay.h"
+#include "server/coordinator/proposals/replay.h"
 #include "server/storage/sqlite_storage.h"
 #include "tests/testing/subprocess.h"
 #include "tests/testing/temporary_directory.h"

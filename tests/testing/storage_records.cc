@@ -189,7 +189,10 @@ std::string Text(const storage::Event& e) {
   Printer printer;
   printer.Add("seq", e.seq).Add("time", e.time).Add("study", e.study).Add("id", e.study_id).Add("trial", e.trial);
   printer.Add("attempt", e.attempt).Add("type", e.type).Add("actor", e.actor).Add("detail", e.detail);
-  return std::move(printer.Add("value", e.value)).text();
+  printer.Add("value", e.value);
+  if (e.step) printer.Add("step", *e.step);
+  if (e.ask_index) printer.Add("ask", *e.ask_index);
+  return std::move(printer).text();
 }
 
 std::string Text(const storage::SetAside& s) {
@@ -197,9 +200,27 @@ std::string Text(const storage::SetAside& s) {
   return std::move(printer.Add("trial", s.trial).Add("worker", s.worker)).text();
 }
 
+std::string Text(const storage::StoredReply& reply) {
+  Printer printer;
+  if (const auto* legacy = std::get_if<storage::LegacyReply>(&reply)) return legacy->text;
+  if (std::holds_alternative<storage::DamagedReply>(reply)) return "damaged";
+  if (const auto* changed = std::get_if<storage::ChangedStudy>(&reply)) printer.Add("seq", changed->seq);
+  if (const auto* granted = std::get_if<storage::GrantedLeases>(&reply)) {
+    printer.Add("study", granted->study);
+    for (const storage::GrantedLease& lease : granted->leases)
+      printer.Add("trial", lease.trial).Add("token", lease.token);
+  }
+  if (const auto* stored = std::get_if<storage::StoredTrials>(&reply)) {
+    printer.Add("study", stored->study);
+    for (const int64_t trial : stored->trials) printer.Add("trial", trial);
+  }
+  return std::move(printer).text();
+}
+
 std::string Text(const storage::RequestRecord& r) {
   Printer printer;
-  return std::move(printer.Add("id", r.id).Add("digest", r.digest).Add("reply", r.reply).Add("time", r.time)).text();
+  printer.Add("id", r.id).Add("digest", r.digest).Add("reply", Text(r.reply)).Add("time", r.time);
+  return std::move(printer).text();
 }
 
 std::string Text(const storage::Storage::Summary& s) {
@@ -259,7 +280,11 @@ storage::Event EventAt(uint64_t seq, storage::StudyKey study) {
 }
 
 storage::RequestRecord Request(const std::string& id, int64_t seconds) {
-  return {id, "digest of " + id, "reply to " + id, absl::FromUnixSeconds(seconds)};
+  // One of each type.
+  storage::StoredReply reply = storage::ChangedStudy{static_cast<uint64_t>(seconds)};
+  if (seconds % 3 == 1) reply = storage::GrantedLeases{seconds, {{1, std::string("\0 token \xff", 9)}, {-2, ""}}};
+  if (seconds % 3 == 2) reply = storage::StoredTrials{seconds, {1, 2, 300}};
+  return {id, "digest of " + id, std::move(reply), absl::FromUnixSeconds(seconds)};
 }
 
 double RandomDouble(base::RandomStream& random) {
@@ -394,6 +419,8 @@ storage::Event RandomEvent(base::RandomStream& random, uint64_t seq, storage::St
   event.actor = RandomText(random);
   event.detail = RandomText(random);
   event.value = Maybe<double>(random, [&] { return RandomDouble(random); });
+  event.step = Maybe<int64_t>(random, [&] { return static_cast<int64_t>(random.NextU64()); });
+  event.ask_index = Maybe<uint64_t>(random, [&] { return random.NextU64(); });
   return event;
 }
 

@@ -1,6 +1,6 @@
 // The coordinator with its threads, on a storage in memory. Nothing here waits for a time to pass: each wait is for an
 // answer, and a test that hangs has failed.
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/writer/coordinator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -385,6 +385,21 @@ TEST_F(CoordinatorDeathTest, AStorageThatCannotBeTrustedEndsTheProcess) {
   };
   EXPECT_EXIT(fail(true), ::testing::ExitedWithCode(3), "storage_failed error=\"sync failed\"");
   EXPECT_EXIT(fail(false), ::testing::ExitedWithCode(74), "storage_failed");
+}
+
+TEST_F(CoordinatorDeathTest, RowsThatCannotBeReadAfterAFailedCommitEndTheProcessWithAnErrorNotACrash) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto fail = [&] {
+    Coordinator::Options options = TestOptions();
+    options.on_fatal = [](const absl::Status& status) { _exit(status.code() == absl::StatusCode::kDataLoss ? 3 : 4); };
+    Start(options);
+    (void)Create("s", MakeSpec());
+    faulty_.FailNextCommit(Full());
+    faulty_.FailReads(absl::DataLossError("a row is damaged"));
+    (void)Create("t", MakeSpec());
+    while (true) pause();  // The writer's thread ends the process.
+  };
+  EXPECT_EXIT(fail(), ::testing::ExitedWithCode(3), "storage_failed error=\"a row is damaged\"");
 }
 
 TEST_F(CoordinatorTest, AStorageThatCannotBeReadStopsTheStart) {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
 #include "lib/suggest/registry.h"
-#include "server/coordinator/replay.h"
+#include "server/coordinator/proposals/replay.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {

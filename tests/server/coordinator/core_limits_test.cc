@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/messages/size.h"
 #include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "server/coordinator/replay.h"
+#include "server/coordinator/proposals/replay.h"
 #include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/coordinator/rung_designer.h"

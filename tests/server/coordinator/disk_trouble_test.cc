@@ -1,4 +1,4 @@
-#include "server/coordinator/disk_trouble.h"
+#include "server/coordinator/writer/disk_trouble.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/error.h"
-#include "server/coordinator/operations.h"
+#include "server/coordinator/messages/operations.h"
 
 namespace luthier::coordinator::testing {
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/check.h"
 #include "lib/base/mutex.h"
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/writer/coordinator.h"
 
 namespace luthier::coordinator::testing {
 

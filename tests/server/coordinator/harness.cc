@@ -116,7 +116,7 @@ absl::Status Harness::OneBatch(std::vector<Operation> operations) {
   }
   const absl::Status status = batch.empty() ? absl::OkStatus() : storage.Commit(batch);
   if (before_answers) before_answers(!batch.empty());
-  core->EndBatch(status);
+  LUTHIER_CHECK(core->EndBatch(status).ok());
   for (const storage::StudyKey key : core->TakeInvalidated()) {
     inline_proposer_->Forget(key);
     tasks_.push_back({std::nullopt, key, std::nullopt, nullptr});

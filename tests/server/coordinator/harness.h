@@ -14,8 +14,8 @@
 #include "lib/base/error.h"
 #include "server/coordinator/core.h"
 #include "server/coordinator/leases.h"
-#include "server/coordinator/operations.h"
-#include "server/coordinator/proposer.h"
+#include "server/coordinator/messages/operations.h"
+#include "server/coordinator/proposals/proposer.h"
 #include "server/storage/memory_storage.h"
 #include "tests/testing/faulty_storage.h"
 

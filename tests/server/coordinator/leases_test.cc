@@ -5,7 +5,8 @@
 
 #include <set>
 
-#include "server/coordinator/operations.h"
+#include "server/coordinator/messages/digest.h"
+#include "server/coordinator/messages/operations.h"
 
 namespace luthier::coordinator {
 namespace {

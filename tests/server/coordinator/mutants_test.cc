@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "server/coordinator/replay.h"
+#include "server/coordinator/proposals/replay.h"
 #include "tests/server/coordinator/explorer.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/coordinator/overload.h"

@@ -13,8 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "lib/suggest/designer.h"
-#include "server/coordinator/operations.h"
-#include "server/coordinator/proposer.h"
+#include "server/coordinator/messages/operations.h"
+#include "server/coordinator/proposals/proposer.h"
 
 namespace luthier::coordinator::testing {
 

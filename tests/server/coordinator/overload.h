@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/writer/coordinator.h"
 
 namespace luthier::coordinator::testing {
 

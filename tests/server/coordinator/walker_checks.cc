@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/coordinator/replay.h"
+#include "server/coordinator/proposals/replay.h"
 #include "tests/server/coordinator/walk_studies.h"
 #include "tests/server/coordinator/walker.h"
 

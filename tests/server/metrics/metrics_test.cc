@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/version.h"
-#include "server/coordinator/coordinator.h"
+#include "server/coordinator/writer/coordinator.h"
 #include "server/metrics/exposer.h"
 
 namespace luthier::metrics {

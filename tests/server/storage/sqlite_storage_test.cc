@@ -28,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::EventAt;
 using ::testing::HasSubstr;
+using testing::Request;
 using testing::Study;
 using testing::TemporaryDirectory;
 using testing::Trial;
@@ -385,6 +386,8 @@ TEST(SqliteMigrations, DatabasesOfAllVersionsOpen) {
       event.actor = absl::StrCat("worker-", trial % 2);
       more.push_back(AppendEvent{event});
     }
+    more.push_back(ForgetRequestsBefore{absl::InfiniteFuture()});
+    for (int i = 0; i < 3; ++i) more.push_back(PutRequest{Request(absl::StrCat("r", i), i)});  // One of each type.
     EXPECT_TRUE(storage->Commit(more).ok());
     WriteFile(std::string(target) + "/contents.txt", Dump(*storage));
     return;

@@ -1,0 +1,49 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_BATCH_BATCH_H_
+#define LUTHIER_SERVER_COORDINATOR_BATCH_BATCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/coordinator/messages/operations.h"
+#include "server/coordinator/proposals/timeline.h"
+#include "server/coordinator/state/core_state.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+// The changes that the operations of one batch made, until it commits or is rolled back.
+struct Batch {
+  // The clock, read once at the beginning.
+  absl::Duration now = absl::ZeroDuration();
+  absl::Time wall;
+  Counters at_begin;
+
+  std::vector<storage::Event> events;
+  std::vector<HistoryUpdate> updates;
+  std::vector<storage::MeasurementRecord> measurements;
+  std::set<storage::StudyKey> touched;                            // Studies whose row changed.
+  std::set<storage::StudyKey> deleted;                            // Studies that are gone.
+  std::set<std::pair<storage::StudyKey, int64_t>> dirty_trials;   // Trials whose row changed.
+  std::set<std::pair<storage::StudyKey, int64_t>> pinned_trials;  // Final trials whose row was loaded.
+  std::vector<std::pair<std::string, Directive>> ending_leases;   // Until the commit their holders hear nothing of it.
+  std::vector<std::function<void(const absl::Status&)>> answers;  // Called with the outcome of the commit.
+
+  storage::WriteBatch sealed;
+};
+
+// Results of batches that ended, for the caller of the core to take.
+struct Outbox {
+  std::vector<storage::Event> events;
+  std::vector<HistoryUpdate> updates;
+  std::vector<storage::StudyKey> invalidated;  // Studies whose designer knows of what never happened.
+};
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_BATCH_BATCH_H_

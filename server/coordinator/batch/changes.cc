@@ -1,0 +1,54 @@
+#include "server/coordinator/batch/changes.h"
+
+namespace luthier::coordinator {
+
+storage::Event& AddEvent(Context& c, StudyState& s, storage::EventType type, const storage::TrialRecord* record) {
+  storage::Event event;
+  event.seq = ++c.state.counters.seq;
+  event.time = c.batch.wall;
+  event.study = s.record.key;
+  event.study_id = s.record.id;
+  event.type = type;
+  if (record != nullptr) {
+    event.trial = record->trial.number;
+    event.attempt = record->trial.attempts.empty() ? 0 : record->trial.attempts.back().number;
+  }
+  s.record.update_seq = event.seq;
+  s.record.update_time = c.batch.wall;
+  c.batch.touched.insert(s.record.key);
+  c.batch.events.push_back(std::move(event));
+  return c.batch.events.back();
+}
+
+void MarkDirty(Context& c, StudyState& s, storage::TrialRecord& record) {
+  record.trial.update_seq = c.state.counters.seq;
+  c.batch.touched.insert(s.record.key);
+  c.batch.dirty_trials.emplace(s.record.key, record.trial.number);
+}
+
+void PushUpdate(Context& c, StudyState& s, HistoryUpdate::Kind kind, int64_t number,
+                const std::function<void(HistoryUpdate&)>& fill) {
+  HistoryUpdate update;
+  update.study = s.record.key;
+  update.seq = c.state.counters.seq;
+  update.kind = kind;
+  update.trial.number = number;
+  if (fill) fill(update);
+  c.batch.updates.push_back(std::move(update));
+}
+
+void DropReady(Context& c, StudyState& s) {
+  s.ready.clear();
+  ++s.generation;
+  s.computing = false;
+  s.blocked = false;
+  s.exhausted = false;
+  // The designer's history holds suggestions that never were.
+  c.outbox.invalidated.push_back(s.record.key);
+}
+
+void EndLease(Context& c, const std::string& token, Directive directive) {
+  c.batch.ending_leases.emplace_back(token, directive);
+}
+
+}  // namespace luthier::coordinator

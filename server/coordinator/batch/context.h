@@ -1,0 +1,48 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_BATCH_CONTEXT_H_
+#define LUTHIER_SERVER_COORDINATOR_BATCH_CONTEXT_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
+#include "lib/stopping/stopper.h"
+#include "server/coordinator/batch/batch.h"
+#include "server/coordinator/leases.h"
+#include "server/coordinator/messages/limits.h"
+#include "server/coordinator/request_log.h"
+#include "server/coordinator/state/core_state.h"
+#include "server/coordinator/state/load.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+struct CoreOptions {
+  uint64_t token_seed = 0;  // Seeds the random half of lease tokens: from the system's entropy in production.
+  int failures_to_pause = 20;
+  absl::Duration request_lifetime = absl::Hours(24);
+  // A longer time between two batches is our own fault, and every lease is extended by it.
+  absl::Duration stall = absl::Seconds(1);
+  Limits limits;
+  StopperFactory stoppers = stopping::CreateStopper;
+};
+
+// The functions of the core work on this. One thread (the writer) uses it; only `leases` is shared with others.
+struct Context {
+  storage::Storage* const storage;
+  const base::Clock* const clock;
+  LeaseTable* const leases;
+  const CoreOptions options;
+  RequestLog requests;
+  CoreState state;
+  Batch batch;
+  Outbox outbox;
+};
+
+// LoadState and LoadStudy read from this.
+inline Source SourceOf(const Context& c) {
+  return {c.storage, c.leases, c.options.stoppers, c.batch.now};
+}
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_BATCH_CONTEXT_H_

@@ -1,0 +1,27 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_BATCH_FIND_H_
+#define LUTHIER_SERVER_COORDINATOR_BATCH_FIND_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/coordinator/batch/context.h"
+
+namespace luthier::coordinator {
+
+// NOT_FOUND.
+absl::StatusOr<StudyState*> FindStudy(Context& c, const std::string& id);
+
+// The slot with its row: that of a final trial is read from storage and stays for the rest of the batch. NOT_FOUND, or
+// errors as Storage.
+absl::StatusOr<TrialSlot*> FindTrial(Context& c, StudyState& s, int64_t number);
+
+struct FoundTrial {
+  StudyState* study = nullptr;
+  TrialSlot* slot = nullptr;
+};
+absl::StatusOr<FoundTrial> FindTrial(Context& c, const std::string& id, int64_t number);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_BATCH_FIND_H_

@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "server/coordinator/batch/commit.h"
+#include "server/coordinator/mutants.h"
+
+namespace luthier::coordinator {
+namespace {
+
+const StudyState* StudyOf(const Context& c, storage::StudyKey key) {
+  const auto found = c.state.studies.find(key);
+  return found == c.state.studies.end() ? nullptr : &found->second;  // Null: deleted in this batch.
+}
+
+// Rows of final trials stay in memory only as long as the batch that needs them.
+void DropFinalRows(Context& c) {
+  c.batch.pinned_trials.insert(c.batch.dirty_trials.begin(), c.batch.dirty_trials.end());
+  for (const auto& [key, number] : c.batch.pinned_trials) {
+    const auto found = c.state.studies.find(key);
+    if (found == c.state.studies.end() || number > static_cast<int64_t>(found->second.trials.size())) continue;
+    TrialSlot& slot = found->second.trials[number - 1];
+    if (!study::IsFinal(slot.state)) continue;
+    slot.record.reset();
+    slot.curve.reset();
+  }
+}
+
+void Publish(Context& c) {
+  for (const auto& [token, directive] : c.batch.ending_leases) c.leases->End(token, directive);
+  std::move(c.batch.events.begin(), c.batch.events.end(), std::back_inserter(c.outbox.events));
+  std::move(c.batch.updates.begin(), c.batch.updates.end(), std::back_inserter(c.outbox.updates));
+  c.outbox.invalidated.insert(c.outbox.invalidated.end(), c.batch.deleted.begin(), c.batch.deleted.end());
+}
+
+}  // namespace
+
+const storage::WriteBatch& Seal(Context& c) {
+  const Batch& batch = c.batch;
+  storage::WriteBatch& sealed = c.batch.sealed;
+  if (batch.now >= c.state.next_forget) {
+    c.state.next_forget = batch.now + absl::Hours(1);
+    sealed.push_back(storage::ForgetRequestsBefore{batch.wall - c.options.request_lifetime});
+  }
+  for (const storage::StudyKey key : batch.deleted) sealed.push_back(storage::DeleteStudy{key});
+  for (const storage::StudyKey key : batch.touched) {
+    if (const StudyState* s = StudyOf(c, key)) sealed.push_back(storage::PutStudy{s->record});
+  }
+  for (const auto& [key, number] : batch.dirty_trials) {
+    if (const StudyState* s = StudyOf(c, key)) sealed.push_back(storage::PutTrial{key, *s->trials[number - 1].record});
+  }
+  for (const storage::MeasurementRecord& point : batch.measurements) {
+    if (StudyOf(c, point.study) != nullptr) sealed.push_back(storage::PutMeasurement{point});
+  }
+  for (const auto& [id, request] : c.requests.pending()) sealed.push_back(storage::PutRequest{request});
+  for (const storage::Event& event : batch.events) sealed.push_back(storage::AppendEvent{event});
+  const uint64_t fence = c.state.counters.fence;
+  if (fence != batch.at_begin.fence) sealed.push_back(storage::SetFence{fence});
+  return sealed;
+}
+
+absl::Status EndBatch(Context& c, const absl::Status& committed) {
+  c.requests.EndBatch();
+  absl::Status restored;
+  if (committed.ok())
+    Publish(c);
+  else
+    restored = RollBack(c, committed);
+  DropFinalRows(c);
+  const std::vector<std::function<void(const absl::Status&)>> answers = std::move(c.batch.answers);
+  const absl::Duration now = c.batch.now;
+  const absl::Time wall = c.batch.wall;
+  c.batch = Batch();
+  c.batch.now = now;
+  c.batch.wall = wall;
+  const absl::Status outcome = Mutated(Mutant::kReplyBeforeCommit) ? absl::OkStatus() : committed;
+  for (const auto& answer : answers) answer(outcome);
+  return restored;
+}
+
+}  // namespace luthier::coordinator

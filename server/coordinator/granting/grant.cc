@@ -1,0 +1,103 @@
+#include "server/coordinator/granting/grant.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/random.h"
+#include "lib/suggest/registry.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/state/counts.h"
+#include "server/coordinator/trials/ending.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using storage::EventType;
+using storage::TrialRecord;
+using study::TrialState;
+
+// Appends the attempt and its grant, with a token of its own, to the row.
+void BeginAttempt(Context& c, const StudyState& s, TrialRecord& record, const std::string& worker) {
+  study::Attempt attempt;
+  attempt.number = static_cast<int32_t>(record.trial.attempts.size()) + 1;
+  attempt.worker = worker;
+  attempt.start = c.batch.wall;
+  if (s.spec->resource && !record.trial.checkpoint.empty()) attempt.start_step = record.trial.checkpoint_step;
+  record.trial.attempts.push_back(std::move(attempt));
+  const uint64_t fence = ++c.state.counters.fence;
+  base::RandomStream random(c.options.token_seed, "lease_token", fence);
+  storage::GrantRecord grant;
+  grant.token = MakeToken(fence, random.NextU64());
+  record.grants.push_back(std::move(grant));
+}
+
+}  // namespace
+
+int64_t StoreTrial(Context& c, StudyState& s, study::Trial trial, EventType type) {
+  const int64_t number = static_cast<int64_t>(s.trials.size()) + 1;
+  trial.number = number;
+  trial.state = TrialState::kPending;
+  trial.create_time = c.batch.wall;
+  TrialSlot slot;
+  slot.record = std::make_unique<TrialRecord>();
+  slot.record->trial = std::move(trial);
+  slot.eligible_since = c.batch.now;
+  TrialRecord& record = *slot.record;
+  s.trials.push_back(std::move(slot));
+  ++s.counts[static_cast<size_t>(TrialState::kPending)];
+  record.create_seq = AddEvent(c, s, type, &record).seq;
+  MarkDirty(c, s, record);
+  PushUpdate(c, s, HistoryUpdate::Kind::kStored, number,
+             [&](HistoryUpdate& update) { update.trial = ToHistoryTrial(record.trial, s.spec->metric); });
+  return number;
+}
+
+Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& worker) {
+  TrialSlot& slot = s.trials[number - 1];
+  TrialRecord& record = *slot.record;
+  if (slot.state == TrialState::kRunning) {
+    EndLease(c, record.grants.back().token, Directive::kLost);
+    EndAttempt(c, record, study::AttemptOutcome::kExpired);
+  }
+  Move(c.state, s, slot, study::TrialEvent::kGrant);
+  // Once for all attempts, which so have the same result.
+  if (record.trial.attempts.empty()) {
+    record.trial.provenance.warm_start = study::NearestSource(s.models, record.trial.parameters);
+  }
+  BeginAttempt(c, s, record, worker);
+  AddHeld(c.state, worker, 1);
+  slot.curve = std::make_unique<Curve>();
+  storage::Event& granted = AddEvent(c, s, EventType::kTrialGranted, &record);
+  granted.actor = worker;
+  if (record.trial.provenance.warm_start > 0) {
+    granted.detail = absl::StrCat("to start from the model of trial ", record.trial.provenance.warm_start);
+  }
+  MarkDirty(c, s, record);
+  // A holder behind a long partition is not given up lightly when it is the last.
+  const bool last = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
+  const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
+  const std::string& token = record.grants.back().token;
+  c.leases->Grant(token, {s.record.key, number, ttl, c.batch.now + ttl});
+  s.next_expiry_check = std::min(s.next_expiry_check, c.batch.now + ttl);
+  return DescribeGrant(s, record, token);
+}
+
+Grant DescribeGrant(const StudyState& s, const TrialRecord& record, const std::string& token) {
+  Grant grant;
+  grant.study_id = s.record.id;
+  grant.spec = s.spec;
+  grant.trial = record.trial;
+  grant.token = token;
+  for (size_t i = 0; i < record.grants.size(); ++i) {
+    if (record.grants[i].token == token) grant.attempt = static_cast<int32_t>(i) + 1;
+  }
+  grant.resume_checkpoint = record.trial.checkpoint;
+  grant.target_step = record.trial.target();
+  grant.resume_step = record.trial.checkpoint_step;
+  grant.gradient = suggest::GradientUseOf(s.gradient, record.trial.provenance);
+  return grant;
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,105 @@
+#include "server/coordinator/granting/suggestions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "lib/suggest/registry.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/granting/grant.h"
+#include "server/coordinator/granting/room.h"
+#include "server/coordinator/trials/attempts.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using storage::EventType;
+
+constexpr int64_t kMaxProposals = 64;  // In one request to a designer.
+
+// Takes the first ready suggestion off, all but its provenance, which is returned as it is to be stored.
+study::Provenance TakeReady(StudyState& s, suggest::Suggestion* suggestion) {
+  study::Provenance provenance;
+  provenance.prefix_seq = s.ready.front().first;
+  *suggestion = std::move(s.ready.front().second);
+  s.ready.pop_front();
+  provenance.designer = study::AlgorithmName(s.spec->algorithm);
+  provenance.algorithm_version = suggest::InfoOf(s.spec->algorithm).version;
+  provenance.ask_index = s.asks_stored++;
+  provenance.origin = std::move(suggestion->origin);
+  provenance.details = std::move(suggestion->details);
+  provenance.carry = std::move(suggestion->carry);
+  provenance.direction = std::move(suggestion->direction);
+  provenance.resource = suggestion->resource;
+  return provenance;
+}
+
+// Those of the trials `numbers` that have a gradient and were not set aside before.
+std::vector<int64_t> NewlySetAside(Context& c, StudyState& s, const std::vector<int64_t>& numbers) {
+  std::vector<int64_t> fresh;
+  for (const int64_t number : numbers) {
+    if (s.set_aside.count(number) > 0) continue;
+    const absl::StatusOr<TrialSlot*> slot = FindTrial(c, s, number);
+    // Only what has a gradient can lose it. (A row that can't be read now is noted with a later suggestion.)
+    if (!slot.ok() || !study::IsFinal((*slot)->state)) continue;
+    const study::Trial& trial = (*slot)->record->trial;
+    if (trial.final_measurement && trial.final_measurement->gradient) fresh.push_back(number);
+  }
+  return fresh;
+}
+
+void NoteSetAside(Context& c, StudyState& s, const std::vector<int64_t>& numbers) {
+  for (const int64_t number : numbers) {
+    s.set_aside.insert(number);
+    const storage::TrialRecord* const record = s.trials[number - 1].record.get();  // Loaded by NewlySetAside.
+    storage::Event& event = AddEvent(c, s, EventType::kGradientSetAside, record);
+    event.actor = study::ReporterOf(record->trial);
+    event.detail = "the gradients of this worker contradict the losses it reported; the losses are kept";
+  }
+}
+
+}  // namespace
+
+bool CanGrantReady(const Context& c, const StudyState& s) {
+  const suggest::Suggestion& suggestion = s.ready.front().second;
+  return suggestion.resume ? s.paused.count(*suggestion.resume) > 0 : RoomForNew(c, s) > 0;
+}
+
+int64_t StoreReady(Context& c, StudyState& s) {
+  suggest::Suggestion suggestion;
+  study::Provenance provenance = TakeReady(s, &suggestion);
+  if (suggestion.resume) {
+    PromoteTrial(c, s, std::move(provenance), *suggestion.resume);
+    return *suggestion.resume;
+  }
+  study::Trial trial;
+  trial.parameters = std::move(suggestion.parameters);
+  trial.provenance = std::move(provenance);
+  const std::vector<int64_t> set_aside = NewlySetAside(c, s, suggestion.set_aside);
+  trial.provenance.set_aside = set_aside;
+  const int64_t number = StoreTrial(c, s, std::move(trial), EventType::kTrialSuggested);
+  NoteSetAside(c, s, set_aside);
+  return number;
+}
+
+std::vector<ProposalRequest> TakeProposalRequests(CoreState& state,
+                                                  const std::function<bool(storage::StudyKey)>& which) {
+  std::vector<ProposalRequest> requests;
+  for (auto& [key, s] : state.studies) {
+    const int64_t missing = s.demand - static_cast<int64_t>(s.ready.size());
+    if (missing <= 0 || s.computing || s.exhausted || s.blocked || !s.history.ok()) continue;
+    if (s.record.state != study::StudyState::kActive || !which(key)) continue;
+    s.computing = true;
+    ProposalRequest request;
+    request.study = key;
+    request.generation = s.generation;
+    request.prefix_seq = s.record.update_seq;
+    request.first_ask_index = s.asks_stored + s.ready.size();
+    request.count = static_cast<int>(std::min(missing, kMaxProposals));
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+}  // namespace luthier::coordinator

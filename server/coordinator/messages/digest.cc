@@ -1,0 +1,108 @@
+#include "server/coordinator/messages/digest.h"
+
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/hash.h"
+#include "lib/study/parameters.h"
+
+namespace luthier::coordinator {
+namespace {
+
+// Length-prefixed, so that no two contents give the same text.
+void Put(std::string* out, absl::string_view text) {
+  absl::StrAppend(out, text.size(), ":", text);
+}
+void Put(std::string* out, double value) {
+  absl::StrAppendFormat(out, "%a;", value);
+}
+void Put(std::string* out, const std::vector<double>& values) {
+  absl::StrAppend(out, values.size(), "[");
+  for (const double v : values) Put(out, v);
+}
+
+void Put(std::string* out, const study::Measurement& m) {
+  absl::StrAppend(out, "m", m.step, ";");
+  for (const auto& [name, value] : m.metrics) {
+    Put(out, name);
+    Put(out, value);
+  }
+  if (m.elapsed_seconds) Put(out, *m.elapsed_seconds);
+  if (m.gradient) {
+    absl::StrAppend(out, "g");
+    Put(out, m.gradient->values);
+    Put(out, m.gradient->direction);
+    Put(out, m.gradient->slope);
+    if (m.gradient->error_bound) Put(out, *m.gradient->error_bound);
+  }
+  // Digests of measurements without these, in databases that were written before there were any, stay as they are.
+  if (m.training) {
+    absl::StrAppend(out, "t", study::TrainingOutcomeName(m.training->outcome), ";");
+    if (m.training->gradient_norm) Put(out, *m.training->gradient_norm);
+    if (m.training->duality_gap) Put(&out->append("d"), *m.training->duality_gap);
+  }
+  if (m.gradient_seconds) Put(&out->append("u"), *m.gradient_seconds);
+}
+
+std::string Finish(absl::string_view content) {
+  return absl::StrCat(absl::Hex(base::Hash64(content, 0), absl::kZeroPad16),
+                      absl::Hex(base::Hash64(content, 1), absl::kZeroPad16));
+}
+
+}  // namespace
+
+std::string DigestOf(const FinishOp& op) {
+  std::string text;
+  if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
+    text = complete->pruned ? "P" : complete->paused ? "H" : "C";
+    Put(&text, complete->measurement);
+    Put(&text, complete->gradient_problem);
+    if (!complete->training_problem.empty()) Put(&text, complete->training_problem);
+  } else if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
+    absl::StrAppend(&text, "F", static_cast<int>(failure->kind));
+    Put(&text, failure->reason);
+    Put(&text, failure->message);
+  } else {
+    text = "R";
+  }
+  Put(&text, op.checkpoint);
+  Put(&text, op.output_tail);
+  if (op.start_step) absl::StrAppend(&text, "s", *op.start_step);
+  return Finish(text);
+}
+
+std::string DigestOf(const EnqueueOp& op) {
+  std::string text = "E";
+  Put(&text, op.id);
+  for (const NewTrial& trial : op.trials) {
+    absl::StrAppend(&text, "t", trial.parameters.size(), ",", trial.attributes.size(), ";");
+    for (const auto& [name, value] : trial.parameters) {
+      Put(&text, name);
+      absl::StrAppend(&text, value.index(), "=");
+      Put(&text, study::FormatValue(value));
+    }
+    for (const auto& [name, value] : trial.attributes) {
+      Put(&text, name);
+      Put(&text, value);
+    }
+  }
+  return Finish(text);
+}
+
+std::string DigestOf(const SuggestOp& op) {
+  std::string text = "S";
+  Put(&text, op.id);
+  Put(&text, op.worker);
+  absl::StrAppend(&text, op.count);
+  return Finish(text);
+}
+
+std::string DigestOf(const ControlOp& op) {
+  std::string text = absl::StrCat("K", static_cast<int>(op.control), ";");
+  Put(&text, op.id);
+  return Finish(text);
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,35 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_MESSAGES_LIMITS_H_
+#define LUTHIER_SERVER_COORDINATOR_MESSAGES_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "lib/study/study_spec.h"
+
+namespace luthier::coordinator {
+
+// Limits on what the coordinator keeps of anything that callers add to. What would exceed a limit is refused as a
+// whole, RESOURCE_EXHAUSTED LIMIT_EXCEEDED; metadata["limit"] has the name of the field below. docs/reference/api.md
+// lists these and the limits on single values, which are checked where a request is read.
+struct Limits {
+  // Unexpired leases of one worker. Also the most one ask may want and one heartbeat may list. A worker that takes
+  // expired leases back may exceed it by itself, since it was computing anyway.
+  int leases_per_worker = 64;
+  // Running trials of a study without a smaller max_parallel; asks beyond it wait.
+  int64_t leases_per_study = study::kMaxParallel;
+  // Not counting deleted ones.
+  int64_t studies = 10'000;
+  // Points of the learning curve of one attempt: a retry starts its own.
+  int64_t points = 10'000;
+  // Bytes of the gradients along that curve; the gradient of the final result is not counted.
+  int64_t gradient_bytes = int64_t{16} << 20;
+};
+
+// RESOURCE_EXHAUSTED LIMIT_EXCEEDED with `limit` and its value as metadata.
+absl::Status LimitExceeded(absl::string_view limit, int64_t value, absl::string_view message);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_MESSAGES_LIMITS_H_

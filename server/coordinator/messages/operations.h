@@ -1,0 +1,191 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_MESSAGES_OPERATIONS_H_
+#define LUTHIER_SERVER_COORDINATOR_MESSAGES_OPERATIONS_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/suggest/designer.h"
+#include "server/storage/storage.h"
+
+// Requests to the core, and its answers. Plain values; no wire types.
+namespace luthier::coordinator {
+
+template <typename Reply>
+using Done = std::function<void(absl::StatusOr<Reply>)>;
+
+struct StudyReply {
+  storage::StudyRecord record;
+  uint64_t seq = 0;
+};
+
+struct CreateStudyOp {
+  std::string id;
+  study::StudySpec spec;  // Valid.
+  std::string actor;
+  Done<StudyReply> done;
+};
+
+enum class Control { kPause, kResume, kStop, kCancel, kDelete };
+
+struct ControlOp {
+  std::string id;
+  Control control = Control::kPause;
+  std::string request_id;  // May be empty: then the call's own idempotence must do.
+  std::string actor;
+  Done<StudyReply> done;
+};
+
+struct NewTrial {
+  study::Parameters parameters;
+  std::map<std::string, std::string> attributes;
+};
+
+struct EnqueueReply {
+  std::vector<study::Trial> trials;
+  uint64_t seq = 0;
+};
+
+struct EnqueueOp {
+  std::string id;
+  std::vector<NewTrial> trials;
+  std::string request_id;
+  std::string actor;
+  Done<EnqueueReply> done;
+};
+
+struct TrialReply {
+  study::Trial trial;
+  uint64_t seq = 0;
+};
+
+struct CancelTrialOp {
+  std::string id;
+  int64_t number = 0;
+  std::string actor;
+  Done<TrialReply> done;
+};
+
+// One granted trial.
+struct Grant {
+  std::string study_id;
+  std::shared_ptr<const study::StudySpec> spec;
+  study::Trial trial;
+  std::string token;
+  int32_t attempt = 0;
+  std::string resume_checkpoint;
+  int64_t target_step = 0;                                  // To pause at; 0: none.
+  int64_t resume_step = 0;                                  // The step of the checkpoint.
+  study::GradientUse gradient = study::GradientUse::kNone;  // The study's algorithm can use this.
+};
+
+struct SuggestReply {
+  std::vector<Grant> grants;
+  absl::Duration retry_after = absl::ZeroDuration();
+  bool study_done = false;
+  uint64_t seq = 0;
+};
+
+struct SuggestOp {
+  std::string id;  // Empty: any study that workers may take.
+  std::string worker;
+  int count = 1;
+  std::string request_id;
+  bool fail_if_paused = false;
+  absl::Duration deadline = absl::InfiniteDuration();    // Clock::Monotonic().
+  std::shared_ptr<const std::atomic<bool>> caller_gone;  // May be null.
+  Done<SuggestReply> done;
+};
+
+enum class Directive { kContinue, kStop, kLost, kPause };
+
+struct ReportReply {
+  Directive directive = Directive::kContinue;
+  uint64_t seq = 0;
+};
+
+struct ReportOp {
+  std::string id;
+  int64_t number = 0;
+  std::string token;
+  std::vector<study::Measurement> measurements;
+  std::string checkpoint;
+  std::optional<int64_t> start_step = std::nullopt;  // The attempt went on from here; absent: not said.
+  Done<ReportReply> done;
+};
+
+struct CompleteContent {
+  study::Measurement measurement;
+  bool pruned = false;
+  std::string gradient_problem;  // The reason why the caller's gradient could not even be read; it is dropped then.
+  bool paused = false;           // The target was reached, and the trial can go on.
+  std::string training_problem = "";  // The same of what is said about the training.
+};
+struct ReleaseContent {};
+
+struct FinishReply {
+  study::TrialState state = study::TrialState::kPending;
+  std::vector<std::string> warnings;
+  uint64_t seq = 0;
+};
+
+// Complete, Fail or Release: whatever ends a grant.
+struct FinishOp {
+  std::string id;
+  int64_t number = 0;
+  std::string token;
+  std::variant<CompleteContent, study::Failure, ReleaseContent> content;
+  std::string checkpoint;
+  std::string output_tail;
+  std::optional<int64_t> start_step = std::nullopt;
+  Done<FinishReply> done;
+};
+
+struct HeartbeatReply {
+  std::vector<Directive> directives;
+};
+
+// A heartbeat in which some lease had expired: taking it back is a change that is stored.
+struct HeartbeatOp {
+  std::string worker;
+  std::vector<std::string> tokens;
+  Done<HeartbeatReply> done;
+};
+
+// "Compute suggestions first_ask_index … +count-1 of this study from its history up to prefix_seq."
+struct ProposalRequest {
+  storage::StudyKey study = 0;
+  uint64_t generation = 0;
+  uint64_t prefix_seq = 0;
+  uint64_t first_ask_index = 0;
+  int count = 0;
+};
+
+// Suggestions on their way in. `blocked`: no more until another trial finishes. `exhausted`: none ever.
+struct ProposalsOp {
+  storage::StudyKey study = 0;
+  uint64_t generation = 0;  // As in the request; a stale answer is ignored.
+  uint64_t first_ask_index = 0;
+  uint64_t prefix_seq = 0;
+  std::vector<suggest::Suggestion> suggestions;
+  bool blocked = false;
+  bool exhausted = false;
+  absl::Status history;  // DATA_LOSS: the study's history is damaged, so nothing can be suggested.
+};
+
+using Operation = std::variant<CreateStudyOp, ControlOp, EnqueueOp, CancelTrialOp, SuggestOp, ReportOp, FinishOp,
+                               HeartbeatOp, ProposalsOp>;
+
+// Answers an operation with an error without running it.
+void Refuse(Operation& operation, const absl::Status& status);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_MESSAGES_OPERATIONS_H_

@@ -1,0 +1,106 @@
+#include "server/coordinator/messages/size.h"
+
+#include <map>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+namespace luthier::coordinator {
+namespace {
+
+// A number, a length or a name's frame.
+constexpr size_t kSmall = 16;
+
+size_t Bytes(const study::ParameterValue& value) {
+  const std::string* text = std::get_if<std::string>(&value);
+  return kSmall + (text != nullptr ? text->size() : 0);
+}
+
+template <typename Value>
+size_t Bytes(const std::map<std::string, Value>& entries) {
+  size_t bytes = 0;
+  for (const auto& [name, value] : entries) {
+    bytes += kSmall + name.size();
+    if constexpr (std::is_same_v<Value, study::ParameterValue>)
+      bytes += Bytes(value);
+    else if constexpr (std::is_same_v<Value, std::string>)
+      bytes += value.size();
+  }
+  return bytes;
+}
+
+size_t Bytes(const study::Measurement& m) {
+  size_t bytes = 4 * kSmall + Bytes(m.metrics);
+  if (m.gradient) bytes += sizeof(double) * (m.gradient->values.size() + m.gradient->direction.size());
+  return bytes;
+}
+
+size_t Bytes(const study::Failure& failure) {
+  return kSmall + failure.reason.size() + failure.message.size();
+}
+
+size_t Bytes(const study::Objective& objective) {
+  if (const auto* builtin = std::get_if<study::BuiltinObjective>(&objective)) {
+    return builtin->model.size() + builtin->data.size() + Bytes(builtin->options);
+  }
+  size_t bytes = 0;
+  if (const auto* command = std::get_if<study::CommandObjective>(&objective)) {
+    for (const std::string& argument : command->argv) bytes += kSmall + argument.size();
+    bytes += Bytes(command->environment) + Bytes(command->stdout_patterns);
+  }
+  return bytes;
+}
+
+size_t Bytes(const study::StudySpec& spec) {
+  size_t bytes =
+      64 * kSmall + spec.display_name.size() + spec.description.size() + Bytes(spec.labels) + Bytes(spec.objective);
+  for (const study::ParameterSpec& p : spec.space.parameters()) {
+    bytes += 4 * kSmall + p.name.size();
+    const std::vector<std::string>* labels = nullptr;
+    if (const auto* ordinal = std::get_if<study::OrdinalLabels>(&p.domain)) labels = &ordinal->labels;
+    if (const auto* categorical = std::get_if<study::CategoricalLabels>(&p.domain)) labels = &categorical->labels;
+    if (labels != nullptr) {
+      for (const std::string& label : *labels) bytes += kSmall + label.size();
+    }
+    if (p.condition) {
+      bytes += p.condition->parent.size();
+      for (const study::ParameterValue& value : p.condition->values) bytes += Bytes(value);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+size_t BytesOf(const Operation& operation) {
+  if (const auto* create = std::get_if<CreateStudyOp>(&operation)) return kSmall + Bytes(create->spec);
+  size_t bytes = 4 * kSmall;
+  if (const auto* enqueue = std::get_if<EnqueueOp>(&operation)) {
+    for (const NewTrial& t : enqueue->trials) bytes += kSmall + Bytes(t.parameters) + Bytes(t.attributes);
+  } else if (const auto* report = std::get_if<ReportOp>(&operation)) {
+    bytes += report->checkpoint.size();
+    for (const study::Measurement& m : report->measurements) bytes += Bytes(m);
+  } else if (const auto* finish = std::get_if<FinishOp>(&operation)) {
+    bytes += finish->checkpoint.size() + finish->output_tail.size();
+    if (const auto* complete = std::get_if<CompleteContent>(&finish->content)) bytes += Bytes(complete->measurement);
+    if (const auto* failure = std::get_if<study::Failure>(&finish->content)) bytes += Bytes(*failure);
+  }
+  return bytes;
+}
+
+size_t BytesOf(const Grant& grant) {
+  const study::Trial& trial = grant.trial;
+  size_t bytes = 16 * kSmall + Bytes(*grant.spec) + Bytes(trial.parameters) + Bytes(trial.attributes) +
+                 Bytes(trial.provenance.details) + trial.provenance.carry.size() + 2 * trial.checkpoint.size();
+  bytes += sizeof(double) * trial.provenance.direction.size() + sizeof(int64_t) * trial.provenance.set_aside.size();
+  for (const study::Provenance& promotion : trial.promotions) {
+    bytes += 8 * kSmall + Bytes(promotion.details) + promotion.carry.size();
+  }
+  for (const study::Attempt& attempt : trial.attempts) {
+    bytes += 4 * kSmall + attempt.worker.size() + attempt.output_tail.size();
+    if (attempt.failure) bytes += Bytes(*attempt.failure);
+  }
+  return bytes;
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,19 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_MESSAGES_SIZE_H_
+#define LUTHIER_SERVER_COORDINATOR_MESSAGES_SIZE_H_
+
+#include <cstddef>
+
+#include "server/coordinator/messages/operations.h"
+
+// Estimates of how much room messages take.
+namespace luthier::coordinator {
+
+// Memory that the content of an operation takes.
+size_t BytesOf(const Operation& operation);
+
+// Bytes of a granted trial in a message, its study's spec included.
+size_t BytesOf(const Grant& grant);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_MESSAGES_SIZE_H_

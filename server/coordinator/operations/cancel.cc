@@ -1,0 +1,30 @@
+#include <utility>
+
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/state/holder.h"
+#include "server/coordinator/trials/ending.h"
+#include "server/coordinator/trials/study_end.h"
+
+namespace luthier::coordinator {
+
+void Run(Context& c, CancelTrialOp op) {
+  const absl::StatusOr<FoundTrial> found = FindTrial(c, op.id, op.number);
+  if (!found.ok()) return Answer<TrialReply>(c, op.done, found.status());
+  StudyState& s = *found->study;
+  TrialSlot& slot = *found->slot;
+  const storage::TrialRecord& record = *slot.record;
+  // Cancelling again has no further effect, so it may be repeated.
+  if (slot.state == study::TrialState::kCancelled) {
+    return Answer<TrialReply>(c, op.done, TrialReply{record.trial, record.finish_seq});
+  }
+  if (study::IsFinal(slot.state)) return Answer<TrialReply>(c, op.done, AlreadyFinal(record.trial));
+  CancelTrial(c, s, slot, "cancelled by a user");
+  c.batch.events.back().actor = op.actor;
+  TrialReply reply{record.trial, c.state.counters.seq};
+  CompleteWhenDone(c, s);
+  Answer<TrialReply>(c, op.done, std::move(reply));
+}
+
+}  // namespace luthier::coordinator

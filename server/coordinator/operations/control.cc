@@ -1,0 +1,123 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/messages/digest.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/operations/repeated.h"
+#include "server/coordinator/trials/study_end.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using storage::EventType;
+
+absl::Status StudyFinished(const StudyState& s) {
+  return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
+                         absl::StrCat("study ", base::Quote(s.record.id), " is ", study::StudyStateName(s.record.state),
+                                      "; that can't be undone"));
+}
+
+absl::Status Pause(Context& c, StudyState& s, const std::string& actor) {
+  if (study::IsFinished(s.record.state)) return StudyFinished(s);
+  if (s.record.state != study::StudyState::kActive) return absl::OkStatus();
+  s.record.state = study::StudyState::kPaused;
+  s.record.state_reason = "paused by a user";
+  AddEvent(c, s, EventType::kStudyPaused).actor = actor;
+  return absl::OkStatus();
+}
+
+absl::Status Resume(Context& c, StudyState& s, const std::string& actor) {
+  if (study::IsFinished(s.record.state)) return StudyFinished(s);
+  if (s.record.state != study::StudyState::kPaused) return absl::OkStatus();
+  s.record.state = study::StudyState::kActive;
+  s.record.state_reason.clear();
+  storage::Event& event = AddEvent(c, s, EventType::kStudyResumed);
+  event.actor = actor;
+  s.record.resume_seq = event.seq;
+  s.failures_in_row = 0;
+  return absl::OkStatus();
+}
+
+absl::Status Stop(Context& c, StudyState& s, const std::string& actor) {
+  if (s.record.state == study::StudyState::kStopped) return absl::OkStatus();
+  if (study::IsFinished(s.record.state)) return StudyFinished(s);
+  FinishStudy(c, s, study::StudyState::kStopped, "stopped by a user", actor, /*cancel_running=*/false);
+  return absl::OkStatus();
+}
+
+absl::Status Cancel(Context& c, StudyState& s, const std::string& actor) {
+  if (s.record.state == study::StudyState::kCancelled) return absl::OkStatus();
+  if (s.record.state == study::StudyState::kCompleted) return StudyFinished(s);
+  FinishStudy(c, s, study::StudyState::kCancelled, "cancelled by a user", actor, /*cancel_running=*/true);
+  return absl::OkStatus();
+}
+
+// Its rows go when the batch commits.
+absl::Status Delete(Context& c, StudyState& s, const std::string& actor) {
+  if (!s.running.empty()) {
+    return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialsRunning,
+                           absl::StrCat("study ", base::Quote(s.record.id), " has ", s.running.size(),
+                                        " running trials; cancel the study first"));
+  }
+  AddEvent(c, s, EventType::kStudyDeleted).actor = actor;
+  return absl::OkStatus();
+}
+
+void Forget(Context& c, storage::StudyKey key, const std::string& id) {
+  c.batch.deleted.insert(key);
+  c.state.by_id.erase(id);
+  c.state.studies.erase(key);
+  c.leases->DropStudy(key);
+}
+
+absl::Status Apply(Context& c, StudyState& s, Control control, const std::string& actor) {
+  switch (control) {
+    case Control::kPause:
+      return Pause(c, s, actor);
+    case Control::kResume:
+      return Resume(c, s, actor);
+    case Control::kStop:
+      return Stop(c, s, actor);
+    case Control::kCancel:
+      return Cancel(c, s, actor);
+    case Control::kDelete:
+      return Delete(c, s, actor);
+  }
+  return absl::OkStatus();
+}
+
+// The study as it is now, with the seq of then. A deleted study is there no more.
+absl::StatusOr<StudyReply> Rebuild(Context& c, const ControlOp& op, const storage::ChangedStudy& stored) {
+  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  if (!found.ok() && op.control != Control::kDelete) return found.status();
+  StudyReply reply;
+  if (found.ok()) reply.record = (*found)->record;
+  reply.seq = stored.seq;
+  return reply;
+}
+
+}  // namespace
+
+void Run(Context& c, ControlOp op) {
+  const std::string digest = DigestOf(op);
+  if (AnswerRepeated<storage::ChangedStudy, StudyReply>(c, op.request_id, digest, op.done,
+                                                        [&](const auto& stored) { return Rebuild(c, op, stored); })) {
+    return;
+  }
+  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  if (!found.ok()) return Answer<StudyReply>(c, op.done, found.status());
+  StudyState& s = **found;
+  if (absl::Status status = Apply(c, s, op.control, op.actor); !status.ok()) {
+    return Answer<StudyReply>(c, op.done, std::move(status));
+  }
+  const StudyReply reply{s.record, s.record.update_seq};
+  c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq}, c.batch.wall);
+  if (op.control == Control::kDelete) Forget(c, reply.record.key, op.id);
+  Answer<StudyReply>(c, op.done, reply);
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,62 @@
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/suggest/registry.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/operations/handlers.h"
+
+namespace luthier::coordinator {
+namespace {
+
+absl::Status StudyExists(const std::string& id, const std::string& differing_field) {
+  base::ErrorDetail detail;
+  detail.reason = base::reason::kStudyExists;
+  detail.metadata["field"] = differing_field;
+  return base::MakeError(
+      absl::StatusCode::kAlreadyExists,
+      absl::StrCat("study ", base::Quote(id), " exists with another specification; they first differ in ",
+                   differing_field, "; choose another name, or delete that study"),
+      std::move(detail));
+}
+
+absl::Status TooManyStudies(size_t studies, int64_t limit) {
+  return LimitExceeded("studies", limit,
+                       absl::StrCat("there are ", studies,
+                                    " studies, the most there may be; delete some that are no "
+                                    "longer needed (`luthier study delete`)"));
+}
+
+}  // namespace
+
+void Run(Context& c, CreateStudyOp op) {
+  CoreState& state = c.state;
+  if (const auto found = state.by_id.find(op.id); found != state.by_id.end()) {
+    // Creating the same study again has no further effect, so it may be repeated.
+    const StudyState& s = state.studies.at(found->second);
+    const std::string field = study::FirstDifference(s.record.spec, op.spec);
+    if (!field.empty()) return Answer<StudyReply>(c, op.done, StudyExists(op.id, field));
+    return Answer<StudyReply>(c, op.done, StudyReply{s.record, s.record.update_seq});
+  }
+  const int64_t limit = c.options.limits.studies;
+  if (static_cast<int64_t>(state.studies.size()) >= limit) {
+    return Answer<StudyReply>(c, op.done, TooManyStudies(state.studies.size(), limit));
+  }
+  StudyState& s = state.studies[++state.counters.key];
+  s.record.key = state.counters.key;
+  s.record.id = op.id;
+  s.record.spec = std::move(op.spec);
+  s.record.create_time = c.batch.wall;
+  s.spec = std::make_shared<const study::StudySpec>(s.record.spec);
+  s.gradient = suggest::GradientUseOf(*s.spec);
+  s.stopper = c.options.stoppers(s.record.spec);
+  state.by_id[op.id] = s.record.key;
+  storage::Event& event = AddEvent(c, s, storage::EventType::kStudyCreated);
+  event.actor = op.actor;
+  event.detail = study::AlgorithmName(s.spec->algorithm);
+  s.record.create_seq = event.seq;
+  Answer<StudyReply>(c, op.done, StudyReply{s.record, event.seq});
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,111 @@
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/suggest/rungs.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/granting/grant.h"
+#include "server/coordinator/messages/digest.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/operations/repeated.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using base::MakeError;
+using base::Quote;
+
+absl::StatusOr<EnqueueReply> Rebuild(Context& c, const EnqueueOp& op, const storage::StoredTrials& stored) {
+  LUTHIER_ASSIGN_OR_RETURN(StudyState* const s, FindStudy(c, op.id));
+  EnqueueReply reply;
+  if (stored.study != s->record.key) {  // Another study of this name; the trials went with the old one.
+    return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
+                     "the study that took these trials was deleted");
+  }
+  for (const int64_t number : stored.trials) {
+    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, *s, number, op.request_id));
+    reply.trials.push_back(record->trial);
+  }
+  reply.seq = s->record.update_seq;
+  return reply;
+}
+
+// The settings with defaults filled in. INVALID_ARGUMENT names every field that is wrong.
+absl::StatusOr<std::vector<study::Parameters>> CompleteSettings(const study::SearchSpace& space,
+                                                                const std::vector<NewTrial>& trials) {
+  base::Violations violations;
+  std::vector<study::Parameters> settings;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    absl::StatusOr<study::Parameters> setting = space.Complete(trials[i].parameters);
+    if (!setting.ok())
+      violations.AddAll(absl::StrCat("trials[", i, "].parameters"), setting.status());
+    else
+      settings.push_back(*std::move(setting));
+  }
+  if (trials.empty()) violations.Add("trials", "is empty; give at least one");
+  if (!violations.empty()) return violations.ToStatus();
+  return settings;
+}
+
+absl::StatusOr<std::vector<study::Parameters>> Check(const StudyState& s, const EnqueueOp& op) {
+  if (study::IsFinished(s.record.state)) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
+                     absl::StrCat("study ", Quote(op.id), " is ", study::StudyStateName(s.record.state),
+                                  "; it takes no more trials"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Parameters> settings, CompleteSettings(s.spec->space, op.trials));
+  const int64_t room = s.spec->budget.max_trials - static_cast<int64_t>(s.trials.size());
+  if (static_cast<int64_t>(op.trials.size()) <= room) return settings;
+  return LimitExceeded("max_trials", s.spec->budget.max_trials,
+                       absl::StrCat("the budget of study ", Quote(op.id), " has room for ", room, " more trials, not ",
+                                    op.trials.size(), "; add fewer, or make a study with a larger max_trials"));
+}
+
+int64_t Store(Context& c, StudyState& s, study::Parameters setting, std::map<std::string, std::string> attributes,
+              const std::string& actor) {
+  study::Trial trial;
+  trial.parameters = std::move(setting);
+  trial.attributes = std::move(attributes);
+  trial.provenance.designer = "user";
+  trial.provenance.origin = "enqueued";
+  trial.provenance.resource = suggest::FirstTarget(*s.spec);
+  const int64_t number = StoreTrial(c, s, std::move(trial), storage::EventType::kTrialEnqueued);
+  c.batch.events.back().actor = actor;
+  s.enqueued.insert(number);
+  return number;
+}
+
+}  // namespace
+
+void Run(Context& c, EnqueueOp op) {
+  const std::string digest = DigestOf(op);
+  if (AnswerRepeated<storage::StoredTrials, EnqueueReply>(c, op.request_id, digest, op.done,
+                                                          [&](const auto& stored) { return Rebuild(c, op, stored); })) {
+    return;
+  }
+  const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
+  if (!found.ok()) return Answer<EnqueueReply>(c, op.done, found.status());
+  StudyState& s = **found;
+  absl::StatusOr<std::vector<study::Parameters>> settings = Check(s, op);
+  if (!settings.ok()) return Answer<EnqueueReply>(c, op.done, settings.status());
+  EnqueueReply reply;
+  storage::StoredTrials stored{s.record.key, {}};
+  for (size_t i = 0; i < settings->size(); ++i) {
+    const int64_t number = Store(c, s, std::move((*settings)[i]), std::move(op.trials[i].attributes), op.actor);
+    reply.trials.push_back(s.trials[number - 1].record->trial);
+    stored.trials.push_back(number);
+  }
+  // Suggestions computed for room that these trials took are not worthless: they stay for later room. But where trials
+  // are trained in parts there may be none, while others wait behind them.
+  if (s.spec->resource) DropReady(c, s);
+  c.requests.Remember(op.request_id, digest, std::move(stored), c.batch.wall);
+  reply.seq = c.state.counters.seq;
+  Answer<EnqueueReply>(c, op.done, std::move(reply));
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,283 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/study/parameters.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/messages/digest.h"
+#include "server/coordinator/messages/measurements.h"
+#include "server/coordinator/mutants.h"
+#include "server/coordinator/operations/finish_checks.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/state/counts.h"
+#include "server/coordinator/state/holder.h"
+#include "server/coordinator/trials/attempts.h"
+#include "server/coordinator/trials/curve.h"
+#include "server/coordinator/trials/ending.h"
+#include "server/coordinator/trials/study_end.h"
+#include "server/coordinator/trials/text.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using storage::EventType;
+using storage::GrantRecord;
+using storage::TrialRecord;
+
+constexpr int kMaxReleases = 20;
+
+// The attempt under way, and the answer to the call that ends it.
+struct Ending {
+  StudyState& s;
+  TrialSlot& slot;
+  FinishReply reply;
+  std::string training_warning = "";  // What the result says about its training was dropped.
+
+  TrialRecord& record() const { return *slot.record; }
+  study::Attempt& attempt() const { return slot.record->trial.attempts.back(); }
+};
+
+// Index of the attempt that `token` belongs to; the number of attempts when it belongs to none.
+size_t HolderOf(const TrialRecord& record, const std::string& token) {
+  size_t holder = record.grants.size();
+  for (size_t i = 0; i < record.grants.size(); ++i) {
+    if (record.grants[i].token == token) holder = i;
+  }
+  return holder;
+}
+
+// The answer to a call that was answered before; absent: it was not. FAILED_PRECONDITION CONFLICTING_REPORT for a call
+// of other content. `holder`: HolderOf.
+absl::StatusOr<std::optional<FinishReply>> Repeated(const TrialRecord& record, size_t holder,
+                                                    const std::string& digest) {
+  if (holder == record.grants.size() || record.grants[holder].digest.empty()) return std::nullopt;
+  const GrantRecord& grant = record.grants[holder];
+  if (grant.digest == digest) return FinishReply{grant.reply_state, grant.reply_warnings, grant.reply_seq};
+  return base::MakeError(
+      absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport,
+      absl::StrCat("attempt ", holder + 1, " of trial ", record.trial.number, " was ended with other content"));
+}
+
+// A result that comes too late is kept for people; models never see it.
+void NoteRefused(Context& c, StudyState& s, const TrialRecord& record, size_t holder,
+                 const study::Measurement& measurement) {
+  if (!CheckMeasurement(measurement, "measurement").ok()) return;
+  storage::Event& event = AddEvent(c, s, EventType::kReportRefused, &record);
+  event.attempt = static_cast<int32_t>(holder + 1);
+  event.actor = record.trial.attempts[holder].worker;
+  event.detail = MetricsText(measurement);
+  const auto value = measurement.metrics.find(s.spec->metric.name);
+  if (value != measurement.metrics.end()) event.value = value->second;
+}
+
+// What every ending leaves in the row.
+void NoteLastWords(Context& c, const Ending& e, const FinishOp& op) {
+  if (const auto* complete = std::get_if<CompleteContent>(&op.content)) {
+    // Many give no step with their result.
+    const int64_t step = complete->measurement.step;
+    NoteTraining(c, e.s, e.slot, op.start_step, step > 0 ? step : std::numeric_limits<int64_t>::max(), step);
+  }
+  e.attempt().output_tail = Tail(op.output_tail);
+  if (!op.checkpoint.empty()) {
+    e.record().trial.checkpoint = op.checkpoint;
+    e.record().trial.checkpoint_step = e.attempt().last_step;
+  }
+  EndLease(c, op.token, Directive::kLost);
+}
+
+// The trial is final, by a failure that its setting is to blame for.
+void FailTrial(Context& c, const Ending& e, const study::Failure& failure) {
+  e.record().trial.failure = failure;
+  e.attempt().failure = failure;
+  EndAttempt(c, e.record(), study::AttemptOutcome::kFailed);
+  Move(c.state, e.s, e.slot, study::TrialEvent::kFail);
+  storage::Event& event = AddEvent(c, e.s, EventType::kTrialFailed, &e.record());
+  event.actor = e.attempt().worker;
+  event.detail = FailureText(failure.reason, failure.message);
+  Finalize(c, e.s, e.slot);
+  ApplyStoppingRules(c, e.s, e.record().trial);
+}
+
+void FailNonFinite(Context& c, Ending& e, double value) {
+  study::Failure failure;
+  failure.reason = study::failure::kNonFinite;
+  failure.message = absl::StrCat(e.s.spec->metric.name, " is ", study::FormatDouble(value));
+  e.reply.warnings.push_back(absl::StrCat(failure.message, ": the trial counts as FAILED(CONFIG, NON_FINITE)"));
+  FailTrial(c, e, failure);
+}
+
+// The result without what it says about its training where that is not legal: then a warning says so.
+study::Measurement WithLegalTraining(Ending& e, const CompleteContent& content) {
+  study::Measurement measurement = content.measurement;
+  std::string problem = content.training_problem;
+  if (const absl::Status valid = CheckTraining(measurement); !valid.ok()) {
+    problem = std::string(valid.message());
+    measurement.training.reset();
+    measurement.gradient_seconds.reset();
+  }
+  if (problem.empty()) return measurement;
+  e.training_warning = absl::StrCat("what it says about its training dropped, the loss is kept: ", problem);
+  e.reply.warnings.push_back(e.training_warning);
+  return measurement;
+}
+
+void Pause(Context& c, const Ending& e, const FinishOp& op, study::Measurement measurement, double value) {
+  // Often the same point was reported before.
+  if (e.slot.curve->digests.count(measurement.step) == 0) {
+    study::Measurement point = measurement;
+    point.gradient.reset();
+    point.training.reset();
+    AddPoint(c, e.s, e.slot, point);
+    if (e.s.stopper) e.s.stopper->Report(op.number, point.step, value);
+  }
+  PauseTrial(c, e.s, e.slot, std::move(measurement), !op.checkpoint.empty());
+}
+
+// The measurement as it is kept: a gradient that can't be used is dropped, with a warning.
+study::Measurement WithLegalGradient(Context& c, Ending& e, const CompleteContent& content,
+                                     study::Measurement measurement) {
+  std::string problem = content.gradient_problem;
+  if (measurement.gradient) {
+    const int dimensions = static_cast<int>(e.s.spec->space.differentiable().size());
+    const absl::Status valid = ValidateGradient(*measurement.gradient, dimensions);
+    if (!valid.ok()) problem = std::string(valid.message());
+  }
+  if (problem.empty()) return measurement;
+  measurement.gradient.reset();
+  e.reply.warnings.push_back(absl::StrCat("gradient dropped, the loss is kept: ", problem));
+  storage::Event& event = AddEvent(c, e.s, EventType::kGradientDropped, &e.record());
+  event.actor = e.attempt().worker;
+  event.detail = problem;
+  return measurement;
+}
+
+void Complete(Context& c, Ending& e, const CompleteContent& content, study::Measurement measurement,
+              std::optional<double> value) {
+  const bool pruned = content.pruned;
+  e.record().trial.final_measurement = WithLegalGradient(c, e, content, std::move(measurement));
+  EndAttempt(c, e.record(), pruned ? study::AttemptOutcome::kPruned : study::AttemptOutcome::kComplete);
+  Move(c.state, e.s, e.slot, pruned ? study::TrialEvent::kPrune : study::TrialEvent::kComplete);
+  storage::Event& event = AddEvent(c, e.s, pruned ? EventType::kTrialPruned : EventType::kTrialCompleted, &e.record());
+  event.actor = e.attempt().worker;
+  event.detail = MetricsText(content.measurement);
+  if (!e.training_warning.empty()) absl::StrAppend(&event.detail, "; WARNING: ", e.training_warning);
+  event.value = value;
+  const size_t reports = e.slot.curve ? e.slot.curve->digests.size() : 0;
+  const std::string missed = pruned ? "" : MissedTarget(e.record().trial, *e.s.spec, reports);
+  if (!missed.empty()) {
+    absl::StrAppend(&event.detail, "; WARNING: ", missed);
+    e.reply.warnings.push_back(missed);
+  }
+  Finalize(c, e.s, e.slot);
+  ApplyStoppingRules(c, e.s, e.record().trial);
+}
+
+// The failure is not the setting's: the trial may be tried again.
+void Retry(Context& c, const Ending& e, const study::Failure& failure) {
+  e.attempt().failure = failure;
+  e.attempt().failure->message = Tail(failure.message);
+  EndAttempt(c, e.record(), study::AttemptOutcome::kFailed);
+  storage::Event& event = AddEvent(c, e.s, EventType::kTrialRetried, &e.record());
+  event.actor = e.attempt().worker;
+  event.detail = FailureText(failure.reason, failure.message);
+  RetryOrGiveUp(c, e.s, e.slot);
+}
+
+void Release(Context& c, const Ending& e) {
+  EndAttempt(c, e.record(), study::AttemptOutcome::kReleased);
+  // Beyond the limit a release counts as an attempt, or a worker that drains for ever would keep the trial for ever.
+  if (e.record().trial.releases < kMaxReleases) ++e.record().trial.releases;
+  AddEvent(c, e.s, EventType::kTrialReleased, &e.record()).actor = e.attempt().worker;
+  RetryOrGiveUp(c, e.s, e.slot);
+}
+
+// At the last target a trial has all that it gets: it is complete.
+bool Pauses(const Ending& e, const CompleteContent& content, std::optional<double> value) {
+  return content.paused && std::isfinite(*value) && e.record().trial.target() < e.s.spec->resource->max;
+}
+
+// Takes the trial to where the call leads. False: the trial may go on, PENDING or PAUSED.
+bool Conclude(Context& c, Ending& e, const FinishOp& op, std::optional<double> value) {
+  if (const auto* content = std::get_if<CompleteContent>(&op.content)) {
+    study::Measurement measurement = WithLegalTraining(e, *content);
+    if (value && !std::isfinite(*value)) {
+      FailNonFinite(c, e, *value);
+    } else if (Pauses(e, *content, value)) {
+      Pause(c, e, op, std::move(measurement), *value);
+      return false;
+    } else {
+      Complete(c, e, *content, std::move(measurement), value);
+    }
+    return true;
+  }
+  if (const auto* failure = std::get_if<study::Failure>(&op.content)) {
+    if (failure->kind != study::FailureKind::kConfig) {
+      Retry(c, e, *failure);
+      return false;
+    }
+    study::Failure kept = *failure;
+    kept.message = Tail(std::move(kept.message));
+    FailTrial(c, e, kept);
+    return true;
+  }
+  Release(c, e);
+  return false;
+}
+
+// Whether the points reported on the way count for how the trial ends.
+bool NeedsCurve(const Ending& e, const FinishOp& op, std::optional<double> value) {
+  const auto* content = std::get_if<CompleteContent>(&op.content);
+  return content != nullptr && (e.s.spec->stopping || e.s.spec->resource || Pauses(e, *content, value));
+}
+
+// So that the same call gets the same answer.
+void RememberReply(const Ending& e, const FinishOp& op, const std::string& digest) {
+  GrantRecord& grant = e.record().grants.back();
+  const bool completes = std::holds_alternative<CompleteContent>(op.content);
+  if (!Mutated(Mutant::kCompleteNotReplayable) || !completes) grant.digest = digest;
+  grant.reply_state = e.reply.state;
+  grant.reply_warnings = e.reply.warnings;
+  grant.reply_seq = e.reply.seq;
+}
+
+absl::StatusOr<FinishReply> Finish(Context& c, const FinishOp& op) {
+  LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
+  Ending e{*found.study, *found.slot, {}};
+  const std::string digest = DigestOf(op);
+  const size_t holder = HolderOf(e.record(), op.token);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<FinishReply> repeated, Repeated(e.record(), holder, digest));
+  if (repeated) return *repeated;
+  if (absl::Status status = CheckHolder(e.slot, op.token); !status.ok()) {
+    const auto* late = std::get_if<CompleteContent>(&op.content);
+    if (late != nullptr && holder < e.record().grants.size()) {
+      NoteRefused(c, e.s, e.record(), holder, late->measurement);
+    }
+    return status;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<double> value, CheckFinish(op, e.record().trial, e.s.spec->metric.name));
+  if (NeedsCurve(e, op, value)) LUTHIER_RETURN_IF_ERROR(LoadCurve(c, e.s, e.slot));
+  NoteLastWords(c, e, op);
+  const bool ended = Conclude(c, e, op, value);
+  e.reply.state = e.slot.state;
+  e.reply.seq = c.state.counters.seq;
+  RememberReply(e, op, digest);
+  if (!ended) CompleteWhenDone(c, e.s);
+  return e.reply;
+}
+
+}  // namespace
+
+void Run(Context& c, FinishOp op) {
+  Answer<FinishReply>(c, op.done, Finish(c, op));
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,23 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_OPERATIONS_HANDLERS_H_
+#define LUTHIER_SERVER_COORDINATOR_OPERATIONS_HANDLERS_H_
+
+#include "server/coordinator/batch/context.h"
+#include "server/coordinator/messages/operations.h"
+
+// Handlers, one file each. A handler checks the operation, changes memory, and notes changes and the answer in the
+// batch. Every operation is answered exactly once; an ask may be answered by a later batch (granting/serve.h).
+namespace luthier::coordinator {
+
+void Run(Context& c, CreateStudyOp op);
+void Run(Context& c, ControlOp op);
+void Run(Context& c, EnqueueOp op);
+void Run(Context& c, CancelTrialOp op);
+void Run(Context& c, SuggestOp op);
+void Run(Context& c, ReportOp op);
+void Run(Context& c, FinishOp op);
+void Run(Context& c, HeartbeatOp op);
+void Run(Context& c, ProposalsOp op);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_OPERATIONS_HANDLERS_H_

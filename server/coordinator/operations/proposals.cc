@@ -1,0 +1,25 @@
+#include <utility>
+
+#include "lib/base/log.h"
+#include "server/coordinator/operations/handlers.h"
+
+namespace luthier::coordinator {
+
+void Run(Context& c, ProposalsOp op) {
+  const auto found = c.state.studies.find(op.study);
+  if (found == c.state.studies.end()) return;
+  StudyState& s = found->second;
+  if (op.generation != s.generation || op.first_ask_index != s.asks_stored + s.ready.size()) return;
+  s.computing = false;
+  s.history = op.history;
+  for (suggest::Suggestion& suggestion : op.suggestions) s.ready.emplace_back(op.prefix_seq, std::move(suggestion));
+  if (op.exhausted) s.exhausted = true;
+  // A trial may have finished or paused while the designer was looking; then it must look again.
+  if (!op.blocked || s.unblocked > op.prefix_seq) return;
+  s.blocked = true;
+  if (AnyOpenBesidesPaused(s) || !s.ready.empty()) return;
+  base::LogError("designer_waits_for_nothing", {{"study", s.record.id}});
+  s.exhausted = true;
+}
+
+}  // namespace luthier::coordinator

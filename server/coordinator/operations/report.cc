@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/messages/measurements.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/state/counts.h"
+#include "server/coordinator/state/holder.h"
+#include "server/coordinator/trials/attempts.h"
+#include "server/coordinator/trials/curve.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using storage::TrialRecord;
+
+using Points = std::vector<const study::Measurement*>;
+
+// What can be said of the report by itself. INVALID_ARGUMENT names every field that is wrong.
+absl::Status Check(const ReportOp& op, const study::StudySpec& spec) {
+  base::Violations violations;
+  if (op.measurements.empty()) violations.Add("measurements", "is empty");
+  std::set<int64_t> steps;
+  for (size_t i = 0; i < op.measurements.size(); ++i) {
+    const study::Measurement& m = op.measurements[i];
+    const std::string at = absl::StrCat("measurements[", i, "]");
+    violations.AddAll("", CheckMeasurement(m, at));
+    violations.AddAll(at, CheckTraining(m));
+    if (m.metrics.empty()) violations.Add(at + ".metrics", "is empty; give at least one");
+    if (!steps.insert(m.step).second) violations.Add(at + ".step", absl::StrCat(m.step, " is there twice"));
+    if (m.gradient) {
+      violations.AddAll(at + ".gradient",
+                        ValidateGradient(*m.gradient, static_cast<int>(spec.space.differentiable().size())));
+    }
+  }
+  violations.AddAll("", CheckCheckpoint(op.checkpoint));
+  violations.AddAll("", CheckStartStep(op.start_step));
+  return violations.ToStatus();
+}
+
+// The points that are not on the curve yet. FAILED_PRECONDITION CONFLICTING_REPORT for another content of one that is.
+absl::StatusOr<Points> FreshPoints(const ReportOp& op, const Curve& curve) {
+  Points fresh;
+  for (const study::Measurement& m : op.measurements) {
+    const auto known = curve.digests.find(m.step);
+    if (known == curve.digests.end()) {
+      fresh.push_back(&m);
+    } else if (known->second != PointDigest(m)) {
+      return base::MakeError(
+          absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport,
+          absl::StrCat("step ", m.step, " of trial ", op.number, " was reported with other content"));
+    }
+  }
+  return fresh;
+}
+
+// Whether the curve has room for the points.
+absl::Status CheckLimits(const Limits& limits, int64_t number, const Curve& curve, const Points& fresh) {
+  if (static_cast<int64_t>(curve.digests.size() + fresh.size()) > limits.points) {
+    return LimitExceeded("points", limits.points,
+                         absl::StrCat("trial ", number, " would have more than ", limits.points,
+                                      " intermediate points; report less often"));
+  }
+  int64_t gradient_bytes = curve.gradient_bytes;
+  for (const study::Measurement* m : fresh) gradient_bytes += GradientBytes(*m);
+  if (gradient_bytes <= std::max(limits.gradient_bytes, curve.gradient_bytes)) return absl::OkStatus();
+  return LimitExceeded("gradient_bytes", limits.gradient_bytes,
+                       absl::StrCat("trial ", number, " would have ", gradient_bytes,
+                                    " bytes of gradients along its learning curve, and ", limits.gradient_bytes,
+                                    " is the most; report gradients less often, or only with the final result"));
+}
+
+void Store(Context& c, StudyState& s, TrialSlot& slot, const ReportOp& op, const Points& fresh) {
+  for (const study::Measurement* m : fresh) AddPoint(c, s, slot, *m);
+  const auto [first, last] = std::minmax_element(op.measurements.begin(), op.measurements.end(),
+                                                 [](const auto& a, const auto& b) { return a.step < b.step; });
+  NoteTraining(c, s, slot, op.start_step, first->step, last->step);
+  TrialRecord& record = *slot.record;
+  if (op.checkpoint.empty() || op.checkpoint == record.trial.checkpoint) return;
+  record.trial.checkpoint = op.checkpoint;
+  record.trial.checkpoint_step = record.trial.attempts.back().last_step;
+  MarkDirty(c, s, record);
+}
+
+// Asks the study's rule about each point, in the order in which training came by them. True: the trial was stopped.
+bool StoppedByRule(Context& c, StudyState& s, TrialSlot& slot, Points fresh) {
+  if (!s.stopper) return false;
+  const int64_t number = slot.record->trial.number;
+  std::sort(fresh.begin(), fresh.end(), [](const auto* a, const auto* b) { return a->step < b->step; });
+  for (const study::Measurement* m : fresh) {
+    const auto value = m->metrics.find(s.spec->metric.name);
+    if (value == m->metrics.end()) continue;
+    s.stopper->Report(number, m->step, value->second);
+    const stopping::Decision decision = s.stopper->Decide(number, m->step);
+    if (decision.verdict != stopping::Verdict::kStop) continue;
+    StopTrial(c, s, slot, *m, decision.reason);
+    return true;
+  }
+  return false;
+}
+
+// The trial goes on: a report proves that its holder lives.
+Directive GoOn(Context& c, StudyState& s, const TrialRecord& record, const std::string& token) {
+  c.leases->Renew({token}, c.batch.now, /*take_back=*/true);
+  ClearExpired(c.state, s, record.trial.number);
+  s.next_expiry_check = std::min(s.next_expiry_check, c.batch.now + s.spec->lease.ttl);
+  if (!s.spec->resource) return Directive::kContinue;
+  const int64_t step = record.trial.attempts.back().last_step;
+  const stopping::Decision decision = stopping::AtTarget(*s.spec->resource, record.trial.target(), step);
+  return decision.verdict == stopping::Verdict::kPause ? Directive::kPause : Directive::kContinue;
+}
+
+absl::StatusOr<ReportReply> Report(Context& c, const ReportOp& op) {
+  LUTHIER_ASSIGN_OR_RETURN(const FoundTrial found, FindTrial(c, op.id, op.number));
+  StudyState& s = *found.study;
+  TrialSlot& slot = *found.slot;
+  const TrialRecord& record = *slot.record;
+  if (StoppedUnder(record, op.token)) return ReportReply{Directive::kStop, record.finish_seq};
+  LUTHIER_RETURN_IF_ERROR(CheckHolder(slot, op.token));
+  LUTHIER_RETURN_IF_ERROR(Check(op, *s.spec));
+  LUTHIER_RETURN_IF_ERROR(LoadCurve(c, s, slot));
+  LUTHIER_ASSIGN_OR_RETURN(const Points fresh, FreshPoints(op, *slot.curve));
+  LUTHIER_RETURN_IF_ERROR(CheckLimits(c.options.limits, op.number, *slot.curve, fresh));
+  Store(c, s, slot, op, fresh);
+  if (StoppedByRule(c, s, slot, fresh)) return ReportReply{Directive::kStop, record.finish_seq};
+  const Directive directive = GoOn(c, s, record, op.token);
+  return ReportReply{directive, s.record.update_seq};
+}
+
+}  // namespace
+
+void Run(Context& c, ReportOp op) {
+  Answer<ReportReply>(c, op.done, Report(c, op));
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,90 @@
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/batch/find.h"
+#include "server/coordinator/granting/grant.h"
+#include "server/coordinator/messages/digest.h"
+#include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/operations/repeated.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using base::MakeError;
+
+constexpr size_t kMaxLastSeen = 10'000;  // Workers remembered.
+
+void NoteWorker(Context& c, const std::string& worker) {
+  std::map<std::string, absl::Duration>& last_seen = c.state.last_seen;
+  last_seen[worker] = c.batch.now;
+  if (last_seen.size() <= kMaxLastSeen) return;
+  std::erase_if(last_seen, [&](const auto& seen) { return seen.second < c.batch.now - absl::Hours(1); });
+}
+
+// The trials as they are now, under the leases of then.
+absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, const storage::GrantedLeases& stored) {
+  const auto found = c.state.studies.find(stored.study);
+  if (found == c.state.studies.end()) {
+    return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound, "the study was deleted");
+  }
+  StudyState& s = found->second;
+  SuggestReply reply;
+  for (const auto& [number, token] : stored.leases) {
+    LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, s, number, request_id));
+    reply.grants.push_back(DescribeGrant(s, *record, token));
+    if (reply.grants.back().attempt > 0) continue;
+    return ReplyDamaged(request_id, absl::StrCat("trial ", number, " was never granted under its token"));
+  }
+  reply.seq = s.record.update_seq;
+  return reply;
+}
+
+// The key of the study that the ask names; 0: any.
+absl::StatusOr<storage::StudyKey> StudyOf(Context& c, const SuggestOp& op) {
+  if (op.id.empty()) return 0;
+  LUTHIER_ASSIGN_OR_RETURN(const StudyState* const s, FindStudy(c, op.id));
+  if (!op.fail_if_paused || s->record.state != study::StudyState::kPaused) return s->record.key;
+  return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyPaused,
+                   absl::StrCat("study ", base::Quote(op.id), " is paused: ", s->record.state_reason,
+                                "; `luthier study resume` lets it go on"));
+}
+
+// The caller sent the request again: its first call is dead, and only one of the two may get trials.
+void DropEarlierCall(Context& c, const std::string& request_id) {
+  if (request_id.empty()) return;
+  std::deque<Waiter>& waiters = c.state.waiters;
+  for (auto it = waiters.begin(); it != waiters.end(); ++it) {
+    if (it->op.request_id != request_id) continue;
+    Answer<SuggestReply>(c, it->op.done, absl::CancelledError("the same request was sent again"));
+    waiters.erase(it);
+    return;
+  }
+}
+
+}  // namespace
+
+void Run(Context& c, SuggestOp op) {
+  NoteWorker(c, op.worker);
+  Waiter waiter;
+  waiter.digest = DigestOf(op);
+  if (AnswerRepeated<storage::GrantedLeases, SuggestReply>(
+          c, op.request_id, waiter.digest, op.done,
+          [&](const auto& stored) { return Rebuild(c, op.request_id, stored); })) {
+    return;
+  }
+  const absl::StatusOr<storage::StudyKey> study = StudyOf(c, op);
+  if (!study.ok()) return Answer<SuggestReply>(c, op.done, study.status());
+  waiter.study = *study;
+  DropEarlierCall(c, op.request_id);
+  waiter.op = std::move(op);
+  c.state.waiters.push_back(std::move(waiter));
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,58 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_PROPOSALS_PROPOSER_H_
+#define LUTHIER_SERVER_COORDINATOR_PROPOSALS_PROPOSER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "lib/study/history.h"
+#include "lib/suggest/designer.h"
+#include "lib/suggest/registry.h"
+#include "server/coordinator/messages/operations.h"
+#include "server/coordinator/proposals/timeline.h"
+
+namespace luthier::coordinator {
+
+// Makes the designer of a study: suggest::CreateDesigner, but for tests.
+using DesignerFactory = std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)>;
+
+// One suggestion. `history` must hold all asks of smaller index. Absent: it must wait for a trial to pause or to end.
+// A designer that fails for no good reason, asks for an impossible direction, or continues a trial that can't be, is
+// replaced, for this ask, by a random setting of origin "designer_failed"; where the budget has no room for one, by
+// SPACE_EXHAUSTED.
+// Errors: OUT_OF_RANGE SPACE_EXHAUSTED.
+absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer* designer, const study::StudySpec& spec,
+                                                              const study::History& history, uint64_t ask_index);
+
+// The suggestion is on its way to the store: asks of larger index know of it.
+void Note(const suggest::Suggestion& suggestion, uint64_t ask_index, study::History* history);
+
+// Keeps a designer and a history for each study that asks. Used by one thread.
+class Proposer {
+ public:
+  // `storage` must outlive it.
+  explicit Proposer(storage::Storage* storage, DesignerFactory create = suggest::CreateDesigner)
+      : storage_(storage), create_(std::move(create)) {}
+
+  // In order of seq. Studies that never asked are skipped: their first request reads storage.
+  void Update(const HistoryUpdate& update);
+  void Forget(storage::StudyKey study);
+  ProposalsOp Propose(const ProposalRequest& request, const std::shared_ptr<const study::StudySpec>& spec);
+
+ private:
+  struct Entry {
+    std::unique_ptr<suggest::Designer> designer;
+    study::History history;
+    uint64_t seq = 0;
+    bool uses_history = true;
+  };
+  storage::Storage* const storage_;
+  const DesignerFactory create_;
+  std::map<storage::StudyKey, Entry> entries_;
+};
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_PROPOSALS_PROPOSER_H_

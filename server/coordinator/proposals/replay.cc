@@ -1,0 +1,165 @@
+#include "server/coordinator/proposals/replay.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status_macros.h"
+#include "lib/suggest/registry.h"
+#include "server/coordinator/proposals/proposer.h"
+
+namespace luthier::coordinator {
+namespace {
+
+constexpr int kPage = 1000;
+
+bool SameBits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](double x, double y) { return SameBits(x, y); });
+}
+
+bool SameBits(const study::Parameters& a, const study::Parameters& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    const double* p = std::get_if<double>(&x.second);
+    const double* q = std::get_if<double>(&y.second);
+    return x.first == y.first && (p && q ? SameBits(*p, *q) : x.second == y.second);
+  });
+}
+
+bool SameBits(const std::map<std::string, double>& a, const std::map<std::string, double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first && SameBits(x.second, y.second); });
+}
+
+// A suggestion lists all gradients that it was made without, its row those among them that none before it was: `noted`
+// holds all that the rows up to this one list.
+bool SetAsideAgrees(const suggest::Suggestion& again, const study::Provenance& stored, const std::set<int64_t>& noted,
+                    const study::History& history) {
+  const auto listed = [&](int64_t number) {
+    return std::binary_search(again.set_aside.begin(), again.set_aside.end(), number);
+  };
+  const auto missing = [&](int64_t number) {
+    const bool known = number >= 1 && number <= static_cast<int64_t>(history.trials().size());
+    return known && history.trials()[static_cast<size_t>(number - 1)].gradient && noted.count(number) == 0;
+  };
+  return std::all_of(stored.set_aside.begin(), stored.set_aside.end(), listed) &&
+         std::none_of(again.set_aside.begin(), again.set_aside.end(), missing);
+}
+
+std::string Goal(bool promotion, int64_t number, int64_t resource) {
+  return absl::StrCat(promotion ? absl::StrCat("trial ", number, " continued") : "a new trial", " to step ", resource);
+}
+
+// An ask as it was answered and stored.
+struct Ask {
+  study::Provenance provenance;
+  study::Parameters parameters;  // Of a new trial.
+  int64_t number = 0;
+  bool promotion = false;
+};
+
+// By ask index.
+absl::StatusOr<std::map<uint64_t, Ask>> ReadAsks(storage::Storage* storage, storage::StudyKey study) {
+  std::map<uint64_t, Ask> asks;
+  for (int64_t after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(study, {}, after, kPage));
+    for (const storage::TrialRecord& record : page) {
+      after = record.trial.number;
+      const study::Provenance& first = record.trial.provenance;
+      if (first.ask_index) asks[*first.ask_index] = {first, record.trial.parameters, after, false};
+      for (const study::Provenance& promotion : record.trial.promotions) {
+        if (promotion.ask_index) asks[*promotion.ask_index] = {promotion, {}, after, true};
+      }
+    }
+    if (page.size() < kPage) return asks;
+  }
+}
+
+std::string Where(const Ask& ask) {
+  return absl::StrCat("trial ", ask.number, " (ask ", *ask.provenance.ask_index, ")");
+}
+
+// How the suggestion that was computed again differs from the stored one; "": in no bit. `noted`: gradients set aside
+// so far.
+std::string Mismatch(const Ask& ask, const std::optional<suggest::Suggestion>& again, const std::set<int64_t>& noted,
+                     const study::History& history) {
+  if (!again) return "a result it depends on is missing";
+  const study::Provenance& stored = ask.provenance;
+  if (again->resume != (ask.promotion ? std::optional<int64_t>(ask.number) : std::nullopt) ||
+      again->resource != stored.resource) {
+    return absl::StrCat("stored ", Goal(ask.promotion, ask.number, stored.resource), ", computed ",
+                        Goal(again->resume.has_value(), again->resume.value_or(0), again->resource));
+  }
+  if (!SameBits(again->parameters, ask.parameters)) {
+    return absl::StrCat("stored ", study::FormatParameters(ask.parameters), ", computed ",
+                        study::FormatParameters(again->parameters));
+  }
+  if (again->origin == stored.origin && again->carry == stored.carry && SameBits(again->details, stored.details) &&
+      SameBits(again->direction, stored.direction) && SetAsideAgrees(*again, stored, noted, history)) {
+    return "";
+  }
+  return "same parameters, other origin, details, carry, direction or gradients set aside";
+}
+
+// The stored answer becomes part of the history that later asks see. DATA_LOSS for the promotion of a trial that was
+// not paused.
+absl::Status NoteStored(const Ask& ask, study::History* history) {
+  suggest::Suggestion stored;
+  stored.parameters = ask.parameters;
+  stored.carry = ask.provenance.carry;
+  stored.resource = ask.provenance.resource;
+  if (ask.promotion) {
+    const study::HistoryTrial& trial = history->trials()[static_cast<size_t>(ask.number - 1)];
+    if (trial.state != study::TrialState::kPaused || trial.resource >= stored.resource) {
+      return absl::DataLossError(absl::StrCat(Where(ask), ": it was continued while it was not paused"));
+    }
+    stored.resume = ask.number;
+  }
+  Note(stored, *ask.provenance.ask_index, history);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
+                                          const DesignerFactory& create) {
+  const study::StudySpec& spec = study.spec;
+  using Asks = std::map<uint64_t, Ask>;
+  LUTHIER_ASSIGN_OR_RETURN(const Asks asks, ReadAsks(storage, study.key));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> timeline,
+                           ReadTimeline(storage, study.key, spec, std::numeric_limits<uint64_t>::max()));
+  ReplayReport report;
+  const suggest::AlgorithmInfo& info = suggest::InfoOf(spec.algorithm);
+  const bool uses_history = info.uses_history || spec.reproducible;
+  const std::unique_ptr<suggest::Designer> designer = create(spec);
+  study::History history;
+  std::set<int64_t> noted;  // Gradients set aside so far.
+  auto next = timeline.begin();
+  for (const auto& [ask_index, ask] : asks) {
+    const study::Provenance& provenance = ask.provenance;
+    for (; uses_history && next != timeline.end() && next->seq <= provenance.prefix_seq; ++next) Apply(*next, &history);
+    noted.insert(provenance.set_aside.begin(), provenance.set_aside.end());
+    if (provenance.algorithm_version != info.version) {
+      ++report.other_version;
+    } else {
+      LUTHIER_ASSIGN_OR_RETURN(const std::optional<suggest::Suggestion> again,
+                               SuggestOne(designer.get(), spec, history, ask_index));
+      ++report.checked;
+      const std::string mismatch = Mismatch(ask, again, noted, history);
+      if (!mismatch.empty()) report.mismatches.push_back(absl::StrCat(Where(ask), ": ", mismatch));
+    }
+    if (uses_history) LUTHIER_RETURN_IF_ERROR(NoteStored(ask, &history));
+  }
+  return report;
+}
+
+}  // namespace luthier::coordinator

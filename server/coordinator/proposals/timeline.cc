@@ -1,0 +1,172 @@
+#include "server/coordinator/proposals/timeline.h"
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using Kind = HistoryUpdate::Kind;
+using storage::EventType;
+
+constexpr int kPage = 1000;
+
+// A study's updates by seq while they are gathered from its rows and its log.
+struct Gathered {
+  std::map<uint64_t, HistoryUpdate> updates;
+  std::map<std::pair<int64_t, uint64_t>, int64_t> promotions;  // Trial and ask, from the rows; to which step.
+  int64_t trials = 0;
+};
+
+absl::Status Damaged(const storage::Event& event) {
+  return absl::DataLossError(absl::StrCat("event ", event.seq, " of study ", event.study_id, " (trial ", event.trial,
+                                          ", ", event.detail,
+                                          ") is damaged or does not fit the trial's row; restore a backup"));
+}
+
+// The storing and the end of a trial, as far as they lie within `until`.
+void GatherRow(const storage::TrialRecord& record, storage::StudyKey study, const study::MetricSpec& metric,
+               uint64_t until, Gathered* gathered) {
+  if (record.create_seq > until) return;
+  gathered->trials = record.trial.number;
+  HistoryUpdate update;
+  update.study = study;
+  update.trial = ToHistoryTrial(record.trial, metric);
+  if (record.finish_seq != 0 && record.finish_seq <= until) {
+    update.seq = record.finish_seq;
+    update.kind = Kind::kFinished;
+    update.worker = study::ReporterOf(record.trial);
+    gathered->updates[update.seq] = update;
+    update.worker.clear();
+  }
+  update.seq = record.create_seq;
+  update.kind = Kind::kStored;
+  update.trial.state = study::TrialState::kPending;
+  update.trial.value.reset();
+  update.trial.step = 0;
+  update.trial.gradient.reset();
+  update.trial.failure.reset();
+  gathered->updates[update.seq] = std::move(update);
+  for (const study::Provenance& promotion : record.trial.promotions) {
+    if (promotion.ask_index) {
+      gathered->promotions[{record.trial.number, *promotion.ask_index}] = promotion.resource;
+    }
+  }
+}
+
+// A point, a pause or a promotion; other events say nothing that the rows do not.
+absl::Status GatherEvent(const storage::Event& event, Gathered* gathered) {
+  HistoryUpdate update;
+  update.study = event.study;
+  update.seq = event.seq;
+  update.trial.number = event.trial;
+  // Its log outlives a study.
+  if (event.trial > gathered->trials) {
+    return absl::NotFoundError(absl::StrCat("study ", event.study_id, " was deleted"));
+  }
+  if (event.type == EventType::kMeasurement) {
+    if (!event.step) return Damaged(event);
+    if (!event.value) return absl::OkStatus();  // Of other metrics.
+    update.kind = Kind::kReported;
+    update.point = {*event.step, *event.value};
+  } else if (event.type == EventType::kTrialPaused) {
+    update.kind = Kind::kPaused;
+  } else if (event.type == EventType::kTrialPromoted) {
+    if (!event.ask_index) return Damaged(event);
+    const auto promotion = gathered->promotions.find({event.trial, *event.ask_index});
+    if (promotion == gathered->promotions.end()) return Damaged(event);
+    update.kind = Kind::kPromoted;
+    update.ask_index = *event.ask_index;
+    update.resource = promotion->second;
+  } else {
+    return absl::OkStatus();
+  }
+  gathered->updates[update.seq] = std::move(update);
+  return absl::OkStatus();
+}
+
+absl::Status GatherEvents(storage::Storage* storage, storage::StudyKey study, uint64_t until, Gathered* gathered) {
+  for (uint64_t after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::Event> page, storage->ListEvents(study, after, kPage));
+    for (const storage::Event& event : page) {
+      after = event.seq;
+      if (after > until) return absl::OkStatus();
+      LUTHIER_RETURN_IF_ERROR(GatherEvent(event, gathered));
+    }
+    if (page.size() < kPage) return absl::OkStatus();
+  }
+}
+
+}  // namespace
+
+void Apply(const HistoryUpdate& update, study::History* history) {
+  const study::HistoryTrial& trial = update.trial;
+  switch (update.kind) {
+    case Kind::kStored:
+      return history->AddStored(trial);
+    case Kind::kFinished:
+      return history->Finish(trial.number, trial.state, trial.value, trial.gradient, trial.failure, update.worker,
+                             trial.step);
+    case Kind::kReported:
+      return history->Report(trial.number, update.point.step, update.point.value);
+    case Kind::kPaused:
+      return history->Pause(trial.number);
+    case Kind::kPromoted:
+      return history->Resume(update.ask_index, trial.number, update.resource);
+  }
+}
+
+study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::MetricSpec& metric) {
+  study::HistoryTrial out;
+  out.number = trial.number;
+  out.ask_index = trial.provenance.ask_index;
+  out.parameters = trial.parameters;
+  out.state = trial.state;
+  out.carry = trial.provenance.carry;
+  out.resource = trial.provenance.resource;
+  if (trial.failure) out.failure = trial.failure->kind;
+  if (trial.final_measurement && study::IsFinal(trial.state)) {
+    const auto value = trial.final_measurement->metrics.find(metric.name);
+    if (value != trial.final_measurement->metrics.end() && std::isfinite(value->second)) out.value = value->second;
+    out.gradient = trial.final_measurement->gradient;
+    out.step = trial.final_measurement->step;
+  }
+  return out;
+}
+
+bool NeedsCurves(const study::StudySpec& spec) {
+  return spec.resource.has_value() || spec.stopping.has_value();
+}
+
+absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storage, storage::StudyKey study,
+                                                        const study::StudySpec& spec, uint64_t until) {
+  Gathered gathered;
+  for (int64_t after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
+                             storage->ListTrials(study, {}, after, kPage));
+    for (const storage::TrialRecord& record : page) {
+      after = record.trial.number;
+      GatherRow(record, study, spec.metric, until, &gathered);
+    }
+    if (page.size() < kPage) break;
+  }
+  if (NeedsCurves(spec)) LUTHIER_RETURN_IF_ERROR(GatherEvents(storage, study, until, &gathered));
+  std::vector<HistoryUpdate> updates;
+  updates.reserve(gathered.updates.size());
+  for (auto& [seq, update] : gathered.updates) updates.push_back(std::move(update));
+  return updates;
+}
+
+absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,
+                                         const study::StudySpec& spec, uint64_t until) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> updates, ReadTimeline(storage, study, spec, until));
+  study::History history;
+  for (const HistoryUpdate& update : updates) Apply(update, &history);
+  return history;
+}
+
+}  // namespace luthier::coordinator

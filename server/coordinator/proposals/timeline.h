@@ -1,0 +1,49 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_PROPOSALS_TIMELINE_H_
+#define LUTHIER_SERVER_COORDINATOR_PROPOSALS_TIMELINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/study/history.h"
+#include "server/storage/storage.h"
+
+// The part of a study's log that designers and stopping rules depend on.
+namespace luthier::coordinator {
+
+// A change of a study's history, for designers.
+struct HistoryUpdate {
+  enum class Kind { kStored, kFinished, kReported, kPaused, kPromoted };
+  storage::StudyKey study = 0;
+  uint64_t seq = 0;
+  Kind kind = Kind::kStored;
+  // Stored: as stored. Finished: its number and result. Else its number alone.
+  study::HistoryTrial trial;
+  std::string worker;       // Finished: who reported the result (study::ReporterOf).
+  study::CurvePoint point;  // Reported.
+  uint64_t ask_index = 0;   // Promoted: by this ask, …
+  int64_t resource = 0;     // … up to this step.
+};
+
+void Apply(const HistoryUpdate& update, study::History* history);
+
+// The result of the study's metric as designers see it: of a trial that is final; its parameters and target of any.
+study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::MetricSpec& metric);
+
+// Points of learning curves are part of a study's history. (They are kept in any study; most algorithms do not look.)
+bool NeedsCurves(const study::StudySpec& spec);
+
+// All updates with seq <= `until`, in order of seq, from rows and, where curves are needed, from the log. Errors as
+// Storage; NOT_FOUND for a study that was deleted, DATA_LOSS for a log that is damaged or does not fit the rows.
+absl::StatusOr<std::vector<HistoryUpdate>> ReadTimeline(storage::Storage* storage, storage::StudyKey study,
+                                                        const study::StudySpec& spec, uint64_t until);
+
+// The history that a designer saw at `until`. Errors as ReadTimeline.
+absl::StatusOr<study::History> HistoryAt(storage::Storage* storage, storage::StudyKey study,
+                                         const study::StudySpec& spec, uint64_t until);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_PROPOSALS_TIMELINE_H_

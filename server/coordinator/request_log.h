@@ -1,0 +1,48 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_REQUEST_LOG_H_
+#define LUTHIER_SERVER_COORDINATOR_REQUEST_LOG_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+// INVALID_ARGUMENT REQUEST_ID_REUSED: the id was used for a request of other content.
+absl::Status RequestIdReused(const std::string& id);
+
+// DATA_LOSS: what is stored as the reply to the request `id` is damaged.
+absl::Status ReplyDamaged(const std::string& id, absl::string_view why);
+
+// Remembers which requests were answered, and how, so that a request that is sent again gets the same answer. Those of
+// the batch under way are here, earlier ones in storage. An empty id is never found nor remembered.
+class RequestLog {
+ public:
+  // `storage` must outlive it.
+  explicit RequestLog(storage::Storage* storage) : storage_(storage) {}
+
+  // The stored reply to the request `id`; absent when it is new. `digest`: of the request's content. Never a
+  // LegacyReply or DamagedReply. Errors: REQUEST_ID_REUSED for another digest, DATA_LOSS for a reply that can't be
+  // read, else as Storage.
+  absl::StatusOr<std::optional<storage::StoredReply>> Find(const std::string& id, const std::string& digest) const;
+
+  void Remember(const std::string& id, const std::string& digest, storage::StoredReply reply, absl::Time now);
+
+  // Requests of the batch under way, by id.
+  const std::map<std::string, storage::RequestRecord>& pending() const { return pending_; }
+  // The batch ended: what it remembered is in storage, or never happened.
+  void EndBatch() { pending_.clear(); }
+
+ private:
+  storage::Storage* const storage_;
+  std::map<std::string, storage::RequestRecord> pending_;
+};
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_REQUEST_LOG_H_

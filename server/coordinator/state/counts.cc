@@ -1,0 +1,80 @@
+#include "server/coordinator/state/counts.h"
+
+#include <optional>
+
+#include "lib/base/check.h"
+
+namespace luthier::coordinator {
+
+using study::TrialState;
+
+void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent event) {
+  const std::optional<TrialState> next = study::Next(slot.state, event);
+  LUTHIER_CHECK(next.has_value());
+  --s.counts[static_cast<size_t>(slot.state)];
+  ++s.counts[static_cast<size_t>(*next)];
+  slot.state = *next;
+  slot.record->trial.state = *next;
+  const int64_t number = slot.record->trial.number;
+  ClearExpired(state, s, number);
+  if (s.running.erase(number) > 0) AddHeld(state, slot.record->trial.attempts.back().worker, -1);
+  s.retries.erase(number);
+  s.enqueued.erase(number);
+  s.paused.erase(number);
+  if (*next == TrialState::kPaused) s.paused.insert(number);
+  if (*next == TrialState::kRunning) s.running.insert(number);
+  if (*next == TrialState::kPending) s.retries.insert(number);
+}
+
+void CountFinished(StudyState& s, const study::Trial& trial, uint64_t finish_seq) {
+  if (trial.state == TrialState::kCancelled) return;
+  if (trial.state == TrialState::kFailed) {
+    if (finish_seq > s.record.resume_seq) ++s.failures_in_row;
+  } else {
+    s.failures_in_row = 0;
+  }
+  ++s.finished_since_best;
+  if (trial.state != TrialState::kComplete) return;
+  if (study::WarmStarts(*s.spec)) s.models.emplace_back(trial.number, trial.parameters);
+  const double score = study::Score(s.spec->metric.goal, trial.final_measurement->metrics.at(s.spec->metric.name));
+  if (!s.best_score || score > *s.best_score) {
+    s.best_score = score;
+    s.finished_since_best = 0;
+  }
+}
+
+std::map<std::string, int> CountHeld(const CoreState& state) {
+  std::map<std::string, int> held;
+  for (const auto& [key, s] : state.studies) {
+    for (const int64_t number : s.running) {
+      if (s.expired.count(number) == 0) ++held[s.trials[number - 1].record->trial.attempts.back().worker];
+    }
+  }
+  return held;
+}
+
+int Held(const CoreState& state, const std::string& worker) {
+  const auto found = state.held.find(worker);
+  return found == state.held.end() ? 0 : found->second;
+}
+
+void AddHeld(CoreState& state, const std::string& worker, int by) {
+  const auto place = state.held.try_emplace(worker, 0).first;
+  place->second += by;
+  LUTHIER_CHECK(place->second >= 0);
+  if (place->second == 0) state.held.erase(place);
+}
+
+bool MarkExpired(CoreState& state, StudyState& s, int64_t number) {
+  if (!s.expired.insert(number).second) return false;
+  AddHeld(state, s.trials[number - 1].record->trial.attempts.back().worker, -1);
+  return true;
+}
+
+bool ClearExpired(CoreState& state, StudyState& s, int64_t number) {
+  if (s.expired.erase(number) == 0) return false;
+  AddHeld(state, s.trials[number - 1].record->trial.attempts.back().worker, 1);
+  return true;
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,32 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_STATE_COUNTS_H_
+#define LUTHIER_SERVER_COORDINATOR_STATE_COUNTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "lib/study/trial.h"
+#include "lib/study/trial_state.h"
+#include "server/coordinator/state/core_state.h"
+
+// Keeps the counts and sets of CoreState in step with the trials.
+namespace luthier::coordinator {
+
+// Takes the trial to its next state. The table of transitions (lib/study/trial_state.h) must allow it.
+void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent event);
+
+// Counts a trial that is final for the rules that end or pause a study. In order of `finish_seq`.
+void CountFinished(StudyState& s, const study::Trial& trial, uint64_t finish_seq);
+
+// Unexpired leases of each worker, counted from the rows.
+std::map<std::string, int> CountHeld(const CoreState& state);
+int Held(const CoreState& state, const std::string& worker);
+void AddHeld(CoreState& state, const std::string& worker, int by);
+
+// The holder of a running trial has been silent for too long, or is back. False: known already.
+bool MarkExpired(CoreState& state, StudyState& s, int64_t number);
+bool ClearExpired(CoreState& state, StudyState& s, int64_t number);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_STATE_COUNTS_H_

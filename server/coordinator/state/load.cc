@@ -1,0 +1,141 @@
+#include "server/coordinator/state/load.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/suggest/registry.h"
+#include "server/coordinator/mutants.h"
+#include "server/coordinator/proposals/timeline.h"
+#include "server/coordinator/state/counts.h"
+#include "server/coordinator/state/holder.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using base::Quote;
+using storage::TrialRecord;
+using study::TrialState;
+
+constexpr int kStudiesPage = 100;
+constexpr int kPage = 1000;
+
+// Final trials with the seq each ended at.
+using Finished = std::vector<std::pair<uint64_t, study::Trial>>;
+
+void LoadOpenTrial(const Source& source, StudyState& s, TrialSlot& slot, TrialRecord record) {
+  const int64_t number = record.trial.number;
+  if (slot.state == TrialState::kRunning) {
+    s.running.insert(number);
+    const bool last = study::AttemptsUsed(record.trial) >= s.spec->lease.max_attempts;
+    const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
+    const absl::Duration deadline = Mutated(Mutant::kNoFreshTtl) ? source.now : source.now + ttl;
+    source.leases->Grant(record.grants.back().token, {s.record.key, number, ttl, deadline});
+  } else if (slot.state == TrialState::kPaused) {
+    s.paused.insert(number);
+  } else {
+    (record.trial.attempts.empty() ? s.enqueued : s.retries).insert(number);
+    slot.eligible_since = source.now;
+  }
+  slot.record = std::make_unique<TrialRecord>(std::move(record));
+}
+
+absl::Status LoadTrial(const Source& source, StudyState& s, TrialRecord record, Finished* finished) {
+  if (record.trial.number != static_cast<int64_t>(s.trials.size()) + 1) {
+    return absl::DataLossError(
+        absl::StrCat("study ", Quote(s.record.id), ": trial ", s.trials.size() + 1, " is missing"));
+  }
+  TrialSlot slot;
+  slot.state = record.trial.state;
+  ++s.counts[static_cast<size_t>(slot.state)];
+  if (record.trial.provenance.ask_index) ++s.asks_stored;
+  s.asks_stored += record.trial.promotions.size();
+  if (study::IsFinal(slot.state)) {
+    if (StoppedUnder(record, record.grants.empty() ? "" : record.grants.back().token)) {
+      source.leases->End(record.grants.back().token, Directive::kStop);
+    }
+    finished->emplace_back(record.finish_seq, std::move(record.trial));
+  } else {
+    LoadOpenTrial(source, s, slot, std::move(record));
+  }
+  s.trials.push_back(std::move(slot));
+  return absl::OkStatus();
+}
+
+absl::Status LoadTrials(const Source& source, StudyState& s, Finished* finished) {
+  for (int64_t after = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(std::vector<TrialRecord> page, source.storage->ListTrials(s.record.key, {}, after, kPage));
+    for (TrialRecord& record : page) {
+      after = record.trial.number;
+      LUTHIER_RETURN_IF_ERROR(LoadTrial(source, s, std::move(record), finished));
+    }
+    if (page.size() < kPage) return absl::OkStatus();
+  }
+}
+
+absl::Status LoadSetAside(const Source& source, StudyState& s) {
+  for (int64_t last = 0;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> page,
+                             source.storage->ListSetAside(s.record.key, last, kPage));
+    for (const storage::SetAside& entry : page) s.set_aside.insert(last = entry.trial);
+    if (page.size() < kPage) return absl::OkStatus();
+  }
+}
+
+absl::Status LoadStopper(const Source& source, uint64_t until, StudyState& s) {
+  if (!study::IsFinished(s.record.state) || !s.running.empty()) s.stopper = source.stoppers(s.record.spec);
+  if (!s.stopper) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> updates,
+                           ReadTimeline(source.storage, s.record.key, s.record.spec, until));
+  for (const HistoryUpdate& u : updates) {
+    if (u.kind == HistoryUpdate::Kind::kReported) s.stopper->Report(u.trial.number, u.point.step, u.point.value);
+    if (u.kind == HistoryUpdate::Kind::kFinished) s.stopper->Finish(u.trial.number, u.trial.state, u.trial.value);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status LoadState(const Source& source, CoreState& state) {
+  Counters& counters = state.counters;
+  LUTHIER_ASSIGN_OR_RETURN(counters.seq, source.storage->LastSeq());
+  LUTHIER_ASSIGN_OR_RETURN(counters.fence, source.storage->LastFence());
+  if (Mutated(Mutant::kFenceResetAtStart)) counters.fence = 0;
+  LUTHIER_ASSIGN_OR_RETURN(counters.key, source.storage->LastStudyKey());
+  state.last_tick = source.now;
+  for (std::string after;;) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page,
+                             source.storage->ListStudies(after, kStudiesPage));
+    for (const storage::StudyRecord& record : page) LUTHIER_RETURN_IF_ERROR(LoadStudy(source, record, state));
+    if (page.size() < kStudiesPage) break;
+    after = page.back().id;
+  }
+  state.held = CountHeld(state);
+  return absl::OkStatus();
+}
+
+absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record, CoreState& state) {
+  StudyState s;
+  s.record = record;
+  s.spec = std::make_shared<const study::StudySpec>(record.spec);
+  s.gradient = suggest::GradientUseOf(*s.spec);
+  if (const auto old = state.studies.find(record.key); old != state.studies.end()) {
+    s.generation = old->second.generation + 1;
+  }
+  source.leases->DropStudy(record.key);
+  Finished finished;
+  LUTHIER_RETURN_IF_ERROR(LoadTrials(source, s, &finished));
+  LUTHIER_RETURN_IF_ERROR(LoadSetAside(source, s));
+  LUTHIER_RETURN_IF_ERROR(LoadStopper(source, state.counters.seq, s));
+  std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [finish_seq, trial] : finished) CountFinished(s, trial, finish_seq);
+  state.by_id[record.id] = record.key;
+  state.studies[record.key] = std::move(s);
+  return absl::OkStatus();
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,36 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_STATE_LOAD_H_
+#define LUTHIER_SERVER_COORDINATOR_STATE_LOAD_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/coordinator/leases.h"
+#include "server/coordinator/state/core_state.h"
+#include "server/storage/storage.h"
+
+// Memory from rows. Errors as Storage; DATA_LOSS for rows that do not fit each other.
+namespace luthier::coordinator {
+
+// Makes the rule that stops trials of a study early; null: none does.
+using StopperFactory = std::function<std::unique_ptr<stopping::Stopper>(const study::StudySpec&)>;
+
+// Reading needs this beside the rows. Leases of RUNNING trials get a full TTL from `now`.
+struct Source {
+  storage::Storage* storage = nullptr;
+  LeaseTable* leases = nullptr;
+  StopperFactory stoppers;
+  absl::Duration now;  // Clock::Monotonic().
+};
+
+// Reads everything into an empty `state`.
+absl::Status LoadState(const Source& source, CoreState& state);
+
+// Reads one study, in place of what `state` holds of it. Its `generation` goes up, so that suggestions under way are
+// not taken for the study as it is now. The caller recounts `held`.
+absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record, CoreState& state);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_STATE_LOAD_H_

@@ -1,0 +1,83 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_STATE_STUDY_STATE_H_
+#define LUTHIER_SERVER_COORDINATOR_STATE_STUDY_STATE_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "lib/stopping/stopper.h"
+#include "lib/study/study_spec.h"
+#include "lib/study/trial_state.h"
+#include "lib/study/warm_start.h"
+#include "lib/suggest/designer.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+// Points reported of one attempt.
+struct Curve {
+  std::map<int64_t, std::string> digests;  // By step.
+  int64_t gradient_bytes = 0;
+};
+
+// One trial in memory. Open trials have their row here, final ones only their state.
+struct TrialSlot {
+  study::TrialState state = study::TrialState::kPending;
+  // Set while the trial is open, and until the end of a batch that looked it up or ended it.
+  std::unique_ptr<storage::TrialRecord> record;
+  std::unique_ptr<Curve> curve;                          // The curve of the newest attempt; null: not loaded.
+  absl::Duration eligible_since = absl::ZeroDuration();  // When a retry became possible.
+};
+
+// One study in memory. Everything here follows from the rows in storage (LoadStudy), except for suggestions that are
+// computed but not yet stored.
+struct StudyState {
+  storage::StudyRecord record;
+  std::shared_ptr<const study::StudySpec> spec;
+  study::GradientUse gradient = study::GradientUse::kNone;  // suggest::GradientUseOf(*spec)
+
+  std::vector<TrialSlot> trials;                          // Index: number - 1.
+  std::array<int64_t, study::kTrialStateCount> counts{};  // Numbers of `trials`, by state.
+  std::set<int64_t> retries;                              // PENDING with attempts behind them.
+  std::set<int64_t> enqueued;                             // PENDING, never granted.
+  std::set<int64_t> running;                              // RUNNING.
+  std::set<int64_t> paused;                               // PAUSED.
+  std::set<int64_t> expired;  // Part of `running`: lease past its deadline when last looked at.
+  absl::Duration next_expiry_check = absl::ZeroDuration();  // No lease ends before.
+
+  uint64_t asks_stored = 0;                    // Trials with an ask index, and promotions.
+  std::unique_ptr<stopping::Stopper> stopper;  // Null: no trial is ever stopped.
+  std::set<int64_t> set_aside;                 // Trials whose gradient was set aside.
+  std::vector<study::WarmSource> models;       // COMPLETE trials, where others may start from their models.
+
+  std::deque<std::pair<uint64_t, suggest::Suggestion>> ready;  // With the prefix each was computed from.
+  uint64_t generation = 0;  // Raised whenever suggestions under way become worthless.
+  bool computing = false;   // A request for suggestions is under way.
+  bool blocked = false;     // The designer waits for a trial to finish or to pause, …
+  uint64_t unblocked = 0;   // … as one did at this seq.
+  bool exhausted = false;   // The designer has nothing more to suggest.
+  absl::Status history;     // DATA_LOSS: what the designer must know is damaged; it is not asked again.
+  int64_t demand = 0;       // New trials that waiting asks could have.
+
+  int failures_in_row = 0;
+  std::optional<double> best_score;  // study::Score of the best COMPLETE trial.
+  int64_t finished_since_best = 0;
+};
+
+// True if any trial waits for a worker or has one.
+inline bool AnyOpenBesidesPaused(const StudyState& s) {
+  return !s.running.empty() || !s.retries.empty() || !s.enqueued.empty();
+}
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_STATE_STUDY_STATE_H_

@@ -1,0 +1,100 @@
+#include "server/coordinator/trials/study_end.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/batch/changes.h"
+#include "server/coordinator/trials/ending.h"
+
+namespace luthier::coordinator {
+namespace {
+
+using storage::EventType;
+using study::TrialState;
+
+EventType EndOf(study::StudyState state) {
+  if (state == study::StudyState::kStopped) return EventType::kStudyStopped;
+  return state == study::StudyState::kCancelled ? EventType::kStudyCancelled : EventType::kStudyCompleted;
+}
+
+// Trials that end with their study, in order of number.
+std::vector<int64_t> TrialsToCancel(const Context& c, const StudyState& s, bool cancel_running) {
+  std::vector<int64_t> open(s.retries.begin(), s.retries.end());
+  open.insert(open.end(), s.enqueued.begin(), s.enqueued.end());
+  // A trial whose holder vanished will not be granted again.
+  if (!cancel_running)
+    std::copy_if(s.expired.begin(), s.expired.end(), std::back_inserter(open), [&](int64_t number) {
+      return c.leases->Expired(s.trials[number - 1].record->grants.back().token, c.batch.now);
+    });
+  else
+    open.insert(open.end(), s.running.begin(), s.running.end());
+  std::sort(open.begin(), open.end());
+  return open;
+}
+
+// Why the budget ends the study; "": it does not.
+std::string ReasonToComplete(const StudyState& s, const study::Trial& finished) {
+  const study::Budget& budget = s.spec->budget;
+  if (budget.target_value && s.best_score && *s.best_score >= study::Score(s.spec->metric.goal, *budget.target_value)) {
+    return absl::StrCat("target_value reached by trial ", finished.number);
+  }
+  const int64_t failed = s.counts[static_cast<size_t>(TrialState::kFailed)];
+  if (budget.max_failed_trials > 0 && failed >= budget.max_failed_trials) return "max_failed_trials reached";
+  if (budget.patience > 0 && s.best_score && s.finished_since_best >= budget.patience) {
+    return absl::StrCat("no better value in ", s.finished_since_best, " trials");
+  }
+  return "";
+}
+
+}  // namespace
+
+void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::string& reason,
+                 const std::string& actor, bool cancel_running) {
+  s.record.state = state;
+  s.record.state_reason = reason;
+  storage::Event& event = AddEvent(c, s, EndOf(state));
+  event.actor = actor;
+  event.detail = reason;
+  s.ready.clear();
+  ++s.generation;
+  s.computing = false;
+  for (const int64_t number : TrialsToCancel(c, s, cancel_running)) {
+    CancelTrial(c, s, s.trials[number - 1], absl::StrCat("study ", reason));
+  }
+  for (const int64_t number : std::set<int64_t>(s.paused)) PrunePaused(c, s, s.trials[number - 1]);
+}
+
+void CompleteWhenDone(Context& c, StudyState& s) {
+  if (study::IsFinished(s.record.state)) return;
+  if (AnyOpenBesidesPaused(s)) return;
+  // One of them may yet be continued: the designer says when it has nothing more to ask for.
+  if (!s.paused.empty() && !s.exhausted) return;
+  if (static_cast<int64_t>(s.trials.size()) >= s.spec->budget.max_trials) {
+    FinishStudy(c, s, study::StudyState::kCompleted, "max_trials reached", "", /*cancel_running=*/false);
+  } else if (s.exhausted && s.ready.empty()) {
+    FinishStudy(c, s, study::StudyState::kCompleted, "every setting has been tried", "", /*cancel_running=*/false);
+  }
+}
+
+void ApplyStoppingRules(Context& c, StudyState& s, const study::Trial& finished) {
+  if (study::IsFinished(s.record.state)) return;
+  const std::string reason = ReasonToComplete(s, finished);
+  if (!reason.empty()) {
+    FinishStudy(c, s, study::StudyState::kCompleted, reason, "", /*cancel_running=*/true);
+    return;
+  }
+  CompleteWhenDone(c, s);
+  if (s.record.state == study::StudyState::kActive && s.failures_in_row >= c.options.failures_to_pause) {
+    s.record.state = study::StudyState::kPaused;
+    s.record.state_reason = absl::StrCat(
+        s.failures_in_row, " trials failed in a row; the last: ", finished.failure ? finished.failure->reason : "",
+        "; mend the cause, then resume");
+    AddEvent(c, s, EventType::kStudyPaused).detail = s.record.state_reason;
+  }
+}
+
+}  // namespace luthier::coordinator

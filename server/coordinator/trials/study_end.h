@@ -1,0 +1,26 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_TRIALS_STUDY_END_H_
+#define LUTHIER_SERVER_COORDINATOR_TRIALS_STUDY_END_H_
+
+#include <string>
+
+#include "server/coordinator/batch/context.h"
+
+// When a study ends or pauses by itself, and what becomes of its trials.
+namespace luthier::coordinator {
+
+// Ends the study in `state` (STOPPED, CANCELLED or COMPLETED). Trials that wait are cancelled, PAUSED ones pruned;
+// running ones go on unless `cancel_running`. `actor` is empty where nobody asked for it.
+void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::string& reason,
+                 const std::string& actor, bool cancel_running);
+
+// Completes the study once no trial is open and there will be no other: the budget is used up, or the designer has
+// nothing more.
+void CompleteWhenDone(Context& c, StudyState& s);
+
+// Draws the consequences of the end of the trial `finished` for its study: a rule of the budget may end it, many
+// failures in a row pause it.
+void ApplyStoppingRules(Context& c, StudyState& s, const study::Trial& finished);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_TRIALS_STUDY_END_H_

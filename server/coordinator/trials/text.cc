@@ -1,0 +1,36 @@
+#include "server/coordinator/trials/text.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace luthier::coordinator {
+namespace {
+
+bool ContinuesCharacter(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+}  // namespace
+
+std::string Tail(std::string text) {
+  if (text.size() <= kMaxText) return text;
+  size_t begin = text.size() - kMaxText;
+  while (begin < text.size() && ContinuesCharacter(text[begin])) ++begin;
+  return text.substr(begin);
+}
+
+std::string Head(std::string text, size_t size) {
+  if (text.size() <= size) return text;
+  size_t end = size;
+  while (end > 0 && ContinuesCharacter(text[end])) --end;
+  return text.substr(0, end);
+}
+
+std::string StepDetail(int64_t step, absl::string_view text) {
+  return absl::StrCat("step=", step, text.empty() ? "" : " ", text);
+}
+
+std::string FailureText(const std::string& reason, const std::string& message) {
+  return absl::StrCat(reason, message.empty() ? "" : ": ", Head(message, kMaxEventText));
+}
+
+}  // namespace luthier::coordinator

@@ -1,0 +1,380 @@
+#include "server/coordinator/writer/coordinator.h"
+
+#include <unistd.h>
+
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/executor.h"
+#include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+#include "lib/suggest/registry.h"
+#include "server/coordinator/messages/size.h"
+#include "server/coordinator/mutants.h"
+
+namespace luthier::coordinator {
+namespace {
+
+constexpr int kExitIoError = 74;  // EX_IOERR of sysexits.h: a supervisor restarts us.
+
+absl::Status Unavailable(absl::string_view reason, absl::string_view message, absl::Duration retry) {
+  base::ErrorDetail detail;
+  detail.reason = std::string(reason);
+  detail.retry_delay = retry;
+  return base::MakeError(absl::StatusCode::kUnavailable, message, std::move(detail));
+}
+
+absl::Status StorageLow() {
+  return Unavailable(base::reason::kStorageLow,
+                     "the server's disk is nearly full; results are taken, but no new work is given",
+                     absl::Seconds(30));
+}
+
+OperationClass ClassOf(const Operation& operation) {
+  const bool results = std::holds_alternative<FinishOp>(operation) || std::holds_alternative<ReportOp>(operation) ||
+                       std::holds_alternative<HeartbeatOp>(operation) || std::holds_alternative<ProposalsOp>(operation);
+  return results ? OperationClass::kResults : OperationClass::kRequests;
+}
+
+}  // namespace
+
+absl::Status Draining() {
+  return Unavailable(base::reason::kDraining, "the server is shutting down", absl::Seconds(2));
+}
+
+absl::Status QueueFull(absl::string_view what, absl::Duration retry_delay) {
+  base::ErrorDetail detail;
+  detail.reason = base::reason::kQueueFull;
+  detail.retry_delay = retry_delay;
+  return base::MakeError(absl::StatusCode::kResourceExhausted,
+                         absl::StrCat("too many ", what, " wait already; try again shortly"), std::move(detail));
+}
+
+// One thread, one queue: requests of one study see its updates in order.
+class Coordinator::SuggestThread {
+ public:
+  SuggestThread(storage::Storage* storage, Coordinator* coordinator)
+      : proposer_(storage, coordinator->options_.designers), coordinator_(coordinator), thread_([this] { Loop(); }) {}
+  ~SuggestThread() {
+    {
+      base::MutexLock lock(&mutex_);
+      stopping_ = true;
+    }
+    changed_.Signal();
+    thread_.join();
+  }
+
+  void Push(std::function<void(Proposer&)> task) {
+    {
+      base::MutexLock lock(&mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    changed_.Signal();
+  }
+
+  void Request(const ProposalRequest& request, std::shared_ptr<const study::StudySpec> spec) {
+    Push([this, request, spec = std::move(spec)](Proposer& proposer) {
+      coordinator_->Submit(coordinator_->Propose(proposer, request, spec));
+    });
+  }
+
+ private:
+  void Loop() {
+    base::LowerThreadPriority();
+    while (true) {
+      std::function<void(Proposer&)> task;
+      {
+        base::MutexLock lock(&mutex_);
+        while (tasks_.empty() && !stopping_) changed_.Wait(&mutex_);
+        if (stopping_) return;  // Suggestions not yet stored may be lost: they are computed again.
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      task(proposer_);
+    }
+  }
+
+  Proposer proposer_;
+  Coordinator* const coordinator_;
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::deque<std::function<void(Proposer&)>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+Coordinator::Coordinator(storage::Storage* storage, const base::Clock* clock, Options options)
+    : storage_(storage), clock_(clock), options_(std::move(options)) {}
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage* storage, const base::Clock* clock,
+                                                                Options options) {
+  auto coordinator = std::unique_ptr<Coordinator>(new Coordinator(storage, clock, std::move(options)));
+  Coordinator& c = *coordinator;
+  c.core_ = std::make_unique<Core>(storage, clock, &c.leases_, c.options_.core);
+  LUTHIER_RETURN_IF_ERROR(c.core_->Load());
+  c.committed_seq_ = c.core_->last_seq();
+  c.inline_proposer_ = std::make_unique<Proposer>(storage, c.options_.designers);
+  for (int i = 0; i < c.options_.suggest_threads; ++i) {
+    c.suggest_threads_.push_back(std::make_unique<SuggestThread>(storage, &c));
+  }
+  c.writer_ = std::thread([&c] { c.WriterLoop(); });
+  return coordinator;
+}
+
+Coordinator::~Coordinator() {
+  Drain();
+  {
+    base::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.Signal();
+  if (writer_.joinable()) writer_.join();
+  suggest_threads_.clear();
+}
+
+void Coordinator::Drain() {
+  draining_ = true;
+  changed_.Signal();
+}
+
+void Coordinator::Submit(Operation operation, absl::Duration deadline) {
+  const OperationClass operation_class = ClassOf(operation);
+  const bool finish = operation_class == OperationClass::kResults;
+  if (!finish) {
+    if (draining_) {
+      TurnAway(operation, Draining());
+      return;
+    }
+    const bool frees = std::holds_alternative<ControlOp>(operation) || std::holds_alternative<CancelTrialOp>(operation);
+    if (storage_low_ && !frees) {
+      TurnAway(operation, StorageLow());
+      return;
+    }
+    if (std::holds_alternative<SuggestOp>(operation) && waiting_asks_ >= options_.max_waiting_asks) {
+      TurnAway(operation, QueueFull("asks"));
+      return;
+    }
+  }
+  const size_t bytes = BytesOf(operation);
+  {
+    base::MutexLock lock(&mutex_);
+    Load& load = loads_[static_cast<size_t>(operation_class)];
+    const bool room = load.ops < (finish ? options_.max_finish_ops : options_.max_ask_ops) &&
+                      (load.ops == 0 || load.bytes + bytes <= options_.max_queued_bytes);
+    const bool internal = std::holds_alternative<ProposalsOp>(operation);
+    if (!stopping_ && (internal || room || Mutated(Mutant::kQueueUnbounded))) {
+      ++load.ops;
+      load.bytes += bytes;
+      queue_.push_back({std::move(operation), deadline, bytes});
+      if (queue_.size() == 1) changed_.Signal();
+      return;
+    }
+    if (stopping_) draining_ = true;
+  }
+  TurnAway(operation, draining_ ? Draining() : QueueFull(finish ? "results" : "requests"));
+}
+
+void Coordinator::TurnAway(Operation& operation, const absl::Status& status) {
+  if (options_.observer != nullptr) options_.observer->OnRefused(ClassOf(operation), status);
+  Refuse(operation, status);
+}
+
+ProposalsOp Coordinator::Propose(Proposer& proposer, const ProposalRequest& request,
+                                 const std::shared_ptr<const study::StudySpec>& spec) {
+  const absl::Duration begin = clock_->Monotonic();
+  ProposalsOp proposals = proposer.Propose(request, spec);
+  if (options_.observer != nullptr)
+    options_.observer->OnSuggestions(study::AlgorithmName(spec->algorithm), clock_->Monotonic() - begin);
+  return proposals;
+}
+
+void Coordinator::Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done) {
+  LeaseTable::Renewal renewal = leases_.Renew(tokens, clock_->Monotonic(), /*take_back=*/false);
+  if (!renewal.any_expired) {
+    done(HeartbeatReply{std::move(renewal.directives)});
+    return;
+  }
+  Submit(HeartbeatOp{worker, std::move(tokens), std::move(done)});
+}
+
+void Coordinator::WriterLoop() {
+  while (true) {
+    std::deque<Queued> queued;
+    bool stopping;
+    {
+      base::MutexLock lock(&mutex_);
+      if (queue_.empty() && !stopping_) changed_.WaitFor(&mutex_, options_.tick);
+      stopping = stopping_;
+      if (queue_.size() <= options_.max_batch) {
+        queued.swap(queue_);
+      } else {
+        for (size_t i = 0; i < options_.max_batch; ++i) {
+          queued.push_back(std::move(queue_.front()));
+          queue_.pop_front();
+        }
+      }
+      for (const Queued& q : queued) {
+        Load& load = loads_[static_cast<size_t>(ClassOf(q.operation))];
+        --load.ops;
+        load.bytes -= q.bytes;
+      }
+    }
+    const bool last = stopping && queued.empty();
+    if (!last) RunBatch(std::move(queued));
+    if (draining_) {
+      core_->RefuseWaiting(Draining());
+      waiting_asks_ = 0;
+    }
+    if (last) return;
+  }
+}
+
+void Coordinator::RunBatch(std::deque<Queued> queued) {
+  const absl::Duration now = clock_->Monotonic();
+  if (options_.free_bytes && now >= next_space_check_) {
+    next_space_check_ = now + absl::Seconds(10);
+    const bool low = options_.free_bytes() < options_.min_free_bytes;
+    if (low != storage_low_) base::LogWarning(low ? "storage_low" : "storage_no_longer_low");
+    storage_low_ = low;
+  }
+  // While storage can't be written no lease expires.
+  if (unwritable_since_ != absl::InfiniteDuration()) {
+    core_->ExtendLeases(now - unwritable_since_);
+    unwritable_since_ = now;
+  }
+  const size_t operations = queued.size();
+  core_->BeginBatch();
+  for (Queued& q : queued) {
+    if (q.deadline <= now) {
+      TurnAway(q.operation,
+               absl::DeadlineExceededError("the deadline passed while the request waited; nothing was done"));
+      continue;
+    }
+    core_->Apply(std::move(q.operation));
+  }
+  if (storage_low_) core_->RefuseWaiting(StorageLow());
+  const auto ignores_history = [&](storage::StudyKey key) {
+    const auto spec = core_->SpecOf(key);
+    return !suggest::InfoOf(spec->algorithm).uses_history && !spec->reproducible;
+  };
+  while (true) {
+    core_->ServeWaiting();
+    const std::vector<ProposalRequest> requests = core_->TakeProposalRequests(ignores_history);
+    if (requests.empty()) break;
+    for (const ProposalRequest& request : requests) {
+      core_->Apply(Propose(*inline_proposer_, request, core_->SpecOf(request.study)));
+    }
+  }
+  CommitAndAnswer(now, operations);
+  waiting_asks_ = core_->waiting();
+  AfterCommit(now);
+}
+
+void Coordinator::CommitAndAnswer(absl::Duration now, size_t operations) {
+  const storage::WriteBatch& batch = core_->Seal();
+  if (Mutated(Mutant::kReplyBeforeCommit)) {
+    const storage::WriteBatch late = batch;
+    (void)core_->EndBatch(absl::OkStatus());
+    (void)storage_->Commit(late);
+    return;
+  }
+  const absl::Duration begin = clock_->Monotonic();
+  const absl::Status status = batch.empty() ? absl::OkStatus() : storage_->Commit(batch);
+  if (!batch.empty() && options_.observer != nullptr)
+    options_.observer->OnCommit(clock_->Monotonic() - begin, operations, status);
+  // A server that can't write is not called any more: it must find out by itself when it can again.
+  const bool probe = batch.empty() && !storage_ok_;
+  NoteStorage(probe ? storage_->Commit({storage::SetFence{core_->fence()}}) : status, probe || !batch.empty(), probe,
+              now);
+  if (status.ok()) committed_seq_ = core_->last_seq();
+  // Only a restart helps where storage can't be read.
+  if (const absl::Status restored = core_->EndBatch(status); !restored.ok()) Fail(restored);
+}
+
+void Coordinator::Fail(const absl::Status& status) {
+  base::LogError("storage_failed", {{"error", std::string(status.message())}});
+  if (options_.on_fatal) options_.on_fatal(status);
+  _exit(kExitIoError);
+}
+
+void Coordinator::NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now) {
+  if (status.ok()) {
+    if (!tried) return;
+    if (!probe && disk_trouble_.Succeeded(now)) base::LogInfo("storage_writable_again");
+    if (storage_ok_) return;
+    storage_ok_ = true;
+    unwritable_since_ = absl::InfiniteDuration();
+    return;
+  }
+  if (status.code() != absl::StatusCode::kUnavailable) Fail(status);
+  if (disk_trouble_.Failed(now)) base::LogError("storage_unwritable", {{"error", std::string(status.message())}});
+  storage_ok_ = false;
+  unwritable_since_ = now;
+}
+
+void Coordinator::AfterCommit(absl::Duration now) {
+  const auto thread_of = [&](storage::StudyKey key) -> SuggestThread& {
+    return *suggest_threads_[static_cast<size_t>(key) % suggest_threads_.size()];
+  };
+  for (const storage::StudyKey key : core_->TakeInvalidated()) {
+    inline_proposer_->Forget(key);
+    if (!suggest_threads_.empty()) thread_of(key).Push([key](Proposer& proposer) { proposer.Forget(key); });
+  }
+  std::vector<HistoryUpdate> updates = core_->TakeHistoryUpdates();
+  if (!suggest_threads_.empty()) {
+    for (HistoryUpdate& update : updates) {
+      const auto spec = core_->SpecOf(update.study);
+      if (!spec || (!suggest::InfoOf(spec->algorithm).uses_history && !spec->reproducible)) continue;
+      thread_of(update.study).Push([update = std::move(update)](Proposer& proposer) { proposer.Update(update); });
+    }
+    for (const ProposalRequest& request : core_->TakeProposalRequests([](storage::StudyKey) { return true; })) {
+      thread_of(request.study).Request(request, core_->SpecOf(request.study));
+    }
+  }
+  const std::vector<storage::Event> events = core_->TakeEvents();
+  Observe(now, events);
+  std::set<storage::StudyKey> changed;
+  for (const storage::Event& event : events) changed.insert(event.study);
+  const bool tick = now >= next_tick_ || draining_;
+  if (tick) next_tick_ = now + options_.tick;
+  if (changed.empty() && !tick) return;
+  base::MutexLock lock(&subscribers_mutex_);
+  for (const auto& [id, subscriber] : subscribers_) {
+    if (changed.count(subscriber.first) > 0)
+      subscriber.second(Wake::kCommit);
+    else if (tick)
+      subscriber.second(Wake::kTick);
+  }
+}
+
+void Coordinator::Observe(absl::Duration now, const std::vector<storage::Event>& events) {
+  if (options_.observer == nullptr) return;
+  for (const storage::Event& event : events) options_.observer->OnEvent(event);
+  if (now < next_census_) return;
+  next_census_ = now + absl::Seconds(1);
+  Census census;
+  census.trials = core_->CountTrials();
+  census.leases = leases_.size();
+  census.waiting_asks = core_->waiting();
+  {
+    base::MutexLock lock(&mutex_);
+    census.queues = loads_;
+  }
+  options_.observer->OnCensus(census);
+}
+
+uint64_t Coordinator::Subscribe(storage::StudyKey study, std::function<void(Wake)> wake) {
+  base::MutexLock lock(&subscribers_mutex_);
+  subscribers_[next_subscriber_] = {study, std::move(wake)};
+  return next_subscriber_++;
+}
+
+void Coordinator::Unsubscribe(uint64_t id) {
+  base::MutexLock lock(&subscribers_mutex_);
+  subscribers_.erase(id);
+}
+
+}  // namespace luthier::coordinator

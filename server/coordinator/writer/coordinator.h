@@ -1,0 +1,148 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_WRITER_COORDINATOR_H_
+#define LUTHIER_SERVER_COORDINATOR_WRITER_COORDINATOR_H_
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/clock.h"
+#include "lib/base/mutex.h"
+#include "server/coordinator/core.h"
+#include "server/coordinator/leases.h"
+#include "server/coordinator/proposals/proposer.h"
+#include "server/coordinator/writer/disk_trouble.h"
+#include "server/coordinator/writer/observer.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+// Refusals that pass: UNAVAILABLE DRAINING and RESOURCE_EXHAUSTED QUEUE_FULL, each with a retry delay. `what`: "asks".
+absl::Status Draining();
+absl::Status QueueFull(absl::string_view what, absl::Duration retry_delay = absl::Milliseconds(100));
+
+// The core with its threads: one writer that owns the core and commits batches, and threads of lowest priority that
+// compute suggestions beside it. Thread-safe.
+//
+// Answers are called on the writer's thread (refusals on the caller's) and must not block.
+class Coordinator {
+ public:
+  struct Options {
+    Core::Options core;
+    int suggest_threads = 2;
+    DesignerFactory designers = suggest::CreateDesigner;
+    size_t max_finish_ops = 4096;                // Complete, Fail, Release, Report waiting for the writer.
+    size_t max_ask_ops = 512;                    // Suggest, enqueue, create, control waiting for the writer.
+    size_t max_queued_bytes = size_t{64} << 20;  // Content of either kind. One operation alone always fits.
+    int max_waiting_asks = 10'000;               // Long polls.
+    size_t max_batch = 1024;
+    absl::Duration tick = absl::Milliseconds(100);
+    // Free bytes where the database lives; below `min_free_bytes` no new work is granted. Null: not watched.
+    std::function<int64_t()> free_bytes;
+    int64_t min_free_bytes = int64_t{256} << 20;
+    // Told of what happens; must outlive the coordinator. Null: nobody.
+    Observer* observer = nullptr;
+    // Called when storage can't be trusted any more; must not return. Default: exits the process with 74.
+    std::function<void(const absl::Status&)> on_fatal;
+  };
+
+  // Reads storage, then starts the threads. `storage` and `clock` must outlive it. Errors as Storage.
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Start(storage::Storage* storage, const base::Clock* clock,
+                                                            Options options);
+  // Commits what is queued, refuses waiting asks with UNAVAILABLE DRAINING, joins the threads.
+  ~Coordinator();
+
+  // Every operation is answered exactly once. RESOURCE_EXHAUSTED QUEUE_FULL with a retry delay when too many wait;
+  // UNAVAILABLE DRAINING after Drain; UNAVAILABLE STORAGE_FULL, STORAGE_LOW.
+  // `deadline` (Clock::Monotonic()): an operation still queued then is dropped, DEADLINE_EXCEEDED.
+  void Submit(Operation operation, absl::Duration deadline = absl::InfiniteDuration());
+  // Memory only, unless some lease had expired.
+  void Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done);
+
+  // Refuses new asks and answers waiting ones; results are still taken.
+  void Drain();
+
+  // Reasons to wake a subscriber.
+  enum class Wake {
+    kCommit,  // There are new events of its study.
+    kTick,    // Time has passed, or draining has begun: what it could not do before it may try again.
+  };
+  // `wake` is called after each commit with events of `study`, and every now and then, on the writer's thread, until
+  // Unsubscribe returns. It must not subscribe or unsubscribe.
+  uint64_t Subscribe(storage::StudyKey study, std::function<void(Wake)> wake);
+  void Unsubscribe(uint64_t id);
+
+  uint64_t committed_seq() const { return committed_seq_.load(); }
+  bool draining() const { return draining_.load(); }
+  bool serving() const { return !draining_.load() && storage_ok_.load(); }
+  size_t live_leases() const { return leases_.size(); }
+  storage::Storage* storage() { return storage_; }
+
+ private:
+  // Computes suggestions of the studies that fall to it.
+  class SuggestThread;
+  struct Queued {
+    Operation operation;
+    absl::Duration deadline;
+    size_t bytes = 0;
+  };
+  Coordinator(storage::Storage* storage, const base::Clock* clock, Options options);
+  void WriterLoop();
+  void RunBatch(std::deque<Queued> queued);
+  void CommitAndAnswer(absl::Duration now, size_t operations);
+  // `tried`: something was committed or failed to.
+  void NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now);
+  // Storage can't be trusted any more: ends the process.
+  [[noreturn]] void Fail(const absl::Status& status);
+  void AfterCommit(absl::Duration now);
+  void Observe(absl::Duration now, const std::vector<storage::Event>& events);
+  // Turns the operation away.
+  void TurnAway(Operation& operation, const absl::Status& status);
+  ProposalsOp Propose(Proposer& proposer, const ProposalRequest& request,
+                      const std::shared_ptr<const study::StudySpec>& spec);
+
+  storage::Storage* const storage_;
+  const base::Clock* const clock_;
+  const Options options_;
+  LeaseTable leases_;
+
+  // Owned by the writer thread after Start.
+  std::unique_ptr<Core> core_;
+  std::unique_ptr<Proposer> inline_proposer_;  // For designers that ignore history: computed in passing.
+  absl::Duration next_space_check_ = absl::ZeroDuration();
+  absl::Duration next_tick_ = absl::ZeroDuration();  // For subscribers.
+  absl::Duration next_census_ = absl::ZeroDuration();
+  absl::Duration unwritable_since_ = absl::InfiniteDuration();
+  DiskTrouble disk_trouble_;
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);
+  std::array<Load, kOperationClassCount> loads_ ABSL_GUARDED_BY(mutex_);  // Index: OperationClass.
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  base::Mutex subscribers_mutex_;
+  std::map<uint64_t, std::pair<storage::StudyKey, std::function<void(Wake)>>> subscribers_
+      ABSL_GUARDED_BY(subscribers_mutex_);
+  uint64_t next_subscriber_ ABSL_GUARDED_BY(subscribers_mutex_) = 1;
+
+  std::atomic<uint64_t> committed_seq_{0};
+  std::atomic<bool> draining_{false};
+  std::atomic<bool> storage_ok_{true};
+  std::atomic<bool> storage_low_{false};
+  std::atomic<int> waiting_asks_{0};
+
+  std::vector<std::unique_ptr<SuggestThread>> suggest_threads_;
+  std::thread writer_;
+};
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_WRITER_COORDINATOR_H_

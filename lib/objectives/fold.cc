@@ -186,8 +186,12 @@ class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<S
         train(dataset, partition.train, this->standardization(), intercept, stop),
         validation(dataset, partition.validation, this->standardization(), intercept, stop) {}
 
-  learn::SolverChoice Choose(const LinearSettings&) const override {
-    return {LinearSolver::kLbfgs, absl::StrCat(classes, " classes: the other solvers are for two, but newton_cg")};
+  learn::SolverChoice Choose(const LinearSettings& settings) const override {
+    if (settings.standardize) {
+      return {LinearSolver::kLbfgs, absl::StrCat(classes, " classes: the other solvers are for two, but newton_cg")};
+    }
+    return {LinearSolver::kNewtonCg,
+            absl::StrCat(classes, " classes, columns as they are: lbfgs is slow where they are not centred")};
   }
   absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
                                                       LinearSolver solver) const override;

@@ -361,6 +361,9 @@ TEST(LogisticObjectiveTest, AutoSaysWhatItChoseAndWhy) {
   many.data = "synth:logistic?rows=300&cols=5&classes=4";
   EXPECT_THAT(Make(many, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}}))->note,
               HasSubstr("solver auto is lbfgs: 4 classes"));
+  BuiltinObjective raw = Logistic({{"standardize", false}});
+  raw.data = "synth:logistic?rows=200&cols=6&classes=3&seed=1";
+  EXPECT_THAT(Make(raw, L2Space(), kLoss)->Evaluate(At({{"l2", 1.0}}))->note, HasSubstr("solver auto is newton_cg"));
 }
 
 TEST(LogisticObjectiveTest, WhatIsForTwoClassesIsRefusedForMore) {

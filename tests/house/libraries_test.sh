@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # docs/libraries.md tells the truth: its table has one row per library, and the row's dependencies are the ones that the
-# library's CMakeLists.txt links.
+# library's CMakeLists.txt links; and these are all that the library's files include.
 #   libraries_test.sh SOURCE_DIR
 set -euo pipefail
 source_dir=$1
@@ -40,6 +40,30 @@ normalize() {
 
 compare() { diff <(from_page "$1") <(from_cmake "$1"); }
 
+# Prints "library: dep" for each library below $1 whose files include a header of a library that its CMake file does not
+# link. Folders with several libraries are left out: their files do not tell whose they are.
+unlinked_includes() {
+  {
+    from_cmake "$1" | awk -F': *' '{ n = split($2, deps, " "); for (i = 1; i <= n; ++i) print "links", $1, deps[i] }'
+    (cd "$1" && find lib server worker client -name CMakeLists.txt -exec grep -Ho 'luthier_library(luthier_[a-z_]*' {} +) |
+      sed 's#\(.*\)/CMakeLists.txt:luthier_library(luthier_#owner \1 #'
+    (cd "$1" && find lib server worker client \( -name '*.h' -o -name '*.cc' \) -exec grep -HoE '^#include "(lib|server|worker|client)/[^"]+"' {} +) |
+      sed 's#\(.*\):\#include "\(.*\)"#include \1 \2#'
+  } | awk '
+    function library(path) {
+      while (sub(/\/[^\/]*$/, "", path)) if (path in owner) return owner[path]
+      return ""
+    }
+    $1 == "links" { linked[$2 " " $3] = 1 }
+    $1 == "owner" && $2 in owner { owner[$2] = "several"; next }
+    $1 == "owner" { owner[$2] = $3 }
+    $1 == "include" {
+      from = library($2); to = library($3)
+      if (from == "" || to == "" || from == "several" || to == "several" || from == to) next
+      if (!((from " " to) in linked)) print from ": " to
+    }' | LC_ALL=C sort -u
+}
+
 # The comparison must see a missing row, a missing arrow and an invented one.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -58,6 +82,18 @@ expect() {
   expect different '| `a` | — | one |' '| `b` | `a` | two |'
   expect different '| `a` | `b` | one |' '| `b` | `a`, `record_proto` | two |'
 }
+
+printf '#include "lib/a/a.h"\n' >"$scratch/server/b/b.cc"
+[[ -z $(unlinked_includes "$scratch") ]] || { echo "self-test: an include of a linked library was held against it" >&2; exit 1; }
+printf '#include "server/b/b.h"\n' >"$scratch/lib/a/a.cc"
+[[ $(unlinked_includes "$scratch") == "a: b" ]] || { echo "self-test: an include of no linked library was not seen" >&2; exit 1; }
+
+unlinked=$(unlinked_includes "$source_dir")
+if [[ -n $unlinked ]]; then
+  printf '%s\n' "$unlinked" >&2
+  echo "these libraries include headers of others that their CMake files do not link; add them to DEPS and docs/libraries.md" >&2
+  exit 1
+fi
 
 if ! differences=$(compare "$source_dir"); then
   printf '%s\n' "$differences" >&2

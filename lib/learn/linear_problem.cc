@@ -591,6 +591,7 @@ VectorXd LinearFunction::HessianDiagonal(const std::atomic<bool>* stop) {
 }
 
 bool LinearFunction::Factor(int64_t every, const std::atomic<bool>* stop) {
+  factor_point_.resize(0);
   MatrixXd hessian = problem_->Hessian(curvature_, stop, every);
   if (hessian.size() == 0) return false;
   hessian(hessian.rows() - 1, hessian.rows() - 1) += BiasRidge();
@@ -606,7 +607,10 @@ bool LinearFunction::Factor(int64_t every, const std::atomic<bool>* stop) {
       return false;
     }
     factor_.diagonal().array() += ridge;
-    if (FactorInPlace(&factor_, stop)) return true;
+    if (FactorInPlace(&factor_, stop)) {
+      if (every == 1 && floor_ == 0.0 && ridge_.size() == 0) factor_point_ = x_;
+      return true;
+    }
     if (StopRequested(stop) || !(scale > 0.0) || !(ridge < scale)) return false;
     ridge = ridge == 0.0 ? 1e-12 * scale : 100.0 * ridge;
   }

@@ -264,7 +264,9 @@ class LinearFunction final : public SecondOrderFunction {
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
   bool direct() const override { return direct_; }
   bool keeps_factor() const override { return direct_ && problem_->loss().kind == MarginLoss::Kind::kLogistic; }
-  bool has_factor() const override { return factor_.size() > 0; }
+  bool HasFactorOf(const Eigen::VectorXd& x) const override {
+    return factor_point_.size() == x.size() && factor_point_ == x;
+  }
   bool MakeFactor(const std::atomic<bool>* stop) override { return Factor(1, stop); }
   void SetFloor(double share) override { floor_ = share; }
   bool has_floor() const override { return true; }
@@ -297,6 +299,7 @@ class LinearFunction final : public SecondOrderFunction {
   Eigen::VectorXd curvature_;
   Eigen::VectorXd point_scores_;
   Eigen::MatrixXd factor_;
+  Eigen::VectorXd factor_point_;  // Its point, where it is that of the Hessian itself; else empty.
 };
 
 }  // namespace luthier::learn

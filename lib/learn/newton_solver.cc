@@ -58,23 +58,24 @@ double NewtonSolver::RidgeValue(const VectorXd& x) const {
 }
 
 bool NewtonSolver::Direction(SecondOrderFunction& f, double floor, const VectorXd& gradient,
-                             const std::atomic<bool>* stop, Cost* cost, VectorXd* direction) {
+                             const std::atomic<bool>* stop, Cost* cost, VectorXd* direction,
+                             VectorXd* factor_point) const {
   f.SetFloor(floor);
   f.SetRidge(ridge_);
   const bool keeps = f.keeps_factor() && floor == 0.0 && ridge_.size() == 0;
-  if (keeps && factor_point_.size() > 0 && !f.has_factor()) {  // After Load.
+  bool kept = keeps && factor_point_.size() > 0;
+  if (kept && !f.HasFactorOf(factor_point_)) {  // After Load, or a step that was given up.
     f.SetPoint(factor_point_, stop);
-    if (!f.MakeFactor(stop)) factor_point_.resize(0);
+    kept = f.MakeFactor(stop);
     if (StopRequested(stop)) return false;
   }
   f.SetPoint(x_, stop);
   if (StopRequested(stop)) return false;
   const double norm = gradient.norm();
-  const bool kept = keeps && factor_point_.size() > 0;
   cost->others += f.point_passes() + (kept ? 0.0 : f.factor_passes());
   direction->resize(0);
   const std::function<VectorXd(const VectorXd&)> precondition = [&f](const VectorXd& r) { return f.Precondition(r); };
-  VectorXd next_factor = factor_point_;
+  factor_point->resize(0);
   if (kept) {
     CgOptions options;
     options.tolerance = std::min(kKeptForcing, std::sqrt(norm / first_gradient_)) * norm;
@@ -87,16 +88,15 @@ bool NewtonSolver::Direction(SecondOrderFunction& f, double floor, const VectorX
     if (cg.outcome == CgOutcome::kStopped) return false;
     cost->products += cg.iterations;
     // Another factor next time, when this one needed as many products as a new one costs.
-    if (cg.outcome != CgOutcome::kConverged || static_cast<double>(cg.iterations) > f.factor_passes()) {
-      next_factor.resize(0);
+    if (cg.outcome == CgOutcome::kConverged && static_cast<double>(cg.iterations) <= f.factor_passes()) {
+      *factor_point = factor_point_;
     }
     *direction = std::move(cg.x);
   } else if (f.direct()) {
     *direction = f.SolveHessian(-gradient, stop);
-    if (keeps && direction->size() > 0) next_factor = x_;
+    if (keeps && direction->size() > 0) *factor_point = x_;
   }
   if (StopRequested(stop)) return false;
-  factor_point_ = std::move(next_factor);
   VectorXd diagonal;
   if (direction->size() == 0) {
     // A saturated row may have no curvature left; the preconditioner must stay positive.
@@ -183,8 +183,8 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
   double floor = 0.0;
   Cost cost;
   while (true) {
-    VectorXd direction;
-    if (!Direction(f, floor, gradient, stop, &cost, &direction)) return SolveState::kStopped;
+    VectorXd direction, factor_point;
+    if (!Direction(f, floor, gradient, stop, &cost, &direction, &factor_point)) return SolveState::kStopped;
     const double promised = -0.5 * direction.dot(gradient);
     Point found;
     const Search search = LineSearch(f, gradient, direction, stop, &cost, &found);
@@ -198,6 +198,7 @@ SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* s
       floor = 1.0;  // Once more, by a step that cannot fail.
       continue;
     }
+    factor_point_ = std::move(factor_point);
     evaluations_ += cost.evaluations;
     products_ += cost.products;
     other_passes_ += cost.others;

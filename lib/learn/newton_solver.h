@@ -31,11 +31,11 @@ class SecondOrderFunction {
   virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
   // True if SolveHessian is to be used instead of conjugate gradients.
   virtual bool direct() const { return false; }
-  // Direct functions: whether the factor of a point before is worth keeping as a preconditioner, since the Hessian
-  // changes little from step to step; whether there is one now; makes that of the last SetPoint, false when that failed
-  // or `stop` was seen.
+  // Direct functions: `keeps_factor` says whether the factor of a point before is worth keeping as a preconditioner,
+  // since the Hessian changes little from step to step. `HasFactorOf` tells whether the factor at hand is that of `x`,
+  // without floor and ridge. `MakeFactor` makes that of the last SetPoint; false when it failed or `stop` was seen.
   virtual bool keeps_factor() const { return false; }
-  virtual bool has_factor() const { return false; }
+  virtual bool HasFactorOf(const Eigen::VectorXd& /*x*/) const { return false; }
   virtual bool MakeFactor(const std::atomic<bool>* /*stop*/) { return false; }
   // From the next SetPoint on, curvatures of the losses below `share` (0 to 1) of their largest possible one count as
   // that much. With 1 the Hessian bounds the function from above everywhere, so a full step never raises it.
@@ -110,9 +110,10 @@ class NewtonSolver {
   };
   enum class Search { kFound, kFailed, kNonFinite, kStopped };
 
-  // Newton's direction at x_ with the ridge, for its gradient. False: `stop` was seen.
+  // Newton's direction at x_ with the ridge, for its gradient. `factor_point` becomes the point whose factor the next
+  // step is to use, or empty. False: `stop` was seen.
   bool Direction(SecondOrderFunction& f, double floor, const Eigen::VectorXd& gradient, const std::atomic<bool>* stop,
-                 Cost* cost, Eigen::VectorXd* direction);
+                 Cost* cost, Eigen::VectorXd* direction, Eigen::VectorXd* factor_point) const;
   Search LineSearch(SecondOrderFunction& f, const Eigen::VectorXd& gradient, const Eigen::VectorXd& direction,
                     const std::atomic<bool>* stop, Cost* cost, Point* found) const;
   // The gradient of f plus its ridge at a point.

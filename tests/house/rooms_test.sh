@@ -8,6 +8,8 @@ source_dir=$1
 # Prints the includes below $1/$2 that lead up, as "file includes header". A room is a folder, or a file beside the
 # CMakeLists.txt; headers there without a source file are the lowest.
 upward() {
+  local files
+  mapfile -t files < <(cd "$1" && find "$2" -name '*.h' -o -name '*.cc')
   (cd "$1" && awk -v base="$2/" '
     function room(path) {
       path = substr(path, length(base) + 1)
@@ -26,7 +28,7 @@ upward() {
       split($0, quoted, "\"")
       if (index(quoted[2], base) != 1) next
       if (floor[room(quoted[2])] + 0 > floor[room(FILENAME)] + 0) print FILENAME " includes " quoted[2]
-    }' "$2/CMakeLists.txt" $(find "$2" -name '*.h' -o -name '*.cc'))
+    }' "$2/CMakeLists.txt" "${files[@]}")
 }
 
 # The check must find what is planted, and let pass what is allowed.

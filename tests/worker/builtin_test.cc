@@ -183,8 +183,10 @@ TEST_F(BuiltinTest, ATrialStartsFromTheModelOfAnother) {
   request_.spec.space =
       study::SearchSpace::Create({{"l2", study::FloatRange{1e-3, 1e3, study::Scale::kLog, {}}, {}, {}}}).value();
   request_.spec.metric.name = "validation_loss";
-  request_.spec.objective = study::BuiltinObjective{
-      "logistic", "synth:logistic?rows=200&cols=10&seed=3&noise=0.2", {}, {{"warm_start", true}}};
+  request_.spec.objective = study::BuiltinObjective{"logistic",
+                                                    "synth:logistic?rows=200&cols=10&seed=3&noise=0.2",
+                                                    {},
+                                                    {{"warm_start", true}, {"solver", std::string("newton_cholesky")}}};
   request_.resume_checkpoint.clear();
   const auto run = [&](int64_t trial, int64_t source, double l2) {
     request_.trial = trial;

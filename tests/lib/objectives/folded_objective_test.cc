@@ -154,7 +154,9 @@ TEST(LogisticObjectiveTest, AStepIsAPassOverTheRows) {
       EXPECT_GE(static_cast<double>(last), 3.0 * iterations);
     }
     if (solver == std::string("newton_cholesky")) {
-      EXPECT_EQ(steps.back(), static_cast<int64_t>(1.0 + 3.75 * iterations));
+      // A step with a factor of its own is 3.75, one with that of a step before at most as much.
+      EXPECT_LE(static_cast<double>(steps.back()), 1.0 + 3.75 * iterations);
+      EXPECT_GT(static_cast<double>(steps.back()), 1.0 + 2.0 * iterations);
     }
   }
 }

@@ -74,6 +74,8 @@ struct Costs {
             : n >= 8.0 * d ? std::min(60.0, 8.0 + 0.5 * d) * (hinge ? 1.4 : 1.0)
             : hinge        ? 25.0 + 25.0 * decades * decades
                            : 10.0 + 25.0 * decades;
+    // Where no factor is to be had: a way on for L-BFGS when it makes no more headway, never the first choice.
+    if (fits && d > static_cast<double>(LinearTrainer::kMaxDirectColumns)) newton_cg = std::max(150.0, 1.5 * lbfgs);
     if (problem.l2() > 0.0 && data.bias() != Bias::kFree) {
       // Rows that share columns undo each other's steps the more, the less the penalty rules.
       dual = (8.0 + 16.0 * std::log1p(1.5 / rule)) * (hinge && decades > 0.0 ? 1.5 : 1.0);
@@ -434,7 +436,7 @@ void LinearTrainer::LookAround() {
   LinearSolver best = solver_;
   double least = 0.5 * needed;
   for (const LinearSolver other : kCandidates) {
-    if (other == solver_ || other == LinearSolver::kDual) continue;
+    if (other == solver_ || other == LinearSolver::kDual || Left(other)) continue;
     // Newton's method has its first steps behind it.
     const bool newton = other != LinearSolver::kLbfgs;
     const double share = newton ? (costs.steps > 2.0 ? 0.7 : 1.0) : 1.0;
@@ -451,6 +453,7 @@ void LinearTrainer::LookAround() {
                   std::isfinite(needed) ? absl::StrCat(std::llround(needed)) : "no end of",
                   " more passes foreseen, with it ", std::llround(least), ")");
   ++changes_made_;
+  left_ |= 1 << static_cast<int>(solver_);
   ChangeTo(best, Weights());
 }
 
@@ -517,7 +520,7 @@ void LinearTrainer::Save(CheckpointWriter* writer, absl::string_view identity) c
                               best_gradient_, look_passes_, look_distance_, solver_passes_, exact_value_}) {
     writer->F64(number);
   }
-  for (const int64_t number : {best_iteration_, solver_iteration_, next_check_, int64_t{changes_made_}}) {
+  for (const int64_t number : {best_iteration_, solver_iteration_, next_check_, int64_t{changes_made_}, left_}) {
     writer->U64(static_cast<uint64_t>(number));
   }
   writer->U64(check_pending_ ? 1 : 0);
@@ -558,7 +561,7 @@ absl::Status LinearTrainer::Load(CheckpointReader* reader, absl::string_view ide
     *number = reader->F64();
   }
   int64_t changes = 0;
-  for (int64_t* number : {&best_iteration_, &solver_iteration_, &next_check_, &changes}) {
+  for (int64_t* number : {&best_iteration_, &solver_iteration_, &next_check_, &changes, &left_}) {
     *number = static_cast<int64_t>(reader->U64());
   }
   check_pending_ = reader->U64() != 0;

@@ -133,6 +133,7 @@ class LinearTrainer {
   // Changes the solver where another is expected to need less than half of the passes.
   void LookAround();
   void ChangeTo(LinearSolver solver, Eigen::VectorXd w);
+  bool Left(LinearSolver solver) const { return (left_ >> static_cast<int>(solver) & 1) != 0; }
   // Gradient and value at Weights(), where the solver has them.
   const Eigen::VectorXd& gradient() const;
   double value() const;
@@ -173,6 +174,7 @@ class LinearTrainer {
   double look_passes_ = 0.0;
   double look_distance_ = INFINITY;
   int changes_made_ = 0;
+  int64_t left_ = 0;  // Bits of the solvers that others have gone on from: none is returned to.
   std::string changes_;
 };
 

@@ -78,8 +78,8 @@ void ForEachCell(uint64_t seed, F&& f) {
 }
 
 TEST(StrengthsTest, AutoIsRightInEveryCellAndSeldomSlow) {
-  // Neither seed is one that the estimates were fitted on.
-  for (const uint64_t seed : {11, 12}) {
+  // The estimates were fitted on draw 1, and the rules of changing on draws 1 and 11: neither is here.
+  for (const uint64_t seed : {31, 32}) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     int cells = 0, limits = 0, slow = 0;
     ForEachCell(seed, [&](const LinearProblem& problem, const std::string& name, const Optimum& optimum) {

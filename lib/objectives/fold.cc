@@ -22,7 +22,7 @@ constexpr int kPolishSteps = 12;
 // bound, which counts what is left of the gradient, it ends where rounding does.
 constexpr double kPolishGain = 1e-12, kCertifiedGain = 0.0;
 // Of the adjoint's residual: searches see values of five or six digits. A proven bound divides it by l2.
-constexpr double kAdjointTolerance = 1e-10, kCertifiedTolerance = 1e-12;
+constexpr double kAdjointTolerance = 1e-7, kCertifiedTolerance = 1e-12;
 
 bilevel::ImplicitGradient DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer, bool certified,
                                           const std::atomic<bool>* stop, VectorXd* w) {

@@ -42,7 +42,7 @@ void StopSignal::Request(StopReason reason) {
     reason_.compare_exchange_strong(expected, reason);
     return;
   }
-  cancellation_.Cancel();
+  source_.RequestStop();
   if (fd_ < 0) return;
   const uint64_t one = 1;
   // Cannot block: the counter goes from 0 to 1.

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "absl/strings/string_view.h"
-#include "lib/objectives/cancellation.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::worker {
 
@@ -21,7 +21,7 @@ absl::string_view StopReasonName(StopReason reason);
 
 // Set once (but for a pause, which a better reason to end may replace), and seen by a run in whichever way suits it: by
 // asking, through a file descriptor that becomes readable (a loop around poll() then needs no timeout), or as the
-// cancellation that builtin objectives take. Thread-safe.
+// token that builtin objectives take. Thread-safe.
 class StopSignal {
  public:
   StopSignal();
@@ -35,11 +35,11 @@ class StopSignal {
   StopReason reason() const { return reason_.load(); }
   // Readable once requested. -1 when the process has no descriptor left: then ask now and then.
   int fd() const { return fd_; }
-  const objectives::Cancellation& cancellation() const { return cancellation_; }
+  base::StopToken token() const { return source_.token(); }
 
  private:
   std::atomic<StopReason> reason_{StopReason::kNone};
-  objectives::Cancellation cancellation_;
+  const base::StopSource source_;
   int fd_;
 };
 

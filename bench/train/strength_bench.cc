@@ -61,20 +61,20 @@ void Train(const objectives::ChainFold& fold, double l2, const crf::ChainTrainer
   crf::ChainLoss loss(&fold.train), held_out(&fold.validation);
   const crf::ChainProblem h(&loss, l2);
   Eigen::VectorXd w = Eigen::VectorXd::Zero(loss.dim()), gradient;
-  const double zero = h.Value(w, &gradient), zero_gradient = gradient.lpNorm<Eigen::Infinity>();
+  const double zero = h.Value(w, &gradient).value(), zero_gradient = gradient.lpNorm<Eigen::Infinity>();
   const int every = absl::GetFlag(FLAGS_look_every);
   double start = crf::CpuSeconds(), seconds = 0.0;
   crf::ChainTrainer trainer = crf::ChainTrainer::Create(&fold.train, l2, options).value();
   for (int round = 1;; ++round) {
-    const crf::ChainOutcome outcome = trainer.Advance(nullptr);
+    const crf::ChainOutcome outcome = trainer.Advance({}).value();
     const bool end = outcome != crf::ChainOutcome::kRunning;
     if (!end && (every == 0 || round % every != 0)) continue;
     seconds += crf::CpuSeconds() - start;
     trainer.CopyWeights(&w);
-    const double value = h.Value(w, &gradient);
+    const double value = h.Value(w, &gradient).value();
     std::printf("%.4g,%.1f,%.3f,%.3e,%.12g,%.9g,%s\n", l2, trainer.passes(), seconds,
-                gradient.lpNorm<Eigen::Infinity>() / zero_gradient, value / zero, held_out.Evaluate(w).loss_nats,
-                Name(outcome));
+                gradient.lpNorm<Eigen::Infinity>() / zero_gradient, value / zero,
+                held_out.Evaluate(w).value().loss_nats, Name(outcome));
     std::fflush(stdout);
     if (end) return;
     start = crf::CpuSeconds();
@@ -98,12 +98,12 @@ int Main() {
     std::fprintf(stderr, "strength_bench: %s\n", settings.status().ToString().c_str());
     return 1;
   }
-  const auto source = objectives::ChainSource::Open(objective, root ? &*root : nullptr, nullptr, nullptr);
+  const auto source = objectives::ChainSource::Open(objective, root ? &*root : nullptr, nullptr, {});
   if (!source.ok()) {
     std::fprintf(stderr, "strength_bench: %s\n", source.status().ToString().c_str());
     return 1;
   }
-  const auto data = (*source)->Encode(*settings, nullptr).value();
+  const auto data = (*source)->Encode(*settings, {}).value();
   const objectives::ChainFold& fold = data->folds[0];
   std::fprintf(stderr, "# %lld sequences, %lld tokens, %d labels, %lld weights, kernels %s\n",
                static_cast<long long>(fold.train.sequences()), static_cast<long long>(fold.train.tokens()),

@@ -53,7 +53,7 @@ namespace luthier::crf {
 namespace {
 
 void PrintTest(ChainLoss& test, const Eigen::VectorXd& w) {
-  const ChainLoss::Metrics m = test.Evaluate(w);
+  const ChainLoss::Metrics m = test.Evaluate(w).value();
   absl::PrintF("  test: token error %.3f %%, F1 %.2f, loss %.5f nats a token\n", 100.0 * (1.0 - m.accuracy),
                100.0 * m.segments.all.f1(), m.loss_nats);
 }
@@ -84,11 +84,11 @@ void MeasurePass(const TrainingProblem& problem) {
     for (int run = 0; run < 12; ++run) {
       const auto wall = std::chrono::steady_clock::now();
       double start = CpuSeconds();
-      loss.Value(w, &gradient);
+      loss.Value(w, &gradient).value();
       best = std::min(best, CpuSeconds() - start);
       best_wall = std::min(best_wall, std::chrono::duration<double>(std::chrono::steady_clock::now() - wall).count());
       start = CpuSeconds();
-      loss.Value(w, nullptr);
+      loss.Value(w, nullptr).value();
       best_value = std::min(best_value, CpuSeconds() - start);
       w -= 1e-3 * gradient;
     }
@@ -131,14 +131,14 @@ void RaceLbfgs(const TrainingProblem& problem) {
   ChainLoss loss(&problem.train, absl::GetFlag(FLAGS_threads));
   ChainLoss test(&problem.test);
   const ChainProblem h(&loss, absl::GetFlag(FLAGS_l2));
-  const auto f = [&](const Eigen::VectorXd& w, Eigen::VectorXd* g) { return h.Value(w, g); };
+  const auto f = [&](const Eigen::VectorXd& w, Eigen::VectorXd* g) { return h.Value(w, g).value(); };
   absl::PrintF("L-BFGS\n");
   Curve curve(*problem.optimum);
   const double start = CpuSeconds(), wall = WallSeconds();
   learn::LbfgsSolver solver(1e-5);
-  learn::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim()));
+  learn::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim())).value();
   while (state == learn::SolveState::kRunning && curve.suboptimality() > absl::GetFlag(FLAGS_target)) {
-    state = solver.Step(f, nullptr);
+    state = solver.Step(f, {}).value();
     curve.Add(solver.value(), CpuSeconds() - start, WallSeconds() - wall, static_cast<double>(solver.evaluations()));
   }
   absl::PrintF("  h %.6f, largest gradient entry %.2e, %d evaluations, %.2f s\n", solver.value(),
@@ -167,14 +167,15 @@ void RaceTo(const TrainingProblem& problem, Solver* solver, double seconds, doub
   double value = 0.0;
   while (curve.suboptimality() > absl::GetFlag(FLAGS_target) && solver->passes() < absl::GetFlag(FLAGS_passes)) {
     const double start = CpuSeconds(), wall_start = WallSeconds();
-    const SolverState state = solver->Advance(problem.train.sequences() * absl::GetFlag(FLAGS_evaluate_every), nullptr);
+    const SolverState state =
+        solver->Advance(problem.train.sequences() * absl::GetFlag(FLAGS_evaluate_every), {}).value();
     seconds += CpuSeconds() - start;
     wall += WallSeconds() - wall_start;
     if (state == SolverState::kDiverged) {
       absl::PrintF("  diverged\n");
       return;
     }
-    value = h.Value(solver->Weights(), nullptr);
+    value = h.Value(solver->Weights(), nullptr).value();
     curve.Add(value, seconds, wall, solver->passes());
   }
   const double n = static_cast<double>(problem.train.sequences());

@@ -11,6 +11,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/random.h"
@@ -99,7 +100,7 @@ class Bench {
       if (!started.ok()) std::fprintf(stderr, "%s\n", started.ToString().c_str());
     }
     Result result;
-    while ((result.outcome = trainer.Advance(nullptr)) == ChainOutcome::kRunning) continue;
+    while ((result.outcome = trainer.Advance({}).value()) == ChainOutcome::kRunning) continue;
     result.passes = trainer.passes();
     const VectorXd w = trainer.Weights();
     result.value = Value(data, penalty, w);
@@ -111,13 +112,13 @@ class Bench {
 
   double AtZero() const {
     crf::ChainLoss loss(&fold_->train);
-    return loss.Value(VectorXd::Zero(loss.dim()), nullptr);
+    return loss.Value(VectorXd::Zero(loss.dim()), nullptr).value();
   }
 
  private:
   static double Value(const crf::ChainData& data, const ChainPenalty& penalty, const VectorXd& w) {
     crf::ChainLoss loss(&data);
-    double value = crf::ChainProblem(&loss, penalty.l2()).Value(w, nullptr);
+    double value = crf::ChainProblem(&loss, penalty.l2()).Value(w, nullptr).value();
     for (Eigen::Index j = 0; j < w.size(); ++j) value += penalty.l1().Of(j / data.shape().stride()) * std::abs(w[j]);
     return value;
   }
@@ -138,8 +139,8 @@ int Main() {
   const objectives::ObjectiveInfo info = objectives::WithPenaltyGroups(objectives::CrfInfo(), groups);
   study::Parameters at = {{"l2", 1.0}};
   for (const auto& group : groups) at[objectives::StrengthName(group)] = 1.0;
-  const auto source = objectives::ChainSource::Open(objective, nullptr, nullptr, nullptr).value();
-  const auto encoded = source->Encode(objectives::Settings::Resolve(info, options, at).value(), nullptr).value();
+  const auto source = objectives::ChainSource::Open(objective, nullptr, nullptr, {}).value();
+  const auto encoded = source->Encode(objectives::Settings::Resolve(info, options, at).value(), {}).value();
   const Bench bench(&encoded->folds[0], source->transitions_group());
   const auto seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
   const std::vector<Strengths> strengths = MakeStrengths(what, absl::GetFlag(FLAGS_strengths), seed);

@@ -5,8 +5,10 @@
 #include <functional>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
-#include "lib/learn/stop.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::bilevel {
 namespace {
@@ -17,43 +19,38 @@ constexpr double kExact = 1e-13;
 
 }  // namespace
 
-ImplicitGradient ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer, const VectorXd& x,
-                                         const VectorXd& warm_adjoint, const ImplicitGradientOptions& options) {
+absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer, const VectorXd& x,
+                                                         const VectorXd& warm_adjoint,
+                                                         const ImplicitGradientOptions& options) {
   LUTHIER_CHECK(x.size() == inner.dim());
   ImplicitGradient result;
-  inner.StopAt(options.stop);
-  outer.StopAt(options.stop);
-  const auto stopped = [&] {
-    if (!learn::StopRequested(options.stop)) return false;
-    result.outcome = learn::CgOutcome::kStopped;
-    return true;
-  };
+  const base::StopToken& stop = options.stop;
   VectorXd inner_gradient;
-  inner.Value(x, &inner_gradient);
+  LUTHIER_RETURN_IF_ERROR(inner.Value(x, &inner_gradient, stop).status());
   result.inner_gradient_norm = inner_gradient.norm();
   VectorXd b;
-  result.outer_value = outer.Value(x, &b);
-  if (stopped()) return result;
+  LUTHIER_ASSIGN_OR_RETURN(result.outer_value, outer.Value(x, &b, stop));
   if (!std::isfinite(result.inner_gradient_norm) || !std::isfinite(result.outer_value) || !b.allFinite()) {
     result.outcome = learn::CgOutcome::kNonFinite;
     return result;
   }
-  inner.SetPoint(x);
-  const bool preconditioned = inner.PreparePreconditioner();
-  if (stopped()) return result;
-  const VectorXd diagonal = preconditioned ? VectorXd() : inner.HessianDiagonal();
-  if (stopped()) return result;
+  LUTHIER_RETURN_IF_ERROR(inner.SetPoint(x, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const bool preconditioned, inner.PreparePreconditioner(stop));
+  VectorXd diagonal;
+  if (!preconditioned) {
+    LUTHIER_ASSIGN_OR_RETURN(diagonal, inner.HessianDiagonal(stop));
+  }
   const double relative = preconditioned ? std::min(kExact, options.relative_tolerance) : options.relative_tolerance;
   learn::CgOptions cg_options;
   cg_options.tolerance = std::max(options.absolute_tolerance, relative * b.norm());
   cg_options.max_iterations = options.max_iterations;
-  cg_options.stop = options.stop;
+  cg_options.stop = stop;
   const std::function<VectorXd(const VectorXd&)> precondition = [&inner](const VectorXd& r) {
     return inner.Precondition(r);
   };
   if (preconditioned) cg_options.precondition = &precondition;
-  learn::CgResult cg = learn::SolveCg([&inner](const VectorXd& v) { return inner.HessianVector(v); }, b, diagonal,
-                                      warm_adjoint, cg_options);
+  const auto multiply = [&](const VectorXd& v) { return inner.HessianVector(v, stop); };
+  LUTHIER_ASSIGN_OR_RETURN(learn::CgResult cg, learn::SolveCg(multiply, b, diagonal, warm_adjoint, cg_options));
   result.outcome = cg.outcome;
   result.cg_iterations = cg.iterations;
   result.cg_residual = cg.residual_norm;
@@ -65,8 +62,7 @@ ImplicitGradient ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer, 
     result.error_x = result.error_q = result.error_bound = INFINITY;
     return result;
   }
-  const InnerConstants constants = inner.Constants();
-  if (stopped()) return result;
+  LUTHIER_ASSIGN_OR_RETURN(const InnerConstants constants, inner.Constants(stop));
   result.mu = constants.mu;
   const double q = result.adjoint.norm();
   result.error_x = result.inner_gradient_norm / constants.mu;
@@ -118,32 +114,36 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
   return mean;
 }
 
-double PolishInner(InnerProblem& inner, double gain, int max_steps, const std::atomic<bool>* stop, VectorXd* x) {
+absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_steps, const base::StopToken& stop,
+                                   VectorXd* x) {
   constexpr double kForcing = 1e-3;
-  inner.StopAt(stop);
   VectorXd gradient;
-  double value = inner.Value(*x, &gradient);
-  if (learn::StopRequested(stop) || !std::isfinite(value) || !gradient.allFinite()) return gradient.norm();
-  inner.SetPoint(*x);
-  const bool preconditioned = inner.PreparePreconditioner();
+  LUTHIER_ASSIGN_OR_RETURN(double value, inner.Value(*x, &gradient, stop));
+  if (!std::isfinite(value) || !gradient.allFinite()) return gradient.norm();
+  LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*x, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const bool preconditioned, inner.PreparePreconditioner(stop));
   const std::function<VectorXd(const VectorXd&)> precondition = [&inner](const VectorXd& r) {
     return inner.Precondition(r);
   };
+  const auto multiply = [&](const VectorXd& v) { return inner.HessianVector(v, stop); };
   for (int k = 0; k < max_steps && gradient.norm() > 0.0; ++k) {
-    inner.SetPoint(*x);
+    LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*x, stop));
     learn::CgOptions options;
     options.tolerance = kForcing * gradient.norm();
     options.stop = stop;
     if (preconditioned) options.precondition = &precondition;
-    const VectorXd diagonal = preconditioned ? VectorXd() : inner.HessianDiagonal();
-    const learn::CgResult cg = learn::SolveCg([&inner](const VectorXd& v) { return inner.HessianVector(v); }, -gradient,
-                                              diagonal, VectorXd(), options);
-    if (learn::StopRequested(stop) || !cg.x.allFinite()) break;
+    VectorXd diagonal;
+    if (!preconditioned) {
+      LUTHIER_ASSIGN_OR_RETURN(diagonal, inner.HessianDiagonal(stop));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const learn::CgResult cg,
+                             learn::SolveCg(multiply, -gradient, diagonal, VectorXd(), options));
+    if (!cg.x.allFinite()) break;
     const double promised = -0.5 * gradient.dot(cg.x);
     const VectorXd next = *x + cg.x;
     VectorXd next_gradient;
-    const double next_value = inner.Value(next, &next_gradient);
-    if (learn::StopRequested(stop) || !std::isfinite(next_value) || !(next_gradient.norm() < gradient.norm())) break;
+    LUTHIER_ASSIGN_OR_RETURN(const double next_value, inner.Value(next, &next_gradient, stop));
+    if (!std::isfinite(next_value) || !(next_gradient.norm() < gradient.norm())) break;
     *x = next;
     gradient = std::move(next_gradient);
     value = next_value;

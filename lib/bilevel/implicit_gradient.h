@@ -2,9 +2,10 @@
 #define LUTHIER_LIB_BILEVEL_IMPLICIT_GRADIENT_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/bilevel/inner_problem.h"
 #include "lib/learn/conjugate_gradient.h"
 
@@ -19,14 +20,14 @@ struct ImplicitGradientOptions {
   // Computes mu and the error terms, which may cost an eigenvalue estimate (InnerProblem::Constants). If false, mu is
   // 0, the errors are infinite and nothing is certified.
   bool error_bound = true;
-  const std::atomic<bool>* stop = nullptr;
+  base::StopToken stop;
 };
 
 // The gradient of E at lambda, from an x near X(lambda):
 //   p = -D' q,  H q = grad g     (all at x; Pedregosa 2016, algorithm 1)
 struct ImplicitGradient {
   // kConverged and kPrecision: all fields are set and `gradient` is good up to error_bound. kIterationLimit: the same
-  // with a larger error. kIndefinite, kNonFinite: no gradient, only the norms computed before. kStopped: nothing.
+  // with a larger error. kIndefinite, kNonFinite: no gradient, only the norms computed before.
   learn::CgOutcome outcome = learn::CgOutcome::kConverged;
   double outer_value = 0.0;  // g(x)
   Eigen::VectorXd gradient;  // p: dE/dlambda, s entries, in lambda's coordinates.
@@ -52,9 +53,10 @@ struct ImplicitGradient {
 };
 
 // `warm_adjoint`: start for q, or empty. Leaves inner's point at x. One pass over the outer data, two and one a
-// conjugate gradient iteration over the inner data.
-ImplicitGradient ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer, const Eigen::VectorXd& x,
-                                         const Eigen::VectorXd& warm_adjoint, const ImplicitGradientOptions& options);
+// conjugate gradient iteration over the inner data. CANCELLED once options.stop is raised.
+absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, OuterLoss& outer,
+                                                         const Eigen::VectorXd& x, const Eigen::VectorXd& warm_adjoint,
+                                                         const ImplicitGradientOptions& options);
 
 // dE along `direction` (s entries): gradient . direction. The adjoint gives all slopes for one solve.
 double DirectionalSlope(const ImplicitGradient& gradient, const Eigen::VectorXd& direction);
@@ -66,8 +68,9 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
 // Improves x by Newton steps of `inner` until the last one promised to lower h by at most `gain` times |h(x)|, or
 // rounding stops it, or after max_steps; returns the final |grad h|. Near the optimum each step squares the error, so
 // one to three make e_x vanish beside other errors. The preconditioner of the first point serves them all, and the
-// adjoint's solve after them. `stop` may be null; once it is set, what comes back is of no use.
-double PolishInner(InnerProblem& inner, double gain, int max_steps, const std::atomic<bool>* stop, Eigen::VectorXd* x);
+// adjoint's solve after them. CANCELLED when stopped.
+absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_steps, const base::StopToken& stop,
+                                   Eigen::VectorXd* x);
 
 }  // namespace luthier::bilevel
 

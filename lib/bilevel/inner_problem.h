@@ -2,7 +2,9 @@
 #define LUTHIER_LIB_BILEVEL_INNER_PROBLEM_H_
 
 #include <Eigen/Core>
-#include <atomic>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 
 // A bilevel problem: minimise over lambda the outer loss E(lambda) = g(X(lambda)), where X(lambda) minimises the inner
 // objective h(x, lambda) over x (Pedregosa 2016, "Hyperparameter optimization with approximate gradient").
@@ -25,52 +27,39 @@ struct InnerConstants {
 };
 
 // h at one fixed lambda. HessianVector, HessianDiagonal, CrossTransposeVector and CrossNorm refer to the point of the
-// last SetPoint. Not thread-safe.
+// last SetPoint. Long work looks at `stop`, and returns CANCELLED when stopped. Not thread-safe.
 class InnerProblem {
  public:
   virtual ~InnerProblem() = default;
-  // Long work looks at `stop` (may be null) from now on; once that is set, what comes back is of no use.
-  void StopAt(const std::atomic<bool>* stop) { stop_ = stop; }
   virtual Eigen::Index dim() const = 0;
   virtual Eigen::Index hyper_dim() const = 0;
   // h(x), and grad_x h unless null.
-  virtual double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) = 0;
-  virtual void SetPoint(const Eigen::VectorXd& x) = 0;
-  virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) = 0;
+  virtual absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                                       const base::StopToken& stop) = 0;
+  virtual absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) = 0;
+  virtual absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) = 0;
   // Entries > 0, for the preconditioner; empty when it is not cheap.
-  virtual Eigen::VectorXd HessianDiagonal() = 0;
+  virtual absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) = 0;
   // Makes Precondition(r) = M^-1 r available, with a matrix M near the Hessian. The first call makes M for the point of
-  // the last SetPoint; later calls keep it. Returns false if M is not affordable or the flag was seen.
-  virtual bool PreparePreconditioner() { return false; }
+  // the last SetPoint; later calls keep it. Returns false if M is not affordable.
+  virtual absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& /*stop*/) { return false; }
   virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
   // D' q: s entries.
   virtual Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) = 0;
   // An upper bound of the spectral norm of D.
   virtual double CrossNorm() = 0;
-  virtual InnerConstants Constants() = 0;
-
- protected:
-  const std::atomic<bool>* stop() const { return stop_; }
-
- private:
-  const std::atomic<bool>* stop_ = nullptr;
+  virtual absl::StatusOr<InnerConstants> Constants(const base::StopToken& stop) = 0;
 };
 
 // g. It depends on lambda through x alone.
 class OuterLoss {
  public:
   virtual ~OuterLoss() = default;
-  void StopAt(const std::atomic<bool>* stop) { stop_ = stop; }  // As InnerProblem has it.
-  // g(x), and grad g (p) unless null.
-  virtual double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) = 0;
+  // g(x), and grad g (p) unless null. CANCELLED when stopped.
+  virtual absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                                       const base::StopToken& stop) = 0;
   // L_g: |grad g(x) - grad g(y)| <= L_g |x - y|.
   virtual double GradientLipschitz() = 0;
-
- protected:
-  const std::atomic<bool>* stop() const { return stop_; }
-
- private:
-  const std::atomic<bool>* stop_ = nullptr;
 };
 
 }  // namespace luthier::bilevel

@@ -4,7 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::bilevel {
 namespace {
@@ -34,19 +37,22 @@ LinearInner::LinearInner(const learn::LinearProblem* problem, StrengthGroups gro
   LUTHIER_CHECK(problem->l2() > 0.0);
 }
 
-void LinearInner::SetPoint(const VectorXd& x) {
+absl::Status LinearInner::SetPoint(const VectorXd& x, const base::StopToken& stop) {
   x_ = x;
-  function_.SetPoint(x, stop());
+  return function_.SetPoint(x, stop);
 }
 
-bool LinearInner::PreparePreconditioner() {
-  if (!prepared_) prepared_ = function_.PreparePreconditioner(stop());
+absl::StatusOr<bool> LinearInner::PreparePreconditioner(const base::StopToken& stop) {
+  if (!prepared_) {
+    LUTHIER_ASSIGN_OR_RETURN(prepared_, function_.PreparePreconditioner(stop));
+  }
   return prepared_;
 }
 
-VectorXd LinearInner::HessianDiagonal() {
+absl::StatusOr<VectorXd> LinearInner::HessianDiagonal(const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd diagonal, function_.HessianDiagonal(stop));
   // A saturated model has no curvature left in its bias; the preconditioner must stay positive.
-  return function_.HessianDiagonal(stop()).cwiseMax(1e-300);
+  return VectorXd(diagonal.cwiseMax(1e-300));
 }
 
 VectorXd LinearInner::CrossTransposeVector(const VectorXd& q) {
@@ -61,7 +67,7 @@ double LinearInner::CrossNorm() {
   return std::sqrt(groups_.Sums(problem_->Penalize(x_).cwiseAbs2(), 1).maxCoeff());
 }
 
-InnerConstants LinearInner::Constants() {
+absl::StatusOr<InnerConstants> LinearInner::Constants(const base::StopToken& /*stop*/) {
   const LinearData& data = problem_->data();
   const bool logistic = problem_->loss().kind == MarginLoss::Kind::kLogistic;
   InnerConstants constants;
@@ -74,11 +80,11 @@ InnerConstants LinearInner::Constants() {
   return constants;
 }
 
-double LinearOuter::Value(const VectorXd& x, VectorXd* gradient) {
+absl::StatusOr<double> LinearOuter::Value(const VectorXd& x, VectorXd* gradient, const base::StopToken& stop) {
   const double n = static_cast<double>(problem_.data().rows());
-  const double loss = problem_.Value(x, gradient, nullptr, stop()) / n;
+  LUTHIER_ASSIGN_OR_RETURN(const double loss, problem_.Value(x, gradient, nullptr, stop));
   if (gradient != nullptr) *gradient /= n;
-  return loss;
+  return loss / n;
 }
 
 double LinearOuter::GradientLipschitz() {

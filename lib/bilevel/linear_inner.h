@@ -3,6 +3,8 @@
 
 #include <Eigen/Core>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/bilevel/inner_problem.h"
 #include "lib/bilevel/strength_groups.h"
 #include "lib/learn/linear_problem.h"
@@ -21,19 +23,22 @@ class LinearInner final : public InnerProblem {
 
   Eigen::Index dim() const override { return problem_->dim(); }
   Eigen::Index hyper_dim() const override { return groups_.count; }
-  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override {
-    return function_.Value(x, gradient, stop());
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override {
+    return function_.Value(x, gradient, stop);
   }
   // Free at the point that Value was last called for.
-  void SetPoint(const Eigen::VectorXd& x) override;
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override { return function_.HessianVector(v, stop()); }
-  Eigen::VectorXd HessianDiagonal() override;
+  absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override {
+    return function_.HessianVector(v, stop);
+  }
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
   // Cholesky's factor of the Hessian where it costs at most kMostFactorPasses, else that of a sample's.
-  bool PreparePreconditioner() override;
+  absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override { return function_.Precondition(r); }
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
   double CrossNorm() override;
-  InnerConstants Constants() override;
+  absl::StatusOr<InnerConstants> Constants(const base::StopToken& stop) override;
 
  private:
   const learn::LinearProblem* const problem_;
@@ -47,7 +52,8 @@ class LinearInner final : public InnerProblem {
 class LinearOuter final : public OuterLoss {
  public:
   LinearOuter(const learn::LinearData* data, const learn::MarginLoss& loss) : problem_(data, loss, 0.0) {}
-  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override;
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override;
   double GradientLipschitz() override;
 
  private:

@@ -4,7 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/conjugate_gradient.h"
 
 namespace luthier::bilevel {
@@ -16,14 +19,16 @@ LogisticInner::LogisticInner(const learn::LogisticProblem* problem, StrengthGrou
   LUTHIER_CHECK(problem->l2() > 0.0);
 }
 
-void LogisticInner::SetPoint(const VectorXd& x) {
+absl::Status LogisticInner::SetPoint(const VectorXd& x, const base::StopToken& stop) {
   x_ = x;
-  curvature_ = problem_->data().CurvatureAt(x, stop());
+  LUTHIER_ASSIGN_OR_RETURN(curvature_, problem_->data().CurvatureAt(x, stop));
+  return absl::OkStatus();
 }
 
-VectorXd LogisticInner::HessianDiagonal() {
+absl::StatusOr<VectorXd> LogisticInner::HessianDiagonal(const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd diagonal, problem_->HessianDiagonal(curvature_, stop));
   // A saturated model has no curvature left in its intercept; the preconditioner must stay positive.
-  return problem_->HessianDiagonal(curvature_, stop()).cwiseMax(1e-300);
+  return VectorXd(diagonal.cwiseMax(1e-300));
 }
 
 VectorXd LogisticInner::CrossTransposeVector(const VectorXd& q) {
@@ -38,44 +43,49 @@ double LogisticInner::CrossNorm() {
   return std::sqrt(groups_.Sums(problem_->Penalize(x_).cwiseAbs2(), problem_->data().scores()).maxCoeff());
 }
 
-InnerConstants LogisticInner::Constants() {
+absl::StatusOr<InnerConstants> LogisticInner::Constants(const base::StopToken& stop) {
   InnerConstants constants;
   const bool intercept = problem_->data().intercept();
-  constants.mu = intercept ? std::min(problem_->l2(), SmallestCurvature()) : problem_->l2();
+  constants.mu = problem_->l2();
+  if (intercept) {
+    LUTHIER_ASSIGN_OR_RETURN(const double smallest, SmallestCurvature(stop));
+    constants.mu = std::min(constants.mu, smallest);
+  }
   constants.hessian_lipschitz = problem_->data().hessian_lipschitz();
   constants.cross_lipschitz = problem_->largest_l2();
   constants.certified = !intercept;
   return constants;
 }
 
-double LogisticInner::SmallestCurvature() {
-  const auto multiply = [this](const VectorXd& v) { return HessianVector(v); };
-  const VectorXd diagonal = HessianDiagonal();
+absl::StatusOr<double> LogisticInner::SmallestCurvature(const base::StopToken& stop) {
+  const auto multiply = [&](const VectorXd& v) { return HessianVector(v, stop); };
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd diagonal, HessianDiagonal(stop));
   VectorXd v = VectorXd::Zero(dim());
   v.tail(dim() - problem_->data().penalized()).setOnes();
   v.normalize();
-  double smallest = v.dot(multiply(v));
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd product, multiply(v));
+  double smallest = v.dot(product);
   for (int k = 0; k < 2; ++k) {
     learn::CgOptions options;
     options.tolerance = 1e-2;
     options.max_iterations = 100;
-    options.stop = stop();
-    const learn::CgResult cg = learn::SolveCg(multiply, v, diagonal, VectorXd(), options);
-    if (cg.outcome == learn::CgOutcome::kStopped) break;
+    options.stop = stop;
+    LUTHIER_ASSIGN_OR_RETURN(const learn::CgResult cg, learn::SolveCg(multiply, v, diagonal, VectorXd(), options));
     const double norm = cg.x.norm();
     if (!(norm > 0.0) || !std::isfinite(norm)) break;
     v = cg.x / norm;
-    smallest = std::min(smallest, v.dot(multiply(v)));
+    LUTHIER_ASSIGN_OR_RETURN(product, multiply(v));
+    smallest = std::min(smallest, v.dot(product));
   }
   // An exactly flat intercept: keep the bounds finite or infinite, not NaN.
   return std::max(smallest, 1e-300);
 }
 
-double LogisticOuter::Value(const VectorXd& x, VectorXd* gradient) {
+absl::StatusOr<double> LogisticOuter::Value(const VectorXd& x, VectorXd* gradient, const base::StopToken& stop) {
   const double n = static_cast<double>(data_->rows());
-  const double loss = data_->Loss(x, gradient, stop()) / n;
+  LUTHIER_ASSIGN_OR_RETURN(const double loss, data_->Loss(x, gradient, stop));
   if (gradient != nullptr) *gradient /= n;
-  return loss;
+  return loss / n;
 }
 
 double LogisticOuter::GradientLipschitz() {

@@ -3,6 +3,8 @@
 
 #include <Eigen/Core>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/bilevel/inner_problem.h"
 #include "lib/bilevel/strength_groups.h"
 #include "lib/learn/logistic.h"
@@ -21,20 +23,21 @@ class LogisticInner final : public InnerProblem {
 
   Eigen::Index dim() const override { return problem_->dim(); }
   Eigen::Index hyper_dim() const override { return groups_.count; }
-  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override {
-    return problem_->Value(x, gradient, stop());
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override {
+    return problem_->Value(x, gradient, stop);
   }
-  void SetPoint(const Eigen::VectorXd& x) override;
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v) override {
-    return problem_->HessianVector(curvature_, v, stop());
+  absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override {
+    return problem_->HessianVector(curvature_, v, stop);
   }
-  Eigen::VectorXd HessianDiagonal() override;
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
   double CrossNorm() override;
-  InnerConstants Constants() override;
+  absl::StatusOr<InnerConstants> Constants(const base::StopToken& stop) override;
 
  private:
-  double SmallestCurvature();
+  absl::StatusOr<double> SmallestCurvature(const base::StopToken& stop);
 
   const learn::LogisticProblem* const problem_;
   const StrengthGroups groups_;
@@ -46,7 +49,8 @@ class LogisticInner final : public InnerProblem {
 class LogisticOuter final : public OuterLoss {
  public:
   explicit LogisticOuter(const learn::LogisticData* data) : data_(data) {}
-  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) override;
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override;
   double GradientLipschitz() override;
 
  private:

@@ -12,6 +12,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/column_text.h"
 #include "lib/learn/minimizer.h"
 
@@ -125,14 +126,14 @@ absl::Status AttributeMap::Check(const AttributeText& text, const std::vector<in
 }
 
 absl::StatusOr<AttributeMap> AttributeMap::Fit(const AttributeText& text, const std::vector<int32_t>& rows,
-                                               int64_t min_count, const std::atomic<bool>* stop) {
+                                               int64_t min_count, const base::StopToken& stop) {
   LUTHIER_CHECK(min_count >= 1);
   LUTHIER_RETURN_IF_ERROR(Check(text, rows));
   AttributeMap map;
   map.label_names_ = LabelNames(text, rows);
   std::vector<int64_t> count(static_cast<size_t>(text.attributes.size()), 0);
   for (const int32_t i : rows) {
-    if (learn::StopRequested(stop)) return EncodingStopped();
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const auto begin = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i)]);
     const auto end = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i) + 1]);
     for (int64_t e = text.token_start[begin]; e < text.token_start[end]; ++e) {
@@ -151,7 +152,7 @@ absl::StatusOr<AttributeMap> AttributeMap::Fit(const AttributeText& text, const 
 }
 
 absl::StatusOr<ChainData> AttributeMap::Encode(const AttributeText& text, const std::vector<int32_t>& rows,
-                                               FeatureMap::UnknownLabels unknown, const std::atomic<bool>* stop) const {
+                                               FeatureMap::UnknownLabels unknown, const base::StopToken& stop) const {
   ChainData data;
   data.name = text.name;
   data.attributes = attributes();
@@ -164,7 +165,7 @@ absl::StatusOr<ChainData> AttributeMap::Encode(const AttributeText& text, const 
     label.push_back(known ? static_cast<int32_t>(found - label_names_.begin()) : -1);
   }
   for (const int32_t i : rows) {
-    if (learn::StopRequested(stop)) return EncodingStopped();
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const auto begin = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i)]);
     const auto end = static_cast<size_t>(text.sequence_start[static_cast<size_t>(i) + 1]);
     for (size_t t = begin; t < end; ++t) {

@@ -1,12 +1,12 @@
 #ifndef LUTHIER_LIB_CRF_ATTRIBUTE_TEXT_H_
 #define LUTHIER_LIB_CRF_ATTRIBUTE_TEXT_H_
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/features.h"
 #include "lib/crf/interner.h"
@@ -43,9 +43,9 @@ absl::StatusOr<AttributeText> ReadAttributeText(learn::LineReader& lines);
 // by falling number of occurrences, ties by first occurrence.
 class AttributeMap {
  public:
-  // INVALID_ARGUMENT as Check; CANCELLED once `stop` (may be null) is set, here and below.
+  // INVALID_ARGUMENT as Check; CANCELLED when stopped, here and below.
   static absl::StatusOr<AttributeMap> Fit(const AttributeText& text, const std::vector<int32_t>& rows,
-                                          int64_t min_count, const std::atomic<bool>* stop = nullptr);
+                                          int64_t min_count, const base::StopToken& stop = {});
 
   // INVALID_ARGUMENT: no sequences, fewer than two labels.
   static absl::Status Check(const AttributeText& text, const std::vector<int32_t>& rows);
@@ -54,7 +54,7 @@ class AttributeMap {
   // another one than Fit's.
   absl::StatusOr<ChainData> Encode(const AttributeText& text, const std::vector<int32_t>& rows,
                                    FeatureMap::UnknownLabels unknown = FeatureMap::UnknownLabels::kError,
-                                   const std::atomic<bool>* stop = nullptr) const;
+                                   const base::StopToken& stop = {}) const;
 
   // What Load gives encodes every text as this one does. DATA_LOSS when the bytes do not fit.
   void Save(learn::CheckpointWriter* writer) const;

@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::crf {
 
@@ -37,29 +38,31 @@ AverageGradient::AverageGradient(const ChainData* data, double l2, const Average
   remembered_edges_ = AlignedDoubles(state_.v_transitions.size());
 }
 
-SolverState AverageGradient::Evaluate(const Sequence& x, double* loss) {
-  chain_.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+absl::StatusOr<double> AverageGradient::Evaluate(const Sequence& x, const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(chain_.ByPieces(x.tokens, stop, [&](int64_t begin, int64_t count) {
     kernels_->gather_lazy(state_.rows.data(), state_.row_progress.data(), state_.progress, state_.beta,
                           data_->attribute.data(), data_->values(), x.token_start + begin, count, stride_, ahead_,
                           chain_.scores() + begin * stride_);
-  });
+  }));
   chain_.Prepare();
-  *loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
-  if (!std::isfinite(*loss)) return chain_.stopped() ? SolverState::kStopped : SolverState::kDiverged;
-  chain_.Backward();
+  LUTHIER_ASSIGN_OR_RETURN(const double log_z, chain_.Forward(x.tokens, stop));
+  const double loss = log_z - chain_.Score(x.label, x.tokens);
+  if (!std::isfinite(loss)) return loss;
+  LUTHIER_RETURN_IF_ERROR(chain_.Backward(stop));
   chain_.SubtractLabeling(x.label);
-  return chain_.stopped() ? SolverState::kStopped : SolverState::kRunning;
+  return loss;
 }
 
-std::optional<double> AverageGradient::SearchConstant(const Sequence& x, const Sampler::Draw& draw, double loss) {
+absl::StatusOr<double> AverageGradient::SearchConstant(const Sequence& x, const Sampler::Draw& draw, double loss,
+                                                       const base::StopToken& stop) {
   ConstantSearch::Direction along = {chain_.marginals(), chain_.edge_sums()};
   if (remembered_tokens_.size() > 0) {
     memory_.Recall(x.index, remembered_tokens_.data(), remembered_edges_.data());
     along = {remembered_tokens_.data(), remembered_edges_.data()};
   }
-  if (options_.shared_constant) return search_.Search(x, loss, shared_constant_, along, &chain_);
+  if (options_.shared_constant) return search_.Search(x, loss, shared_constant_, along, &chain_, stop);
   if (options_.skip_checks && search_.Skip(x.index)) return sampler_.constant(x.index);
-  return search_.Search(x, loss, sampler_.StartConstant(draw), along, &chain_);
+  return search_.Search(x, loss, sampler_.StartConstant(draw), along, &chain_, stop);
 }
 
 // Of this iteration, whose constant is known; the constant that all share shrinks for the next one.
@@ -118,14 +121,14 @@ void AverageGradient::CatchUp(const Sequence& x) {
   }
 }
 
-SolverState AverageGradient::Step() {
+absl::StatusOr<SolverState> AverageGradient::Step(const base::StopToken& stop) {
   if (!moved_) {
-    const SolverState state = Move();
+    LUTHIER_ASSIGN_OR_RETURN(const SolverState state, Move(stop));
     if (state != SolverState::kRunning) return state;
   }
   if (RemembersSecond(options_.method)) {
     moved_ = true;
-    const SolverState state = RememberSecond();
+    LUTHIER_ASSIGN_OR_RETURN(const SolverState state, RememberSecond(stop));
     if (state != SolverState::kRunning) return state;
     moved_ = false;
   }
@@ -133,23 +136,19 @@ SolverState AverageGradient::Step() {
   return SolverState::kRunning;
 }
 
-SolverState AverageGradient::Move() {
+absl::StatusOr<SolverState> AverageGradient::Move(const base::StopToken& stop) {
   const Sampler::Draw draw = sampler_.Next();
   const Sequence x = data_->At(draw.index);
   memory_.Prefetch(x.index);
-  double loss = 0.0;
-  SolverState state = Evaluate(x, &loss);
-  std::optional<double> searched;
-  if (state == SolverState::kRunning) {
-    searched = SearchConstant(x, draw, loss);
-    if (!searched) state = SolverState::kStopped;
-  }
-  if (state == SolverState::kStopped) {
+  const absl::StatusOr<double> loss = Evaluate(x, stop);
+  absl::StatusOr<double> searched = loss;
+  if (loss.ok() && std::isfinite(*loss)) searched = SearchConstant(x, draw, *loss, stop);
+  if (!searched.ok()) {
     sampler_.PutBack(draw);
-    return state;
+    return searched.status();
   }
   ++evaluations_;
-  if (state != SolverState::kRunning) return state;
+  if (!std::isfinite(*loss)) return SolverState::kDiverged;
   const double constant = *searched;
   sampler_.SetConstant(x.index, constant);
   if (options_.shared_constant) shared_constant_ = constant;
@@ -190,14 +189,12 @@ SolverState AverageGradient::Move() {
 }
 
 // SAGA2 remembers the gradient of another sequence, drawn uniformly.
-SolverState AverageGradient::RememberSecond() {
+absl::StatusOr<SolverState> AverageGradient::RememberSecond(const base::StopToken& stop) {
   base::RandomStream stream(options_.seed, "stochastic.second", static_cast<uint64_t>(iterations_ + 1));
   const Sequence y = data_->At(static_cast<int64_t>(stream.UniformInt(static_cast<uint64_t>(data_->sequences()))));
-  double loss = 0.0;
-  const SolverState state = Evaluate(y, &loss);
-  if (state == SolverState::kStopped) return state;
+  LUTHIER_ASSIGN_OR_RETURN(const double loss, Evaluate(y, stop));
   ++evaluations_;
-  if (state != SolverState::kRunning) return state;
+  if (!std::isfinite(loss)) return SolverState::kDiverged;
   const GradientChange& stored = memory_.Exchange(y.index, chain_.marginals(), chain_.edge_sums(), chain_);
   AddToRows(y, stored);
   kernels_->add_scaled(state_.d_transitions.data(), 1.0, stored.edges, state_.d_transitions.size(),
@@ -206,10 +203,9 @@ SolverState AverageGradient::RememberSecond() {
   return SolverState::kRunning;
 }
 
-SolverState AverageGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
-  chain_.StopAt(stop);
-  return Repeat(iterations, stop, [this] {
-    const SolverState state = Step();
+absl::StatusOr<SolverState> AverageGradient::Advance(int64_t iterations, const base::StopToken& stop) {
+  return Repeat(iterations, stop, [&]() -> absl::StatusOr<SolverState> {
+    LUTHIER_ASSIGN_OR_RETURN(const SolverState state, Step(stop));
     if (state == SolverState::kRunning && state_.beta < LazyAverage::kMinBeta) state_.Flush();
     return state;
   });

@@ -1,11 +1,11 @@
 #ifndef LUTHIER_LIB_CRF_AVERAGE_GRADIENT_H_
 #define LUTHIER_LIB_CRF_AVERAGE_GRADIENT_H_
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/average_solver.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/chain_solver.h"
@@ -46,7 +46,7 @@ class AverageGradient final : public AverageSolver {
   static absl::StatusOr<AverageGradient> Create(const ChainData* data, double l2, const AverageGradientOptions& options,
                                                 const Kernels& kernels = BestKernels());
 
-  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
 
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
@@ -55,16 +55,16 @@ class AverageGradient final : public AverageSolver {
   AverageGradient(const ChainData* data, double l2, const AverageGradientOptions& options, const Kernels& kernels,
                   GradientMemory memory);
 
-  // Loss at w; fills residuals and edges of chain_. kDiverged when it is not finite.
-  SolverState Evaluate(const Sequence& x, double* loss);
-  // None when stopped.
-  std::optional<double> SearchConstant(const Sequence& x, const stochastic::Sampler::Draw& draw, double loss);
+  // Loss at w; fills residuals and edges of chain_ when it is finite.
+  absl::StatusOr<double> Evaluate(const Sequence& x, const base::StopToken& stop);
+  absl::StatusOr<double> SearchConstant(const Sequence& x, const stochastic::Sampler::Draw& draw, double loss,
+                                        const base::StopToken& stop);
   double StepSize();
   // One iteration. Nothing changes before all that may take long is done, so one that is given up leaves no trace; that
   // of SAGA2 has two such parts.
-  SolverState Step();
-  SolverState Move();
-  SolverState RememberSecond();
+  absl::StatusOr<SolverState> Step(const base::StopToken& stop);
+  absl::StatusOr<SolverState> Move(const base::StopToken& stop);
+  absl::StatusOr<SolverState> RememberSecond(const base::StopToken& stop);
   void AddToRows(const Sequence& x, const GradientChange& change);
   void CatchUp(const Sequence& x);
   void MoveAlong(const Sequence& x, const GradientChange& change, double scale);

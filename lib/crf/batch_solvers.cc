@@ -6,7 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::crf {
 
@@ -23,8 +26,6 @@ SolverState ToSolverState(SolveState state) {
       return SolverState::kPrecision;
     case SolveState::kNonFinite:
       return SolverState::kDiverged;
-    case SolveState::kStopped:
-      return SolverState::kStopped;
     case SolveState::kRunning:
     case SolveState::kConverged:
       break;
@@ -41,21 +42,16 @@ double PerSequence(double x, const ChainLoss& loss) {
 ChainLbfgs::ChainLbfgs(const ChainData* data, double l2, int threads, const Kernels& kernels)
     : loss_(data, threads, kernels), l2_(l2) {}
 
-SolverState ChainLbfgs::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+absl::StatusOr<SolverState> ChainLbfgs::Advance(int64_t iterations, const base::StopToken& stop) {
   const ChainProblem h(&loss_, l2_);
   const auto f = [&](const VectorXd& w, VectorXd* gradient) { return h.Value(w, gradient, stop); };
   for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
-    SolverState state = SolverState::kRunning;
-    if (iterations_ == 0) {
-      state = ToSolverState(solver_.Start(f, Weights(), stop));
-    } else {
-      state = ToSolverState(solver_.Step(f, stop));
-    }
-    if (state == SolverState::kStopped) return state;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    LUTHIER_ASSIGN_OR_RETURN(const SolveState state,
+                             iterations_ == 0 ? solver_.Start(f, Weights()) : solver_.Step(f, stop));
     ++iterations_;
     start_.resize(0);
-    if (state != SolverState::kRunning) return state;
+    if (ToSolverState(state) != SolverState::kRunning) return ToSolverState(state);
   }
   return SolverState::kRunning;
 }
@@ -105,15 +101,14 @@ ChainHybrid::ChainHybrid(const ChainData* data, double l2, uint64_t seed, const 
   base::RandomStream(seed, "crf.hybrid").Shuffle(order_);
 }
 
-SolverState ChainHybrid::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+absl::StatusOr<SolverState> ChainHybrid::Advance(int64_t iterations, const base::StopToken& stop) {
   const auto sum = [&](const VectorXd& w, int64_t first, int64_t last, VectorXd* gradient) {
     return loss_.AddSubset(order_.data() + first, last - first, w, gradient, stop);
   };
   for (int64_t k = 0; k < iterations; ++k) {
-    const SolverState state = ToSolverState(solver_.Step(sum, stop));
-    if (state == SolverState::kStopped) return state;
+    LUTHIER_ASSIGN_OR_RETURN(const SolveState state, solver_.Step(sum, stop));
     ++iterations_;
-    if (state != SolverState::kRunning) return state;
+    if (ToSolverState(state) != SolverState::kRunning) return ToSolverState(state);
   }
   return SolverState::kRunning;
 }
@@ -159,26 +154,26 @@ ChainMetaDescent::ChainMetaDescent(const ChainData* data, double l2, const stoch
                                    uint64_t seed, const Kernels& kernels)
     : loss_(data, 1, kernels), lambda_(PerSequence(l2, loss_)), seed_(seed), solver_(loss_.dim(), options) {}
 
-SolverState ChainMetaDescent::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+absl::StatusOr<SolverState> ChainMetaDescent::Advance(int64_t iterations, const base::StopToken& stop) {
   const auto n = static_cast<uint64_t>(loss_.data().sequences());
   std::vector<int32_t> rows(static_cast<size_t>(kBatch));
   const double weight = 1.0 / static_cast<double>(kBatch);
   const auto gradient = [&](const VectorXd& w, VectorXd* g) {
     *g = VectorXd::Zero(w.size());
-    const double value = loss_.AddSubset(rows.data(), kBatch, w, g, stop);
+    const absl::StatusOr<double> value = loss_.AddSubset(rows.data(), kBatch, w, g, stop);
     *g = weight * *g + lambda_ * w;
     return value;
   };
-  const auto product = [&](const VectorXd& w, const VectorXd& v) {
-    return VectorXd(weight * loss_.SubsetHessianVector(rows.data(), kBatch, w, v, stop) + lambda_ * v);
+  const auto product = [&](const VectorXd& w, const VectorXd& v) -> absl::StatusOr<VectorXd> {
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd sum, loss_.SubsetHessianVector(rows.data(), kBatch, w, v, stop));
+    return VectorXd(weight * sum + lambda_ * v);
   };
   for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     base::RandomStream stream(seed_, "crf.smd", static_cast<uint64_t>(iterations_));
     for (int32_t& row : rows) row = static_cast<int32_t>(stream.UniformInt(n));
-    if (!solver_.Step(gradient, product)) {
-      return learn::StopRequested(stop) ? SolverState::kStopped : SolverState::kDiverged;
-    }
+    LUTHIER_ASSIGN_OR_RETURN(const bool finite, solver_.Step(gradient, product));
+    if (!finite) return SolverState::kDiverged;
     ++iterations_;
   }
   return SolverState::kRunning;

@@ -1,11 +1,12 @@
 #ifndef LUTHIER_LIB_CRF_BATCH_SOLVERS_H_
 #define LUTHIER_LIB_CRF_BATCH_SOLVERS_H_
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/problem.h"
 #include "lib/learn/lbfgs_solver.h"
@@ -21,7 +22,7 @@ class ChainLbfgs final : public ChainSolver {
  public:
   ChainLbfgs(const ChainData* data, double l2, int threads, const Kernels& kernels = BestKernels());
 
-  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return 1; }
   void CopyWeights(Eigen::VectorXd* w) const override;
@@ -46,7 +47,7 @@ class ChainHybrid final : public ChainSolver {
  public:
   ChainHybrid(const ChainData* data, double l2, uint64_t seed, const Kernels& kernels = BestKernels());
 
-  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override;
   void CopyWeights(Eigen::VectorXd* w) const override { *w = solver_.x(); }
@@ -75,7 +76,7 @@ class ChainMetaDescent final : public ChainSolver {
   ChainMetaDescent(const ChainData* data, double l2, const stochastic::MetaDescent::Options& options, uint64_t seed,
                    const Kernels& kernels = BestKernels());
 
-  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override;
   void CopyWeights(Eigen::VectorXd* w) const override { *w = solver_.x(); }

@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
@@ -171,7 +172,7 @@ void BlockAverage::PlaceLooks() {
   }
 }
 
-void BlockAverage::LookAt(Look* look, Worker* worker) {
+absl::Status BlockAverage::LookAt(Look* look, Worker* worker, const base::StopToken& stop) {
   const Sequence& x = look->x;
   ChainInference& chain = worker->chain;
   memory_.Prefetch(x.index);
@@ -180,22 +181,24 @@ void BlockAverage::LookAt(Look* look, Worker* worker) {
                        w);
   for (int64_t k = 0; k < square_; ++k) w[k] *= look->beta;
   chain.Prepare();
-  chain.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+  LUTHIER_RETURN_IF_ERROR(chain.ByPieces(x.tokens, stop, [&](int64_t begin, int64_t count) {
     kernels_->gather_along(state_.rows.data(), look->now, look->beta, data_->attribute.data(), data_->values(),
                            x.token_start + begin, count, stride_, ahead_, chain.scores() + begin * stride_);
-  });
-  look->loss = chain.Forward(x.tokens) - chain.Score(x.label, x.tokens);
-  if (!std::isfinite(look->loss)) return;
-  chain.Backward();
+  }));
+  LUTHIER_ASSIGN_OR_RETURN(const double log_z, chain.Forward(x.tokens, stop));
+  look->loss = log_z - chain.Score(x.label, x.tokens);
+  if (!std::isfinite(look->loss)) return absl::OkStatus();
+  LUTHIER_RETURN_IF_ERROR(chain.Backward(stop));
   chain.SubtractLabeling(x.label);
-  if (chain.stopped()) return;
   if (look->searches) {
-    look->found =
-        search_.Look(x, look->loss, look->start, {chain.marginals(), chain.edge_sums()}, &chain, &worker->search);
+    LUTHIER_ASSIGN_OR_RETURN(look->found,
+                             search_.Look(x, look->loss, look->start, {chain.marginals(), chain.edge_sums()}, &chain,
+                                          &worker->search, stop));
   }
   memory_.Prepare(x.index, chain.marginals(), chain.edge_sums(), chain, remembered_.data() + look->remembered_at,
                   changes_.data() + look->tokens_at, changes_.data() + look->edges_at, worker->edge_marginals.data());
   ListEntries(look);
+  return absl::OkStatus();
 }
 
 // The sequence's entries by part, in order within each.
@@ -219,20 +222,18 @@ void BlockAverage::ListEntries(Look* look) {
   }
 }
 
-// False when asked to stop; the block can then be looked at again.
-bool BlockAverage::Evaluate(const std::atomic<bool>* stop) {
+// CANCELLED when stopped; the block can then be looked at again.
+absl::Status BlockAverage::Evaluate(const base::StopToken& stop) {
   PlaceLooks();
   std::atomic<bool> stopped = false;
-  for (Worker& worker : workers_) worker.chain.StopAt(stop);
   team_.Run(static_cast<int64_t>(looks_.size()), [&](int64_t k, int thread) {
-    if (learn::StopRequested(stop)) stopped.store(true, std::memory_order_relaxed);
     if (stopped.load(std::memory_order_relaxed)) return;
-    Look& look = looks_[static_cast<size_t>(k)];
-    Worker& worker = workers_[static_cast<size_t>(thread)];
-    LookAt(&look, &worker);
-    if (worker.chain.stopped() || look.found.stopped) stopped.store(true, std::memory_order_relaxed);
+    if (stop.stop_requested() ||
+        !LookAt(&looks_[static_cast<size_t>(k)], &workers_[static_cast<size_t>(thread)], stop).ok()) {
+      stopped.store(true, std::memory_order_relaxed);
+    }
   });
-  return !stopped.load(std::memory_order_relaxed);
+  return stopped.load(std::memory_order_relaxed) ? base::StoppedError() : absl::OkStatus();
 }
 
 // AverageGradient::Move without what it does to v and d.
@@ -340,12 +341,12 @@ void BlockAverage::MoveAll() {
   });
 }
 
-SolverState BlockAverage::Advance(int64_t iterations, const std::atomic<bool>* stop) {
+absl::StatusOr<SolverState> BlockAverage::Advance(int64_t iterations, const base::StopToken& stop) {
   const int64_t end = iterations_ + iterations;
   while (iterations_ < end) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     if (drawn_.empty()) DrawBlock();
-    if (!Evaluate(stop)) return SolverState::kStopped;
+    LUTHIER_RETURN_IF_ERROR(Evaluate(stop));
     for (const Look& look : looks_) {
       if (!std::isfinite(look.loss)) return SolverState::kDiverged;
     }

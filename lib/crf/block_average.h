@@ -1,12 +1,12 @@
 #ifndef LUTHIER_LIB_CRF_BLOCK_AVERAGE_H_
 #define LUTHIER_LIB_CRF_BLOCK_AVERAGE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/base/team.h"
 #include "lib/crf/average_solver.h"
 #include "lib/crf/chain_data.h"
@@ -53,8 +53,8 @@ class BlockAverage final : public AverageSolver {
                                                               const AverageGradientOptions& options,
                                                               const Kernels& kernels = BestKernels());
 
-  // `iterations` iterations and what is left of the block then. `stop` is looked at before each sequence.
-  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  // `iterations` iterations and what is left of the block then. CANCELLED when stopped.
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
   void Save(learn::CheckpointWriter* writer) const override;
   bool Load(learn::CheckpointReader* reader) override;
 
@@ -107,8 +107,8 @@ class BlockAverage final : public AverageSolver {
   int AddLook(int64_t i);
   void ClearLooks();
   void PlaceLooks();
-  bool Evaluate(const std::atomic<bool>* stop);
-  void LookAt(Look* look, Worker* worker);
+  absl::Status Evaluate(const base::StopToken& stop);
+  absl::Status LookAt(Look* look, Worker* worker, const base::StopToken& stop);
   void ListEntries(Look* look);
   void Count();
   void CountIteration(const Drawn& drawn);

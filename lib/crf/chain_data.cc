@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
-#include "lib/learn/stop.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::crf {
 
@@ -72,22 +74,22 @@ absl::Status CheckChainData(const ChainData& data) {
   return absl::OkStatus();
 }
 
-std::string Fingerprint(const ChainData& data, const std::atomic<bool>* stop) {
+absl::StatusOr<std::string> Fingerprint(const ChainData& data, const base::StopToken& stop) {
   std::string head = absl::StrCat("chains ", data.attributes, " ", data.labels(), " ", data.sequences(), " ");
   for (const std::string& name : data.label_names) absl::StrAppend(&head, name.size(), ":", name);
   base::Sha256Parts hash;
   hash.Add(head);
   const auto append = [&](const auto& numbers) {
     constexpr size_t kSize = sizeof(numbers[0]);
-    learn::InPieces(static_cast<int64_t>(numbers.size()), kSize, stop, [&](int64_t begin, int64_t end) {
+    return base::InPieces(static_cast<int64_t>(numbers.size()), kSize, stop, [&](int64_t begin, int64_t end) {
       hash.Add({reinterpret_cast<const char*>(numbers.data() + begin), static_cast<size_t>(end - begin) * kSize});
     });
   };
-  append(data.sequence_start);
-  append(data.token_start);
-  append(data.attribute);
-  if (!data.value.empty()) append(data.value);
-  append(data.label);
+  LUTHIER_RETURN_IF_ERROR(append(data.sequence_start));
+  LUTHIER_RETURN_IF_ERROR(append(data.token_start));
+  LUTHIER_RETURN_IF_ERROR(append(data.attribute));
+  LUTHIER_RETURN_IF_ERROR(append(data.value));
+  LUTHIER_RETURN_IF_ERROR(append(data.label));
   return std::move(hash).Hex();
 }
 

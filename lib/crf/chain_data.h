@@ -1,12 +1,13 @@
 #ifndef LUTHIER_LIB_CRF_CHAIN_DATA_H_
 #define LUTHIER_LIB_CRF_CHAIN_DATA_H_
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/shape.h"
 
 namespace luthier::crf {
@@ -60,8 +61,8 @@ ChainData Select(const ChainData& data, const std::vector<int32_t>& rows);
 // labels: INVALID_ARGUMENT "name: ..." otherwise. For data that come from outside the readers.
 absl::Status CheckChainData(const ChainData& data);
 
-// SHA-256 (hexadecimal) over everything but the name. Of no use once `stop` (may be null) is set.
-std::string Fingerprint(const ChainData& data, const std::atomic<bool>* stop = nullptr);
+// SHA-256 (hexadecimal) over everything but the name. CANCELLED when stopped.
+absl::StatusOr<std::string> Fingerprint(const ChainData& data, const base::StopToken& stop = {});
 
 }  // namespace luthier::crf
 

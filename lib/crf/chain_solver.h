@@ -1,10 +1,12 @@
 #ifndef LUTHIER_LIB_CRF_CHAIN_SOLVER_H_
 #define LUTHIER_LIB_CRF_CHAIN_SOLVER_H_
 
-#include <atomic>
 #include <cstdint>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/rescaling.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
@@ -15,7 +17,6 @@ enum class SolverState {
   kRunning,
   kPrecision,  // Rounding prevents further progress.
   kDiverged,   // A loss is not finite. The weights are those before that iteration.
-  kStopped,    // The stop flag was seen; Advance may be called again and goes on as if nothing had been.
 };
 
 // Something that trains a chain model iteration by iteration. Looking at it changes nothing. Not thread-safe.
@@ -23,10 +24,10 @@ class ChainSolver {
  public:
   virtual ~ChainSolver() = default;
 
-  // `iterations` iterations, or fewer: `stop` (may be null) is looked at before each sequence, in iterations over many
-  // of them, too, and every few million operations within a long one. What it interrupts is given up and done again
-  // from its beginning by the next call.
-  virtual SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) = 0;
+  // `iterations` iterations, or fewer when it comes to an end. CANCELLED when stopped: `stop` is looked at before each
+  // sequence, in iterations over many of them, too, and every few million operations within a long one. What it
+  // interrupts is given up and done again from its beginning by the next call.
+  virtual absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) = 0;
   virtual int64_t iterations() const = 0;
   // Iterations that cost about as much as a pass over the data; at least 1.
   virtual int64_t iterations_per_pass() const = 0;
@@ -63,12 +64,12 @@ class ChainSolver {
   virtual bool Load(learn::CheckpointReader* reader) = 0;
 };
 
-// `iterations` times `step`, while it says kRunning and nobody asks to stop.
+// `iterations` times `step`, while it says kRunning. CANCELLED when stopped.
 template <typename Step>
-SolverState Repeat(int64_t iterations, const std::atomic<bool>* stop, Step step) {
+absl::StatusOr<SolverState> Repeat(int64_t iterations, const base::StopToken& stop, Step step) {
   for (int64_t k = 0; k < iterations; ++k) {
-    if (learn::StopRequested(stop)) return SolverState::kStopped;
-    const SolverState state = step();
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    LUTHIER_ASSIGN_OR_RETURN(const SolverState state, step());
     if (state != SolverState::kRunning) return state;
   }
   return SolverState::kRunning;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/status/statusor.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/checkpoint_arrays.h"
 #include "lib/learn/minimizer.h"
 
@@ -41,36 +44,33 @@ void ConstantSearch::DemandAll() {
   std::fill(skip_.begin(), skip_.end(), 0);
 }
 
-std::optional<double> ConstantSearch::Search(const Sequence& x, double loss, double start, const Direction& along,
-                                             ChainInference* chain) {
-  const Found found = Look(x, loss, start, along, chain, &scratch_);
-  if (found.stopped) return std::nullopt;
+absl::StatusOr<double> ConstantSearch::Search(const Sequence& x, double loss, double start, const Direction& along,
+                                              ChainInference* chain, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const Found found, Look(x, loss, start, along, chain, &scratch_, stop));
   Record(x.index, found);
   return found.constant;
 }
 
-ConstantSearch::Found ConstantSearch::Look(const Sequence& x, double loss, double start, const Direction& along,
-                                           ChainInference* chain, Scratch* scratch) {
+absl::StatusOr<ConstantSearch::Found> ConstantSearch::Look(const Sequence& x, double loss, double start,
+                                                           const Direction& along, ChainInference* chain,
+                                                           Scratch* scratch, const base::StopToken& stop) {
   const int stride = chain->stride();
   const int64_t part = x.tokens * stride;
   const int64_t square = int64_t{chain->labels()} * stride;
   const auto& [residuals, edges] = along;
-  Found found = {std::max(start, kMinConstant), 0, false};
+  Found found = {std::max(start, kMinConstant), 0};
   ChainInference& trial = scratch->trial_;
   double* change = scratch->change_.data();
-  overlaps_.Times(x, residuals, &scratch->overlaps_, change, chain->stop());
-  trial.StopAt(chain->stop());
-  found.stopped = learn::StopRequested(chain->stop());
-  if (found.stopped) return found;
+  LUTHIER_RETURN_IF_ERROR(overlaps_.Times(x, residuals, &scratch->overlaps_, change, stop));
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const double norm2 = kernels_->dot(residuals, change, part) + kernels_->dot(edges, edges, square);
   if (!(norm2 > kMinNorm2)) return found;
   for (int doublings = 0; doublings < kMaxDoublings; ++doublings) {
     kernels_->add_scaled(chain->scores(), -1.0 / found.constant, change, part, trial.scores());
     kernels_->add_scaled(chain->transitions(), -1.0 / found.constant, edges, square, trial.transitions());
     trial.PrepareForward();
-    const double there = trial.Forward(x.tokens) - trial.Score(x.label, x.tokens);
-    found.stopped = trial.stopped();
-    if (found.stopped) break;
+    LUTHIER_ASSIGN_OR_RETURN(const double log_z, trial.Forward(x.tokens, stop));
+    const double there = log_z - trial.Score(x.label, x.tokens);
     ++found.forwards;
     if (there <= loss - 0.5 * norm2 / found.constant + kLossRounding * (1.0 + std::abs(loss))) break;
     found.constant *= 2.0;

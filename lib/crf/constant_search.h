@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
 #include "lib/crf/overlaps.h"
@@ -36,10 +38,10 @@ class ConstantSearch {
     const double* residuals;  // T x stride
     const double* edges;      // K x stride
   };
-  // L, from `start` on; none when the chain's stop flag was seen. `loss`: nll_i(w); `chain`: its scores and transitions
-  // are at w.
-  std::optional<double> Search(const Sequence& x, double loss, double start, const Direction& along,
-                               ChainInference* chain);
+  // L, from `start` on. `loss`: nll_i(w); `chain`: its scores and transitions are at w. CANCELLED when stopped, here
+  // and below.
+  absl::StatusOr<double> Search(const Sequence& x, double loss, double start, const Direction& along,
+                                ChainInference* chain, const base::StopToken& stop);
   int64_t forwards() const { return forwards_; }  // Losses evaluated.
 
   // The same in two steps, the first for many sequences at once, each thread with scratch of its own.
@@ -55,11 +57,10 @@ class ConstantSearch {
   };
   struct Found {
     double constant = 0.0;
-    int forwards = 0;      // Losses evaluated; 0: the gradient is too small to search.
-    bool stopped = false;  // The rest is of no use.
+    int forwards = 0;  // Losses evaluated; 0: the gradient is too small to search.
   };
-  Found Look(const Sequence& x, double loss, double start, const Direction& along, ChainInference* chain,
-             Scratch* scratch);
+  absl::StatusOr<Found> Look(const Sequence& x, double loss, double start, const Direction& along,
+                             ChainInference* chain, Scratch* scratch, const base::StopToken& stop);
   void Record(int64_t i, const Found& found);
 
   void Save(learn::CheckpointWriter* writer) const;

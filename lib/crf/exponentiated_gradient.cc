@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/checkpoint_arrays.h"
 #include "lib/learn/blocked_sum.h"
 #include "lib/learn/minimizer.h"
@@ -70,14 +72,14 @@ void ExponentiatedGradient::AddToWeights(const Sequence& x, double scale, const 
 }
 
 // Independent tokens: of each, exp c for the true label and 1 for the others, divided by their sum.
-bool ExponentiatedGradient::Start(const std::atomic<bool>* stop) {
+absl::Status ExponentiatedGradient::Start(const base::StopToken& stop) {
   const int K = data_->labels();
   const double total = 1.0 + (K - 1) * std::exp(-options_.first_potential);
   const double right = 1.0 / total;
   const double wrong = std::exp(-options_.first_potential) / total;
   const double token_entropy = std::log(total) + (1.0 - right) * options_.first_potential;
   for (; started_ < data_->sequences(); ++started_) {
-    if (learn::StopRequested(stop)) return false;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const int64_t i = started_;
     const Sequence x = data_->At(i);
     entropy_[static_cast<size_t>(i)] = static_cast<double>(x.tokens) * token_entropy;
@@ -98,26 +100,27 @@ bool ExponentiatedGradient::Start(const std::atomic<bool>* stop) {
     for (int64_t t = 1; t < x.tokens; ++t) edges[x.label[t - 1] * stride_ + x.label[t]] -= 1.0;
     AddToWeights(x, -1.0 / l2_, change_.data(), edges);
   }
-  return true;
+  return absl::OkStatus();
 }
 
-SolverState ExponentiatedGradient::Step() {
+absl::StatusOr<SolverState> ExponentiatedGradient::Step(const base::StopToken& stop) {
   const stochastic::Sampler::Draw draw = sampler_.Next();
-  const Sequence x = data_->At(draw.index);
+  const absl::StatusOr<SolverState> state = Move(data_->At(draw.index), stop);
+  if (!state.ok()) sampler_.PutBack(draw);
+  return state;
+}
+
+// The rates that were found too long stay, so what a stop gives up is one trial.
+absl::StatusOr<SolverState> ExponentiatedGradient::Move(const Sequence& x, const base::StopToken& stop) {
   const auto i = static_cast<size_t>(x.index);
   const int64_t part = x.tokens * stride_;
   double* theta = potentials_.data() + start_[i];
   double* mu = marginals_.data() + start_[i];
   const double* transitions = w_.data() + data_->shape().transitions();
-  chain_.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+  LUTHIER_RETURN_IF_ERROR(chain_.ByPieces(x.tokens, stop, [&](int64_t begin, int64_t count) {
     kernels_->gather(w_.data(), stride_, data_->attribute.data(), data_->values(), x.token_start + begin, count,
                      stride_, ahead_, scores_.data() + begin * stride_);
-  });
-  // The rates that were found too long stay, so what is given up is one trial.
-  const auto stopped = [&] {
-    sampler_.PutBack(draw);
-    return SolverState::kStopped;
-  };
+  }));
   double* change = change_.data();
   for (; rate_[i] >= kMinRate; rate_[i] *= 0.5) {
     const double eta = rate_[i];
@@ -126,16 +129,15 @@ SolverState ExponentiatedGradient::Step() {
       chain_.transitions()[k] = (1.0 - eta) * theta[part + k] + eta * transitions[k];
     }
     chain_.Prepare();
-    const double log_z = chain_.Forward(x.tokens);
-    if (!std::isfinite(log_z) && !chain_.stopped()) return SolverState::kDiverged;
-    chain_.Backward();
-    if (chain_.stopped()) return stopped();
+    LUTHIER_ASSIGN_OR_RETURN(const double log_z, chain_.Forward(x.tokens, stop));
+    if (!std::isfinite(log_z)) return SolverState::kDiverged;
+    LUTHIER_RETURN_IF_ERROR(chain_.Backward(stop));
     const double entropy = log_z - kernels_->dot(chain_.scores(), chain_.marginals(), part) -
                            kernels_->dot(chain_.transitions(), chain_.edge_sums(), square_);
     kernels_->add_scaled(chain_.marginals(), -1.0, mu, part, change);
     kernels_->add_scaled(chain_.edge_sums(), -1.0, mu + part, square_, change + part);
-    overlaps_.Times(x, change, &overlap_scratch_, image_.data(), chain_.stop());
-    if (learn::StopRequested(chain_.stop())) return stopped();
+    LUTHIER_RETURN_IF_ERROR(overlaps_.Times(x, change, &overlap_scratch_, image_.data(), stop));
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     ++evaluations_;
     const double curvature =
         (kernels_->dot(change, image_.data(), part) + kernels_->dot(change + part, change + part, square_)) / l2_;
@@ -158,10 +160,9 @@ SolverState ExponentiatedGradient::Step() {
   return SolverState::kRunning;
 }
 
-SolverState ExponentiatedGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
-  chain_.StopAt(stop);
-  if (!Start(stop)) return SolverState::kStopped;
-  return Repeat(iterations, stop, [this] { return Step(); });
+absl::StatusOr<SolverState> ExponentiatedGradient::Advance(int64_t iterations, const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(Start(stop));
+  return Repeat(iterations, stop, [&] { return Step(stop); });
 }
 
 double ExponentiatedGradient::DualValue() const {

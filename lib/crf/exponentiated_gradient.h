@@ -1,12 +1,12 @@
 #ifndef LUTHIER_LIB_CRF_EXPONENTIATED_GRADIENT_H_
 #define LUTHIER_LIB_CRF_EXPONENTIATED_GRADIENT_H_
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "Eigen/Core"
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/inference.h"
@@ -56,7 +56,7 @@ class ExponentiatedGradient final : public ChainSolver {
                                                       const ExponentiatedGradientOptions& options,
                                                       const Kernels& kernels = BestKernels());
 
-  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return data_->sequences(); }
   // w(alpha).
@@ -77,8 +77,9 @@ class ExponentiatedGradient final : public ChainSolver {
   ExponentiatedGradient(const ChainData* data, double l2, const ExponentiatedGradientOptions& options,
                         const Kernels& kernels);
   // The alpha_i and w(alpha), a sequence after the other; false when stopped: the next call goes on from there.
-  bool Start(const std::atomic<bool>* stop);
-  SolverState Step();
+  absl::Status Start(const base::StopToken& stop);
+  absl::StatusOr<SolverState> Step(const base::StopToken& stop);
+  absl::StatusOr<SolverState> Move(const Sequence& x, const base::StopToken& stop);
   // Moves w along a change of mu_i.
   void AddToWeights(const Sequence& x, double scale, const double* tokens, const double* edges);
   int64_t Offset(int64_t i) const { return start_[static_cast<size_t>(i)]; }

@@ -11,6 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
@@ -26,10 +27,6 @@ uint64_t HashPair(uint64_t a, uint64_t b) {
 }
 
 }  // namespace
-
-absl::Status EncodingStopped() {
-  return absl::CancelledError("encoding the data was stopped");
-}
 
 FeatureMap::FeatureMap(FeatureOptions options, int columns) : options_(std::move(options)), columns_(columns) {
   LUTHIER_CHECK(options_.hash_bits >= 0 && options_.hash_bits <= 28);
@@ -139,7 +136,7 @@ absl::Status FeatureMap::Check(const ColumnText& text, const std::vector<int32_t
 }
 
 absl::StatusOr<FeatureMap> FeatureMap::Fit(const ColumnText& text, const std::vector<int32_t>& rows,
-                                           FeatureOptions options, const std::atomic<bool>* stop) {
+                                           FeatureOptions options, const base::StopToken& stop) {
   LUTHIER_CHECK(options.min_count >= 1);
   LUTHIER_RETURN_IF_ERROR(Check(text, rows, options));
   FeatureMap map(std::move(options), text.columns);
@@ -154,7 +151,7 @@ absl::StatusOr<FeatureMap> FeatureMap::Fit(const ColumnText& text, const std::ve
 }
 
 absl::Status FeatureMap::FitDictionary(const ColumnText& text, const std::vector<int32_t>& rows,
-                                       const std::atomic<bool>* stop) {
+                                       const base::StopToken& stop) {
   const std::vector<uint64_t> ids = CellIds(text, true);
   std::vector<int64_t> count;
   const auto combine = [&](uint64_t a, uint64_t b) {
@@ -166,7 +163,7 @@ absl::Status FeatureMap::FitDictionary(const ColumnText& text, const std::vector
     ++count[static_cast<size_t>(row)];
   };
   for (const int32_t i : rows) {
-    if (learn::StopRequested(stop)) return EncodingStopped();
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const int64_t begin = text.sequence_start[static_cast<size_t>(i)];
     const int64_t end = text.sequence_start[static_cast<size_t>(i) + 1];
     for (int64_t t = begin; t < end; ++t) Visit(ids, begin, end, t, combine, emit);
@@ -194,14 +191,14 @@ int32_t FeatureMap::HashRow(uint64_t space, uint64_t id) const {
 }
 
 absl::Status FeatureMap::FitHashing(const ColumnText& text, const std::vector<int32_t>& rows,
-                                    const std::atomic<bool>* stop) {
+                                    const base::StopToken& stop) {
   const std::vector<uint64_t> ids = CellIds(text, false);
   template_rows_ = int32_t{1} << options_.hash_bits;
   absl::flat_hash_set<uint64_t> distinct;
   std::vector<uint8_t> load(static_cast<size_t>(template_rows_), 0);  // Attributes of a row: none, one, more.
   int64_t shared = 0;
   for (const int32_t i : rows) {
-    if (learn::StopRequested(stop)) return EncodingStopped();
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const int64_t begin = text.sequence_start[static_cast<size_t>(i)];
     const int64_t end = text.sequence_start[static_cast<size_t>(i) + 1];
     for (int64_t t = begin; t < end; ++t) {
@@ -230,7 +227,7 @@ std::vector<int32_t> FeatureMap::RowSources() const {
 }
 
 absl::StatusOr<ChainData> FeatureMap::Encode(const ColumnText& text, const std::vector<int32_t>& rows,
-                                             UnknownLabels unknown, const std::atomic<bool>* stop) const {
+                                             UnknownLabels unknown, const base::StopToken& stop) const {
   if (text.columns != columns_) {
     return absl::InvalidArgumentError(
         absl::StrCat(text.name, ": has ", text.columns + 1, " columns, but the training data have ", columns_ + 1));
@@ -253,7 +250,7 @@ absl::StatusOr<ChainData> FeatureMap::Encode(const ColumnText& text, const std::
   const int32_t bias = template_rows_;
   const int32_t ends = template_rows_ + (options_.bias ? 1 : 0);
   for (const int32_t i : rows) {
-    if (learn::StopRequested(stop)) return EncodingStopped();
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const int64_t begin = text.sequence_start[static_cast<size_t>(i)];
     const int64_t end = text.sequence_start[static_cast<size_t>(i) + 1];
     for (int64_t t = begin; t < end; ++t) {

@@ -1,13 +1,13 @@
 #ifndef LUTHIER_LIB_CRF_FEATURES_H_
 #define LUTHIER_LIB_CRF_FEATURES_H_
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/column_text.h"
 #include "lib/crf/templates.h"
@@ -34,18 +34,15 @@ struct FeatureOptions {
   bool ends = true;  // Attributes of a sequence's first and last token.
 };
 
-// CANCELLED: what maps from texts to attributes say when they were asked to stop.
-absl::Status EncodingStopped();
-
 // From tokens to attributes. Made from training data, then frozen: attributes that did not occur there (often enough)
 // are dropped. Rows are numbered by falling number of occurrences, ties by first occurrence, so that the rows of the
 // weights that are used most lie together.
 class FeatureMap {
  public:
-  // Uses the sequences numbered `rows`. INVALID_ARGUMENT: as Check has it; more than 2^30 attributes. CANCELLED once
-  // `stop` (may be null) is set, here and below.
+  // Uses the sequences numbered `rows`. INVALID_ARGUMENT: as Check has it; more than 2^30 attributes. CANCELLED when
+  // stopped, here and below.
   static absl::StatusOr<FeatureMap> Fit(const ColumnText& text, const std::vector<int32_t>& rows,
-                                        FeatureOptions options, const std::atomic<bool>* stop = nullptr);
+                                        FeatureOptions options, const base::StopToken& stop = {});
 
   // INVALID_ARGUMENT: a template names a column that the text has not, no sequences, fewer than two labels.
   static absl::Status Check(const ColumnText& text, const std::vector<int32_t>& rows, const FeatureOptions& options);
@@ -55,7 +52,7 @@ class FeatureMap {
   enum class UnknownLabels { kError, kKeep };
   absl::StatusOr<ChainData> Encode(const ColumnText& text, const std::vector<int32_t>& rows,
                                    UnknownLabels unknown = UnknownLabels::kError,
-                                   const std::atomic<bool>* stop = nullptr) const;
+                                   const base::StopToken& stop = {}) const;
 
   // All that Encode needs; texts and combinations that no attribute depends on are left out. What Load gives encodes
   // every text as this one does. DATA_LOSS when the bytes do not fit.
@@ -90,8 +87,8 @@ class FeatureMap {
   template <typename Combine, typename Emit>
   void Visit(const std::vector<uint64_t>& ids, int64_t begin, int64_t end, int64_t t, Combine&& combine,
              Emit&& emit) const;
-  absl::Status FitDictionary(const ColumnText& text, const std::vector<int32_t>& rows, const std::atomic<bool>* stop);
-  absl::Status FitHashing(const ColumnText& text, const std::vector<int32_t>& rows, const std::atomic<bool>* stop);
+  absl::Status FitDictionary(const ColumnText& text, const std::vector<int32_t>& rows, const base::StopToken& stop);
+  absl::Status FitHashing(const ColumnText& text, const std::vector<int32_t>& rows, const base::StopToken& stop);
   int32_t HashRow(uint64_t space, uint64_t id) const;
   void CountAttributes() { attributes_ = template_rows_ + (options_.bias ? 1 : 0) + (options_.ends ? 2 : 0); }
   // The dictionary's part of Save and Load.

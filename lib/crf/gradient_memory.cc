@@ -101,7 +101,7 @@ const GradientChange& GradientMemory::Exchange(int64_t i, const double* residual
   } else {
     const Sequence x = data_->At(i);
     change_.rows = row_sums_->Collect(x);
-    const double* sums = row_sums_->Sum(x, residuals);
+    const double* sums = row_sums_->Sum(x, residuals).value();
     change_.tokens = nullptr;
     for (size_t r = 0; r < change_.rows.size(); ++r) {
       float* place = memory + (mode_ == MemoryMode::kSparse ? static_cast<int64_t>(r) : change_.rows[r]) * labels_;

@@ -8,14 +8,16 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/crf/shape.h"
 
 namespace luthier::crf {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-// Operations between two looks at the stop flag, some tenths of a millisecond; and the most tokens, which may have many
+// Operations between two looks at the stop, some tenths of a millisecond; and the most tokens, which may have many
 // attributes.
 constexpr int64_t kPieceOperations = int64_t{2} << 20;
 constexpr int64_t kPieceTokens = 1024;
@@ -87,56 +89,55 @@ void ChainInference::PrepareForward() {
   transition_span_ = kernels_.exp_transitions(w_.data(), labels_, stride_, psi_.data(), nullptr, &transition_max_);
 }
 
-double ChainInference::Forward(int64_t tokens) {
+absl::StatusOr<double> ChainInference::Forward(int64_t tokens, const base::StopToken& stop) {
   tokens_ = tokens;
   double span = 0.0;
-  ByPieces(tokens, [&](int64_t begin, int64_t count) {
+  LUTHIER_RETURN_IF_ERROR(ByPieces(tokens, stop, [&](int64_t begin, int64_t count) {
     const int64_t row = begin * stride_;
     const double wide =
         kernels_.exp_scores(scores_.data() + row, count, labels_, stride_, e_.data() + row, m_.data() + begin);
     if (!(wide <= span)) span = wide;  // Keeps NaN.
-  });
-  if (stopped_) return NAN;
+  }));
   logarithms_ = !(span + transition_span_ <= kMaxSpan);
-  if (logarithms_) return LogForward();
+  if (logarithms_) return LogForward(stop);
   double log_z = 0.0;
   double log_c[2] = {0.0, 1.0};
-  ByPieces(tokens, [&](int64_t begin, int64_t count) {
+  LUTHIER_RETURN_IF_ERROR(ByPieces(tokens, stop, [&](int64_t begin, int64_t count) {
     log_z = kernels_.forward(e_.data(), psi_.data(), begin, begin + count, labels_, stride_, a_.data(), inverse_.data(),
                              log_c);
-  });
-  if (stopped_) return NAN;
+  }));
   for (int64_t t = 0; t < tokens; ++t) log_z += m_.data()[t];
   return log_z + static_cast<double>(tokens - 1) * transition_max_;
 }
 
-void ChainInference::Backward() {
-  if (stopped_) return;
-  if (logarithms_) {
-    LogBackward();
-    return;
-  }
+absl::Status ChainInference::Backward(const base::StopToken& stop) {
+  if (logarithms_) return LogBackward(stop);
   for (int64_t end = tokens_; end > 0; end -= std::min(end, piece_)) {
-    if (end < tokens_ && Look()) return;
+    if (end < tokens_) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    }
     kernels_.backward(e_.data(), psi_t_.data(), a_.data(), inverse_.data(), std::max<int64_t>(0, end - piece_), end,
                       tokens_, labels_, stride_, b_.data(), q_.data());
   }
   // Rows of G: each is a sum over all tokens.
   const int64_t rows = tokens_ <= piece_ ? labels_ : std::max<int64_t>(1, labels_ * piece_ / tokens_ / 4) * 4;
   for (int64_t j = 0; j < labels_; j += rows) {
-    if (j > 0 && Look()) return;
+    if (j > 0) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    }
     kernels_.edges(a_.data() + j, inverse_.data(), b_.data(), psi_.data() + j * stride_, tokens_,
                    static_cast<int>(std::min<int64_t>(rows, labels_ - j)), stride_, g_.data() + j * stride_);
   }
+  return absl::OkStatus();
 }
 
 // a_: logarithms of the sums over beginnings that end with label k.
-double ChainInference::LogForward() {
+absl::StatusOr<double> ChainInference::LogForward(const base::StopToken& stop) {
   const double* u = scores_.data();
   double* a = a_.data();
   std::copy_n(u, stride_, a);
   for (int64_t t = 1; t < tokens_; ++t) {
-    if (Look()) return NAN;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     for (int k = 0; k < labels_; ++k) {
       a[t * stride_ + k] = u[t * stride_ + k] + LogSumExp(w_.data() + k, stride_, a + (t - 1) * stride_, labels_);
     }
@@ -147,7 +148,7 @@ double ChainInference::LogForward() {
 }
 
 // b_: logarithms of the sums over ends after label k.
-void ChainInference::LogBackward() {
+absl::Status ChainInference::LogBackward(const base::StopToken& stop) {
   const double* u = scores_.data();
   double* a = a_.data();
   double* b = b_.data();
@@ -155,7 +156,7 @@ void ChainInference::LogBackward() {
   std::fill_n(b + (tokens_ - 1) * stride_, stride_, 0.0);
   std::vector<double> next(static_cast<size_t>(stride_));
   for (int64_t t = tokens_ - 2; t >= 0; --t) {
-    if (Look()) return;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     for (int k = 0; k < labels_; ++k) {
       next[static_cast<size_t>(k)] = u[(t + 1) * stride_ + k] + b[(t + 1) * stride_ + k];
     }
@@ -166,7 +167,7 @@ void ChainInference::LogBackward() {
   // Each token normalises itself: log Z cancels, and with it most of the rounding.
   std::fill_n(g_.data(), g_.size(), 0.0);
   for (int64_t t = 0; t < tokens_; ++t) {
-    if (Look()) return;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const double total = LogSumExp(a + t * stride_, 1, b + t * stride_, labels_);
     std::fill_n(q + t * stride_, stride_, 0.0);
     for (int k = 0; k < labels_; ++k) {
@@ -180,6 +181,7 @@ void ChainInference::LogBackward() {
       }
     }
   }
+  return absl::OkStatus();
 }
 
 void ChainInference::EdgeMarginals(int64_t t, double* xi) const {
@@ -203,7 +205,6 @@ void ChainInference::EdgeMarginals(int64_t t, double* xi) const {
 }
 
 void ChainInference::SubtractLabeling(const int32_t* labeling) {
-  if (stopped_) return;
   for (int64_t t = 0; t < tokens_; ++t) q_.data()[t * stride_ + labeling[t]] -= 1.0;
   for (int64_t t = 1; t < tokens_; ++t) g_.data()[labeling[t - 1] * stride_ + labeling[t]] -= 1.0;
 }
@@ -216,14 +217,15 @@ double ChainInference::Score(const int32_t* labeling, int64_t tokens) const {
   return score;
 }
 
-void ChainInference::Viterbi(int64_t tokens, int32_t* labeling) {
-  if (stopped_) return;
+absl::Status ChainInference::Viterbi(int64_t tokens, int32_t* labeling, const base::StopToken& stop) {
   const double* u = scores_.data();
   double* best = a_.data();
   std::copy_n(u, stride_, best);
   std::vector<int32_t> from(static_cast<size_t>(tokens * labels_), 0);
   for (int64_t t = 1; t < tokens; ++t) {
-    if (t % piece_ == 0 && Look()) return;
+    if (t % piece_ == 0) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    }
     double* now = best + t * stride_;
     int32_t* back = from.data() + t * labels_;
     for (int k = 0; k < labels_; ++k) now[k] = best[(t - 1) * stride_] + w_.data()[k];
@@ -243,11 +245,12 @@ void ChainInference::Viterbi(int64_t tokens, int32_t* labeling) {
   const double* last = best + (tokens - 1) * stride_;
   labeling[tokens - 1] = static_cast<int32_t>(std::max_element(last, last + labels_) - last);
   for (int64_t t = tokens - 1; t > 0; --t) labeling[t - 1] = from[static_cast<size_t>(t * labels_ + labeling[t])];
+  return absl::OkStatus();
 }
 
-void ChainInference::Tangent(const double* du, const double* dw, double* dq, double* dg) {
+absl::Status ChainInference::Tangent(const double* du, const double* dw, double* dq, double* dg,
+                                     const base::StopToken& stop) {
   LUTHIER_CHECK(!logarithms_);
-  if (stopped_) return;
   // With alpha_t = a_t / c_t, and beta as in kernel.h: derivatives of each recursion in turn. m_t and M are constants.
   const int K = labels_, S = stride_;
   const auto rows = static_cast<size_t>(tokens_ * S);
@@ -260,7 +263,9 @@ void ChainInference::Tangent(const double* du, const double* dw, double* dq, dou
     for (int k = 0; k < K; ++k) alpha[at(t, k)] = a_.data()[t * S + k] * inverse(t);
   }
   for (int64_t t = 0; t < tokens_; ++t) {
-    if (t > 0 && t % piece_ == 0 && Look()) return;
+    if (t > 0 && t % piece_ == 0) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    }
     // d a_t, unnormalised: a_t = E_t o (Psi' alpha_{t-1}).
     double total = 0.0;
     for (int k = 0; k < K; ++k) {
@@ -284,7 +289,9 @@ void ChainInference::Tangent(const double* du, const double* dw, double* dq, dou
   for (int k = 0; k < K; ++k) beta[at(tokens_ - 1, k)] = 1.0;
   std::fill_n(dg, static_cast<size_t>(K) * static_cast<size_t>(S), 0.0);
   for (int64_t t = tokens_ - 1; t > 0; --t) {
-    if (t % piece_ == 0 && Look()) return;
+    if (t % piece_ == 0) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    }
     // b_t = E_t o beta_t / c_t and its derivative; then edges and beta_{t-1} = Psi b_t.
     for (int k = 0; k < K; ++k) {
       sum[static_cast<size_t>(k)] = b[t * S + k];
@@ -311,6 +318,7 @@ void ChainInference::Tangent(const double* du, const double* dw, double* dq, dou
       dq[at(t, k)] = d_alpha[at(t, k)] * beta[at(t, k)] + alpha[at(t, k)] * d_beta[at(t, k)];
     }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace luthier::crf

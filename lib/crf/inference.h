@@ -2,11 +2,13 @@
 #define LUTHIER_LIB_CRF_INFERENCE_H_
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/kernel.h"
 #include "lib/learn/minimizer.h"
 
@@ -43,8 +45,10 @@ class AlignedDoubles {
 
 // Forward-backward with scaling: each step is normalised, so only K and T K exponentials a chain are needed. Exact for
 // scores as far apart as kMaxSpan in all; beyond that the sums are done in logarithms, at 5 to 10 times the cost (also
-// for forbidden transitions, scores of -1e300). One thread's scratch; results are valid until the next call. Pieces
-// (StopAt) change no bit.
+// for forbidden transitions, scores of -1e300). One thread's scratch; results are valid until the next call.
+//
+// Work on a long chain looks at `stop` every few million operations, which changes no bit, and returns CANCELLED when
+// stopped.
 class ChainInference {
  public:
   // Within this span of the scores nothing under- or overflows: every a_t(k) is at least exp(-span) / K of the largest.
@@ -66,28 +70,22 @@ class ChainInference {
   void Prepare();
   void PrepareForward();
 
-  // Work on a long chain looks at `stop` (may be null) every few million operations from now on. Once it is set,
-  // stopped() is true and everything below comes back at once, Forward with NaN; what is there then is of no use. Until
-  // the next call of this.
-  void StopAt(const std::atomic<bool>* stop) {
-    stop_ = stop;
-    stopped_ = false;
-  }
-  const std::atomic<bool>* stop() const { return stop_; }
-  bool stopped() const { return stopped_; }
-  // work(begin, count) for pieces of the tokens [0, T) in turn, or until stopped: for filling scores().
+  // work(begin, count) for pieces of the tokens [0, T) in turn: for filling scores().
   template <typename Work>
-  void ByPieces(int64_t tokens, Work&& work) {
-    for (int64_t begin = 0; begin < tokens && !stopped_; begin += piece_) {
-      if (begin > 0 && Look()) return;
+  absl::Status ByPieces(int64_t tokens, const base::StopToken& stop, Work&& work) const {
+    for (int64_t begin = 0; begin < tokens; begin += piece_) {
+      if (begin > 0) {
+        LUTHIER_RETURN_IF_ERROR(stop.Poll());
+      }
       work(begin, std::min(piece_, tokens - begin));
     }
+    return absl::OkStatus();
   }
 
   // log Z; NaN or infinite when scores are. T >= 1.
-  double Forward(int64_t tokens);
+  absl::StatusOr<double> Forward(int64_t tokens, const base::StopToken& stop = {});
   // After Forward.
-  void Backward();
+  absl::Status Backward(const base::StopToken& stop = {});
   double* marginals() { return q_.data(); }
   double* edge_sums() { return g_.data(); }
   // After Backward: shares of labelings with labels j, k at tokens t-1, t (K x K), 1 <= t < T.
@@ -103,26 +101,20 @@ class ChainInference {
   double Score(const int32_t* labeling, int64_t tokens) const;
 
   // The best labeling, ties to the smallest last label first. O(T K^2).
-  void Viterbi(int64_t tokens, int32_t* labeling);
+  absl::Status Viterbi(int64_t tokens, int32_t* labeling, const base::StopToken& stop = {});
 
   // After Backward: derivatives of q and G along (U', W') (T x K and K x K): products with the covariance of the model,
   // which is the Hessian of log Z. O(T K^2). The scores must be within kMaxSpan.
-  void Tangent(const double* du, const double* dw, double* dq, double* dg);
+  absl::Status Tangent(const double* du, const double* dw, double* dq, double* dg, const base::StopToken& stop = {});
 
  private:
-  double LogForward();
-  void LogBackward();
-  bool Look() {
-    if (learn::StopRequested(stop_)) stopped_ = true;
-    return stopped_;
-  }
+  absl::StatusOr<double> LogForward(const base::StopToken& stop);
+  absl::Status LogBackward(const base::StopToken& stop);
 
   const Kernels& kernels_;
   const int labels_;
   const int stride_;
-  const int64_t piece_;  // Tokens between two looks at the flag.
-  const std::atomic<bool>* stop_ = nullptr;
-  bool stopped_ = false;
+  const int64_t piece_;  // Tokens between two looks at the stop.
   int64_t tokens_ = 0;
   double transition_max_ = 0.0;
   double transition_span_ = 0.0;

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/status/status.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
+
 namespace luthier::crf {
 
 Overlaps::Overlaps(const ChainData* data, const Kernels& kernels)
@@ -18,17 +22,18 @@ Overlaps::Scratch::Scratch(const ChainData* data, const Kernels& kernels) {
   last_.assign(static_cast<size_t>(data->attributes), -1);
 }
 
-void Overlaps::Times(const Sequence& x, const double* r, Scratch* scratch, double* d, const std::atomic<bool>* stop) {
+absl::Status Overlaps::Times(const Sequence& x, const double* r, Scratch* scratch, double* d,
+                             const base::StopToken& stop) {
   if (x.tokens > kMaxCounted) {
     scratch->row_sums_->Collect(x);
-    scratch->row_sums_->Sum(x, r, stop);
-    scratch->row_sums_->Spread(x, d, stop);
-    return;
+    LUTHIER_RETURN_IF_ERROR(scratch->row_sums_->Sum(x, r, stop).status());
+    return scratch->row_sums_->Spread(x, d, stop);
   }
   uint8_t& counted = counted_[static_cast<size_t>(x.index)];
   if (counted == 0) Count(x, scratch);
   counted = 1;
   kernels_->overlap_times(count_.get() + start_[static_cast<size_t>(x.index)], r, x.tokens, data_->shape().stride(), d);
+  return absl::OkStatus();
 }
 
 void Overlaps::Count(const Sequence& x, Scratch* scratch) {

@@ -1,11 +1,12 @@
 #ifndef LUTHIER_LIB_CRF_OVERLAPS_H_
 #define LUTHIER_LIB_CRF_OVERLAPS_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
 #include "lib/crf/row_sums.h"
@@ -42,9 +43,9 @@ class Overlaps {
     std::unique_ptr<RowSums> row_sums_;  // Where there are long sequences.
   };
 
-  // D = X X' R; both T x stride; of no use once `stop` (may be null) is set. Several threads may ask for different
+  // D = X X' R; both T x stride. CANCELLED when stopped. Several threads may ask for different
   // sequences at once.
-  void Times(const Sequence& x, const double* r, Scratch* scratch, double* d, const std::atomic<bool>* stop);
+  absl::Status Times(const Sequence& x, const double* r, Scratch* scratch, double* d, const base::StopToken& stop = {});
 
  private:
   void Count(const Sequence& x, Scratch* scratch);

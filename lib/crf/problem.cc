@@ -4,7 +4,10 @@
 #include <cmath>
 #include <thread>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/blocked_sum.h"
 #include "lib/learn/minimizer.h"
 
@@ -36,29 +39,27 @@ ChainLoss::ChainLoss(const ChainData* data, int threads, const Kernels& kernels)
   }
 }
 
-double ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient,
-                      const std::atomic<bool>* stop) {
+absl::StatusOr<double> ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last,
+                                      double* gradient, const base::StopToken& stop) {
   const Shape shape = data_->shape();
   const int stride = shape.stride();
   const int64_t ahead = Ahead(8 * dim());
   const int32_t* attribute = data_->attribute.data();
   double* transitions = gradient == nullptr ? nullptr : gradient + shape.transitions();
-  chain.StopAt(stop);
   chain.SetTransitions(w_.data() + shape.transitions());
   learn::BlockedSum sum;
   for (int64_t i = first; i < last; ++i) {
-    if (learn::StopRequested(stop)) return NAN;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
-    chain.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+    LUTHIER_RETURN_IF_ERROR(chain.ByPieces(x.tokens, stop, [&](int64_t begin, int64_t count) {
       kernels_.gather(w_.data(), stride, attribute, data_->values(), x.token_start + begin, count, stride, ahead,
                       chain.scores() + begin * stride);
-    });
-    const double log_z = chain.Forward(x.tokens);
+    }));
+    LUTHIER_ASSIGN_OR_RETURN(const double log_z, chain.Forward(x.tokens, stop));
     sum.Add(log_z - chain.Score(x.label, x.tokens));
     if (gradient == nullptr) continue;
-    chain.Backward();
+    LUTHIER_RETURN_IF_ERROR(chain.Backward(stop));
     chain.SubtractLabeling(x.label);
-    if (chain.stopped()) return NAN;
     kernels_.scatter(gradient, stride, 1.0, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
                      chain.marginals());
     kernels_.add_scaled(transitions, 1.0, chain.edge_sums(), int64_t{shape.labels} * stride, transitions);
@@ -66,17 +67,17 @@ double ChainLoss::Sum(ChainInference& chain, const int32_t* rows, int64_t first,
   return sum.Total();
 }
 
-double ChainLoss::AddSubset(const int32_t* rows, int64_t count, const VectorXd& w, VectorXd* gradient,
-                            const std::atomic<bool>* stop) {
+absl::StatusOr<double> ChainLoss::AddSubset(const int32_t* rows, int64_t count, const VectorXd& w, VectorXd* gradient,
+                                            const base::StopToken& stop) {
   LUTHIER_CHECK(w.size() == dim() && gradient->size() == dim());
   std::copy_n(w.data(), w.size(), w_.data());
   return Sum(parts_[0]->inference, rows, 0, count, gradient->data(), stop);
 }
 
-double ChainLoss::Value(const VectorXd& w, VectorXd* gradient, const std::atomic<bool>* stop) {
+absl::StatusOr<double> ChainLoss::Value(const VectorXd& w, VectorXd* gradient, const base::StopToken& stop) {
   LUTHIER_CHECK(w.size() == dim());
   std::copy_n(w.data(), w.size(), w_.data());
-  std::vector<double> value(parts_.size());
+  std::vector<absl::StatusOr<double>> value(parts_.size());
   const auto work = [&](size_t p) {
     Part& part = *parts_[p];
     if (gradient != nullptr) {
@@ -91,7 +92,10 @@ double ChainLoss::Value(const VectorXd& w, VectorXd* gradient, const std::atomic
   work(0);
   for (std::thread& thread : threads) thread.join();
   double total = 0.0;
-  for (const double v : value) total += v;
+  for (const absl::StatusOr<double>& v : value) {
+    LUTHIER_RETURN_IF_ERROR(v.status());
+    total += *v;
+  }
   if (gradient != nullptr) {
     *gradient = Eigen::Map<const VectorXd>(parts_[0]->gradient.data(), dim());
     for (size_t p = 1; p < parts_.size(); ++p) {
@@ -102,16 +106,16 @@ double ChainLoss::Value(const VectorXd& w, VectorXd* gradient, const std::atomic
 }
 
 VectorXd ChainLoss::HessianVector(const VectorXd& w, const VectorXd& v) {
-  return HessianSum(nullptr, data_->sequences(), w, v, nullptr);
+  return HessianSum(nullptr, data_->sequences(), w, v, {}).value();
 }
 
-VectorXd ChainLoss::SubsetHessianVector(const int32_t* rows, int64_t count, const VectorXd& w, const VectorXd& v,
-                                        const std::atomic<bool>* stop) {
+absl::StatusOr<VectorXd> ChainLoss::SubsetHessianVector(const int32_t* rows, int64_t count, const VectorXd& w,
+                                                        const VectorXd& v, const base::StopToken& stop) {
   return HessianSum(rows, count, w, v, stop);
 }
 
-VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorXd& w, const VectorXd& v,
-                               const std::atomic<bool>* stop) {
+absl::StatusOr<VectorXd> ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorXd& w, const VectorXd& v,
+                                               const base::StopToken& stop) {
   LUTHIER_CHECK(w.size() == dim() && v.size() == dim());
   const Shape shape = data_->shape();
   const int stride = shape.stride();
@@ -119,23 +123,21 @@ VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorX
   const int64_t ahead = Ahead(8 * dim());
   VectorXd product = VectorXd::Zero(dim());
   AlignedDoubles du(data_->longest() * stride), dq(data_->longest() * stride), dg(int64_t{shape.labels} * stride);
-  chain.StopAt(stop);
   chain.SetTransitions(w.data() + shape.transitions());
   for (int64_t i = 0; i < count; ++i) {
-    if (learn::StopRequested(stop)) return VectorXd::Constant(dim(), NAN);
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const Sequence x = data_->At(rows == nullptr ? i : rows[i]);
     const int32_t* attribute = data_->attribute.data();
-    chain.ByPieces(x.tokens, [&](int64_t begin, int64_t tokens) {
+    LUTHIER_RETURN_IF_ERROR(chain.ByPieces(x.tokens, stop, [&](int64_t begin, int64_t tokens) {
       const int64_t* start = x.token_start + begin;
       const int64_t row = begin * stride;
       kernels_.gather(w.data(), stride, attribute, data_->values(), start, tokens, stride, ahead, chain.scores() + row);
       kernels_.gather(v.data(), stride, attribute, data_->values(), start, tokens, stride, ahead, du.data() + row);
-    });
-    chain.Forward(x.tokens);
-    if (chain.in_logarithms()) return VectorXd::Constant(dim(), NAN);
-    chain.Backward();
-    chain.Tangent(du.data(), v.data() + shape.transitions(), dq.data(), dg.data());
-    if (chain.stopped()) return VectorXd::Constant(dim(), NAN);
+    }));
+    LUTHIER_RETURN_IF_ERROR(chain.Forward(x.tokens, stop).status());
+    if (chain.in_logarithms()) return VectorXd(VectorXd::Constant(dim(), NAN));
+    LUTHIER_RETURN_IF_ERROR(chain.Backward(stop));
+    LUTHIER_RETURN_IF_ERROR(chain.Tangent(du.data(), v.data() + shape.transitions(), dq.data(), dg.data(), stop));
     kernels_.scatter(product.data(), stride, 1.0, attribute, data_->values(), x.token_start, x.tokens, stride, ahead,
                      dq.data());
     double* transitions = product.data() + shape.transitions();
@@ -144,13 +146,12 @@ VectorXd ChainLoss::HessianSum(const int32_t* rows, int64_t count, const VectorX
   return product;
 }
 
-ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* guesses,
-                                       const std::atomic<bool>* stop) {
+absl::StatusOr<ChainLoss::Metrics> ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* guesses,
+                                                       const base::StopToken& stop) {
   LUTHIER_CHECK(w.size() == dim());
   std::copy_n(w.data(), w.size(), w_.data());
   const Shape shape = data_->shape();
   ChainInference& chain = parts_[0]->inference;
-  chain.StopAt(stop);
   chain.SetTransitions(w_.data() + shape.transitions());
   std::vector<std::string> names = data_->label_names;
   names.insert(names.end(), data_->unknown_names.begin(), data_->unknown_names.end());
@@ -160,16 +161,17 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* 
   int64_t right = 0;
   int64_t logarithms = 0;
   Metrics metrics;
-  for (int64_t i = 0; i < data_->sequences() && !learn::StopRequested(stop); ++i) {
+  for (int64_t i = 0; i < data_->sequences(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const int64_t first = data_->sequence_start[static_cast<size_t>(i)];
     const int64_t tokens = data_->length(i);
     const int32_t* label = data_->label.data() + first;
-    chain.ByPieces(tokens, [&](int64_t begin, int64_t count) {
+    LUTHIER_RETURN_IF_ERROR(chain.ByPieces(tokens, stop, [&](int64_t begin, int64_t count) {
       kernels_.gather(w_.data(), shape.stride(), data_->attribute.data(), data_->values(),
                       data_->token_start.data() + first + begin, count, shape.stride(), Ahead(8 * dim()),
                       chain.scores() + begin * shape.stride());
-    });
-    const double log_z = chain.Forward(tokens);
+    }));
+    LUTHIER_ASSIGN_OR_RETURN(const double log_z, chain.Forward(tokens, stop));
     if (std::all_of(label, label + tokens, [&](int32_t k) { return k < shape.labels; })) {
       loss.Add(log_z - chain.Score(label, tokens));
       metrics.known_tokens += tokens;
@@ -177,8 +179,7 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* 
       ++metrics.left_out;
     }
     logarithms += chain.in_logarithms() ? 1 : 0;
-    chain.Viterbi(tokens, guess.data());
-    if (chain.stopped()) break;
+    LUTHIER_RETURN_IF_ERROR(chain.Viterbi(tokens, guess.data(), stop));
     for (int64_t t = 0; t < tokens; ++t) right += guess[static_cast<size_t>(t)] == label[t] ? 1 : 0;
     scorer.Add(label, guess.data(), tokens);
     if (guesses != nullptr) guesses->insert(guesses->end(), guess.begin(), guess.begin() + tokens);
@@ -191,10 +192,10 @@ ChainLoss::Metrics ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* 
   return metrics;
 }
 
-double ChainProblem::Value(const VectorXd& w, VectorXd* gradient, const std::atomic<bool>* stop) const {
-  const double value = loss_->Value(w, gradient, stop) + 0.5 * l2_ * w.squaredNorm();
+absl::StatusOr<double> ChainProblem::Value(const VectorXd& w, VectorXd* gradient, const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(const double loss, loss_->Value(w, gradient, stop));
   if (gradient != nullptr) *gradient += l2_ * w;
-  return value;
+  return loss + 0.5 * l2_ * w.squaredNorm();
 }
 
 VectorXd ChainProblem::HessianVector(const VectorXd& w, const VectorXd& v) const {

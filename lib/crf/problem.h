@@ -1,12 +1,13 @@
 #ifndef LUTHIER_LIB_CRF_PROBLEM_H_
 #define LUTHIER_LIB_CRF_PROBLEM_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
 #include "lib/crf/l1_penalty.h"
@@ -34,19 +35,18 @@ class ChainLoss {
   const ChainData& data() const { return *data_; }
   Eigen::Index dim() const { return data_->shape().dim(); }
 
-  // All of these look at `stop` (may be null) before each sequence, and within long ones; once it is set they come back
-  // at once, with NaN where something is left (Evaluate: with what there is so far).
+  // All of these look at `stop` before each sequence, and within long ones. CANCELLED when stopped.
 
   // sum_i nll_i(w), and its gradient unless null. NaN or infinite when scores overflow. w: dim(), padding 0.
-  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr);
+  absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const base::StopToken& stop = {});
   // (sum_i Hessian of nll_i at w) v. Exact; NaN where scores are too far apart for the scaled sums.
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v);
 
   // The same over the sequences rows[0 ... count), on one thread; the first adds its gradient to *gradient (dim()).
-  double AddSubset(const int32_t* rows, int64_t count, const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
-                   const std::atomic<bool>* stop = nullptr);
-  Eigen::VectorXd SubsetHessianVector(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
-                                      const Eigen::VectorXd& v, const std::atomic<bool>* stop = nullptr);
+  absl::StatusOr<double> AddSubset(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
+                                   Eigen::VectorXd* gradient, const base::StopToken& stop = {});
+  absl::StatusOr<Eigen::VectorXd> SubsetHessianVector(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
+                                                      const Eigen::VectorXd& v, const base::StopToken& stop = {});
 
   struct Metrics {
     double loss_nats = 0.0;        // sum_i nll_i / known_tokens
@@ -58,16 +58,16 @@ class ChainLoss {
     SegmentScores segments;
   };
   // Data may have unknown labels, unlike above. `guesses`, unless null: the best labelings, one label a token.
-  Metrics Evaluate(const Eigen::VectorXd& w, std::vector<int32_t>* guesses = nullptr,
-                   const std::atomic<bool>* stop = nullptr);
+  absl::StatusOr<Metrics> Evaluate(const Eigen::VectorXd& w, std::vector<int32_t>* guesses = nullptr,
+                                   const base::StopToken& stop = {});
 
  private:
   struct Part;
   // Over rows[first ... last) (null: those numbers themselves) at w_. `gradient`: dim() numbers to add to, or null.
-  double Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient,
-             const std::atomic<bool>* stop);
-  Eigen::VectorXd HessianSum(const int32_t* rows, int64_t count, const Eigen::VectorXd& w, const Eigen::VectorXd& v,
-                             const std::atomic<bool>* stop);
+  absl::StatusOr<double> Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient,
+                             const base::StopToken& stop);
+  absl::StatusOr<Eigen::VectorXd> HessianSum(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
+                                             const Eigen::VectorXd& v, const base::StopToken& stop);
 
   const ChainData* const data_;
   const Kernels& kernels_;
@@ -83,7 +83,8 @@ class ChainProblem {
   ChainLoss& loss() const { return *loss_; }
   double l2() const { return l2_; }
   // As ChainLoss::Value.
-  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr) const;
+  absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop = {}) const;
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v) const;
 
  private:

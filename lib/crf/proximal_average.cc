@@ -8,6 +8,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/checkpoint_arrays.h"
 #include "lib/crf/problem.h"
 
@@ -122,21 +123,21 @@ void ProximalAverage::Flush() {
   history_.assign(1, Moment());
 }
 
-// Residuals and edges go to chain_.
-SolverState ProximalAverage::Evaluate(const Sequence& x, double* loss) {
-  chain_.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
+absl::StatusOr<double> ProximalAverage::Evaluate(const Sequence& x, const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(chain_.ByPieces(x.tokens, stop, [&](int64_t begin, int64_t count) {
     kernels_->gather(rows_.data(), 2 * stride_, data_->attribute.data(), data_->values(), x.token_start + begin, count,
                      stride_, ahead_, chain_.scores() + begin * stride_);
-  });
+  }));
   chain_.SetTransitions(transitions_.data());
-  *loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
-  if (!std::isfinite(*loss)) return chain_.stopped() ? SolverState::kStopped : SolverState::kDiverged;
-  chain_.Backward();
+  LUTHIER_ASSIGN_OR_RETURN(const double log_z, chain_.Forward(x.tokens, stop));
+  const double loss = log_z - chain_.Score(x.label, x.tokens);
+  if (!std::isfinite(loss)) return loss;
+  LUTHIER_RETURN_IF_ERROR(chain_.Backward(stop));
   chain_.SubtractLabeling(x.label);
-  return chain_.stopped() ? SolverState::kStopped : SolverState::kRunning;
+  return loss;
 }
 
-SolverState ProximalAverage::Step() {
+absl::StatusOr<SolverState> ProximalAverage::Step(const base::StopToken& stop) {
   const stochastic::Sampler::Draw draw = sampler_.Next();
   const Sequence x = data_->At(draw.index);
   memory_.Prefetch(x.index);
@@ -147,19 +148,20 @@ SolverState ProximalAverage::Step() {
     MoveRow(w, w + stride_, Mu(a), static_cast<size_t>(current_[static_cast<size_t>(a)]));
     current_[static_cast<size_t>(a)] = now;
   }
-  double loss = 0.0;
-  SolverState state = Evaluate(x, &loss);
-  if (state == SolverState::kDiverged) return state;
-  std::optional<double> constant;
-  if (state == SolverState::kRunning) {
-    const bool skips = options_.average.skip_checks && search_.Skip(x.index);
-    constant = skips ? sampler_.constant(x.index)
-                     : search_.Search(x, loss, sampler_.StartConstant(draw), {chain_.marginals(), chain_.edge_sums()},
-                                      &chain_);
+  const absl::StatusOr<double> loss = Evaluate(x, stop);
+  if (loss.ok() && !std::isfinite(*loss)) return SolverState::kDiverged;
+  absl::StatusOr<double> constant = loss;
+  if (loss.ok()) {
+    if (options_.average.skip_checks && search_.Skip(x.index)) {
+      constant = sampler_.constant(x.index);
+    } else {
+      constant = search_.Search(x, *loss, sampler_.StartConstant(draw), {chain_.marginals(), chain_.edge_sums()},
+                                &chain_, stop);
+    }
   }
-  if (!constant) {
+  if (!constant.ok()) {
     sampler_.PutBack(draw);
-    return SolverState::kStopped;
+    return constant.status();
   }
   sampler_.SetConstant(x.index, *constant);
   const double step = stochastic::StepSize(options_.average.step, options_.average.constant_step,
@@ -174,7 +176,7 @@ SolverState ProximalAverage::Step() {
   const double own = 1.0 / std::max(draw.scaled_probability, 0.05);
   const GradientChange& change = memory_.Exchange(x.index, chain_.marginals(), chain_.edge_sums(), chain_);
   // SAGA takes its step here, where it knows g - g_i; SAG later, when the row is needed next: its step is d's alone.
-  const double* sums = change.tokens == nullptr ? change.row_values.data() : row_sums_.Sum(x, change.tokens);
+  const double* sums = change.tokens == nullptr ? change.row_values.data() : row_sums_.Sum(x, change.tokens).value();
   for (size_t r = 0; r < touched.size(); ++r) {
     double* w = rows_.data() + int64_t{2} * touched[r] * stride_;
     double* d = w + stride_;
@@ -205,9 +207,8 @@ SolverState ProximalAverage::Step() {
   return SolverState::kRunning;
 }
 
-SolverState ProximalAverage::Advance(int64_t iterations, const std::atomic<bool>* stop) {
-  chain_.StopAt(stop);
-  return Repeat(iterations, stop, [this] { return Step(); });
+absl::StatusOr<SolverState> ProximalAverage::Advance(int64_t iterations, const base::StopToken& stop) {
+  return Repeat(iterations, stop, [&] { return Step(stop); });
 }
 
 void ProximalAverage::CopyWeights(VectorXd* w) const {

@@ -1,12 +1,12 @@
 #ifndef LUTHIER_LIB_CRF_PROXIMAL_AVERAGE_H_
 #define LUTHIER_LIB_CRF_PROXIMAL_AVERAGE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "Eigen/Core"
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/average_solver.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/constant_search.h"
@@ -45,7 +45,7 @@ class ProximalAverage final : public ChainSolver {
   static absl::StatusOr<ProximalAverage> Create(const ChainData* data, const L1Penalty& l1, double l2,
                                                 const ProximalOptions& options, const Kernels& kernels = BestKernels());
 
-  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return data_->sequences(); }
   void CopyWeights(Eigen::VectorXd* w) const override;
@@ -68,8 +68,9 @@ class ProximalAverage final : public ChainSolver {
   ProximalAverage(const ChainData* data, const L1Penalty& l1, double l2, const ProximalOptions& options,
                   const Kernels& kernels, GradientMemory memory);
   // Nothing but rows that are brought up to date changes before all that may take long is done: a stop leaves no trace.
-  SolverState Step();
-  SolverState Evaluate(const Sequence& x, double* loss);
+  absl::StatusOr<SolverState> Step(const base::StopToken& stop);
+  // Loss at w; fills residuals and edges of chain_ when it is finite.
+  absl::StatusOr<double> Evaluate(const Sequence& x, const base::StopToken& stop);
   double Mu(int64_t row) const { return l1_.Of(row) / static_cast<double>(data_->sequences()); }
   // One weight from moment `from` to the last one, with its d and mu.
   double Move(double w, double d, double mu, size_t from) const;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/status/statusor.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
@@ -46,10 +49,11 @@ const std::vector<int32_t>& RowSums::Collect(const Sequence& x) {
   return rows_;
 }
 
-const double* RowSums::Sum(const Sequence& x, const double* tokens, const std::atomic<bool>* stop) {
+absl::StatusOr<const double*> RowSums::Sum(const Sequence& x, const double* tokens, const base::StopToken& stop) {
   std::fill_n(sums_.data(), static_cast<int64_t>(rows_.size()) * stride_, 0.0);
   size_t entry = 0;
-  for (int64_t t = 0; t < x.tokens && !learn::StopRequested(stop); ++t) {
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
       double* row = sums_.data() + int64_t{entries_[entry++]} * stride_;
       kernels_->add_scaled(row, data_->Value(static_cast<size_t>(e)), tokens + t * stride_, stride_, row);
@@ -58,16 +62,18 @@ const double* RowSums::Sum(const Sequence& x, const double* tokens, const std::a
   return sums_.data();
 }
 
-void RowSums::Spread(const Sequence& x, double* tokens, const std::atomic<bool>* stop) const {
+absl::Status RowSums::Spread(const Sequence& x, double* tokens, const base::StopToken& stop) const {
   std::fill_n(tokens, x.tokens * stride_, 0.0);
   size_t entry = 0;
-  for (int64_t t = 0; t < x.tokens && !learn::StopRequested(stop); ++t) {
+  for (int64_t t = 0; t < x.tokens; ++t) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     double* token = tokens + t * stride_;
     for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
       const double* row = sums_.data() + int64_t{entries_[entry++]} * stride_;
       kernels_->add_scaled(token, data_->Value(static_cast<size_t>(e)), row, stride_, token);
     }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace luthier::crf

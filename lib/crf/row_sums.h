@@ -1,10 +1,11 @@
 #ifndef LUTHIER_LIB_CRF_ROW_SUMS_H_
 #define LUTHIER_LIB_CRF_ROW_SUMS_H_
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
 
@@ -21,10 +22,10 @@ class RowSums {
   const std::vector<int32_t>& Collect(const Sequence& x);
   const std::vector<int32_t>& rows() const { return rows_; }
   // Of each of rows(), stride entries: the sum of value times R_t (T x stride) over the tokens with that attribute.
-  // After Collect of this sequence. Here and below, what is given is of no use once `stop` is set.
-  const double* Sum(const Sequence& x, const double* tokens, const std::atomic<bool>* stop = nullptr);
+  // After Collect of this sequence. CANCELLED when stopped, here and below.
+  absl::StatusOr<const double*> Sum(const Sequence& x, const double* tokens, const base::StopToken& stop = {});
   // Of each token, the sum of value times what Sum gave its attributes. After Sum of this sequence.
-  void Spread(const Sequence& x, double* tokens, const std::atomic<bool>* stop = nullptr) const;
+  absl::Status Spread(const Sequence& x, double* tokens, const base::StopToken& stop = {}) const;
 
  private:
   const ChainData* data_;

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/checkpoint_arrays.h"
 
 namespace luthier::crf {
@@ -95,7 +97,7 @@ void StochasticGradient::MoveAdaGrad(const Sequence& x) {
       row[k] = (row[k] - rate * g[k]) / (1.0 + rate * lambda_);
     }
   };
-  const double* sums = row_sums_.Sum(x, chain_.marginals());
+  const double* sums = row_sums_.Sum(x, chain_.marginals()).value();
   for (size_t r = 0; r < row_sums_.rows().size(); ++r) {
     const int64_t a = row_sums_.rows()[r];
     move(rows_.data() + a * width_, sums + static_cast<int64_t>(r) * stride_);
@@ -106,7 +108,27 @@ void StochasticGradient::MoveAdaGrad(const Sequence& x) {
   }
 }
 
-SolverState StochasticGradient::Step() {
+absl::StatusOr<double> StochasticGradient::Evaluate(const Sequence& x, const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(chain_.ByPieces(x.tokens, stop, [&](int64_t begin, int64_t count) {
+    double* scores = chain_.scores() + begin * stride_;
+    kernels_->gather(rows_.data(), width_, data_->attribute.data(), data_->values(), x.token_start + begin, count,
+                     stride_, ahead_, scores);
+    for (int64_t k = 0; k < count * stride_; ++k) scores[k] *= shrink_;
+  }));
+  for (int j = 0; j < data_->labels(); ++j) {
+    const double* row = rows_.data() + (int64_t{data_->attributes} + j) * width_;
+    for (int k = 0; k < stride_; ++k) chain_.transitions()[j * stride_ + k] = shrink_ * row[k];
+  }
+  chain_.Prepare();
+  LUTHIER_ASSIGN_OR_RETURN(const double log_z, chain_.Forward(x.tokens, stop));
+  const double loss = log_z - chain_.Score(x.label, x.tokens);
+  if (!std::isfinite(loss)) return loss;
+  LUTHIER_RETURN_IF_ERROR(chain_.Backward(stop));
+  chain_.SubtractLabeling(x.label);
+  return loss;
+}
+
+absl::StatusOr<SolverState> StochasticGradient::Step(const base::StopToken& stop) {
   const stochastic::Sampler::Draw draw = sampler_.Next();
   const Sequence x = data_->At(draw.index);
   if (adaptive()) {
@@ -116,25 +138,12 @@ SolverState StochasticGradient::Step() {
       current = iterations_;
     }
   }
-  chain_.ByPieces(x.tokens, [&](int64_t begin, int64_t count) {
-    double* scores = chain_.scores() + begin * stride_;
-    kernels_->gather(rows_.data(), width_, data_->attribute.data(), data_->values(), x.token_start + begin, count,
-                     stride_, ahead_, scores);
-    for (int64_t k = 0; k < count * stride_; ++k) scores[k] *= shrink_;
-  });
-  for (int j = 0; j < data_->labels(); ++j) {
-    const double* row = rows_.data() + (int64_t{data_->attributes} + j) * width_;
-    for (int k = 0; k < stride_; ++k) chain_.transitions()[j * stride_ + k] = shrink_ * row[k];
-  }
-  chain_.Prepare();
-  const double loss = chain_.Forward(x.tokens) - chain_.Score(x.label, x.tokens);
-  if (!std::isfinite(loss) && !chain_.stopped()) return SolverState::kDiverged;
-  chain_.Backward();
-  chain_.SubtractLabeling(x.label);
-  if (chain_.stopped()) {
+  const absl::StatusOr<double> loss = Evaluate(x, stop);
+  if (!loss.ok()) {
     sampler_.PutBack(draw);
-    return SolverState::kStopped;
+    return loss.status();
   }
+  if (!std::isfinite(*loss)) return SolverState::kDiverged;
   if (adaptive()) {
     MoveAdaGrad(x);
   } else {
@@ -158,9 +167,8 @@ void StochasticGradient::Flush() {
   shrink_sum_ = 0.0;
 }
 
-SolverState StochasticGradient::Advance(int64_t iterations, const std::atomic<bool>* stop) {
-  chain_.StopAt(stop);
-  return Repeat(iterations, stop, [this] { return Step(); });
+absl::StatusOr<SolverState> StochasticGradient::Advance(int64_t iterations, const base::StopToken& stop) {
+  return Repeat(iterations, stop, [&] { return Step(stop); });
 }
 
 void StochasticGradient::CopyWeights(VectorXd* w) const {

@@ -1,11 +1,12 @@
 #ifndef LUTHIER_LIB_CRF_STOCHASTIC_GRADIENT_H_
 #define LUTHIER_LIB_CRF_STOCHASTIC_GRADIENT_H_
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/inference.h"
@@ -48,7 +49,7 @@ class StochasticGradient final : public ChainSolver {
   StochasticGradient(const ChainData* data, double l2, const StochasticGradientOptions& options,
                      const Kernels& kernels = BestKernels());
 
-  SolverState Advance(int64_t iterations, const std::atomic<bool>* stop) override;
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return data_->sequences(); }
   void CopyWeights(Eigen::VectorXd* w) const override;
@@ -60,7 +61,9 @@ class StochasticGradient final : public ChainSolver {
   bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
-  SolverState Step();
+  absl::StatusOr<SolverState> Step(const base::StopToken& stop);
+  // Loss at w; fills residuals and edges of chain_ when it is finite.
+  absl::StatusOr<double> Evaluate(const Sequence& x, const base::StopToken& stop);
   void MoveConstant(const Sequence& x, double step);
   void MoveAdaGrad(const Sequence& x);
   // AdaGrad: weights [w | G] of `behind` iterations ago, without a gradient since.

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/pace.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/crf/letters_reader.h"
-#include "lib/learn/stop.h"
 #include "lib/learn/strokes.h"
 #include "lib/learn/synth_uri.h"
 
@@ -98,7 +98,7 @@ absl::StatusOr<LetterSpec> ParseSynthLetters(const std::string& uri) {
   return spec;
 }
 
-std::string SynthesizeSequences(const SequenceSpec& spec, const std::atomic<bool>* stop) {
+absl::StatusOr<std::string> SynthesizeSequences(const SequenceSpec& spec, const base::StopToken& stop) {
   // Kind 0 is O, kind k a chunk of type k - 1.
   const int64_t kinds = spec.types + 1;
   const std::vector<Choice> follow = Followers(spec.seed, spec.types, 1.0);
@@ -111,14 +111,14 @@ std::string SynthesizeSequences(const SequenceSpec& spec, const std::atomic<bool
     order.resize(static_cast<size_t>(spec.words));
     std::iota(order.begin(), order.end(), 0);
     RandomStream random(spec.seed, "synth.words", static_cast<uint64_t>(k));
-    if (!learn::ShuffleInPieces(stop, random, &order)) return {};
+    LUTHIER_RETURN_IF_ERROR(base::ShuffleInPieces(stop, random, &order));
   }
   std::string text;
-  learn::Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t s = 0; s < spec.sentences; ++s) {
     RandomStream random(spec.seed, "synth.sentence", static_cast<uint64_t>(s));
     const int64_t length = Length(spec.length, random);
-    if (pace.Stopped(kTokenWork * length)) return text;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kTokenWork * length));
     int64_t last_type = spec.types;  // The start.
     int64_t kind = 0;
     for (int64_t t = 0; t < length; ++t) {
@@ -148,16 +148,16 @@ std::string SynthesizeSequences(const SequenceSpec& spec, const std::atomic<bool
   return text;
 }
 
-std::string SynthesizeAttributes(const SequenceSpec& spec, const std::atomic<bool>* stop) {
-  const std::string columns = SynthesizeSequences(spec, stop);
+absl::StatusOr<std::string> SynthesizeAttributes(const SequenceSpec& spec, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::string columns, SynthesizeSequences(spec, stop));
   const auto line_at = [&](size_t begin) {
     return absl::string_view(columns).substr(begin, columns.find('\n', begin) - begin);
   };
   std::string text;
-  learn::Pace pace(stop);
+  base::Pace pace(stop);
   absl::string_view before;  // An empty one at first, and after the last.
   for (size_t at = 0; at < columns.size();) {
-    if (pace.Stopped(kTokenWork)) return text;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kTokenWork));
     const absl::string_view line = line_at(at);
     at += line.size() + 1;
     const std::vector<absl::string_view> cells = absl::StrSplit(line, ' ', absl::SkipEmpty());
@@ -175,7 +175,7 @@ std::string SynthesizeAttributes(const SequenceSpec& spec, const std::atomic<boo
   return text;
 }
 
-std::string SynthesizeLetters(const LetterSpec& spec, const std::atomic<bool>* stop) {
+absl::StatusOr<std::string> SynthesizeLetters(const LetterSpec& spec, const base::StopToken& stop) {
   const std::vector<Choice> follow = Followers(spec.seed, spec.letters, 1.5);
   std::vector<std::vector<bool>> pixels;
   for (int64_t k = 0; k < spec.letters; ++k) {
@@ -186,11 +186,11 @@ std::string SynthesizeLetters(const LetterSpec& spec, const std::atomic<bool>* s
   }
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  learn::Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t w = 0; w < spec.words; ++w) {
     RandomStream random(spec.seed, "synth.word", static_cast<uint64_t>(w));
     const int64_t length = Length(spec.length, random);
-    if (pace.Stopped(kLetterPixels * learn::kRandomAccess * length)) return text;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kLetterPixels * base::kRandomAccess * length));
     int64_t letter = spec.letters;  // The start.
     for (int64_t t = 0; t < length; ++t) {
       // The first two words see to it that there are two letters at least.

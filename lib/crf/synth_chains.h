@@ -1,11 +1,11 @@
 #ifndef LUTHIER_LIB_CRF_SYNTH_CHAINS_H_
 #define LUTHIER_LIB_CRF_SYNTH_CHAINS_H_
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 
 // Generated sequences, so that tests, examples and benchmarks need no download; generated rows are in
 // lib/learn/synth.h. They are made as the text of a file and read by its reader. A function of the URI alone, on every
@@ -44,10 +44,10 @@ struct LetterSpec {
 absl::StatusOr<SequenceSpec> ParseSynthSequences(const std::string& uri);
 absl::StatusOr<LetterSpec> ParseSynthLetters(const std::string& uri);
 
-// The text of a file with at least two labels. Once `stop` is set: the part that there was, of no use.
-std::string SynthesizeSequences(const SequenceSpec& spec, const std::atomic<bool>* stop = nullptr);
-std::string SynthesizeAttributes(const SequenceSpec& spec, const std::atomic<bool>* stop = nullptr);
-std::string SynthesizeLetters(const LetterSpec& spec, const std::atomic<bool>* stop = nullptr);
+// The text of a file with at least two labels. CANCELLED when stopped.
+absl::StatusOr<std::string> SynthesizeSequences(const SequenceSpec& spec, const base::StopToken& stop = {});
+absl::StatusOr<std::string> SynthesizeAttributes(const SequenceSpec& spec, const base::StopToken& stop = {});
+absl::StatusOr<std::string> SynthesizeLetters(const LetterSpec& spec, const base::StopToken& stop = {});
 
 }  // namespace luthier::crf
 

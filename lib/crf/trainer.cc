@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/batch_solvers.h"
 #include "lib/crf/block_average.h"
 #include "lib/crf/exponentiated_gradient.h"
@@ -129,53 +130,49 @@ absl::StatusOr<ChainTrainer> ChainTrainer::Create(const ChainData* data, double 
 ChainTrainer::ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels)
     : data_(data), l2_(l2), options_(options), loss_(std::make_unique<ChainLoss>(data, options.threads, kernels)) {}
 
-std::optional<double> ChainTrainer::LargestEntry(const std::atomic<bool>* stop) {
-  const double value = ChainProblem(loss_.get(), l2_).Value(weights_, &gradient_, stop);
-  if (!std::isfinite(value) && learn::StopRequested(stop)) return std::nullopt;
+absl::StatusOr<double> ChainTrainer::LargestEntry(const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(ChainProblem(loss_.get(), l2_).Value(weights_, &gradient_, stop).status());
   return SmallestSubgradient(weights_, gradient_, options_.l1, data_->shape().stride());
 }
 
-ChainOutcome ChainTrainer::Advance(const std::atomic<bool>* stop) {
-  if (outcome_ != ChainOutcome::kRunning && outcome_ != ChainOutcome::kStopped) return outcome_;
-  if (learn::StopRequested(stop)) return outcome_ = ChainOutcome::kStopped;
-  outcome_ = ChainOutcome::kRunning;
+absl::StatusOr<ChainOutcome> ChainTrainer::Advance(const base::StopToken& stop) {
+  if (outcome_ != ChainOutcome::kRunning) return outcome_;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   if (judged_) {
     if (solver_->iterations() >= target_) target_ = solver_->iterations() + solver_->iterations_per_pass();
     SolverState state = SolverState::kRunning;
     if (first_gradient_ && solver_->iterations() == first_iteration_) {
       // Several threads take blocks of sequences, which are not to be cut.
-      state = solver_->Advance(options_.threads == 1 ? 1 : target_, stop);
-      if (state != SolverState::kStopped) first_gradient_();
+      LUTHIER_ASSIGN_OR_RETURN(state, solver_->Advance(options_.threads == 1 ? 1 : target_, stop));
+      first_gradient_();
     }
-    if (state == SolverState::kRunning) state = solver_->Advance(target_ - solver_->iterations(), stop);
-    if (state == SolverState::kStopped) return outcome_ = ChainOutcome::kStopped;
+    if (state == SolverState::kRunning) {
+      LUTHIER_ASSIGN_OR_RETURN(state, solver_->Advance(target_ - solver_->iterations(), stop));
+    }
     if (state == SolverState::kDiverged) return outcome_ = ChainOutcome::kDiverged;
     precise_ = state == SolverState::kPrecision;
     entry_ = -1.0;
     judged_ = false;
   }
-  return outcome_ = Judge(stop);
+  LUTHIER_ASSIGN_OR_RETURN(outcome_, Judge(stop));
+  return outcome_;
 }
 
-ChainOutcome ChainTrainer::Judge(const std::atomic<bool>* stop) {
+absl::StatusOr<ChainOutcome> ChainTrainer::Judge(const base::StopToken& stop) {
   // Not before the first pass: training starts at once.
   if (zero_gradient_ < 0.0) {
     weights_.setZero(loss_->dim());
-    const std::optional<double> entry = LargestEntry(stop);
-    if (!entry) return ChainOutcome::kStopped;
+    LUTHIER_ASSIGN_OR_RETURN(zero_gradient_, LargestEntry(stop));
     extra_passes_ += 1.0;
-    zero_gradient_ = *entry;
   }
   // An estimate is of old gradients: the true one decides.
   const double tolerance = options_.tolerance * zero_gradient_;
   bool converged = solver_->GradientWithin(tolerance);
   if (converged && !solver_->estimate_is_exact()) {
     solver_->CopyWeights(&weights_);
-    const std::optional<double> entry = LargestEntry(stop);
-    if (!entry) return ChainOutcome::kStopped;
+    LUTHIER_ASSIGN_OR_RETURN(entry_, LargestEntry(stop));
     extra_passes_ += 1.0;
-    entry_ = *entry;
-    converged = *entry <= tolerance;
+    converged = entry_ <= tolerance;
   }
   judged_ = true;
   if (converged) return ChainOutcome::kConverged;
@@ -183,20 +180,19 @@ ChainOutcome ChainTrainer::Judge(const std::atomic<bool>* stop) {
   return passes() >= options_.max_passes ? ChainOutcome::kPassLimit : ChainOutcome::kRunning;
 }
 
-std::optional<double> ChainTrainer::RelativeGradient(const std::atomic<bool>* stop) {
+absl::StatusOr<double> ChainTrainer::RelativeGradient(const base::StopToken& stop) {
   double entry = solver_->estimate_is_exact() ? solver_->GradientEstimate() : entry_;
   if (!(entry >= 0.0 && std::isfinite(entry))) {
     solver_->CopyWeights(&weights_);
-    const std::optional<double> found = LargestEntry(stop);
-    if (!found) return std::nullopt;
-    entry = entry_ = *found;
+    LUTHIER_ASSIGN_OR_RETURN(entry_, LargestEntry(stop));
+    entry = entry_;
   }
   return entry == 0.0 ? 0.0 : entry / zero_gradient_;
 }
 
 void ChainTrainer::Save(learn::CheckpointWriter* writer, absl::string_view identity) const {
   writer->Text(identity);
-  writer->U64(static_cast<uint64_t>(outcome_ == ChainOutcome::kStopped ? ChainOutcome::kRunning : outcome_));
+  writer->U64(static_cast<uint64_t>(outcome_));
   writer->F64(zero_gradient_);
   writer->F64(extra_passes_);
   writer->U64(static_cast<uint64_t>(target_));

@@ -1,7 +1,6 @@
 #ifndef LUTHIER_LIB_CRF_TRAINER_H_
 #define LUTHIER_LIB_CRF_TRAINER_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/average_gradient.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/l1_penalty.h"
@@ -77,7 +77,6 @@ enum class ChainOutcome {
   kPrecision,  // Rounding prevents a smaller gradient.
   kPassLimit,
   kDiverged,  // A loss is not finite; the weights are the last finite ones.
-  kStopped,   // The stop flag was seen; Advance may be called again.
 };
 
 // Trains one chain model, about a pass over the data at a time; in between it can be looked at, saved and resumed.
@@ -89,9 +88,9 @@ class ChainTrainer {
   static absl::StatusOr<ChainTrainer> Create(const ChainData* data, double l2, const ChainTrainerOptions& options,
                                              const Kernels& kernels = BestKernels());
 
-  // As many iterations as cost about a pass, or what is left of them after a stop. `stop` (may be null) is looked at
-  // before each sequence, also within passes over all data, and within long ones.
-  ChainOutcome Advance(const std::atomic<bool>* stop);
+  // As many iterations as cost about a pass, or what is left of them after a stop. CANCELLED when stopped: `stop` is
+  // looked at before each sequence, also within passes over all data, and within long ones.
+  absl::StatusOr<ChainOutcome> Advance(const base::StopToken& stop);
 
   // Called once, when the solver has its first gradient: after its first iteration (with several threads, its first
   // pass). Changes nothing.
@@ -104,9 +103,9 @@ class ChainTrainer {
   double passes() const { return extra_passes_ + solver_->passes(); }
   // Returns what `tolerance` is compared with, after Advance: the largest entry of the true gradient (with l1: of the
   // smallest subgradient) at the weights, as a multiple of the one at w = 0. Returns 0 if both are 0, infinite if only
-  // the latter is, nothing when stopped. Costs a pass, which passes() does not count, unless the last Advance has found
-  // it out.
-  std::optional<double> RelativeGradient(const std::atomic<bool>* stop);
+  // the latter is. Costs a pass, which passes() does not count, unless the last Advance has found it out. CANCELLED
+  // when stopped.
+  absl::StatusOr<double> RelativeGradient(const base::StopToken& stop);
 
   // The whole state; `identity` says what it belongs to.
   void Save(learn::CheckpointWriter* writer, absl::string_view identity) const;
@@ -125,9 +124,9 @@ class ChainTrainer {
   ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels);
   std::string ModelIdentity(absl::string_view identity) const;
   absl::Status CheckIdentity(learn::CheckpointReader* reader, absl::string_view identity) const;
-  ChainOutcome Judge(const std::atomic<bool>* stop);
-  // Returns the largest entry of the gradient (with l1: of the smallest subgradient) at weights_; nothing when stopped.
-  std::optional<double> LargestEntry(const std::atomic<bool>* stop);
+  absl::StatusOr<ChainOutcome> Judge(const base::StopToken& stop);
+  // Returns the largest entry of the gradient (with l1: of the smallest subgradient) at weights_.
+  absl::StatusOr<double> LargestEntry(const base::StopToken& stop);
 
   const ChainData* data_;
   double l2_;

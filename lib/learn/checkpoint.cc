@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::learn {
 namespace {
@@ -88,7 +89,7 @@ std::string CheckpointWriter::Finish() && {
 }
 
 absl::StatusOr<CheckpointReader> CheckpointReader::Open(absl::string_view bytes, absl::string_view kind,
-                                                        const std::atomic<bool>* stop) {
+                                                        const base::StopToken& stop) {
   if (bytes.size() < kMagic.size() + 8 || bytes.substr(0, kMagic.size()) != kMagic) {
     return absl::DataLossError("checkpoint: not a checkpoint, or cut off");
   }
@@ -96,11 +97,9 @@ absl::StatusOr<CheckpointReader> CheckpointReader::Open(absl::string_view bytes,
   std::memcpy(&stored, bytes.data() + bytes.size() - 8, 8);
   bytes.remove_suffix(8);
   base::Hash64Parts hash;
-  if (!InPieces(static_cast<int64_t>(bytes.size()), 1, stop, [&](int64_t begin, int64_t end) {
-        hash.Add(bytes.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
-      })) {
-    return absl::CancelledError("checkpoint: reading was stopped");
-  }
+  LUTHIER_RETURN_IF_ERROR(base::InPieces(static_cast<int64_t>(bytes.size()), 1, stop, [&](int64_t begin, int64_t end) {
+    hash.Add(bytes.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+  }));
   if (stored != hash.Value()) return absl::DataLossError("checkpoint: the checksum does not match");
   CheckpointReader reader(bytes.substr(kMagic.size()), stop);
   const std::string found = reader.Text();
@@ -112,9 +111,13 @@ absl::StatusOr<CheckpointReader> CheckpointReader::Open(absl::string_view bytes,
   return reader;
 }
 
+void CheckpointReader::Fail() {
+  if (ok()) status_ = absl::DataLossError("checkpoint: cut off, or of something else");
+}
+
 absl::string_view CheckpointReader::Take(uint64_t size) {
-  if (!ok_ || size > rest_.size()) {
-    ok_ = false;
+  if (!ok() || size > rest_.size()) {
+    Fail();
     return "";
   }
   const absl::string_view taken = rest_.substr(0, size);
@@ -125,7 +128,7 @@ absl::string_view CheckpointReader::Take(uint64_t size) {
 uint64_t CheckpointReader::U64() {
   const absl::string_view raw = Take(8);
   uint64_t value = 0;
-  if (ok_) std::memcpy(&value, raw.data(), 8);
+  if (ok()) std::memcpy(&value, raw.data(), 8);
   return value;
 }
 
@@ -139,8 +142,8 @@ std::string CheckpointReader::Text() {
 
 Eigen::VectorXd CheckpointReader::Vector() {
   const uint64_t size = U64();
-  if (size > rest_.size() / sizeof(double)) ok_ = false;
-  if (!ok_) return {};
+  if (size > rest_.size() / sizeof(double)) Fail();
+  if (!ok()) return {};
   Eigen::VectorXd vector(static_cast<Eigen::Index>(size));
   const absl::string_view raw = Take(size * sizeof(double));
   if (size > 0) std::memcpy(vector.data(), raw.data(), raw.size());
@@ -150,10 +153,10 @@ Eigen::VectorXd CheckpointReader::Vector() {
 std::vector<std::string> CheckpointReader::Texts() {
   const uint64_t count = U64();
   std::vector<std::string> texts;
-  Pace pace(stop_);
-  for (uint64_t k = 0; k < count && ok_; ++k) {
+  base::Pace pace(stop_);
+  for (uint64_t k = 0; k < count && ok(); ++k) {
     texts.push_back(Text());
-    ok_ = ok_ && !pace.Stopped(64 + static_cast<int64_t>(texts.back().size()));
+    if (ok()) status_ = pace.Poll(64 + static_cast<int64_t>(texts.back().size()));
   }
   return texts;
 }

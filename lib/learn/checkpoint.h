@@ -2,7 +2,6 @@
 #define LUTHIER_LIB_LEARN_CHECKPOINT_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/hash.h"
-#include "lib/learn/stop.h"
+#include "lib/base/pace.h"
 
 // The bytes of a trainer's state: magic, format version, kind, what was written, and an XXH3 checksum of all before it.
 // Little-endian, doubles bit for bit. What reads back is exactly what was written, or an error.
@@ -55,11 +54,12 @@ class CheckpointWriter {
 class CheckpointReader {
  public:
   // DATA_LOSS for damaged or cut-off bytes; FAILED_PRECONDITION for another version or kind. `bytes` must outlive this.
-  // CANCELLED once `stop` (may be null) is set: so is ok() false then, of what is read in pieces.
+  // CANCELLED when stopped, which what is read in pieces looks at, too.
   static absl::StatusOr<CheckpointReader> Open(absl::string_view bytes, absl::string_view kind,
-                                               const std::atomic<bool>* stop = nullptr);
+                                               const base::StopToken& stop = {});
 
-  // Each returns 0 or empty once something did not fit; ok() tells. Check it before using what was read.
+  // Each returns 0 or empty once something did not fit, or the reader was stopped; status() tells. Check it before
+  // using what was read.
   uint64_t U64();
   double F64();
   std::string Text();
@@ -67,24 +67,26 @@ class CheckpointReader {
   template <typename T>
   std::vector<T> Array() {
     const absl::string_view raw = Take(U64());
-    if (raw.size() % sizeof(T) != 0) ok_ = false;
+    if (raw.size() % sizeof(T) != 0) Fail();
     std::vector<T> array;
-    ok_ = ok_ && CopyInPieces(raw.data(), raw.size() / sizeof(T), stop_, &array);
+    if (ok()) status_ = base::CopyInPieces(raw.data(), raw.size() / sizeof(T), stop_, &array);
     return array;
   }
   std::vector<std::string> Texts();
-  // Nothing has failed so far.
-  bool ok() const { return ok_; }
+  // Says what went wrong first: DATA_LOSS when the bytes did not fit, CANCELLED when stopped.
+  const absl::Status& status() const { return status_; }
+  bool ok() const { return status_.ok(); }
   // Nothing has failed and nothing is left.
-  bool Done() const { return ok_ && rest_.empty(); }
+  bool Done() const { return ok() && rest_.empty(); }
 
  private:
-  CheckpointReader(absl::string_view rest, const std::atomic<bool>* stop) : rest_(rest), stop_(stop) {}
+  CheckpointReader(absl::string_view rest, const base::StopToken& stop) : rest_(rest), stop_(stop) {}
   absl::string_view Take(uint64_t size);
+  void Fail();
 
   absl::string_view rest_;
-  const std::atomic<bool>* stop_;
-  bool ok_ = true;
+  base::StopToken stop_;
+  absl::Status status_;
 };
 
 }  // namespace luthier::learn

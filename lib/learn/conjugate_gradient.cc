@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
-#include "lib/learn/stop.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::learn {
 namespace {
@@ -13,26 +14,20 @@ constexpr int kTrueResidualEvery = 50;
 constexpr int kMaxFruitless = 3;
 }  // namespace
 
-CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const VectorXd& b, const VectorXd& diagonal,
-                 const VectorXd& x0, const CgOptions& options) {
+absl::StatusOr<CgResult> SolveCg(absl::FunctionRef<absl::StatusOr<VectorXd>(const VectorXd&)> multiply,
+                                 const VectorXd& b, const VectorXd& diagonal, const VectorXd& x0,
+                                 const CgOptions& options) {
   LUTHIER_CHECK(diagonal.size() == 0 || diagonal.size() == b.size());
   LUTHIER_CHECK(x0.size() == 0 || x0.size() == b.size());
   const int limit = options.max_iterations > 0 ? options.max_iterations
                                                : static_cast<int>(std::max<Eigen::Index>(100, 10 * b.size()));
   CgResult result;
-  // Products may look at the flag themselves, and be of no use then.
-  const auto stopped = [&] {
-    if (!StopRequested(options.stop)) return false;
-    result.outcome = CgOutcome::kStopped;
-    return true;
-  };
   VectorXd r = b;
   if (x0.size() == 0) {
     result.x = VectorXd::Zero(b.size());
   } else {
     result.x = x0;
-    const VectorXd product = multiply(x0);
-    if (stopped()) return result;
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, multiply(x0));
     r -= product;
     ++result.iterations;
     if (!r.allFinite()) {  // A useless start.
@@ -46,7 +41,7 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
   VectorXd direction;
   double rz = 0.0;
   for (int k = 0;; ++k) {
-    if (stopped()) return result;
+    LUTHIER_RETURN_IF_ERROR(options.stop.Poll());
     const bool claimed = !r_is_true && r.norm() <= options.tolerance;
     if (claimed && !options.verify) {
       result.outcome = CgOutcome::kConverged;
@@ -54,8 +49,7 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
       return result;
     }
     if (claimed || (!r_is_true && k % kTrueResidualEvery == 0)) {
-      const VectorXd product = multiply(result.x);
-      if (stopped()) return result;
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, multiply(result.x));
       r = b - product;
       ++result.iterations;
       r_is_true = true;
@@ -94,8 +88,7 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
       direction = z + (rz_new / rz) * direction;
     }
     rz = rz_new;
-    const VectorXd product = multiply(direction);
-    if (stopped()) return result;
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, multiply(direction));
     ++result.iterations;
     const double curvature = direction.dot(product);
     if (!std::isfinite(curvature) || !std::isfinite(rz)) {
@@ -112,8 +105,7 @@ CgResult SolveCg(absl::FunctionRef<VectorXd(const VectorXd&)> multiply, const Ve
     r_is_true = false;
   }
   if (!r_is_true) {
-    const VectorXd product = multiply(result.x);
-    if (stopped()) return result;
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, multiply(result.x));
     r = b - product;
     ++result.iterations;
   }

@@ -2,10 +2,11 @@
 #define LUTHIER_LIB_LEARN_CONJUGATE_GRADIENT_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <functional>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::learn {
 
@@ -15,7 +16,6 @@ enum class CgOutcome {
   kPrecision,       // Rounding prevents a smaller residual; x is as good as it gets.
   kIndefinite,      // A direction with d'Ad <= 0 was met: A is not positive definite. x is the iterate before it.
   kNonFinite,       // A product was not finite; x is the iterate before it.
-  kStopped,         // The stop flag was seen, before a product or by it; x is of no use.
 };
 
 struct CgOptions {
@@ -24,7 +24,7 @@ struct CgOptions {
   // Whether success is checked by the true residual, which costs a product. Without, the recursive one is believed,
   // which is good enough for a few digits.
   bool verify = true;
-  const std::atomic<bool>* stop = nullptr;
+  base::StopToken stop;  // Looked at before each product.
   // z = M^-1 r for a symmetric positive definite M near A, instead of the diagonal; may be null.
   const std::function<Eigen::VectorXd(const Eigen::VectorXd&)>* precondition = nullptr;
 };
@@ -38,9 +38,11 @@ struct CgResult {
 
 // Solves A x = b for symmetric positive definite A by preconditioned conjugate gradients (Golub & Van Loan 4th ed.,
 // alg. 11.5.1). `diagonal`: Jacobi preconditioner, entries > 0, or empty for none. `x0`: start, or empty for 0. The
-// recursive residual is replaced by the true one every 50 iterations and before success is reported.
-CgResult SolveCg(absl::FunctionRef<Eigen::VectorXd(const Eigen::VectorXd&)> multiply, const Eigen::VectorXd& b,
-                 const Eigen::VectorXd& diagonal, const Eigen::VectorXd& x0, const CgOptions& options);
+// recursive residual is replaced by the true one every 50 iterations and before success is reported. Returns the errors
+// of `multiply`; CANCELLED when stopped.
+absl::StatusOr<CgResult> SolveCg(absl::FunctionRef<absl::StatusOr<Eigen::VectorXd>(const Eigen::VectorXd&)> multiply,
+                                 const Eigen::VectorXd& b, const Eigen::VectorXd& diagonal, const Eigen::VectorXd& x0,
+                                 const CgOptions& options);
 
 }  // namespace luthier::learn
 

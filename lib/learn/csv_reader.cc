@@ -9,9 +9,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/readers.h"
-#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
@@ -68,7 +68,7 @@ class CsvRecords {
     if (delimiter_ == 0) delimiter_ = GuessDelimiter(text);
     size_t at = 0;
     while (true) {
-      if (pace_.Stopped(kFieldWork)) return lines_.Stopped();
+      LUTHIER_RETURN_IF_ERROR(pace_.Poll(kFieldWork));
       Field field;
       while (at < text.size() && (text[at] == ' ' || (text[at] == '\t' && delimiter_ != '\t'))) ++at;
       field.column = at + 1;
@@ -123,7 +123,7 @@ class CsvRecords {
   }
 
   LineReader& lines_;
-  Pace pace_;
+  base::Pace pace_;
   char delimiter_ = 0;
 };
 
@@ -288,19 +288,19 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
     if (layout.feature[k] != Layout::kIgnored) order.push_back(k);
   }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return layout.feature[a] < layout.feature[b]; });
-  const std::atomic<bool>* stop = lines.limits().stop;
-  Pace pace(stop);
+  const base::StopToken& stop = lines.limits().stop;
+  base::Pace pace(stop);
   while (more) {
     if (record.fields.size() != width) {
       return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": the row has ",
                                                      record.fields.size(), " fields; the first one has ", width));
     }
-    if (!MakeRoom(width, stop, &out.x.column) || !MakeRoom(width, stop, &out.x.value) ||
-        !MakeRoom(1, stop, &out.x.row_start) || !MakeRoom(1, stop, &out.label)) {
-      return lines.Stopped();
-    }
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.column));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.value));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.x.row_start));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.label));
     for (const size_t k : order) {
-      if (pace.Stopped(kFieldWork)) return lines.Stopped();
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kFieldWork));
       const auto feature = static_cast<size_t>(layout.feature[k]);
       LUTHIER_ASSIGN_OR_RETURN(const double value, ParseFeature(lines, out.features, record, k, feature));
       if (value == 0.0) continue;

@@ -20,8 +20,9 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
 #include "lib/base/log.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 #include "lib/learn/data_root.h"
-#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
@@ -55,13 +56,13 @@ bool Same(const DataCache::Source& a, const DataCache::Source& b) {
          std::tie(b.device, b.inode, b.size, b.modified, b.changed);
 }
 
-// A chain of SHA-256 over the file's blocks; empty when it can't be read, or `stop` was seen.
-std::string ContentHash(int fd, const std::atomic<bool>* stop) {
+// A chain of SHA-256 over the file's blocks; empty when it can't be read.
+absl::StatusOr<std::string> ContentHash(int fd, const base::StopToken& stop) {
   std::string block(size_t{1} << 20, '\0');
   std::string hash;
   int64_t at = 0;
   while (true) {
-    if (StopRequested(stop)) return "";
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const ssize_t count = pread(fd, block.data(), block.size(), at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return "";
@@ -87,13 +88,13 @@ bool WriteWhole(int fd, absl::string_view bytes) {
 }
 
 // Brings a mapped file into memory, as MAP_POPULATE would, but by pieces; where the system cannot, reading it will.
-bool Populate(char* data, size_t size, const std::atomic<bool>* stop) {
-  return InPieces(static_cast<int64_t>(size), 1, stop,
-                  [&]([[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end) {
+absl::Status Populate(char* data, size_t size, const base::StopToken& stop) {
+  return base::InPieces(static_cast<int64_t>(size), 1, stop,
+                        [&]([[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end) {
 #ifdef MADV_POPULATE_READ
-                    madvise(data + begin, static_cast<size_t>(end - begin), MADV_POPULATE_READ);
+                          madvise(data + begin, static_cast<size_t>(end - begin), MADV_POPULATE_READ);
 #endif
-                  });
+                        });
 }
 
 }  // namespace
@@ -141,8 +142,9 @@ std::string DataCache::StateOf(int further_fd) const {
                       source->changed);
 }
 
-std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int source_fd, const Source& source,
-                                                const std::atomic<bool>* stop) const {
+absl::StatusOr<std::optional<DataCache::Entry>> DataCache::Find(const std::string& key, int source_fd,
+                                                                const Source& source,
+                                                                const base::StopToken& stop) const {
   const std::string path = PathOf(key);
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0) return std::nullopt;
@@ -162,10 +164,10 @@ std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int sour
     return std::nullopt;
   }
   Entry entry(data, size);
-  if (!Populate(static_cast<char*>(data), size, stop)) return std::nullopt;
+  LUTHIER_RETURN_IF_ERROR(Populate(static_cast<char*>(data), size, stop));
   absl::StatusOr<CheckpointReader> reader =
       CheckpointReader::Open(absl::string_view(static_cast<const char*>(data), size), kKind, stop);
-  if (absl::IsCancelled(reader.status())) return std::nullopt;
+  if (absl::IsCancelled(reader.status())) return reader.status();
   if (!reader.ok()) {
     LogIgnored(path, std::string(reader.status().message()));
     return std::nullopt;
@@ -183,8 +185,10 @@ std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int sour
     return std::nullopt;
   }
   if (!Same(then, source)) {
-    const std::string hash_now = then.size == source.size ? ContentHash(source_fd, stop) : "";
-    if (StopRequested(stop)) return std::nullopt;
+    std::string hash_now;
+    if (then.size == source.size) {
+      LUTHIER_ASSIGN_OR_RETURN(hash_now, ContentHash(source_fd, stop));
+    }
     const std::optional<Source> now = SourceOf(source_fd);
     if (hash_now.empty() || hash_now != hash || !now || !Same(*now, source)) {
       LogIgnored(path, "the data file has changed");
@@ -193,17 +197,21 @@ std::optional<DataCache::Entry> DataCache::Find(const std::string& key, int sour
   }
   futimens(fd.get(), nullptr);  // Used now.
   entry.reader_ = *std::move(reader);
-  return entry;
+  return std::optional<Entry>(std::move(entry));
 }
 
-void DataCache::Put(const std::string& key, int source_fd, const Source& source,
-                    absl::FunctionRef<void(CheckpointWriter*)> write, const std::atomic<bool>* stop) const {
-  if (!source.settled) return;
-  const std::string hash = ContentHash(source_fd, stop);
+absl::Status DataCache::Put(const std::string& key, int source_fd, const Source& source,
+                            absl::FunctionRef<void(CheckpointWriter*)> write, const base::StopToken& stop) const {
+  if (!source.settled) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const std::string hash, ContentHash(source_fd, stop));
   const std::optional<Source> now = SourceOf(source_fd);
-  if (hash.empty() || !now || !Same(*now, source)) return;
+  if (hash.empty() || !now || !Same(*now, source)) return absl::OkStatus();
+  absl::Status stopped;
   const auto write_all = [&](const std::function<bool(absl::string_view)>& sink) {
-    CheckpointWriter writer(kKind, [&](absl::string_view bytes) { return !StopRequested(stop) && sink(bytes); });
+    CheckpointWriter writer(kKind, [&](absl::string_view bytes) {
+      stopped = stop.Poll();
+      return stopped.ok() && sink(bytes);
+    });
     writer.Text(key);
     writer.U64(source.device);
     writer.U64(source.inode);
@@ -219,10 +227,10 @@ void DataCache::Put(const std::string& key, int source_fd, const Source& source,
     size += bytes.size();
     return true;
   };
-  if (!write_all(count)) return;
+  if (!write_all(count)) return stopped;
   if (static_cast<int64_t>(size) > options_.max_bytes) {
     base::LogInfo("data_cache_too_small", {{"bytes", absl::StrCat(size)}, {"directory", directory_}});
-    return;
+    return absl::OkStatus();
   }
   static std::atomic<uint64_t> serial = 0;  // Tells temporary files of threads apart.
   const std::string path = PathOf(key);
@@ -234,13 +242,14 @@ void DataCache::Put(const std::string& key, int source_fd, const Source& source,
   }
   good = good && rename(temporary.c_str(), path.c_str()) == 0;
   if (!good) {
-    if (!StopRequested(stop)) {
+    if (stopped.ok()) {
       base::LogWarning("data_cache_not_written", {{"file", path}, {"error", std::strerror(errno)}});
     }
     unlink(temporary.c_str());
-    return;
+    return stopped;
   }
   Shrink();
+  return absl::OkStatus();
 }
 
 // Removes what was used longest ago until the rest fits, and what dead writers left.

@@ -1,7 +1,6 @@
 #ifndef LUTHIER_LIB_LEARN_DATA_CACHE_H_
 #define LUTHIER_LIB_LEARN_DATA_CACHE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,8 +8,10 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/checkpoint.h"
 
 namespace luthier::learn {
@@ -26,7 +27,8 @@ namespace luthier::learn {
 //
 // Entries are written beside their place and renamed, so readers see a whole one or none, and an entry that is mapped
 // stays while it is used, also when it is replaced. Nothing here fails a trial: what cannot be written is logged.
-// Reading and writing end soon once `stop` (may be null) is set, at the pace of stop.h, and leave nothing behind.
+// Reading and writing look at `stop` at the pace of lib/base/pace.h. CANCELLED is their only error: what was begun is
+// removed.
 // Const, any thread, any number of processes.
 class DataCache {
  public:
@@ -72,14 +74,14 @@ class DataCache {
   std::string StateOf(int further_fd) const;
 
   // The entry of `key` for this source, if there is a good one. `key` says everything that the contents depend on
-  // beside the source: its name, options, version. Leaves the file's position alone. None when `stop` was seen; the
-  // entry's reader looks at it, too.
-  std::optional<Entry> Find(const std::string& key, int source_fd, const Source& source,
-                            const std::atomic<bool>* stop = nullptr) const;
+  // beside the source: its name, options, version. Leaves the file's position alone. The entry's
+  // reader looks at `stop`, too.
+  absl::StatusOr<std::optional<Entry>> Find(const std::string& key, int source_fd, const Source& source,
+                                            const base::StopToken& stop = {}) const;
 
   // Keeps what `write` writes, made from what was read since `source` was looked at.
-  void Put(const std::string& key, int source_fd, const Source& source,
-           absl::FunctionRef<void(CheckpointWriter*)> write, const std::atomic<bool>* stop = nullptr) const;
+  absl::Status Put(const std::string& key, int source_fd, const Source& source,
+                   absl::FunctionRef<void(CheckpointWriter*)> write, const base::StopToken& stop = {}) const;
 
   const std::string& directory() const { return directory_; }
 

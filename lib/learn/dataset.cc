@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
+#include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
-#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
@@ -18,17 +18,14 @@ namespace {
 constexpr int64_t kLabelWork = 64;  // Operations of parsing or finding a label, for Pace.
 
 template <typename T>
-std::string HashOf(const std::vector<T>& v, const std::atomic<bool>* stop) {
+absl::StatusOr<std::string> HashOf(const std::vector<T>& v, const base::StopToken& stop) {
   base::Sha256Parts hash;
-  InPieces(static_cast<int64_t>(v.size()), sizeof(T), stop, [&](int64_t begin, int64_t end) {
-    hash.Add(absl::string_view(reinterpret_cast<const char*>(v.data() + begin),
-                               static_cast<size_t>(end - begin) * sizeof(T)));
-  });
+  LUTHIER_RETURN_IF_ERROR(
+      base::InPieces(static_cast<int64_t>(v.size()), sizeof(T), stop, [&](int64_t begin, int64_t end) {
+        hash.Add(absl::string_view(reinterpret_cast<const char*>(v.data() + begin),
+                                   static_cast<size_t>(end - begin) * sizeof(T)));
+      }));
   return std::move(hash).Hex();
-}
-
-absl::Status Stopped(const Dataset& dataset) {
-  return absl::CancelledError(absl::StrCat(dataset.name, ": reading was stopped"));
 }
 
 std::string Shortest(double value) {
@@ -70,11 +67,11 @@ namespace {
 // Classes in the order of their keys, of which `key(i)` is that of row i, and `name` their names. Ordered containers:
 // class indices depend on the labels alone.
 template <typename Key, typename KeyOf, typename Name>
-absl::Status NumberClasses(KeyOf key, Name name, Pace* pace, Dataset* dataset) {
+absl::Status NumberClasses(KeyOf key, Name name, base::Pace* pace, Dataset* dataset) {
   std::map<Key, int32_t> index;
   const size_t rows = dataset->label.size();
   for (size_t i = 0; i < rows; ++i) {
-    if (pace->Stopped(kLabelWork)) return Stopped(*dataset);
+    LUTHIER_RETURN_IF_ERROR(pace->Poll(kLabelWork));
     index.emplace(key(i), 0);
     if (index.size() > kMaxClasses) return TooManyClasses(dataset->name);
   }
@@ -83,7 +80,7 @@ absl::Status NumberClasses(KeyOf key, Name name, Pace* pace, Dataset* dataset) {
     dataset->classes.push_back(name(value));
   }
   for (size_t i = 0; i < rows; ++i) {
-    if (pace->Stopped(kLabelWork)) return Stopped(*dataset);
+    LUTHIER_RETURN_IF_ERROR(pace->Poll(kLabelWork));
     dataset->label[i] = index.find(key(i))->second;
   }
   return absl::OkStatus();
@@ -91,21 +88,19 @@ absl::Status NumberClasses(KeyOf key, Name name, Pace* pace, Dataset* dataset) {
 
 }  // namespace
 
-absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset* dataset,
-                           const std::atomic<bool>* stop) {
+absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset* dataset, const base::StopToken& stop) {
   if (label_texts.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(dataset->name, ": has no rows of data"));
   }
   const size_t rows = label_texts.size();
   std::vector<double> numbers;
   dataset->classes.clear();
-  if (!FillInPieces(rows, 0.0, stop, &numbers) || !FillInPieces(rows, 0, stop, &dataset->label)) {
-    return Stopped(*dataset);
-  }
-  Pace pace(stop);
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(rows, 0.0, stop, &numbers));
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(rows, 0, stop, &dataset->label));
+  base::Pace pace(stop);
   bool numeric = true;
   for (size_t i = 0; i < rows && numeric; ++i) {
-    if (pace.Stopped(kLabelWork)) return Stopped(*dataset);
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kLabelWork));
     numeric = ParseNumber(label_texts[i], &numbers[i]) && std::isfinite(numbers[i]);
   }
   const auto as_text = [](const std::string& text) { return text; };
@@ -121,11 +116,14 @@ absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset*
   return absl::OkStatus();
 }
 
-std::string Fingerprint(const Dataset& d, const std::atomic<bool>* stop) {
+absl::StatusOr<std::string> Fingerprint(const Dataset& d, const base::StopToken& stop) {
   std::string text = absl::StrCat("luthier-dataset-1\n", d.x.rows, " ", d.x.cols, " ", d.classes.size(), "\n");
   for (const std::string& name : d.classes) absl::StrAppend(&text, name.size(), ":", name, "\n");
-  absl::StrAppend(&text, HashOf(d.x.row_start, stop), "\n", HashOf(d.x.column, stop), "\n", HashOf(d.x.value, stop),
-                  "\n", HashOf(d.label, stop), "\n");
+  LUTHIER_ASSIGN_OR_RETURN(const std::string row_start, HashOf(d.x.row_start, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string column, HashOf(d.x.column, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string value, HashOf(d.x.value, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string label, HashOf(d.label, stop));
+  absl::StrAppend(&text, row_start, "\n", column, "\n", value, "\n", label, "\n");
   return base::Sha256Hex(text);
 }
 

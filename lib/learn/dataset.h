@@ -1,13 +1,14 @@
 #ifndef LUTHIER_LIB_LEARN_DATASET_H_
 #define LUTHIER_LIB_LEARN_DATASET_H_
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::learn {
 
@@ -43,13 +44,13 @@ inline constexpr int kMaxClasses = 1000;
 
 // Turns label texts into classes: if all are numbers they are compared as numbers ("1" and "1.0" are one class) and
 // named by their shortest form; otherwise as text. INVALID_ARGUMENT ("name: ...") for no rows, one class, or more than
-// kMaxClasses; CANCELLED once `stop` (may be null) is set.
+// kMaxClasses; CANCELLED when stopped.
 absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset* dataset,
-                           const std::atomic<bool>* stop = nullptr);
+                           const base::StopToken& stop = {});
 
 // SHA-256 (hexadecimal) over shape, entries, labels and class names: equal data sets have equal fingerprints, whatever
-// their format, compression or name. Of no use once `stop` (may be null) is set.
-std::string Fingerprint(const Dataset& dataset, const std::atomic<bool>* stop = nullptr);
+// their format, compression or name. CANCELLED when stopped.
+absl::StatusOr<std::string> Fingerprint(const Dataset& dataset, const base::StopToken& stop = {});
 
 // A decimal number with optional sign and exponent, as the readers accept it: no hexadecimal, no surrounding blanks.
 // "nan" and "inf" parse (the readers then refuse them by name). False if `text` is not a number or is beyond a double.

@@ -4,8 +4,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/learn/blocked_sum.h"
 
 namespace luthier::learn {
@@ -35,42 +38,44 @@ DualCoordinateDescent::DualCoordinateDescent(const LinearProblem* problem, uint6
   LUTHIER_CHECK(problem->l2() > 0.0 && data_.bias() != Bias::kFree);
 }
 
-bool DualCoordinateDescent::Allocate(const std::atomic<bool>* stop) {
+absl::Status DualCoordinateDescent::Allocate(const base::StopToken& stop) {
   const auto n = static_cast<size_t>(data_.rows());
   const bool logistic = problem_->loss().kind == MarginLoss::Kind::kLogistic;
-  return FillInPieces(n, logistic ? Sigmoid(kFirstTau) : 0.0, stop, &alpha_) &&
-         (!logistic || FillInPieces(n, kFirstTau, stop, &tau_)) && FillInPieces(n, uint8_t{0}, stop, &streak_) &&
-         FillInPieces(n, 0, stop, &awake_);
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, logistic ? Sigmoid(kFirstTau) : 0.0, stop, &alpha_));
+  if (logistic) {
+    LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, kFirstTau, stop, &tau_));
+  }
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, uint8_t{0}, stop, &streak_));
+  return base::FillInPieces(n, 0, stop, &awake_);
 }
 
-SolveState DualCoordinateDescent::Start(const VectorXd* w0, const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> DualCoordinateDescent::Start(const VectorXd* w0, const base::StopToken& stop) {
   if (!std::isfinite(data_.max_norm2()) || !std::isfinite(data_.max_norm2() / problem_->l2())) {
     return SolveState::kNonFinite;
   }
-  if (!Allocate(stop)) return SolveState::kStopped;
+  LUTHIER_RETURN_IF_ERROR(Allocate(stop));
   if (w0 != nullptr) {
-    const VectorXd scores = data_.Scores(*w0, stop);
-    if (StopRequested(stop)) return SolveState::kStopped;
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd scores, data_.Scores(*w0, stop));
     if (!scores.allFinite()) return SolveState::kNonFinite;
-    const bool whole = InPieces(data_.rows(), LinearData::kRowWork, stop, [&](int64_t begin, int64_t end) {
+    LUTHIER_RETURN_IF_ERROR(base::InPieces(data_.rows(), LinearData::kRowWork, stop, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const double t = data_.sign(i) * scores[i];
         if (!tau_.empty()) tau_[i] = -t;
         alpha_[i] = -problem_->loss().Slope(t);
       }
-    });
-    if (!whole) return SolveState::kStopped;
+    }));
   }
-  return Rebuild(stop) ? SolveState::kRunning : SolveState::kStopped;
+  LUTHIER_RETURN_IF_ERROR(Rebuild(stop));
+  return SolveState::kRunning;
 }
 
-bool DualCoordinateDescent::Rebuild(const std::atomic<bool>* stop) {
+absl::Status DualCoordinateDescent::Rebuild(const base::StopToken& stop) {
   VectorXd u = VectorXd::Zero(u_.size());
   BlockedSum total;
   const double inverse = 1.0 / problem_->l2();
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < data_.rows(); ++i) {
-    if (pace.Stopped(data_.work(i))) return false;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(data_.work(i)));
     const double c = alpha_[i] * data_.sign(i) * inverse;
     total.Add(c);
     if (c != 0.0) data_.AddTo(i, c, u.data());
@@ -78,27 +83,29 @@ bool DualCoordinateDescent::Rebuild(const std::atomic<bool>* stop) {
   u_ = std::move(u);
   sigma_ = total.Total();
   if (data_.centered()) center_dot_ = data_.center().dot(u_);
-  return true;
+  return absl::OkStatus();
 }
 
 int64_t DualCoordinateDescent::rebuilds() const {
   return epoch_ == 0 ? 0 : static_cast<int64_t>((epoch_ - 1) / kRebuildEvery);
 }
 
-bool DualCoordinateDescent::BeginEpoch(const std::atomic<bool>* stop) {
-  if (epoch_ > 0 && epoch_ % kRebuildEvery == 0 && !Rebuild(stop)) return false;
+absl::Status DualCoordinateDescent::BeginEpoch(const base::StopToken& stop) {
+  if (epoch_ > 0 && epoch_ % kRebuildEvery == 0) {
+    LUTHIER_RETURN_IF_ERROR(Rebuild(stop));
+  }
   std::vector<int32_t> order;
   order.reserve(static_cast<size_t>(data_.rows()));
-  const bool whole = InPieces(data_.rows(), 1, stop, [&](int64_t begin, int64_t end) {
+  LUTHIER_RETURN_IF_ERROR(base::InPieces(data_.rows(), 1, stop, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (awake_[i] <= static_cast<int64_t>(epoch_)) order.push_back(static_cast<int32_t>(i));
     }
-  });
+  }));
   base::RandomStream random(seed_, "dual coordinate descent", epoch_);
-  if (!whole || !ShuffleInPieces(stop, random, &order)) return false;
+  LUTHIER_RETURN_IF_ERROR(base::ShuffleInPieces(stop, random, &order));
   order_ = std::move(order);
   gap_sum_ = 0.0;
-  return true;
+  return absl::OkStatus();
 }
 
 double DualCoordinateDescent::Solve(int64_t i, double t, double q) {
@@ -167,13 +174,15 @@ bool DualCoordinateDescent::Step(int64_t i) {
   return true;
 }
 
-SolveState DualCoordinateDescent::Advance(const std::atomic<bool>* stop) {
-  if (StopRequested(stop)) return SolveState::kStopped;
-  if (order_.empty() && !BeginEpoch(stop)) return SolveState::kStopped;
+absl::StatusOr<SolveState> DualCoordinateDescent::Advance(const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  if (order_.empty()) {
+    LUTHIER_RETURN_IF_ERROR(BeginEpoch(stop));
+  }
   const int64_t count = static_cast<int64_t>(order_.size());
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (; position_ < count; ++position_) {
-    if (pace.Stopped(2 * data_.work(order_[position_]))) return SolveState::kStopped;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * data_.work(order_[position_])));
     if (position_ + 4 < count) data_.Prefetch(order_[position_ + 4]);
     if (!Step(order_[position_])) return SolveState::kNonFinite;
     ++steps_;
@@ -228,7 +237,7 @@ void DualCoordinateDescent::Save(CheckpointWriter* writer) const {
 }
 
 bool DualCoordinateDescent::Load(CheckpointReader* reader) {
-  Allocate(nullptr);
+  LUTHIER_CHECK(Allocate({}).ok());
   const auto doubles = [&](std::vector<double>* v) {
     const VectorXd read = reader->Vector();
     if (!reader->ok() || read.size() != static_cast<Eigen::Index>(v->size())) return false;

@@ -2,10 +2,10 @@
 #define LUTHIER_LIB_LEARN_DUAL_COORDINATE_DESCENT_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/linear_problem.h"
 #include "lib/learn/minimizer.h"
@@ -35,15 +35,15 @@ class DualCoordinateDescent {
   DualCoordinateDescent(const LinearProblem* problem, uint64_t seed);
 
   // Starts from the dual variables that belong to the scores of w0; with none, from (almost) zero. kNonFinite when the
-  // rows or the scores are not finite; kStopped when `stop` (may be null) was seen: to be started again.
-  SolveState Start(const Eigen::VectorXd* w0, const std::atomic<bool>* stop = nullptr);
+  // rows or the scores are not finite. CANCELLED when stopped: to be started again.
+  absl::StatusOr<SolveState> Start(const Eigen::VectorXd* w0, const base::StopToken& stop = {});
 
-  // One epoch, or what is left of it: n steps in random order, less those of rows at rest (below). `stop` is looked at
-  // at the pace of stop.h; Advance then goes on as if nothing had been.
+  // One epoch, or what is left of it: n steps in random order, less those of rows at rest (below). CANCELLED when
+  // stopped, at the pace of lib/base/pace.h; Advance then goes on as if nothing had been.
   //
   // A row whose dual variable hardly moves rests for 1, 3, 7, ... epochs, as long as that goes on: at the end most rows
   // of an easy problem do. Nothing is lost: a rest ends, and convergence is judged by the gradient over all rows.
-  SolveState Advance(const std::atomic<bool>* stop);
+  absl::StatusOr<SolveState> Advance(const base::StopToken& stop);
 
   Eigen::VectorXd Weights() const;
   double DualValue() const;
@@ -59,9 +59,9 @@ class DualCoordinateDescent {
   bool Load(CheckpointReader* reader);
 
  private:
-  bool BeginEpoch(const std::atomic<bool>* stop);  // False: stopped, as the next two.
-  bool Rebuild(const std::atomic<bool>* stop);
-  bool Allocate(const std::atomic<bool>* stop);
+  absl::Status BeginEpoch(const base::StopToken& stop);
+  absl::Status Rebuild(const base::StopToken& stop);
+  absl::Status Allocate(const base::StopToken& stop);
   bool Step(int64_t i);
   // The new dual variable for margin t.
   double Solve(int64_t i, double t, double q);

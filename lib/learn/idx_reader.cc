@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/readers.h"
-#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
@@ -17,8 +17,8 @@ constexpr int64_t kMaxBytes = int64_t{16} << 30;
 // An array of bytes, read from its beginning to its end; held is what is asked for at once, and a chunk of the source.
 class ArrayReader {
  public:
-  // All must outlive this; stop may be null.
-  ArrayReader(ByteSource& source, const std::string& name, const std::atomic<bool>* stop)
+  // `source` and `name` must outlive this.
+  ArrayReader(ByteSource& source, const std::string& name, const base::StopToken& stop)
       : source_(source), name_(name), stop_(stop) {}
 
   // Reads the header; size() is known then.
@@ -58,11 +58,10 @@ class ArrayReader {
   }
 
   const std::vector<int64_t>& size() const { return size_; }
-  absl::Status Stopped() const { return absl::CancelledError(absl::StrCat(name_, ": reading was stopped")); }
 
   // The next `count` bytes, valid until the next call. DATA_LOSS when there are fewer.
   absl::StatusOr<absl::string_view> Take(int64_t count) {
-    if (StopRequested(stop_)) return Stopped();
+    LUTHIER_RETURN_IF_ERROR(stop_.Poll());
     const auto wanted = static_cast<size_t>(count);
     if (buffer_.size() - at_ < wanted) {
       before_ += static_cast<int64_t>(at_);
@@ -86,11 +85,11 @@ class ArrayReader {
  private:
   uint8_t Byte(size_t k) const { return static_cast<uint8_t>(buffer_[k]); }
   absl::Status Fill(size_t count) {
-    if (StopRequested(stop_)) return Stopped();
+    LUTHIER_RETURN_IF_ERROR(stop_.Poll());
     while (buffer_.size() < count && !ended_) {
       LUTHIER_ASSIGN_OR_RETURN(const bool more, source_.Append(&buffer_));
       ended_ = !more;
-      if (StopRequested(stop_)) return Stopped();
+      LUTHIER_RETURN_IF_ERROR(stop_.Poll());
     }
     return absl::OkStatus();
   }
@@ -102,7 +101,7 @@ class ArrayReader {
 
   ByteSource& source_;
   const std::string& name_;
-  const std::atomic<bool>* const stop_;
+  const base::StopToken stop_;
   std::string buffer_;
   size_t at_ = 0;       // What of it was taken.
   int64_t before_ = 0;  // Bytes that are no longer in it.
@@ -114,7 +113,7 @@ class ArrayReader {
 }  // namespace
 
 absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, ByteSource* labels,
-                                const std::string& labels_name, const std::atomic<bool>* stop) {
+                                const std::string& labels_name, const base::StopToken& stop) {
   ArrayReader pixels(images, name, stop);
   LUTHIER_RETURN_IF_ERROR(pixels.Open(3));
   const int64_t rows = pixels.size()[0];
@@ -130,7 +129,8 @@ absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, Byt
   for (int64_t i = 0; i < rows; ++i) {
     LUTHIER_ASSIGN_OR_RETURN(const absl::string_view image, pixels.Take(cols));
     const auto most = static_cast<size_t>(cols);
-    if (!MakeRoom(most, stop, &out.x.column) || !MakeRoom(most, stop, &out.x.value)) return pixels.Stopped();
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(most, stop, &out.x.column));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(most, stop, &out.x.value));
     for (int64_t j = 0; j < cols; ++j) {
       const auto value = static_cast<uint8_t>(image[static_cast<size_t>(j)]);
       if (value == 0) continue;
@@ -148,9 +148,10 @@ absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, Byt
         absl::StrCat(labels_name, ": has ", classes.size()[0], " labels, but ", name, " has ", rows, " images"));
   }
   LUTHIER_ASSIGN_OR_RETURN(const absl::string_view bytes, classes.Take(rows));
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (const char c : bytes) {
-    if (pace.Stopped(32) || !MakeRoom(1, stop, &out.label)) return classes.Stopped();
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(32));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.label));
     out.label.push_back(absl::StrCat(static_cast<uint8_t>(c)));
   }
   LUTHIER_RETURN_IF_ERROR(classes.Close());

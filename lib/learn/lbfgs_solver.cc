@@ -5,6 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
+
 namespace luthier::learn {
 namespace {
 
@@ -41,12 +45,11 @@ double Interpolate(const End& low, const End& high) {
 
 }  // namespace
 
-SolveState LbfgsSolver::Start(ValueAndGradient f, VectorXd x0, const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> LbfgsSolver::Start(ValueAndGradient f, VectorXd x0) {
   x_ = std::move(x0);
   pairs_.clear();
   iteration_ = 0;
-  value_ = f(x_, &gradient_);
-  if (!std::isfinite(value_) && StopRequested(stop)) return SolveState::kStopped;
+  LUTHIER_ASSIGN_OR_RETURN(value_, f(x_, &gradient_));
   ++evaluations_;
   reference_value_ = value_;
   reference_gradient_ = LargestEntry(gradient_, scale_);
@@ -58,12 +61,12 @@ VectorXd LbfgsSolver::Steepest(const VectorXd& gradient) const {
   return diagonal_.size() == 0 ? gradient : VectorXd(gradient.cwiseQuotient(diagonal_));
 }
 
-VectorXd LbfgsSolver::Direction(const std::atomic<bool>* stop) const {
-  if (pairs_.empty()) return -Steepest(gradient_);
+absl::StatusOr<VectorXd> LbfgsSolver::Direction(const base::StopToken& stop) const {
+  if (pairs_.empty()) return VectorXd(-Steepest(gradient_));
   VectorXd q = -gradient_;
   std::vector<double> alpha(pairs_.size());
   for (size_t k = pairs_.size(); k-- > 0;) {
-    if (StopRequested(stop)) return q;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     alpha[k] = pairs_[k].rho * pairs_[k].s.dot(q);
     q -= alpha[k] * pairs_[k].y;
   }
@@ -71,16 +74,16 @@ VectorXd LbfgsSolver::Direction(const std::atomic<bool>* stop) const {
   const double square = diagonal_.size() == 0 ? newest.y.squaredNorm() : newest.y.dot(Steepest(newest.y));
   q = (1.0 / (newest.rho * square)) * Steepest(q);
   for (size_t k = 0; k < pairs_.size(); ++k) {
-    if (StopRequested(stop)) return q;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const double beta = pairs_[k].rho * pairs_[k].y.dot(q);
     q += (alpha[k] - beta) * pairs_[k].s;
   }
   return q;
 }
 
-LbfgsSolver::Search LbfgsSolver::LineSearch(ValueAndGradient f, const VectorXd& direction, double first,
-                                            const std::atomic<bool>* stop, VectorXd* x, double* value,
-                                            VectorXd* gradient) {
+absl::StatusOr<LbfgsSolver::Search> LbfgsSolver::LineSearch(ValueAndGradient f, const VectorXd& direction, double first,
+                                                            const base::StopToken& stop, int64_t* evaluations,
+                                                            VectorXd* x, double* value, VectorXd* gradient) const {
   const double slope0 = direction.dot(gradient_);
   if (!(slope0 < 0.0) || !std::isfinite(slope0)) return Search::kFailed;
   End low = {0.0, value_, slope0};
@@ -88,11 +91,10 @@ LbfgsSolver::Search LbfgsSolver::LineSearch(ValueAndGradient f, const VectorXd& 
   double step = first;
   bool any_finite = false;
   for (int trial = 0; trial < kMaxTrials; ++trial) {
-    if (StopRequested(stop)) return Search::kStopped;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     *x = x_ + step * direction;
-    *value = f(*x, gradient);
-    if (!std::isfinite(*value) && StopRequested(stop)) return Search::kStopped;  // f was given up.
-    ++evaluations_;
+    LUTHIER_ASSIGN_OR_RETURN(*value, f(*x, gradient));
+    ++*evaluations;
     const double slope = gradient->dot(direction);
     if (!std::isfinite(*value) || !std::isfinite(slope)) {
       high = {step, NAN, NAN};
@@ -121,9 +123,8 @@ LbfgsSolver::Search LbfgsSolver::LineSearch(ValueAndGradient f, const VectorXd& 
   // The lower end fulfils the decrease condition: progress, though not the curvature condition.
   if (low.step > 0.0) {
     *x = x_ + low.step * direction;
-    *value = f(*x, gradient);
-    if (!std::isfinite(*value) && StopRequested(stop)) return Search::kStopped;
-    ++evaluations_;
+    LUTHIER_ASSIGN_OR_RETURN(*value, f(*x, gradient));
+    ++*evaluations;
     return Search::kFound;
   }
   return any_finite ? Search::kFailed : Search::kNonFinite;
@@ -139,28 +140,27 @@ bool LbfgsSolver::Stalled() {
   return stalled;
 }
 
-SolveState LbfgsSolver::Step(ValueAndGradient f, const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> LbfgsSolver::Step(ValueAndGradient f, const base::StopToken& stop) {
   if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
   if (LargestEntry(gradient_, scale_) <= tolerance_) return SolveState::kConverged;
-  if (StopRequested(stop)) return SolveState::kStopped;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   VectorXd x;
   VectorXd gradient;
   double value = 0.0;
-  const int64_t evaluations_before = evaluations_;
+  int64_t evaluations = 0;
   bool fresh = pairs_.empty();
   const double cautious = first_step_ > 0.0 ? first_step_ : std::min(1.0, 1.0 / gradient_.lpNorm<1>());
-  const VectorXd direction = Direction(stop);
-  if (StopRequested(stop)) return SolveState::kStopped;
-  Search search = LineSearch(f, direction, fresh ? cautious : 1.0, stop, &x, &value, &gradient);
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd direction, Direction(stop));
+  LUTHIER_ASSIGN_OR_RETURN(Search search,
+                           LineSearch(f, direction, fresh ? cautious : 1.0, stop, &evaluations, &x, &value, &gradient));
   if (!fresh && (search == Search::kFailed || search == Search::kNonFinite)) {
     fresh = true;
-    search = LineSearch(f, -Steepest(gradient_), cautious, stop, &x, &value, &gradient);
+    LUTHIER_ASSIGN_OR_RETURN(search,
+                             LineSearch(f, -Steepest(gradient_), cautious, stop, &evaluations, &x, &value, &gradient));
     if (search == Search::kFound) pairs_.clear();
   }
+  evaluations_ += evaluations;
   switch (search) {
-    case Search::kStopped:
-      evaluations_ = evaluations_before;
-      return SolveState::kStopped;
     case Search::kFailed:
       return SolveState::kPrecision;
     case Search::kNonFinite:

@@ -2,11 +2,12 @@
 #define LUTHIER_LIB_LEARN_LBFGS_SOLVER_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
 
@@ -33,11 +34,10 @@ class LbfgsSolver {
     diagonal_ = std::move(diagonal);
     first_step_ = first_step;
   }
-  // Evaluates f at x0. kConverged, kNonFinite, or kRunning; kStopped: nothing has begun. A long f may look at `stop`
-  // (may be null) itself and return NaN once it is set.
-  SolveState Start(ValueAndGradient f, Eigen::VectorXd x0, const std::atomic<bool>* stop = nullptr);
-  // One iteration (after Start or Load).
-  SolveState Step(ValueAndGradient f, const std::atomic<bool>* stop);
+  // Evaluates f at x0. kConverged, kNonFinite, or kRunning. Errors of f, which may be stopped: nothing has begun then.
+  absl::StatusOr<SolveState> Start(ValueAndGradient f, Eigen::VectorXd x0);
+  // One iteration (after Start or Load). CANCELLED when stopped, or f was.
+  absl::StatusOr<SolveState> Step(ValueAndGradient f, const base::StopToken& stop);
 
   const Eigen::VectorXd& x() const { return x_; }
   double value() const { return value_; }
@@ -57,12 +57,13 @@ class LbfgsSolver {
     double rho;  // 1 / s'y
   };
 
-  // Returns the direction of the next step. It is of no use once `stop` (may be null) is set.
-  Eigen::VectorXd Direction(const std::atomic<bool>* stop) const;
+  // Returns the direction of the next step.
+  absl::StatusOr<Eigen::VectorXd> Direction(const base::StopToken& stop) const;
   // LineSearch says if it found a step, and fills the new point.
-  enum class Search { kFound, kFailed, kNonFinite, kStopped };
-  Search LineSearch(ValueAndGradient f, const Eigen::VectorXd& direction, double first, const std::atomic<bool>* stop,
-                    Eigen::VectorXd* x, double* value, Eigen::VectorXd* gradient);
+  enum class Search { kFound, kFailed, kNonFinite };
+  absl::StatusOr<Search> LineSearch(ValueAndGradient f, const Eigen::VectorXd& direction, double first,
+                                    const base::StopToken& stop, int64_t* evaluations, Eigen::VectorXd* x,
+                                    double* value, Eigen::VectorXd* gradient) const;
   bool Stalled();
 
   // Gradient / diagonal.

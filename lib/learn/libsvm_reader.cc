@@ -6,9 +6,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/readers.h"
-#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
@@ -70,8 +70,8 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
   out.name = lines.name();
   std::vector<Entry> row;
   int64_t unlabelled = 0;
-  const std::atomic<bool>* stop = lines.limits().stop;
-  Pace pace(stop);
+  const base::StopToken& stop = lines.limits().stop;
+  base::Pace pace(stop);
   while (true) {
     LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> next, lines.Next());
     if (!next) break;
@@ -101,7 +101,7 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
     while (true) {
       const absl::string_view word = NextWord(line, &at, &column);
       if (word.empty()) break;
-      if (pace.Stopped(kWordWork)) return lines.Stopped();
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kWordWork));
       LUTHIER_ASSIGN_OR_RETURN(const Entry entry, ParseEntry(lines, word, column));
       sorted = sorted && (row.empty() || row.back().first < entry.first);
       row.push_back(entry);
@@ -115,10 +115,10 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
         }
       }
     }
-    if (!MakeRoom(row.size(), stop, &out.x.column) || !MakeRoom(row.size(), stop, &out.x.value) ||
-        !MakeRoom(1, stop, &out.x.row_start) || !MakeRoom(1, stop, &out.label)) {
-      return lines.Stopped();
-    }
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(row.size(), stop, &out.x.column));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(row.size(), stop, &out.x.value));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.x.row_start));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.label));
     for (const auto& [index, value] : row) {
       if (wanted != nullptr && index >= wanted->cols) {
         ++out.beyond;

@@ -6,7 +6,10 @@
 #include <limits>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 #include "lib/learn/blocked_sum.h"
 
 namespace luthier::learn {
@@ -30,13 +33,12 @@ constexpr double kRidgeBesidePenalty = 0.1;
 constexpr double kLineSlope = 0.1;        // Of the first slope: where a line search ends.
 constexpr double kRoundingShare = 1e-12;  // Of a mean square: what is left of it after centring below this is rounding.
 
-// L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite, or
-// stopped.
-bool FactorInPlace(MatrixXd* a, const std::atomic<bool>* stop) {
+// L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite.
+absl::StatusOr<bool> FactorInPlace(MatrixXd* a, const base::StopToken& stop) {
   const Index n = a->rows();
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (Index k = 0; k < n; k += kPanel) {
-    if (pace.Stopped((n - k) * kPanel * kPanel)) return false;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll((n - k) * kPanel * kPanel));
     const Index width = std::min(kPanel, n - k);
     const Index rest = n - k - width;
     auto corner = a->block(k, k, width, width);
@@ -49,7 +51,7 @@ bool FactorInPlace(MatrixXd* a, const std::atomic<bool>* stop) {
     auto below = a->block(k + width, k, rest, width);
     lower.triangularView<Eigen::Lower>().transpose().solveInPlace<Eigen::OnTheRight>(below);
     for (Index j = 0; j < rest; j += kColumnsAtOnce) {
-      if (pace.Stopped((rest - j) * kColumnsAtOnce * kPanel)) return false;
+      LUTHIER_RETURN_IF_ERROR(pace.Poll((rest - j) * kColumnsAtOnce * kPanel));
       const Index columns = std::min(kColumnsAtOnce, rest - j);
       const Index under = rest - j - columns;
       const auto rows = below.middleRows(j, columns);
@@ -63,8 +65,8 @@ bool FactorInPlace(MatrixXd* a, const std::atomic<bool>* stop) {
 
 // Pieces of the columns of an n x n matrix.
 template <typename F>
-bool ColumnsInPieces(Index n, const std::atomic<bool>* stop, F&& work) {
-  return InPieces(n, std::max<Index>(1, n), stop, work);
+absl::Status ColumnsInPieces(Index n, const base::StopToken& stop, F&& work) {
+  return base::InPieces(n, std::max<Index>(1, n), stop, work);
 }
 
 }  // namespace
@@ -101,17 +103,19 @@ double MinimizeBias(const LinearData& data, const MarginLoss& loss, const Vector
 
 }  // namespace
 
-LinearData::LinearData(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
-                       Bias bias, const std::atomic<bool>* stop)
-    : features_(dataset.x.cols), bias_(bias) {
+absl::StatusOr<LinearData> LinearData::Create(const Dataset& dataset, const std::vector<int32_t>& rows,
+                                              const Standardization& standardization, Bias bias,
+                                              const base::StopToken& stop) {
   LUTHIER_CHECK(dataset.num_classes() == 2);
-  if (!SetRows(dataset, rows, standardization, stop)) return;
-  SetNorms(stop);
-  SetColumnScale(stop);
+  LinearData data(dataset.x.cols, bias);
+  LUTHIER_RETURN_IF_ERROR(data.SetRows(dataset, rows, standardization, stop));
+  LUTHIER_RETURN_IF_ERROR(data.SetNorms(stop));
+  LUTHIER_RETURN_IF_ERROR(data.SetColumnScale(stop));
+  return data;
 }
 
-bool LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& rows,
-                         const Standardization& standardization, const std::atomic<bool>* stop) {
+absl::Status LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& rows,
+                                 const Standardization& standardization, const base::StopToken& stop) {
   const SparseMatrix& x = dataset.x;
   const bool plain = standardization.identity();
   std::vector<bool> dropped(static_cast<size_t>(features_), false);
@@ -124,14 +128,14 @@ bool LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& row
     if (center_.cwiseAbs().sum() == 0.0) center_.resize(0);
   }
   bool ones = true;
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (const int32_t row : rows) {
     const int64_t entries = x.row_start[row + 1] - x.row_start[row];
-    if (pace.Stopped(entries + kRowWork) || !MakeRoom(static_cast<size_t>(entries), stop, &column_) ||
-        !MakeRoom(static_cast<size_t>(entries), stop, &value_) || !MakeRoom(1, stop, &row_start_) ||
-        !MakeRoom(1, stop, &sign_)) {
-      return false;
-    }
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(entries + kRowWork));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(entries), stop, &column_));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(entries), stop, &value_));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &row_start_));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &sign_));
     for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
       const int32_t j = x.column[e];
       if (dropped[j]) continue;
@@ -146,19 +150,19 @@ bool LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& row
     value_.clear();
     value_.shrink_to_fit();
   }
-  return true;
+  return absl::OkStatus();
 }
 
-void LinearData::SetNorms(const std::atomic<bool>* stop) {
+absl::Status LinearData::SetNorms(const base::StopToken& stop) {
   if (centered()) {
     center_norm2_ = center_.squaredNorm();
     center_dot_.reserve(sign_.size());
   }
   norm2_.reserve(sign_.size());
   BlockedSum total;
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (pace.Stopped(2 * work(i))) return;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * work(i)));
     double square = 0.0;
     ForEach(i, [&](int32_t, double a) { square += a * a; });
     if (centered()) {
@@ -172,14 +176,15 @@ void LinearData::SetNorms(const std::atomic<bool>* stop) {
     if (!(square <= max_norm2_)) max_norm2_ = square;
   }
   mean_norm2_ = rows() == 0 ? 0.0 : total.Total() / static_cast<double>(rows());
+  return absl::OkStatus();
 }
 
-void LinearData::SetColumnScale(const std::atomic<bool>* stop) {
+absl::Status LinearData::SetColumnScale(const base::StopToken& stop) {
   column_scale_ = VectorXd::Zero(dim());
   VectorXd firsts = VectorXd::Zero(centered() ? static_cast<Index>(features_) : 0);
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (pace.Stopped(2 * work(i))) break;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * work(i)));
     ForEach(i, [&](int32_t j, double a) { column_scale_[j] += a * a; });
     if (centered()) AddTo(i, 1.0, firsts.data());
   }
@@ -194,6 +199,7 @@ void LinearData::SetColumnScale(const std::atomic<bool>* stop) {
     }
     column_scale_[j] = square > 0.0 && std::isfinite(square) ? std::sqrt(square) : 1.0;
   }
+  return absl::OkStatus();
 }
 
 double LinearData::Offset(const VectorXd& w) const {
@@ -207,28 +213,28 @@ int64_t LinearData::BlockEnd(int64_t begin, int64_t* operations) const {
   int64_t end = begin + 1, beyond = rows() + 1;
   while (beyond - end > 1) {
     const int64_t middle = end + (beyond - end) / 2;
-    (work_to(middle) <= Pace::kOperations ? end : beyond) = middle;
+    (work_to(middle) <= base::Pace::kOperations ? end : beyond) = middle;
   }
   *operations = work_to(end);
   return end;
 }
 
-VectorXd LinearData::Scores(const VectorXd& w, const std::atomic<bool>* stop) const {
+absl::StatusOr<VectorXd> LinearData::Scores(const VectorXd& w, const base::StopToken& stop) const {
   LUTHIER_CHECK(w.size() == dim());
   const double offset = Offset(w);
   VectorXd scores(rows());
   for (int64_t i = 0, operations = 0; i < rows();) {
-    if (StopRequested(stop, operations)) break;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(operations));
     for (const int64_t end = BlockEnd(i, &operations); i < end; ++i) scores[i] = Dot(i, w.data()) + offset;
   }
   return scores;
 }
 
-VectorXd LinearData::Combine(const VectorXd& r, const std::atomic<bool>* stop) const {
+absl::StatusOr<VectorXd> LinearData::Combine(const VectorXd& r, const base::StopToken& stop) const {
   VectorXd out = VectorXd::Zero(dim());
   BlockedSum total;
   for (int64_t i = 0, operations = 0; i < rows();) {
-    if (StopRequested(stop, operations)) break;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(operations));
     for (const int64_t end = BlockEnd(i, &operations); i < end; ++i) {
       total.Add(r[i]);
       if (r[i] != 0.0) AddTo(i, r[i], out.data());
@@ -239,13 +245,12 @@ VectorXd LinearData::Combine(const VectorXd& r, const std::atomic<bool>* stop) c
   return out;
 }
 
-int64_t LinearData::CountCorrect(const VectorXd& w, const std::atomic<bool>* stop) const {
-  const VectorXd scores = Scores(w, stop);
-  if (StopRequested(stop)) return 0;
+absl::StatusOr<int64_t> LinearData::CountCorrect(const VectorXd& w, const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd scores, Scores(w, stop));
   int64_t correct = 0;
-  InPieces(rows(), 1, stop, [&](int64_t begin, int64_t end) {
+  LUTHIER_RETURN_IF_ERROR(base::InPieces(rows(), 1, stop, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) correct += (scores[i] > 0.0) == (sign_[i] > 0.0) ? 1 : 0;
-  });
+  }));
   return correct;
 }
 
@@ -287,18 +292,16 @@ void LogisticChunk(const double* signs, int64_t count, double* scores, double* c
 
 }  // namespace
 
-double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature, const std::atomic<bool>* stop,
-                            VectorXd* scores) const {
-  constexpr double kStopped = std::numeric_limits<double>::quiet_NaN();
-  VectorXd r = data_->Scores(w, stop);
-  if (StopRequested(stop)) return kStopped;
+absl::StatusOr<double> LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature,
+                                            const base::StopToken& stop, VectorXd* scores) const {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd r, data_->Scores(w, stop));
   if (scores != nullptr) *scores = r;
   if (curvature != nullptr) curvature->resize(r.size());
   BlockedSum total;
-  constexpr int64_t kRowsAtOnce = Pace::kOperations / LinearData::kRowWork;
+  constexpr int64_t kRowsAtOnce = base::Pace::kOperations / LinearData::kRowWork;
   const int64_t rows = data_->rows();
   for (int64_t i = 0; i < rows;) {
-    if (StopRequested(stop, i == 0 ? 0 : Pace::kOperations)) return kStopped;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(i == 0 ? 0 : base::Pace::kOperations));
     const int64_t end = std::min(rows, i + kRowsAtOnce);
     if (loss_.kind == MarginLoss::Kind::kLogistic) {
       for (; i < end; i += std::min(end - i, kChunk)) {
@@ -317,28 +320,24 @@ double LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* cur
   }
   const Index p = penalized();
   if (gradient != nullptr) {
-    *gradient = data_->Combine(r, stop);
-    if (StopRequested(stop)) return kStopped;
+    LUTHIER_ASSIGN_OR_RETURN(*gradient, data_->Combine(r, stop));
     gradient->head(p) += Penalize(w);
   }
   return total.Total() + (one_strength() ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
 }
 
-double LinearProblem::DualityGap(const VectorXd& w, const std::atomic<bool>* stop) const {
+absl::StatusOr<double> LinearProblem::DualityGap(const VectorXd& w, const base::StopToken& stop) const {
   const Index p = penalized();
   if (!(l2_ > 0.0) && p > 0) return INFINITY;
   VectorXd at = w;
   double above = 0.0;  // h(w, b) - h(w, b*).
   if (data_->bias() == Bias::kFree) {
     VectorXd scores;
-    const double value = Value(w, nullptr, nullptr, stop, &scores);
-    if (StopRequested(stop)) return std::numeric_limits<double>::quiet_NaN();
+    LUTHIER_ASSIGN_OR_RETURN(above, Value(w, nullptr, nullptr, stop, &scores));
     at[p] += MinimizeBias(*data_, loss_, scores);
-    above = value;
   }
   VectorXd gradient;
-  const double best = Value(at, &gradient, nullptr, stop);
-  if (StopRequested(stop)) return std::numeric_limits<double>::quiet_NaN();
+  LUTHIER_ASSIGN_OR_RETURN(const double best, Value(at, &gradient, nullptr, stop));
   above = data_->bias() == Bias::kFree ? std::max(0.0, above - best) : 0.0;
   const VectorXd g = gradient.head(p);
   const double squares = one_strength() ? g.squaredNorm() / std::max(l2_, std::numeric_limits<double>::min())
@@ -346,10 +345,10 @@ double LinearProblem::DualityGap(const VectorXd& w, const std::atomic<bool>* sto
   return above + 0.5 * squares;
 }
 
-double LinearProblem::LineMinimum(const VectorXd& w, const VectorXd& scores, const VectorXd& d, const VectorXd& ridge,
-                                  const std::atomic<bool>* stop, double* passes) const {
-  const VectorXd z = data_->Scores(d, stop);
-  if (StopRequested(stop)) return 0.0;
+absl::StatusOr<double> LinearProblem::LineMinimum(const VectorXd& w, const VectorXd& scores, const VectorXd& d,
+                                                  const VectorXd& ridge, const base::StopToken& stop,
+                                                  double* passes) const {
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd z, data_->Scores(d, stop));
   const double n = static_cast<double>(data_->rows());
   const double row_sums =
       LinearData::kRowWork * n / std::max(1.0, LinearData::kRowWork * n + 2.0 * static_cast<double>(data_->nonzeros()));
@@ -380,7 +379,8 @@ double LinearProblem::LineMinimum(const VectorXd& w, const VectorXd& scores, con
   double low = 0.0, high = INFINITY;
   double a = 1.0;
   constexpr int kMost = 60;
-  for (int k = 0; k < kMost && !StopRequested(stop); ++k) {
+  for (int k = 0; k < kMost; ++k) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const double slope = derivatives(a, &curvature);
     if (!std::isfinite(slope)) {
       high = a;
@@ -402,24 +402,23 @@ double LinearProblem::LineMinimum(const VectorXd& w, const VectorXd& scores, con
   return low;
 }
 
-VectorXd LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v,
-                                      const std::atomic<bool>* stop) const {
-  VectorXd r = data_->Scores(v, stop);
-  InPieces(data_->rows(), 1, stop, [&](int64_t begin, int64_t end) {
+absl::StatusOr<VectorXd> LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v,
+                                                      const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd r, data_->Scores(v, stop));
+  LUTHIER_RETURN_IF_ERROR(base::InPieces(data_->rows(), 1, stop, [&](int64_t begin, int64_t end) {
     r.segment(begin, end - begin).array() *= curvature.segment(begin, end - begin).array();
-  });
-  if (StopRequested(stop)) return {};
-  VectorXd out = data_->Combine(r, stop);
+  }));
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd out, data_->Combine(r, stop));
   out.head(penalized()) += Penalize(v);
   return out;
 }
 
-VectorXd LinearProblem::HessianDiagonal(const VectorXd& curvature, const std::atomic<bool>* stop) const {
+absl::StatusOr<VectorXd> LinearProblem::HessianDiagonal(const VectorXd& curvature, const base::StopToken& stop) const {
   VectorXd squares = VectorXd::Zero(dim());
   VectorXd firsts = VectorXd::Zero(data_->centered() ? dim() : 0);
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < data_->rows(); ++i) {
-    if (pace.Stopped(data_->work(i))) return {};
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(data_->work(i)));
     const double d = curvature[i];
     if (d == 0.0) continue;
     data_->ForEach(i, [&](int32_t j, double a) { squares[j] += d * a * a; });
@@ -437,23 +436,23 @@ VectorXd LinearProblem::HessianDiagonal(const VectorXd& curvature, const std::at
   return squares;
 }
 
-MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<bool>* stop, int64_t every) const {
+absl::StatusOr<MatrixXd> LinearProblem::Hessian(const VectorXd& curvature, const base::StopToken& stop,
+                                                int64_t every) const {
   const Index p = static_cast<Index>(data_->features());
   MatrixXd hessian(dim(), dim());
-  if (!ColumnsInPieces(dim(), stop,
-                       [&](Index begin, Index end) { hessian.middleCols(begin, end - begin).setZero(); })) {
-    return {};
-  }
+  LUTHIER_RETURN_IF_ERROR(
+      ColumnsInPieces(dim(), stop, [&](Index begin, Index end) { hessian.middleCols(begin, end - begin).setZero(); }));
   VectorXd firsts = VectorXd::Zero(dim());
   std::vector<int32_t> columns;
   std::vector<double> values;
   double total = 0.0;
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < data_->rows(); i += every) {
     // Sums all over a matrix that no cache may hold.
     const int64_t entries = data_->entries(i);
     const bool divided = entries > kLongRow;
-    if (pace.Stopped(data_->work(i) + (divided ? 0 : kRandomAccess * (entries * (entries + 1) / 2)))) return {};
+    LUTHIER_RETURN_IF_ERROR(
+        pace.Poll(data_->work(i) + (divided ? 0 : base::kRandomAccess * (entries * (entries + 1) / 2))));
     const double d = static_cast<double>(every) * curvature[i];
     if (d == 0.0) continue;
     total += d;
@@ -477,7 +476,7 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
       continue;
     }
     for (size_t f = 0; f < count; ++f) {
-      if (pace.Stopped(kRandomAccess * static_cast<int64_t>(count - f))) return {};
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * static_cast<int64_t>(count - f)));
       add_column(f);
     }
   }
@@ -486,13 +485,11 @@ MatrixXd LinearProblem::Hessian(const VectorXd& curvature, const std::atomic<boo
     const VectorXd& m = data_->center();
     const VectorXd half = 0.5 * total * m - firsts.head(p);
     // As Eigen's rank-2 update has it.
-    if (!ColumnsInPieces(p, stop, [&](Index begin, Index end) {
-          for (Index j = begin; j < end; ++j) {
-            hessian.col(j).segment(j, p - j) += half[j] * m.tail(p - j) + m[j] * half.tail(p - j);
-          }
-        })) {
-      return {};
-    }
+    LUTHIER_RETURN_IF_ERROR(ColumnsInPieces(p, stop, [&](Index begin, Index end) {
+      for (Index j = begin; j < end; ++j) {
+        hessian.col(j).segment(j, p - j) += half[j] * m.tail(p - j) + m[j] * half.tail(p - j);
+      }
+    }));
     firsts.head(p) -= total * m;
   }
   if (dim() > p) {
@@ -511,44 +508,46 @@ double FactorPasses(const LinearData& data) {
 LinearFunction::LinearFunction(const LinearProblem* problem, bool direct)
     : problem_(problem), direct_(direct), sample_every_(SampleEvery(problem->data())) {}
 
-void LinearFunction::CountFactor(const std::atomic<bool>* stop) {
+absl::Status LinearFunction::CountFactor(const base::StopToken& stop) {
   const LinearData& data = problem_->data();
   const int64_t every = direct_ ? 1 : sample_every_;
   double products = 0.0;
   if (every > 0 && data.nonzeros() > 0) {
-    const bool whole = InPieces((data.rows() + every - 1) / every, 1, stop, [&](int64_t begin, int64_t end) {
+    LUTHIER_RETURN_IF_ERROR(base::InPieces((data.rows() + every - 1) / every, 1, stop, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
         const double entries = static_cast<double>(data.entries(k * every));
         products += 0.5 * entries * (entries + 1.0);
       }
-    });
-    if (!whole) return;
+    }));
     products = products / (2.0 * static_cast<double>(data.nonzeros())) + FactorPasses(data);
   }
   factor_passes_ = products;
+  return absl::OkStatus();
 }
 
-double LinearFunction::Value(const VectorXd& x, VectorXd* gradient, const std::atomic<bool>* stop) {
+absl::StatusOr<double> LinearFunction::Value(const VectorXd& x, VectorXd* gradient, const base::StopToken& stop) {
+  x_.resize(0);
+  LUTHIER_ASSIGN_OR_RETURN(const double value, problem_->Value(x, gradient, &losses_, stop, &scores_));
   x_ = x;
-  const double value = problem_->Value(x, gradient, &losses_, stop, &scores_);
-  if (StopRequested(stop)) x_.resize(0);
   return value;
 }
 
-double LinearFunction::LineMinimum(const VectorXd& x, const VectorXd& d, const std::atomic<bool>* stop,
-                                   double* passes) {
+absl::StatusOr<double> LinearFunction::LineMinimum(const VectorXd& x, const VectorXd& d, const base::StopToken& stop,
+                                                   double* passes) {
   return problem_->LineMinimum(x, point_scores_, d, ridge_, stop, passes);
 }
 
-void LinearFunction::SetPoint(const VectorXd& x, const std::atomic<bool>* stop) {
-  if (factor_passes_ < 0.0) CountFactor(stop);
+absl::Status LinearFunction::SetPoint(const VectorXd& x, const base::StopToken& stop) {
+  if (factor_passes_ < 0.0) {
+    LUTHIER_RETURN_IF_ERROR(CountFactor(stop));
+  }
   // Usually it is the point that was evaluated last.
   if (!(x_.size() == x.size() && x_ == x)) {
-    Value(x, nullptr, stop);
-    if (StopRequested(stop)) return;
+    LUTHIER_RETURN_IF_ERROR(Value(x, nullptr, stop).status());
   }
   curvature_ = losses_.cwiseMax(floor_ * problem_->loss().smoothness());
   point_scores_ = scores_;
+  return absl::OkStatus();
 }
 
 VectorXd LinearFunction::Ridge(double share) const {
@@ -574,25 +573,24 @@ double LinearFunction::BiasRidge() const {
   return std::max(0.0, usual - curvature_.sum());
 }
 
-VectorXd LinearFunction::HessianVector(const VectorXd& v, const std::atomic<bool>* stop) {
-  VectorXd out = problem_->HessianVector(curvature_, v, stop);
-  if (StopRequested(stop)) return out;
+absl::StatusOr<VectorXd> LinearFunction::HessianVector(const VectorXd& v, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd out, problem_->HessianVector(curvature_, v, stop));
   const double ridge = BiasRidge();
   if (ridge > 0.0) out[out.size() - 1] += ridge * v[v.size() - 1];
   if (ridge_.size() > 0) out += ridge_.cwiseProduct(v);
   return out;
 }
 
-VectorXd LinearFunction::HessianDiagonal(const std::atomic<bool>* stop) {
-  VectorXd out = problem_->HessianDiagonal(curvature_, stop);
+absl::StatusOr<VectorXd> LinearFunction::HessianDiagonal(const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd out, problem_->HessianDiagonal(curvature_, stop));
   if (out.size() > 0) out[out.size() - 1] += BiasRidge();
   if (ridge_.size() > 0 && out.size() > 0) out += ridge_;
   return out;
 }
 
-bool LinearFunction::Factor(int64_t every, const std::atomic<bool>* stop) {
+absl::StatusOr<bool> LinearFunction::Factor(int64_t every, const base::StopToken& stop) {
   factor_point_.resize(0);
-  MatrixXd hessian = problem_->Hessian(curvature_, stop, every);
+  LUTHIER_ASSIGN_OR_RETURN(MatrixXd hessian, problem_->Hessian(curvature_, stop, every));
   if (hessian.size() == 0) return false;
   hessian(hessian.rows() - 1, hessian.rows() - 1) += BiasRidge();
   if (ridge_.size() > 0) hessian.diagonal() += ridge_;
@@ -601,17 +599,16 @@ bool LinearFunction::Factor(int64_t every, const std::atomic<bool>* stop) {
   const double scale = hessian.diagonal().maxCoeff();
   while (true) {
     factor_.resize(hessian.rows(), hessian.cols());
-    if (!ColumnsInPieces(hessian.cols(), stop, [&](Index begin, Index end) {
-          factor_.middleCols(begin, end - begin) = hessian.middleCols(begin, end - begin);
-        })) {
-      return false;
-    }
+    LUTHIER_RETURN_IF_ERROR(ColumnsInPieces(hessian.cols(), stop, [&](Index begin, Index end) {
+      factor_.middleCols(begin, end - begin) = hessian.middleCols(begin, end - begin);
+    }));
     factor_.diagonal().array() += ridge;
-    if (FactorInPlace(&factor_, stop)) {
+    LUTHIER_ASSIGN_OR_RETURN(const bool factored, FactorInPlace(&factor_, stop));
+    if (factored) {
       if (every == 1 && floor_ == 0.0 && ridge_.size() == 0) factor_point_ = x_;
       return true;
     }
-    if (StopRequested(stop) || !(scale > 0.0) || !(ridge < scale)) return false;
+    if (!(scale > 0.0) || !(ridge < scale)) return false;
     ridge = ridge == 0.0 ? 1e-12 * scale : 100.0 * ridge;
   }
 }
@@ -623,12 +620,15 @@ VectorXd LinearFunction::Solve(const VectorXd& b) const {
   return x;
 }
 
-VectorXd LinearFunction::SolveHessian(const VectorXd& b, const std::atomic<bool>* stop) {
-  return Factor(1, stop) ? Solve(b) : VectorXd();
+absl::StatusOr<VectorXd> LinearFunction::SolveHessian(const VectorXd& b, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const bool factored, Factor(1, stop));
+  return factored ? Solve(b) : VectorXd();
 }
 
-bool LinearFunction::PreparePreconditioner(const std::atomic<bool>* stop) {
-  return direct_ ? Factor(1, stop) : sample_every_ > 0 && Factor(sample_every_, stop);
+absl::StatusOr<bool> LinearFunction::PreparePreconditioner(const base::StopToken& stop) {
+  if (direct_) return Factor(1, stop);
+  if (sample_every_ == 0) return false;
+  return Factor(sample_every_, stop);
 }
 
 VectorXd LinearFunction::Precondition(const VectorXd& r) {

@@ -2,15 +2,15 @@
 #define LUTHIER_LIB_LEARN_LINEAR_PROBLEM_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/dataset.h"
 #include "lib/learn/margin_loss.h"
 #include "lib/learn/newton_solver.h"
 #include "lib/learn/standardize.h"
-#include "lib/learn/stop.h"
 
 // Linear classifiers of two classes, laid out for fast training.
 //
@@ -30,14 +30,15 @@ namespace luthier::learn {
 
 enum class Bias { kNone, kPenalized, kFree };
 
-// A part of a data set, copied. Immutable. Whatever goes over its rows looks at `stop` (may be null) at the pace of
-// stop.h; once it is set, what comes back is of no use.
+// A part of a data set, copied. Immutable. Whatever goes over its rows looks at `stop` at the pace of lib/base/pace.h,
+// and returns CANCELLED when stopped.
 class LinearData {
  public:
   // `dataset` has two classes; `rows` are in [0, dataset.x.rows). Columns that the standardization calls constant are
   // left out (their weights stay 0): centred they say nothing, and nothing but rounding is left.
-  LinearData(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
-             Bias bias, const std::atomic<bool>* stop = nullptr);
+  static absl::StatusOr<LinearData> Create(const Dataset& dataset, const std::vector<int32_t>& rows,
+                                           const Standardization& standardization, Bias bias,
+                                           const base::StopToken& stop = {});
 
   int64_t rows() const { return static_cast<int64_t>(sign_.size()); }
   int64_t features() const { return features_; }
@@ -160,18 +161,19 @@ class LinearData {
   // b - m'w: what every score of w gets.
   double Offset(const Eigen::VectorXd& w) const;
   // All scores (a_i - m)'w + b.
-  Eigen::VectorXd Scores(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
+  absl::StatusOr<Eigen::VectorXd> Scores(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
   // sum_i r_i (a_i - m, 1): dim().
-  Eigen::VectorXd Combine(const Eigen::VectorXd& r, const std::atomic<bool>* stop = nullptr) const;
+  absl::StatusOr<Eigen::VectorXd> Combine(const Eigen::VectorXd& r, const base::StopToken& stop = {}) const;
 
   // Rows on the side of their class; a score of 0 counts for the first class.
-  int64_t CountCorrect(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
+  absl::StatusOr<int64_t> CountCorrect(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
 
  private:
-  bool SetRows(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
-               const std::atomic<bool>* stop);
-  void SetNorms(const std::atomic<bool>* stop);
-  void SetColumnScale(const std::atomic<bool>* stop);
+  LinearData(int64_t features, Bias bias) : features_(features), bias_(bias) {}
+  absl::Status SetRows(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
+                       const base::StopToken& stop);
+  absl::Status SetNorms(const base::StopToken& stop);
+  absl::Status SetColumnScale(const base::StopToken& stop);
 
   const int64_t features_;
   const Bias bias_;
@@ -206,31 +208,34 @@ class LinearProblem {
   // Weights that the penalty is on; they come first.
   Eigen::Index penalized() const { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
 
-  // h, its gradient unless null, the curvatures loss''(t_i) and the scores s_i t_i unless null. NaN, and the others of
-  // no use, when `stop` (may be null) was seen; so for what the next three return.
-  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, Eigen::VectorXd* curvature = nullptr,
-               const std::atomic<bool>* stop = nullptr, Eigen::VectorXd* scores = nullptr) const;
+  // h, its gradient unless null, the curvatures loss''(t_i) and the scores s_i t_i unless null. CANCELLED when stopped,
+  // here and below.
+  absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                               Eigen::VectorXd* curvature = nullptr, const base::StopToken& stop = {},
+                               Eigen::VectorXd* scores = nullptr) const;
   // A bound on h(w) - min h, by duality: with a free bias b is first moved to the minimum along it, b*, then
   //   h(w, b) - h(w, b*) + sum_j g_j^2 / (2 l2_j),   g the gradient in the weights at (w, b*),
   // which is h(w, b) - D(alpha) for the dual variables alpha_i = -loss'(t_i). Infinite when a weight has no penalty.
-  // About a pass over the entries. NaN when `stop` was seen.
-  double DualityGap(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
+  // About a pass over the entries.
+  absl::StatusOr<double> DualityGap(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
 
   // The step a > 0 at which h(w + a d) is least, to a slope of a tenth of the one at a = 0, which is negative; `scores`
   // are those of w (Value). At most kMostStep. One product with the rows, then sums over them: *passes gets their cost
   // in passes over the entries. `ridge`: h counts 1/2 sum_j ridge_j w_j^2 more; empty: nothing. 0 when nothing is
-  // finite or `stop` was seen.
-  double LineMinimum(const Eigen::VectorXd& w, const Eigen::VectorXd& scores, const Eigen::VectorXd& d,
-                     const Eigen::VectorXd& ridge, const std::atomic<bool>* stop, double* passes) const;
+  // finite.
+  absl::StatusOr<double> LineMinimum(const Eigen::VectorXd& w, const Eigen::VectorXd& scores, const Eigen::VectorXd& d,
+                                     const Eigen::VectorXd& ridge, const base::StopToken& stop, double* passes) const;
   static constexpr double kMostStep = 1e30;
 
   // For the point that `curvature` is of: the Hessian (for losses with kinks: an element of the generalised one) times
-  // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2), empty when `stop` was seen). With `every` above 1 an
+  // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2)). With `every` above 1 an
   // estimate of it: from every so many rows, each counting so many times.
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& curvature, const Eigen::VectorXd& v,
-                                const std::atomic<bool>* stop = nullptr) const;
-  Eigen::VectorXd HessianDiagonal(const Eigen::VectorXd& curvature, const std::atomic<bool>* stop = nullptr) const;
-  Eigen::MatrixXd Hessian(const Eigen::VectorXd& curvature, const std::atomic<bool>* stop, int64_t every = 1) const;
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& curvature, const Eigen::VectorXd& v,
+                                                const base::StopToken& stop = {}) const;
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const Eigen::VectorXd& curvature,
+                                                  const base::StopToken& stop = {}) const;
+  absl::StatusOr<Eigen::MatrixXd> Hessian(const Eigen::VectorXd& curvature, const base::StopToken& stop,
+                                          int64_t every = 1) const;
 
  private:
   const LinearData* const data_;
@@ -253,37 +258,37 @@ double FactorPasses(const LinearData& data);
 class LinearFunction final : public SecondOrderFunction {
  public:
   explicit LinearFunction(const LinearProblem* problem, bool direct = false);
-  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient, const std::atomic<bool>* stop) override;
-  void SetPoint(const Eigen::VectorXd& x, const std::atomic<bool>* stop) override;
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v, const std::atomic<bool>* stop) override;
-  Eigen::VectorXd HessianDiagonal(const std::atomic<bool>* stop) override;
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override;
+  absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override;
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
   // By multiplications: two an entry for a pass, z (z + 1) / 2 for the Hessian of a row of z entries; and FactorPasses.
   // Known after SetPoint.
   double factor_passes() const override { return factor_passes_; }
-  bool PreparePreconditioner(const std::atomic<bool>* stop) override;
+  absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
   bool direct() const override { return direct_; }
   bool keeps_factor() const override { return direct_ && problem_->loss().kind == MarginLoss::Kind::kLogistic; }
   bool HasFactorOf(const Eigen::VectorXd& x) const override {
     return factor_point_.size() == x.size() && factor_point_ == x;
   }
-  bool MakeFactor(const std::atomic<bool>* stop) override { return Factor(1, stop); }
+  absl::StatusOr<bool> MakeFactor(const base::StopToken& stop) override { return Factor(1, stop); }
   void SetFloor(double share) override { floor_ = share; }
   bool has_floor() const override { return true; }
   void SetRidge(const Eigen::VectorXd& ridge) override { ridge_ = ridge; }
   Eigen::VectorXd Ridge(double share) const override;
-  double LineMinimum(const Eigen::VectorXd& x, const Eigen::VectorXd& d, const std::atomic<bool>* stop,
-                     double* passes) override;
-  Eigen::VectorXd SolveHessian(const Eigen::VectorXd& b, const std::atomic<bool>* stop) override;
+  absl::StatusOr<double> LineMinimum(const Eigen::VectorXd& x, const Eigen::VectorXd& d, const base::StopToken& stop,
+                                     double* passes) override;
+  absl::StatusOr<Eigen::VectorXd> SolveHessian(const Eigen::VectorXd& b, const base::StopToken& stop) override;
 
  private:
-  void CountFactor(const std::atomic<bool>* stop);
+  absl::Status CountFactor(const base::StopToken& stop);
   // Returns what is added to the curvature along a free bias where the losses have next to none: hinges are straight
   // far from their corners. It keeps steps sane, and is 0 anywhere near an optimum.
   double BiasRidge() const;
-  // Cholesky's factor of the (sample's) Hessian, of it plus a ridge where need be; false when that failed or `stop` was
-  // seen.
-  bool Factor(int64_t every, const std::atomic<bool>* stop);
+  // Cholesky's factor of the (sample's) Hessian, of it plus a ridge where need be; false when that failed.
+  absl::StatusOr<bool> Factor(int64_t every, const base::StopToken& stop);
   Eigen::VectorXd Solve(const Eigen::VectorXd& b) const;
 
   const LinearProblem* const problem_;

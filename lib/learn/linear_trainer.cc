@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::learn {
 namespace {
@@ -226,7 +227,7 @@ VectorXd LinearTrainer::Weights() const {
 
 double LinearTrainer::DualityGap() const {
   if (!dual_ || !solver_started_) return INFINITY;
-  return problem_->Value(dual_->Weights(), nullptr) - dual_->DualValue();
+  return problem_->Value(dual_->Weights(), nullptr).value() - dual_->DualValue();
 }
 
 const VectorXd& LinearTrainer::gradient() const {
@@ -244,61 +245,61 @@ void LinearTrainer::SetTolerance() {
 }
 
 // Given up, it has changed nothing.
-SolveState LinearTrainer::ZeroGradient(const std::atomic<bool>* stop) {
+absl::Status LinearTrainer::ZeroGradient(const base::StopToken& stop) {
   VectorXd gradient;
-  const double value = problem_->Value(VectorXd::Zero(problem_->dim()), &gradient, nullptr, stop);
-  if (StopRequested(stop)) return SolveState::kStopped;
+  LUTHIER_ASSIGN_OR_RETURN(zero_value_, problem_->Value(VectorXd::Zero(problem_->dim()), &gradient, nullptr, stop));
   extra_passes_ += 1.0;
-  zero_value_ = value;
   zero_gradient_ = LargestEntry(gradient, problem_->data().column_scale());
   SetTolerance();
-  return SolveState::kRunning;
+  return absl::OkStatus();
 }
 
 // L-BFGS begins as though the Hessian were the diagonal of the one that bounds h from above, with the step along its
 // first direction that this bound allows.
-void LinearTrainer::SetMetric(const VectorXd& gradient, const std::atomic<bool>* stop) {
+absl::Status LinearTrainer::SetMetric(const VectorXd& gradient, const base::StopToken& stop) {
   const LinearData& data = problem_->data();
   const double rows = static_cast<double>(std::max<int64_t>(1, data.rows()));
   VectorXd diagonal = rows * problem_->loss().smoothness() * data.column_scale().cwiseAbs2();
   diagonal.head(problem_->penalized()) += problem_->Penalize(VectorXd::Ones(problem_->dim()));
   const VectorXd direction = gradient.cwiseQuotient(diagonal);
   const VectorXd largest = VectorXd::Constant(static_cast<Eigen::Index>(data.rows()), problem_->loss().smoothness());
-  const VectorXd product = problem_->HessianVector(largest, direction, stop);
-  if (StopRequested(stop)) return;
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, problem_->HessianVector(largest, direction, stop));
   const double bend = direction.dot(product);
   const double step = bend > 0.0 ? direction.dot(gradient) / bend : 1.0;
   lbfgs_.set_metric(std::move(diagonal), std::isfinite(step) && step > 0.0 ? std::min(1.0, step) : 0.0);
+  return absl::OkStatus();
 }
 
 // Given up, it has changed nothing that is not made anew.
-SolveState LinearTrainer::StartSolver(const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> LinearTrainer::StartSolver(const base::StopToken& stop) {
   // Mostly training starts at 0, whose gradient the methods that take whole ones need anyway.
   const bool from_zero = start_.isZero(0.0);
   const bool known = zero_gradient_ >= 0.0;
   const bool shared = !known && from_zero && !stochastic();
-  if (!known && !shared && ZeroGradient(stop) == SolveState::kStopped) return SolveState::kStopped;
-  double passes = 0.0;
+  if (!known && !shared) {
+    LUTHIER_RETURN_IF_ERROR(ZeroGradient(stop));
+  }
   // Nothing can be made of such rows; the weights stay where they are.
   const bool hopeless = !shared && !std::isfinite(zero_gradient_);
-  SolveState state = SolveState::kNonFinite;
-  if (svrg_) {
-    state = svrg_->Start(start_, /*near=*/!from_zero, stop);
-  } else if (dual_ && !hopeless) {
-    state = dual_->Start(from_zero ? nullptr : &start_, stop);
-    if (!from_zero) passes += 1.0;  // For the scores.
-  } else if (newton()) {
-    state = newton_.Start(*function_, start_, stop);
-  } else if (!dual_) {
-    const auto f = [&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); };
-    state = lbfgs_.Start(f, start_, stop);
-    if (state == SolveState::kRunning) {
-      SetMetric(lbfgs_.gradient(), stop);
-      passes += 1.0;
-      if (StopRequested(stop)) state = SolveState::kStopped;
+  double passes = 0.0;
+  const auto start = [&]() -> absl::StatusOr<SolveState> {
+    if (svrg_) return svrg_->Start(start_, /*near=*/!from_zero, stop);
+    if (dual_ && hopeless) return SolveState::kNonFinite;
+    if (dual_) {
+      if (!from_zero) passes += 1.0;  // For the scores.
+      return dual_->Start(from_zero ? nullptr : &start_, stop);
     }
-  }
-  if (state == SolveState::kStopped) {
+    if (newton()) return newton_.Start(*function_, start_, stop);
+    const auto f = [&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); };
+    LUTHIER_ASSIGN_OR_RETURN(const SolveState state, lbfgs_.Start(f, start_));
+    if (state == SolveState::kRunning) {
+      LUTHIER_RETURN_IF_ERROR(SetMetric(lbfgs_.gradient(), stop));
+      passes += 1.0;
+    }
+    return state;
+  };
+  const absl::StatusOr<SolveState> state = start();
+  if (!state.ok()) {
     if (!stochastic()) MakeSolver();
     return state;
   }
@@ -314,19 +315,18 @@ SolveState LinearTrainer::StartSolver(const std::atomic<bool>* stop) {
   started_ = true;
   look_passes_ = solver_passes_ = PassesNow();
   if (!stochastic()) look_distance_ = Distance();
-  return hopeless ? SolveState::kNonFinite : state;
+  return hopeless ? SolveState::kNonFinite : *state;
 }
 
 // Looks at the exact gradient, as seldom as can be: a solver that converges linearly needs as many iterations again for
 // as many digits, so the next look comes when half of what is missing may have been made.
-SolveState LinearTrainer::CheckStochastic(const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> LinearTrainer::CheckStochastic(const base::StopToken& stop) {
   if (solver_iteration_ < next_check_ && iteration_ < options_.max_iterations) {
     check_pending_ = false;
     return SolveState::kRunning;
   }
   VectorXd gradient;
-  const double value = problem_->Value(Weights(), &gradient, nullptr, stop);
-  if (StopRequested(stop)) return SolveState::kStopped;
+  LUTHIER_ASSIGN_OR_RETURN(const double value, problem_->Value(Weights(), &gradient, nullptr, stop));
   check_pending_ = false;
   extra_passes_ += 1.0;
   const double largest = LargestEntry(gradient, problem_->data().column_scale());
@@ -352,7 +352,7 @@ SolveState LinearTrainer::CheckStochastic(const std::atomic<bool>* stop) {
   return SolveState::kRunning;
 }
 
-SolveState LinearTrainer::CheckConverged(const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> LinearTrainer::CheckConverged(const base::StopToken& stop) {
   if (!(problem_->l2() > 0.0) || zero_value_ == 0.0) return SolveState::kConverged;
   const Eigen::Index p = problem_->penalized();
   const VectorXd& g = gradient();
@@ -368,8 +368,7 @@ SolveState LinearTrainer::CheckConverged(const std::atomic<bool>* stop) {
     return SolveState::kConverged;
   }
   if (newton() && newton_.promised() <= enough) return SolveState::kConverged;
-  const double gap = problem_->DualityGap(Weights(), stop);
-  if (StopRequested(stop)) return SolveState::kStopped;
+  LUTHIER_ASSIGN_OR_RETURN(const double gap, problem_->DualityGap(Weights(), stop));
   extra_passes_ += p < g.size() ? 2.0 : 1.0;
   relative_gap_ = gap / zero_value_;
   if (gap <= enough) return SolveState::kConverged;
@@ -379,16 +378,15 @@ SolveState LinearTrainer::CheckConverged(const std::atomic<bool>* stop) {
   return SolveState::kRunning;
 }
 
-SolveState LinearTrainer::CheckPrecision(const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> LinearTrainer::CheckPrecision(const base::StopToken& stop) {
   if (newton()) return SolveState::kPrecision;  // It has made sure of that itself.
   const VectorXd w = Weights();
   LinearFunction function(problem_);
   NewtonSolver newton;
   newton.set_path(false);
-  if (newton.Start(function, w, stop) == SolveState::kStopped) return SolveState::kStopped;
+  LUTHIER_RETURN_IF_ERROR(newton.Start(function, w, stop).status());
   const double before = newton.value();
-  const SolveState state = newton.Step(function, stop);
-  if (state == SolveState::kStopped) return state;
+  LUTHIER_ASSIGN_OR_RETURN(const SolveState state, newton.Step(function, stop));
   extra_passes_ += newton.passes();
   if (state != SolveState::kRunning || newton.value() >= before - kValueNoise * std::abs(before)) {
     return SolveState::kPrecision;
@@ -457,18 +455,18 @@ void LinearTrainer::LookAround() {
   ChangeTo(best, Weights());
 }
 
-SolveState LinearTrainer::StepSolver(const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> LinearTrainer::StepSolver(const base::StopToken& stop) {
   SolveState state = SolveState::kRunning;
   if (dual_) {
-    state = dual_->Advance(stop);
+    LUTHIER_ASSIGN_OR_RETURN(state, dual_->Advance(stop));
   } else if (svrg_) {
-    state = svrg_->Advance(stop);
+    LUTHIER_ASSIGN_OR_RETURN(state, svrg_->Advance(stop));
   } else if (newton()) {
-    state = newton_.Step(*function_, stop);
+    LUTHIER_ASSIGN_OR_RETURN(state, newton_.Step(*function_, stop));
   } else {
-    state = lbfgs_.Step([&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); }, stop);
+    const auto f = [&](const VectorXd& w, VectorXd* g) { return problem_->Value(w, g, nullptr, stop); };
+    LUTHIER_ASSIGN_OR_RETURN(state, lbfgs_.Step(f, stop));
   }
-  if (state == SolveState::kStopped) return state;
   ++iteration_;
   ++solver_iteration_;
   if (stochastic()) {
@@ -479,13 +477,12 @@ SolveState LinearTrainer::StepSolver(const std::atomic<bool>* stop) {
   return state;
 }
 
-TrainOutcome LinearTrainer::Advance(const std::atomic<bool>* stop) {
-  if (outcome_ != TrainOutcome::kRunning && outcome_ != TrainOutcome::kStopped) return outcome_;
+absl::StatusOr<TrainOutcome> LinearTrainer::Advance(const base::StopToken& stop) {
+  if (outcome_ != TrainOutcome::kRunning) return outcome_;
   SolveState state = SolveState::kRunning;
-  if (StopRequested(stop)) {
-    state = SolveState::kStopped;
-  } else if (!solver_started_) {
-    state = StartSolver(stop);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  if (!solver_started_) {
+    LUTHIER_ASSIGN_OR_RETURN(state, StartSolver(stop));
     // Everything is at its optimum: l2 rules, or there is nothing to learn from.
     if (state == SolveState::kRunning && zero_gradient_ == 0.0 && start_.isZero(0.0)) state = SolveState::kConverged;
   } else if (claim_ == SolveState::kRunning && !check_pending_) {
@@ -493,18 +490,20 @@ TrainOutcome LinearTrainer::Advance(const std::atomic<bool>* stop) {
       outcome_ = TrainOutcome::kIterationLimit;
       return outcome_;
     }
-    state = StepSolver(stop);
+    LUTHIER_ASSIGN_OR_RETURN(state, StepSolver(stop));
   }
-  if (state == SolveState::kRunning && check_pending_) state = CheckStochastic(stop);
+  if (state == SolveState::kRunning && check_pending_) {
+    LUTHIER_ASSIGN_OR_RETURN(state, CheckStochastic(stop));
+  }
   // A stop leaves the claim for the next call.
   if (state == SolveState::kConverged || state == SolveState::kPrecision) claim_ = state;
-  if (state != SolveState::kStopped && claim_ != SolveState::kRunning) {
-    state = claim_ == SolveState::kConverged ? CheckConverged(stop) : CheckPrecision(stop);
-    if (state != SolveState::kStopped) claim_ = SolveState::kRunning;
+  if (claim_ != SolveState::kRunning) {
+    LUTHIER_ASSIGN_OR_RETURN(state, claim_ == SolveState::kConverged ? CheckConverged(stop) : CheckPrecision(stop));
+    claim_ = SolveState::kRunning;
   }
   if (state == SolveState::kRunning && solver_started_ && iteration_ < options_.max_iterations) LookAround();
   outcome_ = OutcomeOf(state);
-  if (outcome_ != TrainOutcome::kStopped) passes_ = PassesNow();
+  passes_ = PassesNow();
   if (outcome_ == TrainOutcome::kRunning && iteration_ >= options_.max_iterations) {
     outcome_ = TrainOutcome::kIterationLimit;
   }
@@ -570,7 +569,7 @@ absl::Status LinearTrainer::Load(CheckpointReader* reader, absl::string_view ide
   exact_gradient_ = reader->Vector();
   start_ = reader->Vector();
   bool fits = reader->ok() && start_.size() == problem_->dim() && changes >= 0 && changes <= kMostChanges &&
-              claim <= static_cast<uint64_t>(SolveState::kStopped) &&
+              claim <= static_cast<uint64_t>(SolveState::kNonFinite) &&
               (exact_gradient_.size() == 0 || exact_gradient_.size() == problem_->dim());
   if (fits && solver_started && dual_) {
     fits = dual_->Load(reader);

@@ -2,7 +2,6 @@
 #define LUTHIER_LIB_LEARN_LINEAR_TRAINER_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/dual_coordinate_descent.h"
 #include "lib/learn/lbfgs_solver.h"
 #include "lib/learn/linear_problem.h"
@@ -84,7 +84,8 @@ class LinearTrainer {
   // Starts at w instead of 0. Before the first Advance only.
   void WarmStart(Eigen::VectorXd w);
 
-  TrainOutcome Advance(const std::atomic<bool>* stop);
+  // CANCELLED when stopped.
+  absl::StatusOr<TrainOutcome> Advance(const base::StopToken& stop);
 
   TrainOutcome outcome() const { return outcome_; }
   int64_t iteration() const { return iteration_; }
@@ -119,15 +120,15 @@ class LinearTrainer {
   void MakeSolver();
   double PassesNow() const;
   void SetTolerance();
-  SolveState ZeroGradient(const std::atomic<bool>* stop);
-  SolveState StartSolver(const std::atomic<bool>* stop);
-  void SetMetric(const Eigen::VectorXd& gradient, const std::atomic<bool>* stop);
-  SolveState StepSolver(const std::atomic<bool>* stop);
-  SolveState CheckStochastic(const std::atomic<bool>* stop);
+  absl::Status ZeroGradient(const base::StopToken& stop);
+  absl::StatusOr<SolveState> StartSolver(const base::StopToken& stop);
+  absl::Status SetMetric(const Eigen::VectorXd& gradient, const base::StopToken& stop);
+  absl::StatusOr<SolveState> StepSolver(const base::StopToken& stop);
+  absl::StatusOr<SolveState> CheckStochastic(const base::StopToken& stop);
   // Each of these checks a solver's claim. It returns the claim itself, or kRunning when the check does not bear it
   // out.
-  SolveState CheckConverged(const std::atomic<bool>* stop);
-  SolveState CheckPrecision(const std::atomic<bool>* stop);
+  absl::StatusOr<SolveState> CheckConverged(const base::StopToken& stop);
+  absl::StatusOr<SolveState> CheckPrecision(const base::StopToken& stop);
   // Returns how far the weights are from what convergence asks for: 1 there, above 1 before.
   double Distance() const;
   // Changes the solver where another is expected to need less than half of the passes.

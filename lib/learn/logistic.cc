@@ -5,7 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 #include "lib/learn/blocked_sum.h"
 #include "lib/learn/minimizer.h"
 
@@ -46,8 +49,16 @@ double SoftmaxLoss(int classes, int32_t label, double* z) {
 
 }  // namespace
 
+absl::StatusOr<LogisticData> LogisticData::Create(const Dataset* dataset, std::vector<int32_t> rows,
+                                                  Standardization standardization, bool intercept,
+                                                  const base::StopToken& stop) {
+  LogisticData data(dataset, std::move(rows), std::move(standardization), intercept);
+  LUTHIER_RETURN_IF_ERROR(data.ComputeLipschitz(stop));
+  return data;
+}
+
 LogisticData::LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization,
-                           bool intercept, const std::atomic<bool>* stop)
+                           bool intercept)
     : dataset_(dataset),
       rows_(std::move(rows)),
       standardization_(std::move(standardization)),
@@ -56,10 +67,9 @@ LogisticData::LogisticData(const Dataset* dataset, std::vector<int32_t> rows, St
       scores_(dataset->num_classes() == 2 ? 1 : dataset->num_classes()),
       dim_(static_cast<Index>(features_) * scores_ + (intercept ? std::max(1, scores_ - 1) : 0)) {
   LUTHIER_CHECK(standardization_.identity() || standardization_.mean.size() == features_);
-  ComputeLipschitz(stop);
 }
 
-void LogisticData::ComputeLipschitz(const std::atomic<bool>* stop) {
+absl::Status LogisticData::ComputeLipschitz(const base::StopToken& stop) {
   const SparseMatrix& x = dataset_->x;
   const bool plain = standardization_.identity();
   // |a_i - m|^2 (scaled) = sum over entries of (a - m)^2 - m^2, plus the whole |m|^2.
@@ -67,9 +77,9 @@ void LogisticData::ComputeLipschitz(const std::atomic<bool>* stop) {
   if (!plain) base += standardization_.mean.cwiseQuotient(standardization_.deviation).squaredNorm();
   BlockedSum total;
   double largest = 0.0;
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (const int32_t row : rows_) {
-    if (pace.Stopped(x.row_start[row + 1] - x.row_start[row] + 1)) return;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(x.row_start[row + 1] - x.row_start[row] + 1));
     double square = base;
     for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
       const double a = x.value[e];
@@ -89,6 +99,7 @@ void LogisticData::ComputeLipschitz(const std::atomic<bool>* stop) {
   const bool binary = scores_ == 1;
   gradient_lipschitz_ = frobenius * (binary ? 0.25 : 0.5);
   hessian_lipschitz_ = frobenius * std::sqrt(largest) * (binary ? 1.0 / (6.0 * std::sqrt(3.0)) : std::sqrt(0.5));
+  return absl::OkStatus();
 }
 
 LogisticData::Scorer LogisticData::MakeScorer(const VectorXd& w) const {
@@ -172,17 +183,17 @@ void LogisticData::FinishScatter(const VectorXd& residual_sum, VectorXd* gradien
   }
 }
 
-double LogisticData::Loss(const VectorXd& w, VectorXd* gradient, const std::atomic<bool>* stop) const {
+absl::StatusOr<double> LogisticData::Loss(const VectorXd& w, VectorXd* gradient, const base::StopToken& stop) const {
   const int K = scores_;
   const Scorer scorer = MakeScorer(w);
   if (gradient != nullptr) *gradient = VectorXd::Zero(dim_);
   BlockedSum total;
   std::vector<BlockedSum> residual_sum(K);
   std::vector<double> z(K);
-  Pace pace(stop);
+  base::Pace pace(stop);
   const int64_t times = gradient == nullptr ? 1 : 2;
   for (int64_t i = 0; i < rows(); ++i) {
-    if (pace.Stopped(times * Work(i))) return std::numeric_limits<double>::quiet_NaN();
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(times * Work(i)));
     const int32_t label = dataset_->label[rows_[i]];
     Scores(scorer, i, z.data());
     if (K == 1) {
@@ -205,13 +216,13 @@ double LogisticData::Loss(const VectorXd& w, VectorXd* gradient, const std::atom
   return total.Total();
 }
 
-int64_t LogisticData::CountCorrect(const VectorXd& w, const std::atomic<bool>* stop) const {
+absl::StatusOr<int64_t> LogisticData::CountCorrect(const VectorXd& w, const base::StopToken& stop) const {
   const Scorer scorer = MakeScorer(w);
   std::vector<double> z(scores_);
   int64_t correct = 0;
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (pace.Stopped(Work(i))) return 0;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(Work(i)));
     Scores(scorer, i, z.data());
     int32_t best = 0;
     if (scores_ == 1) {
@@ -224,13 +235,14 @@ int64_t LogisticData::CountCorrect(const VectorXd& w, const std::atomic<bool>* s
   return correct;
 }
 
-LogisticData::Curvature LogisticData::CurvatureAt(const VectorXd& w, const std::atomic<bool>* stop) const {
+absl::StatusOr<LogisticData::Curvature> LogisticData::CurvatureAt(const VectorXd& w,
+                                                                  const base::StopToken& stop) const {
   const Scorer scorer = MakeScorer(w);
   Curvature curvature;
   curvature.probability.resize(scores_, rows());
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (pace.Stopped(Work(i))) return {};
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(Work(i)));
     double* z = curvature.probability.col(i).data();
     Scores(scorer, i, z);
     if (scores_ == 1) {
@@ -242,16 +254,16 @@ LogisticData::Curvature LogisticData::CurvatureAt(const VectorXd& w, const std::
   return curvature;
 }
 
-VectorXd LogisticData::HessianVector(const Curvature& curvature, const VectorXd& v,
-                                     const std::atomic<bool>* stop) const {
+absl::StatusOr<VectorXd> LogisticData::HessianVector(const Curvature& curvature, const VectorXd& v,
+                                                     const base::StopToken& stop) const {
   const int K = scores_;
   const Scorer scorer = MakeScorer(v);
   VectorXd out = VectorXd::Zero(dim_);
   std::vector<BlockedSum> residual_sum(K);
   std::vector<double> r(K);
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (pace.Stopped(2 * Work(i))) return out;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * Work(i)));
     Scores(scorer, i, r.data());
     const double* prob = curvature.probability.col(i).data();
     if (K == 1) {
@@ -270,7 +282,7 @@ VectorXd LogisticData::HessianVector(const Curvature& curvature, const VectorXd&
   return out;
 }
 
-VectorXd LogisticData::HessianDiagonal(const Curvature& curvature, const std::atomic<bool>* stop) const {
+absl::StatusOr<VectorXd> LogisticData::HessianDiagonal(const Curvature& curvature, const base::StopToken& stop) const {
   const SparseMatrix& x = dataset_->x;
   const int K = scores_;
   const bool plain = standardization_.identity();
@@ -278,9 +290,9 @@ VectorXd LogisticData::HessianDiagonal(const Curvature& curvature, const std::at
   VectorXd firsts = plain ? VectorXd() : VectorXd(VectorXd::Zero(penalized()));
   VectorXd totals = VectorXd::Zero(K);
   std::vector<double> d(K);
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
-    if (pace.Stopped((plain ? 1 : 2) * Work(i))) return squares;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll((plain ? 1 : 2) * Work(i)));
     const int32_t row = rows_[i];
     for (int k = 0; k < K; ++k) {
       const double prob = curvature.probability(k, i);
@@ -332,30 +344,31 @@ VectorXd LogisticProblem::Penalize(const VectorXd& w) const {
   return strengths_.size() == 0 ? VectorXd(l2_ * w.head(p)) : VectorXd(strengths_.cwiseProduct(w.head(p)));
 }
 
-double LogisticProblem::Value(const VectorXd& w, VectorXd* gradient, const std::atomic<bool>* stop) const {
+absl::StatusOr<double> LogisticProblem::Value(const VectorXd& w, VectorXd* gradient,
+                                              const base::StopToken& stop) const {
   const Index p = data_->penalized();
-  const double loss = data_->Loss(w, gradient, stop);
+  LUTHIER_ASSIGN_OR_RETURN(const double loss, data_->Loss(w, gradient, stop));
   if (gradient != nullptr) gradient->head(p) += Penalize(w);
   return loss + (strengths_.size() == 0 ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
 }
 
-VectorXd LogisticProblem::HessianVector(const LogisticData::Curvature& curvature, const VectorXd& v,
-                                        const std::atomic<bool>* stop) const {
-  VectorXd out = data_->HessianVector(curvature, v, stop);
+absl::StatusOr<VectorXd> LogisticProblem::HessianVector(const LogisticData::Curvature& curvature, const VectorXd& v,
+                                                        const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd out, data_->HessianVector(curvature, v, stop));
   out.head(data_->penalized()) += Penalize(v);
   return out;
 }
 
-VectorXd LogisticProblem::HessianDiagonal(const LogisticData::Curvature& curvature,
-                                          const std::atomic<bool>* stop) const {
-  VectorXd diagonal = data_->HessianDiagonal(curvature, stop);
+absl::StatusOr<VectorXd> LogisticProblem::HessianDiagonal(const LogisticData::Curvature& curvature,
+                                                          const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd diagonal, data_->HessianDiagonal(curvature, stop));
   diagonal.head(data_->penalized()) += Penalize(VectorXd::Ones(dim()));
   return diagonal;
 }
 
 Metrics EvaluateMetrics(const LogisticData& data, const VectorXd& w) {
   const double n = static_cast<double>(data.rows());
-  return {data.Loss(w, nullptr) / n, static_cast<double>(data.CountCorrect(w)) / n};
+  return {data.Loss(w, nullptr).value() / n, static_cast<double>(data.CountCorrect(w).value()) / n};
 }
 
 }  // namespace luthier::learn

@@ -2,10 +2,10 @@
 #define LUTHIER_LIB_LEARN_LOGISTIC_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "lib/learn/dataset.h"
 #include "lib/learn/standardize.h"
 
@@ -29,12 +29,13 @@
 namespace luthier::learn {
 
 // A part of a data set as the model sees it. Copies nothing but the row numbers: `dataset` must outlive this. Whatever
-// goes over its rows looks at `stop` (may be null) at the pace of stop.h; once it is set, what comes back is of no use.
+// goes over its rows looks at `stop` at the pace of lib/base/pace.h, and returns CANCELLED when stopped.
 class LogisticData {
  public:
   // `rows`: which rows, in [0, dataset.x.rows). `standardization` may be the identity.
-  LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization, bool intercept,
-               const std::atomic<bool>* stop = nullptr);
+  static absl::StatusOr<LogisticData> Create(const Dataset* dataset, std::vector<int32_t> rows,
+                                             Standardization standardization, bool intercept,
+                                             const base::StopToken& stop = {});
 
   int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
   int64_t features() const { return features_; }
@@ -44,22 +45,23 @@ class LogisticData {
   Eigen::Index dim() const { return dim_; }
   Eigen::Index penalized() const { return static_cast<Eigen::Index>(features_) * scores_; }
 
-  // sum_i psi_i(w), and its gradient (dim) unless null. NaN or infinite when scores overflow; NaN when `stop` was seen.
-  double Loss(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr) const;
+  // sum_i psi_i(w), and its gradient (dim) unless null. NaN or infinite when scores overflow.
+  absl::StatusOr<double> Loss(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                              const base::StopToken& stop = {}) const;
 
   // Rows whose most probable class is their label; ties go to the first class.
-  int64_t CountCorrect(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
+  absl::StatusOr<int64_t> CountCorrect(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
 
   // Class probabilities (K x rows), which products with the Hessian of Loss at `w` need.
   struct Curvature {
     Eigen::MatrixXd probability;
   };
-  Curvature CurvatureAt(const Eigen::VectorXd& w, const std::atomic<bool>* stop = nullptr) const;
+  absl::StatusOr<Curvature> CurvatureAt(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
   // (sum_i psi_i''(w)) v. O(K * entries).
-  Eigen::VectorXd HessianVector(const Curvature& curvature, const Eigen::VectorXd& v,
-                                const std::atomic<bool>* stop = nullptr) const;
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Curvature& curvature, const Eigen::VectorXd& v,
+                                                const base::StopToken& stop = {}) const;
   // Its diagonal, >= 0.
-  Eigen::VectorXd HessianDiagonal(const Curvature& curvature, const std::atomic<bool>* stop = nullptr) const;
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const Curvature& curvature, const base::StopToken& stop = {}) const;
 
   // Bounds that hold for every w, for error estimates (S = sum_i |a_i|^2 >= the squared spectral norm of the rows):
   //   |psi_i'(w) - psi_i'(v)| summed <= gradient_lipschitz |w - v|, binary S/4, multinomial S/2;
@@ -81,7 +83,8 @@ class LogisticData {
   // of the residuals over all rows.
   void Scatter(int64_t i, const double* r, Eigen::VectorXd* gradient) const;
   void FinishScatter(const Eigen::VectorXd& residual_sum, Eigen::VectorXd* gradient) const;
-  void ComputeLipschitz(const std::atomic<bool>* stop);
+  LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization, bool intercept);
+  absl::Status ComputeLipschitz(const base::StopToken& stop);
   // Operations of going over row i once, for Pace.
   int64_t Work(int64_t i) const {
     const int32_t row = rows_[i];
@@ -89,8 +92,8 @@ class LogisticData {
   }
 
   const Dataset* const dataset_;
-  const std::vector<int32_t> rows_;
-  const Standardization standardization_;
+  std::vector<int32_t> rows_;
+  Standardization standardization_;
   const bool intercept_;
   const int64_t features_;
   const int scores_;
@@ -115,12 +118,13 @@ class LogisticProblem {
   Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
   Eigen::Index dim() const { return data_->dim(); }
 
-  // h(w), and its gradient unless null. `stop` as LogisticData has it.
-  double Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const std::atomic<bool>* stop = nullptr) const;
-  Eigen::VectorXd HessianVector(const LogisticData::Curvature& curvature, const Eigen::VectorXd& v,
-                                const std::atomic<bool>* stop = nullptr) const;
-  Eigen::VectorXd HessianDiagonal(const LogisticData::Curvature& curvature,
-                                  const std::atomic<bool>* stop = nullptr) const;
+  // h(w), and its gradient unless null. CANCELLED when stopped, here and below.
+  absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop = {}) const;
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const LogisticData::Curvature& curvature, const Eigen::VectorXd& v,
+                                                const base::StopToken& stop = {}) const;
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const LogisticData::Curvature& curvature,
+                                                  const base::StopToken& stop = {}) const;
 
  private:
   const LogisticData* const data_;

@@ -4,7 +4,7 @@
 #include <Eigen/Core>
 
 #include "absl/functional/function_ref.h"
-#include "lib/learn/stop.h"
+#include "absl/status/statusor.h"
 
 namespace luthier::learn {
 
@@ -15,8 +15,6 @@ enum class SolveState {
   kPrecision,  // No further step lowers f in floating point; x is as good as it gets.
   kNonFinite,  // f or its gradient is not finite at the start, or everywhere the line search looked. x is the last
                // finite iterate (or the start).
-  kStopped,    // The stop flag was seen. The iteration was given up: the state is as before it, so going on later
-               // gives the same iterates.
 };
 
 // The largest |v_j| / scale_j; NaN when an entry is. `scale`: entries > 0, or empty for 1.
@@ -26,8 +24,8 @@ inline double LargestEntry(const Eigen::VectorXd& v, const Eigen::VectorXd& scal
   return v.cwiseQuotient(scale).cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
 }
 
-// f(x), and its gradient into the second argument.
-using ValueAndGradient = absl::FunctionRef<double(const Eigen::VectorXd&, Eigen::VectorXd*)>;
+// f(x), and its gradient into the second argument. A long one may be stopped: CANCELLED.
+using ValueAndGradient = absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd&, Eigen::VectorXd*)>;
 
 }  // namespace luthier::learn
 

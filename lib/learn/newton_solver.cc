@@ -5,6 +5,9 @@
 #include <functional>
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/conjugate_gradient.h"
 
 namespace luthier::learn {
@@ -26,10 +29,9 @@ constexpr double kRidgeFalls[] = {0.001, 0.03, 0.2};
 
 }  // namespace
 
-SolveState NewtonSolver::Start(SecondOrderFunction& f, VectorXd x0, const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> NewtonSolver::Start(SecondOrderFunction& f, VectorXd x0, const base::StopToken& stop) {
   x_ = std::move(x0);
-  value_ = f.Value(x_, &gradient_, stop);
-  if (StopRequested(stop)) return SolveState::kStopped;
+  LUTHIER_ASSIGN_OR_RETURN(value_, f.Value(x_, &gradient_, stop));
   ++evaluations_;
   first_gradient_ = gradient_.norm();
   ridge_.resize(0);
@@ -57,24 +59,23 @@ double NewtonSolver::RidgeValue(const VectorXd& x) const {
   return ridge_.size() == 0 ? 0.0 : 0.5 * ridge_.dot(x.cwiseAbs2());
 }
 
-bool NewtonSolver::Direction(SecondOrderFunction& f, double floor, const VectorXd& gradient,
-                             const std::atomic<bool>* stop, Cost* cost, VectorXd* direction,
-                             VectorXd* factor_point) const {
+absl::Status NewtonSolver::Direction(SecondOrderFunction& f, double floor, const VectorXd& gradient,
+                                     const base::StopToken& stop, Cost* cost, VectorXd* direction,
+                                     VectorXd* factor_point) const {
   f.SetFloor(floor);
   f.SetRidge(ridge_);
   const bool keeps = f.keeps_factor() && floor == 0.0 && ridge_.size() == 0;
   bool kept = keeps && factor_point_.size() > 0;
   if (kept && !f.HasFactorOf(factor_point_)) {  // After Load, or a step that was given up.
-    f.SetPoint(factor_point_, stop);
-    kept = f.MakeFactor(stop);
-    if (StopRequested(stop)) return false;
+    LUTHIER_RETURN_IF_ERROR(f.SetPoint(factor_point_, stop));
+    LUTHIER_ASSIGN_OR_RETURN(kept, f.MakeFactor(stop));
   }
-  f.SetPoint(x_, stop);
-  if (StopRequested(stop)) return false;
+  LUTHIER_RETURN_IF_ERROR(f.SetPoint(x_, stop));
   const double norm = gradient.norm();
   cost->others += f.point_passes() + (kept ? 0.0 : f.factor_passes());
   direction->resize(0);
   const std::function<VectorXd(const VectorXd&)> precondition = [&f](const VectorXd& r) { return f.Precondition(r); };
+  const auto multiply = [&](const VectorXd& v) { return f.HessianVector(v, stop); };
   factor_point->resize(0);
   if (kept) {
     CgOptions options;
@@ -83,9 +84,7 @@ bool NewtonSolver::Direction(SecondOrderFunction& f, double floor, const VectorX
     options.verify = false;
     options.stop = stop;
     options.precondition = &precondition;
-    CgResult cg = SolveCg([&](const VectorXd& v) { return f.HessianVector(v, stop); }, -gradient, VectorXd(),
-                          VectorXd(), options);
-    if (cg.outcome == CgOutcome::kStopped) return false;
+    LUTHIER_ASSIGN_OR_RETURN(CgResult cg, SolveCg(multiply, -gradient, VectorXd(), VectorXd(), options));
     cost->products += cg.iterations;
     // Another factor next time, when this one needed as many products as a new one costs.
     if (cg.outcome == CgOutcome::kConverged && static_cast<double>(cg.iterations) <= f.factor_passes()) {
@@ -93,47 +92,43 @@ bool NewtonSolver::Direction(SecondOrderFunction& f, double floor, const VectorX
     }
     *direction = std::move(cg.x);
   } else if (f.direct()) {
-    *direction = f.SolveHessian(-gradient, stop);
+    LUTHIER_ASSIGN_OR_RETURN(*direction, f.SolveHessian(-gradient, stop));
     if (keeps && direction->size() > 0) *factor_point = x_;
   }
-  if (StopRequested(stop)) return false;
   VectorXd diagonal;
   if (direction->size() == 0) {
     // A saturated row may have no curvature left; the preconditioner must stay positive.
-    diagonal = f.HessianDiagonal(stop).cwiseMax(1e-300);
-    if (StopRequested(stop)) return false;
+    LUTHIER_ASSIGN_OR_RETURN(diagonal, f.HessianDiagonal(stop));
+    diagonal = diagonal.cwiseMax(1e-300);
     cost->others += 1.0;
     CgOptions options;
     options.tolerance = std::min(forcing_, std::sqrt(norm / first_gradient_)) * norm;
     options.verify = false;
     options.stop = stop;
-    if (f.PreparePreconditioner(stop)) options.precondition = &precondition;
-    if (StopRequested(stop)) return false;
-    CgResult cg =
-        SolveCg([&](const VectorXd& v) { return f.HessianVector(v, stop); }, -gradient, diagonal, VectorXd(), options);
-    if (cg.outcome == CgOutcome::kStopped) return false;
+    LUTHIER_ASSIGN_OR_RETURN(const bool prepared, f.PreparePreconditioner(stop));
+    if (prepared) options.precondition = &precondition;
+    LUTHIER_ASSIGN_OR_RETURN(CgResult cg, SolveCg(multiply, -gradient, diagonal, VectorXd(), options));
     *direction = std::move(cg.x);
     cost->products += cg.iterations;
   }
   const auto descends = [&] { return direction->allFinite() && direction->dot(gradient) < 0.0; };
   if (!descends() && diagonal.size() > 0) *direction = -gradient.cwiseQuotient(diagonal);
   if (!descends()) *direction = -gradient;
-  return true;
+  return absl::OkStatus();
 }
 
-NewtonSolver::Search NewtonSolver::LineSearch(SecondOrderFunction& f, const VectorXd& gradient,
-                                              const VectorXd& direction, const std::atomic<bool>* stop, Cost* cost,
-                                              Point* found) const {
+absl::StatusOr<NewtonSolver::Search> NewtonSolver::LineSearch(SecondOrderFunction& f, const VectorXd& gradient,
+                                                              const VectorXd& direction, const base::StopToken& stop,
+                                                              Cost* cost, Point* found) const {
   const double slope = direction.dot(gradient);
   const double norm = gradient.norm();
   const double value = value_ + RidgeValue(x_);
   bool any_finite = false;
   // Whether the point at `step` will do.
-  const auto look = [&](double step, Point* point) {
+  const auto look = [&](double step, Point* point) -> absl::StatusOr<bool> {
     point->step = step;
     point->x = x_ + step * direction;
-    point->value = f.Value(point->x, &point->gradient, stop);
-    if (StopRequested(stop)) return false;
+    LUTHIER_ASSIGN_OR_RETURN(point->value, f.Value(point->x, &point->gradient, stop));
     ++cost->evaluations;
     if (!std::isfinite(point->value) || !point->gradient.allFinite()) return false;
     any_finite = true;
@@ -142,26 +137,22 @@ NewtonSolver::Search NewtonSolver::LineSearch(SecondOrderFunction& f, const Vect
     return now <= value + kC1 * step * slope ||
            (now <= value + kValueNoise * std::abs(value) && WithRidge(point->x, point->gradient).norm() < norm);
   };
-  const auto minimum = [&] {
-    double passes = 0.0;
-    const double step = f.LineMinimum(x_, direction, stop, &passes);
-    cost->others += passes;
-    return step;
-  };
-  const bool full = look(1.0, found);
-  if (StopRequested(stop)) return Search::kStopped;
+  LUTHIER_ASSIGN_OR_RETURN(const bool full, look(1.0, found));
   if (full && !(WithRidge(found->x, found->gradient).dot(direction) < kSteep * slope)) return Search::kFound;
-  double step = minimum();
-  if (StopRequested(stop)) return Search::kStopped;
+  double passes = 0.0;
+  LUTHIER_ASSIGN_OR_RETURN(double step, f.LineMinimum(x_, direction, stop, &passes));
+  cost->others += passes;
   if (full) {  // The way goes on downhill.
-    Point farther;
-    if (step > 1.0 && look(step, &farther) && farther.value < found->value) *found = std::move(farther);
-    return StopRequested(stop) ? Search::kStopped : Search::kFound;
+    if (step > 1.0) {
+      Point farther;
+      LUTHIER_ASSIGN_OR_RETURN(const bool good, look(step, &farther));
+      if (good && farther.value < found->value) *found = std::move(farther);
+    }
+    return Search::kFound;
   }
   if (!(step > 0.0)) step = 0.5;
   for (int k = 0; k < kMaxHalvings; ++k, step *= 0.5) {
-    const bool good = look(step, found);
-    if (StopRequested(stop)) return Search::kStopped;
+    LUTHIER_ASSIGN_OR_RETURN(const bool good, look(step, found));
     if (good) return Search::kFound;
   }
   return any_finite ? Search::kFailed : Search::kNonFinite;
@@ -174,21 +165,20 @@ void NewtonSolver::LowerRidge(const SecondOrderFunction& f) {
   ridge_ = f.Ridge(ridge_share_);
 }
 
-SolveState NewtonSolver::Step(SecondOrderFunction& f, const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> NewtonSolver::Step(SecondOrderFunction& f, const base::StopToken& stop) {
   if (!std::isfinite(value_) || !gradient_.allFinite()) return SolveState::kNonFinite;
   if (LargestEntry(gradient_, scale_) <= tolerance_) return SolveState::kConverged;
-  if (StopRequested(stop)) return SolveState::kStopped;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const VectorXd gradient = WithRidge(x_, gradient_);
   const double norm = gradient.norm();
   double floor = 0.0;
   Cost cost;
   while (true) {
     VectorXd direction, factor_point;
-    if (!Direction(f, floor, gradient, stop, &cost, &direction, &factor_point)) return SolveState::kStopped;
+    LUTHIER_RETURN_IF_ERROR(Direction(f, floor, gradient, stop, &cost, &direction, &factor_point));
     const double promised = -0.5 * direction.dot(gradient);
     Point found;
-    const Search search = LineSearch(f, gradient, direction, stop, &cost, &found);
-    if (search == Search::kStopped) return SolveState::kStopped;
+    LUTHIER_ASSIGN_OR_RETURN(const Search search, LineSearch(f, gradient, direction, stop, &cost, &found));
     // Near the optimum a step should square the error; where neither f nor the gradient falls, rounding has taken over.
     const double value = value_ + RidgeValue(x_);
     const bool stuck =

@@ -2,41 +2,43 @@
 #define LUTHIER_LIB_LEARN_NEWTON_SOLVER_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::learn {
 
 // A function with curvature, as Newton's method needs it. HessianVector and HessianDiagonal refer to the point of the
-// last SetPoint. A long one looks at `stop` (may be null) itself; what comes back is of no use once that is set.
+// last SetPoint. A long one looks at `stop` itself, and returns CANCELLED when stopped.
 class SecondOrderFunction {
  public:
   virtual ~SecondOrderFunction() = default;
-  virtual double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient, const std::atomic<bool>* stop) = 0;
-  virtual void SetPoint(const Eigen::VectorXd& x, const std::atomic<bool>* stop) = 0;
-  virtual Eigen::VectorXd HessianVector(const Eigen::VectorXd& v, const std::atomic<bool>* stop) = 0;
-  virtual Eigen::VectorXd HessianDiagonal(const std::atomic<bool>* stop) = 0;
+  virtual absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                                       const base::StopToken& stop) = 0;
+  virtual absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) = 0;
+  virtual absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) = 0;
+  virtual absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) = 0;
   // Costs of SetPoint, and of a factorisation (PreparePreconditioner, SolveHessian), in passes over the rows: in units
   // of Value.
   virtual double point_passes() const { return 0.0; }
   virtual double factor_passes() const { return 0.0; }
   // Makes Precondition(r) = M^-1 r, M a matrix near the Hessian, available to the conjugate gradients. False if there
-  // is none, and they take the diagonal; false also when `stop` was seen. Called once a point.
-  virtual bool PreparePreconditioner(const std::atomic<bool>* /*stop*/) { return false; }
+  // is none, and they take the diagonal. Called once a point.
+  virtual absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& /*stop*/) { return false; }
   virtual Eigen::VectorXd Precondition(const Eigen::VectorXd& r) { return r; }
   // True if SolveHessian is to be used instead of conjugate gradients.
   virtual bool direct() const { return false; }
   // Direct functions: `keeps_factor` says whether the factor of a point before is worth keeping as a preconditioner,
   // since the Hessian changes little from step to step. `HasFactorOf` tells whether the factor at hand is that of `x`,
-  // without floor and ridge. `MakeFactor` makes that of the last SetPoint; false when it failed or `stop` was seen.
+  // without floor and ridge. `MakeFactor` makes that of the last SetPoint; false when it failed.
   virtual bool keeps_factor() const { return false; }
   virtual bool HasFactorOf(const Eigen::VectorXd& /*x*/) const { return false; }
-  virtual bool MakeFactor(const std::atomic<bool>* /*stop*/) { return false; }
+  virtual absl::StatusOr<bool> MakeFactor(const base::StopToken& /*stop*/) { return false; }
   // From the next SetPoint on, curvatures of the losses below `share` (0 to 1) of their largest possible one count as
   // that much. With 1 the Hessian bounds the function from above everywhere, so a full step never raises it.
   virtual void SetFloor(double /*share*/) {}
@@ -46,14 +48,16 @@ class SecondOrderFunction {
   // The ridge that minimisation begins with (share 1) and a `share` of it: losses with straight parts have no curvature
   // there, and Newton's direction then leads nowhere in particular. Empty: it would change next to nothing.
   virtual Eigen::VectorXd Ridge(double /*share*/) const { return {}; }
-  // The step a > 0 at which f(x + a d) is least, roughly; x is the point of the last SetPoint. 0: not known,
-  // or `stop` was seen. *passes gets its cost.
-  virtual double LineMinimum(const Eigen::VectorXd& /*x*/, const Eigen::VectorXd& /*d*/,
-                             const std::atomic<bool>* /*stop*/, double* /*passes*/) {
+  // The step a > 0 at which f(x + a d) is least, roughly; x is the point of the last SetPoint. 0: not known.
+  // *passes gets its cost.
+  virtual absl::StatusOr<double> LineMinimum(const Eigen::VectorXd& /*x*/, const Eigen::VectorXd& /*d*/,
+                                             const base::StopToken& /*stop*/, double* /*passes*/) {
     return 0.0;
   }
-  // x with H x = b; empty when that failed, or when `stop` was seen.
-  virtual Eigen::VectorXd SolveHessian(const Eigen::VectorXd& /*b*/, const std::atomic<bool>* /*stop*/) { return {}; }
+  // x with H x = b; empty when that failed.
+  virtual absl::StatusOr<Eigen::VectorXd> SolveHessian(const Eigen::VectorXd& /*b*/, const base::StopToken& /*stop*/) {
+    return Eigen::VectorXd();
+  }
 };
 
 // Truncated Newton for convex functions (Nocedal & Wright 2006, algorithm 7.1), one iteration at a time: conjugate
@@ -77,9 +81,9 @@ class NewtonSolver {
   void set_path(bool path) { path_ = path; }
   // True while there still is a ridge.
   bool path_left() const { return ridge_.size() > 0; }
-  // kStopped: nothing has begun.
-  SolveState Start(SecondOrderFunction& f, Eigen::VectorXd x0, const std::atomic<bool>* stop = nullptr);
-  SolveState Step(SecondOrderFunction& f, const std::atomic<bool>* stop);
+  // CANCELLED when stopped: nothing has begun then, or nothing has changed.
+  absl::StatusOr<SolveState> Start(SecondOrderFunction& f, Eigen::VectorXd x0, const base::StopToken& stop = {});
+  absl::StatusOr<SolveState> Step(SecondOrderFunction& f, const base::StopToken& stop);
 
   const Eigen::VectorXd& x() const { return x_; }
   double value() const { return value_; }
@@ -108,14 +112,16 @@ class NewtonSolver {
     double value = 0.0;
     double step = 0.0;  // Multiple of the direction.
   };
-  enum class Search { kFound, kFailed, kNonFinite, kStopped };
+  enum class Search { kFound, kFailed, kNonFinite };
 
   // Newton's direction at x_ with the ridge, for its gradient. `factor_point` becomes the point whose factor the next
-  // step is to use, or empty. False: `stop` was seen.
-  bool Direction(SecondOrderFunction& f, double floor, const Eigen::VectorXd& gradient, const std::atomic<bool>* stop,
-                 Cost* cost, Eigen::VectorXd* direction, Eigen::VectorXd* factor_point) const;
-  Search LineSearch(SecondOrderFunction& f, const Eigen::VectorXd& gradient, const Eigen::VectorXd& direction,
-                    const std::atomic<bool>* stop, Cost* cost, Point* found) const;
+  // step is to use, or empty.
+  absl::Status Direction(SecondOrderFunction& f, double floor, const Eigen::VectorXd& gradient,
+                         const base::StopToken& stop, Cost* cost, Eigen::VectorXd* direction,
+                         Eigen::VectorXd* factor_point) const;
+  absl::StatusOr<Search> LineSearch(SecondOrderFunction& f, const Eigen::VectorXd& gradient,
+                                    const Eigen::VectorXd& direction, const base::StopToken& stop, Cost* cost,
+                                    Point* found) const;
   // The gradient of f plus its ridge at a point.
   Eigen::VectorXd WithRidge(const Eigen::VectorXd& x, const Eigen::VectorXd& gradient) const;
   double RidgeValue(const Eigen::VectorXd& x) const;

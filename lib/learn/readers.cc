@@ -13,7 +13,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/learn/stop.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/synth.h"
 #include "lib/learn/synth_uri.h"
 
@@ -148,7 +148,8 @@ void Save(const LoadedDataset& loaded, CheckpointWriter* writer) {
   writer->Text(d.label_name);
 }
 
-bool Load(CheckpointReader* reader, LoadedDataset* loaded) {
+// DATA_LOSS when the bytes do not fit; CANCELLED when the reader was stopped.
+absl::Status Load(CheckpointReader* reader, LoadedDataset* loaded) {
   Dataset& d = loaded->dataset;
   loaded->fingerprint = reader->Text();
   d.x.cols = static_cast<int32_t>(reader->U64());
@@ -160,14 +161,18 @@ bool Load(CheckpointReader* reader, LoadedDataset* loaded) {
   d.features = reader->Texts();
   d.label_name = reader->Text();
   d.x.rows = static_cast<int64_t>(d.x.row_start.size()) - 1;
-  return reader->Done() && d.x.rows >= 1 && d.x.row_start.back() == d.x.nonzeros() &&
-         d.x.column.size() == d.x.value.size() && static_cast<int64_t>(d.label.size()) == d.x.rows &&
-         d.classes.size() >= 2;
+  LUTHIER_RETURN_IF_ERROR(reader->status());
+  if (!reader->Done() || d.x.rows < 1 || d.x.row_start.back() != d.x.nonzeros() ||
+      d.x.column.size() != d.x.value.size() || static_cast<int64_t>(d.label.size()) != d.x.rows ||
+      d.classes.size() < 2) {
+    return absl::DataLossError("checkpoint: its contents are no data set");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<Dataset> ToDataset(RawRows rows, const std::atomic<bool>* stop) {
+absl::StatusOr<Dataset> ToDataset(RawRows rows, const base::StopToken& stop) {
   Dataset dataset;
   dataset.name = std::move(rows.name);
   dataset.x = std::move(rows.x);
@@ -200,8 +205,7 @@ absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& 
 
 absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root,
                                           const DataCache* cache) {
-  const std::atomic<bool>* stop = options.limits.stop;
-  const auto stopped = [&] { return absl::CancelledError(absl::StrCat(data, ": reading was stopped")); };
+  const base::StopToken& stop = options.limits.stop;
   LoadedDataset loaded;
   UniqueFd fd;
   std::optional<DataCache::Source> source;
@@ -224,12 +228,15 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
                    static_cast<int>(options.header), " ", options.limits.max_line_bytes, " ",
                    options.limits.max_total_bytes, "\n", options.label, "\n", options.labels_file, "\n", labels);
   if (source) {
-    std::optional<DataCache::Entry> entry = cache->Find(key, fd.get(), *source, stop);
-    if (entry && Load(&entry->reader(), &loaded)) {
-      loaded.dataset.name = data;
-      return loaded;
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<DataCache::Entry> entry, cache->Find(key, fd.get(), *source, stop));
+    if (entry) {
+      const absl::Status status = Load(&entry->reader(), &loaded);
+      if (absl::IsCancelled(status)) return status;
+      if (status.ok()) {
+        loaded.dataset.name = data;
+        return loaded;
+      }
     }
-    if (StopRequested(stop)) return stopped();
     loaded = LoadedDataset();
   }
   if (source) {
@@ -241,10 +248,10 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
   } else {
     LUTHIER_ASSIGN_OR_RETURN(loaded.dataset, LoadDataset(data, options, root));
   }
-  loaded.fingerprint = Fingerprint(loaded.dataset, stop);
-  if (StopRequested(stop)) return stopped();
+  LUTHIER_ASSIGN_OR_RETURN(loaded.fingerprint, Fingerprint(loaded.dataset, stop));
   if (source) {
-    cache->Put(key, fd.get(), *source, [&](CheckpointWriter* writer) { Save(loaded, writer); }, stop);
+    const auto save = [&](CheckpointWriter* writer) { Save(loaded, writer); };
+    LUTHIER_RETURN_IF_ERROR(cache->Put(key, fd.get(), *source, save, stop));
   }
   return loaded;
 }

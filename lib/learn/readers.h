@@ -1,13 +1,13 @@
 #ifndef LUTHIER_LIB_LEARN_READERS_H_
 #define LUTHIER_LIB_LEARN_READERS_H_
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
 #include "lib/learn/dataset.h"
@@ -71,13 +71,12 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
 
 // IDX (MNIST): images of unsigned bytes, a row of pixels / 255 each, and their labels from another file; null: none.
 // INVALID_ARGUMENT "name: …" for other types and dimensions, numbers of images and labels that differ, bytes too many;
-// DATA_LOSS when bytes are missing; CANCELLED once `stop` (may be null) is set, looked at before each image and chunk.
+// DATA_LOSS when bytes are missing; CANCELLED when stopped: `stop` is looked at before each image and chunk.
 absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, ByteSource* labels,
-                                const std::string& labels_name, const std::atomic<bool>* stop = nullptr);
+                                const std::string& labels_name, const base::StopToken& stop = {});
 
-// As a data set to learn from: INVALID_ARGUMENT for no rows, or one class only; CANCELLED once `stop` (may be null) is
-// set.
-absl::StatusOr<Dataset> ToDataset(RawRows rows, const std::atomic<bool>* stop = nullptr);
+// As a data set to learn from: INVALID_ARGUMENT for no rows, or one class only; CANCELLED when stopped.
+absl::StatusOr<Dataset> ToDataset(RawRows rows, const base::StopToken& stop = {});
 
 // Rows of a file for a model, in whichever format. Images without a file of labels have none. INVALID_ARGUMENT also
 // when there are no rows.
@@ -88,7 +87,7 @@ absl::StatusOr<RawRows> ReadRowsFor(FileOpener open, const std::string& name, co
 absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, const ReadOptions& options);
 
 // `data` is a URI `synth:…` (synth.h) or a path below `root`. With a null `root` only synth: works
-// (FAILED_PRECONDITION otherwise). CANCELLED once options.limits.stop is set, here and below.
+// (FAILED_PRECONDITION otherwise). CANCELLED once options.limits.stop is raised, here and below.
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root);
 
 // The same with its Fingerprint; both from `cache` when it has them, else they are kept there. A null cache: none.

@@ -7,24 +7,21 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
 
-absl::Status Stopped() {
-  return absl::CancelledError("splitting the rows was stopped");
-}
-
 // Rows of each class in a random order.
 absl::StatusOr<std::vector<std::vector<int32_t>>> ShuffledClasses(const std::vector<int32_t>& label, int num_classes,
-                                                                  uint64_t seed, const std::atomic<bool>* stop) {
+                                                                  uint64_t seed, const base::StopToken& stop) {
   std::vector<std::vector<int32_t>> members(num_classes);
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (size_t i = 0; i < label.size(); ++i) {
-    if (pace.Stopped(1) || !MakeRoom(1, stop, &members[label[i]])) return Stopped();
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(1));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &members[label[i]]));
     members[label[i]].push_back(static_cast<int32_t>(i));
   }
   for (int k = 0; k < num_classes; ++k) {
@@ -34,7 +31,7 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ShuffledClasses(const std::vec
                        " row; a split for training and validation needs two rows of each class"));
     }
     base::RandomStream random(seed, "learn.split", static_cast<uint64_t>(k));
-    if (!ShuffleInPieces(stop, random, &members[k])) return Stopped();
+    LUTHIER_RETURN_IF_ERROR(base::ShuffleInPieces(stop, random, &members[k]));
   }
   return members;
 }
@@ -42,7 +39,7 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ShuffledClasses(const std::vec
 }  // namespace
 
 absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int num_classes, double fraction,
-                                          uint64_t seed, const std::atomic<bool>* stop) {
+                                          uint64_t seed, const base::StopToken& stop) {
   if (!(fraction > 0.0) || !(fraction < 1.0)) {
     return absl::InvalidArgumentError(absl::StrCat("validation share ", fraction, " is not between 0 and 1"));
   }
@@ -72,11 +69,11 @@ absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int
   LUTHIER_CHECK(taken >= 1);
   // Marked and collected: both parts ascend without being sorted.
   std::vector<uint8_t> held_out;
-  Pace pace(stop);
-  if (!FillInPieces(label.size(), uint8_t{0}, stop, &held_out)) return Stopped();
+  base::Pace pace(stop);
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(label.size(), uint8_t{0}, stop, &held_out));
   for (int k = 0; k < num_classes; ++k) {
     for (int64_t i = 0; i < take[k]; ++i) {
-      if (pace.Stopped(kRandomAccess)) return Stopped();
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
       held_out[members[k][i]] = 1;
     }
   }
@@ -84,14 +81,14 @@ absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int
   partition.validation.reserve(static_cast<size_t>(taken));
   partition.train.reserve(static_cast<size_t>(rows - taken));
   for (int64_t i = 0; i < rows; ++i) {
-    if (pace.Stopped(1)) return Stopped();
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(1));
     (held_out[i] != 0 ? partition.validation : partition.train).push_back(static_cast<int32_t>(i));
   }
   return partition;
 }
 
 absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& label, int num_classes, int folds,
-                                                  uint64_t seed, const std::atomic<bool>* stop) {
+                                                  uint64_t seed, const base::StopToken& stop) {
   if (folds < 2) return absl::InvalidArgumentError(absl::StrCat(folds, " folds; at least 2 are needed"));
   if (static_cast<size_t>(folds) > label.size()) {
     return absl::InvalidArgumentError(
@@ -102,12 +99,12 @@ absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& la
   // Dealt like cards, one class after the other without starting anew: sizes differ by one at most, and so do the
   // numbers of rows of a class.
   std::vector<int> fold_of;
-  if (!FillInPieces(label.size(), 0, stop, &fold_of)) return Stopped();
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(label.size(), 0, stop, &fold_of));
   int next = 0;
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (const std::vector<int32_t>& rows : members) {
     for (const int32_t row : rows) {
-      if (pace.Stopped(kRandomAccess)) return Stopped();
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
       fold_of[row] = next;
       next = (next + 1) % folds;
     }
@@ -118,7 +115,7 @@ absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& la
     partition.validation.reserve(label.size() / static_cast<size_t>(folds) + 1);
   }
   for (size_t i = 0; i < label.size(); ++i) {
-    if (pace.Stopped(folds)) return Stopped();
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(folds));
     for (int f = 0; f < folds; ++f) {
       (fold_of[i] == f ? partitions[f].validation : partitions[f].train).push_back(static_cast<int32_t>(i));
     }

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "lib/base/check.h"
-#include "lib/learn/stop.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::learn {
 
@@ -17,17 +18,17 @@ constexpr double kSmallest = 1e-300;
 
 }  // namespace
 
-Standardization FitStandardization(const SparseMatrix& x, const std::vector<int32_t>& rows,
-                                   const std::atomic<bool>* stop) {
+absl::StatusOr<Standardization> FitStandardization(const SparseMatrix& x, const std::vector<int32_t>& rows,
+                                                   const base::StopToken& stop) {
   LUTHIER_CHECK(!rows.empty());
   const double n = static_cast<double>(rows.size());
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(x.cols);
   Eigen::VectorXd low = Eigen::VectorXd::Constant(x.cols, INFINITY);
   Eigen::VectorXd high = Eigen::VectorXd::Constant(x.cols, -INFINITY);
   std::vector<int64_t> stored(x.cols, 0);
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (const int32_t row : rows) {
-    if (pace.Stopped(x.row_start[row + 1] - x.row_start[row] + 1)) return {};
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(x.row_start[row + 1] - x.row_start[row] + 1));
     for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
       const int32_t j = x.column[e];
       sum[j] += x.value[e];
@@ -42,7 +43,7 @@ Standardization FitStandardization(const SparseMatrix& x, const std::vector<int3
   s.constant.assign(static_cast<size_t>(x.cols), false);
   Eigen::VectorXd squares = Eigen::VectorXd::Zero(x.cols);
   for (const int32_t row : rows) {
-    if (pace.Stopped(x.row_start[row + 1] - x.row_start[row] + 1)) return {};
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(x.row_start[row + 1] - x.row_start[row] + 1));
     for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
       const int32_t j = x.column[e];
       const double deviation = x.value[e] - s.mean[j];
@@ -76,7 +77,7 @@ Standardization FitStandardization(const SparseMatrix& x, const std::vector<int3
     if (!(unit >= kSmallest) || !std::isfinite(unit)) continue;
     double squares_in_units = 0.0;
     for (const int32_t row : rows) {
-      if (pace.Stopped(16)) return {};  // A search in the row.
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(16));  // A search in the row.
       const auto begin = x.column.begin() + x.row_start[row], end = x.column.begin() + x.row_start[row + 1];
       const auto found = std::lower_bound(begin, end, j);
       const double value = found != end && *found == j ? x.value[found - x.column.begin()] : 0.0;

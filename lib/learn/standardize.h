@@ -2,10 +2,11 @@
 #define LUTHIER_LIB_LEARN_STANDARDIZE_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/dataset.h"
 
 namespace luthier::learn {
@@ -24,9 +25,9 @@ struct Standardization {
 
 // Mean and population standard deviation of every column over `rows` (>= 1) alone: for validation data they must come
 // from the training rows. Zeros that are not stored count. A constant column keeps deviation 1, so it becomes 0.
-// Two passes over the entries, fixed order. Of no use once `stop` (may be null) is set.
-Standardization FitStandardization(const SparseMatrix& x, const std::vector<int32_t>& rows,
-                                   const std::atomic<bool>* stop = nullptr);
+// Two passes over the entries, fixed order. CANCELLED when stopped.
+absl::StatusOr<Standardization> FitStandardization(const SparseMatrix& x, const std::vector<int32_t>& rows,
+                                                   const base::StopToken& stop = {});
 
 }  // namespace luthier::learn
 

@@ -4,8 +4,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::learn {
 namespace {
@@ -38,17 +41,18 @@ Svrg::Svrg(const LinearProblem* problem, const SvrgOptions& options)
   LUTHIER_CHECK(problem->l2() > 0.0 && options.step_scale > 0.0);
 }
 
-bool Svrg::Allocate(const std::atomic<bool>* stop) {
+absl::Status Svrg::Allocate(const base::StopToken& stop) {
   const auto n = static_cast<size_t>(n_);
-  if (!FillInPieces(n, uint8_t{0}, stop, &in_batch_) || !FillInPieces(n, 0.0, stop, &slopes_)) return false;
-  if (options_.skip != SvrgOptions::Skip::kNone &&
-      (!FillInPieces(n, uint8_t{0}, stop, &zero_streak_) || !FillInPieces(n, 0, stop, &skip_))) {
-    return false;
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, uint8_t{0}, stop, &in_batch_));
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, 0.0, stop, &slopes_));
+  if (options_.skip != SvrgOptions::Skip::kNone) {
+    LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, uint8_t{0}, stop, &zero_streak_));
+    LUTHIER_RETURN_IF_ERROR(base::FillInPieces(n, 0, stop, &skip_));
   }
   return SetProbabilities(stop);
 }
 
-bool Svrg::SetProbabilities(const std::atomic<bool>* stop) {
+absl::Status Svrg::SetProbabilities(const base::StopToken& stop) {
   double largest = data_.max_norm2();
   if (options_.sampling == SvrgOptions::Sampling::kLipschitz && n_ > 0 && data_.mean_norm2() > 0.0 &&
       std::isfinite(data_.mean_norm2())) {
@@ -59,21 +63,19 @@ bool Svrg::SetProbabilities(const std::atomic<bool>* stop) {
     alias_.reserve(static_cast<size_t>(n_));
     // Walker 1977: slot k yields k with its share, else its alias.
     std::vector<int32_t> small, large;
-    const bool whole = InPieces(n_, kRandomAccess, stop, [&](int64_t begin, int64_t end) {
+    LUTHIER_RETURN_IF_ERROR(base::InPieces(n_, base::kRandomAccess, stop, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         probability_.push_back(0.5 + 0.5 * data_.norm2(i) / data_.mean_norm2());
         largest = std::max(largest, data_.norm2(i) / probability_[i]);
         alias_.push_back(static_cast<int32_t>(i));
         (probability_[i] < 1.0 ? small : large).push_back(static_cast<int32_t>(i));
       }
-    });
-    if (!whole ||
-        !CopyInPieces(reinterpret_cast<const char*>(probability_.data()), probability_.size(), stop, &alias_share_)) {
-      return false;
-    }
-    Pace pace(stop);
+    }));
+    LUTHIER_RETURN_IF_ERROR(base::CopyInPieces(reinterpret_cast<const char*>(probability_.data()), probability_.size(),
+                                               stop, &alias_share_));
+    base::Pace pace(stop);
     while (!small.empty() && !large.empty()) {
-      if (pace.Stopped(kRandomAccess)) return false;
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
       const int32_t s = small.back();
       const int32_t l = large.back();
       small.pop_back();
@@ -90,12 +92,12 @@ bool Svrg::SetProbabilities(const std::atomic<bool>* stop) {
   // 1/L with L of the losses plus lambda; where the penalty rules, half of what would jump to 0 in one step.
   largest_step_ = options_.step_scale / (problem_->loss().smoothness() * largest + lambda_);
   eta_ = std::min(largest_step_, 0.5 / lambda_);
-  return true;
+  return absl::OkStatus();
 }
 
-SolveState Svrg::Start(const VectorXd& x0, bool near, const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> Svrg::Start(const VectorXd& x0, bool near, const base::StopToken& stop) {
   LUTHIER_CHECK(x0.size() == data_.dim());
-  if (!Allocate(stop)) return SolveState::kStopped;
+  LUTHIER_RETURN_IF_ERROR(Allocate(stop));
   while (near && BatchSize() < n_) ++epoch_;
   snapshot_ = x0;
   return std::isfinite(data_.max_norm2()) && std::isfinite(lambda_) && x0.allFinite() ? SolveState::kRunning
@@ -107,24 +109,25 @@ int64_t Svrg::BatchSize() const {
   return std::min(n_, int64_t{1} << epoch_);
 }
 
-bool Svrg::DrawBatch(const std::atomic<bool>* stop) {
+absl::Status Svrg::DrawBatch(const base::StopToken& stop) {
   const int64_t size = BatchSize();
-  if (!FillInPieces(static_cast<size_t>(n_), static_cast<uint8_t>(size == n_ ? 1 : 0), stop, &in_batch_)) return false;
-  if (size == n_) return true;
+  LUTHIER_RETURN_IF_ERROR(
+      base::FillInPieces(static_cast<size_t>(n_), static_cast<uint8_t>(size == n_ ? 1 : 0), stop, &in_batch_));
+  if (size == n_) return absl::OkStatus();
   base::RandomStream random(options_.seed, "svrg batch", epoch_);
   std::vector<int32_t> ids;
   ids.reserve(static_cast<size_t>(n_));
-  const bool whole = InPieces(n_, 1, stop, [&](int64_t begin, int64_t end) {
+  LUTHIER_RETURN_IF_ERROR(base::InPieces(n_, 1, stop, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) ids.push_back(static_cast<int32_t>(i));
-  });
-  Pace pace(stop);
-  for (int64_t k = 0; whole && k < size; ++k) {
-    if (pace.Stopped(kRandomAccess)) return false;
+  }));
+  base::Pace pace(stop);
+  for (int64_t k = 0; k < size; ++k) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
     const int64_t other = k + static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(n_ - k)));
     std::swap(ids[k], ids[other]);
     in_batch_[ids[k]] = 1;
   }
-  return whole;
+  return absl::OkStatus();
 }
 
 // Those of steps first ... first + count - 1, first a multiple of kRowsAtOnce.
@@ -161,8 +164,8 @@ double Svrg::SlopeAt(int64_t i, double score) {
   return slope;
 }
 
-bool Svrg::Begin(const std::atomic<bool>* stop) {
-  if (!DrawBatch(stop)) return false;
+absl::Status Svrg::Begin(const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(DrawBatch(stop));
   const int64_t size = BatchSize();
   VectorXd mu = VectorXd::Zero(static_cast<Index>(data_.features()));
   snapshot_offset_ = data_.Offset(snapshot_);
@@ -174,14 +177,14 @@ bool Svrg::Begin(const std::atomic<bool>* stop) {
   const std::vector<int32_t> skips = skip_;
   const int64_t evaluations = evaluations_;
   const int64_t work = work_;
-  Pace pace(stop);
+  base::Pace pace(stop);
   for (int64_t i = 0; i < n_; ++i) {
-    if (pace.Stopped(in_batch_[i] == 0 ? 1 : 2 * data_.work(i))) {
+    if (absl::Status stopped = pace.Poll(in_batch_[i] == 0 ? 1 : 2 * data_.work(i)); !stopped.ok()) {
       zero_streak_ = streaks;
       skip_ = skips;
       evaluations_ = evaluations;
       work_ = work;
-      return false;
+      return stopped;
     }
     slopes_[i] = 0.0;
     if (in_batch_[i] == 0) continue;
@@ -220,7 +223,7 @@ bool Svrg::Begin(const std::atomic<bool>* stop) {
   step_ = 0;
   DrawPick();
   in_epoch_ = true;
-  return true;
+  return absl::OkStatus();
 }
 
 // loss'_i(x_s) for a step.
@@ -302,20 +305,24 @@ VectorXd Svrg::Weights() const {
   return x;
 }
 
-SolveState Svrg::Advance(const std::atomic<bool>* stop) {
+absl::StatusOr<SolveState> Svrg::Advance(const base::StopToken& stop) {
   // Unless an Advance was stopped and this is what is left of it, be it the block in which it reached its target.
   const auto in_block = [this] { return in_epoch_ && step_ % kRowsAtOnce != 0; };
   if (work_ >= target_ && !in_block()) target_ = work_ + n_;
   SolveState state = SolveState::kRunning;
-  while ((work_ < target_ || in_block()) && state == SolveState::kRunning) state = Run(target_, stop);
+  while ((work_ < target_ || in_block()) && state == SolveState::kRunning) {
+    LUTHIER_ASSIGN_OR_RETURN(state, Run(target_, stop));
+  }
   return state;
 }
 
-SolveState Svrg::Run(int64_t until, const std::atomic<bool>* stop) {
-  if (!in_epoch_ && !Begin(stop)) return SolveState::kStopped;
+absl::StatusOr<SolveState> Svrg::Run(int64_t until, const base::StopToken& stop) {
+  if (!in_epoch_) {
+    LUTHIER_RETURN_IF_ERROR(Begin(stop));
+  }
   const int64_t steps = BatchSize();
   int32_t rows[kRowsAtOnce];
-  Pace pace(stop);
+  base::Pace pace(stop);
   while (step_ < steps) {
     // One that was stopped in mid-block goes on there, whatever was done by then.
     const int64_t begun = step_ % kRowsAtOnce, first = step_ - begun;
@@ -323,7 +330,7 @@ SolveState Svrg::Run(int64_t until, const std::atomic<bool>* stop) {
     const int64_t count = std::min(steps - first, kRowsAtOnce);
     DrawRows(first, count, rows);
     for (int64_t k = begun; k < count; ++k) {
-      if (pace.Stopped(3 * data_.work(rows[k]))) return SolveState::kStopped;
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(3 * data_.work(rows[k])));
       if (k + kAhead < count) PrefetchRow(rows[k + kAhead]);
       if (!Step(rows[k])) {
         in_epoch_ = false;  // Weights() is the snapshot.
@@ -377,7 +384,7 @@ void Svrg::Save(CheckpointWriter* writer) const {
 }
 
 bool Svrg::Load(CheckpointReader* reader) {
-  Allocate(nullptr);
+  LUTHIER_CHECK(Allocate({}).ok());
   epoch_ = reader->U64();
   in_epoch_ = reader->U64() != 0;
   step_ = static_cast<int64_t>(reader->U64());
@@ -411,7 +418,7 @@ bool Svrg::Load(CheckpointReader* reader) {
   picked_ = reader->Vector();
   if (!reader->ok() || slopes.size() != static_cast<Index>(slopes_.size())) return false;
   std::copy(slopes.data(), slopes.data() + slopes.size(), slopes_.begin());
-  DrawBatch(nullptr);
+  LUTHIER_CHECK(DrawBatch({}).ok());
   DrawPick();
   return true;
 }

@@ -2,10 +2,10 @@
 #define LUTHIER_LIB_LEARN_SVRG_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/linear_problem.h"
 #include "lib/learn/minimizer.h"
@@ -72,17 +72,17 @@ class Svrg {
   // `problem` must outlive it. l2 > 0.
   Svrg(const LinearProblem* problem, const SvrgOptions& options);
 
-  // kNonFinite when the rows are not finite; kStopped when `stop` (may be null) was seen: to be started again. `near`:
+  // kNonFinite when the rows are not finite; CANCELLED when stopped: to be started again. `near`:
   // x0 is near the optimum already; batches are whole from the first epoch on then, as the noise of small ones would
   // only lead away.
-  SolveState Start(const Eigen::VectorXd& x0, bool near = false, const std::atomic<bool>* stop = nullptr);
+  absl::StatusOr<SolveState> Start(const Eigen::VectorXd& x0, bool near = false, const base::StopToken& stop = {});
 
   // Goes on until about n more evaluations of a row's loss are done (about one pass). kNonFinite: Weights() is then the
-  // last snapshot. `stop` is looked at at the pace of stop.h; Advance then goes on as if nothing had been.
-  SolveState Advance(const std::atomic<bool>* stop);
+  // last snapshot. CANCELLED when stopped, at the pace of lib/base/pace.h; Advance then goes on as if nothing had been.
+  absl::StatusOr<SolveState> Advance(const base::StopToken& stop);
 
   // Runs the rest of the current epoch, or the next one.
-  SolveState AdvanceEpoch(const std::atomic<bool>* stop) { return Run(INT64_MAX, stop); }
+  absl::StatusOr<SolveState> AdvanceEpoch(const base::StopToken& stop) { return Run(INT64_MAX, stop); }
 
   // x, as a copy: nothing of the state changes.
   Eigen::VectorXd Weights() const;
@@ -107,13 +107,12 @@ class Svrg {
 
   double* pairs() { return columns_.empty() ? nullptr : &columns_.front().v; }
   // Ends with the epoch, or where `until` evaluations are made.
-  SolveState Run(int64_t until, const std::atomic<bool>* stop);
+  absl::StatusOr<SolveState> Run(int64_t until, const base::StopToken& stop);
   int64_t BatchSize() const;
-  // False: stopped, also for the next three.
-  bool Begin(const std::atomic<bool>* stop);
-  bool Allocate(const std::atomic<bool>* stop);
-  bool SetProbabilities(const std::atomic<bool>* stop);
-  bool DrawBatch(const std::atomic<bool>* stop);
+  absl::Status Begin(const base::StopToken& stop);
+  absl::Status Allocate(const base::StopToken& stop);
+  absl::Status SetProbabilities(const base::StopToken& stop);
+  absl::Status DrawBatch(const base::StopToken& stop);
   void DrawRows(int64_t first, int64_t count, int32_t* rows) const;
   void DrawPick();
   double SlopeAt(int64_t i, double score);

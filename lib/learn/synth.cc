@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/pace.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/readers.h"
-#include "lib/learn/stop.h"
 #include "lib/learn/strokes.h"
 #include "lib/learn/synth_uri.h"
 #include "lib/learn/text_source.h"
@@ -82,19 +82,18 @@ absl::StatusOr<SynthSpec> ParseSynth(const std::string& uri) {
   return spec;
 }
 
-absl::StatusOr<Dataset> Synthesize(const SynthSpec& spec, const std::atomic<bool>* stop) {
+absl::StatusOr<Dataset> Synthesize(const SynthSpec& spec, const base::StopToken& stop) {
   const int32_t informative = spec.informative > 0 ? spec.informative : std::max(1, spec.cols / 2);
   Dataset dataset;
   dataset.name = absl::StrCat("synth:logistic?rows=", spec.rows, "&cols=", spec.cols, "&classes=", spec.classes,
                               "&seed=", spec.seed);
-  const auto stopped = [&] { return absl::CancelledError(absl::StrCat(dataset.name, ": drawing was stopped")); };
-  Pace pace(stop);
+  base::Pace pace(stop);
   std::vector<double> weights;  // feature-major
-  if (!FillInPieces(static_cast<size_t>(informative) * spec.classes, 0.0, stop, &weights)) return stopped();
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(static_cast<size_t>(informative) * spec.classes, 0.0, stop, &weights));
   for (int32_t k = 0; k < spec.classes; ++k) {
     RandomStream random(spec.seed, "synth.weights", static_cast<uint64_t>(k));
     for (int32_t j = 0; j < informative; ++j) {
-      if (pace.Stopped(kDrawWork)) return stopped();
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kDrawWork));
       weights[static_cast<size_t>(j) * spec.classes + k] = random.Normal();
     }
   }
@@ -106,18 +105,19 @@ absl::StatusOr<Dataset> Synthesize(const SynthSpec& spec, const std::atomic<bool
   std::vector<double> scores(spec.classes);
   for (int64_t i = 0; i < spec.rows; ++i) {
     const auto most = static_cast<size_t>(spec.cols);
-    if (!MakeRoom(most, stop, &dataset.x.column) || !MakeRoom(most, stop, &dataset.x.value)) return stopped();
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(most, stop, &dataset.x.column));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(most, stop, &dataset.x.value));
     RandomStream random(spec.seed, "synth.row", static_cast<uint64_t>(i));
     std::fill(scores.begin(), scores.end(), 0.0);
     for (int32_t j = 0; j < spec.cols; ++j) {
-      if (pace.Stopped(kDrawWork)) return stopped();
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kDrawWork));
       if (spec.density < 1.0 && random.Uniform() >= spec.density) continue;
       const double value = random.Normal() * entry_scale;
       if (value == 0.0) continue;
       dataset.x.column.push_back(j);
       dataset.x.value.push_back(value);
       if (j >= informative) continue;
-      if (pace.Stopped(spec.classes)) return stopped();
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(spec.classes));
       const double* w = weights.data() + static_cast<size_t>(j) * spec.classes;
       for (int32_t k = 0; k < spec.classes; ++k) scores[k] += score_scale * value * w[k];
     }
@@ -150,7 +150,7 @@ absl::StatusOr<ImageSpec> ParseSynthImages(const std::string& uri) {
   return spec;
 }
 
-IdxFiles SynthesizeImages(const ImageSpec& spec, const std::atomic<bool>* stop) {
+absl::StatusOr<IdxFiles> SynthesizeImages(const ImageSpec& spec, const base::StopToken& stop) {
   const auto number = [](int64_t n, std::string* out) {
     for (int shift = 24; shift >= 0; shift -= 8) out->push_back(static_cast<char>((n >> shift) & 0xff));
   };
@@ -165,10 +165,10 @@ IdxFiles SynthesizeImages(const ImageSpec& spec, const std::atomic<bool>* stop) 
     RandomStream random(spec.seed, "synth.character", static_cast<uint64_t>(k));
     characters.emplace_back(side, side, random);
   }
-  Pace pace(stop);
+  base::Pace pace(stop);
   files.images.reserve(files.images.size() + static_cast<size_t>(spec.rows * spec.side * spec.side));
   for (int64_t i = 0; i < spec.rows; ++i) {
-    if (pace.Stopped(kDrawWork * spec.side * spec.side)) return files;
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kDrawWork * spec.side * spec.side));
     RandomStream random(spec.seed, "synth.image", static_cast<uint64_t>(i));
     // In turn at first, so that each class has its two rows.
     const int64_t k = i < 2 * spec.classes
@@ -194,15 +194,14 @@ absl::Status CheckSynthRows(const std::string& uri) {
   return kind == "images" ? ParseSynthImages(uri).status() : ParseSynth(uri).status();
 }
 
-absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, const std::atomic<bool>* stop) {
+absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, const base::StopToken& stop) {
   LUTHIER_ASSIGN_OR_RETURN(const std::string kind, SynthKind(uri, {"logistic", "images"}, kExample));
   if (kind == "logistic") {
     LUTHIER_ASSIGN_OR_RETURN(const SynthSpec spec, ParseSynth(uri));
     return Synthesize(spec, stop);
   }
   LUTHIER_ASSIGN_OR_RETURN(const ImageSpec spec, ParseSynthImages(uri));
-  IdxFiles files = SynthesizeImages(spec, stop);
-  if (StopRequested(stop)) return absl::CancelledError(absl::StrCat(uri, ": drawing was stopped"));
+  LUTHIER_ASSIGN_OR_RETURN(IdxFiles files, SynthesizeImages(spec, stop));
   const std::unique_ptr<ByteSource> images = BytesOf(std::move(files.images));
   const std::unique_ptr<ByteSource> labels = BytesOf(std::move(files.labels));
   LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadIdx(*images, uri, labels.get(), uri, stop));

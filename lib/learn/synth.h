@@ -1,12 +1,12 @@
 #ifndef LUTHIER_LIB_LEARN_SYNTH_H_
 #define LUTHIER_LIB_LEARN_SYNTH_H_
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/dataset.h"
 
 namespace luthier::learn {
@@ -17,10 +17,10 @@ namespace luthier::learn {
 //   synth:logistic?rows=500&cols=20&classes=2&seed=1&noise=0.1      SynthSpec
 //   synth:images?rows=500&side=28&classes=10&seed=1                 ImageSpec
 //
-// All keys are optional. INVALID_ARGUMENT for anything else, with the closest legal kind or key; CANCELLED once `stop`
-// (may be null, here and below) is set.
+// All keys are optional. INVALID_ARGUMENT for anything else, with the closest legal kind or key; CANCELLED when
+// stopped, here and below.
 absl::Status CheckSynthRows(const std::string& uri);
-absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, const std::atomic<bool>* stop = nullptr);
+absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, const base::StopToken& stop = {});
 
 // Rows: each entry is 0 with probability 1 - density, else standard normal / sqrt(density). Scores of class k: signal *
 // w_k . x / sqrt(informative), w_k standard normal in the first `informative` columns and 0 elsewhere. The label is
@@ -40,7 +40,7 @@ struct SynthSpec {
 absl::StatusOr<SynthSpec> ParseSynth(const std::string& uri);
 
 // `spec` must come from ParseSynth or keep its ranges. Every class has at least two rows.
-absl::StatusOr<Dataset> Synthesize(const SynthSpec& spec, const std::atomic<bool>* stop = nullptr);
+absl::StatusOr<Dataset> Synthesize(const SynthSpec& spec, const base::StopToken& stop = {});
 
 // Pictures of characters: each class has one, a few pen strokes; a row shows it, moved by up to two pixels, and a share
 // `noise` of its pixels drawn anew from all 256 values. Written as IDX files and read by their reader, so rows are as
@@ -53,11 +53,11 @@ struct ImageSpec {
   uint64_t seed = 1;
 };
 absl::StatusOr<ImageSpec> ParseSynthImages(const std::string& uri);
-// The bytes of the two files; cut off once `stop` is set.
+// The bytes of the two files.
 struct IdxFiles {
   std::string images, labels;
 };
-IdxFiles SynthesizeImages(const ImageSpec& spec, const std::atomic<bool>* stop = nullptr);
+absl::StatusOr<IdxFiles> SynthesizeImages(const ImageSpec& spec, const base::StopToken& stop = {});
 
 }  // namespace luthier::learn
 

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
-#include "lib/learn/stop.h"
 
 namespace luthier::learn {
 namespace {
@@ -190,14 +190,10 @@ std::unique_ptr<ByteSource> BytesOf(std::string bytes) {
 }
 
 LineReader::LineReader(std::unique_ptr<ByteSource> source, std::string name, TextLimits limits)
-    : source_(std::move(source)), name_(std::move(name)), limits_(limits) {}
-
-absl::Status LineReader::Stopped() const {
-  return absl::CancelledError(absl::StrCat(name_, ": reading was stopped"));
-}
+    : source_(std::move(source)), name_(std::move(name)), limits_(std::move(limits)) {}
 
 absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
-  if (StopRequested(limits_.stop)) return Stopped();
+  LUTHIER_RETURN_IF_ERROR(limits_.stop.Poll());
   size_t scanned = begin_;
   size_t end = std::string::npos;
   while ((end = buffer_.find('\n', scanned)) == std::string::npos && !ended_) {
@@ -208,7 +204,7 @@ absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
     scanned = buffer_.size();
     if (static_cast<int64_t>(scanned) > limits_.max_line_bytes) break;
     LUTHIER_ASSIGN_OR_RETURN(const bool more, source_->Append(&buffer_));
-    if (StopRequested(limits_.stop)) return Stopped();
+    LUTHIER_RETURN_IF_ERROR(limits_.stop.Poll());
     ended_ = !more;
     total_ += static_cast<int64_t>(buffer_.size() - scanned);
     if (total_ > limits_.max_total_bytes) {
@@ -234,7 +230,7 @@ absl::StatusOr<std::optional<absl::string_view>> LineReader::Next() {
       if (IsControl(line[i])) control = i;
     }
   };
-  if (!InPieces(static_cast<int64_t>(line.size()), 1, limits_.stop, find_control)) return Stopped();
+  LUTHIER_RETURN_IF_ERROR(base::InPieces(static_cast<int64_t>(line.size()), 1, limits_.stop, find_control));
   if (control < line.size()) {
     return absl::InvalidArgumentError(absl::StrFormat("%s:%d:%d: byte 0x%02x is not text; is this a data file?", name_,
                                                       line_number_, control + 1,

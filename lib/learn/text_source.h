@@ -1,7 +1,6 @@
 #ifndef LUTHIER_LIB_LEARN_TEXT_SOURCE_H_
 #define LUTHIER_LIB_LEARN_TEXT_SOURCE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_root.h"
 
 namespace luthier::learn {
@@ -17,8 +17,8 @@ namespace luthier::learn {
 struct TextLimits {
   int64_t max_line_bytes = int64_t{64} << 20;
   int64_t max_total_bytes = int64_t{16} << 30;  // After decompression.
-  // Not of the text: once it is set there are no more lines, and a long one ends early. May be null.
-  const std::atomic<bool>* stop = nullptr;
+  // Not of the text: readers return CANCELLED once it is raised.
+  base::StopToken stop;
 };
 
 // Yields chunks of uncompressed bytes. Append adds at least one byte to *out unless the input has ended (then false).
@@ -42,14 +42,13 @@ class LineReader {
 
   // The next line without its end ("\n" or "\r\n"; a byte-order mark at the start is dropped), or nothing at the end of
   // the input. The view is valid until the next call. INVALID_ARGUMENT ("name:line: ...") for a line above the limit or
-  // a control character (so for binary data); DATA_LOSS from the source; CANCELLED when asked to stop.
+  // a control character (so for binary data); DATA_LOSS from the source; CANCELLED when
+  // stopped.
   absl::StatusOr<std::optional<absl::string_view>> Next();
 
   int64_t line_number() const { return line_number_; }  // Number of the line last returned, from 1.
   const std::string& name() const { return name_; }
   const TextLimits& limits() const { return limits_; }
-  // Returns the error of Next when asked to stop, for callers that work on a long line.
-  absl::Status Stopped() const;
 
  private:
   std::unique_ptr<ByteSource> source_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 
@@ -21,8 +22,6 @@ TrainOutcome OutcomeOf(SolveState state) {
       return TrainOutcome::kPrecision;
     case SolveState::kNonFinite:
       return TrainOutcome::kDiverged;
-    case SolveState::kStopped:
-      return TrainOutcome::kStopped;
   }
   LUTHIER_CHECK(false);
 }
@@ -36,7 +35,7 @@ void TrainerState::Save(CheckpointWriter* writer, absl::string_view identity, ui
   writer->Text(identity);
   writer->U64(solver);
   writer->U64(started ? 1 : 0);
-  writer->U64(static_cast<uint64_t>(outcome == TrainOutcome::kStopped ? TrainOutcome::kRunning : outcome));
+  writer->U64(static_cast<uint64_t>(outcome));
   writer->U64(static_cast<uint64_t>(iteration));
   writer->F64(zero_gradient);
 }
@@ -103,14 +102,13 @@ void LogisticTrainer::SetTolerance() {
   newton_.set_tolerance(options_.tolerance * zero_gradient_);
 }
 
-TrainOutcome LogisticTrainer::Advance(const std::atomic<bool>* stop) {
-  if (outcome_ != TrainOutcome::kRunning && outcome_ != TrainOutcome::kStopped) return outcome_;
+absl::StatusOr<TrainOutcome> LogisticTrainer::Advance(const base::StopToken& stop) {
+  if (outcome_ != TrainOutcome::kRunning) return outcome_;
   const auto f = [&](const VectorXd& w, VectorXd* gradient) { return problem_->Value(w, gradient, stop); };
   LogisticFunction function(problem_);
   SolveState state = SolveState::kRunning;
-  if (StopRequested(stop)) {
-    state = SolveState::kStopped;
-  } else if (!started_) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  if (!started_) {
     const bool lbfgs = options_.solver == Solver::kLbfgs;
     const auto set_tolerance = [&](const VectorXd& gradient) {
       zero_gradient_ = gradient.size() == 0 ? 0.0 : gradient.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
@@ -120,21 +118,21 @@ TrainOutcome LogisticTrainer::Advance(const std::atomic<bool>* stop) {
     const bool elsewhere = !start_.isZero(0.0);
     if (elsewhere) {
       VectorXd gradient;
-      f(VectorXd::Zero(problem_->dim()), &gradient);
-      if (!StopRequested(stop)) set_tolerance(gradient);
+      LUTHIER_RETURN_IF_ERROR(f(VectorXd::Zero(problem_->dim()), &gradient).status());
+      set_tolerance(gradient);
     }
-    state = lbfgs ? lbfgs_.Start(f, start_, stop) : newton_.Start(function, start_, stop);
-    if (state != SolveState::kStopped) {  // Else nothing has changed that is not made anew.
-      if (!elsewhere) set_tolerance(lbfgs ? lbfgs_.gradient() : newton_.gradient());
-      if (elsewhere) ++extra_passes_;
-      started_ = true;
-    }
+    // When stopped, nothing has changed that is not made anew.
+    LUTHIER_ASSIGN_OR_RETURN(state, lbfgs ? lbfgs_.Start(f, start_) : newton_.Start(function, start_, stop));
+    if (!elsewhere) set_tolerance(lbfgs ? lbfgs_.gradient() : newton_.gradient());
+    if (elsewhere) ++extra_passes_;
+    started_ = true;
   } else if (iteration_ >= options_.max_iterations) {
     outcome_ = TrainOutcome::kIterationLimit;
     return outcome_;
   } else {
-    state = options_.solver == Solver::kLbfgs ? lbfgs_.Step(f, stop) : newton_.Step(function, stop);
-    if (state != SolveState::kStopped) ++iteration_;
+    LUTHIER_ASSIGN_OR_RETURN(state,
+                             options_.solver == Solver::kLbfgs ? lbfgs_.Step(f, stop) : newton_.Step(function, stop));
+    ++iteration_;
   }
   outcome_ = OutcomeOf(state);
   if (outcome_ == TrainOutcome::kRunning && iteration_ >= options_.max_iterations) {
@@ -179,14 +177,13 @@ absl::Status LogisticTrainer::Load(CheckpointReader* reader, absl::string_view i
   return absl::OkStatus();
 }
 
-TrainOutcome Train(LogisticTrainer& trainer, absl::FunctionRef<bool(const LogisticTrainer&)> on_iteration,
-                   const std::atomic<bool>* stop) {
+absl::StatusOr<TrainOutcome> Train(LogisticTrainer& trainer,
+                                   absl::FunctionRef<bool(const LogisticTrainer&)> on_iteration,
+                                   const base::StopToken& stop) {
   while (true) {
-    const TrainOutcome outcome = trainer.Advance(stop);
-    if (outcome == TrainOutcome::kStopped) return outcome;
+    LUTHIER_ASSIGN_OR_RETURN(const TrainOutcome outcome, trainer.Advance(stop));
     const bool go_on = on_iteration(trainer);
-    if (outcome != TrainOutcome::kRunning) return outcome;
-    if (!go_on) return TrainOutcome::kStopped;
+    if (outcome != TrainOutcome::kRunning || !go_on) return outcome;
   }
 }
 

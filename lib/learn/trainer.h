@@ -2,14 +2,15 @@
 #define LUTHIER_LIB_LEARN_TRAINER_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/status_macros.h"
 #include "lib/learn/lbfgs_solver.h"
 #include "lib/learn/logistic.h"
 #include "lib/learn/newton_solver.h"
@@ -32,7 +33,6 @@ enum class TrainOutcome {
   kPrecision,  // Rounding prevents a smaller gradient.
   kIterationLimit,
   kDiverged,  // Loss or gradient is not finite. w is the last finite iterate.
-  kStopped,   // The stop flag was seen; Advance may be called again.
 };
 // Outcome of a training whose solver is in `state`.
 TrainOutcome OutcomeOf(SolveState state);
@@ -44,7 +44,7 @@ struct TrainerState {
   int64_t iteration = 0;
   double zero_gradient = 0.0;  // Largest entry of grad h(0).
 
-  // `identity` says what it belongs to, `solver` which one it is. kStopped is saved as kRunning.
+  // `identity` says what it belongs to, `solver` which one it is.
   void Save(CheckpointWriter* writer, absl::string_view identity, uint64_t solver) const;
   // FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit or are of another solver; this is
   // then unchanged.
@@ -64,9 +64,10 @@ class LogisticTrainer {
   // Starts at w (dim()) instead of 0, e.g. another strength's optimum. Before the first Advance only.
   void WarmStart(Eigen::VectorXd w);
 
-  // One iteration of the solver; the first call evaluates the start and is iteration 0. Looks at `stop` (may be null)
-  // at the pace of stop.h, wherever it is, and then gives up the iteration, so stopping never changes the iterates.
-  TrainOutcome Advance(const std::atomic<bool>* stop);
+  // One iteration of the solver; the first call evaluates the start and is iteration 0. CANCELLED when
+  // stopped: it looks at the pace of lib/base/pace.h, wherever it is, and then gives up the iteration, so stopping
+  // never changes the iterates.
+  absl::StatusOr<TrainOutcome> Advance(const base::StopToken& stop);
 
   TrainOutcome outcome() const { return outcome_; }
   bool started() const { return started_; }
@@ -109,16 +110,18 @@ class LogisticTrainer {
 class LogisticFunction final : public SecondOrderFunction {
  public:
   explicit LogisticFunction(const LogisticProblem* problem) : problem_(problem) {}
-  double Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient, const std::atomic<bool>* stop) override {
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override {
     return problem_->Value(x, gradient, stop);
   }
-  void SetPoint(const Eigen::VectorXd& x, const std::atomic<bool>* stop) override {
-    curvature_ = problem_->data().CurvatureAt(x, stop);
+  absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override {
+    LUTHIER_ASSIGN_OR_RETURN(curvature_, problem_->data().CurvatureAt(x, stop));
+    return absl::OkStatus();
   }
-  Eigen::VectorXd HessianVector(const Eigen::VectorXd& v, const std::atomic<bool>* stop) override {
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override {
     return problem_->HessianVector(curvature_, v, stop);
   }
-  Eigen::VectorXd HessianDiagonal(const std::atomic<bool>* stop) override {
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override {
     return problem_->HessianDiagonal(curvature_, stop);
   }
   double point_passes() const override { return 1.0; }
@@ -128,10 +131,11 @@ class LogisticFunction final : public SecondOrderFunction {
   LogisticData::Curvature curvature_;
 };
 
-// Advances until done. `on_iteration` is called after the start and after each iteration; it returns false to stop
-// (outcome kStopped).
-TrainOutcome Train(LogisticTrainer& trainer, absl::FunctionRef<bool(const LogisticTrainer&)> on_iteration,
-                   const std::atomic<bool>* stop);
+// Advances until done. `on_iteration` is called after the start and after each iteration; it returns false to end there
+// (outcome kRunning). CANCELLED when stopped.
+absl::StatusOr<TrainOutcome> Train(LogisticTrainer& trainer,
+                                   absl::FunctionRef<bool(const LogisticTrainer&)> on_iteration,
+                                   const base::StopToken& stop);
 
 }  // namespace luthier::learn
 

@@ -179,7 +179,7 @@ absl::StatusOr<ChainModel::Read> ChainModel::ReadFile(const DataFile& data) cons
 absl::StatusOr<Predictions> ChainModel::Predict(const DataFile& data) const {
   LUTHIER_ASSIGN_OR_RETURN(const Read read, ReadFile(data));
   std::vector<int32_t> guesses;
-  crf::ChainLoss(&read.data).Evaluate(weights_, &guesses);
+  crf::ChainLoss(&read.data).Evaluate(weights_, &guesses).value();
   Predictions out;
   out.sequence_start = read.data.sequence_start;
   for (size_t t = 0; t < guesses.size(); ++t) {
@@ -199,7 +199,7 @@ absl::StatusOr<Evaluation> ChainModel::Evaluate(const DataFile& data) const {
     return absl::InvalidArgumentError(absl::StrCat(
         data.path, ": has no labels to compare with: ", features()->columns(), " columns, and no further one"));
   }
-  const crf::ChainLoss::Metrics m = crf::ChainLoss(&read.data).Evaluate(weights_);
+  const crf::ChainLoss::Metrics m = crf::ChainLoss(&read.data).Evaluate(weights_).value();
   Evaluation out;
   out.metrics["sequences"] = static_cast<double>(read.data.sequences());
   out.metrics["tokens"] = static_cast<double>(read.data.tokens());

@@ -15,6 +15,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/data_file.h"
 #include "lib/crf/features.h"
 #include "lib/crf/letters_reader.h"
@@ -27,7 +28,7 @@ namespace luthier::objectives {
 namespace {
 
 constexpr size_t kKeptEncodings = 3;
-constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop flag, by those who wait for an encoding.
+constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop, by those who wait for an encoding.
 
 // What the three formats differ in, as overloads for what they are read to. `version` of the entries in the cache.
 struct Format {
@@ -106,21 +107,19 @@ absl::Status CheckSynthChains(const std::string& uri, absl::string_view format) 
 }
 
 absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
-                                             const learn::DataRoot* root, const std::atomic<bool>* stop) {
+                                             const learn::DataRoot* root, const base::StopToken& stop) {
   const learn::TextLimits limits = {.stop = stop};
   if (learn::IsSynth(name)) {
     LUTHIER_RETURN_IF_ERROR(CheckSynthChains(name, format));
     std::string text;
     if (format == "letters") {
-      text = crf::SynthesizeLetters(crf::ParseSynthLetters(name).value(), stop);
+      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeLetters(crf::ParseSynthLetters(name).value(), stop));
     } else if (format == "attributes") {
-      text = crf::SynthesizeAttributes(crf::ParseSynthSequences(name).value(), stop);
+      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeAttributes(crf::ParseSynthSequences(name).value(), stop));
     } else {
-      text = crf::SynthesizeSequences(crf::ParseSynthSequences(name).value(), stop);
+      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeSequences(crf::ParseSynthSequences(name).value(), stop));
     }
-    learn::LineReader lines(learn::BytesOf(std::move(text)), name, limits);
-    if (learn::StopRequested(stop)) return lines.Stopped();
-    return lines;
+    return learn::LineReader(learn::BytesOf(std::move(text)), name, limits);
   }
   if (root == nullptr) return NoRoot(name);
   LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root->OpenFile(name));
@@ -130,7 +129,7 @@ absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::stri
 
 // From the cache if it has it.
 template <typename T>
-absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const std::atomic<bool>* stop, T* text) const {
+absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const base::StopToken& stop, T* text) const {
   const Format format = FormatOf(*text);
   if (origin.fd.get() < 0) {
     LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(origin.name, format.name, nullptr, stop));
@@ -138,14 +137,15 @@ absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const std::atomic<b
   }
   const std::string key = absl::StrCat(format.version, "\n", origin.name);
   if (origin.state) {
-    std::optional<learn::DataCache::Entry> entry = cache_->Find(key, origin.fd.get(), *origin.state, stop);
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<learn::DataCache::Entry> entry,
+                             cache_->Find(key, origin.fd.get(), *origin.state, stop));
     T found;
     if (entry && crf::LoadChains(&entry->reader(), &found) && entry->reader().Done()) {
       found.name = origin.name;
       *text = std::move(found);
       return absl::OkStatus();
     }
-    if (learn::StopRequested(stop)) return crf::EncodingStopped();
+    if (entry && absl::IsCancelled(entry->reader().status())) return entry->reader().status();
   }
   learn::UniqueFd fd(fcntl(origin.fd.get(), F_DUPFD_CLOEXEC, 0));
   // They share their position, and a reading before may have been stopped.
@@ -156,15 +156,14 @@ absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const std::atomic<b
   learn::LineReader lines(std::move(bytes), origin.name, {.stop = stop});
   LUTHIER_RETURN_IF_ERROR(ReadLines(lines, text));
   if (origin.state) {
-    cache_->Put(
-        key, origin.fd.get(), *origin.state, [&](learn::CheckpointWriter* writer) { crf::SaveChains(*text, writer); },
-        stop);
+    const auto save = [&](learn::CheckpointWriter* writer) { crf::SaveChains(*text, writer); };
+    LUTHIER_RETURN_IF_ERROR(cache_->Put(key, origin.fd.get(), *origin.state, save, stop));
   }
   return absl::OkStatus();
 }
 
 template <typename T>
-absl::Status ChainSource::ReadAll(const std::atomic<bool>* stop, T* text) const {
+absl::Status ChainSource::ReadAll(const base::StopToken& stop, T* text) const {
   LUTHIER_RETURN_IF_ERROR(ReadOne(data_, stop, text));
   if (!further_) return absl::OkStatus();
   T more;
@@ -173,7 +172,7 @@ absl::Status ChainSource::ReadAll(const std::atomic<bool>* stop, T* text) const 
   return absl::OkStatus();
 }
 
-absl::Status ChainSource::Read(const std::atomic<bool>* stop) const {
+absl::Status ChainSource::Read(const base::StopToken& stop) const {
   if (read_) return absl::OkStatus();
   LUTHIER_RETURN_IF_ERROR(std::visit([&](auto& text) { return ReadAll(stop, &text); }, text_));
   LUTHIER_RETURN_IF_ERROR(FindGroups());
@@ -225,7 +224,7 @@ absl::Status ChainSource::OpenFiles(const study::BuiltinObjective& objective, co
 absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study::BuiltinObjective& objective,
                                                                      const learn::DataRoot* root,
                                                                      const learn::DataCache* cache,
-                                                                     const std::atomic<bool>* stop) {
+                                                                     const base::StopToken& stop) {
   const std::string format = TextOption(objective, "format");
   const bool further = !TextOption(objective, "validation_data").empty();
   if (objective.split.folds > 0 && further) {
@@ -246,12 +245,13 @@ absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study
   }
   LUTHIER_ASSIGN_OR_RETURN(source->penalty_groups_, GroupsOf(objective.options));
   LUTHIER_RETURN_IF_ERROR(source->OpenFiles(objective, root, cache));
-  if (source->FindOutline(stop)) return std::unique_ptr<const ChainSource>(std::move(source));
+  LUTHIER_ASSIGN_OR_RETURN(const bool found, source->FindOutline(stop));
+  if (found) return std::unique_ptr<const ChainSource>(std::move(source));
   LUTHIER_RETURN_IF_ERROR(source->Read(stop));
   LUTHIER_RETURN_IF_ERROR(source->Split(Sequences(source->text_), further ? Sequences(*source->validation_) : 0));
   LUTHIER_RETURN_IF_ERROR(source->Check());
   if (source->groups_) source->transitions_group_ = source->groups_->transitions;
-  source->KeepOutline(stop);
+  LUTHIER_RETURN_IF_ERROR(source->KeepOutline(stop));
   return std::unique_ptr<const ChainSource>(std::move(source));
 }
 
@@ -345,7 +345,7 @@ std::string ChainSource::KeyOf(const Settings& settings) const {
 }
 
 absl::StatusOr<ChainFold> ChainSource::EncodeFold(const Settings& settings, const learn::Partition& part,
-                                                  const std::atomic<bool>* stop) const {
+                                                  const base::StopToken& stop) const {
   constexpr auto kKeep = crf::FeatureMap::UnknownLabels::kKeep;
   const Text& other = validation_ ? *validation_ : text_;
   ChainFold fold;
@@ -375,11 +375,11 @@ absl::StatusOr<ChainFold> ChainSource::EncodeFold(const Settings& settings, cons
 }
 
 absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(const Settings& settings, std::string key,
-                                                                             const std::atomic<bool>* stop) const {
+                                                                             const base::StopToken& stop) const {
   auto encoded = std::make_shared<EncodedChains>();
   encoded->key = std::move(key);
-  if (FindKept(stop, encoded.get())) return std::shared_ptr<const EncodedChains>(std::move(encoded));
-  if (learn::StopRequested(stop)) return crf::EncodingStopped();
+  LUTHIER_ASSIGN_OR_RETURN(const bool found, FindKept(stop, encoded.get()));
+  if (found) return std::shared_ptr<const EncodedChains>(std::move(encoded));
   if (!read_) {
     // Found to be in order when they were kept, and not read since.
     const std::optional<learn::DataCache::Source> now = cache_->Look(data_.fd.get());
@@ -395,19 +395,17 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(con
   }
   for (const learn::Partition& part : parts_) {
     LUTHIER_ASSIGN_OR_RETURN(ChainFold fold, EncodeFold(settings, part, stop));
-    if (learn::StopRequested(stop)) return crf::EncodingStopped();
-    absl::StrAppend(&encoded->identity, crf::Fingerprint(fold.train, stop), " ");
-    if (learn::StopRequested(stop)) return crf::EncodingStopped();
-    absl::StrAppend(&encoded->identity, crf::Fingerprint(fold.validation, stop), " ");
+    LUTHIER_ASSIGN_OR_RETURN(const std::string train, crf::Fingerprint(fold.train, stop));
+    LUTHIER_ASSIGN_OR_RETURN(const std::string validation, crf::Fingerprint(fold.validation, stop));
+    absl::StrAppend(&encoded->identity, train, " ", validation, " ");
     encoded->folds.push_back(std::move(fold));
   }
-  if (learn::StopRequested(stop)) return crf::EncodingStopped();
-  Keep(*encoded, stop);
+  LUTHIER_RETURN_IF_ERROR(Keep(*encoded, stop));
   return std::shared_ptr<const EncodedChains>(std::move(encoded));
 }
 
 absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::Encode(const Settings& settings,
-                                                                         const std::atomic<bool>* stop) const {
+                                                                         const base::StopToken& stop) const {
   std::string key = KeyOf(settings);
   {
     base::MutexLock lock(&mutex_);
@@ -415,7 +413,7 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::Encode(const S
       for (const std::shared_ptr<const EncodedChains>& one : encoded_) {
         if (one->key == key) return one;
       }
-      if (learn::StopRequested(stop)) return crf::EncodingStopped();
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
       if (!encoding_) break;
       changed_.WaitFor(&mutex_, kLookEvery);
     }
@@ -434,20 +432,20 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::Encode(const S
 
 // That the data can be read and are in order, and what of them is known before: kept apart, for a text with its names
 // takes longer to come back than an encoding.
-void ChainSource::KeepOutline(const std::atomic<bool>* stop) const {
-  if (!kept_) return;
+absl::Status ChainSource::KeepOutline(const base::StopToken& stop) const {
+  if (!kept_) return absl::OkStatus();
   const auto write = [&](learn::CheckpointWriter* writer) {
     writer->U64(static_cast<uint64_t>(Sequences(text_)));
     writer->U64(validation_ ? static_cast<uint64_t>(Sequences(*validation_)) : 0);
     writer->U64(static_cast<uint64_t>(transitions_group_));
   };
-  cache_->Put(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state, write, stop);
+  return cache_->Put(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state, write, stop);
 }
 
-bool ChainSource::FindOutline(const std::atomic<bool>* stop) {
+absl::StatusOr<bool> ChainSource::FindOutline(const base::StopToken& stop) {
   if (!kept_) return false;
-  std::optional<learn::DataCache::Entry> entry =
-      cache_->Find(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state, stop);
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<learn::DataCache::Entry> entry,
+                           cache_->Find(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state, stop));
   if (!entry) return false;
   const auto sequences = static_cast<int64_t>(entry->reader().U64());
   const auto further = static_cast<int64_t>(entry->reader().U64());
@@ -460,8 +458,8 @@ bool ChainSource::FindOutline(const std::atomic<bool>* stop) {
   return true;
 }
 
-void ChainSource::Keep(const EncodedChains& encoded, const std::atomic<bool>* stop) const {
-  if (!kept_) return;
+absl::Status ChainSource::Keep(const EncodedChains& encoded, const base::StopToken& stop) const {
+  if (!kept_) return absl::OkStatus();
   const auto write = [&](learn::CheckpointWriter* writer) {
     writer->U64(encoded.folds.size());
     for (const ChainFold& fold : encoded.folds) {
@@ -471,30 +469,30 @@ void ChainSource::Keep(const EncodedChains& encoded, const std::atomic<bool>* st
     }
     writer->Text(encoded.identity);
   };
-  cache_->Put(absl::StrCat(kept_->key, "\n", encoded.key), data_.fd.get(), *data_.state, write, stop);
+  return cache_->Put(absl::StrCat(kept_->key, "\n", encoded.key), data_.fd.get(), *data_.state, write, stop);
 }
 
 // Fills in what an earlier process kept under `encoded->key`; false leaves it as it was.
-bool ChainSource::FindKept(const std::atomic<bool>* stop, EncodedChains* encoded) const {
+absl::StatusOr<bool> ChainSource::FindKept(const base::StopToken& stop, EncodedChains* encoded) const {
   if (!kept_) return false;
-  std::optional<learn::DataCache::Entry> entry =
-      cache_->Find(absl::StrCat(kept_->key, "\n", encoded->key), data_.fd.get(), *data_.state, stop);
+  LUTHIER_ASSIGN_OR_RETURN(
+      std::optional<learn::DataCache::Entry> entry,
+      cache_->Find(absl::StrCat(kept_->key, "\n", encoded->key), data_.fd.get(), *data_.state, stop));
   if (!entry) return false;
+  learn::CheckpointReader& reader = entry->reader();
   EncodedChains found;
   found.key = encoded->key;
-  const uint64_t folds = entry->reader().U64();
-  for (uint64_t k = 0; k < folds && entry->reader().ok(); ++k) {
+  const uint64_t folds = reader.U64();
+  bool fits = true;
+  for (uint64_t k = 0; k < folds && fits && reader.ok(); ++k) {
     ChainFold& fold = found.folds.emplace_back();
-    if (!crf::LoadChains(&entry->reader(), &fold.train) || !crf::LoadChains(&entry->reader(), &fold.validation)) {
-      return false;
-    }
-    fold.row_group = entry->reader().Array<int32_t>();
-    if (fold.row_group.size() != (penalty_groups_.empty() ? 0 : static_cast<size_t>(fold.train.attributes))) {
-      return false;
-    }
+    fits = crf::LoadChains(&reader, &fold.train) && crf::LoadChains(&reader, &fold.validation);
+    fold.row_group = reader.Array<int32_t>();
+    fits = fits && fold.row_group.size() == (penalty_groups_.empty() ? 0 : static_cast<size_t>(fold.train.attributes));
   }
-  found.identity = entry->reader().Text();
-  if (!entry->reader().Done() || found.folds.size() != parts_.size()) return false;
+  found.identity = reader.Text();
+  if (absl::IsCancelled(reader.status())) return reader.status();
+  if (!fits || !reader.Done() || found.folds.size() != parts_.size()) return false;
   *encoded = std::move(found);
   return true;
 }

@@ -1,7 +1,6 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_CHAIN_SOURCE_H_
 #define LUTHIER_LIB_OBJECTIVES_CHAIN_SOURCE_H_
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/mutex.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/column_text.h"
@@ -31,11 +31,11 @@
 namespace luthier::objectives {
 
 // Lines of a file below `root`, or of generated data (lib/crf/synth_chains.h) in option `format`: columns ("" too),
-// attributes, letters. A null root: generated data only (FAILED_PRECONDITION otherwise). Reading ends with CANCELLED
-// once `stop` (may be null) is set.
+// attributes, letters. A null root: generated data only (FAILED_PRECONDITION otherwise). CANCELLED when
+// stopped.
 absl::Status CheckSynthChains(const std::string& uri, absl::string_view format);
 absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
-                                             const learn::DataRoot* root, const std::atomic<bool>* stop = nullptr);
+                                             const learn::DataRoot* root, const base::StopToken& stop = {});
 
 // Training and held-out sequences, encoded.
 struct ChainFold {
@@ -64,17 +64,17 @@ class ChainSource {
  public:
   // `objective` must have passed Validate; `root` may be null for generated data, `cache` when nothing shall be kept;
   // it must outlive this. What does not depend on a trial is found wrong here: INVALID_ARGUMENT for templates that are
-  // none or do not fit the columns, and settings that exclude each other; errors of the readers; CANCELLED once `stop`
-  // is set.
+  // none or do not fit the columns, and settings that exclude each other; errors of the readers; CANCELLED when
+  // stopped.
   static absl::StatusOr<std::unique_ptr<const ChainSource>> Open(const study::BuiltinObjective& objective,
                                                                  const learn::DataRoot* root,
                                                                  const learn::DataCache* cache,
-                                                                 const std::atomic<bool>* stop);
+                                                                 const base::StopToken& stop);
 
-  // Trials that need an encoding at once wait for one of them. CANCELLED once `stop` (may be null) is set;
+  // Trials that need an encoding at once wait for one of them. CANCELLED when stopped;
   // FAILED_PRECONDITION when data must be read that have changed since Open.
   absl::StatusOr<std::shared_ptr<const EncodedChains>> Encode(const Settings& settings,
-                                                              const std::atomic<bool>* stop) const;
+                                                              const base::StopToken& stop) const;
 
   // The group that the transitions' weights are in.
   int32_t transitions_group() const { return transitions_group_; }
@@ -92,23 +92,23 @@ class ChainSource {
   absl::Status OpenFiles(const study::BuiltinObjective& objective, const learn::DataRoot* root,
                          const learn::DataCache* cache);
   template <typename T>
-  absl::Status ReadOne(const ChainOrigin& origin, const std::atomic<bool>* stop, T* text) const;
+  absl::Status ReadOne(const ChainOrigin& origin, const base::StopToken& stop, T* text) const;
   template <typename T>
-  absl::Status ReadAll(const std::atomic<bool>* stop, T* text) const;
+  absl::Status ReadAll(const base::StopToken& stop, T* text) const;
   // What is not read yet, and the groups of its parts.
-  absl::Status Read(const std::atomic<bool>* stop) const;
+  absl::Status Read(const base::StopToken& stop) const;
   absl::Status Split(int64_t sequences, int64_t further);
   absl::Status Check() const;
   absl::Status FindGroups() const;
-  bool FindOutline(const std::atomic<bool>* stop);
-  void KeepOutline(const std::atomic<bool>* stop) const;
+  absl::StatusOr<bool> FindOutline(const base::StopToken& stop);
+  absl::Status KeepOutline(const base::StopToken& stop) const;
   std::string KeyOf(const Settings& settings) const;
   absl::StatusOr<ChainFold> EncodeFold(const Settings& settings, const learn::Partition& part,
-                                       const std::atomic<bool>* stop) const;
+                                       const base::StopToken& stop) const;
   absl::StatusOr<std::shared_ptr<const EncodedChains>> EncodeAnew(const Settings& settings, std::string key,
-                                                                  const std::atomic<bool>* stop) const;
-  bool FindKept(const std::atomic<bool>* stop, EncodedChains* encoded) const;
-  void Keep(const EncodedChains& encoded, const std::atomic<bool>* stop) const;
+                                                                  const base::StopToken& stop) const;
+  absl::StatusOr<bool> FindKept(const base::StopToken& stop, EncodedChains* encoded) const;
+  absl::Status Keep(const EncodedChains& encoded, const base::StopToken& stop) const;
 
   // Fixed after Open.
   const learn::DataCache* cache_ = nullptr;

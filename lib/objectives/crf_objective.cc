@@ -1,7 +1,6 @@
 #include "lib/objectives/crf_objective.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/minimizer.h"
@@ -66,9 +66,7 @@ struct ChainRun {
     penalty.Unscale(fold->train.shape().stride(), w);
   }
 
-  bool running() const {
-    return trainer.outcome() == ChainOutcome::kRunning || trainer.outcome() == ChainOutcome::kStopped;
-  }
+  bool running() const { return trainer.outcome() == ChainOutcome::kRunning; }
 };
 
 // Where a trial is.
@@ -78,16 +76,15 @@ struct Progress {
   bool warm = false;  // It began where another trial ended.
 };
 
-// Over all folds' held-out tokens and segments; none when stopped. `w`: scratch.
-std::optional<study::Measurement> Measure(const std::vector<ChainRun>& runs, int64_t step,
-                                          const std::atomic<bool>* stop, Eigen::VectorXd* w) {
+// Over all folds' held-out tokens and segments. `w`: scratch.
+absl::StatusOr<study::Measurement> Measure(const std::vector<ChainRun>& runs, int64_t step, const base::StopToken& stop,
+                                           Eigen::VectorXd* w) {
   double loss = 0.0, known = 0.0, right = 0.0, tokens = 0.0;
   crf::SegmentCounts segments;
   for (const ChainRun& run : runs) {
-    if (learn::StopRequested(stop)) return std::nullopt;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     run.CopyWeights(w);
-    const crf::ChainLoss::Metrics m = run.held_out->Evaluate(*w, nullptr, stop);
-    if (learn::StopRequested(stop)) return std::nullopt;
+    LUTHIER_ASSIGN_OR_RETURN(const crf::ChainLoss::Metrics m, run.held_out->Evaluate(*w, nullptr, stop));
     loss += m.loss_nats * static_cast<double>(m.known_tokens);
     known += static_cast<double>(m.known_tokens);
     right += m.accuracy * static_cast<double>(m.tokens);
@@ -117,27 +114,25 @@ study::TrainingOutcome OutcomeOf(const crf::ChainTrainer& trainer, study::Traini
     case ChainOutcome::kDiverged:
       return study::TrainingOutcome::kDiverged;
     case ChainOutcome::kRunning:
-    case ChainOutcome::kStopped:
       return study::TrainingOutcome::kTarget;
   }
   LUTHIER_CHECK(false);
 }
 
-// Of all folds. A pause goes without gradient_norm, which may cost a pass over the data; none when stopped.
-std::optional<study::TrainingReport> Report(std::vector<ChainRun>* runs, study::TrainingOutcome limited, bool paused,
-                                            const std::atomic<bool>* stop) {
+// Of all folds. A pause goes without gradient_norm, which may cost a pass over the data.
+absl::StatusOr<study::TrainingReport> Report(std::vector<ChainRun>* runs, study::TrainingOutcome limited, bool paused,
+                                             const base::StopToken& stop) {
   std::optional<study::TrainingReport> worst;
   for (ChainRun& run : *runs) {
     study::TrainingReport report;
     report.outcome = OutcomeOf(run.trainer, limited);
     if (!paused) {
-      const std::optional<double> norm = run.trainer.RelativeGradient(stop);
-      if (!norm) return std::nullopt;
-      if (std::isfinite(*norm)) report.gradient_norm = *norm;
+      LUTHIER_ASSIGN_OR_RETURN(const double norm, run.trainer.RelativeGradient(stop));
+      if (std::isfinite(norm)) report.gradient_norm = norm;
     }
     worst = worst ? study::Worse(*worst, report) : report;
   }
-  return worst;
+  return *worst;
 }
 
 // `l2`, `l1`: of StrengthsOf.
@@ -210,7 +205,7 @@ bool LoadModel(const std::string& bytes, const std::string& structure, int32_t t
 
 absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext& context) const {
   LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
-  const std::atomic<bool>* stop = context.cancellation == nullptr ? nullptr : &context.cancellation->flag();
+  const base::StopToken& stop = context.stop;
   const absl::StatusOr<std::shared_ptr<const EncodedChains>> encoded = source_->Encode(settings, stop);
   EvaluationResult result;
   if (absl::IsCancelled(encoded.status())) {
@@ -278,9 +273,9 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     double least = INFINITY;  // Passes of those that run.
     for (ChainRun& run : runs) {
       while (run.running() && run.passes < static_cast<double>(progress.axis.goal())) {
-        const ChainOutcome outcome = run.trainer.Advance(stop);
-        if (outcome == ChainOutcome::kStopped) return cancelled();
-        if (outcome == ChainOutcome::kDiverged) {
+        const absl::StatusOr<ChainOutcome> outcome = run.trainer.Advance(stop);
+        if (!outcome.ok()) return cancelled();
+        if (*outcome == ChainOutcome::kDiverged) {
           return fail(study::failure::kDiverged,
                       absl::StrCat("a loss is not finite after ", static_cast<int64_t>(run.trainer.passes()),
                                    " passes; shorten the step (step_rule lmax, constant_step) or raise l2"));
@@ -292,13 +287,15 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     if (std::isinf(least)) break;
     const PassAxis::Point at = progress.axis.At(least);
     if (at.pause || (context.report && at.report)) {
-      std::optional<study::Measurement> point = Measure(runs, at.step, stop, &w);
-      if (!point) return cancelled();
+      absl::StatusOr<study::Measurement> point = Measure(runs, at.step, stop, &w);
+      if (!point.ok()) return cancelled();
       const bool go_on = !context.report || context.report(*point);
       if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
-        if (go_on) point->training = Report(&runs, limited, true, stop);
-        result.measurement = std::move(point);
+        if (go_on) {
+          LUTHIER_ASSIGN_OR_RETURN(point->training, Report(&runs, limited, true, stop));
+        }
+        result.measurement = *std::move(point);
       }
       if (!go_on) return result;
     }
@@ -308,18 +305,20 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   }
   double most = 0.0;
   for (const ChainRun& run : runs) most = std::max(most, run.passes);
-  std::optional<study::Measurement> last = Measure(runs, progress.axis.LastStep(most), stop, &w);
-  if (!last) return cancelled();
+  absl::StatusOr<study::Measurement> last = Measure(runs, progress.axis.LastStep(most), stop, &w);
+  if (!last.ok()) return cancelled();
   double train_loss = 0.0, train_tokens = 0.0, active = 0.0;
   for (const ChainRun& run : runs) {
     run.CopyWeights(&w);
-    train_loss += crf::ChainLoss(&run.fold->train, 1, kernels_).Value(w, nullptr, stop);
-    if (learn::StopRequested(stop)) return cancelled();
+    const absl::StatusOr<double> loss = crf::ChainLoss(&run.fold->train, 1, kernels_).Value(w, nullptr, stop);
+    if (!loss.ok()) return cancelled();
+    train_loss += *loss;
     train_tokens += static_cast<double>(run.fold->train.tokens());
     active += static_cast<double>((w.array() != 0.0).count()) / static_cast<double>(runs.size());
   }
-  last->training = Report(&runs, limited, false, stop);
-  if (!last->training || learn::StopRequested(stop)) return cancelled();
+  absl::StatusOr<study::TrainingReport> report = Report(&runs, limited, false, stop);
+  if (!report.ok()) return cancelled();
+  last->training = *std::move(report);
   last->metrics["train_loss"] = train_loss / train_tokens;
   last->metrics["active_weights"] = active;
   for (const auto& [name, value] : last->metrics) {
@@ -328,7 +327,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     }
   }
   if (warm && !forgets && context.save_model) context.save_model(SaveModel(runs, structure, l2));
-  result.measurement = std::move(last);
+  result.measurement = *std::move(last);
   return result;
 }
 
@@ -336,7 +335,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
 
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(
     const ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
-    const learn::DataCache* cache, const std::atomic<bool>* stop, const crf::Kernels& kernels) {
+    const learn::DataCache* cache, const base::StopToken& stop, const crf::Kernels& kernels) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source, ChainSource::Open(objective, root, cache, stop));
   return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(WithPenaltyGroups(info, groups), objective.options,

@@ -1,10 +1,10 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_CRF_OBJECTIVE_H_
 #define LUTHIER_LIB_OBJECTIVES_CRF_OBJECTIVE_H_
 
-#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/kernel.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
@@ -23,7 +23,7 @@ namespace luthier::objectives {
 // `kernels` are those of this machine, but in tests that count.
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(
     const ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
-    const learn::DataCache* cache, const std::atomic<bool>* stop, const crf::Kernels& kernels = crf::BestKernels());
+    const learn::DataCache* cache, const base::StopToken& stop, const crf::Kernels& kernels = crf::BestKernels());
 
 }  // namespace luthier::objectives
 

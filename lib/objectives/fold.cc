@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/bilevel/linear_inner.h"
 #include "lib/bilevel/logistic_inner.h"
 
@@ -24,9 +25,10 @@ constexpr double kPolishGain = 1e-12, kCertifiedGain = 0.0;
 // Of the adjoint's residual: searches see values of five or six digits. A proven bound divides it by l2.
 constexpr double kAdjointTolerance = 1e-7, kCertifiedTolerance = 1e-12;
 
-bilevel::ImplicitGradient DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer, bool certified,
-                                          const std::atomic<bool>* stop, VectorXd* w) {
-  bilevel::PolishInner(inner, certified ? kCertifiedGain : kPolishGain, kPolishSteps, stop, w);
+absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
+                                                          bool certified, const base::StopToken& stop, VectorXd* w) {
+  const double gain = certified ? kCertifiedGain : kPolishGain;
+  LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, gain, kPolishSteps, stop, w).status());
   bilevel::ImplicitGradientOptions options;
   options.relative_tolerance = certified ? kCertifiedTolerance : kAdjointTolerance;
   options.error_bound = certified;  // Else it is an estimate, which is not reported.
@@ -38,7 +40,7 @@ bilevel::ImplicitGradient DifferentiateAt(bilevel::InnerProblem& inner, bilevel:
 template <typename Trainer>
 class Training : public FoldTraining {
  public:
-  TrainOutcome Advance(const std::atomic<bool>* stop) final { return trainer_->Advance(stop); }
+  absl::StatusOr<TrainOutcome> Advance(const base::StopToken& stop) final { return trainer_->Advance(stop); }
   TrainOutcome outcome() const final { return trainer_->outcome(); }
   bool started() const final { return trainer_->started(); }
   int64_t iteration() const final { return trainer_->iteration(); }
@@ -83,13 +85,12 @@ learn::Standardization Scale(learn::Standardization s, const VectorXd& scales) {
 // Two classes.
 class MarginFold final : public FoldData, public std::enable_shared_from_this<MarginFold> {
  public:
-  MarginFold(const learn::Dataset& dataset, const learn::Partition& partition, learn::Standardization standardization,
-             learn::Bias bias, const bilevel::StrengthGroups& groups, const VectorXd& column_scales,
-             const std::atomic<bool>* stop)
+  MarginFold(learn::Standardization standardization, const bilevel::StrengthGroups& groups,
+             const VectorXd& column_scales, learn::LinearData train_rows, learn::LinearData validation_rows)
       : FoldData(std::move(standardization), groups),
         scales(column_scales),
-        train(dataset, partition.train, Scale(this->standardization(), scales), bias, stop),
-        validation(dataset, partition.validation, Scale(this->standardization(), scales), bias, stop) {}
+        train(std::move(train_rows)),
+        validation(std::move(validation_rows)) {}
 
   learn::SolverChoice Choose(const LinearSettings& settings) const override {
     return learn::ChooseSolver(Problem(settings));
@@ -140,22 +141,24 @@ class MarginTraining final : public Training<learn::LinearTrainer> {
     return true;
   }
 
-  Sums Measure(const std::atomic<bool>* stop) const override {
+  absl::StatusOr<Sums> Measure(const base::StopToken& stop) const override {
     const VectorXd w = Scaled();
     Sums sums;
-    sums.validation_loss = held_out_.Value(w, nullptr, nullptr, stop);
-    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w, stop));
+    LUTHIER_ASSIGN_OR_RETURN(sums.validation_loss, held_out_.Value(w, nullptr, nullptr, stop));
+    LUTHIER_ASSIGN_OR_RETURN(const int64_t correct, fold_->validation.CountCorrect(w, stop));
+    sums.validation_correct = static_cast<double>(correct);
     sums.validation_rows = static_cast<double>(fold_->validation.rows());
-    sums.train_loss = train_.Value(w, nullptr, nullptr, stop);
+    LUTHIER_ASSIGN_OR_RETURN(sums.train_loss, train_.Value(w, nullptr, nullptr, stop));
     sums.train_rows = static_cast<double>(fold_->train.rows());
     return sums;
   }
 
-  bilevel::ImplicitGradient Differentiate(const std::atomic<bool>* stop) override {
+  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const base::StopToken& stop) override {
     bilevel::LinearInner inner(&problem_, fold_->groups());
     bilevel::LinearOuter outer(&fold_->validation, loss_);
     polished_ = Scaled();
-    return DifferentiateAt(inner, outer, inner.Constants().certified, stop, &polished_);
+    LUTHIER_ASSIGN_OR_RETURN(const bilevel::InnerConstants constants, inner.Constants(stop));
+    return DifferentiateAt(inner, outer, constants.certified, stop, &polished_);
   }
 
  private:
@@ -179,12 +182,12 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSett
 // More than two classes, logistic loss.
 class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<SoftmaxFold> {
  public:
-  SoftmaxFold(const learn::Dataset* dataset, const learn::Partition& partition, learn::Standardization standardization,
-              bool intercept, const bilevel::StrengthGroups& groups, const std::atomic<bool>* stop)
+  SoftmaxFold(learn::Standardization standardization, const bilevel::StrengthGroups& groups, int number_of_classes,
+              learn::LogisticData train_rows, learn::LogisticData validation_rows)
       : FoldData(std::move(standardization), groups),
-        classes(dataset->num_classes()),
-        train(dataset, partition.train, this->standardization(), intercept, stop),
-        validation(dataset, partition.validation, this->standardization(), intercept, stop) {}
+        classes(number_of_classes),
+        train(std::move(train_rows)),
+        validation(std::move(validation_rows)) {}
 
   learn::SolverChoice Choose(const LinearSettings& settings) const override {
     if (settings.standardize) {
@@ -219,18 +222,19 @@ class SoftmaxTraining final : public Training<learn::LogisticTrainer> {
     return true;
   }
 
-  Sums Measure(const std::atomic<bool>* stop) const override {
+  absl::StatusOr<Sums> Measure(const base::StopToken& stop) const override {
     const VectorXd w = Weights();
     Sums sums;
-    sums.validation_loss = fold_->validation.Loss(w, nullptr, stop);
-    sums.validation_correct = static_cast<double>(fold_->validation.CountCorrect(w, stop));
+    LUTHIER_ASSIGN_OR_RETURN(sums.validation_loss, fold_->validation.Loss(w, nullptr, stop));
+    LUTHIER_ASSIGN_OR_RETURN(const int64_t correct, fold_->validation.CountCorrect(w, stop));
+    sums.validation_correct = static_cast<double>(correct);
     sums.validation_rows = static_cast<double>(fold_->validation.rows());
-    sums.train_loss = fold_->train.Loss(w, nullptr, stop);
+    LUTHIER_ASSIGN_OR_RETURN(sums.train_loss, fold_->train.Loss(w, nullptr, stop));
     sums.train_rows = static_cast<double>(fold_->train.rows());
     return sums;
   }
 
-  bilevel::ImplicitGradient Differentiate(const std::atomic<bool>* stop) override {
+  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const base::StopToken& stop) override {
     bilevel::LogisticInner inner(&problem_, fold_->groups());
     bilevel::LogisticOuter outer(&fold_->validation);
     polished_ = Weights();
@@ -301,19 +305,30 @@ VectorXd ColumnScales(const bilevel::StrengthGroups& groups, const LinearSetting
   return (StrengthOfColumns(groups, settings) / settings.l2).cwiseSqrt();
 }
 
-std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,
-                                             bool standardize, learn::Bias bias, const bilevel::StrengthGroups& groups,
-                                             const VectorXd& scales, const std::atomic<bool>* stop) {
-  learn::Standardization s =
-      standardize ? learn::FitStandardization(dataset->x, partition.train, stop) : learn::Standardization();
-  if (learn::StopRequested(stop)) return nullptr;
-  std::shared_ptr<const FoldData> data;
-  if (dataset->num_classes() == 2) {
-    data = std::make_shared<MarginFold>(*dataset, partition, std::move(s), bias, groups, scales, stop);
-  } else {
-    data = std::make_shared<SoftmaxFold>(dataset, partition, std::move(s), bias != learn::Bias::kNone, groups, stop);
+absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const learn::Dataset* dataset,
+                                                             const learn::Partition& partition, bool standardize,
+                                                             learn::Bias bias, const bilevel::StrengthGroups& groups,
+                                                             const VectorXd& scales, const base::StopToken& stop) {
+  learn::Standardization s;
+  if (standardize) {
+    LUTHIER_ASSIGN_OR_RETURN(s, learn::FitStandardization(dataset->x, partition.train, stop));
   }
-  return learn::StopRequested(stop) ? nullptr : data;
+  if (dataset->num_classes() == 2) {
+    const learn::Standardization scaled = Scale(s, scales);
+    LUTHIER_ASSIGN_OR_RETURN(learn::LinearData train,
+                             learn::LinearData::Create(*dataset, partition.train, scaled, bias, stop));
+    LUTHIER_ASSIGN_OR_RETURN(learn::LinearData validation,
+                             learn::LinearData::Create(*dataset, partition.validation, scaled, bias, stop));
+    return std::shared_ptr<const FoldData>(
+        std::make_shared<MarginFold>(std::move(s), groups, scales, std::move(train), std::move(validation)));
+  }
+  const bool intercept = bias != learn::Bias::kNone;
+  LUTHIER_ASSIGN_OR_RETURN(learn::LogisticData train,
+                           learn::LogisticData::Create(dataset, partition.train, s, intercept, stop));
+  LUTHIER_ASSIGN_OR_RETURN(learn::LogisticData validation,
+                           learn::LogisticData::Create(dataset, partition.validation, s, intercept, stop));
+  return std::shared_ptr<const FoldData>(std::make_shared<SoftmaxFold>(std::move(s), groups, dataset->num_classes(),
+                                                                       std::move(train), std::move(validation)));
 }
 
 }  // namespace luthier::objectives

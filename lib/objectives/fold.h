@@ -2,7 +2,6 @@
 #define LUTHIER_LIB_OBJECTIVES_FOLD_H_
 
 #include <Eigen/Core>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 #include "lib/bilevel/implicit_gradient.h"
 #include "lib/bilevel/strength_groups.h"
 #include "lib/learn/checkpoint.h"
@@ -58,7 +58,7 @@ class FoldTraining {
   virtual ~FoldTraining() = default;
 
   // As LinearTrainer has them.
-  virtual learn::TrainOutcome Advance(const std::atomic<bool>* stop) = 0;
+  virtual absl::StatusOr<learn::TrainOutcome> Advance(const base::StopToken& stop) = 0;
   virtual learn::TrainOutcome outcome() const = 0;
   virtual bool started() const = 0;
   virtual int64_t iteration() const = 0;
@@ -83,17 +83,15 @@ class FoldTraining {
     double train_loss = 0.0;
     double train_rows = 0.0;
   };
-  // Measures the current weights. The sums are of no use once `stop` (may be null) is set.
-  virtual Sums Measure(const std::atomic<bool>* stop) const = 0;
+  // Measures the current weights. CANCELLED when stopped.
+  virtual absl::StatusOr<Sums> Measure(const base::StopToken& stop) const = 0;
 
   // Moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
   // respect to ln l2, and the ln of each group's strength. Only after kConverged or kPrecision; nothing is trained any
-  // more afterwards.
-  virtual bilevel::ImplicitGradient Differentiate(const std::atomic<bool>* stop) = 0;
+  // more afterwards. CANCELLED when stopped.
+  virtual absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const base::StopToken& stop) = 0;
 
-  bool running() const {
-    return outcome() == learn::TrainOutcome::kRunning || outcome() == learn::TrainOutcome::kStopped;
-  }
+  bool running() const { return outcome() == learn::TrainOutcome::kRunning; }
   bool optimal() const {
     return outcome() == learn::TrainOutcome::kConverged || outcome() == learn::TrainOutcome::kPrecision;
   }
@@ -125,10 +123,12 @@ class FoldData {
 
 // For trainings with this `standardize` and `bias`, and the solvers that `scales` (of ColumnScales) are for; the
 // standardization is of the training rows. The validation rows may be none. Two classes are laid out anew; of more,
-// only `dataset` is used, which must outlive the result. Null once `stop` (may be null) is set.
-std::shared_ptr<const FoldData> MakeFoldData(const learn::Dataset* dataset, const learn::Partition& partition,
-                                             bool standardize, learn::Bias bias, const bilevel::StrengthGroups& groups,
-                                             const Eigen::VectorXd& scales, const std::atomic<bool>* stop);
+// only `dataset` is used, which must outlive the result. CANCELLED when stopped.
+absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const learn::Dataset* dataset,
+                                                             const learn::Partition& partition, bool standardize,
+                                                             learn::Bias bias, const bilevel::StrengthGroups& groups,
+                                                             const Eigen::VectorXd& scales,
+                                                             const base::StopToken& stop);
 
 }  // namespace luthier::objectives
 

@@ -13,6 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/mutex.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/bilevel/strength_groups.h"
 #include "lib/bilevel/units.h"
 #include "lib/learn/split.h"
@@ -31,11 +32,7 @@ constexpr char kCheckpointKind[] = "objective.folds/3";
 constexpr char kModelKind[] = "objective.folds.model/1";
 // Layouts of the data that are kept: a study that tunes standardize and intercept has at most four.
 constexpr size_t kKeptLayouts = 2;
-constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop flag, by those who wait for a layout.
-
-absl::Status LayoutStopped() {
-  return absl::CancelledError("laying out the data was stopped");
-}
+constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop, by those who wait for a layout.
 
 // The trainings of all folds, and which solver they have.
 struct Runs {
@@ -65,22 +62,22 @@ class FoldedObjective final : public Objective {
  private:
   using Layout = std::vector<std::shared_ptr<const FoldData>>;
 
-  // CANCELLED once `stop` is set, also while another trial makes the layout that this one waits for.
+  // CANCELLED when stopped, also while another trial makes the layout that this one waits for.
   absl::StatusOr<Layout> MakeLayout(const LinearSettings& settings, const Eigen::VectorXd& scales,
-                                    const std::atomic<bool>* stop) const;
-  absl::StatusOr<Layout> LayoutFor(const LinearSettings& settings, const std::atomic<bool>* stop) const;
-  absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings, const std::atomic<bool>* stop) const;
+                                    const base::StopToken& stop) const;
+  absl::StatusOr<Layout> LayoutFor(const LinearSettings& settings, const base::StopToken& stop) const;
+  absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings, const base::StopToken& stop) const;
   // What a checkpoint belongs to: data, split and every setting that the iterates depend on.
   std::string Identity(const Settings& settings) const;
   // What trials must have in common so that one may start from the model of another.
   std::string Structure(const Settings& settings) const;
   // From the model in `context`, where that is wanted and fits.
   absl::StatusOr<Runs> StartRuns(const LinearSettings& linear, const Settings& settings,
-                                 const EvaluationContext& context, const std::atomic<bool>* stop) const;
-  // None when `stop` was seen.
-  std::optional<study::Measurement> Measure(const Runs& runs, int64_t step, const std::atomic<bool>* stop) const;
-  std::optional<study::Gradient> MakeGradient(bool wanted, const std::vector<double>& strengths, const Runs& runs,
-                                              const std::atomic<bool>* stop) const;
+                                 const EvaluationContext& context, const base::StopToken& stop) const;
+  absl::StatusOr<study::Measurement> Measure(const Runs& runs, int64_t step, const base::StopToken& stop) const;
+  // None when it is not wanted, or not defined.
+  absl::StatusOr<std::optional<study::Gradient>> MakeGradient(bool wanted, const std::vector<double>& strengths,
+                                                              const Runs& runs, const base::StopToken& stop) const;
   // Number of a parameter among the strengths: 0 for l2, then the groups.
   size_t StrengthIndex(const std::string& name) const;
 
@@ -107,24 +104,25 @@ class FoldedObjective final : public Objective {
 
 absl::StatusOr<FoldedObjective::Layout> FoldedObjective::MakeLayout(const LinearSettings& settings,
                                                                     const Eigen::VectorXd& scales,
-                                                                    const std::atomic<bool>* stop) const {
+                                                                    const base::StopToken& stop) const {
   Layout layout;
   for (const learn::Partition& fold : folds_) {
-    layout.push_back(MakeFoldData(&dataset_, fold, settings.standardize, settings.bias, columns_, scales, stop));
-    if (layout.back() == nullptr) return LayoutStopped();
+    LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<const FoldData> data, MakeFoldData(&dataset_, fold, settings.standardize,
+                                                                                settings.bias, columns_, scales, stop));
+    layout.push_back(std::move(data));
   }
   return layout;
 }
 
 absl::StatusOr<FoldedObjective::Layout> FoldedObjective::LayoutFor(const LinearSettings& settings,
-                                                                   const std::atomic<bool>* stop) const {
+                                                                   const base::StopToken& stop) const {
   {
     const base::MutexLock lock(&mutex_);
     while (true) {
       for (const KeptLayout& kept : layouts_) {
         if (kept.standardize == settings.standardize && kept.bias == settings.bias) return kept.layout;
       }
-      if (learn::StopRequested(stop)) return LayoutStopped();
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
       if (!making_) break;
       made_.WaitFor(&mutex_, kLookEvery);
     }
@@ -152,7 +150,7 @@ absl::StatusOr<FoldedObjective::Layout> FoldedObjective::LayoutFor(const LinearS
   return layout;
 }
 
-absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings, const std::atomic<bool>* stop) const {
+absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings, const base::StopToken& stop) const {
   Runs runs;
   learn::LinearSolver solver = learn::LinearSolver::kLbfgs;
   if (settings.solver == "auto") {
@@ -239,12 +237,11 @@ bool LoadModel(const std::string& bytes, const std::string& structure, Runs* run
 }
 
 // Folds weigh by their rows, so the losses are means over all held-out (or training) rows.
-std::optional<study::Measurement> FoldedObjective::Measure(const Runs& runs, int64_t step,
-                                                           const std::atomic<bool>* stop) const {
+absl::StatusOr<study::Measurement> FoldedObjective::Measure(const Runs& runs, int64_t step,
+                                                            const base::StopToken& stop) const {
   FoldTraining::Sums all;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
-    const FoldTraining::Sums sums = fold->Measure(stop);
-    if (learn::StopRequested(stop)) return std::nullopt;
+    LUTHIER_ASSIGN_OR_RETURN(const FoldTraining::Sums sums, fold->Measure(stop));
     all.validation_loss += sums.validation_loss;
     all.validation_correct += sums.validation_correct;
     all.validation_rows += sums.validation_rows;
@@ -277,8 +274,7 @@ study::TrainingReport ReportOf(const Runs& runs, bool chosen) {
       case TrainOutcome::kDiverged:
         one.outcome = study::TrainingOutcome::kDiverged;
         break;
-      case TrainOutcome::kRunning:
-      case TrainOutcome::kStopped:  // At a rung.
+      case TrainOutcome::kRunning:  // At a rung.
         one.outcome = study::TrainingOutcome::kTarget;
         break;
     }
@@ -297,9 +293,10 @@ size_t FoldedObjective::StrengthIndex(const std::string& name) const {
   LUTHIER_CHECK(false);  // Nothing else is differentiable.
 }
 
-// Nothing when it is not wanted, not defined, or the flag was seen.
-std::optional<study::Gradient> FoldedObjective::MakeGradient(bool wanted, const std::vector<double>& strengths,
-                                                             const Runs& runs, const std::atomic<bool>* stop) const {
+absl::StatusOr<std::optional<study::Gradient>> FoldedObjective::MakeGradient(bool wanted,
+                                                                             const std::vector<double>& strengths,
+                                                                             const Runs& runs,
+                                                                             const base::StopToken& stop) const {
   const MetricInfo* metric = info_.FindMetric(metric_.name);
   if (metric == nullptr || !metric->gradient || !wanted || space_.differentiable().empty()) return std::nullopt;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
@@ -308,8 +305,8 @@ std::optional<study::Gradient> FoldedObjective::MakeGradient(bool wanted, const 
   std::vector<bilevel::ImplicitGradient> parts;
   std::vector<double> weights;
   for (size_t k = 0; k < runs.folds.size(); ++k) {
-    parts.push_back(runs.folds[k]->Differentiate(stop));
-    if (learn::StopRequested(stop)) return std::nullopt;
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, runs.folds[k]->Differentiate(stop));
+    parts.push_back(std::move(part));
     weights.push_back(static_cast<double>(folds_[k].validation.size()));
     const learn::CgOutcome outcome = parts.back().outcome;
     if (outcome != learn::CgOutcome::kConverged && outcome != learn::CgOutcome::kPrecision) return std::nullopt;
@@ -332,7 +329,7 @@ std::optional<study::Gradient> FoldedObjective::MakeGradient(bool wanted, const 
 }
 
 absl::StatusOr<Runs> FoldedObjective::StartRuns(const LinearSettings& linear, const Settings& settings,
-                                                const EvaluationContext& context, const std::atomic<bool>* stop) const {
+                                                const EvaluationContext& context, const base::StopToken& stop) const {
   LUTHIER_ASSIGN_OR_RETURN(Runs runs, MakeRuns(linear, stop));
   if (!settings.Bool(study::kWarmStartOption) || context.warm_start.empty()) return runs;
   if (LoadModel(context.warm_start, Structure(settings), &runs)) return runs;
@@ -342,7 +339,7 @@ absl::StatusOr<Runs> FoldedObjective::StartRuns(const LinearSettings& linear, co
 absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationContext& context) const {
   LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
   const LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
-  const std::atomic<bool>* stop = context.cancellation == nullptr ? nullptr : &context.cancellation->flag();
+  const base::StopToken& stop = context.stop;
   const PassAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
   const std::string identity = Identity(settings);
   EvaluationResult result;
@@ -380,7 +377,7 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
       while (fold->running() && !(fold->started() && fold->passes() >= static_cast<double>(axis.goal()))) {
         const bool first = fold == runs.folds[0] && !fold->started();
-        if (fold->Advance(stop) == TrainOutcome::kStopped) return cancelled();
+        if (!fold->Advance(stop).ok()) return cancelled();
         if (first && context.first_gradient) context.first_gradient();
       }
       if (fold->outcome() == TrainOutcome::kDiverged) {
@@ -396,12 +393,12 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
     if (std::isinf(least)) break;
     const PassAxis::Point at = axis.At(least);
     if (at.pause || (context.report && at.report)) {
-      std::optional<study::Measurement> point = Measure(runs, at.step, stop);
-      if (!point) return cancelled();  // The point comes first when the trial goes on.
+      absl::StatusOr<study::Measurement> point = Measure(runs, at.step, stop);
+      if (!point.ok()) return cancelled();  // The point comes first when the trial goes on.
       const bool go_on = !context.report || context.report(*point);
       if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
-        result.measurement = std::move(point);
+        result.measurement = *std::move(point);
         if (go_on) result.measurement->training = ReportOf(runs, settings.given("max_iterations"));
       }
       if (!go_on) return result;
@@ -415,12 +412,13 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
   const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
   note();
   const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
-  std::optional<study::Gradient> gradient = MakeGradient(wanted, linear.strengths, runs, stop);
-  if (learn::StopRequested(stop)) return cancelled();
+  absl::StatusOr<std::optional<study::Gradient>> differentiated = MakeGradient(wanted, linear.strengths, runs, stop);
+  if (!differentiated.ok()) return cancelled();
+  std::optional<study::Gradient> gradient = *std::move(differentiated);
   double most = 0.0;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) most = std::max(most, fold->passes());
-  std::optional<study::Measurement> measured = Measure(runs, axis.LastStep(most), stop);
-  if (!measured) return cancelled();
+  absl::StatusOr<study::Measurement> measured = Measure(runs, axis.LastStep(most), stop);
+  if (!measured.ok()) return cancelled();
   study::Measurement last = *std::move(measured);
   if (gradient && !context.direction.empty()) gradient = study::Along(*gradient, context.direction);
   if (gradient && context.clock != nullptr) {
@@ -504,12 +502,9 @@ absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjecti
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const ObjectiveInfo& info,
-                                                                 const study::BuiltinObjective& objective,
-                                                                 study::SearchSpace space, study::MetricSpec metric,
-                                                                 const learn::DataRoot* root,
-                                                                 const learn::DataCache* cache,
-                                                                 const std::atomic<bool>* stop) {
+absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(
+    const ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    study::MetricSpec metric, const learn::DataRoot* root, const learn::DataCache* cache, const base::StopToken& stop) {
   learn::ReadOptions read = ParseReadOptions(objective.options);
   read.limits.stop = stop;
   LUTHIER_ASSIGN_OR_RETURN(learn::LoadedDataset loaded, learn::LoadDataset(objective.data, read, root, cache));

@@ -1,10 +1,10 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_FOLDED_OBJECTIVE_H_
 #define LUTHIER_LIB_OBJECTIVES_FOLDED_OBJECTIVE_H_
 
-#include <atomic>
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_root.h"
 #include "lib/learn/readers.h"
 #include "lib/objectives/objective.h"
@@ -26,13 +26,10 @@ absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjecti
 // derivative by l2. The folds advance side by side, an iteration a round, so a point of the curve is the whole
 // cross-validation. `info` is of one of the two and must outlive the result; `objective` and `metric` must have passed
 // Validate. Errors of learn::LoadDataset and of the split; INVALID_ARGUMENT for options that do not fit the data;
-// CANCELLED once `stop` (may be null) is set.
-absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(const ObjectiveInfo& info,
-                                                                 const study::BuiltinObjective& objective,
-                                                                 study::SearchSpace space, study::MetricSpec metric,
-                                                                 const learn::DataRoot* root,
-                                                                 const learn::DataCache* cache,
-                                                                 const std::atomic<bool>* stop);
+// CANCELLED when stopped.
+absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(
+    const ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    study::MetricSpec metric, const learn::DataRoot* root, const learn::DataCache* cache, const base::StopToken& stop);
 
 }  // namespace luthier::objectives
 

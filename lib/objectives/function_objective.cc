@@ -55,7 +55,7 @@ class FunctionObjective final : public Objective {
       if (context.save_checkpoint && done >= 0) context.save_checkpoint(Save(identity, done));
     };
     for (int64_t s = first; s <= steps; ++s) {
-      if (Wait(context, delay / (steps + 1))) {
+      if (context.stop.WaitFor(delay / (steps + 1))) {
         save(s - 1);
         result.outcome = EvaluationOutcome::kCancelled;
         return result;
@@ -114,12 +114,6 @@ class FunctionObjective final : public Objective {
     const uint64_t done = reader->U64();
     if (!reader->Done() || done >= static_cast<uint64_t>(steps)) return std::nullopt;
     return static_cast<int64_t>(done);
-  }
-
-  static bool Wait(const EvaluationContext& context, absl::Duration duration) {
-    if (context.cancellation != nullptr) return context.cancellation->WaitFor(duration);
-    const Cancellation never;
-    return never.WaitFor(duration);
   }
 
   std::optional<study::Gradient> InSpaceOrder(const VectorXd& gradient) const {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/clock.h"
-#include "lib/objectives/cancellation.h"
+#include "lib/base/stop_token.h"
 #include "lib/study/measurement.h"
 #include "lib/study/parameters.h"
 #include "lib/study/study_spec.h"
@@ -87,8 +87,8 @@ struct EvaluationContext {
   // Called with points of the learning curve, steps ascending, on the thread of Evaluate. False: stop now (pruned). May
   // be empty.
   std::function<bool(const study::Measurement&)> report;
-  const Cancellation* cancellation = nullptr;  // May be null.
-  const base::Clock* clock = nullptr;          // Times the gradient (Measurement::gradient_seconds). May be null.
+  base::StopToken stop;                // Asks to give up: kCancelled.
+  const base::Clock* clock = nullptr;  // Times the gradient (Measurement::gradient_seconds). May be null.
   // What a former attempt of the same trial saved last; empty: none. One that does not fit (other version, data or
   // options; damaged) is ignored: the result is the same, only later.
   std::string checkpoint;
@@ -106,7 +106,7 @@ enum class EvaluationOutcome {
   kStopped,    // `report` returned false; `measurement` is what it was called with.
   kPaused,     // `target` was reached; `measurement` is its point. The last checkpoint saved is of this moment.
   kFailed,     // `failure` says why; `measurement` may hold the last finite state.
-  kCancelled,  // Given up when asked to; a checkpoint was saved where that is possible.
+  kCancelled,  // `stop` was raised; a checkpoint was saved where that is possible. `resumed` and `note` hold as ever.
 };
 
 struct EvaluationResult {
@@ -125,7 +125,7 @@ class Objective {
  public:
   virtual ~Objective() = default;
   virtual const ObjectiveInfo& info() const = 0;
-  // Blocks until done; looks at the cancellation every few milliseconds of work. Deterministic: the same
+  // Blocks until done; looks at the stop every few milliseconds of work. Deterministic: the same
   // parameters, seed and attempt give the same result, bit for bit on one instruction set, resumed or not.
   // INVALID_ARGUMENT when the parameters do not fit what the objective was created with; everything else is in the
   // result.

@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/synth.h"
 #include "lib/learn/synth_uri.h"
 #include "lib/objectives/chain_groups.h"
@@ -271,8 +272,7 @@ absl::Status ValidateWarmStart(const study::StudySpec& spec) {
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
                                                            const study::MetricSpec& metric, const learn::DataRoot* root,
-                                                           const learn::DataCache* cache,
-                                                           const std::atomic<bool>* stop) {
+                                                           const learn::DataCache* cache, const base::StopToken& stop) {
   LUTHIER_RETURN_IF_ERROR(Validate(objective, space, metric));
   const ObjectiveInfo& info = **FindObjective(objective.model);
   if (absl::StartsWith(objective.model, kFunctionPrefix)) {

@@ -1,13 +1,13 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_REGISTRY_H_
 #define LUTHIER_LIB_OBJECTIVES_REGISTRY_H_
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
 #include "lib/objectives/objective.h"
@@ -52,13 +52,13 @@ absl::Status ValidateWarmStart(const study::StudySpec& spec);
 
 // Validates, then loads the data, from `cache` if it has them. `root` may be null when no file is needed, `cache` when
 // nothing shall be kept; the cache must outlive the objective. Errors of Validate, and those of
-// learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED); CANCELLED once
-// `stop` (may be null) is set.
+// learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED); CANCELLED when
+// stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
                                                            const study::MetricSpec& metric, const learn::DataRoot* root,
                                                            const learn::DataCache* cache = nullptr,
-                                                           const std::atomic<bool>* stop = nullptr);
+                                                           const base::StopToken& stop = {});
 
 }  // namespace luthier::objectives
 

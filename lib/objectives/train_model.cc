@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/base/version.h"
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/column_text.h"
@@ -52,8 +53,7 @@ absl::Status Diverged(const std::string& where) {
 absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& request, const ObjectiveInfo& info,
                                                           const std::vector<PenaltyGroup>& groups,
                                                           const Settings& settings, const learn::DataRoot* root,
-                                                          const std::atomic<bool>* stop) {
-  const auto stopped = [] { return absl::CancelledError("training was stopped"); };
+                                                          const base::StopToken& stop) {
   learn::ReadOptions read = ParseReadOptions(request.objective.options);
   read.limits.stop = stop;
   LUTHIER_ASSIGN_OR_RETURN(const learn::Dataset dataset, learn::LoadDataset(request.objective.data, read, root));
@@ -66,19 +66,19 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
     return MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias, columns, scales,
                         stop);
   };
-  std::shared_ptr<const FoldData> fold = layout(VectorXd());
-  if (fold == nullptr) return stopped();
+  LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<const FoldData> fold, layout(VectorXd()));
   const learn::SolverChoice choice = fold->Choose(linear);
   learn::LinearSolver solver = choice.solver;
   const bool chosen = linear.solver == "auto";
   if (!chosen) {
     LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(linear.solver));
   }
-  if (const VectorXd scales = ColumnScales(columns, linear, solver); scales.size() > 0) fold = layout(scales);
-  if (fold == nullptr) return stopped();
+  if (const VectorXd scales = ColumnScales(columns, linear, solver); scales.size() > 0) {
+    LUTHIER_ASSIGN_OR_RETURN(fold, layout(scales));
+  }
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<FoldTraining> training, fold->Start(linear, solver));
   while (training->running()) {
-    if (training->Advance(stop) == learn::TrainOutcome::kStopped) return stopped();
+    LUTHIER_RETURN_IF_ERROR(training->Advance(stop).status());
   }
   if (training->outcome() == learn::TrainOutcome::kDiverged) {
     return Diverged(absl::StrCat("at iteration ", training->iteration()));
@@ -99,12 +99,11 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   // Of more than two classes, the first one has no intercept.
   parts.bias.tail(w.size() - features) = w.tail(w.size() - features);
   model::ModelInfo about = InfoOf(request, settings);
-  about.fingerprint = learn::Fingerprint(dataset, stop);
+  LUTHIER_ASSIGN_OR_RETURN(about.fingerprint, learn::Fingerprint(dataset, stop));
   about.examples = dataset.x.rows;
   about.outcome = training->optimal() ? "converged" : "limit";
   if (chosen) about.note = NoteOf(choice, {training->changes()});
-  const FoldTraining::Sums sums = training->Measure(stop);
-  if (learn::StopRequested(stop)) return stopped();
+  LUTHIER_ASSIGN_OR_RETURN(const FoldTraining::Sums sums, training->Measure(stop));
   about.metrics["train_loss"] = sums.train_loss / sums.train_rows;
   about.metrics["iterations"] = static_cast<double>(training->iteration());
   if (!w.allFinite()) return Diverged("to weights that are not finite");
@@ -114,7 +113,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
 absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& request,
                                                          const std::vector<PenaltyGroup>& groups,
                                                          const Settings& settings, const learn::DataRoot* root,
-                                                         const std::atomic<bool>* stop) {
+                                                         const base::StopToken& stop) {
   const std::string& name = request.objective.data;
   LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(name, settings.Text("format"), root, stop));
   crf::ChainData data;
@@ -159,7 +158,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
   LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainer trainer,
                            crf::ChainTrainer::Create(penalty.uniform() ? &data : &scaled, penalty.l2(), options));
   while (trainer.outcome() == crf::ChainOutcome::kRunning) {
-    if (trainer.Advance(stop) == crf::ChainOutcome::kStopped) return absl::CancelledError("training was stopped");
+    LUTHIER_RETURN_IF_ERROR(trainer.Advance(stop).status());
   }
   VectorXd w = trainer.Weights();
   penalty.Unscale(data.shape().stride(), &w);
@@ -167,11 +166,10 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     return Diverged(absl::StrCat("after ", static_cast<int64_t>(trainer.passes()), " passes"));
   }
   model::ModelInfo about = InfoOf(request, settings);
-  about.fingerprint = crf::Fingerprint(data, stop);
+  LUTHIER_ASSIGN_OR_RETURN(about.fingerprint, crf::Fingerprint(data, stop));
   about.examples = data.sequences();
   about.outcome = trainer.outcome() == crf::ChainOutcome::kPassLimit ? "limit" : "converged";
-  const double loss = crf::ChainLoss(&data).Value(w, nullptr, stop);
-  if (learn::StopRequested(stop)) return absl::CancelledError("training was stopped");
+  LUTHIER_ASSIGN_OR_RETURN(const double loss, crf::ChainLoss(&data).Value(w, nullptr, stop));
   about.metrics["train_loss"] = loss / static_cast<double>(data.tokens());
   about.metrics["passes"] = trainer.passes();
   return std::unique_ptr<model::Model>(
@@ -181,7 +179,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const learn::DataRoot* root,
-                                                         const std::atomic<bool>* stop) {
+                                                         const base::StopToken& stop) {
   LUTHIER_ASSIGN_OR_RETURN(const ObjectiveInfo* found, FindObjective(request.objective.model));
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(request.objective.options));
   const ObjectiveInfo info = WithPenaltyGroups(*found, groups);

@@ -1,11 +1,11 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_TRAIN_MODEL_H_
 #define LUTHIER_LIB_OBJECTIVES_TRAIN_MODEL_H_
 
-#include <atomic>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_root.h"
 #include "lib/model/model.h"
 #include "lib/study/study_spec.h"
@@ -24,9 +24,9 @@ struct TrainRequest {
 // Trains the model that a trial of `logistic`, `hsvm` or `crf` judges, on all of `data`, held-out rows included (but
 // not on crf's `validation_data`). Strengths count beside sums over rows, so they stay as they are. INVALID_ARGUMENT
 // for other objectives, settings that are none and those that do not fit the data; FAILED_PRECONDITION when training
-// diverges; CANCELLED when `stop` (may be null) was seen; errors of reading the data.
+// diverges; CANCELLED when stopped; errors of reading the data.
 absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const learn::DataRoot* root,
-                                                         const std::atomic<bool>* stop);
+                                                         const base::StopToken& stop);
 
 }  // namespace luthier::objectives
 

@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::stochastic {
 
@@ -44,31 +47,30 @@ VectorXd GrowingBatch::Gradient() const {
   return gradient_ / static_cast<double>(std::max<int64_t>(batch_, 1)) + lambda_ * x_;
 }
 
-VectorXd GrowingBatch::Direction(const VectorXd& gradient, bool pairs, const std::atomic<bool>* stop) const {
+absl::StatusOr<VectorXd> GrowingBatch::Direction(const VectorXd& gradient, bool pairs,
+                                                 const base::StopToken& stop) const {
   VectorXd q = -gradient;
-  if (!pairs || pairs_.empty()) return q * std::min(1.0, 1.0 / gradient.lpNorm<1>());
+  if (!pairs || pairs_.empty()) return VectorXd(q * std::min(1.0, 1.0 / gradient.lpNorm<1>()));
   std::vector<double> alpha(pairs_.size());
   for (size_t k = pairs_.size(); k-- > 0;) {
-    if (learn::StopRequested(stop)) return q;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     alpha[k] = pairs_[k].rho * pairs_[k].s.dot(q);
     q -= alpha[k] * pairs_[k].y;
   }
   q *= 1.0 / (pairs_.back().rho * pairs_.back().y.squaredNorm());
   for (size_t k = 0; k < pairs_.size(); ++k) {
-    if (learn::StopRequested(stop)) return q;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     q += (alpha[k] - pairs_[k].rho * pairs_[k].y.dot(q)) * pairs_[k].s;
   }
   return q;
 }
 
-SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
-  if (learn::StopRequested(stop)) return SolveState::kStopped;
+absl::StatusOr<SolveState> GrowingBatch::Step(PartialSum sum, const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   if (batch_ == 0) {
     const int64_t count = x_.isZero(0.0) ? 1 : n_;
     VectorXd first = VectorXd::Zero(x_.size());
-    const double loss = sum(x_, 0, count, &first);
-    if (!std::isfinite(loss) && learn::StopRequested(stop)) return SolveState::kStopped;
-    loss_ = loss;
+    LUTHIER_ASSIGN_OR_RETURN(loss_, sum(x_, 0, count, &first));
     gradient_ = std::move(first);
     batch_ = count;
     evaluations_ += count;
@@ -85,17 +87,15 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
   bool moved = gradient.isZero(0.0);
   for (int attempt = 0; attempt < 2 && !moved; ++attempt) {
     forget = attempt == 1;
-    const VectorXd direction = Direction(gradient, !forget, stop);
-    if (learn::StopRequested(stop)) return SolveState::kStopped;
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd direction, Direction(gradient, !forget, stop));
     const double slope = direction.dot(gradient);
     if (!(slope < 0.0)) continue;
     double step = 1.0;
     for (int trial = 0; trial < kMaxTrials && !moved; ++trial) {
-      if (learn::StopRequested(stop)) return SolveState::kStopped;
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
       VectorXd trial_x = x_ + step * direction;
       VectorXd trial_sums = VectorXd::Zero(x.size());
-      const double trial_loss = sum(trial_x, 0, batch_, &trial_sums);
-      if (!std::isfinite(trial_loss) && learn::StopRequested(stop)) return SolveState::kStopped;
+      LUTHIER_ASSIGN_OR_RETURN(const double trial_loss, sum(trial_x, 0, batch_, &trial_sums));
       evaluations += batch_;
       const double there = Value(trial_x, trial_loss);
       if (!(there <= value + kArmijo * step * slope + kValueNoise * std::abs(value)) || !trial_sums.allFinite()) {
@@ -120,8 +120,8 @@ SolveState GrowingBatch::Step(PartialSum sum, const std::atomic<bool>* stop) {
   const bool whole = batch_ == n_;
   const int64_t next = NextBatch(batch_);
   if (!whole) {
-    loss += sum(x, batch_, next, &sums);
-    if (!std::isfinite(loss) && learn::StopRequested(stop)) return SolveState::kStopped;
+    LUTHIER_ASSIGN_OR_RETURN(const double further, sum(x, batch_, next, &sums));
+    loss += further;
     evaluations += next - batch_;
   }
   if (forget) pairs_.clear();

@@ -1,12 +1,13 @@
 #ifndef LUTHIER_LIB_STOCHASTIC_GROWING_BATCH_H_
 #define LUTHIER_LIB_STOCHASTIC_GROWING_BATCH_H_
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
 
@@ -22,9 +23,10 @@ namespace luthier::stochastic {
 // more for each step that was too long).
 class GrowingBatch {
  public:
-  // sum of f_i(x) for first <= i < last in the random order; adds their gradient to *gradient.
-  using PartialSum =
-      absl::FunctionRef<double(const Eigen::VectorXd& x, int64_t first, int64_t last, Eigen::VectorXd* gradient)>;
+  // sum of f_i(x) for first <= i < last in the random order; adds their gradient to *gradient. A long one may be
+  // stopped: CANCELLED.
+  using PartialSum = absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd& x, int64_t first, int64_t last,
+                                                              Eigen::VectorXd* gradient)>;
 
   // n >= 1, lambda >= 0. Starts at 0 with one example.
   GrowingBatch(Eigen::Index dim, int64_t n, double lambda);
@@ -32,9 +34,8 @@ class GrowingBatch {
   void StartAt(Eigen::VectorXd x);
 
   // One iteration. kPrecision: no step from here decreases f, with all examples. kNonFinite: f is not finite at x.
-  // kStopped: the iteration was given up, nothing has changed; `sum` may look at `stop` itself and return NaN once it
-  // is set.
-  learn::SolveState Step(PartialSum sum, const std::atomic<bool>* stop);
+  // CANCELLED when stopped, or `sum` was: the iteration was given up, nothing has changed.
+  absl::StatusOr<learn::SolveState> Step(PartialSum sum, const base::StopToken& stop);
 
   const Eigen::VectorXd& x() const { return x_; }
   int64_t batch() const { return batch_; }
@@ -53,8 +54,9 @@ class GrowingBatch {
     Eigen::VectorXd s, y;
     double rho;  // 1 / s'y
   };
-  // Of no use once `stop` is set. Without pairs: along the gradient.
-  Eigen::VectorXd Direction(const Eigen::VectorXd& gradient, bool pairs, const std::atomic<bool>* stop) const;
+  // Without pairs: along the gradient.
+  absl::StatusOr<Eigen::VectorXd> Direction(const Eigen::VectorXd& gradient, bool pairs,
+                                            const base::StopToken& stop) const;
   double Value(const Eigen::VectorXd& x, double loss) const;
 
   int64_t n_;

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::stochastic {
 
@@ -22,10 +24,11 @@ void MetaDescent::StartAt(VectorXd x) {
   x_ = std::move(x);
 }
 
-bool MetaDescent::Step(Gradient gradient, HessianProduct product) {
+absl::StatusOr<bool> MetaDescent::Step(Gradient gradient, HessianProduct product) {
   VectorXd g;
-  if (!std::isfinite(gradient(x_, &g)) || !g.allFinite()) return false;
-  const VectorXd hv = product(x_, v_);
+  LUTHIER_ASSIGN_OR_RETURN(const double value, gradient(x_, &g));
+  if (!std::isfinite(value) || !g.allFinite()) return false;
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd hv, product(x_, v_));
   if (!hv.allFinite()) return false;
   VectorXd rates = rates_.array() * (1.0 - options_.meta_rate * g.array() * v_.array()).max(0.5);
   VectorXd next = x_ - rates.cwiseProduct(g);

@@ -3,6 +3,7 @@
 
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "lib/learn/checkpoint.h"
 
 namespace luthier::stochastic {
@@ -30,10 +31,11 @@ class MetaDescent {
   void StartAt(Eigen::VectorXd x);
 
   // One iteration. gradient(x, &g): the objective and its gradient; product(x, v): H v at that x. False when they are
-  // not finite; nothing has changed then.
-  using Gradient = absl::FunctionRef<double(const Eigen::VectorXd& x, Eigen::VectorXd* g)>;
-  using HessianProduct = absl::FunctionRef<Eigen::VectorXd(const Eigen::VectorXd& x, const Eigen::VectorXd& v)>;
-  bool Step(Gradient gradient, HessianProduct product);
+  // not finite; errors of theirs, such as CANCELLED. Nothing has changed then.
+  using Gradient = absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd& x, Eigen::VectorXd* g)>;
+  using HessianProduct =
+      absl::FunctionRef<absl::StatusOr<Eigen::VectorXd>(const Eigen::VectorXd& x, const Eigen::VectorXd& v)>;
+  absl::StatusOr<bool> Step(Gradient gradient, HessianProduct product);
 
   const Eigen::VectorXd& x() const { return x_; }
   const Eigen::VectorXd& rates() const { return rates_; }

@@ -7,8 +7,11 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "lib/base/log.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "tests/worker/testing.h"
 #include "worker/objectives/dispatch.h"
 
@@ -46,7 +49,7 @@ class Counter final : public objectives::Objective {
     }
     if (context.started) context.started(result.resumed, i);
     for (; i < 10; ++i) {
-      if (context.cancellation->cancelled()) {
+      if (context.stop.stop_requested()) {
         context.save_checkpoint(std::to_string(i));
         result.outcome = objectives::EvaluationOutcome::kCancelled;
         return result;
@@ -86,10 +89,10 @@ class BuiltinTest : public ::testing::Test {
   BuiltinRunner MakeRunner() {
     return BuiltinRunner(
         [this](const study::BuiltinObjective& objective, const study::SearchSpace&, const study::MetricSpec&,
-               const std::atomic<bool>* stop) -> absl::StatusOr<std::unique_ptr<objectives::Objective>> {
+               const base::StopToken& stop) -> absl::StatusOr<std::unique_ptr<objectives::Objective>> {
           made_.push_back(objective.model);
           if (!error_.ok()) return error_;
-          if (stop != nullptr && *stop) return absl::CancelledError("stopped");
+          LUTHIER_RETURN_IF_ERROR(stop.Poll());
           return std::make_unique<Counter>();
         },
         &checkpoints_);
@@ -139,7 +142,7 @@ TEST_F(BuiltinTest, AStopWhileAnotherSlotLoadsEndsTheWait) {
   absl::Notification loading, go_on;
   BuiltinRunner runner(
       [&](const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&,
-          const std::atomic<bool>*) -> absl::StatusOr<std::unique_ptr<objectives::Objective>> {
+          const base::StopToken&) -> absl::StatusOr<std::unique_ptr<objectives::Objective>> {
         loading.Notify();
         go_on.WaitForNotification();
         return std::make_unique<Counter>();

@@ -316,7 +316,7 @@ TEST_F(RuntimeTest, AnObjectiveThatKnowsNoTargetIsPausedByTheReportsAnswer) {
 TEST(StopSignal, AnythingReplacesAPauseAndNothingElse) {
   StopSignal signal;
   signal.Request(StopReason::kPause);
-  EXPECT_TRUE(signal.cancellation().cancelled());
+  EXPECT_TRUE(signal.token().stop_requested());
   signal.Request(StopReason::kPause);
   EXPECT_EQ(signal.reason(), StopReason::kPause);
   signal.Request(StopReason::kLost);

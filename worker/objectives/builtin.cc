@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/minimizer.h"
 #include "lib/study/warm_start.h"
 
@@ -60,7 +61,7 @@ BuiltinRunner::BuiltinRunner(const learn::DataRoot* root, const CheckpointStore*
                              const learn::DataCache* cache)
     : BuiltinRunner(
           [root, cache](const study::BuiltinObjective& objective, const study::SearchSpace& space,
-                        const study::MetricSpec& metric, const std::atomic<bool>* stop) {
+                        const study::MetricSpec& metric, const base::StopToken& stop) {
             return objectives::CreateObjective(objective, space, metric, root, cache, stop);
           },
           checkpoints) {}
@@ -69,7 +70,7 @@ BuiltinRunner::BuiltinRunner(Factory factory, const CheckpointStore* checkpoints
     : factory_(std::move(factory)), checkpoints_(checkpoints) {}
 
 absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find(const study::StudySpec& spec,
-                                                                                 const std::atomic<bool>* stop) {
+                                                                                 const base::StopToken& stop) {
   const auto& objective = std::get<study::BuiltinObjective>(spec.objective);
   const base::MutexLock lock(&mutex_);
   while (true) {
@@ -80,7 +81,7 @@ absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find
       entries_.push_front(std::move(entry));
       return entries_.front().made;
     }
-    if (learn::StopRequested(stop)) return absl::CancelledError("stopped before the data were loaded");
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     if (!loading_) break;
     // Slots that start together on one study shall not load it twice. Nothing wakes whoever is told to stop here.
     loaded_.WaitFor(&mutex_, kLookForStop);
@@ -108,7 +109,7 @@ absl::StatusOr<std::shared_ptr<const objectives::Objective>> BuiltinRunner::Find
 
 RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   const absl::StatusOr<std::shared_ptr<const objectives::Objective>> objective =
-      Find(request.spec, &sink->stop().cancellation().flag());
+      Find(request.spec, sink->stop().token());
   if (absl::IsCancelled(objective.status())) {
     RunOutcome outcome;
     outcome.result = RunResult::kStopped;
@@ -124,11 +125,11 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   context.seed = request.seed;
   context.attempt = request.attempt;
   context.target = request.target_step;
-  context.cancellation = &sink->stop().cancellation();
+  context.stop = sink->stop().token();
   context.clock = &clock_;
   context.report = [sink](const study::Measurement& measurement) {
     sink->Report(measurement, "");
-    return true;  // A stop comes through the cancellation, which saves a checkpoint.
+    return true;  // A stop comes through `context.stop`, which saves a checkpoint.
   };
   std::string cold = "its model is of other data or settings";  // Why no model of another trial is started from.
   std::string why = "it is of another version, other data or other options";

@@ -1,7 +1,6 @@
 #ifndef LUTHIER_WORKER_OBJECTIVES_BUILTIN_H_
 #define LUTHIER_WORKER_OBJECTIVES_BUILTIN_H_
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
 #include "lib/objectives/objective.h"
@@ -28,16 +28,16 @@ class BuiltinRunner final : public Objective {
  public:
   static constexpr size_t kCached = 4;
 
-  // Makes the objective of a study, until the flag (may be null) is set; objectives::CreateObjective but for tests.
+  // Makes the objective of a study, until it is stopped; objectives::CreateObjective but for tests.
   using Factory = std::function<absl::StatusOr<std::unique_ptr<objectives::Objective>>(
-      const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&, const std::atomic<bool>*)>;
+      const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&, const base::StopToken&)>;
   // `root`: where data files are, may be null; `checkpoints` may be null: then an interrupted trial starts afresh;
   // `cache` may be null: then data are parsed by every worker. All must outlive the runner.
   BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints,
                 const learn::DataCache* cache = nullptr);
   BuiltinRunner(Factory factory, const CheckpointStore* checkpoints);
 
-  absl::Status Open(const study::StudySpec& spec) override { return Find(spec, nullptr).status(); }
+  absl::Status Open(const study::StudySpec& spec) override { return Find(spec, {}).status(); }
   RunOutcome Run(const RunRequest& request, RunSink* sink) override;
   // Removes the trial's checkpoint files.
   void Discard(const RunRequest& request) override;
@@ -51,9 +51,9 @@ class BuiltinRunner final : public Objective {
     std::shared_ptr<const objectives::Objective> made;
   };
 
-  // CANCELLED once `stop` (may be null) is set, also while another slot loads what this one waits for.
+  // CANCELLED when stopped, also while another slot loads what this one waits for.
   absl::StatusOr<std::shared_ptr<const objectives::Objective>> Find(const study::StudySpec& spec,
-                                                                    const std::atomic<bool>* stop);
+                                                                    const base::StopToken& stop);
 
   const base::SystemClock clock_;
   const Factory factory_;

@@ -48,7 +48,7 @@ class Judge {
  public:
   explicit Judge(const TrainingProblem* problem)
       : problem_(problem), train_(&problem->train), test_(&problem->test), h_(&train_, 1.0) {
-    start_ = h_.Value(VectorXd::Zero(train_.dim()), nullptr);
+    start_ = h_.Value(VectorXd::Zero(train_.dim()), nullptr).value();
     if (problem->optimum) optimum_ = *problem->optimum;
   }
   // By many passes of SAG; the gradient there bounds how far it is from the optimum: |gradient|^2 / 2.
@@ -59,20 +59,20 @@ class Judge {
     double bound = INFINITY;
     VectorXd gradient;
     while (bound > 1e-6 * optimum_ && solver->passes() < 200.0) {
-      solver->Advance(8 * solver->iterations_per_pass(), nullptr);
-      optimum_ = h_.Value(solver->Weights(), &gradient);
+      solver->Advance(8 * solver->iterations_per_pass(), {}).value();
+      optimum_ = h_.Value(solver->Weights(), &gradient).value();
       bound = 0.5 * gradient.squaredNorm();
     }
-    const double error = 1.0 - test_.Evaluate(solver->Weights()).accuracy;
+    const double error = 1.0 - test_.Evaluate(solver->Weights()).value().accuracy;
     absl::PrintF("optimum,%s,,,%d,%.1f,,%.6f,%.6f,%.3g\n", problem_->name, absl::GetFlag(FLAGS_seed), solver->passes(),
                  optimum_, error, bound);
     std::fflush(stdout);
   }
   // (h - h*) / h*, also below 0 where h* is only known so well.
-  double Gap(const VectorXd& w) { return (h_.Value(w, nullptr) - optimum_) / optimum_; }
+  double Gap(const VectorXd& w) { return (h_.Value(w, nullptr).value() - optimum_) / optimum_; }
   // A lower bound of it.
   double GapAtLeast(const VectorXd& w) const { return (0.5 * h_.l2() * w.squaredNorm() - optimum_) / optimum_; }
-  double Error(const VectorXd& w) { return 1.0 - test_.Evaluate(w).accuracy; }
+  double Error(const VectorXd& w) { return 1.0 - test_.Evaluate(w).value().accuracy; }
   double start() const { return (start_ - optimum_) / optimum_; }
   const TrainingProblem& problem() const { return *problem_; }
 
@@ -88,7 +88,7 @@ double Run(const std::string& method, const std::string& detail, ChainSolver* so
   double seconds = 0.0, gap = judge->start();
   while (solver->passes() < passes && gap > 1e-6) {
     const double start = CpuSeconds();
-    const SolverState state = solver->Advance(solver->iterations_per_pass(), nullptr);
+    const SolverState state = solver->Advance(solver->iterations_per_pass(), {}).value();
     seconds += CpuSeconds() - start;
     const VectorXd w = solver->Weights();
     gap = judge->Gap(w);
@@ -171,7 +171,7 @@ double GridGap(AverageGradient* solver, Judge* judge) {
   const int64_t looks_per_pass = train.shape().dim() < 100000 ? 32 : 1;
   const int64_t quantum = std::max<int64_t>(1, train.sequences() / looks_per_pass);
   for (int64_t looks = 1; solver->passes() < 30.0; ++looks) {
-    if (solver->Advance(quantum, nullptr) != SolverState::kRunning) return INFINITY;
+    if (solver->Advance(quantum, {}).value() != SolverState::kRunning) return INFINITY;
     const VectorXd w = solver->Weights();
     if (judge->GapAtLeast(w) >= hopeless) return INFINITY;
     if (looks % looks_per_pass == 0 && !(judge->Gap(w) < hopeless)) return INFINITY;
@@ -217,9 +217,9 @@ void Dual(const TrainingProblem& problem) {
       options.seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
       options.first_potential = first_potential;
       ExponentiatedGradient solver = ExponentiatedGradient::Create(&problem.train, l2, options).value();
-      while (solver.passes() < 20.0) solver.Advance(solver.iterations_per_pass() / 4, nullptr);
+      while (solver.passes() < 20.0) solver.Advance(solver.iterations_per_pass() / 4, {}).value();
       ChainLoss loss(&problem.train);
-      const double primal = ChainProblem(&loss, l2).Value(solver.Weights(), nullptr);
+      const double primal = ChainProblem(&loss, l2).Value(solver.Weights(), nullptr).value();
       absl::PrintF("dual,%s,oeg,%g,%d,%.2f,,%.4e,%.1f,%g\n", problem.name, l2, absl::GetFlag(FLAGS_seed),
                    solver.passes(), (primal - solver.DualValue()) / primal, primal, first_potential);
       std::fflush(stdout);
@@ -277,7 +277,7 @@ void Forms(Judge* judge) {
     SolverState state = SolverState::kRunning;
     while (state == SolverState::kRunning && solver.passes() < absl::GetFlag(FLAGS_passes) && gap > 1e-4 &&
            gap < 10.0 * judge->start()) {
-      state = solver.Advance(solver.iterations_per_pass() / 2, nullptr);
+      state = solver.Advance(solver.iterations_per_pass() / 2, {}).value();
       gap = state == SolverState::kRunning ? judge->Gap(solver.Weights()) : INFINITY;
       if (!(gap < INFINITY)) break;
     }

@@ -105,15 +105,15 @@ absl::StatusOr<Problem> Prepare(const Source& source, const DataRoot& root) {
   } else {
     part = SplitValidation(dataset.label, 2, 0.2, 1).value();
   }
-  Standardization s = source.standardize ? FitStandardization(dataset.x, part.train) : Standardization();
-  LinearData train(dataset, part.train, s, Bias::kPenalized);
-  LinearData test = *source.test != '\0' ? LinearData(other, AllRows(other), s, Bias::kPenalized)
-                                         : LinearData(dataset, part.validation, s, Bias::kPenalized);
+  Standardization s = source.standardize ? FitStandardization(dataset.x, part.train).value() : Standardization();
+  LinearData train = LinearData::Create(dataset, part.train, s, Bias::kPenalized).value();
+  LinearData test = *source.test != '\0' ? LinearData::Create(other, AllRows(other), s, Bias::kPenalized).value()
+                                         : LinearData::Create(dataset, part.validation, s, Bias::kPenalized).value();
   return Problem{std::move(s), std::move(train), std::move(test), 0.0, 0.0};
 }
 
 double TestError(const Problem& p, const VectorXd& w) {
-  return 1.0 - static_cast<double>(p.test.CountCorrect(w)) / static_cast<double>(p.test.rows());
+  return 1.0 - static_cast<double>(p.test.CountCorrect(w).value()) / static_cast<double>(p.test.rows());
 }
 
 VectorXd Optimum(const LinearProblem& problem) {
@@ -121,7 +121,7 @@ VectorXd Optimum(const LinearProblem& problem) {
   options.solver = problem.dim() <= 1000 ? LinearSolver::kNewtonCholesky : LinearSolver::kNewtonCg;
   options.tolerance = 1e-11;
   LinearTrainer trainer = LinearTrainer::Create(&problem, options).value();
-  while (trainer.Advance(nullptr) == TrainOutcome::kRunning) {
+  while (trainer.Advance({}).value() == TrainOutcome::kRunning) {
   }
   return trainer.Weights();
 }
@@ -132,21 +132,21 @@ void Train(const Problem& p, const LinearProblem& problem, const SvrgOptions& op
   const double n = static_cast<double>(p.train.rows());
   Svrg svrg(&problem, options);
   VectorXd w = VectorXd::Zero(problem.dim());
-  LUTHIER_CHECK(svrg.Start(w) == SolveState::kRunning);
+  LUTHIER_CHECK(svrg.Start(w).value() == SolveState::kRunning);
   double to_gap[std::size(kLevels)];
   std::fill(std::begin(to_gap), std::end(to_gap), INFINITY);
   double to_error = INFINITY;
-  double gap = (problem.Value(w, nullptr) / n - p.optimum) / p.optimum;
+  double gap = (problem.Value(w, nullptr).value() / n - p.optimum) / p.optimum;
   double error = TestError(p, w);
   double look = kLookEvery;
   while (look <= looks || (to_gap[std::size(kLevels) - 1] == INFINITY && look <= limit)) {
-    svrg.AdvanceEpoch(nullptr);
+    svrg.AdvanceEpoch({}).value();
     const double passes = static_cast<double>(svrg.evaluations()) / n;
     for (; look < passes; look += kLookEvery) {
       if (look <= looks) absl::PrintF("look,%s,%.1f,%.4e,%.5f\n", head, look, gap, error);
     }
     w = svrg.Weights();
-    gap = (problem.Value(w, nullptr) / n - p.optimum) / p.optimum;
+    gap = (problem.Value(w, nullptr).value() / n - p.optimum) / p.optimum;
     error = TestError(p, w);
     for (size_t k = 0; k < std::size(kLevels); ++k) {
       if (gap <= kLevels[k]) to_gap[k] = std::min(to_gap[k], passes);
@@ -172,7 +172,7 @@ void Claims(const Source& source, const DataRoot& root) {
     const char* loss_name = hinge ? "hsvm" : "logistic";
     const LinearProblem problem(&p.train, loss, 1.0);
     const VectorXd best = Optimum(problem);
-    p.optimum = problem.Value(best, nullptr) / static_cast<double>(p.train.rows());
+    p.optimum = problem.Value(best, nullptr).value() / static_cast<double>(p.train.rows());
     p.best_error = TestError(p, best);
     absl::PrintF("problem,%s,%s,%d,%d,%d,%d,%.12f,%.5f,%.1f,%s\n", source.name, loss_name, p.train.rows(),
                  p.train.features(), p.train.nonzeros(), p.test.rows(), p.optimum, p.best_error,

@@ -100,9 +100,9 @@ Reached Race(const learn::LinearProblem& problem, const Variant& variant, double
   spent += bench::ThreadSeconds() - start;
   while (spent < limit) {
     start = bench::ThreadSeconds();
-    const learn::TrainOutcome outcome = trainer->Advance(nullptr);
+    const learn::TrainOutcome outcome = trainer->Advance({}).value();
     spent += bench::ThreadSeconds() - start;
-    const double gap = (problem.Value(trainer->Weights(), nullptr) - optimum) / optimum;
+    const double gap = (problem.Value(trainer->Weights(), nullptr).value() - optimum) / optimum;
     for (int k = 0; k < 4; ++k) {
       if (gap > kLevels[k] || std::isfinite(reached.seconds[k])) continue;
       reached.seconds[k] = spent;
@@ -126,9 +126,9 @@ double Optimum(const learn::LinearProblem& problem) {
   v.options.tolerance = 1e-12;
   absl::StatusOr<learn::LinearTrainer> trainer = learn::LinearTrainer::Create(&problem, v.options);
   if (!trainer.ok()) return best;
-  while (trainer->Advance(nullptr) == learn::TrainOutcome::kRunning) {
+  while (trainer->Advance({}).value() == learn::TrainOutcome::kRunning) {
   }
-  best = problem.Value(trainer->Weights(), nullptr);
+  best = problem.Value(trainer->Weights(), nullptr).value();
   return best;
 }
 
@@ -141,7 +141,7 @@ void MeasurePass(const learn::LinearProblem& problem, const bench::MachineLimits
   double best = INFINITY;
   for (int run = 0; run < 8; ++run) {
     const double start = bench::ThreadSeconds();
-    problem.Value(w, &gradient);
+    problem.Value(w, &gradient).value();
     best = std::min(best, bench::ThreadSeconds() - start);
   }
   const double entries = static_cast<double>(data.nonzeros()), rows = static_cast<double>(data.rows());
@@ -230,9 +230,9 @@ int Main(int argc, char** argv) {
     std::vector<int32_t> rows(static_cast<size_t>(dataset.x.rows));
     std::iota(rows.begin(), rows.end(), 0);
     const learn::Standardization s =
-        source.standardize ? learn::FitStandardization(dataset.x, rows) : learn::Standardization();
+        source.standardize ? learn::FitStandardization(dataset.x, rows).value() : learn::Standardization();
     const double start = bench::ThreadSeconds();
-    const learn::LinearData data(dataset, rows, s, learn::Bias::kPenalized);
+    const learn::LinearData data = learn::LinearData::Create(dataset, rows, s, learn::Bias::kPenalized).value();
     std::printf("\nlayout: %.4f s", bench::ThreadSeconds() - start);
     const learn::LinearProblem problem(&data, loss, 1.0);
     MeasurePass(problem, limits);

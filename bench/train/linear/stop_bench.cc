@@ -1,5 +1,5 @@
 // How long a linear trial goes on after it was asked to stop, at random moments from its lease to its result: wall
-// milliseconds, from the flag to the end of the call, with the checkpoint made and everything freed.
+// milliseconds, from the request to the end of the call, with the checkpoint made and everything freed.
 //
 //   stop_bench [--data=synth:logistic?...] [--dir=DIR] [--stops=N] [--only=dual,svrg]
 //
@@ -22,6 +22,7 @@
 #include "absl/time/clock.h"
 #include "lib/base/check.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/synth.h"
 #include "lib/objectives/registry.h"
@@ -57,22 +58,22 @@ void WriteRows(const std::string& uri, const std::string& path) {
 
 // Calls `run` to its end, or `longest` milliseconds, then again and again with a stop at a random moment of that time.
 // `run` returns whether it was stopped.
-void Measure(const std::string& what, const std::function<bool(const Cancellation&)>& run) {
+void Measure(const std::string& what, const std::function<bool(const base::StopSource&)>& run) {
   const std::vector<std::string>& only = absl::GetFlag(FLAGS_only);
   if (!only.empty() && std::find(only.begin(), only.end(), what) == only.end()) return;
   const double limit = 1e3 * absl::GetFlag(FLAGS_seconds);
   const auto stop_after = [&](double milliseconds, double* took) {
-    Cancellation cancellation;
+    base::StopSource source;
     std::atomic<bool> done = false;
     absl::Time asked = absl::InfiniteFuture();
     std::thread stopper([&] {
       const absl::Time begin = absl::Now();
       while (!done && Milliseconds(begin) < milliseconds) absl::SleepFor(absl::Microseconds(200));
       asked = absl::Now();
-      cancellation.Cancel();
+      source.RequestStop();
     });
     const absl::Time begin = absl::Now();
-    const bool stopped = run(cancellation);
+    const bool stopped = run(source);
     const absl::Time end = absl::Now();
     done = true;
     stopper.join();
@@ -106,7 +107,7 @@ void Run() {
   const std::string cache_directory = directory + "/cache";
   std::filesystem::remove_all(cache_directory);
   const learn::DataCache cache = learn::DataCache::Open(cache_directory, {.settle_nanoseconds = 0}).value();
-  const auto make = [&](const char* solver, const std::atomic<bool>* stop, double iterations = 1000.0) {
+  const auto make = [&](const char* solver, const base::StopToken& stop, double iterations = 1000.0) {
     study::BuiltinObjective objective;
     objective.model = "logistic";
     objective.data = "rows.svm";
@@ -122,38 +123,38 @@ void Run() {
     LUTHIER_CHECK(made.ok() || absl::IsCancelled(made.status()));
     return made;
   };
-  const auto evaluate = [](const Objective& objective, study::Parameters parameters, const Cancellation& cancellation) {
+  const auto evaluate = [](const Objective& objective, study::Parameters parameters, const base::StopSource& source) {
     EvaluationContext context;
     parameters["l2"] = 0.1;
     context.parameters = std::move(parameters);
-    context.cancellation = &cancellation;
+    context.stop = source.token();
     context.report = [](const study::Measurement&) { return true; };
     context.save_checkpoint = [](const std::string&) {};
     const absl::StatusOr<EvaluationResult> result = objective.Evaluate(context);
     LUTHIER_CHECK(result.ok());
     return result->outcome == EvaluationOutcome::kCancelled;
   };
-  Measure("parse and keep", [&](const Cancellation& cancellation) {
+  Measure("parse and keep", [&](const base::StopSource& source) {
     for (const auto& entry : std::filesystem::directory_iterator(cache_directory)) {
       std::filesystem::remove(entry.path());
     }
-    return !make("lbfgs", &cancellation.flag()).ok();
+    return !make("lbfgs", source.token()).ok();
   });
-  LUTHIER_CHECK(make("lbfgs", nullptr).ok());
-  Measure("cache", [&](const Cancellation& cancellation) { return !make("lbfgs", &cancellation.flag()).ok(); });
+  LUTHIER_CHECK(make("lbfgs", {}).ok());
+  Measure("cache", [&](const base::StopSource& source) { return !make("lbfgs", source.token()).ok(); });
   {
     // One that was made is kept, but not of so many settings.
     const std::unique_ptr<Objective> objective = make("lbfgs", nullptr, 1.0).value();
     int next = 0;
-    Measure("layout", [&](const Cancellation& cancellation) {
+    Measure("layout", [&](const base::StopSource& source) {
       const bool standardize = next % 2 == 0, intercept = next / 2 % 2 == 0;
       ++next;
-      return evaluate(*objective, {{"standardize", standardize}, {"intercept", intercept}}, cancellation);
+      return evaluate(*objective, {{"standardize", standardize}, {"intercept", intercept}}, source);
     });
   }
   for (const char* solver : {"lbfgs", "newton_cg", "newton_cholesky", "dual", "svrg"}) {
-    const std::unique_ptr<Objective> objective = make(solver, nullptr).value();
-    Measure(solver, [&](const Cancellation& cancellation) { return evaluate(*objective, {}, cancellation); });
+    const std::unique_ptr<Objective> objective = make(solver, {}).value();
+    Measure(solver, [&](const base::StopSource& source) { return evaluate(*objective, {}, source); });
   }
   std::filesystem::remove_all(cache_directory);
 }

@@ -175,7 +175,7 @@ absl::StatusOr<int> ModelTrain(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const learn::DataRoot root, learn::DataRoot::Open(options.data_root));
   context.Disconnect();  // Training may take longer than a database should be held.
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<model::Model> model,
-                           objectives::TrainModel(source.request, &root, nullptr));
+                           objectives::TrainModel(source.request, &root, {}));
   const absl::Status written = worker::WriteDurably(directory, out.filename().string(), model->Save());
   if (!written.ok()) return absl::FailedPreconditionError(std::string(written.message()));
   if (model->info().outcome == "limit") {

@@ -7,7 +7,10 @@
 #include <cmath>
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/bilevel/logistic_inner.h"
 #include "lib/bilevel/units.h"
 #include "lib/learn/split.h"
@@ -47,16 +50,19 @@ class HypergradientTest : public testing::TestWithParam<Case> {
     const std::vector<learn::Partition> partitions = learn::SplitFolds(dataset_.label, spec.classes, 3, 5).value();
     for (const learn::Partition& p : partitions) {
       learn::Standardization s;
-      if (GetParam().standardize) s = learn::FitStandardization(dataset_.x, p.train);
+      if (GetParam().standardize) s = learn::FitStandardization(dataset_.x, p.train).value();
       const bool intercept = GetParam().intercept;
-      folds_.push_back({std::make_unique<learn::LogisticData>(&dataset_, p.train, s, intercept),
-                        std::make_unique<learn::LogisticData>(&dataset_, p.validation, s, intercept)});
+      const auto make = [&](const std::vector<int32_t>& rows) {
+        return std::make_unique<learn::LogisticData>(
+            learn::LogisticData::Create(&dataset_, rows, s, intercept).value());
+      };
+      folds_.push_back({make(p.train), make(p.validation)});
     }
   }
 
   static VectorXd Optimum(const learn::LogisticProblem& problem) {
     learn::LogisticTrainer trainer(&problem, {.solver = learn::Solver::kNewtonCg, .tolerance = 0.0});
-    learn::Train(trainer, [](const learn::LogisticTrainer&) { return true; }, nullptr);
+    learn::Train(trainer, [](const learn::LogisticTrainer&) { return true; }, {}).value();
     return trainer.w();
   }
   // E as a function of l2, by training alone.
@@ -70,7 +76,7 @@ class HypergradientTest : public testing::TestWithParam<Case> {
     LogisticOuter outer(fold.validation.get());
     ImplicitGradientOptions options;
     options.relative_tolerance = 1e-13;
-    return ComputeImplicitGradient(inner, outer, Optimum(problem), VectorXd(), options);
+    return ComputeImplicitGradient(inner, outer, Optimum(problem), VectorXd(), options).value();
   }
 
   learn::Dataset dataset_;
@@ -131,7 +137,7 @@ TEST_P(HypergradientTest, ErrorBoundHolds) {
       LogisticOuter outer(folds_[0].validation.get());
       ImplicitGradientOptions options;
       options.relative_tolerance = size;
-      const ImplicitGradient g = ComputeImplicitGradient(inner, outer, x, VectorXd(), options);
+      const ImplicitGradient g = ComputeImplicitGradient(inner, outer, x, VectorXd(), options).value();
       ASSERT_TRUE(g.usable());
       EXPECT_LE(std::abs(g.gradient[0] - exact), g.error_bound) << "l2 = " << l2 << ", size = " << size;
       EXPECT_LE((x - optimum).norm(), g.error_x * (1.0 + 1e-9));
@@ -143,14 +149,14 @@ TEST_P(HypergradientTest, ErrorBoundHolds) {
 TEST_P(HypergradientTest, PolishMakesTheBoundTight) {
   const learn::LogisticProblem problem(folds_[0].train.get(), 0.01);
   learn::LogisticTrainer trainer(&problem, {.tolerance = 1e-4});
-  learn::Train(trainer, [](const learn::LogisticTrainer&) { return true; }, nullptr);
+  learn::Train(trainer, [](const learn::LogisticTrainer&) { return true; }, {}).value();
   LogisticInner inner(&problem);
   LogisticOuter outer(folds_[0].validation.get());
   VectorXd x = trainer.w();
-  const double before = ComputeImplicitGradient(inner, outer, x, VectorXd(), {}).error_bound;
-  const double norm = PolishInner(inner, 0.0, 10, nullptr, &x);
+  const double before = ComputeImplicitGradient(inner, outer, x, VectorXd(), {}).value().error_bound;
+  const double norm = PolishInner(inner, 0.0, 10, {}, &x).value();
   EXPECT_LE(norm, 1e-11);
-  const ImplicitGradient after = ComputeImplicitGradient(inner, outer, x, VectorXd(), {});
+  const ImplicitGradient after = ComputeImplicitGradient(inner, outer, x, VectorXd(), {}).value();
   EXPECT_LT(after.error_bound, 1e-4 * before);
   EXPECT_DOUBLE_EQ(after.inner_gradient_norm, norm);
 }
@@ -160,8 +166,8 @@ TEST_P(HypergradientTest, WarmAdjointSavesIterations) {
   LogisticInner inner(&problem);
   LogisticOuter outer(folds_[0].validation.get());
   const VectorXd x = Optimum(problem);
-  const ImplicitGradient cold = ComputeImplicitGradient(inner, outer, x, VectorXd(), {});
-  const ImplicitGradient warm = ComputeImplicitGradient(inner, outer, x, cold.adjoint, {});
+  const ImplicitGradient cold = ComputeImplicitGradient(inner, outer, x, VectorXd(), {}).value();
+  const ImplicitGradient warm = ComputeImplicitGradient(inner, outer, x, cold.adjoint, {}).value();
   EXPECT_LT(warm.cg_iterations, cold.cg_iterations);
   EXPECT_NEAR(warm.gradient[0], cold.gradient[0], 1e-9 * std::abs(cold.gradient[0]) + 1e-15);
 }
@@ -183,19 +189,25 @@ class Ridge final : public InnerProblem {
   VectorXd Solution() const { return H().llt().solve(a_.transpose() * b_); }
   Index dim() const override { return a_.cols(); }
   Index hyper_dim() const override { return a_.cols(); }
-  double Value(const VectorXd& x, VectorXd* g) override {
+  absl::StatusOr<double> Value(const VectorXd& x, VectorXd* g, const base::StopToken& stop) override {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const VectorXd hx = H() * x;
     const VectorXd c = a_.transpose() * b_;
     if (g != nullptr) *g = hx - c;
     return 0.5 * x.dot(hx) - c.dot(x);
   }
-  void SetPoint(const VectorXd& x) override { x_ = x; }
-  VectorXd HessianVector(const VectorXd& v) override { return sign * (H() * v); }
-  VectorXd HessianDiagonal() override { return {}; }
+  absl::Status SetPoint(const VectorXd& x, const base::StopToken& /*stop*/) override {
+    x_ = x;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<VectorXd> HessianVector(const VectorXd& v, const base::StopToken& /*stop*/) override {
+    return VectorXd(sign * (H() * v));
+  }
+  absl::StatusOr<VectorXd> HessianDiagonal(const base::StopToken& /*stop*/) override { return VectorXd(); }
   VectorXd CrossTransposeVector(const VectorXd& q) override { return lambda_.array().exp() * x_.array() * q.array(); }
   double CrossNorm() override { return (lambda_.array().exp() * x_.array()).abs().maxCoeff(); }
-  InnerConstants Constants() override {
-    return {std::exp(lambda_.minCoeff()), 0.0, std::exp(lambda_.maxCoeff()), true};
+  absl::StatusOr<InnerConstants> Constants(const base::StopToken& /*stop*/) override {
+    return InnerConstants{std::exp(lambda_.minCoeff()), 0.0, std::exp(lambda_.maxCoeff()), true};
   }
   double sign = 1.0;
 
@@ -209,7 +221,7 @@ class Ridge final : public InnerProblem {
 class SquaredDistance final : public OuterLoss {
  public:
   explicit SquaredDistance(VectorXd target) : target_(std::move(target)) {}
-  double Value(const VectorXd& x, VectorXd* g) override {
+  absl::StatusOr<double> Value(const VectorXd& x, VectorXd* g, const base::StopToken& /*stop*/) override {
     if (g != nullptr) *g = x - target_;
     return 0.5 * (x - target_).squaredNorm();
   }
@@ -232,17 +244,18 @@ TEST(ImplicitGradientTest, RidgeWithManyHyperparametersMatchesDifferences) {
   const VectorXd lambda = normal(5);
   SquaredDistance outer(normal(5));
   Ridge ridge(a, b, lambda);
-  const ImplicitGradient g = ComputeImplicitGradient(ridge, outer, ridge.Solution(), VectorXd(), {});
+  const ImplicitGradient g = ComputeImplicitGradient(ridge, outer, ridge.Solution(), VectorXd(), {}).value();
   ASSERT_TRUE(g.usable());
   for (Index j = 0; j < 5; ++j) {
     const double h = 1e-5;
     const Ridge up(a, b, lambda + h * VectorXd::Unit(5, j));
     const Ridge down(a, b, lambda - h * VectorXd::Unit(5, j));
-    const double numeric = (outer.Value(up.Solution(), nullptr) - outer.Value(down.Solution(), nullptr)) / (2 * h);
+    const double numeric =
+        (outer.Value(up.Solution(), nullptr, {}).value() - outer.Value(down.Solution(), nullptr, {}).value()) / (2 * h);
     EXPECT_NEAR(g.gradient[j], numeric, 1e-8);
   }
   VectorXd x = ridge.Solution() + 0.01 * normal(5);
-  const ImplicitGradient sloppy = ComputeImplicitGradient(ridge, outer, x, VectorXd(), {});
+  const ImplicitGradient sloppy = ComputeImplicitGradient(ridge, outer, x, VectorXd(), {}).value();
   EXPECT_LE((sloppy.gradient - g.gradient).norm(), sloppy.error_bound);
   EXPECT_TRUE(sloppy.certified);
 }
@@ -250,9 +263,10 @@ TEST(ImplicitGradientTest, RidgeWithManyHyperparametersMatchesDifferences) {
 TEST(ImplicitGradientTest, LeavesOutTheBoundWhenToldTo) {
   Ridge ridge(MatrixXd::Identity(2, 2), VectorXd::Ones(2), VectorXd::Zero(2));
   SquaredDistance outer(VectorXd::Zero(2));
-  const ImplicitGradient with = ComputeImplicitGradient(ridge, outer, ridge.Solution(), VectorXd(), {});
-  const ImplicitGradient without =
-      ComputeImplicitGradient(ridge, outer, ridge.Solution(), VectorXd(), {.error_bound = false});
+  const ImplicitGradient with = ComputeImplicitGradient(ridge, outer, ridge.Solution(), VectorXd(), {}).value();
+  ImplicitGradientOptions options;
+  options.error_bound = false;
+  const ImplicitGradient without = ComputeImplicitGradient(ridge, outer, ridge.Solution(), VectorXd(), options).value();
   EXPECT_EQ(without.gradient, with.gradient);
   EXPECT_TRUE(std::isinf(without.error_bound));
   EXPECT_FALSE(without.certified);
@@ -263,14 +277,15 @@ TEST(ImplicitGradientTest, ReportsIndefiniteNonFiniteAndStopped) {
   SquaredDistance outer(VectorXd::Zero(2));
   const VectorXd x = ridge.Solution();
   ridge.sign = -1.0;
-  EXPECT_EQ(ComputeImplicitGradient(ridge, outer, x, VectorXd(), {}).outcome, CgOutcome::kIndefinite);
+  EXPECT_EQ(ComputeImplicitGradient(ridge, outer, x, VectorXd(), {}).value().outcome, CgOutcome::kIndefinite);
   ridge.sign = 1.0;
-  EXPECT_EQ(ComputeImplicitGradient(ridge, outer, VectorXd::Constant(2, NAN), VectorXd(), {}).outcome,
+  EXPECT_EQ(ComputeImplicitGradient(ridge, outer, VectorXd::Constant(2, NAN), VectorXd(), {}).value().outcome,
             CgOutcome::kNonFinite);
-  const std::atomic<bool> stop{true};
+  const base::StopSource source;
+  source.RequestStop();
   ImplicitGradientOptions options;
-  options.stop = &stop;
-  EXPECT_EQ(ComputeImplicitGradient(ridge, outer, x, VectorXd(), options).outcome, CgOutcome::kStopped);
+  options.stop = source.token();
+  EXPECT_EQ(ComputeImplicitGradient(ridge, outer, x, VectorXd(), options).status(), base::StoppedError());
 }
 
 TEST(UnitsTest, ConvertsByTheChainRule) {

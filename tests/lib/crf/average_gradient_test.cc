@@ -3,10 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
 #include "tests/lib/crf/crf_testing.h"
@@ -26,7 +27,7 @@ AverageGradient Make(const ChainData& data, double l2, const AverageGradientOpti
 
 double Suboptimality(const ChainData& data, double l2, const VectorXd& w, double optimum) {
   ChainLoss loss(&data);
-  return (ChainProblem(&loss, l2).Value(w, nullptr) - optimum) / (1.0 + std::abs(optimum));
+  return (ChainProblem(&loss, l2).Value(w, nullptr).value() - optimum) / (1.0 + std::abs(optimum));
 }
 
 AverageGradientOptions Options(AverageMethod method, Sampling sampling, StepRule step) {
@@ -47,7 +48,7 @@ TEST(AverageGradientTest, TheSafeCombinationsFindTheOptimum) {
                                AverageForm{AverageMethod::kSaga2, Sampling::kLipschitz, StepRule::kLmax}}) {
     const bool literal_uniform = c.method == AverageMethod::kSagaLiteral;
     AverageGradient solver = Make(data, 3.0, c.Options(11));
-    ASSERT_EQ(solver.Advance(500 * data.sequences(), nullptr), SolverState::kRunning);
+    ASSERT_EQ(solver.Advance(500 * data.sequences(), {}).value(), SolverState::kRunning);
     const double gap = Suboptimality(data, 3.0, solver.Weights(), truth.value);
     // The literal form weighs d by the constants although draws are uniform: it gets near and no nearer.
     EXPECT_LT(gap, literal_uniform ? 1e-1 : 1e-9) << testing::Describe(c);
@@ -66,7 +67,7 @@ TEST(AverageGradientTest, TheOptimumIsFoundForAnyNumberOfLabels) {
         AverageGradient solver = AverageGradient::Create(&data, 4.0, Options(method, Sampling::kMixed, StepRule::kLmax),
                                                          *kernels.kernels[set])
                                      .value();
-        ASSERT_EQ(solver.Advance(100 * data.sequences(), nullptr), SolverState::kRunning);
+        ASSERT_EQ(solver.Advance(100 * data.sequences(), {}).value(), SolverState::kRunning);
         EXPECT_LT(Suboptimality(data, 4.0, solver.Weights(), truth.value), 1e-6)
             << labels << " labels, " << kernels.kernels[set]->name;
       }
@@ -82,7 +83,7 @@ TEST(AverageGradientTest, OneConstantForAllWorksFromAnyStart) {
     options.shared_constant = true;
     options.first_constant = first;
     AverageGradient solver = Make(data, 2.0, options);
-    solver.Advance(400 * data.sequences(), nullptr);
+    solver.Advance(400 * data.sequences(), {}).value();
     EXPECT_LT(Suboptimality(data, 2.0, solver.Weights(), truth.value), 1e-9) << first;
   }
 }
@@ -97,7 +98,7 @@ TEST(AverageGradientTest, MemoryModesGiveTheSameIterates) {
       options.memory = mode;
       options.skip_checks = false;
       AverageGradient solver = Make(data, 1.0, options);
-      solver.Advance(10 * data.sequences(), nullptr);
+      solver.Advance(10 * data.sequences(), {}).value();
       EXPECT_EQ(solver.memory_bytes(), (PlanMemory(mode, data) + 8) * 4);
       w.push_back(solver.Weights());
       if (mode != MemoryMode::kMixed) {
@@ -119,9 +120,9 @@ TEST(AverageGradientTest, ResumingGivesTheSameBits) {
       options.shared_constant = sampling == Sampling::kUniform;
       options.search_remembered = sampling == Sampling::kCyclic;
       AverageGradient whole = Make(data, 1.0, options);
-      whole.Advance(346, nullptr);
+      whole.Advance(346, {}).value();
       AverageGradient first = Make(data, 1.0, options);
-      first.Advance(173, nullptr);
+      first.Advance(173, {}).value();
       learn::CheckpointWriter writer("test/1");
       first.Save(&writer);
       const std::string bytes = std::move(writer).Finish();
@@ -129,7 +130,7 @@ TEST(AverageGradientTest, ResumingGivesTheSameBits) {
       AverageGradient second = Make(data, 1.0, options);
       ASSERT_TRUE(second.Load(&reader));
       EXPECT_TRUE(reader.Done());
-      second.Advance(173, nullptr);
+      second.Advance(173, {}).value();
       EXPECT_EQ(second.Weights(), whole.Weights());
       EXPECT_EQ(second.passes(), whole.passes());
       EXPECT_EQ(second.GradientEstimate(), whole.GradientEstimate());
@@ -140,10 +141,10 @@ TEST(AverageGradientTest, ResumingGivesTheSameBits) {
 TEST(AverageGradientTest, LookingChangesNothing) {
   const ChainData data = RandomChains(4, 4, 50, 8, 12);
   AverageGradient quiet = Make(data, 1.0, {});
-  quiet.Advance(500, nullptr);
+  quiet.Advance(500, {}).value();
   AverageGradient watched = Make(data, 1.0, {});
   for (int k = 0; k < 500; ++k) {
-    watched.Advance(1, nullptr);
+    watched.Advance(1, {}).value();
     watched.Weights();
     watched.GradientEstimate();
   }
@@ -152,25 +153,26 @@ TEST(AverageGradientTest, LookingChangesNothing) {
 
 TEST(AverageGradientTest, AStopIsSeenAtOnceAndChangesNothing) {
   const ChainData data = RandomChains(4, 4, 50, 8, 12);
-  const std::atomic<bool> stop = true;
+  const base::StopSource source;
+  source.RequestStop();
   AverageGradient solver = Make(data, 1.0, {});
-  EXPECT_EQ(solver.Advance(500, &stop), SolverState::kStopped);
+  EXPECT_EQ(solver.Advance(500, source.token()).status(), base::StoppedError());
   EXPECT_EQ(solver.iterations(), 0);
-  solver.Advance(500, nullptr);
+  solver.Advance(500, {}).value();
   AverageGradient other = Make(data, 1.0, {});
-  other.Advance(500, nullptr);
+  other.Advance(500, {}).value();
   EXPECT_EQ(solver.Weights(), other.Weights());
 }
 
 TEST(AverageGradientTest, AtTheOptimumTheSumOfGradientsBalancesThePenalty) {
   const ChainData data = RandomChains(6, 3, 40, 6, 10);
   AverageGradient solver = Make(data, 1.0, {});
-  solver.Advance(1000 * data.sequences(), nullptr);
+  solver.Advance(1000 * data.sequences(), {}).value();
   // w = -d at l2 = 1, lambda = 1/n.
   EXPECT_LT(solver.GradientEstimate(), 1e-6);
   ChainLoss loss(&data);
   VectorXd gradient;
-  ChainProblem(&loss, 1.0).Value(solver.Weights(), &gradient);
+  ChainProblem(&loss, 1.0).Value(solver.Weights(), &gradient).value();
   EXPECT_LT(gradient.lpNorm<Eigen::Infinity>(), 1e-5);
 }
 
@@ -180,8 +182,8 @@ TEST(AverageGradientTest, LeavingOutSearchesSavesPasses) {
   AverageGradient skipping = Make(data, 1.0, options);
   options.skip_checks = false;
   AverageGradient checking = Make(data, 1.0, options);
-  skipping.Advance(50 * data.sequences(), nullptr);
-  checking.Advance(50 * data.sequences(), nullptr);
+  skipping.Advance(50 * data.sequences(), {}).value();
+  checking.Advance(50 * data.sequences(), {}).value();
   EXPECT_EQ(skipping.evaluations(), checking.evaluations());
   EXPECT_LT(skipping.forwards(), checking.forwards() / 2);
 }
@@ -190,7 +192,7 @@ TEST(AverageGradientTest, TheBoundIsThatOfTheEstimate) {
   const ChainData data = RandomChains(7, 4, 30, 8, 15);
   AverageGradient solver = Make(data, 1.0, AverageGradientOptions());
   EXPECT_FALSE(solver.GradientWithin(1e300));  // Not before all were seen.
-  solver.Advance(40 * data.sequences(), nullptr);
+  solver.Advance(40 * data.sequences(), {}).value();
   const double estimate = solver.GradientEstimate();
   EXPECT_TRUE(solver.GradientWithin(estimate));
   EXPECT_FALSE(solver.GradientWithin(std::nextafter(estimate, 0.0)));
@@ -214,7 +216,7 @@ TEST(AverageGradientTest, TheRememberedGradientOfSagIsTheFreshOne) {
   AverageGradient fresh = Make(data, 1.0, options);
   options.search_remembered = true;
   AverageGradient remembered = Make(data, 1.0, options);
-  for (AverageGradient* solver : {&fresh, &remembered}) solver->Advance(300, nullptr);
+  for (AverageGradient* solver : {&fresh, &remembered}) solver->Advance(300, {}).value();
   EXPECT_EQ(fresh.Weights(), remembered.Weights());
 }
 
@@ -229,7 +231,7 @@ TEST(AverageGradientTest, SearchesOfBothMemoryModesAgree) {
     options.memory = mode;
     AverageGradient solver = Make(data, 1.0, options);
     // Up to the first that finds no end: its step is nothing.
-    do solver.Advance(1, nullptr);
+    do solver.Advance(1, {}).value();
     while (solver.max_constant() < 1e6 && solver.iterations() < 200);
     w.push_back(solver.Weights());
     iterations.push_back(solver.iterations());
@@ -245,7 +247,7 @@ TEST(AverageGradientTest, DivergenceIsReported) {
   AverageGradientOptions options = Options(AverageMethod::kSag, Sampling::kCyclic, StepRule::kConstant);
   options.constant_step = 1e308;
   AverageGradient solver = Make(data, 0.0, options);
-  EXPECT_EQ(solver.Advance(10 * data.sequences(), nullptr), SolverState::kDiverged);
+  EXPECT_EQ(solver.Advance(10 * data.sequences(), {}).value(), SolverState::kDiverged);
 }
 
 TEST(GradientMemoryTest, ATableThatDoesNotFitIsRefused) {

@@ -10,7 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/problem.h"
 #include "tests/lib/crf/crf_testing.h"
 
@@ -71,7 +73,7 @@ VectorXd Plain(const ChainData& data, double l2, AverageMethod method, double st
       if (gradient.contains(i)) return;
       const auto row = static_cast<int32_t>(i);
       gradient[i] = VectorXd::Zero(w.size());
-      loss.AddSubset(&row, 1, ahead, &gradient[i]);
+      loss.AddSubset(&row, 1, ahead, &gradient[i]).value();
     };
     for (int64_t k = 0; k < size; ++k) {
       const int64_t i = sampler.Next().index;
@@ -109,7 +111,7 @@ TEST(BlockAverageTest, IsTheMethodOnDenseVectors) {
       AverageGradientOptions options = Options(method, Sampling::kUniform, StepRule::kConstant, 2, block);
       options.constant_step = 0.02;
       const std::unique_ptr<BlockAverage> solver = Make(data, 4.0, options);
-      solver->Advance(300, nullptr);
+      solver->Advance(300, {}).value();
       const VectorXd plain = Plain(data, 4.0, method, 0.02, 11, block, solver->iterations());
       // What is remembered is rounded to float.
       EXPECT_LT((solver->Weights() - plain).lpNorm<Eigen::Infinity>(), 1e-5)
@@ -126,8 +128,8 @@ TEST(BlockAverageTest, BlocksOfOneAreTheSequentialMethod) {
       const AverageGradientOptions options = Options(method, sampling, StepRule::kLmax, 2, 1);
       const std::unique_ptr<BlockAverage> blocks = Make(data, 1.0, options);
       AverageGradient sequential = AverageGradient::Create(&data, 1.0, options).value();
-      blocks->Advance(150, nullptr);
-      sequential.Advance(150, nullptr);
+      blocks->Advance(150, {}).value();
+      sequential.Advance(150, {}).value();
       EXPECT_LT((blocks->Weights() - sequential.Weights()).lpNorm<Eigen::Infinity>(), 1e-4);
       EXPECT_EQ(blocks->passes(), sequential.passes());
     }
@@ -150,8 +152,9 @@ TEST(BlockAverageTest, FindsTheOptimum) {
         AverageGradientOptions options = Options(c.method, c.sampling, c.step, 2, block);
         options.memory = memory;
         const std::unique_ptr<BlockAverage> solver = Make(data, 3.0, options);
-        ASSERT_EQ(solver->Advance(500 * data.sequences(), nullptr), SolverState::kRunning);
-        EXPECT_LT(h.Value(solver->Weights(), nullptr) - optimum, 1e-9 * optimum) << testing::Describe(c) << " " << block;
+        ASSERT_EQ(solver->Advance(500 * data.sequences(), {}).value(), SolverState::kRunning);
+        EXPECT_LT(h.Value(solver->Weights(), nullptr).value() - optimum, 1e-9 * optimum)
+            << testing::Describe(c) << " " << block;
         EXPECT_LT(solver->GradientEstimate(), 1e-2);
       }
     }
@@ -169,7 +172,7 @@ TEST(BlockAverageTest, TheNumberOfThreadsChangesNoBit) {
         for (const int threads : {1, 2, 3, 4}) {
           const std::unique_ptr<BlockAverage> solver =
               Make(*data, 1.0, Options(method, sampling, StepRule::kLmax, threads, 12));
-          solver->Advance(400, nullptr);
+          solver->Advance(400, {}).value();
           states.push_back(Saved(*solver));
         }
         for (const std::string& state : states) EXPECT_EQ(state, states[0]);
@@ -186,10 +189,10 @@ TEST(BlockAverageTest, ResumingGivesTheSameBits) {
       const AverageGradientOptions options = Options(method, sampling, StepRule::kLmax, 2, 7);
       const std::unique_ptr<BlockAverage> whole = Make(data, 1.0, options);
       const std::unique_ptr<BlockAverage> first = Make(data, 1.0, options);
-      first->Advance(203, nullptr);
-      whole->Advance(203, nullptr);
+      first->Advance(203, {}).value();
+      whole->Advance(203, {}).value();
       EXPECT_LT(whole->iterations(), 203 + 7);
-      whole->Advance(203, nullptr);
+      whole->Advance(203, {}).value();
       AverageGradientOptions other = options;
       other.threads = 3;
       const std::unique_ptr<BlockAverage> second = Make(data, 1.0, other);
@@ -198,7 +201,7 @@ TEST(BlockAverageTest, ResumingGivesTheSameBits) {
         second->Weights();  // Looking changes nothing.
         second->GradientEstimate();
       }
-      second->Advance(203, nullptr);
+      second->Advance(203, {}).value();
       EXPECT_EQ(Saved(*second), Saved(*whole));
       // What is cut off, or of another problem, is refused.
       const ChainData misfit_data = RandomChains(4, 4, 100, 8, 13);
@@ -217,17 +220,17 @@ TEST(BlockAverageTest, AStopChangesNothing) {
   for (const AverageMethod method : {AverageMethod::kSag, AverageMethod::kSaga2}) {
     const AverageGradientOptions options = Options(method, Sampling::kMixed, StepRule::kHedge, 2, 16);
     const std::unique_ptr<BlockAverage> whole = Make(data, 1.0, options);
-    whole->Advance(1500, nullptr);
+    whole->Advance(1500, {}).value();
     std::unique_ptr<BlockAverage> solver = Make(data, 1.0, options);
     int stops = 0;
     while (solver->iterations() < 1500) {
-      std::atomic<bool> stop = false;
+      const base::StopSource source;
       const uint64_t delay = random.UniformInt(200000);
-      std::thread stopper([&stop, delay] {
+      std::thread stopper([&source, delay] {
         for (std::atomic<uint64_t> k = 0; k < delay; ++k) continue;
-        stop = true;
+        source.RequestStop();
       });
-      if (solver->Advance(1500 - solver->iterations(), &stop) == SolverState::kStopped) {
+      if (!solver->Advance(1500 - solver->iterations(), source.token()).ok()) {
         ++stops;
         std::unique_ptr<BlockAverage> next = Make(data, 1.0, options);
         Load(Saved(*solver), next.get());
@@ -265,7 +268,7 @@ TEST(BlockAverageTest, DivergenceIsReported) {
   AverageGradientOptions options = Options(AverageMethod::kSag, Sampling::kCyclic, StepRule::kConstant, 2, 4);
   options.constant_step = 1e308;
   const std::unique_ptr<BlockAverage> solver = Make(data, 0.0, options);
-  EXPECT_EQ(solver->Advance(10 * data.sequences(), nullptr), SolverState::kDiverged);
+  EXPECT_EQ(solver->Advance(10 * data.sequences(), {}).value(), SolverState::kDiverged);
 }
 
 }  // namespace

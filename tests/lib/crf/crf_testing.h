@@ -105,10 +105,10 @@ struct Minimum {
 inline Minimum MinimumOf(const ChainData& data, double l2) {
   ChainLoss loss(&data);
   const ChainProblem h(&loss, l2);
-  const auto f = [&](const Eigen::VectorXd& w, Eigen::VectorXd* g) { return h.Value(w, g); };
+  const auto f = [&](const Eigen::VectorXd& w, Eigen::VectorXd* g) { return h.Value(w, g).value(); };
   learn::LbfgsSolver solver(1e-10);
-  learn::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim()));
-  while (state == learn::SolveState::kRunning) state = solver.Step(f, nullptr);
+  learn::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim())).value();
+  while (state == learn::SolveState::kRunning) state = solver.Step(f, {}).value();
   return {solver.x(), solver.value()};
 }
 
@@ -149,7 +149,7 @@ inline std::string NameOfCase(const ::testing::TestParamInfo<MethodCase>& one) {
 struct StopMeter {
   std::atomic<int64_t> gathered = 0, operations = 0;
   std::atomic<int64_t> raise_at_gathered = INT64_MAX, raise_at_operations = INT64_MAX;
-  std::atomic<int64_t> raised_at = 0;  // Operations, the call that raised the flag included.
+  std::atomic<int64_t> raised_at = 0;  // Operations, the call that requested the stop included.
   std::function<void()> raise;         // Called once, by any thread.
 
   void Reset() {

@@ -94,8 +94,8 @@ double Infer(const Chain& chain, ChainInference* inference) {
   inference->SetTransitions(Padded(chain.w, chain.labels).data());
   const std::vector<double> u = Padded(chain.u, chain.labels);
   std::copy(u.begin(), u.end(), inference->scores());
-  const double log_z = inference->Forward(chain.tokens);
-  inference->Backward();
+  const double log_z = inference->Forward(chain.tokens).value();
+  EXPECT_TRUE(inference->Backward().ok());
   return log_z;
 }
 
@@ -135,7 +135,7 @@ TEST_P(InferenceTest, AgreesWithGoingThroughAllLabelings) {
           }
         }
         std::vector<int32_t> best(static_cast<size_t>(tokens));
-        inference.Viterbi(tokens, best.data());
+        ASSERT_TRUE(inference.Viterbi(tokens, best.data()).ok());
         EXPECT_EQ(chain.Score(best), chain.Score(truth.best));
         EXPECT_NEAR(inference.Score(best.data(), tokens), chain.Score(best), 1e-12 * (1.0 + scale));
       }

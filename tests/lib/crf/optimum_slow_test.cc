@@ -26,17 +26,17 @@ double ErrorAtTheOptimum(const ChainData& train, const ChainData& test, double o
   AverageGradient solver = AverageGradient::Create(&train, 1.0, {}).value();
   double value = INFINITY;
   while (value > optimum + 1e-3 && solver.passes() < 250.0) {
-    EXPECT_EQ(solver.Advance(5 * train.sequences(), nullptr), SolverState::kRunning);
-    value = h.Value(solver.Weights(), nullptr);
+    EXPECT_EQ(solver.Advance(5 * train.sequences(), {}).value(), SolverState::kRunning);
+    value = h.Value(solver.Weights(), nullptr).value();
   }
   EXPECT_NEAR(value, optimum, 1e-3) << "after " << solver.passes() << " passes";
   EXPECT_LT(solver.passes(), 120.0);
   // At l2 = 1 the weights are minus the sum of the gradients. Directions of large curvature settle last.
-  EXPECT_EQ(solver.Advance(30 * train.sequences(), nullptr), SolverState::kRunning);
+  EXPECT_EQ(solver.Advance(30 * train.sequences(), {}).value(), SolverState::kRunning);
   VectorXd gradient;
-  loss.Value(solver.Weights(), &gradient);
+  loss.Value(solver.Weights(), &gradient).value();
   EXPECT_LT((gradient + solver.Weights()).lpNorm<Eigen::Infinity>(), 0.05);
-  return 1.0 - ChainLoss(&test).Evaluate(solver.Weights()).accuracy;
+  return 1.0 - ChainLoss(&test).Evaluate(solver.Weights()).value().accuracy;
 }
 
 TEST(OptimumTest, Conll2000) {

@@ -95,7 +95,7 @@ class Printed {
     const auto row = static_cast<int32_t>(i);
     VectorXd unused = VectorXd::Zero(w.size());
     if (gradient != nullptr) *gradient = unused;
-    return loss_.AddSubset(&row, 1, w, gradient == nullptr ? &unused : gradient);
+    return loss_.AddSubset(&row, 1, w, gradient == nullptr ? &unused : gradient).value();
   }
 
   const AverageGradientOptions options_;
@@ -139,7 +139,7 @@ TEST(PrintedUpdatesTest, AreWhatTheLazyOnesDo) {
       // what the quotients of such constants are, is up to rounding.
       if (form.search_remembered && printed.max_constant() > 1e9) break;
       printed.Step();
-      ASSERT_EQ(lazy.Advance(1, nullptr), SolverState::kRunning);
+      ASSERT_EQ(lazy.Advance(1, {}).value(), SolverState::kRunning);
     }
     const double size = printed.w().lpNorm<Eigen::Infinity>();
     EXPECT_LT((lazy.Weights() - printed.w()).lpNorm<Eigen::Infinity>(), 1e-5 * (1.0 + size)) << testing::Describe(form);

@@ -69,15 +69,15 @@ TEST_P(ChainLossValuesTest, AgreesWithGoingThroughAllLabelings) {
   ChainLoss loss(&data);
   for (const double scale : {0.0, 1.0, 5.0}) {
     const VectorXd w = RandomWeights(data.shape(), 2, scale);
-    EXPECT_NEAR(loss.Value(w, nullptr), EnumeratedLoss(data, w), 1e-11 * (1.0 + scale));
+    EXPECT_NEAR(loss.Value(w, nullptr).value(), EnumeratedLoss(data, w), 1e-11 * (1.0 + scale));
   }
 }
 
 TEST(ChainLossTest, ZeroWeightsMakeAllLabelingsEqual) {
   const ChainData data = RandomChains(1, 5, 30, 8, 9);
   ChainLoss loss(&data);
-  EXPECT_NEAR(loss.Value(VectorXd::Zero(loss.dim()), nullptr), static_cast<double>(data.tokens()) * std::log(5.0),
-              1e-10);
+  EXPECT_NEAR(loss.Value(VectorXd::Zero(loss.dim()), nullptr).value(),
+              static_cast<double>(data.tokens()) * std::log(5.0), 1e-10);
 }
 
 TEST_P(ChainLossValuesTest, SingleTokensAreMultinomialLogisticRegression) {
@@ -97,7 +97,7 @@ TEST_P(ChainLossValuesTest, SingleTokensAreMultinomialLogisticRegression) {
     }
     expected += std::log(z) - own;
   }
-  EXPECT_NEAR(loss.Value(w, nullptr), expected, 1e-11);
+  EXPECT_NEAR(loss.Value(w, nullptr).value(), expected, 1e-11);
 }
 
 TEST_P(ChainLossValuesTest, GradientAndHessianAgreeWithDifferences) {
@@ -110,13 +110,13 @@ TEST_P(ChainLossValuesTest, GradientAndHessianAgreeWithDifferences) {
       const double scale = set % 2 == 0 ? 0.3 : 4.0;
       const VectorXd w = RandomWeights(data.shape(), 5, scale);
       VectorXd gradient;
-      h.Value(w, &gradient);
+      h.Value(w, &gradient).value();
       for (uint64_t direction = 0; direction < 5; ++direction) {
         const VectorXd v = RandomWeights(data.shape(), 100 + direction, 1.0).normalized();
         const double step = 1e-5;
         VectorXd plus, minus;
-        const double above = h.Value(w + step * v, &plus);
-        const double below = h.Value(w - step * v, &minus);
+        const double above = h.Value(w + step * v, &plus).value();
+        const double below = h.Value(w - step * v, &minus).value();
         EXPECT_NEAR(gradient.dot(v), (above - below) / (2.0 * step), 1e-6 * (1.0 + gradient.norm()));
         const VectorXd product = h.HessianVector(w, v);
         EXPECT_LT((product - (plus - minus) / (2.0 * step)).norm(), 1e-6 * (1.0 + product.norm()));
@@ -135,15 +135,15 @@ TEST(ChainLossTest, ThreadsAndInstructionSetsAgree) {
   const VectorXd w = RandomWeights(data.shape(), 5, 1.0);
   ChainLoss reference(&data);
   VectorXd expected;
-  const double value = reference.Value(w, &expected);
+  const double value = reference.Value(w, &expected).value();
   for (const int threads : {1, 2, 3, 60}) {
     for (int k = 0; k < RunnableKernels().count; ++k) {
       ChainLoss loss(&data, threads, *RunnableKernels().kernels[k]);
       VectorXd gradient;
-      EXPECT_NEAR(loss.Value(w, &gradient), value, 1e-10);
+      EXPECT_NEAR(loss.Value(w, &gradient).value(), value, 1e-10);
       EXPECT_LT((gradient - expected).norm(), 1e-11);
       VectorXd again;
-      EXPECT_EQ(loss.Value(w, &again), loss.Value(w, nullptr));
+      EXPECT_EQ(loss.Value(w, &again).value(), loss.Value(w, nullptr).value());
       EXPECT_EQ(gradient, again);
     }
   }
@@ -156,20 +156,20 @@ TEST(ChainLossTest, OrderOfSequencesDoesNotMatter) {
   const ChainData shuffled = Select(data, rows);
   const VectorXd w = RandomWeights(data.shape(), 5, 1.0);
   ChainLoss a(&data), b(&shuffled);
-  EXPECT_NEAR(a.Value(w, nullptr), b.Value(w, nullptr), 1e-11);
+  EXPECT_NEAR(a.Value(w, nullptr).value(), b.Value(w, nullptr).value(), 1e-11);
 }
 
 TEST(ChainLossTest, LbfgsFindsAStationaryPointWhereNothingIsBetterNearby) {
   const ChainData data = RandomChains(9, 4, 30, 8, 12);
   ChainLoss loss(&data);
   const ChainProblem h(&loss, 1.0);
-  const auto f = [&](const VectorXd& w, VectorXd* g) { return h.Value(w, g); };
+  const auto f = [&](const VectorXd& w, VectorXd* g) { return h.Value(w, g).value(); };
   learn::LbfgsSolver solver(1e-9);
-  learn::SolveState state = solver.Start(f, VectorXd::Zero(loss.dim()));
-  while (state == learn::SolveState::kRunning) state = solver.Step(f, nullptr);
+  learn::SolveState state = solver.Start(f, VectorXd::Zero(loss.dim())).value();
+  while (state == learn::SolveState::kRunning) state = solver.Step(f, {}).value();
   EXPECT_LT(solver.gradient().lpNorm<Eigen::Infinity>(), 1e-8);
   for (uint64_t k = 0; k < 10; ++k) {
-    EXPECT_GT(h.Value(solver.x() + 1e-3 * RandomWeights(data.shape(), k, 1.0), nullptr), solver.value());
+    EXPECT_GT(h.Value(solver.x() + 1e-3 * RandomWeights(data.shape(), k, 1.0), nullptr).value(), solver.value());
   }
 }
 
@@ -177,15 +177,15 @@ TEST(ChainLossTest, EvaluationCountsWhatViterbiGetsRight) {
   ChainData data = RandomChains(9, 3, 40, 4, 12);
   ChainLoss loss(&data);
   const VectorXd w = RandomWeights(data.shape(), 5, 1.0);
-  const ChainLoss::Metrics m = loss.Evaluate(w);
-  EXPECT_NEAR(m.loss_nats, loss.Value(w, nullptr) / static_cast<double>(data.tokens()), 1e-12);
+  const ChainLoss::Metrics m = loss.Evaluate(w).value();
+  EXPECT_NEAR(m.loss_nats, loss.Value(w, nullptr).value() / static_cast<double>(data.tokens()), 1e-12);
   EXPECT_EQ(m.left_out, 0);
   // A label that the model does not know is wrong, and its sequence has no loss.
   data.unknown_names = {"new"};
   const double right = m.accuracy * static_cast<double>(data.tokens());
   const int32_t before = data.label[0];
   data.label[0] = 3;
-  const ChainLoss::Metrics unknown = ChainLoss(&data).Evaluate(w);
+  const ChainLoss::Metrics unknown = ChainLoss(&data).Evaluate(w).value();
   EXPECT_EQ(unknown.left_out, 1);
   const double now = unknown.accuracy * static_cast<double>(data.tokens());
   EXPECT_TRUE(std::abs(now - right) < 1e-9 || std::abs(now - right + 1.0) < 1e-9) << before;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "absl/status/status.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
 #include "tests/lib/crf/crf_testing.h"
@@ -35,13 +36,13 @@ VectorXd Oracle(const ChainData& data, const VectorXd& l1, double l2) {
   VectorXd w = VectorXd::Zero(loss.dim()), z = w, gradient, unused;
   double constant = 1.0, momentum = 1.0;
   for (int k = 0; k < 5000; ++k) {
-    const double value = h.Value(z, &gradient);
+    const double value = h.Value(z, &gradient).value();
     VectorXd next;
     while (true) {
       next = Soft(z - gradient / constant, l1 / constant);
       const VectorXd step = next - z;
       const double bound = value + gradient.dot(step) + 0.5 * constant * step.squaredNorm();
-      if (h.Value(next, nullptr) <= bound + 1e-12 * std::abs(value)) break;
+      if (h.Value(next, nullptr).value() <= bound + 1e-12 * std::abs(value)) break;
       constant *= 2.0;
     }
     if ((z - next).dot(next - w) > 0.0) momentum = 1.0;
@@ -49,7 +50,7 @@ VectorXd Oracle(const ChainData& data, const VectorXd& l1, double l2) {
     z = next + (momentum - 1.0) / grown * (next - w);
     momentum = grown;
     w = next;
-    h.Value(w, &gradient);
+    h.Value(w, &gradient).value();
     // At its optimum a step of length 1 leads nowhere.
     if ((Soft(w - gradient, l1) - w).lpNorm<Eigen::Infinity>() < 1e-9) break;
   }
@@ -82,15 +83,15 @@ TEST(ProximalAverageTest, FindsTheOptimumWithItsZeros) {
       const VectorXd truth = Oracle(data, each, l2);
       ChainLoss loss(&data);
       const ChainProblem h(&loss, l2);
-      const double optimum = h.Value(truth, nullptr) + each.dot(truth.cwiseAbs());
+      const double optimum = h.Value(truth, nullptr).value() + each.dot(truth.cwiseAbs());
       for (const ProximalOptions& options : {Options(AverageMethod::kSaga, Sampling::kMixed, StepRule::kLmax),
                                              Options(AverageMethod::kSaga, Sampling::kUniform, StepRule::kLmax),
                                              Options(AverageMethod::kSag, Sampling::kMixed, StepRule::kHedge)}) {
         ProximalAverage solver = ProximalAverage::Create(&data, l1, l2, options).value();
-        ASSERT_EQ(solver.Advance(1000 * data.sequences(), nullptr), SolverState::kRunning);
+        ASSERT_EQ(solver.Advance(1000 * data.sequences(), {}).value(), SolverState::kRunning);
         const VectorXd w = solver.Weights();
         VectorXd gradient;
-        const double value = h.Value(w, &gradient) + each.dot(w.cwiseAbs());
+        const double value = h.Value(w, &gradient).value() + each.dot(w.cwiseAbs());
         EXPECT_NEAR(value, optimum, 1e-8 * optimum) << l1.transitions() << " " << l2;
         EXPECT_LT(SmallestSubgradient(w, gradient, l1, stride), 1e-4);
         EXPECT_NEAR(solver.GradientEstimate(), SmallestSubgradient(w, gradient, l1, stride), 1e-3);
@@ -117,7 +118,7 @@ TEST(ProximalAverageTest, LazinessIsExact) {
         for (const int64_t flush_every : {1, 3, 1000}) {
           options.flush_every = flush_every;
           ProximalAverage solver = ProximalAverage::Create(&data, l1, l2, options).value();
-          ASSERT_EQ(solver.Advance(333, nullptr), SolverState::kRunning);
+          ASSERT_EQ(solver.Advance(333, {}).value(), SolverState::kRunning);
           weights.push_back(solver.Weights());
         }
         const double scale = 1.0 + weights[0].norm();
@@ -153,7 +154,7 @@ TEST(ProximalAverageTest, EqualStrengthsAreOne) {
   ProximalAverage one = ProximalAverage::Create(&data, 0.7, 1.0, options).value();
   const L1Penalty all(std::vector<double>(20, 0.7), 0.7);
   ProximalAverage each = ProximalAverage::Create(&data, all, 1.0, options).value();
-  for (ProximalAverage* solver : {&one, &each}) solver->Advance(500, nullptr);
+  for (ProximalAverage* solver : {&one, &each}) solver->Advance(500, {}).value();
   EXPECT_EQ(one.Weights(), each.Weights());
 }
 
@@ -163,8 +164,8 @@ TEST(ProximalAverageTest, WithoutL1ItIsTheSmoothMethod) {
     ProximalOptions options = Options(method, Sampling::kMixed, StepRule::kHedge);
     ProximalAverage proximal = ProximalAverage::Create(&data, 0.0, 2.0, options).value();
     AverageGradient smooth = AverageGradient::Create(&data, 2.0, options.average).value();
-    proximal.Advance(400, nullptr);
-    smooth.Advance(400, nullptr);
+    proximal.Advance(400, {}).value();
+    smooth.Advance(400, {}).value();
     EXPECT_LT((proximal.Weights() - smooth.Weights()).norm(), 1e-8 * (1.0 + smooth.Weights().norm()));
     EXPECT_EQ(proximal.passes(), smooth.passes());
   }
@@ -181,10 +182,10 @@ TEST(ProximalAverageTest, ResumingAndLookingGiveTheSameBits) {
       options.max_passes = 15.0;
       options.tolerance = 0.0;
       ChainTrainer whole = ChainTrainer::Create(&data, 1.0, options).value();
-      while (whole.Advance(nullptr) == ChainOutcome::kRunning) continue;
+      while (whole.Advance({}).value() == ChainOutcome::kRunning) continue;
       ChainTrainer first = ChainTrainer::Create(&data, 1.0, options).value();
       for (int k = 0; k < 5; ++k) {
-        first.Advance(nullptr);
+        first.Advance({}).value();
         first.Weights();
       }
       learn::CheckpointWriter writer("test/1");
@@ -194,7 +195,7 @@ TEST(ProximalAverageTest, ResumingAndLookingGiveTheSameBits) {
       ChainTrainer resumed = ChainTrainer::Create(&data, 1.0, options).value();
       ASSERT_TRUE(resumed.Load(&reader, "id").ok());
       EXPECT_TRUE(reader.Done());
-      while (resumed.Advance(nullptr) == ChainOutcome::kRunning) continue;
+      while (resumed.Advance({}).value() == ChainOutcome::kRunning) continue;
       EXPECT_EQ(resumed.Weights(), whole.Weights());
     }
   }
@@ -208,7 +209,7 @@ TEST(ProximalAverageTest, TheTrainerStopsWhereTheSubgradientIsSmall) {
   options.l1 = 1.0;
   options.max_passes = 2000.0;
   ChainTrainer trainer = ChainTrainer::Create(&data, 0.5, options).value();
-  while (trainer.Advance(nullptr) == ChainOutcome::kRunning) continue;
+  while (trainer.Advance({}).value() == ChainOutcome::kRunning) continue;
   EXPECT_EQ(trainer.outcome(), ChainOutcome::kConverged);
   options.method = ChainMethod::kLbfgs;
   const absl::Status refused = ChainTrainer::Create(&data, 0.5, options).status();

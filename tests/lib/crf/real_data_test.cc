@@ -61,7 +61,7 @@ TEST(RealDataTest, LettersHaveTheDimensionOfTheThesis) {
   // Weights of zero: every labeling is as probable as any other.
   ChainLoss loss(&letters.data);
   const Eigen::VectorXd zero = Eigen::VectorXd::Zero(loss.dim());
-  EXPECT_NEAR(loss.Value(zero, nullptr), 52152.0 * std::log(26.0), 1e-6);
+  EXPECT_NEAR(loss.Value(zero, nullptr).value(), 52152.0 * std::log(26.0), 1e-6);
 }
 
 // conlleval.pl, its startOfChunk and endOfChunk written out condition by condition, as an oracle of its own.

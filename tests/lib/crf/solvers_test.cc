@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 
+#include "lib/base/stop_token.h"
 #include "lib/crf/batch_solvers.h"
 #include "lib/crf/exponentiated_gradient.h"
 #include "lib/crf/problem.h"
@@ -21,12 +21,12 @@ using testing::RandomWeights;
 
 double Objective(const ChainData& data, double l2, const VectorXd& w) {
   ChainLoss loss(&data);
-  return ChainProblem(&loss, l2).Value(w, nullptr);
+  return ChainProblem(&loss, l2).Value(w, nullptr).value();
 }
 
 double Optimum(const ChainData& data, double l2) {
   ChainLbfgs solver(&data, l2, 1);
-  while (solver.GradientEstimate() > 1e-9 && solver.Advance(1, nullptr) == SolverState::kRunning) continue;
+  while (solver.GradientEstimate() > 1e-9 && solver.Advance(1, {}).value() == SolverState::kRunning) continue;
   return Objective(data, l2, solver.Weights());
 }
 
@@ -52,7 +52,7 @@ VectorXd Plain(const ChainData& data, double l2, const StochasticGradientOptions
   for (int64_t t = 1; t <= iterations; ++t) {
     const auto row = static_cast<int32_t>(sampler.Next().index);
     VectorXd g = VectorXd::Zero(w.size());
-    loss.AddSubset(&row, 1, w, &g);
+    loss.AddSubset(&row, 1, w, &g).value();
     if (options.rule == GradientRule::kAdaGrad) {
       squares.array() += g.array().square();
       const VectorXd rate = options.rate / (1.0 + squares.array().sqrt());
@@ -79,7 +79,7 @@ TEST(StochasticGradientTest, LazyUpdatesAreTheUpdatesAsPrinted) {
           StochasticGradientOptions options = Rule(rule, rate);
           options.sampling = sampling;
           StochasticGradient solver(&data, l2, options);
-          ASSERT_EQ(solver.Advance(300, nullptr), SolverState::kRunning);
+          ASSERT_EQ(solver.Advance(300, {}).value(), SolverState::kRunning);
           const VectorXd plain = Plain(data, l2, options, 300);
           // Pegasos begins with steps of 1 / lambda, which magnify rounding.
           EXPECT_LT((solver.Weights() - plain).norm(), 1e-6 * (1.0 + plain.norm()))
@@ -100,7 +100,7 @@ TEST(StochasticGradientTest, RulesApproachTheOptimum) {
   for (const Case& c : {Case{GradientRule::kConstant, 1e-3, 1e-2}, Case{GradientRule::kAveraged, 1e-2, 1e-2},
                         Case{GradientRule::kPegasos, 1.0, 1e-2}, Case{GradientRule::kAdaGrad, 0.1, 1e-2}}) {
     StochasticGradient solver(&data, l2, Rule(c.rule, c.rate));
-    ASSERT_EQ(solver.Advance(300 * data.sequences(), nullptr), SolverState::kRunning);
+    ASSERT_EQ(solver.Advance(300 * data.sequences(), {}).value(), SolverState::kRunning);
     EXPECT_LT(Gap(data, l2, solver.Weights(), optimum), c.gap) << static_cast<int>(c.rule);
   }
 }
@@ -108,7 +108,7 @@ TEST(StochasticGradientTest, RulesApproachTheOptimum) {
 TEST(StochasticGradientTest, DivergenceIsReported) {
   const ChainData data = RandomChains(2, 4, 60, 8, 15);
   StochasticGradient solver(&data, 0.0, Rule(GradientRule::kConstant, 1e308));
-  EXPECT_EQ(solver.Advance(1000, nullptr), SolverState::kDiverged);
+  EXPECT_EQ(solver.Advance(1000, {}).value(), SolverState::kDiverged);
 }
 
 TEST(ExponentiatedGradientTest, TheDualityGapCloses) {
@@ -119,11 +119,11 @@ TEST(ExponentiatedGradientTest, TheDualityGapCloses) {
       ExponentiatedGradientOptions options;
       options.first_potential = first_potential;
       ExponentiatedGradient solver = ExponentiatedGradient::Create(&data, l2, options).value();
-      solver.Advance(0, nullptr);
+      solver.Advance(0, {}).value();
       double before = solver.DualValue();
       EXPECT_LE(before, optimum);
       for (int pass = 0; pass < 400; ++pass) {
-        ASSERT_EQ(solver.Advance(data.sequences(), nullptr), SolverState::kRunning);
+        ASSERT_EQ(solver.Advance(data.sequences(), {}).value(), SolverState::kRunning);
         const double dual = solver.DualValue();
         EXPECT_GE(dual, before - 1e-9 * (1.0 + std::abs(before)));
         EXPECT_LE(dual, optimum + 1e-9 * (1.0 + std::abs(optimum)));
@@ -138,7 +138,7 @@ TEST(ExponentiatedGradientTest, TheDualityGapCloses) {
 TEST(ExponentiatedGradientTest, TheDualValueIsThatOfTheFormula) {
   const ChainData data = RandomChains(4, 3, 3, 3, 6);
   ExponentiatedGradient solver = ExponentiatedGradient::Create(&data, 2.0, {}).value();
-  solver.Advance(7, nullptr);
+  solver.Advance(7, {}).value();
   // At any w the primal is above; at w(alpha) of a converged alpha both meet. In between: D <= h(w) for random w.
   const double dual = solver.DualValue();
   for (uint64_t seed = 0; seed < 50; ++seed) {
@@ -148,10 +148,10 @@ TEST(ExponentiatedGradientTest, TheDualValueIsThatOfTheFormula) {
   ExponentiatedGradientOptions uniform;
   uniform.first_potential = 0.0;
   ExponentiatedGradient start = ExponentiatedGradient::Create(&data, 2.0, uniform).value();
-  start.Advance(0, nullptr);
+  start.Advance(0, {}).value();
   VectorXd gradient;
   ChainLoss loss(&data);
-  loss.Value(VectorXd::Zero(loss.dim()), &gradient);
+  loss.Value(VectorXd::Zero(loss.dim()), &gradient).value();
   EXPECT_LT((start.Weights() + gradient / 2.0).lpNorm<Eigen::Infinity>(), 1e-12);
   EXPECT_NEAR(start.DualValue(), static_cast<double>(data.tokens()) * std::log(3.0) - gradient.squaredNorm() / 4.0,
               1e-9);
@@ -168,20 +168,20 @@ TEST(ExponentiatedGradientTest, RefusesWhatItCannotDo) {
 TEST(ChainHybridTest, GoesFromOneSequenceToAllAndToTheOptimum) {
   const ChainData data = RandomChains(5, 4, 80, 8, 15);
   ChainHybrid solver(&data, 2.0, 3);
-  solver.Advance(1, nullptr);
+  solver.Advance(1, {}).value();
   EXPECT_EQ(solver.batch(), 3);
   EXPECT_EQ(solver.GradientEstimate(), INFINITY);
   int64_t before = 3;
   while (solver.batch() < data.sequences()) {
-    ASSERT_EQ(solver.Advance(1, nullptr), SolverState::kRunning);
+    ASSERT_EQ(solver.Advance(1, {}).value(), SolverState::kRunning);
     EXPECT_EQ(solver.batch(),
               std::min<int64_t>(80, static_cast<int64_t>(std::ceil(1.1 * static_cast<double>(before) + 1.0))));
     before = solver.batch();
   }
-  while (solver.Advance(1, nullptr) == SolverState::kRunning && solver.iterations() < 2000) continue;
+  while (solver.Advance(1, {}).value() == SolverState::kRunning && solver.iterations() < 2000) continue;
   ChainLoss loss(&data);
   VectorXd gradient;
-  ChainProblem(&loss, 2.0).Value(solver.Weights(), &gradient);
+  ChainProblem(&loss, 2.0).Value(solver.Weights(), &gradient).value();
   EXPECT_NEAR(solver.GradientEstimate(), gradient.lpNorm<Eigen::Infinity>(), 1e-9);
   EXPECT_LT(Gap(data, 2.0, solver.Weights(), Optimum(data, 2.0)), 1e-11);
 }
@@ -195,12 +195,12 @@ TEST(ChainMetaDescentTest, IsFasterThanTheSameStepsHeldConstant) {
   for (const double meta_rate : {0.0, 0.1}) {
     options.meta_rate = meta_rate;
     ChainMetaDescent solver(&data, 4.0, options, 1);
-    ASSERT_EQ(solver.Advance(200, nullptr), SolverState::kRunning);
+    ASSERT_EQ(solver.Advance(200, {}).value(), SolverState::kRunning);
     gaps.push_back(Gap(data, 4.0, solver.Weights(), optimum));
   }
   EXPECT_LT(gaps[1], 0.9 * gaps[0]);
   ChainMetaDescent longer(&data, 4.0, options, 1);
-  ASSERT_EQ(longer.Advance(4000, nullptr), SolverState::kRunning);
+  ASSERT_EQ(longer.Advance(4000, {}).value(), SolverState::kRunning);
   EXPECT_LT(Gap(data, 4.0, longer.Weights(), optimum), 0.02);
 }
 
@@ -226,7 +226,7 @@ TEST_P(EveryMethod, HasANameThatReadsBack) {
 
 TEST_P(EveryMethod, ImprovesAndEndsAtItsPasses) {
   ChainTrainer trainer = ChainTrainer::Create(&data_, 1.0, Options()).value();
-  while (trainer.Advance(nullptr) == ChainOutcome::kRunning) continue;
+  while (trainer.Advance({}).value() == ChainOutcome::kRunning) continue;
   EXPECT_EQ(trainer.outcome(), ChainOutcome::kPassLimit);
   EXPECT_GE(trainer.passes(), 12.0);
   EXPECT_LT(trainer.passes(), 20.0);
@@ -235,24 +235,24 @@ TEST_P(EveryMethod, ImprovesAndEndsAtItsPasses) {
 
 TEST_P(EveryMethod, TheRelativeGradientIsThatOfTheProblem) {
   ChainTrainer trainer = ChainTrainer::Create(&data_, 1.0, Options()).value();
-  while (trainer.Advance(nullptr) == ChainOutcome::kRunning) continue;
+  while (trainer.Advance({}).value() == ChainOutcome::kRunning) continue;
   ChainLoss loss(&data_);
   Eigen::VectorXd at_zero, at_end;
-  ChainProblem(&loss, 1.0).Value(Eigen::VectorXd::Zero(loss.dim()), &at_zero);
-  ChainProblem(&loss, 1.0).Value(trainer.Weights(), &at_end);
+  ChainProblem(&loss, 1.0).Value(Eigen::VectorXd::Zero(loss.dim()), &at_zero).value();
+  ChainProblem(&loss, 1.0).Value(trainer.Weights(), &at_end).value();
   const double expected = at_end.lpNorm<Eigen::Infinity>() / at_zero.lpNorm<Eigen::Infinity>();
   const double passes = trainer.passes();
-  EXPECT_NEAR(*trainer.RelativeGradient(nullptr), expected, 1e-9 * expected + 1e-15);
+  EXPECT_NEAR(trainer.RelativeGradient({}).value(), expected, 1e-9 * expected + 1e-15);
   EXPECT_EQ(trainer.passes(), passes);
 }
 
 TEST_P(EveryMethod, ResumingAndLookingGiveTheSameBits) {
   ChainTrainer whole = ChainTrainer::Create(&data_, 1.0, Options()).value();
-  while (whole.Advance(nullptr) == ChainOutcome::kRunning) continue;
+  while (whole.Advance({}).value() == ChainOutcome::kRunning) continue;
   for (const int first : {0, 1, 4}) {
     ChainTrainer trainer = ChainTrainer::Create(&data_, 1.0, Options()).value();
     for (int k = 0; k < first; ++k) {
-      trainer.Advance(nullptr);
+      trainer.Advance({}).value();
       trainer.Weights();
     }
     learn::CheckpointWriter writer("test/1");
@@ -262,10 +262,10 @@ TEST_P(EveryMethod, ResumingAndLookingGiveTheSameBits) {
     ChainTrainer resumed = ChainTrainer::Create(&data_, 1.0, Options()).value();
     ASSERT_TRUE(resumed.Load(&reader, "id").ok());
     EXPECT_TRUE(reader.Done());
-    while (resumed.Advance(nullptr) == ChainOutcome::kRunning) continue;
+    while (resumed.Advance({}).value() == ChainOutcome::kRunning) continue;
     EXPECT_EQ(resumed.Weights(), whole.Weights());
     EXPECT_EQ(resumed.passes(), whole.passes());
-    EXPECT_EQ(resumed.RelativeGradient(nullptr), whole.RelativeGradient(nullptr));
+    EXPECT_EQ(resumed.RelativeGradient({}).value(), whole.RelativeGradient({}).value());
     // What is cut off, or of another problem, is refused.
     const ChainData other = RandomChains(8, 4, 50, 8, 13);
     ChainTrainer misfit = ChainTrainer::Create(&other, 1.0, Options()).value();
@@ -277,15 +277,16 @@ TEST_P(EveryMethod, ResumingAndLookingGiveTheSameBits) {
 }
 
 TEST_P(EveryMethod, AStopIsSeenAtOnceAndChangesNothing) {
-  const std::atomic<bool> stop = true;
+  const base::StopSource source;
+  source.RequestStop();
   ChainTrainer trainer = ChainTrainer::Create(&data_, 1.0, Options()).value();
-  trainer.Advance(nullptr);
+  trainer.Advance({}).value();
   const VectorXd before = trainer.Weights();
-  EXPECT_EQ(trainer.Advance(&stop), ChainOutcome::kStopped);
+  EXPECT_EQ(trainer.Advance(source.token()).status(), base::StoppedError());
   EXPECT_EQ(trainer.Weights(), before);
-  while (trainer.Advance(nullptr) == ChainOutcome::kRunning) continue;
+  while (trainer.Advance({}).value() == ChainOutcome::kRunning) continue;
   ChainTrainer whole = ChainTrainer::Create(&data_, 1.0, Options()).value();
-  while (whole.Advance(nullptr) == ChainOutcome::kRunning) continue;
+  while (whole.Advance({}).value() == ChainOutcome::kRunning) continue;
   EXPECT_EQ(trainer.Weights(), whole.Weights());
 }
 

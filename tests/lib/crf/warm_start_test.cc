@@ -2,9 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 
+#include "absl/status/status.h"
+#include "lib/base/stop_token.h"
 #include "lib/crf/average_gradient.h"
 #include "lib/crf/exponentiated_gradient.h"
 #include "lib/crf/problem.h"
@@ -72,7 +73,7 @@ ChainTrainer Make(const MethodCase& one, const Strengths& strengths) {
 }
 
 void TrainToEnd(ChainTrainer* trainer) {
-  while (trainer->Advance(nullptr) == ChainOutcome::kRunning) continue;
+  while (trainer->Advance({}).value() == ChainOutcome::kRunning) continue;
 }
 
 std::string ModelOf(const ChainTrainer& trainer) {
@@ -91,7 +92,7 @@ absl::Status Start(ChainTrainer* trainer, const std::string& model, const Rescal
 
 double Objective(const Strengths& strengths, const VectorXd& w) {
   ChainLoss loss(&strengths.data);
-  return ChainProblem(&loss, strengths.l2).Value(w, nullptr) + strengths.l1 * w.lpNorm<1>();
+  return ChainProblem(&loss, strengths.l2).Value(w, nullptr).value() + strengths.l1 * w.lpNorm<1>();
 }
 
 // By a method that is not the one that is tested, from zero.
@@ -171,10 +172,11 @@ TEST_P(WarmStartOf, ResumesBitForBitAndStopsWithoutATrace) {
   for (const int rounds : {0, 1, 3}) {
     ChainTrainer begun = Make(GetParam(), change.to), resumed = Make(GetParam(), change.to);
     ASSERT_TRUE(Start(&begun, model, change.rescaling).ok());
-    const std::atomic<bool> stop = true;
-    EXPECT_EQ(begun.Advance(&stop), ChainOutcome::kStopped);
+    const base::StopSource source_of_stop;
+    source_of_stop.RequestStop();
+    EXPECT_EQ(begun.Advance(source_of_stop.token()).status(), base::StoppedError());
     EXPECT_EQ(begun.Weights(), first);
-    for (int k = 0; k < rounds; ++k) begun.Advance(nullptr);
+    for (int k = 0; k < rounds; ++k) begun.Advance({}).value();
     learn::CheckpointWriter writer("test/1");
     begun.Save(&writer, "id");
     const std::string bytes = std::move(writer).Finish();
@@ -192,7 +194,7 @@ TEST_P(WarmStartOf, ResumesBitForBitAndStopsWithoutATrace) {
 TEST_P(WarmStartOf, WhatDoesNotFitIsRefused) {
   const Strengths strengths = Plain(2.0, GetParam().l1);
   ChainTrainer source = Make(GetParam(), strengths);
-  source.Advance(nullptr);
+  source.Advance({}).value();
   const std::string model = ModelOf(source);
   ChainTrainer trainer = Make(GetParam(), strengths);
   EXPECT_EQ(Start(&trainer, model, Rescaling(), "another").code(), absl::StatusCode::kFailedPrecondition);
@@ -244,7 +246,7 @@ TEST(RescalingTest, RememberedGradientsAreThoseOfTheOtherValues) {
     ProximalOptions proximal;
     proximal.average = options;
     const auto check = [&](ChainSolver* source, ChainSolver* warm, const L1Penalty& l1) {
-      source->Advance(600 * from.data.sequences(), nullptr);
+      source->Advance(600 * from.data.sequences(), {}).value();
       learn::CheckpointWriter writer("test/1");
       source->SaveModel(&writer);
       const std::string bytes = std::move(writer).Finish();
@@ -252,14 +254,14 @@ TEST(RescalingTest, RememberedGradientsAreThoseOfTheOtherValues) {
       ASSERT_TRUE(warm->WarmStart(&reader, Between(some, others)));
       const VectorXd w = warm->Weights();
       VectorXd gradient;
-      ChainProblem(&loss, to.l2).Value(w, &gradient);
+      ChainProblem(&loss, to.l2).Value(w, &gradient).value();
       const double truth = SmallestSubgradient(w, gradient, l1, to.data.shape().stride());
       EXPECT_GT(truth, 1.0);
       EXPECT_NEAR(warm->GradientEstimate(), truth, 1e-5 * truth) << static_cast<int>(memory);
       // The scores, and with them the loss, are what they were.
       ChainLoss before(&from.data);
-      const double then = before.Value(source->Weights(), nullptr);
-      EXPECT_NEAR(loss.Value(w, nullptr), then, 1e-10 * then);
+      const double then = before.Value(source->Weights(), nullptr).value();
+      EXPECT_NEAR(loss.Value(w, nullptr).value(), then, 1e-10 * then);
     };
     AverageGradient source = AverageGradient::Create(&from.data, from.l2, options).value();
     AverageGradient warm = AverageGradient::Create(&to.data, to.l2, options).value();
@@ -277,7 +279,7 @@ TEST(ProximalWarmStartTest, LazyStepsAreDoneUnderTheOldStrengths) {
   options.average.seed = 3;
   options.flush_every = 1000;
   ProximalAverage source = ProximalAverage::Create(&data, 0.3, 2.0, options).value();
-  source.Advance(333, nullptr);
+  source.Advance(333, {}).value();
   learn::CheckpointWriter writer("test/1");
   source.SaveModel(&writer);
   const std::string bytes = std::move(writer).Finish();
@@ -287,8 +289,8 @@ TEST(ProximalWarmStartTest, LazyStepsAreDoneUnderTheOldStrengths) {
   EXPECT_EQ(warm.Weights(), source.Weights());
   // What is saved is no part of the training.
   ProximalAverage alike = ProximalAverage::Create(&data, 0.3, 2.0, options).value();
-  alike.Advance(333, nullptr);
-  for (ProximalAverage* solver : {&source, &alike}) solver->Advance(100, nullptr);
+  alike.Advance(333, {}).value();
+  for (ProximalAverage* solver : {&source, &alike}) solver->Advance(100, {}).value();
   EXPECT_EQ(source.Weights(), alike.Weights());
 }
 
@@ -299,7 +301,7 @@ TEST(ExponentiatedWarmStartTest, TheDualValueIsABoundFromTheStart) {
   const Strengths from = Scaled(1.0, 0.0, some);
   ExponentiatedGradientOptions options;
   ExponentiatedGradient source = ExponentiatedGradient::Create(&from.data, from.l2, options).value();
-  source.Advance(200 * from.data.sequences(), nullptr);
+  source.Advance(200 * from.data.sequences(), {}).value();
   learn::CheckpointWriter writer("test/1");
   source.SaveModel(&writer);
   const std::string bytes = std::move(writer).Finish();
@@ -312,7 +314,7 @@ TEST(ExponentiatedWarmStartTest, TheDualValueIsABoundFromTheStart) {
     double dual = warm.DualValue();
     EXPECT_LT(dual, optimum);
     for (int k = 0; k < 4; ++k) {
-      warm.Advance(50 * to.data.sequences(), nullptr);
+      warm.Advance(50 * to.data.sequences(), {}).value();
       EXPECT_GE(warm.DualValue(), dual - 1e-9 * std::abs(dual));
       dual = warm.DualValue();
     }

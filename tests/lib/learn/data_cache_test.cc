@@ -13,10 +13,13 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_root.h"
 #include "lib/learn/readers.h"
 #include "lib/learn/synth.h"
-#include "tests/lib/learn/look_meter.h"
+#include "tests/lib/base/look_meter.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::learn {
@@ -35,11 +38,12 @@ class DataCacheTest : public ::testing::Test {
     return source;
   }
   void Put(const std::string& key, int fd, uint64_t value) const {
-    cache_.Put(key, fd, Settled(*cache_.Look(fd)), [&](CheckpointWriter* writer) { writer->U64(value); });
+    const auto write = [&](CheckpointWriter* writer) { writer->U64(value); };
+    EXPECT_TRUE(cache_.Put(key, fd, Settled(*cache_.Look(fd)), write).ok());
   }
   // What the entry holds; 0: there is none.
   uint64_t Find(const std::string& key, int fd) const {
-    std::optional<DataCache::Entry> entry = cache_.Find(key, fd, *cache_.Look(fd));
+    std::optional<DataCache::Entry> entry = cache_.Find(key, fd, *cache_.Look(fd)).value();
     if (!entry) return 0;
     const uint64_t value = entry->reader().U64();
     EXPECT_TRUE(entry->reader().Done());
@@ -91,11 +95,12 @@ TEST_F(DataCacheTest, ASourceThatMayStillChangeIsNotKept) {
   const UniqueFd a = OpenSource("a");
   const DataCache::Source fresh = *cache_.Look(a.get());
   EXPECT_FALSE(fresh.settled);
-  cache_.Put("k", a.get(), fresh, [](CheckpointWriter* writer) { writer->U64(1); });
+  const auto one = [](CheckpointWriter* writer) { writer->U64(1); };
+  EXPECT_TRUE(cache_.Put("k", a.get(), fresh, one).ok());
   EXPECT_TRUE(Entries().empty());
   // It changed between being looked at and being kept.
   std::ofstream(directory_.path() + "/a") << "other text";
-  cache_.Put("k", a.get(), Settled(fresh), [](CheckpointWriter* writer) { writer->U64(1); });
+  EXPECT_TRUE(cache_.Put("k", a.get(), Settled(fresh), one).ok());
   EXPECT_TRUE(Entries().empty());
 }
 
@@ -132,10 +137,12 @@ TEST_F(DataCacheTest, TheOldestGoWhenThereIsNoRoom) {
   const DataCache small =
       DataCache::Open(directory_.path() + "/cache", {.max_bytes = 2500, .min_source_bytes = 1}).value();
   const auto put = [&](const std::string& key, size_t bytes) {
-    small.Put(key, a.get(), Settled(*small.Look(a.get())),
-              [&](CheckpointWriter* writer) { writer->Text(std::string(bytes, 'x')); });
+    const auto write = [&](CheckpointWriter* writer) { writer->Text(std::string(bytes, 'x')); };
+    EXPECT_TRUE(small.Put(key, a.get(), Settled(*small.Look(a.get())), write).ok());
   };
-  const auto there = [&](const std::string& key) { return small.Find(key, a.get(), *small.Look(a.get())).has_value(); };
+  const auto there = [&](const std::string& key) {
+    return small.Find(key, a.get(), *small.Look(a.get())).value().has_value();
+  };
   put("1", 800);
   put("2", 800);
   const timespec past[2] = {{1'000'000, 0}, {1'000'000, 0}};
@@ -158,10 +165,11 @@ TEST_F(DataCacheTest, WritersAndReadersAtOnceSeeWholeEntries) {
   for (uint64_t k = 1; k <= 4; ++k) {
     threads.emplace_back([&, k] {
       for (int i = 0; i < 30; ++i) {
-        cache_.Put("k", a.get(), source, [&](CheckpointWriter* writer) {
+        const auto write = [&](CheckpointWriter* writer) {
           for (int j = 0; j < 2000; ++j) writer->U64(k);
-        });
-        std::optional<DataCache::Entry> entry = cache_.Find("k", a.get(), source);
+        };
+        ASSERT_TRUE(cache_.Put("k", a.get(), source, write).ok());
+        std::optional<DataCache::Entry> entry = cache_.Find("k", a.get(), source).value();
         ASSERT_TRUE(entry.has_value());
         const uint64_t first = entry->reader().U64();
         for (int j = 1; j < 2000; ++j) ASSERT_EQ(entry->reader().U64(), first);
@@ -180,49 +188,50 @@ TEST_F(DataCacheTest, AStopLeavesNoHalfEntryAndHarmsNone) {
   const UniqueFd a = OpenSource("a");
   const DataCache::Source source = Settled(*cache_.Look(a.get()));
   const std::vector<int64_t> numbers(400'000, 3);
-  std::atomic<bool> stop = false;
-  testing::LookMeter meter([&] { stop = true; });
+  base::StopSource stop;
+  testing::LookMeter meter([&] { stop.RequestStop(); });
   const auto put = [&](int64_t first) {
     const auto write = [&](CheckpointWriter* writer) {
       writer->U64(static_cast<uint64_t>(first));
       writer->Array(numbers);
     };
-    cache_.Put("k", a.get(), source, write, &stop);
+    return cache_.Put("k", a.get(), source, write, stop.token());
   };
-  const auto find = [&]() -> int64_t {
-    std::optional<DataCache::Entry> entry = cache_.Find("k", a.get(), source, &stop);
+  const auto find = [&]() -> absl::StatusOr<int64_t> {
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<DataCache::Entry> entry, cache_.Find("k", a.get(), source, stop.token()));
     if (!entry) return -1;
     const auto first = static_cast<int64_t>(entry->reader().U64());
-    if (entry->reader().Array<int64_t>() != numbers) return -2;
-    return first;
+    const std::vector<int64_t> found = entry->reader().Array<int64_t>();
+    LUTHIER_RETURN_IF_ERROR(entry->reader().status());
+    return found == numbers ? first : -2;
   };
-  put(0);
+  ASSERT_TRUE(put(0).ok());
   const int64_t looks_to_put = meter.looks();
   EXPECT_GE(looks_to_put, 9);
   meter.Restart(0);
-  EXPECT_EQ(find(), 0);
+  EXPECT_EQ(find().value(), 0);
   const int64_t looks_to_find = meter.looks();
   EXPECT_GE(looks_to_find, 50);
   for (const bool there : {true, false}) {
     for (int64_t at = 1; at <= looks_to_put; ++at) {
       if (!there) std::filesystem::remove(Entries().empty() ? "" : Entries()[0]);
       meter.Restart(at);
-      put(7);
-      EXPECT_LE(meter.looks() - at, 2);
-      stop = false;
+      EXPECT_EQ(put(7), base::StoppedError()) << at;
+      EXPECT_EQ(meter.looks(), at);
+      stop = base::StopSource();
       EXPECT_EQ(Entries().size(), there ? 1u : 0u) << at;
-      EXPECT_EQ(find(), there ? 0 : -1) << at;
+      EXPECT_EQ(find().value(), there ? 0 : -1) << at;
     }
   }
-  put(5);
+  ASSERT_TRUE(put(5).ok());
   for (int64_t at = 1; at <= looks_to_find; ++at) {
     meter.Restart(at);
-    EXPECT_LT(find(), 0);
-    EXPECT_LE(meter.looks() - at, 1);
-    stop = false;
+    EXPECT_EQ(find().status(), base::StoppedError());
+    EXPECT_EQ(meter.looks(), at);
+    stop = base::StopSource();
   }
   meter.Restart(0);
-  EXPECT_EQ(find(), 5);
+  EXPECT_EQ(find().value(), 5);
 }
 
 TEST_F(DataCacheTest, SmallSourcesAndPlacesThatCannotBeAreLeftAlone) {
@@ -240,7 +249,7 @@ TEST_F(DataCacheTest, ADataSetFromItIsTheOneThatWasParsed) {
   directory_.Write("t.csv", text);
   const DataRoot root = DataRoot::Open(directory_.path()).value();
   const LoadedDataset parsed = LoadDataset("t.csv", {}, &root, nullptr).value();
-  EXPECT_EQ(parsed.fingerprint, Fingerprint(parsed.dataset));
+  EXPECT_EQ(parsed.fingerprint, Fingerprint(parsed.dataset).value());
   const DataCache at_once =
       DataCache::Open(directory_.path() + "/cache", {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000})
           .value();
@@ -269,7 +278,7 @@ TEST_F(DataCacheTest, ImagesAreKeptWithTheirLabels) {
     spec.side = 8;
     spec.classes = 3;
     spec.seed = seed;
-    const IdxFiles files = SynthesizeImages(spec);
+    const IdxFiles files = SynthesizeImages(spec).value();
     directory_.Write("t-images-idx3-ubyte", files.images);
     directory_.Write("t-labels-idx1-ubyte", files.labels);
   };
@@ -287,7 +296,7 @@ TEST_F(DataCacheTest, ImagesAreKeptWithTheirLabels) {
   EXPECT_EQ(load(&at_once), first);
   EXPECT_EQ(Entries().size(), 1u);
   // Other labels for the same images are other data.
-  std::string labels = SynthesizeImages({.rows = 40, .side = 8, .classes = 3, .seed = 1}).labels;
+  std::string labels = SynthesizeImages({.rows = 40, .side = 8, .classes = 3, .seed = 1}).value().labels;
   std::reverse(labels.begin() + 8, labels.end());
   directory_.Write("t-labels-idx1-ubyte", labels);
   EXPECT_NE(load(&at_once), first);

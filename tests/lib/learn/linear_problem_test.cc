@@ -92,32 +92,32 @@ TEST(LinearProblemTest, ValueAndDerivativesAgreeWithTheDefinition) {
   for (int32_t i = 0; i < 60; i += (i % 3) + 1) rows.push_back(i);
   base::RandomStream random(5, "point");
   for (const bool standardize : {false, true}) {
-    const Standardization s = standardize ? FitStandardization(dataset.x, rows) : Standardization();
+    const Standardization s = standardize ? FitStandardization(dataset.x, rows).value() : Standardization();
     for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
-      const LinearData data(dataset, rows, s, bias);
+      const LinearData data = LinearData::Create(dataset, rows, s, bias).value();
       for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
         const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 0.3);
         VectorXd w(problem.dim());
         for (double& x : w) x = 0.5 * random.Normal();
         VectorXd gradient, curvature;
-        const double value = problem.Value(w, &gradient, &curvature);
+        const double value = problem.Value(w, &gradient, &curvature).value();
         const auto plain = [&](const VectorXd& x) {
           return Plain(dataset, rows, s, bias, problem.loss(), problem.l2(), x);
         };
         EXPECT_NEAR(value, plain(w), 1e-12 * value);
-        const MatrixXd lower = problem.Hessian(curvature, nullptr);
+        const MatrixXd lower = problem.Hessian(curvature, {}).value();
         const MatrixXd hessian = lower.selfadjointView<Eigen::Lower>();
-        EXPECT_LT((hessian.diagonal() - problem.HessianDiagonal(curvature)).norm(), 1e-10 * hessian.norm());
+        EXPECT_LT((hessian.diagonal() - problem.HessianDiagonal(curvature).value()).norm(), 1e-10 * hessian.norm());
         for (Eigen::Index j = 0; j < w.size(); ++j) {
           const double h = 1e-6 * (1.0 + std::abs(w[j]));
           VectorXd up = w, down = w, up_gradient, down_gradient;
           up[j] += h;
           down[j] -= h;
           EXPECT_NEAR(gradient[j], (plain(up) - plain(down)) / (2 * h), 1e-6 * (1.0 + std::abs(gradient[j])));
-          problem.Value(up, &up_gradient);
-          problem.Value(down, &down_gradient);
+          problem.Value(up, &up_gradient).value();
+          problem.Value(down, &down_gradient).value();
           const VectorXd column = (up_gradient - down_gradient) / (2 * h);
-          EXPECT_LT((problem.HessianVector(curvature, VectorXd::Unit(w.size(), j)) - column).norm(),
+          EXPECT_LT((problem.HessianVector(curvature, VectorXd::Unit(w.size(), j)).value() - column).norm(),
                     1e-5 * (1.0 + column.norm()));
           EXPECT_LT((hessian.col(j) - column).norm(), 1e-5 * (1.0 + column.norm()));
         }
@@ -131,7 +131,8 @@ TEST(LinearProblemTest, StrengthsOfEachWeightAddADiagonal) {
   std::vector<int32_t> rows(40);
   for (int32_t i = 0; i < 40; ++i) rows[i] = i;
   for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
-    const LinearData data(dataset, rows, FitStandardization(dataset.x, rows), bias);
+    const LinearData data =
+        LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), bias).value();
     const LinearProblem without(&data, MarginLoss(), 0.0);
     VectorXd strengths(without.penalized()), w(data.dim());
     for (Eigen::Index j = 0; j < strengths.size(); ++j) strengths[j] = 0.1 * static_cast<double>(j * j) + 0.03;
@@ -140,13 +141,15 @@ TEST(LinearProblemTest, StrengthsOfEachWeightAddADiagonal) {
     VectorXd diagonal = VectorXd::Zero(data.dim());
     diagonal.head(strengths.size()) = strengths;
     VectorXd gradient, gradient0, curvature;
-    const double value = problem.Value(w, &gradient, &curvature);
-    EXPECT_NEAR(value, without.Value(w, &gradient0) + 0.5 * w.dot(diagonal.asDiagonal() * w), 1e-12 * value);
+    const double value = problem.Value(w, &gradient, &curvature).value();
+    EXPECT_NEAR(value, without.Value(w, &gradient0).value() + 0.5 * w.dot(diagonal.asDiagonal() * w), 1e-12 * value);
     EXPECT_LT((gradient - gradient0 - diagonal.cwiseProduct(w)).norm(), 1e-12);
-    const VectorXd product = problem.HessianVector(curvature, w) - without.HessianVector(curvature, w);
+    const VectorXd product = problem.HessianVector(curvature, w).value() - without.HessianVector(curvature, w).value();
     EXPECT_LT((product - diagonal.cwiseProduct(w)).norm(), 1e-12);
-    EXPECT_LT((problem.HessianDiagonal(curvature) - without.HessianDiagonal(curvature) - diagonal).norm(), 1e-12);
-    const MatrixXd added = problem.Hessian(curvature, nullptr) - without.Hessian(curvature, nullptr);
+    EXPECT_LT(
+        (problem.HessianDiagonal(curvature).value() - without.HessianDiagonal(curvature).value() - diagonal).norm(),
+        1e-12);
+    const MatrixXd added = problem.Hessian(curvature, {}).value() - without.Hessian(curvature, {}).value();
     EXPECT_LT((added - MatrixXd(diagonal.asDiagonal())).norm(), 1e-12);
     EXPECT_EQ(problem.l2(), 0.03);
     EXPECT_EQ(problem.largest_l2(), strengths[strengths.size() - 1]);
@@ -163,18 +166,18 @@ TEST(LinearProblemTest, IsLogisticRegression) {
   const Dataset dataset = MakeData(80, 6, 0.7, 3);
   std::vector<int32_t> rows(80);
   std::iota(rows.begin(), rows.end(), 0);
-  const Standardization s = FitStandardization(dataset.x, rows);
-  const LogisticData reference_data(&dataset, rows, s, true);
+  const Standardization s = FitStandardization(dataset.x, rows).value();
+  const LogisticData reference_data = LogisticData::Create(&dataset, rows, s, true).value();
   const LogisticProblem reference(&reference_data, 2.0);
-  const LinearData data(dataset, rows, s, Bias::kFree);
+  const LinearData data = LinearData::Create(dataset, rows, s, Bias::kFree).value();
   const LinearProblem problem(&data, MarginLoss{}, 2.0);
   base::RandomStream random(6, "point");
   VectorXd w(problem.dim());
   for (double& x : w) x = random.Normal();
   VectorXd expected, gradient;
-  EXPECT_NEAR(problem.Value(w, &gradient), reference.Value(w, &expected), 1e-10);
+  EXPECT_NEAR(problem.Value(w, &gradient).value(), reference.Value(w, &expected).value(), 1e-10);
   EXPECT_LT((gradient - expected).norm(), 1e-10);
-  EXPECT_EQ(data.CountCorrect(w), reference_data.CountCorrect(w));
+  EXPECT_EQ(data.CountCorrect(w).value(), reference_data.CountCorrect(w).value());
 }
 
 TEST(LinearDataTest, ConstantColumnsCentreToNothing) {
@@ -182,9 +185,10 @@ TEST(LinearDataTest, ConstantColumnsCentreToNothing) {
   for (int64_t i = 0; i < 30; ++i) dataset.x.value[3 * i + 1] = 1e8 + 0.1;
   std::vector<int32_t> rows(30);
   std::iota(rows.begin(), rows.end(), 0);
-  const LinearData data(dataset, rows, FitStandardization(dataset.x, rows), Bias::kNone);
+  const LinearData data =
+      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kNone).value();
   EXPECT_EQ(data.nonzeros(), 60);
-  EXPECT_EQ(data.Combine(VectorXd::Ones(30))[1], 0.0);
+  EXPECT_EQ(data.Combine(VectorXd::Ones(30)).value()[1], 0.0);
   EXPECT_LT(data.max_norm2(), 60.0);
 }
 
@@ -193,11 +197,11 @@ TEST(LinearDataTest, ColumnsThatAreConstantElsewhereOnlyStillCount) {
   const Dataset dataset = MakeData(30, 4, 0.6, 12);
   std::vector<int32_t> rows(29);
   std::iota(rows.begin(), rows.end(), 0);
-  const Standardization s = FitStandardization(dataset.x, rows);
-  const LinearData held_out(dataset, {29}, s, Bias::kPenalized);
+  const Standardization s = FitStandardization(dataset.x, rows).value();
+  const LinearData held_out = LinearData::Create(dataset, {29}, s, Bias::kPenalized).value();
   const VectorXd w = VectorXd::LinSpaced(5, -1.0, 2.0);
   const double expected = Plain(dataset, {29}, s, Bias::kPenalized, MarginLoss{}, 0.0, w);
-  EXPECT_NEAR(LinearProblem(&held_out, MarginLoss{}, 0.0).Value(w, nullptr), expected, 1e-12);
+  EXPECT_NEAR(LinearProblem(&held_out, MarginLoss{}, 0.0).Value(w, nullptr).value(), expected, 1e-12);
 }
 
 TEST(LinearDataTest, OnesTakeNoValues) {
@@ -208,14 +212,14 @@ TEST(LinearDataTest, OnesTakeNoValues) {
   std::fill(twos.x.value.begin(), twos.x.value.end(), 2.0);
   std::vector<int32_t> rows(40);
   std::iota(rows.begin(), rows.end(), 0);
-  const LinearData one(ones, rows, {}, Bias::kPenalized);
-  const LinearData two(twos, rows, {}, Bias::kPenalized);
+  const LinearData one = LinearData::Create(ones, rows, {}, Bias::kPenalized).value();
+  const LinearData two = LinearData::Create(twos, rows, {}, Bias::kPenalized).value();
   const VectorXd w = VectorXd::LinSpaced(6, -1.0, 1.0);
   VectorXd half = 0.5 * w;
   half[5] = w[5];
-  EXPECT_LT((one.Scores(w) - two.Scores(half)).norm(), 1e-14);
+  EXPECT_LT((one.Scores(w).value() - two.Scores(half).value()).norm(), 1e-14);
   VectorXd r = VectorXd::LinSpaced(40, -1.0, 2.0);
-  EXPECT_LT((2.0 * one.Combine(r).head(5) - two.Combine(r).head(5)).norm(), 1e-13);
+  EXPECT_LT((2.0 * one.Combine(r).value().head(5) - two.Combine(r).value().head(5)).norm(), 1e-13);
 }
 
 }  // namespace

@@ -10,7 +10,9 @@
 #include <string>
 #include <thread>
 
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/checkpoint.h"
 #include "tests/lib/learn/linear_testing.h"
 
@@ -29,7 +31,7 @@ LinearTrainer Make(const LinearProblem& problem, const LinearTrainOptions& optio
 }
 
 TrainOutcome RunToEnd(LinearTrainer& trainer) {
-  while (trainer.Advance(nullptr) == TrainOutcome::kRunning) {
+  while (trainer.Advance({}).value() == TrainOutcome::kRunning) {
   }
   return trainer.outcome();
 }
@@ -76,16 +78,16 @@ TEST(LinearTrainerTest, AllSolversFindTheOptimum) {
   const Dataset dataset = MakeData(150, 8, 0.4, 21);
   const std::vector<int32_t> rows = AllRows(dataset);
   for (const bool standardize : {false, true}) {
-    const Standardization s = standardize ? FitStandardization(dataset.x, rows) : Standardization();
+    const Standardization s = standardize ? FitStandardization(dataset.x, rows).value() : Standardization();
     for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
-      const LinearData data(dataset, rows, s, bias);
+      const LinearData data = LinearData::Create(dataset, rows, s, bias).value();
       for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
         const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 3.0);
         LinearTrainOptions reference;
         reference.tolerance = 1e-11;
         LinearTrainer first = Make(problem, reference);
         RunToEnd(first);
-        const double optimum = problem.Value(first.Weights(), nullptr);
+        const double optimum = problem.Value(first.Weights(), nullptr).value();
         for (Case& c : Cases()) {
           if (c.options.solver == LinearSolver::kDual && bias == Bias::kFree) continue;
           c.options.tolerance = 1e-8;
@@ -94,7 +96,7 @@ TEST(LinearTrainerTest, AllSolversFindTheOptimum) {
           EXPECT_EQ(RunToEnd(trainer), TrainOutcome::kConverged)
               << c.name << " standardize " << standardize << " bias " << static_cast<int>(bias) << " loss "
               << static_cast<int>(kind);
-          const double value = problem.Value(trainer.Weights(), nullptr);
+          const double value = problem.Value(trainer.Weights(), nullptr).value();
           EXPECT_NEAR(value, optimum, 1e-9 * (1.0 + optimum)) << c.name;
           EXPECT_LT((trainer.Weights() - first.Weights()).norm(), 1e-4) << c.name;
           if (c.options.solver == LinearSolver::kDual) {
@@ -110,22 +112,23 @@ TEST(LinearTrainerTest, AllSolversFindTheOptimum) {
 TEST(LinearTrainerTest, TheGapBoundsTheErrorAllAlong) {
   const Dataset dataset = MakeData(200, 10, 0.6, 22);
   const std::vector<int32_t> rows = AllRows(dataset);
-  const LinearData data(dataset, rows, FitStandardization(dataset.x, rows), Bias::kPenalized);
+  const LinearData data =
+      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
   for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
     const LinearProblem problem(&data, MarginLoss{kind, 0.2}, 0.5);
     LinearTrainOptions options;
     LinearTrainer newton = Make(problem, options);
     RunToEnd(newton);
-    const double optimum = problem.Value(newton.Weights(), nullptr);
+    const double optimum = problem.Value(newton.Weights(), nullptr).value();
     options.solver = LinearSolver::kDual;
     LinearTrainer dual = Make(problem, options);
-    dual.Advance(nullptr);
+    dual.Advance({}).value();
     double first = INFINITY, last = INFINITY;
     for (int k = 0; k < 100; ++k) {
-      dual.Advance(nullptr);
-      const double error = problem.Value(dual.Weights(), nullptr) - optimum;
+      dual.Advance({}).value();
+      const double error = problem.Value(dual.Weights(), nullptr).value() - optimum;
       EXPECT_GE(dual.DualityGap(), error - 1e-9);
-      const double dual_value = problem.Value(dual.Weights(), nullptr) - dual.DualityGap();
+      const double dual_value = problem.Value(dual.Weights(), nullptr).value() - dual.DualityGap();
       EXPECT_LE(dual_value, optimum + 1e-9);
       last = dual.DualityGap();
       if (k == 0) first = last;
@@ -137,7 +140,8 @@ TEST(LinearTrainerTest, TheGapBoundsTheErrorAllAlong) {
 TEST(LinearTrainerTest, StoppingLookingAndResumingChangeNothing) {
   const Dataset dataset = MakeData(900, 7, 0.5, 23);
   const std::vector<int32_t> rows = AllRows(dataset);
-  const LinearData data(dataset, rows, FitStandardization(dataset.x, rows), Bias::kPenalized);
+  const LinearData data =
+      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
   for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
     const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 1.0);
     for (Case& c : Cases()) {
@@ -156,9 +160,12 @@ TEST(LinearTrainerTest, StoppingLookingAndResumingChangeNothing) {
           ASSERT_TRUE(trainer.Load(&*reader, "id").ok()) << c.name;
           EXPECT_TRUE(reader->Done());
         }
-        const std::atomic<bool> stop{true};
-        if (random.Uniform() < 0.3) trainer.Advance(&stop);
-        trainer.Advance(nullptr);
+        const base::StopSource source;
+        source.RequestStop();
+        if (random.Uniform() < 0.3) {
+          EXPECT_EQ(trainer.Advance(source.token()).status(), base::StoppedError());
+        }
+        trainer.Advance({}).value();
         trainer.Weights();
         trainer.DualityGap();
         bytes = Bytes(trainer);
@@ -173,12 +180,13 @@ TEST(LinearTrainerTest, StoppingLookingAndResumingChangeNothing) {
   }
 }
 
-// Another thread raises the flag again and again, so passes are cut between any two blocks of rows; each time the state
+// Another thread requests stops again and again, so passes are cut between any two blocks of rows; each time the state
 // goes through bytes.
 TEST(LinearTrainerTest, StopsInTheMiddleOfAPassAndGoesOn) {
   const Dataset dataset = MakeData(3000, 5, 0.8, 24);
   const std::vector<int32_t> rows = AllRows(dataset);
-  const LinearData data(dataset, rows, FitStandardization(dataset.x, rows), Bias::kPenalized);
+  const LinearData data =
+      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
   const LinearProblem problem(&data, MarginLoss{Kind::kHuberizedHinge, 0.5}, 1.0);
   for (Case& c : Cases()) {
     if (c.options.solver != LinearSolver::kDual && c.options.solver != LinearSolver::kSvrg) continue;
@@ -186,12 +194,15 @@ TEST(LinearTrainerTest, StopsInTheMiddleOfAPassAndGoesOn) {
     c.options.max_iterations = 25;
     LinearTrainer straight = Make(problem, c.options);
     RunToEnd(straight);
-    std::atomic<bool> stop{false};
+    base::Mutex mutex;
+    base::StopSource source;  // Guarded by mutex.
     std::atomic<bool> done{false};
     std::thread nagger([&] {
       uint64_t spins = 0;
       while (!done) {
-        if (++spins % 4096 == 0) stop = true;
+        if (++spins % 4096 != 0) continue;
+        const base::MutexLock lock(&mutex);
+        source.RequestStop();
       }
     });
     std::string bytes = Bytes(Make(problem, c.options));
@@ -200,10 +211,15 @@ TEST(LinearTrainerTest, StopsInTheMiddleOfAPassAndGoesOn) {
       absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
       LUTHIER_CHECK(reader.ok());
       EXPECT_TRUE(part.Load(&*reader, "id").ok());
-      stop = false;
-      const TrainOutcome outcome = part.Advance(&stop);
+      base::StopToken stop;
+      {
+        const base::MutexLock lock(&mutex);
+        source = base::StopSource();
+        stop = source.token();
+      }
+      const absl::StatusOr<TrainOutcome> outcome = part.Advance(stop);
       bytes = Bytes(part);
-      if (outcome == TrainOutcome::kStopped || outcome == TrainOutcome::kRunning) continue;
+      if (!outcome.ok() || *outcome == TrainOutcome::kRunning) continue;
       done = true;
       EXPECT_EQ(part.Weights(), straight.Weights()) << c.name;
     }
@@ -223,7 +239,7 @@ TEST(LinearTrainerTest, ASampleMakesNewtonSystemsEasy) {
     dataset.x.value[end - 1] = dataset.x.value[begin] + 1e-3 * dataset.x.value[end - 1];
   }
   for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
-    const LinearData data(dataset, AllRows(dataset), {}, bias);
+    const LinearData data = LinearData::Create(dataset, AllRows(dataset), {}, bias).value();
     EXPECT_EQ(SampleEvery(data), 16);
     for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
       const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 0.1);
@@ -235,10 +251,11 @@ TEST(LinearTrainerTest, ASampleMakesNewtonSystemsEasy) {
       options.solver = LinearSolver::kNewtonCg;
       LinearTrainer sampled = Make(problem, options);
       EXPECT_EQ(RunToEnd(sampled), TrainOutcome::kConverged);
-      EXPECT_NEAR(problem.Value(sampled.Weights(), nullptr), problem.Value(direct.Weights(), nullptr), 1e-9);
+      EXPECT_NEAR(problem.Value(sampled.Weights(), nullptr).value(), problem.Value(direct.Weights(), nullptr).value(),
+                  1e-9);
       EXPECT_LT(sampled.passes(), 150.0) << static_cast<int>(kind);
       LinearTrainer half = Make(problem, options), rest = Make(problem, options);
-      for (int k = 0; k < 3; ++k) half.Advance(nullptr);
+      for (int k = 0; k < 3; ++k) half.Advance({}).value();
       const std::string bytes = Bytes(half);
       absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
       ASSERT_TRUE(reader.ok() && rest.Load(&*reader, "id").ok());
@@ -246,7 +263,7 @@ TEST(LinearTrainerTest, ASampleMakesNewtonSystemsEasy) {
       EXPECT_EQ(rest.Weights(), sampled.Weights());
     }
   }
-  EXPECT_EQ(SampleEvery(LinearData(MakeData(100, 12, 0.7, 34), {0, 1, 2}, {}, Bias::kNone)), 0);
+  EXPECT_EQ(SampleEvery(LinearData::Create(MakeData(100, 12, 0.7, 34), {0, 1, 2}, {}, Bias::kNone).value()), 0);
 }
 
 TEST(LinearTrainerTest, HardInputEndsWell) {
@@ -271,8 +288,9 @@ TEST(LinearTrainerTest, HardInputEndsWell) {
         Input{"huge values", &huge, rows, 1.0}, Input{"no penalty", &dataset, rows, 0.0}}) {
     for (const bool standardize : {false, true}) {
       if (standardize && input.rows.empty()) continue;
-      const Standardization s = standardize ? FitStandardization(input.dataset->x, input.rows) : Standardization();
-      const LinearData data(*input.dataset, input.rows, s, Bias::kPenalized);
+      const Standardization s =
+          standardize ? FitStandardization(input.dataset->x, input.rows).value() : Standardization();
+      const LinearData data = LinearData::Create(*input.dataset, input.rows, s, Bias::kPenalized).value();
       for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
         const LinearProblem problem(&data, MarginLoss{kind, 0.5}, input.l2);
         for (Case& c : Cases()) {
@@ -296,19 +314,19 @@ TEST(LinearTrainerTest, HardInputEndsWell) {
 
 TEST(LinearTrainerTest, DamagedCheckpointsAreRefused) {
   const Dataset dataset = MakeData(60, 4, 0.9, 28);
-  const LinearData data(dataset, AllRows(dataset), {}, Bias::kPenalized);
+  const LinearData data = LinearData::Create(dataset, AllRows(dataset), {}, Bias::kPenalized).value();
   const LinearProblem problem(&data, MarginLoss{}, 1.0);
   for (Case& c : Cases()) {
     LinearTrainer trainer = Make(problem, c.options);
-    trainer.Advance(nullptr);
-    trainer.Advance(nullptr);
+    trainer.Advance({}).value();
+    trainer.Advance({}).value();
     const std::string bytes = Bytes(trainer);
     absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
     LinearTrainer other = Make(problem, c.options);
     EXPECT_EQ(other.Load(&*reader, "another id").code(), absl::StatusCode::kFailedPrecondition);
     // A trainer of another problem: sizes do not fit.
     const Dataset small = MakeData(40, 3, 0.9, 29);
-    const LinearData small_data(small, AllRows(small), {}, Bias::kPenalized);
+    const LinearData small_data = LinearData::Create(small, AllRows(small), {}, Bias::kPenalized).value();
     const LinearProblem small_problem(&small_data, MarginLoss{}, 1.0);
     LinearTrainer misfit = Make(small_problem, c.options);
     reader = CheckpointReader::Open(bytes, "test/1");
@@ -326,7 +344,7 @@ TEST(LinearTrainerTest, VectorsArePlannedBeforeTheyAreTaken) {
   dataset.x.value = {1.0, 1.0};
   dataset.label = {0, 1};
   dataset.classes = {"0", "1"};
-  const LinearData data(dataset, {0, 1}, Standardization(), Bias::kNone);
+  const LinearData data = LinearData::Create(dataset, {0, 1}, Standardization(), Bias::kNone).value();
   const LinearProblem problem(&data, MarginLoss(), 1.0);
   LinearTrainOptions options;
   options.max_memory_bytes = int64_t{100} << 20;
@@ -345,19 +363,19 @@ TEST(LinearTrainerTest, VectorsArePlannedBeforeTheyAreTaken) {
 
 TEST(LinearTrainerTest, TheChoiceSaysWhy) {
   const Dataset narrow = MakeData(500, 10, 0.5, 30);
-  const LinearData free_bias(narrow, AllRows(narrow), {}, Bias::kFree);
+  const LinearData free_bias = LinearData::Create(narrow, AllRows(narrow), {}, Bias::kFree).value();
   const SolverChoice narrow_choice = ChooseSolver(LinearProblem(&free_bias, MarginLoss{}, 1.0));
   EXPECT_EQ(narrow_choice.solver, LinearSolver::kLbfgs);
   EXPECT_THAT(narrow_choice.reason,
               AllOf(HasSubstr("500 rows, 10 columns, 5 entries a row, l2 1; estimated passes: lbfgs "),
                     HasSubstr(", newton_cholesky ")));
   const Dataset thin = MakeData(700, 60, 0.08, 30);
-  const LinearData thin_data(thin, AllRows(thin), {}, Bias::kFree);
+  const LinearData thin_data = LinearData::Create(thin, AllRows(thin), {}, Bias::kFree).value();
   EXPECT_EQ(ChooseSolver(LinearProblem(&thin_data, MarginLoss{}, 1.0)).solver, LinearSolver::kNewtonCholesky);
   const Dataset wide = MakeData(300, 5000, 0.01, 31);
-  const LinearData text(wide, AllRows(wide), {}, Bias::kPenalized);
+  const LinearData text = LinearData::Create(wide, AllRows(wide), {}, Bias::kPenalized).value();
   EXPECT_EQ(ChooseSolver(LinearProblem(&text, MarginLoss{}, 1.0)).solver, LinearSolver::kDual);
-  const LinearData free_text(wide, AllRows(wide), {}, Bias::kFree);
+  const LinearData free_text = LinearData::Create(wide, AllRows(wide), {}, Bias::kFree).value();
   EXPECT_EQ(ChooseSolver(LinearProblem(&free_text, MarginLoss{}, 1.0)).solver, LinearSolver::kLbfgs);
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/split.h"
 #include "lib/learn/synth.h"
 #include "lib/learn/trainer.h"
@@ -51,9 +52,11 @@ class LogisticTest : public testing::TestWithParam<Case> {
     spec.seed = 11;
     dataset_ = Synthesize(spec).value();
     rows_ = SplitValidation(dataset_.label, spec.classes, 0.3, 1)->train;
-    if (GetParam().standardize) standardization_ = FitStandardization(dataset_.x, rows_);
+    if (GetParam().standardize) standardization_ = FitStandardization(dataset_.x, rows_).value();
   }
-  LogisticData Data() const { return {&dataset_, rows_, standardization_, GetParam().intercept}; }
+  LogisticData Data() const {
+    return LogisticData::Create(&dataset_, rows_, standardization_, GetParam().intercept).value();
+  }
 
   // The model written out densely, straight from its definition: scores of all classes for rows of `data`.
   MatrixXd DenseScores(const VectorXd& w) const {
@@ -107,7 +110,7 @@ TEST_P(LogisticTest, LossMatchesTheDefinition) {
   const LogisticData data = Data();
   for (uint64_t seed = 0; seed < 5; ++seed) {
     const VectorXd w = RandomWeights(seed, data.dim());
-    EXPECT_NEAR(data.Loss(w, nullptr), DenseLoss(w), 1e-11 * DenseLoss(w));
+    EXPECT_NEAR(data.Loss(w, nullptr).value(), DenseLoss(w), 1e-11 * DenseLoss(w));
     const MatrixXd scores = DenseScores(w);
     int64_t correct = 0;
     for (Index i = 0; i < scores.rows(); ++i) {
@@ -115,7 +118,7 @@ TEST_P(LogisticTest, LossMatchesTheDefinition) {
       scores.row(i).maxCoeff(&best);
       correct += best == dataset_.label[rows_[i]] ? 1 : 0;
     }
-    EXPECT_EQ(data.CountCorrect(w), correct);
+    EXPECT_EQ(data.CountCorrect(w).value(), correct);
   }
 }
 
@@ -125,27 +128,27 @@ TEST_P(LogisticTest, DerivativesMatchDifferences) {
   const LogisticProblem problem(&data, VectorXd(VectorXd::LinSpaced(data.features(), 0.1, 2.0)));
   const VectorXd w = RandomWeights(3, data.dim());
   VectorXd gradient;
-  double penalty = problem.Value(w, &gradient) - data.Loss(w, nullptr);
+  double penalty = problem.Value(w, &gradient).value() - data.Loss(w, nullptr).value();
   for (Index j = 0; j < data.penalized(); ++j) {
     const double feature = static_cast<double>(j / data.scores());
     penalty -= 0.5 * (0.1 + 1.9 * feature / static_cast<double>(data.features() - 1)) * w[j] * w[j];
   }
   EXPECT_NEAR(penalty, 0.0, 1e-10);
   const math::GradientCheck check =
-      math::CheckGradient([&](const VectorXd& v) { return problem.Value(v, nullptr); }, w, gradient);
+      math::CheckGradient([&](const VectorXd& v) { return problem.Value(v, nullptr).value(); }, w, gradient);
   EXPECT_LT(check.error, 1e-7) << check.Summary();
   const MatrixXd hessian = math::CentralJacobian(
       [&](const VectorXd& v) {
         VectorXd g;
-        problem.Value(v, &g);
+        problem.Value(v, &g).value();
         return g;
       },
       w);
-  const LogisticData::Curvature curvature = data.CurvatureAt(w);
+  const LogisticData::Curvature curvature = data.CurvatureAt(w).value();
   for (Index j = 0; j < data.dim(); ++j) {
-    const VectorXd column = problem.HessianVector(curvature, VectorXd::Unit(data.dim(), j));
+    const VectorXd column = problem.HessianVector(curvature, VectorXd::Unit(data.dim(), j)).value();
     EXPECT_LT((column - hessian.col(j)).norm(), 1e-6 * (1.0 + hessian.col(j).norm()));
-    EXPECT_NEAR(problem.HessianDiagonal(curvature)[j], column[j], 1e-10 * (1.0 + column[j]));
+    EXPECT_NEAR(problem.HessianDiagonal(curvature).value()[j], column[j], 1e-10 * (1.0 + column[j]));
   }
 }
 
@@ -157,10 +160,11 @@ TEST_P(LogisticTest, LipschitzConstantsBoundWhatIsSeen) {
     const VectorXd d = RandomWeights(seed + 1000, data.dim()).normalized();
     VectorXd gw;
     VectorXd gv;
-    data.Loss(w, &gw);
-    data.Loss(v, &gv);
+    data.Loss(w, &gw).value();
+    data.Loss(v, &gv).value();
     EXPECT_LE((gw - gv).norm(), data.gradient_lipschitz() * (w - v).norm());
-    const VectorXd hd = data.HessianVector(data.CurvatureAt(w), d) - data.HessianVector(data.CurvatureAt(v), d);
+    const VectorXd hd = data.HessianVector(data.CurvatureAt(w).value(), d).value() -
+                        data.HessianVector(data.CurvatureAt(v).value(), d).value();
     EXPECT_LE(hd.norm(), data.hessian_lipschitz() * (w - v).norm());
   }
 }
@@ -171,10 +175,11 @@ TEST_P(LogisticTest, BothSolversFindTheOptimumOfDenseNewton) {
   VectorXd w = VectorXd::Zero(data.dim());
   for (int k = 0; k < 30; ++k) {
     VectorXd g;
-    problem.Value(w, &g);
-    const LogisticData::Curvature curvature = data.CurvatureAt(w);
+    problem.Value(w, &g).value();
+    const LogisticData::Curvature curvature = data.CurvatureAt(w).value();
     MatrixXd h(data.dim(), data.dim());
-    for (Index j = 0; j < data.dim(); ++j) h.col(j) = problem.HessianVector(curvature, VectorXd::Unit(data.dim(), j));
+    for (Index j = 0; j < data.dim(); ++j)
+      h.col(j) = problem.HessianVector(curvature, VectorXd::Unit(data.dim(), j)).value();
     w -= h.ldlt().solve(g);
   }
   for (const Solver solver : {Solver::kLbfgs, Solver::kNewtonCg}) {
@@ -182,7 +187,7 @@ TEST_P(LogisticTest, BothSolversFindTheOptimumOfDenseNewton) {
     options.solver = solver;
     options.tolerance = 1e-12;
     LogisticTrainer trainer(&problem, options);
-    const TrainOutcome outcome = Train(trainer, [](const LogisticTrainer&) { return true; }, nullptr);
+    const TrainOutcome outcome = Train(trainer, [](const LogisticTrainer&) { return true; }, {}).value();
     EXPECT_TRUE(outcome == TrainOutcome::kConverged || outcome == TrainOutcome::kPrecision);
     EXPECT_LT((trainer.w() - w).norm(), 1e-9 * (1.0 + w.norm()));
     EXPECT_LT(trainer.gradient_passes(), 200);
@@ -196,16 +201,16 @@ TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
     TrainOptions options;
     options.solver = solver;
     LogisticTrainer plain(&problem, options);
-    Train(plain, [](const LogisticTrainer&) { return true; }, nullptr);
+    Train(plain, [](const LogisticTrainer&) { return true; }, {}).value();
     for (const int cut : {0, 1, 2, 5}) {
       LogisticTrainer first(&problem, options);
-      Train(
-          first,
-          [&](const LogisticTrainer& t) {
-            EvaluateMetrics(data, t.w());
-            return t.iteration() < cut;
-          },
-          nullptr);
+      Train(first,
+            [&](const LogisticTrainer& t) {
+              EvaluateMetrics(data, t.w());
+              return t.iteration() < cut;
+            },
+            {})
+          .value();
       CheckpointWriter writer("test");
       first.Save(&writer, "id");
       const std::string bytes = std::move(writer).Finish();
@@ -213,7 +218,7 @@ TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
       LogisticTrainer second(&problem, options);
       ASSERT_TRUE(second.Load(&reader, "id").ok());
       EXPECT_EQ(second.iteration(), first.iteration());
-      Train(second, [](const LogisticTrainer&) { return true; }, nullptr);
+      Train(second, [](const LogisticTrainer&) { return true; }, {}).value();
       EXPECT_EQ(second.w(), plain.w());
       EXPECT_EQ(second.iteration(), plain.iteration());
       EXPECT_EQ(second.outcome(), plain.outcome());
@@ -221,7 +226,7 @@ TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
       CheckpointReader wrong = CheckpointReader::Open(bytes, "test").value();
       LogisticTrainer third(&problem, options);
       EXPECT_EQ(third.Load(&wrong, "other").code(), absl::StatusCode::kFailedPrecondition);
-      Train(third, [](const LogisticTrainer&) { return true; }, nullptr);
+      Train(third, [](const LogisticTrainer&) { return true; }, {}).value();
       EXPECT_EQ(third.w(), plain.w());
     }
   }
@@ -249,11 +254,11 @@ Dataset TwoPoints(double a, double b) {
 TEST(LogisticTrainerTest, ClosedFormOptimum) {
   // Points -1 (class 0) and 1 (class 1): h = 2 log(1 + e^-w) + l2 w^2 / 2, so l2 w = 2 / (1 + e^w).
   const Dataset d = TwoPoints(-1.0, 1.0);
-  const LogisticData data(&d, {0, 1}, {}, false);
+  const LogisticData data = LogisticData::Create(&d, {0, 1}, {}, false).value();
   const double w = 1.5;
   const LogisticProblem problem(&data, 2.0 / (1.0 + std::exp(w)) / w);
   LogisticTrainer trainer(&problem, {.tolerance = 1e-14});
-  Train(trainer, [](const LogisticTrainer&) { return true; }, nullptr);
+  Train(trainer, [](const LogisticTrainer&) { return true; }, {}).value();
   EXPECT_NEAR(trainer.w()[0], w, 1e-12);
   EXPECT_EQ(EvaluateMetrics(data, trainer.w()).accuracy, 1.0);
   EXPECT_NEAR(EvaluateMetrics(data, trainer.w()).loss, std::log1p(std::exp(-w)), 1e-13);
@@ -261,36 +266,38 @@ TEST(LogisticTrainerTest, ClosedFormOptimum) {
 
 TEST(LogisticTrainerTest, ExtremeScoresStayFiniteAndInfiniteOnesAreDivergence) {
   const Dataset big = TwoPoints(-1e4, 1e4);
-  const LogisticData data(&big, {0, 1}, {}, false);
+  const LogisticData data = LogisticData::Create(&big, {0, 1}, {}, false).value();
   VectorXd g;
-  EXPECT_EQ(data.Loss(VectorXd::Constant(1, -1.0), &g), 2e4);
-  EXPECT_EQ(data.Loss(VectorXd::Constant(1, 1.0), &g), 0.0);
+  EXPECT_EQ(data.Loss(VectorXd::Constant(1, -1.0), &g).value(), 2e4);
+  EXPECT_EQ(data.Loss(VectorXd::Constant(1, 1.0), &g).value(), 0.0);
   const Dataset huge = TwoPoints(-1e308, 1e308);
-  const LogisticData overflow(&huge, {0, 1}, FitStandardization(huge.x, {0, 1}), false);
+  const LogisticData overflow =
+      LogisticData::Create(&huge, {0, 1}, FitStandardization(huge.x, {0, 1}).value(), false).value();
   const LogisticProblem problem(&overflow, 1.0);
   LogisticTrainer trainer(&problem, {});
   trainer.WarmStart(VectorXd::Constant(1, 1e10));
-  const TrainOutcome outcome = Train(trainer, [](const LogisticTrainer&) { return true; }, nullptr);
+  const TrainOutcome outcome = Train(trainer, [](const LogisticTrainer&) { return true; }, {}).value();
   EXPECT_NE(outcome, TrainOutcome::kRunning);
 }
 
-TEST(LogisticTrainerTest, StopFlagAndLimits) {
+TEST(LogisticTrainerTest, StopsAndLimits) {
   SynthSpec spec;
   const Dataset d = Synthesize(spec).value();
   std::vector<int32_t> rows(500);
   std::iota(rows.begin(), rows.end(), 0);
-  const LogisticData data(&d, rows, {}, true);
+  const LogisticData data = LogisticData::Create(&d, rows, {}, true).value();
   const LogisticProblem problem(&data, 1.0);
   LogisticTrainer limited(&problem, {.max_iterations = 3});
-  EXPECT_EQ(Train(limited, [](const LogisticTrainer&) { return true; }, nullptr), TrainOutcome::kIterationLimit);
+  EXPECT_EQ(Train(limited, [](const LogisticTrainer&) { return true; }, {}).value(), TrainOutcome::kIterationLimit);
   EXPECT_EQ(limited.iteration(), 3);
-  std::atomic<bool> stop{true};
+  const base::StopSource source;
+  source.RequestStop();
   LogisticTrainer stopped(&problem, {});
-  EXPECT_EQ(Train(stopped, [](const LogisticTrainer&) { return true; }, &stop), TrainOutcome::kStopped);
-  stop = false;
+  EXPECT_EQ(Train(stopped, [](const LogisticTrainer&) { return true; }, source.token()).status(), base::StoppedError());
+  EXPECT_EQ(stopped.outcome(), TrainOutcome::kRunning);
   LogisticTrainer reference(&problem, {});
-  Train(reference, [](const LogisticTrainer&) { return true; }, nullptr);
-  Train(stopped, [](const LogisticTrainer&) { return true; }, &stop);
+  Train(reference, [](const LogisticTrainer&) { return true; }, {}).value();
+  Train(stopped, [](const LogisticTrainer&) { return true; }, {}).value();
   EXPECT_EQ(stopped.w(), reference.w());
   EXPECT_EQ(stopped.outcome(), TrainOutcome::kConverged);
 }
@@ -301,16 +308,16 @@ TEST(LogisticTrainerTest, WarmStartReachesTheSameOptimumInFewerPasses) {
   const Dataset d = Synthesize(spec).value();
   std::vector<int32_t> rows(500);
   std::iota(rows.begin(), rows.end(), 0);
-  const LogisticData data(&d, rows, {}, true);
+  const LogisticData data = LogisticData::Create(&d, rows, {}, true).value();
   const LogisticProblem near(&data, 1.0);
   const LogisticProblem problem(&data, 1.01);
   LogisticTrainer first(&near, {.tolerance = 1e-10});
-  Train(first, [](const LogisticTrainer&) { return true; }, nullptr);
+  Train(first, [](const LogisticTrainer&) { return true; }, {}).value();
   LogisticTrainer cold(&problem, {.tolerance = 1e-10});
-  Train(cold, [](const LogisticTrainer&) { return true; }, nullptr);
+  Train(cold, [](const LogisticTrainer&) { return true; }, {}).value();
   LogisticTrainer warm(&problem, {.tolerance = 1e-10});
   warm.WarmStart(first.w());
-  Train(warm, [](const LogisticTrainer&) { return true; }, nullptr);
+  Train(warm, [](const LogisticTrainer&) { return true; }, {}).value();
   EXPECT_LT((warm.w() - cold.w()).norm(), 1e-8);
   EXPECT_LT(warm.gradient_passes(), cold.gradient_passes());
 }

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "tests/testing/compress.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -56,7 +58,7 @@ TEST_F(ReadersTest, CompressionChangesNothing) {
                                    Xz("+1 1:0.5 3:-2\n") + Xz("-1 2:1e-1\n+1\n")}) {
     const Dataset d = Read("b", bytes).value();
     EXPECT_EQ(d.x, plain.x);
-    EXPECT_EQ(Fingerprint(d), Fingerprint(plain));
+    EXPECT_EQ(Fingerprint(d).value(), Fingerprint(plain).value());
   }
 }
 
@@ -68,8 +70,8 @@ TEST_F(ReadersTest, LargeCompressedFileCrossesBuffers) {
   }
   const Dataset plain = Read("p.svm", text).value();
   EXPECT_EQ(plain.x.rows, 20000);
-  EXPECT_EQ(Fingerprint(Read("p.svm.gz", Gzip(text)).value()), Fingerprint(plain));
-  EXPECT_EQ(Fingerprint(Read("p.svm.xz", Xz(text)).value()), Fingerprint(plain));
+  EXPECT_EQ(Fingerprint(Read("p.svm.gz", Gzip(text)).value()).value(), Fingerprint(plain).value());
+  EXPECT_EQ(Fingerprint(Read("p.svm.xz", Xz(text)).value()).value(), Fingerprint(plain).value());
 }
 
 TEST_F(ReadersTest, CutOffOrDamagedCompressedDataAreDataLoss) {
@@ -139,7 +141,7 @@ TEST_F(ReadersTest, CsvHeaderIsFoundAndDelimiterGuessed) {
   const Dataset without = Read("b.tsv", "1\t2\tyes\n3\t4\tno").value();
   EXPECT_TRUE(without.features.empty());
   EXPECT_EQ(without.x, with.x);
-  EXPECT_EQ(Fingerprint(without), Fingerprint(with));
+  EXPECT_EQ(Fingerprint(without).value(), Fingerprint(with).value());
   ReadOptions numeric_header;
   numeric_header.header = Header::kYes;
   EXPECT_THAT(Read("c.csv", "1,2,3\n1,2,0\n3,4,1\n", numeric_header).value().features, ElementsAre("1", "2"));
@@ -194,7 +196,7 @@ TEST_F(ReadersTest, OddButLegalTablesAreTheSameTable) {
                                 "+1.0,-2e0,no\n30e-1,-0,yes\n.5,1.,no\n"}) {
     const absl::StatusOr<Dataset> odd = Read("odd.csv", text);
     ASSERT_TRUE(odd.ok()) << odd.status() << " for " << text;
-    EXPECT_EQ(Fingerprint(*odd), Fingerprint(csv)) << text;
+    EXPECT_EQ(Fingerprint(*odd).value(), Fingerprint(csv).value()) << text;
   }
   const Dataset svm = Read("r.svm", "-1 1:1 3:-2\n1 2:3\n-1 1:0.5 2:1\n").value();
   for (const std::string& text : std::vector<std::string>{
@@ -204,7 +206,7 @@ TEST_F(ReadersTest, OddButLegalTablesAreTheSameTable) {
            "-1 1:1 2:0 3:-2\n1.0 1:0 2:3\n-1.0 1:.5 2:1e0\n"}) {
     const absl::StatusOr<Dataset> odd = Read("odd.svm", text);
     ASSERT_TRUE(odd.ok()) << odd.status() << " for " << text;
-    EXPECT_EQ(Fingerprint(*odd), Fingerprint(svm)) << text;
+    EXPECT_EQ(Fingerprint(*odd).value(), Fingerprint(svm).value()) << text;
   }
   // The second class is the larger number, whatever the numbers are.
   EXPECT_EQ(Read("zero_one.svm", "0 1:1 3:-2\n1 2:3\n0 1:0.5 2:1\n")->label, svm.label);
@@ -332,11 +334,11 @@ TEST_F(ReadersTest, MissingFilesFoldersAndPipes) {
 
 TEST_F(ReadersTest, FingerprintSeesEveryPart) {
   const Dataset d = Read("a.csv", "1,0\n2,1\n").value();
-  EXPECT_EQ(Fingerprint(d).size(), 64u);
-  EXPECT_NE(Fingerprint(Read("a.csv", "1,1\n2,0\n").value()), Fingerprint(d));
-  EXPECT_NE(Fingerprint(Read("a.csv", "1,0\n3,1\n").value()), Fingerprint(d));
-  EXPECT_NE(Fingerprint(Read("a.csv", "1,a\n2,b\n").value()), Fingerprint(d));
-  EXPECT_NE(Fingerprint(Read("a.csv", "1,0,0\n2,0,1\n").value()), Fingerprint(d));
+  EXPECT_EQ(Fingerprint(d).value().size(), 64u);
+  EXPECT_NE(Fingerprint(Read("a.csv", "1,1\n2,0\n").value()).value(), Fingerprint(d).value());
+  EXPECT_NE(Fingerprint(Read("a.csv", "1,0\n3,1\n").value()).value(), Fingerprint(d).value());
+  EXPECT_NE(Fingerprint(Read("a.csv", "1,a\n2,b\n").value()).value(), Fingerprint(d).value());
+  EXPECT_NE(Fingerprint(Read("a.csv", "1,0,0\n2,0,1\n").value()).value(), Fingerprint(d).value());
 }
 
 // An IDX file: dimensions, then bytes.
@@ -406,10 +408,10 @@ TEST_F(ReadersTest, TruncatedTextIsFoundAtEveryLength) {
 // Gives a byte at a time, and asks to stop with byte number `at`.
 class StoppingSource final : public ByteSource {
  public:
-  StoppingSource(std::string bytes, size_t at, std::atomic<bool>* stop)
-      : bytes_(std::move(bytes)), at_(at), stop_(stop) {}
+  StoppingSource(std::string bytes, size_t at, base::StopSource stop)
+      : bytes_(std::move(bytes)), at_(at), stop_(std::move(stop)) {}
   absl::StatusOr<bool> Append(std::string* out) override {
-    if (given_ == at_) *stop_ = true;
+    if (given_ == at_) stop_.RequestStop();
     if (given_ == bytes_.size()) return false;
     *out += bytes_[given_++];
     return true;
@@ -419,7 +421,7 @@ class StoppingSource final : public ByteSource {
  private:
   const std::string bytes_;
   const size_t at_;
-  std::atomic<bool>* const stop_;
+  const base::StopSource stop_;
   size_t given_ = 0;
 };
 
@@ -427,15 +429,15 @@ TEST_F(ReadersTest, ImagesAreReadNoFurtherOnceAskedToStop) {
   std::string images("\0\0\x08\x03\0\0\0\x05\0\0\0\x02\0\0\0\x02", 16);
   images += std::string(20, '\x07');
   for (const size_t at : {0u, 3u, 16u, 25u, 35u}) {
-    std::atomic<bool> stop{false};
-    StoppingSource source(images, at, &stop);
-    const absl::StatusOr<RawRows> rows = ReadIdx(source, "a.idx", nullptr, "", &stop);
+    const base::StopSource stop;
+    StoppingSource source(images, at, stop);
+    const absl::StatusOr<RawRows> rows = ReadIdx(source, "a.idx", nullptr, "", stop.token());
     EXPECT_EQ(rows.status().code(), absl::StatusCode::kCancelled) << at;
     EXPECT_LE(source.given(), at + 1);
   }
-  std::atomic<bool> stop{false};
-  StoppingSource source(images, images.size() + 1, &stop);
-  EXPECT_EQ(ReadIdx(source, "a.idx", nullptr, "", &stop)->x.rows, 5);
+  const base::StopSource stop;
+  StoppingSource source(images, images.size() + 1, stop);
+  EXPECT_EQ(ReadIdx(source, "a.idx", nullptr, "", stop.token())->x.rows, 5);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <Eigen/QR>
 #include <cmath>
 
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/conjugate_gradient.h"
 #include "lib/learn/lbfgs_solver.h"
@@ -44,7 +46,8 @@ TEST(ConjugateGradientTest, AgreesWithCholesky) {
       options.max_iterations =
           4000;  // The last case needs more than 10 times the dimension: rounding breaks conjugacy.
       const CgResult r = SolveCg([&](const VectorXd& v) -> VectorXd { return a * v; }, b,
-                                 jacobi ? VectorXd(a.diagonal()) : VectorXd(), VectorXd(), options);
+                                 jacobi ? VectorXd(a.diagonal()) : VectorXd(), VectorXd(), options)
+                             .value();
       EXPECT_TRUE(r.outcome == CgOutcome::kConverged || r.outcome == CgOutcome::kPrecision)
           << static_cast<int>(r.outcome) << " after " << r.iterations << ", residual " << r.residual_norm;
       EXPECT_LT((r.x - expected).norm(), 1e-8 * condition * expected.norm() / 10);
@@ -60,7 +63,8 @@ TEST(ConjugateGradientTest, OutcomesSayWhatHappened) {
   options.tolerance = 1e-10;
   const auto solve = [&](const VectorXd& diagonal, const VectorXd& rhs) {
     return SolveCg([&](const VectorXd& v) -> VectorXd { return diagonal.cwiseProduct(v); }, rhs, VectorXd(), VectorXd(),
-                   options);
+                   options)
+        .value();
   };
   EXPECT_EQ(solve(d, b).outcome, CgOutcome::kIndefinite);
   EXPECT_EQ(solve(VectorXd::Constant(3, NAN), b).outcome, CgOutcome::kNonFinite);
@@ -71,9 +75,14 @@ TEST(ConjugateGradientTest, OutcomesSayWhatHappened) {
   options.tolerance = 0.0;
   const CgOutcome tight = solve(d.cwiseAbs(), b).outcome;
   EXPECT_TRUE(tight == CgOutcome::kConverged || tight == CgOutcome::kPrecision);
-  const std::atomic<bool> stop{true};
-  options.stop = &stop;
-  EXPECT_EQ(solve(d.cwiseAbs(), b).outcome, CgOutcome::kStopped);
+  const base::StopSource source;
+  source.RequestStop();
+  options.stop = source.token();
+  const auto multiply = [&](const VectorXd& v) -> VectorXd { return d.cwiseAbs().cwiseProduct(v); };
+  EXPECT_EQ(SolveCg(multiply, b, VectorXd(), VectorXd(), options).status(), base::StoppedError());
+  // A product that is stopped ends it, too.
+  const auto stopped = [](const VectorXd&) { return absl::StatusOr<VectorXd>(base::StoppedError()); };
+  EXPECT_EQ(SolveCg(stopped, b, VectorXd(), VectorXd(), {}).status(), base::StoppedError());
 }
 
 TEST(ConjugateGradientTest, WarmStartAtTheSolutionNeedsOneProduct) {
@@ -82,7 +91,8 @@ TEST(ConjugateGradientTest, WarmStartAtTheSolutionNeedsOneProduct) {
   CgOptions options;
   options.tolerance = 1e-12;
   const CgResult r = SolveCg([&](const VectorXd& v) -> VectorXd { return d.cwiseProduct(v); }, b, VectorXd(),
-                             b.cwiseQuotient(d), options);
+                             b.cwiseQuotient(d), options)
+                         .value();
   EXPECT_EQ(r.outcome, CgOutcome::kConverged);
   EXPECT_EQ(r.iterations, 1);
 }
@@ -100,8 +110,8 @@ double Rosenbrock(const VectorXd& x, VectorXd* g) {
 }
 
 SolveState Minimize(LbfgsSolver& solver, ValueAndGradient f, VectorXd x0, int limit) {
-  SolveState state = solver.Start(f, std::move(x0));
-  for (int k = 0; k < limit && state == SolveState::kRunning; ++k) state = solver.Step(f, nullptr);
+  SolveState state = solver.Start(f, std::move(x0)).value();
+  for (int k = 0; k < limit && state == SolveState::kRunning; ++k) state = solver.Step(f, {}).value();
   return state;
 }
 
@@ -166,18 +176,18 @@ TEST(LbfgsSolverTest, StepsOverNonFiniteRegions) {
 
 TEST(LbfgsSolverTest, StopAndResumeAreBitExact) {
   LbfgsSolver plain(1e-10);
-  plain.Start(Rosenbrock, VectorXd::Constant(4, -1.2));
+  plain.Start(Rosenbrock, VectorXd::Constant(4, -1.2)).value();
   LbfgsSolver other(1e-10);
-  other.Start(Rosenbrock, VectorXd::Constant(4, -1.2));
+  other.Start(Rosenbrock, VectorXd::Constant(4, -1.2)).value();
   int calls = 0;
-  std::atomic<bool> stop{false};
+  base::StopSource source;
   const auto interrupting = [&](const VectorXd& x, VectorXd* g) {
-    if (++calls % 3 == 0) stop = true;  // Seen at the next trial of the same line search, if there is one.
+    if (++calls % 3 == 0) source.RequestStop();  // Seen at the next trial of the same line search, if there is one.
     return Rosenbrock(x, g);
   };
   for (int k = 0; k < 30; ++k) {
-    plain.Step(Rosenbrock, nullptr);
-    while (other.Step(interrupting, &stop) == SolveState::kStopped) stop = false;
+    plain.Step(Rosenbrock, {}).value();
+    while (!other.Step(interrupting, source.token()).ok()) source = base::StopSource();
     CheckpointWriter writer("test");
     other.Save(&writer);
     const std::string bytes = std::move(writer).Finish();

@@ -39,12 +39,12 @@ Ended Train(const LinearProblem& problem, const LinearTrainOptions& options, dou
     run.passes = INFINITY;
     return run;
   }
-  while (made->Advance(nullptr) == TrainOutcome::kRunning && made->passes() <= most) {
+  while (made->Advance({}).value() == TrainOutcome::kRunning && made->passes() <= most) {
   }
-  const double zero = problem.Value(VectorXd::Zero(problem.dim()), nullptr);
+  const double zero = problem.Value(VectorXd::Zero(problem.dim()), nullptr).value();
   run.outcome = made->outcome();
   run.passes = made->passes();
-  run.excess = (problem.Value(made->Weights(), nullptr) - optimum) / zero;
+  run.excess = (problem.Value(made->Weights(), nullptr).value() - optimum) / zero;
   run.gap = made->relative_gap();
   return run;
 }
@@ -63,10 +63,10 @@ template <typename F>
 void ForEachCell(uint64_t seed, F&& f) {
   for (const Shape& shape : HardShapes(seed)) {
     const std::vector<int32_t> rows = AllRows(shape.dataset);
-    const Standardization s = shape.standardize ? FitStandardization(shape.dataset.x, rows) : Standardization();
+    const Standardization s = shape.standardize ? FitStandardization(shape.dataset.x, rows).value() : Standardization();
     for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
       for (const Bias bias : {Bias::kFree, Bias::kPenalized}) {
-        const LinearData data(shape.dataset, rows, s, bias);
+        const LinearData data = LinearData::Create(shape.dataset, rows, s, bias).value();
         for (int e = -10; e <= 10; e += 2) {
           const double l2 = std::pow(10.0, e);
           const LinearProblem problem(&data, MarginLoss{kind}, l2);
@@ -142,7 +142,7 @@ TEST(StrengthsTest, OneRowOfEachClass) {
   dataset.classes = {"a", "b"};
   for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
     for (const Bias bias : {Bias::kFree, Bias::kPenalized}) {
-      const LinearData data(dataset, {0, 1}, {}, bias);
+      const LinearData data = LinearData::Create(dataset, {0, 1}, {}, bias).value();
       for (const double l2 : {1e-10, 1e-5, 1.0, 1e5, 1e10}) {
         const LinearProblem problem(&data, MarginLoss{kind}, l2);
         const Optimum optimum = FindOptimum(dataset, {}, problem.loss(), bias, l2);
@@ -164,7 +164,9 @@ TEST(StrengthsTest, PrecisionMeansThatNoStepLowersTheObjective) {
   for (const Shape& shape : HardShapes(14)) {
     const std::vector<int32_t> rows = AllRows(shape.dataset);
     for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
-      const LinearData data(shape.dataset, rows, FitStandardization(shape.dataset.x, rows), Bias::kPenalized);
+      const LinearData data =
+          LinearData::Create(shape.dataset, rows, FitStandardization(shape.dataset.x, rows).value(), Bias::kPenalized)
+              .value();
       for (const double l2 : {1e-3, 1.0, 1e3}) {
         const LinearProblem problem(&data, MarginLoss{kind}, l2);
         for (const LinearSolver solver : kSolvers) {
@@ -174,17 +176,19 @@ TEST(StrengthsTest, PrecisionMeansThatNoStepLowersTheObjective) {
           options.max_iterations = 300;
           absl::StatusOr<LinearTrainer> trainer = LinearTrainer::Create(&problem, options);
           ASSERT_TRUE(trainer.ok());
-          while (trainer->Advance(nullptr) == TrainOutcome::kRunning) {
+          while (trainer->Advance({}).value() == TrainOutcome::kRunning) {
           }
           if (trainer->outcome() != TrainOutcome::kPrecision) continue;
           ++ended;
           const VectorXd w = trainer->Weights();
           VectorXd gradient;
-          const double h = problem.Value(w, &gradient);
-          const Eigen::MatrixXd bound = problem.Hessian(
-              VectorXd::Constant(static_cast<Eigen::Index>(data.rows()), problem.loss().smoothness()), nullptr);
+          const double h = problem.Value(w, &gradient).value();
+          const Eigen::MatrixXd bound =
+              problem
+                  .Hessian(VectorXd::Constant(static_cast<Eigen::Index>(data.rows()), problem.loss().smoothness()), {})
+                  .value();
           const VectorXd step = bound.selfadjointView<Eigen::Lower>().llt().solve(-gradient);
-          EXPECT_GE(problem.Value(w + step, nullptr), h * (1.0 - 1e-12))
+          EXPECT_GE(problem.Value(w + step, nullptr).value(), h * (1.0 - 1e-12))
               << shape.name << " " << l2 << " " << LinearSolverNames()[static_cast<size_t>(solver)];
         }
       }
@@ -197,14 +201,15 @@ TEST(StrengthsTest, PrecisionMeansThatNoStepLowersTheObjective) {
 TEST(StrengthsTest, NewtonIsQuickOnSeparableData) {
   const Shape shape = HardShapes(15)[4];
   const std::vector<int32_t> rows = AllRows(shape.dataset);
-  const LinearData data(shape.dataset, rows, FitStandardization(shape.dataset.x, rows), Bias::kFree);
+  const LinearData data =
+      LinearData::Create(shape.dataset, rows, FitStandardization(shape.dataset.x, rows).value(), Bias::kFree).value();
   for (const double l2 : {1e-8, 1e-6, 1e-4}) {
     const LinearProblem problem(&data, MarginLoss{}, l2);
     LinearTrainOptions options;
     options.solver = LinearSolver::kNewtonCholesky;
     absl::StatusOr<LinearTrainer> trainer = LinearTrainer::Create(&problem, options);
     ASSERT_TRUE(trainer.ok());
-    while (trainer->Advance(nullptr) == TrainOutcome::kRunning) {
+    while (trainer->Advance({}).value() == TrainOutcome::kRunning) {
     }
     EXPECT_EQ(trainer->outcome(), TrainOutcome::kConverged);
     EXPECT_LE(trainer->iteration(), 30);
@@ -214,13 +219,14 @@ TEST(StrengthsTest, NewtonIsQuickOnSeparableData) {
 TEST(StrengthsTest, AChangeOfSolverIsSavedAndExplained) {
   const Shape shape = HardShapes(16)[7];
   const std::vector<int32_t> rows = AllRows(shape.dataset);
-  const LinearData data(shape.dataset, rows, FitStandardization(shape.dataset.x, rows), Bias::kFree);
+  const LinearData data =
+      LinearData::Create(shape.dataset, rows, FitStandardization(shape.dataset.x, rows).value(), Bias::kFree).value();
   const LinearProblem problem(&data, MarginLoss{}, 1e-6);
   LinearTrainOptions options;
   options.adaptive = true;  // L-BFGS, which is slow here.
   const auto run = [&](bool interrupted) {
     absl::StatusOr<LinearTrainer> trainer = LinearTrainer::Create(&problem, options);
-    while (trainer->Advance(nullptr) == TrainOutcome::kRunning) {
+    while (trainer->Advance({}).value() == TrainOutcome::kRunning) {
       if (!interrupted) continue;
       CheckpointWriter writer("test/1");
       trainer->Save(&writer, "id");
@@ -245,18 +251,19 @@ TEST(StrengthsTest, TheDualityGapBoundsTheDistanceToTheMinimum) {
     const std::vector<int32_t> rows = AllRows(shape.dataset);
     for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
       for (const Bias bias : {Bias::kFree, Bias::kPenalized, Bias::kNone}) {
-        const LinearData data(shape.dataset, rows, FitStandardization(shape.dataset.x, rows), bias);
+        const LinearData data =
+            LinearData::Create(shape.dataset, rows, FitStandardization(shape.dataset.x, rows).value(), bias).value();
         const LinearProblem problem(&data, MarginLoss{kind}, 3.0);
-        const Standardization s = FitStandardization(shape.dataset.x, rows);
+        const Standardization s = FitStandardization(shape.dataset.x, rows).value();
         const Optimum optimum = FindOptimum(shape.dataset, s, problem.loss(), bias, 3.0);
         VectorXd w(problem.dim());
         for (double& x : w) x = 0.1 * random.Normal();
-        const double h = problem.Value(w, nullptr);
-        EXPECT_GE(problem.DualityGap(w), h - optimum.value - 1e-9 * h);
+        const double h = problem.Value(w, nullptr).value();
+        EXPECT_GE(problem.DualityGap(w).value(), h - optimum.value - 1e-9 * h);
         if (problem.penalized() == problem.dim()) {
           VectorXd gradient;
-          problem.Value(w, &gradient);
-          EXPECT_NEAR(problem.DualityGap(w), gradient.squaredNorm() / 6.0, 1e-12 * gradient.squaredNorm());
+          problem.Value(w, &gradient).value();
+          EXPECT_NEAR(problem.DualityGap(w).value(), gradient.squaredNorm() / 6.0, 1e-12 * gradient.squaredNorm());
         }
       }
     }
@@ -265,7 +272,9 @@ TEST(StrengthsTest, TheDualityGapBoundsTheDistanceToTheMinimum) {
 
 TEST(StrengthsTest, TheLineMinimumHasNoSlopeLeft) {
   const Dataset dataset = MakeData(120, 6, 0.7, 18);
-  const LinearData data(dataset, AllRows(dataset), FitStandardization(dataset.x, AllRows(dataset)), Bias::kFree);
+  const LinearData data = LinearData::Create(dataset, AllRows(dataset),
+                                             FitStandardization(dataset.x, AllRows(dataset)).value(), Bias::kFree)
+                              .value();
   base::RandomStream random(18, "line");
   for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
     const LinearProblem problem(&data, MarginLoss{kind}, 0.3);
@@ -273,14 +282,14 @@ TEST(StrengthsTest, TheLineMinimumHasNoSlopeLeft) {
       VectorXd w(problem.dim());
       for (double& x : w) x = random.Normal();
       VectorXd gradient, scores;
-      problem.Value(w, &gradient, nullptr, nullptr, &scores);
+      problem.Value(w, &gradient, nullptr, {}, &scores).value();
       const VectorXd d = -length * gradient;
       double passes = 0.0;
-      const double step = problem.LineMinimum(w, scores, d, VectorXd(), nullptr, &passes);
+      const double step = problem.LineMinimum(w, scores, d, VectorXd(), {}, &passes).value();
       EXPECT_GT(step, 0.0);
       EXPECT_GT(passes, 0.0);
       VectorXd there;
-      problem.Value(w + step * d, &there);
+      problem.Value(w + step * d, &there).value();
       EXPECT_LE(std::abs(there.dot(d)), 0.1001 * std::abs(gradient.dot(d))) << length;
     }
   }
@@ -292,14 +301,15 @@ TEST(StrengthsTest, ColumnScalesAreRootMeanSquares) {
     if (dataset.x.column[e] == 2) dataset.x.value[e] = 0.0;
   }
   const std::vector<int32_t> rows = AllRows(dataset);
-  const LinearData plain(dataset, rows, {}, Bias::kFree);
+  const LinearData plain = LinearData::Create(dataset, rows, {}, Bias::kFree).value();
   VectorXd squares = VectorXd::Zero(5);
   for (int64_t i = 0; i < plain.rows(); ++i) plain.ForEach(i, [&](int32_t j, double a) { squares[j] += a * a; });
   for (int j = 0; j < 4; ++j) {
     EXPECT_DOUBLE_EQ(plain.column_scale()[j], j == 2 ? 1.0 : std::sqrt(squares[j] / 50.0)) << j;
   }
   EXPECT_EQ(plain.column_scale()[4], 1.0);
-  const LinearData centered(dataset, rows, FitStandardization(dataset.x, rows), Bias::kPenalized);
+  const LinearData centered =
+      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
   for (int j = 0; j < 5; ++j) EXPECT_NEAR(centered.column_scale()[j], 1.0, 1e-12) << j;
 }
 

@@ -78,12 +78,12 @@ TEST(SvrgTest, IsTheTextbookAlgorithm) {
   const Dataset dataset = MakeData(90, 6, 0.5, 25);
   const std::vector<int32_t> rows = AllRows(dataset);
   for (const bool standardize : {false, true}) {
-    const Standardization s = standardize ? FitStandardization(dataset.x, rows) : Standardization();
-    const LinearData data(dataset, rows, s, Bias::kPenalized);
+    const Standardization s = standardize ? FitStandardization(dataset.x, rows).value() : Standardization();
+    const LinearData data = LinearData::Create(dataset, rows, s, Bias::kPenalized).value();
     Eigen::MatrixXd z(90, 7);
     VectorXd sign(90);
     for (int64_t i = 0; i < 90; ++i) {
-      z.row(i) = data.Combine(VectorXd::Unit(90, i)).transpose();
+      z.row(i) = data.Combine(VectorXd::Unit(90, i)).value().transpose();
       sign[i] = data.sign(i);
     }
     for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
@@ -98,9 +98,9 @@ TEST(SvrgTest, IsTheTextbookAlgorithm) {
         options.step = SvrgOptions::Step::kLargest;
         options.seed = 77;
         Svrg svrg(&problem, options);
-        ASSERT_EQ(svrg.Start(VectorXd::Zero(7)), SolveState::kRunning);
+        ASSERT_EQ(svrg.Start(VectorXd::Zero(7)).value(), SolveState::kRunning);
         for (int epoch = 1; epoch <= 10; ++epoch) {
-          svrg.AdvanceEpoch(nullptr);
+          svrg.AdvanceEpoch({}).value();
           const VectorXd expected = TextbookSvrg(z, sign, problem.loss(), problem.l2(), options, epoch);
           EXPECT_LT((svrg.Weights() - expected).norm(), 1e-11 * (1.0 + expected.norm()))
               << "epoch " << epoch << " form " << form;
@@ -121,7 +121,7 @@ TEST(SvrgTest, RowsDrawnRarelyCountMore) {
   dataset.x.value = {0.5, 1.0, -1.0, 2.0, 1.0, 0.5};
   dataset.label = {0, 1, 1};
   dataset.classes = {"0", "1"};
-  const LinearData data(dataset, {0, 1, 2}, {}, Bias::kNone);
+  const LinearData data = LinearData::Create(dataset, {0, 1, 2}, {}, Bias::kNone).value();
   const LinearProblem problem(&data, MarginLoss(), 1.0);
   Eigen::Matrix3d z;
   z << 0.5, 0.0, 0.0, 1.0, -1.0, 0.0, 2.0, 1.0, 0.5;
@@ -139,8 +139,8 @@ TEST(SvrgTest, RowsDrawnRarelyCountMore) {
     options.step = SvrgOptions::Step::kLargest;
     options.seed = static_cast<uint64_t>(run);
     Svrg svrg(&problem, options);
-    ASSERT_EQ(svrg.Start(VectorXd::Zero(3)), SolveState::kRunning);
-    svrg.AdvanceEpoch(nullptr);
+    ASSERT_EQ(svrg.Start(VectorXd::Zero(3)).value(), SolveState::kRunning);
+    svrg.AdvanceEpoch({}).value();
     VectorXd mu = VectorXd::Zero(3);
     for (int i = 0; i < 3; ++i) mu += slope(i, VectorXd::Zero(3)) * z.row(i).transpose() / 3.0;
     const double eta = svrg.step();
@@ -172,7 +172,7 @@ TEST(SvrgTest, RowsDrawnRarelyCountMore) {
 TEST(SvrgTest, SupportListAndKeptSlopesChangeCountsOnly) {
   const Dataset dataset = MakeData(400, 8, 0.5, 26);
   const std::vector<int32_t> rows = AllRows(dataset);
-  const LinearData data(dataset, rows, {}, Bias::kPenalized);
+  const LinearData data = LinearData::Create(dataset, rows, {}, Bias::kPenalized).value();
   const LinearProblem problem(&data, MarginLoss{Kind::kHuberizedHinge, 0.5}, 1.0);
   std::vector<std::vector<VectorXd>> runs;
   std::vector<int64_t> evaluations;
@@ -182,11 +182,11 @@ TEST(SvrgTest, SupportListAndKeptSlopesChangeCountsOnly) {
       options.support_list = list;
       options.keep_slopes = keep;
       Svrg svrg(&problem, options);
-      svrg.Start(VectorXd::Zero(problem.dim()));
+      svrg.Start(VectorXd::Zero(problem.dim())).value();
       // The snapshot of each epoch: quanta end at other places.
       std::vector<VectorXd> snapshots;
       while (svrg.epochs() < 14) {
-        svrg.AdvanceEpoch(nullptr);
+        svrg.AdvanceEpoch({}).value();
         snapshots.push_back(svrg.Weights());
       }
       runs.push_back(snapshots);

@@ -33,7 +33,7 @@ class ModelTest : public ::testing::Test {
       (name == "l2" ? request.parameters : request.objective.options)[name] = value;
     }
     const learn::DataRoot root = learn::DataRoot::Open(directory_.path()).value();
-    return objectives::TrainModel(request, &root, nullptr);
+    return objectives::TrainModel(request, &root, {});
   }
 
   // What a file of it would hold.
@@ -334,7 +334,7 @@ TEST_F(ModelTest, AttributesSurviveTheFile) {
         for (const crf::ColumnText* text : {&train, &other}) {
           const crf::ChainData a = map.Encode(*text, rows(*text), crf::FeatureMap::UnknownLabels::kKeep).value();
           const crf::ChainData b = loaded->Encode(*text, rows(*text), crf::FeatureMap::UnknownLabels::kKeep).value();
-          EXPECT_EQ(crf::Fingerprint(a), crf::Fingerprint(b));
+          EXPECT_EQ(crf::Fingerprint(a).value(), crf::Fingerprint(b).value());
         }
         // Saved again, nothing changes: only what is needed was kept.
         learn::CheckpointWriter again("test");

@@ -57,7 +57,7 @@ TEST_F(BadInputTest, StrengthsOutOfRangeAreRefusedEverywhere) {
       TrainRequest request;
       request.objective = Spec(model);
       request.parameters = {{"l2", l2}};
-      const auto trained = TrainModel(request, nullptr, nullptr);
+      const auto trained = TrainModel(request, nullptr, {});
       EXPECT_EQ(trained.status().code(), absl::StatusCode::kInvalidArgument);
       EXPECT_THAT(std::string(trained.status().message()), HasSubstr("is not in [1e-"));
     }

@@ -40,7 +40,7 @@ std::vector<int32_t> Rotating(int32_t attributes) {
 double LargestGradient(const crf::ChainData& data, const VectorXd& w, int32_t transitions) {
   VectorXd gradient;
   crf::ChainLoss loss(&data);
-  loss.Value(w, &gradient);
+  loss.Value(w, &gradient).value();
   const int stride = data.shape().stride();
   for (Eigen::Index j = 0; j < w.size(); ++j) {
     const Eigen::Index row = j / stride;
@@ -56,7 +56,7 @@ VectorXd TrainGrouped(const crf::ChainData& data, int32_t transitions, crf::Chai
   options.l1 = penalty.l1();
   const crf::ChainData scaled = penalty.Scaled(data);
   crf::ChainTrainer trainer = crf::ChainTrainer::Create(&scaled, penalty.l2(), options).value();
-  while (trainer.Advance(nullptr) == crf::ChainOutcome::kRunning) {
+  while (trainer.Advance({}).value() == crf::ChainOutcome::kRunning) {
   }
   VectorXd w = trainer.Weights();
   penalty.Unscale(data.shape().stride(), &w);
@@ -114,7 +114,7 @@ double LargestSubgradient(const crf::ChainData& data, const VectorXd& w, int32_t
                           const std::vector<double>& l1) {
   VectorXd gradient;
   crf::ChainLoss loss(&data);
-  loss.Value(w, &gradient);
+  loss.Value(w, &gradient).value();
   double largest = 0.0;
   for (Eigen::Index j = 0; j < w.size(); ++j) {
     const Eigen::Index row = j / data.shape().stride();
@@ -291,7 +291,7 @@ TEST_F(ChainGroupsTest, ModelsAreTrainedWithThem) {
     TrainRequest request;
     request.objective = Spec({{"solver", std::string("lbfgs")}, {"tolerance", 1e-9}, {"max_passes", 500.0}}, groups);
     request.parameters = parameters;
-    return TrainModel(request, nullptr, nullptr);
+    return TrainModel(request, nullptr, {});
   };
   const auto grouped = train("transitions; words: w[*", kAt);
   ASSERT_TRUE(grouped.ok()) << grouped.status();

@@ -7,8 +7,10 @@
 #include <fstream>
 #include <ios>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/data_cache.h"
 #include "lib/objectives/registry.h"
@@ -108,11 +110,11 @@ TEST_F(CrfKeptDataTest, KeptDataAreReadWhenATrialNeedsThem) {
   const auto second = open();
   EXPECT_EQ(at(**second, 1.0)->measurement, kept);
   // Stopped while it is read, and then not.
-  Cancellation cancellation;
-  cancellation.Cancel();
+  base::StopSource source;
+  source.RequestStop();
   EvaluationContext stopping = At(0.5);
   stopping.parameters["min_count"] = 2.0;
-  stopping.cancellation = &cancellation;
+  stopping.stop = source.token();
   EXPECT_EQ((*second)->Evaluate(stopping)->outcome, EvaluationOutcome::kCancelled);
   EXPECT_EQ(at(**second, 2.0)->measurement, at(**fresh, 2.0)->measurement);
   EXPECT_EQ(at(**second, 1.0)->measurement, kept);

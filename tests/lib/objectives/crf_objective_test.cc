@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/split.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/registry.h"
@@ -127,12 +128,12 @@ TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
     };
     const EvaluationResult whole = crf->Evaluate(context).value();
     std::string checkpoint;
-    Cancellation cancellation;
-    context.cancellation = &cancellation;
+    base::StopSource source;
+    context.stop = source.token();
     context.save_checkpoint = [&](std::string bytes) { checkpoint = std::move(bytes); };
     context.report = [&](const Measurement& m) {
       curve.push_back(m);
-      if (curve.size() == 6) cancellation.Cancel();
+      if (curve.size() == 6) source.RequestStop();
       return true;
     };
     EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kCancelled);
@@ -173,7 +174,7 @@ TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothi
           Spec({{"max_passes", 8.0}, {"tolerance", 3e-3}, {"report_every", 1.0}, {"solver", std::string(solver)}});
       spec.data = "short.txt";
       spec.split.folds = folds;
-      const auto crf = CreateCrfObjective(info, spec, &root_, nullptr, nullptr, kernels).value();
+      const auto crf = CreateCrfObjective(info, spec, &root_, nullptr, {}, kernels).value();
       std::vector<Measurement> expected;
       EvaluationContext context = At(0.5);
       context.report = [&](const Measurement& m) {
@@ -189,10 +190,10 @@ TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothi
         meter.raise_at_gathered = at;
         std::vector<Measurement> curve;
         std::string checkpoint;
-        Cancellation cancellation;
-        meter.raise = [&] { cancellation.Cancel(); };
+        base::StopSource source;
+        meter.raise = [&] { source.RequestStop(); };
         EvaluationContext first = At(0.5);
-        first.cancellation = &cancellation;
+        first.stop = source.token();
         first.save_checkpoint = [&](std::string bytes) { checkpoint = std::move(bytes); };
         first.report = [&](const Measurement& m) {
           curve.push_back(m);
@@ -217,14 +218,15 @@ TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothi
 
 // Before there is anything to save.
 TEST_F(CrfObjectiveTest, AStopWhileDataAreReadOrEncodedIsSeen) {
-  const std::atomic<bool> stop = true;
-  EXPECT_EQ(CreateObjective(Spec({}), space_, kLoss, &root_, nullptr, &stop).status().code(),
+  const base::StopSource at_once;
+  at_once.RequestStop();
+  EXPECT_EQ(CreateObjective(Spec({}), space_, kLoss, &root_, nullptr, at_once.token()).status().code(),
             absl::StatusCode::kCancelled);
   const auto crf = Make(study::Parameters{{"max_passes", 3.0}});
-  Cancellation cancellation;
-  cancellation.Cancel();
+  base::StopSource source;
+  source.RequestStop();
   EvaluationContext context = At(1.0);
-  context.cancellation = &cancellation;
+  context.stop = source.token();
   context.save_checkpoint = [](const std::string&) { FAIL() << "there is nothing to save"; };
   EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kCancelled);
   EXPECT_EQ(crf->Evaluate(At(1.0)).value().outcome, EvaluationOutcome::kComplete);
@@ -458,13 +460,13 @@ TEST_F(CrfObjectiveTest, FoldsResumeWhereTheyWere) {
   const auto crf = Make(spec).value();
   const EvaluationResult whole = crf->Evaluate(At(0.5)).value();
   std::string checkpoint;
-  Cancellation cancellation;
+  base::StopSource source;
   EvaluationContext context = At(0.5);
   int reports = 0;
-  context.cancellation = &cancellation;
+  context.stop = source.token();
   context.save_checkpoint = [&](std::string bytes) { checkpoint = std::move(bytes); };
   context.report = [&](const Measurement&) {
-    if (++reports == 4) cancellation.Cancel();
+    if (++reports == 4) source.RequestStop();
     return true;
   };
   EXPECT_EQ(crf->Evaluate(context).value().outcome, EvaluationOutcome::kCancelled);

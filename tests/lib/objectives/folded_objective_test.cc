@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_root.h"
 #include "lib/learn/linear_trainer.h"
 #include "tests/lib/objectives/objectives_testing.h"
@@ -226,13 +227,13 @@ TEST(LogisticObjectiveTest, CancelledAndResumedGivesTheSameBits) {
            kLoss);
   const EvaluationResult whole = made->Evaluate(At({{"l2", 0.05}})).value();
   for (const int64_t at : {int64_t{0}, int64_t{1}, int64_t{4}, int64_t{7}}) {
-    Cancellation cancellation;
+    base::StopSource source;
     EvaluationContext context = At({{"l2", 0.05}});
-    context.cancellation = &cancellation;
+    context.stop = source.token();
     std::string saved;
     int saves = 0;
     context.report = [&](const Measurement& m) {
-      if (m.step >= at) cancellation.Cancel();
+      if (m.step >= at) source.RequestStop();
       return true;
     };
     context.save_checkpoint = [&](std::string bytes) {
@@ -280,15 +281,15 @@ TEST(LogisticObjectiveTest, MeasuresAreNotMadeOnceAskedToStop) {
     EvaluationContext context = At({{"l2", 0.05}});
     context.report = record(&whole);
     const EvaluationResult straight = made->Evaluate(context).value();
-    Cancellation cancellation;
+    base::StopSource source;
     std::string saved;
     context.report = record(&parts);
-    context.cancellation = &cancellation;
-    context.first_gradient = [&] { cancellation.Cancel(); };
+    context.stop = source.token();
+    context.first_gradient = [&] { source.RequestStop(); };
     context.save_checkpoint = [&](std::string bytes) { saved = std::move(bytes); };
     EXPECT_EQ(made->Evaluate(context)->outcome, EvaluationOutcome::kCancelled);
     EXPECT_TRUE(parts.empty());
-    context.cancellation = nullptr;
+    context.stop = {};
     context.first_gradient = nullptr;
     context.checkpoint = saved;
     const EvaluationResult resumed = made->Evaluate(context).value();

@@ -33,16 +33,16 @@ Outcome Evaluate(const FoldData& fold, const LinearSettings& base, double log_l2
   settings.l2 = std::exp(log_l2);
   settings.strengths = {settings.l2};
   auto training = fold.Start(settings, fold.Choose(settings).solver).value();
-  while (training->running()) training->Advance(nullptr);
+  while (training->running()) training->Advance({}).value();
   Outcome outcome;
   outcome.ended = training->outcome();
   if (!training->optimal()) return outcome;
-  const bilevel::ImplicitGradient gradient = training->Differentiate(nullptr);
+  const bilevel::ImplicitGradient gradient = training->Differentiate({}).value();
   // Else the Hessian is singular for floating point, and objectives report no gradient.
   outcome.solved = gradient.outcome == learn::CgOutcome::kConverged || gradient.outcome == learn::CgOutcome::kPrecision;
   if (!outcome.solved) return outcome;
   outcome.slope = gradient.gradient[0];
-  const FoldTraining::Sums sums = training->Measure(nullptr);
+  const FoldTraining::Sums sums = training->Measure({}).value();
   outcome.loss = sums.validation_loss / sums.validation_rows;
   return outcome;
 }
@@ -62,7 +62,7 @@ TEST(HypergradientCellsTest, AgreesWithDifferencesWhereverTrainingConverged) {
         settings.standardize = shape.standardize;
         settings.solver = "auto";
         const bilevel::StrengthGroups groups;
-        const auto fold = MakeFoldData(&shape.dataset, partition, settings.standardize, bias, groups, {}, nullptr);
+        const auto fold = MakeFoldData(&shape.dataset, partition, settings.standardize, bias, groups, {}, {}).value();
         for (int e = -10; e <= 10; e += 2) {
           const double at = e * std::log(10.0);
           const std::string name =

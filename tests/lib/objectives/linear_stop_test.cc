@@ -8,9 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
-#include "tests/lib/learn/look_meter.h"
+#include "tests/lib/base/look_meter.h"
 #include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -58,17 +59,17 @@ class LinearStopTest : public ::testing::Test {
     std::optional<EvaluationResult> result;
     std::string checkpoint;
   };
-  Attempt Run(const BuiltinObjective& spec, const std::string& checkpoint, Cancellation* cancellation,
+  Attempt Run(const BuiltinObjective& spec, const std::string& checkpoint, const base::StopSource* source,
               std::vector<Measurement>* curve) const {
     Attempt attempt;
     const absl::StatusOr<std::unique_ptr<Objective>> made =
-        CreateObjective(spec, L2Space(), kLoss, &root_, &cache_, &cancellation->flag());
+        CreateObjective(spec, L2Space(), kLoss, &root_, &cache_, source->token());
     if (!made.ok()) {
       EXPECT_TRUE(absl::IsCancelled(made.status())) << made.status();
       return attempt;
     }
     EvaluationContext context = At({{"l2", 0.5}});
-    context.cancellation = cancellation;
+    context.stop = source->token();
     context.checkpoint = checkpoint;
     context.save_checkpoint = [&](std::string bytes) { attempt.checkpoint = std::move(bytes); };
     context.report = [&](const Measurement& m) {
@@ -103,7 +104,7 @@ TEST_F(LinearStopTest, AStopAtAnyLookIsSeenAtOnceAndChangesNothing) {
       const int folds = std::string(solver) == "svrg" ? 0 : 2;
       const BuiltinObjective spec = Spec(solver, folds);
       const std::string name = absl::StrCat(solver, " ", classes);
-      Cancellation never;
+      base::StopSource never;
       std::vector<Measurement> expected;
       int64_t looks = 0;
       std::optional<EvaluationResult> whole;
@@ -119,20 +120,20 @@ TEST_F(LinearStopTest, AStopAtAnyLookIsSeenAtOnceAndChangesNothing) {
         if (cold) std::filesystem::remove_all(dir_.path() + "/cache");
         if (cold) std::filesystem::create_directory(dir_.path() + "/cache");
         const auto at = 1 + static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(looks)));
-        Cancellation cancellation;
+        base::StopSource source;
         std::vector<Measurement> curve;
         Attempt stopped;
         {
-          LookMeter meter([&] { cancellation.Cancel(); }, at);
-          stopped = Run(spec, "", &cancellation, &curve);
+          LookMeter meter([&] { source.RequestStop(); }, at);
+          stopped = Run(spec, "", &source, &curve);
           EXPECT_EQ(meter.after(), 0) << name << " " << at;
           // With all folds, those that look once more what became of it.
           EXPECT_LE(meter.looks() - at, 16) << name << " " << at;
         }
         CacheFiles();
-        if (!cancellation.cancelled()) continue;  // Found in the cache there is less to look at.
+        if (!source.stop_requested()) continue;  // Found in the cache there is less to look at.
         ASSERT_TRUE(!stopped.result || stopped.result->outcome == EvaluationOutcome::kCancelled) << name << " " << at;
-        Cancellation again;
+        base::StopSource again;
         const Attempt resumed = Run(spec, stopped.checkpoint, &again, &curve);
         EXPECT_EQ(*resumed.result->measurement, *whole->measurement) << name << " " << at;
         EXPECT_EQ(curve, expected) << name << " " << at;

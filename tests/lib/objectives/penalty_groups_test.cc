@@ -123,7 +123,7 @@ class PenaltyGroupsTest : public ::testing::Test {
     TrainRequest request;
     request.objective = spec;
     request.parameters = parameters;
-    return TrainModel(request, &root_, nullptr);
+    return TrainModel(request, &root_, {});
   }
 
   testing::TemporaryDirectory dir_;

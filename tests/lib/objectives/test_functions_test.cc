@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/status/status.h"
 #include "lib/base/random.h"
 #include "lib/learn/lbfgs_solver.h"
 #include "lib/math/finite_difference.h"
@@ -35,8 +36,8 @@ TEST_P(TestFunctionTest, MinimizersReachTheMinimum) {
     // A local search from there finds nothing lower.
     learn::LbfgsSolver solver(1e-12);
     const auto f = [this](const VectorXd& v, VectorXd* g) { return f_(v, g); };
-    learn::SolveState state = solver.Start(f, x);
-    for (int k = 0; k < 200 && state == learn::SolveState::kRunning; ++k) state = solver.Step(f, nullptr);
+    learn::SolveState state = solver.Start(f, x).value();
+    for (int k = 0; k < 200 && state == learn::SolveState::kRunning; ++k) state = solver.Step(f, {}).value();
     EXPECT_NEAR(solver.value(), f_.minimum, 2e-8 * std::max(1.0, std::abs(f_.minimum)));
     EXPECT_LT((solver.x() - x).norm(), 1e-3);
   }

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "Eigen/Cholesky"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/stochastic/growing_batch.h"
 #include "lib/stochastic/meta_descent.h"
 
@@ -49,7 +51,7 @@ TEST(GrowingBatchTest, FindsTheSolutionOfARegression) {
   };
   GrowingBatch solver(8, 60, 0.1);
   int64_t steps = 0;
-  while (solver.Step(sum, nullptr) == learn::SolveState::kRunning && ++steps < 300) continue;
+  while (solver.Step(sum, {}).value() == learn::SolveState::kRunning && ++steps < 300) continue;
   EXPECT_EQ(solver.batch(), 60);
   EXPECT_LT((solver.x() - problem.Solution(0.1)).norm(), 1e-7);
   // Growing spares early evaluations: 11 n or so until all are in, not n for each of the steps.
@@ -59,7 +61,7 @@ TEST(GrowingBatchTest, FindsTheSolutionOfARegression) {
 TEST(GrowingBatchTest, ANonFiniteStartIsSaid) {
   const auto sum = [](const VectorXd&, int64_t, int64_t, VectorXd*) { return NAN; };
   GrowingBatch solver(3, 5, 0.0);
-  EXPECT_EQ(solver.Step(sum, nullptr), learn::SolveState::kNonFinite);
+  EXPECT_EQ(solver.Step(sum, {}).value(), learn::SolveState::kNonFinite);
 }
 
 TEST(GrowingBatchTest, NonFiniteTrialsAreSteppedBackFrom) {
@@ -71,7 +73,7 @@ TEST(GrowingBatchTest, NonFiniteTrialsAreSteppedBackFrom) {
   };
   GrowingBatch solver(1, 4, 0.0);
   for (int k = 0; k < 50; ++k) {
-    if (solver.Step(sum, nullptr) != learn::SolveState::kRunning) break;
+    if (solver.Step(sum, {}).value() != learn::SolveState::kRunning) break;
   }
   EXPECT_TRUE(std::isfinite(solver.x()[0]));
 }
@@ -90,7 +92,7 @@ TEST(MetaDescentTest, FollowsTheRecursion) {
       *g = c * (at.array() - 2.0);
       return 0.5 * c * (at[0] - 2.0) * (at[0] - 2.0);
     };
-    ASSERT_TRUE(solver.Step(gradient, [&](const VectorXd&, const VectorXd& u) { return VectorXd(c * u); }));
+    ASSERT_TRUE(solver.Step(gradient, [&](const VectorXd&, const VectorXd& u) { return VectorXd(c * u); }).value());
     const double g = c * (x - 2.0);
     const double hv = c * v;
     eta *= std::max(0.5, 1.0 - 0.2 * g * v);
@@ -109,7 +111,10 @@ TEST(MetaDescentTest, WhatIsNotFiniteIsRefusedAndChangesNothing) {
     *g = VectorXd::Constant(x.size(), INFINITY);
     return 0.0;
   };
-  EXPECT_FALSE(solver.Step(bad, product));
+  EXPECT_FALSE(solver.Step(bad, product).value());
+  EXPECT_EQ(solver.x(), VectorXd::Zero(2));
+  const auto stopped = [](const VectorXd&, VectorXd*) { return absl::StatusOr<double>(base::StoppedError()); };
+  EXPECT_EQ(solver.Step(stopped, product).status(), base::StoppedError());
   EXPECT_EQ(solver.x(), VectorXd::Zero(2));
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/base/stop_token.h"
 #include "lib/base/version.h"
 #include "lib/objectives/registry.h"
 #include "lib/wire/convert.h"
@@ -69,12 +70,12 @@ void Fill(const coordinator::Grant& grant, v1::Lease* lease) {
 // A waiting ask must notice that its caller has hung up, so it has a reactor of its own.
 class SuggestReactor final : public grpc::ServerUnaryReactor {
  public:
-  std::shared_ptr<const std::atomic<bool>> caller_gone() const { return gone_; }
-  void OnCancel() override { *gone_ = true; }
+  base::StopToken caller_gone() const { return gone_.token(); }
+  void OnCancel() override { gone_.RequestStop(); }
   void OnDone() override { delete this; }
 
  private:
-  const std::shared_ptr<std::atomic<bool>> gone_ = std::make_shared<std::atomic<bool>>(false);
+  const base::StopSource gone_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "server/coordinator/batch/changes.h"
@@ -104,7 +105,7 @@ bool ServeFrom(Context& c, StudyState& s, Waiter& waiter, int count, bool due) {
 
 // Why the ask can never be served; OK: it may be. `room`: leases its worker may still get.
 absl::Status CheckWaiter(const Context& c, const Waiter& waiter, bool has_candidates, int room) {
-  if (waiter.op.caller_gone && waiter.op.caller_gone->load()) return absl::CancelledError("the caller hung up");
+  if (waiter.op.caller_gone.stop_requested()) return absl::CancelledError("the caller hung up");
   if (waiter.study != 0 && !has_candidates) {
     return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
                            absl::StrCat("study ", Quote(waiter.op.id), " was deleted"));

@@ -1,7 +1,6 @@
 #ifndef LUTHIER_SERVER_COORDINATOR_MESSAGES_OPERATIONS_H_
 #define LUTHIER_SERVER_COORDINATOR_MESSAGES_OPERATIONS_H_
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lib/base/stop_token.h"
 #include "lib/suggest/designer.h"
 #include "server/storage/storage.h"
 
@@ -99,8 +99,8 @@ struct SuggestOp {
   int count = 1;
   std::string request_id;
   bool fail_if_paused = false;
-  absl::Duration deadline = absl::InfiniteDuration();    // Clock::Monotonic().
-  std::shared_ptr<const std::atomic<bool>> caller_gone;  // May be null.
+  absl::Duration deadline = absl::InfiniteDuration();  // Clock::Monotonic().
+  base::StopToken caller_gone;                         // Raised when nobody waits for the reply any more.
   Done<SuggestReply> done;
 };
 

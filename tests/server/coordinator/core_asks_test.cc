@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/stop_token.h"
 #include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
 
@@ -70,12 +71,12 @@ TEST_F(CoreAsks, ACallerThatHungUpGetsNoTrial) {
   Harness h;
   ASSERT_TRUE(h.Create("s", MakeSpec(1)).ok());
   const Grant grant = h.Get("s", "a");
-  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  const base::StopSource gone;
   SuggestOp op = MakeSuggest("s", "b");
   op.deadline = absl::InfiniteDuration();
-  op.caller_gone = gone;
+  op.caller_gone = gone.token();
   const Answered<SuggestReply> answer = h.Ask(std::move(op));
-  *gone = true;
+  gone.RequestStop();
   ASSERT_TRUE(h.Release(grant).ok());
   ASSERT_TRUE(answer.ready());
   EXPECT_EQ(answer.get().status().code(), absl::StatusCode::kCancelled);

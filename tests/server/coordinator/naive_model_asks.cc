@@ -123,7 +123,7 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
   const Waiting w = *found;
   const int64_t spoken_for = SpokenFor(handle);
   waiting_.erase(found);
-  if (w.op.caller_gone && w.op.caller_gone->load()) {
+  if (w.op.caller_gone.stop_requested()) {
     return reply.status().code() == absl::StatusCode::kCancelled ? "" : "a caller that hung up got an answer";
   }
   if (w.study != 0 && studies_.count(w.study) == 0) {

@@ -147,7 +147,7 @@ void Walker::Take(const Step& step, int index) {
       return;
     }
     case Step::kHangUp:
-      if (!gone_.empty()) *gone_[r[0] % gone_.size()] = true;
+      if (!gone_.empty()) gone_[r[0] % gone_.size()].RequestStop();
       return;
     default:
       planned_.push_back({step, index});
@@ -306,9 +306,9 @@ void Walker::PlanSuggest(const std::array<uint32_t, 6>& r, int index) {
   op.fail_if_paused = r[4] % 8 == 0;
   if (r[4] % 3 == 0) op.deadline = harness_.clock.Monotonic() + absl::Seconds(5 + static_cast<int>(r[5] % 30));
   if (r[4] % 6 == 0) {
-    gone_.push_back(std::make_shared<std::atomic<bool>>(false));
+    gone_.emplace_back();
     if (gone_.size() > 5) gone_.erase(gone_.begin());
-    op.caller_gone = gone_.back();
+    op.caller_gone = gone_.back().token();
   }
   const std::string name = absl::StrCat("suggest in ", op.id.empty() ? "any" : op.id, " for ", op.worker);
   int replaced = -1;

@@ -2,7 +2,6 @@
 #define LUTHIER_TESTS_SERVER_COORDINATOR_WALKER_H_
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/stop_token.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/coordinator/naive_model.h"
 #include "tests/server/coordinator/random_walk.h"
@@ -121,7 +121,7 @@ class Walker {
   std::vector<Known> tokens_;
   std::set<std::string> known_tokens_;
   std::vector<std::string> request_ids_;
-  std::vector<std::shared_ptr<std::atomic<bool>>> gone_;
+  std::vector<base::StopSource> gone_;
   std::set<std::pair<storage::StudyKey, int64_t>> set_aside_;
   std::set<int> expect_replaced_;
   std::set<int> answered_;

@@ -1,11 +1,14 @@
 #include "server/listener_check.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,39 +19,60 @@ namespace {
 
 constexpr int kExitDeaf = 70;  // EX_SOFTWARE of sysexits.h.
 constexpr int kMaxFailures = 3;
+// Of HTTP/2: its magic, then the head of an empty SETTINGS frame.
+constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
 
-bool ReadsByte(int fd, int timeout_ms) {
-  pollfd readable{fd, POLLIN, 0};
-  char byte;
-  return poll(&readable, 1, timeout_ms) == 1 && recv(fd, &byte, 1, 0) == 1;
+bool Waits(int fd, short events, absl::Duration timeout) {
+  pollfd ready{fd, events, 0};
+  return poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout))) == 1;
 }
 
-bool Dial(int family, const sockaddr* address, socklen_t size, int timeout_ms) {
-  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+// `timeout` is for either step: a packet filter may swallow what is sent, a server may take it and say nothing.
+bool Dial(int family, const sockaddr* address, socklen_t size, absl::Duration timeout) {
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
-  const bool answered = connect(fd, address, size) == 0 && ReadsByte(fd, timeout_ms);
+  const auto sends = [&] {
+    return send(fd, kPreface, sizeof(kPreface) - 1, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(kPreface) - 1);
+  };
+  char byte;
+  const bool connecting = connect(fd, address, size) == 0 || errno == EINPROGRESS;
+  const bool answered =
+      connecting && Waits(fd, POLLOUT, timeout) && sends() && Waits(fd, POLLIN, timeout) && recv(fd, &byte, 1, 0) == 1;
   close(fd);
   return answered;
 }
 
-}  // namespace
-
-bool Answers(int port, absl::Duration timeout) {
-  const int timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(timeout));
-  sockaddr_in v4{};
-  v4.sin_family = AF_INET;
-  v4.sin_port = htons(static_cast<uint16_t>(port));
-  v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (Dial(AF_INET, reinterpret_cast<const sockaddr*>(&v4), sizeof(v4), timeout_ms)) return true;
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(static_cast<uint16_t>(port));
-  v6.sin6_addr = in6addr_loopback;
-  return Dial(AF_INET6, reinterpret_cast<const sockaddr*>(&v6), sizeof(v6), timeout_ms);
+bool UnixAnswers(const std::string& path, absl::Duration timeout) {
+  sockaddr_un peer = {};
+  peer.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(peer.sun_path)) return false;
+  std::memcpy(peer.sun_path, path.data(), path.size());
+  return Dial(AF_UNIX, reinterpret_cast<const sockaddr*>(&peer), sizeof(peer), timeout);
 }
 
-ListenerCheck::ListenerCheck(int port, absl::Duration period, std::function<void()> on_deaf)
-    : port_(port), period_(period), on_deaf_(std::move(on_deaf)), thread_([this] { Loop(); }) {}
+}  // namespace
+
+bool Answers(const ListenAddress& bound, absl::Duration timeout) {
+  if (bound.unix_socket()) return UnixAnswers(bound.path, timeout);
+  // Without a host getaddrinfo gives the loopback addresses of both families.
+  const bool wildcard = bound.host == "0.0.0.0" || bound.host == "::";
+  addrinfo hints = {};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(wildcard ? nullptr : bound.host.c_str(), absl::StrCat(bound.port).c_str(), &hints, &found) != 0) {
+    return false;
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
+  for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
+    if (Dial(a->ai_family, a->ai_addr, a->ai_addrlen, timeout)) return true;
+  }
+  return false;
+}
+
+ListenerCheck::ListenerCheck(ListenAddress bound, absl::Duration period, std::function<void()> on_deaf)
+    : bound_(std::move(bound)), period_(period), on_deaf_(std::move(on_deaf)), thread_([this] { Loop(); }) {}
 
 ListenerCheck::~ListenerCheck() {
   {
@@ -68,16 +92,16 @@ void ListenerCheck::Loop() {
       }
       if (stopping_) return;
     }
-    failures = Answers(port_, absl::Seconds(5)) ? 0 : failures + 1;
+    failures = Answers(bound_, absl::Seconds(5)) ? 0 : failures + 1;
     if (failures == 0) continue;
-    base::LogWarning("listener_silent", {{"port", absl::StrCat(port_)}, {"failures", absl::StrCat(failures)}});
+    base::LogWarning("listener_silent", {{"listen", bound_.Target()}, {"failures", absl::StrCat(failures)}});
     if (failures < kMaxFailures) continue;
     if (on_deaf_) {
       on_deaf_();
       failures = 0;
       continue;
     }
-    base::LogError("listener_deaf", {{"port", absl::StrCat(port_)}, {"exit", absl::StrCat(kExitDeaf)}});
+    base::LogError("listener_deaf", {{"listen", bound_.Target()}, {"exit", absl::StrCat(kExitDeaf)}});
     _exit(kExitDeaf);
   }
 }

@@ -6,21 +6,25 @@
 
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
+#include "server/listen_address.h"
 
 namespace luthier::server {
 
-// gRPC 1.51 stops accepting for ever after one "too many open files", silently. So a thread dials our own port every
-// `period` and waits for the server's first byte; a bare connect succeeds even when the server is deaf. After three
-// failures in a row it calls `on_deaf` (default: log, exit with 70, for a supervisor to start us again).
+// Watches that a listener still answers. gRPC 1.51 stops accepting for ever after one "too many open files", silently.
+// So a thread dials the listener every `period` and waits for the server's first byte: a bare connect succeeds even
+// when the server is deaf. After three failures in a row it calls `on_deaf` (default: log, exit with 70, for a
+// supervisor to start us again).
 class ListenerCheck {
  public:
-  explicit ListenerCheck(int port, absl::Duration period = absl::Seconds(10), std::function<void()> on_deaf = nullptr);
+  // `bound`: what the server listens on, with the port really taken.
+  explicit ListenerCheck(ListenAddress bound, absl::Duration period = absl::Seconds(10),
+                         std::function<void()> on_deaf = nullptr);
   ~ListenerCheck();
 
  private:
   void Loop();
 
-  const int port_;
+  const ListenAddress bound_;
   const absl::Duration period_;
   const std::function<void()> on_deaf_;
   base::Mutex mutex_;
@@ -29,8 +33,9 @@ class ListenerCheck {
   std::thread thread_;
 };
 
-// Whether a server on loopback `port` sends a byte within `timeout`.
-bool Answers(int port, absl::Duration timeout);
+// True if a server that listens on `bound` sends a byte to a client of HTTP/2. `timeout` is for connecting, and again
+// for the byte. A wildcard is dialled on loopback. One address that answers is enough where the host has several.
+bool Answers(const ListenAddress& bound, absl::Duration timeout);
 
 }  // namespace luthier::server
 

@@ -219,9 +219,7 @@ class ServerImpl final : public Server {
     ListenAddress taken = listen;
     taken.port = port;
     address_ = taken.Target();
-    if (!listen.unix_socket()) {
-      listener_check_ = std::make_unique<ListenerCheck>(port);
-    }
+    listener_check_ = std::make_unique<ListenerCheck>(std::move(taken));
     grpc_->GetHealthCheckService()->SetServingStatus(kHealthService, true);
     if (!listen.loopback()) {
       base::LogWarning("plaintext", {{"listen", address_}, {"warning", "anyone who reaches this port may use it"}});

@@ -34,6 +34,7 @@ inline constexpr char kDraining[] = "DRAINING";
 inline constexpr char kStorageFull[] = "STORAGE_FULL";
 inline constexpr char kStorageLow[] = "STORAGE_LOW";
 inline constexpr char kStarting[] = "STARTING";
+inline constexpr char kReplyLost[] = "REPLY_LOST";
 inline constexpr char kSpaceExhausted[] = "SPACE_EXHAUSTED";
 inline constexpr char kAwaitingResults[] = "AWAITING_RESULTS";
 inline constexpr char kUnimplemented[] = "UNIMPLEMENTED";

@@ -21,26 +21,42 @@ Executor::~Executor() {
 }
 
 bool Executor::Schedule(std::function<void()> task) {
+  Place place = Reserve();
+  if (!place) return false;
+  Schedule(std::move(place), std::move(task));
+  return true;
+}
+
+Executor::Place Executor::Reserve() {
+  MutexLock lock(&mutex_);
+  if (stopping_ || places_ >= max_queued_) return nullptr;
+  ++places_;
+  return Place(this, [this](void*) {
+    MutexLock unlock(&mutex_);
+    --places_;
+  });
+}
+
+void Executor::Schedule(Place place, std::function<void()> task) {
   {
     MutexLock lock(&mutex_);
-    if (stopping_ || queue_.size() >= max_queued_) return false;
-    queue_.push_back(std::move(task));
+    queue_.emplace_back(std::move(place), std::move(task));
   }
   changed_.Signal();
-  return true;
 }
 
 void Executor::Work() {
   while (true) {
-    std::function<void()> task;
+    std::pair<Place, std::function<void()>> next;
     {
       MutexLock lock(&mutex_);
       while (queue_.empty() && !stopping_) changed_.Wait(&mutex_);
       if (queue_.empty()) return;
-      task = std::move(queue_.front());
+      next = std::move(queue_.front());
       queue_.pop_front();
     }
-    task();
+    next.first.reset();
+    next.second();
   }
 }
 

@@ -3,7 +3,9 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/base/mutex.h"
@@ -21,13 +23,21 @@ class Executor {
   // False when the queue is full; the task was not taken then.
   bool Schedule(std::function<void()> task);
 
+  // A place in the queue for a task still to come. The last copy gives it back. It must not outlive the executor.
+  using Place = std::shared_ptr<void>;
+  // Null when the queue is full.
+  Place Reserve();
+  // Takes the task for certain, and the place with it.
+  void Schedule(Place place, std::function<void()> task);
+
  private:
   void Work();
 
   const size_t max_queued_;
   Mutex mutex_;
   CondVar changed_;
-  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::pair<Place, std::function<void()>>> queue_ ABSL_GUARDED_BY(mutex_);
+  size_t places_ ABSL_GUARDED_BY(mutex_) = 0;  // Reserved, those of queued tasks included.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

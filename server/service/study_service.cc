@@ -119,6 +119,25 @@ absl::Status FillStudy(storage::Storage* storage, const std::string& id, v1::Stu
   return absl::OkStatus();
 }
 
+// The study that a write was about. NOT_FOUND: it was deleted since, though another may have its name.
+absl::Status FillWritten(storage::Storage* storage, const storage::StudyRecord& written, v1::Study* response) {
+  LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(written.id));
+  if (record.key != written.key) return absl::NotFoundError("it was deleted meanwhile");
+  LUTHIER_ASSIGN_OR_RETURN(*response, StudyMessage(storage, record));
+  return absl::OkStatus();
+}
+
+// UNAVAILABLE leaves the outcome open: the caller sends the same request again, which changes nothing more.
+absl::Status NotReadBack(const absl::Status& cause) {
+  base::ErrorDetail detail;
+  detail.reason = base::reason::kReplyLost;
+  detail.retry_delay = absl::Seconds(1);
+  return base::MakeError(absl::StatusCode::kUnavailable,
+                         absl::StrCat("the change is stored, but the study could not be read back: ", cause.message(),
+                                      "; send the same request again"),
+                         std::move(detail));
+}
+
 // From the results that are stored now.
 absl::Status FillCertificate(storage::Storage* storage, const std::string& id, const v1::CertificateRequest& request,
                              v1::Study* response) {
@@ -272,12 +291,14 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
     violations.AddAll("", spec.status());
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
+  base::Executor::Place place = backend_.readers->Reserve();
+  if (!place) return FinishWith(context, coordinator::QueueFull("reads", kReadRetry));
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   coordinator::CreateStudyOp op;
   op.id = request->study_id();
   op.spec = *std::move(spec);
   op.actor = ActorOf(*context);
-  op.done = AnswerWithStudy(reactor, op.id, response);
+  op.done = AnswerWithStudy(reactor, std::move(place), response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
 }
@@ -316,20 +337,18 @@ grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext*
 }
 
 coordinator::Done<coordinator::StudyReply> StudyService::AnswerWithStudy(grpc::ServerUnaryReactor* reactor,
-                                                                         const std::string& id, v1::Study* response) {
-  return [this, reactor, response, id](absl::StatusOr<coordinator::StudyReply> reply) {
+                                                                         base::Executor::Place place,
+                                                                         v1::Study* response) {
+  return [this, reactor, response, place = std::move(place)](absl::StatusOr<coordinator::StudyReply> reply) mutable {
     if (!reply.ok()) {
       reactor->Finish(wire::ToGrpc(reply.status()));
       return;
     }
     // Counts come from storage, which this thread may not read.
-    const auto read = [this, reactor, response, id, record = reply->record] {
-      if (!FillStudy(backend_.storage, id, response).ok()) *response = ToMessage(record, {});
-      reactor->Finish(grpc::Status::OK);
-    };
-    if (backend_.readers->Schedule(read)) return;
-    *response = ToMessage(reply->record, {});
-    reactor->Finish(grpc::Status::OK);
+    backend_.readers->Schedule(std::move(place), [this, reactor, response, written = reply->record] {
+      const absl::Status read = FillWritten(backend_.storage, written, response);
+      reactor->Finish(wire::ToGrpc(read.ok() ? read : NotReadBack(read)));
+    });
   };
 }
 
@@ -340,13 +359,15 @@ grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* 
   if (!id.ok()) return FinishWith(context, id.status());
   const absl::Status request_id = CheckRequestId(request.request_id(), false);
   if (!request_id.ok()) return FinishWith(context, request_id);
+  base::Executor::Place place = backend_.readers->Reserve();
+  if (!place) return FinishWith(context, coordinator::QueueFull("reads", kReadRetry));
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   coordinator::ControlOp op;
   op.id = *id;
   op.control = control;
   op.request_id = request.request_id();
   op.actor = ActorOf(*context);
-  op.done = AnswerWithStudy(reactor, *id, response);
+  op.done = AnswerWithStudy(reactor, std::move(place), response);
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;
 }

@@ -43,9 +43,10 @@ class StudyService final : public v1::StudyService::CallbackService {
  private:
   grpc::ServerUnaryReactor* RunControl(grpc::CallbackServerContext* context, const v1::ControlStudyRequest& request,
                                        coordinator::Control control, v1::Study* response);
-  // Finishes the call with the study as stored, counts included; without them when the readers are busy.
-  coordinator::Done<coordinator::StudyReply> AnswerWithStudy(grpc::ServerUnaryReactor* reactor, const std::string& id,
-                                                             v1::Study* response);
+  // Finishes the call with the study as stored, counts included. `place`: for reading it, reserved before the write, so
+  // that busy readers refuse the call before anything has changed. UNAVAILABLE where the study can't be read back.
+  coordinator::Done<coordinator::StudyReply> AnswerWithStudy(grpc::ServerUnaryReactor* reactor,
+                                                             base::Executor::Place place, v1::Study* response);
 
   const Backend backend_;
   std::atomic<int> watchers_{0};

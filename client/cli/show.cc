@@ -392,11 +392,7 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
 
 void PrintResolution(std::ostream& out, const v1::Study& study) {
   if (!study.has_resolved_algorithm()) return;
-  v1::StudySpec resolved;
-  *resolved.mutable_algorithm() = study.resolved_algorithm();
-  std::string yaml = wire::ToYaml(resolved);
-  yaml.erase(0, std::min(yaml.find("algorithm"), yaml.size()));
-  out << "chosen by the service: " << absl::StripTrailingAsciiWhitespace(yaml) << "\n";
+  out << "chosen by the service: algorithm:\n" << Indented(wire::ToYaml(study.resolved_algorithm())) << "\n";
   for (const std::string& reason : study.algorithm_reasons()) out << "  " << Printable(reason) << "\n";
 }
 

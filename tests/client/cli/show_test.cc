@@ -65,8 +65,15 @@ TEST(PrintStudy, AChosenAlgorithmComesWithItsReasons) {
   EXPECT_THAT(Printed(study), Not(HasSubstr("chosen")));
   study.mutable_resolved_algorithm()->mutable_sobol()->set_scramble(true);
   study.add_algorithm_reasons("100 trials at once leave nothing to learn from");
-  EXPECT_THAT(Printed(study), AllOf(HasSubstr("chosen by the service: algorithm:"), HasSubstr("sobol"),
-                                    HasSubstr("\n  100 trials at once leave nothing to learn from\n")));
+  study.mutable_spec()->set_seed(7);
+  study.mutable_spec()->set_reproducible(true);
+  const std::string text = Printed(study);
+  // Nothing but the algorithm was chosen: no seed, no other field of a spec.
+  EXPECT_THAT(text, HasSubstr("chosen by the service: algorithm:\n"
+                              "  sobol: {scramble: true}\n"
+                              "  100 trials at once leave nothing to learn from\n"
+                              "spec\n"));
+  EXPECT_THAT(text, AllOf(HasSubstr("seed: 7"), Not(HasSubstr("seed: 0")), Not(HasSubstr("reproducible: false"))));
 }
 
 TEST(PrintStudy, WhatHarmonicasStagesLearntIsATable) {

@@ -10,6 +10,7 @@ find_package(ZLIB REQUIRED)
 find_package(LibLZMA REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 if(NOT LUTHIER_CORE_ONLY)
   find_package(Protobuf 3.21 REQUIRED)  # Module mode, and before gRPC: Debian ships no ProtobufConfig.cmake.
   find_package(gRPC 1.51 CONFIG REQUIRED)

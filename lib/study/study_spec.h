@@ -233,7 +233,7 @@ struct CommandObjective {
   std::map<std::string, std::string> environment;  // Same replacement.
   absl::Duration timeout = absl::InfiniteDuration();
   int64_t memory_limit_bytes = 0;                      // Address space of each process; 0: no limit.
-  std::map<std::string, std::string> stdout_patterns;  // Metric -> ECMAScript regex whose first group is the value.
+  std::map<std::string, std::string> stdout_patterns;  // Metric -> regular expression: OutputPattern.
   friend bool operator==(const CommandObjective&, const CommandObjective&) = default;
 };
 
@@ -329,6 +329,10 @@ inline constexpr int64_t kMaxParallel = 10'000;
 // Everything but the space (validated at its creation), the algorithm against the space (suggest::Validate) and the
 // builtin objective (objectives::Validate). INVALID_ARGUMENT with every violation.
 absl::Status ValidateSpec(const StudySpec& spec);
+
+// Checks of a new study beyond ValidateSpec: its patterns are OutputPatterns. A stored study need not pass, because
+// older versions took it. INVALID_ARGUMENT with every violation.
+absl::Status ValidateNewSpec(const StudySpec& spec);
 
 // The first field in which two specs differ, as a user would name it; "" when they are equal.
 std::string FirstDifference(const StudySpec& a, const StudySpec& b);

@@ -435,7 +435,8 @@ absl::StatusOr<StudyFile> StudyFile::Parse(absl::string_view text, absl::string_
   StudyFile file;
   file.source_ = std::string(source);
   LUTHIER_RETURN_IF_ERROR(Read(text, source, &file.spec_, &file.positions_));
-  LUTHIER_RETURN_IF_ERROR(file.Locate(FromProto(file.spec_).status()));
+  const absl::StatusOr<study::StudySpec> spec = FromProto(file.spec_);
+  LUTHIER_RETURN_IF_ERROR(file.Locate(spec.ok() ? study::ValidateNewSpec(*spec) : spec.status()));
   return file;
 }
 

@@ -26,7 +26,7 @@ namespace luthier::wire {
 class StudyFile {
  public:
   // `source` is what messages call the file. Checks everything that needs no server, so spec() is accepted by
-  // FromProto(const v1::StudySpec&).
+  // FromProto(const v1::StudySpec&) and study::ValidateNewSpec.
   static absl::StatusOr<StudyFile> Parse(absl::string_view text, absl::string_view source);
 
   const v1::StudySpec& spec() const { return spec_; }

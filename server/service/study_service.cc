@@ -47,6 +47,7 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
     violations.AddAll("spec", spec.status());
     return violations.ToStatus();
   }
+  violations.AddAll("spec", study::ValidateNewSpec(*spec));
   violations.AddAll("spec", suggest::Validate(*spec));
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec->objective)) {
     violations.AddAll("spec", objectives::Validate(*builtin, spec->space, spec->metric));

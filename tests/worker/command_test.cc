@@ -275,6 +275,15 @@ TEST_F(CommandTest, APatternOfExponentialCostIsHarmless) {
   ExpectLoss(Run(), 1.0);
 }
 
+// A study of an older version may have one: it must not hold the slot up.
+TEST_F(CommandTest, APatternWithABackReferenceFailsTheTrial) {
+  Shell("echo loss=1").stdout_patterns = {{"loss", R"((a+)\1loss=(.))"}};
+  const RunOutcome outcome = Run();
+  ExpectFailure(outcome, kConfig, "BAD_OBJECTIVE");
+  EXPECT_THAT(outcome.failure.message, HasSubstr(R"text(the pattern for "loss", "(a+)\\1loss=(.)",)text"));
+  EXPECT_THAT(outcome.failure.message, HasSubstr("back-references"));
+}
+
 TEST_F(CommandTest, AFailingProgramIsReportedWithTheTailOfItsErrors) {
   Shell(
       R"(echo '{"loss": 1}'; i=0; while [ $i -lt 400 ]; do echo "line $i of stderr é" >&2; i=$((i+1)); done; exit 3)");

@@ -1,13 +1,13 @@
 #include "worker/objectives/patterns.h"
 
 #include <optional>
-#include <regex>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
+#include "lib/study/output_pattern.h"
 #include "worker/objectives/result_line.h"
 
 namespace luthier::worker {
@@ -15,29 +15,12 @@ namespace {
 
 constexpr size_t kMaxLine = 4096;
 
-// std::regex reports everything by throwing; nothing leaves this file.
-absl::StatusOr<std::regex> Compile(const std::string& pattern) {
-#ifdef __GLIBCXX__
-  // libstdc++'s usual matcher recurses once a character and can take exponential time; this one does neither, but knows
-  // no back-references.
-  try {
-    return std::regex(pattern, std::regex::ECMAScript | std::regex_constants::__polynomial);
-  } catch (const std::regex_error&) {
-  }
-#endif
-  try {
-    return std::regex(pattern, std::regex::ECMAScript);
-  } catch (const std::regex_error& e) {
-    return absl::InvalidArgumentError(e.what());
-  }
-}
-
 }  // namespace
 
 struct PatternMatcher::State {
   struct Entry {
     std::string metric;
-    std::regex regex;
+    study::OutputPattern pattern;
     std::optional<std::string> last;
   };
   std::vector<Entry> entries;
@@ -51,13 +34,12 @@ PatternMatcher::~PatternMatcher() = default;
 absl::StatusOr<PatternMatcher> PatternMatcher::Create(const std::map<std::string, std::string>& patterns) {
   auto state = std::make_unique<State>();
   for (const auto& [metric, pattern] : patterns) {
-    absl::StatusOr<std::regex> regex = Compile(pattern);
-    if (!regex.ok() || regex->mark_count() < 1) {
+    absl::StatusOr<study::OutputPattern> compiled = study::OutputPattern::Compile(pattern);
+    if (!compiled.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("the pattern for ", base::Quote(metric), ", ",
-                                                     base::Quote(pattern),
-                                                     regex.ok() ? ", has no group" : ", is no regular expression"));
+                                                     base::Quote(pattern), ", ", compiled.status().message()));
     }
-    state->entries.push_back({metric, *std::move(regex), std::nullopt});
+    state->entries.push_back({metric, *std::move(compiled), std::nullopt});
   }
   return PatternMatcher(std::move(state));
 }
@@ -66,14 +48,7 @@ void PatternMatcher::AddLine(absl::string_view line) {
   for (absl::string_view piece : absl::StrSplit(line, '\r')) {
     piece = piece.substr(0, kMaxLine);
     for (State::Entry& entry : state_->entries) {
-      try {
-        const std::cregex_iterator end;
-        for (std::cregex_iterator it(piece.data(), piece.data() + piece.size(), entry.regex); it != end; ++it) {
-          entry.last = (*it)[1].str();
-        }
-      } catch (const std::regex_error&) {
-        // Too complex for this line: no match.
-      }
+      if (std::optional<std::string> match = entry.pattern.LastMatch(piece)) entry.last = std::move(match);
     }
   }
 }

@@ -10,12 +10,12 @@
 
 namespace luthier::worker {
 
-// Finds metrics in free text: metric -> regular expression (ECMAScript) whose first group is a number. The last match
-// of each counts. Matching is line by line; a carriage return ends a line too (progress bars), and only the first 4 KiB
-// of a line are looked at, so that time and stack stay bounded. Not thread-safe.
+// Finds metrics in free text: metric -> study::OutputPattern, whose first group is a number. The last match of each
+// counts. Matching is line by line. A carriage return ends a line too (progress bars). Only the first 4 KiB of a line
+// are looked at. Not thread-safe.
 class PatternMatcher {
  public:
-  // INVALID_ARGUMENT for a pattern that is none, or has no group.
+  // INVALID_ARGUMENT names a pattern that is no OutputPattern.
   static absl::StatusOr<PatternMatcher> Create(const std::map<std::string, std::string>& patterns);
   PatternMatcher(PatternMatcher&&) noexcept;
   PatternMatcher& operator=(PatternMatcher&&) noexcept;

@@ -142,11 +142,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "objective.command.timeout"},
         BadSpec{"NegativeMemory", [](StudySpec& s) { Command(s, [](auto& c) { c.memory_limit_bytes = -1; }); },
                 "objective.command.memory_limit_mb"},
-        BadSpec{"BrokenPattern", [](StudySpec& s) { Command(s, [](auto& c) { c.stdout_patterns["loss"] = "(("; }); },
-                "objective.command.stdout_patterns[\"loss\"]"},
-        BadSpec{"PatternWithoutGroup",
-                [](StudySpec& s) { Command(s, [](auto& c) { c.stdout_patterns["loss"] = "[0-9]+"; }); },
-                "objective.command.stdout_patterns[\"loss\"]"},
+        BadSpec{
+            "LongPattern",
+            [](StudySpec&
+                   s) { Command(s, [](auto& c) { c.stdout_patterns["loss"] = "(" + std::string(1023, 'x') + ")"; }); },
+            "objective.command.stdout_patterns[\"loss\"]"},
         BadSpec{"NoPatternForTheMetric",
                 [](StudySpec& s) { Command(s, [](auto& c) { c.stdout_patterns["accuracy"] = "([0-9]+)"; }); },
                 "objective.command.stdout_patterns"},
@@ -169,6 +169,22 @@ TEST(StudySpecTest, GoodSpecsPass) {
   EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
   Builtin(spec, [](BuiltinObjective& b) { b.split.folds = 10; });
   EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
+}
+
+// Older versions took patterns that a new study may not have: whoever reads a stored study must not refuse it.
+TEST(StudySpecTest, PatternsAreCheckedWhenAStudyIsMadeNotWhenOneIsRead) {
+  for (const char* pattern : {"((", "[0-9]+", R"((a+)\1)"}) {
+    StudySpec spec = Good();
+    Command(spec, [&](CommandObjective& c) { c.stdout_patterns["loss"] = pattern; });
+    EXPECT_TRUE(ValidateSpec(spec).ok()) << pattern;
+    const absl::Status refused = ValidateNewSpec(spec);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << pattern;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("objective.command.stdout_patterns[\"loss\"]: ")) << pattern;
+  }
+  StudySpec spec = Good();
+  EXPECT_TRUE(ValidateNewSpec(spec).ok());
+  Command(spec, [](CommandObjective& c) { c.stdout_patterns["loss"] = "loss=([-+0-9.e]+)"; });
+  EXPECT_TRUE(ValidateNewSpec(spec).ok());
 }
 
 TEST(StudySpecTest, AllViolationsAreReportedAtOnce) {

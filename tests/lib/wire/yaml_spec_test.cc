@@ -184,8 +184,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"SemanticInAMap",
                 "objective:\n  command:\n    argv: [a]\n    stdout_patterns: {loss: x(}" + std::string(kTail) +
                     "space: [{name: x, bool: {}}]",
-                "s.yaml:4:23: objective.command.stdout_patterns[\"loss\"]: is not a regular expression: Mismatched '(' "
-                "and ')' in regular expression"},
+                "s.yaml:4:23: objective.command.stdout_patterns[\"loss\"]: is not a regular expression of RE2, "
+                "which has no back-references and no look-ahead: missing ): x("},
         BadFile{"AllInOrderOfLines", "budget: {max_trials: 0}\nspace: [{name: 1x, bool: {}}]\nmetric: {name: loss}",
                 "s.yaml:1:22: budget.max_trials: 0 is not between 1 and 1000000\n"
                 "s.yaml:2:16: space[0].name: \"1x\" is not a name: letters, digits, '_' and '.', not starting with a "

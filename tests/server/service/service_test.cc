@@ -491,6 +491,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"UnknownModel",
                 [](v1::StudySpec* s) { s->mutable_objective()->mutable_builtin()->set_model("logistik"); },
                 "objective.builtin.model", "did you mean \"logistic\"?"},
+        BadSpec{"BackReference",
+                [](v1::StudySpec* s) {
+                  auto& command = *s->mutable_objective()->mutable_command();
+                  command.add_argv("true");
+                  (*command.mutable_stdout_patterns())["loss"] = "(a+)\\1";
+                },
+                "spec.objective.command.stdout_patterns[\"loss\"]", "back-references"},
         BadSpec{"ReproducibleWithoutParallel", [](v1::StudySpec* s) { s->set_reproducible(true); }, "reproducible",
                 "max_parallel"}),
     [](const auto& param_info) { return param_info.param.name; });

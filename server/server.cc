@@ -194,6 +194,11 @@ class ServerImpl final : public Server {
     builder.RegisterService(worker_service_.get());
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
+    // Whatever its limit on messages, gRPC 1.51 inflates the whole of a compressed one first.
+    for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+      builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+    }
+    builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
     // By default two servers share a port silently.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);

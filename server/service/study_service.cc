@@ -28,7 +28,8 @@ using coordinator::Control;
 constexpr int kDefaultPage = 100;
 constexpr int kMaxPage = 1000;
 constexpr int kMaxWatchers = 1000;
-constexpr size_t kMaxPageBytes = size_t{3} << 20;   // A message may have 4 MiB.
+constexpr size_t kMaxPageBytes = size_t{3} << 20;  // A message may have 4 MiB.
+constexpr size_t kMaxReplyBytes = size_t{4} << 20;
 constexpr size_t kMaxCurveBytes = size_t{2} << 20;  // Then points are cut short: 10,000 of those have below 1.1 MiB.
 constexpr int kMaxEnqueued = 1000;
 // Leases carry the spec: with a trial it must fit a message.
@@ -118,6 +119,12 @@ absl::Status FillStudy(storage::Storage* storage, const std::string& id, v1::Stu
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(id));
   LUTHIER_ASSIGN_OR_RETURN(*response, StudyMessage(storage, record));
   return absl::OkStatus();
+}
+
+absl::Status TrialsHaveGrown() {
+  return base::MakeError(absl::StatusCode::kResourceExhausted, base::reason::kMessageTooLarge,
+                         "these trials were added before, and what is known of them by now is larger than a message; "
+                         "list the study's trials instead");
 }
 
 // The study that a write was about. NOT_FOUND: it was deleted since, though another may have its name.
@@ -218,17 +225,19 @@ absl::Status FillHarmonicaStages(storage::Storage* storage, const std::string& i
   return absl::OkStatus();
 }
 
-// Those of the trials, in order of number, whose gradients were set aside.
-absl::StatusOr<std::set<int64_t>> SetAsideAmong(storage::Storage* storage, storage::StudyKey study,
-                                                const std::vector<storage::TrialRecord>& trials) {
+// Marks those of the trials, in order of number, whose gradients were set aside.
+absl::Status MarkSetAside(storage::Storage* storage, storage::StudyKey study,
+                          google::protobuf::RepeatedPtrField<v1::Trial>* trials) {
+  if (trials->empty()) return absl::OkStatus();
   std::set<int64_t> numbers;
-  if (trials.empty()) return numbers;
   // A page of trials may span many numbers, but seldom many that were set aside.
-  for (int64_t last = trials.front().trial.number - 1;;) {
+  for (int64_t last = trials->begin()->number() - 1; last < trials->rbegin()->number();) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::SetAside> page, storage->ListSetAside(study, last, kMaxPage));
     for (const storage::SetAside& entry : page) numbers.insert(last = entry.trial);
-    if (page.size() < kMaxPage || last >= trials.back().trial.number) return numbers;
+    if (page.size() < kMaxPage) break;
   }
+  for (v1::Trial& trial : *trials) trial.set_gradient_set_aside(numbers.count(trial.number()) > 0);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int> PageSize(int requested) {
@@ -273,6 +282,26 @@ class PageFill {
   int taken_ = 0;
   size_t bytes_ = 0;
 };
+
+// Adds trials with numbers above `after` until `page_size` or the bytes of a page are reached. Reads few at a time, so
+// that no more rows are in memory than the page will have. True: there are more.
+absl::StatusOr<bool> FillPage(storage::Storage* storage, const storage::StudyRecord& study,
+                              const storage::TrialFilter& filter, int64_t after, int page_size,
+                              v1::ListTrialsResponse* response) {
+  constexpr int kAtATime = 16;
+  PageFill fill(page_size);
+  while (true) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> rows,
+                             storage->ListTrials(study.key, filter, after, kAtATime));
+    for (const storage::TrialRecord& row : rows) {
+      v1::Trial trial = wire::ToProto(row.trial, study.id);
+      if (!fill.Takes(trial)) return true;
+      *response->add_trials() = std::move(trial);
+      after = row.trial.number;
+    }
+    if (rows.size() < kAtATime) return false;
+  }
+}
 
 absl::Status WithName(absl::Status status, absl::string_view what) {
   if (status.code() != absl::StatusCode::kNotFound) return status;
@@ -323,17 +352,19 @@ grpc::ServerUnaryReactor* StudyService::ListStudies(grpc::CallbackServerContext*
   return Read(backend_, context, [storage = backend_.storage, request, response]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(const int page_size, PageSize(request->page_size()));
     LUTHIER_ASSIGN_OR_RETURN(const std::string after, ParsePageToken("studies", request->page_token()));
-    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page, storage->ListStudies(after, page_size + 1));
     PageFill fill(page_size);
-    for (const storage::StudyRecord& record : page) {
-      LUTHIER_ASSIGN_OR_RETURN(v1::Study study, StudyMessage(storage, record));
+    for (std::string last = after;;) {
+      // One at a time: a spec of 2 MiB takes twenty times as much in memory.
+      LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> next, storage->ListStudies(last, 1));
+      if (next.empty()) return absl::OkStatus();
+      LUTHIER_ASSIGN_OR_RETURN(v1::Study study, StudyMessage(storage, next[0]));
       if (!fill.Takes(study)) {
-        response->set_next_page_token(MakePageToken("studies", page[response->studies_size() - 1].id));
-        break;
+        response->set_next_page_token(MakePageToken("studies", last));
+        return absl::OkStatus();
       }
       *response->add_studies() = std::move(study);
+      last = next[0].id;
     }
-    return absl::OkStatus();
   });
 }
 
@@ -467,21 +498,11 @@ grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* 
     }
     const absl::StatusOr<storage::StudyRecord> study = storage->GetStudy(id);
     if (!study.ok()) return WithName(study.status(), absl::StrCat("study ", base::Quote(id)));
-    LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
-                             storage->ListTrials(study->key, filter, after, page_size + 1));
-    LUTHIER_ASSIGN_OR_RETURN(const std::set<int64_t> set_aside, SetAsideAmong(storage, study->key, page));
-    PageFill fill(page_size);
-    for (const storage::TrialRecord& record : page) {
-      v1::Trial trial = wire::ToProto(record.trial, id);
-      trial.set_gradient_set_aside(set_aside.count(record.trial.number) > 0);
-      if (!fill.Takes(trial)) {
-        const int64_t last = response->trials(response->trials_size() - 1).number();
-        response->set_next_page_token(MakePageToken(query, absl::StrCat(last)));
-        break;
-      }
-      *response->add_trials() = std::move(trial);
+    LUTHIER_ASSIGN_OR_RETURN(const bool more, FillPage(storage, *study, filter, after, page_size, response));
+    if (more) {
+      response->set_next_page_token(MakePageToken(query, absl::StrCat(response->trials().rbegin()->number())));
     }
-    return absl::OkStatus();
+    return MarkSetAside(storage, study->key, response->mutable_trials());
   });
 }
 
@@ -522,7 +543,9 @@ grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContex
       for (const study::Trial& trial : reply->trials) *response->add_trials() = wire::ToProto(trial, id);
       response->set_seq(reply->seq);
     }
-    reactor->Finish(wire::ToGrpc(reply.status()));
+    // A repeated call gets the trials as they are now: they may have grown.
+    const bool fits = response->ByteSizeLong() <= kMaxReplyBytes;
+    reactor->Finish(wire::ToGrpc(fits ? reply.status() : TrialsHaveGrown()));
   };
   backend_.coordinator->Submit(std::move(op), DeadlineOf(*context, *backend_.clock));
   return reactor;

@@ -23,6 +23,9 @@ struct Limits {
   int64_t studies = 10'000;
   // Points of the learning curve of one attempt: a retry starts its own.
   int64_t points = 10'000;
+  // Bytes of the trials that one call may add, as its reply has them: defaults are filled in. A reply must fit a
+  // message, and what does not is refused before anything is stored.
+  int64_t enqueued_bytes = int64_t{3} << 20;
   // Bytes of the gradients along that curve; the gradient of the final result is not counted.
   int64_t gradient_bytes = int64_t{16} << 20;
 };

@@ -88,6 +88,10 @@ size_t BytesOf(const Operation& operation) {
   return bytes;
 }
 
+size_t BytesOf(const study::Parameters& setting, const std::map<std::string, std::string>& attributes) {
+  return 32 * kSmall + Bytes(setting) + Bytes(attributes);
+}
+
 size_t BytesOf(const Grant& grant) {
   const study::Trial& trial = grant.trial;
   size_t bytes = 16 * kSmall + Bytes(*grant.spec) + Bytes(trial.parameters) + Bytes(trial.attributes) +

@@ -2,6 +2,8 @@
 #define LUTHIER_SERVER_COORDINATOR_MESSAGES_SIZE_H_
 
 #include <cstddef>
+#include <map>
+#include <string>
 
 #include "server/coordinator/messages/operations.h"
 
@@ -13,6 +15,9 @@ size_t BytesOf(const Operation& operation);
 
 // Bytes of a granted trial in a message, its study's spec included.
 size_t BytesOf(const Grant& grant);
+
+// Bytes that a new trial of this setting takes in a message: never fewer than it takes.
+size_t BytesOf(const study::Parameters& setting, const std::map<std::string, std::string>& attributes);
 
 }  // namespace luthier::coordinator
 

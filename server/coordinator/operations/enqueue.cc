@@ -11,6 +11,8 @@
 #include "server/coordinator/batch/find.h"
 #include "server/coordinator/granting/grant.h"
 #include "server/coordinator/messages/digest.h"
+#include "server/coordinator/messages/limits.h"
+#include "server/coordinator/messages/size.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
 
@@ -35,30 +37,42 @@ absl::StatusOr<EnqueueReply> Rebuild(Context& c, const EnqueueOp& op, const stor
   return reply;
 }
 
-// The settings with defaults filled in. INVALID_ARGUMENT names every field that is wrong.
+absl::Status TooManyBytes(int64_t limit, size_t fitting, size_t trials) {
+  return LimitExceeded("enqueued_bytes", limit,
+                       absl::StrCat("with their defaults filled in, only the first ", fitting, " of the ", trials,
+                                    " trials fit a reply of ", limit, " bytes; add fewer in one call"));
+}
+
+// The settings with defaults filled in. INVALID_ARGUMENT names every field that is wrong. RESOURCE_EXHAUSTED as soon as
+// the reply would have more than `max_bytes`: no more settings are completed then.
 absl::StatusOr<std::vector<study::Parameters>> CompleteSettings(const study::SearchSpace& space,
-                                                                const std::vector<NewTrial>& trials) {
+                                                                const std::vector<NewTrial>& trials,
+                                                                int64_t max_bytes) {
   base::Violations violations;
   std::vector<study::Parameters> settings;
+  size_t bytes = 0;
   for (size_t i = 0; i < trials.size(); ++i) {
     absl::StatusOr<study::Parameters> setting = space.Complete(trials[i].parameters);
     if (!setting.ok())
       violations.AddAll(absl::StrCat("trials[", i, "].parameters"), setting.status());
     else
       settings.push_back(*std::move(setting));
+    if (violations.empty()) bytes += BytesOf(settings.back(), trials[i].attributes);
+    if (bytes > static_cast<size_t>(max_bytes)) return TooManyBytes(max_bytes, i, trials.size());
   }
   if (trials.empty()) violations.Add("trials", "is empty; give at least one");
   if (!violations.empty()) return violations.ToStatus();
   return settings;
 }
 
-absl::StatusOr<std::vector<study::Parameters>> Check(const StudyState& s, const EnqueueOp& op) {
+absl::StatusOr<std::vector<study::Parameters>> Check(const StudyState& s, const EnqueueOp& op, const Limits& limits) {
   if (study::IsFinished(s.record.state)) {
     return MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kStudyFinished,
                      absl::StrCat("study ", Quote(op.id), " is ", study::StudyStateName(s.record.state),
                                   "; it takes no more trials"));
   }
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Parameters> settings, CompleteSettings(s.spec->space, op.trials));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<study::Parameters> settings,
+                           CompleteSettings(s.spec->space, op.trials, limits.enqueued_bytes));
   const int64_t room = s.spec->budget.max_trials - static_cast<int64_t>(s.trials.size());
   if (static_cast<int64_t>(op.trials.size()) <= room) return settings;
   return LimitExceeded("max_trials", s.spec->budget.max_trials,
@@ -91,7 +105,7 @@ void Run(Context& c, EnqueueOp op) {
   const absl::StatusOr<StudyState*> found = FindStudy(c, op.id);
   if (!found.ok()) return Answer<EnqueueReply>(c, op.done, found.status());
   StudyState& s = **found;
-  absl::StatusOr<std::vector<study::Parameters>> settings = Check(s, op);
+  absl::StatusOr<std::vector<study::Parameters>> settings = Check(s, op, c.options.limits);
   if (!settings.ok()) return Answer<EnqueueReply>(c, op.done, settings.status());
   EnqueueReply reply;
   storage::StoredTrials stored{s.record.key, {}};

@@ -52,6 +52,29 @@ TEST_F(CoreLimits, AWorkerHoldsSixtyFourLeasesAndNoMore) {
   EXPECT_EQ(base::GetReason(h_.Suggest("t", "a").status()), reason::kLimitExceeded);
 }
 
+TEST(CoreOwnLimits, WhatOneCallAddsFitsItsReplyOrIsRefusedBeforeAnythingIsStored) {
+  Core::Options options = Harness::DefaultOptions();
+  const study::Parameters setting = {{"x", 0.5}, {"n", 4.0}};
+  const std::map<std::string, std::string> attributes = {{"note", "first"}};
+  options.limits.enqueued_bytes = static_cast<int64_t>(2 * BytesOf(setting, attributes));
+  Harness h(options);
+  ASSERT_TRUE(h.Create("s", MakeSpec()).ok());
+  const uint64_t seq = h.core->last_seq();
+  // Sent without settings: the defaults are counted, too.
+  const absl::StatusOr<EnqueueReply> refused =
+      h.Enqueue("s", {{{}, attributes}, {{}, attributes}, {{}, attributes}}, "r1");
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted) << refused.status();
+  EXPECT_EQ(base::GetReason(refused.status()), reason::kLimitExceeded);
+  EXPECT_EQ(base::GetErrorDetail(refused.status())->metadata.at("limit"), "enqueued_bytes");
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("only the first 2 of the 3 trials fit a reply"));
+  EXPECT_EQ(h.core->last_seq(), seq);
+  EXPECT_FALSE(h.memory.FindRequest("r1")->has_value());
+  const absl::StatusOr<EnqueueReply> taken = h.Enqueue("s", {{{}, attributes}, {{}, attributes}}, "r1");
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_THAT(taken->trials, SizeIs(2));
+  EXPECT_EQ(taken->trials[0].parameters, setting) << "the sizes above are of another setting";
+}
+
 TEST(CoreOwnLimits, LeasesThatExpiredAreNotCountedUnlessTheyAreTakenBack) {
   Core::Options options = Harness::DefaultOptions();
   options.limits.leases_per_worker = 2;

@@ -295,6 +295,83 @@ TEST_F(LimitsTest, PagesAndLeasesOfLargeStudiesStayBelowTheSizeOfAMessage) {
   EXPECT_GT(reply.leases_size(), 0);
 }
 
+// One request of 5 KiB asked for 60 MiB of defaults; the reply could not be sent, but all of it was stored.
+TEST_F(LimitsTest, TrialsWhoseReplyWouldNotFitAreRefusedBeforeTheyAreStored) {
+  v1::StudySpec spec = FromJson<v1::StudySpec>(kSpec);
+  spec.mutable_budget()->set_max_trials(100'000);
+  for (int i = spec.space_size(); i < 1000; ++i) {
+    v1::ParameterSpec& p = *spec.add_space();
+    p.set_name(absl::StrCat("a_parameter_with_a_long_name_", i));
+    p.mutable_float_()->set_min(0);
+    p.mutable_float_()->set_max(1);
+  }
+  ASSERT_TRUE(Create("wide", spec).ok());
+  const auto enqueue = [&](int trials, v1::EnqueueTrialsResponse* response) {
+    v1::EnqueueTrialsRequest request;
+    request.set_parent("projects/default/studies/wide");
+    for (int i = 0; i < trials; ++i) request.add_trials()->mutable_parameters();
+    return wire::FromGrpc(studies_->EnqueueTrials(Context().get(), request, response));
+  };
+  v1::ServerInfo before, after;
+  ASSERT_TRUE(work_->GetServerInfo(Context().get(), {}, &before).ok());
+  v1::EnqueueTrialsResponse response;
+  const absl::Status refused = enqueue(1000, &response);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_EQ(base::GetReason(refused), base::reason::kLimitExceeded);
+  ASSERT_TRUE(work_->GetServerInfo(Context().get(), {}, &after).ok());
+  EXPECT_EQ(before.seq(), after.seq());
+  // What the message says fits, fits; with one more it does not.
+  const std::string text(refused.message());
+  const size_t first = text.find("the first ");
+  ASSERT_NE(first, std::string::npos) << text;
+  const int fitting = std::atoi(text.c_str() + first + 10);
+  ASSERT_GT(fitting, 10);
+  EXPECT_FALSE(enqueue(fitting + 1, &response).ok());
+  const absl::Status taken = enqueue(fitting, &response);
+  ASSERT_TRUE(taken.ok()) << taken;
+  EXPECT_EQ(response.trials_size(), fitting);
+  EXPECT_EQ(response.trials(0).parameters().fields_size(), 1000);
+  EXPECT_LT(response.ByteSizeLong(), size_t{3} << 20) << "counted as fewer bytes than they are";
+  EXPECT_GT(response.ByteSizeLong(), size_t{1} << 20) << "counted as far more bytes than they are";
+
+  // Pages of such rows end early, and all rows come, each once.
+  v1::ListTrialsRequest list;
+  list.set_parent("projects/default/studies/wide");
+  list.set_page_size(1000);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(enqueue(fitting, &response).ok());
+  std::vector<int64_t> numbers;
+  int pages = 0;
+  v1::ListTrialsResponse page;
+  do {
+    page.Clear();
+    const grpc::Status status = studies_->ListTrials(Context().get(), list, &page);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_GT(page.trials_size(), 0);
+    EXPECT_LE(page.ByteSizeLong(), size_t{4} << 20);
+    for (const v1::Trial& trial : page.trials()) numbers.push_back(trial.number());
+    list.set_page_token(page.next_page_token());
+    ++pages;
+  } while (!page.next_page_token().empty());
+  EXPECT_GT(pages, 1);
+  ASSERT_EQ(numbers.size(), static_cast<size_t>(3 * fitting));
+  for (size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], static_cast<int64_t>(i) + 1);
+}
+
+// Inflated before any limit is looked at, 2 MiB may stand for 2 GiB.
+TEST_F(LimitsTest, CompressedRequestsAreRefused) {
+  for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    const auto context = Context();
+    context->set_compression_algorithm(algorithm);
+    v1::CreateStudyRequest request;
+    request.set_study_id("compressed");
+    *request.mutable_spec() = FromJson<v1::StudySpec>(kSpec);
+    request.mutable_spec()->set_description(std::string(4000, 'x'));  // Short messages are not compressed.
+    v1::Study study;
+    EXPECT_EQ(studies_->CreateStudy(context.get(), request, &study).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  }
+  EXPECT_EQ(StudyCount(), 1);
+}
+
 TEST_F(LimitsTest, ALongCurveOfManyMetricsIsReadBackWithTheStudysOwn) {
   const v1::Lease lease = Lease("s", "a1");
   for (int block = 0; block < 10; ++block) {

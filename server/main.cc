@@ -36,6 +36,11 @@ int main(int argc, char** argv) {
   app.add_option("--suggest-threads", options.suggest_threads, "Threads that compute suggestions")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  app.add_option("--memory-limit", options.memory_limit,
+                 "Bytes of memory, e.g. 512M, from which on new work is refused (default: no limit)")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(int64_t{64} << 20, int64_t{1} << 50))
+      ->envname("LUTHIER_MEMORY_LIMIT");
   app.add_option("--metrics-listen", options.metrics_listen,
                  "IP:port to serve metrics for Prometheus on, as http://IP:port/metrics (default: none)")
       ->envname("LUTHIER_METRICS_LISTEN");

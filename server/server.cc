@@ -5,6 +5,7 @@
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -41,6 +42,7 @@ namespace {
 constexpr int kReaderThreads = 4;
 constexpr size_t kMaxQueuedReads = 256;
 constexpr int kMaxMessageBytes = 4 << 20;
+constexpr size_t kMaxGrpcBytes = size_t{1} << 30;  // What connections and calls may take without a memory limit.
 constexpr int kMaxMetadataBytes = 8 << 10;
 // One connection may carry many long polls; results must still get through beside them.
 constexpr int kMaxStreams = 1000;
@@ -157,7 +159,10 @@ class ServerImpl final : public Server {
     }
     ready_ = true;
     if (options.listen.empty()) return absl::OkStatus();
-    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_};
+    service::MemoryGuard::Options memory;
+    memory.limit = options.memory_limit;
+    memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
+    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_, memory_.get()};
     study_service_ = std::make_unique<service::StudyService>(backend);
     worker_service_ = std::make_unique<service::WorkerService>(backend);
     return Listen(options, listen);
@@ -190,6 +195,9 @@ class ServerImpl final : public Server {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort(listen.Target(), grpc::InsecureServerCredentials(), &port);
+    grpc::ResourceQuota quota("luthierd");
+    quota.Resize(options.memory_limit > 0 ? static_cast<size_t>(options.memory_limit) / 2 : kMaxGrpcBytes);
+    builder.SetResourceQuota(quota);
     builder.RegisterService(study_service_.get());
     builder.RegisterService(worker_service_.get());
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -245,6 +253,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<base::Executor> readers_;
   std::unique_ptr<service::StudyService> study_service_;
   std::unique_ptr<service::WorkerService> worker_service_;
+  std::unique_ptr<service::MemoryGuard> memory_;
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<ListenerCheck> listener_check_;
   std::string address_;

@@ -23,6 +23,8 @@ struct ServerOptions {
   // Keep the database on a network file system although locks there can't be trusted.
   bool force_network_filesystem = false;
   int suggest_threads = 2;
+  // Bytes that the process may use: service::MemoryGuard. 0: no limit.
+  int64_t memory_limit = 0;
   // "host:port" for Prometheus (http, /metrics; port 0: any free one); the host as a number, or "localhost". Empty: none.
   std::string metrics_listen;
   // Makes the designers of studies; null: suggest::CreateDesigner. Tests bring their own.

@@ -28,6 +28,7 @@ inline constexpr char kStudyPaused[] = "STUDY_PAUSED";
 inline constexpr char kStudyFinished[] = "STUDY_FINISHED";
 inline constexpr char kTrialsRunning[] = "TRIALS_RUNNING";
 inline constexpr char kQueueFull[] = "QUEUE_FULL";
+inline constexpr char kMemory[] = "MEMORY";
 inline constexpr char kRateLimited[] = "RATE_LIMITED";
 inline constexpr char kMessageTooLarge[] = "MESSAGE_TOO_LARGE";
 inline constexpr char kDraining[] = "DRAINING";

@@ -17,6 +17,7 @@
 #include "lib/base/executor.h"
 #include "lib/wire/status.h"
 #include "server/coordinator/writer/coordinator.h"
+#include "server/service/memory_guard.h"
 #include "server/storage/storage.h"
 
 // What the gRPC shells share. A handler checks, converts and hands over; it decides nothing and never blocks.
@@ -28,6 +29,11 @@ struct Backend {
   storage::Storage* storage = nullptr;
   base::Executor* readers = nullptr;  // Get, List, Watch: SQLite must not run on gRPC's threads.
   const base::Clock* clock = nullptr;
+  const MemoryGuard* memory = nullptr;  // Null: no limit.
+
+  // As MemoryGuard.
+  absl::Status AdmitWork() const { return memory == nullptr ? absl::OkStatus() : memory->AdmitWork(); }
+  absl::Status AdmitResult() const { return memory == nullptr ? absl::OkStatus() : memory->AdmitResult(); }
 };
 
 inline constexpr absl::Duration kDefaultDeadline = absl::Seconds(30);
@@ -72,6 +78,7 @@ inline absl::Status CheckRequestId(const std::string& id, bool required) {
 // Runs `read` on the readers' threads and finishes the call with its status.
 inline grpc::ServerUnaryReactor* Read(const Backend& backend, grpc::CallbackServerContext* context,
                                       std::function<absl::Status()> read) {
+  if (const absl::Status admitted = backend.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::Duration deadline = DeadlineOf(*context, *backend.clock);
   const bool taken = backend.readers->Schedule([reactor, deadline, clock = backend.clock, read = std::move(read)] {

@@ -312,6 +312,7 @@ absl::Status WithName(absl::Status status, absl::string_view what) {
 
 grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext* context,
                                                     const v1::CreateStudyRequest* request, v1::Study* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   base::Violations violations;
   violations.AddAll("", study::ValidateId("study_id", request->study_id()));
   if (!request->has_spec()) violations.Add("spec", "is required");
@@ -387,6 +388,7 @@ coordinator::Done<coordinator::StudyReply> StudyService::AnswerWithStudy(grpc::S
 grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* context,
                                                    const v1::ControlStudyRequest& request, Control control,
                                                    v1::Study* response) {
+  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
   const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request.name());
   if (!id.ok()) return FinishWith(context, id.status());
   const absl::Status request_id = CheckRequestId(request.request_id(), false);
@@ -424,6 +426,7 @@ grpc::ServerUnaryReactor* StudyService::CancelStudy(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext* context,
                                                     const v1::ControlStudyRequest* request,
                                                     v1::DeleteStudyResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
   const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request->name());
   if (!id.ok()) return FinishWith(context, id.status());
   const absl::Status request_id = CheckRequestId(request->request_id(), false);
@@ -509,6 +512,7 @@ grpc::ServerUnaryReactor* StudyService::ListTrials(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContext* context,
                                                       const v1::EnqueueTrialsRequest* request,
                                                       v1::EnqueueTrialsResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   base::Violations violations;
   const absl::StatusOr<std::string> id = wire::ParseStudyName("parent", request->parent());
   violations.AddAll("", id.status());
@@ -553,6 +557,7 @@ grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContex
 
 grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext* context,
                                                     const v1::CancelTrialRequest* request, v1::Trial* response) {
+  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
   const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
   if (!id.ok()) return FinishWith(context, id.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

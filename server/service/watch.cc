@@ -242,8 +242,10 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
 grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, const v1::WatchStudyRequest& request,
                                                 std::atomic<int>* watchers, int max_watchers) {
   const auto watch = std::make_shared<Watch>(backend, request, watchers);
-  if (++*watchers > max_watchers) {
-    watch->Refuse(coordinator::QueueFull("watchers", absl::Seconds(5)));
+  absl::Status admitted = backend.AdmitWork();
+  if (++*watchers > max_watchers) admitted = coordinator::QueueFull("watchers", absl::Seconds(5));
+  if (!admitted.ok()) {
+    watch->Refuse(admitted);
     return watch.get();
   }
   watch->Start(request.name());

@@ -82,6 +82,7 @@ class SuggestReactor final : public grpc::ServerUnaryReactor {
 
 grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* context,
                                                  const v1::SuggestRequest* request, v1::SuggestResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   base::Violations violations;
   coordinator::SuggestOp op;
   if (!request->study().empty()) {
@@ -121,6 +122,7 @@ grpc::ServerUnaryReactor* WorkerService::Suggest(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* context,
                                                    const v1::HeartbeatRequest* request,
                                                    v1::HeartbeatResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
   base::Violations violations;
   violations.AddAll("", study::ValidateId("worker", request->worker()));
   if (request->tokens_size() > kMaxTokens) {
@@ -142,6 +144,7 @@ grpc::ServerUnaryReactor* WorkerService::Heartbeat(grpc::CallbackServerContext* 
 
 grpc::ServerUnaryReactor* WorkerService::Report(grpc::CallbackServerContext* context, const v1::ReportRequest* request,
                                                 v1::ReportResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
   base::Violations violations;
   coordinator::ReportOp op;
   const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("trial", request->trial());
@@ -180,6 +183,7 @@ grpc::ServerUnaryReactor* WorkerService::Report(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* WorkerService::Finish(grpc::CallbackServerContext* context, const std::string& trial,
                                                 const std::string& token, coordinator::FinishOp op,
                                                 base::Violations violations, v1::FinishResponse* response) {
+  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
   const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("trial", trial);
   violations.AddAll("", id.status());
   CheckToken(token, &violations);

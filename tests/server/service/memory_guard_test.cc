@@ -1,0 +1,86 @@
+#include "server/service/memory_guard.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "lib/base/error.h"
+
+namespace luthier::service {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+class MemoryGuardTest : public ::testing::Test {
+ protected:
+  void Use(int64_t bytes) {
+    used_ = bytes;
+    clock_.Advance(absl::Milliseconds(10));  // It has not looked for that long.
+  }
+
+  base::ManualClock clock_;
+  int64_t used_ = 0;
+  int looks_ = 0;
+  int given_back_ = 0;
+  MemoryGuard guard_{{100 * kMiB,
+                      [this] {
+                        ++looks_;
+                        return used_;
+                      },
+                      [this] { ++given_back_; }},
+                     &clock_};
+};
+
+TEST_F(MemoryGuardTest, WorkIsRefusedAtTheLimitAndResultsATenthLater) {
+  Use(100 * kMiB - 1);
+  EXPECT_TRUE(guard_.AdmitWork().ok());
+  EXPECT_TRUE(guard_.AdmitResult().ok());
+  Use(100 * kMiB);
+  const absl::Status refused = guard_.AdmitWork();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(base::GetReason(refused), base::reason::kMemory);
+  EXPECT_GT(base::GetErrorDetail(refused)->retry_delay, absl::ZeroDuration());
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("100 MiB of memory, of 100 MiB"));
+  EXPECT_TRUE(guard_.AdmitResult().ok());
+  Use(110 * kMiB - 1);
+  EXPECT_TRUE(guard_.AdmitResult().ok());
+  Use(110 * kMiB);
+  EXPECT_EQ(base::GetReason(guard_.AdmitResult()), base::reason::kMemory);
+  Use(99 * kMiB);
+  EXPECT_TRUE(guard_.AdmitWork().ok());
+}
+
+TEST_F(MemoryGuardTest, ItLooksNowAndThen) {
+  Use(0);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(guard_.AdmitWork().ok());
+  EXPECT_EQ(looks_, 1);
+}
+
+TEST_F(MemoryGuardTest, FreedMemoryIsGivenBackBeforeAnythingIsRefusedAtMostOnceASecond) {
+  for (int i = 0; i < 100; ++i) {
+    Use(200 * kMiB);
+    EXPECT_FALSE(guard_.AdmitWork().ok());
+  }
+  EXPECT_EQ(given_back_, 1);
+  MemoryGuard freeing({100 * kMiB, [this] { return used_; }, [this] { used_ = 0; }}, &clock_);
+  Use(200 * kMiB);
+  EXPECT_TRUE(freeing.AdmitWork().ok());
+}
+
+TEST(MemoryGuard, WithoutALimitEverythingIsTaken) {
+  base::ManualClock clock;
+  const MemoryGuard guard({0, [] { return INT64_MAX; }, [] {}}, &clock);
+  EXPECT_TRUE(guard.AdmitWork().ok());
+}
+
+TEST(MemoryGuard, ResidentBytesAreThoseOfThisProcess) {
+  const int64_t before = MemoryGuard::ResidentBytes();
+  EXPECT_GT(before, kMiB);
+  const std::vector<char> more(64 * kMiB, 'x');
+  EXPECT_GT(MemoryGuard::ResidentBytes(), before + 60 * kMiB);
+  EXPECT_EQ(more.back(), 'x');
+}
+
+}  // namespace
+}  // namespace luthier::service

@@ -1,0 +1,120 @@
+// Which calls are refused when the process uses more memory than it may: every call of both services.
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/error.h"
+#include "lib/base/executor.h"
+#include "lib/wire/status.h"
+#include "luthier/v1/study_service.grpc.pb.h"
+#include "luthier/v1/worker_service.grpc.pb.h"
+#include "server/service/study_service.h"
+#include "server/service/worker_service.h"
+#include "server/storage/memory_storage.h"
+
+namespace luthier::service::testing {
+namespace {
+
+using coordinator::Coordinator;
+using ::testing::ElementsAre;
+
+class MemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&studies_);
+    builder.RegisterService(&workers_);
+    server_ = builder.BuildAndStart();
+    channel_ = server_->InProcessChannel({});
+  }
+  void TearDown() override {
+    coordinator_->Drain();
+    server_->Shutdown();
+    readers_.reset();
+    coordinator_.reset();
+  }
+
+  void Use(int64_t bytes) {
+    used_ = bytes;
+    clock_.Advance(absl::Seconds(1));
+  }
+  // The calls that are refused for want of memory. All are sent empty: what is read of them is refused in another way.
+  std::vector<std::string> Refused() {
+    std::vector<std::string> refused;
+    const auto study = v1::StudyService::NewStub(channel_);
+    const auto work = v1::WorkerService::NewStub(channel_);
+    const auto note = [&](const char* name, const grpc::Status& status) {
+      ++calls_;
+      if (base::GetReason(wire::FromGrpc(status)) == base::reason::kMemory) refused.push_back(name);
+    };
+#define CALL(stub, Method, Request, Response)                        \
+  {                                                                  \
+    grpc::ClientContext context;                                     \
+    v1::Response response;                                           \
+    note(#Method, stub->Method(&context, v1::Request(), &response)); \
+  }
+    CALL(study, CreateStudy, CreateStudyRequest, Study);
+    CALL(study, GetStudy, GetStudyRequest, Study);
+    CALL(study, ListStudies, ListStudiesRequest, ListStudiesResponse);
+    CALL(study, PauseStudy, ControlStudyRequest, Study);
+    CALL(study, ResumeStudy, ControlStudyRequest, Study);
+    CALL(study, StopStudy, ControlStudyRequest, Study);
+    CALL(study, CancelStudy, ControlStudyRequest, Study);
+    CALL(study, DeleteStudy, ControlStudyRequest, DeleteStudyResponse);
+    CALL(study, GetTrial, GetTrialRequest, Trial);
+    CALL(study, ListTrials, ListTrialsRequest, ListTrialsResponse);
+    CALL(study, EnqueueTrials, EnqueueTrialsRequest, EnqueueTrialsResponse);
+    CALL(study, CancelTrial, CancelTrialRequest, Trial);
+    CALL(work, Suggest, SuggestRequest, SuggestResponse);
+    CALL(work, Heartbeat, HeartbeatRequest, HeartbeatResponse);
+    CALL(work, Report, ReportRequest, ReportResponse);
+    CALL(work, Complete, CompleteRequest, FinishResponse);
+    CALL(work, Fail, FailRequest, FinishResponse);
+    CALL(work, Release, ReleaseRequest, FinishResponse);
+    CALL(work, GetServerInfo, GetServerInfoRequest, ServerInfo);
+#undef CALL
+    grpc::ClientContext context;
+    note("WatchStudy", study->WatchStudy(&context, v1::WatchStudyRequest())->Finish());
+    return refused;
+  }
+
+  base::ManualClock clock_;
+  base::SystemClock system_clock_;
+  std::atomic<int64_t> used_{0};
+  int calls_ = 0;
+  const MemoryGuard memory_{{1000, [this] { return used_.load(); }, [] {}}, &clock_};
+  storage::MemoryStorage storage_;
+  std::unique_ptr<Coordinator> coordinator_ = Coordinator::Start(&storage_, &system_clock_, {}).value();
+  std::unique_ptr<base::Executor> readers_ = std::make_unique<base::Executor>(1, 8);
+  const Backend backend_{coordinator_.get(), &storage_, readers_.get(), &system_clock_, &memory_};
+  StudyService studies_{backend_};
+  WorkerService workers_{backend_};
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
+  Use(999);
+  EXPECT_THAT(Refused(), ElementsAre());
+  int methods = 0;
+  for (const char* service : {v1::StudyService::service_full_name(), v1::WorkerService::service_full_name()}) {
+    methods += google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(service)->method_count();
+  }
+  EXPECT_EQ(calls_, methods) << "a new call is to be looked at here, too";
+  Use(1000);
+  EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "GetTrial", "ListTrials",
+                                     "EnqueueTrials", "Suggest", "WatchStudy"));
+  Use(1099);
+  EXPECT_EQ(Refused().size(), 8u);
+  Use(1100);
+  EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
+}
+
+}  // namespace
+}  // namespace luthier::service::testing

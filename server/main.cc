@@ -1,5 +1,6 @@
 // luthierd: the coordinator.
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <iostream>
 #include <optional>
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
   luthier::base::ParseLogLevel(log_level, &level);
   luthier::base::SetLogLevel(level);
   if (memory) options.data_dir.clear();
+  umask(077);  // The database, its backups and the socket are for their owner, whatever the directory allows.
 
   // Before any thread starts, so that all inherit it: signals are waited for here alone.
   sigset_t signals;

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -455,6 +457,33 @@ TEST_F(CliTest, HugeStudyFileIsRefused) {
   const CommandResult result = Luthier({"study", "create", "-f", "huge.yaml"});
   EXPECT_NE(result.code, 0);
   EXPECT_THAT(result.err, HasSubstr("huge.yaml"));
+}
+
+// The directory is made before, as packages and administrators do, for all to read.
+TEST_F(CliTest, FilesOfTheServerAreForItsUserAlone) {
+  std::filesystem::create_directory(Path("data"));
+  std::filesystem::permissions(Path("data"), std::filesystem::perms(0755));
+  const mode_t before = umask(022);
+  StartServer();
+  umask(before);
+  Write("s.yaml", "space: [{name: x, bool: {}}]\nmetric: {name: loss, goal: MINIMIZE}\n");
+  ASSERT_EQ(Luthier({"study", "create", "-f", "s.yaml"}).code, 0);
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(Path("data"))) {
+    EXPECT_EQ(entry.status().permissions(), std::filesystem::perms(0600)) << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 3);
+  EXPECT_EQ(std::filesystem::status(Path("socket")).permissions() & std::filesystem::perms(0077),
+            std::filesystem::perms::none);
+}
+
+TEST_F(CliTest, AMemoryLimitIsASizeThatIsLargeEnough) {
+  for (const char* limit : {"63M", "-1", "many"}) {
+    const CommandResult refused = RunCommand({Program("luthierd"), "--memory-limit", limit}, {});
+    EXPECT_EQ(refused.code, 2) << limit;
+    EXPECT_THAT(refused.err, HasSubstr("--memory-limit"));
+  }
 }
 
 TEST_F(CliTest, UnreachableServerIsExitCodeThree) {

@@ -83,6 +83,14 @@ absl::StatusOr<ListenAddress> ParseMetricsAddress(const std::string& text) {
   return address;
 }
 
+// Listening in plain text beyond loopback must be asked for.
+absl::Status CheckReach(absl::string_view option, const ListenAddress& address, bool accept_plaintext) {
+  if (address.loopback() || accept_plaintext) return absl::OkStatus();
+  return base::BadField(option, absl::StrCat(base::Quote(address.Target()),
+                                             " is reachable from other machines, in plain text and without "
+                                             "passwords; add --accept-plaintext where the network is trusted"));
+}
+
 // "WorkerService/Suggest", … of all our services.
 std::vector<std::string> Methods() {
   std::vector<std::string> names;
@@ -112,17 +120,14 @@ class ServerImpl final : public Server {
     if (!options.listen.empty()) {
       LUTHIER_ASSIGN_OR_RETURN(listen, ParseListenAddress(options.listen));
       listen = WithKnownHost(std::move(listen));
-      if (!listen.loopback() && !options.accept_plaintext) {
-        return base::BadField("listen", absl::StrCat(base::Quote(options.listen),
-                                                     " is reachable from other machines, in plain text and without "
-                                                     "passwords; add --accept-plaintext where the network is trusted"));
-      }
+      LUTHIER_RETURN_IF_ERROR(CheckReach("listen", listen, options.accept_plaintext));
       // Before the database is made or brought up to date.
       if (!IsInside(listen, options.data_dir)) LUTHIER_RETURN_IF_ERROR(CheckFree(listen));
     }
     ListenAddress metrics_listen;
     if (!options.metrics_listen.empty()) {
       LUTHIER_ASSIGN_OR_RETURN(metrics_listen, ParseMetricsAddress(options.metrics_listen));
+      LUTHIER_RETURN_IF_ERROR(CheckReach("metrics-listen", metrics_listen, options.accept_plaintext));
     }
     wire::RouteGrpcLog();
     RaiseDescriptorLimit();
@@ -152,7 +157,8 @@ class ServerImpl final : public Server {
                              coordinator::Coordinator::Start(storage_.get(), &clock_, coordinator_options));
     readers_ = std::make_unique<base::Executor>(kReaderThreads, kMaxQueuedReads);
     if (metrics_) {
-      LUTHIER_ASSIGN_OR_RETURN(exposer_, metrics::Exposer::Start(metrics_listen.host, metrics_listen.port, metrics_));
+      LUTHIER_ASSIGN_OR_RETURN(exposer_,
+                               metrics::Exposer::Start(metrics_listen.host, metrics_listen.port, metrics_, &clock_));
       metrics_listen.port = exposer_->port();
       metrics_address_ = metrics_listen.Target();
       base::LogInfo("metrics", {{"url", absl::StrCat("http://", metrics_address_, "/metrics")}});

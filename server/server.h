@@ -25,7 +25,8 @@ struct ServerOptions {
   int suggest_threads = 2;
   // Bytes that the process may use: service::MemoryGuard. 0: no limit.
   int64_t memory_limit = 0;
-  // "host:port" for Prometheus (http, /metrics; port 0: any free one); the host as a number, or "localhost". Empty: none.
+  // "host:port" for Prometheus (http, /metrics; port 0: any free one); the host as a number, or "localhost". Beyond
+  // loopback only with `accept_plaintext`. Empty: none.
   std::string metrics_listen;
   // Makes the designers of studies; null: suggest::CreateDesigner. Tests bring their own.
   std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)> designers;

@@ -5,16 +5,26 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
 #include "server/metrics/metrics.h"
 
 namespace luthier::metrics {
 
-// Serves http://HOST:PORT/metrics for Prometheus until it is destroyed.
+// Bounds on what callers may take; docs/reference/api.md lists them.
+inline constexpr size_t kMaxConnections = 64;  // The oldest one makes room for a new one.
+inline constexpr size_t kMaxRequestBytes = size_t{8} << 10;
+inline constexpr absl::Duration kPatience = absl::Seconds(5);  // For the request, and again for the reply.
+
+// Serves http://HOST:PORT/metrics for Prometheus until it is destroyed: one thread, one request a connection, nothing
+// but GET. Whoever sends half a request, or does not read the reply, holds up nobody.
 class Exposer {
  public:
-  // `host`: a number, not a name; v6 without brackets. Port 0: any free one. Errors: UNAVAILABLE ADDRESS_IN_USE.
+  // `host`: a number, not a name; v6 without brackets. Port 0: any free one. `clock` must outlive it. Errors:
+  // UNAVAILABLE ADDRESS_IN_USE.
   static absl::StatusOr<std::unique_ptr<Exposer>> Start(const std::string& host, int port,
-                                                        const std::shared_ptr<Metrics>& metrics);
+                                                        std::shared_ptr<const Metrics> metrics,
+                                                        const base::Clock* clock);
   virtual ~Exposer() = default;
   // The port really taken.
   virtual int port() const = 0;

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/version.h"
 #include "server/coordinator/writer/coordinator.h"
-#include "server/metrics/exposer.h"
 
 namespace luthier::metrics {
 namespace {
@@ -130,16 +129,6 @@ TEST(Metrics, AtMostFiveHundredSeriesAndNoNames) {
   EXPECT_GT(series, 300);
   EXPECT_LE(series, 500);
   EXPECT_THAT(text, Not(HasSubstr("secret")));
-}
-
-TEST(Exposer, SaysThatAPortIsTaken) {
-  const auto metrics = std::make_shared<Metrics>(Options{});
-  const auto first = Exposer::Start("127.0.0.1", 0, metrics);
-  ASSERT_TRUE(first.ok()) << first.status();
-  ASSERT_GT((*first)->port(), 0);
-  const auto second = Exposer::Start("127.0.0.1", (*first)->port(), metrics);
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(second.status().message()), HasSubstr("--metrics-listen"));
 }
 
 }  // namespace

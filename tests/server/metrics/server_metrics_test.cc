@@ -67,6 +67,18 @@ TEST_F(ServerMetrics, TheServerStopsWhileSomebodyScrapes) {
   server_->Stop();
 }
 
+TEST(MetricsAddress, BeyondLoopbackMustBeAskedFor) {
+  server::ServerOptions options;
+  options.listen = "";
+  options.metrics_listen = "0.0.0.0:0";
+  const auto refused = server::Server::Start(options);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              ::testing::AllOf(::testing::StartsWith("metrics-listen"), HasSubstr("--accept-plaintext")));
+  options.accept_plaintext = true;
+  EXPECT_TRUE(server::Server::Start(options).ok());
+}
+
 TEST(MetricsAddress, IsCheckedAtStart) {
   for (const char* address : {"example.org:1", "unix:/tmp/metrics.sock", "7791", "localhost", "127.0.0.1:70000"}) {
     server::ServerOptions options;

@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   luthier::base::LogLevel level;
   luthier::base::ParseLogLevel(log_level, &level);
   luthier::base::SetLogLevel(level);
+  options.farewell = absl::Milliseconds(500);
   if (memory) options.data_dir.clear();
   umask(077);  // The database, its backups and the socket are for their owner, whatever the directory allows.
 

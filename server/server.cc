@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
@@ -129,6 +130,7 @@ class ServerImpl final : public Server {
       LUTHIER_ASSIGN_OR_RETURN(metrics_listen, ParseMetricsAddress(options.metrics_listen));
       LUTHIER_RETURN_IF_ERROR(CheckReach("metrics-listen", metrics_listen, options.accept_plaintext));
     }
+    farewell_ = options.farewell;
     wire::RouteGrpcLog();
     RaiseDescriptorLimit();
     coordinator::Coordinator::Options coordinator_options;
@@ -186,6 +188,7 @@ class ServerImpl final : public Server {
       if (auto* health = grpc_->GetHealthCheckService()) health->SetServingStatus(false);
     }
     if (coordinator_) coordinator_->Drain();
+    if (grpc_) absl::SleepFor(farewell_);
     if (grpc_) grpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(10));
     readers_.reset();
     exposer_.reset();  // Before what it looks at.
@@ -265,6 +268,7 @@ class ServerImpl final : public Server {
   std::string address_;
   std::string metrics_address_;
   std::atomic<bool> ready_{false};
+  absl::Duration farewell_ = absl::ZeroDuration();
   bool stopped_ = false;
 };
 

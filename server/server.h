@@ -28,6 +28,9 @@ struct ServerOptions {
   // "host:port" for Prometheus (http, /metrics; port 0: any free one); the host as a number, or "localhost". Beyond
   // loopback only with `accept_plaintext`. Empty: none.
   std::string metrics_listen;
+  // Time for which Stop goes on answering before it closes the connections. Callers are told UNAVAILABLE DRAINING then;
+  // a call that meets the closing is CANCELLED, without a word.
+  absl::Duration farewell = absl::ZeroDuration();
   // Makes the designers of studies; null: suggest::CreateDesigner. Tests bring their own.
   std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)> designers;
 };

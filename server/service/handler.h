@@ -78,6 +78,7 @@ inline absl::Status CheckRequestId(const std::string& id, bool required) {
 // Runs `read` on the readers' threads and finishes the call with its status.
 inline grpc::ServerUnaryReactor* Read(const Backend& backend, grpc::CallbackServerContext* context,
                                       std::function<absl::Status()> read) {
+  if (backend.coordinator->draining()) return FinishWith(context, coordinator::Draining());
   if (const absl::Status admitted = backend.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::Duration deadline = DeadlineOf(*context, *backend.clock);

@@ -43,6 +43,7 @@ class ServiceTest : public ::testing::Test {
     options.listen = "127.0.0.1:0";
     options.designers = designers_;
     options.metrics_listen = metrics_listen_;
+    options.farewell = farewell_;
     auto server = server::Server::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -105,6 +106,7 @@ class ServiceTest : public ::testing::Test {
   // Set before SetUp: who makes designers. Null: the registry.
   decltype(server::ServerOptions::designers) designers_;
   std::string metrics_listen_;
+  absl::Duration farewell_ = absl::ZeroDuration();
   std::unique_ptr<server::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::StudyService::Stub> studies_;

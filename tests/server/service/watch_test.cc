@@ -155,5 +155,28 @@ TEST_F(WatchTest, AServerThatDrainsSendsWatchersAway) {
   EXPECT_GT(base::GetErrorDetail(status)->retry_delay, absl::ZeroDuration());
 }
 
+// Without a farewell who calls at that moment is CANCELLED, and does not learn why.
+class FarewellTest : public ServiceTest {
+ protected:
+  FarewellTest() { farewell_ = absl::Seconds(1); }
+};
+
+TEST_F(FarewellTest, WhoCallsAServerThatStopsIsTold) {
+  std::thread stopping;
+  absl::Status status;
+  do {
+    v1::ListStudiesResponse response;
+    status = wire::FromGrpc(studies_->ListStudies(Context().get(), {}, &response));
+    if (!stopping.joinable()) stopping = std::thread([this] { server_->Stop(); });
+  } while (status.ok());
+  v1::SuggestResponse lease;
+  const absl::Status ask = wire::FromGrpc(work_->Suggest(Context().get(), Ask("s", "r1"), &lease));
+  stopping.join();
+  for (const absl::Status& told : {status, ask}) {
+    ASSERT_EQ(base::GetReason(told), base::reason::kDraining) << told;
+    EXPECT_GT(base::GetErrorDetail(told)->retry_delay, absl::ZeroDuration());
+  }
+}
+
 }  // namespace
 }  // namespace luthier::service::testing

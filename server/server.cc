@@ -26,6 +26,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
 #include "lib/wire/channel.h"
+#include "server/acceptor.h"
 #include "server/coordinator/writer/coordinator.h"
 #include "server/listen_address.h"
 #include "server/listener_check.h"
@@ -189,6 +190,7 @@ class ServerImpl final : public Server {
     }
     if (coordinator_) coordinator_->Drain();
     if (grpc_) absl::SleepFor(farewell_);
+    acceptor_.reset();
     if (grpc_) grpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(10));
     readers_.reset();
     exposer_.reset();  // Before what it looks at.
@@ -200,10 +202,11 @@ class ServerImpl final : public Server {
 
  private:
   absl::Status Listen(const ServerOptions& options, const ListenAddress& listen) {
+    LUTHIER_ASSIGN_OR_RETURN(acceptor_, Acceptor::Listen(listen, &clock_));
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(listen.Target(), grpc::InsecureServerCredentials(), &port);
+    connections_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
     grpc::ResourceQuota quota("luthierd");
     quota.Resize(options.memory_limit > 0 ? static_cast<size_t>(options.memory_limit) / 2 : kMaxGrpcBytes);
     builder.SetResourceQuota(quota);
@@ -216,8 +219,8 @@ class ServerImpl final : public Server {
       builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
     }
     builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-    // By default two servers share a port silently.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    // For the SETTINGS of a client whose preface has begun: the acceptor has seen the rest.
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
     // Clients that vanish are noticed, and clients may ping an idle connection.
@@ -232,16 +235,16 @@ class ServerImpl final : public Server {
       builder.experimental().SetInterceptorCreators(std::move(interceptors));
     }
     grpc_ = builder.BuildAndStart();
-    if (!grpc_ || (port == 0 && !listen.unix_socket())) {
-      grpc_.reset();
-      return base::MakeError(absl::StatusCode::kUnavailable, "ADDRESS_IN_USE",
-                             absl::StrCat("can't listen on ", base::Quote(options.listen),
-                                          ": the address is taken or not ours; choose another with --listen"));
-    }
-    ListenAddress taken = listen;
-    taken.port = port;
-    address_ = taken.Target();
-    listener_check_ = std::make_unique<ListenerCheck>(std::move(taken));
+    if (!grpc_) return absl::InternalError("gRPC does not start");
+    acceptor_->Start([this](int fd, const std::string& received) {
+      const grpc::Slice slice(received);
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = fd;
+      connection.read_buffer = grpc::ByteBuffer(&slice, 1);
+      connections_->HandleNewConnection(&connection);
+    });
+    address_ = acceptor_->bound().Target();
+    listener_check_ = std::make_unique<ListenerCheck>(acceptor_->bound());
     grpc_->GetHealthCheckService()->SetServingStatus(kHealthService, true);
     if (!listen.loopback()) {
       base::LogWarning("plaintext", {{"listen", address_}, {"warning", "anyone who reaches this port may use it"}});
@@ -264,6 +267,8 @@ class ServerImpl final : public Server {
   std::unique_ptr<service::WorkerService> worker_service_;
   std::unique_ptr<service::MemoryGuard> memory_;
   std::unique_ptr<grpc::Server> grpc_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;  // Hands them to `grpc_`.
+  std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<ListenerCheck> listener_check_;
   std::string address_;
   std::string metrics_address_;

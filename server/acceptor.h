@@ -1,0 +1,50 @@
+#ifndef LUTHIER_SERVER_ACCEPTOR_H_
+#define LUTHIER_SERVER_ACCEPTOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
+#include "server/listen_address.h"
+
+namespace luthier::server {
+
+// docs/reference/api.md lists these.
+struct AcceptorOptions {
+  // Connections of one peer that have not finished their preface. The oldest makes room for a new one, so that who
+  // speaks at once is never kept out by who says nothing.
+  int unfinished_per_peer = 64;
+  int unfinished = 1024;                        // The same of all peers.
+  absl::Duration patience = absl::Seconds(10);  // For the preface.
+  // A connection is closed when its descriptor is not below this. The kernel gives the lowest one that is free, so this
+  // bounds all connections and leaves the others to files. 0: the process's limit less 256.
+  int max_descriptors = 0;
+};
+
+// Listens in gRPC's place, and hands a connection over when its client has sent the preface of HTTP/2 (RFC 9113, 3.4):
+// 24 bytes and the head of a SETTINGS frame. gRPC 1.51 accepts connections without any bound, and after one "too many
+// open files" never again.
+class Acceptor {
+ public:
+  // Takes over the descriptor, which does not block, and the bytes that were read from it.
+  using HandOver = std::function<void(int fd, const std::string& received)>;
+
+  // Binds to `address` and listens; nothing is accepted before Start. `clock` must outlive the result. Errors:
+  // UNAVAILABLE ADDRESS_IN_USE.
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(const ListenAddress& address, const base::Clock* clock,
+                                                          AcceptorOptions options = {});
+  // Stops listening, closes what was not handed over, removes the socket's file.
+  virtual ~Acceptor() = default;
+
+  // With the port really taken.
+  virtual const ListenAddress& bound() const = 0;
+  // Accepts from now on, on a thread of its own, which calls `hand_over`. Once.
+  virtual void Start(HandOver hand_over) = 0;
+};
+
+}  // namespace luthier::server
+
+#endif  // LUTHIER_SERVER_ACCEPTOR_H_

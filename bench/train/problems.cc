@@ -14,6 +14,7 @@
 #include "lib/crf/letters_reader.h"
 #include "lib/learn/data_root.h"
 #include "lib/learn/text_source.h"
+#include "lib/notation/templates.h"
 
 namespace luthier::crf {
 namespace {
@@ -39,7 +40,7 @@ absl::StatusOr<TrainingProblem> LoadColumns(const std::string& root, const std::
   LUTHIER_ASSIGN_OR_RETURN(const ColumnText train, ReadColumnText(train_lines));
   LUTHIER_ASSIGN_OR_RETURN(const ColumnText test, ReadColumnText(test_lines));
   FeatureOptions options;
-  LUTHIER_ASSIGN_OR_RETURN(options.templates, ParseTemplates(templates));
+  LUTHIER_ASSIGN_OR_RETURN(options.templates, notation::ParseTemplates(templates));
   options.min_count = min_count;
   LUTHIER_ASSIGN_OR_RETURN(const FeatureMap map, FeatureMap::Fit(train, AllRows(train), options));
   TrainingProblem problem;

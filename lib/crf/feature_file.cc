@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lib/crf/features.h"
+#include "lib/notation/templates.h"
 
 namespace luthier::crf {
 namespace {
@@ -14,10 +15,10 @@ constexpr uint64_t kMaxRows = uint64_t{1} << 30;
 
 void FeatureMap::Save(learn::CheckpointWriter* writer) const {
   writer->U64(options_.templates.size());
-  for (const Template& one : options_.templates) {
+  for (const notation::Template& one : options_.templates) {
     writer->Text(one.space);
     std::vector<int32_t> numbers;
-    for (const Position& position : one.positions) {
+    for (const notation::Position& position : one.positions) {
       numbers.push_back(position.offset);
       numbers.push_back(position.column);
     }
@@ -107,7 +108,7 @@ absl::StatusOr<FeatureMap> FeatureMap::Load(learn::CheckpointReader* reader) {
   FeatureOptions options;
   const uint64_t templates = reader->U64();
   for (uint64_t k = 0; k < templates && reader->ok(); ++k) {
-    Template one;
+    notation::Template one;
     one.space = reader->Text();
     const std::vector<int32_t> numbers = reader->Array<int32_t>();
     for (size_t j = 0; j + 1 < numbers.size(); j += 2) one.positions.push_back({numbers[j], numbers[j + 1]});
@@ -130,10 +131,10 @@ absl::StatusOr<FeatureMap> FeatureMap::Load(learn::CheckpointReader* reader) {
       (hash_bits > 0 && rows != uint64_t{1} << hash_bits)) {
     return unfit;
   }
-  for (const Template& one : options.templates) {
-    for (const Position& position : one.positions) {
+  for (const notation::Template& one : options.templates) {
+    for (const notation::Position& position : one.positions) {
       const bool fits = position.column >= 0 && position.column < static_cast<int>(columns) &&
-                        std::abs(position.offset) <= kMaxOffset;
+                        std::abs(position.offset) <= notation::kMaxOffset;
       if (!fits) return unfit;
     }
   }

@@ -13,6 +13,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 #include "lib/learn/minimizer.h"
+#include "lib/notation/templates.h"
 
 namespace luthier::crf {
 namespace {
@@ -31,13 +32,13 @@ uint64_t HashPair(uint64_t a, uint64_t b) {
 FeatureMap::FeatureMap(FeatureOptions options, int columns) : options_(std::move(options)), columns_(columns) {
   LUTHIER_CHECK(options_.hash_bits >= 0 && options_.hash_bits <= 28);
   Interner spaces;
-  for (const Template& one : options_.templates) {
+  for (const notation::Template& one : options_.templates) {
     const int32_t id = spaces.Intern(absl::StrCat(one.space, " ", one.positions.size()));
     space_.push_back(options_.hash_bits > 0 ? base::Hash64(spaces.text(id)) : static_cast<uint64_t>(id));
   }
   // No field of a file holds a blank, so these are never a token's text.
   for (int side = 0; side < 2; ++side) {
-    for (int distance = 1; distance <= kMaxOffset; ++distance) {
+    for (int distance = 1; distance <= notation::kMaxOffset; ++distance) {
       const std::string name =
           options_.boundary == Boundary::kNumbered ? absl::StrCat(side == 0 ? " -" : " +", distance) : " ";
       boundary_.push_back(options_.hash_bits > 0 ? base::Hash64(name) : static_cast<uint64_t>(texts_.Intern(name)));
@@ -47,7 +48,7 @@ FeatureMap::FeatureMap(FeatureOptions options, int columns) : options_(std::move
 
 uint64_t FeatureMap::BoundaryId(int64_t overhang) const {
   if (options_.boundary == Boundary::kSkip) return kUnknown;
-  return boundary_[static_cast<size_t>(overhang < 0 ? -overhang - 1 : kMaxOffset + overhang - 1)];
+  return boundary_[static_cast<size_t>(overhang < 0 ? -overhang - 1 : notation::kMaxOffset + overhang - 1)];
 }
 
 std::vector<uint64_t> FeatureMap::CellIds(const ColumnText& text, bool intern) {
@@ -86,7 +87,7 @@ void FeatureMap::Visit(const std::vector<uint64_t>& ids, int64_t begin, int64_t 
   for (size_t j = 0; j < space_.size(); ++j) {
     uint64_t value = kUnknown;
     bool first = true;
-    for (const Position& position : options_.templates[j].positions) {
+    for (const notation::Position& position : options_.templates[j].positions) {
       const int64_t at = t + position.offset;
       const uint64_t id = at < begin  ? BoundaryId(at - begin)
                           : at >= end ? BoundaryId(at - end + 1)
@@ -118,8 +119,8 @@ std::vector<std::string> FeatureMap::LabelNames(const ColumnText& text, const st
 absl::Status FeatureMap::Check(const ColumnText& text, const std::vector<int32_t>& rows,
                                const FeatureOptions& options) {
   if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(text.name, ": no sequences to train on"));
-  for (const Template& one : options.templates) {
-    for (const Position& position : one.positions) {
+  for (const notation::Template& one : options.templates) {
+    for (const notation::Position& position : one.positions) {
       if (position.column >= text.columns) {
         return absl::InvalidArgumentError(absl::StrCat("template ", base::Quote(one.space), " needs column ",
                                                        position.column, ", but ", text.name, " has ", text.columns,

@@ -10,8 +10,8 @@
 #include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/column_text.h"
-#include "lib/crf/templates.h"
 #include "lib/learn/checkpoint.h"
+#include "lib/notation/templates.h"
 
 namespace luthier::crf {
 
@@ -23,7 +23,7 @@ enum class Boundary {
 };
 
 struct FeatureOptions {
-  std::vector<Template> templates;
+  std::vector<notation::Template> templates;
   bool lower_words = true;  // ASCII capitals of column 0 are read as small letters.
   Boundary boundary = Boundary::kSingle;
   int64_t min_count = 1;  // Attributes of fewer occurrences in the training data are dropped. >= 1.

@@ -12,7 +12,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/crf/letters_reader.h"
 #include "lib/learn/strokes.h"
-#include "lib/learn/synth_uri.h"
+#include "lib/notation/synth_specs.h"
 
 namespace luthier::crf {
 namespace {
@@ -60,45 +60,7 @@ int64_t Length(int64_t mean, RandomStream& random) {
 
 }  // namespace
 
-absl::StatusOr<SequenceSpec> ParseSynthSequences(const std::string& uri) {
-  LUTHIER_RETURN_IF_ERROR(
-      learn::SynthKind(uri, {"sequences"}, "synth:sequences?sentences=500&length=12&types=3").status());
-  SequenceSpec spec;
-  learn::SynthKeys keys;
-  keys.Whole("sentences", 4, 1'000'000, &spec.sentences);
-  keys.Whole("length", 1, 1000, &spec.length);
-  keys.Whole("types", 1, 100, &spec.types);
-  keys.Whole("words", 2, 1'000'000, &spec.words);
-  keys.Real("noise", 0.0, 1.0, &spec.noise);
-  keys.Seed(&spec.seed);
-  LUTHIER_RETURN_IF_ERROR(keys.Parse(uri));
-  if (spec.sentences * spec.length > 100'000'000) {
-    return learn::SynthError(uri, "would have more than 10^8 tokens; lower sentences or length");
-  }
-  if (spec.words * (spec.types + 1) > 100'000'000) {
-    return learn::SynthError(uri, "words * (types + 1) is above 10^8; lower one of them");
-  }
-  return spec;
-}
-
-absl::StatusOr<LetterSpec> ParseSynthLetters(const std::string& uri) {
-  LUTHIER_RETURN_IF_ERROR(
-      learn::SynthKind(uri, {"letters"}, "synth:letters?words=300&letters=26 with option format: letters").status());
-  LetterSpec spec;
-  learn::SynthKeys keys;
-  keys.Whole("words", 4, 1'000'000, &spec.words);
-  keys.Whole("letters", 2, 26, &spec.letters);
-  keys.Whole("length", 1, 100, &spec.length);
-  keys.Real("noise", 0.0, 0.5, &spec.noise);
-  keys.Seed(&spec.seed);
-  LUTHIER_RETURN_IF_ERROR(keys.Parse(uri));
-  if (spec.words * spec.length > 10'000'000) {
-    return learn::SynthError(uri, "would have more than 10^7 letters; lower words or length");
-  }
-  return spec;
-}
-
-absl::StatusOr<std::string> SynthesizeSequences(const SequenceSpec& spec, const base::StopToken& stop) {
+absl::StatusOr<std::string> SynthesizeSequences(const notation::SequenceSpec& spec, const base::StopToken& stop) {
   // Kind 0 is O, kind k a chunk of type k - 1.
   const int64_t kinds = spec.types + 1;
   const std::vector<Choice> follow = Followers(spec.seed, spec.types, 1.0);
@@ -148,7 +110,7 @@ absl::StatusOr<std::string> SynthesizeSequences(const SequenceSpec& spec, const 
   return text;
 }
 
-absl::StatusOr<std::string> SynthesizeAttributes(const SequenceSpec& spec, const base::StopToken& stop) {
+absl::StatusOr<std::string> SynthesizeAttributes(const notation::SequenceSpec& spec, const base::StopToken& stop) {
   LUTHIER_ASSIGN_OR_RETURN(const std::string columns, SynthesizeSequences(spec, stop));
   const auto line_at = [&](size_t begin) {
     return absl::string_view(columns).substr(begin, columns.find('\n', begin) - begin);
@@ -175,7 +137,7 @@ absl::StatusOr<std::string> SynthesizeAttributes(const SequenceSpec& spec, const
   return text;
 }
 
-absl::StatusOr<std::string> SynthesizeLetters(const LetterSpec& spec, const base::StopToken& stop) {
+absl::StatusOr<std::string> SynthesizeLetters(const notation::LetterSpec& spec, const base::StopToken& stop) {
   const std::vector<Choice> follow = Followers(spec.seed, spec.letters, 1.5);
   std::vector<std::vector<bool>> pixels;
   for (int64_t k = 0; k < spec.letters; ++k) {

@@ -12,6 +12,7 @@
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/readers.h"
+#include "lib/notation/number.h"
 
 namespace luthier::learn {
 namespace {
@@ -137,7 +138,7 @@ absl::StatusOr<double> ParseFeature(const LineReader& lines, const std::vector<s
                                     const Record& record, size_t field, size_t feature) {
   const Field& f = record.fields[field];
   double value = 0.0;
-  const bool number = ParseNumber(f.text, &value);
+  const bool number = notation::ParseNumber(f.text, &value);
   if (number && std::isfinite(value)) return value;
   const std::string column = names.empty() ? absl::StrCat(field + 1) : base::Quote(names[feature]);
   if (number) {
@@ -170,13 +171,13 @@ bool HasHeader(const Record& first, const ReadOptions& options, const WantedColu
     bool named = false;
     for (const Field& field : first.fields) {
       double value = 0.0;
-      named = (missing.erase(field.text) > 0 && !ParseNumber(field.text, &value)) || named;
+      named = (missing.erase(field.text) > 0 && !notation::ParseNumber(field.text, &value)) || named;
     }
     if (named || missing.empty()) return true;
   }
   for (size_t k = 0; k + 1 < first.fields.size(); ++k) {
     double value = 0.0;
-    if (!Missing(first.fields[k].text) && !ParseNumber(first.fields[k].text, &value)) return true;
+    if (!Missing(first.fields[k].text) && !notation::ParseNumber(first.fields[k].text, &value)) return true;
   }
   return false;
 }
@@ -313,7 +314,7 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
         return At(lines, record.line, f.column, absl::StrCat("the label is missing (", base::Quote(f.text), ")"));
       }
       double number = 0.0;
-      if (ParseNumber(f.text, &number) && !std::isfinite(number)) {
+      if (notation::ParseNumber(f.text, &number) && !std::isfinite(number)) {
         return At(lines, record.line, f.column, absl::StrCat("the label is ", f.text));
       }
       out.label.push_back(f.text);

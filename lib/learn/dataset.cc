@@ -11,6 +11,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/notation/number.h"
 
 namespace luthier::learn {
 namespace {
@@ -39,30 +40,6 @@ absl::Status TooManyClasses(const std::string& name) {
       name, ": the labels have more than ", kMaxClasses,
       " different values; this model classifies: name the right label column or bin the target into classes"));
 }
-
-}  // namespace
-
-bool ParseNumber(absl::string_view text, double* value) {
-  const char* begin = text.data();
-  const char* end = begin + text.size();
-  if (begin != end && *begin == '+') {
-    ++begin;
-    if (begin != end && (*begin == '-' || *begin == '+')) return false;
-  }
-  if (begin == end) return false;
-  const std::from_chars_result result = std::from_chars(begin, end, *value);
-  if (result.ptr != end) return false;
-  if (result.ec == std::errc()) return true;
-  if (result.ec != std::errc::result_out_of_range) return false;
-  // Out of range covers underflow too: a number that rounds to zero is zero; one too large is refused.
-  const absl::string_view digits(begin, static_cast<size_t>(end - begin));
-  const size_t exponent = digits.find_first_of("eE");
-  if (exponent == absl::string_view::npos || exponent + 1 >= digits.size() || digits[exponent + 1] != '-') return false;
-  *value = 0.0;
-  return true;
-}
-
-namespace {
 
 // Classes in the order of their keys, of which `key(i)` is that of row i, and `name` their names. Ordered containers:
 // class indices depend on the labels alone.
@@ -101,7 +78,7 @@ absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset*
   bool numeric = true;
   for (size_t i = 0; i < rows && numeric; ++i) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kLabelWork));
-    numeric = ParseNumber(label_texts[i], &numbers[i]) && std::isfinite(numbers[i]);
+    numeric = notation::ParseNumber(label_texts[i], &numbers[i]) && std::isfinite(numbers[i]);
   }
   const auto as_text = [](const std::string& text) { return text; };
   LUTHIER_RETURN_IF_ERROR(

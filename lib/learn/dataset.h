@@ -52,10 +52,6 @@ absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset*
 // their format, compression or name. CANCELLED when stopped.
 absl::StatusOr<std::string> Fingerprint(const Dataset& dataset, const base::StopToken& stop = {});
 
-// A decimal number with optional sign and exponent, as the readers accept it: no hexadecimal, no surrounding blanks.
-// "nan" and "inf" parse (the readers then refuse them by name). False if `text` is not a number or is beyond a double.
-bool ParseNumber(absl::string_view text, double* value);
-
 }  // namespace luthier::learn
 
 #endif  // LUTHIER_LIB_LEARN_DATASET_H_

@@ -9,6 +9,7 @@
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/learn/readers.h"
+#include "lib/notation/number.h"
 
 namespace luthier::learn {
 namespace {
@@ -53,7 +54,7 @@ absl::StatusOr<Entry> ParseEntry(const LineReader& lines, absl::string_view word
     return At(lines, column, absl::StrCat("feature index ", index, " is above ", kMaxColumns));
   }
   double value = 0.0;
-  if (!ParseNumber(value_text, &value)) {
+  if (!notation::ParseNumber(value_text, &value)) {
     return At(lines, column + colon + 1, absl::StrCat(base::Quote(value_text), " is not a number"));
   }
   if (!std::isfinite(value)) {
@@ -90,7 +91,7 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
       ++unlabelled;
     }
     double number = 0.0;
-    if (!label.empty() && (!ParseNumber(label, &number) || !std::isfinite(number))) {
+    if (!label.empty() && (!notation::ParseNumber(label, &number) || !std::isfinite(number))) {
       return At(
           lines, column,
           absl::StrCat("label ", base::Quote(label), " is not a finite number",

@@ -15,7 +15,8 @@
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 #include "lib/learn/synth.h"
-#include "lib/learn/synth_uri.h"
+#include "lib/notation/number.h"
+#include "lib/notation/synth_uri.h"
 
 namespace luthier::learn {
 namespace {
@@ -63,10 +64,10 @@ Format FormatByContent(absl::string_view head) {
     double number = 0.0;
     const auto is_entry = [&number](absl::string_view word) {
       const std::vector<absl::string_view> pair = absl::StrSplit(word, ':');
-      return pair.size() == 2 && ParseNumber(pair[0], &number) && ParseNumber(pair[1], &number);
+      return pair.size() == 2 && notation::ParseNumber(pair[0], &number) && notation::ParseNumber(pair[1], &number);
     };
     if (is_entry(words[0])) return Format::kLibsvm;  // Without a label.
-    if (!ParseNumber(words[0], &number)) return Format::kCsv;
+    if (!notation::ParseNumber(words[0], &number)) return Format::kCsv;
     return words.size() == 1 || is_entry(words[1]) ? Format::kLibsvm : Format::kCsv;
   }
   return Format::kCsv;
@@ -195,7 +196,7 @@ absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, co
 }
 
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root) {
-  if (IsSynth(data)) return SynthesizeRows(data, options.limits.stop);
+  if (notation::IsSynth(data)) return SynthesizeRows(data, options.limits.stop);
   if (root == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "data set ", base::Quote(data), " cannot be opened: no data root is set; only synth:… data are available"));
@@ -211,7 +212,7 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
   std::optional<DataCache::Source> source;
   UniqueFd labels_fd;
   std::string labels;  // Of images: the state of the other file.
-  if (cache != nullptr && root != nullptr && !IsSynth(data)) {
+  if (cache != nullptr && root != nullptr && !notation::IsSynth(data)) {
     LUTHIER_ASSIGN_OR_RETURN(fd, root->OpenFile(data));
     source = cache->Look(fd.get());
     if (options.format == Format::kIdx || FormatByName(data) == Format::kIdx) {

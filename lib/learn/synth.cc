@@ -12,8 +12,8 @@
 #include "lib/base/status_macros.h"
 #include "lib/learn/readers.h"
 #include "lib/learn/strokes.h"
-#include "lib/learn/synth_uri.h"
 #include "lib/learn/text_source.h"
+#include "lib/notation/synth_specs.h"
 
 namespace luthier::learn {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using base::RandomStream;
 
 constexpr int64_t kDrawWork = 32;  // Operations of a random number, for Pace.
-constexpr char kExample[] = "synth:logistic?rows=500&cols=20 or synth:images?rows=500&side=28";
+static_assert(notation::kMaxSynthClasses <= kMaxClasses);
 
 // Softmax draw: the first class whose cumulated probability exceeds u.
 int32_t Draw(const std::vector<double>& scores, double u) {
@@ -53,36 +53,7 @@ void FillRareClasses(int32_t classes, std::vector<int32_t>* label) {
 
 }  // namespace
 
-absl::StatusOr<SynthSpec> ParseSynth(const std::string& uri) {
-  LUTHIER_RETURN_IF_ERROR(SynthKind(uri, {"logistic"}, kExample).status());
-  SynthSpec spec;
-  int64_t cols = spec.cols, classes = spec.classes, informative = spec.informative;
-  SynthKeys keys;
-  keys.Whole("rows", 4, 10'000'000, &spec.rows);
-  keys.Whole("cols", 1, 1'000'000, &cols);
-  keys.Whole("classes", 2, kMaxClasses, &classes);
-  keys.Seed(&spec.seed);
-  keys.Real("noise", 0.0, 1.0, &spec.noise);
-  keys.Real("density", 1e-6, 1.0, &spec.density);
-  keys.Whole("informative", 1, 1'000'000, &informative);
-  keys.Real("signal", 0.0, 100.0, &spec.signal);
-  LUTHIER_RETURN_IF_ERROR(keys.Parse(uri));
-  spec.cols = static_cast<int32_t>(cols);
-  spec.classes = static_cast<int32_t>(classes);
-  spec.informative = static_cast<int32_t>(informative);
-  if (spec.rows < 2 * spec.classes) {
-    return SynthError(uri, absl::StrCat("rows = ", spec.rows, " is below two for each of ", spec.classes, " classes"));
-  }
-  if (static_cast<double>(spec.rows) * spec.cols * spec.density > 5e8) {
-    return SynthError(uri, "would have more than 5e8 entries; lower rows, cols or density");
-  }
-  if (spec.informative > spec.cols) {
-    return SynthError(uri, absl::StrCat("informative = ", spec.informative, " is above cols = ", spec.cols));
-  }
-  return spec;
-}
-
-absl::StatusOr<Dataset> Synthesize(const SynthSpec& spec, const base::StopToken& stop) {
+absl::StatusOr<Dataset> Synthesize(const notation::SynthSpec& spec, const base::StopToken& stop) {
   const int32_t informative = spec.informative > 0 ? spec.informative : std::max(1, spec.cols / 2);
   Dataset dataset;
   dataset.name = absl::StrCat("synth:logistic?rows=", spec.rows, "&cols=", spec.cols, "&classes=", spec.classes,
@@ -131,26 +102,7 @@ absl::StatusOr<Dataset> Synthesize(const SynthSpec& spec, const base::StopToken&
   return dataset;
 }
 
-absl::StatusOr<ImageSpec> ParseSynthImages(const std::string& uri) {
-  LUTHIER_RETURN_IF_ERROR(SynthKind(uri, {"images"}, kExample).status());
-  ImageSpec spec;
-  SynthKeys keys;
-  keys.Whole("rows", 4, 1'000'000, &spec.rows);
-  keys.Whole("side", 4, 256, &spec.side);
-  keys.Whole("classes", 2, 256, &spec.classes);
-  keys.Real("noise", 0.0, 1.0, &spec.noise);
-  keys.Seed(&spec.seed);
-  LUTHIER_RETURN_IF_ERROR(keys.Parse(uri));
-  if (spec.rows < 2 * spec.classes) {
-    return SynthError(uri, absl::StrCat("rows = ", spec.rows, " is below two for each of ", spec.classes, " classes"));
-  }
-  if (spec.rows * spec.side * spec.side > 1'000'000'000) {
-    return SynthError(uri, "would have more than 10^9 pixels; lower rows or side");
-  }
-  return spec;
-}
-
-absl::StatusOr<IdxFiles> SynthesizeImages(const ImageSpec& spec, const base::StopToken& stop) {
+absl::StatusOr<IdxFiles> SynthesizeImages(const notation::ImageSpec& spec, const base::StopToken& stop) {
   const auto number = [](int64_t n, std::string* out) {
     for (int shift = 24; shift >= 0; shift -= 8) out->push_back(static_cast<char>((n >> shift) & 0xff));
   };
@@ -189,18 +141,13 @@ absl::StatusOr<IdxFiles> SynthesizeImages(const ImageSpec& spec, const base::Sto
   return files;
 }
 
-absl::Status CheckSynthRows(const std::string& uri) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::string kind, SynthKind(uri, {"logistic", "images"}, kExample));
-  return kind == "images" ? ParseSynthImages(uri).status() : ParseSynth(uri).status();
-}
-
 absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, const base::StopToken& stop) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::string kind, SynthKind(uri, {"logistic", "images"}, kExample));
+  LUTHIER_ASSIGN_OR_RETURN(const std::string kind, notation::SynthRowsKind(uri));
   if (kind == "logistic") {
-    LUTHIER_ASSIGN_OR_RETURN(const SynthSpec spec, ParseSynth(uri));
+    LUTHIER_ASSIGN_OR_RETURN(const notation::SynthSpec spec, notation::ParseSynth(uri));
     return Synthesize(spec, stop);
   }
-  LUTHIER_ASSIGN_OR_RETURN(const ImageSpec spec, ParseSynthImages(uri));
+  LUTHIER_ASSIGN_OR_RETURN(const notation::ImageSpec spec, notation::ParseSynthImages(uri));
   LUTHIER_ASSIGN_OR_RETURN(IdxFiles files, SynthesizeImages(spec, stop));
   const std::unique_ptr<ByteSource> images = BytesOf(std::move(files.images));
   const std::unique_ptr<ByteSource> labels = BytesOf(std::move(files.labels));

@@ -11,6 +11,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/notation/number.h"
 
 namespace luthier::model {
 namespace {
@@ -40,7 +41,7 @@ absl::StatusOr<std::vector<int32_t>> ClassesOf(const learn::RawRows& rows, const
   bool numeric = true;
   for (size_t k = 0; k < classes.size(); ++k) {
     double value = 0.0;
-    numeric = numeric && learn::ParseNumber(classes[k], &value);
+    numeric = numeric && notation::ParseNumber(classes[k], &value);
     numbers.emplace(value, static_cast<int32_t>(k));
     texts.emplace(classes[k], static_cast<int32_t>(k));
   }
@@ -52,7 +53,7 @@ absl::StatusOr<std::vector<int32_t>> ClassesOf(const learn::RawRows& rows, const
     }
     double value = 0.0;
     if (numeric) {
-      const auto found = learn::ParseNumber(text, &value) ? numbers.find(value) : numbers.end();
+      const auto found = notation::ParseNumber(text, &value) ? numbers.find(value) : numbers.end();
       index.push_back(found == numbers.end() ? kUnknown : found->second);
     } else {
       const auto found = texts.find(text);

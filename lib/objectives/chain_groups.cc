@@ -8,6 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/crf/letters_reader.h"
+#include "lib/notation/templates.h"
 #include "lib/objectives/crf_settings.h"
 
 namespace luthier::objectives {
@@ -46,9 +47,9 @@ absl::StatusOr<ChainGroups> FindChainGroups(const std::vector<PenaltyGroup>& gro
   return found;
 }
 
-std::vector<std::string> TemplateNames(const std::vector<crf::Template>& templates) {
+std::vector<std::string> TemplateNames(const std::vector<notation::Template>& templates) {
   std::vector<std::string> names;
-  for (const crf::Template& one : templates) {
+  for (const notation::Template& one : templates) {
     const bool colon = !one.space.empty() && one.space.back() == ':';
     names.push_back(one.space.substr(0, one.space.size() - (colon ? 1 : 0)));
   }
@@ -66,7 +67,8 @@ absl::Status CheckChainGroups(const study::BuiltinObjective& objective) {
   if (text("format") == "attributes") return absl::OkStatus();  // Their names are in the file.
   std::vector<std::string> names = {"pixels"};
   if (text("format") != "letters") {
-    const absl::StatusOr<std::vector<crf::Template>> templates = ChainTemplates(text("templates"), text("columns"));
+    const absl::StatusOr<std::vector<notation::Template>> templates =
+        ChainTemplates(text("templates"), text("columns"));
     if (!templates.ok()) return absl::OkStatus();  // Said elsewhere.
     names = TemplateNames(*templates);
   }

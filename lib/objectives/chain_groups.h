@@ -14,7 +14,7 @@
 #include "lib/crf/features.h"
 #include "lib/crf/l1_penalty.h"
 #include "lib/crf/rescaling.h"
-#include "lib/crf/templates.h"
+#include "lib/notation/templates.h"
 #include "lib/objectives/penalty_groups.h"
 #include "lib/study/study_spec.h"
 
@@ -40,7 +40,7 @@ absl::StatusOr<ChainGroups> FindChainGroups(const std::vector<PenaltyGroup>& gro
                                             const std::vector<std::string>& names, bool attributes,
                                             const std::string& where);
 // Without the colon of CRF++.
-std::vector<std::string> TemplateNames(const std::vector<crf::Template>& templates);
+std::vector<std::string> TemplateNames(const std::vector<notation::Template>& templates);
 
 // What can be told from the options, before data are read.
 absl::Status CheckChainGroups(const study::BuiltinObjective& objective);

@@ -21,7 +21,8 @@
 #include "lib/crf/letters_reader.h"
 #include "lib/crf/synth_chains.h"
 #include "lib/learn/minimizer.h"
-#include "lib/learn/synth_uri.h"
+#include "lib/notation/synth_specs.h"
+#include "lib/notation/synth_uri.h"
 #include "lib/objectives/crf_settings.h"
 
 namespace luthier::objectives {
@@ -101,23 +102,18 @@ std::string TextOption(const study::BuiltinObjective& objective, const char* nam
 
 }  // namespace
 
-absl::Status CheckSynthChains(const std::string& uri, absl::string_view format) {
-  if (format == "letters") return crf::ParseSynthLetters(uri).status();
-  return crf::ParseSynthSequences(uri).status();
-}
-
 absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
                                              const learn::DataRoot* root, const base::StopToken& stop) {
   const learn::TextLimits limits = {.stop = stop};
-  if (learn::IsSynth(name)) {
-    LUTHIER_RETURN_IF_ERROR(CheckSynthChains(name, format));
+  if (notation::IsSynth(name)) {
+    LUTHIER_RETURN_IF_ERROR(notation::CheckSynthChains(name, format));
     std::string text;
     if (format == "letters") {
-      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeLetters(crf::ParseSynthLetters(name).value(), stop));
+      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeLetters(notation::ParseSynthLetters(name).value(), stop));
     } else if (format == "attributes") {
-      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeAttributes(crf::ParseSynthSequences(name).value(), stop));
+      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeAttributes(notation::ParseSynthSequences(name).value(), stop));
     } else {
-      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeSequences(crf::ParseSynthSequences(name).value(), stop));
+      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeSequences(notation::ParseSynthSequences(name).value(), stop));
     }
     return learn::LineReader(learn::BytesOf(std::move(text)), name, limits);
   }
@@ -193,7 +189,7 @@ absl::Status ChainSource::OpenFiles(const study::BuiltinObjective& objective, co
                                     const learn::DataCache* cache) {
   const auto open = [&](const std::string& name, ChainOrigin* origin) -> absl::Status {
     origin->name = name;
-    if (learn::IsSynth(name)) return absl::OkStatus();
+    if (notation::IsSynth(name)) return absl::OkStatus();
     if (root == nullptr) return NoRoot(name);
     LUTHIER_ASSIGN_OR_RETURN(origin->fd, root->OpenFile(name));
     if (cache != nullptr) origin->state = cache->Look(origin->fd.get());

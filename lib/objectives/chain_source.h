@@ -18,11 +18,11 @@
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/column_text.h"
-#include "lib/crf/templates.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
 #include "lib/learn/split.h"
 #include "lib/learn/text_source.h"
+#include "lib/notation/templates.h"
 #include "lib/objectives/chain_groups.h"
 #include "lib/objectives/settings.h"
 #include "lib/study/study_spec.h"
@@ -33,7 +33,6 @@ namespace luthier::objectives {
 // Lines of a file below `root`, or of generated data (lib/crf/synth_chains.h) in option `format`: columns ("" too),
 // attributes, letters. A null root: generated data only (FAILED_PRECONDITION otherwise). CANCELLED when
 // stopped.
-absl::Status CheckSynthChains(const std::string& uri, absl::string_view format);
 absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
                                              const learn::DataRoot* root, const base::StopToken& stop = {});
 
@@ -116,7 +115,7 @@ class ChainSource {
   std::optional<ChainOrigin> further_;  // Validation data of their own.
   study::Split split_;
   std::vector<learn::Partition> parts_;  // Sequences; `validation` of the second file if there is one.
-  std::vector<crf::Template> templates_;
+  std::vector<notation::Template> templates_;
   std::vector<PenaltyGroup> penalty_groups_;
   int32_t transitions_group_ = 0;
   std::optional<Kept> kept_;

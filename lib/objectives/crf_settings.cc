@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "lib/base/status_macros.h"
+#include "lib/notation/templates.h"
 #include "lib/objectives/parameter_info.h"
 #include "lib/study/warm_start.h"
 
@@ -15,11 +16,12 @@ namespace {
 constexpr double kWeak = 1.0;
 
 // The templates that the trial's switches leave.
-std::vector<crf::Template> Reduce(const std::vector<crf::Template>& all, int64_t window, int64_t max_positions) {
-  std::vector<crf::Template> kept;
-  for (const crf::Template& one : all) {
+std::vector<notation::Template> Reduce(const std::vector<notation::Template>& all, int64_t window,
+                                       int64_t max_positions) {
+  std::vector<notation::Template> kept;
+  for (const notation::Template& one : all) {
     const bool inside = std::all_of(one.positions.begin(), one.positions.end(),
-                                    [&](const crf::Position& p) { return std::abs(p.offset) <= window; });
+                                    [&](const notation::Position& p) { return std::abs(p.offset) <= window; });
     if (inside && static_cast<int64_t>(one.positions.size()) <= max_positions) kept.push_back(one);
   }
   return kept;
@@ -166,12 +168,13 @@ ObjectiveInfo CrfInfo() {
   return info;
 }
 
-absl::StatusOr<std::vector<crf::Template>> ChainTemplates(const std::string& templates, const std::string& columns) {
+absl::StatusOr<std::vector<notation::Template>> ChainTemplates(const std::string& templates,
+                                                               const std::string& columns) {
   const std::vector<std::string> names = absl::StrSplit(columns, ',', absl::SkipWhitespace());
-  return crf::ParseTemplates(templates.empty() ? "chunking" : templates, names);
+  return notation::ParseTemplates(templates.empty() ? "chunking" : templates, names);
 }
 
-crf::FeatureOptions ChainFeatureOptions(const Settings& settings, const std::vector<crf::Template>& templates) {
+crf::FeatureOptions ChainFeatureOptions(const Settings& settings, const std::vector<notation::Template>& templates) {
   crf::FeatureOptions options;
   options.templates = Reduce(templates, settings.Int("window"), settings.Int("max_positions"));
   options.lower_words = settings.Bool("lower_words");

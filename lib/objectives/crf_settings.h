@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "lib/crf/features.h"
 #include "lib/crf/trainer.h"
+#include "lib/notation/templates.h"
 #include "lib/objectives/objective.h"
 #include "lib/objectives/settings.h"
 
@@ -19,8 +20,9 @@ ObjectiveInfo CrfInfo();
 
 // What the settings of a trial mean for attributes and training. Templates that the trial's switches drop are left out.
 // Penalties are those of chain_groups.h.
-absl::StatusOr<std::vector<crf::Template>> ChainTemplates(const std::string& templates, const std::string& columns);
-crf::FeatureOptions ChainFeatureOptions(const Settings& settings, const std::vector<crf::Template>& templates);
+absl::StatusOr<std::vector<notation::Template>> ChainTemplates(const std::string& templates,
+                                                               const std::string& columns);
+crf::FeatureOptions ChainFeatureOptions(const Settings& settings, const std::vector<notation::Template>& templates);
 absl::StatusOr<crf::ChainTrainerOptions> ChainTrainingOptions(const Settings& settings, uint64_t seed);
 
 }  // namespace luthier::objectives

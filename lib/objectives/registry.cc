@@ -9,8 +9,8 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/synth.h"
-#include "lib/learn/synth_uri.h"
+#include "lib/notation/synth_specs.h"
+#include "lib/notation/synth_uri.h"
 #include "lib/objectives/chain_groups.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_objective.h"
@@ -135,11 +135,12 @@ void CheckData(const ObjectiveInfo& info, const study::BuiltinObjective& objecti
   }
   if (objective.data.empty()) {
     violations->Add(field, absl::StrCat("is required: a path below the worker's data root, or ", info.data_example));
-  } else if (learn::IsSynth(objective.data)) {
+  } else if (notation::IsSynth(objective.data)) {
     const auto format = objective.options.find("format");
     const auto* text = format == objective.options.end() ? nullptr : std::get_if<std::string>(&format->second);
-    const absl::Status status = info.model == "crf" ? CheckSynthChains(objective.data, text == nullptr ? "" : *text)
-                                                    : learn::CheckSynthRows(objective.data);
+    const absl::Status status = info.model == "crf"
+                                    ? notation::CheckSynthChains(objective.data, text == nullptr ? "" : *text)
+                                    : notation::CheckSynthRows(objective.data);
     if (!status.ok()) violations->Add(field, std::string(status.message()));
   } else if (objective.data[0] == '/') {
     violations->Add(field, "is an absolute path; give one relative to the worker's data root");

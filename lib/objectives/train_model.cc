@@ -14,6 +14,7 @@
 #include "lib/learn/minimizer.h"
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
+#include "lib/notation/templates.h"
 #include "lib/objectives/chain_groups.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
@@ -137,7 +138,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     row_group = GroupRows(parts, map);
     input = std::move(map);
   } else {
-    LUTHIER_ASSIGN_OR_RETURN(const std::vector<crf::Template> templates,
+    LUTHIER_ASSIGN_OR_RETURN(const std::vector<notation::Template> templates,
                              ChainTemplates(settings.Text("templates"), settings.Text("columns")));
     LUTHIER_ASSIGN_OR_RETURN(const crf::ColumnText text, crf::ReadColumnText(lines));
     const std::vector<int32_t> rows = AllRows(text.sequences());

@@ -16,6 +16,7 @@
 #include "lib/learn/split.h"
 #include "lib/learn/synth.h"
 #include "lib/learn/trainer.h"
+#include "lib/notation/synth_specs.h"
 
 namespace luthier::bilevel {
 namespace {
@@ -40,7 +41,7 @@ struct Case {
 class HypergradientTest : public testing::TestWithParam<Case> {
  protected:
   HypergradientTest() {
-    learn::SynthSpec spec;
+    notation::SynthSpec spec;
     spec.rows = 120;
     spec.cols = 8;
     spec.classes = GetParam().classes;

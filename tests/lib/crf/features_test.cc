@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "lib/notation/templates.h"
 #include "tests/lib/crf/crf_testing.h"
 
 namespace luthier::crf {
@@ -16,38 +17,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string TemplateError(const std::string& text) {
-  return std::string(ParseTemplates(text).status().message());
-}
-
-TEST(TemplatesTest, BothNotationsAndTheNamedSet) {
-  const std::vector<Template> named = ParseTemplates("w[-1]|w[0], pos[2]").value();
-  ASSERT_EQ(named.size(), 2);
-  EXPECT_THAT(named[0].positions, ElementsAre(Position{-1, 0}, Position{0, 0}));
-  EXPECT_THAT(named[1].positions, ElementsAre(Position{2, 1}));
-  const std::vector<Template> plus_plus =
-      ParseTemplates("# Unigram\nU05:%x[-1,0]/%x[0,0]  # pair\nU12:%x[2,1]\n\n# Bigram\nB\n").value();
-  ASSERT_EQ(plus_plus.size(), 2);
-  EXPECT_EQ(plus_plus[0].positions, named[0].positions);
-  EXPECT_EQ(plus_plus[0].space, "U05:");
-  EXPECT_EQ(plus_plus[1].positions, named[1].positions);
-  EXPECT_EQ(ParseTemplates("chunking").value().size(), 19);
-  EXPECT_THAT(ParseTemplates("shape[0]", {"word", "shape"}).value()[0].positions, ElementsAre(Position{0, 1}));
-}
-
-TEST(TemplatesTest, ErrorsNameTheTemplate) {
-  EXPECT_THAT(TemplateError(""), HasSubstr("there are none"));
-  EXPECT_THAT(TemplateError("# nothing"), HasSubstr("there are none"));
-  EXPECT_THAT(TemplateError("word[0]"), HasSubstr("template \"word[0]\": there is no column \"word\""));
-  EXPECT_THAT(TemplateError("w[x]"), HasSubstr("\"x\" is not an offset"));
-  EXPECT_THAT(TemplateError("w[101]"), HasSubstr("offset 101 is not in [-100, 100]"));
-  EXPECT_THAT(TemplateError("w"), HasSubstr("is not name[offset]"));
-  EXPECT_THAT(TemplateError("U1:%x[0]"), HasSubstr("is not %x[row,column]"));
-  EXPECT_THAT(TemplateError("U1:%y[0,0]"), HasSubstr("expected %x[row,column]"));
-  EXPECT_THAT(TemplateError("U1:%x[0,-1]"), HasSubstr("is not %x[row,column]"));
-  EXPECT_THAT(TemplateError("w[0]|"), HasSubstr("is not name[offset]"));
-}
 
 // Texts of small alphabets, so that attributes repeat; three labels.
 ColumnText RandomText(uint64_t seed, int64_t sequences) {
@@ -78,10 +47,10 @@ std::vector<std::set<std::string>> Spell(const ColumnText& text, const FeatureOp
     const int64_t end = text.sequence_start[static_cast<size_t>(i) + 1];
     for (int64_t t = begin; t < end; ++t) {
       std::set<std::string> attributes;
-      for (const Template& one : options.templates) {
+      for (const notation::Template& one : options.templates) {
         std::string value = one.space + absl::StrCat("#", one.positions.size());
         bool present = true;
-        for (const Position& p : one.positions) {
+        for (const notation::Position& p : one.positions) {
           const int64_t at = t + p.offset;
           if (at >= begin && at < end) {
             std::string cell = text.strings.text(text.cell[static_cast<size_t>(at * text.columns + p.column)]);
@@ -113,7 +82,8 @@ TEST(FeaturesTest, AgreeWithTheDefinition) {
         for (const int64_t min_count : {1, 3}) {
           FeatureOptions options;
           options.templates =
-              ParseTemplates("w[-2]|w[0]\nw[0]\npos[-1]|pos[0]|pos[1]\nU:%x[-1,0]\nU:%x[1,0]\npos[2]").value();
+              notation::ParseTemplates("w[-2]|w[0]\nw[0]\npos[-1]|pos[0]|pos[1]\nU:%x[-1,0]\nU:%x[1,0]\npos[2]")
+                  .value();
           options.boundary = boundary;
           options.lower_words = lower;
           options.min_count = min_count;
@@ -122,7 +92,7 @@ TEST(FeaturesTest, AgreeWithTheDefinition) {
           ASSERT_TRUE(CheckChainData(data).ok()) << CheckChainData(data);
           const std::vector<std::set<std::string>> spelt = Spell(text, options);
           std::map<std::string, int64_t> count;
-          for (const Template& one : options.templates) {
+          for (const notation::Template& one : options.templates) {
             FeatureOptions single = options;
             single.templates = {one};
             for (const auto& token : Spell(text, single)) {
@@ -172,7 +142,7 @@ TEST(FeaturesTest, TheDictionaryIsFrozen) {
   const ColumnText text = RandomText(1, 20);
   const std::vector<int32_t> rows = testing::AllRows(text.sequences());
   FeatureOptions options;
-  options.templates = ParseTemplates("w[0], w[0]|w[1]").value();
+  options.templates = notation::ParseTemplates("w[0], w[0]|w[1]").value();
   const FeatureMap map = FeatureMap::Fit(text, rows, options).value();
   const ColumnText other = RandomText(99, 50);
   const ChainData data = map.Encode(other, testing::AllRows(50)).value();
@@ -189,7 +159,7 @@ TEST(FeaturesTest, UnknownLabelsAreAnErrorOrCountAsWrong) {
   ColumnText other = RandomText(1, 20);
   other.label[5] = other.label_names.Intern("NEW");
   FeatureOptions options;
-  options.templates = ParseTemplates("w[0]").value();
+  options.templates = notation::ParseTemplates("w[0]").value();
   const FeatureMap map = FeatureMap::Fit(text, testing::AllRows(20), options).value();
   const absl::Status error = map.Encode(other, testing::AllRows(20)).status();
   EXPECT_THAT(std::string(error.message()),
@@ -204,7 +174,7 @@ TEST(FeaturesTest, HashingNeedsNoDictionary) {
   const ColumnText text = RandomText(1, 40);
   const std::vector<int32_t> rows = testing::AllRows(40);
   FeatureOptions options;
-  options.templates = ParseTemplates("w[0], w[-1]|w[0], pos[0]|pos[1]").value();
+  options.templates = notation::ParseTemplates("w[0], w[-1]|w[0], pos[0]|pos[1]").value();
   options.hash_bits = 16;
   const FeatureMap map = FeatureMap::Fit(text, rows, options).value();
   EXPECT_EQ(map.attributes(), 65536 + 3);
@@ -223,12 +193,12 @@ TEST(FeaturesTest, HashingNeedsNoDictionary) {
 TEST(FeaturesTest, Errors) {
   const ColumnText text = RandomText(1, 5);
   FeatureOptions options;
-  options.templates = ParseTemplates("c2[0]").value();
+  options.templates = notation::ParseTemplates("c2[0]").value();
   const auto error = [&](const std::vector<int32_t>& rows) {
     return std::string(FeatureMap::Fit(text, rows, options).status().message());
   };
   EXPECT_THAT(error({0}), HasSubstr("template \"c2[0]\" needs column 2, but t has 2 beside the label"));
-  options.templates = ParseTemplates("w[0]").value();
+  options.templates = notation::ParseTemplates("w[0]").value();
   EXPECT_THAT(error({}), HasSubstr("no sequences"));
   ColumnText one = RandomText(1, 5);
   std::fill(one.label.begin(), one.label.end(), 0);

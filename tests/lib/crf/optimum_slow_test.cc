@@ -4,6 +4,7 @@
 
 #include "lib/crf/average_gradient.h"
 #include "lib/crf/problem.h"
+#include "lib/notation/templates.h"
 #include "tests/lib/crf/crf_testing.h"
 
 namespace luthier::crf {
@@ -46,7 +47,7 @@ TEST(OptimumTest, Conll2000) {
   const ColumnText train = ReadColumnText(*train_lines).value();
   const ColumnText test = ReadColumnText(*test_lines).value();
   FeatureOptions options;
-  options.templates = ParseTemplates("chunking").value();
+  options.templates = notation::ParseTemplates("chunking").value();
   options.min_count = 3;
   const std::vector<int32_t> rows = testing::AllRows(train.sequences());
   const FeatureMap map = FeatureMap::Fit(train, rows, options).value();

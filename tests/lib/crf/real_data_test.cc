@@ -4,6 +4,7 @@
 #include "lib/base/random.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/segments.h"
+#include "lib/notation/templates.h"
 #include "tests/lib/crf/crf_testing.h"
 
 namespace luthier::crf {
@@ -16,7 +17,7 @@ namespace {
 
 FeatureOptions Chunking(int64_t min_count) {
   FeatureOptions options;
-  options.templates = ParseTemplates("chunking").value();
+  options.templates = notation::ParseTemplates("chunking").value();
   options.min_count = min_count;
   return options;
 }

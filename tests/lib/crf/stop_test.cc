@@ -11,6 +11,7 @@
 #include "lib/crf/synth_chains.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/checkpoint.h"
+#include "lib/notation/synth_specs.h"
 #include "tests/lib/base/look_meter.h"
 #include "tests/lib/crf/crf_testing.h"
 
@@ -201,8 +202,8 @@ TEST(PiecesTest, ChangeNoBit) {
 }
 
 TEST(GeneratedTextTest, EndsSoonWhereverAskedTo) {
-  const SequenceSpec chains = {.sentences = 2000, .length = 20, .words = 50'000};
-  const LetterSpec letters = {.words = 1000};
+  const notation::SequenceSpec chains = {.sentences = 2000, .length = 20, .words = 50'000};
+  const notation::LetterSpec letters = {.words = 1000};
   const std::function<absl::StatusOr<std::string>(const base::StopToken&)> texts[] = {
       [&](const base::StopToken& stop) { return SynthesizeSequences(chains, stop); },
       [&](const base::StopToken& stop) { return SynthesizeAttributes(chains, stop); },

@@ -19,6 +19,7 @@
 #include "lib/learn/data_root.h"
 #include "lib/learn/readers.h"
 #include "lib/learn/synth.h"
+#include "lib/notation/synth_specs.h"
 #include "tests/lib/base/look_meter.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -273,7 +274,7 @@ TEST_F(DataCacheTest, ADataSetFromItIsTheOneThatWasParsed) {
 
 TEST_F(DataCacheTest, ImagesAreKeptWithTheirLabels) {
   const auto write = [&](uint64_t seed) {
-    ImageSpec spec;
+    notation::ImageSpec spec;
     spec.rows = 40;
     spec.side = 8;
     spec.classes = 3;

@@ -9,12 +9,13 @@
 #include "lib/base/check.h"
 #include "lib/learn/dataset.h"
 #include "lib/learn/synth.h"
+#include "lib/notation/synth_specs.h"
 
 namespace luthier::learn {
 
 // Two overlapping classes; the first column has a mean far from 0, so that centring matters.
 inline Dataset MakeData(int64_t rows, int32_t cols, double density, uint64_t seed) {
-  SynthSpec spec;
+  notation::SynthSpec spec;
   spec.rows = rows;
   spec.cols = cols;
   spec.density = density;

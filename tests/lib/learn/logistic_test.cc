@@ -13,6 +13,7 @@
 #include "lib/learn/synth.h"
 #include "lib/learn/trainer.h"
 #include "lib/math/finite_difference.h"
+#include "lib/notation/synth_specs.h"
 
 namespace luthier::learn {
 namespace {
@@ -43,7 +44,7 @@ std::vector<Case> Cases() {
 class LogisticTest : public testing::TestWithParam<Case> {
  protected:
   LogisticTest() {
-    SynthSpec spec;
+    notation::SynthSpec spec;
     spec.rows = 80;
     spec.cols = 6;
     spec.classes = GetParam().classes;
@@ -281,7 +282,7 @@ TEST(LogisticTrainerTest, ExtremeScoresStayFiniteAndInfiniteOnesAreDivergence) {
 }
 
 TEST(LogisticTrainerTest, StopsAndLimits) {
-  SynthSpec spec;
+  notation::SynthSpec spec;
   const Dataset d = Synthesize(spec).value();
   std::vector<int32_t> rows(500);
   std::iota(rows.begin(), rows.end(), 0);
@@ -303,7 +304,7 @@ TEST(LogisticTrainerTest, StopsAndLimits) {
 }
 
 TEST(LogisticTrainerTest, WarmStartReachesTheSameOptimumInFewerPasses) {
-  SynthSpec spec;
+  notation::SynthSpec spec;
   spec.noise = 0.1;
   const Dataset d = Synthesize(spec).value();
   std::vector<int32_t> rows(500);

@@ -12,6 +12,7 @@
 #include "lib/learn/readers.h"
 #include "lib/learn/standardize.h"
 #include "lib/learn/synth.h"
+#include "lib/notation/synth_specs.h"
 
 namespace luthier::learn {
 namespace {
@@ -133,8 +134,9 @@ TEST(StandardizeTest, UnitsDoNotMatter) {
 }
 
 TEST(SynthTest, FollowsTheUriAndOnlyTheUri) {
-  const SynthSpec spec =
-      ParseSynth("synth:logistic?rows=300&cols=12&classes=3&seed=9&noise=0.2&density=0.5&informative=4&signal=2")
+  const notation::SynthSpec spec =
+      notation::ParseSynth(
+          "synth:logistic?rows=300&cols=12&classes=3&seed=9&noise=0.2&density=0.5&informative=4&signal=2")
           .value();
   EXPECT_EQ(spec.rows, 300);
   EXPECT_EQ(spec.classes, 3);
@@ -144,41 +146,21 @@ TEST(SynthTest, FollowsTheUriAndOnlyTheUri) {
   EXPECT_EQ(d.x.cols, 12);
   EXPECT_NEAR(static_cast<double>(d.x.nonzeros()) / 3600.0, 0.5, 0.05);
   EXPECT_EQ(Fingerprint(d).value(), Fingerprint(Synthesize(spec).value()).value());
-  SynthSpec other = spec;
+  notation::SynthSpec other = spec;
   other.seed = 10;
   EXPECT_NE(Fingerprint(d).value(), Fingerprint(Synthesize(other).value()).value());
-  EXPECT_EQ(ParseSynth("synth:logistic")->rows, 500);
+  EXPECT_EQ(notation::ParseSynth("synth:logistic")->rows, 500);
 }
 
 TEST(SynthTest, EveryClassHasTwoRows) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    SynthSpec spec;
+    notation::SynthSpec spec;
     spec.rows = 40;
     spec.classes = 20;
     spec.seed = seed;
     const Dataset d = Synthesize(spec).value();
     for (int k = 0; k < 20; ++k) EXPECT_EQ(std::count(d.label.begin(), d.label.end(), k), 2);
   }
-}
-
-TEST(SynthTest, WrongUrisSayWhatIsRight) {
-  const auto error = [](const std::string& uri) { return std::string(ParseSynth(uri).status().message()); };
-  EXPECT_THAT(error("synth:logisitc?rows=9"), HasSubstr("did you mean \"logistic\"?"));
-  EXPECT_THAT(error("synth:logistic?row=9"), HasSubstr("did you mean \"rows\"?"));
-  EXPECT_THAT(error("synth:logistic?rows=9&rows=9"), HasSubstr("twice"));
-  EXPECT_THAT(error("synth:logistic?rows=-9"), HasSubstr("from 4 to"));
-  EXPECT_THAT(error("synth:logistic?rows"), HasSubstr("key=value"));
-  EXPECT_THAT(error("synth:logistic?noise=nan"), HasSubstr("from 0 to 1"));
-  EXPECT_THAT(error("synth:logistic?rows=10&classes=6"), HasSubstr("below two"));
-  EXPECT_THAT(error("synth:logistic?rows=10000000&cols=1000000"), HasSubstr("5e8"));
-  EXPECT_THAT(error("synth:logistic?cols=3&informative=4"), HasSubstr("above cols"));
-  EXPECT_THAT(error("synth:logistic?seed=x"), HasSubstr("seed"));
-  const auto images = [](const std::string& uri) { return std::string(CheckSynthRows(uri).message()); };
-  EXPECT_THAT(images("synth:image"), HasSubstr("did you mean \"images\"?"));
-  EXPECT_THAT(images("synth:images?cols=9"), HasSubstr("keys are rows, side, classes, noise, seed"));
-  EXPECT_THAT(images("synth:images?side=3"), HasSubstr("from 4 to 256"));
-  EXPECT_THAT(images("synth:images?rows=10"), HasSubstr("below two"));
-  EXPECT_THAT(images("synth:images?rows=1000000&side=256"), HasSubstr("10^9 pixels"));
 }
 
 // Images that two parts of the data agree about: those of a class are closest to the mean of their class.

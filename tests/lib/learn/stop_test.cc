@@ -18,6 +18,7 @@
 #include "lib/learn/readers.h"
 #include "lib/learn/split.h"
 #include "lib/learn/trainer.h"
+#include "lib/notation/synth_specs.h"
 #include "tests/lib/base/look_meter.h"
 #include "tests/lib/learn/linear_testing.h"
 
@@ -32,7 +33,7 @@ using Kind = MarginLoss::Kind;
 
 // Two or three pieces a pass, and rows that are no divisor of one.
 Dataset SomeData(int classes = 2) {
-  SynthSpec spec;
+  notation::SynthSpec spec;
   spec.rows = 4001;
   spec.cols = 60;
   spec.classes = classes;
@@ -128,7 +129,7 @@ TEST(StopTest, EverythingThatGoesOverTheRowsOfMoreClassesLooksOften) {
 }
 
 TEST(StopTest, WhatMakesAndSplitsRowsLooksOften) {
-  SynthSpec spec;
+  notation::SynthSpec spec;
   spec.rows = 40'000;
   spec.cols = 5;
   const Dataset dataset = Synthesize(spec).value();
@@ -279,7 +280,7 @@ TEST(StopTest, SoDoThoseOfMoreClasses) {
 // As Eigen does it, without pieces.
 TEST(StopTest, AFactorByPiecesHasTheBitsOfOneAtOnce) {
   for (const int32_t cols : {3, 63, 65, 130, 311}) {
-    SynthSpec spec;
+    notation::SynthSpec spec;
     spec.rows = 400;
     spec.cols = cols;
     const Dataset dataset = Synthesize(spec).value();

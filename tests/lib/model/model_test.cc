@@ -11,6 +11,7 @@
 #include "lib/base/random.h"
 #include "lib/crf/column_text.h"
 #include "lib/crf/features.h"
+#include "lib/notation/templates.h"
 #include "lib/objectives/train_model.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -319,7 +320,7 @@ TEST_F(ModelTest, AttributesSurviveTheFile) {
     for (const int64_t min_count : {1, 4}) {
       for (const int hash_bits : {0, 10}) {
         crf::FeatureOptions options;
-        options.templates = crf::ParseTemplates("chunking").value();
+        options.templates = notation::ParseTemplates("chunking").value();
         options.boundary = boundary;
         options.min_count = min_count;
         options.hash_bits = hash_bits;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "lib/crf/gradient_memory.h"
+#include "lib/notation/templates.h"
 #include "lib/objectives/registry.h"
 #include "tests/lib/crf/crf_testing.h"
 
@@ -74,7 +75,7 @@ TEST(CrfMemoryTest, AChunkerNeedsWhatIsPlanned) {
   std::vector<int32_t> train, validation;
   for (int32_t i = 0; i < text.sequences(); ++i) (i % 10 == 0 ? validation : train).push_back(i);
   crf::FeatureOptions options;
-  options.templates = crf::ParseTemplates("chunking").value();
+  options.templates = notation::ParseTemplates("chunking").value();
   options.min_count = 3;
   const crf::FeatureMap map = crf::FeatureMap::Fit(text, train, options).value();
   const double predicted = PredictMib(map.Encode(text, train).value(),

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_LEARN_SYNTH_URI_H_
-#define LUTHIER_LIB_LEARN_SYNTH_URI_H_
+#ifndef LUTHIER_LIB_NOTATION_SYNTH_URI_H_
+#define LUTHIER_LIB_NOTATION_SYNTH_URI_H_
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace luthier::learn {
+namespace luthier::notation {
 
 // synth:KIND?key=value&key=value, the names of generated data.
 bool IsSynth(absl::string_view uri);
@@ -53,6 +53,6 @@ class SynthKeys {
 // INVALID_ARGUMENT "\"uri\": what".
 absl::Status SynthError(const std::string& uri, absl::string_view what);
 
-}  // namespace luthier::learn
+}  // namespace luthier::notation
 
-#endif  // LUTHIER_LIB_LEARN_SYNTH_URI_H_
+#endif  // LUTHIER_LIB_NOTATION_SYNTH_URI_H_

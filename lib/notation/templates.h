@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_CRF_TEMPLATES_H_
-#define LUTHIER_LIB_CRF_TEMPLATES_H_
+#ifndef LUTHIER_LIB_NOTATION_TEMPLATES_H_
+#define LUTHIER_LIB_NOTATION_TEMPLATES_H_
 
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace luthier::crf {
+namespace luthier::notation {
 
 // One cell relative to a token.
 struct Position {
@@ -36,6 +36,6 @@ inline constexpr int kMaxOffset = 100;
 absl::StatusOr<std::vector<Template>> ParseTemplates(absl::string_view text,
                                                      const std::vector<std::string>& column_names = {});
 
-}  // namespace luthier::crf
+}  // namespace luthier::notation
 
-#endif  // LUTHIER_LIB_CRF_TEMPLATES_H_
+#endif  // LUTHIER_LIB_NOTATION_TEMPLATES_H_

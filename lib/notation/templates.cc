@@ -1,4 +1,4 @@
-#include "lib/crf/templates.h"
+#include "lib/notation/templates.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,7 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 
-namespace luthier::crf {
+namespace luthier::notation {
 namespace {
 
 constexpr char kChunking[] =
@@ -121,4 +121,4 @@ absl::StatusOr<std::vector<Template>> ParseTemplates(absl::string_view text,
   return templates;
 }
 
-}  // namespace luthier::crf
+}  // namespace luthier::notation

@@ -1,4 +1,4 @@
-#include "lib/learn/synth_uri.h"
+#include "lib/notation/synth_uri.h"
 
 #include <algorithm>
 #include <set>
@@ -10,9 +10,9 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/learn/dataset.h"
+#include "lib/notation/number.h"
 
-namespace luthier::learn {
+namespace luthier::notation {
 namespace {
 
 constexpr char kPrefix[] = "synth:";
@@ -80,4 +80,4 @@ absl::Status SynthKeys::Parse(const std::string& uri) const {
   return absl::OkStatus();
 }
 
-}  // namespace luthier::learn
+}  // namespace luthier::notation

@@ -11,7 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/study/encoding.h"
 #ifdef LUTHIER_HAVE_BOX2D
 #include "bench/reproduce/robot_push.h"
@@ -102,7 +102,7 @@ absl::StatusOr<Problem> MakeWithoutDefaults(absl::string_view name, uint64_t see
 #endif
   Problem problem;
   LUTHIER_ASSIGN_OR_RETURN(problem.base, simulate::TestProblem(name));
-  LUTHIER_ASSIGN_OR_RETURN(const objectives::TestFunction* function, objectives::FindTestFunction(name));
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::TestFunction* function, catalogue::FindTestFunction(name));
   problem.lipschitz = function->lipschitz_unit;
   problem.gradient = [function](const study::Parameters& values) {
     Eigen::VectorXd x(function->dim()), gradient;
@@ -116,11 +116,11 @@ absl::StatusOr<Problem> MakeWithoutDefaults(absl::string_view name, uint64_t see
 }  // namespace
 
 std::vector<std::string> TestFunctionNames() {
-  std::vector<const objectives::TestFunction*> functions;
-  for (const objectives::TestFunction& f : objectives::TestFunctions()) functions.push_back(&f);
+  std::vector<const catalogue::TestFunction*> functions;
+  for (const catalogue::TestFunction& f : catalogue::TestFunctions()) functions.push_back(&f);
   std::stable_sort(functions.begin(), functions.end(), [](auto* a, auto* b) { return a->dim() < b->dim(); });
   std::vector<std::string> names;
-  for (const objectives::TestFunction* f : functions) names.push_back(f->name);
+  for (const catalogue::TestFunction* f : functions) names.push_back(f->name);
   return names;
 }
 

@@ -33,7 +33,7 @@
 #include "lib/base/check.h"
 #include "lib/learn/data_root.h"
 #include "lib/learn/text_source.h"
-#include "lib/objectives/registry.h"
+#include "lib/objectives/create.h"
 #include "lib/simulate/training.h"
 
 ABSL_FLAG(std::string, data, "", "folder with the data sets; empty: $LUTHIER_DATA_DIR");

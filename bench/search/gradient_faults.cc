@@ -27,7 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "bench/search/gradient_problems.h"
 #include "lib/base/random.h"
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/registry.h"
 
@@ -176,7 +176,7 @@ int Main() {
   std::vector<std::string> functions = absl::StrSplit(absl::GetFlag(FLAGS_functions), ',');
   if (absl::GetFlag(FLAGS_functions) == "all") {
     functions.clear();
-    for (const objectives::TestFunction& f : objectives::TestFunctions()) functions.push_back(f.name);
+    for (const catalogue::TestFunction& f : catalogue::TestFunctions()) functions.push_back(f.name);
   }
   const std::vector<std::string> faults = absl::StrSplit(absl::GetFlag(FLAGS_faults), ',');
   std::vector<Search> searches;

@@ -30,7 +30,7 @@
 #include "absl/strings/str_split.h"
 #include "bench/search/wide_functions.h"
 #include "lib/base/heap.h"
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/simulate/simulate.h"
 #include "lib/wire/yaml_spec.h"
 
@@ -119,7 +119,7 @@ bool WaitsForGradients(const std::string& text) {
 int Main() {
   std::vector<std::string> functions;
   if (absl::GetFlag(FLAGS_functions) == "all") {
-    for (const objectives::TestFunction& f : objectives::TestFunctions()) functions.push_back(f.name);
+    for (const catalogue::TestFunction& f : catalogue::TestFunctions()) functions.push_back(f.name);
   } else {
     functions = absl::StrSplit(absl::GetFlag(FLAGS_functions), ',');
   }

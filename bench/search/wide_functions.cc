@@ -14,7 +14,7 @@
 #include "absl/strings/strip.h"
 #include "bench/search/mixed_functions.h"
 #include "lib/base/random.h"
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 
 namespace luthier {
 namespace {
@@ -102,7 +102,7 @@ Eigen::MatrixXd Rotation(int d, uint64_t seed) {
 }  // namespace
 
 std::optional<simulate::Problem> WideProblem(absl::string_view name, std::optional<uint64_t> shift) {
-  if (objectives::FindTestFunction(name).ok()) return std::nullopt;
+  if (catalogue::FindTestFunction(name).ok()) return std::nullopt;
   const std::string label = absl::StrCat(name, shift.has_value() ? "+shift" : "");
   const bool rotated = absl::ConsumeSuffix(&name, "_rotated");
   const bool sparse = name == "sparse25";

@@ -17,8 +17,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "lib/base/check.h"
+#include "lib/catalogue/registry.h"
 #include "lib/learn/data_cache.h"
-#include "lib/objectives/registry.h"
+#include "lib/objectives/create.h"
 
 ABSL_FLAG(std::string, data, "", "data root");
 ABSL_FLAG(std::string, file, "conll2000/train.txt.xz", "data file below it");
@@ -40,8 +41,9 @@ std::unique_ptr<Objective> Load(const learn::DataRoot& root, const learn::DataCa
   objective.split.seed = 1;
   objective.options = {{"min_count", 3.0}, {"format", absl::GetFlag(FLAGS_format)}};
   const absl::Time begin = absl::Now();
-  absl::StatusOr<std::unique_ptr<Objective>> made = CreateObjective(
-      objective, SuggestedSpace(**FindObjective("crf")), {"validation_f1", study::Goal::kMaximize}, &root, cache);
+  absl::StatusOr<std::unique_ptr<Objective>> made =
+      CreateObjective(objective, catalogue::SuggestedSpace(**catalogue::FindObjective("crf")),
+                      {"validation_f1", study::Goal::kMaximize}, &root, cache);
   if (!made.ok()) absl::FPrintF(stderr, "%s\n", std::string(made.status().message()));
   LUTHIER_CHECK(made.ok());
   absl::PrintF("%-44s load %7.1f", who, Milliseconds(begin));

@@ -16,6 +16,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "bench/train/problems.h"
+#include "lib/catalogue/crf_info.h"
+#include "lib/catalogue/settings.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/data_root.h"
@@ -93,7 +95,7 @@ int Main() {
   }
   std::optional<learn::DataRoot> root;
   if (!absl::GetFlag(FLAGS_root).empty()) root = learn::DataRoot::Open(absl::GetFlag(FLAGS_root)).value();
-  const auto settings = objectives::Settings::Resolve(objectives::CrfInfo(), objective.options, {{"l2", 1.0}});
+  const auto settings = catalogue::Settings::Resolve(catalogue::CrfInfo(), objective.options, {{"l2", 1.0}});
   if (!settings.ok()) {
     std::fprintf(stderr, "strength_bench: %s\n", settings.status().ToString().c_str());
     return 1;
@@ -114,7 +116,7 @@ int Main() {
     const double t = count > 1 ? static_cast<double>(k) / (count - 1) : 0.0;
     const double l2 = least * std::pow(most / least, t);
     // What a default stands for may depend on the strength.
-    const auto at = objectives::Settings::Resolve(objectives::CrfInfo(), objective.options, {{"l2", l2}}).value();
+    const auto at = catalogue::Settings::Resolve(catalogue::CrfInfo(), objective.options, {{"l2", l2}}).value();
     Train(fold, l2, objectives::ChainTrainingOptions(at, static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))).value());
   }
   return 0;

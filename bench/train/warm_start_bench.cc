@@ -15,13 +15,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/random.h"
+#include "lib/catalogue/crf_info.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/checkpoint.h"
-#include "lib/objectives/chain_groups.h"
+#include "lib/objectives/chain_penalty.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
-#include "lib/objectives/penalty_groups.h"
 
 ABSL_FLAG(std::string, data, "synth:sequences?sentences=500", "Generated sequences.");
 ABSL_FLAG(std::string, what, "l2",
@@ -133,14 +136,14 @@ int Main() {
   objective.model = "crf";
   objective.data = absl::GetFlag(FLAGS_data);
   study::Parameters options;
-  if (what == "groups") options[objectives::kGroupsOption] = std::string("pairs: *|*");
+  if (what == "groups") options[catalogue::kGroupsOption] = std::string("pairs: *|*");
   objective.options = options;
-  const auto groups = objectives::GroupsOf(options).value();
-  const objectives::ObjectiveInfo info = objectives::WithPenaltyGroups(objectives::CrfInfo(), groups);
+  const auto groups = catalogue::GroupsOf(options).value();
+  const catalogue::ObjectiveInfo info = catalogue::WithPenaltyGroups(catalogue::CrfInfo(), groups);
   study::Parameters at = {{"l2", 1.0}};
-  for (const auto& group : groups) at[objectives::StrengthName(group)] = 1.0;
+  for (const auto& group : groups) at[catalogue::StrengthName(group)] = 1.0;
   const auto source = objectives::ChainSource::Open(objective, nullptr, nullptr, {}).value();
-  const auto encoded = source->Encode(objectives::Settings::Resolve(info, options, at).value(), {}).value();
+  const auto encoded = source->Encode(catalogue::Settings::Resolve(info, options, at).value(), {}).value();
   const Bench bench(&encoded->folds[0], source->transitions_group());
   const auto seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
   const std::vector<Strengths> strengths = MakeStrengths(what, absl::GetFlag(FLAGS_strengths), seed);

@@ -14,7 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "lib/objectives/registry.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/json.h"
 
@@ -78,8 +79,8 @@ void PrintEnding(std::ostream& out, const v1::Measurement& last) {
 // The option of a builtin objective that limits how long it trains; "": nothing is known of one.
 std::string LimitOption(const v1::StudySpec& spec) {
   if (!spec.objective().has_builtin()) return "";
-  const absl::StatusOr<const objectives::ObjectiveInfo*> info =
-      objectives::FindObjective(spec.objective().builtin().model());
+  const absl::StatusOr<const catalogue::ObjectiveInfo*> info =
+      catalogue::FindObjective(spec.objective().builtin().model());
   if (!info.ok()) return "";
   for (const char* option : {"max_iterations", "max_passes"}) {
     if ((*info)->FindParameter(option) != nullptr) return option;

@@ -16,6 +16,9 @@
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/chain_groups.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
 #include "lib/crf/data_file.h"
 #include "lib/crf/features.h"
 #include "lib/crf/letters_reader.h"
@@ -23,6 +26,7 @@
 #include "lib/learn/minimizer.h"
 #include "lib/notation/synth_specs.h"
 #include "lib/notation/synth_uri.h"
+#include "lib/objectives/chain_penalty.h"
 #include "lib/objectives/crf_settings.h"
 
 namespace luthier::objectives {
@@ -202,11 +206,11 @@ absl::Status ChainSource::OpenFiles(const study::BuiltinObjective& objective, co
   if (!further_name.empty()) LUTHIER_RETURN_IF_ERROR(open(further_name, &further_.emplace()));
   if (!data_.state) return absl::OkStatus();
   const char* version = std::visit([](const auto& text) { return FormatOf(text).version; }, text_);
-  Kept kept = {
-      absl::StrCat("chains/4\n", version, "\n", TextOption(objective, "templates"), "\n",
-                   TextOption(objective, "columns"), "\n", objective.data, "\n", study::FormatDouble(split_.validation),
-                   " ", split_.folds, " ", split_.seed, "\n", further_name, "\n", TextOption(objective, kGroupsOption)),
-      ""};
+  Kept kept = {absl::StrCat("chains/4\n", version, "\n", TextOption(objective, "templates"), "\n",
+                            TextOption(objective, "columns"), "\n", objective.data, "\n",
+                            study::FormatDouble(split_.validation), " ", split_.folds, " ", split_.seed, "\n",
+                            further_name, "\n", TextOption(objective, catalogue::kGroupsOption)),
+               ""};
   if (further_ && further_->fd.get() >= 0) {
     kept.further_state = cache->StateOf(further_->fd.get());
     // One that may still change leaves nothing to keep.
@@ -236,10 +240,10 @@ absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study
   } else if (format == "attributes") {
     source->text_.emplace<crf::AttributeText>();
   } else {
-    LUTHIER_ASSIGN_OR_RETURN(source->templates_,
-                             ChainTemplates(TextOption(objective, "templates"), TextOption(objective, "columns")));
+    LUTHIER_ASSIGN_OR_RETURN(source->templates_, catalogue::ChainTemplates(TextOption(objective, "templates"),
+                                                                           TextOption(objective, "columns")));
   }
-  LUTHIER_ASSIGN_OR_RETURN(source->penalty_groups_, GroupsOf(objective.options));
+  LUTHIER_ASSIGN_OR_RETURN(source->penalty_groups_, catalogue::GroupsOf(objective.options));
   LUTHIER_RETURN_IF_ERROR(source->OpenFiles(objective, root, cache));
   LUTHIER_ASSIGN_OR_RETURN(const bool found, source->FindOutline(stop));
   if (found) return std::unique_ptr<const ChainSource>(std::move(source));
@@ -324,23 +328,23 @@ absl::Status ChainSource::FindGroups() const {
   if (tokens != nullptr) {
     for (int32_t a = 0; a < tokens->attributes.size(); ++a) names.push_back(tokens->attributes.text(a));
   } else {
-    names =
-        std::holds_alternative<crf::ChainData>(text_) ? std::vector<std::string>{"pixels"} : TemplateNames(templates_);
+    names = std::holds_alternative<crf::ChainData>(text_) ? std::vector<std::string>{"pixels"}
+                                                          : catalogue::TemplateNames(templates_);
   }
   const std::string where = tokens != nullptr ? tokens->name : "the model";
-  LUTHIER_ASSIGN_OR_RETURN(groups_, FindChainGroups(penalty_groups_, names, tokens != nullptr, where));
+  LUTHIER_ASSIGN_OR_RETURN(groups_, catalogue::FindChainGroups(penalty_groups_, names, tokens != nullptr, where));
   return absl::OkStatus();
 }
 
 // The settings that the encoding depends on.
-std::string ChainSource::KeyOf(const Settings& settings) const {
+std::string ChainSource::KeyOf(const catalogue::Settings& settings) const {
   if (std::holds_alternative<crf::ChainData>(text_)) return "";
   if (std::holds_alternative<crf::AttributeText>(text_)) return absl::StrCat(settings.Int("min_count"));
   return absl::StrCat(settings.Int("window"), " ", settings.Int("max_positions"), " ", settings.Bool("lower_words"),
                       " ", settings.Text("boundary"), " ", settings.Int("min_count"), " ", settings.Int("hash_bits"));
 }
 
-absl::StatusOr<ChainFold> ChainSource::EncodeFold(const Settings& settings, const learn::Partition& part,
+absl::StatusOr<ChainFold> ChainSource::EncodeFold(const catalogue::Settings& settings, const learn::Partition& part,
                                                   const base::StopToken& stop) const {
   constexpr auto kKeep = crf::FeatureMap::UnknownLabels::kKeep;
   const Text& other = validation_ ? *validation_ : text_;
@@ -370,7 +374,8 @@ absl::StatusOr<ChainFold> ChainSource::EncodeFold(const Settings& settings, cons
   return fold;
 }
 
-absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(const Settings& settings, std::string key,
+absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(const catalogue::Settings& settings,
+                                                                             std::string key,
                                                                              const base::StopToken& stop) const {
   auto encoded = std::make_shared<EncodedChains>();
   encoded->key = std::move(key);
@@ -400,7 +405,7 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(con
   return std::shared_ptr<const EncodedChains>(std::move(encoded));
 }
 
-absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::Encode(const Settings& settings,
+absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::Encode(const catalogue::Settings& settings,
                                                                          const base::StopToken& stop) const {
   std::string key = KeyOf(settings);
   {

@@ -15,6 +15,9 @@
 #include "absl/strings/string_view.h"
 #include "lib/base/mutex.h"
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/chain_groups.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/column_text.h"
@@ -23,8 +26,6 @@
 #include "lib/learn/split.h"
 #include "lib/learn/text_source.h"
 #include "lib/notation/templates.h"
-#include "lib/objectives/chain_groups.h"
-#include "lib/objectives/settings.h"
 #include "lib/study/study_spec.h"
 
 // The data of objective `crf`: which file, which sequences are held out, and how a trial's settings encode them.
@@ -72,7 +73,7 @@ class ChainSource {
 
   // Trials that need an encoding at once wait for one of them. CANCELLED when stopped;
   // FAILED_PRECONDITION when data must be read that have changed since Open.
-  absl::StatusOr<std::shared_ptr<const EncodedChains>> Encode(const Settings& settings,
+  absl::StatusOr<std::shared_ptr<const EncodedChains>> Encode(const catalogue::Settings& settings,
                                                               const base::StopToken& stop) const;
 
   // The group that the transitions' weights are in.
@@ -101,10 +102,10 @@ class ChainSource {
   absl::Status FindGroups() const;
   absl::StatusOr<bool> FindOutline(const base::StopToken& stop);
   absl::Status KeepOutline(const base::StopToken& stop) const;
-  std::string KeyOf(const Settings& settings) const;
-  absl::StatusOr<ChainFold> EncodeFold(const Settings& settings, const learn::Partition& part,
+  std::string KeyOf(const catalogue::Settings& settings) const;
+  absl::StatusOr<ChainFold> EncodeFold(const catalogue::Settings& settings, const learn::Partition& part,
                                        const base::StopToken& stop) const;
-  absl::StatusOr<std::shared_ptr<const EncodedChains>> EncodeAnew(const Settings& settings, std::string key,
+  absl::StatusOr<std::shared_ptr<const EncodedChains>> EncodeAnew(const catalogue::Settings& settings, std::string key,
                                                                   const base::StopToken& stop) const;
   absl::StatusOr<bool> FindKept(const base::StopToken& stop, EncodedChains* encoded) const;
   absl::Status Keep(const EncodedChains& encoded, const base::StopToken& stop) const;
@@ -116,7 +117,7 @@ class ChainSource {
   study::Split split_;
   std::vector<learn::Partition> parts_;  // Sequences; `validation` of the second file if there is one.
   std::vector<notation::Template> templates_;
-  std::vector<PenaltyGroup> penalty_groups_;
+  std::vector<catalogue::PenaltyGroup> penalty_groups_;
   int32_t transitions_group_ = 0;
   std::optional<Kept> kept_;
 
@@ -124,7 +125,7 @@ class ChainSource {
   mutable bool read_ = false;
   mutable Text text_;                       // Of the right alternative from the start.
   mutable std::optional<Text> validation_;  // The same alternative.
-  mutable std::optional<ChainGroups> groups_;
+  mutable std::optional<catalogue::ChainGroups> groups_;
 
   mutable base::Mutex mutex_;
   mutable base::CondVar changed_;

@@ -11,15 +11,16 @@
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/minimizer.h"
-#include "lib/objectives/chain_groups.h"
+#include "lib/objectives/chain_penalty.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/pass_axis.h"
-#include "lib/objectives/penalty_groups.h"
-#include "lib/objectives/settings.h"
 #include "lib/study/measurement.h"
 #include "lib/study/warm_start.h"
 
@@ -33,7 +34,7 @@ constexpr char kModelKind[] = "objective.crf.model/2";
 
 class CrfObjective final : public Objective {
  public:
-  CrfObjective(ObjectiveInfo info, study::Parameters options, std::vector<PenaltyGroup> groups,
+  CrfObjective(catalogue::ObjectiveInfo info, study::Parameters options, std::vector<catalogue::PenaltyGroup> groups,
                std::unique_ptr<const ChainSource> source, const crf::Kernels& kernels)
       : info_(std::move(info)),
         options_(std::move(options)),
@@ -41,13 +42,13 @@ class CrfObjective final : public Objective {
         source_(std::move(source)),
         kernels_(kernels) {}
 
-  const ObjectiveInfo& info() const override { return info_; }
+  const catalogue::ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
 
  private:
-  const ObjectiveInfo info_;
+  const catalogue::ObjectiveInfo info_;
   const study::Parameters options_;
-  const std::vector<PenaltyGroup> groups_;
+  const std::vector<catalogue::PenaltyGroup> groups_;
   const std::unique_ptr<const ChainSource> source_;
   const crf::Kernels kernels_;
 };
@@ -204,7 +205,8 @@ bool LoadModel(const std::string& bytes, const std::string& structure, int32_t t
 }
 
 absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext& context) const {
-  LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+                           catalogue::Settings::Resolve(info_, options_, context.parameters));
   const base::StopToken& stop = context.stop;
   const absl::StatusOr<std::shared_ptr<const EncodedChains>> encoded = source_->Encode(settings, stop);
   EvaluationResult result;
@@ -215,7 +217,8 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   LUTHIER_RETURN_IF_ERROR(encoded.status());
   const EncodedChains& data = **encoded;
   LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, context.seed));
-  const std::vector<double> l2 = StrengthsOf(groups_, settings), l1 = StrengthsOf(groups_, settings, "l1");
+  const std::vector<double> l2 = catalogue::StrengthsOf(groups_, settings),
+                            l1 = catalogue::StrengthsOf(groups_, settings, "l1");
   PassAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
   fresh.Resume(1);  // There is no point before the first pass.
   study::Parameters relevant = settings.values();
@@ -224,7 +227,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       absl::StrCat(data.identity, " seed ", context.seed, " ", study::FormatParameters(relevant));
   for (const char* penalty : {"l2", "l1"}) {
     relevant.erase(penalty);
-    for (const PenaltyGroup& group : groups_) relevant.erase(StrengthName(group, penalty));
+    for (const catalogue::PenaltyGroup& group : groups_) relevant.erase(catalogue::StrengthName(group, penalty));
   }
   const std::string structure = absl::StrCat(data.identity, " ", study::FormatParameters(relevant));
   const bool warm = settings.Bool(study::kWarmStartOption);
@@ -334,12 +337,12 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(
-    const ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
     const learn::DataCache* cache, const base::StopToken& stop, const crf::Kernels& kernels) {
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source, ChainSource::Open(objective, root, cache, stop));
-  return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(WithPenaltyGroups(info, groups), objective.options,
-                                                                   groups, std::move(source), kernels));
+  return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(
+      catalogue::WithPenaltyGroups(info, groups), objective.options, groups, std::move(source), kernels));
 }
 
 }  // namespace luthier::objectives

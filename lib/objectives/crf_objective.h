@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/objective_info.h"
 #include "lib/crf/kernel.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
@@ -22,7 +23,7 @@ namespace luthier::objectives {
 // `info` is CrfInfo() and must outlive the result. `objective` must have passed Validate. Errors of ChainSource::Open.
 // `kernels` are those of this machine, but in tests that count.
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(
-    const ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
     const learn::DataCache* cache, const base::StopToken& stop, const crf::Kernels& kernels = crf::BestKernels());
 
 }  // namespace luthier::objectives

@@ -9,6 +9,9 @@
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/linear_inner.h"
 #include "lib/bilevel/logistic_inner.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
 
 namespace luthier::objectives {
 namespace {
@@ -263,8 +266,9 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> SoftmaxFold::Start(const LinearSet
 
 }  // namespace
 
-LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups,
-                                   const Settings& settings) {
+LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
+                                   const std::vector<catalogue::PenaltyGroup>& groups,
+                                   const catalogue::Settings& settings) {
   LinearSettings out;
   const bool hinge = info.model == "hsvm";
   if (hinge) {
@@ -275,7 +279,7 @@ LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const std::vector<
                                                             : learn::Bias::kFree;
   out.standardize = settings.Bool("standardize");
   out.l2 = settings.Number("l2");
-  out.strengths = StrengthsOf(groups, settings);
+  out.strengths = catalogue::StrengthsOf(groups, settings);
   out.solver = settings.Text("solver");
   out.train.tolerance = settings.Number("tolerance");
   out.train.max_iterations = settings.Int("max_iterations");

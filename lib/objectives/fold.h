@@ -14,14 +14,15 @@
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/implicit_gradient.h"
 #include "lib/bilevel/strength_groups.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/dataset.h"
 #include "lib/learn/linear_trainer.h"
 #include "lib/learn/split.h"
 #include "lib/learn/standardize.h"
 #include "lib/learn/trainer.h"
-#include "lib/objectives/penalty_groups.h"
-#include "lib/objectives/settings.h"
 
 // One fold of a cross-validated linear model: the rows, laid out once for all trials, and a training on them.
 namespace luthier::objectives {
@@ -37,8 +38,9 @@ struct LinearSettings {
   learn::LinearTrainOptions train;
 };
 // `info`: of which of the two.
-LinearSettings ParseLinearSettings(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups,
-                                   const Settings& settings);
+LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
+                                   const std::vector<catalogue::PenaltyGroup>& groups,
+                                   const catalogue::Settings& settings);
 
 // Returns what the columns of two classes must be divided by for `solver`: s_j = sqrt(l2_g / l2), with the strength
 // l2_g of column j's group. Returns an empty vector if nothing is to be divided. Only solvers for a single strength

@@ -16,11 +16,12 @@
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/strength_groups.h"
 #include "lib/bilevel/units.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
 #include "lib/learn/split.h"
 #include "lib/objectives/fold.h"
 #include "lib/objectives/pass_axis.h"
-#include "lib/objectives/penalty_groups.h"
-#include "lib/objectives/settings.h"
 #include "lib/study/warm_start.h"
 
 namespace luthier::objectives {
@@ -43,9 +44,10 @@ struct Runs {
 
 class FoldedObjective final : public Objective {
  public:
-  FoldedObjective(ObjectiveInfo info, study::Parameters options, study::SearchSpace space, study::MetricSpec metric,
-                  learn::Dataset dataset, std::vector<learn::Partition> folds, std::string identity,
-                  std::vector<PenaltyGroup> groups, std::vector<int32_t> group_of_column)
+  FoldedObjective(catalogue::ObjectiveInfo info, study::Parameters options, study::SearchSpace space,
+                  study::MetricSpec metric, learn::Dataset dataset, std::vector<learn::Partition> folds,
+                  std::string identity, std::vector<catalogue::PenaltyGroup> groups,
+                  std::vector<int32_t> group_of_column)
       : info_(std::move(info)),
         options_(std::move(options)),
         space_(std::move(space)),
@@ -56,7 +58,7 @@ class FoldedObjective final : public Objective {
         groups_(std::move(groups)),
         columns_{static_cast<int>(groups_.size()) + 1, std::move(group_of_column)} {}
 
-  const ObjectiveInfo& info() const override { return info_; }
+  const catalogue::ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
 
  private:
@@ -68,11 +70,11 @@ class FoldedObjective final : public Objective {
   absl::StatusOr<Layout> LayoutFor(const LinearSettings& settings, const base::StopToken& stop) const;
   absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings, const base::StopToken& stop) const;
   // What a checkpoint belongs to: data, split and every setting that the iterates depend on.
-  std::string Identity(const Settings& settings) const;
+  std::string Identity(const catalogue::Settings& settings) const;
   // What trials must have in common so that one may start from the model of another.
-  std::string Structure(const Settings& settings) const;
+  std::string Structure(const catalogue::Settings& settings) const;
   // From the model in `context`, where that is wanted and fits.
-  absl::StatusOr<Runs> StartRuns(const LinearSettings& linear, const Settings& settings,
+  absl::StatusOr<Runs> StartRuns(const LinearSettings& linear, const catalogue::Settings& settings,
                                  const EvaluationContext& context, const base::StopToken& stop) const;
   absl::StatusOr<study::Measurement> Measure(const Runs& runs, int64_t step, const base::StopToken& stop) const;
   // None when it is not wanted, or not defined.
@@ -81,14 +83,14 @@ class FoldedObjective final : public Objective {
   // Number of a parameter among the strengths: 0 for l2, then the groups.
   size_t StrengthIndex(const std::string& name) const;
 
-  const ObjectiveInfo info_;
+  const catalogue::ObjectiveInfo info_;
   const study::Parameters options_;
   const study::SearchSpace space_;
   const study::MetricSpec metric_;
   const learn::Dataset dataset_;
   const std::vector<learn::Partition> folds_;
   const std::string identity_;
-  const std::vector<PenaltyGroup> groups_;
+  const std::vector<catalogue::PenaltyGroup> groups_;
   const bilevel::StrengthGroups columns_;
 
   struct KeptLayout {
@@ -174,7 +176,7 @@ absl::StatusOr<Runs> FoldedObjective::MakeRuns(const LinearSettings& settings, c
 }
 
 // Those that the iterates depend on.
-study::Parameters RelevantValues(const Settings& settings) {
+study::Parameters RelevantValues(const catalogue::Settings& settings) {
   study::Parameters relevant = settings.values();
   for (const char* name :
        {"format", "header", "label", "labels_file", "gradient", "report_every", "checkpoint_every", "max_memory_mib"}) {
@@ -183,14 +185,14 @@ study::Parameters RelevantValues(const Settings& settings) {
   return relevant;
 }
 
-std::string FoldedObjective::Identity(const Settings& settings) const {
+std::string FoldedObjective::Identity(const catalogue::Settings& settings) const {
   return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(RelevantValues(settings)));
 }
 
-std::string FoldedObjective::Structure(const Settings& settings) const {
+std::string FoldedObjective::Structure(const catalogue::Settings& settings) const {
   study::Parameters relevant = RelevantValues(settings);
   relevant.erase("l2");
-  for (const PenaltyGroup& group : groups_) relevant.erase(StrengthName(group));
+  for (const catalogue::PenaltyGroup& group : groups_) relevant.erase(catalogue::StrengthName(group));
   return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(relevant));
 }
 
@@ -288,7 +290,7 @@ study::TrainingReport ReportOf(const Runs& runs, bool chosen) {
 size_t FoldedObjective::StrengthIndex(const std::string& name) const {
   if (name == "l2") return 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    if (name == StrengthName(groups_[g])) return g + 1;
+    if (name == catalogue::StrengthName(groups_[g])) return g + 1;
   }
   LUTHIER_CHECK(false);  // Nothing else is differentiable.
 }
@@ -297,7 +299,7 @@ absl::StatusOr<std::optional<study::Gradient>> FoldedObjective::MakeGradient(boo
                                                                              const std::vector<double>& strengths,
                                                                              const Runs& runs,
                                                                              const base::StopToken& stop) const {
-  const MetricInfo* metric = info_.FindMetric(metric_.name);
+  const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
   if (metric == nullptr || !metric->gradient || !wanted || space_.differentiable().empty()) return std::nullopt;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
     if (!fold->optimal()) return std::nullopt;
@@ -328,7 +330,7 @@ absl::StatusOr<std::optional<study::Gradient>> FoldedObjective::MakeGradient(boo
   return gradient;
 }
 
-absl::StatusOr<Runs> FoldedObjective::StartRuns(const LinearSettings& linear, const Settings& settings,
+absl::StatusOr<Runs> FoldedObjective::StartRuns(const LinearSettings& linear, const catalogue::Settings& settings,
                                                 const EvaluationContext& context, const base::StopToken& stop) const {
   LUTHIER_ASSIGN_OR_RETURN(Runs runs, MakeRuns(linear, stop));
   if (!settings.Bool(study::kWarmStartOption) || context.warm_start.empty()) return runs;
@@ -337,7 +339,8 @@ absl::StatusOr<Runs> FoldedObjective::StartRuns(const LinearSettings& linear, co
 }
 
 absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationContext& context) const {
-  LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+                           catalogue::Settings::Resolve(info_, options_, context.parameters));
   const LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
   const base::StopToken& stop = context.stop;
   const PassAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
@@ -479,7 +482,7 @@ learn::ReadOptions ParseReadOptions(const study::Parameters& options) {
   return read;
 }
 
-bool MayPenalizeIntercept(const ObjectiveInfo& info, const study::Parameters& options) {
+bool MayPenalizeIntercept(const catalogue::ObjectiveInfo& info, const study::Parameters& options) {
   const auto is = [&](const char* name, bool otherwise) {
     const auto found = options.find(name);
     return found == options.end() ? otherwise : std::get<bool>(found->second);
@@ -487,7 +490,7 @@ bool MayPenalizeIntercept(const ObjectiveInfo& info, const study::Parameters& op
   return is("intercept", true) && (info.model == "hsvm" || is("penalize_intercept", false));
 }
 
-absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjective& objective,
+absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective,
                           const learn::Dataset& dataset) {
   const int classes = dataset.num_classes();
   if (classes > 2 && info.model == "hsvm") {
@@ -503,7 +506,7 @@ absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjecti
 }
 
 absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(
-    const ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const learn::DataRoot* root, const learn::DataCache* cache, const base::StopToken& stop) {
   learn::ReadOptions read = ParseReadOptions(objective.options);
   read.limits.stop = stop;
@@ -511,9 +514,10 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(
   learn::Dataset& dataset = loaded.dataset;
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, dataset));
   LUTHIER_RETURN_IF_ERROR(CheckClassSizes(dataset));
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
-                           GroupColumns(groups, dataset, MayPenalizeIntercept(info, objective.options)));
+                           catalogue::GroupColumns(groups, {dataset.name, dataset.x.cols, dataset.features},
+                                                   MayPenalizeIntercept(info, objective.options)));
   const int classes = dataset.num_classes();
   const study::Split& split = objective.split;
   std::vector<learn::Partition> folds;
@@ -531,7 +535,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(
   std::string identity =
       absl::StrCat(loaded.fingerprint, " validation ", study::FormatDouble(split.folds > 0 ? 0.0 : split.validation),
                    " folds ", split.folds, " seed ", split.seed);
-  ObjectiveInfo with_groups = WithPenaltyGroups(info, groups);
+  catalogue::ObjectiveInfo with_groups = catalogue::WithPenaltyGroups(info, groups);
   return std::unique_ptr<Objective>(std::make_unique<FoldedObjective>(
       std::move(with_groups), objective.options, std::move(space), std::move(metric), std::move(dataset),
       std::move(folds), std::move(identity), std::move(groups), std::move(group_of_column)));

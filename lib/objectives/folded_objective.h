@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/objective_info.h"
 #include "lib/learn/data_root.h"
 #include "lib/learn/readers.h"
 #include "lib/objectives/objective.h"
@@ -16,10 +17,10 @@ namespace luthier::objectives {
 learn::ReadOptions ParseReadOptions(const study::Parameters& options);
 
 // Whether a trial with these options may have an intercept that is penalised, with l2.
-bool MayPenalizeIntercept(const ObjectiveInfo& info, const study::Parameters& options);
+bool MayPenalizeIntercept(const catalogue::ObjectiveInfo& info, const study::Parameters& options);
 
 // INVALID_ARGUMENT when the model is for two classes and the data have more.
-absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjective& objective,
+absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective,
                           const learn::Dataset& dataset);
 
 // `logistic` or `hsvm` on a data set: trained on the training rows of every fold, judged on the others, with the
@@ -28,7 +29,7 @@ absl::Status CheckClasses(const ObjectiveInfo& info, const study::BuiltinObjecti
 // Validate. Errors of learn::LoadDataset and of the split; INVALID_ARGUMENT for options that do not fit the data;
 // CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(
-    const ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const learn::DataRoot* root, const learn::DataCache* cache, const base::StopToken& stop);
 
 }  // namespace luthier::objectives

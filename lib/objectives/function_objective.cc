@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/settings.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/learn/checkpoint.h"
-#include "lib/objectives/settings.h"
 
 namespace luthier::objectives {
 namespace {
@@ -21,14 +23,15 @@ constexpr double kDecay = 5.0;  // Of a curve whose rate is not drawn.
 
 class FunctionObjective final : public Objective {
  public:
-  FunctionObjective(const ObjectiveInfo& info, const TestFunction& function, study::Parameters options,
-                    study::SearchSpace space)
+  FunctionObjective(const catalogue::ObjectiveInfo& info, const catalogue::TestFunction& function,
+                    study::Parameters options, study::SearchSpace space)
       : info_(info), function_(function), options_(std::move(options)), space_(std::move(space)) {}
 
-  const ObjectiveInfo& info() const override { return info_; }
+  const catalogue::ObjectiveInfo& info() const override { return info_; }
 
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override {
-    LUTHIER_ASSIGN_OR_RETURN(const Settings settings, Settings::Resolve(info_, options_, context.parameters));
+    LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+                             catalogue::Settings::Resolve(info_, options_, context.parameters));
     const uint64_t seed = static_cast<uint64_t>(settings.Int("seed"));
     const uint32_t attempt = static_cast<uint32_t>(context.attempt);
     VectorXd x(function_.dim());
@@ -98,7 +101,7 @@ class FunctionObjective final : public Objective {
 
  private:
   // What a checkpoint belongs to. The state itself is the number of steps that are done.
-  std::string Identity(const Settings& settings) const {
+  std::string Identity(const catalogue::Settings& settings) const {
     return absl::StrCat(info_.model, " ", study::FormatParameters(settings.values()));
   }
   static std::string Save(const std::string& identity, int64_t done) {
@@ -129,75 +132,17 @@ class FunctionObjective final : public Objective {
     return out;
   }
 
-  const ObjectiveInfo& info_;
-  const TestFunction& function_;
+  const catalogue::ObjectiveInfo& info_;
+  const catalogue::TestFunction& function_;
   const study::Parameters options_;
   const study::SearchSpace space_;
 };
 
-ParameterInfo Option(std::string name, ParameterKind kind, std::string description, double min, double max,
-                     study::ParameterValue default_value) {
-  ParameterInfo p;
-  p.name = std::move(name);
-  p.kind = kind;
-  p.description = std::move(description);
-  p.min = min;
-  p.max = max;
-  p.default_value = std::move(default_value);
-  return p;
-}
-
 }  // namespace
 
-ObjectiveInfo FunctionInfo(const TestFunction& function) {
-  ObjectiveInfo info;
-  info.model = absl::StrCat("function:", function.name);
-  info.description = function.description;
-  info.details = absl::StrCat("A test function with a known minimum, ", function.minimum,
-                              ", for trying algorithms and installations. No data. The gradient of `value` is exact. "
-                              "With `steps` the evaluation "
-                              "reports a learning curve that falls to the final value exponentially, and can be "
-                              "paused at any of its points.");
-  for (Index j = 0; j < function.dim(); ++j) {
-    ParameterInfo p;
-    p.name = absl::StrCat("x", j + 1);
-    p.description = absl::StrCat("Coordinate ", j + 1, ".");
-    const double width = function.upper[j] - function.lower[j];
-    p.min = function.lower[j] - width;
-    p.max = function.upper[j] + width;
-    p.suggested_min = function.lower[j];
-    p.suggested_max = function.upper[j];
-    p.tunable = true;
-    p.differentiable = true;
-    info.parameters.push_back(std::move(p));
-  }
-  info.parameters.push_back(Option("noise", ParameterKind::kFloat,
-                                   "Standard deviation of normal noise added to the value; the gradient stays exact.",
-                                   0.0, 1e9, 0.0));
-  info.parameters.push_back(
-      Option("delay", ParameterKind::kFloat, "How long an evaluation takes at least.", 0.0, 86400.0, 0.0));
-  info.parameters.back().units = "seconds";
-  info.parameters.push_back(Option("steps", ParameterKind::kInt,
-                                   "Intermediate reports before the final value, spread evenly over the delay.", 0.0,
-                                   100000.0, 0.0));
-  info.parameters.push_back(Option(
-      "curve_spread", ParameterKind::kFloat,
-      "How differently fast the curves of trials fall, so that they cross: deviation of the logarithm of the rate.",
-      0.0, 3.0, 0.0));
-  info.parameters.push_back(
-      Option("failure_rate", ParameterKind::kFloat, "Probability that an attempt fails on purpose.", 0.0, 1.0, 0.0));
-  info.parameters.push_back(Option("failure_kind", ParameterKind::kCategorical,
-                                   "What such a failure says: CONFIG (the setting is bad) or INFRA (try again).", 0.0,
-                                   0.0, std::string("CONFIG")));
-  info.parameters.back().labels = {"CONFIG", "INFRA"};
-  info.parameters.push_back(Option("seed", ParameterKind::kInt, "Seed of noise and failures, beside the trial's own.",
-                                   0.0, 9007199254740992.0, 0.0));
-  info.metrics.push_back({"value", study::Goal::kMinimize, "The function's value, noise included.", true});
-  return info;
-}
-
-std::unique_ptr<Objective> CreateFunctionObjective(const ObjectiveInfo& info, const TestFunction& function,
-                                                   study::Parameters options, study::SearchSpace space) {
+std::unique_ptr<Objective> CreateFunctionObjective(const catalogue::ObjectiveInfo& info,
+                                                   const catalogue::TestFunction& function, study::Parameters options,
+                                                   study::SearchSpace space) {
   return std::make_unique<FunctionObjective>(info, function, std::move(options), std::move(space));
 }
 

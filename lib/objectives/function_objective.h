@@ -3,19 +3,17 @@
 
 #include <memory>
 
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/objectives/objective.h"
-#include "lib/objectives/test_functions.h"
 #include "lib/study/search_space.h"
 
 namespace luthier::objectives {
 
-// `function:NAME`: a test function of the parameters x1 … xd, with optional noise, delay, learning curve and failures.
-// Metric `value`; its gradient is the exact one of the noise-free function.
-ObjectiveInfo FunctionInfo(const TestFunction& function);
-
 // `info` is FunctionInfo(function); both must outlive the result. `options` must have passed Validate.
-std::unique_ptr<Objective> CreateFunctionObjective(const ObjectiveInfo& info, const TestFunction& function,
-                                                   study::Parameters options, study::SearchSpace space);
+std::unique_ptr<Objective> CreateFunctionObjective(const catalogue::ObjectiveInfo& info,
+                                                   const catalogue::TestFunction& function, study::Parameters options,
+                                                   study::SearchSpace space);
 
 }  // namespace luthier::objectives
 

@@ -10,59 +10,13 @@
 #include "absl/status/statusor.h"
 #include "lib/base/clock.h"
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/objective_info.h"
 #include "lib/study/measurement.h"
 #include "lib/study/parameters.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial.h"
 
 namespace luthier::objectives {
-
-enum class ParameterKind { kFloat, kInt, kBool, kCategorical, kText };
-absl::string_view ParameterKindName(ParameterKind kind);  // "float", "int", "bool", "categorical", "text"
-
-// One setting of an objective: tuned when the search space has a parameter of this name, held fixed when it is in the
-// objective's options, else at its default.
-struct ParameterInfo {
-  std::string name;
-  ParameterKind kind = ParameterKind::kFloat;
-  std::string description;  // One sentence.
-  std::string units;        // "" for a pure number.
-  // Numbers: legal range, both ends included.
-  double min = 0.0;
-  double max = 0.0;
-  // Float and int: a sensible search range and scale.
-  double suggested_min = 0.0;
-  double suggested_max = 0.0;
-  study::Scale suggested_scale = study::Scale::kLinear;
-  std::vector<std::string> labels;                     // Categorical: the legal ones.
-  std::optional<study::ParameterValue> default_value;  // Absent: must be given, unless `optional`.
-  bool optional = false;                               // Absent has a meaning of its own, which `description` says.
-  bool tunable = false;                                // May be in the search space; otherwise only in options.
-  bool differentiable = false;                         // Gradients have an entry for it.
-
-  bool required() const { return !default_value && !optional; }
-};
-
-struct MetricInfo {
-  std::string name;
-  study::Goal goal = study::Goal::kMinimize;
-  std::string description;
-  bool gradient = false;  // Its gradient comes with the final measurement, or the slope that was asked for.
-};
-
-struct ObjectiveInfo {
-  std::string model;        // Name in the study file.
-  std::string description;  // One line.
-  std::string details;      // A paragraph: what is computed, from what.
-  std::vector<ParameterInfo> parameters;
-  std::vector<MetricInfo> metrics;
-  bool needs_data = false;   // `data` and `split` are used.
-  std::string data_example;  // Generated data, for studies without a file.
-  std::string data_formats;  // What `data` may be and how it is split: sentences.
-
-  const ParameterInfo* FindParameter(absl::string_view name) const;
-  const MetricInfo* FindMetric(absl::string_view name) const;
-};
 
 using study::GradientUse;
 
@@ -124,7 +78,7 @@ struct EvaluationResult {
 class Objective {
  public:
   virtual ~Objective() = default;
-  virtual const ObjectiveInfo& info() const = 0;
+  virtual const catalogue::ObjectiveInfo& info() const = 0;
   // Blocks until done; looks at the stop every few milliseconds of work. Deterministic: the same
   // parameters, seed and attempt give the same result, bit for bit on one instruction set, resumed or not.
   // INVALID_ARGUMENT when the parameters do not fit what the objective was created with; everything else is in the

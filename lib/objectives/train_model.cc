@@ -8,6 +8,11 @@
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 #include "lib/base/version.h"
+#include "lib/catalogue/chain_groups.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/registry.h"
+#include "lib/catalogue/settings.h"
 #include "lib/crf/attribute_text.h"
 #include "lib/crf/column_text.h"
 #include "lib/crf/letters_reader.h"
@@ -15,13 +20,11 @@
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
 #include "lib/notation/templates.h"
-#include "lib/objectives/chain_groups.h"
+#include "lib/objectives/chain_penalty.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/fold.h"
 #include "lib/objectives/folded_objective.h"
-#include "lib/objectives/penalty_groups.h"
-#include "lib/objectives/registry.h"
 
 namespace luthier::objectives {
 namespace {
@@ -35,7 +38,7 @@ std::vector<int32_t> AllRows(int64_t n) {
   return rows;
 }
 
-model::ModelInfo InfoOf(const TrainRequest& request, const Settings& settings) {
+model::ModelInfo InfoOf(const TrainRequest& request, const catalogue::Settings& settings) {
   model::ModelInfo info;
   info.objective = request.objective.model;
   info.settings = settings.values();
@@ -51,16 +54,18 @@ absl::Status Diverged(const std::string& where) {
       absl::StrCat("training diverged ", where, ": there is no model; try another setting"));
 }
 
-absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& request, const ObjectiveInfo& info,
-                                                          const std::vector<PenaltyGroup>& groups,
-                                                          const Settings& settings, const learn::DataRoot* root,
-                                                          const base::StopToken& stop) {
+absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& request,
+                                                          const catalogue::ObjectiveInfo& info,
+                                                          const std::vector<catalogue::PenaltyGroup>& groups,
+                                                          const catalogue::Settings& settings,
+                                                          const learn::DataRoot* root, const base::StopToken& stop) {
   learn::ReadOptions read = ParseReadOptions(request.objective.options);
   read.limits.stop = stop;
   LUTHIER_ASSIGN_OR_RETURN(const learn::Dataset dataset, learn::LoadDataset(request.objective.data, read, root));
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, request.objective, dataset));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
-                           GroupColumns(groups, dataset, MayPenalizeIntercept(info, request.objective.options)));
+                           catalogue::GroupColumns(groups, {dataset.name, dataset.x.cols, dataset.features},
+                                                   MayPenalizeIntercept(info, request.objective.options)));
   const bilevel::StrengthGroups columns = {static_cast<int>(groups.size()) + 1, std::move(group_of_column)};
   const LinearSettings linear = ParseLinearSettings(info, groups, settings);
   const auto layout = [&](const VectorXd& scales) {
@@ -112,19 +117,19 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
 }
 
 absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& request,
-                                                         const std::vector<PenaltyGroup>& groups,
-                                                         const Settings& settings, const learn::DataRoot* root,
-                                                         const base::StopToken& stop) {
+                                                         const std::vector<catalogue::PenaltyGroup>& groups,
+                                                         const catalogue::Settings& settings,
+                                                         const learn::DataRoot* root, const base::StopToken& stop) {
   const std::string& name = request.objective.data;
   LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(name, settings.Text("format"), root, stop));
   crf::ChainData data;
   model::ChainInput input;
-  ChainGroups parts;
+  catalogue::ChainGroups parts;
   std::vector<int32_t> row_group;
   if (settings.Text("format") == "letters") {
     LUTHIER_ASSIGN_OR_RETURN(crf::Letters letters, crf::ReadLetters(lines));
     data = std::move(letters.data);
-    LUTHIER_ASSIGN_OR_RETURN(parts, FindChainGroups(groups, {"pixels"}, false, "the model"));
+    LUTHIER_ASSIGN_OR_RETURN(parts, catalogue::FindChainGroups(groups, {"pixels"}, false, "the model"));
     row_group = GroupLetterRows(parts);
   } else if (settings.Text("format") == "attributes") {
     LUTHIER_ASSIGN_OR_RETURN(const crf::AttributeText text, crf::ReadAttributeText(lines));
@@ -134,25 +139,26 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows, crf::FeatureMap::UnknownLabels::kError, stop));
     std::vector<std::string> names;
     for (int32_t a = 0; a < text.attributes.size(); ++a) names.push_back(text.attributes.text(a));
-    LUTHIER_ASSIGN_OR_RETURN(parts, FindChainGroups(groups, names, true, text.name));
+    LUTHIER_ASSIGN_OR_RETURN(parts, catalogue::FindChainGroups(groups, names, true, text.name));
     row_group = GroupRows(parts, map);
     input = std::move(map);
   } else {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<notation::Template> templates,
-                             ChainTemplates(settings.Text("templates"), settings.Text("columns")));
+                             catalogue::ChainTemplates(settings.Text("templates"), settings.Text("columns")));
     LUTHIER_ASSIGN_OR_RETURN(const crf::ColumnText text, crf::ReadColumnText(lines));
     const std::vector<int32_t> rows = AllRows(text.sequences());
     LUTHIER_ASSIGN_OR_RETURN(crf::FeatureMap map,
                              crf::FeatureMap::Fit(text, rows, ChainFeatureOptions(settings, templates), stop));
     LUTHIER_ASSIGN_OR_RETURN(data, map.Encode(text, rows, crf::FeatureMap::UnknownLabels::kError, stop));
-    LUTHIER_ASSIGN_OR_RETURN(parts, FindChainGroups(groups, TemplateNames(templates), false, "the model"));
+    LUTHIER_ASSIGN_OR_RETURN(
+        parts, catalogue::FindChainGroups(groups, catalogue::TemplateNames(templates), false, "the model"));
     LUTHIER_ASSIGN_OR_RETURN(row_group, GroupRows(parts, map));
     input = std::move(map);
   }
   LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(data));
   LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainerOptions options, ChainTrainingOptions(settings, request.seed));
-  const ChainPenalty penalty(row_group, parts.transitions, StrengthsOf(groups, settings),
-                             StrengthsOf(groups, settings, "l1"));
+  const ChainPenalty penalty(row_group, parts.transitions, catalogue::StrengthsOf(groups, settings),
+                             catalogue::StrengthsOf(groups, settings, "l1"));
   options.l1 = penalty.l1();
   crf::ChainData scaled;
   if (!penalty.uniform()) scaled = penalty.Scaled(data);
@@ -181,11 +187,12 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
 
 absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const learn::DataRoot* root,
                                                          const base::StopToken& stop) {
-  LUTHIER_ASSIGN_OR_RETURN(const ObjectiveInfo* found, FindObjective(request.objective.model));
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(request.objective.options));
-  const ObjectiveInfo info = WithPenaltyGroups(*found, groups);
-  LUTHIER_ASSIGN_OR_RETURN(const Settings settings,
-                           Settings::Resolve(info, request.objective.options, request.parameters));
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::ObjectiveInfo* found, catalogue::FindObjective(request.objective.model));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<catalogue::PenaltyGroup> groups,
+                           catalogue::GroupsOf(request.objective.options));
+  const catalogue::ObjectiveInfo info = catalogue::WithPenaltyGroups(*found, groups);
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+                           catalogue::Settings::Resolve(info, request.objective.options, request.parameters));
   if (info.model == "crf") return TrainChain(request, groups, settings, root, stop);
   if (info.model == "logistic" || info.model == "hsvm") {
     return TrainLinear(request, info, groups, settings, root, stop);

@@ -15,7 +15,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/study/history.h"
 #include "lib/suggest/registry.h"
 
@@ -185,8 +185,8 @@ absl::Duration ThreadCpuTime() {
 absl::StatusOr<Problem> TestProblem(absl::string_view name, std::optional<uint64_t> shift) {
   constexpr absl::string_view kPrefix = "function:";
   if (absl::StartsWith(name, kPrefix)) name.remove_prefix(kPrefix.size());
-  LUTHIER_ASSIGN_OR_RETURN(const objectives::TestFunction* function, objectives::FindTestFunction(name));
-  const auto [lower, upper] = shift.has_value() ? objectives::ShiftedBounds(*function, *shift)
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::TestFunction* function, catalogue::FindTestFunction(name));
+  const auto [lower, upper] = shift.has_value() ? catalogue::ShiftedBounds(*function, *shift)
                                                 : std::make_pair(function->lower, function->upper);
   std::vector<study::ParameterSpec> parameters;
   std::vector<std::string> names;

@@ -73,7 +73,7 @@ absl::Status Simulate(const SimulateOptions& options, absl::FunctionRef<absl::Du
 absl::Duration ThreadCpuTime();
 
 // A test function of lib/objectives (`luthier objectives` lists them as function:NAME) as a problem. With `shift`: in
-// the box that objectives::ShiftedBounds gives for that seed, and named NAME+shift.
+// the box that catalogue::ShiftedBounds gives for that seed, and named NAME+shift.
 // NOT_FOUND, with the closest name, for any other.
 absl::StatusOr<Problem> TestProblem(absl::string_view name, std::optional<uint64_t> shift = std::nullopt);
 

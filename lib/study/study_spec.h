@@ -327,7 +327,7 @@ inline constexpr int64_t kMaxTrials = 1'000'000;
 inline constexpr int64_t kMaxParallel = 10'000;
 
 // Everything but the space (validated at its creation), the algorithm against the space (suggest::Validate) and the
-// builtin objective (objectives::Validate). INVALID_ARGUMENT with every violation.
+// builtin objective (catalogue::Validate). INVALID_ARGUMENT with every violation.
 absl::Status ValidateSpec(const StudySpec& spec);
 
 // Checks of a new study beyond ValidateSpec: its patterns are OutputPatterns. A stored study need not pass, because

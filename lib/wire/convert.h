@@ -48,7 +48,7 @@ absl::StatusOr<study::Parameters> FromProto(const google::protobuf::Struct& para
 // Every default is written out, so that a reader needs no table of them.
 v1::StudySpec ToProto(const study::StudySpec& spec);
 v1::ParameterSpec ToProto(const study::ParameterSpec& parameter);
-// The whole validation but for what needs the designers (suggest::Validate) and the objectives (objectives::Validate):
+// The whole validation but for what needs the designers (suggest::Validate) and the objectives (catalogue::Validate):
 // presence, enums, SearchSpace::Create, study::ValidateSpec; all violations together.
 absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec);
 // One parameter; the checks of SearchSpace::Create are not part of it.

@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
-#include "lib/objectives/registry.h"
+#include "lib/catalogue/registry.h"
 #include "lib/suggest/certificate.h"
 #include "lib/suggest/harmonica_report.h"
 #include "lib/suggest/registry.h"
@@ -51,9 +51,9 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
   violations.AddAll("spec", study::ValidateNewSpec(*spec));
   violations.AddAll("spec", suggest::Validate(*spec));
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec->objective)) {
-    violations.AddAll("spec", objectives::Validate(*builtin, spec->space, spec->metric));
-    violations.AddAll("spec", objectives::ValidateCurve(*spec));
-    violations.AddAll("spec", objectives::ValidateWarmStart(*spec));
+    violations.AddAll("spec", catalogue::Validate(*builtin, spec->space, spec->metric));
+    violations.AddAll("spec", catalogue::ValidateCurve(*spec));
+    violations.AddAll("spec", catalogue::ValidateWarmStart(*spec));
   }
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return spec;

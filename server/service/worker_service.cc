@@ -8,7 +8,7 @@
 
 #include "lib/base/stop_token.h"
 #include "lib/base/version.h"
-#include "lib/objectives/registry.h"
+#include "lib/catalogue/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
 
@@ -64,7 +64,7 @@ void Fill(const coordinator::Grant& grant, v1::Lease* lease) {
   lease->set_attempt(grant.attempt);
   lease->set_target_step(grant.target_step);
   lease->set_resume_step(grant.resume_step);
-  lease->set_gradient(objectives::MayDifferentiate(*grant.spec) ? ToMessage(grant.gradient) : v1::GRADIENT_USE_NONE);
+  lease->set_gradient(catalogue::MayDifferentiate(*grant.spec) ? ToMessage(grant.gradient) : v1::GRADIENT_USE_NONE);
 }
 
 // A waiting ask must notice that its caller has hung up, so it has a reactor of its own.

@@ -12,6 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/objective_info.h"
 #include "tests/worker/testing.h"
 #include "worker/objectives/dispatch.h"
 
@@ -27,7 +28,7 @@ using ::testing::SizeIs;
 // Counts to ten, one step a point, from where its checkpoint says.
 class Counter final : public objectives::Objective {
  public:
-  const objectives::ObjectiveInfo& info() const override { return info_; }
+  const catalogue::ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<objectives::EvaluationResult> Evaluate(const objectives::EvaluationContext& context) const override {
     objectives::EvaluationResult result;
     if (context.parameters.count("use") != 0) {
@@ -73,7 +74,7 @@ class Counter final : public objectives::Objective {
   }
 
  private:
-  objectives::ObjectiveInfo info_;
+  catalogue::ObjectiveInfo info_;
 };
 
 class BuiltinTest : public ::testing::Test {

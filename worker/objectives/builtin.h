@@ -11,8 +11,8 @@
 #include "lib/base/stop_token.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/data_root.h"
+#include "lib/objectives/create.h"
 #include "lib/objectives/objective.h"
-#include "lib/objectives/registry.h"
 #include "worker/checkpoint_store.h"
 #include "worker/objective.h"
 

@@ -23,9 +23,10 @@
 #include "lib/base/check.h"
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/registry.h"
 #include "lib/learn/data_cache.h"
 #include "lib/learn/synth.h"
-#include "lib/objectives/registry.h"
+#include "lib/objectives/create.h"
 
 ABSL_FLAG(std::string, data, "synth:logistic?rows=200000&cols=1000&density=0.1&seed=1", "generated data");
 ABSL_FLAG(std::string, dir, "", "directory for the data and their cache; default: below the temporary directory");
@@ -118,7 +119,7 @@ void Run() {
                          {"tolerance", 1e-10},
                          {"max_iterations", iterations}};
     absl::StatusOr<std::unique_ptr<Objective>> made =
-        CreateObjective(objective, SuggestedSpace(**FindObjective("logistic")),
+        CreateObjective(objective, catalogue::SuggestedSpace(**catalogue::FindObjective("logistic")),
                         {"validation_loss", study::Goal::kMinimize}, &root, &cache, stop);
     LUTHIER_CHECK(made.ok() || absl::IsCancelled(made.status()));
     return made;

@@ -11,7 +11,8 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
-#include "lib/objectives/registry.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/registry.h"
 #include "lib/simulate/simulate.h"
 #include "lib/simulate/training.h"
 #include "lib/suggest/registry.h"
@@ -210,8 +211,8 @@ const char* GoalName(study::Goal goal) {
   return goal == study::Goal::kMinimize ? "MINIMIZE" : "MAXIMIZE";
 }
 
-bool IsNumber(const objectives::ParameterInfo& p) {
-  return p.kind == objectives::ParameterKind::kFloat || p.kind == objectives::ParameterKind::kInt;
+bool IsNumber(const catalogue::ParameterInfo& p) {
+  return p.kind == catalogue::ParameterKind::kFloat || p.kind == catalogue::ParameterKind::kInt;
 }
 
 Json ValueJson(const std::optional<study::ParameterValue>& value) {
@@ -219,11 +220,11 @@ Json ValueJson(const std::optional<study::ParameterValue>& value) {
   return std::visit([](const auto& v) { return Json(v); }, *value);
 }
 
-Json ObjectiveJson(const objectives::ObjectiveInfo& info) {
+Json ObjectiveJson(const catalogue::ObjectiveInfo& info) {
   Json parameters = Json::array();
-  for (const objectives::ParameterInfo& p : info.parameters) {
+  for (const catalogue::ParameterInfo& p : info.parameters) {
     Json json = {{"name", p.name},
-                 {"kind", objectives::ParameterKindName(p.kind)},
+                 {"kind", catalogue::ParameterKindName(p.kind)},
                  {"tunable", p.tunable},
                  {"required", p.required()},
                  {"default", ValueJson(p.default_value)},
@@ -243,7 +244,7 @@ Json ObjectiveJson(const objectives::ObjectiveInfo& info) {
     parameters.push_back(std::move(json));
   }
   Json metrics = Json::array();
-  for (const objectives::MetricInfo& m : info.metrics) {
+  for (const catalogue::MetricInfo& m : info.metrics) {
     metrics.push_back(
         {{"name", m.name}, {"goal", GoalName(m.goal)}, {"gradient", m.gradient}, {"description", m.description}});
   }
@@ -252,19 +253,19 @@ Json ObjectiveJson(const objectives::ObjectiveInfo& info) {
 }
 
 // One row a parameter, option and metric.
-Table ObjectiveTable(const objectives::ObjectiveInfo& info) {
+Table ObjectiveTable(const catalogue::ObjectiveInfo& info) {
   Table table({"role", "name", "kind", "required", "default", "min", "max", "labels", "goal", "gradient", "units",
                "description"});
   const auto flag = [](bool value) { return Cell::Text(value ? "true" : "false"); };
-  for (const objectives::ParameterInfo& p : info.parameters) {
+  for (const catalogue::ParameterInfo& p : info.parameters) {
     table.Add({Cell::Text(p.tunable ? "parameter" : "option"), Cell::Text(p.name),
-               Cell::Text(objectives::ParameterKindName(p.kind)), flag(p.required()),
+               Cell::Text(catalogue::ParameterKindName(p.kind)), flag(p.required()),
                p.default_value ? Cell::Value(*p.default_value) : Cell::Empty(),
                IsNumber(p) ? Cell::Number(p.min) : Cell::Empty(), IsNumber(p) ? Cell::Number(p.max) : Cell::Empty(),
                Cell::Text(absl::StrJoin(p.labels, "|")), Cell::Empty(), flag(p.differentiable), Cell::Text(p.units),
                Cell::Text(p.description)});
   }
-  for (const objectives::MetricInfo& m : info.metrics) {
+  for (const catalogue::MetricInfo& m : info.metrics) {
     table.Add({Cell::Text("metric"), Cell::Text(m.name), Cell::Empty(), Cell::Empty(), Cell::Empty(), Cell::Empty(),
                Cell::Empty(), Cell::Empty(), Cell::Text(GoalName(m.goal)), flag(m.gradient), Cell::Empty(),
                Cell::Text(m.description)});
@@ -277,11 +278,11 @@ Table ObjectiveTable(const objectives::ObjectiveInfo& info) {
 absl::StatusOr<int> Objectives(Context& context) {
   if (context.json()) {
     Json list = Json::array();
-    for (const objectives::ObjectiveInfo& info : objectives::Objectives()) {
+    for (const catalogue::ObjectiveInfo& info : catalogue::Objectives()) {
       Json metrics = Json::array();
-      for (const objectives::MetricInfo& m : info.metrics) metrics.push_back(m.name);
+      for (const catalogue::MetricInfo& m : info.metrics) metrics.push_back(m.name);
       Json parameters = Json::array();
-      for (const objectives::ParameterInfo& p : info.parameters) parameters.push_back(p.name);
+      for (const catalogue::ParameterInfo& p : info.parameters) parameters.push_back(p.name);
       list.push_back({{"model", info.model},
                       {"description", info.description},
                       {"needs_data", info.needs_data},
@@ -292,7 +293,7 @@ absl::StatusOr<int> Objectives(Context& context) {
     return kExitDone;
   }
   Table table({"model", "data", "description"});
-  for (const objectives::ObjectiveInfo& info : objectives::Objectives()) {
+  for (const catalogue::ObjectiveInfo& info : catalogue::Objectives()) {
     table.Add({Cell::Text(info.model), Cell::Text(info.needs_data ? "yes" : "no"), Cell::Text(info.description)});
   }
   context.Print(table);
@@ -301,11 +302,10 @@ absl::StatusOr<int> Objectives(Context& context) {
 }
 
 absl::StatusOr<int> ObjectivesDescribe(Context& context) {
-  LUTHIER_ASSIGN_OR_RETURN(const objectives::ObjectiveInfo* info,
-                           objectives::FindObjective(context.options().objective));
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::ObjectiveInfo* info, catalogue::FindObjective(context.options().objective));
   switch (context.options().format) {
     case Format::kTable:
-      context.out() << objectives::Describe(*info);
+      context.out() << catalogue::Describe(*info);
       break;
     case Format::kJson:
       PrintJson(context.out(), ObjectiveJson(*info));

@@ -11,7 +11,7 @@
 #include "client/cli/show.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/objectives/registry.h"
+#include "lib/catalogue/registry.h"
 #include "lib/suggest/registry.h"
 #include "lib/wire/convert.h"
 
@@ -72,9 +72,9 @@ absl::StatusOr<int> StudyPreview(Context& context) {
   base::Violations violations;
   violations.AddAll("", suggest::Validate(spec));
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
-    violations.AddAll("", objectives::Validate(*builtin, spec.space, spec.metric));
-    violations.AddAll("", objectives::ValidateCurve(spec));
-    violations.AddAll("", objectives::ValidateWarmStart(spec));
+    violations.AddAll("", catalogue::Validate(*builtin, spec.space, spec.metric));
+    violations.AddAll("", catalogue::ValidateCurve(spec));
+    violations.AddAll("", catalogue::ValidateWarmStart(spec));
   }
   if (!violations.empty()) return input.file.Locate(violations.ToStatus());
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 
 namespace luthier::math {
 namespace {
@@ -19,16 +19,16 @@ using Eigen::VectorXd;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-const objectives::TestFunction& Function(const char* name) {
-  return **objectives::FindTestFunction(name);
+const catalogue::TestFunction& Function(const char* name) {
+  return **catalogue::FindTestFunction(name);
 }
 
-double AtUnit(const objectives::TestFunction& f, const VectorXd& u) {
+double AtUnit(const catalogue::TestFunction& f, const VectorXd& u) {
   return f((f.lower.array() + u.array() * (f.upper - f.lower).array()).matrix(), nullptr);
 }
 
 // Evaluations until the value is within 0.01 % of the minimum, in the order of the rows.
-int EvaluationsToSolve(const objectives::TestFunction& f, const DirectOptions& options) {
+int EvaluationsToSolve(const catalogue::TestFunction& f, const DirectOptions& options) {
   int evaluations = 0, solved = 0;
   MinimizeDirect(
       [&](const MatrixXd& points) {

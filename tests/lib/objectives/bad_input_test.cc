@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/objectives/registry.h"
+#include "lib/objectives/create.h"
 #include "lib/objectives/train_model.h"
 #include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"

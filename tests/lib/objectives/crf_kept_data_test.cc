@@ -13,7 +13,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/learn/checkpoint.h"
 #include "lib/learn/data_cache.h"
-#include "lib/objectives/registry.h"
+#include "lib/objectives/create.h"
 #include "tests/lib/objectives/crf_objective_testing.h"
 
 namespace luthier::objectives {

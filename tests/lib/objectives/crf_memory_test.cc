@@ -7,7 +7,7 @@
 
 #include "lib/crf/gradient_memory.h"
 #include "lib/notation/templates.h"
-#include "lib/objectives/registry.h"
+#include "lib/objectives/create.h"
 #include "tests/lib/crf/crf_testing.h"
 
 namespace luthier::objectives {

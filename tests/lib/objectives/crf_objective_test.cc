@@ -10,9 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/crf_info.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/registry.h"
 #include "lib/learn/split.h"
+#include "lib/objectives/create.h"
 #include "lib/objectives/crf_settings.h"
-#include "lib/objectives/registry.h"
 #include "tests/lib/crf/crf_testing.h"
 #include "tests/lib/objectives/crf_objective_testing.h"
 
@@ -41,6 +44,20 @@ TEST_F(CrfObjectiveTest, LearnsAndAllSolversAgree) {
 }
 
 // Each switch does something of its own, resumes to the bit, and its absence is its default.
+// The catalogue names what can be set without knowing the trainer; the two must name the same.
+TEST_F(CrfObjectiveTest, EveryChoiceOfTheCatalogueIsOneOfTheTrainer) {
+  const catalogue::ObjectiveInfo info = catalogue::CrfInfo();
+  EXPECT_EQ(info.FindParameter("solver")->labels, crf::ChainMethodNames());
+  for (const char* name : {"solver", "sampling", "step_rule", "line_search", "memory"}) {
+    const catalogue::ParameterInfo* choice = info.FindParameter(name);
+    ASSERT_NE(choice, nullptr) << name;
+    for (const std::string& label : choice->labels) {
+      const auto settings = catalogue::Settings::Resolve(info, {{name, label}}, {{"l2", 1.0}});
+      EXPECT_TRUE(ChainTrainingOptions(settings.value(), 1).ok()) << name << " " << label;
+    }
+  }
+}
+
 TEST_F(CrfObjectiveTest, FormsToCompareWithAreSettings) {
   const auto evaluate = [&](const study::Parameters& form, EvaluationContext context) {
     study::Parameters options = {
@@ -166,7 +183,7 @@ TEST_F(CrfObjectiveTest, CancelledAndResumedGivesTheSameBits) {
 TEST_F(CrfObjectiveTest, AStopAnywhereIsSeenBeforeTheNextSequenceAndChangesNothing) {
   crf::testing::StopMeter& meter = crf::testing::Meter();
   const crf::Kernels kernels = crf::testing::CountingKernels();
-  const ObjectiveInfo& info = **FindObjective("crf");
+  const catalogue::ObjectiveInfo& info = **catalogue::FindObjective("crf");
   dir_.Write("short.txt", Sentences(3, 14));
   for (const char* solver : {"sag", "lbfgs", "oeg"}) {
     for (const int folds : {0, 2}) {
@@ -273,7 +290,7 @@ TEST_F(CrfObjectiveTest, SaysHowTrainingEnded) {
     EXPECT_TRUE(result.measurement->training.has_value());
     return result.measurement->training.value_or(study::TrainingReport());
   };
-  const double tolerance = std::get<double>(*CrfInfo().FindParameter("tolerance")->default_value);
+  const double tolerance = std::get<double>(*catalogue::CrfInfo().FindParameter("tolerance")->default_value);
   for (const char* solver : {"sag", "lbfgs"}) {
     const study::TrainingReport converged = ended({{"solver", solver}});
     EXPECT_EQ(converged.outcome, TrainingOutcome::kConverged) << solver;

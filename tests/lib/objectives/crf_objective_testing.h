@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/base/random.h"
 #include "lib/learn/data_root.h"
-#include "lib/objectives/registry.h"
+#include "lib/objectives/create.h"
 #include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"
 

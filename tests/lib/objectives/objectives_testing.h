@@ -8,50 +8,24 @@
 #include <utility>
 #include <vector>
 
-#include "lib/objectives/registry.h"
+#include "lib/objectives/create.h"
+#include "tests/lib/catalogue/catalogue_testing.h"
 
 // What the tests of objectives share.
 namespace luthier::objectives {
 
+using catalogue::Float;
+using catalogue::kLoss;
+using catalogue::kValue;
+using catalogue::L2Space;
+using catalogue::Logistic;
+using catalogue::Space;
 using study::BuiltinObjective;
 using study::FloatRange;
 using study::Measurement;
 using study::MetricSpec;
 using study::ParameterSpec;
 using study::SearchSpace;
-
-inline ParameterSpec Float(const std::string& name, double min, double max,
-                           study::Scale scale = study::Scale::kLinear) {
-  ParameterSpec p;
-  p.name = name;
-  FloatRange range;
-  range.min = min;
-  range.max = max;
-  range.scale = scale;
-  p.domain = range;
-  return p;
-}
-
-inline SearchSpace Space(std::vector<ParameterSpec> parameters) {
-  return SearchSpace::Create(std::move(parameters)).value();
-}
-
-inline SearchSpace L2Space() {
-  return Space({Float("l2", 1e-4, 1e4, study::Scale::kLog)});
-}
-
-inline BuiltinObjective Logistic(study::Parameters options = {}, int folds = 0) {
-  BuiltinObjective objective;
-  objective.model = "logistic";
-  objective.data = "synth:logistic?rows=200&cols=10&seed=3&noise=0.2";
-  objective.split.folds = folds;
-  objective.split.seed = 4;
-  objective.options = std::move(options);
-  return objective;
-}
-
-inline const MetricSpec kLoss = {"validation_loss", study::Goal::kMinimize};
-inline const MetricSpec kValue = {"value", study::Goal::kMinimize};
 
 inline std::unique_ptr<Objective> Make(const BuiltinObjective& objective, const SearchSpace& space,
                                        const MetricSpec& metric) {

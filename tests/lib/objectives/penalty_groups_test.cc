@@ -1,6 +1,7 @@
 // Strengths for groups of columns: what the option says, that every solver finds the optimum of the problem it defines,
 // and the derivative by each strength.
-#include "lib/objectives/penalty_groups.h"
+
+#include "lib/catalogue/penalty_groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
+#include "lib/catalogue/registry.h"
 #include "lib/model/linear_model.h"
 #include "lib/objectives/train_model.h"
 #include "tests/lib/objectives/objectives_testing.h"
@@ -28,52 +30,6 @@ constexpr char kShape[] = "shape: mean_* ; flags: \"a flag\", b_flag";
 
 std::string Message(const absl::Status& status) {
   return std::string(status.message());
-}
-
-TEST(ParsePenaltyGroupsTest, NamesNumbersAndQuotes) {
-  const std::vector<PenaltyGroup> groups =
-      ParsePenaltyGroups("a: x y*, \"z; \"\"q\"\": 3\" \"p *\"*\"r s\" *_m *\n b_2 :1,3-7 8- 9-x;\n;age;").value();
-  ASSERT_EQ(groups.size(), 3u);
-  EXPECT_EQ(groups[0].name, "a");
-  ASSERT_EQ(groups[0].members.size(), 6u);
-  EXPECT_TRUE(groups[0].members[0].Fits("x"));
-  EXPECT_FALSE(groups[0].members[0].Fits("xx"));
-  EXPECT_TRUE(groups[0].members[1].Fits("y") && groups[0].members[1].Fits("yes"));
-  EXPECT_TRUE(groups[0].members[2].Fits("z; \"q\": 3"));
-  EXPECT_TRUE(groups[0].members[3].Fits("p *, r s") && groups[0].members[3].Fits("p *r s"));
-  EXPECT_FALSE(groups[0].members[3].Fits("p *r") || groups[0].members[3].Fits("p q r s"));
-  EXPECT_TRUE(groups[0].members[4].Fits("a_m") && groups[0].members[4].Fits("_m"));
-  EXPECT_FALSE(groups[0].members[4].Fits("a_ma"));
-  const GroupMember middle = ParsePenaltyGroups("a: x*|*|*y")->at(0).members[0];
-  EXPECT_TRUE(middle.Fits("x||y") && middle.Fits("xa|b|cy") && middle.Fits("xx|||yy"));
-  EXPECT_FALSE(middle.Fits("x|y") || middle.Fits("x||") || middle.Fits("||y") || middle.Fits("xy"));
-  EXPECT_TRUE(groups[0].members[5].Fits("anything") && groups[0].members[5].Fits(""));
-  ASSERT_EQ(groups[1].members.size(), 4u);
-  const auto range = [&](size_t k) { return std::pair(groups[1].members[k].first, groups[1].members[k].last); };
-  EXPECT_EQ(range(0), std::pair(int64_t{1}, int64_t{1}));
-  EXPECT_EQ(range(1), std::pair(int64_t{3}, int64_t{7}));
-  EXPECT_EQ(range(2), std::pair(int64_t{8}, INT64_MAX));
-  EXPECT_TRUE(groups[1].members[3].Fits("9-x")) << "not a number";
-  EXPECT_FALSE(groups[1].members[0].Fits("") || groups[1].members[0].Fits("1"));
-  EXPECT_EQ(groups[2].name, "age");
-  EXPECT_TRUE(groups[2].members[0].Fits("age"));
-  EXPECT_TRUE(ParsePenaltyGroups(" ; \n")->empty());
-}
-
-TEST(ParsePenaltyGroupsTest, ErrorsSayWhat) {
-  const auto error = [](const std::string& text) { return Message(ParsePenaltyGroups(text).status()); };
-  EXPECT_THAT(error("a: 1; a: 2"), HasSubstr("l2_groups: there are two groups \"a\""));
-  EXPECT_THAT(error("a:"), HasSubstr("group \"a\" is empty"));
-  EXPECT_THAT(error("a b: 1"), HasSubstr("\"a b\" is no name of a group"));
-  EXPECT_THAT(error("mean_*"), HasSubstr("\"mean_*\" is no name of a group"));
-  EXPECT_THAT(error(": 1"), HasSubstr("is no name of a group"));
-  EXPECT_THAT(error("a: \"b"), HasSubstr("has no closing quote"));
-  EXPECT_THAT(error("a: 0"), HasSubstr("counted from 1"));
-  EXPECT_THAT(error("a: 7-3"), HasSubstr("\"7-3\" runs backwards"));
-  EXPECT_THAT(error(std::string(70, 'a') + ": 1"), HasSubstr("is no name of a group"));
-  std::string many;
-  for (int k = 0; k < 101; ++k) absl::StrAppend(&many, "g", k, ": ", k + 1, ";");
-  EXPECT_THAT(error(many), HasSubstr("more than 100 groups"));
 }
 
 // A table with names: mean_a, mean_b, "a flag" (0 or 1), b_flag, other, constant; labels k0, k1, ...
@@ -357,7 +313,7 @@ TEST_F(PenaltyGroupsTest, TheEndsOfTheRangeEndWell) {
 
 TEST_F(PenaltyGroupsTest, WhatIsWrongInTheStudyIsSaidBeforeAnyDataAreRead) {
   const auto problems = [&](const BuiltinObjective& spec, const SearchSpace& space) {
-    return Message(Validate(spec, space, kLoss));
+    return Message(catalogue::Validate(spec, space, kLoss));
   };
   EXPECT_EQ(problems(Spec("logistic"), GroupSpace()), "");
   EXPECT_THAT(problems(Spec("logistic"), L2Space()),
@@ -389,8 +345,8 @@ TEST_F(PenaltyGroupsTest, WhatDoesNotFitTheDataSaysSo) {
     BuiltinObjective spec = Spec("logistic", std::move(more));
     spec.data = data;
     spec.options["l2_groups"] = groups;
-    const std::vector<PenaltyGroup> parsed = ParsePenaltyGroups(groups).value();
-    for (const PenaltyGroup& group : parsed) spec.options[StrengthName(group)] = 1.0;
+    const std::vector<catalogue::PenaltyGroup> parsed = catalogue::ParsePenaltyGroups(groups).value();
+    for (const catalogue::PenaltyGroup& group : parsed) spec.options[catalogue::StrengthName(group)] = 1.0;
     const std::string trained = Message(Train(spec, {{"l2", 1.0}}).status());
     const std::string created = Message(Create(spec, L2Space()).status());
     EXPECT_EQ(trained, created);

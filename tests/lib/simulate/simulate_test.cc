@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/suggest/random_designer.h"
 #include "tests/lib/study/builders.h"
 
@@ -270,8 +270,8 @@ TEST(TestProblemTest, ShiftedBoxesAreThoseOfTheSeedAndHaveNamesOfTheirOwn) {
   ASSERT_TRUE(problem.ok()) << problem.status();
   EXPECT_EQ(problem->name, "branin+shift");
   EXPECT_EQ(problem->optimum, TestProblem("branin")->optimum);
-  const objectives::TestFunction& branin = **objectives::FindTestFunction("branin");
-  const auto [lower, upper] = objectives::ShiftedBounds(branin, 3);
+  const catalogue::TestFunction& branin = **catalogue::FindTestFunction("branin");
+  const auto [lower, upper] = catalogue::ShiftedBounds(branin, 3);
   for (int i = 0; i < 2; ++i) {
     const FloatRange& range = std::get<FloatRange>(problem->space.parameters()[static_cast<size_t>(i)].domain);
     EXPECT_EQ(range.min, lower[i]);

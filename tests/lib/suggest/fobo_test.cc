@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "lib/base/random.h"
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/random_designer.h"
 #include "tests/lib/suggest/bo_testing.h"
@@ -34,14 +34,14 @@ BoOptions Options(BoGradients gradients, BoPreset preset = BoPreset::kFobo) {
 }
 const BoOptions kFull = Options(BoGradients::kFull), kDirectional = Options(BoGradients::kDirectional);
 
-study::StudySpec SpecOf(const objectives::TestFunction& f, uint64_t seed, const BoOptions& options) {
+study::StudySpec SpecOf(const catalogue::TestFunction& f, uint64_t seed, const BoOptions& options) {
   std::vector<study::ParameterSpec> parameters;
   for (Index i = 0; i < f.dim(); ++i) parameters.push_back(Float("x" + std::to_string(i), f.lower(i), f.upper(i)));
   return BoSpec(Space(std::move(parameters)), seed, options);
 }
 
 // What a good worker reports: the slope along the direction asked for, or the gradient.
-Gradient Report(const objectives::TestFunction& f, const Suggestion& s, double* value) {
+Gradient Report(const catalogue::TestFunction& f, const Suggestion& s, double* value) {
   const std::vector<double> x = Point(s.parameters);
   VectorXd gradient(f.dim());
   *value = f(Eigen::Map<const VectorXd>(x.data(), f.dim()), &gradient);
@@ -57,7 +57,7 @@ struct Outcome {
 // `spoil` changes what is reported of trial k = 0, 1, …, by reporter k % reporters.
 Outcome RunOn(const std::string& name, uint64_t seed, const BoOptions& options, int n, int reporters = 1,
               const std::function<void(int, Gradient*)>& spoil = nullptr) {
-  const objectives::TestFunction& f = **objectives::FindTestFunction(name);
+  const catalogue::TestFunction& f = **catalogue::FindTestFunction(name);
   MemoryStudy study(SpecOf(f, seed, options));
   Outcome outcome;
   double best = INFINITY;
@@ -137,7 +137,7 @@ TEST(Fobo, OtherPresetsIgnoreGradientsUnlessTold) {
 
 TEST(Fobo, DoesNotSeeUnitsScalesOrGoals) {
   // The same function of parameters in other units, of a metric in other units, and maximised: the same bits.
-  const objectives::TestFunction& f = **objectives::FindTestFunction("branin");
+  const catalogue::TestFunction& f = **catalogue::FindTestFunction("branin");
   for (BoOptions options : {kFull, kDirectional}) {
     options.warp = study::BoWarp::kYeoJohnson;  // A logarithm rounds scaled values differently.
     MemoryStudy plain(SpecOf(f, 3, options));
@@ -257,7 +257,7 @@ TEST(Fobo, DirectionsBelongToTheActiveContinuousParameters) {
 }
 
 TEST(Fobo, ExplorationsStayThoseOfRandomSearch) {
-  const objectives::TestFunction& f = **objectives::FindTestFunction("camel");
+  const catalogue::TestFunction& f = **catalogue::FindTestFunction("camel");
   const study::StudySpec spec = SpecOf(f, 8, Options(BoGradients::kFull, BoPreset::kHbo));
   const study::Encoding encoding(spec.space);
   uint64_t next = 0;
@@ -291,7 +291,7 @@ TEST(Fobo, OddGradientsNeverStopIt) {
 
 TEST(Fobo, GradientsOfAFullAndOfALostKindMix) {
   // Every third worker sends nothing, every third a slope of its own choice, every third the gradient.
-  const objectives::TestFunction& f = **objectives::FindTestFunction("rosenbrock3");
+  const catalogue::TestFunction& f = **catalogue::FindTestFunction("rosenbrock3");
   MemoryStudy study(SpecOf(f, 1, kFull));
   double best = INFINITY;
   for (int k = 0; k < 40; ++k) {
@@ -396,7 +396,7 @@ TEST(GradientCheck, AComponentThatIsAlwaysZero) {
     EXPECT_FALSE(outcome.suggestions.back().set_aside.empty()) << name;
   }
   MemoryStudy study(BoSpec(Space({Float("x0", -5, 10), Float("x1", 0, 15), Float("x2", 0, 1)}), 1, kFull));
-  const objectives::TestFunction& f = **objectives::FindTestFunction("branin");
+  const catalogue::TestFunction& f = **catalogue::FindTestFunction("branin");
   for (int k = 0; k < 36; ++k) {
     const Suggestion s = study.Ask(k % 2);
     EXPECT_TRUE(s.set_aside.empty()) << k;
@@ -408,7 +408,7 @@ TEST(GradientCheck, AComponentThatIsAlwaysZero) {
 }
 
 TEST(GradientCheck, RightAndNoisyGradientsRaiseNoAlarm) {
-  for (const objectives::TestFunction& f : objectives::TestFunctions()) {
+  for (const catalogue::TestFunction& f : catalogue::TestFunctions()) {
     for (const double noise : {0.0, 0.3}) {
       base::RandomStream random(9, "noise");
       const Outcome outcome = RunOn(f.name, 3, kFull, f.dim() > 5 ? 16 : 24, 2, [&](int, Gradient* g) {
@@ -423,7 +423,7 @@ TEST(GradientCheck, RightAndNoisyGradientsRaiseNoAlarm) {
 
 TEST(GradientCheck, AWorkerThatMendsItsWaysIsHeardAgain) {
   // Wrong for 24 trials, right from then on; its old gradients leave the newest hundred in time.
-  const objectives::TestFunction& f = **objectives::FindTestFunction("branin");
+  const catalogue::TestFunction& f = **catalogue::FindTestFunction("branin");
   MemoryStudy study(SpecOf(f, 1, kFull));
   base::RandomStream random(2, "points");
   const study::Encoding encoding(study.spec().space);

@@ -10,10 +10,10 @@
 #include "Eigen/Dense"
 #include "gtest/gtest.h"
 #include "lib/base/random.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/math/finite_difference.h"
 #include "lib/math/lbfgs.h"
 #include "lib/math/sobol.h"
-#include "lib/objectives/test_functions.h"
 
 namespace luthier::suggest {
 namespace {
@@ -24,11 +24,11 @@ using Eigen::VectorXd;
 
 // A function on the unit cube with its gradient; smaller is better.
 struct UnitProblem {
-  const objectives::TestFunction& f;
+  const catalogue::TestFunction& f;
   double minimum = 0.0;  // To rounding.
   VectorXd minimizer;
 
-  explicit UnitProblem(const std::string& name) : f(**objectives::FindTestFunction(name)) {
+  explicit UnitProblem(const std::string& name) : f(**catalogue::FindTestFunction(name)) {
     math::LbfgsOptions options;
     options.gradient_tolerance = 1e-14;
     options.max_iterations = 500;

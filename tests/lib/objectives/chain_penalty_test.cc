@@ -1,6 +1,7 @@
 // Strengths for groups of a chain model's weights: every method ends at the optimum of the grouped problem, which a
 // gradient on the data as they are confirms, and what the option may name.
-#include "lib/objectives/chain_groups.h"
+
+#include "lib/objectives/chain_penalty.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/catalogue/registry.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
 #include "lib/learn/data_cache.h"
@@ -361,7 +363,7 @@ TEST_F(ChainGroupsTest, ErrorsSayWhatAndWhere) {
     for (const char* name : {"a", "b"}) {
       if (groups.find(absl::StrCat(name, ":")) != std::string::npos) spec.options[absl::StrCat("l2.", name)] = 1.0;
     }
-    return std::string(Validate(spec, space, kLoss).message());
+    return std::string(catalogue::Validate(spec, space, kLoss).message());
   };
   EXPECT_EQ(problems("a: w[0] w[-1]|w[0]; b: bias ends transitions"), "");
   EXPECT_EQ(problems("a: U0*; b: U10", {{"templates", std::string("U00:%x[0,0]\nU01:%x[1,0]\nU10:%x[0,1]")}}), "");
@@ -382,7 +384,7 @@ TEST_F(ChainGroupsTest, ErrorsSayWhatAndWhere) {
   EXPECT_THAT(problems("a: w*; b: w["), HasSubstr("has no part \"w[\""));
   for (const double l2 : {0.0, -1.0, 1e300, std::nan("")}) {
     BuiltinObjective spec = Spec({{"l2.words", l2}, {"l2.transitions", 1.0}});
-    EXPECT_THAT(std::string(Validate(spec, L2Space(), kLoss).message()),
+    EXPECT_THAT(std::string(catalogue::Validate(spec, L2Space(), kLoss).message()),
                 HasSubstr("objective.builtin.options.l2.words: "));
   }
   // Found in a trial: switches of features.

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_OBJECTIVES_TEST_FUNCTIONS_H_
-#define LUTHIER_LIB_OBJECTIVES_TEST_FUNCTIONS_H_
+#ifndef LUTHIER_LIB_CATALOGUE_TEST_FUNCTIONS_H_
+#define LUTHIER_LIB_CATALOGUE_TEST_FUNCTIONS_H_
 
 #include <Eigen/Core>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 
 // A function to minimise whose minimum is known. Dixon & Szego 1978 (branin, camel, goldstein_price, hartmann), Molga &
 // Smutnicki 2005 (michalewicz), Rosenbrock 1960.
@@ -43,6 +43,6 @@ absl::StatusOr<const TestFunction*> FindTestFunction(absl::string_view name);
 // minimizer inside. For comparing optimisers: the customary boxes favour those that start in the centre.
 std::pair<Eigen::VectorXd, Eigen::VectorXd> ShiftedBounds(const TestFunction& function, uint64_t seed);
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue
 
-#endif  // LUTHIER_LIB_OBJECTIVES_TEST_FUNCTIONS_H_
+#endif  // LUTHIER_LIB_CATALOGUE_TEST_FUNCTIONS_H_

@@ -1,4 +1,4 @@
-#include "lib/objectives/settings.h"
+#include "lib/catalogue/settings.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,41 +10,11 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 
 using study::FormatDouble;
 using study::FormatValue;
 using study::ParameterValue;
-
-absl::string_view ParameterKindName(ParameterKind kind) {
-  switch (kind) {
-    case ParameterKind::kFloat:
-      return "float";
-    case ParameterKind::kInt:
-      return "int";
-    case ParameterKind::kBool:
-      return "bool";
-    case ParameterKind::kCategorical:
-      return "categorical";
-    case ParameterKind::kText:
-      return "text";
-  }
-  LUTHIER_CHECK(false);
-}
-
-const ParameterInfo* ObjectiveInfo::FindParameter(absl::string_view name) const {
-  for (const ParameterInfo& p : parameters) {
-    if (p.name == name) return &p;
-  }
-  return nullptr;
-}
-
-const MetricInfo* ObjectiveInfo::FindMetric(absl::string_view name) const {
-  for (const MetricInfo& m : metrics) {
-    if (m.name == name) return &m;
-  }
-  return nullptr;
-}
 
 absl::Status CheckValue(const ParameterInfo& info, const ParameterValue& value, const std::string& field) {
   const auto wrong = [&](const std::string& what) {
@@ -123,4 +93,4 @@ const std::string& Settings::Text(const std::string& name) const {
   return std::get<std::string>(values_.at(name));
 }
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue

@@ -6,9 +6,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
-#include "lib/objectives/registry.h"
+#include "lib/catalogue/registry.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 namespace {
 
 using study::FormatDouble;
@@ -117,4 +117,4 @@ study::SearchSpace SuggestedSpace(const ObjectiveInfo& info) {
   return *std::move(space);
 }
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue

@@ -1,4 +1,4 @@
-#include "lib/objectives/chain_groups.h"
+#include "lib/objectives/chain_penalty.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,76 +7,22 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/catalogue/chain_groups.h"
+#include "lib/catalogue/penalty_groups.h"
 #include "lib/crf/letters_reader.h"
 #include "lib/notation/templates.h"
-#include "lib/objectives/crf_settings.h"
 
 namespace luthier::objectives {
 namespace {
 
 absl::Status Error(const std::string& what) {
-  return base::BadField(kGroupsOption, what);
+  return base::BadField(catalogue::kGroupsOption, what);
 }
 
 }  // namespace
 
-int32_t ChainGroups::Of(const std::string& name) const {
-  const auto found = named.find(name);
-  return found == named.end() ? 0 : found->second;
-}
-
-absl::StatusOr<ChainGroups> FindChainGroups(const std::vector<PenaltyGroup>& groups,
-                                            const std::vector<std::string>& names, bool attributes,
-                                            const std::string& where) {
-  ChainGroups found;
-  std::vector<std::string> parts = {"transitions"};
-  if (!attributes) parts.insert(parts.end(), {"bias", "ends"});
-  parts.insert(parts.end(), names.begin(), names.end());
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<int32_t> of,
-                           GroupNames(groups, parts, where, attributes ? "attribute" : "part"));
-  for (size_t k = 0; k < of.size(); ++k) {
-    if (of[k] == 0) continue;
-    if (k == 0) {
-      found.transitions = of[k];
-    } else if (!attributes && k < 3) {
-      (k == 1 ? found.bias : found.ends) = of[k];
-    } else {
-      found.named[parts[k]] = of[k];
-    }
-  }
-  return found;
-}
-
-std::vector<std::string> TemplateNames(const std::vector<notation::Template>& templates) {
-  std::vector<std::string> names;
-  for (const notation::Template& one : templates) {
-    const bool colon = !one.space.empty() && one.space.back() == ':';
-    names.push_back(one.space.substr(0, one.space.size() - (colon ? 1 : 0)));
-  }
-  return names;
-}
-
-absl::Status CheckChainGroups(const study::BuiltinObjective& objective) {
-  const auto text = [&](const char* name) {
-    const auto found = objective.options.find(name);
-    const auto* value = found == objective.options.end() ? nullptr : std::get_if<std::string>(&found->second);
-    return value == nullptr ? std::string() : *value;
-  };
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<PenaltyGroup> groups, GroupsOf(objective.options));
-  if (groups.empty()) return absl::OkStatus();
-  if (text("format") == "attributes") return absl::OkStatus();  // Their names are in the file.
-  std::vector<std::string> names = {"pixels"};
-  if (text("format") != "letters") {
-    const absl::StatusOr<std::vector<notation::Template>> templates =
-        ChainTemplates(text("templates"), text("columns"));
-    if (!templates.ok()) return absl::OkStatus();  // Said elsewhere.
-    names = TemplateNames(*templates);
-  }
-  return FindChainGroups(groups, names, false, "the model").status();
-}
-
-absl::StatusOr<std::vector<int32_t>> GroupRows(const ChainGroups& groups, const crf::FeatureMap& map) {
-  const std::vector<std::string> names = TemplateNames(map.options().templates);
+absl::StatusOr<std::vector<int32_t>> GroupRows(const catalogue::ChainGroups& groups, const crf::FeatureMap& map) {
+  const std::vector<std::string> names = catalogue::TemplateNames(map.options().templates);
   if (map.options().hash_bits > 0) {
     for (const std::string& name : names) {
       if (groups.Of(name) == groups.Of(names[0])) continue;
@@ -94,13 +40,13 @@ absl::StatusOr<std::vector<int32_t>> GroupRows(const ChainGroups& groups, const 
   return rows;
 }
 
-std::vector<int32_t> GroupRows(const ChainGroups& groups, const crf::AttributeMap& map) {
+std::vector<int32_t> GroupRows(const catalogue::ChainGroups& groups, const crf::AttributeMap& map) {
   std::vector<int32_t> rows;
   for (int32_t a = 0; a < map.attributes(); ++a) rows.push_back(groups.Of(map.name(a)));
   return rows;
 }
 
-std::vector<int32_t> GroupLetterRows(const ChainGroups& groups) {
+std::vector<int32_t> GroupLetterRows(const catalogue::ChainGroups& groups) {
   std::vector<int32_t> rows(crf::kLetterPixels, groups.Of("pixels"));
   rows.insert(rows.end(), {groups.bias, groups.ends, groups.ends});
   return rows;

@@ -1,4 +1,4 @@
-#include "lib/objectives/penalty_groups.h"
+#include "lib/catalogue/penalty_groups.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 namespace {
 
 constexpr size_t kMaxGroups = 100;
@@ -231,9 +231,9 @@ std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const S
   return strengths;
 }
 
-absl::StatusOr<std::vector<int32_t>> GroupColumns(const std::vector<PenaltyGroup>& groups,
-                                                  const learn::Dataset& dataset, bool rest) {
-  return Assign(groups, {dataset.name, "column", dataset.x.cols, dataset.features, true}, rest);
+absl::StatusOr<std::vector<int32_t>> GroupColumns(const std::vector<PenaltyGroup>& groups, const Columns& columns,
+                                                  bool rest) {
+  return Assign(groups, {columns.where, "column", columns.count, columns.names, true}, rest);
 }
 
 absl::StatusOr<std::vector<int32_t>> GroupNames(const std::vector<PenaltyGroup>& groups,
@@ -242,4 +242,4 @@ absl::StatusOr<std::vector<int32_t>> GroupNames(const std::vector<PenaltyGroup>&
   return Assign(groups, {where, what, static_cast<int64_t>(names.size()), names, false}, false);
 }
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue

@@ -1,20 +1,16 @@
-#ifndef LUTHIER_LIB_OBJECTIVES_REGISTRY_H_
-#define LUTHIER_LIB_OBJECTIVES_REGISTRY_H_
+#ifndef LUTHIER_LIB_CATALOGUE_REGISTRY_H_
+#define LUTHIER_LIB_CATALOGUE_REGISTRY_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/base/stop_token.h"
-#include "lib/learn/data_cache.h"
-#include "lib/learn/data_root.h"
-#include "lib/objectives/objective.h"
+#include "lib/catalogue/objective_info.h"
 #include "lib/study/search_space.h"
 #include "lib/study/study_spec.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 
 // Every builtin objective, in order of model name.
 const std::vector<ObjectiveInfo>& Objectives();
@@ -42,7 +38,7 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
 // could be paused or stopped. INVALID_ARGUMENT naming the option. OK for all others, and what Validate refuses.
 absl::Status ValidateCurve(const study::StudySpec& spec);
 
-// Whether trials of the study can have a gradient of its metric, as far as the study says: a builtin objective
+// True if trials of the study can have a gradient of its metric, as far as the study says: a builtin objective
 // differentiates some of its metrics, unless its option `gradient` is false; of other objectives nothing is known.
 bool MayDifferentiate(const study::StudySpec& spec);
 
@@ -50,16 +46,6 @@ bool MayDifferentiate(const study::StudySpec& spec);
 // curves, or promises that they depend on nothing of the kind. INVALID_ARGUMENT naming the option. OK for all others.
 absl::Status ValidateWarmStart(const study::StudySpec& spec);
 
-// Validates, then loads the data, from `cache` if it has them. `root` may be null when no file is needed, `cache` when
-// nothing shall be kept; the cache must outlive the objective. Errors of Validate, and those of
-// learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED); CANCELLED when
-// stopped.
-absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
-                                                           const study::SearchSpace& space,
-                                                           const study::MetricSpec& metric, const learn::DataRoot* root,
-                                                           const learn::DataCache* cache = nullptr,
-                                                           const base::StopToken& stop = {});
+}  // namespace luthier::catalogue
 
-}  // namespace luthier::objectives
-
-#endif  // LUTHIER_LIB_OBJECTIVES_REGISTRY_H_
+#endif  // LUTHIER_LIB_CATALOGUE_REGISTRY_H_

@@ -1,4 +1,4 @@
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 namespace {
 
 using Eigen::Index;
@@ -254,4 +254,4 @@ std::pair<VectorXd, VectorXd> ShiftedBounds(const TestFunction& function, uint64
   return {lower, upper};
 }
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue

@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_OBJECTIVES_PENALTY_GROUPS_H_
-#define LUTHIER_LIB_OBJECTIVES_PENALTY_GROUPS_H_
+#ifndef LUTHIER_LIB_CATALOGUE_PENALTY_GROUPS_H_
+#define LUTHIER_LIB_CATALOGUE_PENALTY_GROUPS_H_
 
 #include <cstdint>
 #include <string>
@@ -7,9 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lib/learn/dataset.h"
-#include "lib/objectives/objective.h"
-#include "lib/objectives/settings.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/settings.h"
 
 // Groups of weights with strengths of their own: option `l2_groups` of `logistic`, `hsvm` and `crf` names them, and
 // each one makes a setting `l2.NAME`, tuned or fixed as `l2` is. Weights of no group have the strength `l2`. With an
@@ -24,15 +23,16 @@
 //                                                                "" is a quote; "a b"* is what begins with `a b`
 //
 // `age` without a colon is `age: age`.
-namespace luthier::objectives {
+namespace luthier::catalogue {
 
 inline constexpr char kGroupsOption[] = "l2_groups";
 
 struct GroupMember {
-  std::string text;                 // As written.
-  std::vector<std::string> pieces;  // Of the name, between its stars; one: no star. Empty: columns by number.
-  int64_t first = 0;                // By number, from 1.
-  int64_t last = 0;                 // INT64_MAX: to the end.
+  std::string text;  // As written.
+  std::vector<std::string>
+      pieces;         // Parts of the name between its stars; one if it has no star. Empty: columns by number.
+  int64_t first = 0;  // By number, from 1.
+  int64_t last = 0;   // INT64_MAX: to the end.
 
   bool pattern() const { return pieces.size() > 1; }
   // By name.
@@ -44,10 +44,11 @@ struct PenaltyGroup {
   std::vector<GroupMember> members;
 };
 
-// Of an empty text: none. INVALID_ARGUMENT "l2_groups: ..." for names that are none or are used twice, groups without
-// members, quotes that do not end, column 0, ranges that run backwards, more than 100 groups.
+// Returns no groups for an empty text. INVALID_ARGUMENT "l2_groups: ..." for names that are invalid or used twice,
+// groups without members, quotes that do not end, column 0, ranges that run backwards, more than 100 groups.
 absl::StatusOr<std::vector<PenaltyGroup>> ParsePenaltyGroups(absl::string_view text);
-// Of an objective's options, which need not be valid but for this one; what is no text counts as empty.
+// Parses option `l2_groups` of an objective; a value that is not text counts as empty. The other options need not be
+// valid.
 absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& options);
 
 // "l2.NAME"; `penalty`: "l2" or "l1".
@@ -58,16 +59,23 @@ ObjectiveInfo WithPenaltyGroups(const ObjectiveInfo& info, const std::vector<Pen
 std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const Settings& settings,
                                 const std::string& penalty = "l2");
 
+// The columns of a data set.
+struct Columns {
+  std::string where;  // The data set's name, for messages.
+  int64_t count = 0;
+  const std::vector<std::string>& names;  // `count`, or empty: they have no names.
+};
+
 // The group of each column: 0 for none, k + 1 for groups[k]. Empty without groups. INVALID_ARGUMENT: names where the
 // columns have none, or that no column has; numbers beyond the last column; columns of two groups; every column in a
 // group, unless `rest`: l2 would have no effect.
-absl::StatusOr<std::vector<int32_t>> GroupColumns(const std::vector<PenaltyGroup>& groups,
-                                                  const learn::Dataset& dataset, bool rest);
+absl::StatusOr<std::vector<int32_t>> GroupColumns(const std::vector<PenaltyGroup>& groups, const Columns& columns,
+                                                  bool rest);
 // The same for whatever has names, each a `what` (in messages) of `where`; numbers are none here.
 absl::StatusOr<std::vector<int32_t>> GroupNames(const std::vector<PenaltyGroup>& groups,
                                                 const std::vector<std::string>& names, const std::string& where,
                                                 const std::string& what);
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue
 
-#endif  // LUTHIER_LIB_OBJECTIVES_PENALTY_GROUPS_H_
+#endif  // LUTHIER_LIB_CATALOGUE_PENALTY_GROUPS_H_

@@ -1,4 +1,4 @@
-#include "lib/objectives/test_functions.h"
+#include "lib/catalogue/test_functions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "lib/learn/lbfgs_solver.h"
 #include "lib/math/finite_difference.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 namespace {
 
 using Eigen::Index;
@@ -132,4 +132,4 @@ TEST(TestFunctionsTest, UnknownNamesGetASuggestion) {
 }
 
 }  // namespace
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue

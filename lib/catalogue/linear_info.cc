@@ -1,13 +1,13 @@
-#include "lib/objectives/linear_info.h"
+#include "lib/catalogue/linear_info.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "lib/objectives/parameter_info.h"
+#include "lib/catalogue/parameter_info.h"
 #include "lib/study/warm_start.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 
 ObjectiveInfo LogisticInfo() {
   ObjectiveInfo info;
@@ -157,4 +157,4 @@ ObjectiveInfo HsvmInfo() {
   return info;
 }
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue

@@ -1,12 +1,12 @@
-#ifndef LUTHIER_LIB_OBJECTIVES_PARAMETER_INFO_H_
-#define LUTHIER_LIB_OBJECTIVES_PARAMETER_INFO_H_
+#ifndef LUTHIER_LIB_CATALOGUE_PARAMETER_INFO_H_
+#define LUTHIER_LIB_CATALOGUE_PARAMETER_INFO_H_
 
 #include <string>
 #include <vector>
 
-#include "lib/objectives/objective.h"
+#include "lib/catalogue/objective_info.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 
 // Settings as objectives describe them.
 ParameterInfo Make(std::string name, ParameterKind kind, std::string description, study::ParameterValue default_value,
@@ -19,6 +19,6 @@ ParameterInfo MakeL2(double most, double usual);
 // The default is the first label.
 ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable);
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue
 
-#endif  // LUTHIER_LIB_OBJECTIVES_PARAMETER_INFO_H_
+#endif  // LUTHIER_LIB_CATALOGUE_PARAMETER_INFO_H_

@@ -1,36 +1,29 @@
-#include "lib/objectives/registry.h"
+#include "lib/catalogue/registry.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/check.h"
 #include "lib/base/error.h"
-#include "lib/base/status_macros.h"
-#include "lib/base/stop_token.h"
+#include "lib/catalogue/chain_groups.h"
+#include "lib/catalogue/crf_info.h"
+#include "lib/catalogue/function_info.h"
+#include "lib/catalogue/linear_info.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
+#include "lib/catalogue/test_functions.h"
 #include "lib/notation/synth_specs.h"
 #include "lib/notation/synth_uri.h"
-#include "lib/objectives/chain_groups.h"
-#include "lib/objectives/chain_source.h"
-#include "lib/objectives/crf_objective.h"
-#include "lib/objectives/crf_settings.h"
-#include "lib/objectives/folded_objective.h"
-#include "lib/objectives/function_objective.h"
-#include "lib/objectives/linear_info.h"
-#include "lib/objectives/penalty_groups.h"
-#include "lib/objectives/settings.h"
-#include "lib/objectives/test_functions.h"
 #include "lib/study/warm_start.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 namespace {
 
 using base::Quote;
 using study::FormatDouble;
 
 constexpr char kAt[] = "objective.builtin";
-constexpr char kFunctionPrefix[] = "function:";
 
 std::string Name(const char* kind) {
   return absl::StrCat(".", kind);
@@ -270,20 +263,4 @@ absl::Status ValidateWarmStart(const study::StudySpec& spec) {
                                      "; leave one of the two out"));
 }
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
-                                                           const study::SearchSpace& space,
-                                                           const study::MetricSpec& metric, const learn::DataRoot* root,
-                                                           const learn::DataCache* cache, const base::StopToken& stop) {
-  LUTHIER_RETURN_IF_ERROR(Validate(objective, space, metric));
-  const ObjectiveInfo& info = **FindObjective(objective.model);
-  if (absl::StartsWith(objective.model, kFunctionPrefix)) {
-    const absl::StatusOr<const TestFunction*> function =
-        FindTestFunction(absl::string_view(objective.model).substr(sizeof(kFunctionPrefix) - 1));
-    LUTHIER_CHECK(function.ok());
-    return CreateFunctionObjective(info, **function, objective.options, space);
-  }
-  if (objective.model == "crf") return CreateCrfObjective(info, objective, root, cache, stop);
-  return CreateFoldedObjective(info, objective, space, metric, root, cache, stop);
-}
-
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue

@@ -1,16 +1,16 @@
-#ifndef LUTHIER_LIB_OBJECTIVES_LINEAR_INFO_H_
-#define LUTHIER_LIB_OBJECTIVES_LINEAR_INFO_H_
+#ifndef LUTHIER_LIB_CATALOGUE_LINEAR_INFO_H_
+#define LUTHIER_LIB_CATALOGUE_LINEAR_INFO_H_
 
-#include "lib/objectives/objective.h"
+#include "lib/catalogue/objective_info.h"
 
 // The linear classifiers, as FoldedObjective trains them.
-namespace luthier::objectives {
+namespace luthier::catalogue {
 
 // `logistic`: L2 logistic regression, two or more classes.
 ObjectiveInfo LogisticInfo();
 // `hsvm`: support vector machine with the Huberized hinge loss, two classes.
 ObjectiveInfo HsvmInfo();
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue
 
-#endif  // LUTHIER_LIB_OBJECTIVES_LINEAR_INFO_H_
+#endif  // LUTHIER_LIB_CATALOGUE_LINEAR_INFO_H_

@@ -1,15 +1,15 @@
-#ifndef LUTHIER_LIB_OBJECTIVES_SETTINGS_H_
-#define LUTHIER_LIB_OBJECTIVES_SETTINGS_H_
+#ifndef LUTHIER_LIB_CATALOGUE_SETTINGS_H_
+#define LUTHIER_LIB_CATALOGUE_SETTINGS_H_
 
 #include <set>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/objectives/objective.h"
+#include "lib/catalogue/objective_info.h"
 #include "lib/study/parameters.h"
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 
 // `value` against kind and legal range; the error's field is `field`.
 absl::Status CheckValue(const ParameterInfo& info, const study::ParameterValue& value, const std::string& field);
@@ -36,6 +36,6 @@ class Settings {
   std::set<std::string> given_;
 };
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue
 
-#endif  // LUTHIER_LIB_OBJECTIVES_SETTINGS_H_
+#endif  // LUTHIER_LIB_CATALOGUE_SETTINGS_H_

@@ -1,8 +1,8 @@
-#include "lib/objectives/parameter_info.h"
+#include "lib/catalogue/parameter_info.h"
 
 #include <utility>
 
-namespace luthier::objectives {
+namespace luthier::catalogue {
 
 ParameterInfo Make(std::string name, ParameterKind kind, std::string description, study::ParameterValue default_value,
                    bool tunable) {
@@ -42,4 +42,4 @@ ParameterInfo MakeChoice(std::string name, std::string description, std::vector<
   return p;
 }
 
-}  // namespace luthier::objectives
+}  // namespace luthier::catalogue

@@ -1,0 +1,32 @@
+#include "lib/objectives/create.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/catalogue/function_info.h"
+#include "lib/catalogue/registry.h"
+#include "lib/catalogue/test_functions.h"
+#include "lib/objectives/crf_objective.h"
+#include "lib/objectives/folded_objective.h"
+#include "lib/objectives/function_objective.h"
+
+namespace luthier::objectives {
+
+absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
+                                                           const study::SearchSpace& space,
+                                                           const study::MetricSpec& metric, const learn::DataRoot* root,
+                                                           const learn::DataCache* cache, const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(catalogue::Validate(objective, space, metric));
+  const catalogue::ObjectiveInfo& info = **catalogue::FindObjective(objective.model);
+  if (absl::StartsWith(objective.model, catalogue::kFunctionPrefix)) {
+    const absl::StatusOr<const catalogue::TestFunction*> function =
+        catalogue::FindTestFunction(absl::string_view(objective.model).substr(sizeof(catalogue::kFunctionPrefix) - 1));
+    LUTHIER_CHECK(function.ok());
+    return CreateFunctionObjective(info, **function, objective.options, space);
+  }
+  if (objective.model == "crf") return CreateCrfObjective(info, objective, root, cache, stop);
+  return CreateFoldedObjective(info, objective, space, metric, root, cache, stop);
+}
+
+}  // namespace luthier::objectives

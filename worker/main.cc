@@ -8,8 +8,8 @@
 
 #include "lib/base/check.h"
 #include "lib/base/log.h"
-#include "lib/learn/data_cache.h"
-#include "lib/learn/data_root.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/data_root.h"
 #include "lib/wire/channel.h"
 #include "worker/checkpoint_store.h"
 #include "worker/flags.h"
@@ -43,7 +43,7 @@ int Run(const Flags& flags) {
   base::SetLogLevel(flags.log_level);
   wire::RouteGrpcLog();
   wire::LookAfterConnections();
-  const absl::StatusOr<learn::DataRoot> root = learn::DataRoot::Open(flags.data_root);
+  const absl::StatusOr<data::DataRoot> root = data::DataRoot::Open(flags.data_root);
   if (!root.ok()) return Complain("--data-root", root.status(), 2);
   const absl::StatusOr<Spool> spool = Spool::Open(flags.spool);
   if (!spool.ok()) return Complain("--spool", spool.status(), 2);
@@ -52,10 +52,10 @@ int Run(const Flags& flags) {
   absl::StatusOr<std::unique_ptr<CoordinatorApi>> api = ConnectCoordinator(flags.server);
   if (!api.ok()) return Complain("--server", api.status(), 2);
 
-  std::optional<learn::DataCache> cache;
+  std::optional<data::DataCache> cache;
   if (flags.data_cache_bytes > 0) {
-    absl::StatusOr<learn::DataCache> opened =
-        learn::DataCache::Open(flags.data_cache, {.max_bytes = flags.data_cache_bytes});
+    absl::StatusOr<data::DataCache> opened =
+        data::DataCache::Open(flags.data_cache, {.max_bytes = flags.data_cache_bytes});
     if (opened.ok()) {
       cache = *std::move(opened);
     } else {  // Slower, not wrong.

@@ -31,8 +31,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
-#include "lib/learn/data_root.h"
-#include "lib/learn/text_source.h"
+#include "lib/data/data_root.h"
+#include "lib/data/text_source.h"
 #include "lib/objectives/create.h"
 #include "lib/simulate/training.h"
 
@@ -65,7 +65,7 @@ double CpuSeconds() {
 // An objective whose trainings are remembered.
 class Recorder {
  public:
-  Recorder(study::BuiltinObjective objective, const study::SearchSpace& space, const learn::DataRoot& root) {
+  Recorder(study::BuiltinObjective objective, const study::SearchSpace& space, const data::DataRoot& root) {
     objective.options["report_every"] = 1.0;
     const study::MetricSpec metric = {"validation_loss", study::Goal::kMinimize};
     auto made = objectives::CreateObjective(objective, space, metric, &root);
@@ -250,7 +250,7 @@ simulate::TrainingSummary Study(const simulate::TrainingProblem& problem, const 
   return *summary;
 }
 
-void Table(const Problem& problem, const learn::DataRoot& root) {
+void Table(const Problem& problem, const data::DataRoot& root) {
   const absl::StatusOr<study::SearchSpace> space = study::SearchSpace::Create(problem.space);
   LUTHIER_CHECK(space.ok());
   Recorder recorder(problem.objective, *space, root);
@@ -302,13 +302,12 @@ void Table(const Problem& problem, const learn::DataRoot& root) {
 
 // The first `count` sequences of a compressed file as `copy` in `folder`. A sequence ends at an empty line, or, with
 // `by_fields`, where the first two fields change. False: the file is not there.
-bool CopyHead(const learn::DataRoot& root, const std::string& name, int count, bool by_fields,
-              const std::string& copy) {
-  absl::StatusOr<learn::UniqueFd> file = root.OpenFile(name);
+bool CopyHead(const data::DataRoot& root, const std::string& name, int count, bool by_fields, const std::string& copy) {
+  absl::StatusOr<data::UniqueFd> file = root.OpenFile(name);
   if (!file.ok()) return false;
-  absl::StatusOr<std::unique_ptr<learn::ByteSource>> bytes = learn::OpenBytes(*std::move(file), name);
+  absl::StatusOr<std::unique_ptr<data::ByteSource>> bytes = data::OpenBytes(*std::move(file), name);
   if (!bytes.ok()) return false;
-  learn::LineReader lines(*std::move(bytes), name);
+  data::LineReader lines(*std::move(bytes), name);
   std::ofstream out(copy);
   std::string last;
   for (int sequences = 0;;) {
@@ -337,15 +336,15 @@ int Main() {
   LUTHIER_CHECK(mkdtemp(scratch) != nullptr);
   for (const Problem& problem : Problems()) {
     if (!Wanted(absl::GetFlag(FLAGS_problems), problem.name)) continue;
-    absl::StatusOr<learn::DataRoot> root = learn::DataRoot::Open(data.empty() ? "." : data);
+    absl::StatusOr<data::DataRoot> root = data::DataRoot::Open(data.empty() ? "." : data);
     const std::string copy = absl::StrCat(scratch, "/", problem.objective.data);
     if (root.ok() && (problem.objective.data == "letters.tsv"
                           ? CopyHead(*root, "ocr-letters/letters.tsv.xz", 160, /*by_fields=*/true, copy)
                           : problem.objective.data == "chunking.txt" &&
                                 CopyHead(*root, "conll2000/train.txt.xz", 160, /*by_fields=*/false, copy))) {
-      root = learn::DataRoot::Open(scratch);
+      root = data::DataRoot::Open(scratch);
     }
-    if (root.ok() && !root->OpenFile(problem.objective.data).ok()) root = learn::DataRoot::Open("data");
+    if (root.ok() && !root->OpenFile(problem.objective.data).ok()) root = data::DataRoot::Open("data");
     if (!root.ok() || !root->OpenFile(problem.objective.data).ok()) {
       absl::FPrintF(stderr, "%s: no data; name their folder by --data\n", problem.name);
       continue;

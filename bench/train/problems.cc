@@ -9,24 +9,24 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/crf/column_text.h"
 #include "lib/crf/features.h"
 #include "lib/crf/letters_reader.h"
-#include "lib/learn/data_root.h"
-#include "lib/learn/text_source.h"
+#include "lib/data/column_text.h"
+#include "lib/data/data_root.h"
+#include "lib/data/text_source.h"
 #include "lib/notation/templates.h"
 
 namespace luthier::crf {
 namespace {
 
-absl::StatusOr<learn::LineReader> Open(const std::string& root, const std::string& name) {
-  LUTHIER_ASSIGN_OR_RETURN(const learn::DataRoot folder, learn::DataRoot::Open(root));
-  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, folder.OpenFile(name));
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), name));
-  return learn::LineReader(std::move(bytes), name);
+absl::StatusOr<data::LineReader> Open(const std::string& root, const std::string& name) {
+  LUTHIER_ASSIGN_OR_RETURN(const data::DataRoot folder, data::DataRoot::Open(root));
+  LUTHIER_ASSIGN_OR_RETURN(data::UniqueFd fd, folder.OpenFile(name));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<data::ByteSource> bytes, data::OpenBytes(std::move(fd), name));
+  return data::LineReader(std::move(bytes), name);
 }
 
-std::vector<int32_t> AllRows(const ColumnText& text) {
+std::vector<int32_t> AllRows(const data::ColumnText& text) {
   std::vector<int32_t> rows(static_cast<size_t>(text.sequences()));
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
@@ -35,10 +35,10 @@ std::vector<int32_t> AllRows(const ColumnText& text) {
 absl::StatusOr<TrainingProblem> LoadColumns(const std::string& root, const std::string& train_name,
                                             const std::string& test_name, absl::string_view templates,
                                             int64_t min_count) {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader train_lines, Open(root, train_name));
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader test_lines, Open(root, test_name));
-  LUTHIER_ASSIGN_OR_RETURN(const ColumnText train, ReadColumnText(train_lines));
-  LUTHIER_ASSIGN_OR_RETURN(const ColumnText test, ReadColumnText(test_lines));
+  LUTHIER_ASSIGN_OR_RETURN(data::LineReader train_lines, Open(root, train_name));
+  LUTHIER_ASSIGN_OR_RETURN(data::LineReader test_lines, Open(root, test_name));
+  LUTHIER_ASSIGN_OR_RETURN(const data::ColumnText train, data::ReadColumnText(train_lines));
+  LUTHIER_ASSIGN_OR_RETURN(const data::ColumnText test, data::ReadColumnText(test_lines));
   FeatureOptions options;
   LUTHIER_ASSIGN_OR_RETURN(options.templates, notation::ParseTemplates(templates));
   options.min_count = min_count;
@@ -50,7 +50,7 @@ absl::StatusOr<TrainingProblem> LoadColumns(const std::string& root, const std::
 }
 
 absl::StatusOr<TrainingProblem> LoadLetters(const std::string& root) {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Open(root, "ocr-letters/letters.tsv.xz"));
+  LUTHIER_ASSIGN_OR_RETURN(data::LineReader lines, Open(root, "ocr-letters/letters.tsv.xz"));
   LUTHIER_ASSIGN_OR_RETURN(const Letters letters, ReadLetters(lines));
   // The source trains on nine folds of ten, which this copy of the data calls its test part.
   std::vector<int32_t> train, test;

@@ -18,7 +18,7 @@
 #include "absl/time/clock.h"
 #include "lib/base/check.h"
 #include "lib/catalogue/registry.h"
-#include "lib/learn/data_cache.h"
+#include "lib/data/data_cache.h"
 #include "lib/objectives/create.h"
 
 ABSL_FLAG(std::string, data, "", "data root");
@@ -33,7 +33,7 @@ double Milliseconds(absl::Time since) {
   return absl::ToDoubleMilliseconds(absl::Now() - since);
 }
 
-std::unique_ptr<Objective> Load(const learn::DataRoot& root, const learn::DataCache* cache, const char* who) {
+std::unique_ptr<Objective> Load(const data::DataRoot& root, const data::DataCache* cache, const char* who) {
   study::BuiltinObjective objective;
   objective.model = "crf";
   objective.data = absl::GetFlag(FLAGS_file);
@@ -70,8 +70,8 @@ void Run() {
   std::string directory = absl::GetFlag(FLAGS_cache);
   if (directory.empty()) directory = (std::filesystem::temp_directory_path() / "luthier-start-bench").string();
   std::filesystem::remove_all(directory);
-  const learn::DataRoot root = learn::DataRoot::Open(absl::GetFlag(FLAGS_data)).value();
-  const learn::DataCache cache = learn::DataCache::Open(directory, {}).value();
+  const data::DataRoot root = data::DataRoot::Open(absl::GetFlag(FLAGS_data)).value();
+  const data::DataCache cache = data::DataCache::Open(directory, {}).value();
   {
     const std::unique_ptr<Objective> first = Load(root, &cache, "nothing kept, first trial");
     Begin(*first, 1.0);

@@ -20,7 +20,7 @@
 #include "lib/catalogue/settings.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
-#include "lib/learn/data_root.h"
+#include "lib/data/data_root.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
 
@@ -93,8 +93,8 @@ int Main() {
     const std::vector<std::string> parts = absl::StrSplit(option, absl::MaxSplits('=', 1));
     objective.options[parts[0]] = Parse(parts.size() > 1 ? parts[1] : "");
   }
-  std::optional<learn::DataRoot> root;
-  if (!absl::GetFlag(FLAGS_root).empty()) root = learn::DataRoot::Open(absl::GetFlag(FLAGS_root)).value();
+  std::optional<data::DataRoot> root;
+  if (!absl::GetFlag(FLAGS_root).empty()) root = data::DataRoot::Open(absl::GetFlag(FLAGS_root)).value();
   const auto settings = catalogue::Settings::Resolve(catalogue::CrfInfo(), objective.options, {{"l2", 1.0}});
   if (!settings.ok()) {
     std::fprintf(stderr, "strength_bench: %s\n", settings.status().ToString().c_str());

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/random.h"
 #include "lib/catalogue/crf_info.h"
 #include "lib/catalogue/objective_info.h"
@@ -21,7 +22,6 @@
 #include "lib/catalogue/settings.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
-#include "lib/learn/checkpoint.h"
 #include "lib/objectives/chain_penalty.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
@@ -98,7 +98,7 @@ class Bench {
     crf::ChainTrainer trainer = crf::ChainTrainer::Create(&data, penalty.l2(), options).value();
     if (from != nullptr) {
       const ChainPenalty other(fold_->row_group, transitions_group_, from->l2, from->l1);
-      learn::CheckpointReader reader = learn::CheckpointReader::Open(model, kKind).value();
+      base::CheckpointReader reader = base::CheckpointReader::Open(model, kKind).value();
       const absl::Status started = trainer.WarmStart(&reader, "", penalty.From(other));
       if (!started.ok()) std::fprintf(stderr, "%s\n", started.ToString().c_str());
     }
@@ -107,7 +107,7 @@ class Bench {
     result.passes = trainer.passes();
     const VectorXd w = trainer.Weights();
     result.value = Value(data, penalty, w);
-    learn::CheckpointWriter writer(kKind);
+    base::CheckpointWriter writer(kKind);
     trainer.SaveModel(&writer, "");
     result.model = std::move(writer).Finish();
     return result;

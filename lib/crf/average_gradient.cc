@@ -211,13 +211,13 @@ absl::StatusOr<SolverState> AverageGradient::Advance(int64_t iterations, const b
   });
 }
 
-void AverageGradient::Save(learn::CheckpointWriter* writer) const {
+void AverageGradient::Save(base::CheckpointWriter* writer) const {
   AverageSolver::Save(writer);
   writer->F64(shared_constant_);
   writer->U64(moved_ ? 1 : 0);
 }
 
-bool AverageGradient::Load(learn::CheckpointReader* reader) {
+bool AverageGradient::Load(base::CheckpointReader* reader) {
   const bool fits = AverageSolver::Load(reader);
   shared_constant_ = reader->F64();
   moved_ = reader->U64() != 0;

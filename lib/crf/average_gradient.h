@@ -5,13 +5,13 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
 #include "lib/crf/average_solver.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/gradient_memory.h"
 #include "lib/crf/inference.h"
-#include "lib/learn/checkpoint.h"
 #include "lib/stochastic/sampler.h"
 
 // Stochastic average gradient methods for chains (Ahmed 2018, chapter 2; Schmidt, Babanezhad, Ahmed, Defazio, Clifton,
@@ -48,8 +48,8 @@ class AverageGradient final : public AverageSolver {
 
   absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
 
-  void Save(learn::CheckpointWriter* writer) const override;
-  bool Load(learn::CheckpointReader* reader) override;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
 
  private:
   AverageGradient(const ChainData* data, double l2, const AverageGradientOptions& options, const Kernels& kernels,

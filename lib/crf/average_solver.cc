@@ -69,7 +69,7 @@ double AverageSolver::passes() const {
   return static_cast<double>(evaluations_ + forwards()) / static_cast<double>(data_->sequences());
 }
 
-bool AverageSolver::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+bool AverageSolver::WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) {
   const double lambda = lambda_;
   if (!Load(reader)) return false;
   lambda_ = lambda;
@@ -83,7 +83,7 @@ bool AverageSolver::WarmStart(learn::CheckpointReader* reader, const Rescaling& 
   return true;
 }
 
-void AverageSolver::Save(learn::CheckpointWriter* writer) const {
+void AverageSolver::Save(base::CheckpointWriter* writer) const {
   sampler_.Save(writer);
   SaveArray(memory_.table(), writer);
   state_.Save(writer);
@@ -93,7 +93,7 @@ void AverageSolver::Save(learn::CheckpointWriter* writer) const {
   for (const int64_t x : {iterations_, evaluations_}) writer->U64(static_cast<uint64_t>(x));
 }
 
-bool AverageSolver::Load(learn::CheckpointReader* reader) {
+bool AverageSolver::Load(base::CheckpointReader* reader) {
   const bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table()) && state_.Load(reader) &&
                     search_.Load(reader) && LoadArray(reader, &stored_);
   lambda_ = reader->F64();

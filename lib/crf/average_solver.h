@@ -8,12 +8,12 @@
 #include "Eigen/Core"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/checkpoint.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/chain_solver.h"
 #include "lib/crf/constant_search.h"
 #include "lib/crf/gradient_memory.h"
 #include "lib/crf/lazy_average.h"
-#include "lib/learn/checkpoint.h"
 #include "lib/stochastic/sampler.h"
 #include "lib/stochastic/step_rule.h"
 
@@ -72,10 +72,10 @@ class AverageSolver : public ChainSolver {
   double mean_constant() const { return sampler_.mean_constant(); }
 
   // The whole state: remembered gradients, their sum and the constants are of the data alone.
-  void SaveModel(learn::CheckpointWriter* writer) const final { Save(writer); }
-  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) final;
-  void Save(learn::CheckpointWriter* writer) const override;
-  bool Load(learn::CheckpointReader* reader) override;
+  void SaveModel(base::CheckpointWriter* writer) const final { Save(writer); }
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) final;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
 
  protected:
   AverageSolver(const ChainData* data, double l2, const AverageGradientOptions& options, const Kernels& kernels,

@@ -70,7 +70,7 @@ double ChainLbfgs::GradientEstimate() const {
   return iterations_ > 0 ? solver_.gradient().lpNorm<Eigen::Infinity>() : kUnknown;
 }
 
-void ChainLbfgs::Save(learn::CheckpointWriter* writer) const {
+void ChainLbfgs::Save(base::CheckpointWriter* writer) const {
   writer->U64(static_cast<uint64_t>(iterations_));
   if (iterations_ > 0) {
     solver_.Save(writer);
@@ -79,7 +79,7 @@ void ChainLbfgs::Save(learn::CheckpointWriter* writer) const {
   }
 }
 
-bool ChainLbfgs::Load(learn::CheckpointReader* reader) {
+bool ChainLbfgs::Load(base::CheckpointReader* reader) {
   iterations_ = static_cast<int64_t>(reader->U64());
   if (!reader->ok()) return false;
   if (iterations_ > 0) return solver_.Load(reader, loss_.dim());
@@ -87,7 +87,7 @@ bool ChainLbfgs::Load(learn::CheckpointReader* reader) {
   return reader->ok() && (start_.size() == 0 || start_.size() == loss_.dim());
 }
 
-bool ChainLbfgs::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+bool ChainLbfgs::WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) {
   std::optional<VectorXd> w = LoadWeights(reader, loss_.data().shape(), rescaling);
   if (w) start_ = *std::move(w);
   return w.has_value();
@@ -134,17 +134,17 @@ double ChainHybrid::passes() const {
   return PerSequence(static_cast<double>(solver_.evaluations()), loss_);
 }
 
-void ChainHybrid::Save(learn::CheckpointWriter* writer) const {
+void ChainHybrid::Save(base::CheckpointWriter* writer) const {
   writer->U64(static_cast<uint64_t>(iterations_));
   solver_.Save(writer);
 }
 
-bool ChainHybrid::Load(learn::CheckpointReader* reader) {
+bool ChainHybrid::Load(base::CheckpointReader* reader) {
   iterations_ = static_cast<int64_t>(reader->U64());
   return reader->ok() && solver_.Load(reader);
 }
 
-bool ChainHybrid::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+bool ChainHybrid::WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) {
   std::optional<VectorXd> w = LoadWeights(reader, loss_.data().shape(), rescaling);
   if (w) solver_.StartAt(*std::move(w));
   return w.has_value();
@@ -191,17 +191,17 @@ double ChainMetaDescent::passes() const {
   return PerSequence(static_cast<double>(2 * kBatch * iterations_), loss_);
 }
 
-void ChainMetaDescent::Save(learn::CheckpointWriter* writer) const {
+void ChainMetaDescent::Save(base::CheckpointWriter* writer) const {
   writer->U64(static_cast<uint64_t>(iterations_));
   solver_.Save(writer);
 }
 
-bool ChainMetaDescent::Load(learn::CheckpointReader* reader) {
+bool ChainMetaDescent::Load(base::CheckpointReader* reader) {
   iterations_ = static_cast<int64_t>(reader->U64());
   return reader->ok() && solver_.Load(reader);
 }
 
-bool ChainMetaDescent::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+bool ChainMetaDescent::WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) {
   std::optional<VectorXd> w = LoadWeights(reader, loss_.data().shape(), rescaling);
   if (w) solver_.StartAt(*std::move(w));
   return w.has_value();

@@ -29,9 +29,9 @@ class ChainLbfgs final : public ChainSolver {
   double GradientEstimate() const override;
   bool estimate_is_exact() const override { return true; }
   double passes() const override { return static_cast<double>(solver_.evaluations()); }
-  void Save(learn::CheckpointWriter* writer) const override;
-  bool Load(learn::CheckpointReader* reader) override;
-  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   ChainLoss loss_;
@@ -55,9 +55,9 @@ class ChainHybrid final : public ChainSolver {
   bool estimate_is_exact() const override { return true; }
   double passes() const override;
   int64_t batch() const { return solver_.batch(); }
-  void Save(learn::CheckpointWriter* writer) const override;
-  bool Load(learn::CheckpointReader* reader) override;
-  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   ChainLoss loss_;
@@ -82,9 +82,9 @@ class ChainMetaDescent final : public ChainSolver {
   void CopyWeights(Eigen::VectorXd* w) const override { *w = solver_.x(); }
   double GradientEstimate() const override;
   double passes() const override;
-  void Save(learn::CheckpointWriter* writer) const override;
-  bool Load(learn::CheckpointReader* reader) override;
-  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   ChainLoss loss_;

@@ -361,7 +361,7 @@ absl::StatusOr<SolverState> BlockAverage::Advance(int64_t iterations, const base
   return SolverState::kRunning;
 }
 
-void BlockAverage::Save(learn::CheckpointWriter* writer) const {
+void BlockAverage::Save(base::CheckpointWriter* writer) const {
   AverageSolver::Save(writer);
   // A stop may have come after the draws of a block.
   writer->U64(drawn_.size());
@@ -374,7 +374,7 @@ void BlockAverage::Save(learn::CheckpointWriter* writer) const {
   }
 }
 
-bool BlockAverage::Load(learn::CheckpointReader* reader) {
+bool BlockAverage::Load(base::CheckpointReader* reader) {
   bool fits = AverageSolver::Load(reader);
   const uint64_t count = reader->U64();
   const auto n = static_cast<uint64_t>(data_->sequences());

@@ -55,8 +55,8 @@ class BlockAverage final : public AverageSolver {
 
   // `iterations` iterations and what is left of the block then. CANCELLED when stopped.
   absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
-  void Save(learn::CheckpointWriter* writer) const override;
-  bool Load(learn::CheckpointReader* reader) override;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
 
  private:
   static constexpr int kParts = 8;  // Of the rows, for the last stage: row a is in part a modulo this power of two.

@@ -5,10 +5,10 @@
 
 #include "Eigen/Core"
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 #include "lib/crf/rescaling.h"
-#include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::crf {
@@ -53,15 +53,15 @@ class ChainSolver {
 
   // Saves what other solvers, made alike but for the penalty, can start from: the weights, and what this one knows of
   // the data.
-  virtual void SaveModel(learn::CheckpointWriter* writer) const { writer->Vector(Weights()); }
+  virtual void SaveModel(base::CheckpointWriter* writer) const { writer->Vector(Weights()); }
   // Before the first Advance: starts from what another one saved so, of sequences that `rescaling` makes those of this
   // one. iterations() and passes() may go on from the other's. False when the bytes do not fit: this is then of no use.
-  virtual bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) = 0;
+  virtual bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) = 0;
 
   // The whole state. One made alike that loads it goes on bit for bit as this one. False when the bytes do not fit: the
   // object is then of no use.
-  virtual void Save(learn::CheckpointWriter* writer) const = 0;
-  virtual bool Load(learn::CheckpointReader* reader) = 0;
+  virtual void Save(base::CheckpointWriter* writer) const = 0;
+  virtual bool Load(base::CheckpointReader* reader) = 0;
 };
 
 // `iterations` times `step`, while it says kRunning. CANCELLED when stopped.

@@ -6,27 +6,27 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "lib/base/checkpoint.h"
 #include "lib/crf/inference.h"
-#include "lib/learn/checkpoint.h"
 
 // Arrays of numbers in checkpoints, bit for bit. Loading demands the size that is there.
 namespace luthier::crf {
 
-inline void SaveArray(const AlignedDoubles& x, learn::CheckpointWriter* writer) {
+inline void SaveArray(const AlignedDoubles& x, base::CheckpointWriter* writer) {
   writer->Text(absl::string_view(reinterpret_cast<const char*>(x.data()), static_cast<size_t>(x.size()) * 8));
 }
-inline bool LoadArray(learn::CheckpointReader* reader, AlignedDoubles* x) {
+inline bool LoadArray(base::CheckpointReader* reader, AlignedDoubles* x) {
   const std::string bytes = reader->Text();
   if (bytes.size() != static_cast<size_t>(x->size()) * 8) return false;
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(x->data()));
   return true;
 }
 template <typename T>
-void SaveArray(const std::vector<T>& x, learn::CheckpointWriter* writer) {
+void SaveArray(const std::vector<T>& x, base::CheckpointWriter* writer) {
   writer->Text(absl::string_view(reinterpret_cast<const char*>(x.data()), x.size() * sizeof(T)));
 }
 template <typename T>
-bool LoadArray(learn::CheckpointReader* reader, std::vector<T>* x) {
+bool LoadArray(base::CheckpointReader* reader, std::vector<T>* x) {
   const std::string bytes = reader->Text();
   if (bytes.size() != x->size() * sizeof(T)) return false;
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(x->data()));

@@ -86,13 +86,13 @@ void ConstantSearch::Record(int64_t i, const Found& found) {
   if (found.forwards == 1) skip_[k] = (1 << streak_[k]) - 1;
 }
 
-void ConstantSearch::Save(learn::CheckpointWriter* writer) const {
+void ConstantSearch::Save(base::CheckpointWriter* writer) const {
   SaveArray(streak_, writer);
   SaveArray(skip_, writer);
   writer->U64(static_cast<uint64_t>(forwards_));
 }
 
-bool ConstantSearch::Load(learn::CheckpointReader* reader) {
+bool ConstantSearch::Load(base::CheckpointReader* reader) {
   bool fits = LoadArray(reader, &streak_) && LoadArray(reader, &skip_);
   forwards_ = static_cast<int64_t>(reader->U64());
   for (const uint8_t s : streak_) fits = fits && s <= kMaxStreak;

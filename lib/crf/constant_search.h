@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
 #include "lib/crf/overlaps.h"
-#include "lib/learn/checkpoint.h"
 
 namespace luthier::crf {
 
@@ -63,8 +63,8 @@ class ConstantSearch {
                              ChainInference* chain, Scratch* scratch, const base::StopToken& stop);
   void Record(int64_t i, const Found& found);
 
-  void Save(learn::CheckpointWriter* writer) const;
-  bool Load(learn::CheckpointReader* reader);
+  void Save(base::CheckpointWriter* writer) const;
+  bool Load(base::CheckpointReader* reader);
 
  private:
   const Kernels* kernels_;

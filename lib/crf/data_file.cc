@@ -3,23 +3,25 @@
 #include <string>
 #include <vector>
 
+#include "lib/data/attribute_text.h"
+
 namespace luthier::crf {
 namespace {
 
-void SaveInterner(const Interner& interner, learn::CheckpointWriter* writer) {
+void SaveInterner(const data::Interner& interner, base::CheckpointWriter* writer) {
   // As Texts has them, without a copy of all.
   writer->U64(static_cast<uint64_t>(interner.size()));
   for (int32_t k = 0; k < interner.size(); ++k) writer->Text(interner.text(k));
 }
 
-bool LoadInterner(learn::CheckpointReader* reader, Interner* interner) {
-  *interner = Interner(reader->Texts());
+bool LoadInterner(base::CheckpointReader* reader, data::Interner* interner) {
+  *interner = data::Interner(reader->Texts());
   return reader->ok() && interner->ok();
 }
 
 }  // namespace
 
-void SaveChains(const ColumnText& text, learn::CheckpointWriter* writer) {
+void SaveChains(const data::ColumnText& text, base::CheckpointWriter* writer) {
   writer->U64(static_cast<uint64_t>(text.columns));
   SaveInterner(text.strings, writer);
   SaveInterner(text.label_names, writer);
@@ -29,7 +31,7 @@ void SaveChains(const ColumnText& text, learn::CheckpointWriter* writer) {
   writer->Array(text.line);
 }
 
-bool LoadChains(learn::CheckpointReader* reader, ColumnText* text) {
+bool LoadChains(base::CheckpointReader* reader, data::ColumnText* text) {
   text->columns = static_cast<int>(reader->U64());
   if (!LoadInterner(reader, &text->strings) || !LoadInterner(reader, &text->label_names)) return false;
   text->sequence_start = reader->Array<int64_t>();
@@ -41,7 +43,7 @@ bool LoadChains(learn::CheckpointReader* reader, ColumnText* text) {
          text->cell.size() == text->label.size() * static_cast<size_t>(text->columns);
 }
 
-void SaveChains(const AttributeText& text, learn::CheckpointWriter* writer) {
+void SaveChains(const data::AttributeText& text, base::CheckpointWriter* writer) {
   SaveInterner(text.attributes, writer);
   SaveInterner(text.label_names, writer);
   writer->Array(text.sequence_start);
@@ -52,7 +54,7 @@ void SaveChains(const AttributeText& text, learn::CheckpointWriter* writer) {
   writer->Array(text.line);
 }
 
-bool LoadChains(learn::CheckpointReader* reader, AttributeText* text) {
+bool LoadChains(base::CheckpointReader* reader, data::AttributeText* text) {
   if (!LoadInterner(reader, &text->attributes) || !LoadInterner(reader, &text->label_names)) return false;
   text->sequence_start = reader->Array<int64_t>();
   text->token_start = reader->Array<int64_t>();
@@ -66,7 +68,7 @@ bool LoadChains(learn::CheckpointReader* reader, AttributeText* text) {
          text->value.size() == text->attribute.size() && text->line.size() == text->label.size();
 }
 
-void SaveChains(const ChainData& data, learn::CheckpointWriter* writer) {
+void SaveChains(const ChainData& data, base::CheckpointWriter* writer) {
   writer->U64(static_cast<uint64_t>(data.attributes));
   writer->Texts(data.label_names);
   writer->Texts(data.unknown_names);
@@ -77,7 +79,7 @@ void SaveChains(const ChainData& data, learn::CheckpointWriter* writer) {
   writer->Array(data.label);
 }
 
-bool LoadChains(learn::CheckpointReader* reader, ChainData* data) {
+bool LoadChains(base::CheckpointReader* reader, ChainData* data) {
   data->attributes = static_cast<int32_t>(reader->U64());
   data->label_names = reader->Texts();
   data->unknown_names = reader->Texts();

@@ -1,23 +1,23 @@
 #ifndef LUTHIER_LIB_CRF_DATA_FILE_H_
 #define LUTHIER_LIB_CRF_DATA_FILE_H_
 
-#include "lib/crf/attribute_text.h"
+#include "lib/base/checkpoint.h"
 #include "lib/crf/chain_data.h"
-#include "lib/crf/column_text.h"
-#include "lib/learn/checkpoint.h"
+#include "lib/data/attribute_text.h"
+#include "lib/data/column_text.h"
 
 // Sequences as bytes, for the cache of parsed data (lib/learn/data_cache.h). Load gives what was saved, but for the
 // name; false when the bytes do not fit.
 namespace luthier::crf {
 
-void SaveChains(const ColumnText& text, learn::CheckpointWriter* writer);
-bool LoadChains(learn::CheckpointReader* reader, ColumnText* text);
+void SaveChains(const data::ColumnText& text, base::CheckpointWriter* writer);
+bool LoadChains(base::CheckpointReader* reader, data::ColumnText* text);
 
-void SaveChains(const AttributeText& text, learn::CheckpointWriter* writer);
-bool LoadChains(learn::CheckpointReader* reader, AttributeText* text);
+void SaveChains(const data::AttributeText& text, base::CheckpointWriter* writer);
+bool LoadChains(base::CheckpointReader* reader, data::AttributeText* text);
 
-void SaveChains(const ChainData& data, learn::CheckpointWriter* writer);
-bool LoadChains(learn::CheckpointReader* reader, ChainData* data);
+void SaveChains(const ChainData& data, base::CheckpointWriter* writer);
+bool LoadChains(base::CheckpointReader* reader, ChainData* data);
 
 }  // namespace luthier::crf
 

@@ -183,7 +183,7 @@ double ExponentiatedGradient::passes() const {
   return static_cast<double>(evaluations_) / static_cast<double>(data_->sequences());
 }
 
-void ExponentiatedGradient::Save(learn::CheckpointWriter* writer) const {
+void ExponentiatedGradient::Save(base::CheckpointWriter* writer) const {
   sampler_.Save(writer);
   // A start that was given up begins anew.
   const bool started = started_ == data_->sequences();
@@ -196,7 +196,7 @@ void ExponentiatedGradient::Save(learn::CheckpointWriter* writer) const {
   writer->U64(static_cast<uint64_t>(evaluations_));
 }
 
-bool ExponentiatedGradient::Load(learn::CheckpointReader* reader) {
+bool ExponentiatedGradient::Load(base::CheckpointReader* reader) {
   bool fits = sampler_.Load(reader);
   if (reader->U64() == 0) return fits && reader->ok() && started_ == 0;
   started_ = data_->sequences();
@@ -207,12 +207,12 @@ bool ExponentiatedGradient::Load(learn::CheckpointReader* reader) {
   return fits && reader->ok();
 }
 
-void ExponentiatedGradient::SaveModel(learn::CheckpointWriter* writer) const {
+void ExponentiatedGradient::SaveModel(base::CheckpointWriter* writer) const {
   Save(writer);
   writer->F64(l2_);
 }
 
-bool ExponentiatedGradient::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+bool ExponentiatedGradient::WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) {
   if (!Load(reader)) return false;
   const double l2 = reader->F64();
   if (!reader->ok() || !(l2 > 0.0)) return false;

@@ -63,11 +63,11 @@ class ExponentiatedGradient final : public ChainSolver {
   void CopyWeights(Eigen::VectorXd* w) const override;
   double GradientEstimate() const override;
   double passes() const override;
-  void Save(learn::CheckpointWriter* writer) const override;
-  bool Load(learn::CheckpointReader* reader) override;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
   // The distributions, which are of the labels alone; w(alpha) follows from them.
-  void SaveModel(learn::CheckpointWriter* writer) const override;
-  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
+  void SaveModel(base::CheckpointWriter* writer) const override;
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
 
   // D(alpha), which never falls. h(w) minus this is an upper bound of h(w) - min h. After the first Advance, which
   // makes the alpha_i, if only by 0 iterations.

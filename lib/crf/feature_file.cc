@@ -13,7 +13,7 @@ constexpr uint64_t kMaxRows = uint64_t{1} << 30;
 
 }  // namespace
 
-void FeatureMap::Save(learn::CheckpointWriter* writer) const {
+void FeatureMap::Save(base::CheckpointWriter* writer) const {
   writer->U64(options_.templates.size());
   for (const notation::Template& one : options_.templates) {
     writer->Text(one.space);
@@ -38,7 +38,7 @@ void FeatureMap::Save(learn::CheckpointWriter* writer) const {
 }
 
 // Texts and pairs are numbered anew, in the same order, without those that no attribute depends on.
-void FeatureMap::SaveDictionary(learn::CheckpointWriter* writer) const {
+void FeatureMap::SaveDictionary(base::CheckpointWriter* writer) const {
   std::vector<Key> pair(pairs_.size());
   for (const auto& [key, id] : pairs_) pair[id - kCombined] = key;
   std::vector<Key> attribute(static_cast<size_t>(template_rows_));
@@ -78,7 +78,7 @@ void FeatureMap::SaveDictionary(learn::CheckpointWriter* writer) const {
   writer->Array(attributes);
 }
 
-bool FeatureMap::LoadDictionary(learn::CheckpointReader* reader) {
+bool FeatureMap::LoadDictionary(base::CheckpointReader* reader) {
   const std::vector<std::string> texts = reader->Texts();
   const std::vector<uint64_t> pairs = reader->Array<uint64_t>();
   const std::vector<uint64_t> attributes = reader->Array<uint64_t>();
@@ -103,7 +103,7 @@ bool FeatureMap::LoadDictionary(learn::CheckpointReader* reader) {
   return true;
 }
 
-absl::StatusOr<FeatureMap> FeatureMap::Load(learn::CheckpointReader* reader) {
+absl::StatusOr<FeatureMap> FeatureMap::Load(base::CheckpointReader* reader) {
   const absl::Status unfit = absl::DataLossError("the table of attributes does not fit together");
   FeatureOptions options;
   const uint64_t templates = reader->U64();

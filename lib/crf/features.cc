@@ -31,7 +31,7 @@ uint64_t HashPair(uint64_t a, uint64_t b) {
 
 FeatureMap::FeatureMap(FeatureOptions options, int columns) : options_(std::move(options)), columns_(columns) {
   LUTHIER_CHECK(options_.hash_bits >= 0 && options_.hash_bits <= 28);
-  Interner spaces;
+  data::Interner spaces;
   for (const notation::Template& one : options_.templates) {
     const int32_t id = spaces.Intern(absl::StrCat(one.space, " ", one.positions.size()));
     space_.push_back(options_.hash_bits > 0 ? base::Hash64(spaces.text(id)) : static_cast<uint64_t>(id));
@@ -51,7 +51,7 @@ uint64_t FeatureMap::BoundaryId(int64_t overhang) const {
   return boundary_[static_cast<size_t>(overhang < 0 ? -overhang - 1 : notation::kMaxOffset + overhang - 1)];
 }
 
-std::vector<uint64_t> FeatureMap::CellIds(const ColumnText& text, bool intern) {
+std::vector<uint64_t> FeatureMap::CellIds(const data::ColumnText& text, bool intern) {
   for (const bool lower : {false, true}) {
     for (int32_t s = 0; intern && options_.hash_bits == 0 && s < text.strings.size(); ++s) {
       const std::string& raw = text.strings.text(s);
@@ -61,7 +61,7 @@ std::vector<uint64_t> FeatureMap::CellIds(const ColumnText& text, bool intern) {
   return std::as_const(*this).CellIds(text);
 }
 
-std::vector<uint64_t> FeatureMap::CellIds(const ColumnText& text) const {
+std::vector<uint64_t> FeatureMap::CellIds(const data::ColumnText& text) const {
   const auto number = [&](const std::string& s) {
     if (options_.hash_bits > 0) return base::Hash64(s);
     const int32_t id = texts_.Find(s);
@@ -100,7 +100,7 @@ void FeatureMap::Visit(const std::vector<uint64_t>& ids, int64_t begin, int64_t 
   }
 }
 
-std::vector<std::string> FeatureMap::LabelNames(const ColumnText& text, const std::vector<int32_t>& rows) {
+std::vector<std::string> FeatureMap::LabelNames(const data::ColumnText& text, const std::vector<int32_t>& rows) {
   std::vector<bool> there(static_cast<size_t>(text.label_names.size()), false);
   for (const int32_t i : rows) {
     for (int64_t t = text.sequence_start[static_cast<size_t>(i)]; t < text.sequence_start[static_cast<size_t>(i) + 1];
@@ -116,7 +116,7 @@ std::vector<std::string> FeatureMap::LabelNames(const ColumnText& text, const st
   return names;
 }
 
-absl::Status FeatureMap::Check(const ColumnText& text, const std::vector<int32_t>& rows,
+absl::Status FeatureMap::Check(const data::ColumnText& text, const std::vector<int32_t>& rows,
                                const FeatureOptions& options) {
   if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(text.name, ": no sequences to train on"));
   for (const notation::Template& one : options.templates) {
@@ -136,7 +136,7 @@ absl::Status FeatureMap::Check(const ColumnText& text, const std::vector<int32_t
   return absl::OkStatus();
 }
 
-absl::StatusOr<FeatureMap> FeatureMap::Fit(const ColumnText& text, const std::vector<int32_t>& rows,
+absl::StatusOr<FeatureMap> FeatureMap::Fit(const data::ColumnText& text, const std::vector<int32_t>& rows,
                                            FeatureOptions options, const base::StopToken& stop) {
   LUTHIER_CHECK(options.min_count >= 1);
   LUTHIER_RETURN_IF_ERROR(Check(text, rows, options));
@@ -151,7 +151,7 @@ absl::StatusOr<FeatureMap> FeatureMap::Fit(const ColumnText& text, const std::ve
   return map;
 }
 
-absl::Status FeatureMap::FitDictionary(const ColumnText& text, const std::vector<int32_t>& rows,
+absl::Status FeatureMap::FitDictionary(const data::ColumnText& text, const std::vector<int32_t>& rows,
                                        const base::StopToken& stop) {
   const std::vector<uint64_t> ids = CellIds(text, true);
   std::vector<int64_t> count;
@@ -191,7 +191,7 @@ int32_t FeatureMap::HashRow(uint64_t space, uint64_t id) const {
   return static_cast<int32_t>(HashPair(space, id) >> (64 - options_.hash_bits));
 }
 
-absl::Status FeatureMap::FitHashing(const ColumnText& text, const std::vector<int32_t>& rows,
+absl::Status FeatureMap::FitHashing(const data::ColumnText& text, const std::vector<int32_t>& rows,
                                     const base::StopToken& stop) {
   const std::vector<uint64_t> ids = CellIds(text, false);
   template_rows_ = int32_t{1} << options_.hash_bits;
@@ -227,7 +227,7 @@ std::vector<int32_t> FeatureMap::RowSources() const {
   return sources;
 }
 
-absl::StatusOr<ChainData> FeatureMap::Encode(const ColumnText& text, const std::vector<int32_t>& rows,
+absl::StatusOr<ChainData> FeatureMap::Encode(const data::ColumnText& text, const std::vector<int32_t>& rows,
                                              UnknownLabels unknown, const base::StopToken& stop) const {
   if (text.columns != columns_) {
     return absl::InvalidArgumentError(

@@ -7,10 +7,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
 #include "lib/crf/chain_data.h"
-#include "lib/crf/column_text.h"
-#include "lib/learn/checkpoint.h"
+#include "lib/data/column_text.h"
 #include "lib/notation/templates.h"
 
 namespace luthier::crf {
@@ -41,23 +41,24 @@ class FeatureMap {
  public:
   // Uses the sequences numbered `rows`. INVALID_ARGUMENT: as Check has it; more than 2^30 attributes. CANCELLED when
   // stopped, here and below.
-  static absl::StatusOr<FeatureMap> Fit(const ColumnText& text, const std::vector<int32_t>& rows,
+  static absl::StatusOr<FeatureMap> Fit(const data::ColumnText& text, const std::vector<int32_t>& rows,
                                         FeatureOptions options, const base::StopToken& stop = {});
 
   // INVALID_ARGUMENT: a template names a column that the text has not, no sequences, fewer than two labels.
-  static absl::Status Check(const ColumnText& text, const std::vector<int32_t>& rows, const FeatureOptions& options);
+  static absl::Status Check(const data::ColumnText& text, const std::vector<int32_t>& rows,
+                            const FeatureOptions& options);
 
   // Labels that training has not are an error, INVALID_ARGUMENT "name:line: ...", or become unknown_names: the model
   // never gives them, so they count as wrong. Another number of columns than in training is an error.
   enum class UnknownLabels { kError, kKeep };
-  absl::StatusOr<ChainData> Encode(const ColumnText& text, const std::vector<int32_t>& rows,
+  absl::StatusOr<ChainData> Encode(const data::ColumnText& text, const std::vector<int32_t>& rows,
                                    UnknownLabels unknown = UnknownLabels::kError,
                                    const base::StopToken& stop = {}) const;
 
   // All that Encode needs; texts and combinations that no attribute depends on are left out. What Load gives encodes
   // every text as this one does. DATA_LOSS when the bytes do not fit.
-  void Save(learn::CheckpointWriter* writer) const;
-  static absl::StatusOr<FeatureMap> Load(learn::CheckpointReader* reader);
+  void Save(base::CheckpointWriter* writer) const;
+  static absl::StatusOr<FeatureMap> Load(base::CheckpointReader* reader);
 
   int columns() const { return columns_; }  // Without the label's.
   const FeatureOptions& options() const { return options_; }
@@ -77,29 +78,30 @@ class FeatureMap {
 
   FeatureMap(FeatureOptions options, int columns);
   // Of these sequences, in byte order.
-  static std::vector<std::string> LabelNames(const ColumnText& text, const std::vector<int32_t>& rows);
+  static std::vector<std::string> LabelNames(const data::ColumnText& text, const std::vector<int32_t>& rows);
   // The number of each cell of `text`; `intern`: of one that has none, a new one, else kUnknown.
-  std::vector<uint64_t> CellIds(const ColumnText& text, bool intern);
-  std::vector<uint64_t> CellIds(const ColumnText& text) const;
+  std::vector<uint64_t> CellIds(const data::ColumnText& text, bool intern);
+  std::vector<uint64_t> CellIds(const data::ColumnText& text) const;
   uint64_t BoundaryId(int64_t overhang) const;
   // Calls emit(space, id) for each template's value at token t of the sequence [begin, end); combine(a, b) numbers a
   // pair.
   template <typename Combine, typename Emit>
   void Visit(const std::vector<uint64_t>& ids, int64_t begin, int64_t end, int64_t t, Combine&& combine,
              Emit&& emit) const;
-  absl::Status FitDictionary(const ColumnText& text, const std::vector<int32_t>& rows, const base::StopToken& stop);
-  absl::Status FitHashing(const ColumnText& text, const std::vector<int32_t>& rows, const base::StopToken& stop);
+  absl::Status FitDictionary(const data::ColumnText& text, const std::vector<int32_t>& rows,
+                             const base::StopToken& stop);
+  absl::Status FitHashing(const data::ColumnText& text, const std::vector<int32_t>& rows, const base::StopToken& stop);
   int32_t HashRow(uint64_t space, uint64_t id) const;
   void CountAttributes() { attributes_ = template_rows_ + (options_.bias ? 1 : 0) + (options_.ends ? 2 : 0); }
   // The dictionary's part of Save and Load.
-  void SaveDictionary(learn::CheckpointWriter* writer) const;
-  bool LoadDictionary(learn::CheckpointReader* reader);
+  void SaveDictionary(base::CheckpointWriter* writer) const;
+  bool LoadDictionary(base::CheckpointReader* reader);
 
   FeatureOptions options_;
   int columns_ = 0;
   std::vector<uint64_t> space_;  // Of each template.
   std::vector<std::string> label_names_;
-  Interner texts_;
+  data::Interner texts_;
   std::vector<uint64_t> boundary_;  // By overhang, see BoundaryId.
   absl::flat_hash_map<Key, uint64_t> pairs_;
   absl::flat_hash_map<Key, int32_t> row_;  // (space, id) -> row; -1: too rare.

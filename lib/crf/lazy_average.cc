@@ -72,13 +72,13 @@ bool LazyAverage::GradientWithin(double l2, double bound) const {
   return true;
 }
 
-void LazyAverage::Save(learn::CheckpointWriter* writer) const {
+void LazyAverage::Save(base::CheckpointWriter* writer) const {
   for (const AlignedDoubles* x : {&rows, &row_progress, &v_transitions, &d_transitions}) SaveArray(*x, writer);
   writer->F64(beta);
   writer->F64(progress);
 }
 
-bool LazyAverage::Load(learn::CheckpointReader* reader) {
+bool LazyAverage::Load(base::CheckpointReader* reader) {
   bool fits = true;
   for (AlignedDoubles* x : {&rows, &row_progress, &v_transitions, &d_transitions}) fits = fits && LoadArray(reader, x);
   beta = reader->F64();

@@ -2,9 +2,9 @@
 #define LUTHIER_LIB_CRF_LAZY_AVERAGE_H_
 
 #include "Eigen/Core"
+#include "lib/base/checkpoint.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/inference.h"
-#include "lib/learn/checkpoint.h"
 
 namespace luthier::crf {
 
@@ -25,8 +25,8 @@ struct LazyAverage {
   // That one is mostly among the transitions and the frequent attributes, which come first.
   bool GradientWithin(double l2, double bound) const;
 
-  void Save(learn::CheckpointWriter* writer) const;
-  bool Load(learn::CheckpointReader* reader);
+  void Save(base::CheckpointWriter* writer) const;
+  bool Load(base::CheckpointReader* reader);
 
   const ChainData* data;
   int stride;

@@ -9,15 +9,15 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/crf/column_text.h"
+#include "lib/data/column_text.h"
 
 namespace luthier::crf {
 namespace {
 
-constexpr size_t kBitmapFields = 5;                 // letters.tsv
-constexpr size_t kPixelFields = 6 + kLetterPixels;  // letter.data
-constexpr size_t kBitmapDigits = kLetterPixels / 4;
-constexpr int32_t kEvery = kLetterPixels, kFirst = kLetterPixels + 1, kLast = kLetterPixels + 2;
+constexpr size_t kBitmapFields = 5;                       // letters.tsv
+constexpr size_t kPixelFields = 6 + data::kLetterPixels;  // letter.data
+constexpr size_t kBitmapDigits = data::kLetterPixels / 4;
+constexpr int32_t kEvery = data::kLetterPixels, kFirst = data::kLetterPixels + 1, kLast = data::kLetterPixels + 2;
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -28,11 +28,11 @@ int HexDigit(char c) {
 
 class LettersParser {
  public:
-  explicit LettersParser(learn::LineReader* lines) : lines_(*lines) {}
+  explicit LettersParser(data::LineReader* lines) : lines_(*lines) {}
 
   absl::StatusOr<Letters> Parse() {
     letters_.data.name = lines_.name();
-    letters_.data.attributes = kLetterPixels + 3;
+    letters_.data.attributes = data::kLetterPixels + 3;
     while (true) {
       LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> next, lines_.Next());
       if (!next) break;
@@ -95,7 +95,7 @@ class LettersParser {
       letters_.fold.emplace_back(fields[5]);
     }
     LUTHIER_RETURN_IF_ERROR(BeginToken(fields[1]));
-    for (size_t p = 0; p < kLetterPixels; ++p) {
+    for (size_t p = 0; p < data::kLetterPixels; ++p) {
       const absl::string_view field = fields[6 + p];
       if (field == "1") {
         letters_.data.attribute.push_back(static_cast<int32_t>(p));
@@ -112,13 +112,14 @@ class LettersParser {
   absl::Status BeginToken(absl::string_view letter) {
     if (letter.empty()) return Error(1, "the letter is missing");
     const int64_t length = letters_.data.tokens() - letters_.data.sequence_start.back();
-    if (length >= kMaxSequenceTokens) {
-      return Error(1, absl::StrCat("the word has more than ", kMaxSequenceTokens, " letters"));
+    if (length >= data::kMaxSequenceTokens) {
+      return Error(1, absl::StrCat("the word has more than ", data::kMaxSequenceTokens, " letters"));
     }
     letters_.data.label.push_back(0);  // Once all labels are known.
     letter_.emplace_back(letter);
     names_.emplace(letter);
-    if (names_.size() > kMaxLabels) return Error(1, absl::StrCat("there are more than ", kMaxLabels, " letters"));
+    if (names_.size() > data::kMaxLabels)
+      return Error(1, absl::StrCat("there are more than ", data::kMaxLabels, " letters"));
     return absl::OkStatus();
   }
 
@@ -149,7 +150,7 @@ class LettersParser {
     return std::move(letters_);
   }
 
-  learn::LineReader& lines_;
+  data::LineReader& lines_;
   Letters letters_;
   size_t fields_ = 0;
   std::string word_key_;
@@ -160,7 +161,7 @@ class LettersParser {
 
 }  // namespace
 
-absl::StatusOr<Letters> ReadLetters(learn::LineReader& lines) {
+absl::StatusOr<Letters> ReadLetters(data::LineReader& lines) {
   return LettersParser(&lines).Parse();
 }
 

@@ -6,11 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "lib/crf/chain_data.h"
-#include "lib/learn/text_source.h"
+#include "lib/data/synth_chains.h"
+#include "lib/data/text_source.h"
 
 namespace luthier::crf {
-
-inline constexpr int kLetterPixels = 128;
 
 // Handwritten words, a sequence of letters each (Kassel 1995; Taskar et al. 2003). Attributes: the 128 pixels that are
 // on, then 128 for every token, 129 for the first and 130 for the last of a word.
@@ -24,7 +23,7 @@ struct Letters {
 //   letters.tsv:  fold word position letter bitmap     a word ends where `word` or `fold` changes; bitmap: 32
 //                 hexadecimal digits, the pixels row by row, most significant bit first
 // Errors as of ReadColumnText, with the column (byte of the line, from 1) where a field is at fault.
-absl::StatusOr<Letters> ReadLetters(learn::LineReader& lines);
+absl::StatusOr<Letters> ReadLetters(data::LineReader& lines);
 
 }  // namespace luthier::crf
 

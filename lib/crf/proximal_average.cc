@@ -242,7 +242,7 @@ double ProximalAverage::passes() const {
 }
 
 void ProximalAverage::SaveWith(const AlignedDoubles& rows, const std::vector<int32_t>& current,
-                               const std::vector<Moment>& history, learn::CheckpointWriter* writer) const {
+                               const std::vector<Moment>& history, base::CheckpointWriter* writer) const {
   sampler_.Save(writer);
   SaveArray(memory_.table(), writer);
   for (const AlignedDoubles* x : {&rows, &transitions_, &d_transitions_}) SaveArray(*x, writer);
@@ -254,11 +254,11 @@ void ProximalAverage::SaveWith(const AlignedDoubles& rows, const std::vector<int
   writer->U64(static_cast<uint64_t>(iterations_));
 }
 
-void ProximalAverage::Save(learn::CheckpointWriter* writer) const {
+void ProximalAverage::Save(base::CheckpointWriter* writer) const {
   SaveWith(rows_, current_, history_, writer);
 }
 
-void ProximalAverage::SaveModel(learn::CheckpointWriter* writer) const {
+void ProximalAverage::SaveModel(base::CheckpointWriter* writer) const {
   AlignedDoubles rows(rows_.size());
   std::copy_n(rows_.data(), rows_.size(), rows.data());
   for (int64_t a = 0; a < data_->attributes; ++a) {
@@ -268,7 +268,7 @@ void ProximalAverage::SaveModel(learn::CheckpointWriter* writer) const {
   SaveWith(rows, std::vector<int32_t>(current_.size(), 0), {Moment()}, writer);
 }
 
-bool ProximalAverage::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+bool ProximalAverage::WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) {
   if (!Load(reader)) return false;
   if (!rescaling.any()) return true;
   rescaling.ToWeights(stride_, 2 * stride_, rows_.data());
@@ -278,7 +278,7 @@ bool ProximalAverage::WarmStart(learn::CheckpointReader* reader, const Rescaling
   return true;
 }
 
-bool ProximalAverage::Load(learn::CheckpointReader* reader) {
+bool ProximalAverage::Load(base::CheckpointReader* reader) {
   bool fits = sampler_.Load(reader) && LoadArray(reader, &memory_.table());
   for (AlignedDoubles* x : {&rows_, &transitions_, &d_transitions_}) fits = fits && LoadArray(reader, x);
   fits = fits && LoadArray(reader, &current_);

@@ -52,11 +52,11 @@ class ProximalAverage final : public ChainSolver {
   // Of the smallest subgradient of d'w + l2/2 |w|^2 + the l1 penalty.
   double GradientEstimate() const override;
   double passes() const override;
-  void Save(learn::CheckpointWriter* writer) const override;
-  bool Load(learn::CheckpointReader* reader) override;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
   // As AverageSolver; the weights brought up to date, which is a matter of the penalties.
-  void SaveModel(learn::CheckpointWriter* writer) const override;
-  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
+  void SaveModel(base::CheckpointWriter* writer) const override;
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   // The history since the last flush, after each step.
@@ -78,7 +78,7 @@ class ProximalAverage final : public ChainSolver {
   double OneStep(double w, double direction, double mu, double step) const;
   void Flush();
   void SaveWith(const AlignedDoubles& rows, const std::vector<int32_t>& current, const std::vector<Moment>& history,
-                learn::CheckpointWriter* writer) const;
+                base::CheckpointWriter* writer) const;
 
   const ChainData* data_;
   ProximalOptions options_;

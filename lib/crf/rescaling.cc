@@ -32,7 +32,7 @@ void Rescaling::ToConstants(const ChainData& data, stochastic::Sampler* sampler)
   }
 }
 
-std::optional<VectorXd> LoadWeights(learn::CheckpointReader* reader, const Shape& shape, const Rescaling& rescaling) {
+std::optional<VectorXd> LoadWeights(base::CheckpointReader* reader, const Shape& shape, const Rescaling& rescaling) {
   VectorXd w = reader->Vector();
   if (!reader->ok() || w.size() != shape.dim() || !w.allFinite()) return std::nullopt;
   rescaling.ToWeights(shape.stride(), shape.stride(), w.data());

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "Eigen/Core"
+#include "lib/base/checkpoint.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/shape.h"
-#include "lib/learn/checkpoint.h"
 #include "lib/stochastic/sampler.h"
 
 namespace luthier::crf {
@@ -38,7 +38,7 @@ class Rescaling {
 };
 
 // Weights of `shape` as a vector, and on this scale; none when they do not fit.
-std::optional<Eigen::VectorXd> LoadWeights(learn::CheckpointReader* reader, const Shape& shape,
+std::optional<Eigen::VectorXd> LoadWeights(base::CheckpointReader* reader, const Shape& shape,
                                            const Rescaling& rescaling);
 
 }  // namespace luthier::crf

@@ -1,6 +1,6 @@
 #include "lib/crf/segments.h"
 
-#include "lib/crf/interner.h"
+#include "lib/data/interner.h"
 
 namespace luthier::crf {
 namespace {
@@ -22,7 +22,7 @@ double SegmentCounts::f1() const {
 }
 
 SegmentScorer::SegmentScorer(const std::vector<std::string>& label_names) {
-  Interner types;
+  data::Interner types;
   for (const std::string& name : label_names) {
     Tag tag;
     const size_t dash = name.find('-');

@@ -197,7 +197,7 @@ double StochasticGradient::passes() const {
   return static_cast<double>(iterations_) / static_cast<double>(data_->sequences());
 }
 
-void StochasticGradient::Save(learn::CheckpointWriter* writer) const {
+void StochasticGradient::Save(base::CheckpointWriter* writer) const {
   sampler_.Save(writer);
   SaveArray(rows_, writer);
   SaveArray(current_, writer);
@@ -206,7 +206,7 @@ void StochasticGradient::Save(learn::CheckpointWriter* writer) const {
   writer->U64(static_cast<uint64_t>(iterations_));
 }
 
-bool StochasticGradient::Load(learn::CheckpointReader* reader) {
+bool StochasticGradient::Load(base::CheckpointReader* reader) {
   const bool fits = sampler_.Load(reader) && LoadArray(reader, &rows_) && LoadArray(reader, &current_);
   shrink_ = reader->F64();
   shrink_sum_ = reader->F64();
@@ -214,7 +214,7 @@ bool StochasticGradient::Load(learn::CheckpointReader* reader) {
   return fits && reader->ok();
 }
 
-bool StochasticGradient::WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) {
+bool StochasticGradient::WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) {
   const std::optional<VectorXd> w = LoadWeights(reader, data_->shape(), rescaling);
   if (!w) return false;
   for (int64_t r = 0; r * stride_ < w->size(); ++r) {

@@ -55,10 +55,10 @@ class StochasticGradient final : public ChainSolver {
   void CopyWeights(Eigen::VectorXd* w) const override;
   double GradientEstimate() const override;
   double passes() const override;
-  void Save(learn::CheckpointWriter* writer) const override;
-  bool Load(learn::CheckpointReader* reader) override;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
   // The weights: kAveraged goes on from the mean and takes a new one, kAdaGrad begins new sums of squares.
-  bool WarmStart(learn::CheckpointReader* reader, const Rescaling& rescaling) override;
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   absl::StatusOr<SolverState> Step(const base::StopToken& stop);

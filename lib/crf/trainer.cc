@@ -190,7 +190,7 @@ absl::StatusOr<double> ChainTrainer::RelativeGradient(const base::StopToken& sto
   return entry == 0.0 ? 0.0 : entry / zero_gradient_;
 }
 
-void ChainTrainer::Save(learn::CheckpointWriter* writer, absl::string_view identity) const {
+void ChainTrainer::Save(base::CheckpointWriter* writer, absl::string_view identity) const {
   writer->Text(identity);
   writer->U64(static_cast<uint64_t>(outcome_));
   writer->F64(zero_gradient_);
@@ -200,14 +200,14 @@ void ChainTrainer::Save(learn::CheckpointWriter* writer, absl::string_view ident
   solver_->Save(writer);
 }
 
-absl::Status ChainTrainer::CheckIdentity(learn::CheckpointReader* reader, absl::string_view identity) const {
+absl::Status ChainTrainer::CheckIdentity(base::CheckpointReader* reader, absl::string_view identity) const {
   const std::string found = reader->Text();
   if (!reader->ok()) return absl::DataLossError("checkpoint: cut off");
   if (found == identity) return absl::OkStatus();
   return absl::FailedPreconditionError("checkpoint: made with other data, hyperparameters or options");
 }
 
-absl::Status ChainTrainer::Load(learn::CheckpointReader* reader, absl::string_view identity) {
+absl::Status ChainTrainer::Load(base::CheckpointReader* reader, absl::string_view identity) {
   LUTHIER_RETURN_IF_ERROR(CheckIdentity(reader, identity));
   const uint64_t outcome = reader->U64();
   zero_gradient_ = reader->F64();
@@ -227,13 +227,13 @@ std::string ChainTrainer::ModelIdentity(absl::string_view identity) const {
   return absl::StrCat(identity, options_.l1.any() ? " l1" : "");
 }
 
-void ChainTrainer::SaveModel(learn::CheckpointWriter* writer, absl::string_view identity) const {
+void ChainTrainer::SaveModel(base::CheckpointWriter* writer, absl::string_view identity) const {
   writer->Text(ModelIdentity(identity));
   writer->F64(zero_gradient_);
   solver_->SaveModel(writer);
 }
 
-absl::Status ChainTrainer::WarmStart(learn::CheckpointReader* reader, absl::string_view identity,
+absl::Status ChainTrainer::WarmStart(base::CheckpointReader* reader, absl::string_view identity,
                                      const Rescaling& rescaling) {
   if (ForgetsItsStart(options_.method)) return absl::FailedPreconditionError("this method forgets where it started");
   LUTHIER_RETURN_IF_ERROR(CheckIdentity(reader, ModelIdentity(identity)));

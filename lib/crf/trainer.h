@@ -108,22 +108,22 @@ class ChainTrainer {
   absl::StatusOr<double> RelativeGradient(const base::StopToken& stop);
 
   // The whole state; `identity` says what it belongs to.
-  void Save(learn::CheckpointWriter* writer, absl::string_view identity) const;
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const;
   // For a trainer made alike. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit; this is
   // then of no use.
-  absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity);
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity);
   // Saves what other trainers can start from (ChainSolver::SaveModel). `identity` says what they must have in common.
-  void SaveModel(learn::CheckpointWriter* writer, absl::string_view identity) const;
+  void SaveModel(base::CheckpointWriter* writer, absl::string_view identity) const;
   // Starts from there, before the first Advance: made alike but for the seed and the strengths of the penalties, of
   // which those of l1 must be 0 or not as they were; `rescaling`: what becomes of the values of the other's sequences.
   // Counts from 0 passes. Errors as of Load; FAILED_PRECONDITION also when the method forgets where it started.
-  absl::Status WarmStart(learn::CheckpointReader* reader, absl::string_view identity,
+  absl::Status WarmStart(base::CheckpointReader* reader, absl::string_view identity,
                          const Rescaling& rescaling = Rescaling());
 
  private:
   ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels);
   std::string ModelIdentity(absl::string_view identity) const;
-  absl::Status CheckIdentity(learn::CheckpointReader* reader, absl::string_view identity) const;
+  absl::Status CheckIdentity(base::CheckpointReader* reader, absl::string_view identity) const;
   absl::StatusOr<ChainOutcome> Judge(const base::StopToken& stop);
   // Returns the largest entry of the gradient (with l1: of the smallest subgradient) at weights_.
   absl::StatusOr<double> LargestEntry(const base::StopToken& stop);

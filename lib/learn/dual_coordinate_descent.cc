@@ -209,7 +209,7 @@ double DualCoordinateDescent::DualValue() const {
   return total.Total() - 0.5 * problem_->l2() * Weights().squaredNorm();
 }
 
-void DualCoordinateDescent::Save(CheckpointWriter* writer) const {
+void DualCoordinateDescent::Save(base::CheckpointWriter* writer) const {
   const auto doubles = [&](const std::vector<double>& v) {
     writer->Vector(Eigen::Map<const VectorXd>(v.data(), static_cast<Eigen::Index>(v.size())));
   };
@@ -236,7 +236,7 @@ void DualCoordinateDescent::Save(CheckpointWriter* writer) const {
   writer->U64(static_cast<uint64_t>(steps_));
 }
 
-bool DualCoordinateDescent::Load(CheckpointReader* reader) {
+bool DualCoordinateDescent::Load(base::CheckpointReader* reader) {
   LUTHIER_CHECK(Allocate({}).ok());
   const auto doubles = [&](std::vector<double>* v) {
     const VectorXd read = reader->Vector();

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/learn/checkpoint.h"
+#include "lib/base/checkpoint.h"
 #include "lib/learn/linear_problem.h"
 #include "lib/learn/minimizer.h"
 
@@ -54,9 +54,9 @@ class DualCoordinateDescent {
   // Sums over all rows in the epochs that are done, against drift.
   int64_t rebuilds() const;
 
-  void Save(CheckpointWriter* writer) const;
+  void Save(base::CheckpointWriter* writer) const;
   // False when the bytes do not fit: the object is then of no use.
-  bool Load(CheckpointReader* reader);
+  bool Load(base::CheckpointReader* reader);
 
  private:
   absl::Status BeginEpoch(const base::StopToken& stop);

@@ -184,7 +184,7 @@ absl::StatusOr<SolveState> LbfgsSolver::Step(ValueAndGradient f, const base::Sto
   return Stalled() ? SolveState::kPrecision : SolveState::kRunning;
 }
 
-void LbfgsSolver::Save(CheckpointWriter* writer) const {
+void LbfgsSolver::Save(base::CheckpointWriter* writer) const {
   writer->Vector(x_);
   writer->F64(value_);
   writer->Vector(gradient_);
@@ -202,7 +202,7 @@ void LbfgsSolver::Save(CheckpointWriter* writer) const {
   writer->F64(first_step_);
 }
 
-bool LbfgsSolver::Load(CheckpointReader* reader, Eigen::Index dim) {
+bool LbfgsSolver::Load(base::CheckpointReader* reader, Eigen::Index dim) {
   x_ = reader->Vector();
   value_ = reader->F64();
   gradient_ = reader->Vector();

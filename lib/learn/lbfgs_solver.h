@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::learn {
@@ -46,9 +46,9 @@ class LbfgsSolver {
 
   // The whole state but the tolerance and the scale. A solver that loads it goes on bit for bit as the one that saved
   // it.
-  void Save(CheckpointWriter* writer) const;
+  void Save(base::CheckpointWriter* writer) const;
   // False when the bytes do not fit a problem of dimension `dim`; the solver is then unusable until Start.
-  bool Load(CheckpointReader* reader, Eigen::Index dim);
+  bool Load(base::CheckpointReader* reader, Eigen::Index dim);
 
  private:
   struct Pair {

@@ -103,8 +103,8 @@ double MinimizeBias(const LinearData& data, const MarginLoss& loss, const Vector
 
 }  // namespace
 
-absl::StatusOr<LinearData> LinearData::Create(const Dataset& dataset, const std::vector<int32_t>& rows,
-                                              const Standardization& standardization, Bias bias,
+absl::StatusOr<LinearData> LinearData::Create(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                              const data::Standardization& standardization, Bias bias,
                                               const base::StopToken& stop) {
   LUTHIER_CHECK(dataset.num_classes() == 2);
   LinearData data(dataset.x.cols, bias);
@@ -114,9 +114,9 @@ absl::StatusOr<LinearData> LinearData::Create(const Dataset& dataset, const std:
   return data;
 }
 
-absl::Status LinearData::SetRows(const Dataset& dataset, const std::vector<int32_t>& rows,
-                                 const Standardization& standardization, const base::StopToken& stop) {
-  const SparseMatrix& x = dataset.x;
+absl::Status LinearData::SetRows(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                 const data::Standardization& standardization, const base::StopToken& stop) {
+  const data::SparseMatrix& x = dataset.x;
   const bool plain = standardization.identity();
   std::vector<bool> dropped(static_cast<size_t>(features_), false);
   if (!plain) {

@@ -7,10 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/dataset.h"
+#include "lib/data/dataset.h"
+#include "lib/data/standardize.h"
 #include "lib/learn/margin_loss.h"
 #include "lib/learn/newton_solver.h"
-#include "lib/learn/standardize.h"
 
 // Linear classifiers of two classes, laid out for fast training.
 //
@@ -36,8 +36,8 @@ class LinearData {
  public:
   // `dataset` has two classes; `rows` are in [0, dataset.x.rows). Columns that the standardization calls constant are
   // left out (their weights stay 0): centred they say nothing, and nothing but rounding is left.
-  static absl::StatusOr<LinearData> Create(const Dataset& dataset, const std::vector<int32_t>& rows,
-                                           const Standardization& standardization, Bias bias,
+  static absl::StatusOr<LinearData> Create(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                           const data::Standardization& standardization, Bias bias,
                                            const base::StopToken& stop = {});
 
   int64_t rows() const { return static_cast<int64_t>(sign_.size()); }
@@ -170,8 +170,8 @@ class LinearData {
 
  private:
   LinearData(int64_t features, Bias bias) : features_(features), bias_(bias) {}
-  absl::Status SetRows(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& standardization,
-                       const base::StopToken& stop);
+  absl::Status SetRows(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                       const data::Standardization& standardization, const base::StopToken& stop);
   absl::Status SetNorms(const base::StopToken& stop);
   absl::Status SetColumnScale(const base::StopToken& stop);
 

@@ -510,7 +510,7 @@ absl::StatusOr<TrainOutcome> LinearTrainer::Advance(const base::StopToken& stop)
   return outcome_;
 }
 
-void LinearTrainer::Save(CheckpointWriter* writer, absl::string_view identity) const {
+void LinearTrainer::Save(base::CheckpointWriter* writer, absl::string_view identity) const {
   TrainerState{started_, outcome_, iteration_, zero_gradient_}.Save(writer, identity,
                                                                     static_cast<uint64_t>(options_.solver));
   writer->U64(static_cast<uint64_t>(solver_));
@@ -539,7 +539,7 @@ void LinearTrainer::Save(CheckpointWriter* writer, absl::string_view identity) c
   }
 }
 
-absl::Status LinearTrainer::Load(CheckpointReader* reader, absl::string_view identity) {
+absl::Status LinearTrainer::Load(base::CheckpointReader* reader, absl::string_view identity) {
   LUTHIER_CHECK(!started_);
   TrainerState state;
   LUTHIER_RETURN_IF_ERROR(state.Load(reader, identity, static_cast<uint64_t>(options_.solver)));

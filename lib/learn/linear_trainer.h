@@ -105,10 +105,10 @@ class LinearTrainer {
   // h(w) - D(alpha) >= 0 with the solver's own dual variables; infinite for solvers without. Two passes.
   double DualityGap() const;
 
-  void Save(CheckpointWriter* writer, absl::string_view identity) const;
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const;
   // For a trainer made alike. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit; this is
   // then of no use.
-  absl::Status Load(CheckpointReader* reader, absl::string_view identity);
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity);
 
   static constexpr int64_t kMaxDirectColumns = 4000;
 

@@ -49,16 +49,16 @@ double SoftmaxLoss(int classes, int32_t label, double* z) {
 
 }  // namespace
 
-absl::StatusOr<LogisticData> LogisticData::Create(const Dataset* dataset, std::vector<int32_t> rows,
-                                                  Standardization standardization, bool intercept,
+absl::StatusOr<LogisticData> LogisticData::Create(const data::Dataset* dataset, std::vector<int32_t> rows,
+                                                  data::Standardization standardization, bool intercept,
                                                   const base::StopToken& stop) {
   LogisticData data(dataset, std::move(rows), std::move(standardization), intercept);
   LUTHIER_RETURN_IF_ERROR(data.ComputeLipschitz(stop));
   return data;
 }
 
-LogisticData::LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization,
-                           bool intercept)
+LogisticData::LogisticData(const data::Dataset* dataset, std::vector<int32_t> rows,
+                           data::Standardization standardization, bool intercept)
     : dataset_(dataset),
       rows_(std::move(rows)),
       standardization_(std::move(standardization)),
@@ -70,7 +70,7 @@ LogisticData::LogisticData(const Dataset* dataset, std::vector<int32_t> rows, St
 }
 
 absl::Status LogisticData::ComputeLipschitz(const base::StopToken& stop) {
-  const SparseMatrix& x = dataset_->x;
+  const data::SparseMatrix& x = dataset_->x;
   const bool plain = standardization_.identity();
   // |a_i - m|^2 (scaled) = sum over entries of (a - m)^2 - m^2, plus the whole |m|^2.
   double base = intercept_ ? 1.0 : 0.0;
@@ -130,7 +130,7 @@ LogisticData::Scorer LogisticData::MakeScorer(const VectorXd& w) const {
 }
 
 void LogisticData::Scores(const Scorer& scorer, int64_t i, double* z) const {
-  const SparseMatrix& x = dataset_->x;
+  const data::SparseMatrix& x = dataset_->x;
   const int32_t row = rows_[i];
   const int64_t end = x.row_start[row + 1];
   if (scores_ == 1) {
@@ -149,7 +149,7 @@ void LogisticData::Scores(const Scorer& scorer, int64_t i, double* z) const {
 }
 
 void LogisticData::Scatter(int64_t i, const double* r, VectorXd* gradient) const {
-  const SparseMatrix& x = dataset_->x;
+  const data::SparseMatrix& x = dataset_->x;
   const int32_t row = rows_[i];
   const int64_t end = x.row_start[row + 1];
   double* g = gradient->data();
@@ -283,7 +283,7 @@ absl::StatusOr<VectorXd> LogisticData::HessianVector(const Curvature& curvature,
 }
 
 absl::StatusOr<VectorXd> LogisticData::HessianDiagonal(const Curvature& curvature, const base::StopToken& stop) const {
-  const SparseMatrix& x = dataset_->x;
+  const data::SparseMatrix& x = dataset_->x;
   const int K = scores_;
   const bool plain = standardization_.identity();
   VectorXd squares = VectorXd::Zero(dim_);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/learn/dataset.h"
-#include "lib/learn/standardize.h"
+#include "lib/data/dataset.h"
+#include "lib/data/standardize.h"
 
 // Logistic regression, binary and multinomial, with one L2 strength, or one for each feature.
 //
@@ -33,8 +33,8 @@ namespace luthier::learn {
 class LogisticData {
  public:
   // `rows`: which rows, in [0, dataset.x.rows). `standardization` may be the identity.
-  static absl::StatusOr<LogisticData> Create(const Dataset* dataset, std::vector<int32_t> rows,
-                                             Standardization standardization, bool intercept,
+  static absl::StatusOr<LogisticData> Create(const data::Dataset* dataset, std::vector<int32_t> rows,
+                                             data::Standardization standardization, bool intercept,
                                              const base::StopToken& stop = {});
 
   int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
@@ -83,7 +83,8 @@ class LogisticData {
   // of the residuals over all rows.
   void Scatter(int64_t i, const double* r, Eigen::VectorXd* gradient) const;
   void FinishScatter(const Eigen::VectorXd& residual_sum, Eigen::VectorXd* gradient) const;
-  LogisticData(const Dataset* dataset, std::vector<int32_t> rows, Standardization standardization, bool intercept);
+  LogisticData(const data::Dataset* dataset, std::vector<int32_t> rows, data::Standardization standardization,
+               bool intercept);
   absl::Status ComputeLipschitz(const base::StopToken& stop);
   // Operations of going over row i once, for Pace.
   int64_t Work(int64_t i) const {
@@ -91,9 +92,9 @@ class LogisticData {
     return (dataset_->x.row_start[row + 1] - dataset_->x.row_start[row] + 16) * scores_;
   }
 
-  const Dataset* const dataset_;
+  const data::Dataset* const dataset_;
   std::vector<int32_t> rows_;
-  Standardization standardization_;
+  data::Standardization standardization_;
   const bool intercept_;
   const int64_t features_;
   const int scores_;

@@ -210,7 +210,7 @@ absl::StatusOr<SolveState> NewtonSolver::Step(SecondOrderFunction& f, const base
   }
 }
 
-void NewtonSolver::Save(CheckpointWriter* writer) const {
+void NewtonSolver::Save(base::CheckpointWriter* writer) const {
   writer->Vector(x_);
   writer->F64(value_);
   writer->Vector(gradient_);
@@ -225,7 +225,7 @@ void NewtonSolver::Save(CheckpointWriter* writer) const {
   writer->F64(other_passes_);
 }
 
-bool NewtonSolver::Load(CheckpointReader* reader, Eigen::Index dim) {
+bool NewtonSolver::Load(base::CheckpointReader* reader, Eigen::Index dim) {
   x_ = reader->Vector();
   value_ = reader->F64();
   gradient_ = reader->Vector();

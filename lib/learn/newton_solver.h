@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::learn {
@@ -97,8 +97,8 @@ class NewtonSolver {
   // finished iterations.
   double passes() const { return static_cast<double>(evaluations_ + products_) + other_passes_; }
 
-  void Save(CheckpointWriter* writer) const;
-  bool Load(CheckpointReader* reader, Eigen::Index dim);
+  void Save(base::CheckpointWriter* writer) const;
+  bool Load(base::CheckpointReader* reader, Eigen::Index dim);
 
  private:
   // Cost of a step, kept apart until the step is finished.

@@ -355,7 +355,7 @@ void Svrg::Awaken() {
   std::fill(skip_.begin(), skip_.end(), 0);
 }
 
-void Svrg::Save(CheckpointWriter* writer) const {
+void Svrg::Save(base::CheckpointWriter* writer) const {
   writer->U64(epoch_);
   writer->U64(in_epoch_ ? 1 : 0);
   writer->U64(static_cast<uint64_t>(step_));
@@ -383,7 +383,7 @@ void Svrg::Save(CheckpointWriter* writer) const {
   writer->Vector(picked_);
 }
 
-bool Svrg::Load(CheckpointReader* reader) {
+bool Svrg::Load(base::CheckpointReader* reader) {
   LUTHIER_CHECK(Allocate({}).ok());
   epoch_ = reader->U64();
   in_epoch_ = reader->U64() != 0;

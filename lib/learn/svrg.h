@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/learn/checkpoint.h"
+#include "lib/base/checkpoint.h"
 #include "lib/learn/linear_problem.h"
 #include "lib/learn/minimizer.h"
 
@@ -96,9 +96,9 @@ class Svrg {
   int64_t evaluations() const { return evaluations_; }
   double step() const { return eta_; }
 
-  void Save(CheckpointWriter* writer) const;
+  void Save(base::CheckpointWriter* writer) const;
   // False when the bytes do not fit: the object is then of no use.
-  bool Load(CheckpointReader* reader);
+  bool Load(base::CheckpointReader* reader);
 
  private:
   struct alignas(16) Column {

@@ -31,7 +31,7 @@ LogisticTrainer::LogisticTrainer(const LogisticProblem* problem, const TrainOpti
   LUTHIER_CHECK(options.tolerance >= 0.0 && options.max_iterations >= 0);
 }
 
-void TrainerState::Save(CheckpointWriter* writer, absl::string_view identity, uint64_t solver) const {
+void TrainerState::Save(base::CheckpointWriter* writer, absl::string_view identity, uint64_t solver) const {
   writer->Text(identity);
   writer->U64(solver);
   writer->U64(started ? 1 : 0);
@@ -40,7 +40,7 @@ void TrainerState::Save(CheckpointWriter* writer, absl::string_view identity, ui
   writer->F64(zero_gradient);
 }
 
-absl::Status TrainerState::Load(CheckpointReader* reader, absl::string_view identity, uint64_t solver) {
+absl::Status TrainerState::Load(base::CheckpointReader* reader, absl::string_view identity, uint64_t solver) {
   const std::string found = reader->Text();
   if (!reader->ok()) return absl::DataLossError("checkpoint: cut off");
   if (found != identity) {
@@ -141,7 +141,7 @@ absl::StatusOr<TrainOutcome> LogisticTrainer::Advance(const base::StopToken& sto
   return outcome_;
 }
 
-void LogisticTrainer::Save(CheckpointWriter* writer, absl::string_view identity) const {
+void LogisticTrainer::Save(base::CheckpointWriter* writer, absl::string_view identity) const {
   TrainerState{started_, outcome_, iteration_, zero_gradient_}.Save(writer, identity, SolverNumber());
   writer->U64(static_cast<uint64_t>(extra_passes_));
   if (!started_) {
@@ -153,7 +153,7 @@ void LogisticTrainer::Save(CheckpointWriter* writer, absl::string_view identity)
   }
 }
 
-absl::Status LogisticTrainer::Load(CheckpointReader* reader, absl::string_view identity) {
+absl::Status LogisticTrainer::Load(base::CheckpointReader* reader, absl::string_view identity) {
   LUTHIER_CHECK(!started_);
   TrainerState state;
   LUTHIER_RETURN_IF_ERROR(state.Load(reader, identity, SolverNumber()));

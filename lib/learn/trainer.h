@@ -45,10 +45,10 @@ struct TrainerState {
   double zero_gradient = 0.0;  // Largest entry of grad h(0).
 
   // `identity` says what it belongs to, `solver` which one it is.
-  void Save(CheckpointWriter* writer, absl::string_view identity, uint64_t solver) const;
+  void Save(base::CheckpointWriter* writer, absl::string_view identity, uint64_t solver) const;
   // FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit or are of another solver; this is
   // then unchanged.
-  absl::Status Load(CheckpointReader* reader, absl::string_view identity, uint64_t solver);
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity, uint64_t solver);
 };
 
 // The bytes of a checkpoint do not fit the problem.
@@ -85,10 +85,10 @@ class LogisticTrainer {
   double passes() const;
 
   // The whole state. `identity` says what it belongs to (data, split, hyperparameters, options).
-  void Save(CheckpointWriter* writer, absl::string_view identity) const;
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const;
   // Resumes: the next Advance continues bit for bit. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes
   // do not fit; the trainer is then as new.
-  absl::Status Load(CheckpointReader* reader, absl::string_view identity);
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity);
 
  private:
   void SetTolerance();

@@ -9,10 +9,12 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
-#include "lib/crf/column_text.h"
+#include "lib/crf/attribute_map.h"
 #include "lib/crf/letters_reader.h"
 #include "lib/crf/problem.h"
-#include "lib/learn/text_source.h"
+#include "lib/data/attribute_text.h"
+#include "lib/data/column_text.h"
+#include "lib/data/text_source.h"
 
 namespace luthier::model {
 namespace {
@@ -20,12 +22,12 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr int32_t kLetterAttributes = crf::kLetterPixels + 3;
+constexpr int32_t kLetterAttributes = data::kLetterPixels + 3;
 
-absl::StatusOr<learn::LineReader> Lines(const DataFile& data) {
-  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, data.open(data.path));
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), data.path));
-  return learn::LineReader(std::move(bytes), data.path);
+absl::StatusOr<data::LineReader> Lines(const DataFile& data) {
+  LUTHIER_ASSIGN_OR_RETURN(data::UniqueFd fd, data.open(data.path));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<data::ByteSource> bytes, data::OpenBytes(std::move(fd), data.path));
+  return data::LineReader(std::move(bytes), data.path);
 }
 
 crf::Shape ShapeOf(const ChainInput& input, const std::vector<std::string>& label_names) {
@@ -56,7 +58,7 @@ crf::Shape ChainModel::shape() const {
   return ShapeOf(input_, label_names_);
 }
 
-void ChainModel::SaveParts(learn::CheckpointWriter* writer) const {
+void ChainModel::SaveParts(base::CheckpointWriter* writer) const {
   writer->Text(kType);
   writer->U64(input_.index());
   if (features() != nullptr) features()->Save(writer);
@@ -71,7 +73,7 @@ void ChainModel::SaveParts(learn::CheckpointWriter* writer) const {
   writer->Vector(packed);
 }
 
-absl::StatusOr<std::unique_ptr<Model>> ChainModel::Load(ModelInfo info, learn::CheckpointReader* reader) {
+absl::StatusOr<std::unique_ptr<Model>> ChainModel::Load(ModelInfo info, base::CheckpointReader* reader) {
   ChainInput input;
   const uint64_t kind = reader->U64();
   if (kind >= std::variant_size_v<ChainInput>)
@@ -107,8 +109,8 @@ std::vector<std::pair<std::string, std::string>> ChainModel::Facts() const {
 }
 
 absl::StatusOr<ChainModel::Read> ChainModel::ReadColumns(const DataFile& data) const {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader first, Lines(data));
-  LUTHIER_ASSIGN_OR_RETURN(const int fields, crf::CountFields(first));
+  LUTHIER_ASSIGN_OR_RETURN(data::LineReader first, Lines(data));
+  LUTHIER_ASSIGN_OR_RETURN(const int fields, data::CountFields(first));
   const int columns = features()->columns();
   if (fields != 0 && fields != columns && fields != columns + 1) {
     return absl::InvalidArgumentError(absl::StrCat(data.path, ": has ", fields, " columns; the model takes ", columns,
@@ -116,10 +118,10 @@ absl::StatusOr<ChainModel::Read> ChainModel::ReadColumns(const DataFile& data) c
   }
   Read read;
   read.labelled = fields != columns;
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(data));
+  LUTHIER_ASSIGN_OR_RETURN(data::LineReader lines, Lines(data));
   LUTHIER_ASSIGN_OR_RETURN(
-      const crf::ColumnText text,
-      crf::ReadColumnText(lines, read.labelled ? crf::LabelColumn::kLast : crf::LabelColumn::kNone));
+      const data::ColumnText text,
+      data::ReadColumnText(lines, read.labelled ? data::LabelColumn::kLast : data::LabelColumn::kNone));
   std::vector<int32_t> rows(static_cast<size_t>(text.sequences()));
   std::iota(rows.begin(), rows.end(), 0);
   LUTHIER_ASSIGN_OR_RETURN(read.data, features()->Encode(text, rows, crf::FeatureMap::UnknownLabels::kKeep));
@@ -136,7 +138,7 @@ absl::StatusOr<ChainModel::Read> ChainModel::ReadColumns(const DataFile& data) c
 }
 
 absl::StatusOr<ChainModel::Read> ChainModel::ReadLetters(const DataFile& data) const {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(data));
+  LUTHIER_ASSIGN_OR_RETURN(data::LineReader lines, Lines(data));
   LUTHIER_ASSIGN_OR_RETURN(crf::Letters letters, crf::ReadLetters(lines));
   Read read;
   read.data = std::move(letters.data);
@@ -160,8 +162,8 @@ absl::StatusOr<ChainModel::Read> ChainModel::ReadLetters(const DataFile& data) c
 }
 
 absl::StatusOr<ChainModel::Read> ChainModel::ReadAttributes(const DataFile& data) const {
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, Lines(data));
-  LUTHIER_ASSIGN_OR_RETURN(const crf::AttributeText text, crf::ReadAttributeText(lines));
+  LUTHIER_ASSIGN_OR_RETURN(data::LineReader lines, Lines(data));
+  LUTHIER_ASSIGN_OR_RETURN(const data::AttributeText text, data::ReadAttributeText(lines));
   std::vector<int32_t> rows(static_cast<size_t>(text.sequences()));
   std::iota(rows.begin(), rows.end(), 0);
   Read read;

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "lib/crf/attribute_text.h"
+#include "lib/crf/attribute_map.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/features.h"
 #include "lib/model/model.h"
@@ -24,7 +24,7 @@ class ChainModel final : public Model {
   static constexpr char kType[] = "chain";
   // `weights`: as crf::Shape lays them out, of finite numbers.
   ChainModel(ModelInfo info, ChainInput input, std::vector<std::string> label_names, Eigen::VectorXd weights);
-  static absl::StatusOr<std::unique_ptr<Model>> Load(ModelInfo info, learn::CheckpointReader* reader);
+  static absl::StatusOr<std::unique_ptr<Model>> Load(ModelInfo info, base::CheckpointReader* reader);
 
   std::vector<std::pair<std::string, std::string>> Facts() const override;
   // text: the file's columns, its label too if it has one, and the prediction, separated by tabs; an empty line between
@@ -33,7 +33,7 @@ class ChainModel final : public Model {
   absl::StatusOr<Evaluation> Evaluate(const DataFile& data) const override;
 
  protected:
-  void SaveParts(learn::CheckpointWriter* writer) const override;
+  void SaveParts(base::CheckpointWriter* writer) const override;
 
  private:
   // What was read, with the fields of each token as text.

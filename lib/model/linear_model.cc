@@ -27,15 +27,15 @@ constexpr size_t kNamed = 5;  // Names that a note lists.
 bool Fits(const LinearParts& parts) {
   const auto p = static_cast<Index>(parts.cols);
   const Index k = parts.scores();
-  return parts.classes.size() >= 2 && parts.classes.size() <= static_cast<size_t>(learn::kMaxClasses) && p >= 1 &&
-         p <= learn::kMaxColumns && (parts.features.empty() || parts.features.size() == static_cast<size_t>(p)) &&
+  return parts.classes.size() >= 2 && parts.classes.size() <= static_cast<size_t>(data::kMaxClasses) && p >= 1 &&
+         p <= data::kMaxColumns && (parts.features.empty() || parts.features.size() == static_cast<size_t>(p)) &&
          parts.weights.size() == p * k && parts.bias.size() == k && parts.mean.size() == parts.deviation.size() &&
          (parts.mean.size() == 0 || parts.mean.size() == p) && (parts.deviation.array() > 0.0).all() &&
          parts.weights.allFinite() && parts.bias.allFinite() && parts.mean.allFinite() && parts.loss.epsilon > 0.0;
 }
 
 // Index of each row's label among the classes; numbers are compared as numbers where all classes are.
-absl::StatusOr<std::vector<int32_t>> ClassesOf(const learn::RawRows& rows, const std::vector<std::string>& classes) {
+absl::StatusOr<std::vector<int32_t>> ClassesOf(const data::RawRows& rows, const std::vector<std::string>& classes) {
   std::map<double, int32_t> numbers;
   std::map<std::string, int32_t> texts;
   bool numeric = true;
@@ -120,7 +120,7 @@ LinearModel::LinearModel(ModelInfo info, LinearParts parts) : Model(std::move(in
   }
 }
 
-void LinearModel::SaveParts(learn::CheckpointWriter* writer) const {
+void LinearModel::SaveParts(base::CheckpointWriter* writer) const {
   writer->Text(kType);
   writer->Texts(parts_.classes);
   writer->Texts(parts_.features);
@@ -134,7 +134,7 @@ void LinearModel::SaveParts(learn::CheckpointWriter* writer) const {
   writer->Vector(parts_.bias);
 }
 
-absl::StatusOr<std::unique_ptr<Model>> LinearModel::Load(ModelInfo info, learn::CheckpointReader* reader) {
+absl::StatusOr<std::unique_ptr<Model>> LinearModel::Load(ModelInfo info, base::CheckpointReader* reader) {
   LinearParts parts;
   parts.classes = reader->Texts();
   parts.features = reader->Texts();
@@ -166,7 +166,7 @@ std::vector<std::pair<std::string, std::string>> LinearModel::Facts() const {
           {"standardized", parts_.mean.size() > 0 ? "yes" : "no"}};
 }
 
-MatrixXd LinearModel::Scores(const learn::SparseMatrix& x) const {
+MatrixXd LinearModel::Scores(const data::SparseMatrix& x) const {
   LUTHIER_CHECK(x.cols == parts_.cols);
   const int K = parts_.scores();
   MatrixXd z(x.rows, K);
@@ -180,12 +180,12 @@ MatrixXd LinearModel::Scores(const learn::SparseMatrix& x) const {
   return z;
 }
 
-absl::StatusOr<learn::RawRows> LinearModel::Read(const DataFile& data, std::vector<std::string>* notes) const {
-  learn::WantedColumns wanted;
+absl::StatusOr<data::RawRows> LinearModel::Read(const DataFile& data, std::vector<std::string>* notes) const {
+  data::WantedColumns wanted;
   wanted.cols = static_cast<int32_t>(parts_.cols);
   wanted.features = parts_.features;
   wanted.label = parts_.label_name;
-  LUTHIER_ASSIGN_OR_RETURN(learn::RawRows rows, learn::ReadRowsFor(data.open, data.path, data.read, wanted));
+  LUTHIER_ASSIGN_OR_RETURN(data::RawRows rows, data::ReadRowsFor(data.open, data.path, data.read, wanted));
   if (rows.beyond > 0) {
     notes->push_back(absl::StrCat(rows.beyond, " entries belong to features above ", parts_.cols,
                                   ", which the model has not seen; they are left out"));
@@ -203,7 +203,7 @@ absl::StatusOr<learn::RawRows> LinearModel::Read(const DataFile& data, std::vect
 
 absl::StatusOr<Predictions> LinearModel::Predict(const DataFile& data) const {
   Predictions out;
-  LUTHIER_ASSIGN_OR_RETURN(const learn::RawRows rows, Read(data, &out.notes));
+  LUTHIER_ASSIGN_OR_RETURN(const data::RawRows rows, Read(data, &out.notes));
   const MatrixXd z = Scores(rows.x);
   const bool probabilities = parts_.loss.kind == MarginLoss::Kind::kLogistic;
   if (probabilities) {
@@ -231,7 +231,7 @@ absl::StatusOr<Predictions> LinearModel::Predict(const DataFile& data) const {
 
 absl::StatusOr<Evaluation> LinearModel::Evaluate(const DataFile& data) const {
   Evaluation out;
-  LUTHIER_ASSIGN_OR_RETURN(const learn::RawRows rows, Read(data, &out.notes));
+  LUTHIER_ASSIGN_OR_RETURN(const data::RawRows rows, Read(data, &out.notes));
   if (rows.label.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(data.path, ": has no labels to compare with"));
   }

@@ -32,21 +32,21 @@ class LinearModel final : public Model {
   static constexpr char kType[] = "linear";
   // The sizes of `parts` must fit together.
   LinearModel(ModelInfo info, LinearParts parts);
-  static absl::StatusOr<std::unique_ptr<Model>> Load(ModelInfo info, learn::CheckpointReader* reader);
+  static absl::StatusOr<std::unique_ptr<Model>> Load(ModelInfo info, base::CheckpointReader* reader);
 
   const LinearParts& parts() const { return parts_; }
   // rows x K. Rows have parts().cols columns.
-  Eigen::MatrixXd Scores(const learn::SparseMatrix& x) const;
+  Eigen::MatrixXd Scores(const data::SparseMatrix& x) const;
 
   std::vector<std::pair<std::string, std::string>> Facts() const override;
   absl::StatusOr<Predictions> Predict(const DataFile& data) const override;
   absl::StatusOr<Evaluation> Evaluate(const DataFile& data) const override;
 
  protected:
-  void SaveParts(learn::CheckpointWriter* writer) const override;
+  void SaveParts(base::CheckpointWriter* writer) const override;
 
  private:
-  absl::StatusOr<learn::RawRows> Read(const DataFile& data, std::vector<std::string>* notes) const;
+  absl::StatusOr<data::RawRows> Read(const DataFile& data, std::vector<std::string>* notes) const;
 
   const LinearParts parts_;
   Eigen::VectorXd slopes_;   // Of raw features: w / deviation.

@@ -20,7 +20,7 @@ namespace {
 constexpr char kKind[] = "luthier.model/2";
 constexpr int64_t kMaxFileBytes = int64_t{8} << 30;
 
-void SaveInfo(const ModelInfo& info, learn::CheckpointWriter* writer) {
+void SaveInfo(const ModelInfo& info, base::CheckpointWriter* writer) {
   writer->Text(info.objective);
   writer->U64(info.settings.size());
   for (const auto& [name, value] : info.settings) {
@@ -49,7 +49,7 @@ void SaveInfo(const ModelInfo& info, learn::CheckpointWriter* writer) {
   }
 }
 
-ModelInfo LoadInfo(learn::CheckpointReader* reader) {
+ModelInfo LoadInfo(base::CheckpointReader* reader) {
   ModelInfo info;
   info.objective = reader->Text();
   const uint64_t settings = reader->U64();
@@ -84,14 +84,14 @@ ModelInfo LoadInfo(learn::CheckpointReader* reader) {
 }  // namespace
 
 std::string Model::Save() const {
-  learn::CheckpointWriter writer(kKind);
+  base::CheckpointWriter writer(kKind);
   SaveInfo(info_, &writer);
   SaveParts(&writer);
   return std::move(writer).Finish();
 }
 
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(absl::string_view bytes, const std::string& name) {
-  absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kKind);
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kKind);
   if (absl::IsFailedPrecondition(reader.status())) {
     return absl::FailedPreconditionError(absl::StrCat(name, ": is no model that this version of Luthier reads (",
                                                       std::string(reader.status().message()),
@@ -115,8 +115,8 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(absl::string_view bytes, const 
   return model;
 }
 
-absl::StatusOr<learn::UniqueFd> OpenUserFile(const std::string& path) {
-  learn::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+absl::StatusOr<data::UniqueFd> OpenUserFile(const std::string& path) {
+  data::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be opened"));
   struct stat facts = {};
   if (fstat(fd.get(), &facts) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be looked at"));
@@ -129,7 +129,7 @@ absl::StatusOr<learn::UniqueFd> OpenUserFile(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<Model>> ReadModelFile(const std::string& path) {
-  LUTHIER_ASSIGN_OR_RETURN(const learn::UniqueFd fd, OpenUserFile(path));
+  LUTHIER_ASSIGN_OR_RETURN(const data::UniqueFd fd, OpenUserFile(path));
   std::string bytes;
   while (true) {
     constexpr size_t kChunk = size_t{1} << 20;

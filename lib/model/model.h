@@ -10,9 +10,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lib/learn/checkpoint.h"
-#include "lib/learn/data_root.h"
-#include "lib/learn/readers.h"
+#include "lib/base/checkpoint.h"
+#include "lib/data/data_root.h"
+#include "lib/data/readers.h"
 #include "lib/study/parameters.h"
 
 // Trained models as files, and what they are good for. A file holds all that applying the model needs: weights, names
@@ -35,14 +35,14 @@ struct ModelInfo {
 };
 
 // A file of the user's, for reading; errors name it.
-absl::StatusOr<learn::UniqueFd> OpenUserFile(const std::string& path);
+absl::StatusOr<data::UniqueFd> OpenUserFile(const std::string& path);
 
 // A file that a model is applied to. Anywhere: the user who applies a model names files of their own.
 struct DataFile {
   std::string path;
-  learn::ReadOptions read;  // Of tables.
+  data::ReadOptions read;  // Of tables.
   // Where `path` is opened. Reading may open it twice, each time from its beginning.
-  std::function<absl::StatusOr<learn::UniqueFd>(const std::string&)> open = OpenUserFile;
+  std::function<absl::StatusOr<data::UniqueFd>(const std::string&)> open = OpenUserFile;
 };
 
 struct Predictions {
@@ -93,7 +93,7 @@ class Model {
  protected:
   explicit Model(ModelInfo info) : info_(std::move(info)) {}
   // After the info: "linear" or "chain", then the rest.
-  virtual void SaveParts(learn::CheckpointWriter* writer) const = 0;
+  virtual void SaveParts(base::CheckpointWriter* writer) const = 0;
 
  private:
   const ModelInfo info_;

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-// Meanings of the names of generated data. The data are drawn by lib/learn/synth.h (rows) and lib/crf/synth_chains.h
+// Meanings of the names of generated data. The data are drawn by lib/data/synth.h (rows) and lib/data/synth_chains.h
 // (sequences). All keys of a name are optional. Each parser returns INVALID_ARGUMENT for anything else, with the
 // closest legal kind or key.
 namespace luthier::notation {

@@ -47,7 +47,7 @@ std::vector<int32_t> GroupRows(const catalogue::ChainGroups& groups, const crf::
 }
 
 std::vector<int32_t> GroupLetterRows(const catalogue::ChainGroups& groups) {
-  std::vector<int32_t> rows(crf::kLetterPixels, groups.Of("pixels"));
+  std::vector<int32_t> rows(data::kLetterPixels, groups.Of("pixels"));
   rows.insert(rows.end(), {groups.bias, groups.ends, groups.ends});
   return rows;
 }

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/catalogue/chain_groups.h"
-#include "lib/crf/attribute_text.h"
+#include "lib/crf/attribute_map.h"
 #include "lib/crf/chain_data.h"
 #include "lib/crf/features.h"
 #include "lib/crf/l1_penalty.h"

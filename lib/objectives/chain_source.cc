@@ -19,10 +19,12 @@
 #include "lib/catalogue/chain_groups.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
+#include "lib/crf/attribute_map.h"
 #include "lib/crf/data_file.h"
 #include "lib/crf/features.h"
 #include "lib/crf/letters_reader.h"
-#include "lib/crf/synth_chains.h"
+#include "lib/data/attribute_text.h"
+#include "lib/data/synth_chains.h"
 #include "lib/learn/minimizer.h"
 #include "lib/notation/synth_specs.h"
 #include "lib/notation/synth_uri.h"
@@ -40,25 +42,25 @@ struct Format {
   const char* name;
   const char* version;
 };
-Format FormatOf(const crf::ColumnText&) {
+Format FormatOf(const data::ColumnText&) {
   return {"columns", "columns/1"};
 }
-Format FormatOf(const crf::AttributeText&) {
+Format FormatOf(const data::AttributeText&) {
   return {"attributes", "attributes/1"};
 }
 Format FormatOf(const crf::ChainData&) {
   return {"letters", "letters/1"};
 }
 
-absl::Status ReadLines(learn::LineReader& lines, crf::ColumnText* text) {
-  LUTHIER_ASSIGN_OR_RETURN(*text, crf::ReadColumnText(lines));
+absl::Status ReadLines(data::LineReader& lines, data::ColumnText* text) {
+  LUTHIER_ASSIGN_OR_RETURN(*text, data::ReadColumnText(lines));
   return absl::OkStatus();
 }
-absl::Status ReadLines(learn::LineReader& lines, crf::AttributeText* text) {
-  LUTHIER_ASSIGN_OR_RETURN(*text, crf::ReadAttributeText(lines));
+absl::Status ReadLines(data::LineReader& lines, data::AttributeText* text) {
+  LUTHIER_ASSIGN_OR_RETURN(*text, data::ReadAttributeText(lines));
   return absl::OkStatus();
 }
-absl::Status ReadLines(learn::LineReader& lines, crf::ChainData* text) {
+absl::Status ReadLines(data::LineReader& lines, crf::ChainData* text) {
   LUTHIER_ASSIGN_OR_RETURN(crf::Letters letters, crf::ReadLetters(lines));
   *text = std::move(letters.data);
   return absl::OkStatus();
@@ -71,22 +73,22 @@ absl::Status NoRoot(const std::string& name) {
 }
 
 // One part of round(fraction * n) of the sequences, at least one, at most all but one; or folds.
-absl::StatusOr<std::vector<learn::Partition>> SplitSequences(int64_t n, const study::Split& split) {
+absl::StatusOr<std::vector<data::Partition>> SplitSequences(int64_t n, const study::Split& split) {
   if (split.folds > 0) {
     const std::vector<int32_t> one_class(static_cast<size_t>(n), 0);
-    return learn::SplitFolds(one_class, 1, split.folds, split.seed);
+    return data::SplitFolds(one_class, 1, split.folds, split.seed);
   }
   std::vector<int32_t> rows(static_cast<size_t>(n));
   std::iota(rows.begin(), rows.end(), 0);
   base::RandomStream(split.seed, "crf.split").Shuffle(rows);
   const int64_t held_out =
       std::clamp<int64_t>(std::llround(split.validation * static_cast<double>(n)), 1, std::max<int64_t>(1, n - 1));
-  learn::Partition part;
+  data::Partition part;
   part.validation.assign(rows.begin(), rows.begin() + held_out);
   part.train.assign(rows.begin() + held_out, rows.end());
   std::sort(part.validation.begin(), part.validation.end());
   std::sort(part.train.begin(), part.train.end());
-  return std::vector<learn::Partition>{std::move(part)};
+  return std::vector<data::Partition>{std::move(part)};
 }
 
 std::vector<int32_t> AllRows(int64_t n) {
@@ -95,7 +97,7 @@ std::vector<int32_t> AllRows(int64_t n) {
   return rows;
 }
 
-int64_t Sequences(const std::variant<crf::ColumnText, crf::AttributeText, crf::ChainData>& text) {
+int64_t Sequences(const std::variant<data::ColumnText, data::AttributeText, crf::ChainData>& text) {
   return std::visit([](const auto& one) { return one.sequences(); }, text);
 }
 
@@ -106,25 +108,25 @@ std::string TextOption(const study::BuiltinObjective& objective, const char* nam
 
 }  // namespace
 
-absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
-                                             const learn::DataRoot* root, const base::StopToken& stop) {
-  const learn::TextLimits limits = {.stop = stop};
+absl::StatusOr<data::LineReader> OpenChains(const std::string& name, absl::string_view format,
+                                            const data::DataRoot* root, const base::StopToken& stop) {
+  const data::TextLimits limits = {.stop = stop};
   if (notation::IsSynth(name)) {
     LUTHIER_RETURN_IF_ERROR(notation::CheckSynthChains(name, format));
     std::string text;
     if (format == "letters") {
-      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeLetters(notation::ParseSynthLetters(name).value(), stop));
+      LUTHIER_ASSIGN_OR_RETURN(text, data::SynthesizeLetters(notation::ParseSynthLetters(name).value(), stop));
     } else if (format == "attributes") {
-      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeAttributes(notation::ParseSynthSequences(name).value(), stop));
+      LUTHIER_ASSIGN_OR_RETURN(text, data::SynthesizeAttributes(notation::ParseSynthSequences(name).value(), stop));
     } else {
-      LUTHIER_ASSIGN_OR_RETURN(text, crf::SynthesizeSequences(notation::ParseSynthSequences(name).value(), stop));
+      LUTHIER_ASSIGN_OR_RETURN(text, data::SynthesizeSequences(notation::ParseSynthSequences(name).value(), stop));
     }
-    return learn::LineReader(learn::BytesOf(std::move(text)), name, limits);
+    return data::LineReader(data::BytesOf(std::move(text)), name, limits);
   }
   if (root == nullptr) return NoRoot(name);
-  LUTHIER_ASSIGN_OR_RETURN(learn::UniqueFd fd, root->OpenFile(name));
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), name));
-  return learn::LineReader(std::move(bytes), name, limits);
+  LUTHIER_ASSIGN_OR_RETURN(data::UniqueFd fd, root->OpenFile(name));
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<data::ByteSource> bytes, data::OpenBytes(std::move(fd), name));
+  return data::LineReader(std::move(bytes), name, limits);
 }
 
 // From the cache if it has it.
@@ -132,12 +134,12 @@ template <typename T>
 absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const base::StopToken& stop, T* text) const {
   const Format format = FormatOf(*text);
   if (origin.fd.get() < 0) {
-    LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(origin.name, format.name, nullptr, stop));
+    LUTHIER_ASSIGN_OR_RETURN(data::LineReader lines, OpenChains(origin.name, format.name, nullptr, stop));
     return ReadLines(lines, text);
   }
   const std::string key = absl::StrCat(format.version, "\n", origin.name);
   if (origin.state) {
-    LUTHIER_ASSIGN_OR_RETURN(std::optional<learn::DataCache::Entry> entry,
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<data::DataCache::Entry> entry,
                              cache_->Find(key, origin.fd.get(), *origin.state, stop));
     T found;
     if (entry && crf::LoadChains(&entry->reader(), &found) && entry->reader().Done()) {
@@ -147,16 +149,16 @@ absl::Status ChainSource::ReadOne(const ChainOrigin& origin, const base::StopTok
     }
     if (entry && absl::IsCancelled(entry->reader().status())) return entry->reader().status();
   }
-  learn::UniqueFd fd(fcntl(origin.fd.get(), F_DUPFD_CLOEXEC, 0));
+  data::UniqueFd fd(fcntl(origin.fd.get(), F_DUPFD_CLOEXEC, 0));
   // They share their position, and a reading before may have been stopped.
   if (fd.get() < 0 || (origin.state && lseek(fd.get(), 0, SEEK_SET) != 0)) {
     return absl::ErrnoToStatus(errno, absl::StrCat("data set ", base::Quote(origin.name), " cannot be read"));
   }
-  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<learn::ByteSource> bytes, learn::OpenBytes(std::move(fd), origin.name));
-  learn::LineReader lines(std::move(bytes), origin.name, {.stop = stop});
+  LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<data::ByteSource> bytes, data::OpenBytes(std::move(fd), origin.name));
+  data::LineReader lines(std::move(bytes), origin.name, {.stop = stop});
   LUTHIER_RETURN_IF_ERROR(ReadLines(lines, text));
   if (origin.state) {
-    const auto save = [&](learn::CheckpointWriter* writer) { crf::SaveChains(*text, writer); };
+    const auto save = [&](base::CheckpointWriter* writer) { crf::SaveChains(*text, writer); };
     LUTHIER_RETURN_IF_ERROR(cache_->Put(key, origin.fd.get(), *origin.state, save, stop));
   }
   return absl::OkStatus();
@@ -189,8 +191,8 @@ absl::Status ChainSource::Split(int64_t sequences, int64_t further) {
   return absl::OkStatus();
 }
 
-absl::Status ChainSource::OpenFiles(const study::BuiltinObjective& objective, const learn::DataRoot* root,
-                                    const learn::DataCache* cache) {
+absl::Status ChainSource::OpenFiles(const study::BuiltinObjective& objective, const data::DataRoot* root,
+                                    const data::DataCache* cache) {
   const auto open = [&](const std::string& name, ChainOrigin* origin) -> absl::Status {
     origin->name = name;
     if (notation::IsSynth(name)) return absl::OkStatus();
@@ -222,8 +224,8 @@ absl::Status ChainSource::OpenFiles(const study::BuiltinObjective& objective, co
 }
 
 absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study::BuiltinObjective& objective,
-                                                                     const learn::DataRoot* root,
-                                                                     const learn::DataCache* cache,
+                                                                     const data::DataRoot* root,
+                                                                     const data::DataCache* cache,
                                                                      const base::StopToken& stop) {
   const std::string format = TextOption(objective, "format");
   const bool further = !TextOption(objective, "validation_data").empty();
@@ -238,7 +240,7 @@ absl::StatusOr<std::unique_ptr<const ChainSource>> ChainSource::Open(const study
   if (format == "letters") {
     source->text_.emplace<crf::ChainData>();
   } else if (format == "attributes") {
-    source->text_.emplace<crf::AttributeText>();
+    source->text_.emplace<data::AttributeText>();
   } else {
     LUTHIER_ASSIGN_OR_RETURN(source->templates_, catalogue::ChainTemplates(TextOption(objective, "templates"),
                                                                            TextOption(objective, "columns")));
@@ -260,13 +262,13 @@ namespace {
 // Sequences whose labels the training part does not all have are left out of the held-out loss. Were all of them left
 // out, it would be nothing: INVALID_ARGUMENT. T: ColumnText or AttributeText; `other`: where the held-out ones are.
 template <typename T>
-absl::Status CheckHeldOutLabels(const T& text, const T& other, const std::vector<learn::Partition>& parts) {
+absl::Status CheckHeldOutLabels(const T& text, const T& other, const std::vector<data::Partition>& parts) {
   const auto tokens = [](const T& of, int32_t row) {
     const auto i = static_cast<size_t>(row);
     return std::pair(of.label.begin() + of.sequence_start[i], of.label.begin() + of.sequence_start[i + 1]);
   };
   std::string example;
-  for (const learn::Partition& part : parts) {
+  for (const data::Partition& part : parts) {
     std::vector<bool> trained(static_cast<size_t>(text.label_names.size()), false);
     for (const int32_t row : part.train) {
       for (auto [label, end] = tokens(text, row); label != end; ++label) trained[static_cast<size_t>(*label)] = true;
@@ -292,22 +294,22 @@ absl::Status CheckHeldOutLabels(const T& text, const T& other, const std::vector
 
 absl::Status ChainSource::Check() const {
   if (const auto* letters = std::get_if<crf::ChainData>(&text_)) {
-    for (const learn::Partition& part : parts_) {
+    for (const data::Partition& part : parts_) {
       if (part.train.empty()) {
         return absl::InvalidArgumentError(absl::StrCat(letters->name, ": no sequences to train on"));
       }
     }
     return crf::CheckChainData(*letters);
   }
-  if (const auto* tokens = std::get_if<crf::AttributeText>(&text_)) {
-    for (const learn::Partition& part : parts_) {
+  if (const auto* tokens = std::get_if<data::AttributeText>(&text_)) {
+    for (const data::Partition& part : parts_) {
       LUTHIER_RETURN_IF_ERROR(crf::AttributeMap::Check(*tokens, part.train));
     }
-    return CheckHeldOutLabels(*tokens, std::get<crf::AttributeText>(validation_ ? *validation_ : text_), parts_);
+    return CheckHeldOutLabels(*tokens, std::get<data::AttributeText>(validation_ ? *validation_ : text_), parts_);
   }
-  const auto& columns = std::get<crf::ColumnText>(text_);
+  const auto& columns = std::get<data::ColumnText>(text_);
   if (validation_) {
-    const auto& other = std::get<crf::ColumnText>(*validation_);
+    const auto& other = std::get<data::ColumnText>(*validation_);
     if (other.columns != columns.columns) {
       return absl::InvalidArgumentError(absl::StrCat(other.name, ": has ", other.columns + 1, " columns, but ",
                                                      columns.name, " has ", columns.columns + 1));
@@ -315,15 +317,15 @@ absl::Status ChainSource::Check() const {
   }
   crf::FeatureOptions options;
   options.templates = templates_;
-  for (const learn::Partition& part : parts_) {
+  for (const data::Partition& part : parts_) {
     LUTHIER_RETURN_IF_ERROR(crf::FeatureMap::Check(columns, part.train, options));
   }
-  return CheckHeldOutLabels(columns, std::get<crf::ColumnText>(validation_ ? *validation_ : text_), parts_);
+  return CheckHeldOutLabels(columns, std::get<data::ColumnText>(validation_ ? *validation_ : text_), parts_);
 }
 
 absl::Status ChainSource::FindGroups() const {
   if (penalty_groups_.empty()) return absl::OkStatus();
-  const auto* tokens = std::get_if<crf::AttributeText>(&text_);
+  const auto* tokens = std::get_if<data::AttributeText>(&text_);
   std::vector<std::string> names;
   if (tokens != nullptr) {
     for (int32_t a = 0; a < tokens->attributes.size(); ++a) names.push_back(tokens->attributes.text(a));
@@ -339,12 +341,12 @@ absl::Status ChainSource::FindGroups() const {
 // The settings that the encoding depends on.
 std::string ChainSource::KeyOf(const catalogue::Settings& settings) const {
   if (std::holds_alternative<crf::ChainData>(text_)) return "";
-  if (std::holds_alternative<crf::AttributeText>(text_)) return absl::StrCat(settings.Int("min_count"));
+  if (std::holds_alternative<data::AttributeText>(text_)) return absl::StrCat(settings.Int("min_count"));
   return absl::StrCat(settings.Int("window"), " ", settings.Int("max_positions"), " ", settings.Bool("lower_words"),
                       " ", settings.Text("boundary"), " ", settings.Int("min_count"), " ", settings.Int("hash_bits"));
 }
 
-absl::StatusOr<ChainFold> ChainSource::EncodeFold(const catalogue::Settings& settings, const learn::Partition& part,
+absl::StatusOr<ChainFold> ChainSource::EncodeFold(const catalogue::Settings& settings, const data::Partition& part,
                                                   const base::StopToken& stop) const {
   constexpr auto kKeep = crf::FeatureMap::UnknownLabels::kKeep;
   const Text& other = validation_ ? *validation_ : text_;
@@ -354,20 +356,21 @@ absl::StatusOr<ChainFold> ChainSource::EncodeFold(const catalogue::Settings& set
     if (groups_) fold.row_group = GroupLetterRows(*groups_);
     return fold;
   }
-  if (const auto* tokens = std::get_if<crf::AttributeText>(&text_)) {
+  if (const auto* tokens = std::get_if<data::AttributeText>(&text_)) {
     LUTHIER_ASSIGN_OR_RETURN(const auto map,
                              crf::AttributeMap::Fit(*tokens, part.train, settings.Int("min_count"), stop));
     LUTHIER_ASSIGN_OR_RETURN(fold.train, map.Encode(*tokens, part.train, crf::FeatureMap::UnknownLabels::kError, stop));
     LUTHIER_ASSIGN_OR_RETURN(fold.validation,
-                             map.Encode(std::get<crf::AttributeText>(other), part.validation, kKeep, stop));
+                             map.Encode(std::get<data::AttributeText>(other), part.validation, kKeep, stop));
     if (groups_) fold.row_group = GroupRows(*groups_, map);
     return fold;
   }
-  const auto& columns = std::get<crf::ColumnText>(text_);
+  const auto& columns = std::get<data::ColumnText>(text_);
   LUTHIER_ASSIGN_OR_RETURN(const auto map,
                            crf::FeatureMap::Fit(columns, part.train, ChainFeatureOptions(settings, templates_), stop));
   LUTHIER_ASSIGN_OR_RETURN(fold.train, map.Encode(columns, part.train, crf::FeatureMap::UnknownLabels::kError, stop));
-  LUTHIER_ASSIGN_OR_RETURN(fold.validation, map.Encode(std::get<crf::ColumnText>(other), part.validation, kKeep, stop));
+  LUTHIER_ASSIGN_OR_RETURN(fold.validation,
+                           map.Encode(std::get<data::ColumnText>(other), part.validation, kKeep, stop));
   if (groups_) {
     LUTHIER_ASSIGN_OR_RETURN(fold.row_group, GroupRows(*groups_, map));
   }
@@ -383,7 +386,7 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(con
   if (found) return std::shared_ptr<const EncodedChains>(std::move(encoded));
   if (!read_) {
     // Found to be in order when they were kept, and not read since.
-    const std::optional<learn::DataCache::Source> now = cache_->Look(data_.fd.get());
+    const std::optional<data::DataCache::Source> now = cache_->Look(data_.fd.get());
     const bool further = further_ && further_->fd.get() >= 0;
     if (!now || now->size != data_.state->size || now->modified != data_.state->modified ||
         now->changed != data_.state->changed ||
@@ -394,7 +397,7 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::EncodeAnew(con
     }
     LUTHIER_RETURN_IF_ERROR(Read(stop));
   }
-  for (const learn::Partition& part : parts_) {
+  for (const data::Partition& part : parts_) {
     LUTHIER_ASSIGN_OR_RETURN(ChainFold fold, EncodeFold(settings, part, stop));
     LUTHIER_ASSIGN_OR_RETURN(const std::string train, crf::Fingerprint(fold.train, stop));
     LUTHIER_ASSIGN_OR_RETURN(const std::string validation, crf::Fingerprint(fold.validation, stop));
@@ -435,7 +438,7 @@ absl::StatusOr<std::shared_ptr<const EncodedChains>> ChainSource::Encode(const c
 // takes longer to come back than an encoding.
 absl::Status ChainSource::KeepOutline(const base::StopToken& stop) const {
   if (!kept_) return absl::OkStatus();
-  const auto write = [&](learn::CheckpointWriter* writer) {
+  const auto write = [&](base::CheckpointWriter* writer) {
     writer->U64(static_cast<uint64_t>(Sequences(text_)));
     writer->U64(validation_ ? static_cast<uint64_t>(Sequences(*validation_)) : 0);
     writer->U64(static_cast<uint64_t>(transitions_group_));
@@ -445,7 +448,7 @@ absl::Status ChainSource::KeepOutline(const base::StopToken& stop) const {
 
 absl::StatusOr<bool> ChainSource::FindOutline(const base::StopToken& stop) {
   if (!kept_) return false;
-  LUTHIER_ASSIGN_OR_RETURN(std::optional<learn::DataCache::Entry> entry,
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<data::DataCache::Entry> entry,
                            cache_->Find(absl::StrCat("outline/1\n", kept_->key), data_.fd.get(), *data_.state, stop));
   if (!entry) return false;
   const auto sequences = static_cast<int64_t>(entry->reader().U64());
@@ -461,7 +464,7 @@ absl::StatusOr<bool> ChainSource::FindOutline(const base::StopToken& stop) {
 
 absl::Status ChainSource::Keep(const EncodedChains& encoded, const base::StopToken& stop) const {
   if (!kept_) return absl::OkStatus();
-  const auto write = [&](learn::CheckpointWriter* writer) {
+  const auto write = [&](base::CheckpointWriter* writer) {
     writer->U64(encoded.folds.size());
     for (const ChainFold& fold : encoded.folds) {
       crf::SaveChains(fold.train, writer);
@@ -477,10 +480,10 @@ absl::Status ChainSource::Keep(const EncodedChains& encoded, const base::StopTok
 absl::StatusOr<bool> ChainSource::FindKept(const base::StopToken& stop, EncodedChains* encoded) const {
   if (!kept_) return false;
   LUTHIER_ASSIGN_OR_RETURN(
-      std::optional<learn::DataCache::Entry> entry,
+      std::optional<data::DataCache::Entry> entry,
       cache_->Find(absl::StrCat(kept_->key, "\n", encoded->key), data_.fd.get(), *data_.state, stop));
   if (!entry) return false;
-  learn::CheckpointReader& reader = entry->reader();
+  base::CheckpointReader& reader = entry->reader();
   EncodedChains found;
   found.key = encoded->key;
   const uint64_t folds = reader.U64();

@@ -18,24 +18,24 @@
 #include "lib/catalogue/chain_groups.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
-#include "lib/crf/attribute_text.h"
 #include "lib/crf/chain_data.h"
-#include "lib/crf/column_text.h"
-#include "lib/learn/data_cache.h"
-#include "lib/learn/data_root.h"
-#include "lib/learn/split.h"
-#include "lib/learn/text_source.h"
+#include "lib/data/attribute_text.h"
+#include "lib/data/column_text.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/data_root.h"
+#include "lib/data/split.h"
+#include "lib/data/text_source.h"
 #include "lib/notation/templates.h"
 #include "lib/study/study_spec.h"
 
 // The data of objective `crf`: which file, which sequences are held out, and how a trial's settings encode them.
 namespace luthier::objectives {
 
-// Lines of a file below `root`, or of generated data (lib/crf/synth_chains.h) in option `format`: columns ("" too),
+// Lines of a file below `root`, or of generated data (lib/data/synth_chains.h) in option `format`: columns ("" too),
 // attributes, letters. A null root: generated data only (FAILED_PRECONDITION otherwise). CANCELLED when
 // stopped.
-absl::StatusOr<learn::LineReader> OpenChains(const std::string& name, absl::string_view format,
-                                             const learn::DataRoot* root, const base::StopToken& stop = {});
+absl::StatusOr<data::LineReader> OpenChains(const std::string& name, absl::string_view format,
+                                            const data::DataRoot* root, const base::StopToken& stop = {});
 
 // Training and held-out sequences, encoded.
 struct ChainFold {
@@ -53,8 +53,8 @@ struct EncodedChains {
 // A file, or generated data.
 struct ChainOrigin {
   std::string name;
-  learn::UniqueFd fd{-1};                         // None of generated data.
-  std::optional<learn::DataCache::Source> state;  // When opened; none if nothing shall be kept of it.
+  data::UniqueFd fd{-1};                         // None of generated data.
+  std::optional<data::DataCache::Source> state;  // When opened; none if nothing shall be kept of it.
 };
 
 // Sequences, read once, and their encodings: the last few stay in memory; what was read and all encodings stay in the
@@ -67,8 +67,8 @@ class ChainSource {
   // none or do not fit the columns, and settings that exclude each other; errors of the readers; CANCELLED when
   // stopped.
   static absl::StatusOr<std::unique_ptr<const ChainSource>> Open(const study::BuiltinObjective& objective,
-                                                                 const learn::DataRoot* root,
-                                                                 const learn::DataCache* cache,
+                                                                 const data::DataRoot* root,
+                                                                 const data::DataCache* cache,
                                                                  const base::StopToken& stop);
 
   // Trials that need an encoding at once wait for one of them. CANCELLED when stopped;
@@ -81,7 +81,7 @@ class ChainSource {
 
  private:
   // As read: columns and tokens with attributes are encoded anew for other settings, letters are what they are.
-  using Text = std::variant<crf::ColumnText, crf::AttributeText, crf::ChainData>;
+  using Text = std::variant<data::ColumnText, data::AttributeText, crf::ChainData>;
   // Where encodings are kept; the training data have a state.
   struct Kept {
     std::string key;            // All that they depend on beside that file and the feature settings.
@@ -89,8 +89,8 @@ class ChainSource {
   };
 
   ChainSource() = default;
-  absl::Status OpenFiles(const study::BuiltinObjective& objective, const learn::DataRoot* root,
-                         const learn::DataCache* cache);
+  absl::Status OpenFiles(const study::BuiltinObjective& objective, const data::DataRoot* root,
+                         const data::DataCache* cache);
   template <typename T>
   absl::Status ReadOne(const ChainOrigin& origin, const base::StopToken& stop, T* text) const;
   template <typename T>
@@ -103,7 +103,7 @@ class ChainSource {
   absl::StatusOr<bool> FindOutline(const base::StopToken& stop);
   absl::Status KeepOutline(const base::StopToken& stop) const;
   std::string KeyOf(const catalogue::Settings& settings) const;
-  absl::StatusOr<ChainFold> EncodeFold(const catalogue::Settings& settings, const learn::Partition& part,
+  absl::StatusOr<ChainFold> EncodeFold(const catalogue::Settings& settings, const data::Partition& part,
                                        const base::StopToken& stop) const;
   absl::StatusOr<std::shared_ptr<const EncodedChains>> EncodeAnew(const catalogue::Settings& settings, std::string key,
                                                                   const base::StopToken& stop) const;
@@ -111,11 +111,11 @@ class ChainSource {
   absl::Status Keep(const EncodedChains& encoded, const base::StopToken& stop) const;
 
   // Fixed after Open.
-  const learn::DataCache* cache_ = nullptr;
+  const data::DataCache* cache_ = nullptr;
   ChainOrigin data_;
   std::optional<ChainOrigin> further_;  // Validation data of their own.
   study::Split split_;
-  std::vector<learn::Partition> parts_;  // Sequences; `validation` of the second file if there is one.
+  std::vector<data::Partition> parts_;  // Sequences; `validation` of the second file if there is one.
   std::vector<notation::Template> templates_;
   std::vector<catalogue::PenaltyGroup> penalty_groups_;
   int32_t transitions_group_ = 0;

@@ -15,8 +15,8 @@ namespace luthier::objectives {
 
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
-                                                           const study::MetricSpec& metric, const learn::DataRoot* root,
-                                                           const learn::DataCache* cache, const base::StopToken& stop) {
+                                                           const study::MetricSpec& metric, const data::DataRoot* root,
+                                                           const data::DataCache* cache, const base::StopToken& stop) {
   LUTHIER_RETURN_IF_ERROR(catalogue::Validate(objective, space, metric));
   const catalogue::ObjectiveInfo& info = **catalogue::FindObjective(objective.model);
   if (absl::StartsWith(objective.model, catalogue::kFunctionPrefix)) {

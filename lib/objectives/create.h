@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/data_cache.h"
-#include "lib/learn/data_root.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/data_root.h"
 #include "lib/objectives/objective.h"
 #include "lib/study/search_space.h"
 #include "lib/study/study_spec.h"
@@ -15,12 +15,12 @@ namespace luthier::objectives {
 
 // Validates (catalogue::Validate), then loads the data, from `cache` if it has them. `root` may be null when no file is
 // needed, `cache` when nothing shall be kept; the cache must outlive the objective. Errors of catalogue::Validate, and
-// those of learn::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED);
+// those of data::LoadDataset, the split included (INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS, PERMISSION_DENIED);
 // CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinObjective& objective,
                                                            const study::SearchSpace& space,
-                                                           const study::MetricSpec& metric, const learn::DataRoot* root,
-                                                           const learn::DataCache* cache = nullptr,
+                                                           const study::MetricSpec& metric, const data::DataRoot* root,
+                                                           const data::DataCache* cache = nullptr,
                                                            const base::StopToken& stop = {});
 
 }  // namespace luthier::objectives

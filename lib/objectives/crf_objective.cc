@@ -156,7 +156,7 @@ absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_
 }
 
 std::string Save(const Progress& progress, const std::string& identity) {
-  learn::CheckpointWriter writer(kCheckpointKind);
+  base::CheckpointWriter writer(kCheckpointKind);
   writer.U64(static_cast<uint64_t>(progress.axis.goal()));
   writer.U64(progress.warm ? 1 : 0);
   for (size_t k = 0; k < progress.runs.size(); ++k) {
@@ -168,7 +168,7 @@ std::string Save(const Progress& progress, const std::string& identity) {
 
 // Whether `bytes` fitted; else the runs are of no use.
 bool Load(const std::string& bytes, const std::string& identity, Progress* progress) {
-  absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kCheckpointKind);
   if (!reader.ok()) return false;
   const auto goal = static_cast<int64_t>(reader->U64());
   if (goal < 1) return false;
@@ -184,7 +184,7 @@ bool Load(const std::string& bytes, const std::string& identity, Progress* progr
 
 // What later trials can start from. `structure`: what they must have in common; `l2`: of StrengthsOf.
 std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& structure, const std::vector<double>& l2) {
-  learn::CheckpointWriter writer(kModelKind);
+  base::CheckpointWriter writer(kModelKind);
   writer.Array(l2);
   for (const ChainRun& run : runs) run.trainer.SaveModel(&writer, structure);
   return std::move(writer).Finish();
@@ -193,7 +193,7 @@ std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& stru
 // Whether all start from there; else they are of no use.
 bool LoadModel(const std::string& bytes, const std::string& structure, int32_t transitions_group, size_t strengths,
                std::vector<ChainRun>* runs) {
-  absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kModelKind);
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kModelKind);
   if (!reader.ok()) return false;
   const auto l2 = reader->Array<double>();
   if (l2.size() != strengths) return false;
@@ -336,9 +336,11 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
-    const learn::DataCache* cache, const base::StopToken& stop, const crf::Kernels& kernels) {
+absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const catalogue::ObjectiveInfo& info,
+                                                              const study::BuiltinObjective& objective,
+                                                              const data::DataRoot* root, const data::DataCache* cache,
+                                                              const base::StopToken& stop,
+                                                              const crf::Kernels& kernels) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source, ChainSource::Open(objective, root, cache, stop));
   return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(

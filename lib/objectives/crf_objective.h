@@ -7,8 +7,8 @@
 #include "lib/base/stop_token.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/crf/kernel.h"
-#include "lib/learn/data_cache.h"
-#include "lib/learn/data_root.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/data_root.h"
 #include "lib/objectives/objective.h"
 
 // Objective `crf` in three parts: crf_settings.h, what can be set and what it means; chain_source.h, the data; and here
@@ -22,9 +22,11 @@ namespace luthier::objectives {
 
 // `info` is CrfInfo() and must outlive the result. `objective` must have passed Validate. Errors of ChainSource::Open.
 // `kernels` are those of this machine, but in tests that count.
-absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(
-    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, const learn::DataRoot* root,
-    const learn::DataCache* cache, const base::StopToken& stop, const crf::Kernels& kernels = crf::BestKernels());
+absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const catalogue::ObjectiveInfo& info,
+                                                              const study::BuiltinObjective& objective,
+                                                              const data::DataRoot* root, const data::DataCache* cache,
+                                                              const base::StopToken& stop,
+                                                              const crf::Kernels& kernels = crf::BestKernels());
 
 }  // namespace luthier::objectives
 

@@ -50,10 +50,10 @@ class Training : public FoldTraining {
   double passes() const final { return trainer_->passes(); }
   double relative_gradient() const final { return trainer_->relative_gradient(); }
   double relative_gap() const final { return trainer_->relative_gap(); }
-  void Save(learn::CheckpointWriter* writer, absl::string_view identity) const final {
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const final {
     trainer_->Save(writer, identity);
   }
-  absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) final {
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) final {
     return trainer_->Load(reader, identity);
   }
 
@@ -78,7 +78,7 @@ VectorXd StrengthOfColumns(const bilevel::StrengthGroups& groups, const LinearSe
 }
 
 // Both in one.
-learn::Standardization Scale(learn::Standardization s, const VectorXd& scales) {
+data::Standardization Scale(data::Standardization s, const VectorXd& scales) {
   if (scales.size() == 0) return s;
   if (s.identity()) s.mean = VectorXd::Zero(scales.size());
   s.deviation = s.deviation.size() == 0 ? scales : VectorXd(s.deviation.cwiseProduct(scales));
@@ -88,7 +88,7 @@ learn::Standardization Scale(learn::Standardization s, const VectorXd& scales) {
 // Two classes.
 class MarginFold final : public FoldData, public std::enable_shared_from_this<MarginFold> {
  public:
-  MarginFold(learn::Standardization standardization, const bilevel::StrengthGroups& groups,
+  MarginFold(data::Standardization standardization, const bilevel::StrengthGroups& groups,
              const VectorXd& column_scales, learn::LinearData train_rows, learn::LinearData validation_rows)
       : FoldData(std::move(standardization), groups),
         scales(column_scales),
@@ -185,7 +185,7 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSett
 // More than two classes, logistic loss.
 class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<SoftmaxFold> {
  public:
-  SoftmaxFold(learn::Standardization standardization, const bilevel::StrengthGroups& groups, int number_of_classes,
+  SoftmaxFold(data::Standardization standardization, const bilevel::StrengthGroups& groups, int number_of_classes,
               learn::LogisticData train_rows, learn::LogisticData validation_rows)
       : FoldData(std::move(standardization), groups),
         classes(number_of_classes),
@@ -309,16 +309,16 @@ VectorXd ColumnScales(const bilevel::StrengthGroups& groups, const LinearSetting
   return (StrengthOfColumns(groups, settings) / settings.l2).cwiseSqrt();
 }
 
-absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const learn::Dataset* dataset,
-                                                             const learn::Partition& partition, bool standardize,
+absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const data::Dataset* dataset,
+                                                             const data::Partition& partition, bool standardize,
                                                              learn::Bias bias, const bilevel::StrengthGroups& groups,
                                                              const VectorXd& scales, const base::StopToken& stop) {
-  learn::Standardization s;
+  data::Standardization s;
   if (standardize) {
-    LUTHIER_ASSIGN_OR_RETURN(s, learn::FitStandardization(dataset->x, partition.train, stop));
+    LUTHIER_ASSIGN_OR_RETURN(s, data::FitStandardization(dataset->x, partition.train, stop));
   }
   if (dataset->num_classes() == 2) {
-    const learn::Standardization scaled = Scale(s, scales);
+    const data::Standardization scaled = Scale(s, scales);
     LUTHIER_ASSIGN_OR_RETURN(learn::LinearData train,
                              learn::LinearData::Create(*dataset, partition.train, scaled, bias, stop));
     LUTHIER_ASSIGN_OR_RETURN(learn::LinearData validation,

@@ -11,17 +11,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/implicit_gradient.h"
 #include "lib/bilevel/strength_groups.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
-#include "lib/learn/checkpoint.h"
-#include "lib/learn/dataset.h"
+#include "lib/data/dataset.h"
+#include "lib/data/split.h"
+#include "lib/data/standardize.h"
 #include "lib/learn/linear_trainer.h"
-#include "lib/learn/split.h"
-#include "lib/learn/standardize.h"
 #include "lib/learn/trainer.h"
 
 // One fold of a cross-validated linear model: the rows, laid out once for all trials, and a training on them.
@@ -69,8 +69,8 @@ class FoldTraining {
   virtual double relative_gap() const = 0;
   // For people: how the solver at work came to be another than the first; empty: it is the first.
   virtual std::string changes() const { return ""; }
-  virtual void Save(learn::CheckpointWriter* writer, absl::string_view identity) const = 0;
-  virtual absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) = 0;
+  virtual void Save(base::CheckpointWriter* writer, absl::string_view identity) const = 0;
+  virtual absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) = 0;
   // Weights of the standardized columns, whatever their scales.
   virtual Eigen::VectorXd Weights() const = 0;
   // Starts at such weights instead of 0. Before the first Advance only. False, and nothing is changed, when their
@@ -105,7 +105,7 @@ class FoldData {
   virtual ~FoldData() = default;
 
   // Without scales.
-  const learn::Standardization& standardization() const { return standardization_; }
+  const data::Standardization& standardization() const { return standardization_; }
   const bilevel::StrengthGroups& groups() const { return groups_; }
   // Returns the solver that "auto" stands for here, and the reason.
   virtual learn::SolverChoice Choose(const LinearSettings& settings) const = 0;
@@ -115,19 +115,19 @@ class FoldData {
                                                               learn::LinearSolver solver) const = 0;
 
  protected:
-  FoldData(learn::Standardization standardization, bilevel::StrengthGroups groups)
+  FoldData(data::Standardization standardization, bilevel::StrengthGroups groups)
       : standardization_(std::move(standardization)), groups_(std::move(groups)) {}
 
  private:
-  const learn::Standardization standardization_;
+  const data::Standardization standardization_;
   const bilevel::StrengthGroups groups_;
 };
 
 // For trainings with this `standardize` and `bias`, and the solvers that `scales` (of ColumnScales) are for; the
 // standardization is of the training rows. The validation rows may be none. Two classes are laid out anew; of more,
 // only `dataset` is used, which must outlive the result. CANCELLED when stopped.
-absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const learn::Dataset* dataset,
-                                                             const learn::Partition& partition, bool standardize,
+absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const data::Dataset* dataset,
+                                                             const data::Partition& partition, bool standardize,
                                                              learn::Bias bias, const bilevel::StrengthGroups& groups,
                                                              const Eigen::VectorXd& scales,
                                                              const base::StopToken& stop);

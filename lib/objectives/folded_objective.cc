@@ -19,7 +19,7 @@
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
-#include "lib/learn/split.h"
+#include "lib/data/split.h"
 #include "lib/objectives/fold.h"
 #include "lib/objectives/pass_axis.h"
 #include "lib/study/warm_start.h"
@@ -45,7 +45,7 @@ struct Runs {
 class FoldedObjective final : public Objective {
  public:
   FoldedObjective(catalogue::ObjectiveInfo info, study::Parameters options, study::SearchSpace space,
-                  study::MetricSpec metric, learn::Dataset dataset, std::vector<learn::Partition> folds,
+                  study::MetricSpec metric, data::Dataset dataset, std::vector<data::Partition> folds,
                   std::string identity, std::vector<catalogue::PenaltyGroup> groups,
                   std::vector<int32_t> group_of_column)
       : info_(std::move(info)),
@@ -87,8 +87,8 @@ class FoldedObjective final : public Objective {
   const study::Parameters options_;
   const study::SearchSpace space_;
   const study::MetricSpec metric_;
-  const learn::Dataset dataset_;
-  const std::vector<learn::Partition> folds_;
+  const data::Dataset dataset_;
+  const std::vector<data::Partition> folds_;
   const std::string identity_;
   const std::vector<catalogue::PenaltyGroup> groups_;
   const bilevel::StrengthGroups columns_;
@@ -108,7 +108,7 @@ absl::StatusOr<FoldedObjective::Layout> FoldedObjective::MakeLayout(const Linear
                                                                     const Eigen::VectorXd& scales,
                                                                     const base::StopToken& stop) const {
   Layout layout;
-  for (const learn::Partition& fold : folds_) {
+  for (const data::Partition& fold : folds_) {
     LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<const FoldData> data, MakeFoldData(&dataset_, fold, settings.standardize,
                                                                                 settings.bias, columns_, scales, stop));
     layout.push_back(std::move(data));
@@ -197,7 +197,7 @@ std::string FoldedObjective::Structure(const catalogue::Settings& settings) cons
 }
 
 std::string Save(const Runs& runs, const PassAxis& axis, const std::string& identity) {
-  learn::CheckpointWriter writer(kCheckpointKind);
+  base::CheckpointWriter writer(kCheckpointKind);
   writer.U64(static_cast<uint64_t>(axis.goal()));
   writer.U64(runs.warm ? 1 : 0);
   writer.U64(runs.folds.size());
@@ -207,7 +207,7 @@ std::string Save(const Runs& runs, const PassAxis& axis, const std::string& iden
 
 // Into trainings that have not started; false leaves them useless.
 bool Load(const std::string& bytes, const std::string& identity, Runs* runs, PassAxis* axis) {
-  absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kCheckpointKind);
   if (!reader.ok()) return false;
   const auto goal = static_cast<int64_t>(reader->U64());
   runs->warm = reader->U64() != 0;
@@ -221,7 +221,7 @@ bool Load(const std::string& bytes, const std::string& identity, Runs* runs, Pas
 
 // What later trials can start from. `structure`: of Structure.
 std::string SaveModel(const Runs& runs, const std::string& structure) {
-  learn::CheckpointWriter writer(kModelKind);
+  base::CheckpointWriter writer(kModelKind);
   writer.Text(structure);
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) writer.Vector(fold->Weights());
   return std::move(writer).Finish();
@@ -229,7 +229,7 @@ std::string SaveModel(const Runs& runs, const std::string& structure) {
 
 // Whether all folds start from there. Into trainings that have not started; false leaves them useless.
 bool LoadModel(const std::string& bytes, const std::string& structure, Runs* runs) {
-  absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kModelKind);
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kModelKind);
   if (!reader.ok() || reader->Text() != structure) return false;
   for (const std::unique_ptr<FoldTraining>& fold : runs->folds) {
     if (!fold->WarmStart(reader->Vector())) return false;
@@ -448,7 +448,7 @@ absl::StatusOr<EvaluationResult> FoldedObjective::Evaluate(const EvaluationConte
 namespace {
 
 // A class of one row cannot be on both sides of a split. Said here, where classes have names.
-absl::Status CheckClassSizes(const learn::Dataset& dataset) {
+absl::Status CheckClassSizes(const data::Dataset& dataset) {
   std::vector<int64_t> rows(dataset.classes.size(), 0);
   for (const int32_t label : dataset.label) ++rows[static_cast<size_t>(label)];
   const auto alone = std::find(rows.begin(), rows.end(), 1);
@@ -460,23 +460,23 @@ absl::Status CheckClassSizes(const learn::Dataset& dataset) {
 }
 
 // An error of splitting says which data they were.
-absl::Status Of(const learn::Dataset& dataset, const absl::Status& status) {
+absl::Status Of(const data::Dataset& dataset, const absl::Status& status) {
   return {status.code(), absl::StrCat(dataset.name, ": ", status.message())};
 }
 
 }  // namespace
 
-learn::ReadOptions ParseReadOptions(const study::Parameters& options) {
+data::ReadOptions ParseReadOptions(const study::Parameters& options) {
   const auto text = [&](const char* name) {
     const auto found = options.find(name);
     return found == options.end() ? std::string() : std::get<std::string>(found->second);
   };
-  learn::ReadOptions read;
-  if (text("format") == "csv") read.format = learn::Format::kCsv;
-  if (text("format") == "libsvm") read.format = learn::Format::kLibsvm;
-  if (text("format") == "idx") read.format = learn::Format::kIdx;
-  if (text("header") == "yes") read.header = learn::Header::kYes;
-  if (text("header") == "no") read.header = learn::Header::kNo;
+  data::ReadOptions read;
+  if (text("format") == "csv") read.format = data::Format::kCsv;
+  if (text("format") == "libsvm") read.format = data::Format::kLibsvm;
+  if (text("format") == "idx") read.format = data::Format::kIdx;
+  if (text("header") == "yes") read.header = data::Header::kYes;
+  if (text("header") == "no") read.header = data::Header::kNo;
   read.label = text("label");
   read.labels_file = text("labels_file");
   return read;
@@ -491,7 +491,7 @@ bool MayPenalizeIntercept(const catalogue::ObjectiveInfo& info, const study::Par
 }
 
 absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective,
-                          const learn::Dataset& dataset) {
+                          const data::Dataset& dataset) {
   const int classes = dataset.num_classes();
   if (classes > 2 && info.model == "hsvm") {
     return absl::InvalidArgumentError(
@@ -507,11 +507,11 @@ absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::Bui
 
 absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
-    study::MetricSpec metric, const learn::DataRoot* root, const learn::DataCache* cache, const base::StopToken& stop) {
-  learn::ReadOptions read = ParseReadOptions(objective.options);
+    study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
+  data::ReadOptions read = ParseReadOptions(objective.options);
   read.limits.stop = stop;
-  LUTHIER_ASSIGN_OR_RETURN(learn::LoadedDataset loaded, learn::LoadDataset(objective.data, read, root, cache));
-  learn::Dataset& dataset = loaded.dataset;
+  LUTHIER_ASSIGN_OR_RETURN(data::LoadedDataset loaded, data::LoadDataset(objective.data, read, root, cache));
+  data::Dataset& dataset = loaded.dataset;
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, dataset));
   LUTHIER_RETURN_IF_ERROR(CheckClassSizes(dataset));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
@@ -520,15 +520,15 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateFoldedObjective(
                                                    MayPenalizeIntercept(info, objective.options)));
   const int classes = dataset.num_classes();
   const study::Split& split = objective.split;
-  std::vector<learn::Partition> folds;
+  std::vector<data::Partition> folds;
   if (split.folds > 0) {
-    absl::StatusOr<std::vector<learn::Partition>> parts =
-        learn::SplitFolds(dataset.label, classes, split.folds, split.seed, stop);
+    absl::StatusOr<std::vector<data::Partition>> parts =
+        data::SplitFolds(dataset.label, classes, split.folds, split.seed, stop);
     if (!parts.ok()) return Of(dataset, parts.status());
     folds = *std::move(parts);
   } else {
-    absl::StatusOr<learn::Partition> one =
-        learn::SplitValidation(dataset.label, classes, split.validation, split.seed, stop);
+    absl::StatusOr<data::Partition> one =
+        data::SplitValidation(dataset.label, classes, split.validation, split.seed, stop);
     if (!one.ok()) return Of(dataset, one.status());
     folds.push_back(*std::move(one));
   }

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/settings.h"
 #include "lib/catalogue/test_functions.h"
-#include "lib/learn/checkpoint.h"
 
 namespace luthier::objectives {
 namespace {
@@ -105,14 +105,14 @@ class FunctionObjective final : public Objective {
     return absl::StrCat(info_.model, " ", study::FormatParameters(settings.values()));
   }
   static std::string Save(const std::string& identity, int64_t done) {
-    learn::CheckpointWriter writer(kCheckpointKind);
+    base::CheckpointWriter writer(kCheckpointKind);
     writer.Text(identity);
     writer.U64(static_cast<uint64_t>(done));
     return std::move(writer).Finish();
   }
   // The steps that were done; absent: the bytes do not fit.
   static std::optional<int64_t> Load(const std::string& bytes, const std::string& identity, int64_t steps) {
-    absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kCheckpointKind);
+    absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kCheckpointKind);
     if (!reader.ok() || reader->Text() != identity) return std::nullopt;
     const uint64_t done = reader->U64();
     if (!reader->Done() || done >= static_cast<uint64_t>(steps)) return std::nullopt;

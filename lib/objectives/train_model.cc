@@ -13,9 +13,10 @@
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/registry.h"
 #include "lib/catalogue/settings.h"
-#include "lib/crf/attribute_text.h"
-#include "lib/crf/column_text.h"
+#include "lib/crf/attribute_map.h"
 #include "lib/crf/letters_reader.h"
+#include "lib/data/attribute_text.h"
+#include "lib/data/column_text.h"
 #include "lib/learn/minimizer.h"
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
@@ -58,10 +59,10 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
                                                           const catalogue::ObjectiveInfo& info,
                                                           const std::vector<catalogue::PenaltyGroup>& groups,
                                                           const catalogue::Settings& settings,
-                                                          const learn::DataRoot* root, const base::StopToken& stop) {
-  learn::ReadOptions read = ParseReadOptions(request.objective.options);
+                                                          const data::DataRoot* root, const base::StopToken& stop) {
+  data::ReadOptions read = ParseReadOptions(request.objective.options);
   read.limits.stop = stop;
-  LUTHIER_ASSIGN_OR_RETURN(const learn::Dataset dataset, learn::LoadDataset(request.objective.data, read, root));
+  LUTHIER_ASSIGN_OR_RETURN(const data::Dataset dataset, data::LoadDataset(request.objective.data, read, root));
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, request.objective, dataset));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
                            catalogue::GroupColumns(groups, {dataset.name, dataset.x.cols, dataset.features},
@@ -105,7 +106,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   // Of more than two classes, the first one has no intercept.
   parts.bias.tail(w.size() - features) = w.tail(w.size() - features);
   model::ModelInfo about = InfoOf(request, settings);
-  LUTHIER_ASSIGN_OR_RETURN(about.fingerprint, learn::Fingerprint(dataset, stop));
+  LUTHIER_ASSIGN_OR_RETURN(about.fingerprint, data::Fingerprint(dataset, stop));
   about.examples = dataset.x.rows;
   about.outcome = training->optimal() ? "converged" : "limit";
   if (chosen) about.note = NoteOf(choice, {training->changes()});
@@ -119,9 +120,9 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
 absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& request,
                                                          const std::vector<catalogue::PenaltyGroup>& groups,
                                                          const catalogue::Settings& settings,
-                                                         const learn::DataRoot* root, const base::StopToken& stop) {
+                                                         const data::DataRoot* root, const base::StopToken& stop) {
   const std::string& name = request.objective.data;
-  LUTHIER_ASSIGN_OR_RETURN(learn::LineReader lines, OpenChains(name, settings.Text("format"), root, stop));
+  LUTHIER_ASSIGN_OR_RETURN(data::LineReader lines, OpenChains(name, settings.Text("format"), root, stop));
   crf::ChainData data;
   model::ChainInput input;
   catalogue::ChainGroups parts;
@@ -132,7 +133,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
     LUTHIER_ASSIGN_OR_RETURN(parts, catalogue::FindChainGroups(groups, {"pixels"}, false, "the model"));
     row_group = GroupLetterRows(parts);
   } else if (settings.Text("format") == "attributes") {
-    LUTHIER_ASSIGN_OR_RETURN(const crf::AttributeText text, crf::ReadAttributeText(lines));
+    LUTHIER_ASSIGN_OR_RETURN(const data::AttributeText text, data::ReadAttributeText(lines));
     const std::vector<int32_t> rows = AllRows(text.sequences());
     LUTHIER_ASSIGN_OR_RETURN(crf::AttributeMap map,
                              crf::AttributeMap::Fit(text, rows, settings.Int("min_count"), stop));
@@ -145,7 +146,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
   } else {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<notation::Template> templates,
                              catalogue::ChainTemplates(settings.Text("templates"), settings.Text("columns")));
-    LUTHIER_ASSIGN_OR_RETURN(const crf::ColumnText text, crf::ReadColumnText(lines));
+    LUTHIER_ASSIGN_OR_RETURN(const data::ColumnText text, data::ReadColumnText(lines));
     const std::vector<int32_t> rows = AllRows(text.sequences());
     LUTHIER_ASSIGN_OR_RETURN(crf::FeatureMap map,
                              crf::FeatureMap::Fit(text, rows, ChainFeatureOptions(settings, templates), stop));
@@ -185,7 +186,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const learn::DataRoot* root,
+absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const data::DataRoot* root,
                                                          const base::StopToken& stop) {
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::ObjectiveInfo* found, catalogue::FindObjective(request.objective.model));
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<catalogue::PenaltyGroup> groups,

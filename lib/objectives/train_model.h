@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/data_root.h"
+#include "lib/data/data_root.h"
 #include "lib/model/model.h"
 #include "lib/study/study_spec.h"
 
@@ -25,7 +25,7 @@ struct TrainRequest {
 // not on crf's `validation_data`). Strengths count beside sums over rows, so they stay as they are. INVALID_ARGUMENT
 // for other objectives, settings that are none and those that do not fit the data; FAILED_PRECONDITION when training
 // diverges; CANCELLED when stopped; errors of reading the data.
-absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const learn::DataRoot* root,
+absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const data::DataRoot* root,
                                                          const base::StopToken& stop);
 
 }  // namespace luthier::objectives

@@ -135,7 +135,7 @@ absl::StatusOr<SolveState> GrowingBatch::Step(PartialSum sum, const base::StopTo
   return whole && !moved ? SolveState::kPrecision : SolveState::kRunning;
 }
 
-void GrowingBatch::Save(learn::CheckpointWriter* writer) const {
+void GrowingBatch::Save(base::CheckpointWriter* writer) const {
   writer->Vector(x_);
   writer->F64(loss_);
   writer->Vector(gradient_);
@@ -149,7 +149,7 @@ void GrowingBatch::Save(learn::CheckpointWriter* writer) const {
   }
 }
 
-bool GrowingBatch::Load(learn::CheckpointReader* reader) {
+bool GrowingBatch::Load(base::CheckpointReader* reader) {
   const Eigen::Index dim = x_.size();
   x_ = reader->Vector();
   loss_ = reader->F64();

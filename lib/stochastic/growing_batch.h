@@ -7,8 +7,8 @@
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/checkpoint.h"
 #include "lib/learn/minimizer.h"
 
 namespace luthier::stochastic {
@@ -46,8 +46,8 @@ class GrowingBatch {
   int64_t evaluations() const { return evaluations_; }  // Of one example each.
 
   // All but dim, n and lambda. A solver made alike that loads goes on bit for bit. False when the bytes do not fit.
-  void Save(learn::CheckpointWriter* writer) const;
-  bool Load(learn::CheckpointReader* reader);
+  void Save(base::CheckpointWriter* writer) const;
+  bool Load(base::CheckpointReader* reader);
 
  private:
   struct Pair {

@@ -39,13 +39,13 @@ absl::StatusOr<bool> MetaDescent::Step(Gradient gradient, HessianProduct product
   return true;
 }
 
-void MetaDescent::Save(learn::CheckpointWriter* writer) const {
+void MetaDescent::Save(base::CheckpointWriter* writer) const {
   writer->Vector(x_);
   writer->Vector(rates_);
   writer->Vector(v_);
 }
 
-bool MetaDescent::Load(learn::CheckpointReader* reader) {
+bool MetaDescent::Load(base::CheckpointReader* reader) {
   const Eigen::Index dim = x_.size();
   x_ = reader->Vector();
   rates_ = reader->Vector();

@@ -4,7 +4,7 @@
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "lib/learn/checkpoint.h"
+#include "lib/base/checkpoint.h"
 
 namespace luthier::stochastic {
 
@@ -41,8 +41,8 @@ class MetaDescent {
   const Eigen::VectorXd& rates() const { return rates_; }
 
   // A solver made alike that loads goes on bit for bit. False when the bytes do not fit.
-  void Save(learn::CheckpointWriter* writer) const;
-  bool Load(learn::CheckpointReader* reader);
+  void Save(base::CheckpointWriter* writer) const;
+  bool Load(base::CheckpointReader* reader);
 
  private:
   Options options_;

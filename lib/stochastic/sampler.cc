@@ -179,7 +179,7 @@ double Sampler::StartConstant(const Draw& draw) const {
   return 0.5 * tree_.sum() / static_cast<double>(seen_count_ - 1);
 }
 
-void Sampler::Save(learn::CheckpointWriter* writer) const {
+void Sampler::Save(base::CheckpointWriter* writer) const {
   Eigen::VectorXd constants(size());
   std::string seen(seen_.begin(), seen_.end());
   for (int64_t i = 0; i < size(); ++i) constants[i] = constant(i);
@@ -192,7 +192,7 @@ void Sampler::Save(learn::CheckpointWriter* writer) const {
   writer->Text(absl::string_view(reinterpret_cast<const char*>(unseen_.data()), unseen_.size() * sizeof(int32_t)));
 }
 
-bool Sampler::Load(learn::CheckpointReader* reader) {
+bool Sampler::Load(base::CheckpointReader* reader) {
   const auto draws = static_cast<int64_t>(reader->U64());
   const uint64_t back = reader->U64();
   const double scaled_probability = reader->F64();

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lib/learn/checkpoint.h"
+#include "lib/base/checkpoint.h"
 #include "lib/stochastic/sampling_tree.h"
 
 namespace luthier::stochastic {
@@ -77,8 +77,8 @@ class Sampler {
   double mean_constant() const { return tree_.sum() / static_cast<double>(seen_count_); }
 
   // A sampler made alike that loads what this one saved goes on with the same draws. False when the bytes do not fit.
-  void Save(learn::CheckpointWriter* writer) const;
-  bool Load(learn::CheckpointReader* reader);
+  void Save(base::CheckpointWriter* writer) const;
+  bool Load(base::CheckpointReader* reader);
 
  private:
   static constexpr int64_t kBlock = 64;

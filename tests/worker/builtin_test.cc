@@ -183,7 +183,7 @@ TEST_F(BuiltinTest, AStoppedRunGoesOnInTheNextAttempt) {
 
 // The model of a complete trial is there for others until the study is done; the result says what was started from.
 TEST_F(BuiltinTest, ATrialStartsFromTheModelOfAnother) {
-  BuiltinRunner runner(static_cast<const learn::DataRoot*>(nullptr), &checkpoints_);
+  BuiltinRunner runner(static_cast<const data::DataRoot*>(nullptr), &checkpoints_);
   request_.spec.space =
       study::SearchSpace::Create({{"l2", study::FloatRange{1e-3, 1e3, study::Scale::kLog, {}}, {}, {}}}).value();
   request_.spec.metric.name = "validation_loss";
@@ -221,7 +221,7 @@ TEST_F(BuiltinTest, ATrialStartsFromTheModelOfAnother) {
 
 // Told to stop, the real ones do not begin another iteration.
 TEST_F(BuiltinTest, BuiltinsStopBeforeTheirNextPoint) {
-  BuiltinRunner runner(static_cast<const learn::DataRoot*>(nullptr), &checkpoints_);
+  BuiltinRunner runner(static_cast<const data::DataRoot*>(nullptr), &checkpoints_);
   const std::string data = "synth:logistic?rows=200&cols=10&seed=3&noise=0.2";
   const study::Parameters every = {{"report_every", 1.0}, {"tolerance", 0.0}};
   const study::SearchSpace l2 =

@@ -57,8 +57,8 @@ RunOutcome ToOutcome(objectives::EvaluationResult result) {
 
 }  // namespace
 
-BuiltinRunner::BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints,
-                             const learn::DataCache* cache)
+BuiltinRunner::BuiltinRunner(const data::DataRoot* root, const CheckpointStore* checkpoints,
+                             const data::DataCache* cache)
     : BuiltinRunner(
           [root, cache](const study::BuiltinObjective& objective, const study::SearchSpace& space,
                         const study::MetricSpec& metric, const base::StopToken& stop) {

@@ -9,8 +9,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/data_cache.h"
-#include "lib/learn/data_root.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/data_root.h"
 #include "lib/objectives/create.h"
 #include "lib/objectives/objective.h"
 #include "worker/checkpoint_store.h"
@@ -33,8 +33,7 @@ class BuiltinRunner final : public Objective {
       const study::BuiltinObjective&, const study::SearchSpace&, const study::MetricSpec&, const base::StopToken&)>;
   // `root`: where data files are, may be null; `checkpoints` may be null: then an interrupted trial starts afresh;
   // `cache` may be null: then data are parsed by every worker. All must outlive the runner.
-  BuiltinRunner(const learn::DataRoot* root, const CheckpointStore* checkpoints,
-                const learn::DataCache* cache = nullptr);
+  BuiltinRunner(const data::DataRoot* root, const CheckpointStore* checkpoints, const data::DataCache* cache = nullptr);
   BuiltinRunner(Factory factory, const CheckpointStore* checkpoints);
 
   absl::Status Open(const study::StudySpec& spec) override { return Find(spec, {}).status(); }

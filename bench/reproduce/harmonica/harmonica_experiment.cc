@@ -29,7 +29,7 @@
 #include "absl/strings/str_split.h"
 #include "bench/reproduce/harmonica/switched_network.h"
 #include "lib/base/random.h"
-#include "lib/learn/readers.h"
+#include "lib/data/readers.h"
 #include "lib/spectral/parity.h"
 #include "lib/study/history.h"
 #include "lib/suggest/harmonica_report.h"
@@ -118,7 +118,7 @@ Problem Synthetic(uint64_t seed) {
   return problem;
 }
 
-Problem Network(const learn::Dataset& data, uint64_t seed) {
+Problem Network(const data::Dataset& data, uint64_t seed) {
   auto network = std::make_shared<SwitchedNetwork>(data, kTrainingRows, seed);
   Problem problem;
   problem.space = SwitchedNetwork::Space();
@@ -224,7 +224,7 @@ int Main(const std::string& program) {
   if (const char* variable = std::getenv("LUTHIER_DATA_DIR"); root.empty() && variable != nullptr) root = variable;
   std::string results = absl::GetFlag(FLAGS_results);
   if (results.empty()) results = program.substr(0, program.rfind('/') + 1) + "../harmonica";
-  std::optional<learn::Dataset> data;
+  std::optional<data::Dataset> data;
   const std::vector<std::string> problems = absl::StrSplit(absl::GetFlag(FLAGS_problems), ',');
   const std::vector<std::string> wanted = absl::StrSplit(absl::GetFlag(FLAGS_methods), ',', absl::SkipEmpty());
   for (int seed = 0; seed < absl::GetFlag(FLAGS_seeds); ++seed) {
@@ -232,10 +232,10 @@ int Main(const std::string& program) {
       std::optional<Problem> problem;
       if (name == "network") {
         if (!data) {
-          const absl::StatusOr<learn::DataRoot> folder = learn::DataRoot::Open(root);
-          const absl::StatusOr<learn::Dataset> read = folder.ok()
-                                                          ? learn::LoadDataset(absl::GetFlag(FLAGS_data), {}, &*folder)
-                                                          : absl::StatusOr<learn::Dataset>(folder.status());
+          const absl::StatusOr<data::DataRoot> folder = data::DataRoot::Open(root);
+          const absl::StatusOr<data::Dataset> read = folder.ok()
+                                                         ? data::LoadDataset(absl::GetFlag(FLAGS_data), {}, &*folder)
+                                                         : absl::StatusOr<data::Dataset>(folder.status());
           if (!read.ok()) {
             absl::FPrintF(stderr, "skipped: problem network has no data (%s); set LUTHIER_DATA_DIR or --data_root\n",
                           std::string(read.status().message()));

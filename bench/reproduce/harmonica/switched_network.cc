@@ -206,7 +206,7 @@ class Network {
 
 }  // namespace
 
-SwitchedNetwork::SwitchedNetwork(const learn::Dataset& data, int train, uint64_t seed) : seed_(seed) {
+SwitchedNetwork::SwitchedNetwork(const data::Dataset& data, int train, uint64_t seed) : seed_(seed) {
   std::vector<int64_t> rows(static_cast<size_t>(data.x.rows));
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
   base::RandomStream random(seed, "network/split");

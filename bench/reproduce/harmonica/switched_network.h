@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "Eigen/Core"
-#include "lib/learn/dataset.h"
+#include "lib/data/dataset.h"
 #include "lib/study/parameters.h"
 #include "lib/study/search_space.h"
 
@@ -23,7 +23,7 @@ class SwitchedNetwork {
 
   // Takes `train` rows of the data set for training, as many for validation and the rest for testing, by the seed,
   // which also names the training's randomness: errors are a function of the settings.
-  SwitchedNetwork(const learn::Dataset& data, int train, uint64_t seed);
+  SwitchedNetwork(const data::Dataset& data, int train, uint64_t seed);
 
   static study::SearchSpace Space();
 

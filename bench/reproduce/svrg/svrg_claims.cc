@@ -27,10 +27,10 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/data/readers.h"
+#include "lib/data/split.h"
+#include "lib/data/standardize.h"
 #include "lib/learn/linear_trainer.h"
-#include "lib/learn/readers.h"
-#include "lib/learn/split.h"
-#include "lib/learn/standardize.h"
 
 ABSL_FLAG(std::string, data, ".", "folder with libsvm/");
 ABSL_FLAG(std::string, only, "", "names of data sets, separated by commas; empty: all");
@@ -68,16 +68,16 @@ constexpr double kLevels[] = {1e-2, 1e-3, 1e-4, 1e-6};
 constexpr double kLookEvery = 0.5;  // Passes.
 
 struct Problem {
-  Standardization standardization;
+  data::Standardization standardization;
   LinearData train, test;
   double optimum = 0.0;     // Of h / n.
   double best_error = 0.0;  // Share of test rows that the optimum gets wrong.
 };
 
-absl::StatusOr<Dataset> Load(const Source& source, const char* file, const DataRoot& root) {
-  ReadOptions read;
-  read.format = absl::StrContains(file, "idx3") ? Format::kIdx : Format::kLibsvm;
-  LUTHIER_ASSIGN_OR_RETURN(Dataset dataset, LoadDataset(file, read, &root));
+absl::StatusOr<data::Dataset> Load(const Source& source, const char* file, const data::DataRoot& root) {
+  data::ReadOptions read;
+  read.format = absl::StrContains(file, "idx3") ? data::Format::kIdx : data::Format::kLibsvm;
+  LUTHIER_ASSIGN_OR_RETURN(data::Dataset dataset, data::LoadDataset(file, read, &root));
   const int classes = dataset.num_classes();
   if (classes > 2) {
     for (int32_t& label : dataset.label) label = (source.alternate ? label % 2 == 0 : label < classes / 2) ? 0 : 1;
@@ -86,16 +86,16 @@ absl::StatusOr<Dataset> Load(const Source& source, const char* file, const DataR
   return dataset;
 }
 
-std::vector<int32_t> AllRows(const Dataset& dataset) {
+std::vector<int32_t> AllRows(const data::Dataset& dataset) {
   std::vector<int32_t> rows(static_cast<size_t>(dataset.x.rows));
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
 }
 
-absl::StatusOr<Problem> Prepare(const Source& source, const DataRoot& root) {
-  LUTHIER_ASSIGN_OR_RETURN(const Dataset dataset, Load(source, source.file, root));
-  Partition part;
-  Dataset other;
+absl::StatusOr<Problem> Prepare(const Source& source, const data::DataRoot& root) {
+  LUTHIER_ASSIGN_OR_RETURN(const data::Dataset dataset, Load(source, source.file, root));
+  data::Partition part;
+  data::Dataset other;
   if (*source.test != '\0') {
     part.train = AllRows(dataset);
     LUTHIER_ASSIGN_OR_RETURN(other, Load(source, source.test, root));
@@ -103,9 +103,10 @@ absl::StatusOr<Problem> Prepare(const Source& source, const DataRoot& root) {
     LUTHIER_CHECK(other.x.cols <= dataset.x.cols);
     other.x.cols = dataset.x.cols;
   } else {
-    part = SplitValidation(dataset.label, 2, 0.2, 1).value();
+    part = data::SplitValidation(dataset.label, 2, 0.2, 1).value();
   }
-  Standardization s = source.standardize ? FitStandardization(dataset.x, part.train).value() : Standardization();
+  data::Standardization s =
+      source.standardize ? data::FitStandardization(dataset.x, part.train).value() : data::Standardization();
   LinearData train = LinearData::Create(dataset, part.train, s, Bias::kPenalized).value();
   LinearData test = *source.test != '\0' ? LinearData::Create(other, AllRows(other), s, Bias::kPenalized).value()
                                          : LinearData::Create(dataset, part.validation, s, Bias::kPenalized).value();
@@ -159,7 +160,7 @@ void Train(const Problem& p, const LinearProblem& problem, const SvrgOptions& op
   std::fflush(stdout);
 }
 
-void Claims(const Source& source, const DataRoot& root) {
+void Claims(const Source& source, const data::DataRoot& root) {
   absl::StatusOr<Problem> prepared = Prepare(source, root);
   if (!prepared.ok()) {
     absl::FPrintF(stderr, "%s: skipped (data): %s\n", source.name, std::string(prepared.status().message()));
@@ -205,7 +206,7 @@ void Claims(const Source& source, const DataRoot& root) {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("luthier-reproduce-svrg --data=DIR: growing batches, mixed steps, support vectors");
   absl::ParseCommandLine(argc, argv);
-  const auto root = luthier::learn::DataRoot::Open(absl::GetFlag(FLAGS_data));
+  const auto root = luthier::data::DataRoot::Open(absl::GetFlag(FLAGS_data));
   LUTHIER_CHECK(root.ok());
   const std::vector<std::string> wanted = absl::StrSplit(absl::GetFlag(FLAGS_only), ',', absl::SkipEmpty());
   for (const auto& source : luthier::learn::kSources) {

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "bench/train/machine.h"
+#include "lib/data/readers.h"
+#include "lib/data/standardize.h"
 #include "lib/learn/linear_trainer.h"
-#include "lib/learn/readers.h"
-#include "lib/learn/standardize.h"
 
 namespace luthier {
 namespace {
@@ -46,7 +46,7 @@ constexpr Source kSources[] = {
 
 // More than two classes: every second one against the others for 20news (groups of one topic fall on both sides), else
 // the first half against the second.
-learn::Dataset Halve(learn::Dataset dataset, bool alternate) {
+data::Dataset Halve(data::Dataset dataset, bool alternate) {
   if (dataset.num_classes() == 2) return dataset;
   const int half = dataset.num_classes() / 2;
   for (int32_t& label : dataset.label) label = (alternate ? label % 2 == 0 : label < half) ? 0 : 1;
@@ -209,7 +209,7 @@ int Main(int argc, char** argv) {
   MarginLoss loss;
   if (loss_name == "squared_hinge") loss.kind = MarginLoss::Kind::kSquaredHinge;
   if (loss_name == "huberized_hinge") loss.kind = MarginLoss::Kind::kHuberizedHinge;
-  const absl::StatusOr<learn::DataRoot> opened = learn::DataRoot::Open(root);
+  const absl::StatusOr<data::DataRoot> opened = data::DataRoot::Open(root);
   if (!opened.ok()) {
     std::fprintf(stderr, "%s\n", std::string(opened.status().message()).c_str());
     return 1;
@@ -219,18 +219,18 @@ int Main(int argc, char** argv) {
   const std::vector<std::string> wanted = absl::StrSplit(only, ',', absl::SkipEmpty());
   for (const Source& source : kSources) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), source.name) == wanted.end()) continue;
-    learn::ReadOptions read;
-    read.format = absl::StrContains(source.file, "idx3") ? learn::Format::kIdx : learn::Format::kLibsvm;
-    absl::StatusOr<learn::Dataset> loaded = learn::LoadDataset(source.file, read, &*opened);
+    data::ReadOptions read;
+    read.format = absl::StrContains(source.file, "idx3") ? data::Format::kIdx : data::Format::kLibsvm;
+    absl::StatusOr<data::Dataset> loaded = data::LoadDataset(source.file, read, &*opened);
     if (!loaded.ok()) {
       std::printf("\n%s: skipped (data): %s\n", source.name, std::string(loaded.status().message()).c_str());
       continue;
     }
-    const learn::Dataset dataset = Halve(*std::move(loaded), source.alternate);
+    const data::Dataset dataset = Halve(*std::move(loaded), source.alternate);
     std::vector<int32_t> rows(static_cast<size_t>(dataset.x.rows));
     std::iota(rows.begin(), rows.end(), 0);
-    const learn::Standardization s =
-        source.standardize ? learn::FitStandardization(dataset.x, rows).value() : learn::Standardization();
+    const data::Standardization s =
+        source.standardize ? data::FitStandardization(dataset.x, rows).value() : data::Standardization();
     const double start = bench::ThreadSeconds();
     const learn::LinearData data = learn::LinearData::Create(dataset, rows, s, learn::Bias::kPenalized).value();
     std::printf("\nlayout: %.4f s", bench::ThreadSeconds() - start);

@@ -24,8 +24,8 @@
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
 #include "lib/catalogue/registry.h"
-#include "lib/learn/data_cache.h"
-#include "lib/learn/synth.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/synth.h"
 #include "lib/objectives/create.h"
 
 ABSL_FLAG(std::string, data, "synth:logistic?rows=200000&cols=1000&density=0.1&seed=1", "generated data");
@@ -42,10 +42,10 @@ double Milliseconds(absl::Time since) {
 }
 
 void WriteRows(const std::string& uri, const std::string& path) {
-  const learn::Dataset dataset = learn::SynthesizeRows(uri).value();
+  const data::Dataset dataset = data::SynthesizeRows(uri).value();
   FILE* const file = std::fopen(path.c_str(), "w");
   LUTHIER_CHECK(file != nullptr);
-  const learn::SparseMatrix& x = dataset.x;
+  const data::SparseMatrix& x = dataset.x;
   for (int64_t i = 0; i < x.rows; ++i) {
     absl::FPrintF(file, "%d", dataset.label[i]);
     for (int64_t e = x.row_start[i]; e < x.row_start[i + 1]; ++e) {
@@ -104,10 +104,10 @@ void Run() {
   if (directory.empty()) directory = (std::filesystem::temp_directory_path() / "luthier-stop-bench").string();
   std::filesystem::create_directories(directory);
   WriteRows(absl::GetFlag(FLAGS_data), directory + "/rows.svm");
-  const learn::DataRoot root = learn::DataRoot::Open(directory).value();
+  const data::DataRoot root = data::DataRoot::Open(directory).value();
   const std::string cache_directory = directory + "/cache";
   std::filesystem::remove_all(cache_directory);
-  const learn::DataCache cache = learn::DataCache::Open(cache_directory, {.settle_nanoseconds = 0}).value();
+  const data::DataCache cache = data::DataCache::Open(cache_directory, {.settle_nanoseconds = 0}).value();
   const auto make = [&](const char* solver, const base::StopToken& stop, double iterations = 1000.0) {
     study::BuiltinObjective objective;
     objective.model = "logistic";

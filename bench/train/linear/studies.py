@@ -5,7 +5,7 @@
 
 VENV is a virtual environment that has scikit-learn; nothing is installed here. Without --venv only our rows are printed.
 Both read the same unpacked LIBSVM text, leave columns as they are (no standardization), fit a free intercept (liblinear
-penalises it), and validate on the same five folds, those of lib/learn/split.h. l2 = 1/C lies in 1e-4 ... 1e4: theirs on
+penalises it), and validate on the same five folds, those of lib/data/split.h. l2 = 1/C lies in 1e-4 ... 1e4: theirs on
 a logarithmic grid, ours where `algorithm: auto` looks. The loss is the mean over folds, weighted by their rows.
 
 Wall seconds are of the whole process, from start to exit; Python's imports are not counted, because a notebook has made
@@ -32,7 +32,7 @@ FOLDS = 5
 STRENGTHS = 40
 SPLIT_SEED = 1
 SAME_LOSS = 1e-4
-# XXH3 of "learn.split", the name of the stream that lib/learn/split.cc draws from.
+# XXH3 of "learn.split", the name of the stream that lib/data/split.cc draws from.
 SPLIT_STREAM = 0x8F7EAFB8848790F3
 MASK = 0xFFFFFFFF
 
@@ -80,7 +80,7 @@ def words(seed, i):
 
 
 def fold_numbers(labels):
-    """The fold of each row, as lib/learn/split.cc deals them."""
+    """The fold of each row, as lib/data/split.cc deals them."""
     fold = [0] * len(labels)
     following = 0
     for k, label in enumerate(sorted(set(labels))):

@@ -120,19 +120,19 @@ absl::StatusOr<model::DataFile> DataOf(Context& context) {
   data.path = options.data;
   data.read.label = options.label;
   data.read.labels_file = options.labels_file;
-  if (options.data_format == "csv") data.read.format = learn::Format::kCsv;
-  if (options.data_format == "libsvm") data.read.format = learn::Format::kLibsvm;
-  if (options.data_format == "idx") data.read.format = learn::Format::kIdx;
-  if (options.header == "yes") data.read.header = learn::Header::kYes;
-  if (options.header == "no") data.read.header = learn::Header::kNo;
+  if (options.data_format == "csv") data.read.format = data::Format::kCsv;
+  if (options.data_format == "libsvm") data.read.format = data::Format::kLibsvm;
+  if (options.data_format == "idx") data.read.format = data::Format::kIdx;
+  if (options.header == "yes") data.read.header = data::Header::kYes;
+  if (options.header == "no") data.read.header = data::Header::kNo;
   if (options.data != "-") return data;
   LUTHIER_ASSIGN_OR_RETURN(const std::shared_ptr<std::FILE> spooled, Spool(context.in()));
   data.path = "standard input";
-  data.open = [name = data.path, spooled](const std::string& path) -> absl::StatusOr<learn::UniqueFd> {
+  data.open = [name = data.path, spooled](const std::string& path) -> absl::StatusOr<data::UniqueFd> {
     if (path != name) return model::OpenUserFile(path);  // Labels of images.
     const int fd = dup(fileno(spooled.get()));
     if (fd < 0 || lseek(fd, 0, SEEK_SET) != 0) return absl::ErrnoToStatus(errno, name);
-    return learn::UniqueFd(fd);
+    return data::UniqueFd(fd);
   };
   return data;
 }
@@ -172,7 +172,7 @@ absl::StatusOr<int> ModelTrain(Context& context) {
   if (out.filename().empty() || fs::is_directory(out, error)) {
     return UsageError("--out", absl::StrCat(base::Quote(options.out), " names no file"));
   }
-  LUTHIER_ASSIGN_OR_RETURN(const learn::DataRoot root, learn::DataRoot::Open(options.data_root));
+  LUTHIER_ASSIGN_OR_RETURN(const data::DataRoot root, data::DataRoot::Open(options.data_root));
   context.Disconnect();  // Training may take longer than a database should be held.
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<model::Model> model,
                            objectives::TrainModel(source.request, &root, {}));

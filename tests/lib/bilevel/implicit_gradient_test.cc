@@ -13,8 +13,8 @@
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/logistic_inner.h"
 #include "lib/bilevel/units.h"
-#include "lib/learn/split.h"
-#include "lib/learn/synth.h"
+#include "lib/data/split.h"
+#include "lib/data/synth.h"
 #include "lib/learn/trainer.h"
 #include "lib/notation/synth_specs.h"
 
@@ -47,11 +47,11 @@ class HypergradientTest : public testing::TestWithParam<Case> {
     spec.classes = GetParam().classes;
     spec.noise = 0.2;
     spec.seed = 21;
-    dataset_ = learn::Synthesize(spec).value();
-    const std::vector<learn::Partition> partitions = learn::SplitFolds(dataset_.label, spec.classes, 3, 5).value();
-    for (const learn::Partition& p : partitions) {
-      learn::Standardization s;
-      if (GetParam().standardize) s = learn::FitStandardization(dataset_.x, p.train).value();
+    dataset_ = data::Synthesize(spec).value();
+    const std::vector<data::Partition> partitions = data::SplitFolds(dataset_.label, spec.classes, 3, 5).value();
+    for (const data::Partition& p : partitions) {
+      data::Standardization s;
+      if (GetParam().standardize) s = data::FitStandardization(dataset_.x, p.train).value();
       const bool intercept = GetParam().intercept;
       const auto make = [&](const std::vector<int32_t>& rows) {
         return std::make_unique<learn::LogisticData>(
@@ -80,7 +80,7 @@ class HypergradientTest : public testing::TestWithParam<Case> {
     return ComputeImplicitGradient(inner, outer, Optimum(problem), VectorXd(), options).value();
   }
 
-  learn::Dataset dataset_;
+  data::Dataset dataset_;
   std::vector<Fold> folds_;
 };
 

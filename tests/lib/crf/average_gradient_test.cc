@@ -123,10 +123,10 @@ TEST(AverageGradientTest, ResumingGivesTheSameBits) {
       whole.Advance(346, {}).value();
       AverageGradient first = Make(data, 1.0, options);
       first.Advance(173, {}).value();
-      learn::CheckpointWriter writer("test/1");
+      base::CheckpointWriter writer("test/1");
       first.Save(&writer);
       const std::string bytes = std::move(writer).Finish();
-      learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+      base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
       AverageGradient second = Make(data, 1.0, options);
       ASSERT_TRUE(second.Load(&reader));
       EXPECT_TRUE(reader.Done());

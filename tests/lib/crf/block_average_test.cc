@@ -38,13 +38,13 @@ std::unique_ptr<BlockAverage> Make(const ChainData& data, double l2, const Avera
 }
 
 std::string Saved(const BlockAverage& solver) {
-  learn::CheckpointWriter writer("test/1");
+  base::CheckpointWriter writer("test/1");
   solver.Save(&writer);
   return std::move(writer).Finish();
 }
 
 void Load(const std::string& bytes, BlockAverage* solver) {
-  learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+  base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
   ASSERT_TRUE(solver->Load(&reader));
   EXPECT_TRUE(reader.Done());
 }
@@ -207,7 +207,7 @@ TEST(BlockAverageTest, ResumingGivesTheSameBits) {
       const ChainData misfit_data = RandomChains(4, 4, 100, 8, 13);
       const std::unique_ptr<BlockAverage> misfit = Make(misfit_data, 1.0, options);
       const std::string bytes = Saved(*first);
-      learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+      base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
       EXPECT_FALSE(misfit->Load(&reader));
     }
   }

@@ -15,12 +15,12 @@
 #include "Eigen/Core"
 #include "lib/base/random.h"
 #include "lib/crf/chain_data.h"
-#include "lib/crf/column_text.h"
 #include "lib/crf/features.h"
 #include "lib/crf/kernel.h"
 #include "lib/crf/letters_reader.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
+#include "lib/data/column_text.h"
 #include "lib/learn/lbfgs_solver.h"
 
 namespace luthier::crf::testing {
@@ -210,12 +210,12 @@ inline Kernels CountingKernels() {
 }
 
 // The folder with real data sets, if there is one.
-inline std::optional<learn::DataRoot> RealData() {
+inline std::optional<data::DataRoot> RealData() {
   const char* root = std::getenv("LUTHIER_DATA_DIR");
   const char* source = std::getenv("LUTHIER_SOURCE_DIR");
   if (root == nullptr && source == nullptr) return std::nullopt;
   const std::string path = root != nullptr ? root : std::string(source) + "/../shared/data";
-  absl::StatusOr<learn::DataRoot> opened = learn::DataRoot::Open(path);
+  absl::StatusOr<data::DataRoot> opened = data::DataRoot::Open(path);
   if (!opened.ok()) return std::nullopt;
   return std::move(*opened);
 }

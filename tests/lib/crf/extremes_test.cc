@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "lib/crf/batch_solvers.h"
-#include "lib/crf/column_text.h"
 #include "lib/crf/exponentiated_gradient.h"
 #include "lib/crf/overlaps.h"
 #include "lib/crf/trainer.h"
+#include "lib/data/column_text.h"
 #include "tests/lib/crf/crf_testing.h"
 
 namespace luthier::crf {
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, Extremes, ::testing::ValuesIn(testing::AllMeth
 
 TEST(LongSequencesTest, SumsAgreeWithLogarithms) {
   constexpr int K = 3;
-  const int64_t T = kMaxSequenceTokens;
+  const int64_t T = data::kMaxSequenceTokens;
   ChainInference chain(K, T);
   base::RandomStream random(4, "test.long");
   for (int64_t t = 0; t < T; ++t) {

@@ -19,9 +19,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Texts of small alphabets, so that attributes repeat; three labels.
-ColumnText RandomText(uint64_t seed, int64_t sequences) {
+data::ColumnText RandomText(uint64_t seed, int64_t sequences) {
   base::RandomStream random(seed, "test.text");
-  ColumnText text;
+  data::ColumnText text;
   text.name = "t";
   text.columns = 2;
   for (int64_t i = 0; i < sequences; ++i) {
@@ -40,7 +40,7 @@ ColumnText RandomText(uint64_t seed, int64_t sequences) {
 }
 
 // The attributes of each token as texts, by the definition.
-std::vector<std::set<std::string>> Spell(const ColumnText& text, const FeatureOptions& options) {
+std::vector<std::set<std::string>> Spell(const data::ColumnText& text, const FeatureOptions& options) {
   std::vector<std::set<std::string>> tokens;
   for (int64_t i = 0; i < text.sequences(); ++i) {
     const int64_t begin = text.sequence_start[static_cast<size_t>(i)];
@@ -75,7 +75,7 @@ std::vector<std::set<std::string>> Spell(const ColumnText& text, const FeatureOp
 TEST(FeaturesTest, AgreeWithTheDefinition) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(seed);
-    const ColumnText text = RandomText(seed, 30);
+    const data::ColumnText text = RandomText(seed, 30);
     const std::vector<int32_t> rows = testing::AllRows(text.sequences());
     for (const Boundary boundary : {Boundary::kSingle, Boundary::kNumbered, Boundary::kSkip}) {
       for (const bool lower : {false, true}) {
@@ -139,12 +139,12 @@ TEST(FeaturesTest, AgreeWithTheDefinition) {
 }
 
 TEST(FeaturesTest, TheDictionaryIsFrozen) {
-  const ColumnText text = RandomText(1, 20);
+  const data::ColumnText text = RandomText(1, 20);
   const std::vector<int32_t> rows = testing::AllRows(text.sequences());
   FeatureOptions options;
   options.templates = notation::ParseTemplates("w[0], w[0]|w[1]").value();
   const FeatureMap map = FeatureMap::Fit(text, rows, options).value();
-  const ColumnText other = RandomText(99, 50);
+  const data::ColumnText other = RandomText(99, 50);
   const ChainData data = map.Encode(other, testing::AllRows(50)).value();
   EXPECT_TRUE(CheckChainData(data).ok());
   EXPECT_EQ(data.attributes, map.attributes());
@@ -155,8 +155,8 @@ TEST(FeaturesTest, TheDictionaryIsFrozen) {
 }
 
 TEST(FeaturesTest, UnknownLabelsAreAnErrorOrCountAsWrong) {
-  const ColumnText text = RandomText(1, 20);
-  ColumnText other = RandomText(1, 20);
+  const data::ColumnText text = RandomText(1, 20);
+  data::ColumnText other = RandomText(1, 20);
   other.label[5] = other.label_names.Intern("NEW");
   FeatureOptions options;
   options.templates = notation::ParseTemplates("w[0]").value();
@@ -171,7 +171,7 @@ TEST(FeaturesTest, UnknownLabelsAreAnErrorOrCountAsWrong) {
 }
 
 TEST(FeaturesTest, HashingNeedsNoDictionary) {
-  const ColumnText text = RandomText(1, 40);
+  const data::ColumnText text = RandomText(1, 40);
   const std::vector<int32_t> rows = testing::AllRows(40);
   FeatureOptions options;
   options.templates = notation::ParseTemplates("w[0], w[-1]|w[0], pos[0]|pos[1]").value();
@@ -191,7 +191,7 @@ TEST(FeaturesTest, HashingNeedsNoDictionary) {
 }
 
 TEST(FeaturesTest, Errors) {
-  const ColumnText text = RandomText(1, 5);
+  const data::ColumnText text = RandomText(1, 5);
   FeatureOptions options;
   options.templates = notation::ParseTemplates("c2[0]").value();
   const auto error = [&](const std::vector<int32_t>& rows) {
@@ -200,7 +200,7 @@ TEST(FeaturesTest, Errors) {
   EXPECT_THAT(error({0}), HasSubstr("template \"c2[0]\" needs column 2, but t has 2 beside the label"));
   options.templates = notation::ParseTemplates("w[0]").value();
   EXPECT_THAT(error({}), HasSubstr("no sequences"));
-  ColumnText one = RandomText(1, 5);
+  data::ColumnText one = RandomText(1, 5);
   std::fill(one.label.begin(), one.label.end(), 0);
   EXPECT_THAT(std::string(FeatureMap::Fit(one, {0}, options).status().message()), HasSubstr("all labels are \"L2\""));
 }

@@ -12,12 +12,12 @@ namespace {
 
 using Eigen::VectorXd;
 
-std::optional<learn::LineReader> Open(const std::string& name) {
-  const std::optional<learn::DataRoot> root = testing::RealData();
+std::optional<data::LineReader> Open(const std::string& name) {
+  const std::optional<data::DataRoot> root = testing::RealData();
   if (!root) return std::nullopt;
-  absl::StatusOr<learn::UniqueFd> fd = root->OpenFile(name);
+  absl::StatusOr<data::UniqueFd> fd = root->OpenFile(name);
   if (!fd.ok()) return std::nullopt;
-  return learn::LineReader(learn::OpenBytes(std::move(*fd), name).value(), name);
+  return data::LineReader(data::OpenBytes(std::move(*fd), name).value(), name);
 }
 
 // Trains until the sum form is within 1e-3 of `optimum`; returns the share of wrong test tokens.
@@ -41,11 +41,11 @@ double ErrorAtTheOptimum(const ChainData& train, const ChainData& test, double o
 }
 
 TEST(OptimumTest, Conll2000) {
-  std::optional<learn::LineReader> train_lines = Open("conll2000/train.txt.xz");
-  std::optional<learn::LineReader> test_lines = Open("conll2000/test.txt.xz");
+  std::optional<data::LineReader> train_lines = Open("conll2000/train.txt.xz");
+  std::optional<data::LineReader> test_lines = Open("conll2000/test.txt.xz");
   if (!train_lines || !test_lines) GTEST_SKIP() << "conll2000/ is not there: skipped";
-  const ColumnText train = ReadColumnText(*train_lines).value();
-  const ColumnText test = ReadColumnText(*test_lines).value();
+  const data::ColumnText train = data::ReadColumnText(*train_lines).value();
+  const data::ColumnText test = data::ReadColumnText(*test_lines).value();
   FeatureOptions options;
   options.templates = notation::ParseTemplates("chunking").value();
   options.min_count = 3;
@@ -60,7 +60,7 @@ TEST(OptimumTest, Conll2000) {
 }
 
 TEST(OptimumTest, Letters) {
-  std::optional<learn::LineReader> lines = Open("ocr-letters/letters.tsv.xz");
+  std::optional<data::LineReader> lines = Open("ocr-letters/letters.tsv.xz");
   if (!lines) GTEST_SKIP() << "ocr-letters/ is not there: skipped";
   const Letters letters = ReadLetters(*lines).value();
   std::vector<int32_t> train, test;

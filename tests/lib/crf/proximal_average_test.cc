@@ -188,10 +188,10 @@ TEST(ProximalAverageTest, ResumingAndLookingGiveTheSameBits) {
         first.Advance({}).value();
         first.Weights();
       }
-      learn::CheckpointWriter writer("test/1");
+      base::CheckpointWriter writer("test/1");
       first.Save(&writer, "id");
       const std::string bytes = std::move(writer).Finish();
-      learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+      base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
       ChainTrainer resumed = ChainTrainer::Create(&data, 1.0, options).value();
       ASSERT_TRUE(resumed.Load(&reader, "id").ok());
       EXPECT_TRUE(reader.Done());

@@ -2,10 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "lib/crf/synth_chains.h"
+#include "lib/data/synth_chains.h"
 #include "lib/notation/synth_specs.h"
 #include "tests/lib/crf/crf_testing.h"
-#include "tests/testing/compress.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace luthier::crf {
@@ -15,80 +14,26 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using luthier::testing::Gzip;
-using luthier::testing::Xz;
-
 class ChainReadersTest : public ::testing::Test {
  protected:
-  learn::LineReader Lines(const std::string& bytes, learn::TextLimits limits = {}) {
+  data::LineReader Lines(const std::string& bytes, data::TextLimits limits = {}) {
     dir_.Write("f", bytes);
-    return learn::LineReader(learn::OpenBytes(root_.OpenFile("f").value(), "f").value(), "f", limits);
-  }
-  absl::StatusOr<ColumnText> Columns(const std::string& bytes, learn::TextLimits limits = {}) {
-    learn::LineReader lines = Lines(bytes, limits);
-    return ReadColumnText(lines);
-  }
-  std::string ColumnError(const std::string& bytes, learn::TextLimits limits = {}) {
-    return std::string(Columns(bytes, limits).status().message());
+    return data::LineReader(data::OpenBytes(root_.OpenFile("f").value(), "f").value(), "f", limits);
   }
   absl::StatusOr<Letters> Words(const std::string& bytes) {
-    learn::LineReader lines = Lines(bytes);
+    data::LineReader lines = Lines(bytes);
     return ReadLetters(lines);
   }
   std::string WordError(const std::string& bytes) { return std::string(Words(bytes).status().message()); }
 
   luthier::testing::TemporaryDirectory dir_;
-  learn::DataRoot root_ = learn::DataRoot::Open(dir_.path()).value();
+  data::DataRoot root_ = data::DataRoot::Open(dir_.path()).value();
 };
-
-constexpr char kColumns[] = "The DT B-NP\ndog  NN\tI-NP\r\n\n\n-DOCSTART- x O\n\nruns VBZ B-VP";
-
-TEST_F(ChainReadersTest, ColumnsSequencesAndLabels) {
-  for (const std::string& bytes : {std::string(kColumns), Gzip(kColumns), Xz(kColumns)}) {
-    const ColumnText text = Columns(bytes).value();
-    EXPECT_EQ(text.columns, 2);
-    EXPECT_THAT(text.sequence_start, ElementsAre(0, 2, 3, 4));
-    EXPECT_THAT(text.label, ElementsAre(0, 1, 2, 3));
-    EXPECT_THAT(text.line, ElementsAre(1, 2, 5, 7));
-    EXPECT_EQ(text.strings.text(text.cell[2]), "dog");
-    EXPECT_EQ(text.strings.text(text.cell[3]), "NN");
-    EXPECT_EQ(text.label_names.text(3), "B-VP");
-  }
-}
-
-TEST_F(ChainReadersTest, ANoBreakSpaceIsPartOfAWord) {
-  EXPECT_EQ(Columns("a\xa0z N O\n").value().columns, 2);
-}
-
-TEST_F(ChainReadersTest, ErrorsOfColumnsSayWhere) {
-  EXPECT_THAT(ColumnError(""), HasSubstr("f: has no tokens"));
-  EXPECT_THAT(ColumnError("\n \n\t\n"), HasSubstr("f: has no tokens"));
-  EXPECT_THAT(ColumnError("word\n"), AllOf(HasSubstr("f:1: "), HasSubstr("at least two columns")));
-  EXPECT_THAT(ColumnError("a b c\n\nd e\n"), AllOf(HasSubstr("f:3: has 2 columns"), HasSubstr("line 1 has 3")));
-  learn::TextLimits limits;
-  limits.max_line_bytes = 10;
-  EXPECT_THAT(ColumnError("a b\n" + std::string(20, 'x') + " y\n", limits), HasSubstr("f:2: the line is longer"));
-  EXPECT_THAT(ColumnError(std::string("a b\n\0 c\n", 8)), HasSubstr("f:2:1: byte 0x00"));
-  std::string many;
-  for (int t = 0; t <= kMaxSequenceTokens; ++t) many += "a O\n";
-  EXPECT_THAT(ColumnError(many), AllOf(HasSubstr(":16385: "), HasSubstr("blank lines between sequences missing?")));
-  std::string labels;
-  for (int t = 0; t <= kMaxLabels; ++t) labels += "a " + std::to_string(t) + "\n\n";
-  EXPECT_THAT(ColumnError(labels), AllOf(HasSubstr(":2001: "), HasSubstr("is the label in the last column?")));
-  std::string long_text;
-  for (int t = 0; t < 20000; ++t) long_text += "w" + std::to_string(t * 7919 % 10007) + " O\n\n";
-  for (const std::string& packed : {Gzip(long_text), Xz(long_text)}) {
-    EXPECT_THAT(ColumnError(packed.substr(0, packed.size() / 2)), HasSubstr("cut off"));
-    std::string damaged = packed;
-    for (size_t k = packed.size() / 2; k < packed.size() / 2 + 40; ++k) damaged[k] = static_cast<char>(damaged[k] ^ 85);
-    EXPECT_FALSE(Columns(damaged).ok());
-  }
-}
 
 std::string PixelLine(int id, char letter, int next, int word, int fold, int on) {
   std::string line = std::to_string(id) + "\t" + letter + "\t" + std::to_string(next) + "\t" + std::to_string(word) +
                      "\t1\t" + std::to_string(fold);
-  for (int p = 0; p < kLetterPixels; ++p) line += p == on ? "\t1" : "\t0";
+  for (int p = 0; p < data::kLetterPixels; ++p) line += p == on ? "\t1" : "\t0";
   return line + "\t\n";
 }
 
@@ -112,11 +57,11 @@ TEST_F(ChainReadersTest, LettersInBothForms) {
 
 TEST_F(ChainReadersTest, GeneratedTextIsReadLikeAFile) {
   const auto columns = [](const std::string& uri) {
-    learn::LineReader lines(learn::BytesOf(SynthesizeSequences(notation::ParseSynthSequences(uri).value()).value()),
-                            uri);
-    return ReadColumnText(lines).value();
+    data::LineReader lines(data::BytesOf(data::SynthesizeSequences(notation::ParseSynthSequences(uri).value()).value()),
+                           uri);
+    return data::ReadColumnText(lines).value();
   };
-  const ColumnText text = columns("synth:sequences?sentences=300&length=9&types=4&words=50&seed=2");
+  const data::ColumnText text = columns("synth:sequences?sentences=300&length=9&types=4&words=50&seed=2");
   EXPECT_EQ(text.sequences(), 300);
   EXPECT_EQ(text.columns, 2);
   EXPECT_EQ(text.label_names.size(), 9);
@@ -134,7 +79,8 @@ TEST_F(ChainReadersTest, GeneratedTextIsReadLikeAFile) {
     }
   }
   const Letters letters =
-      Words(SynthesizeLetters(notation::ParseSynthLetters("synth:letters?words=50&letters=4").value()).value()).value();
+      Words(data::SynthesizeLetters(notation::ParseSynthLetters("synth:letters?words=50&letters=4").value()).value())
+          .value();
   EXPECT_EQ(letters.data.sequences(), 50);
   EXPECT_EQ(letters.data.labels(), 4);
   EXPECT_EQ(letters.fold[13], "3");
@@ -143,10 +89,11 @@ TEST_F(ChainReadersTest, GeneratedTextIsReadLikeAFile) {
     const std::string end = absl::StrCat("&length=1&seed=", seed);
     EXPECT_GE(columns("synth:sequences?sentences=4&types=1&words=2" + end).label_names.size(), 2) << seed;
     EXPECT_TRUE(
-        Words(SynthesizeLetters(notation::ParseSynthLetters("synth:letters?words=4&letters=2" + end).value()).value())
+        Words(data::SynthesizeLetters(notation::ParseSynthLetters("synth:letters?words=4&letters=2" + end).value())
+                  .value())
             .ok());
   }
-  EXPECT_EQ(SynthesizeSequences({}).value(), SynthesizeSequences({}).value());
+  EXPECT_EQ(data::SynthesizeSequences({}).value(), data::SynthesizeSequences({}).value());
 }
 
 TEST_F(ChainReadersTest, ErrorsOfLettersSayWhere) {

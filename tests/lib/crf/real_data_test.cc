@@ -11,9 +11,9 @@ namespace luthier::crf {
 namespace {
 
 #define OPEN_OR_SKIP(lines, file)                                                            \
-  const std::optional<learn::DataRoot> root = testing::RealData();                           \
+  const std::optional<data::DataRoot> root = testing::RealData();                            \
   if (!root || !root->OpenFile(file).ok()) GTEST_SKIP() << file << " is not there: skipped"; \
-  learn::LineReader lines(learn::OpenBytes(root->OpenFile(file).value(), file).value(), file)
+  data::LineReader lines(data::OpenBytes(root->OpenFile(file).value(), file).value(), file)
 
 FeatureOptions Chunking(int64_t min_count) {
   FeatureOptions options;
@@ -24,7 +24,7 @@ FeatureOptions Chunking(int64_t min_count) {
 
 TEST(RealDataTest, Conll2000HasTheDimensionOfTheThesis) {
   OPEN_OR_SKIP(lines, "conll2000/train.txt.xz");
-  const ColumnText text = ReadColumnText(lines).value();
+  const data::ColumnText text = data::ReadColumnText(lines).value();
   EXPECT_EQ(text.sequences(), 8936);
   EXPECT_EQ(text.tokens(), 211727);
   const std::vector<int32_t> rows = testing::AllRows(text.sequences());
@@ -123,7 +123,7 @@ struct Conlleval {
 
 TEST(RealDataTest, SegmentsOfTheChunkingTestFileAreThoseOfConlleval) {
   OPEN_OR_SKIP(lines, "conll2000/test.txt.xz");
-  const ColumnText text = ReadColumnText(lines).value();
+  const data::ColumnText text = data::ReadColumnText(lines).value();
   std::vector<std::string> names;
   for (int32_t k = 0; k < text.label_names.size(); ++k) names.push_back(text.label_names.text(k));
   base::RandomStream random(1, "test.conlleval");
@@ -156,7 +156,7 @@ TEST(RealDataTest, SegmentsOfTheChunkingTestFileAreThoseOfConlleval) {
 
 TEST(RealDataTest, DutchNamesAreReadWithTheirDocumentMarks) {
   OPEN_OR_SKIP(lines, "conll2002-ned/ned.train.xz");
-  const ColumnText text = ReadColumnText(lines).value();
+  const data::ColumnText text = data::ReadColumnText(lines).value();
   EXPECT_EQ(text.sequences(), 15806);
   EXPECT_EQ(text.label_names.size(), 9);
 }

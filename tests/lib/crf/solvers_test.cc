@@ -255,10 +255,10 @@ TEST_P(EveryMethod, ResumingAndLookingGiveTheSameBits) {
       trainer.Advance({}).value();
       trainer.Weights();
     }
-    learn::CheckpointWriter writer("test/1");
+    base::CheckpointWriter writer("test/1");
     trainer.Save(&writer, "id");
     const std::string bytes = std::move(writer).Finish();
-    learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+    base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
     ChainTrainer resumed = ChainTrainer::Create(&data_, 1.0, Options()).value();
     ASSERT_TRUE(resumed.Load(&reader, "id").ok());
     EXPECT_TRUE(reader.Done());
@@ -269,7 +269,7 @@ TEST_P(EveryMethod, ResumingAndLookingGiveTheSameBits) {
     // What is cut off, or of another problem, is refused.
     const ChainData other = RandomChains(8, 4, 50, 8, 13);
     ChainTrainer misfit = ChainTrainer::Create(&other, 1.0, Options()).value();
-    learn::CheckpointReader again = learn::CheckpointReader::Open(bytes, "test/1").value();
+    base::CheckpointReader again = base::CheckpointReader::Open(bytes, "test/1").value();
     const bool nothing_yet =
         first == 0 && (GetParam() == ChainMethod::kLbfgs || GetParam() == ChainMethod::kExponentiated);
     EXPECT_EQ(misfit.Load(&again, "id").ok(), nothing_yet);

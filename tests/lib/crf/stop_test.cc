@@ -7,10 +7,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/pace.h"
-#include "lib/crf/synth_chains.h"
 #include "lib/crf/trainer.h"
-#include "lib/learn/checkpoint.h"
+#include "lib/data/synth_chains.h"
 #include "lib/notation/synth_specs.h"
 #include "tests/lib/base/look_meter.h"
 #include "tests/lib/crf/crf_testing.h"
@@ -130,10 +130,10 @@ TEST_P(StopTest, IsSeenWithinALongSequenceAndACheckpointOfThatMomentGoesOn) {
         source_ = base::StopSource();
         ++stops;
         Meter().raise_at_operations = next_stop();
-        learn::CheckpointWriter writer("test/1");
+        base::CheckpointWriter writer("test/1");
         trainer->Save(&writer, "id");
         const std::string bytes = std::move(writer).Finish();
-        learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+        base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
         trainer = std::make_unique<ChainTrainer>(Make(data, 3.0));
         ASSERT_TRUE(trainer->Load(&reader, "id").ok());
         EXPECT_TRUE(reader.Done());
@@ -205,9 +205,9 @@ TEST(GeneratedTextTest, EndsSoonWhereverAskedTo) {
   const notation::SequenceSpec chains = {.sentences = 2000, .length = 20, .words = 50'000};
   const notation::LetterSpec letters = {.words = 1000};
   const std::function<absl::StatusOr<std::string>(const base::StopToken&)> texts[] = {
-      [&](const base::StopToken& stop) { return SynthesizeSequences(chains, stop); },
-      [&](const base::StopToken& stop) { return SynthesizeAttributes(chains, stop); },
-      [&](const base::StopToken& stop) { return SynthesizeLetters(letters, stop); }};
+      [&](const base::StopToken& stop) { return data::SynthesizeSequences(chains, stop); },
+      [&](const base::StopToken& stop) { return data::SynthesizeAttributes(chains, stop); },
+      [&](const base::StopToken& stop) { return data::SynthesizeLetters(letters, stop); }};
   for (const auto& text : texts) {
     const std::string whole = text({}).value();
     base::StopSource source;

@@ -4,12 +4,13 @@
 
 #include <cmath>
 
-#include "lib/crf/attribute_text.h"
+#include "lib/crf/attribute_map.h"
 #include "lib/crf/batch_solvers.h"
 #include "lib/crf/exponentiated_gradient.h"
 #include "lib/crf/overlaps.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
+#include "lib/data/attribute_text.h"
 #include "tests/lib/crf/crf_testing.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -102,18 +103,19 @@ TEST(ValuesTest, SolversAgree) {
 
 class AttributeTextTest : public ::testing::Test {
  protected:
-  absl::StatusOr<AttributeText> Read(const std::string& text) {
+  absl::StatusOr<data::AttributeText> Read(const std::string& text) {
     dir_.Write("x.crfsuite", text);
-    const learn::DataRoot root = learn::DataRoot::Open(dir_.path()).value();
-    learn::LineReader lines(learn::OpenBytes(root.OpenFile("x.crfsuite").value(), "x.crfsuite").value(), "x.crfsuite");
-    return ReadAttributeText(lines);
+    const data::DataRoot root = data::DataRoot::Open(dir_.path()).value();
+    data::LineReader lines(data::OpenBytes(root.OpenFile("x.crfsuite").value(), "x.crfsuite").value(), "x.crfsuite");
+    return data::ReadAttributeText(lines);
   }
   std::string Error(const std::string& text) { return std::string(Read(text).status().message()); }
   luthier::testing::TemporaryDirectory dir_;
 };
 
 TEST_F(AttributeTextTest, ReadsNamesValuesAndEscapes) {
-  const AttributeText text = Read("B\tw=a\tx:0.5\ty:-2e1\nO\tw=a\\:b:3\tc\\\\\tx\tx:2\n\n\nO\n\nB\tw=a\t\n").value();
+  const data::AttributeText text =
+      Read("B\tw=a\tx:0.5\ty:-2e1\nO\tw=a\\:b:3\tc\\\\\tx\tx:2\n\n\nO\n\nB\tw=a\t\n").value();
   EXPECT_THAT(text.sequence_start, ElementsAre(0, 2, 3, 4));
   EXPECT_THAT(text.token_start, ElementsAre(0, 3, 6, 6, 7));
   EXPECT_THAT(text.attribute, ElementsAre(0, 1, 2, 3, 4, 1, 0));
@@ -128,7 +130,7 @@ TEST_F(AttributeTextTest, ReadsNamesValuesAndEscapes) {
 TEST_F(AttributeTextTest, ATokenMayHaveManyAttributes) {
   std::string line = "A";
   for (int a = 0; a < 200'000; ++a) line += "\ta" + std::to_string(a);
-  const AttributeText text = Read(line + "\ta7:2\nB\ta7\ta7\n").value();
+  const data::AttributeText text = Read(line + "\ta7:2\nB\ta7\ta7\n").value();
   EXPECT_EQ(text.token_start[1], 200'000);
   EXPECT_EQ(text.value[7], 3.0);
   EXPECT_EQ(text.value.back(), 2.0);
@@ -146,7 +148,7 @@ TEST_F(AttributeTextTest, ErrorsSayWhere) {
 }
 
 TEST_F(AttributeTextTest, MapsDropWhatIsRareOrUnknown) {
-  const AttributeText text = Read("B\ta:2\tb\nO\ta\tc\n\nO\ta:2\tc:0.5\n\nZ\ta\td\n").value();
+  const data::AttributeText text = Read("B\ta:2\tb\nO\ta\tc\n\nO\ta:2\tc:0.5\n\nZ\ta\td\n").value();
   const AttributeMap map = AttributeMap::Fit(text, {0, 1}, 2).value();
   EXPECT_EQ(map.attributes(), 2);  // a, c
   const ChainData train = map.Encode(text, {0, 1}).value();

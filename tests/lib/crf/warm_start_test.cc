@@ -77,14 +77,14 @@ void TrainToEnd(ChainTrainer* trainer) {
 }
 
 std::string ModelOf(const ChainTrainer& trainer) {
-  learn::CheckpointWriter writer("test/1");
+  base::CheckpointWriter writer("test/1");
   trainer.SaveModel(&writer, "id");
   return std::move(writer).Finish();
 }
 
 absl::Status Start(ChainTrainer* trainer, const std::string& model, const Rescaling& rescaling,
                    const std::string& identity = "id") {
-  learn::CheckpointReader reader = learn::CheckpointReader::Open(model, "test/1").value();
+  base::CheckpointReader reader = base::CheckpointReader::Open(model, "test/1").value();
   const absl::Status status = trainer->WarmStart(&reader, identity, rescaling);
   EXPECT_TRUE(!status.ok() || reader.Done());
   return status;
@@ -177,10 +177,10 @@ TEST_P(WarmStartOf, ResumesBitForBitAndStopsWithoutATrace) {
     EXPECT_EQ(begun.Advance(source_of_stop.token()).status(), base::StoppedError());
     EXPECT_EQ(begun.Weights(), first);
     for (int k = 0; k < rounds; ++k) begun.Advance({}).value();
-    learn::CheckpointWriter writer("test/1");
+    base::CheckpointWriter writer("test/1");
     begun.Save(&writer, "id");
     const std::string bytes = std::move(writer).Finish();
-    learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+    base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
     ASSERT_TRUE(resumed.Load(&reader, "id").ok());
     EXPECT_TRUE(reader.Done());
     EXPECT_EQ(resumed.Weights(), begun.Weights());
@@ -247,10 +247,10 @@ TEST(RescalingTest, RememberedGradientsAreThoseOfTheOtherValues) {
     proximal.average = options;
     const auto check = [&](ChainSolver* source, ChainSolver* warm, const L1Penalty& l1) {
       source->Advance(600 * from.data.sequences(), {}).value();
-      learn::CheckpointWriter writer("test/1");
+      base::CheckpointWriter writer("test/1");
       source->SaveModel(&writer);
       const std::string bytes = std::move(writer).Finish();
-      learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+      base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
       ASSERT_TRUE(warm->WarmStart(&reader, Between(some, others)));
       const VectorXd w = warm->Weights();
       VectorXd gradient;
@@ -280,10 +280,10 @@ TEST(ProximalWarmStartTest, LazyStepsAreDoneUnderTheOldStrengths) {
   options.flush_every = 1000;
   ProximalAverage source = ProximalAverage::Create(&data, 0.3, 2.0, options).value();
   source.Advance(333, {}).value();
-  learn::CheckpointWriter writer("test/1");
+  base::CheckpointWriter writer("test/1");
   source.SaveModel(&writer);
   const std::string bytes = std::move(writer).Finish();
-  learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+  base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
   ProximalAverage warm = ProximalAverage::Create(&data, 5.0, 50.0, options).value();
   ASSERT_TRUE(warm.WarmStart(&reader, Rescaling()));
   EXPECT_EQ(warm.Weights(), source.Weights());
@@ -302,12 +302,12 @@ TEST(ExponentiatedWarmStartTest, TheDualValueIsABoundFromTheStart) {
   ExponentiatedGradientOptions options;
   ExponentiatedGradient source = ExponentiatedGradient::Create(&from.data, from.l2, options).value();
   source.Advance(200 * from.data.sequences(), {}).value();
-  learn::CheckpointWriter writer("test/1");
+  base::CheckpointWriter writer("test/1");
   source.SaveModel(&writer);
   const std::string bytes = std::move(writer).Finish();
   for (const double l2 : {0.3, 1.0, 4.0}) {
     const Strengths to = Scaled(l2, 0.0, others);
-    learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test/1").value();
+    base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
     ExponentiatedGradient warm = ExponentiatedGradient::Create(&to.data, to.l2, options).value();
     ASSERT_TRUE(warm.WarmStart(&reader, Between(some, others)));
     const double optimum = testing::MinimumOf(to.data, to.l2).value;

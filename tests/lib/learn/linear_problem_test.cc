@@ -70,7 +70,7 @@ TEST(MarginLossTest, FarMarginsAreFinite) {
 }
 
 // h written down from its definition, on dense rows.
-double Plain(const Dataset& dataset, const std::vector<int32_t>& rows, const Standardization& s, Bias bias,
+double Plain(const data::Dataset& dataset, const std::vector<int32_t>& rows, const data::Standardization& s, Bias bias,
              const MarginLoss& loss, double l2, const VectorXd& w) {
   const Eigen::Index p = dataset.x.cols;
   double sum = 0.0;
@@ -87,12 +87,13 @@ double Plain(const Dataset& dataset, const std::vector<int32_t>& rows, const Sta
 }
 
 TEST(LinearProblemTest, ValueAndDerivativesAgreeWithTheDefinition) {
-  const Dataset dataset = MakeData(60, 7, 0.5, 11);
+  const data::Dataset dataset = MakeData(60, 7, 0.5, 11);
   std::vector<int32_t> rows;
   for (int32_t i = 0; i < 60; i += (i % 3) + 1) rows.push_back(i);
   base::RandomStream random(5, "point");
   for (const bool standardize : {false, true}) {
-    const Standardization s = standardize ? FitStandardization(dataset.x, rows).value() : Standardization();
+    const data::Standardization s =
+        standardize ? data::FitStandardization(dataset.x, rows).value() : data::Standardization();
     for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
       const LinearData data = LinearData::Create(dataset, rows, s, bias).value();
       for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
@@ -127,12 +128,12 @@ TEST(LinearProblemTest, ValueAndDerivativesAgreeWithTheDefinition) {
 }
 
 TEST(LinearProblemTest, StrengthsOfEachWeightAddADiagonal) {
-  const Dataset dataset = MakeData(40, 5, 0.6, 12);
+  const data::Dataset dataset = MakeData(40, 5, 0.6, 12);
   std::vector<int32_t> rows(40);
   for (int32_t i = 0; i < 40; ++i) rows[i] = i;
   for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
     const LinearData data =
-        LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), bias).value();
+        LinearData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), bias).value();
     const LinearProblem without(&data, MarginLoss(), 0.0);
     VectorXd strengths(without.penalized()), w(data.dim());
     for (Eigen::Index j = 0; j < strengths.size(); ++j) strengths[j] = 0.1 * static_cast<double>(j * j) + 0.03;
@@ -163,10 +164,10 @@ TEST(LinearProblemTest, StrengthsOfEachWeightAddADiagonal) {
 }
 
 TEST(LinearProblemTest, IsLogisticRegression) {
-  const Dataset dataset = MakeData(80, 6, 0.7, 3);
+  const data::Dataset dataset = MakeData(80, 6, 0.7, 3);
   std::vector<int32_t> rows(80);
   std::iota(rows.begin(), rows.end(), 0);
-  const Standardization s = FitStandardization(dataset.x, rows).value();
+  const data::Standardization s = data::FitStandardization(dataset.x, rows).value();
   const LogisticData reference_data = LogisticData::Create(&dataset, rows, s, true).value();
   const LogisticProblem reference(&reference_data, 2.0);
   const LinearData data = LinearData::Create(dataset, rows, s, Bias::kFree).value();
@@ -181,12 +182,12 @@ TEST(LinearProblemTest, IsLogisticRegression) {
 }
 
 TEST(LinearDataTest, ConstantColumnsCentreToNothing) {
-  Dataset dataset = MakeData(30, 3, 1.0, 9);
+  data::Dataset dataset = MakeData(30, 3, 1.0, 9);
   for (int64_t i = 0; i < 30; ++i) dataset.x.value[3 * i + 1] = 1e8 + 0.1;
   std::vector<int32_t> rows(30);
   std::iota(rows.begin(), rows.end(), 0);
   const LinearData data =
-      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kNone).value();
+      LinearData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), Bias::kNone).value();
   EXPECT_EQ(data.nonzeros(), 60);
   EXPECT_EQ(data.Combine(VectorXd::Ones(30)).value()[1], 0.0);
   EXPECT_LT(data.max_norm2(), 60.0);
@@ -194,10 +195,10 @@ TEST(LinearDataTest, ConstantColumnsCentreToNothing) {
 
 // A row alone is constant in every column; what the model saw decides.
 TEST(LinearDataTest, ColumnsThatAreConstantElsewhereOnlyStillCount) {
-  const Dataset dataset = MakeData(30, 4, 0.6, 12);
+  const data::Dataset dataset = MakeData(30, 4, 0.6, 12);
   std::vector<int32_t> rows(29);
   std::iota(rows.begin(), rows.end(), 0);
-  const Standardization s = FitStandardization(dataset.x, rows).value();
+  const data::Standardization s = data::FitStandardization(dataset.x, rows).value();
   const LinearData held_out = LinearData::Create(dataset, {29}, s, Bias::kPenalized).value();
   const VectorXd w = VectorXd::LinSpaced(5, -1.0, 2.0);
   const double expected = Plain(dataset, {29}, s, Bias::kPenalized, MarginLoss{}, 0.0, w);
@@ -205,10 +206,10 @@ TEST(LinearDataTest, ColumnsThatAreConstantElsewhereOnlyStillCount) {
 }
 
 TEST(LinearDataTest, OnesTakeNoValues) {
-  Dataset dataset = MakeData(40, 5, 0.5, 10);
-  Dataset ones = dataset;
+  data::Dataset dataset = MakeData(40, 5, 0.5, 10);
+  data::Dataset ones = dataset;
   std::fill(ones.x.value.begin(), ones.x.value.end(), 1.0);
-  Dataset twos = ones;
+  data::Dataset twos = ones;
   std::fill(twos.x.value.begin(), twos.x.value.end(), 2.0);
   std::vector<int32_t> rows(40);
   std::iota(rows.begin(), rows.end(), 0);

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/checkpoint.h"
 #include "tests/lib/learn/linear_testing.h"
 
 namespace luthier::learn {
@@ -37,7 +37,7 @@ TrainOutcome RunToEnd(LinearTrainer& trainer) {
 }
 
 std::string Bytes(const LinearTrainer& trainer) {
-  CheckpointWriter writer("test/1");
+  base::CheckpointWriter writer("test/1");
   trainer.Save(&writer, "id");
   return std::move(writer).Finish();
 }
@@ -75,10 +75,11 @@ std::vector<Case> Cases() {
 }
 
 TEST(LinearTrainerTest, AllSolversFindTheOptimum) {
-  const Dataset dataset = MakeData(150, 8, 0.4, 21);
+  const data::Dataset dataset = MakeData(150, 8, 0.4, 21);
   const std::vector<int32_t> rows = AllRows(dataset);
   for (const bool standardize : {false, true}) {
-    const Standardization s = standardize ? FitStandardization(dataset.x, rows).value() : Standardization();
+    const data::Standardization s =
+        standardize ? data::FitStandardization(dataset.x, rows).value() : data::Standardization();
     for (const Bias bias : {Bias::kNone, Bias::kPenalized, Bias::kFree}) {
       const LinearData data = LinearData::Create(dataset, rows, s, bias).value();
       for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
@@ -110,10 +111,10 @@ TEST(LinearTrainerTest, AllSolversFindTheOptimum) {
 }
 
 TEST(LinearTrainerTest, TheGapBoundsTheErrorAllAlong) {
-  const Dataset dataset = MakeData(200, 10, 0.6, 22);
+  const data::Dataset dataset = MakeData(200, 10, 0.6, 22);
   const std::vector<int32_t> rows = AllRows(dataset);
   const LinearData data =
-      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
+      LinearData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
   for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
     const LinearProblem problem(&data, MarginLoss{kind, 0.2}, 0.5);
     LinearTrainOptions options;
@@ -138,10 +139,10 @@ TEST(LinearTrainerTest, TheGapBoundsTheErrorAllAlong) {
 }
 
 TEST(LinearTrainerTest, StoppingLookingAndResumingChangeNothing) {
-  const Dataset dataset = MakeData(900, 7, 0.5, 23);
+  const data::Dataset dataset = MakeData(900, 7, 0.5, 23);
   const std::vector<int32_t> rows = AllRows(dataset);
   const LinearData data =
-      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
+      LinearData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
   for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
     const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 1.0);
     for (Case& c : Cases()) {
@@ -155,7 +156,7 @@ TEST(LinearTrainerTest, StoppingLookingAndResumingChangeNothing) {
       while (true) {
         LinearTrainer trainer = Make(problem, c.options);
         if (!bytes.empty()) {
-          absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
+          absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, "test/1");
           ASSERT_TRUE(reader.ok());
           ASSERT_TRUE(trainer.Load(&*reader, "id").ok()) << c.name;
           EXPECT_TRUE(reader->Done());
@@ -183,10 +184,10 @@ TEST(LinearTrainerTest, StoppingLookingAndResumingChangeNothing) {
 // Another thread requests stops again and again, so passes are cut between any two blocks of rows; each time the state
 // goes through bytes.
 TEST(LinearTrainerTest, StopsInTheMiddleOfAPassAndGoesOn) {
-  const Dataset dataset = MakeData(3000, 5, 0.8, 24);
+  const data::Dataset dataset = MakeData(3000, 5, 0.8, 24);
   const std::vector<int32_t> rows = AllRows(dataset);
   const LinearData data =
-      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
+      LinearData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
   const LinearProblem problem(&data, MarginLoss{Kind::kHuberizedHinge, 0.5}, 1.0);
   for (Case& c : Cases()) {
     if (c.options.solver != LinearSolver::kDual && c.options.solver != LinearSolver::kSvrg) continue;
@@ -208,7 +209,7 @@ TEST(LinearTrainerTest, StopsInTheMiddleOfAPassAndGoesOn) {
     std::string bytes = Bytes(Make(problem, c.options));
     while (!done) {
       LinearTrainer part = Make(problem, c.options);
-      absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
+      absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, "test/1");
       LUTHIER_CHECK(reader.ok());
       EXPECT_TRUE(part.Load(&*reader, "id").ok());
       base::StopToken stop;
@@ -230,7 +231,7 @@ TEST(LinearTrainerTest, StopsInTheMiddleOfAPassAndGoesOn) {
 // Conjugate gradients with the factor of a sample's Hessian: the same optimum, in few products though columns are
 // nearly dependent, and the same bits after a resume.
 TEST(LinearTrainerTest, ASampleMakesNewtonSystemsEasy) {
-  Dataset dataset = MakeData(2000, 12, 0.7, 33);
+  data::Dataset dataset = MakeData(2000, 12, 0.7, 33);
   // The last column is next to the first.
   for (int64_t i = 0; i < dataset.x.rows; ++i) {
     const auto begin = static_cast<size_t>(dataset.x.row_start[i]);
@@ -257,7 +258,7 @@ TEST(LinearTrainerTest, ASampleMakesNewtonSystemsEasy) {
       LinearTrainer half = Make(problem, options), rest = Make(problem, options);
       for (int k = 0; k < 3; ++k) half.Advance({}).value();
       const std::string bytes = Bytes(half);
-      absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
+      absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, "test/1");
       ASSERT_TRUE(reader.ok() && rest.Load(&*reader, "id").ok());
       RunToEnd(rest);
       EXPECT_EQ(rest.Weights(), sampled.Weights());
@@ -267,17 +268,17 @@ TEST(LinearTrainerTest, ASampleMakesNewtonSystemsEasy) {
 }
 
 TEST(LinearTrainerTest, HardInputEndsWell) {
-  Dataset dataset = MakeData(50, 4, 0.9, 27);
+  data::Dataset dataset = MakeData(50, 4, 0.9, 27);
   const std::vector<int32_t> rows = AllRows(dataset);
   std::vector<int32_t> one_class;
   for (const int32_t i : rows) {
     if (dataset.label[i] == 1) one_class.push_back(i);
   }
-  Dataset huge = dataset;
+  data::Dataset huge = dataset;
   for (double& v : huge.x.value) v *= 1e200;
   struct Input {
     const char* name;
-    const Dataset* dataset;
+    const data::Dataset* dataset;
     std::vector<int32_t> rows;
     double l2;
   };
@@ -288,8 +289,8 @@ TEST(LinearTrainerTest, HardInputEndsWell) {
         Input{"huge values", &huge, rows, 1.0}, Input{"no penalty", &dataset, rows, 0.0}}) {
     for (const bool standardize : {false, true}) {
       if (standardize && input.rows.empty()) continue;
-      const Standardization s =
-          standardize ? FitStandardization(input.dataset->x, input.rows).value() : Standardization();
+      const data::Standardization s =
+          standardize ? data::FitStandardization(input.dataset->x, input.rows).value() : data::Standardization();
       const LinearData data = LinearData::Create(*input.dataset, input.rows, s, Bias::kPenalized).value();
       for (const Kind kind : {Kind::kLogistic, Kind::kSquaredHinge, Kind::kHuberizedHinge}) {
         const LinearProblem problem(&data, MarginLoss{kind, 0.5}, input.l2);
@@ -313,7 +314,7 @@ TEST(LinearTrainerTest, HardInputEndsWell) {
 }
 
 TEST(LinearTrainerTest, DamagedCheckpointsAreRefused) {
-  const Dataset dataset = MakeData(60, 4, 0.9, 28);
+  const data::Dataset dataset = MakeData(60, 4, 0.9, 28);
   const LinearData data = LinearData::Create(dataset, AllRows(dataset), {}, Bias::kPenalized).value();
   const LinearProblem problem(&data, MarginLoss{}, 1.0);
   for (Case& c : Cases()) {
@@ -321,22 +322,22 @@ TEST(LinearTrainerTest, DamagedCheckpointsAreRefused) {
     trainer.Advance({}).value();
     trainer.Advance({}).value();
     const std::string bytes = Bytes(trainer);
-    absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
+    absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, "test/1");
     LinearTrainer other = Make(problem, c.options);
     EXPECT_EQ(other.Load(&*reader, "another id").code(), absl::StatusCode::kFailedPrecondition);
     // A trainer of another problem: sizes do not fit.
-    const Dataset small = MakeData(40, 3, 0.9, 29);
+    const data::Dataset small = MakeData(40, 3, 0.9, 29);
     const LinearData small_data = LinearData::Create(small, AllRows(small), {}, Bias::kPenalized).value();
     const LinearProblem small_problem(&small_data, MarginLoss{}, 1.0);
     LinearTrainer misfit = Make(small_problem, c.options);
-    reader = CheckpointReader::Open(bytes, "test/1");
+    reader = base::CheckpointReader::Open(bytes, "test/1");
     EXPECT_EQ(misfit.Load(&*reader, "id").code(), absl::StatusCode::kDataLoss) << c.name;
   }
 }
 
 // Two columns, one of them very far out: refused before any vector of them is made.
 TEST(LinearTrainerTest, VectorsArePlannedBeforeTheyAreTaken) {
-  Dataset dataset;
+  data::Dataset dataset;
   dataset.x.rows = 2;
   dataset.x.cols = 1 << 20;
   dataset.x.row_start = {0, 1, 2};
@@ -344,7 +345,7 @@ TEST(LinearTrainerTest, VectorsArePlannedBeforeTheyAreTaken) {
   dataset.x.value = {1.0, 1.0};
   dataset.label = {0, 1};
   dataset.classes = {"0", "1"};
-  const LinearData data = LinearData::Create(dataset, {0, 1}, Standardization(), Bias::kNone).value();
+  const LinearData data = LinearData::Create(dataset, {0, 1}, data::Standardization(), Bias::kNone).value();
   const LinearProblem problem(&data, MarginLoss(), 1.0);
   LinearTrainOptions options;
   options.max_memory_bytes = int64_t{100} << 20;
@@ -362,17 +363,17 @@ TEST(LinearTrainerTest, VectorsArePlannedBeforeTheyAreTaken) {
 }
 
 TEST(LinearTrainerTest, TheChoiceSaysWhy) {
-  const Dataset narrow = MakeData(500, 10, 0.5, 30);
+  const data::Dataset narrow = MakeData(500, 10, 0.5, 30);
   const LinearData free_bias = LinearData::Create(narrow, AllRows(narrow), {}, Bias::kFree).value();
   const SolverChoice narrow_choice = ChooseSolver(LinearProblem(&free_bias, MarginLoss{}, 1.0));
   EXPECT_EQ(narrow_choice.solver, LinearSolver::kLbfgs);
   EXPECT_THAT(narrow_choice.reason,
               AllOf(HasSubstr("500 rows, 10 columns, 5 entries a row, l2 1; estimated passes: lbfgs "),
                     HasSubstr(", newton_cholesky ")));
-  const Dataset thin = MakeData(700, 60, 0.08, 30);
+  const data::Dataset thin = MakeData(700, 60, 0.08, 30);
   const LinearData thin_data = LinearData::Create(thin, AllRows(thin), {}, Bias::kFree).value();
   EXPECT_EQ(ChooseSolver(LinearProblem(&thin_data, MarginLoss{}, 1.0)).solver, LinearSolver::kNewtonCholesky);
-  const Dataset wide = MakeData(300, 5000, 0.01, 31);
+  const data::Dataset wide = MakeData(300, 5000, 0.01, 31);
   const LinearData text = LinearData::Create(wide, AllRows(wide), {}, Bias::kPenalized).value();
   EXPECT_EQ(ChooseSolver(LinearProblem(&text, MarginLoss{}, 1.0)).solver, LinearSolver::kDual);
   const LinearData free_text = LinearData::Create(wide, AllRows(wide), {}, Bias::kFree).value();

@@ -9,8 +9,8 @@
 
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/split.h"
-#include "lib/learn/synth.h"
+#include "lib/data/split.h"
+#include "lib/data/synth.h"
 #include "lib/learn/trainer.h"
 #include "lib/math/finite_difference.h"
 #include "lib/notation/synth_specs.h"
@@ -51,9 +51,9 @@ class LogisticTest : public testing::TestWithParam<Case> {
     spec.density = GetParam().density;
     spec.noise = 0.2;
     spec.seed = 11;
-    dataset_ = Synthesize(spec).value();
-    rows_ = SplitValidation(dataset_.label, spec.classes, 0.3, 1)->train;
-    if (GetParam().standardize) standardization_ = FitStandardization(dataset_.x, rows_).value();
+    dataset_ = data::Synthesize(spec).value();
+    rows_ = data::SplitValidation(dataset_.label, spec.classes, 0.3, 1)->train;
+    if (GetParam().standardize) standardization_ = data::FitStandardization(dataset_.x, rows_).value();
   }
   LogisticData Data() const {
     return LogisticData::Create(&dataset_, rows_, standardization_, GetParam().intercept).value();
@@ -102,9 +102,9 @@ class LogisticTest : public testing::TestWithParam<Case> {
     return w;
   }
 
-  Dataset dataset_;
+  data::Dataset dataset_;
   std::vector<int32_t> rows_;
-  Standardization standardization_;
+  data::Standardization standardization_;
 };
 
 TEST_P(LogisticTest, LossMatchesTheDefinition) {
@@ -212,10 +212,10 @@ TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
             },
             {})
           .value();
-      CheckpointWriter writer("test");
+      base::CheckpointWriter writer("test");
       first.Save(&writer, "id");
       const std::string bytes = std::move(writer).Finish();
-      CheckpointReader reader = CheckpointReader::Open(bytes, "test").value();
+      base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test").value();
       LogisticTrainer second(&problem, options);
       ASSERT_TRUE(second.Load(&reader, "id").ok());
       EXPECT_EQ(second.iteration(), first.iteration());
@@ -224,7 +224,7 @@ TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
       EXPECT_EQ(second.iteration(), plain.iteration());
       EXPECT_EQ(second.outcome(), plain.outcome());
 
-      CheckpointReader wrong = CheckpointReader::Open(bytes, "test").value();
+      base::CheckpointReader wrong = base::CheckpointReader::Open(bytes, "test").value();
       LogisticTrainer third(&problem, options);
       EXPECT_EQ(third.Load(&wrong, "other").code(), absl::StatusCode::kFailedPrecondition);
       Train(third, [](const LogisticTrainer&) { return true; }, {}).value();
@@ -239,8 +239,8 @@ INSTANTIATE_TEST_SUITE_P(Models, LogisticTest, testing::ValuesIn(Cases()), [](co
          (c.intercept ? "Intercept" : "") + (c.density < 1.0 ? "Sparse" : "Dense");
 });
 
-Dataset TwoPoints(double a, double b) {
-  Dataset d;
+data::Dataset TwoPoints(double a, double b) {
+  data::Dataset d;
   d.name = "two";
   d.x.rows = 2;
   d.x.cols = 1;
@@ -254,7 +254,7 @@ Dataset TwoPoints(double a, double b) {
 
 TEST(LogisticTrainerTest, ClosedFormOptimum) {
   // Points -1 (class 0) and 1 (class 1): h = 2 log(1 + e^-w) + l2 w^2 / 2, so l2 w = 2 / (1 + e^w).
-  const Dataset d = TwoPoints(-1.0, 1.0);
+  const data::Dataset d = TwoPoints(-1.0, 1.0);
   const LogisticData data = LogisticData::Create(&d, {0, 1}, {}, false).value();
   const double w = 1.5;
   const LogisticProblem problem(&data, 2.0 / (1.0 + std::exp(w)) / w);
@@ -266,14 +266,14 @@ TEST(LogisticTrainerTest, ClosedFormOptimum) {
 }
 
 TEST(LogisticTrainerTest, ExtremeScoresStayFiniteAndInfiniteOnesAreDivergence) {
-  const Dataset big = TwoPoints(-1e4, 1e4);
+  const data::Dataset big = TwoPoints(-1e4, 1e4);
   const LogisticData data = LogisticData::Create(&big, {0, 1}, {}, false).value();
   VectorXd g;
   EXPECT_EQ(data.Loss(VectorXd::Constant(1, -1.0), &g).value(), 2e4);
   EXPECT_EQ(data.Loss(VectorXd::Constant(1, 1.0), &g).value(), 0.0);
-  const Dataset huge = TwoPoints(-1e308, 1e308);
+  const data::Dataset huge = TwoPoints(-1e308, 1e308);
   const LogisticData overflow =
-      LogisticData::Create(&huge, {0, 1}, FitStandardization(huge.x, {0, 1}).value(), false).value();
+      LogisticData::Create(&huge, {0, 1}, data::FitStandardization(huge.x, {0, 1}).value(), false).value();
   const LogisticProblem problem(&overflow, 1.0);
   LogisticTrainer trainer(&problem, {});
   trainer.WarmStart(VectorXd::Constant(1, 1e10));
@@ -283,7 +283,7 @@ TEST(LogisticTrainerTest, ExtremeScoresStayFiniteAndInfiniteOnesAreDivergence) {
 
 TEST(LogisticTrainerTest, StopsAndLimits) {
   notation::SynthSpec spec;
-  const Dataset d = Synthesize(spec).value();
+  const data::Dataset d = data::Synthesize(spec).value();
   std::vector<int32_t> rows(500);
   std::iota(rows.begin(), rows.end(), 0);
   const LogisticData data = LogisticData::Create(&d, rows, {}, true).value();
@@ -306,7 +306,7 @@ TEST(LogisticTrainerTest, StopsAndLimits) {
 TEST(LogisticTrainerTest, WarmStartReachesTheSameOptimumInFewerPasses) {
   notation::SynthSpec spec;
   spec.noise = 0.1;
-  const Dataset d = Synthesize(spec).value();
+  const data::Dataset d = data::Synthesize(spec).value();
   std::vector<int32_t> rows(500);
   std::iota(rows.begin(), rows.end(), 0);
   const LogisticData data = LogisticData::Create(&d, rows, {}, true).value();

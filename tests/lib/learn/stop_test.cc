@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/pace.h"
 #include "lib/base/random.h"
-#include "lib/learn/checkpoint.h"
+#include "lib/data/readers.h"
+#include "lib/data/split.h"
 #include "lib/learn/linear_trainer.h"
 #include "lib/learn/logistic.h"
-#include "lib/learn/readers.h"
-#include "lib/learn/split.h"
 #include "lib/learn/trainer.h"
 #include "lib/notation/synth_specs.h"
 #include "tests/lib/base/look_meter.h"
@@ -32,7 +32,7 @@ using testing::LookMeter;
 using Kind = MarginLoss::Kind;
 
 // Two or three pieces a pass, and rows that are no divisor of one.
-Dataset SomeData(int classes = 2) {
+data::Dataset SomeData(int classes = 2) {
   notation::SynthSpec spec;
   spec.rows = 4001;
   spec.cols = 60;
@@ -40,16 +40,16 @@ Dataset SomeData(int classes = 2) {
   spec.density = 0.9;
   spec.noise = 0.1;
   spec.seed = 31;
-  return Synthesize(spec).value();
+  return data::Synthesize(spec).value();
 }
 
 struct Problem {
   explicit Problem(Bias bias, Kind kind = Kind::kLogistic)
       : dataset(SomeData()),
         rows(AllRows(dataset)),
-        data(LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), bias).value()),
+        data(LinearData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), bias).value()),
         problem(&data, MarginLoss{kind, 0.5}, 1.0) {}
-  const Dataset dataset;
+  const data::Dataset dataset;
   const std::vector<int32_t> rows;
   const LinearData data;
   const LinearProblem problem;
@@ -84,11 +84,12 @@ TEST(StopTest, EverythingThatGoesOverTheRowsOfTwoClassesLooksOften) {
   const VectorXd r = VectorXd::Constant(p.data.rows(), 0.5);
   const int64_t row = 3 * (60 + LinearData::kRowWork);
   CheckPace("layout", 3.0 * pass, row, [&](const base::StopToken& stop) {
-    return LinearData::Create(p.dataset, p.rows, FitStandardization(p.dataset.x, p.rows).value(), Bias::kFree, stop)
+    return LinearData::Create(p.dataset, p.rows, data::FitStandardization(p.dataset.x, p.rows).value(), Bias::kFree,
+                              stop)
         .status();
   });
   CheckPace("standardization", 2.0 * pass, row,
-            [&](const base::StopToken& stop) { return FitStandardization(p.dataset.x, p.rows, stop).status(); });
+            [&](const base::StopToken& stop) { return data::FitStandardization(p.dataset.x, p.rows, stop).status(); });
   CheckPace("value", pass, row,
             [&](const base::StopToken& stop) { return p.problem.Value(w, nullptr, nullptr, stop).status(); });
   CheckPace("gradient", 2.0 * pass, row,
@@ -102,13 +103,13 @@ TEST(StopTest, EverythingThatGoesOverTheRowsOfTwoClassesLooksOften) {
             [&](const base::StopToken& stop) { return p.problem.Hessian(curvature, stop).status(); });
   CheckPace("correct", pass, row, [&](const base::StopToken& stop) { return p.data.CountCorrect(w, stop).status(); });
   CheckPace("fingerprint", 12.0 * pass, 0,
-            [&](const base::StopToken& stop) { return Fingerprint(p.dataset, stop).status(); });
+            [&](const base::StopToken& stop) { return data::Fingerprint(p.dataset, stop).status(); });
 }
 
 TEST(StopTest, EverythingThatGoesOverTheRowsOfMoreClassesLooksOften) {
-  const Dataset dataset = SomeData(3);
+  const data::Dataset dataset = SomeData(3);
   const std::vector<int32_t> rows = AllRows(dataset);
-  const Standardization s = FitStandardization(dataset.x, rows).value();
+  const data::Standardization s = data::FitStandardization(dataset.x, rows).value();
   const LogisticData data = LogisticData::Create(&dataset, rows, s, true).value();
   const double pass = 3.0 * static_cast<double>(dataset.x.nonzeros());
   const VectorXd w = VectorXd::Constant(data.dim(), 0.01);
@@ -132,23 +133,24 @@ TEST(StopTest, WhatMakesAndSplitsRowsLooksOften) {
   notation::SynthSpec spec;
   spec.rows = 40'000;
   spec.cols = 5;
-  const Dataset dataset = Synthesize(spec).value();
+  const data::Dataset dataset = data::Synthesize(spec).value();
   const double rows = static_cast<double>(dataset.x.rows);
   CheckPace("synth", 5.0 * 32.0 * rows, 64,
-            [&](const base::StopToken& stop) { return Synthesize(spec, stop).status(); });
+            [&](const base::StopToken& stop) { return data::Synthesize(spec, stop).status(); });
   CheckPace("images", 3000.0 * 64.0 * 32.0, 64 * 32, [&](const base::StopToken& stop) {
-    return SynthesizeRows("synth:images?rows=3000&side=8", stop).status();
+    return data::SynthesizeRows("synth:images?rows=3000&side=8", stop).status();
   });
-  CheckPace("validation", 8.0 * rows, 8,
-            [&](const base::StopToken& stop) { return SplitValidation(dataset.label, 2, 0.3, 5, stop).status(); });
+  CheckPace("validation", 8.0 * rows, 8, [&](const base::StopToken& stop) {
+    return data::SplitValidation(dataset.label, 2, 0.3, 5, stop).status();
+  });
   CheckPace("folds", 8.0 * rows, 8,
-            [&](const base::StopToken& stop) { return SplitFolds(dataset.label, 2, 3, 5, stop).status(); });
+            [&](const base::StopToken& stop) { return data::SplitFolds(dataset.label, 2, 3, 5, stop).status(); });
   for (const char* name : {"12", "no number"}) {
     std::vector<std::string> labels(static_cast<size_t>(dataset.x.rows), name);
     labels[3] = "13";
     CheckPace("labels", 128.0 * rows, 64, [&](const base::StopToken& stop) {
-      Dataset named;
-      return AssignClasses(labels, &named, stop);
+      data::Dataset named;
+      return data::AssignClasses(labels, &named, stop);
     });
   }
 }
@@ -164,17 +166,17 @@ TEST(StopTest, LongLinesAreLookedAtInside) {
   for (const std::string& text : twice) {
     const bool is_csv = text[1] == ',';
     CheckPace(is_csv ? "csv" : "libsvm", 2.0 * 20'000.0 * 64.0, 128, [&](const base::StopToken& stop) {
-      ReadOptions options;
+      data::ReadOptions options;
       options.limits.stop = stop;
-      LineReader lines(BytesOf(text), "a", options.limits);
-      return (is_csv ? ReadCsv(lines, options, nullptr) : ReadLibsvm(lines, nullptr)).status();
+      data::LineReader lines(data::BytesOf(text), "a", options.limits);
+      return (is_csv ? data::ReadCsv(lines, options, nullptr) : data::ReadLibsvm(lines, nullptr)).status();
     });
   }
 }
 
 template <typename Trainer>
 std::string Bytes(const Trainer& trainer) {
-  CheckpointWriter writer("test/1");
+  base::CheckpointWriter writer("test/1");
   trainer.Save(&writer, "id");
   return std::move(writer).Finish();
 }
@@ -212,7 +214,7 @@ void CheckTrainer(const std::string& name, int64_t row, Make&& make) {
         ++stops;
         meter.Restart(at = next());
         const std::string bytes = Bytes(*trainer);
-        CheckpointReader reader = CheckpointReader::Open(bytes, "test/1").value();
+        base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
         trainer = make();
         ASSERT_TRUE(trainer->Load(&reader, "id").ok()) << name;
         ASSERT_TRUE(reader.Done());
@@ -257,10 +259,10 @@ TEST(StopTest, EachSolverStopsAtAnyLookAndGoesOnToTheSameBits) {
 }
 
 TEST(StopTest, SoDoThoseOfMoreClasses) {
-  const Dataset dataset = SomeData(3);
+  const data::Dataset dataset = SomeData(3);
   const std::vector<int32_t> rows = AllRows(dataset);
   const LogisticData data =
-      LogisticData::Create(&dataset, rows, FitStandardization(dataset.x, rows).value(), true).value();
+      LogisticData::Create(&dataset, rows, data::FitStandardization(dataset.x, rows).value(), true).value();
   const LogisticProblem problem(&data, 1.0);
   for (const Solver solver : {Solver::kLbfgs, Solver::kNewtonCg}) {
     for (const bool warm : {false, true}) {
@@ -283,9 +285,9 @@ TEST(StopTest, AFactorByPiecesHasTheBitsOfOneAtOnce) {
     notation::SynthSpec spec;
     spec.rows = 400;
     spec.cols = cols;
-    const Dataset dataset = Synthesize(spec).value();
+    const data::Dataset dataset = data::Synthesize(spec).value();
     const std::vector<int32_t> rows = AllRows(dataset);
-    const LinearData data = LinearData::Create(dataset, rows, Standardization(), Bias::kPenalized).value();
+    const LinearData data = LinearData::Create(dataset, rows, data::Standardization(), Bias::kPenalized).value();
     const LinearProblem problem(&data, MarginLoss{Kind::kLogistic, 0.5}, 2.0);
     LinearFunction function(&problem, true);
     const VectorXd w = VectorXd::Constant(data.dim(), 0.02);

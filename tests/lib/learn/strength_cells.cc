@@ -16,8 +16,8 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 // Rows of a dense matrix, zeros left out, and labels 0 and 1.
-Dataset FromDense(const std::string& name, const MatrixXd& x, const std::vector<int32_t>& label) {
-  Dataset d;
+data::Dataset FromDense(const std::string& name, const MatrixXd& x, const std::vector<int32_t>& label) {
+  data::Dataset d;
   d.name = name;
   d.x.rows = x.rows();
   d.x.cols = static_cast<int32_t>(x.cols());
@@ -96,8 +96,8 @@ std::vector<Shape> HardShapes(uint64_t seed) {
   return shapes;
 }
 
-Optimum FindOptimum(const Dataset& dataset, const Standardization& standardization, const MarginLoss& loss, Bias bias,
-                    double l2) {
+Optimum FindOptimum(const data::Dataset& dataset, const data::Standardization& standardization, const MarginLoss& loss,
+                    Bias bias, double l2) {
   const Index n = dataset.x.rows, p = dataset.x.cols, dim = p + (bias == Bias::kNone ? 0 : 1);
   const Index penalized = p + (bias == Bias::kPenalized ? 1 : 0);
   MatrixXd z = MatrixXd::Zero(n, dim);  // Rows times their signs.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/learn/dataset.h"
+#include "lib/data/dataset.h"
 #include "lib/learn/linear_problem.h"
 
 // Shapes of data that are hard for one solver or another, and the optimum of a linear problem on them, found by dense
@@ -14,7 +14,7 @@ namespace luthier::learn {
 
 struct Shape {
   std::string name;
-  Dataset dataset;
+  data::Dataset dataset;
   bool standardize = false;
 };
 
@@ -28,8 +28,8 @@ struct Optimum {
 };
 
 // Minimises h for the rows of `data` by damped Newton steps on dense matrices. l2 > 0.
-Optimum FindOptimum(const Dataset& dataset, const Standardization& standardization, const MarginLoss& loss, Bias bias,
-                    double l2);
+Optimum FindOptimum(const data::Dataset& dataset, const data::Standardization& standardization, const MarginLoss& loss,
+                    Bias bias, double l2);
 
 }  // namespace luthier::learn
 

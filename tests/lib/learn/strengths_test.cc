@@ -63,7 +63,8 @@ template <typename F>
 void ForEachCell(uint64_t seed, F&& f) {
   for (const Shape& shape : HardShapes(seed)) {
     const std::vector<int32_t> rows = AllRows(shape.dataset);
-    const Standardization s = shape.standardize ? FitStandardization(shape.dataset.x, rows).value() : Standardization();
+    const data::Standardization s =
+        shape.standardize ? data::FitStandardization(shape.dataset.x, rows).value() : data::Standardization();
     for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
       for (const Bias bias : {Bias::kFree, Bias::kPenalized}) {
         const LinearData data = LinearData::Create(shape.dataset, rows, s, bias).value();
@@ -132,7 +133,7 @@ TEST(StrengthsTest, NoSolverClaimsWhatIsNotSo) {
 }
 
 TEST(StrengthsTest, OneRowOfEachClass) {
-  Dataset dataset;
+  data::Dataset dataset;
   dataset.x.rows = 2;
   dataset.x.cols = 3;
   dataset.x.row_start = {0, 2, 5};
@@ -165,7 +166,8 @@ TEST(StrengthsTest, PrecisionMeansThatNoStepLowersTheObjective) {
     const std::vector<int32_t> rows = AllRows(shape.dataset);
     for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
       const LinearData data =
-          LinearData::Create(shape.dataset, rows, FitStandardization(shape.dataset.x, rows).value(), Bias::kPenalized)
+          LinearData::Create(shape.dataset, rows, data::FitStandardization(shape.dataset.x, rows).value(),
+                             Bias::kPenalized)
               .value();
       for (const double l2 : {1e-3, 1.0, 1e3}) {
         const LinearProblem problem(&data, MarginLoss{kind}, l2);
@@ -202,7 +204,8 @@ TEST(StrengthsTest, NewtonIsQuickOnSeparableData) {
   const Shape shape = HardShapes(15)[4];
   const std::vector<int32_t> rows = AllRows(shape.dataset);
   const LinearData data =
-      LinearData::Create(shape.dataset, rows, FitStandardization(shape.dataset.x, rows).value(), Bias::kFree).value();
+      LinearData::Create(shape.dataset, rows, data::FitStandardization(shape.dataset.x, rows).value(), Bias::kFree)
+          .value();
   for (const double l2 : {1e-8, 1e-6, 1e-4}) {
     const LinearProblem problem(&data, MarginLoss{}, l2);
     LinearTrainOptions options;
@@ -220,7 +223,8 @@ TEST(StrengthsTest, AChangeOfSolverIsSavedAndExplained) {
   const Shape shape = HardShapes(16)[7];
   const std::vector<int32_t> rows = AllRows(shape.dataset);
   const LinearData data =
-      LinearData::Create(shape.dataset, rows, FitStandardization(shape.dataset.x, rows).value(), Bias::kFree).value();
+      LinearData::Create(shape.dataset, rows, data::FitStandardization(shape.dataset.x, rows).value(), Bias::kFree)
+          .value();
   const LinearProblem problem(&data, MarginLoss{}, 1e-6);
   LinearTrainOptions options;
   options.adaptive = true;  // L-BFGS, which is slow here.
@@ -228,10 +232,10 @@ TEST(StrengthsTest, AChangeOfSolverIsSavedAndExplained) {
     absl::StatusOr<LinearTrainer> trainer = LinearTrainer::Create(&problem, options);
     while (trainer->Advance({}).value() == TrainOutcome::kRunning) {
       if (!interrupted) continue;
-      CheckpointWriter writer("test/1");
+      base::CheckpointWriter writer("test/1");
       trainer->Save(&writer, "id");
       const std::string bytes = std::move(writer).Finish();
-      absl::StatusOr<CheckpointReader> reader = CheckpointReader::Open(bytes, "test/1");
+      absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, "test/1");
       absl::StatusOr<LinearTrainer> other = LinearTrainer::Create(&problem, options);
       EXPECT_TRUE(other->Load(&*reader, "id").ok());
       trainer = std::move(other);
@@ -252,9 +256,10 @@ TEST(StrengthsTest, TheDualityGapBoundsTheDistanceToTheMinimum) {
     for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
       for (const Bias bias : {Bias::kFree, Bias::kPenalized, Bias::kNone}) {
         const LinearData data =
-            LinearData::Create(shape.dataset, rows, FitStandardization(shape.dataset.x, rows).value(), bias).value();
+            LinearData::Create(shape.dataset, rows, data::FitStandardization(shape.dataset.x, rows).value(), bias)
+                .value();
         const LinearProblem problem(&data, MarginLoss{kind}, 3.0);
-        const Standardization s = FitStandardization(shape.dataset.x, rows).value();
+        const data::Standardization s = data::FitStandardization(shape.dataset.x, rows).value();
         const Optimum optimum = FindOptimum(shape.dataset, s, problem.loss(), bias, 3.0);
         VectorXd w(problem.dim());
         for (double& x : w) x = 0.1 * random.Normal();
@@ -271,9 +276,9 @@ TEST(StrengthsTest, TheDualityGapBoundsTheDistanceToTheMinimum) {
 }
 
 TEST(StrengthsTest, TheLineMinimumHasNoSlopeLeft) {
-  const Dataset dataset = MakeData(120, 6, 0.7, 18);
+  const data::Dataset dataset = MakeData(120, 6, 0.7, 18);
   const LinearData data = LinearData::Create(dataset, AllRows(dataset),
-                                             FitStandardization(dataset.x, AllRows(dataset)).value(), Bias::kFree)
+                                             data::FitStandardization(dataset.x, AllRows(dataset)).value(), Bias::kFree)
                               .value();
   base::RandomStream random(18, "line");
   for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
@@ -296,7 +301,7 @@ TEST(StrengthsTest, TheLineMinimumHasNoSlopeLeft) {
 }
 
 TEST(StrengthsTest, ColumnScalesAreRootMeanSquares) {
-  Dataset dataset = MakeData(50, 4, 0.5, 19);
+  data::Dataset dataset = MakeData(50, 4, 0.5, 19);
   for (size_t e = 0; e < dataset.x.value.size(); ++e) {
     if (dataset.x.column[e] == 2) dataset.x.value[e] = 0.0;
   }
@@ -309,7 +314,7 @@ TEST(StrengthsTest, ColumnScalesAreRootMeanSquares) {
   }
   EXPECT_EQ(plain.column_scale()[4], 1.0);
   const LinearData centered =
-      LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
+      LinearData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
   for (int j = 0; j < 5; ++j) EXPECT_NEAR(centered.column_scale()[j], 1.0, 1e-12) << j;
 }
 

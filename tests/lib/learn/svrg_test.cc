@@ -75,10 +75,11 @@ VectorXd TextbookSvrg(const Eigen::MatrixXd& z, const VectorXd& sign, const Marg
 }
 
 TEST(SvrgTest, IsTheTextbookAlgorithm) {
-  const Dataset dataset = MakeData(90, 6, 0.5, 25);
+  const data::Dataset dataset = MakeData(90, 6, 0.5, 25);
   const std::vector<int32_t> rows = AllRows(dataset);
   for (const bool standardize : {false, true}) {
-    const Standardization s = standardize ? FitStandardization(dataset.x, rows).value() : Standardization();
+    const data::Standardization s =
+        standardize ? data::FitStandardization(dataset.x, rows).value() : data::Standardization();
     const LinearData data = LinearData::Create(dataset, rows, s, Bias::kPenalized).value();
     Eigen::MatrixXd z(90, 7);
     VectorXd sign(90);
@@ -113,7 +114,7 @@ TEST(SvrgTest, IsTheTextbookAlgorithm) {
 // Draws by the rows' norms: an epoch of two steps over three rows, and so nine ways it can have gone. A step of row i
 // counts 1 / (n P_i) of itself, P_i = 1 / (2n) + |z_i|^2 / (2 sum |z|^2).
 TEST(SvrgTest, RowsDrawnRarelyCountMore) {
-  Dataset dataset;
+  data::Dataset dataset;
   dataset.x.rows = 3;
   dataset.x.cols = 3;
   dataset.x.row_start = {0, 1, 3, 6};
@@ -170,7 +171,7 @@ TEST(SvrgTest, RowsDrawnRarelyCountMore) {
 }
 
 TEST(SvrgTest, SupportListAndKeptSlopesChangeCountsOnly) {
-  const Dataset dataset = MakeData(400, 8, 0.5, 26);
+  const data::Dataset dataset = MakeData(400, 8, 0.5, 26);
   const std::vector<int32_t> rows = AllRows(dataset);
   const LinearData data = LinearData::Create(dataset, rows, {}, Bias::kPenalized).value();
   const LinearProblem problem(&data, MarginLoss{Kind::kHuberizedHinge, 0.5}, 1.0);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lib/base/random.h"
-#include "lib/crf/column_text.h"
 #include "lib/crf/features.h"
+#include "lib/data/column_text.h"
 #include "lib/notation/templates.h"
 #include "lib/objectives/train_model.h"
 #include "tests/testing/temporary_directory.h"
@@ -33,7 +33,7 @@ class ModelTest : public ::testing::Test {
     for (const auto& [name, value] : settings) {
       (name == "l2" ? request.parameters : request.objective.options)[name] = value;
     }
-    const learn::DataRoot root = learn::DataRoot::Open(directory_.path()).value();
+    const data::DataRoot root = data::DataRoot::Open(directory_.path()).value();
     return objectives::TrainModel(request, &root, {});
   }
 
@@ -96,7 +96,7 @@ TEST_F(ModelTest, PredictionsAreThoseOfTheWeightsTheTrainingFound) {
         const auto best = static_cast<size_t>(std::max_element(p.begin(), p.end()) - p.begin());
         EXPECT_EQ(predictions.label[i], "k" + std::to_string(best));
       }
-      const learn::Dataset truth = learn::ReadDataset(OpenUserFile, Path("t.csv"), learn::ReadOptions()).value();
+      const data::Dataset truth = data::ReadDataset(OpenUserFile, Path("t.csv"), data::ReadOptions()).value();
       for (size_t i = 0; i < 200; ++i) right += truth.classes[truth.label[i]] == predictions.label[i] ? 1 : 0;
       EXPECT_DOUBLE_EQ(evaluation.metrics.at("accuracy"), static_cast<double>(right) / 200.0);
       EXPECT_GT(evaluation.metrics.at("accuracy"), 0.7);
@@ -131,7 +131,7 @@ TEST_F(ModelTest, DamagedAndForeignFilesAreRefused) {
     EXPECT_FALSE(LoadModel(flipped, "m").ok()) << at;
   }
   // Another version, whole.
-  learn::CheckpointWriter writer("luthier.model/1");
+  base::CheckpointWriter writer("luthier.model/1");
   writer.U64(1);
   const absl::Status status = LoadModel(std::move(writer).Finish(), "m").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
@@ -189,7 +189,7 @@ TEST_F(ModelTest, MeasuresAreThoseOfTheirDefinitions) {
     const auto model = Train(objective, "t.csv", {{"l2", 1.0}}).value();
     const Predictions p = model->Predict({Path("o.csv"), {}}).value();
     const Evaluation e = model->Evaluate({Path("o.csv"), {}}).value();
-    const learn::Dataset truth = learn::ReadDataset(OpenUserFile, Path("o.csv"), learn::ReadOptions()).value();
+    const data::Dataset truth = data::ReadDataset(OpenUserFile, Path("o.csv"), data::ReadOptions()).value();
     double pairs = 0.0, ordered = 0.0, found = 0.0, hits = 0.0, gold = 0.0;
     const size_t column = p.numbers.size() - 1;
     for (size_t i = 0; i < 120; ++i) {
@@ -307,11 +307,11 @@ TEST_F(ModelTest, AttributesSurviveTheFile) {
   directory_.Write("train.txt", Sentences(40, 3));
   directory_.Write("other.txt", Sentences(30, 4) + "unseen XX O\nNm1 XX O\n");
   const auto read = [&](const char* name) {
-    learn::LineReader lines(learn::OpenBytes(OpenUserFile(Path(name)).value(), name).value(), name);
-    return crf::ReadColumnText(lines).value();
+    data::LineReader lines(data::OpenBytes(OpenUserFile(Path(name)).value(), name).value(), name);
+    return data::ReadColumnText(lines).value();
   };
-  const crf::ColumnText train = read("train.txt"), other = read("other.txt");
-  const auto rows = [](const crf::ColumnText& text) {
+  const data::ColumnText train = read("train.txt"), other = read("other.txt");
+  const auto rows = [](const data::ColumnText& text) {
     std::vector<int32_t> all(static_cast<size_t>(text.sequences()));
     std::iota(all.begin(), all.end(), 0);
     return all;
@@ -325,20 +325,20 @@ TEST_F(ModelTest, AttributesSurviveTheFile) {
         options.min_count = min_count;
         options.hash_bits = hash_bits;
         const crf::FeatureMap map = crf::FeatureMap::Fit(train, rows(train), options).value();
-        learn::CheckpointWriter writer("test");
+        base::CheckpointWriter writer("test");
         map.Save(&writer);
         const std::string bytes = std::move(writer).Finish();
-        learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "test").value();
+        base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test").value();
         const absl::StatusOr<crf::FeatureMap> loaded = crf::FeatureMap::Load(&reader);
         ASSERT_TRUE(loaded.ok() && reader.Done()) << loaded.status();
         EXPECT_EQ(loaded->attributes(), map.attributes());
-        for (const crf::ColumnText* text : {&train, &other}) {
+        for (const data::ColumnText* text : {&train, &other}) {
           const crf::ChainData a = map.Encode(*text, rows(*text), crf::FeatureMap::UnknownLabels::kKeep).value();
           const crf::ChainData b = loaded->Encode(*text, rows(*text), crf::FeatureMap::UnknownLabels::kKeep).value();
           EXPECT_EQ(crf::Fingerprint(a).value(), crf::Fingerprint(b).value());
         }
         // Saved again, nothing changes: only what is needed was kept.
-        learn::CheckpointWriter again("test");
+        base::CheckpointWriter again("test");
         loaded->Save(&again);
         EXPECT_EQ(std::move(again).Finish(), bytes);
       }

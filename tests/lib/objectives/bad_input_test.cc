@@ -38,7 +38,7 @@ class BadInputTest : public ::testing::Test {
   }
 
   testing::TemporaryDirectory dir_;
-  learn::DataRoot root_ = learn::DataRoot::Open(dir_.path()).value();
+  data::DataRoot root_ = data::DataRoot::Open(dir_.path()).value();
 };
 
 // No penalty, an absurd one, none at all: refused with the legal range, in the study, for a trial and for a model.
@@ -141,7 +141,7 @@ TEST_F(BadInputTest, FilesThatAreNoDataAreRefusedByName) {
 
 // A column that is the same in all rows says nothing: the other weights and all measures are as without it.
 TEST_F(BadInputTest, ConstantColumnsChangeNothing) {
-  const learn::Dataset rows = learn::LoadDataset("synth:logistic?rows=80&cols=3&seed=5", {}, nullptr).value();
+  const data::Dataset rows = data::LoadDataset("synth:logistic?rows=80&cols=3&seed=5", {}, nullptr).value();
   std::string without, with;
   for (int64_t i = 0; i < rows.x.rows; ++i) {
     std::string line;

@@ -14,7 +14,7 @@
 #include "lib/catalogue/registry.h"
 #include "lib/crf/problem.h"
 #include "lib/crf/trainer.h"
-#include "lib/learn/data_cache.h"
+#include "lib/data/data_cache.h"
 #include "lib/model/model.h"
 #include "lib/objectives/train_model.h"
 #include "tests/lib/crf/crf_testing.h"
@@ -198,7 +198,7 @@ class ChainGroupsTest : public ::testing::Test {
   }
 
   testing::TemporaryDirectory dir_;
-  learn::DataRoot root_ = learn::DataRoot::Open(dir_.path()).value();
+  data::DataRoot root_ = data::DataRoot::Open(dir_.path()).value();
 };
 
 const study::Parameters kAt = {{"l2", 1.5}, {"l2.transitions", 0.2}, {"l2.words", 6.0}};
@@ -341,9 +341,9 @@ TEST_F(ChainGroupsTest, KeptEncodingsHaveTheirGroups) {
   for (int s = 0; s < 200; ++s)
     absl::StrAppend(&text, "w", s % 7, " P O\nw", s % 5, " Q ", s % 2 ? "B-X" : "O", "\n\n");
   dir_.Write("data/train.txt", text);
-  const learn::DataRoot root = learn::DataRoot::Open(dir_.path() + "/data").value();
-  const learn::DataCache cache =
-      learn::DataCache::Open(dir_.path() + "/cache", {.min_source_bytes = 1, .settle_nanoseconds = 0}).value();
+  const data::DataRoot root = data::DataRoot::Open(dir_.path() + "/data").value();
+  const data::DataCache cache =
+      data::DataCache::Open(dir_.path() + "/cache", {.min_source_bytes = 1, .settle_nanoseconds = 0}).value();
   const auto measure = [&](const std::string& groups) {
     BuiltinObjective spec = Spec({{"max_passes", 5.0}}, groups);
     spec.data = "train.txt";

@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/checkpoint.h"
-#include "lib/learn/data_cache.h"
+#include "lib/data/data_cache.h"
 #include "lib/objectives/create.h"
 #include "tests/lib/objectives/crf_objective_testing.h"
 
@@ -41,8 +41,8 @@ TEST_F(CrfKeptDataTest, KeptDataChangeNothing) {
         Case{"attributes", "train.crfsuite", "", 3}, Case{"attributes", "train.crfsuite", "test.crfsuite", 4},
         Case{"letters", "letters.tsv", "", 3}}) {
     const std::string directory = absl::StrCat(dir_.path(), "/cache ", c.format, c.entries);
-    const learn::DataCache cache =
-        learn::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
+    const data::DataCache cache =
+        data::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
     study::BuiltinObjective spec = Spec({{"min_count", 2.0}, {"max_passes", 5.0}, {"format", c.format}});
     spec.data = c.data;
     if (!c.validation_data.empty()) spec.options["validation_data"] = c.validation_data;
@@ -66,7 +66,7 @@ TEST_F(CrfKeptDataTest, KeptDataChangeNothing) {
         } else if (state == std::string("truncated")) {
           fs::resize_file(path, fs::file_size(path) - 9);
         } else if (state == std::string("of another version")) {
-          std::ofstream(path, std::ios::binary) << learn::CheckpointWriter("luthier.cache/0").Finish();
+          std::ofstream(path, std::ios::binary) << base::CheckpointWriter("luthier.cache/0").Finish();
         }
         fs::last_write_time(path, long_ago);
       }
@@ -86,8 +86,8 @@ TEST_F(CrfKeptDataTest, KeptDataChangeNothing) {
 // What was kept says that data are in order: they are read when another encoding is needed.
 TEST_F(CrfKeptDataTest, KeptDataAreReadWhenATrialNeedsThem) {
   const std::string directory = absl::StrCat(dir_.path(), "/cache lazy");
-  const learn::DataCache cache =
-      learn::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
+  const data::DataCache cache =
+      data::DataCache::Open(directory, {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000}).value();
   study::BuiltinObjective spec =
       Spec({{"max_passes", 3.0}, {"l2_groups", std::string("transitions")}, {"l2.transitions", 0.3}});
   const auto space = [&] {

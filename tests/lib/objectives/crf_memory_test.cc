@@ -52,7 +52,7 @@ double PredictMib(const crf::ChainData& train, const crf::ChainData& validation)
 }
 
 TEST(CrfMemoryTest, AChunkerNeedsWhatIsPlanned) {
-  const std::optional<learn::DataRoot> root = crf::testing::RealData();
+  const std::optional<data::DataRoot> root = crf::testing::RealData();
   if (!root || !root->OpenFile(kData).ok()) GTEST_SKIP() << kData << " is not there: skipped";
   if (kSanitized) GTEST_SKIP() << "sanitizers need memory of their own: skipped";
   const double before = PeakMib();
@@ -70,8 +70,8 @@ TEST(CrfMemoryTest, AChunkerNeedsWhatIsPlanned) {
   const double peak = PeakMib();
 
   // Only now, so that it is not measured: the same training again, but for which sentences are held out.
-  learn::LineReader lines(learn::OpenBytes(root->OpenFile(kData).value(), kData).value(), kData);
-  const crf::ColumnText text = crf::ReadColumnText(lines).value();
+  data::LineReader lines(data::OpenBytes(root->OpenFile(kData).value(), kData).value(), kData);
+  const data::ColumnText text = data::ReadColumnText(lines).value();
   std::vector<int32_t> train, validation;
   for (int32_t i = 0; i < text.sequences(); ++i) (i % 10 == 0 ? validation : train).push_back(i);
   crf::FeatureOptions options;

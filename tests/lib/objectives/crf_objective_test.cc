@@ -13,7 +13,7 @@
 #include "lib/catalogue/crf_info.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/registry.h"
-#include "lib/learn/split.h"
+#include "lib/data/split.h"
 #include "lib/objectives/create.h"
 #include "lib/objectives/crf_settings.h"
 #include "tests/lib/crf/crf_testing.h"
@@ -450,8 +450,8 @@ TEST_F(CrfObjectiveTest, FoldsAreTheSumOfTheirParts) {
   std::vector<std::string> sentences = absl::StrSplit(Sentences(1, 120), "\n\n", absl::SkipEmpty());
   ASSERT_EQ(sentences.size(), 120);
   double loss = 0.0, right = 0.0, tokens = 0.0;
-  const std::vector<learn::Partition> parts = learn::SplitFolds(std::vector<int32_t>(120, 0), 1, 3, 4).value();
-  for (const learn::Partition& part : parts) {
+  const std::vector<data::Partition> parts = data::SplitFolds(std::vector<int32_t>(120, 0), 1, 3, 4).value();
+  for (const data::Partition& part : parts) {
     std::string train, held_out;
     for (const int32_t i : part.train) train += sentences[static_cast<size_t>(i)] + "\n\n";
     for (const int32_t i : part.validation) held_out += sentences[static_cast<size_t>(i)] + "\n\n";

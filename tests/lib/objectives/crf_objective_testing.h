@@ -14,7 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/random.h"
-#include "lib/learn/data_root.h"
+#include "lib/data/data_root.h"
 #include "lib/objectives/create.h"
 #include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"
@@ -96,7 +96,7 @@ class CrfObjectiveTest : public ::testing::Test {
   std::unique_ptr<Objective> Make(study::Parameters options) const { return Make(Spec(std::move(options))).value(); }
 
   testing::TemporaryDirectory dir_;
-  learn::DataRoot root_ = learn::DataRoot::Open(dir_.path()).value();
+  data::DataRoot root_ = data::DataRoot::Open(dir_.path()).value();
   study::SearchSpace space_;
 };
 

@@ -10,7 +10,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/data_root.h"
+#include "lib/data/data_root.h"
 #include "lib/learn/linear_trainer.h"
 #include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"
@@ -416,7 +416,7 @@ TEST(LogisticObjectiveTest, FilesAreReadBelowTheRoot) {
   for (int i = 0; i < 40; ++i) text += std::to_string(i % 7) + (i % 3 == 0 ? ";yes\n" : ";no\n");
   dir.Write("a.csv", text);
   dir.Write("one.csv", "x,kind\n1,a\n2,a\n");
-  const learn::DataRoot root = learn::DataRoot::Open(dir.path()).value();
+  const data::DataRoot root = data::DataRoot::Open(dir.path()).value();
   BuiltinObjective objective = Logistic({{"label", std::string("kind")}});
   objective.data = "a.csv";
   const auto made = CreateObjective(objective, L2Space(), kLoss, &root);
@@ -436,7 +436,7 @@ TEST(LogisticObjectiveTest, DivergenceIsAFailureOfTheSetting) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += (i % 2 == 0 ? "1e308,-1e308,0\n" : "-1e308,1e308,1\n");
   dir.Write("huge.csv", text);
-  const learn::DataRoot root = learn::DataRoot::Open(dir.path()).value();
+  const data::DataRoot root = data::DataRoot::Open(dir.path()).value();
   BuiltinObjective objective = Logistic({{"standardize", false}});
   objective.data = "huge.csv";
   const auto made = CreateObjective(objective, L2Space(), kLoss, &root);

@@ -50,7 +50,7 @@ Outcome Evaluate(const FoldData& fold, const LinearSettings& base, double log_l2
 TEST(HypergradientCellsTest, AgreesWithDifferencesWhereverTrainingConverged) {
   int compared = 0, kinks = 0, not_converged = 0, unsolved = 0;
   for (const learn::Shape& shape : learn::HardShapes(21)) {
-    learn::Partition partition;
+    data::Partition partition;
     for (int32_t i = 0; i < shape.dataset.x.rows; ++i)
       (i % 5 == 2 ? partition.validation : partition.train).push_back(i);
     for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/data_cache.h"
-#include "lib/learn/data_root.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/data_root.h"
 #include "tests/lib/base/look_meter.h"
 #include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"
@@ -23,10 +23,10 @@ using testing::LookMeter;
 class LinearStopTest : public ::testing::Test {
  protected:
   LinearStopTest()
-      : cache_(learn::DataCache::Open(dir_.path() + "/cache",
-                                      {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000})
-                   .value()),
-        root_(learn::DataRoot::Open(dir_.path()).value()) {}
+      : cache_(
+            data::DataCache::Open(dir_.path() + "/cache", {.min_source_bytes = 1, .settle_nanoseconds = -1'000'000'000})
+                .value()),
+        root_(data::DataRoot::Open(dir_.path()).value()) {}
 
   // Rows of two or more classes, as text.
   void WriteRows(int rows, int cols, int classes) {
@@ -91,8 +91,8 @@ class LinearStopTest : public ::testing::Test {
   }
 
   testing::TemporaryDirectory dir_;
-  const learn::DataCache cache_;
-  const learn::DataRoot root_;
+  const data::DataCache cache_;
+  const data::DataRoot root_;
 };
 
 TEST_F(LinearStopTest, AStopAtAnyLookIsSeenAtOnceAndChangesNothing) {

@@ -83,14 +83,14 @@ class PenaltyGroupsTest : public ::testing::Test {
   }
 
   testing::TemporaryDirectory dir_;
-  learn::DataRoot root_ = learn::DataRoot::Open(dir_.path()).value();
+  data::DataRoot root_ = data::DataRoot::Open(dir_.path()).value();
 };
 
 const study::Parameters kAt = {{"l2", 0.7}, {"l2.shape", 0.02}, {"l2.flags", 5.0}};
 
 // Largest entry of the gradient of sum loss + sum_j strength_j/2 |w_j|^2, and what it is without weights, by loops over
 // a dense table. `strength`: of each column, then of the bias (0: not penalised).
-std::pair<double, double> LargestGradient(const model::LinearParts& parts, const learn::Dataset& data,
+std::pair<double, double> LargestGradient(const model::LinearParts& parts, const data::Dataset& data,
                                           const std::vector<double>& strength) {
   const int scores = parts.scores();
   const auto p = static_cast<size_t>(parts.cols);
@@ -168,7 +168,7 @@ TEST_F(PenaltyGroupsTest, EverySolverEndsAtTheOptimumOfTheGroupedProblem) {
           ASSERT_TRUE(trained.ok()) << trained.status();
           EXPECT_EQ((*trained)->info().outcome, "converged");
           const auto& parts = dynamic_cast<const model::LinearModel&>(**trained).parts();
-          const learn::Dataset data = learn::LoadDataset("2.csv", learn::ReadOptions(), &root_).value();
+          const data::Dataset data = data::LoadDataset("2.csv", data::ReadOptions(), &root_).value();
           // A constant column has no weight when standardized.
           const auto [left, first] =
               LargestGradient(parts, data, {shape, shape, 5.0, 5.0, 0.7, 0.7, penalize || hinge ? 0.7 : 0.0});
@@ -184,7 +184,7 @@ TEST_F(PenaltyGroupsTest, MoreThanTwoClassesToo) {
     const auto trained = Train(Spec("logistic", {{"solver", std::string(solver)}, {"tolerance", 1e-10}}, 3), kAt);
     ASSERT_TRUE(trained.ok()) << trained.status();
     const auto& parts = dynamic_cast<const model::LinearModel&>(**trained).parts();
-    const learn::Dataset data = learn::LoadDataset("3.csv", learn::ReadOptions(), &root_).value();
+    const data::Dataset data = data::LoadDataset("3.csv", data::ReadOptions(), &root_).value();
     const auto [left, first] = LargestGradient(parts, data, {0.02, 0.02, 5.0, 5.0, 0.7, 0.7, 0.0});
     EXPECT_LT(left, 1e-8 * first);
     EXPECT_EQ(std::get<double>((*trained)->info().settings.at("l2.shape")), 0.02);

@@ -178,14 +178,14 @@ TEST(SamplerTest, ResumesBitForBit) {
     const Sampling sampling = ParseSampling(SamplingNames()[k]).value();
     Sampler whole(sampling, 23, 9);
     Draws(whole, 37);
-    learn::CheckpointWriter writer("sampler/1");
+    base::CheckpointWriter writer("sampler/1");
     whole.Save(&writer);
     const std::string bytes = std::move(writer).Finish();
-    learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "sampler/1").value();
+    base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "sampler/1").value();
     Sampler resumed(sampling, 23, 9);
     ASSERT_TRUE(resumed.Load(&reader));
     EXPECT_EQ(Draws(resumed, 100), Draws(whole, 100)) << SamplingNames()[k];
-    learn::CheckpointReader again = learn::CheckpointReader::Open(bytes, "sampler/1").value();
+    base::CheckpointReader again = base::CheckpointReader::Open(bytes, "sampler/1").value();
     Sampler other(sampling, 24, 9);
     EXPECT_FALSE(other.Load(&again));
   }
@@ -199,10 +199,10 @@ TEST(SamplerTest, ADrawThatWasPutBackComesAgainAlsoFromACheckpoint) {
       const Sampler::Draw expected = whole.Next();
       sampler.PutBack(sampler.Next());
       if (draws % 7 == 3) {
-        learn::CheckpointWriter writer("sampler/1");
+        base::CheckpointWriter writer("sampler/1");
         sampler.Save(&writer);
         const std::string bytes = std::move(writer).Finish();
-        learn::CheckpointReader reader = learn::CheckpointReader::Open(bytes, "sampler/1").value();
+        base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "sampler/1").value();
         sampler.PutBack({});  // Load forgets it.
         ASSERT_TRUE(sampler.Load(&reader));
       }

@@ -1,0 +1,332 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
+#include "lib/data/readers.h"
+#include "lib/notation/number.h"
+
+namespace luthier::data {
+namespace {
+
+constexpr int64_t kFieldWork = 128;  // Operations of splitting or parsing a field, for Pace.
+
+struct Field {
+  std::string text;
+  size_t column;  // Of its first byte in the record, from 1.
+};
+
+struct Record {
+  int64_t line = 0;  // Of its first line.
+  std::vector<Field> fields;
+};
+
+absl::Status At(const LineReader& lines, int64_t line, size_t column, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", line, ":", column, ": ", what));
+}
+
+char GuessDelimiter(absl::string_view line) {
+  size_t best = 0;
+  char delimiter = ',';
+  for (const char candidate : {',', ';', '\t'}) {
+    size_t count = 0;
+    bool quoted = false;
+    for (const char c : line) {
+      if (c == '"') quoted = !quoted;
+      count += !quoted && c == candidate ? 1 : 0;
+    }
+    if (count > best) {
+      best = count;
+      delimiter = candidate;
+    }
+  }
+  return delimiter;
+}
+
+// Splits records; a quoted field may hold delimiters, doubled quotes and line ends.
+class CsvRecords {
+ public:
+  explicit CsvRecords(LineReader& lines) : lines_(lines), pace_(lines.limits().stop) {}
+
+  // False at the end. Blank lines between records are skipped.
+  absl::StatusOr<bool> Next(Record* record) {
+    std::string text;
+    do {
+      LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> line, lines_.Next());
+      if (!line) return false;
+      text = std::string(*line);
+    } while (absl::StripAsciiWhitespace(text).empty());
+    record->line = lines_.line_number();
+    record->fields.clear();
+    if (delimiter_ == 0) delimiter_ = GuessDelimiter(text);
+    size_t at = 0;
+    while (true) {
+      LUTHIER_RETURN_IF_ERROR(pace_.Poll(kFieldWork));
+      Field field;
+      while (at < text.size() && (text[at] == ' ' || (text[at] == '\t' && delimiter_ != '\t'))) ++at;
+      field.column = at + 1;
+      if (at < text.size() && text[at] == '"') {
+        LUTHIER_RETURN_IF_ERROR(Quoted(record->line, &text, &at, &field));
+      } else {
+        const size_t end = std::min(text.find(delimiter_, at), text.size());
+        field.text = std::string(absl::StripTrailingAsciiWhitespace(text.substr(at, end - at)));
+        at = end;
+      }
+      record->fields.push_back(std::move(field));
+      if (at >= text.size()) return true;
+      ++at;  // The delimiter.
+      if (record->fields.size() > static_cast<size_t>(kMaxColumns)) {
+        return At(lines_, record->line, at, absl::StrCat("the row has more than ", kMaxColumns, " fields"));
+      }
+    }
+  }
+
+ private:
+  // text[*at] is the opening quote; afterwards *at is at the delimiter or the end.
+  absl::Status Quoted(int64_t line, std::string* text, size_t* at, Field* field) {
+    ++*at;
+    size_t searched = *at;
+    while (true) {
+      const size_t quote = text->find('"', searched);
+      if (quote == std::string::npos) {
+        searched = text->size();
+        LUTHIER_ASSIGN_OR_RETURN(const std::optional<absl::string_view> more, lines_.Next());
+        if (!more) return At(lines_, line, field->column, "the quote is never closed");
+        absl::StrAppend(text, "\n", *more);
+        if (static_cast<int64_t>(text->size()) > lines_.limits().max_line_bytes) {
+          return At(lines_, line, field->column,
+                    absl::StrCat("the quoted field is longer than ", lines_.limits().max_line_bytes,
+                                 " bytes; is a quote missing?"));
+        }
+        continue;
+      }
+      field->text.append(*text, *at, quote - *at);
+      *at = quote + 1;
+      if (*at < text->size() && (*text)[*at] == '"') {
+        field->text.push_back('"');
+        searched = ++*at;
+        continue;
+      }
+      while (*at < text->size() && (*text)[*at] != delimiter_ && absl::ascii_isspace((*text)[*at])) ++*at;
+      if (*at < text->size() && (*text)[*at] != delimiter_) {
+        return At(lines_, line, *at + 1, "there is text after the closing quote; write \"\" for a quote inside");
+      }
+      return absl::OkStatus();
+    }
+  }
+
+  LineReader& lines_;
+  base::Pace pace_;
+  char delimiter_ = 0;
+};
+
+bool Missing(const std::string& text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  return lower.empty() || lower == "?" || lower == "na" || lower == "n/a" || lower == "null" || lower == "none";
+}
+
+// `names`: of the features, or empty.
+absl::StatusOr<double> ParseFeature(const LineReader& lines, const std::vector<std::string>& names,
+                                    const Record& record, size_t field, size_t feature) {
+  const Field& f = record.fields[field];
+  double value = 0.0;
+  const bool number = notation::ParseNumber(f.text, &value);
+  if (number && std::isfinite(value)) return value;
+  const std::string column = names.empty() ? absl::StrCat(field + 1) : base::Quote(names[feature]);
+  if (number) {
+    return At(lines, record.line, f.column, absl::StrCat("column ", column, " is ", f.text, "; remove or impute it"));
+  }
+  if (Missing(f.text)) {
+    return At(lines, record.line, f.column,
+              absl::StrCat("column ", column, " is missing (", base::Quote(f.text), "); remove or impute it"));
+  }
+  return At(lines, record.line, f.column,
+            absl::StrCat("column ", column, ": ", base::Quote(f.text),
+                         " is not a number; encode categories as numbers first"));
+}
+
+// What each field of a row is.
+struct Layout {
+  static constexpr int64_t kIgnored = -1;
+  std::vector<int64_t> feature;  // Column of the matrix, or kIgnored.
+  size_t label = 0;              // A field, or kNoLabel.
+  static constexpr size_t kNoLabel = SIZE_MAX;
+};
+
+// Whether the first record names the columns.
+bool HasHeader(const Record& first, const ReadOptions& options, const WantedColumns* wanted) {
+  if (options.header != Header::kAuto) return options.header == Header::kYes;
+  if (!options.label.empty()) return true;
+  if (wanted != nullptr && !wanted->features.empty()) {
+    // Where columns are called by numbers, a row of data may hold some of their names; hardly all of them.
+    std::set<std::string> missing(wanted->features.begin(), wanted->features.end());
+    bool named = false;
+    for (const Field& field : first.fields) {
+      double value = 0.0;
+      named = (missing.erase(field.text) > 0 && !notation::ParseNumber(field.text, &value)) || named;
+    }
+    if (named || missing.empty()) return true;
+  }
+  for (size_t k = 0; k + 1 < first.fields.size(); ++k) {
+    double value = 0.0;
+    if (!Missing(first.fields[k].text) && !notation::ParseNumber(first.fields[k].text, &value)) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<Layout> LayoutByName(const LineReader& lines, const Record& header, const ReadOptions& options,
+                                    const WantedColumns& wanted, RawRows* out) {
+  Layout layout;
+  layout.label = Layout::kNoLabel;
+  layout.feature.assign(header.fields.size(), Layout::kIgnored);
+  std::vector<std::string> missing = wanted.features;
+  const std::string& label = options.label.empty() ? wanted.label : options.label;
+  for (size_t k = 0; k < header.fields.size(); ++k) {
+    const std::string& name = header.fields[k].text;
+    const auto found = std::find(wanted.features.begin(), wanted.features.end(), name);
+    if (found != wanted.features.end()) {
+      layout.feature[k] = found - wanted.features.begin();
+      std::erase(missing, name);
+    } else if (name == label) {
+      layout.label = k;
+      out->label_name = name;
+    } else {
+      out->ignored.push_back(name);
+    }
+  }
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        lines.name(), ":", header.line, ": lacks ", missing.size() == 1 ? "column " : "columns ",
+        base::Quote(missing[0]), missing.size() > 1 ? absl::StrCat(" and ", missing.size() - 1, " more") : "",
+        ", which the model was trained on", base::DidYouMean(missing[0], out->ignored)));
+  }
+  return layout;
+}
+
+absl::StatusOr<Layout> LayoutByPosition(const LineReader& lines, const Record& first, const WantedColumns& wanted) {
+  Layout layout;
+  const auto width = static_cast<int64_t>(first.fields.size());
+  if (width != wanted.cols && width != int64_t{wanted.cols} + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", first.line, ": has ", width,
+                                                   " fields; the model takes ", wanted.cols,
+                                                   " features, and a label behind them if there is one"));
+  }
+  for (int64_t k = 0; k < width; ++k) layout.feature.push_back(k < wanted.cols ? k : Layout::kIgnored);
+  layout.label = width > wanted.cols ? static_cast<size_t>(width) - 1 : Layout::kNoLabel;
+  return layout;
+}
+
+}  // namespace
+
+absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, const WantedColumns* wanted) {
+  RawRows out;
+  out.name = lines.name();
+  CsvRecords records(lines);
+  Record record;
+  LUTHIER_ASSIGN_OR_RETURN(bool more, records.Next(&record));
+  if (!more) return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": is empty"));
+  const size_t width = record.fields.size();
+  if (width < 2 && wanted == nullptr) {
+    return At(lines, record.line, 1,
+              "there is one field only; a label and at least one feature are needed, separated by , ; or tab");
+  }
+  if (!options.label.empty() && options.header == Header::kNo) {
+    return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": label column ", base::Quote(options.label),
+                                                   " needs a header, but header is \"no\""));
+  }
+  Layout layout;
+  const bool header = HasHeader(record, options, wanted);
+  std::vector<std::string> names;  // Of all fields.
+  if (header) {
+    std::set<std::string> seen;
+    for (const Field& f : record.fields) {
+      if (!seen.insert(f.text).second) {
+        return At(lines, record.line, f.column, absl::StrCat("column name ", base::Quote(f.text), " is there twice"));
+      }
+      names.push_back(f.text);
+    }
+    if (!options.label.empty() && !seen.contains(options.label)) {
+      return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": there is no column ",
+                                                     base::Quote(options.label),
+                                                     base::DidYouMean(options.label, names)));
+    }
+  }
+  if (wanted == nullptr) {
+    layout.label = width - 1;
+    if (!options.label.empty()) {
+      layout.label = static_cast<size_t>(std::find(names.begin(), names.end(), options.label) - names.begin());
+    }
+    for (size_t k = 0; k < width; ++k) {
+      const auto feature = static_cast<int64_t>(k < layout.label ? k : k - 1);
+      layout.feature.push_back(k == layout.label ? Layout::kIgnored : feature);
+      if (header && k != layout.label) out.features.push_back(names[k]);
+    }
+    if (header) out.label_name = names[layout.label];
+    out.x.cols = static_cast<int32_t>(width - 1);
+  } else {
+    if (header && !wanted->features.empty()) {
+      LUTHIER_ASSIGN_OR_RETURN(layout, LayoutByName(lines, record, options, *wanted, &out));
+    } else {
+      LUTHIER_ASSIGN_OR_RETURN(layout, LayoutByPosition(lines, record, *wanted));
+    }
+    out.features = wanted->features;
+    out.x.cols = wanted->cols;
+  }
+  if (header) {
+    LUTHIER_ASSIGN_OR_RETURN(more, records.Next(&record));
+  }
+  // Fields in the order of their columns: entries of a row ascend.
+  std::vector<size_t> order;
+  for (size_t k = 0; k < width; ++k) {
+    if (layout.feature[k] != Layout::kIgnored) order.push_back(k);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return layout.feature[a] < layout.feature[b]; });
+  const base::StopToken& stop = lines.limits().stop;
+  base::Pace pace(stop);
+  while (more) {
+    if (record.fields.size() != width) {
+      return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": the row has ",
+                                                     record.fields.size(), " fields; the first one has ", width));
+    }
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.column));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(width, stop, &out.x.value));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.x.row_start));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.label));
+    for (const size_t k : order) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kFieldWork));
+      const auto feature = static_cast<size_t>(layout.feature[k]);
+      LUTHIER_ASSIGN_OR_RETURN(const double value, ParseFeature(lines, out.features, record, k, feature));
+      if (value == 0.0) continue;
+      out.x.column.push_back(static_cast<int32_t>(feature));
+      out.x.value.push_back(value);
+    }
+    if (layout.label != Layout::kNoLabel) {
+      const Field& f = record.fields[layout.label];
+      if (Missing(f.text) && wanted == nullptr) {
+        return At(lines, record.line, f.column, absl::StrCat("the label is missing (", base::Quote(f.text), ")"));
+      }
+      double number = 0.0;
+      if (notation::ParseNumber(f.text, &number) && !std::isfinite(number)) {
+        return At(lines, record.line, f.column, absl::StrCat("the label is ", f.text));
+      }
+      out.label.push_back(f.text);
+    }
+    out.x.row_start.push_back(out.x.nonzeros());
+    if (static_cast<int64_t>(out.x.row_start.size()) > kMaxRows) {
+      return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": has more than ", kMaxRows - 1, " rows"));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(more, records.Next(&record));
+  }
+  out.x.rows = static_cast<int64_t>(out.x.row_start.size()) - 1;
+  return out;
+}
+
+}  // namespace luthier::data

@@ -15,15 +15,6 @@
 
 namespace luthier::worker {
 
-// What the answer to a call about a held trial means.
-enum class Verdict {
-  kRetry,      // Nothing was decided: send it again.
-  kOdd,        // Perhaps mended by an operator, perhaps never.
-  kRefused,    // The trial is somebody else's, final or gone.
-  kMalformed,  // The content will never be taken.
-};
-Verdict JudgeAnswer(const absl::Status& status);
-
 inline constexpr char kWorkerError[] = "WORKER_ERROR";
 
 inline std::string Text(const absl::Status& status) {

@@ -5,40 +5,25 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/base/retry_advice.h"
 #include "worker/active_run.h"
 #include "worker/runtime.h"
 
 namespace luthier::worker {
 namespace {
 
-// Tries after an error that is neither an answer nor an outage.
+// How often a result is sent again after errors other than outages and the server's lack of room.
 constexpr int kMaxOddErrors = 20;
+// The same for what may be lost: points of the curve, and leases that expire anyway.
+constexpr int kMaxOddErrorsOfLess = 3;
+
+// True when the same call will never be taken.
+bool IsSettled(base::RetryAdvice advice) {
+  return advice == base::RetryAdvice::kRefused || advice == base::RetryAdvice::kMend ||
+         advice == base::RetryAdvice::kAskForLess;
+}
 
 }  // namespace
-
-Verdict JudgeAnswer(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kNotFound:
-      return Verdict::kRefused;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kOutOfRange:
-      return Verdict::kMalformed;
-    case absl::StatusCode::kResourceExhausted: {
-      const std::string reason = base::GetReason(status);
-      const bool size = reason == base::reason::kMessageTooLarge || reason == base::reason::kLimitExceeded;
-      return size ? Verdict::kMalformed : Verdict::kRetry;
-    }
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kUnknown:
-      return Verdict::kRetry;
-    default:
-      return Verdict::kOdd;  // Perhaps mended by an operator, perhaps never.
-  }
-}
 
 void Runtime::ActiveRun::Report(study::Measurement measurement, std::string checkpoint) {
   if (!measurement.elapsed_seconds) measurement.elapsed_seconds = ElapsedSeconds();
@@ -86,7 +71,7 @@ void Runtime::ActiveRun::Started(int64_t step, const std::string& why) {
   }
 }
 
-void Runtime::FlushReports(ActiveRun* run, Backoff* backoff) {
+void Runtime::FlushReports(ActiveRun* run, base::Backoff* backoff) {
   const absl::Duration start = clock_->Monotonic();
   int odd = 0;
   backoff->Reset();
@@ -103,12 +88,12 @@ void Runtime::FlushReports(ActiveRun* run, Backoff* backoff) {
     }
     if (status.ok()) continue;
     // An error that waiting does not mend costs the curve, not the result.
-    if (JudgeAnswer(status) == Verdict::kOdd && ++odd > 3) return;
+    if (!base::PassesWithTime(base::AdviceFor(status)) && ++odd > kMaxOddErrorsOfLess) return;
     if (!WaitToRetry(start, hurry, backoff->Next(status))) return;
   }
 }
 
-void Runtime::Execute(ActiveRun* run, Backoff* backoff) {
+void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   const Lease& lease = run->lease();
   base::LogInfo("trial_start", {{"trial", run->text()},
                                 {"attempt", absl::StrCat(lease.attempt)},
@@ -188,7 +173,7 @@ void Runtime::Execute(ActiveRun* run, Backoff* backoff) {
   if (DeliverDurably(std::move(result), backoff)) objective_->Discard(run->request());
 }
 
-void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, Backoff* backoff) {
+void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, base::Backoff* backoff) {
   const absl::Duration start = clock_->Monotonic();
   int odd = 0;
   backoff->Reset();
@@ -201,9 +186,8 @@ void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, Bac
       base::LogInfo("trial_released", {{"trial", trial}, {"checkpoint", checkpoint}});
       return;
     }
-    const Verdict verdict = JudgeAnswer(reply.status());
-    const bool hopeless =
-        verdict == Verdict::kRefused || verdict == Verdict::kMalformed || (verdict == Verdict::kOdd && ++odd > 3);
+    const base::RetryAdvice advice = base::AdviceFor(reply.status());
+    const bool hopeless = IsSettled(advice) || (!base::PassesWithTime(advice) && ++odd > kMaxOddErrorsOfLess);
     if (hopeless || !WaitToRetry(start, hurry, backoff->Next(reply.status()))) {
       // No harm: the lease expires.
       base::LogWarning("release_failed", {{"trial", trial}, {"error", Text(reply.status())}});
@@ -214,7 +198,7 @@ void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, Bac
 
 void Runtime::DeliverLeftovers() {
   if (spool_ == nullptr) return;
-  Backoff backoff(base::RandomStream(options_.seed, "backoff", 4));
+  base::Backoff backoff(base::RandomStream(options_.seed, "backoff", 4));
   for (FinalResult& result : spool_->Leftovers()) {
     base::LogInfo("spool_replay", {{"trial", TrialText(result.study, result.trial)}});
     DeliverDurably(std::move(result), &backoff);
@@ -223,7 +207,7 @@ void Runtime::DeliverLeftovers() {
   }
 }
 
-bool Runtime::DeliverDurably(FinalResult result, Backoff* backoff) {
+bool Runtime::DeliverDurably(FinalResult result, base::Backoff* backoff) {
   const std::string trial = TrialText(result.study, result.trial);
   for (;;) {
     absl::Status error;
@@ -252,7 +236,7 @@ bool Runtime::DeliverDurably(FinalResult result, Backoff* backoff) {
   }
 }
 
-Runtime::Delivery Runtime::Deliver(const FinalResult& result, Backoff* backoff, absl::Status* error) {
+Runtime::Delivery Runtime::Deliver(const FinalResult& result, base::Backoff* backoff, absl::Status* error) {
   const absl::Duration start = clock_->Monotonic();
   const std::string trial = TrialText(result.study, result.trial);
   int odd = 0;
@@ -271,19 +255,14 @@ Runtime::Delivery Runtime::Deliver(const FinalResult& result, Backoff* backoff, 
       return study::IsFinal(reply->state) ? Delivery::kAccepted : Delivery::kRefused;
     }
     *error = reply.status();
-    switch (JudgeAnswer(*error)) {
-      case Verdict::kRefused:
-        base::LogWarning("result_discarded",
-                         {{"trial", trial}, {"reason", base::GetReason(*error)}, {"error", Text(*error)}});
-        return Delivery::kRefused;
-      case Verdict::kMalformed:
-        return Delivery::kMalformed;
-      case Verdict::kOdd:
-        if (++odd > kMaxOddErrors) return Delivery::kKept;
-        break;
-      case Verdict::kRetry:
-        break;
+    const base::RetryAdvice advice = base::AdviceFor(*error);
+    if (advice == base::RetryAdvice::kRefused) {
+      base::LogWarning("result_discarded",
+                       {{"trial", trial}, {"reason", base::GetReason(*error)}, {"error", Text(*error)}});
+      return Delivery::kRefused;
     }
+    if (IsSettled(advice)) return Delivery::kMalformed;
+    if (!base::PassesWithTime(advice) && ++odd > kMaxOddErrors) return Delivery::kKept;
     if (!WaitToRetry(start, hurry, backoff->Next(*error))) return Delivery::kKept;
   }
 }

@@ -10,6 +10,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/base/retry_advice.h"
 #include "worker/active_run.h"
 
 namespace luthier::worker {
@@ -17,12 +18,6 @@ namespace {
 
 constexpr absl::Duration kShortestAsk = absl::Milliseconds(200);  // Between two asks that brought nothing.
 constexpr absl::Duration kLongestAsk = absl::Minutes(5);
-
-// The call may or may not have had an effect: it must be repeated as it was.
-bool OutcomeUnknown(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status) ||
-         absl::IsUnknown(status);
-}
 
 // Which of the service's limits was met; "" for other errors.
 std::string LimitOf(const absl::Status& status) {
@@ -32,9 +27,11 @@ std::string LimitOf(const absl::Status& status) {
   return limit == detail->metadata.end() ? "" : limit->second;
 }
 
-bool IsFatalForAsking(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status) ||
-         absl::IsUnimplemented(status);
+// True for errors of a call by the asker that waiting does not mend.
+bool EndsAsking(const absl::Status& status) {
+  if (base::GetReason(status) == base::reason::kRequestIdReused) return false;  // The next request has another.
+  const base::RetryAdvice advice = base::AdviceFor(status);
+  return advice == base::RetryAdvice::kMend || advice == base::RetryAdvice::kForbidden;
 }
 
 }  // namespace
@@ -101,7 +98,7 @@ std::string Runtime::NewRequestId() {
 }
 
 void Runtime::AskLoop() {
-  Backoff backoff(base::RandomStream(options_.seed, "backoff", 0));
+  base::Backoff backoff(base::RandomStream(options_.seed, "backoff", 0));
   DeliverLeftovers();
   absl::Duration next = absl::ZeroDuration();
   bool fresh = true;
@@ -126,7 +123,7 @@ void Runtime::AskLoop() {
   changed_.SignalAll();
 }
 
-absl::Duration Runtime::OpenStudy(Backoff* backoff) {
+absl::Duration Runtime::OpenStudy(base::Backoff* backoff) {
   const absl::StatusOr<study::StudySpec> spec = api_->GetSpec(options_.study);
   if (!spec.ok() && !absl::IsFailedPrecondition(spec.status())) return AfterError(spec.status(), backoff);
   NoteContact(absl::OkStatus());
@@ -144,8 +141,8 @@ absl::Duration Runtime::OpenStudy(Backoff* backoff) {
   return -absl::InfiniteDuration();
 }
 
-absl::Duration Runtime::AfterError(const absl::Status& status, Backoff* backoff) {
-  if (IsFatalForAsking(status) && base::GetReason(status) != base::reason::kRequestIdReused) {
+absl::Duration Runtime::AfterError(const absl::Status& status, base::Backoff* backoff) {
+  if (EndsAsking(status)) {
     base::LogError("ask_refused", {{"code", absl::StatusCodeToString(status.code())}, {"error", Text(status)}});
     const base::MutexLock lock(&mutex_);
     fatal_ = status;
@@ -160,14 +157,14 @@ absl::Duration Runtime::AfterError(const absl::Status& status, Backoff* backoff)
   return clock_->Monotonic() + backoff->Next(status);
 }
 
-absl::Duration Runtime::AskOnce(int count, Backoff* backoff, bool* fresh) {
+absl::Duration Runtime::AskOnce(int count, base::Backoff* backoff, bool* fresh) {
   // A repetition is the same request, count included: meanwhile slots may have become free, but none was taken.
   if (*fresh) request_ = {options_.study, options_.worker, count, NewRequestId()};
   absl::StatusOr<SuggestReply> reply = api_->Suggest(request_);
   const absl::Duration now = clock_->Monotonic();
   if (!reply.ok()) {
     const absl::Status& status = reply.status();
-    *fresh = !OutcomeUnknown(status);
+    *fresh = !base::OutcomeUnknown(base::AdviceFor(status));
     // A long poll that brought nothing, as it seems; a dead connection is UNAVAILABLE.
     if (absl::IsDeadlineExceeded(status)) return now + kShortestAsk;
     return AfterError(status, backoff);
@@ -214,7 +211,7 @@ void Runtime::StartRuns(std::vector<Lease> leases) {
     }
     changed_.SignalAll();
   }
-  Backoff backoff(base::RandomStream(options_.seed, "backoff", 1));
+  base::Backoff backoff(base::RandomStream(options_.seed, "backoff", 1));
   for (const Lease& lease : unwanted) ReturnLease(lease, lease.resume_checkpoint, &backoff);
 }
 
@@ -222,7 +219,7 @@ void Runtime::StartRuns(std::vector<Lease> leases) {
 
 void Runtime::HeartbeatLoop() {
   base::RandomStream jitter(options_.seed, "heartbeat");
-  Backoff backoff(base::RandomStream(options_.seed, "backoff", 2));
+  base::Backoff backoff(base::RandomStream(options_.seed, "backoff", 2));
   std::optional<absl::Duration> next;
   for (;;) {
     {
@@ -290,7 +287,7 @@ absl::Status Runtime::Beat() {
 // --- Learning curves ---
 
 void Runtime::ReportLoop() {
-  Backoff backoff(base::RandomStream(options_.seed, "backoff", 3));
+  base::Backoff backoff(base::RandomStream(options_.seed, "backoff", 3));
   absl::Duration retry_at = absl::ZeroDuration();
   uint64_t hurry = 0;
   std::string last;  // The trial served last: others come first.
@@ -337,11 +334,15 @@ absl::Status Runtime::SendReports(ActiveRun* run) {
     return absl::OkStatus();
   }
   const absl::Status& status = reply.status();
-  switch (JudgeAnswer(status)) {
-    case Verdict::kRetry:
-    case Verdict::kOdd:
+  switch (base::AdviceFor(status)) {
+    case base::RetryAdvice::kRepeat:
+    case base::RetryAdvice::kFewTimes:
+    case base::RetryAdvice::kLater:
+    case base::RetryAdvice::kForbidden:
+    case base::RetryAdvice::kFault:
       return status;
-    case Verdict::kMalformed:
+    case base::RetryAdvice::kAskForLess:
+    case base::RetryAdvice::kMend:
       base::LogWarning("report_refused", {{"trial", run->text()}, {"error", Text(status)}});
       if (LimitOf(status) == "gradient_bytes") {
         run->Note(absl::StrCat("the curve goes on without gradients: ", Text(status)));
@@ -353,7 +354,7 @@ absl::Status Runtime::SendReports(ActiveRun* run) {
       run->queue_.Pop(request.measurements.size());
       if (base::GetReason(status) == base::reason::kLimitExceeded) run->queue_.Close();
       return absl::OkStatus();
-    case Verdict::kRefused:
+    case base::RetryAdvice::kRefused:
       break;
   }
   if (base::GetReason(status) == base::reason::kConflictingReport) {
@@ -372,7 +373,7 @@ absl::Status Runtime::SendReports(ActiveRun* run) {
 // --- Running ---
 
 void Runtime::SlotLoop(int slot) {
-  Backoff backoff(base::RandomStream(options_.seed, "backoff", 16 + static_cast<uint64_t>(slot)));
+  base::Backoff backoff(base::RandomStream(options_.seed, "backoff", 16 + static_cast<uint64_t>(slot)));
   for (;;) {
     ActiveRun* run = nullptr;
     {
@@ -418,9 +419,7 @@ bool Runtime::WaitToRetry(absl::Duration start, uint64_t hurry, absl::Duration w
 }
 
 void Runtime::NoteContact(const absl::Status& status) {
-  // With a reason it is an answer: the coordinator is there, and in trouble of its own.
-  const bool away =
-      (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) && base::GetReason(status).empty();
+  const bool away = base::NobodyAnswered(status);
   if (!away && !status.ok()) return;
   {
     const base::MutexLock lock(&mutex_);

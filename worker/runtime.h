@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "lib/base/backoff.h"
 #include "lib/base/mutex.h"
 #include "lib/base/random.h"
-#include "worker/backoff.h"
 #include "worker/coordinator_api.h"
 #include "worker/objective.h"
 #include "worker/report_queue.h"
@@ -78,12 +78,12 @@ class Runtime {
   void DeliverLeftovers();
   // For a worker of one study: looks at its spec and opens it. Returns when to try again; ZeroDuration when it is open;
   // InfinitePast to stop, with `fatal_` set.
-  absl::Duration OpenStudy(Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Duration OpenStudy(base::Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
   // What an error of a call by the asker means. Returns when to try again, InfinitePast to stop.
-  absl::Duration AfterError(const absl::Status& status, Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Duration AfterError(const absl::Status& status, base::Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
   // One call of Suggest and what follows from it. `fresh`: the last request is settled, the next gets a new id.
   // Returns when to ask again; InfinitePast to stop asking.
-  absl::Duration AskOnce(int count, Backoff* backoff, bool* fresh) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Duration AskOnce(int count, base::Backoff* backoff, bool* fresh) ABSL_LOCKS_EXCLUDED(mutex_);
   void StartRuns(std::vector<Lease> leases) ABSL_LOCKS_EXCLUDED(mutex_);
   std::string NewRequestId();
 
@@ -91,13 +91,13 @@ class Runtime {
   absl::Status Beat() ABSL_LOCKS_EXCLUDED(mutex_);
   // Sends the oldest waiting points; OK also when they were refused for good. Releases the mutex meanwhile.
   absl::Status SendReports(ActiveRun* run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void FlushReports(ActiveRun* run, Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
+  void FlushReports(ActiveRun* run, base::Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  void Execute(ActiveRun* run, Backoff* backoff);
-  void ReturnLease(const Lease& lease, const std::string& checkpoint, Backoff* backoff);
+  void Execute(ActiveRun* run, base::Backoff* backoff);
+  void ReturnLease(const Lease& lease, const std::string& checkpoint, base::Backoff* backoff);
   // Spool, send, and what the answer asks for. True when the trial is final.
-  bool DeliverDurably(FinalResult result, Backoff* backoff);
-  Delivery Deliver(const FinalResult& result, Backoff* backoff, absl::Status* error);
+  bool DeliverDurably(FinalResult result, base::Backoff* backoff);
+  Delivery Deliver(const FinalResult& result, base::Backoff* backoff, absl::Status* error);
 
   // Counts the reasons to try at once whatever waits to be tried again: the drain, and the coordinator's return.
   uint64_t Hurry() ABSL_LOCKS_EXCLUDED(mutex_);

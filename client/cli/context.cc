@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/yaml_tree.h"
@@ -159,7 +160,7 @@ int Explain(const absl::Status& status, const Options& options, std::ostream& er
   if (status.ok()) return kExitDone;
   const std::string why = base::GetReason(status);
   const std::string message(status.message());
-  if ((absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) && why.empty()) {
+  if (base::NobodyAnswered(status)) {
     err << "luthier: no server answers at " << options.server << " (" << message << ")\n"
         << "start one: luthierd --listen " << options.server
         << "\nor name another with --server or LUTHIER_SERVER; `luthier run FILE` needs none\n";

@@ -11,9 +11,11 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "lib/base/backoff.h"
 #include "lib/base/check.h"
 #include "lib/base/mutex.h"
 #include "lib/base/random.h"
+#include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
 #include "lib/wire/channel.h"
 #include "lib/wire/convert.h"
@@ -126,8 +128,8 @@ class Client::Impl {
     context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
   }
 
-  wire::Backoff NewBackoff() {
-    return wire::Backoff(base::RandomStream(options_.seed, "client.backoff", next_backoff_++));
+  base::Backoff NewBackoff() {
+    return base::Backoff(base::RandomStream(options_.seed, "client.backoff", next_backoff_++));
   }
 
   bool interrupted() {
@@ -160,7 +162,7 @@ absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& o
   request.set_name(wire::StudyName(study));
   request.set_after_seq(options.after_seq);
   request.set_until_finished(options.until_finished);
-  wire::Backoff backoff = NewBackoff();
+  base::Backoff backoff = NewBackoff();
   absl::Duration heard = clock_.Monotonic();
   while (true) {
     grpc::ClientContext context;
@@ -181,7 +183,7 @@ absl::Status Client::Impl::Watch(const std::string& study, const WatchOptions& o
     const absl::Status status = wire::FromGrpc(reader->Finish());
     if (!wanted || (status.ok() && options.until_finished)) return absl::OkStatus();
     if (interrupted()) return absl::CancelledError("interrupted");
-    if (!status.ok() && wire::AdviceFor(status) == wire::RetryAdvice::kNever) return status;
+    if (!status.ok() && !base::MayRepeat(base::AdviceFor(status))) return status;
     if (status.code() == absl::StatusCode::kDeadlineExceeded) heard = clock_.Monotonic();  // It was quiet, not gone.
     if (clock_.Monotonic() - heard > options.patience) return status;
     if (!sleeper_.Sleep(backoff.Next(status))) return absl::CancelledError("interrupted");

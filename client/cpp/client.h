@@ -34,8 +34,8 @@ struct ClientOptions {
   absl::Duration timeout = absl::Seconds(30);
   // Attempts of calls other than Report, Complete, Fail and Release.
   int max_attempts = 5;
-  // What such a call may take in all, with the waits that the server asks for: when it asks for more, its answer is
-  // returned at once.
+  // What such a call may take in all, with the waits that the server asks for (base/backoff.h): when they take longer,
+  // its answer is returned at once.
   absl::Duration patience = absl::InfiniteDuration();
   // How long those four are repeated while their outcome is unknown.
   absl::Duration finish_patience = absl::Hours(24);
@@ -58,9 +58,9 @@ struct LeaseRef {
 };
 
 // A typed client of both services. Studies and trials are named by id and number; resource names stay inside. Every
-// call has a deadline. A call whose outcome is unknown is sent again, with the same request id, after a jittered wait
-// (wire/retry.h); what is returned is the last answer, with its base::ErrorDetail. UNAVAILABLE without a reason means
-// that no server was reached. Thread-safe.
+// call has a deadline. A call whose outcome is unknown (base/retry_advice.h) is sent again, with the same request id,
+// after a jittered wait; what is returned is the last answer, with its base::ErrorDetail. UNAVAILABLE without a reason
+// means that no server was reached. Thread-safe.
 class Client {
  public:
   // INVALID_ARGUMENT for a bad address. Does not connect: the first call does.

@@ -1,40 +1,10 @@
 #include "lib/wire/retry.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "lib/base/error.h"
+#include "lib/base/retry_advice.h"
 
 namespace luthier::wire {
-
-RetryAdvice AdviceFor(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kCancelled:
-      return RetryAdvice::kUntilAnswered;
-    case absl::StatusCode::kResourceExhausted: {
-      // Without a delay it is a limit (of ours or of gRPC's message size) that stands.
-      const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status);
-      return detail && detail->retry_delay ? RetryAdvice::kUntilAnswered : RetryAdvice::kNever;
-    }
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kAborted:
-      return base::GetReason(status).empty() ? RetryAdvice::kFewTimes : RetryAdvice::kNever;
-    default:
-      return RetryAdvice::kNever;
-  }
-}
-
-absl::Duration Backoff::Next(const absl::Status& status) {
-  absl::Duration ceiling = options_.initial_delay;
-  for (int k = 0; k < failures_ && ceiling < options_.max_delay; ++k) ceiling *= 2;
-  ++failures_;
-  const absl::Duration delay = std::min(ceiling, options_.max_delay) * random_.Uniform();
-  const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status);
-  return detail && detail->retry_delay ? std::max(delay, *detail->retry_delay) : delay;
-}
 
 bool InterruptibleSleeper::Sleep(absl::Duration duration) {
   const base::MutexLock lock(&mutex_);
@@ -67,20 +37,19 @@ void RetryBudget::Earn() {
   tenths_ = std::min(tenths_ + 1, kMaxTenths);
 }
 
-absl::Status Retry(const RetryPolicy& policy, Backoff backoff, const base::Clock& clock, Sleeper& sleeper,
+absl::Status Retry(const RetryPolicy& policy, base::Backoff backoff, const base::Clock& clock, Sleeper& sleeper,
                    absl::FunctionRef<absl::Status()> attempt) {
-  constexpr int kFewAttempts = 5;
+  constexpr int kFewTimes = 5;
   const absl::Duration begin = clock.Monotonic();
+  int odd = 0;  // Failures with the advice kFewTimes.
   for (int made = 1;; ++made) {
     absl::Status status = attempt();
-    const RetryAdvice advice = status.ok() ? RetryAdvice::kNever : AdviceFor(status);
-    if (advice == RetryAdvice::kNever) {
+    if (status.ok() || !base::MayRepeat(base::AdviceFor(status))) {
       if (policy.budget != nullptr) policy.budget->Earn();
       return status;
     }
-    const int limit =
-        advice == RetryAdvice::kFewTimes ? std::min(policy.max_attempts, kFewAttempts) : policy.max_attempts;
-    if (made >= limit) return status;
+    if (base::AdviceFor(status) == base::RetryAdvice::kFewTimes && ++odd >= kFewTimes) return status;
+    if (made >= policy.max_attempts) return status;
     const absl::Duration delay = backoff.Next(status);
     if (clock.Monotonic() + delay - begin > policy.give_up_after) return status;
     if (policy.budget != nullptr && !policy.budget->TrySpend()) return status;

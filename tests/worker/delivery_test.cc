@@ -62,17 +62,21 @@ TEST_F(RuntimeTest, TheLeaseIsKeptAliveUntilTheResultIsTaken) {
   for (const FinalResult& tried : coordinator_.tried) EXPECT_EQ(tried, coordinator_.results[0]) << "the same each time";
 }
 
-TEST_F(RuntimeTest, AServersWishForPatienceIsHonoured) {
-  base::ErrorDetail detail;
-  detail.reason = base::reason::kStorageFull;
-  detail.retry_delay = absl::Seconds(30);
-  coordinator_.errors["finish"] = {base::MakeError(absl::StatusCode::kUnavailable, "disk full", detail)};
+TEST_F(RuntimeTest, AServersWishForPatienceIsHonouredUpToAMinute) {
+  const auto full = [](absl::Duration delay) {
+    base::ErrorDetail detail;
+    detail.reason = base::reason::kStorageFull;
+    detail.retry_delay = delay;
+    return base::MakeError(absl::StatusCode::kUnavailable, "disk full", detail);
+  };
+  coordinator_.errors["finish"] = {full(absl::Seconds(30)), full(absl::Hours(1000))};
   Grant(1, 1);
   Done();
   Start();
   const absl::Duration begin = clock_.Monotonic();
   EXPECT_TRUE(JoinDriven().ok());
-  EXPECT_GE(clock_.Monotonic() - begin, absl::Seconds(30));
+  EXPECT_GE(clock_.Monotonic() - begin, absl::Seconds(90));
+  EXPECT_THAT(coordinator_.results, SizeIs(1)) << "within delivery_timeout, a day";
 }
 
 // --- Results that are not taken ---
@@ -127,7 +131,10 @@ TEST_F(RuntimeTest, AFailureNobodyTakesIsSetAside) {
 
 TEST_F(RuntimeTest, AnErrorThatStaysLeavesTheResultInTheSpool) {
   UseSpool();
-  for (int k = 0; k < 100; ++k) coordinator_.errors["finish"].push_back(absl::InternalError("bug"));
+  for (int k = 0; k < 100; ++k) {
+    coordinator_.errors["finish"].push_back(k % 2 == 0 ? absl::InternalError("bug")
+                                                       : absl::ResourceExhaustedError("message larger than max"));
+  }
   RunOneTrial();
   EXPECT_THAT(coordinator_.tried, SizeIs(21));
   EXPECT_THAT(spool_->Leftovers(), SizeIs(1));

@@ -162,7 +162,7 @@ TEST_F(RuntimeTest, PrunedAndFailedTrialsAreToldAsSuch) {
 
 TEST_F(RuntimeTest, AnUnknownOutcomeIsAskedAgainWithTheSameId) {
   coordinator_.errors["suggest"] = {
-      absl::UnavailableError("away"), absl::DeadlineExceededError("slow"), absl::UnknownError("what"),
+      absl::UnavailableError("away"), absl::DeadlineExceededError("slow"), absl::InternalError("RST_STREAM"),
       base::MakeError(absl::StatusCode::kResourceExhausted, base::reason::kQueueFull, "")};
   options_.slots = 2;
   Done();

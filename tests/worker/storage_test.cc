@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
 #include "tests/worker/testing.h"
-#include "worker/backoff.h"
 #include "worker/checkpoint_store.h"
 #include "worker/durable_file.h"
 #include "worker/report_queue.h"
@@ -287,27 +286,6 @@ TEST(ReportQueue, DropsTheOldestGradientsFirst) {
     queue.Pop(1);
   }
   EXPECT_EQ(with, 20);
-}
-
-TEST(Backoff, GrowsIsJitteredAndHonoursTheServer) {
-  Backoff backoff(base::RandomStream(1, "backoff_test"));
-  const absl::Status error = base::MakeError(absl::StatusCode::kUnavailable, base::reason::kStarting, "not yet");
-  double sum = 0.0;
-  for (int k = 0; k < 200; ++k) {
-    const double wait = absl::ToDoubleSeconds(backoff.Next(error));
-    EXPECT_GT(wait, 0.0);
-    EXPECT_LE(wait, std::min(10.0, 0.1 * std::exp2(std::min(k, 10))));
-    if (k >= 7) sum += wait;
-  }
-  EXPECT_NEAR(sum / 193, 5.0, 0.8);  // Uniform on (0, 10): sd 2.89, of the mean 0.21.
-  backoff.Reset();
-  EXPECT_LE(backoff.Next(error), absl::Milliseconds(100));
-  for (int k = 0; k < 200; ++k) EXPECT_LE(backoff.Next(absl::UnavailableError("no server")), absl::Seconds(1));
-  base::ErrorDetail detail;
-  detail.retry_delay = absl::Seconds(7);
-  EXPECT_GE(backoff.Next(base::MakeError(absl::StatusCode::kUnavailable, "", detail)), absl::Seconds(7));
-  detail.retry_delay = absl::Hours(1000);
-  EXPECT_LE(backoff.Next(base::MakeError(absl::StatusCode::kUnavailable, "", detail)), absl::Minutes(1));
 }
 
 }  // namespace

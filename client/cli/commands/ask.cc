@@ -13,8 +13,11 @@
 #include "client/cli/commands/follow.h"
 #include "client/cli/show.h"
 #include "client/cli/token_store.h"
+#include "lib/base/backoff.h"
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/study_spec.h"
 #include "lib/wire/convert.h"
@@ -161,8 +164,8 @@ absl::StatusOr<std::optional<v1::SuggestResponse>> WaitForTrials(Context& contex
   const base::SystemClock clock;
   const absl::Duration begin = clock.Monotonic();
   constexpr absl::Duration kPoll = absl::Seconds(30);
-  constexpr absl::Duration kPause = absl::Seconds(1);
   wire::InterruptibleSleeper sleeper;
+  base::Backoff backoff(base::RandomStream(client::EntropySeed(), "ask"));
   std::optional<absl::Duration> heard;
   std::set<std::string> told;
   while (true) {
@@ -176,12 +179,12 @@ absl::StatusOr<std::optional<v1::SuggestResponse>> WaitForTrials(Context& contex
     const std::string reason = base::GetReason(status);
     if (status.ok() || !reason.empty()) heard = now;
     absl::Duration pause;
-    if (!status.ok() && !absl::IsDeadlineExceeded(status)) {  // The latter: a poll that brought nothing.
-      const bool passes = wire::AdviceFor(status) == wire::RetryAdvice::kUntilAnswered;
+    if (status.ok() || absl::IsDeadlineExceeded(status)) {  // A poll that brought nothing.
+      backoff.Reset();
+    } else {
+      const bool passes = base::PassesWithTime(base::AdviceFor(status));
       if (!passes || !heard || now - *heard > FollowOptions().patience) return status;
-      pause = kPause;
-      const std::optional<base::ErrorDetail> detail = base::GetErrorDetail(status);
-      if (detail && detail->retry_delay) pause = std::max(pause, *detail->retry_delay);
+      pause = backoff.Next(status);
       if (told.insert(reason).second) {
         context.err() << "luthier: " << (reason.empty() ? "the server does not answer" : Printable(status.message()))
                       << "; waiting\n"

@@ -8,7 +8,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/show.h"
 #include "lib/base/clock.h"
-#include "lib/base/error.h"
+#include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::cli {
@@ -70,7 +70,7 @@ absl::StatusOr<Followed> Follow(Context& context, client::Client& client, const 
       paused_before = paused_now;
     } else {
       // A restart of the server is no reason to end, unless it was never there.
-      if (!known || wire::AdviceFor(seen.status()) == wire::RetryAdvice::kNever) return seen.status();
+      if (!known || !base::MayRepeat(base::AdviceFor(seen.status()))) return seen.status();
       if (now - heard > options.patience) return seen.status();
       if (!away) {
         progress.End();

@@ -287,6 +287,16 @@ TEST_F(ClientTest, PatienceBoundsWhatTheServerAsksFor) {
   EXPECT_EQ(clock_.Monotonic() - begin, absl::Seconds(30));
 }
 
+TEST_F(ClientTest, NoServerParksACallForMoreThanAMinute) {
+  base::ErrorDetail full;
+  full.reason = base::reason::kStorageFull;
+  full.retry_delay = absl::Hours(1000);
+  script_.FailNext("CreateStudy", 1, base::MakeError(absl::StatusCode::kUnavailable, "the disk is full", full));
+  const absl::Duration begin = clock_.Monotonic();
+  EXPECT_TRUE(client_->CreateStudy("s", v1::StudySpec()).ok());
+  EXPECT_EQ(clock_.Monotonic() - begin, absl::Minutes(1));
+}
+
 TEST_F(ClientTest, InterruptEndsCallsInFlightAndThoseToCome) {
   studies_.block_until_cancelled = true;
   ClientOptions options;  // Real sleeps, which Interrupt ends too.

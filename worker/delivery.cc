@@ -100,7 +100,7 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
                                 {"parameters", study::FormatParameters(lease.trial.parameters)}});
   RunOutcome outcome;
   try {
-    outcome = objective_->Run(run->request(), run);
+    outcome = runner_->Run(run->request(), run);
   } catch (const std::exception& e) {  // E.g. out of memory. The other slots go on.
     outcome = Failed(study::FailureKind::kInfra, kWorkerError, e.what());
   }
@@ -135,7 +135,7 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
   const StopReason reason = run->stop().reason();
   if (outcome.result == RunResult::kStopped) {
     base::LogInfo("trial_end", {{"trial", run->text()}, {"result", absl::StrCat("stopped_", StopReasonName(reason))}});
-    if (reason == StopReason::kCancelled) objective_->Discard(run->request());
+    if (reason == StopReason::kCancelled) runner_->Discard(run->request());
     if (reason == StopReason::kCancelled || reason == StopReason::kLost) return;
     if (reason == StopReason::kDrain) {
       FlushReports(run, backoff);
@@ -170,7 +170,7 @@ void Runtime::Execute(ActiveRun* run, base::Backoff* backoff) {
     }
   }
   FlushReports(run, backoff);
-  if (DeliverDurably(std::move(result), backoff)) objective_->Discard(run->request());
+  if (DeliverDurably(std::move(result), backoff)) runner_->Discard(run->request());
 }
 
 void Runtime::ReturnLease(const Lease& lease, const std::string& checkpoint, base::Backoff* backoff) {

@@ -65,7 +65,7 @@ int Run(const Flags& flags) {
 
   BuiltinRunner builtin(&*root, &*checkpoints, cache ? &*cache : nullptr);
   CommandRunner command;
-  Dispatch objective(&builtin, &command);
+  Dispatch runner(&builtin, &command);
   SystemWaitClock clock;
   RuntimeOptions options;
   options.worker = flags.name;
@@ -74,7 +74,7 @@ int Run(const Flags& flags) {
   options.exit_when_done = flags.exit_when_done;
   options.drain_timeout = flags.drain_timeout;
   options.seed = EntropySeed();
-  Runtime runtime(options, api->get(), &objective, &*spool, &clock);
+  Runtime runtime(options, api->get(), &runner, &*spool, &clock);
   const SignalWatcher signals([&runtime](int signal, int count) {
     if (count == 1) return runtime.Drain();
     runtime.Abort();

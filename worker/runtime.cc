@@ -36,9 +36,8 @@ bool EndsAsking(const absl::Status& status) {
 
 }  // namespace
 
-Runtime::Runtime(RuntimeOptions options, CoordinatorApi* api, Objective* objective, const Spool* spool,
-                 WaitClock* clock)
-    : options_(std::move(options)), api_(api), objective_(objective), spool_(spool), clock_(clock) {
+Runtime::Runtime(RuntimeOptions options, CoordinatorApi* api, Runner* runner, const Spool* spool, WaitClock* clock)
+    : options_(std::move(options)), api_(api), runner_(runner), spool_(spool), clock_(clock) {
   LUTHIER_CHECK(options_.slots >= 1 && options_.slots <= kMaxSlots);
 }
 
@@ -129,7 +128,7 @@ absl::Duration Runtime::OpenStudy(base::Backoff* backoff) {
   NoteContact(absl::OkStatus());
   backoff->Reset();
   not_found_logged_ = false;
-  const absl::Status opened = spec.ok() ? objective_->Open(*spec) : spec.status();
+  const absl::Status opened = spec.ok() ? runner_->Open(*spec) : spec.status();
   if (opened.ok()) {
     open_ = true;
     return absl::ZeroDuration();
@@ -179,7 +178,7 @@ absl::Duration Runtime::AskOnce(int count, base::Backoff* backoff, bool* fresh) 
   }
   if (reply->study_done && options_.exit_when_done) {
     base::LogInfo("study_done", {{"study", options_.study}});
-    objective_->DiscardStudy(options_.study);
+    runner_->DiscardStudy(options_.study);
     return -absl::InfiniteDuration();
   }
   return now + std::clamp(reply->retry_after, kShortestAsk, kLongestAsk);

@@ -15,8 +15,8 @@
 #include "lib/base/mutex.h"
 #include "lib/base/random.h"
 #include "worker/coordinator_api.h"
-#include "worker/objective.h"
 #include "worker/report_queue.h"
+#include "worker/runner.h"
 #include "worker/spool.h"
 #include "worker/wait_clock.h"
 
@@ -48,7 +48,7 @@ struct RuntimeOptions {
 class Runtime {
  public:
   // All must outlive the runtime. `spool` may be null: then a result lives in memory only.
-  Runtime(RuntimeOptions options, CoordinatorApi* api, Objective* objective, const Spool* spool, WaitClock* clock);
+  Runtime(RuntimeOptions options, CoordinatorApi* api, Runner* runner, const Spool* spool, WaitClock* clock);
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -63,7 +63,7 @@ class Runtime {
   // their newest checkpoint. Any thread; returns at once; repeating has no effect.
   void Drain();
   // The process is about to end: kills what would outlive it. Any thread.
-  void Abort() { objective_->Abort(); }
+  void Abort() { runner_->Abort(); }
 
  private:
   class ActiveRun;
@@ -111,7 +111,7 @@ class Runtime {
 
   const RuntimeOptions options_;
   CoordinatorApi* const api_;
-  Objective* const objective_;
+  Runner* const runner_;
   const Spool* const spool_;
   WaitClock* const clock_;
 

@@ -242,7 +242,7 @@ struct ExternalObjective {
   friend bool operator==(const ExternalObjective&, const ExternalObjective&) = default;
 };
 
-using Objective = std::variant<ExternalObjective, BuiltinObjective, CommandObjective>;
+using ObjectiveSpec = std::variant<ExternalObjective, BuiltinObjective, CommandObjective>;
 
 // --- Budget and stopping rules ---
 
@@ -311,7 +311,7 @@ struct StudySpec {
   SearchSpace space;
   MetricSpec metric;
   AlgorithmSpec algorithm;
-  Objective objective;
+  ObjectiveSpec objective;
   Budget budget;
   LeaseOptions lease;
   uint64_t seed = 0;

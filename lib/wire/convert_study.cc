@@ -282,7 +282,7 @@ study::CommandObjective CommandFrom(const v1::Objective::Command& proto, base::V
   return result;
 }
 
-study::Objective ObjectiveFrom(const v1::Objective& proto, base::Violations* violations) {
+study::ObjectiveSpec ObjectiveFrom(const v1::Objective& proto, base::Violations* violations) {
   switch (proto.kind_case()) {
     case v1::Objective::kBuiltin:
       return BuiltinFrom(proto.builtin(), violations);

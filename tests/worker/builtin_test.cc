@@ -319,7 +319,7 @@ TEST_F(BuiltinTest, DataIsLoadedOnceForTheLastStudies) {
 }
 
 TEST_F(BuiltinTest, DispatchKnowsTheKinds) {
-  class Named final : public Objective {
+  class Named final : public Runner {
    public:
     explicit Named(const char* name) : name_(name) {}
     RunOutcome Run(const RunRequest&, RunSink*) override { return Failed(study::FailureKind::kConfig, "NAMED", name_); }

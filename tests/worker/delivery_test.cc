@@ -21,7 +21,7 @@ using ::testing::SizeIs;
 
 TEST_F(RuntimeTest, TheRunGoesOnWhileTheCoordinatorIsAway) {
   bool trained = false;
-  objective_.run = [&](const RunRequest&, RunSink* sink) {
+  runner_.run = [&](const RunRequest&, RunSink* sink) {
     coordinator_.Do([&] { coordinator_.away = true; });
     for (int step = 0; step < 5; ++step) sink->Report(Point(step, 1), "");
     coordinator_.Do([&] { trained = true; });
@@ -98,7 +98,7 @@ TEST_F(RuntimeTest, ARefusedResultIsDiscardedAndTheWorkerGoesOn) {
 
 TEST_F(RuntimeTest, AMalformedResultLosesItsGradientFirst) {
   UseSpool();
-  objective_.run = [](const RunRequest&, RunSink*) {
+  runner_.run = [](const RunRequest&, RunSink*) {
     RunOutcome outcome = Complete(1);
     outcome.measurement.gradient = study::Gradient{{1.0}, {}, 0.0, {}};
     return outcome;
@@ -148,7 +148,7 @@ TEST_F(RuntimeTest, ASpoolThatCannotBeWrittenDoesNotStopTheResult) {
 }
 
 TEST_F(RuntimeTest, DrainingTriesOnceMoreAtOnce) {
-  objective_.run = [&](const RunRequest&, RunSink*) {
+  runner_.run = [&](const RunRequest&, RunSink*) {
     coordinator_.Do([&] { coordinator_.away = true; });
     return Complete(1);
   };
@@ -180,7 +180,7 @@ TEST_F(RuntimeTest, ADrainWhileATryIsUnderWayIsNotMissed) {
 
 TEST_F(RuntimeTest, AResultSurvivesItsWorkerAndIsSentFirst) {
   UseSpool();
-  objective_.run = [&](const RunRequest&, RunSink*) {
+  runner_.run = [&](const RunRequest&, RunSink*) {
     coordinator_.Do([&] { coordinator_.away = true; });
     return Complete(std::numeric_limits<double>::denorm_min());
   };

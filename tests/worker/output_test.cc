@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/base/random.h"
-#include "worker/objective.h"
+#include "worker/runner.h"
 
 namespace luthier::worker {
 namespace {

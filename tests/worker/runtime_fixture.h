@@ -23,7 +23,7 @@ namespace luthier::worker {
 
 inline constexpr absl::Duration kTtl = absl::Seconds(60);
 
-class FunctionObjective final : public Objective {
+class FunctionRunner final : public Runner {
  public:
   absl::Status Open(const study::StudySpec& spec) override { return open(spec); }
   RunOutcome Run(const RunRequest& request, RunSink* sink) override { return run(request, sink); }
@@ -67,11 +67,9 @@ class RuntimeTest : public ::testing::Test {
     options_.worker = "w1";
     options_.study = "demo";
     options_.exit_when_done = true;
-    objective_.run = [](const RunRequest& request, RunSink*) { return Complete(static_cast<double>(request.trial)); };
-    objective_.discard = [this](const RunRequest& request) {
-      coordinator_.Do([&] { discarded_.insert(request.trial); });
-    };
-    objective_.discard_study = [this](const std::string& study) {
+    runner_.run = [](const RunRequest& request, RunSink*) { return Complete(static_cast<double>(request.trial)); };
+    runner_.discard = [this](const RunRequest& request) { coordinator_.Do([&] { discarded_.insert(request.trial); }); };
+    runner_.discard_study = [this](const std::string& study) {
       coordinator_.Do([&] { discarded_studies_.push_back(study); });
     };
   }
@@ -102,7 +100,7 @@ class RuntimeTest : public ::testing::Test {
     coordinator_.Do([&] { coordinator_.done = true; });
   }
   void Start() {
-    runtime_ = std::make_unique<Runtime>(options_, &coordinator_, &objective_, spool_.get(), &clock_);
+    runtime_ = std::make_unique<Runtime>(options_, &coordinator_, &runner_, spool_.get(), &clock_);
     thread_ = std::thread([this] {
       const absl::Status status = runtime_->Run();
       coordinator_.Do([&] {
@@ -129,7 +127,7 @@ class RuntimeTest : public ::testing::Test {
   }
   // The same with an objective that reports a point and then waits to be stopped.
   void ReportOnceAndWait() {
-    objective_.run = [](const RunRequest&, RunSink* sink) {
+    runner_.run = [](const RunRequest&, RunSink* sink) {
       sink->Report(Point(0, 1), "");
       return UntilStopped(sink);
     };
@@ -147,7 +145,7 @@ class RuntimeTest : public ::testing::Test {
   World world_;
   FakeWaitClock clock_{&world_};
   FakeCoordinator coordinator_{&world_, &clock_};
-  FunctionObjective objective_;
+  FunctionRunner runner_;
   TemporaryDirectory temporary_;
   std::unique_ptr<Spool> spool_;
   RuntimeOptions options_;

@@ -25,7 +25,7 @@ using ::testing::SizeIs;
 // --- Learning curves ---
 
 TEST_F(RuntimeTest, PointsArriveInOrderBeforeTheResult) {
-  objective_.run = [](const RunRequest&, RunSink* sink) {
+  runner_.run = [](const RunRequest&, RunSink* sink) {
     for (int step = 0; step < 2500; ++step) sink->Report(Point(step, 1.0 / (step + 1)), step == 7 ? "c7" : "");
     sink->Report(Point(7, 99.0), "");  // A repeated step: the first counts.
     return Complete(0);
@@ -66,7 +66,7 @@ TEST_F(RuntimeTest, RefusedPointsDoNotHarmTheResult) {
       Precondition(base::reason::kConflictingReport), absl::InvalidArgumentError("a metric is odd"),
       base::MakeError(absl::StatusCode::kResourceExhausted, base::reason::kLimitExceeded, "too many points")};
   int answered = 0;
-  objective_.run = [&](const RunRequest&, RunSink* sink) {
+  runner_.run = [&](const RunRequest&, RunSink* sink) {
     for (int step = 0; step < 4; ++step) {
       sink->Report(Point(step, 1), "");
       ++answered;
@@ -91,7 +91,7 @@ TEST_F(RuntimeTest, ACurveGoesOnWithoutGradientsOnceTheServiceTakesNoMore) {
   detail.metadata["limit"] = "gradient_bytes";
   coordinator_.errors["report"] = {
       base::MakeError(absl::StatusCode::kResourceExhausted, "too many bytes of gradients", detail)};
-  objective_.run = [&](const RunRequest&, RunSink* sink) {
+  runner_.run = [&](const RunRequest&, RunSink* sink) {
     study::Measurement m = Point(0, 1);
     m.gradient = study::Gradient{{1.0}, {}, 0.0, {}};
     sink->Report(m, "");
@@ -107,7 +107,7 @@ TEST_F(RuntimeTest, ACurveGoesOnWithoutGradientsOnceTheServiceTakesNoMore) {
 }
 
 TEST_F(RuntimeTest, AGradientOfTheWrongLengthFailsTheTrialAtOnce) {
-  objective_.run = [](const RunRequest&, RunSink* sink) {
+  runner_.run = [](const RunRequest&, RunSink* sink) {
     study::Measurement m = Point(0, 1);
     m.gradient = study::Gradient{{1.0, 2.0}, {}, 0.0, {}};
     sink->Report(m, "");
@@ -120,7 +120,7 @@ TEST_F(RuntimeTest, AGradientOfTheWrongLengthFailsTheTrialAtOnce) {
 }
 
 TEST_F(RuntimeTest, ANonFiniteGradientIsLeftOutAndThePointKept) {
-  objective_.run = [](const RunRequest&, RunSink* sink) {
+  runner_.run = [](const RunRequest&, RunSink* sink) {
     study::Measurement m = Point(0, 1);
     m.gradient = study::Gradient{{std::nan("")}, {}, 0.0, {}};
     sink->Report(m, "");
@@ -142,7 +142,7 @@ TEST_F(RuntimeTest, ANonFiniteGradientIsLeftOutAndThePointKept) {
 
 TEST_F(RuntimeTest, TrainingNeverWaitsForTheNetwork) {
   coordinator_.hold_reports = true;
-  objective_.run = [&](const RunRequest&, RunSink* sink) {
+  runner_.run = [&](const RunRequest&, RunSink* sink) {
     for (int step = 0; step < 20000; ++step) sink->Report(Point(step, 1), "");
     // All were taken although no call has come back.
     coordinator_.Do([&] { coordinator_.hold_reports = false; });
@@ -161,7 +161,7 @@ TEST_F(RuntimeTest, BeatsComeEveryThirdOfTheTtlForAllLeases) {
   options_.slots = 2;
   int running = 0;
   bool enough = false;
-  objective_.run = [&](const RunRequest&, RunSink*) {
+  runner_.run = [&](const RunRequest&, RunSink*) {
     coordinator_.Do([&] { ++running; });
     coordinator_.Await([&] { return enough; });
     return Complete(1);
@@ -185,7 +185,7 @@ TEST_F(RuntimeTest, BeatsComeEveryThirdOfTheTtlForAllLeases) {
 }
 
 TEST_F(RuntimeTest, LostAndStoppedRunsEndWithoutAWordAndFreeTheirSlot) {
-  objective_.run = [&](const RunRequest& request, RunSink* sink) {
+  runner_.run = [&](const RunRequest& request, RunSink* sink) {
     if (request.trial == 3) return Complete(3);
     RunOutcome outcome = UntilStopped(sink);
     EXPECT_EQ(sink->stop().reason(), request.trial == 1 ? StopReason::kLost : StopReason::kCancelled);
@@ -209,7 +209,7 @@ TEST_F(RuntimeTest, AStoppedRunWaitsForItsReportOnItsWay) {
   const auto on_its_way = [&] {
     return std::count(coordinator_.calls.begin(), coordinator_.calls.end(), "report") == 1;
   };
-  objective_.run = [&](const RunRequest& request, RunSink* sink) {
+  runner_.run = [&](const RunRequest& request, RunSink* sink) {
     coordinator_.Do([&] { started.push_back(request.trial); });
     if (request.trial == 2) return Complete(2);
     sink->Report(Point(0, 1), "");
@@ -241,7 +241,7 @@ TEST_F(RuntimeTest, AStoppedRunWaitsForItsReportOnItsWay) {
 }
 
 TEST_F(RuntimeTest, ARunThatReachesItsTargetIsPausedAndKeepsItsCheckpoint) {
-  objective_.run = [&](const RunRequest& request, RunSink* sink) {
+  runner_.run = [&](const RunRequest& request, RunSink* sink) {
     EXPECT_EQ(request.target_step, 9);
     sink->Started(3, "");
     sink->Report(Point(8, 0.5), "");
@@ -287,7 +287,7 @@ TEST_F(RuntimeTest, AnObjectiveThatNeverReportsIsNoted) {
 }
 
 TEST_F(RuntimeTest, AnObjectiveThatKnowsNoTargetIsPausedByTheReportsAnswer) {
-  objective_.run = [&](const RunRequest&, RunSink* sink) {
+  runner_.run = [&](const RunRequest&, RunSink* sink) {
     sink->Started(0, "gone");
     sink->Report(Point(7, 0.25), "");
     RunOutcome outcome = UntilStopped(sink);
@@ -328,7 +328,7 @@ TEST(StopSignal, AnythingReplacesAPauseAndNothingElse) {
 
 TEST_F(RuntimeTest, AHeartbeatThatFailsIsRepeatedSoon) {
   bool enough = false;
-  objective_.run = [&](const RunRequest&, RunSink*) {
+  runner_.run = [&](const RunRequest&, RunSink*) {
     coordinator_.Await([&] { return enough; });
     return Complete(1);
   };

@@ -27,7 +27,7 @@ using ::testing::SizeIs;
 
 TEST_F(RuntimeTest, ATrialIsAskedForRunAndCompleted) {
   UseSpool();
-  objective_.run = [&](const RunRequest& request, RunSink*) {
+  runner_.run = [&](const RunRequest& request, RunSink*) {
     EXPECT_EQ(request.study, "demo");
     EXPECT_EQ(request.trial, 1);
     EXPECT_EQ(request.attempt, 1);
@@ -59,7 +59,7 @@ TEST_F(RuntimeTest, ATrialIsAskedForRunAndCompleted) {
 
 TEST_F(RuntimeTest, TheSeedBelongsToTheTrialNotToTheAttempt) {
   std::vector<uint32_t> seeds;
-  objective_.run = [&](const RunRequest& request, RunSink*) {
+  runner_.run = [&](const RunRequest& request, RunSink*) {
     seeds.push_back(request.seed);
     return Complete(1);
   };
@@ -82,7 +82,7 @@ TEST_F(RuntimeTest, TheSeedBelongsToTheTrialNotToTheAttempt) {
 TEST_F(RuntimeTest, TheObjectiveIsToldWhichGradientIsRead) {
   using study::GradientUse;
   std::map<int64_t, std::pair<GradientUse, std::vector<double>>> told;
-  objective_.run = [&](const RunRequest& request, RunSink*) {
+  runner_.run = [&](const RunRequest& request, RunSink*) {
     told[request.trial] = {request.gradient, request.direction};
     RunOutcome outcome = Complete(1);
     outcome.measurement.training = {study::TrainingOutcome::kLimit, 0.5, std::nullopt};
@@ -113,7 +113,7 @@ TEST_F(RuntimeTest, TheObjectiveIsToldWhichGradientIsRead) {
 TEST_F(RuntimeTest, SlotsRunAtOnceAndNeverMore) {
   options_.slots = 3;
   int running = 0, most = 0, started = 0;
-  objective_.run = [&](const RunRequest&, RunSink*) {
+  runner_.run = [&](const RunRequest&, RunSink*) {
     coordinator_.Do([&] {
       ++started;
       most = std::max(most, ++running);
@@ -133,7 +133,7 @@ TEST_F(RuntimeTest, SlotsRunAtOnceAndNeverMore) {
 }
 
 TEST_F(RuntimeTest, PrunedAndFailedTrialsAreToldAsSuch) {
-  objective_.run = [](const RunRequest& request, RunSink*) {
+  runner_.run = [](const RunRequest& request, RunSink*) {
     if (request.trial == 1) {
       RunOutcome outcome = Complete(2);
       outcome.result = RunResult::kPruned;
@@ -187,7 +187,7 @@ TEST_F(RuntimeTest, AStudyThatIsNotThereYetIsWaitedFor) {
 TEST_F(RuntimeTest, WhatWaitingDoesNotMendEndsTheWorkerAfterItsTrials) {
   options_.slots = 2;
   bool go = false;
-  objective_.run = [&](const RunRequest&, RunSink*) {
+  runner_.run = [&](const RunRequest&, RunSink*) {
     coordinator_.Await([&] { return go; });
     return Complete(1);
   };
@@ -212,7 +212,7 @@ TEST_F(RuntimeTest, AStudyThatCannotBeEvaluatedHereCostsNoTrial) {
   coordinator_.spec.metric.name = "loss";
   // It is looked at until there is an answer.
   coordinator_.errors["get_spec"] = {absl::UnavailableError("gone"), absl::NotFoundError("not yet")};
-  objective_.open = [](const study::StudySpec& spec) {
+  runner_.open = [](const study::StudySpec& spec) {
     return spec.metric.name == "loss" ? absl::NotFoundError("data.csv: no such file") : absl::OkStatus();
   };
   Start();
@@ -227,7 +227,7 @@ TEST_F(RuntimeTest, AWorkerOfAnyStudyOpensNone) {
   options_.study.clear();
   options_.exit_when_done = false;
   Grant(1, 1);
-  objective_.open = [](const study::StudySpec&) { return absl::NotFoundError("data.csv: no such file"); };
+  runner_.open = [](const study::StudySpec&) { return absl::NotFoundError("data.csv: no such file"); };
   Start();
   clock_.Drive([&] { return !coordinator_.results.empty(); });
   runtime_->Drain();
@@ -270,7 +270,7 @@ TEST_F(RuntimeTest, AnIdleWorkerDrainsAtOnce) {
 
 TEST_F(RuntimeTest, ARunThatFinishesInTimeIsCompleted) {
   bool running = false, go = false;
-  objective_.run = [&](const RunRequest&, RunSink*) {
+  runner_.run = [&](const RunRequest&, RunSink*) {
     coordinator_.Do([&] { running = true; });
     coordinator_.Await([&] { return go; });
     return Complete(1);
@@ -288,7 +288,7 @@ TEST_F(RuntimeTest, ARunThatFinishesInTimeIsCompleted) {
 TEST_F(RuntimeTest, ARunThatDoesNotIsGivenBackWithItsCheckpoint) {
   options_.slots = 2;
   int running = 0;
-  objective_.run = [&](const RunRequest& request, RunSink* sink) {
+  runner_.run = [&](const RunRequest& request, RunSink* sink) {
     if (request.trial == 1) sink->Report(Point(0, 1), "early");
     coordinator_.Do([&] { ++running; });
     RunOutcome outcome = UntilStopped(sink);
@@ -331,7 +331,7 @@ TEST_F(RuntimeTest, ALeaseThatArrivesWhileDrainingIsGivenBack) {
 
 TEST_F(RuntimeTest, DrainingDoesNotWaitForACoordinatorThatIsAway) {
   UseSpool();
-  objective_.run = [&](const RunRequest& request, RunSink* sink) {
+  runner_.run = [&](const RunRequest& request, RunSink* sink) {
     if (request.trial == 1) return UntilStopped(sink);
     coordinator_.Do([&] { coordinator_.away = true; });
     return Complete(2);
@@ -350,7 +350,7 @@ TEST_F(RuntimeTest, DrainingDoesNotWaitForACoordinatorThatIsAway) {
 
 TEST_F(RuntimeTest, AfterADayWithoutAnswerTheResultStaysInTheSpool) {
   UseSpool();
-  objective_.run = [&](const RunRequest&, RunSink*) {
+  runner_.run = [&](const RunRequest&, RunSink*) {
     coordinator_.Do([&] { coordinator_.away = true; });
     return Complete(2);
   };
@@ -373,7 +373,7 @@ TEST_F(RuntimeTest, AfterADayWithoutAnswerTheResultStaysInTheSpool) {
 TEST_F(RuntimeTest, AbortReachesTheObjective) {
   Start();
   runtime_->Abort();
-  EXPECT_EQ(objective_.aborts, 1);
+  EXPECT_EQ(runner_.aborts, 1);
   runtime_->Drain();
   EXPECT_TRUE(JoinDriven().ok());
 }

@@ -14,7 +14,7 @@
 #include "lib/objectives/create.h"
 #include "lib/objectives/objective.h"
 #include "worker/checkpoint_store.h"
-#include "worker/objective.h"
+#include "worker/runner.h"
 
 namespace luthier::worker {
 
@@ -24,7 +24,7 @@ namespace luthier::worker {
 // Open loads the data: a worker of one study ends there when it can't be read, and no trial is spent on it. For others,
 // failures: what the study says is wrong for every worker (an unknown model, a damaged file) -> FAILED(CONFIG,
 // BAD_OBJECTIVE); what another worker may have (the file, the right to read it) -> FAILED(INFRA, BAD_OBJECTIVE).
-class BuiltinRunner final : public Objective {
+class BuiltinRunner final : public Runner {
  public:
   static constexpr size_t kCached = 4;
 

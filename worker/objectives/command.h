@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
-#include "worker/objective.h"
+#include "worker/runner.h"
 
 namespace luthier::worker {
 
@@ -40,7 +40,7 @@ struct CommandOptions {
 //   SIGTERM, SIGINT, SIGHUP not sent by us (somebody shuts the machine)    -> FAILED(INFRA, SIGNAL)
 //   other signal                                                           -> FAILED(CONFIG, SIGNAL)
 // Memory per run is bounded whatever the program writes.
-class CommandRunner final : public Objective {
+class CommandRunner final : public Runner {
  public:
   explicit CommandRunner(CommandOptions options = {}) : options_(std::move(options)) {}
 

@@ -39,7 +39,7 @@ size_t Bytes(const study::Failure& failure) {
   return kSmall + failure.reason.size() + failure.message.size();
 }
 
-size_t Bytes(const study::Objective& objective) {
+size_t Bytes(const study::ObjectiveSpec& objective) {
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&objective)) {
     return builtin->model.size() + builtin->data.size() + Bytes(builtin->options);
   }

@@ -113,7 +113,7 @@ study::SearchSpace Space(RandomStream& r) {
   return *std::move(space);
 }
 
-study::Objective Objective(RandomStream& r) {
+study::ObjectiveSpec Objective(RandomStream& r) {
   switch (r.UniformInt(3)) {
     case 0:
       return study::ExternalObjective{};

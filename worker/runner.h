@@ -1,5 +1,5 @@
-#ifndef LUTHIER_WORKER_OBJECTIVE_H_
-#define LUTHIER_WORKER_OBJECTIVE_H_
+#ifndef LUTHIER_WORKER_RUNNER_H_
+#define LUTHIER_WORKER_RUNNER_H_
 
 #include <cstdint>
 #include <string>
@@ -68,10 +68,11 @@ class RunSink {
   virtual void Started(int64_t step, const std::string& why) = 0;
 };
 
-// One way to evaluate trials. Run is called by several threads at once. Implementations keep no reference to the sink.
-class Objective {
+// Runs trials: one way to evaluate the objectives of studies. Run is called by several threads at once. Implementations
+// keep no reference to the sink.
+class Runner {
  public:
-  virtual ~Objective() = default;
+  virtual ~Runner() = default;
   // For a worker of one study, before it takes a trial: whether any can be evaluated here. Loads what all of them
   // share. An error says what is missing.
   virtual absl::Status Open(const study::StudySpec& /*spec*/) { return absl::OkStatus(); }
@@ -92,4 +93,4 @@ inline constexpr size_t kTailBytes = 4096;
 
 }  // namespace luthier::worker
 
-#endif  // LUTHIER_WORKER_OBJECTIVE_H_
+#endif  // LUTHIER_WORKER_RUNNER_H_

@@ -1,4 +1,4 @@
-#include "worker/objective.h"
+#include "worker/runner.h"
 
 #include "lib/study/study_spec.h"
 

@@ -13,8 +13,8 @@
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/suggest/bo_options.h"
+#include "lib/suggest/bounded_acquisition.h"
 #include "lib/suggest/compact_column.h"
-#include "lib/suggest/criterion.h"
 #include "lib/suggest/exploration.h"
 #include "lib/suggest/gradient_check.h"
 #include "lib/suggest/hills.h"
@@ -73,7 +73,7 @@ BoDesigner::BoDesigner(const study::StudySpec& spec, const study::BoOptions& opt
       surrogate_(ModelsFor(encoding_, options)),
       units_(encoding_, spec.metric.goal),
       table_(SettingTable::Create(encoding_)),
-      proposer_(&encoding_, table_.has_value() ? &*table_ : nullptr, &surrogate_, options, goal_, seed_) {}
+      model_turn_(&encoding_, table_.has_value() ? &*table_ : nullptr, &surrogate_, options, goal_, seed_) {}
 
 Suggestion BoDesigner::Initial(uint64_t ask_index) const {
   Suggestion suggestion;
@@ -397,7 +397,7 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
     }
   }
   HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
-  const std::optional<BoModel> model = proposer_.Fit(data, carry->surrogate, hills, ask_index);
+  const std::optional<BoModel> model = model_turn_.Fit(data, carry->surrogate, hills, ask_index);
   const auto make_step = [&] {
     *carry = std::move(stepped);
     if (model.has_value()) carry->surrogate = FormatCarry(model->surrogate.carry);
@@ -407,7 +407,7 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
   Suggestion suggestion;
   suggestion.origin = "acq";
   const std::optional<MaximizeCandidate> candidate =
-      proposer_.Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index, &hills, &suggestion);
+      model_turn_.Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index, &hills, &suggestion);
   if (step.has_value() && (!candidate.has_value() || IsTried(all, candidate->u) ||
                            PrefersStep(*step, stepped, *model, *candidate, data, hills.away, history))) {
     return make_step();
@@ -424,7 +424,7 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
       suggestion = std::move(other);
     }
   }
-  if (suggestion.origin != "stuck_random") proposer_.Describe(*model, *candidate, data, &suggestion);
+  if (suggestion.origin != "stuck_random") model_turn_.Describe(*model, *candidate, data, &suggestion);
   if (chance != nullptr) {
     suggestion.details["p_feasible"] = chance->Probability(encoding_.ToModel(suggestion.parameters));
   }

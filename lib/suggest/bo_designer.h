@@ -13,8 +13,8 @@
 #include "lib/suggest/feasibility.h"
 #include "lib/suggest/gradients.h"
 #include "lib/suggest/maximize.h"
+#include "lib/suggest/model_turn.h"
 #include "lib/suggest/observations.h"
-#include "lib/suggest/proposal.h"
 #include "lib/suggest/surrogate.h"
 
 namespace luthier::suggest {
@@ -37,7 +37,8 @@ namespace luthier::suggest {
 //   model           kernel, output warp and MAP hyperparameters by posterior density, or hyperparameters drawn from it
 //                   (surrogate.h)
 //   open trials     believed to give what the model predicts, or averaged over draws of it (fantasies.h)
-//   proposal        an acquisition, inside Lipschitz bounds where asked for (criterion.h), maximised by Sobol screening
+//   proposal        an acquisition, inside Lipschitz bounds where asked for (bounded_acquisition.h), maximised by Sobol
+//   screening
 //                   and multi-start L-BFGS, or exhaustively in small spaces
 //   trust box       with many parameters the proposal stays in a box around the best setting (trust_box.h)
 //   stuck           a proposal within 1e-12 of a tried setting becomes a random point
@@ -93,7 +94,7 @@ class BoDesigner final : public Designer {
   SurrogateOptions surrogate_;
   GradientUnits units_;
   std::optional<SettingTable> table_;  // Of a small finite space.
-  Proposer proposer_;
+  ModelTurn model_turn_;
 };
 
 }  // namespace luthier::suggest

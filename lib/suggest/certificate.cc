@@ -10,7 +10,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/math/sobol.h"
 #include "lib/study/encoding.h"
-#include "lib/suggest/criterion.h"
+#include "lib/suggest/bounded_acquisition.h"
 #include "lib/suggest/lipschitz.h"
 #include "lib/suggest/registry.h"
 

@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/random.h"
 #include "lib/suggest/bo_designer.h"
-#include "lib/suggest/criterion.h"
+#include "lib/suggest/bounded_acquisition.h"
 #include "tests/lib/suggest/bo_testing.h"
 
 // Lipschitz bounds in the optimizer: every mode with every acquisition that it goes with.

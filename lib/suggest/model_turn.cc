@@ -1,4 +1,4 @@
-#include "lib/suggest/proposal.h"
+#include "lib/suggest/model_turn.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include "lib/base/random.h"
 #include "lib/math/sobol.h"
 #include "lib/suggest/bo_carry.h"
+#include "lib/suggest/bounded_acquisition.h"
 #include "lib/suggest/compact_column.h"
-#include "lib/suggest/criterion.h"
 #include "lib/suggest/exploration.h"
 #include "lib/suggest/finite_thompson.h"
 #include "lib/suggest/news.h"
@@ -62,13 +62,13 @@ bool Fantasizes(const study::BoOptions& options) {
 
 }  // namespace
 
-gp::Slopes Proposer::SlopesOf(const Observations& data) const {
+gp::Slopes ModelTurn::SlopesOf(const Observations& data) const {
   return ModelSlopes(data.slopes, data.scores, data.observed.cols(),
                      options_.gradients == study::BoGradients::kDirectional, kFullRows, kMaxSlopeRows);
 }
 
-std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string& carried, const HillsCarry& hills,
-                                     uint64_t ask_index) const {
+std::optional<BoModel> ModelTurn::Fit(const Observations& data, const std::string& carried, const HillsCarry& hills,
+                                      uint64_t ask_index) const {
   const bool renew = !hills.away || hills.turns >= Turns(hills.promise);
   std::optional<Surrogate> surrogate =
       FitSurrogate(*models_, data.observed, data.scores, ParseCarry(carried, models_->choices), seed_, ask_index,
@@ -120,10 +120,10 @@ std::optional<BoModel> Proposer::Fit(const Observations& data, const std::string
   return BoModel{*std::move(surrogate), std::move(records), std::move(fantasies), std::move(news)};
 }
 
-MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observations& data, const Criterion& criterion,
-                                         const AcquisitionFunction& acquisition, const FeasibilityModel* feasible,
-                                         Maximizer maximize, uint64_t ask_index, HillsCarry* hills,
-                                         Suggestion* suggestion) const {
+MaximizeResult ModelTurn::MaximizeOnHills(const BoModel& model, const Observations& data,
+                                          const BoundedAcquisition& bounded, const AcquisitionFunction& acquisition,
+                                          const FeasibilityModel* feasible, Maximizer maximize, uint64_t ask_index,
+                                          HillsCarry* hills, Suggestion* suggestion) const {
   const gp::Regression& regression = model.surrogate.states.front();
   const std::vector<Index> rows = data.CompleteRows();
   if (rows.empty()) return maximize(acquisition, model.surrogate.carry.theta.lengthscales);
@@ -172,7 +172,7 @@ MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observation
                      data.pending, hills, base::RandomStream(seed_, "bo/elsewhere", ask_index));
     if (!elsewhere.has_value()) break;
     const ElsewhereAcquisition other(&regression, &*elsewhere, Rows(data.observed, tops), kWorthwhile, logarithm,
-                                     criterion.bounds(), criterion.record());
+                                     bounded.bounds(), bounded.record());
     std::optional<FeasibleAcquisition> weighted;
     if (feasible != nullptr) weighted.emplace(&other, feasible, options_.acquisition, 0.0);
     const AcquisitionFunction* used = &other;
@@ -189,8 +189,8 @@ MaximizeResult Proposer::MaximizeOnHills(const BoModel& model, const Observation
   return result;
 }
 
-MaximizeCandidate Proposer::BestAllowed(const std::vector<ModelState>& states, const OutputBounds& bounds,
-                                        double record, const Observations& data, uint64_t ask_index) const {
+MaximizeCandidate ModelTurn::BestAllowed(const std::vector<ModelState>& states, const OutputBounds& bounds,
+                                         double record, const Observations& data, uint64_t ask_index) const {
   MatrixXd u(kAllowedDraws, encoding_->model_dim());
   for (Index i = 0; i < u.rows(); ++i) {
     base::RandomStream random(seed_, "bo/allowed", ask_index, static_cast<uint32_t>(i));
@@ -212,19 +212,19 @@ MaximizeCandidate Proposer::BestAllowed(const std::vector<ModelState>& states, c
   return candidate;
 }
 
-bool Proposer::Polished() const {
+bool ModelTurn::Polished() const {
   return !options_.noisy && options_.trust_region != study::BoTrustRegion::kOff && table_ == nullptr;
 }
 
-double Proposer::Margin(const gp::Regression& state) const {
+double ModelTurn::Margin(const gp::Regression& state) const {
   // A gain that noise hides is no reason to stay where the record is.
   if (options_.noisy) return kWorthwhileNoise * std::sqrt(state.hyperparameters().noise_variance);
   if (!Polished()) return 0.0;
   return AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhile;
 }
 
-std::optional<MaximizeCandidate> Proposer::MaximumOf(const AcquisitionFunction& acquisition, const Search& search,
-                                                     HillsCarry* hills, Suggestion* suggestion) const {
+std::optional<MaximizeCandidate> ModelTurn::MaximumOf(const AcquisitionFunction& acquisition, const Search& search,
+                                                      HillsCarry* hills, Suggestion* suggestion) const {
   const gp::Regression& regression = search.model.surrogate.states.front();
   const Observations& data = search.data;
   const double n = static_cast<double>(regression.rows());
@@ -258,7 +258,7 @@ std::optional<MaximizeCandidate> Proposer::MaximumOf(const AcquisitionFunction& 
   const bool hilly = Polished() && improvement && search.model.surrogate.states.size() == 1 &&
                      search.model.fantasies.empty() && search.box == nullptr && data.slopes.empty() &&
                      regression.hyperparameters().noise_variance <= kFoundNoise;
-  MaximizeResult result = hilly ? MaximizeOnHills(search.model, data, search.criterion, acquisition, search.feasible,
+  MaximizeResult result = hilly ? MaximizeOnHills(search.model, data, search.bounded, acquisition, search.feasible,
                                                   maximize, search.ask_index, hills, suggestion)
                                 : maximize(acquisition, search.model.surrogate.carry.theta.lengthscales);
   // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
@@ -270,10 +270,10 @@ std::optional<MaximizeCandidate> Proposer::MaximumOf(const AcquisitionFunction& 
   return std::move(result.candidates.front());
 }
 
-std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const Observations& data,
-                                                   const FeasibilityModel* feasible, const TrustBoxRun* run,
-                                                   uint64_t ask_index, HillsCarry* hills,
-                                                   Suggestion* suggestion) const {
+std::optional<MaximizeCandidate> ModelTurn::Propose(const BoModel& model, const Observations& data,
+                                                    const FeasibilityModel* feasible, const TrustBoxRun* run,
+                                                    uint64_t ask_index, HillsCarry* hills,
+                                                    Suggestion* suggestion) const {
   std::vector<ModelState> states;
   std::vector<Fantasies> fantasies = model.fantasies;
   for (size_t s = 0; s < model.best.size(); ++s) {
@@ -281,10 +281,10 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
     states.push_back({&model.surrogate.states[s], model.best[s] + margin});
     if (!fantasies.empty()) fantasies[s].best.array() += margin;
   }
-  const Criterion criterion(options_, states, data, model.surrogate.transform, encoding_->compact_dim(), seed_,
-                            ask_index, std::move(fantasies));
-  if (criterion.acquisition() == nullptr) return std::nullopt;
-  const AcquisitionFunction* acquisition = criterion.acquisition();
+  const BoundedAcquisition bounded(options_, states, data, model.surrogate.transform, encoding_->compact_dim(), seed_,
+                                   ask_index, std::move(fantasies));
+  if (bounded.acquisition() == nullptr) return std::nullopt;
+  const AcquisitionFunction* acquisition = bounded.acquisition();
   std::optional<FeasibleAcquisition> weighted;
   if (feasible != nullptr) {
     weighted.emplace(acquisition, feasible, options_.acquisition,
@@ -296,7 +296,7 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
     box = BoxOf(*run, model.surrogate.carry.theta.lengthscales, *encoding_);
     suggestion->details["box_side"] = run->side;
   }
-  const Search search = {model, data, criterion, feasible, box.has_value() ? &*box : nullptr, ask_index};
+  const Search search = {model, data, bounded, feasible, box.has_value() ? &*box : nullptr, ask_index};
   std::optional<MaximizeCandidate> best;
   if (!model.news.empty()) {
     std::vector<NewsLevel> levels;
@@ -306,27 +306,27 @@ std::optional<MaximizeCandidate> Proposer::Propose(const BoModel& model, const O
   }
   // Where nothing is news, a finite space that is nearly used up, all settings are as good as they look.
   if (!best.has_value()) best = MaximumOf(*acquisition, search, hills, suggestion);
-  if (criterion.bounds() != nullptr && criterion.bounds()->active()) {
-    suggestion->details["bind_rate"] = criterion.bind_count().rate();
-    if (std::isfinite(criterion.lipschitz())) suggestion->details["lipschitz"] = criterion.lipschitz();
+  if (bounded.bounds() != nullptr && bounded.bounds()->active()) {
+    suggestion->details["bind_rate"] = bounded.bind_count().rate();
+    if (std::isfinite(bounded.lipschitz())) suggestion->details["lipschitz"] = bounded.lipschitz();
     // What the bounds say of the space, given those slopes: the share of it that cannot hold a record.
     MatrixXd sample(kCertificatePoints, encoding_->model_dim());
     const math::SobolSequence sobol(encoding_->compact_dim(), seed_, "bo/certificate");
     for (Index i = 0; i < sample.rows(); ++i) {
       sample.row(i) = encoding_->CompactToModel(sobol.Point(static_cast<uint64_t>(i)));
     }
-    suggestion->details["excluded_share"] = ExcludedShare(*criterion.bounds(), sample, criterion.record()).share;
+    suggestion->details["excluded_share"] = ExcludedShare(*bounded.bounds(), sample, bounded.record()).share;
   }
-  if (!best.has_value() && criterion.bounds() != nullptr) {
+  if (!best.has_value() && bounded.bounds() != nullptr) {
     // Rejected everywhere.
     suggestion->origin = "ar_empty";
-    best = BestAllowed(states, *criterion.bounds(), criterion.record(), data, ask_index);
+    best = BestAllowed(states, *bounded.bounds(), bounded.record(), data, ask_index);
   }
   return best;
 }
 
-void Proposer::Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
-                        Suggestion* suggestion) const {
+void ModelTurn::Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
+                         Suggestion* suggestion) const {
   // Mean and deviation of the states' mixture.
   const double states = static_cast<double>(model.surrogate.states.size());
   std::vector<gp::Posterior> posteriors;

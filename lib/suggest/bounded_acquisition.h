@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_SUGGEST_CRITERION_H_
-#define LUTHIER_LIB_SUGGEST_CRITERION_H_
+#ifndef LUTHIER_LIB_SUGGEST_BOUNDED_ACQUISITION_H_
+#define LUTHIER_LIB_SUGGEST_BOUNDED_ACQUISITION_H_
 
 #include <cstdint>
 #include <limits>
@@ -26,15 +26,15 @@ struct SlopeBounds {
   double constant = std::numeric_limits<double>::infinity();
 };
 
-// What a study's options make of its models: the acquisition to maximise, inside Lipschitz bounds where they are on.
+// The acquisition to maximise, made of a study's models as its options say, inside Lipschitz bounds where they are on.
 // Owns its parts; borrows the states' regressions.
-class Criterion {
+class BoundedAcquisition {
  public:
   // data: the observations the states were fitted to (without open trials), outputs as `transform` gives them.
   // coordinates: tuned parameters, for UCB's schedule. fantasies: of each state, to average improvements over, or none.
-  Criterion(const study::BoOptions& options, std::vector<ModelState> states, const Observations& data,
-            const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index,
-            std::vector<Fantasies> fantasies = {});
+  BoundedAcquisition(const study::BoOptions& options, std::vector<ModelState> states, const Observations& data,
+                     const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index,
+                     std::vector<Fantasies> fantasies = {});
 
   // Null when no function could be drawn.
   const AcquisitionFunction* acquisition() const { return top_; }
@@ -69,4 +69,4 @@ SlopeBounds BoundsFor(const study::BoOptions& options, const Observations& data,
 
 }  // namespace luthier::suggest
 
-#endif  // LUTHIER_LIB_SUGGEST_CRITERION_H_
+#endif  // LUTHIER_LIB_SUGGEST_BOUNDED_ACQUISITION_H_

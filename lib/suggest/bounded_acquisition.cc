@@ -1,4 +1,4 @@
-#include "lib/suggest/criterion.h"
+#include "lib/suggest/bounded_acquisition.h"
 
 #include <algorithm>
 #include <cmath>
@@ -115,9 +115,9 @@ SlopeBounds BoundsFor(const study::BoOptions& options, const Observations& data,
   return result;
 }
 
-Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> states, const Observations& data,
-                     const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index,
-                     std::vector<Fantasies> fantasies) {
+BoundedAcquisition::BoundedAcquisition(const study::BoOptions& options, std::vector<ModelState> states,
+                                       const Observations& data, const OutputTransform& transform, int coordinates,
+                                       uint64_t seed, uint64_t ask_index, std::vector<Fantasies> fantasies) {
   AcquisitionSettings settings;
   settings.kind = KindOf(options.acquisition);
   const bool probability =
@@ -167,7 +167,7 @@ Criterion::Criterion(const study::BoOptions& options, std::vector<ModelState> st
   }
 }
 
-BindCount Criterion::bind_count() const {
+BindCount BoundedAcquisition::bind_count() const {
   if (truncated_ != nullptr) return truncated_->bind_count();
   if (accept_ != nullptr) return accept_->bind_count();
   return BindCount();

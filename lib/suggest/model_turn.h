@@ -1,5 +1,5 @@
-#ifndef LUTHIER_LIB_SUGGEST_PROPOSAL_H_
-#define LUTHIER_LIB_SUGGEST_PROPOSAL_H_
+#ifndef LUTHIER_LIB_SUGGEST_MODEL_TURN_H_
+#define LUTHIER_LIB_SUGGEST_MODEL_TURN_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "lib/study/encoding.h"
 #include "lib/study/study_spec.h"
-#include "lib/suggest/criterion.h"
+#include "lib/suggest/bounded_acquisition.h"
 #include "lib/suggest/designer.h"
 #include "lib/suggest/fantasies.h"
 #include "lib/suggest/feasibility.h"
@@ -29,20 +29,20 @@ struct BoModel {
   std::vector<double> news;          // Of each state LeastNews, for UCB and TS with open trials in it; or none.
 };
 
-// The asks of BoDesigner that a model of the objective answers: fits it, and finds the setting that is best by it.
-// Immutable; any thread.
-class Proposer {
+// Answers the asks of BoDesigner that are the model's turn: fits a model of the objective, and finds the setting that is
+// best by it. Immutable; any thread.
+class ModelTurn {
  public:
   // Borrows encoding, models and table (null: the space is not small and finite).
-  Proposer(const study::Encoding* encoding, const SettingTable* table, const SurrogateOptions* models,
-           const study::BoOptions& options, study::Goal goal, uint64_t seed)
+  ModelTurn(const study::Encoding* encoding, const SettingTable* table, const SurrogateOptions* models,
+            const study::BoOptions& options, study::Goal goal, uint64_t seed)
       : encoding_(encoding), table_(table), models_(models), options_(options), goal_(goal), seed_(seed) {}
 
   // carried: SurrogateCarry as text. hills: what the last ask knew of them: while proposals are of other hills
   // the model's hyperparameters are not renewed. Absent when no covariance could be factored.
   std::optional<BoModel> Fit(const Observations& data, const std::string& carried, const HillsCarry& hills,
                              uint64_t ask_index) const;
-  // The setting that maximises the acquisition; details of the criterion go to `suggestion`. feasible: null where
+  // The setting that maximises the acquisition; details of the acquisition go to `suggestion`. feasible: null where
   // failures are not modelled. run: null where there is no trust box. hills: what the last ask knew of them, and the
   // next one will.
   std::optional<MaximizeCandidate> Propose(const BoModel& model, const Observations& data,
@@ -60,7 +60,7 @@ class Proposer {
   struct Search {
     const BoModel& model;
     const Observations& data;
-    const Criterion& criterion;
+    const BoundedAcquisition& bounded;
     const FeasibilityModel* feasible;  // Null: failures are not modelled.
     const TrustBox* box;               // Null: the whole space.
     uint64_t ask_index;
@@ -79,10 +79,10 @@ class Proposer {
   // The derivatives that models use.
   gp::Slopes SlopesOf(const Observations& data) const;
 
-  // The maximum of the (log) expected improvement `acquisition`, which is the criterion's weighted by the chance that
-  // trials succeed, unless it promises next to nothing: then that of the
-  // improvement on other hills than the known ones, to which the record's is added (hills.h).
-  MaximizeResult MaximizeOnHills(const BoModel& model, const Observations& data, const Criterion& criterion,
+  // Returns the maximum of the (log) expected improvement `acquisition`, which is that of `bounded` weighted by the
+  // chance that trials succeed. Where it promises next to nothing the maximum is that of the improvement on other hills
+  // than the known ones, to which the record's is added (hills.h).
+  MaximizeResult MaximizeOnHills(const BoModel& model, const Observations& data, const BoundedAcquisition& bounded,
                                  const AcquisitionFunction& acquisition, const FeasibilityModel* feasible,
                                  Maximizer maximize, uint64_t ask_index, HillsCarry* hills,
                                  Suggestion* suggestion) const;
@@ -101,4 +101,4 @@ class Proposer {
 
 }  // namespace luthier::suggest
 
-#endif  // LUTHIER_LIB_SUGGEST_PROPOSAL_H_
+#endif  // LUTHIER_LIB_SUGGEST_MODEL_TURN_H_

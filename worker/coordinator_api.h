@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lib/study/directive.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial.h"
 
@@ -40,8 +41,6 @@ struct SuggestReply {
   absl::Duration retry_after;
   bool study_done = false;
 };
-
-enum class Directive { kContinue, kStop, kLost, kPause };
 
 struct ReportRequest {
   std::string study;
@@ -84,9 +83,9 @@ class CoordinatorApi {
   // The running and all later calls of Suggest return CANCELLED at once.
   virtual void CancelSuggest() = 0;
   // One directive for each token, in order.
-  virtual absl::StatusOr<std::vector<Directive>> Heartbeat(const std::string& worker,
-                                                           const std::vector<std::string>& tokens) = 0;
-  virtual absl::StatusOr<Directive> Report(const ReportRequest& request) = 0;
+  virtual absl::StatusOr<std::vector<study::Directive>> Heartbeat(const std::string& worker,
+                                                                  const std::vector<std::string>& tokens) = 0;
+  virtual absl::StatusOr<study::Directive> Report(const ReportRequest& request) = 0;
   // Complete or Fail.
   virtual absl::StatusOr<FinishReply> Finish(const FinalResult& result) = 0;
   virtual absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,

@@ -47,16 +47,16 @@ absl::StatusOr<Lease> FromProto(const v1::Lease& message) {
   return lease;
 }
 
-Directive FromProto(v1::HeartbeatResponse::Directive directive) {
+study::Directive FromProto(v1::HeartbeatResponse::Directive directive) {
   switch (directive) {
     case v1::HeartbeatResponse::STOP:
-      return Directive::kStop;
+      return study::Directive::kStop;
     case v1::HeartbeatResponse::LOST:
-      return Directive::kLost;
+      return study::Directive::kLost;
     case v1::HeartbeatResponse::PAUSE:
-      return Directive::kPause;
+      return study::Directive::kPause;
     default:
-      return Directive::kContinue;  // What we do not know ends no run.
+      return study::Directive::kContinue;  // What we do not know ends no run.
   }
 }
 
@@ -77,9 +77,9 @@ class GrpcCoordinator final : public CoordinatorApi {
 
   absl::StatusOr<SuggestReply> Suggest(const SuggestRequest& request) override;
   void CancelSuggest() override;
-  absl::StatusOr<std::vector<Directive>> Heartbeat(const std::string& worker,
-                                                   const std::vector<std::string>& tokens) override;
-  absl::StatusOr<Directive> Report(const ReportRequest& request) override;
+  absl::StatusOr<std::vector<study::Directive>> Heartbeat(const std::string& worker,
+                                                          const std::vector<std::string>& tokens) override;
+  absl::StatusOr<study::Directive> Report(const ReportRequest& request) override;
   absl::StatusOr<FinishReply> Finish(const FinalResult& result) override;
   absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
                                       const std::string& checkpoint) override;
@@ -175,21 +175,21 @@ void GrpcCoordinator::CancelSuggest() {
   if (asking_ != nullptr) asking_->TryCancel();
 }
 
-absl::StatusOr<std::vector<Directive>> GrpcCoordinator::Heartbeat(const std::string& worker,
-                                                                  const std::vector<std::string>& tokens) {
+absl::StatusOr<std::vector<study::Directive>> GrpcCoordinator::Heartbeat(const std::string& worker,
+                                                                         const std::vector<std::string>& tokens) {
   v1::HeartbeatRequest request;
   request.set_worker(worker);
   for (const std::string& token : tokens) request.add_tokens(token);
   v1::HeartbeatResponse response;
   LUTHIER_RETURN_IF_ERROR(Call(&v1::WorkerService::StubInterface::Heartbeat, request, &response));
-  std::vector<Directive> directives;
+  std::vector<study::Directive> directives;
   for (const int directive : response.directives()) {
     directives.push_back(FromProto(static_cast<v1::HeartbeatResponse::Directive>(directive)));
   }
   return directives;
 }
 
-absl::StatusOr<Directive> GrpcCoordinator::Report(const ReportRequest& request) {
+absl::StatusOr<study::Directive> GrpcCoordinator::Report(const ReportRequest& request) {
   v1::ReportRequest message;
   message.set_trial(wire::TrialName(request.study, request.trial));
   message.set_token(request.token);

@@ -263,18 +263,18 @@ absl::Status Runtime::Beat() {
     for (const auto& [token, run] : active_) tokens.push_back(token);
   }
   if (tokens.empty()) return absl::OkStatus();  // The last one has just been settled.
-  const absl::StatusOr<std::vector<Directive>> directives = api_->Heartbeat(options_.worker, tokens);
+  const absl::StatusOr<std::vector<study::Directive>> directives = api_->Heartbeat(options_.worker, tokens);
   NoteContact(directives.status());
   if (!directives.ok()) return directives.status();
   const base::MutexLock lock(&mutex_);
   for (size_t i = 0; i < std::min(tokens.size(), directives->size()); ++i) {
     const auto it = active_.find(tokens[i]);
-    if (it == active_.end() || (*directives)[i] == Directive::kContinue) continue;
-    if ((*directives)[i] == Directive::kPause) {
+    if (it == active_.end() || (*directives)[i] == study::Directive::kContinue) continue;
+    if ((*directives)[i] == study::Directive::kPause) {
       it->second->stop_signal().Request(StopReason::kPause);
       continue;
     }
-    const bool lost = (*directives)[i] == Directive::kLost;
+    const bool lost = (*directives)[i] == study::Directive::kLost;
     if (!it->second->stop().requested()) {
       base::LogInfo(lost ? "lease_lost" : "trial_stopped", {{"trial", it->second->text()}});
     }
@@ -320,16 +320,16 @@ absl::Status Runtime::SendReports(ActiveRun* run) {
                                  run->queue_.Front(), run->queue_.checkpoint(),  run->start_step_};
   run->sending_ = true;
   mutex_.Unlock();
-  const absl::StatusOr<Directive> reply = api_->Report(request);
+  const absl::StatusOr<study::Directive> reply = api_->Report(request);
   NoteContact(reply.status());
   mutex_.Lock();
   run->sending_ = false;
   changed_.SignalAll();
   if (reply.ok()) {
     run->queue_.Pop(request.measurements.size());
-    if (*reply == Directive::kStop) run->stop_signal().Request(StopReason::kCancelled);
-    if (*reply == Directive::kLost) run->stop_signal().Request(StopReason::kLost);
-    if (*reply == Directive::kPause) run->stop_signal().Request(StopReason::kPause);
+    if (*reply == study::Directive::kStop) run->stop_signal().Request(StopReason::kCancelled);
+    if (*reply == study::Directive::kLost) run->stop_signal().Request(StopReason::kLost);
+    if (*reply == study::Directive::kPause) run->stop_signal().Request(StopReason::kPause);
     return absl::OkStatus();
   }
   const absl::Status& status = reply.status();

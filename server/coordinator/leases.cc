@@ -29,10 +29,10 @@ void LeaseTable::Grant(const std::string& token, Entry entry) {
   ended_.erase(token);
 }
 
-void LeaseTable::End(const std::string& token, Directive directive) {
+void LeaseTable::End(const std::string& token, study::Directive directive) {
   base::MutexLock lock(&mutex_);
   live_.erase(token);
-  if (directive != Directive::kStop) return;
+  if (directive != study::Directive::kStop) return;
   // A forgotten holder is told LOST, which ends its run as well.
   if (ended_.size() >= kMaxEnded) ended_.clear();
   ended_[token] = directive;
@@ -63,11 +63,11 @@ LeaseTable::Renewal LeaseTable::Renew(const std::vector<std::string>& tokens, ab
     const auto found = live_.find(token);
     if (found != live_.end()) {
       found->second.deadline = std::max(found->second.deadline, now + found->second.ttl);
-      renewal.directives.push_back(Directive::kContinue);
+      renewal.directives.push_back(study::Directive::kContinue);
       continue;
     }
     const auto ended = ended_.find(token);
-    renewal.directives.push_back(ended == ended_.end() ? Directive::kLost : ended->second);
+    renewal.directives.push_back(ended == ended_.end() ? study::Directive::kLost : ended->second);
   }
   return renewal;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "lib/base/mutex.h"
+#include "lib/study/directive.h"
 #include "server/coordinator/messages/operations.h"
 #include "server/storage/storage.h"
 
@@ -35,14 +36,14 @@ class LeaseTable {
 
   void Grant(const std::string& token, Entry entry);
   // The trial is final or was released: its holder is told `directive` from now on (kLost needs no memory of it).
-  void End(const std::string& token, Directive directive);
+  void End(const std::string& token, study::Directive directive);
   // True if the lease may be given to another: it is past its deadline, or unknown. The caller ends it then.
   bool Expired(const std::string& token, absl::Duration now) const;
   std::optional<absl::Duration> Deadline(const std::string& token) const;
 
   struct Renewal {
-    std::vector<Directive> directives;  // One for each token.
-    bool any_expired = false;           // Some lease had expired; nothing was renewed: pass it to the writer.
+    std::vector<study::Directive> directives;  // One for each token.
+    bool any_expired = false;                  // Some lease had expired; nothing was renewed: pass it to the writer.
   };
   // Renews all, unless one of them has expired and `take_back` is false.
   Renewal Renew(const std::vector<std::string>& tokens, absl::Duration now, bool take_back);
@@ -57,7 +58,7 @@ class LeaseTable {
   mutable base::Mutex mutex_;
   std::unordered_map<std::string, Entry> live_ ABSL_GUARDED_BY(mutex_);
   // Holders to be told STOP; bounded.
-  std::unordered_map<std::string, Directive> ended_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, study::Directive> ended_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace luthier::coordinator

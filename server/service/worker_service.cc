@@ -15,7 +15,7 @@
 namespace luthier::service {
 namespace {
 
-using coordinator::Directive;
+using study::Directive;
 
 const int kMaxTokens = coordinator::Limits().leases_per_worker;
 constexpr int kMaxPoints = 1000;

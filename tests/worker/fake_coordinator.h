@@ -74,8 +74,8 @@ class FakeCoordinator final : public CoordinatorApi {
   void CancelSuggest() override {
     Do([&] { cancelled = true; });
   }
-  absl::StatusOr<std::vector<Directive>> Heartbeat(const std::string& worker,
-                                                   const std::vector<std::string>& tokens) override {
+  absl::StatusOr<std::vector<study::Directive>> Heartbeat(const std::string& worker,
+                                                          const std::vector<std::string>& tokens) override {
     const absl::Duration now = clock_->Monotonic();
     const std::lock_guard<std::mutex> lock(world_->mutex);
     Note("heartbeat");
@@ -83,13 +83,13 @@ class FakeCoordinator final : public CoordinatorApi {
     if (absl::Status error = NextError("heartbeat"); !error.ok()) return error;
     beats.emplace_back(now, tokens);
     beating_worker = worker;
-    std::vector<Directive> out;
+    std::vector<study::Directive> out;
     for (const std::string& token : tokens) {
-      out.push_back(directives.count(token) != 0 ? directives[token] : Directive::kContinue);
+      out.push_back(directives.count(token) != 0 ? directives[token] : study::Directive::kContinue);
     }
     return out;
   }
-  absl::StatusOr<Directive> Report(const ReportRequest& request) override {
+  absl::StatusOr<study::Directive> Report(const ReportRequest& request) override {
     std::unique_lock<std::mutex> lock(world_->mutex);
     Note("report");
     while (hold_reports) world_->changed.wait(lock);
@@ -132,10 +132,10 @@ class FakeCoordinator final : public CoordinatorApi {
   bool ignore_count = false;
   bool hold_reports = false;
   bool hold_results = false;
-  std::map<std::string, Directive> directives;
+  std::map<std::string, study::Directive> directives;
   absl::Status finish_error;                                      // While it is not OK.
   study::TrialState finish_state = study::TrialState::kComplete;  // Of results that are no failures.
-  Directive report_directive = Directive::kContinue;
+  study::Directive report_directive = study::Directive::kContinue;
   std::map<std::string, std::deque<absl::Status>> errors;  // By call, each used once.
 
   std::vector<std::string> calls;

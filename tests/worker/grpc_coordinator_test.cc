@@ -237,7 +237,8 @@ TEST_F(GrpcCoordinatorTest, CancelEndsTheLongPollAndAllLaterOnes) {
 
 TEST_F(GrpcCoordinatorTest, HeartbeatTranslatesDirectives) {
   EXPECT_THAT(api_->Heartbeat("w1", {"a", "b", "c", "d"}).value(),
-              ElementsAre(Directive::kContinue, Directive::kStop, Directive::kLost, Directive::kContinue));
+              ElementsAre(study::Directive::kContinue, study::Directive::kStop, study::Directive::kLost,
+                          study::Directive::kContinue));
   EXPECT_EQ(service_.heartbeat.worker(), "w1");
   EXPECT_THAT(service_.heartbeat.tokens(), ElementsAre("a", "b", "c", "d"));
 }
@@ -249,7 +250,7 @@ TEST_F(GrpcCoordinatorTest, ReportsAndResultsCarryEverything) {
   m.gradient = study::Gradient{{1.5}, {}, 0.0, 0.5};
   m.training = {study::TrainingOutcome::kLimit, 0.125, std::nullopt};
   m.gradient_seconds = 0.75;
-  EXPECT_EQ(*api_->Report({"demo", 3, "token", {m, m}, "c", 2}), Directive::kStop);
+  EXPECT_EQ(*api_->Report({"demo", 3, "token", {m, m}, "c", 2}), study::Directive::kStop);
   EXPECT_EQ(service_.report.trial(), "projects/default/studies/demo/trials/3");
   EXPECT_EQ(service_.report.token(), "token");
   EXPECT_EQ(service_.report.checkpoint(), "c");

@@ -49,7 +49,7 @@ TEST_F(RuntimeTest, PointsArriveInOrderBeforeTheResult) {
 }
 
 TEST_F(RuntimeTest, AReportsAnswerCanStopTheRun) {
-  coordinator_.report_directive = Directive::kStop;
+  coordinator_.report_directive = study::Directive::kStop;
   ReportOnceAndWait();
   EXPECT_THAT(coordinator_.tried, IsEmpty());
   EXPECT_THAT(coordinator_.released, IsEmpty());
@@ -191,7 +191,7 @@ TEST_F(RuntimeTest, LostAndStoppedRunsEndWithoutAWordAndFreeTheirSlot) {
     EXPECT_EQ(sink->stop().reason(), request.trial == 1 ? StopReason::kLost : StopReason::kCancelled);
     return outcome;
   };
-  coordinator_.directives = {{"token-1", Directive::kLost}, {"token-2", Directive::kStop}};
+  coordinator_.directives = {{"token-1", study::Directive::kLost}, {"token-2", study::Directive::kStop}};
   Grant(1, 3);
   Done();
   Start();
@@ -219,7 +219,7 @@ TEST_F(RuntimeTest, AStoppedRunWaitsForItsReportOnItsWay) {
   Done();
   Start();
   coordinator_.Await(on_its_way);
-  coordinator_.Do([&] { coordinator_.directives["token-1"] = Directive::kStop; });
+  coordinator_.Do([&] { coordinator_.directives["token-1"] = study::Directive::kStop; });
   clock_.Drive([&] { return discarded_.count(1) > 0; });
   // The run is over, its report is not: now Run, the asker and the slot wait, the last either for the reporter, as it
   // should, or for its next trial.
@@ -295,7 +295,7 @@ TEST_F(RuntimeTest, AnObjectiveThatKnowsNoTargetIsPausedByTheReportsAnswer) {
     return outcome;
   };
   coordinator_.Do([&] {
-    coordinator_.report_directive = Directive::kPause;
+    coordinator_.report_directive = study::Directive::kPause;
     coordinator_.finish_state = study::TrialState::kPending;
     coordinator_.queue = {MakeLease(1)};
     coordinator_.queue[0].resume_checkpoint = "old";

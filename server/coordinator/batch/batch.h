@@ -31,7 +31,8 @@ struct Batch {
   std::set<storage::StudyKey> deleted;                            // Studies that are gone.
   std::set<std::pair<storage::StudyKey, int64_t>> dirty_trials;   // Trials whose row changed.
   std::set<std::pair<storage::StudyKey, int64_t>> pinned_trials;  // Final trials whose row was loaded.
-  std::vector<std::pair<std::string, Directive>> ending_leases;   // Until the commit their holders hear nothing of it.
+  std::vector<std::pair<std::string, study::Directive>>
+      ending_leases;                                              // Until the commit their holders hear nothing of it.
   std::vector<std::function<void(const absl::Status&)>> answers;  // Called with the outcome of the commit.
 
   storage::WriteBatch sealed;

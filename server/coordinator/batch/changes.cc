@@ -47,7 +47,7 @@ void DropReady(Context& c, StudyState& s) {
   c.outbox.invalidated.push_back(s.record.key);
 }
 
-void EndLease(Context& c, const std::string& token, Directive directive) {
+void EndLease(Context& c, const std::string& token, study::Directive directive) {
   c.batch.ending_leases.emplace_back(token, directive);
 }
 

@@ -28,7 +28,7 @@ void PushUpdate(Context& c, StudyState& s, HistoryUpdate::Kind kind, int64_t num
 void DropReady(Context& c, StudyState& s);
 
 // Ends the lease when the batch commits: until then its holder must not hear of it.
-void EndLease(Context& c, const std::string& token, Directive directive);
+void EndLease(Context& c, const std::string& token, study::Directive directive);
 
 // Answers after the commit. If the commit fails the answer is its error: even an error may be about something that
 // never happened.

@@ -30,7 +30,7 @@ void CheckDeadline(Context& c, StudyState& s, int64_t number) {
     if (MarkExpired(c.state, s, number)) slot.eligible_since = c.batch.now;
     return;
   }
-  EndLease(c, token, Directive::kLost);
+  EndLease(c, token, study::Directive::kLost);
   EndAttempt(c, record, study::AttemptOutcome::kExpired);
   if (exhausted) {
     RetryOrGiveUp(c, s, slot);

@@ -58,7 +58,7 @@ Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& w
   TrialSlot& slot = s.trials[number - 1];
   TrialRecord& record = *slot.record;
   if (slot.state == TrialState::kRunning) {
-    EndLease(c, record.grants.back().token, Directive::kLost);
+    EndLease(c, record.grants.back().token, study::Directive::kLost);
     EndAttempt(c, record, study::AttemptOutcome::kExpired);
   }
   Move(c.state, s, slot, study::TrialEvent::kGrant);

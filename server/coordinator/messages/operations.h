@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lib/base/stop_token.h"
+#include "lib/study/directive.h"
 #include "lib/suggest/designer.h"
 #include "server/storage/storage.h"
 
@@ -104,10 +105,8 @@ struct SuggestOp {
   Done<SuggestReply> done;
 };
 
-enum class Directive { kContinue, kStop, kLost, kPause };
-
 struct ReportReply {
-  Directive directive = Directive::kContinue;
+  study::Directive directive = study::Directive::kContinue;
   uint64_t seq = 0;
 };
 
@@ -149,7 +148,7 @@ struct FinishOp {
 };
 
 struct HeartbeatReply {
-  std::vector<Directive> directives;
+  std::vector<study::Directive> directives;
 };
 
 // A heartbeat in which some lease had expired: taking it back is a change that is stored.

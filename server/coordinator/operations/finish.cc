@@ -91,7 +91,7 @@ void NoteLastWords(Context& c, const Ending& e, const FinishOp& op) {
     e.record().trial.checkpoint = op.checkpoint;
     e.record().trial.checkpoint_step = e.attempt().last_step;
   }
-  EndLease(c, op.token, Directive::kLost);
+  EndLease(c, op.token, study::Directive::kLost);
 }
 
 // The trial is final, by a failure that its setting is to blame for.

@@ -107,14 +107,14 @@ bool StoppedByRule(Context& c, StudyState& s, TrialSlot& slot, Points fresh) {
 }
 
 // The trial goes on: a report proves that its holder lives.
-Directive GoOn(Context& c, StudyState& s, const TrialRecord& record, const std::string& token) {
+study::Directive GoOn(Context& c, StudyState& s, const TrialRecord& record, const std::string& token) {
   c.leases->Renew({token}, c.batch.now, /*take_back=*/true);
   ClearExpired(c.state, s, record.trial.number);
   s.next_expiry_check = std::min(s.next_expiry_check, c.batch.now + s.spec->lease.ttl);
-  if (!s.spec->resource) return Directive::kContinue;
+  if (!s.spec->resource) return study::Directive::kContinue;
   const int64_t step = record.trial.attempts.back().last_step;
   const stopping::Decision decision = stopping::AtTarget(*s.spec->resource, record.trial.target(), step);
-  return decision.verdict == stopping::Verdict::kPause ? Directive::kPause : Directive::kContinue;
+  return decision.verdict == stopping::Verdict::kPause ? study::Directive::kPause : study::Directive::kContinue;
 }
 
 absl::StatusOr<ReportReply> Report(Context& c, const ReportOp& op) {
@@ -122,15 +122,15 @@ absl::StatusOr<ReportReply> Report(Context& c, const ReportOp& op) {
   StudyState& s = *found.study;
   TrialSlot& slot = *found.slot;
   const TrialRecord& record = *slot.record;
-  if (StoppedUnder(record, op.token)) return ReportReply{Directive::kStop, record.finish_seq};
+  if (StoppedUnder(record, op.token)) return ReportReply{study::Directive::kStop, record.finish_seq};
   LUTHIER_RETURN_IF_ERROR(CheckHolder(slot, op.token));
   LUTHIER_RETURN_IF_ERROR(Check(op, *s.spec));
   LUTHIER_RETURN_IF_ERROR(LoadCurve(c, s, slot));
   LUTHIER_ASSIGN_OR_RETURN(const Points fresh, FreshPoints(op, *slot.curve));
   LUTHIER_RETURN_IF_ERROR(CheckLimits(c.options.limits, op.number, *slot.curve, fresh));
   Store(c, s, slot, op, fresh);
-  if (StoppedByRule(c, s, slot, fresh)) return ReportReply{Directive::kStop, record.finish_seq};
-  const Directive directive = GoOn(c, s, record, op.token);
+  if (StoppedByRule(c, s, slot, fresh)) return ReportReply{study::Directive::kStop, record.finish_seq};
+  const study::Directive directive = GoOn(c, s, record, op.token);
   return ReportReply{directive, s.record.update_seq};
 }
 

@@ -56,7 +56,7 @@ absl::Status LoadTrial(const Source& source, StudyState& s, TrialRecord record, 
   s.asks_stored += record.trial.promotions.size();
   if (study::IsFinal(slot.state)) {
     if (StoppedUnder(record, record.grants.empty() ? "" : record.grants.back().token)) {
-      source.leases->End(record.grants.back().token, Directive::kStop);
+      source.leases->End(record.grants.back().token, study::Directive::kStop);
     }
     finished->emplace_back(record.finish_seq, std::move(record.trial));
   } else {

@@ -109,7 +109,7 @@ void StopTrial(Context& c, StudyState& s, TrialSlot& slot, const study::Measurem
     record.trial.final_measurement = last;
     record.trial.final_measurement->gradient.reset();
   }
-  EndLease(c, record.grants.back().token, Directive::kStop);
+  EndLease(c, record.grants.back().token, study::Directive::kStop);
   EndAttempt(c, record, study::AttemptOutcome::kPruned);
   Move(c.state, s, slot, study::TrialEvent::kPrune);
   storage::Event& event = AddEvent(c, s, EventType::kTrialPruned, &record);

@@ -38,7 +38,7 @@ void CancelTrial(Context& c, StudyState& s, TrialSlot& slot, const std::string& 
   TrialRecord& record = *slot.record;
   if (slot.state == TrialState::kRunning) {
     EndAttempt(c, record, study::AttemptOutcome::kCancelled);
-    EndLease(c, record.grants.back().token, Directive::kStop);
+    EndLease(c, record.grants.back().token, study::Directive::kStop);
   } else if (slot.state == TrialState::kPaused) {
     DropReady(c, s);  // One of the suggestions may be to continue it.
   }

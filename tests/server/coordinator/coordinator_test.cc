@@ -96,7 +96,7 @@ TEST_F(CoordinatorTest, ManyWorkersAtOnceGetExactlyMaxTrialsAndEachResultCountsO
         for (const Grant& grant : reply->grants) {
           Future<HeartbeatReply> beat;
           coordinator_->Heartbeat(name, {grant.token}, beat.done());
-          ASSERT_EQ(beat.Wait()->directives, std::vector<Directive>{Directive::kContinue});
+          ASSERT_EQ(beat.Wait()->directives, std::vector<study::Directive>{study::Directive::kContinue});
           if (i % 7 == 5 && grant.attempt == 1) {
             ASSERT_TRUE(Send<FinishReply>(MakeFinish(grant, ReleaseContent{})).Wait().ok());
             continue;
@@ -153,7 +153,7 @@ TEST_F(CoordinatorTest, AHeartbeatTakesAnExpiredLeaseBackThroughTheWriter) {
   clock_.Advance(absl::Seconds(61));
   Future<HeartbeatReply> beat;
   coordinator_->Heartbeat("a", {grant.token}, beat.done());
-  EXPECT_EQ(beat.Wait()->directives, std::vector<Directive>{Directive::kContinue});
+  EXPECT_EQ(beat.Wait()->directives, std::vector<study::Directive>{study::Directive::kContinue});
   const std::vector<storage::Event> events = memory_.ListEvents(1, 0, 100).value();
   EXPECT_EQ(events.back().type, storage::EventType::kTrialResumed);
 }

@@ -133,7 +133,7 @@ TEST_F(CoreFinish, AReleaseVoidsTheTokenAndCountsAsNoAttempt) {
     const Grant grant = h_.Get("s", "a");
     ASSERT_EQ(grant.trial.number, 1);
     ASSERT_EQ(h_.Release(grant)->state, TrialState::kPending);
-    EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kLost));
+    EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kLost));
     ExpectRefused(h_.Report(grant, {Loss(1, 1)}), absl::StatusCode::kFailedPrecondition, reason::kLeaseLost, "trial 1");
   }
   EXPECT_EQ(h_.Trial("s", 1).trial.releases, 5);
@@ -401,7 +401,7 @@ TEST_F(CoreFinish, CancellingAgainIsNoErrorCancellingAFinalTrialIs) {
 
 TEST_F(CoreFinish, ReportedPointsAreStoredPerAttempt) {
   const Grant first = h_.Get("s", "a");
-  EXPECT_EQ(h_.Report(first, {Loss(3, 1), Loss(kNan, 2)})->directive, Directive::kContinue);
+  EXPECT_EQ(h_.Report(first, {Loss(3, 1), Loss(kNan, 2)})->directive, study::Directive::kContinue);
   ASSERT_TRUE(h_.Fail(first, MakeFailure(FailureKind::kInfra)).ok());
   const Grant second = h_.Get("s", "a");
   ASSERT_TRUE(h_.Report(second, {Loss(4, 1)}).ok());  // The same step, another attempt.
@@ -445,8 +445,8 @@ TEST_F(CoreFinish, BadReportsAreRefusedWithEveryFault) {
 TEST_F(CoreFinish, TheHolderOfACancelledTrialIsToldToStop) {
   const Grant grant = h_.Get("s", "a");
   ASSERT_TRUE(h_.CancelTrial("s", 1).ok());
-  EXPECT_EQ(h_.Report(grant, {Loss(1)})->directive, Directive::kStop);
-  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kStop));
+  EXPECT_EQ(h_.Report(grant, {Loss(1)})->directive, study::Directive::kStop);
+  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kStop));
 }
 
 TEST_F(CoreFinish, AReportOnAFinalTrialIsRefused) {

@@ -35,15 +35,15 @@ TEST_F(CoreLeases, AnExpiredLeaseGoesToTheNextWorker) {
   EXPECT_EQ(again.attempt, 2);
   EXPECT_EQ(again.trial.parameters, lost.trial.parameters);
   EXPECT_EQ(again.trial.attempts[0].outcome, study::AttemptOutcome::kExpired);
-  EXPECT_THAT(h_.Heartbeat("a", {lost.token}), ElementsAre(Directive::kLost));
-  EXPECT_THAT(h_.Heartbeat("b", {again.token}), ElementsAre(Directive::kContinue));
+  EXPECT_THAT(h_.Heartbeat("a", {lost.token}), ElementsAre(study::Directive::kLost));
+  EXPECT_THAT(h_.Heartbeat("b", {again.token}), ElementsAre(study::Directive::kContinue));
 }
 
 TEST_F(CoreLeases, HeartbeatsKeepALeaseForEver) {
   const Grant grant = h_.Get("s", "a");
   for (int i = 0; i < 20; ++i) {
     h_.Pass(kTtl / 3);
-    EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kContinue));
+    EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kContinue));
   }
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
   EXPECT_THAT(h_.Events("s", EventType::kTrialResumed), IsEmpty());  // Renewals are not stored.
@@ -52,7 +52,7 @@ TEST_F(CoreLeases, HeartbeatsKeepALeaseForEver) {
 TEST_F(CoreLeases, TheLateHolderOfAnExpiredLeaseMayTakeItBackByAHeartbeat) {
   const Grant grant = h_.Get("s", "a");
   h_.Pass(2 * kTtl);
-  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kContinue));
+  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kContinue));
   EXPECT_THAT(h_.Events("s", EventType::kTrialResumed), SizeIs(1));
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
 }
@@ -90,9 +90,9 @@ TEST_F(CoreLeases, AHeartbeatWithTokensOfMixedFatesAnswersEach) {
   h_.Pass(kTtl / 2);
   const Grant live = h_.Get("s", "a");
   h_.Pass(kTtl / 2);
-  EXPECT_THAT(
-      h_.Heartbeat("a", {cancelled.token, expired.token, live.token, std::string(16, 'x'), ""}),
-      ElementsAre(Directive::kStop, Directive::kContinue, Directive::kContinue, Directive::kLost, Directive::kLost));
+  EXPECT_THAT(h_.Heartbeat("a", {cancelled.token, expired.token, live.token, std::string(16, 'x'), ""}),
+              ElementsAre(study::Directive::kStop, study::Directive::kContinue, study::Directive::kContinue,
+                          study::Directive::kLost, study::Directive::kLost));
 }
 
 TEST_F(CoreLeases, TheLastPermittedAttemptGetsTenTimesTheTtl) {
@@ -158,7 +158,7 @@ TEST_F(CoreLeases, AfterARestartEveryRunningTrialHasAFullTtl) {
   h_.Restart();
   h_.Pass(kTtl - absl::Nanoseconds(1));
   EXPECT_EQ(h_.Get("s", "b").trial.number, 2);
-  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kContinue));
+  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kContinue));
   h_.Pass(kTtl);
   EXPECT_EQ(h_.Get("s", "b").trial.number, 1);
 }
@@ -183,7 +183,7 @@ TEST_F(CoreLeases, AfterARestartTheHolderOfACancelledTrialIsStillToldToStop) {
   const Grant released = h_.Get("s", "a");
   ASSERT_TRUE(h_.Release(released).ok());
   ASSERT_TRUE(h_.Control("s", Control::kCancel).ok());
-  const std::vector<Directive> told = {Directive::kStop, Directive::kLost};
+  const std::vector<study::Directive> told = {study::Directive::kStop, study::Directive::kLost};
   EXPECT_EQ(h_.Heartbeat("a", {cancelled.token, released.token}), told);
   h_.Restart();
   EXPECT_EQ(h_.Heartbeat("a", {cancelled.token, released.token}), told);

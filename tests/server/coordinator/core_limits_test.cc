@@ -89,7 +89,7 @@ TEST(CoreOwnLimits, LeasesThatExpiredAreNotCountedUnlessTheyAreTakenBack) {
   EXPECT_THAT(Numbers(*again), ElementsAre(1, 2));
   EXPECT_FALSE(h.Suggest("s", "a").ok());
   h.Pass(kTtl);
-  EXPECT_THAT(h.Heartbeat("a", {again->grants[0].token}), ElementsAre(Directive::kContinue));
+  EXPECT_THAT(h.Heartbeat("a", {again->grants[0].token}), ElementsAre(study::Directive::kContinue));
   EXPECT_THAT(h.Suggest("s", "a", 2)->grants, SizeIs(1));
   EXPECT_TRUE(h.core->CheckInvariants().ok());
 }

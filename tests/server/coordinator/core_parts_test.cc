@@ -72,7 +72,7 @@ TEST_F(CoreParts, ATrialPausesAtItsTargetAndGoesOnWhenItIsPromoted) {
   EXPECT_EQ(row.trial.final_measurement->metrics.at(kMetric), 0.5);
   EXPECT_EQ(row.trial.checkpoint_step, 1);
   EXPECT_EQ(row.finish_seq, 0u);
-  EXPECT_THAT(h_.Heartbeat("a", {first.token}), ElementsAre(Directive::kLost));
+  EXPECT_THAT(h_.Heartbeat("a", {first.token}), ElementsAre(study::Directive::kLost));
   // The row is counted once: the budget of two has no third trial.
   const Grant again = h_.Get("s", "c");
   EXPECT_EQ(again.trial.number, 1);
@@ -150,11 +150,11 @@ TEST_F(CoreParts, ThePausesPointIsPartOfTheCurve) {
 
 TEST_F(CoreParts, AReportAtTheTargetIsAnsweredWithPauseEachTime) {
   const Grant grant = h_.Get("s", "a");
-  EXPECT_EQ(h_.Report(grant, {Loss(0.9, 0)})->directive, Directive::kContinue);
-  EXPECT_EQ(h_.Report(grant, {Loss(0.5, 1)})->directive, Directive::kPause);
-  EXPECT_EQ(h_.Report(grant, {Loss(0.5, 1)})->directive, Directive::kPause);
+  EXPECT_EQ(h_.Report(grant, {Loss(0.9, 0)})->directive, study::Directive::kContinue);
+  EXPECT_EQ(h_.Report(grant, {Loss(0.5, 1)})->directive, study::Directive::kPause);
+  EXPECT_EQ(h_.Report(grant, {Loss(0.5, 1)})->directive, study::Directive::kPause);
   h_.Restart();
-  EXPECT_EQ(h_.Report(grant, {Loss(0.9, 0)})->directive, Directive::kPause);
+  EXPECT_EQ(h_.Report(grant, {Loss(0.9, 0)})->directive, study::Directive::kPause);
 }
 
 TEST_F(CoreParts, ARepeatedPauseGetsTheFirstAnswerAndAnotherContentIsRefused) {
@@ -335,22 +335,22 @@ TEST_F(CoreParts, AFailedCommitOfAPauseOrAPromotionLeavesNothing) {
 
 TEST_F(CoreParts, ARuleEndsTheTrialUnderItsHolder) {
   const Grant grant = h_.Get("s", "a");
-  EXPECT_EQ(h_.Report(grant, {Loss(50.0, 0)})->directive, Directive::kContinue);
+  EXPECT_EQ(h_.Report(grant, {Loss(50.0, 0)})->directive, study::Directive::kContinue);
   const absl::StatusOr<ReportReply> stopped = h_.Report(grant, {Loss(40.0, 2), Loss(20.0, 1)});
   ASSERT_TRUE(stopped.ok());
-  EXPECT_EQ(stopped->directive, Directive::kStop);
+  EXPECT_EQ(stopped->directive, study::Directive::kStop);
   const storage::TrialRecord row = h_.Trial("s", 1);
   EXPECT_EQ(row.trial.state, TrialState::kPruned);
   EXPECT_EQ(row.trial.attempts.back().outcome, study::AttemptOutcome::kPruned);
   EXPECT_EQ(row.trial.final_measurement->metrics.at(kMetric), 20.0) << "the first step at which it was stopped";
   EXPECT_THAT(Details(EventType::kTrialPruned), ElementsAre("step=1 above the limit"));
   // Told again, each time, also after a restart.
-  EXPECT_EQ(h_.Report(grant, {Loss(40.0, 2), Loss(20.0, 1)})->directive, Directive::kStop);
+  EXPECT_EQ(h_.Report(grant, {Loss(40.0, 2), Loss(20.0, 1)})->directive, study::Directive::kStop);
   EXPECT_EQ(h_.Report(grant, {Loss(40.0, 2), Loss(20.0, 1)})->seq, stopped->seq);
-  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kStop));
+  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kStop));
   h_.Restart();
-  EXPECT_EQ(h_.Report(grant, {Loss(1.0, 3)})->directive, Directive::kStop);
-  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kStop));
+  EXPECT_EQ(h_.Report(grant, {Loss(1.0, 3)})->directive, study::Directive::kStop);
+  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kStop));
   // What its worker still says changes nothing.
   ExpectRefused(h_.Complete(grant, Loss(0.1)), StatusCode::kFailedPrecondition, reason::kTrialFinal, "");
   EXPECT_EQ(h_.Trial("s", 1), row);
@@ -360,12 +360,12 @@ TEST_F(CoreParts, ARuleAlsoEndsWhatAStoppedStudyStillRuns) {
   const Grant grant = h_.Get("s", "a");
   ASSERT_TRUE(h_.Control("s", Control::kStop).ok());
   h_.Restart();
-  EXPECT_EQ(h_.Report(grant, {Loss(20.0, 1)})->directive, Directive::kStop);
+  EXPECT_EQ(h_.Report(grant, {Loss(20.0, 1)})->directive, study::Directive::kStop);
 }
 
 TEST_F(CoreParts, AValueThatIsNotFiniteStopsWithoutAResult) {
   const Grant grant = h_.Get("s", "a");
-  EXPECT_EQ(h_.Report(grant, {Loss(std::numeric_limits<double>::infinity(), 1)})->directive, Directive::kStop);
+  EXPECT_EQ(h_.Report(grant, {Loss(std::numeric_limits<double>::infinity(), 1)})->directive, study::Directive::kStop);
   EXPECT_FALSE(h_.Trial("s", 1).trial.final_measurement.has_value());
   ExpectSound();
 }

@@ -152,16 +152,16 @@ TEST(CoreStorage, AHolderHearsNothingOfAnEndThatIsNotCommitted) {
   Harness h;
   ASSERT_TRUE(h.Create("s", MakeSpec()).ok());
   const Grant grant = h.Get("s", "a");
-  std::vector<Directive> told;
+  std::vector<study::Directive> told;
   h.before_answers = [&](bool) { told = h.leases->Renew({grant.token}, h.clock.Monotonic(), true).directives; };
   h.storage.FailNextCommit(Full());
   EXPECT_FALSE(h.CancelTrial("s", 1).ok());
-  EXPECT_THAT(told, ElementsAre(Directive::kContinue));  // What a heartbeat at that moment would have said.
+  EXPECT_THAT(told, ElementsAre(study::Directive::kContinue));  // What a heartbeat at that moment would have said.
   h.storage.FailNextCommit(Full());
   EXPECT_FALSE(h.Complete(grant, Loss(1)).ok());
-  EXPECT_THAT(told, ElementsAre(Directive::kContinue));
+  EXPECT_THAT(told, ElementsAre(study::Directive::kContinue));
   h.before_answers = nullptr;
-  EXPECT_THAT(h.Heartbeat("a", {grant.token}), ElementsAre(Directive::kContinue));
+  EXPECT_THAT(h.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kContinue));
 }
 
 TEST(CoreStorage, AFailedCommitCostsNoWorkerItsLease) {

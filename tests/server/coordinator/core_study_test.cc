@@ -72,7 +72,7 @@ TEST_F(CoreStudy, AStoppedStudyCancelsWhatWaitsAndLetsRunningTrialsFinish) {
   EXPECT_EQ(h_.Trial("s", 3).trial.state, TrialState::kCancelled);
   const Answered<SuggestReply> ask = h_.Ask("s", "b");
   EXPECT_FALSE(ask.ready());  // A trial is still open.
-  EXPECT_THAT(h_.Heartbeat("a", {running.token}), ElementsAre(Directive::kContinue));
+  EXPECT_THAT(h_.Heartbeat("a", {running.token}), ElementsAre(study::Directive::kContinue));
   EXPECT_EQ(h_.Complete(running, Loss(1))->state, TrialState::kComplete);
   EXPECT_EQ(h_.Fail(failing, MakeFailure(FailureKind::kInfra))->state,
             TrialState::kCancelled);  // Nobody tries it again.
@@ -97,7 +97,7 @@ TEST_F(CoreStudy, ACancelledStudyTellsItsWorkersToStop) {
   const Grant grant = h_.Get("s", "a");
   ASSERT_EQ(h_.Control("s", Control::kCancel)->record.state, StudyState::kCancelled);
   EXPECT_TRUE(h_.Control("s", Control::kCancel).ok());
-  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(Directive::kStop));
+  EXPECT_THAT(h_.Heartbeat("a", {grant.token}), ElementsAre(study::Directive::kStop));
   ExpectRefused(h_.Complete(grant, Loss(1)), absl::StatusCode::kFailedPrecondition, reason::kTrialFinal,
                 "trial 1 is CANCELLED already");
   EXPECT_THAT(h_.Events("s", EventType::kReportRefused), SizeIs(1));
@@ -249,7 +249,7 @@ TEST_F(CoreStudy, ATargetEndsTheStudyAndItsRunningTrials) {
   EXPECT_EQ(h_.Study("t").state, StudyState::kCompleted);
   EXPECT_EQ(h_.Study("t").state_reason, "target_value reached by trial 4");
   EXPECT_EQ(h_.Trial("t", 3).trial.state, TrialState::kCancelled);
-  EXPECT_THAT(h_.Heartbeat("b", {other.token}), ElementsAre(Directive::kStop));
+  EXPECT_THAT(h_.Heartbeat("b", {other.token}), ElementsAre(study::Directive::kStop));
 }
 
 TEST_F(CoreStudy, ATargetOfAMaximizedMetricIsReachedFromBelow) {

@@ -232,11 +232,11 @@ void ExplorerWorld::Deliver(size_t m, Fate fate) {
 }
 
 void ExplorerWorld::Beat(Worker& worker, const std::string& name) {
-  const std::vector<Directive> directives = harness_.Heartbeat(name, {worker.grant.token});
+  const std::vector<study::Directive> directives = harness_.Heartbeat(name, {worker.grant.token});
   NoteRows();
   const storage::TrialRecord& row = rows_[static_cast<size_t>(worker.grant.trial.number - 1)];
   const bool newest = row.trial.state == study::TrialState::kRunning && row.grants.back().token == worker.grant.token;
-  if (directives != std::vector<Directive>{newest ? Directive::kContinue : Directive::kLost}) {
+  if (directives != std::vector<study::Directive>{newest ? study::Directive::kContinue : study::Directive::kLost}) {
     return Violated("a heartbeat got the wrong directive");
   }
   if (!newest) worker.status = Worker::kIdle;

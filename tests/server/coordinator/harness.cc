@@ -234,12 +234,12 @@ absl::StatusOr<FinishReply> Harness::Release(const Grant& grant, const std::stri
   return RunOne(*this, std::move(op), Answered<FinishReply>());
 }
 
-std::vector<Directive> Harness::Heartbeat(const std::string& worker, const std::vector<std::string>& tokens) {
+std::vector<study::Directive> Harness::Heartbeat(const std::string& worker, const std::vector<std::string>& tokens) {
   LeaseTable::Renewal renewal = leases->Renew(tokens, clock.Monotonic(), /*take_back=*/false);
   if (!renewal.any_expired) return renewal.directives;
   const absl::StatusOr<HeartbeatReply> reply =
       RunOne(*this, HeartbeatOp{worker, tokens, {}}, Answered<HeartbeatReply>());
-  return reply.ok() ? reply->directives : std::vector<Directive>();
+  return reply.ok() ? reply->directives : std::vector<study::Directive>();
 }
 
 Grant Harness::Get(const std::string& id, const std::string& worker) {

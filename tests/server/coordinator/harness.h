@@ -94,7 +94,7 @@ class Harness {
   absl::StatusOr<FinishReply> Fail(const Grant& grant, const study::Failure& failure);
   absl::StatusOr<FinishReply> Release(const Grant& grant, const std::string& checkpoint = "");
   // As Coordinator::Heartbeat: from memory unless a lease has expired.
-  std::vector<Directive> Heartbeat(const std::string& worker, const std::vector<std::string>& tokens);
+  std::vector<study::Directive> Heartbeat(const std::string& worker, const std::vector<std::string>& tokens);
 
   // The first trial of a reply that must have one.
   Grant Get(const std::string& id, const std::string& worker);

@@ -36,7 +36,7 @@ TEST(Leases, ALeaseEndsAtItsDeadline) {
 TEST(Leases, ARenewalNeverShortensALease) {
   LeaseTable leases;
   leases.Grant("t", {1, 1, absl::Seconds(10), kNow + absl::Seconds(50)});
-  EXPECT_THAT(leases.Renew({"t"}, kNow, false).directives, ElementsAre(Directive::kContinue));
+  EXPECT_THAT(leases.Renew({"t"}, kNow, false).directives, ElementsAre(study::Directive::kContinue));
   EXPECT_EQ(leases.Deadline("t"), kNow + absl::Seconds(50));
 }
 
@@ -47,7 +47,7 @@ TEST(Leases, WhenOneOfThemHasExpiredNoneIsRenewedWithoutTheWriter) {
   EXPECT_TRUE(leases.Renew({"new", "old"}, kNow, false).any_expired);
   EXPECT_EQ(leases.Deadline("new"), kNow + absl::Seconds(1));
   EXPECT_THAT(leases.Renew({"new", "old"}, kNow, true).directives,
-              ElementsAre(Directive::kContinue, Directive::kContinue));
+              ElementsAre(study::Directive::kContinue, study::Directive::kContinue));
   EXPECT_EQ(leases.Deadline("old"), kNow + absl::Seconds(10));
 }
 
@@ -55,10 +55,10 @@ TEST(Leases, EndedHoldersAreToldWhy) {
   LeaseTable leases;
   leases.Grant("stopped", {1, 1, absl::Seconds(10), kNow});
   leases.Grant("lost", {1, 2, absl::Seconds(10), kNow});
-  leases.End("stopped", Directive::kStop);
-  leases.End("lost", Directive::kLost);
+  leases.End("stopped", study::Directive::kStop);
+  leases.End("lost", study::Directive::kLost);
   EXPECT_THAT(leases.Renew({"stopped", "lost"}, kNow, false).directives,
-              ElementsAre(Directive::kStop, Directive::kLost));
+              ElementsAre(study::Directive::kStop, study::Directive::kLost));
   EXPECT_EQ(leases.size(), 0u);
 }
 

@@ -352,7 +352,7 @@ Expected NaiveModel::Report(const ReportOp& op) {
     if (!newest || !t.grants.back().stopped) {
       return Expected::Error(StatusCode::kFailedPrecondition, reason::kTrialFinal);
     }
-    e.directive = Directive::kStop;
+    e.directive = study::Directive::kStop;
     return e;
   }
   if (t.state != TrialState::kRunning || !newest) {
@@ -377,7 +377,7 @@ Expected NaiveModel::Report(const ReportOp& op) {
   if (!op.checkpoint.empty()) t.checkpoint = op.checkpoint;
   t.deadline = std::max(t.deadline, now_ + t.ttl);
   t.seen_expired = false;
-  e.directive = Directive::kContinue;
+  e.directive = study::Directive::kContinue;
   if (!s->spec.resource) return e;
   std::map<int64_t, double> fresh;
   for (const study::Measurement& m : op.measurements) {
@@ -390,11 +390,11 @@ Expected NaiveModel::Report(const ReportOp& op) {
     stopped_.insert(op.token);
     Final(*s, t, TrialState::kPruned, std::nullopt);
     AfterFinal(*s);
-    e.directive = Directive::kStop;
+    e.directive = study::Directive::kStop;
     return e;
   }
   if (t.target > 0 && t.target < s->spec.resource->max && t.points.rbegin()->first >= t.target) {
-    e.directive = Directive::kPause;
+    e.directive = study::Directive::kPause;
   }
   return e;
 }
@@ -471,14 +471,14 @@ Expected NaiveModel::Finish(const FinishOp& op) {
   return e;
 }
 
-std::vector<Directive> NaiveModel::Heartbeat(const std::vector<std::string>& tokens, absl::Duration now) {
-  std::vector<Directive> directives;
+std::vector<study::Directive> NaiveModel::Heartbeat(const std::vector<std::string>& tokens, absl::Duration now) {
+  std::vector<study::Directive> directives;
   for (const std::string& token : tokens) {
-    Directive directive = stopped_.count(token) > 0 ? Directive::kStop : Directive::kLost;
+    study::Directive directive = stopped_.count(token) > 0 ? study::Directive::kStop : study::Directive::kLost;
     for (auto& [key, s] : studies_) {
       for (auto& [number, t] : s.trials) {
         if (t.state != TrialState::kRunning || t.grants.back().token != token) continue;
-        directive = Directive::kContinue;
+        directive = study::Directive::kContinue;
         t.deadline = std::max(t.deadline, now + t.ttl);
         t.seen_expired = false;
       }

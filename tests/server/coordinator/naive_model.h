@@ -25,7 +25,7 @@ struct Expected {
   std::optional<study::TrialState> trial_state;
   std::optional<study::StudyState> study_state;
   size_t warnings = 0;
-  std::optional<Directive> directive;
+  std::optional<study::Directive> directive;
   std::vector<int64_t> numbers;                          // Enqueue.
   std::vector<std::pair<int64_t, std::string>> granted;  // A repeated Suggest: trials and tokens.
   std::string repeats;                                   // Token whose first answer had the same seq.
@@ -67,7 +67,7 @@ class NaiveModel {
   Expected CancelTrial(const CancelTrialOp& op);
   Expected Report(const ReportOp& op);
   Expected Finish(const FinishOp& op);
-  std::vector<Directive> Heartbeat(const std::vector<std::string>& tokens, absl::Duration now);
+  std::vector<study::Directive> Heartbeat(const std::vector<std::string>& tokens, absl::Duration now);
   // Absent: it waits, known as `handle`; CheckAnswer judges the answer. `replaced` gets the handle of an earlier ask
   // that this one takes the place of (it is answered CANCELLED), or -1.
   std::optional<Expected> Suggest(const SuggestOp& op, int handle, int* replaced);

@@ -168,7 +168,7 @@ void Walker::Heartbeat(const std::array<uint32_t, 6>& r) {
     return;
   }
   Begin();
-  const std::vector<Directive> expected = model_.Heartbeat(tokens, now);
+  const std::vector<study::Directive> expected = model_.Heartbeat(tokens, now);
   HeartbeatOp op{"w", tokens, [this, expected](absl::StatusOr<HeartbeatReply> reply) {
                    if (commit_failed_now_) {
                      if (reply.ok()) Fail("heartbeat: OK after a failed commit");

@@ -153,7 +153,7 @@ class ServerImpl final : public Server {
     }
     if (!options.metrics_listen.empty()) {
       const auto ready = [this] { return ready_.load() && coordinator_->serving(); };
-      metrics_ = std::make_shared<metrics::Metrics>(metrics::Options{Methods(), options.data_dir, ready});
+      metrics_ = std::make_shared<metrics::Metrics>(metrics::MetricsOptions{Methods(), options.data_dir, ready});
       coordinator_options.observer = metrics_.get();
     }
     LUTHIER_ASSIGN_OR_RETURN(coordinator_,

@@ -146,7 +146,7 @@ absl::StatusOr<Context::StudyToCreate> Context::ReadStudy(const std::string& pat
 }
 
 void Context::Print(const Table& table) const {
-  if (options_.format == Format::kCsv)
+  if (options_.format == OutputFormat::kCsv)
     table.PrintCsv(out());
   else
     table.PrintAligned(out());

@@ -28,7 +28,7 @@ class Context {
   std::ostream& out() const { return *environment_.out; }
   std::ostream& err() const { return *environment_.err; }
   std::istream& in() const { return *environment_.in; }
-  bool json() const { return options_.format == Format::kJson; }
+  bool json() const { return options_.format == OutputFormat::kJson; }
 
   // A client of --server, or of the coordinator of --db, which is started in this process if need be.
   absl::StatusOr<client::Client*> client();

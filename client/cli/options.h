@@ -10,7 +10,7 @@
 
 namespace luthier::cli {
 
-enum class Format { kTable, kJson, kCsv };
+enum class OutputFormat { kTable, kJson, kCsv };
 
 // Every option of every verb, as given; each verb's help says which it has.
 struct Options {
@@ -18,7 +18,7 @@ struct Options {
   // All verbs.
   std::string server;  // Never empty.
   std::string db;
-  Format format = Format::kTable;
+  OutputFormat format = OutputFormat::kTable;
   std::string log_level = "warning";
 
   std::string study;

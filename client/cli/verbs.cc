@@ -398,8 +398,8 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
       ->envname("LUTHIER_SERVER")
       ->capture_default_str();
   app->add_option("--db", options->db, "Data directory to use instead of a server; run: default luthier.db.d");
-  const std::map<std::string, Format> formats = {
-      {"table", Format::kTable}, {"json", Format::kJson}, {"csv", Format::kCsv}};
+  const std::map<std::string, OutputFormat> formats = {
+      {"table", OutputFormat::kTable}, {"json", OutputFormat::kJson}, {"csv", OutputFormat::kCsv}};
   app->add_option_function<std::string>(
          "-o,--output", [options, formats](const std::string& name) { options->format = formats.at(name); },
          "table, json or csv")

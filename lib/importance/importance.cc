@@ -245,7 +245,7 @@ Share Summarize(const std::vector<double>& shares) {
 }  // namespace
 
 absl::StatusOr<Importance> Compute(const study::SearchSpace& space, study::Goal goal,
-                                   const std::vector<Observation>& observations, const Options& options) {
+                                   const std::vector<Observation>& observations, const ImportanceOptions& options) {
   if (!(options.quantile > 0.0 && options.quantile <= 1.0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("quantile: ", study::FormatDouble(options.quantile), " is not above 0 and at most 1"));

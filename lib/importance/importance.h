@@ -30,7 +30,7 @@ struct Observation {
   double value = 0.0;            // Finite.
 };
 
-struct Options {
+struct ImportanceOptions {
   // Values worse than this quantile count as the quantile itself: below 1, what makes bad results bad loses its weight
   // and what tells good from better gains. In (0, 1].
   double quantile = 1.0;
@@ -53,7 +53,7 @@ struct PairShare {
 
 struct Importance {
   std::vector<ParameterShare> parameters;  // Largest share first; constants are left out.
-  std::vector<PairShare> pairs;            // With Options::pairs; largest first.
+  std::vector<PairShare> pairs;            // With ImportanceOptions::pairs; largest first.
   // How much of the variance of trials that a forest has not seen it predicts: 1 all, 0 or less nothing. Shares of a
   // forest that predicts little say little.
   double predicted = 0.0;
@@ -63,7 +63,7 @@ struct Importance {
 // clipping), and for a space with no tuned parameter; INVALID_ARGUMENT for a quantile out of range. 96 trees of
 // at most about a thousand leaves: O(trials · parameters · depth) each.
 absl::StatusOr<Importance> Compute(const study::SearchSpace& space, study::Goal goal,
-                                   const std::vector<Observation>& observations, const Options& options);
+                                   const std::vector<Observation>& observations, const ImportanceOptions& options);
 
 }  // namespace luthier::importance
 

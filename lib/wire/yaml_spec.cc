@@ -33,10 +33,10 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 using Kind = YamlNode::Kind;
-using Positions = std::map<std::string, Position>;
+using Positions = std::map<std::string, YamlPosition>;
 
 struct Problem {
-  Position at;
+  YamlPosition at;
   std::string field;
   std::string what;
 };
@@ -193,7 +193,7 @@ class Reader {
   }
 
  private:
-  void Add(Position at, const std::string& field, std::string what) {
+  void Add(YamlPosition at, const std::string& field, std::string what) {
     problems_.push_back({at, field, std::move(what)});
   }
 
@@ -389,7 +389,7 @@ class Reader {
 };
 
 // The position of `field` or of the nearest thing around it that has one.
-Position Find(const Positions& positions, std::string field) {
+YamlPosition Find(const Positions& positions, std::string field) {
   while (true) {
     const auto found = positions.find(field);
     if (found != positions.end()) return found->second;
@@ -398,7 +398,7 @@ Position Find(const Positions& positions, std::string field) {
     field.resize(cut);
   }
   const auto root = positions.find("");
-  return root == positions.end() ? Position{1, 1} : root->second;
+  return root == positions.end() ? YamlPosition{1, 1} : root->second;
 }
 
 absl::Status LocateAll(const Positions& positions, absl::string_view source, const absl::Status& status) {

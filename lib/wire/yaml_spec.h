@@ -37,7 +37,7 @@ class StudyFile {
  private:
   std::string source_;
   v1::StudySpec spec_;
-  std::map<std::string, Position> positions_;
+  std::map<std::string, YamlPosition> positions_;
 };
 
 // Any message of the API by the same rules, without checks beyond its structure: a Gradient, a Measurement.

@@ -19,7 +19,7 @@
 namespace luthier::wire {
 namespace {
 
-Position ToPosition(const YAML::Mark& mark) {
+YamlPosition ToPosition(const YAML::Mark& mark) {
   return {mark.line + 1, mark.column + 1};
 }
 
@@ -64,11 +64,11 @@ class TreeBuilder final : public YAML::EventHandler {
  private:
   struct Container {
     YamlNode node;
-    std::optional<YamlNode> key;           // Maps: read, its value is still to come.
-    std::map<std::string, Position> seen;  // Maps: the keys so far.
+    std::optional<YamlNode> key;               // Maps: read, its value is still to come.
+    std::map<std::string, YamlPosition> seen;  // Maps: the keys so far.
   };
 
-  void Fail(Position at, std::string what) {
+  void Fail(YamlPosition at, std::string what) {
     if (failed_) return;
     failed_ = true;
     error_ = {at, std::move(what)};
@@ -141,7 +141,7 @@ class TreeBuilder final : public YAML::EventHandler {
 };
 
 // Editors that indent with tabs are the most frequent reason for a parser's complaint, and its text never says so.
-const char* TabHint(absl::string_view text, Position at) {
+const char* TabHint(absl::string_view text, YamlPosition at) {
   for (int line = 1; line < at.line; ++line) text.remove_prefix(std::min(text.size(), text.find('\n') + 1));
   const absl::string_view margin = text.substr(0, text.find_first_not_of(" \t"));
   return absl::StrContains(margin, "\t") ? "; indent with spaces, not tabs" : "";
@@ -153,7 +153,7 @@ std::optional<YamlError> CheckBytes(absl::string_view text) {
     return YamlError{{}, absl::StrCat("is larger than 1 MiB (", text.size(), " bytes); is it the right file?")};
   }
   const size_t bad = InvalidUtf8At(text);
-  Position at{1, 1};
+  YamlPosition at{1, 1};
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     if (i == bad) return YamlError{at, absl::StrFormat("byte 0x%02x is not UTF-8; is it a text file?", c)};
@@ -188,7 +188,7 @@ bool ParseYamlTree(absl::string_view text, YamlNode* root, YamlError* error) {
     if (!builder.failed()) more = parser.HandleNextDocument(second);
   } catch (const YAML::Exception& e) {
     // What was found before the parser stumbled is the better explanation.
-    const Position at = ToPosition(e.mark);
+    const YamlPosition at = ToPosition(e.mark);
     *error =
         builder.failed() ? builder.error() : YamlError{at, absl::StrCat("is not YAML: ", e.msg, TabHint(text, at))};
     return false;

@@ -11,17 +11,17 @@
 namespace luthier::wire {
 
 // Where a node begins; from 1.
-struct Position {
+struct YamlPosition {
   int line = 0;
   int column = 0;
-  friend auto operator<=>(const Position&, const Position&) = default;
+  friend auto operator<=>(const YamlPosition&, const YamlPosition&) = default;
 };
 
 // One node of a YAML document, before it has a meaning.
 struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
   Kind kind = Kind::kNull;
-  Position at;
+  YamlPosition at;
   bool quoted = false;          // Scalars: quoted, in a block, or tagged !!str: text whatever it looks like.
   std::string text;             // Scalars.
   std::vector<YamlNode> keys;   // Maps, in order: scalars, all different.
@@ -32,7 +32,7 @@ inline constexpr size_t kMaxYamlBytes = 1 << 20;
 inline constexpr int kMaxYamlDepth = 32;
 
 struct YamlError {
-  Position at;
+  YamlPosition at;
   std::string what;
 };
 

@@ -128,7 +128,7 @@ prometheus::Gauge& OneGauge(prometheus::Registry& registry, const char* name, co
 
 }  // namespace
 
-Metrics::Metrics(Options options)
+Metrics::Metrics(MetricsOptions options)
     : options_(std::move(options)),
       rpc_seconds_(BuildHistogram()
                        .Name("luthier_rpc_seconds")

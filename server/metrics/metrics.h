@@ -22,7 +22,7 @@
 // study, a trial, a worker or a user, and there are never more than 500 series. Thread-safe.
 namespace luthier::metrics {
 
-struct Options {
+struct MetricsOptions {
   std::vector<std::string> methods;  // "WorkerService/Suggest"; calls of any other are counted as "other".
   std::string data_dir;              // Of the database; empty: in memory.
   std::function<bool()> ready;       // Whether the server takes writes now. Null: no.
@@ -30,9 +30,9 @@ struct Options {
 
 class Metrics final : public coordinator::Observer, public prometheus::Collectable {
  public:
-  explicit Metrics(Options options);
+  explicit Metrics(MetricsOptions options);
 
-  // A call has ended. `method` as in Options::methods, `code`: "OK", "NOT_FOUND", …
+  // A call has ended. `method` as in MetricsOptions::methods, `code`: "OK", "NOT_FOUND", …
   void OnCall(absl::string_view method, absl::string_view code, absl::Duration took);
 
   void OnRefused(coordinator::OperationClass operation_class, const absl::Status& status) override;
@@ -49,7 +49,7 @@ class Metrics final : public coordinator::Observer, public prometheus::Collectab
  private:
   void LookAtProcess() const;
 
-  const Options options_;
+  const MetricsOptions options_;
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Histogram>& rpc_seconds_;
   prometheus::Family<prometheus::Counter>& rpc_total_;

@@ -82,7 +82,7 @@ absl::StatusOr<int> StudyImportance(Context& context) {
     return UsageError("--metric", absl::StrCat("no complete trial has ", base::Quote(metric), "; they have ",
                                                absl::StrJoin(known, ", "), base::DidYouMean(metric, known)));
   }
-  const importance::Options how{.quantile = options.quantile, .pairs = options.pairs, .seed = spec.seed};
+  const importance::ImportanceOptions how{.quantile = options.quantile, .pairs = options.pairs, .seed = spec.seed};
   LUTHIER_ASSIGN_OR_RETURN(const importance::Importance result,
                            importance::Compute(spec.space, spec.metric.goal, input.observations, how));
   if (context.json()) {

@@ -220,7 +220,7 @@ absl::StatusOr<int> ModelPredict(Context& context) {
     PrintJson(context.out(), list);
     return kExitDone;
   }
-  if (sequences && context.options().format == Format::kTable) {
+  if (sequences && context.options().format == OutputFormat::kTable) {
     context.out() << predictions.text;  // As the file has it: for the programs that read such columns.
     return kExitDone;
   }

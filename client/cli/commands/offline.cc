@@ -154,7 +154,7 @@ absl::StatusOr<int> SimulateTrainings(Context& context, const std::vector<simula
   if (context.json())
     PrintJson(context.out(), list);
   else
-    context.Print(options.format == Format::kCsv ? runs : medians);
+    context.Print(options.format == OutputFormat::kCsv ? runs : medians);
   return kExitDone;
 }
 
@@ -182,17 +182,17 @@ absl::StatusOr<int> Simulate(Context& context) {
   if (options.resource > 0) return SimulateTrainings(context, plans);
   SimulationSummary summary;
   bool first = true;
-  if (options.format == Format::kCsv) context.out() << simulate::CsvHeader() << "\n";
+  if (options.format == OutputFormat::kCsv) context.out() << simulate::CsvHeader() << "\n";
   for (const simulate::SimulateOptions& plan : plans) {
     LUTHIER_RETURN_IF_ERROR(simulate::Simulate(plan, simulate::ThreadCpuTime, [&](const simulate::Row& row) {
       switch (options.format) {
-        case Format::kCsv:
+        case OutputFormat::kCsv:
           context.out() << simulate::CsvLine(row) << "\n";
           break;
-        case Format::kJson:
+        case OutputFormat::kJson:
           context.out() << (first ? "[\n" : ",\n") << RowJson(row).dump();
           break;
-        case Format::kTable:
+        case OutputFormat::kTable:
           summary.Add(row);
           break;
       }
@@ -200,8 +200,8 @@ absl::StatusOr<int> Simulate(Context& context) {
       return context.out().good();
     }));
   }
-  if (options.format == Format::kJson) context.out() << (first ? "[]\n" : "\n]\n");
-  if (options.format == Format::kTable) summary.ToTable().PrintAligned(context.out());
+  if (options.format == OutputFormat::kJson) context.out() << (first ? "[]\n" : "\n]\n");
+  if (options.format == OutputFormat::kTable) summary.ToTable().PrintAligned(context.out());
   return kExitDone;
 }
 
@@ -304,13 +304,13 @@ absl::StatusOr<int> Objectives(Context& context) {
 absl::StatusOr<int> ObjectivesDescribe(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::ObjectiveInfo* info, catalogue::FindObjective(context.options().objective));
   switch (context.options().format) {
-    case Format::kTable:
+    case OutputFormat::kTable:
       context.out() << catalogue::Describe(*info);
       break;
-    case Format::kJson:
+    case OutputFormat::kJson:
       PrintJson(context.out(), ObjectiveJson(*info));
       break;
-    case Format::kCsv:
+    case OutputFormat::kCsv:
       ObjectiveTable(*info).PrintCsv(context.out());
       break;
   }
@@ -332,7 +332,7 @@ absl::StatusOr<int> Algorithms(Context& context) {
   Table table({"algorithm", "version", "description"});
   for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) {
     table.Add({Cell::Text(info.name), Cell::Integer(info.version), Cell::Text(info.description)});
-    if (context.options().format == Format::kCsv) continue;
+    if (context.options().format == OutputFormat::kCsv) continue;
     for (const auto& [name, what] : info.options) {
       table.Add({Cell::Text("  " + name), Cell::Empty(), Cell::Text("  " + what)});
     }
@@ -369,7 +369,7 @@ absl::StatusOr<int> VerifyReplayVerb(Context& context) {
 absl::StatusOr<int> Version(Context& context) {
   if (context.json())
     PrintJson(context.out(), Json{{"version", base::kVersion}});
-  else if (context.options().format == Format::kCsv)
+  else if (context.options().format == OutputFormat::kCsv)
     context.out() << "version\n" << base::kVersion << "\n";
   else
     context.out() << "luthier " << base::kVersion << "\n";

@@ -84,7 +84,7 @@ absl::StatusOr<int> StudyPreview(Context& context) {
     return kExitDone;
   }
   context.Print(PreviewTable(preview));
-  if (options.format == Format::kCsv) return kExitDone;
+  if (options.format == OutputFormat::kCsv) return kExitDone;
   std::ostream& out = context.out();
   out << preview.algorithm << ": " << preview.settings << " settings, "
       << (preview.about     ? "about "

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 int PrintChanged(Context& context, const v1::Study& study) {
   if (context.json()) {
     PrintJson(context.out(), StudyJson(study));
-  } else if (context.options().format == Format::kCsv) {
+  } else if (context.options().format == OutputFormat::kCsv) {
     StudyTable({study}).PrintCsv(context.out());
   } else {
     context.out() << IdOf(study) << ": " << v1::Study::State_Name(study.state()) << ", " << Summary(study) << "\n";
@@ -73,7 +73,7 @@ absl::StatusOr<int> StudyGet(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study, certificate));
   if (context.json())
     PrintJson(context.out(), StudyJson(study));
-  else if (context.options().format == Format::kCsv)
+  else if (context.options().format == OutputFormat::kCsv)
     StudyTable({study}).PrintCsv(context.out());
   else
     PrintStudy(context.out(), study);
@@ -82,19 +82,19 @@ absl::StatusOr<int> StudyGet(Context& context) {
 
 absl::StatusOr<int> StudyWatch(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  const Format format = context.options().format;
-  if (format == Format::kCsv) context.out() << "seq,time,type,trial,attempt,value,actor,detail\n";
+  const OutputFormat format = context.options().format;
+  if (format == OutputFormat::kCsv) context.out() << "seq,time,type,trial,attempt,value,actor,detail\n";
   client::Client::WatchOptions options;
   options.after_seq = context.options().after;
   const absl::Status status = client->WatchStudy(context.options().study, options, [&](const v1::Event& event) {
     const Json json = wire::ToJson(event);
-    if (format == Format::kJson) {
+    if (format == OutputFormat::kJson) {
       // One object a line: a stream has no end to close a list at.
       context.out() << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
       return true;
     }
     const std::string time = json.value("time", "");
-    if (format == Format::kCsv) {
+    if (format == OutputFormat::kCsv) {
       Table row({"seq", "time", "type", "trial", "attempt", "value", "actor", "detail"});
       row.Add({Cell::Integer(static_cast<int64_t>(event.seq())), Cell::Text(time),
                Cell::Text(v1::Event::Type_Name(event.type())),

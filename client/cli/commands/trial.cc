@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 void PrintOne(Context& context, const v1::StudySpec& spec, const v1::Trial& trial) {
   if (context.json())
     PrintJson(context.out(), TrialJson(trial));
-  else if (context.options().format == Format::kCsv)
+  else if (context.options().format == OutputFormat::kCsv)
     TrialTable(spec, {trial}).PrintCsv(context.out());
   else
     PrintTrial(context.out(), spec, trial);
@@ -109,7 +109,7 @@ absl::StatusOr<int> TrialExplain(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->GetTrial(options.study, options.trial));
-  if (options.format == Format::kTable)
+  if (options.format == OutputFormat::kTable)
     PrintExplanation(context.out(), study.spec(), trial);
   else
     PrintOne(context, study.spec(), trial);

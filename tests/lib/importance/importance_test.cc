@@ -40,7 +40,8 @@ std::vector<Observation> Sample(const SearchSpace& space, int n, const std::func
   return observations;
 }
 
-Importance Shares(const SearchSpace& space, const std::vector<Observation>& observations, Options options = {}) {
+Importance Shares(const SearchSpace& space, const std::vector<Observation>& observations,
+                  ImportanceOptions options = {}) {
   const absl::StatusOr<Importance> result = Compute(space, Goal::kMinimize, observations, options);
   EXPECT_TRUE(result.ok()) << result.status();
   return result.ok() ? *result : Importance();

@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
-# docs/libraries.md tells the truth: its table has one row per library, and the row's dependencies are the ones that the
-# library's CMakeLists.txt links; and these are all that the library's files include.
+# docs/libraries.md tells the truth. Its table has one row per library, and the row's dependencies are the ones that the
+# library's CMakeLists.txt links; these are all that the library's files include. Each arrow of its drawing is such a
+# dependency, and each dependency follows the drawing's arrows, which never turn back.
 #   libraries_test.sh SOURCE_DIR
 set -euo pipefail
 source_dir=$1
 
-# "library: dep dep …" for each library of ours below $1, from the CMake files.
+# Prints "library: dep dep …" for each library of ours below $1, from the CMake files; with $2 = program for each program.
 from_cmake() {
-  find "$1"/{lib,server,worker,client} -name CMakeLists.txt -exec cat {} + | awk '
+  find "$1"/{lib,server,worker,client} -name CMakeLists.txt -exec cat {} + | awk -v call="luthier_${2:-library}" '
     { sub(/#.*/, ""); text = text " " $0 }
     END {
-      while (match(text, /luthier_library\([^)]*\)/)) {
-        call = substr(text, RSTART + 16, RLENGTH - 16)
+      while (match(text, call "\\([^)]*\\)")) {
+        words = substr(text, RSTART + length(call) + 1, RLENGTH - length(call) - 2)
         text = substr(text, RSTART + RLENGTH)
-        match(call, /luthier_[a-z_]+/)
-        line = substr(call, RSTART + 8, RLENGTH - 8) ":"
-        call = substr(call, RSTART + RLENGTH)
-        while (match(call, /luthier(::[a-z_]+|_([a-z]+_)?proto)/)) {
-          dep = substr(call, RSTART, RLENGTH)
-          call = substr(call, RSTART + RLENGTH)
+        match(words, /[a-z_-]+/)
+        name = substr(words, RSTART, RLENGTH)
+        sub(/^luthier_/, "", name)
+        line = name ":"
+        words = substr(words, RSTART + RLENGTH)
+        while (match(words, /luthier(::[a-z_]+|_([a-z]+_)?proto)/)) {
+          dep = substr(words, RSTART, RLENGTH)
+          words = substr(words, RSTART + RLENGTH)
           sub(/^luthier(::|_)/, "", dep)
           line = line " " dep
         }
@@ -39,6 +42,45 @@ normalize() {
 }
 
 compare() { diff <(from_page "$1") <(from_cmake "$1"); }
+
+# Prints "user used" for each arrow of the drawing in $1/docs/libraries.md. Statements such as "a, b <- c <- d" or
+# "c -> a, b" stand two spaces or more apart.
+# shellcheck disable=SC2016  # Backquotes of Markdown.
+arrows() {
+  sed -n '/^```text/,/^```$/p' "$1/docs/libraries.md" | grep -E -- '<-|->' | sed -E 's/^ +//; s/ {2,}/\n/g' | awk '
+    function draw(users, used,   i, j, from, to, n, m) {
+      n = split(users, from, /, */)
+      m = split(used, to, /, */)
+      for (i = 1; i <= n; ++i) for (j = 1; j <= m; ++j) print from[i], to[j]
+    }
+    / -> / { split($0, side, / -> /); draw(side[1], side[2]); next }
+    { n = split($0, group, / <- /); for (i = 1; i < n; ++i) draw(group[i + 1], group[i]) }'
+}
+
+# Prints where the drawing in $1/docs/libraries.md and the CMake files below $1 contradict each other: arrows that no
+# CMake file has, arrows that turn back, and dependencies to which no arrows lead. Generated code is one box: proto.
+wrong_arrows() {
+  {
+    arrows "$1" | sed 's/^/drawn /'
+    { from_cmake "$1"; from_cmake "$1" program; } | awk -F': *' '
+      { n = split($2, deps, " "); for (i = 1; i <= n; ++i) { sub(/^[a-z]*_proto$/, "proto", deps[i]); print "linked", $1, deps[i] } }'
+  } | awk '
+    function mark(user, at,   i, n, used) {
+      n = split(below[at], used, " ")
+      for (i = 1; i <= n; ++i) if (!((user, used[i]) in reached)) { reached[user, used[i]] = 1; mark(user, used[i]) }
+    }
+    $1 == "drawn" { drawn[$2 " " $3] = 1; below[$2] = below[$2] " " $3 }
+    $1 == "linked" { linked[$2 " " $3] = 1 }
+    END {
+      for (user in below) mark(user, user)
+      for (arrow in drawn) if (!(arrow in linked)) print "drawn, but not in CMake: " arrow
+      for (user in below) if ((user, user) in reached) print "turns back: " user
+      for (arrow in linked) {
+        split(arrow, end, " ")
+        if (!((end[1], end[2]) in reached)) print "in CMake, but no arrows lead there: " arrow
+      }
+    }' | sed -E 's/: ([^ ]+) ([^ ]+)$/: \1 uses \2/' | LC_ALL=C sort
+}
 
 # Prints "library: dep" for each library below $1 whose files include a header of a library that its CMake file does not
 # link. Folders with several libraries are left out: their files do not tell whose they are.
@@ -83,6 +125,24 @@ expect() {
   expect different '| `a` | `b` | one |' '| `b` | `a`, `record_proto` | two |'
 }
 
+# The drawing's check must see an arrow that is not there, a dependency that no arrows show, and one that turns back.
+expect_arrows() {  # what is wrong, lines of the drawing
+  printf '```text\n' >"$scratch/docs/libraries.md"
+  printf '%s\n' "${@:2}" '```' >>"$scratch/docs/libraries.md"
+  found=$(wrong_arrows "$scratch")
+  [[ $found == "$1" ]] || { echo "self-test: of '${*:2}' was said '$found'" >&2; exit 1; }
+}
+mkdir -p "$scratch/server/c"
+printf 'luthier_library(luthier_c SRCS c.cc\n  DEPS luthier::a luthier::b)\nluthier_program(luthier-c SRCS main.cc DEPS luthier::c)\n' >"$scratch/server/c/CMakeLists.txt"
+expect_arrows '' 'lib/' '    a, proto <- b <- c <- luthier-c'
+expect_arrows '' '    proto <- b    b -> a' '         b <- c    c <- luthier-c'
+expect_arrows 'drawn, but not in CMake: c uses proto' '    a, proto <- b <- c    proto <- c <- luthier-c'
+expect_arrows 'in CMake, but no arrows lead there: c uses b' '    a, proto <- b    a <- c <- luthier-c'
+expect_arrows 'in CMake, but no arrows lead there: luthier-c uses c' '    a, proto <- b <- c'
+expect_arrows $'drawn, but not in CMake: a uses c\nturns back: a\nturns back: b\nturns back: c' \
+  '    a, proto <- b <- c <- luthier-c    c <- a'
+rm -r "$scratch/server/c"
+
 printf '#include "lib/a/a.h"\n' >"$scratch/server/b/b.cc"
 [[ -z $(unlinked_includes "$scratch") ]] || { echo "self-test: an include of a linked library was held against it" >&2; exit 1; }
 printf '#include "server/b/b.h"\n' >"$scratch/lib/a/a.cc"
@@ -100,11 +160,11 @@ if ! differences=$(compare "$source_dir"); then
   echo "docs/libraries.md (<) and the CMake files (>) disagree; bring the table and the drawing in step." >&2
   exit 1
 fi
-# The drawing names every library folder, too.
-for folder in $(cd "$source_dir/lib" && find . -mindepth 2 -maxdepth 2 -name CMakeLists.txt -size +0 -printf '%h\n' | sed 's#^\./##'); do
-  grep -q luthier_library "$source_dir/lib/$folder/CMakeLists.txt" || continue
-  # shellcheck disable=SC2016  # Backquotes of Markdown.
-  sed -n '/^```text/,/^```$/p' "$source_dir/docs/libraries.md" | grep -qw "$folder" ||
-    { echo "the drawing in docs/libraries.md lacks lib/$folder" >&2; exit 1; }
-done
+
+wrong=$(wrong_arrows "$source_dir")
+if [[ -n $wrong ]]; then
+  printf '%s\n' "$wrong" >&2
+  echo "the drawing in docs/libraries.md and the CMake files disagree; bring it in step, or move what both need down." >&2
+  exit 1
+fi
 echo "docs/libraries.md agrees with the CMake files"

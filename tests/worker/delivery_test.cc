@@ -194,6 +194,7 @@ TEST_F(RuntimeTest, AResultSurvivesItsWorkerAndIsSentFirst) {
   ASSERT_THAT(spool_->Leftovers(), SizeIs(1));
 
   ended_ = false;
+  options_.seed = 2;  // Another process: its requests have ids of their own.
   coordinator_.Do([&] {
     coordinator_.away = coordinator_.cancelled = false;
     coordinator_.done = true;
@@ -216,6 +217,7 @@ TEST_F(RuntimeTest, LeftoversThatAreRefusedGo) {
     result.token = absl::StrCat("t", k);
     result.measurement = Point(0, k);
     ASSERT_TRUE(spool_->Write(result).ok());
+    coordinator_.Hold(result.token, k);
   }
   coordinator_.errors["finish"] = {Precondition(base::reason::kLeaseLost), Precondition(base::reason::kTrialFinal)};
   Done();

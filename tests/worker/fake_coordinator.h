@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,8 +16,9 @@
 
 namespace luthier::worker {
 
-// A coordinator in memory that records all it is asked and can be told to misbehave. Everything public is guarded by
-// the world's mutex: tests read it through Check or inside a Drive condition.
+// A coordinator of one study, in memory. It grants what tests put into its queue, keeps the rules of leases that
+// tests/contract/coordinator_contract.h checks, records all it is asked and can be told to misbehave. Everything public
+// is guarded by the world's mutex: tests read it through Check or inside a Drive condition.
 class FakeCoordinator final : public CoordinatorApi {
  public:
   FakeCoordinator(World* world, const FakeWaitClock* clock) : world_(world), clock_(clock) {}
@@ -45,11 +47,17 @@ class FakeCoordinator final : public CoordinatorApi {
     while (!reached()) world_->changed.wait(lock);
   }
 
+  // Makes `token` the newest grant of a trial, as if an earlier process had been granted it.
+  void Hold(const std::string& token, int64_t trial) {
+    Do([&] { grants_[token] = Granted{trial, {}, {}, {}}; });
+  }
+
   absl::StatusOr<study::StudySpec> GetSpec(const std::string& study) override {
     const std::lock_guard<std::mutex> lock(world_->mutex);
     Note("get_spec");
     if (away) return absl::UnavailableError("away");
     if (absl::Status error = NextError("get_spec"); !error.ok()) return error;
+    if (absl::Status error = CheckStudy(study); !error.ok()) return error;
     looked_at.push_back(study);
     return spec;
   }
@@ -58,6 +66,11 @@ class FakeCoordinator final : public CoordinatorApi {
     Note("suggest");
     asks.push_back(request);
     if (absl::Status error = NextError("suggest"); !error.ok()) return error;
+    if (absl::Status error = request.study.empty() ? absl::OkStatus() : CheckStudy(request.study); !error.ok()) {
+      return error;
+    }
+    const auto before = answered_.find(request.request_id);
+    if (before != answered_.end() && !away && !cancelled) return before->second;
     // A long poll without end.
     while (!cancelled && queue.empty() && !done && !away) world_->changed.wait(lock);
     if (away) return absl::UnavailableError("away");
@@ -65,10 +78,12 @@ class FakeCoordinator final : public CoordinatorApi {
     if (cancelled && !grant_after_cancel) return absl::CancelledError("cancelled");
     while (!queue.empty() && (static_cast<int>(reply.leases.size()) < request.count || ignore_count)) {
       reply.leases.push_back(queue.front());
+      grants_[queue.front().token] = Granted{queue.front().trial.number, {}, {}, {}};
       queue.pop_front();
     }
     reply.study_done = reply.leases.empty() && done;
     reply.retry_after = absl::Seconds(1);
+    if (!reply.leases.empty()) answered_[request.request_id] = reply;
     return reply;
   }
   void CancelSuggest() override {
@@ -85,7 +100,12 @@ class FakeCoordinator final : public CoordinatorApi {
     beating_worker = worker;
     std::vector<study::Directive> out;
     for (const std::string& token : tokens) {
-      out.push_back(directives.count(token) != 0 ? directives[token] : study::Directive::kContinue);
+      const auto grant = grants_.find(token);
+      const bool held = grant != grants_.end() && !grant->second.reply;
+      const auto told = directives.find(token);
+      out.push_back(told != directives.end() ? told->second
+                    : held                   ? study::Directive::kContinue
+                                             : study::Directive::kLost);
     }
     return out;
   }
@@ -95,6 +115,14 @@ class FakeCoordinator final : public CoordinatorApi {
     while (hold_reports) world_->changed.wait(lock);
     if (away) return absl::UnavailableError("away");
     if (absl::Status error = NextError("report"); !error.ok()) return error;
+    if (absl::Status error = CheckStudy(request.study); !error.ok()) return error;
+    const auto grant = grants_.find(request.token);
+    if (grant == grants_.end() || grant->second.reply) return Lost(request.trial);
+    for (const study::Measurement& point : request.measurements) {
+      const auto known = grant->second.curve.find(point.step);
+      if (known != grant->second.curve.end() && known->second != point) return Conflict();
+    }
+    for (const study::Measurement& point : request.measurements) grant->second.curve[point.step] = point;
     reports.push_back(request);
     return report_directive;
   }
@@ -106,24 +134,38 @@ class FakeCoordinator final : public CoordinatorApi {
     if (away) return absl::UnavailableError("away");
     if (!finish_error.ok()) return finish_error;
     if (absl::Status error = NextError("finish"); !error.ok()) return error;
+    const auto grant = grants_.find(result.token);
+    if (absl::Status error = CheckStudy(result.study); !error.ok()) return error;
+    if (grant == grants_.end()) return Lost(result.trial);
+    if (grant->second.reply) {
+      if (grant->second.result != result) return Conflict();
+      return *grant->second.reply;
+    }
     results.push_back(result);
-    FinishReply reply;
-    reply.state = !result.failed                                       ? finish_state
-                  : result.failure.kind == study::FailureKind::kConfig ? study::TrialState::kFailed
-                                                                       : study::TrialState::kPending;
-    return reply;
+    grant->second.result = result;
+    grant->second.reply = FinishReply{StateAfter(result), {}};
+    return *grant->second.reply;
   }
-  absl::StatusOr<FinishReply> Release(const std::string&, int64_t trial, const std::string&,
+  absl::StatusOr<FinishReply> Release(const std::string& study, int64_t trial, const std::string& token,
                                       const std::string& checkpoint) override {
     const std::lock_guard<std::mutex> lock(world_->mutex);
     Note("release");
     if (away) return absl::UnavailableError("away");
     if (absl::Status error = NextError("release"); !error.ok()) return error;
+    if (absl::Status error = CheckStudy(study); !error.ok()) return error;
+    const auto grant = grants_.find(token);
+    if (grant == grants_.end()) return Lost(trial);
+    if (grant->second.reply) {
+      if (grant->second.result) return Conflict();
+      return *grant->second.reply;
+    }
     released.push_back({trial, checkpoint});
-    return FinishReply{study::TrialState::kPending, {}};
+    grant->second.reply = FinishReply{study::TrialState::kPending, {}};
+    return *grant->second.reply;
   }
 
-  study::StudySpec spec;    // Of every study.
+  std::string study_id = "demo";
+  study::StudySpec spec;    // Of the study.
   std::deque<Lease> queue;  // What will be granted.
   bool done = false;        // Nothing will ever be granted again.
   bool away = false;
@@ -133,8 +175,8 @@ class FakeCoordinator final : public CoordinatorApi {
   bool hold_reports = false;
   bool hold_results = false;
   std::map<std::string, study::Directive> directives;
-  absl::Status finish_error;                                      // While it is not OK.
-  study::TrialState finish_state = study::TrialState::kComplete;  // Of results that are no failures.
+  absl::Status finish_error;                      // While it is not OK.
+  std::optional<study::TrialState> finish_state;  // Of results that are no failures; absent: what they ask for.
   study::Directive report_directive = study::Directive::kContinue;
   std::map<std::string, std::deque<absl::Status>> errors;  // By call, each used once.
 
@@ -148,6 +190,36 @@ class FakeCoordinator final : public CoordinatorApi {
   std::vector<Released> released;
 
  private:
+  // The newest grant under a token, and what ended it.
+  struct Granted {
+    int64_t trial;
+    std::map<int64_t, study::Measurement> curve;
+    std::optional<FinishReply> reply;   // Once it is ended.
+    std::optional<FinalResult> result;  // Unless it was released.
+  };
+
+  absl::Status CheckStudy(const std::string& id) const {
+    return id == study_id ? absl::OkStatus() : absl::NotFoundError("no study");
+  }
+  // The answer to a token that is not the trial's newest.
+  absl::Status Lost(int64_t trial) const {
+    for (const auto& [token, grant] : grants_) {
+      if (grant.trial != trial || !grant.reply || !study::IsFinal(grant.reply->state)) continue;
+      return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kTrialFinal, "the trial has ended");
+    }
+    return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kLeaseLost, "another has it");
+  }
+  static absl::Status Conflict() {
+    return base::MakeError(absl::StatusCode::kFailedPrecondition, base::reason::kConflictingReport, "another content");
+  }
+  study::TrialState StateAfter(const FinalResult& result) const {
+    using study::TrialState;
+    if (result.failed) {
+      return result.failure.kind == study::FailureKind::kConfig ? TrialState::kFailed : TrialState::kPending;
+    }
+    if (finish_state) return *finish_state;
+    return result.pruned ? TrialState::kPruned : result.paused ? TrialState::kPaused : TrialState::kComplete;
+  }
   void Note(const char* call) {
     calls.push_back(call);
     world_->changed.notify_all();
@@ -162,6 +234,8 @@ class FakeCoordinator final : public CoordinatorApi {
 
   World* const world_;
   const FakeWaitClock* const clock_;
+  std::map<std::string, Granted> grants_;         // By token.
+  std::map<std::string, SuggestReply> answered_;  // By request id.
 };
 
 }  // namespace luthier::worker

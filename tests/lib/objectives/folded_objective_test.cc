@@ -1,11 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -212,59 +210,6 @@ TEST(LogisticObjectiveTest, TheGradientIsComputedWhereItIsRead) {
   EXPECT_TRUE(evaluate({{"gradient", true}}, GradientUse::kNone).gradient);
 }
 
-TEST(LogisticObjectiveTest, TheFirstGradientIsToldOnce) {
-  const auto logistic = Make(Logistic({}, 3), L2Space(), kLoss);
-  EvaluationContext context = At({{"l2", 1.0}});
-  int told = 0;
-  context.first_gradient = [&] { ++told; };
-  EXPECT_EQ(logistic->Evaluate(context)->outcome, EvaluationOutcome::kComplete);
-  EXPECT_EQ(told, 1);
-}
-
-TEST(LogisticObjectiveTest, CancelledAndResumedGivesTheSameBits) {
-  const auto made =
-      Make(Logistic({{"solver", std::string("lbfgs")}, {"checkpoint_every", 2.0}, {"report_every", 1.0}}, 3), L2Space(),
-           kLoss);
-  const EvaluationResult whole = made->Evaluate(At({{"l2", 0.05}})).value();
-  for (const int64_t at : {int64_t{0}, int64_t{1}, int64_t{4}, int64_t{7}}) {
-    base::StopSource source;
-    EvaluationContext context = At({{"l2", 0.05}});
-    context.stop = source.token();
-    std::string saved;
-    int saves = 0;
-    context.report = [&](const Measurement& m) {
-      if (m.step >= at) source.RequestStop();
-      return true;
-    };
-    context.save_checkpoint = [&](std::string bytes) {
-      saved = std::move(bytes);
-      ++saves;
-    };
-    ASSERT_EQ(made->Evaluate(context)->outcome, EvaluationOutcome::kCancelled);
-    EXPECT_GE(saves, 1);
-    EvaluationContext again = At({{"l2", 0.05}});
-    again.attempt = 2;
-    again.checkpoint = saved;
-    int64_t first_step = -1;
-    again.report = [&](const Measurement& m) {
-      if (first_step < 0) first_step = m.step;
-      return true;
-    };
-    const EvaluationResult resumed = made->Evaluate(again).value();
-    EXPECT_TRUE(resumed.resumed);
-    EXPECT_EQ(resumed.measurement, whole.measurement);
-    EXPECT_GT(first_step, at);
-    // The same bytes for another strength, or damaged: ignored.
-    again.parameters = {{"l2", 0.06}};
-    EXPECT_FALSE(made->Evaluate(again)->resumed);
-    again.parameters = {{"l2", 0.05}};
-    again.checkpoint[saved.size() / 2] = static_cast<char>(~again.checkpoint[saved.size() / 2]);
-    const EvaluationResult damaged = made->Evaluate(again).value();
-    EXPECT_FALSE(damaged.resumed);
-    EXPECT_EQ(damaged.measurement, whole.measurement);
-  }
-}
-
 // A stop that comes before the held-out rows are measured: the point is not made now, but first when the trial goes on.
 TEST(LogisticObjectiveTest, MeasuresAreNotMadeOnceAskedToStop) {
   for (const char* classes : {"2", "3"}) {
@@ -296,25 +241,6 @@ TEST(LogisticObjectiveTest, MeasuresAreNotMadeOnceAskedToStop) {
     EXPECT_TRUE(resumed.resumed);
     EXPECT_EQ(resumed.measurement, straight.measurement);
     EXPECT_EQ(parts, whole);
-  }
-}
-
-TEST(LogisticObjectiveTest, PausedAndResumedGivesTheSameBits) {
-  for (const char* model : {"logistic", "hsvm"}) {
-    for (const char* solver : {"auto", "lbfgs", "newton_cg", "newton_cholesky", "dual", "svrg"}) {
-      for (const int folds : {0, 3}) {
-        BuiltinObjective objective = Logistic({{"solver", std::string(solver)}, {"report_every", 1.0}}, folds);
-        objective.model = model;
-        if (objective.model == "logistic") objective.options["penalize_intercept"] = true;
-        const auto made = Make(objective, L2Space(), kLoss);
-        const study::Parameters at = {{"l2", 0.05}};
-        std::vector<Measurement> whole, parts;
-        const EvaluationResult straight = RunPaused(*made, at, {}, &whole);
-        ASSERT_GE(straight.measurement->step, 4) << model << " " << solver;
-        EXPECT_EQ(RunPaused(*made, at, {1, 3}, &parts).measurement, straight.measurement) << model << " " << solver;
-        EXPECT_EQ(parts, whole);
-      }
-    }
   }
 }
 
@@ -399,17 +325,6 @@ TEST(LogisticObjectiveTest, OneThatEndsBeforeItsTargetIsComplete) {
   EXPECT_EQ(again.measurement, straight.measurement);
 }
 
-TEST(LogisticObjectiveTest, SharedByThreads) {
-  const auto made = Make(Logistic(), L2Space(), kLoss);
-  std::vector<std::thread> threads;
-  std::vector<Measurement> results(4);
-  for (size_t k = 0; k < 4; ++k) {
-    threads.emplace_back([&, k] { results[k] = *made->Evaluate(At({{"l2", 0.5}}))->measurement; });
-  }
-  for (std::thread& t : threads) t.join();
-  for (const Measurement& m : results) EXPECT_EQ(m, results[0]);
-}
-
 TEST(LogisticObjectiveTest, FilesAreReadBelowTheRoot) {
   testing::TemporaryDirectory dir;
   std::string text = "x;kind\n";
@@ -457,19 +372,8 @@ absl::StatusOr<std::unique_ptr<Objective>> MakeHsvm(study::Parameters options, i
   return CreateObjective(objective, L2Space(), kLoss, nullptr);
 }
 
-EvaluationResult EvaluateAt(const Objective& objective, double l2, const std::string& checkpoint = "",
-                            std::vector<std::string>* saved = nullptr, std::vector<int64_t>* steps = nullptr) {
-  EvaluationContext context;
-  context.parameters = {{"l2", l2}};
-  context.checkpoint = checkpoint;
-  if (saved != nullptr) context.save_checkpoint = [saved](std::string bytes) { saved->push_back(std::move(bytes)); };
-  if (steps != nullptr) {
-    context.report = [steps](const study::Measurement& m) {
-      steps->push_back(m.step);
-      return true;
-    };
-  }
-  absl::StatusOr<EvaluationResult> result = objective.Evaluate(context);
+EvaluationResult EvaluateAt(const Objective& objective, double l2) {
+  absl::StatusOr<EvaluationResult> result = objective.Evaluate(At({{"l2", l2}}));
   EXPECT_TRUE(result.ok()) << result.status();
   return *std::move(result);
 }
@@ -510,28 +414,6 @@ TEST(HsvmObjectiveTest, TheGradientAgreesWithDifferences) {
                     1e-5 * std::abs(expected) + 1e-10);
       }
     }
-  }
-}
-
-TEST(HsvmObjectiveTest, ReportsAndResumingChangeNothing) {
-  for (const char* solver : {"dual", "svrg", "lbfgs"}) {
-    const auto objective =
-        MakeHsvm({{"solver", std::string(solver)}, {"checkpoint_every", 3.0}, {"report_every", 2.0}}, 2);
-    ASSERT_TRUE(objective.ok());
-    const EvaluationResult straight = EvaluateAt(**objective, 1.0);
-    std::vector<std::string> saved;
-    std::vector<int64_t> steps;
-    const EvaluationResult reported = EvaluateAt(**objective, 1.0, "", &saved, &steps);
-    EXPECT_EQ(reported.measurement, straight.measurement);
-    ASSERT_GE(saved.size(), 2u);
-    EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
-    for (const size_t k : {size_t{0}, saved.size() - 1}) {
-      const EvaluationResult resumed = EvaluateAt(**objective, 1.0, saved[k]);
-      EXPECT_TRUE(resumed.resumed);
-      EXPECT_EQ(resumed.measurement, straight.measurement) << solver;
-      EXPECT_FALSE(EvaluateAt(**objective, 2.0, saved[k]).resumed);
-    }
-    EXPECT_EQ(EvaluateAt(**objective, 1.0, "not a checkpoint").measurement, straight.measurement);
   }
 }
 

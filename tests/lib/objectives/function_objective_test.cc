@@ -34,18 +34,6 @@ TEST(FunctionObjectiveTest, ValueAndGradientInSpaceOrder) {
   EXPECT_TRUE(study::ValidateGradient(*r.measurement->gradient, 2).ok());
 }
 
-TEST(FunctionObjectiveTest, ADirectionIsAnsweredByItsSlope) {
-  const std::unique_ptr<Objective> branin = MakeBranin();
-  EvaluationContext context = At({{"x1", 2.0}, {"x2", 3.0}});
-  const study::Gradient full = *branin->Evaluate(context)->measurement->gradient;
-  context.direction = {0.5, -2.0};
-  const study::Gradient along = *branin->Evaluate(context)->measurement->gradient;
-  EXPECT_THAT(along.direction, ElementsAre(0.5, -2.0));
-  EXPECT_TRUE(along.values.empty());
-  EXPECT_DOUBLE_EQ(along.slope, 0.5 * full.values[0] - 2.0 * full.values[1]);
-  EXPECT_EQ(along.error_bound, 0.0);
-}
-
 TEST(FunctionObjectiveTest, GradientLeavesOutFixedAndSteppedParameters) {
   BuiltinObjective objective;
   objective.model = "function:rosenbrock3";
@@ -126,20 +114,6 @@ TEST(FunctionObjectiveTest, ReportsACurveAndStopsWhenTold) {
   EXPECT_EQ(stopped.measurement->step, 2);
 }
 
-TEST(FunctionObjectiveTest, PausedAndResumedGivesTheSameCurve) {
-  const auto made = MakeBranin({{"steps", 9.0}, {"curve_spread", 0.5}, {"noise", 0.1}});
-  const study::Parameters at = {{"x1", 2.0}, {"x2", 3.0}};
-  std::vector<Measurement> whole, parts;
-  const EvaluationResult straight = RunPaused(*made, at, {}, &whole);
-  EXPECT_EQ(RunPaused(*made, at, {1, 3, 8}, &parts).measurement, straight.measurement);
-  EXPECT_EQ(parts, whole);
-  EXPECT_EQ(whole.size(), 9u);
-  // A target at the end is no pause.
-  EvaluationContext context = At(at);
-  context.target = 9;
-  EXPECT_EQ(made->Evaluate(context)->outcome, EvaluationOutcome::kComplete);
-}
-
 TEST(FunctionObjectiveTest, CurvesThatFallAtTheirOwnPaceCross) {
   const auto made = MakeBranin({{"steps", 10.0}, {"curve_spread", 1.0}});
   const auto early = [&](uint64_t seed) {
@@ -152,35 +126,6 @@ TEST(FunctionObjectiveTest, CurvesThatFallAtTheirOwnPaceCross) {
   EXPECT_EQ(early(1), early(1));
 }
 
-TEST(FunctionObjectiveTest, ACancelledRunGoesOn) {
-  const auto made = MakeBranin({{"steps", 5.0}});
-  EvaluationContext context = At({{"x1", 2.0}, {"x2", 3.0}});
-  base::StopSource source;
-  context.stop = source.token();
-  context.report = [&](const Measurement& m) {
-    if (m.step == 2) source.RequestStop();
-    return true;
-  };
-  std::string saved;
-  context.save_checkpoint = [&](std::string bytes) { saved = std::move(bytes); };
-  EXPECT_EQ(made->Evaluate(context)->outcome, EvaluationOutcome::kCancelled);
-  EvaluationContext again = At({{"x1", 2.0}, {"x2", 3.0}});
-  again.checkpoint = saved;
-  std::vector<int64_t> steps;
-  again.report = [&](const Measurement& m) {
-    steps.push_back(m.step);
-    return true;
-  };
-  EXPECT_TRUE(made->Evaluate(again)->resumed);
-  EXPECT_THAT(steps, ElementsAre(3, 4));
-  // Another setting's, or damaged.
-  again.parameters["x1"] = 2.5;
-  EXPECT_FALSE(made->Evaluate(again)->resumed);
-  again.parameters["x1"] = 2.0;
-  again.checkpoint.pop_back();
-  EXPECT_FALSE(made->Evaluate(again)->resumed);
-}
-
 TEST(FunctionObjectiveTest, AStopWakesALongDelay) {
   const auto slow = MakeBranin({{"delay", 80000.0}});
   base::StopSource source;
@@ -191,14 +136,6 @@ TEST(FunctionObjectiveTest, AStopWakesALongDelay) {
   source.RequestStop();
   evaluation.join();
   EXPECT_EQ(result.outcome, EvaluationOutcome::kCancelled);
-}
-
-TEST(FunctionObjectiveTest, ParametersThatDoNotFitAreRefused) {
-  const auto made = MakeBranin();
-  EXPECT_EQ(made->Evaluate(At({{"x1", 2.0}})).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_FALSE(made->Evaluate(At({{"x1", 2.0}, {"x2", 3.0}, {"x3", 1.0}})).ok());
-  EXPECT_FALSE(made->Evaluate(At({{"x1", 2.0}, {"x2", NAN}})).ok());
-  EXPECT_FALSE(made->Evaluate(At({{"x1", 2.0}, {"x2", true}})).ok());
 }
 
 }  // namespace

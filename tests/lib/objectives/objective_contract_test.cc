@@ -1,0 +1,91 @@
+#include "tests/contract/objective_contract.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+
+namespace luthier::objectives {
+namespace {
+
+std::vector<ObjectiveCase> LinearCases() {
+  std::vector<ObjectiveCase> cases;
+  for (const std::string model : {"logistic", "hsvm"}) {
+    for (const std::string solver : {"auto", "lbfgs", "newton_cg", "newton_cholesky", "dual", "svrg"}) {
+      for (const int folds : {0, 3}) {
+        ObjectiveCase c;
+        c.name = absl::StrCat(model, "_", solver, folds > 0 ? "_folds" : "");
+        c.objective = Logistic({{"solver", solver}, {"report_every", 1.0}, {"checkpoint_every", 3.0}}, folds);
+        c.objective.model = model;
+        if (model == "logistic") c.objective.options["penalize_intercept"] = true;
+        c.space = L2Space();
+        c.metric = kLoss;
+        c.at = {{"l2", solver == "dual" ? 0.5 : 0.05}};  // Weak penalties take the dual method long.
+        c.gradient = true;
+        cases.push_back(c);
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<ObjectiveCase> ChainCases() {
+  std::vector<ObjectiveCase> cases;
+  for (const std::string solver : {"sag", "saga", "saga2", "saga_literal", "saga2_literal", "lbfgs", "hybrid", "sg",
+                                   "asg", "pegasos", "adagrad", "smd", "oeg"}) {
+    ObjectiveCase c;
+    c.name = absl::StrCat("crf_", solver);
+    c.objective.model = "crf";
+    c.objective.data = "synth:sequences?sentences=60&length=6&words=40";
+    c.objective.options = {
+        {"solver", solver}, {"max_passes", 9.0}, {"tolerance", 0.0}, {"report_every", 1.0}, {"checkpoint_every", 2.0}};
+    c.space = L2Space();
+    c.metric = kLoss;
+    c.at = {{"l2", 1.0}};
+    cases.push_back(c);
+  }
+  ObjectiveCase folds = cases.front();
+  folds.name = "crf_folds";
+  folds.objective.split.folds = 3;
+  cases.push_back(folds);
+  return cases;
+}
+
+// Every function there is, with noise and a curve.
+std::vector<ObjectiveCase> FunctionCases() {
+  std::vector<ObjectiveCase> cases;
+  for (const ObjectiveInfo& info : Objectives()) {
+    if (info.model.rfind("function:", 0) != 0) continue;
+    ObjectiveCase c;
+    c.name = absl::StrReplaceAll(info.model, {{":", "_"}});
+    c.objective.model = info.model;
+    c.objective.options = {{"steps", 6.0}, {"noise", 0.1}, {"curve_spread", 0.5}};
+    c.space = SuggestedSpace(info);
+    c.metric = kValue;
+    for (const study::ParameterSpec& p : c.space.parameters()) {
+      const auto& range = std::get<FloatRange>(p.domain);
+      c.at[p.name] = range.min + 0.37 * (range.max - range.min);
+    }
+    c.gradient = true;
+    c.trains = false;
+    cases.push_back(c);
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Linear, ObjectiveContract, ::testing::ValuesIn(LinearCases()), ObjectiveContract::Name);
+INSTANTIATE_TEST_SUITE_P(Chains, ObjectiveContract, ::testing::ValuesIn(ChainCases()), ObjectiveContract::Name);
+INSTANTIATE_TEST_SUITE_P(Functions, ObjectiveContract, ::testing::ValuesIn(FunctionCases()), ObjectiveContract::Name);
+
+TEST(ObjectiveContractTest, EveryObjectiveIsHeldToIt) {
+  std::set<std::string> held, all;
+  for (const auto& cases : {LinearCases(), ChainCases(), FunctionCases()}) {
+    for (const ObjectiveCase& c : cases) held.insert(c.objective.model);
+  }
+  for (const ObjectiveInfo& info : Objectives()) all.insert(info.model);
+  EXPECT_EQ(held, all);
+}
+
+}  // namespace
+}  // namespace luthier::objectives

@@ -138,32 +138,6 @@ TEST(AverageGradientTest, ResumingGivesTheSameBits) {
   }
 }
 
-TEST(AverageGradientTest, LookingChangesNothing) {
-  const ChainData data = RandomChains(4, 4, 50, 8, 12);
-  AverageGradient quiet = Make(data, 1.0, {});
-  quiet.Advance(500, {}).value();
-  AverageGradient watched = Make(data, 1.0, {});
-  for (int k = 0; k < 500; ++k) {
-    watched.Advance(1, {}).value();
-    watched.Weights();
-    watched.GradientEstimate();
-  }
-  EXPECT_EQ(watched.Weights(), quiet.Weights());
-}
-
-TEST(AverageGradientTest, AStopIsSeenAtOnceAndChangesNothing) {
-  const ChainData data = RandomChains(4, 4, 50, 8, 12);
-  const base::StopSource source;
-  source.RequestStop();
-  AverageGradient solver = Make(data, 1.0, {});
-  EXPECT_EQ(solver.Advance(500, source.token()).status(), base::StoppedError());
-  EXPECT_EQ(solver.iterations(), 0);
-  solver.Advance(500, {}).value();
-  AverageGradient other = Make(data, 1.0, {});
-  other.Advance(500, {}).value();
-  EXPECT_EQ(solver.Weights(), other.Weights());
-}
-
 TEST(AverageGradientTest, AtTheOptimumTheSumOfGradientsBalancesThePenalty) {
   const ChainData data = RandomChains(6, 3, 40, 6, 10);
   AverageGradient solver = Make(data, 1.0, {});

@@ -246,50 +246,6 @@ TEST_P(EveryMethod, TheRelativeGradientIsThatOfTheProblem) {
   EXPECT_EQ(trainer.passes(), passes);
 }
 
-TEST_P(EveryMethod, ResumingAndLookingGiveTheSameBits) {
-  ChainTrainer whole = ChainTrainer::Create(&data_, 1.0, Options()).value();
-  while (whole.Advance({}).value() == ChainOutcome::kRunning) continue;
-  for (const int first : {0, 1, 4}) {
-    ChainTrainer trainer = ChainTrainer::Create(&data_, 1.0, Options()).value();
-    for (int k = 0; k < first; ++k) {
-      trainer.Advance({}).value();
-      trainer.Weights();
-    }
-    base::CheckpointWriter writer("test/1");
-    trainer.Save(&writer, "id");
-    const std::string bytes = std::move(writer).Finish();
-    base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
-    ChainTrainer resumed = ChainTrainer::Create(&data_, 1.0, Options()).value();
-    ASSERT_TRUE(resumed.Load(&reader, "id").ok());
-    EXPECT_TRUE(reader.Done());
-    while (resumed.Advance({}).value() == ChainOutcome::kRunning) continue;
-    EXPECT_EQ(resumed.Weights(), whole.Weights());
-    EXPECT_EQ(resumed.passes(), whole.passes());
-    EXPECT_EQ(resumed.RelativeGradient({}).value(), whole.RelativeGradient({}).value());
-    // What is cut off, or of another problem, is refused.
-    const ChainData other = RandomChains(8, 4, 50, 8, 13);
-    ChainTrainer misfit = ChainTrainer::Create(&other, 1.0, Options()).value();
-    base::CheckpointReader again = base::CheckpointReader::Open(bytes, "test/1").value();
-    const bool nothing_yet =
-        first == 0 && (GetParam() == ChainMethod::kLbfgs || GetParam() == ChainMethod::kExponentiated);
-    EXPECT_EQ(misfit.Load(&again, "id").ok(), nothing_yet);
-  }
-}
-
-TEST_P(EveryMethod, AStopIsSeenAtOnceAndChangesNothing) {
-  const base::StopSource source;
-  source.RequestStop();
-  ChainTrainer trainer = ChainTrainer::Create(&data_, 1.0, Options()).value();
-  trainer.Advance({}).value();
-  const VectorXd before = trainer.Weights();
-  EXPECT_EQ(trainer.Advance(source.token()).status(), base::StoppedError());
-  EXPECT_EQ(trainer.Weights(), before);
-  while (trainer.Advance({}).value() == ChainOutcome::kRunning) continue;
-  ChainTrainer whole = ChainTrainer::Create(&data_, 1.0, Options()).value();
-  while (whole.Advance({}).value() == ChainOutcome::kRunning) continue;
-  EXPECT_EQ(trainer.Weights(), whole.Weights());
-}
-
 INSTANTIATE_TEST_SUITE_P(Methods, EveryMethod, ::testing::ValuesIn(testing::AllMethods()), testing::NameOf);
 
 }  // namespace

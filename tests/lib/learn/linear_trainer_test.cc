@@ -12,7 +12,6 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/checkpoint.h"
-#include "lib/base/random.h"
 #include "lib/base/stop_token.h"
 #include "tests/lib/learn/linear_testing.h"
 
@@ -135,49 +134,6 @@ TEST(LinearTrainerTest, TheGapBoundsTheErrorAllAlong) {
       if (k == 0) first = last;
     }
     EXPECT_LT(last, 0.05 * first);
-  }
-}
-
-TEST(LinearTrainerTest, StoppingLookingAndResumingChangeNothing) {
-  const data::Dataset dataset = MakeData(900, 7, 0.5, 23);
-  const std::vector<int32_t> rows = AllRows(dataset);
-  const LinearData data =
-      LinearData::Create(dataset, rows, data::FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value();
-  for (const Kind kind : {Kind::kLogistic, Kind::kHuberizedHinge}) {
-    const LinearProblem problem(&data, MarginLoss{kind, 0.5}, 1.0);
-    for (Case& c : Cases()) {
-      c.options.tolerance = 0.0;
-      c.options.max_iterations = 24;
-      LinearTrainer straight = Make(problem, c.options);
-      RunToEnd(straight);
-      // A new trainer from the checkpoint at each iteration, looked at, and stopped at random places meanwhile.
-      base::RandomStream random(7, c.name);
-      std::string bytes;
-      while (true) {
-        LinearTrainer trainer = Make(problem, c.options);
-        if (!bytes.empty()) {
-          absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, "test/1");
-          ASSERT_TRUE(reader.ok());
-          ASSERT_TRUE(trainer.Load(&*reader, "id").ok()) << c.name;
-          EXPECT_TRUE(reader->Done());
-        }
-        const base::StopSource source;
-        source.RequestStop();
-        if (random.Uniform() < 0.3) {
-          EXPECT_EQ(trainer.Advance(source.token()).status(), base::StoppedError());
-        }
-        trainer.Advance({}).value();
-        trainer.Weights();
-        trainer.DualityGap();
-        bytes = Bytes(trainer);
-        if (trainer.outcome() != TrainOutcome::kRunning) {
-          EXPECT_EQ(trainer.Weights(), straight.Weights()) << c.name;
-          EXPECT_EQ(trainer.outcome(), straight.outcome());
-          EXPECT_EQ(trainer.passes(), straight.passes());
-          break;
-        }
-      }
-    }
   }
 }
 

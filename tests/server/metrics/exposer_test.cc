@@ -56,7 +56,7 @@ class ExposerTest : public ::testing::Test {
   }
 
   base::ManualClock clock_;
-  std::shared_ptr<const Metrics> metrics_ = std::make_shared<Metrics>(Options{});
+  std::shared_ptr<const Metrics> metrics_ = std::make_shared<Metrics>(MetricsOptions{});
   std::unique_ptr<Exposer> exposer_ = Exposer::Start("127.0.0.1", 0, metrics_, &clock_).value();
 };
 

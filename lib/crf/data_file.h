@@ -6,7 +6,7 @@
 #include "lib/data/attribute_text.h"
 #include "lib/data/column_text.h"
 
-// Sequences as bytes, for the cache of parsed data (lib/learn/data_cache.h). Load gives what was saved, but for the
+// Sequences as bytes, for the cache of parsed data (lib/data/data_cache.h). Load gives what was saved, but for the
 // name; false when the bytes do not fit.
 namespace luthier::crf {
 

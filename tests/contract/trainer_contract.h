@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/checkpoint.h"
+#include "lib/base/checkpoint.h"
 
 // What the trainers of every model promise, whatever their solver:
 //   INSTANTIATE_TEST_SUITE_P(Mine, TrainerContract, ::testing::ValuesIn(cases), TrainerContract::Name);
@@ -33,8 +33,8 @@ class TrainerUnderTest {
   virtual double passes() const = 0;
   // Looks at all that can be looked at.
   virtual void Look() { Weights(); }
-  virtual void Save(learn::CheckpointWriter* writer, absl::string_view identity) const = 0;
-  virtual absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) = 0;
+  virtual void Save(base::CheckpointWriter* writer, absl::string_view identity) const = 0;
+  virtual absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) = 0;
 };
 
 // When a training is over.
@@ -78,12 +78,12 @@ class TrainerContract : public ::testing::TestWithParam<TrainerCase> {
     EXPECT_EQ(trainer.Advance(source.token()).status(), base::StoppedError());
   }
   static std::string Saved(const TrainerUnderTest& trainer) {
-    learn::CheckpointWriter writer(kFormat);
+    base::CheckpointWriter writer(kFormat);
     trainer.Save(&writer, "id");
     return std::move(writer).Finish();
   }
   static absl::Status Load(const std::string& bytes, absl::string_view identity, TrainerUnderTest* trainer) {
-    absl::StatusOr<learn::CheckpointReader> reader = learn::CheckpointReader::Open(bytes, kFormat);
+    absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kFormat);
     EXPECT_TRUE(reader.ok()) << reader.status();
     const absl::Status status = trainer->Load(&*reader, identity);
     EXPECT_TRUE(!status.ok() || reader->Done()) << "bytes are left over";

@@ -54,10 +54,10 @@ class ChainUnderTest final : public TrainerUnderTest {
     trainer_.Weights();
     trainer_.RelativeGradient({}).value();
   }
-  void Save(learn::CheckpointWriter* writer, absl::string_view identity) const override {
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const override {
     trainer_.Save(writer, identity);
   }
-  absl::Status Load(learn::CheckpointReader* reader, absl::string_view identity) override {
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) override {
     return trainer_.Load(reader, identity);
   }
 

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +28,8 @@ class Client {
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<uint16_t>(port));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const timeval patience = {20, 0};  // Whoever waits in vain fails.
+    EXPECT_EQ(setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
     EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
   }
   ~Client() { close(fd_); }
@@ -39,7 +43,9 @@ class Client {
   std::string Read() const {
     std::string answer;
     char buffer[4096];
-    for (ssize_t n; (n = recv(fd_, buffer, sizeof(buffer), 0)) > 0;) answer.append(buffer, static_cast<size_t>(n));
+    ssize_t n;
+    while ((n = recv(fd_, buffer, sizeof(buffer), 0)) > 0) answer.append(buffer, static_cast<size_t>(n));
+    EXPECT_TRUE(n == 0 || errno != EAGAIN) << "neither closed nor answered";
     return answer;
   }
 

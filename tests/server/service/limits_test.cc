@@ -367,7 +367,9 @@ TEST_F(LimitsTest, CompressedRequestsAreRefused) {
     *request.mutable_spec() = FromJson<v1::StudySpec>(kSpec);
     request.mutable_spec()->set_description(std::string(4000, 'x'));  // Short messages are not compressed.
     v1::Study study;
-    EXPECT_EQ(studies_->CreateStudy(context.get(), request, &study).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    const grpc::Status status = studies_->CreateStudy(context.get(), request, &study);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    EXPECT_THAT(status.error_message(), HasSubstr("Compression algorithm"));
   }
   EXPECT_EQ(StudyCount(), 1);
 }

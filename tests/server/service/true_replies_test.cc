@@ -78,7 +78,7 @@ class TrueReplies : public ::testing::Test {
   }
   static void ExpectReplyLost(const absl::Status& status) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-    EXPECT_EQ(base::GetReason(status), base::reason::kReplyLost);
+    ASSERT_EQ(base::GetReason(status), base::reason::kReplyLost);
     EXPECT_GT(base::GetErrorDetail(status)->retry_delay, absl::ZeroDuration());
     EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("page 7 is damaged"));
   }

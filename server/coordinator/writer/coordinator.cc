@@ -107,7 +107,7 @@ class Coordinator::SuggestThread {
 };
 
 Coordinator::Coordinator(storage::Storage* storage, const base::Clock* clock, Options options)
-    : storage_(storage), clock_(clock), options_(std::move(options)) {}
+    : storage_(storage), clock_(clock), options_(std::move(options)), watchers_(options_.tick) {}
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage* storage, const base::Clock* clock,
                                                                 Options options) {
@@ -338,16 +338,8 @@ void Coordinator::AfterCommit(absl::Duration now) {
   Observe(now, events);
   std::set<storage::StudyKey> changed;
   for (const storage::Event& event : events) changed.insert(event.study);
-  const bool tick = now >= next_tick_ || draining_;
-  if (tick) next_tick_ = now + options_.tick;
-  if (changed.empty() && !tick) return;
-  base::MutexLock lock(&subscribers_mutex_);
-  for (const auto& [id, subscriber] : subscribers_) {
-    if (changed.count(subscriber.first) > 0)
-      subscriber.second(Wake::kCommit);
-    else if (tick)
-      subscriber.second(Wake::kTick);
-  }
+  watchers_.Notify(changed, now);
+  if (draining_) watchers_.TickAll();
 }
 
 void Coordinator::Observe(absl::Duration now, const std::vector<storage::Event>& events) {
@@ -367,14 +359,11 @@ void Coordinator::Observe(absl::Duration now, const std::vector<storage::Event>&
 }
 
 uint64_t Coordinator::Subscribe(storage::StudyKey study, std::function<void(Wake)> wake) {
-  base::MutexLock lock(&subscribers_mutex_);
-  subscribers_[next_subscriber_] = {study, std::move(wake)};
-  return next_subscriber_++;
+  return watchers_.Add(study, clock_->Monotonic(), std::move(wake));
 }
 
 void Coordinator::Unsubscribe(uint64_t id) {
-  base::MutexLock lock(&subscribers_mutex_);
-  subscribers_.erase(id);
+  watchers_.Remove(id);
 }
 
 }  // namespace luthier::coordinator

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "server/coordinator/proposals/proposer.h"
 #include "server/coordinator/writer/disk_trouble.h"
 #include "server/coordinator/writer/observer.h"
+#include "server/coordinator/writer/watchers.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
@@ -69,11 +69,7 @@ class Coordinator {
   // Refuses new asks and answers waiting ones; results are still taken.
   void Drain();
 
-  // Reasons to wake a subscriber.
-  enum class Wake {
-    kCommit,  // There are new events of its study.
-    kTick,    // Time has passed, or draining has begun: what it could not do before it may try again.
-  };
+  using Wake = Watchers::Wake;
   // `wake` is called after each commit with events of `study`, and every now and then, on the writer's thread, until
   // Unsubscribe returns. It must not subscribe or unsubscribe.
   uint64_t Subscribe(storage::StudyKey study, std::function<void(Wake)> wake);
@@ -117,7 +113,6 @@ class Coordinator {
   std::unique_ptr<Core> core_;
   std::unique_ptr<Proposer> inline_proposer_;  // For designers that ignore history: computed in passing.
   absl::Duration next_space_check_ = absl::ZeroDuration();
-  absl::Duration next_tick_ = absl::ZeroDuration();  // For subscribers.
   absl::Duration next_census_ = absl::ZeroDuration();
   absl::Duration unwritable_since_ = absl::InfiniteDuration();
   DiskTrouble disk_trouble_;
@@ -128,10 +123,7 @@ class Coordinator {
   std::array<Load, kOperationClassCount> loads_ ABSL_GUARDED_BY(mutex_);  // Index: OperationClass.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  base::Mutex subscribers_mutex_;
-  std::map<uint64_t, std::pair<storage::StudyKey, std::function<void(Wake)>>> subscribers_
-      ABSL_GUARDED_BY(subscribers_mutex_);
-  uint64_t next_subscriber_ ABSL_GUARDED_BY(subscribers_mutex_) = 1;
+  Watchers watchers_;
 
   std::atomic<uint64_t> committed_seq_{0};
   std::atomic<bool> draining_{false};

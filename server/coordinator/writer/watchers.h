@@ -1,0 +1,57 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_WRITER_WATCHERS_H_
+#define LUTHIER_SERVER_COORDINATOR_WRITER_WATCHERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "lib/base/mutex.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+// Calls whoever wants to know of the commits of a study. A commit costs as much as the watchers it wakes. Thread-safe;
+// calls of watchers hold the lock, so a watcher must not add or remove any.
+class Watchers {
+ public:
+  // Reasons to wake a watcher.
+  enum class Wake {
+    kCommit,  // There are new events of its study.
+    kTick,    // Time has passed, or draining has begun: what it could not do before it may try again.
+  };
+
+  // Each watcher is woken after so much time, if by nothing else. `tick` is above 0.
+  explicit Watchers(absl::Duration tick);
+
+  // `wake` is called until Remove returns. Returns a number for Remove.
+  uint64_t Add(storage::StudyKey study, absl::Duration now, std::function<void(Wake)> wake);
+  void Remove(uint64_t number);
+
+  // Wakes the watchers of the studies `changed`, and those whose tick has come. Returns how many calls that took.
+  size_t Notify(const std::set<storage::StudyKey>& changed, absl::Duration now);
+  // Wakes all, as by their ticks.
+  void TickAll();
+
+ private:
+  struct Watcher {
+    storage::StudyKey study = 0;
+    absl::Duration tick;  // When the next one is due.
+    std::function<void(Wake)> wake;
+  };
+
+  const absl::Duration tick_;
+  base::Mutex mutex_;
+  std::map<uint64_t, Watcher> all_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<storage::StudyKey, std::set<uint64_t>> by_study_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<absl::Duration, uint64_t>> ticks_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_WRITER_WATCHERS_H_

@@ -1,0 +1,72 @@
+#include "server/coordinator/writer/watchers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace luthier::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using Wake = Watchers::Wake;
+
+class WatchersTest : public ::testing::Test {
+ protected:
+  uint64_t Add(const std::string& name, storage::StudyKey study, absl::Duration now) {
+    return watchers_.Add(study, now,
+                         [this, name](Wake why) { log_.push_back(name + (why == Wake::kTick ? " t" : " c")); });
+  }
+  size_t Notify(const std::set<storage::StudyKey>& changed, absl::Duration now) {
+    log_.clear();
+    return watchers_.Notify(changed, now);
+  }
+
+  Watchers watchers_{absl::Seconds(10)};
+  std::vector<std::string> log_;
+};
+
+TEST_F(WatchersTest, ACommitCostsAsMuchAsTheWatchersItWakes) {
+  for (int study = 1; study <= 1000; ++study) Add(std::to_string(study), study, absl::ZeroDuration());
+  Add("also 7", 7, absl::ZeroDuration());
+  EXPECT_EQ(Notify({7, 2000}, absl::Seconds(1)), 2u);
+  EXPECT_THAT(log_, ElementsAre("7 c", "also 7 c"));
+  EXPECT_EQ(Notify({}, absl::Seconds(2)), 0u);
+  EXPECT_THAT(log_, IsEmpty());
+}
+
+TEST_F(WatchersTest, EachIsWokenAfterATickOfItsOwn) {
+  Add("a", 1, absl::Seconds(0));
+  Add("b", 1, absl::Seconds(4));
+  EXPECT_EQ(Notify({}, absl::Seconds(9)), 0u);
+  EXPECT_EQ(Notify({}, absl::Seconds(10)), 1u);
+  EXPECT_THAT(log_, ElementsAre("a t"));
+  EXPECT_EQ(Notify({}, absl::Seconds(15)), 1u);
+  EXPECT_THAT(log_, ElementsAre("b t"));
+  EXPECT_EQ(Notify({}, absl::Seconds(24)), 1u);  // 10 s after it was woken at 10 s; b follows at 25 s.
+  EXPECT_THAT(log_, ElementsAre("a t"));
+}
+
+TEST_F(WatchersTest, WhoIsWokenByACommitNeedsNoTickBesides) {
+  Add("a", 1, absl::Seconds(0));
+  Notify({1}, absl::Seconds(10));
+  EXPECT_THAT(log_, ElementsAre("a c"));
+  EXPECT_EQ(Notify({}, absl::Seconds(19)), 0u);
+}
+
+TEST_F(WatchersTest, NobodyIsWokenOnceRemoved) {
+  const uint64_t a = Add("a", 1, absl::Seconds(0));
+  Add("b", 2, absl::Seconds(0));
+  watchers_.Remove(a);
+  watchers_.Remove(a);
+  EXPECT_EQ(Notify({1, 2}, absl::Seconds(10)), 2u);  // b: by the commit, and its tick.
+  EXPECT_THAT(log_, ElementsAre("b c"));
+  log_.clear();
+  watchers_.TickAll();
+  EXPECT_THAT(log_, ElementsAre("b t"));
+}
+
+}  // namespace
+}  // namespace luthier::coordinator

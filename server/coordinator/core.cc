@@ -3,15 +3,17 @@
 #include <utility>
 #include <variant>
 
+#include "lib/base/status_macros.h"
 #include "server/coordinator/batch/commit.h"
 #include "server/coordinator/granting/deadlines.h"
+#include "server/coordinator/granting/place.h"
 #include "server/coordinator/granting/serve.h"
 #include "server/coordinator/granting/suggestions.h"
 #include "server/coordinator/mutants.h"
 #include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/state/index.h"
 #include "server/coordinator/state/invariants.h"
 #include "server/coordinator/state/load.h"
-#include "server/coordinator/state/waiters.h"
 
 namespace luthier::coordinator {
 
@@ -40,7 +42,7 @@ void Core::Apply(Operation operation) {
 }
 
 void Core::ServeWaiting() {
-  Serve(context_, /*answer_due=*/false);
+  Serve(context_);
 }
 
 const storage::WriteBatch& Core::Seal() {
@@ -78,7 +80,7 @@ std::vector<StudyKey> Core::Studies() const {
 }
 
 absl::Duration Core::NextDeadline() const {
-  return coordinator::NextDeadline(context_.state);
+  return context_.state.waiters.NextDeadline();
 }
 
 void Core::ExtendLeases(absl::Duration by) {
@@ -86,19 +88,16 @@ void Core::ExtendLeases(absl::Duration by) {
 }
 
 void Core::RefuseWaiting(const absl::Status& status) {
-  coordinator::RefuseWaiting(context_.state, status, [](const Waiter&) { return true; });
+  coordinator::RefuseWaiting(context_.state, status);
 }
 
 std::array<int64_t, study::kTrialStateCount> Core::CountTrials() const {
-  std::array<int64_t, study::kTrialStateCount> counts{};
-  for (const auto& [key, study] : context_.state.studies) {
-    for (size_t state = 0; state < counts.size(); ++state) counts[state] += study.counts[state];
-  }
-  return counts;
+  return context_.state.totals;
 }
 
 absl::Status Core::CheckInvariants() const {
-  return coordinator::CheckInvariants(context_.storage, context_.state);
+  LUTHIER_RETURN_IF_ERROR(coordinator::CheckInvariants(context_.storage, context_.state));
+  return CheckIndexes(context_);
 }
 
 }  // namespace luthier::coordinator

@@ -74,11 +74,14 @@ class Core {
   // Drops waiting asks with an answer: at shutdown.
   void RefuseWaiting(const absl::Status& status);
   int waiting() const { return static_cast<int>(context_.state.waiters.size()); }
-  // Trials of all studies, by state. O(studies).
+  // Trials of all studies, by state.
   std::array<int64_t, study::kTrialStateCount> CountTrials() const;
 
-  // Recounts everything from the rows in storage and compares with memory: the invariants I1, I2, I5, I7. For tests;
-  // O(trials).
+  // Studies, leases and asks that were looked at so far: what batches cost, whatever the machine.
+  int64_t steps() const { return context_.state.steps; }
+
+  // Recounts everything from the rows in storage and compares with memory: the invariants I1, I2, I5, I7, and that the
+  // indexes of studies and asks fit them. For tests; O(trials).
   absl::Status CheckInvariants() const;
 
  private:

@@ -25,13 +25,23 @@ uint64_t FenceOf(const std::string& token) {
 
 void LeaseTable::Grant(const std::string& token, Entry entry) {
   base::MutexLock lock(&mutex_);
-  live_[token] = entry;
+  if (const auto old = live_.find(token); old != live_.end()) Drop(old);
+  entry.deadline -= shift_;
+  const auto place = live_.emplace(token, entry).first;
+  by_study_[entry.study].insert(&place->first);
   ended_.erase(token);
+}
+
+void LeaseTable::Drop(Live::iterator lease) {
+  const auto study = by_study_.find(lease->second.study);
+  study->second.erase(&lease->first);
+  if (study->second.empty()) by_study_.erase(study);
+  live_.erase(lease);
 }
 
 void LeaseTable::End(const std::string& token, study::Directive directive) {
   base::MutexLock lock(&mutex_);
-  live_.erase(token);
+  if (const auto found = live_.find(token); found != live_.end()) Drop(found);
   if (directive != study::Directive::kStop) return;
   // A forgotten holder is told LOST, which ends its run as well.
   if (ended_.size() >= kMaxEnded) ended_.clear();
@@ -41,14 +51,22 @@ void LeaseTable::End(const std::string& token, study::Directive directive) {
 bool LeaseTable::Expired(const std::string& token, absl::Duration now) const {
   base::MutexLock lock(&mutex_);
   const auto found = live_.find(token);
-  return found == live_.end() || found->second.deadline <= now;
+  return found == live_.end() || found->second.deadline + shift_ <= now;
 }
 
-std::optional<absl::Duration> LeaseTable::Deadline(const std::string& token) const {
+std::optional<LeaseTable::Entry> LeaseTable::Find(const std::string& token) const {
   base::MutexLock lock(&mutex_);
   const auto found = live_.find(token);
   if (found == live_.end()) return std::nullopt;
-  return found->second.deadline;
+  Entry entry = found->second;
+  entry.deadline += shift_;
+  return entry;
+}
+
+std::optional<absl::Duration> LeaseTable::Deadline(const std::string& token) const {
+  const std::optional<Entry> entry = Find(token);
+  if (!entry) return std::nullopt;
+  return entry->deadline;
 }
 
 LeaseTable::Renewal LeaseTable::Renew(const std::vector<std::string>& tokens, absl::Duration now, bool take_back) {
@@ -56,13 +74,13 @@ LeaseTable::Renewal LeaseTable::Renew(const std::vector<std::string>& tokens, ab
   Renewal renewal;
   for (const std::string& token : tokens) {
     const auto found = live_.find(token);
-    if (found != live_.end() && found->second.deadline <= now) renewal.any_expired = true;
+    if (found != live_.end() && found->second.deadline + shift_ <= now) renewal.any_expired = true;
   }
   if (renewal.any_expired && !take_back) return renewal;
   for (const std::string& token : tokens) {
     const auto found = live_.find(token);
     if (found != live_.end()) {
-      found->second.deadline = std::max(found->second.deadline, now + found->second.ttl);
+      found->second.deadline = std::max(found->second.deadline, now + found->second.ttl - shift_);
       renewal.directives.push_back(study::Directive::kContinue);
       continue;
     }
@@ -74,12 +92,15 @@ LeaseTable::Renewal LeaseTable::Renew(const std::vector<std::string>& tokens, ab
 
 void LeaseTable::ShiftAll(absl::Duration by) {
   base::MutexLock lock(&mutex_);
-  for (auto& [token, entry] : live_) entry.deadline += by;
+  shift_ += by;
 }
 
 void LeaseTable::DropStudy(storage::StudyKey study) {
   base::MutexLock lock(&mutex_);
-  for (auto it = live_.begin(); it != live_.end();) it = it->second.study == study ? live_.erase(it) : std::next(it);
+  const auto found = by_study_.find(study);
+  if (found == by_study_.end()) return;
+  for (const std::string* const token : found->second) live_.erase(live_.find(*token));
+  by_study_.erase(found);
 }
 
 size_t LeaseTable::size() const {

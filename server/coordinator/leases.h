@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,8 @@ class LeaseTable {
   // True if the lease may be given to another: it is past its deadline, or unknown. The caller ends it then.
   bool Expired(const std::string& token, absl::Duration now) const;
   std::optional<absl::Duration> Deadline(const std::string& token) const;
+  // Returns nothing for a lease that was ended or never given.
+  std::optional<Entry> Find(const std::string& token) const;
 
   struct Renewal {
     std::vector<study::Directive> directives;  // One for each token.
@@ -48,15 +51,21 @@ class LeaseTable {
   // Renews all, unless one of them has expired and `take_back` is false.
   Renewal Renew(const std::vector<std::string>& tokens, absl::Duration now, bool take_back);
 
-  // Moves every deadline: our own stall must not cost a worker its lease.
+  // Moves every deadline: our own stall must not cost a worker its lease. O(1).
   void ShiftAll(absl::Duration by);
-  // Drops the leases of one study, e.g. before it is read again from storage.
+  // Drops the leases of one study, e.g. before it is read again from storage. O(those leases).
   void DropStudy(storage::StudyKey study);
   size_t size() const;
 
  private:
+  using Live = std::unordered_map<std::string, Entry>;
+  void Drop(Live::iterator lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable base::Mutex mutex_;
-  std::unordered_map<std::string, Entry> live_ ABSL_GUARDED_BY(mutex_);
+  Live live_ ABSL_GUARDED_BY(mutex_);  // With deadlines that lack `shift_`.
+  absl::Duration shift_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+  std::unordered_map<storage::StudyKey, std::unordered_set<const std::string*>> by_study_
+      ABSL_GUARDED_BY(mutex_);  // Keys of `live_`.
   // Holders to be told STOP; bounded.
   std::unordered_map<std::string, study::Directive> ended_ ABSL_GUARDED_BY(mutex_);
 };

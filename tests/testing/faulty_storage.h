@@ -42,6 +42,11 @@ class FaultyStorage final : public storage::Storage {
     base::MutexLock lock(&mutex_);
     return commits_;
   }
+  // Reads called so far.
+  int64_t reads() {
+    base::MutexLock lock(&mutex_);
+    return reads_;
+  }
 
   absl::Status Commit(const storage::WriteBatch& batch) override {
     const std::optional<Fault> fault = NextFault();
@@ -109,6 +114,7 @@ class FaultyStorage final : public storage::Storage {
   absl::StatusOr<T> Read(F&& read) {
     {
       base::MutexLock lock(&mutex_);
+      ++reads_;
       if (!read_status_.ok()) return read_status_;
     }
     return read();
@@ -117,6 +123,7 @@ class FaultyStorage final : public storage::Storage {
   storage::Storage* const other_;
   base::Mutex mutex_;
   int64_t commits_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t reads_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<int64_t, Fault> faults_ ABSL_GUARDED_BY(mutex_);
   absl::Status read_status_ ABSL_GUARDED_BY(mutex_);
 };

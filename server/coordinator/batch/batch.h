@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -27,8 +28,8 @@ struct Batch {
   std::vector<storage::Event> events;
   std::vector<HistoryUpdate> updates;
   std::vector<storage::MeasurementRecord> measurements;
-  std::set<storage::StudyKey> touched;                            // Studies whose row changed.
-  std::set<storage::StudyKey> deleted;                            // Studies that are gone.
+  std::map<storage::StudyKey, std::string> touched;               // Studies whose row changed, with their ids.
+  std::set<storage::StudyKey> deleted;                            // Part of `touched`: studies that are gone.
   std::set<std::pair<storage::StudyKey, int64_t>> dirty_trials;   // Trials whose row changed.
   std::set<std::pair<storage::StudyKey, int64_t>> pinned_trials;  // Final trials whose row was loaded.
   std::vector<std::pair<std::string, study::Directive>>

@@ -1,5 +1,7 @@
 #include "server/coordinator/batch/changes.h"
 
+#include "server/coordinator/state/index.h"
+
 namespace luthier::coordinator {
 
 storage::Event& AddEvent(Context& c, StudyState& s, storage::EventType type, const storage::TrialRecord* record) {
@@ -15,14 +17,14 @@ storage::Event& AddEvent(Context& c, StudyState& s, storage::EventType type, con
   }
   s.record.update_seq = event.seq;
   s.record.update_time = c.batch.wall;
-  c.batch.touched.insert(s.record.key);
+  c.batch.touched.try_emplace(s.record.key, s.record.id);
   c.batch.events.push_back(std::move(event));
   return c.batch.events.back();
 }
 
 void MarkDirty(Context& c, StudyState& s, storage::TrialRecord& record) {
   record.trial.update_seq = c.state.counters.seq;
-  c.batch.touched.insert(s.record.key);
+  c.batch.touched.try_emplace(s.record.key, s.record.id);
   c.batch.dirty_trials.emplace(s.record.key, record.trial.number);
 }
 
@@ -38,6 +40,8 @@ void PushUpdate(Context& c, StudyState& s, HistoryUpdate::Kind kind, int64_t num
 }
 
 void DropReady(Context& c, StudyState& s) {
+  Wake(c.state, s.record.key);
+  c.state.wanting.insert(s.record.key);  // Asks may wait for what takes their place.
   s.ready.clear();
   ++s.generation;
   s.computing = false;

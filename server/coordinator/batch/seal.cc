@@ -43,7 +43,7 @@ const storage::WriteBatch& Seal(Context& c) {
     sealed.push_back(storage::ForgetRequestsBefore{batch.wall - c.options.request_lifetime});
   }
   for (const storage::StudyKey key : batch.deleted) sealed.push_back(storage::DeleteStudy{key});
-  for (const storage::StudyKey key : batch.touched) {
+  for (const auto& [key, id] : batch.touched) {
     if (const StudyState* s = StudyOf(c, key)) sealed.push_back(storage::PutStudy{s->record});
   }
   for (const auto& [key, number] : batch.dirty_trials) {

@@ -1,13 +1,14 @@
 #include "server/coordinator/granting/deadlines.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/state/counts.h"
+#include "server/coordinator/state/index.h"
 #include "server/coordinator/trials/attempts.h"
 #include "server/coordinator/trials/ending.h"
 
@@ -15,12 +16,13 @@ namespace luthier::coordinator {
 namespace {
 
 void CheckDeadline(Context& c, StudyState& s, int64_t number) {
+  ++c.state.steps;
   TrialSlot& slot = s.trials[number - 1];
   if (slot.state != study::TrialState::kRunning) return;  // Ended by a stopping rule within this loop.
   storage::TrialRecord& record = *slot.record;
   const std::string token = record.grants.back().token;
   if (!c.leases->Expired(token, c.batch.now)) {
-    s.next_expiry_check = std::min(s.next_expiry_check, *c.leases->Deadline(token));
+    SetTimer(c.state, s, *c.leases->Deadline(token));
     ClearExpired(c.state, s, number);  // It was given more time since.
     return;
   }
@@ -46,16 +48,30 @@ void CheckDeadlines(Context& c) {
   const absl::Duration gap = c.batch.now - c.state.last_tick;
   if (gap > c.options.stall) ExtendLeases(c, gap);
   c.state.last_tick = c.batch.now;
-  for (auto& [key, s] : c.state.studies) {
-    if (s.running.empty() || c.batch.now < s.next_expiry_check) continue;
-    s.next_expiry_check = absl::InfiniteDuration();
+  std::set<storage::StudyKey> due;
+  for (auto it = c.state.timers.begin(); it != c.state.timers.end() && it->first <= c.batch.now; ++it) {
+    due.insert(it->second);
+  }
+  for (const storage::StudyKey key : due) {
+    StudyState& s = c.state.studies.at(key);
+    ClearTimer(c.state, s);
     for (const int64_t number : std::set<int64_t>(s.running)) CheckDeadline(c, s, number);
+    Wake(c.state, key);  // A trial may no longer be kept for others.
+  }
+  for (const storage::StudyKey key : std::exchange(c.state.departed, {})) {
+    const auto found = c.state.studies.find(key);
+    if (found == c.state.studies.end()) continue;
+    found->second.departed = 0;
+    Wake(c.state, key);
   }
 }
 
 void ExtendLeases(Context& c, absl::Duration by) {
   c.leases->ShiftAll(by);
-  for (auto& [key, s] : c.state.studies) s.next_expiry_check = absl::ZeroDuration();
+  // Some of them may not be expired any more; the others only end later than at their timers.
+  for (const storage::StudyKey key : c.state.expired) {
+    SetTimer(c.state, c.state.studies.at(key), absl::ZeroDuration());
+  }
 }
 
 }  // namespace luthier::coordinator

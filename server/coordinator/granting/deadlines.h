@@ -6,8 +6,8 @@
 
 namespace luthier::coordinator {
 
-// At the beginning of a batch: a running trial whose lease ran out may be granted to another; one without further
-// attempts, or of a finished study, ends.
+// At the beginning of a batch, of studies whose timer has come: a running trial whose lease ran out may be granted to
+// another; one without further attempts, or of a finished study, ends.
 void CheckDeadlines(Context& c);
 
 // Gives every lease so much more time: for a time in which it could not have been renewed or stored.

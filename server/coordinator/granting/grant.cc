@@ -9,6 +9,7 @@
 #include "lib/suggest/registry.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/state/counts.h"
+#include "server/coordinator/state/index.h"
 #include "server/coordinator/trials/ending.h"
 
 namespace luthier::coordinator {
@@ -46,7 +47,7 @@ int64_t StoreTrial(Context& c, StudyState& s, study::Trial trial, EventType type
   slot.eligible_since = c.batch.now;
   TrialRecord& record = *slot.record;
   s.trials.push_back(std::move(slot));
-  ++s.counts[static_cast<size_t>(TrialState::kPending)];
+  CountNew(c.state, s);
   record.create_seq = AddEvent(c, s, type, &record).seq;
   MarkDirty(c, s, record);
   PushUpdate(c, s, HistoryUpdate::Kind::kStored, number,
@@ -80,7 +81,7 @@ Grant GrantTrial(Context& c, StudyState& s, int64_t number, const std::string& w
   const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
   const std::string& token = record.grants.back().token;
   c.leases->Grant(token, {s.record.key, number, ttl, c.batch.now + ttl});
-  s.next_expiry_check = std::min(s.next_expiry_check, c.batch.now + ttl);
+  SetTimer(c.state, s, c.batch.now + ttl);
   return DescribeGrant(s, record, token);
 }
 

@@ -9,19 +9,17 @@ namespace {
 
 using study::TrialState;
 
-bool OthersAskedSince(const CoreState& state, const std::string& worker, absl::Duration since) {
-  return std::any_of(state.last_seen.begin(), state.last_seen.end(),
-                     [&](const auto& seen) { return seen.first != worker && seen.second >= since; });
-}
-
 // Another worker gets the first chance, for one TTL, if there is another: the fault may be the first one's. Who gave
-// the trial back was only shutting down, and may be there again.
-bool KeptForOthers(const Context& c, const StudyState& s, const TrialSlot& slot, const std::string& worker) {
-  const absl::Duration now = c.batch.now;
+// the trial back was only shutting down, and may be there again. Returns when that ends; not after now: `worker` may
+// have the trial.
+absl::Duration KeptForOthersUntil(const Context& c, const StudyState& s, const TrialSlot& slot,
+                                  const std::string& worker) {
   const absl::Duration ttl = s.spec->lease.ttl;
   const study::Attempt& last = slot.record->trial.attempts.back();
-  return last.outcome != study::AttemptOutcome::kReleased && last.worker == worker && now < slot.eligible_since + ttl &&
-         OthersAskedSince(c.state, worker, now - ttl);
+  if (last.outcome == study::AttemptOutcome::kReleased || last.worker != worker) return -absl::InfiniteDuration();
+  // Whoever asked a TTL ago counts as there.
+  const absl::Duration others_gone = c.state.pools.at(s.pool).askers.LastBeside(worker) + ttl + absl::Nanoseconds(1);
+  return std::min(slot.eligible_since + ttl, others_gone);
 }
 
 }  // namespace
@@ -41,7 +39,8 @@ int64_t RoomForNew(const Context& c, const StudyState& s) {
   return s.spec->budget.max_trials - rows;
 }
 
-std::vector<int64_t> EligibleTrials(const Context& c, const StudyState& s, const std::string& worker, int count) {
+std::vector<int64_t> EligibleTrials(const Context& c, const StudyState& s, const std::string& worker, int count,
+                                    absl::Duration* again) {
   std::vector<int64_t> candidates(s.retries.begin(), s.retries.end());
   candidates.insert(candidates.end(), s.expired.begin(), s.expired.end());
   std::sort(candidates.begin(), candidates.end());
@@ -57,10 +56,28 @@ std::vector<int64_t> EligibleTrials(const Context& c, const StudyState& s, const
     const TrialSlot& slot = s.trials[number - 1];
     const bool expired = slot.state == TrialState::kRunning;
     if (expired && !c.leases->Expired(slot.record->grants.back().token, c.batch.now)) continue;
-    if (!KeptForOthers(c, s, slot, worker)) take(number, expired);
+    const absl::Duration kept_until = KeptForOthersUntil(c, s, slot, worker);
+    if (kept_until > c.batch.now)
+      *again = std::min(*again, kept_until);
+    else
+      take(number, expired);
   }
   for (const int64_t number : s.enqueued) take(number, false);
   return chosen;
+}
+
+bool MoreMayCome(const StudyState& s) {
+  return s.history.ok() && !s.exhausted && !(s.blocked && !s.computing);
+}
+
+bool MayServe(const Context& c, const StudyState& s) {
+  if (s.record.state != study::StudyState::kActive) return false;
+  if (!s.expired.empty()) return true;  // Who takes its place needs no room.
+  const int64_t room = RoomToRun(c, s);
+  if (room > 0 && (!s.retries.empty() || !s.enqueued.empty())) return true;
+  if (s.demand >= room || (s.paused.empty() && s.demand >= RoomForNew(c, s))) return false;
+  const int64_t missing = s.demand - static_cast<int64_t>(s.ready.size());
+  return missing < 0 || (MoreMayCome(s) && missing < kMaxProposals);
 }
 
 }  // namespace luthier::coordinator

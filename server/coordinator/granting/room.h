@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "server/coordinator/batch/context.h"
 
 namespace luthier::coordinator {
+
+inline constexpr int64_t kMaxProposals = 64;  // In one request to a designer.
 
 // Trials that may start running now.
 int64_t RoomToRun(const Context& c, const StudyState& s);
@@ -16,8 +19,17 @@ int64_t RoomToRun(const Context& c, const StudyState& s);
 int64_t RoomForNew(const Context& c, const StudyState& s);
 
 // At most `count` trials that wait for a worker and may be granted to `worker` now: those given up by others or
-// expired, in order of number, then those that users added.
-std::vector<int64_t> EligibleTrials(const Context& c, const StudyState& s, const std::string& worker, int count);
+// expired, in order of number, then those that users added. `again` is brought forward to when `worker` may have more,
+// since trials are kept for others only for a while.
+std::vector<int64_t> EligibleTrials(const Context& c, const StudyState& s, const std::string& worker, int count,
+                                    absl::Duration* again);
+
+// True if one more ask may get a trial of the study: now, or from its designer, whom `demand` trials are wanted of.
+// Depends on nothing but `s` and the limits.
+bool MayServe(const Context& c, const StudyState& s);
+
+// True if the designer can suggest more, as far as is known.
+bool MoreMayCome(const StudyState& s);
 
 }  // namespace luthier::coordinator
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,22 +13,26 @@
 #include "lib/base/error.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/granting/grant.h"
+#include "server/coordinator/granting/place.h"
 #include "server/coordinator/granting/room.h"
 #include "server/coordinator/granting/suggestions.h"
 #include "server/coordinator/messages/size.h"
 #include "server/coordinator/state/counts.h"
+#include "server/coordinator/state/index.h"
 #include "server/coordinator/trials/study_end.h"
 
 namespace luthier::coordinator {
 namespace {
 
 using base::Quote;
+using storage::StudyKey;
 using study::TrialState;
 
 // A message may have 4 MiB, a spec 2 MiB and the rest of a trial at most about 1.5 MiB: no further trial joins a reply
 // that has grown to this.
 constexpr size_t kFullReply = size_t{1} << 20;
 const absl::Duration kRetryAfter = absl::Seconds(1);
+constexpr size_t kChecked = 16;  // Asks, in each batch.
 
 // What an ask gets from one study.
 struct Share {
@@ -37,32 +41,15 @@ struct Share {
   bool none() const { return waiting.empty() && suggestions == 0; }
 };
 
-// Studies that may serve the ask. Of any study: the one with the fewest running trials first, so that none starves.
-std::vector<StudyState*> CandidatesFor(CoreState& state, const Waiter& waiter) {
-  std::vector<StudyState*> candidates;
-  if (waiter.study != 0) {
-    const auto found = state.studies.find(waiter.study);
-    if (found != state.studies.end()) candidates.push_back(&found->second);
-    return candidates;
-  }
-  for (auto& [key, s] : state.studies) {
-    if (s.record.state != study::StudyState::kActive) continue;
-    if (std::holds_alternative<study::ExternalObjective>(s.spec->objective)) continue;
-    candidates.push_back(&s);
-  }
-  std::sort(candidates.begin(), candidates.end(), [](const StudyState* a, const StudyState* b) {
-    return std::pair(a->running.size(), a->record.key) < std::pair(b->running.size(), b->record.key);
-  });
-  return candidates;
-}
-
 // What the study has for the ask, at most `count` trials. None while it is worth waiting for more, which is added to
 // its demand. `due`: takes what is there rather than wait.
-Share ShareOf(Context& c, StudyState& s, const Waiter& waiter, int count, bool due) {
+Share ShareOf(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, int count, bool due) {
   Share share;
-  share.waiting = EligibleTrials(c, s, waiter.op.worker, count);
+  absl::Duration again = absl::InfiniteDuration();
+  share.waiting = EligibleTrials(c, s, waiter.op.worker, count, &again);
+  SetTimer(c.state, s, again);
   int64_t taken = 0;
-  for (const int64_t number : share.waiting) taken += s.trials[number - 1].state == TrialState::kPending ? 1 : 0;
+  for (const int64_t trial : share.waiting) taken += s.trials[trial - 1].state == TrialState::kPending ? 1 : 0;
   // It can't be granted any more, and nothing behind it can be before it.
   if (s.spec->resource && !s.ready.empty() && !CanGrantReady(c, s)) DropReady(c, s);
   // To continue a PAUSED trial takes no row: the designer says whether it will. Rows that earlier asks wait for are
@@ -71,30 +58,30 @@ Share ShareOf(Context& c, StudyState& s, const Waiter& waiter, int count, bool d
   const int64_t want = std::clamp<int64_t>(std::min(rows, RoomToRun(c, s) - taken) - s.demand, 0,
                                            count - static_cast<int64_t>(share.waiting.size()));
   share.suggestions = std::clamp<int64_t>(static_cast<int64_t>(s.ready.size()) - s.demand, 0, want);
-  const bool more_may_come = s.history.ok() && !s.exhausted && !(s.blocked && !s.computing);
-  if (share.suggestions < want && more_may_come && (!due || share.none())) {
-    s.demand += want;
-    return Share();
-  }
-  return share;
+  if (share.suggestions == want || !MoreMayCome(s) || (due && !share.none())) return share;
+  if (due)
+    CountDeparted(c.state, s, want);
+  else
+    Count(c.state, s, number, want);
+  return Share();
 }
 
 // Grants at most `count` trials of the study. False: the ask goes on waiting for this study.
-bool ServeFrom(Context& c, StudyState& s, Waiter& waiter, int count, bool due) {
+bool GrantFrom(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, int count, bool due) {
   if (s.record.state != study::StudyState::kActive) return false;
-  const Share share = ShareOf(c, s, waiter, count, due);
+  const Share share = ShareOf(c, s, number, waiter, count, due);
   if (share.none()) return false;
   SuggestReply reply;
   storage::GrantedLeases stored{s.record.key, {}};
   size_t bytes = 0;
   const auto full = [&] { return bytes >= kFullReply; };
-  const auto grant = [&](int64_t number) {
-    reply.grants.push_back(GrantTrial(c, s, number, waiter.op.worker));
+  const auto grant = [&](int64_t trial) {
+    reply.grants.push_back(GrantTrial(c, s, trial, waiter.op.worker));
     bytes += BytesOf(reply.grants.back());
-    stored.leases.push_back({number, reply.grants.back().token});
+    stored.leases.push_back({trial, reply.grants.back().token});
   };
-  for (const int64_t number : share.waiting) {
-    if (!full()) grant(number);
+  for (const int64_t trial : share.waiting) {
+    if (!full()) grant(trial);
   }
   for (int64_t i = 0; i < share.suggestions && !full() && CanGrantReady(c, s); ++i) grant(StoreReady(c, s));
   reply.seq = c.state.counters.seq;
@@ -103,13 +90,28 @@ bool ServeFrom(Context& c, StudyState& s, Waiter& waiter, int count, bool due) {
   return true;
 }
 
-// Why the ask can never be served; OK: it may be. `room`: leases its worker may still get.
-absl::Status CheckWaiter(const Context& c, const Waiter& waiter, bool has_candidates, int room) {
+// GrantFrom, after which the study is where it belongs: what it gave is no reason to look at it again.
+bool ServeFrom(Context& c, StudyState& s, uint64_t number, const Waiter& waiter, int count, bool due) {
+  ++c.state.steps;
+  const bool awake = c.state.woken.count(s.record.key) > 0;
+  const bool served = GrantFrom(c, s, number, waiter, count, due);
+  Place(c, s, /*fresh=*/false);
+  if (!awake) c.state.woken.erase(s.record.key);
+  return served;
+}
+
+int RoomOf(const Context& c, const Waiter& waiter) {
+  return c.options.limits.leases_per_worker - Held(c.state, waiter.op.worker);
+}
+
+// Why the ask can never be served; OK: it may be.
+absl::Status CheckWaiter(const Context& c, const Waiter& waiter) {
   if (waiter.op.caller_gone.stop_requested()) return absl::CancelledError("the caller hung up");
-  if (waiter.study != 0 && !has_candidates) {
+  if (waiter.study != 0 && c.state.studies.count(waiter.study) == 0) {
     return base::MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
                            absl::StrCat("study ", Quote(waiter.op.id), " was deleted"));
   }
+  const int room = RoomOf(c, waiter);
   if (room > 0) return absl::OkStatus();
   const int limit = c.options.limits.leases_per_worker;
   return LimitExceeded("leases_per_worker", limit,
@@ -122,54 +124,153 @@ bool StudyDone(const StudyState& s) {
   return study::IsFinished(s.record.state) && !AnyOpenBesidesPaused(s);
 }
 
-// Answers the ask if it can be answered now. False: it goes on waiting.
-bool ServeWaiter(Context& c, Waiter& waiter, bool answer_due) {
-  const std::vector<StudyState*> candidates = CandidatesFor(c.state, waiter);
-  const int room = c.options.limits.leases_per_worker - Held(c.state, waiter.op.worker);
-  if (absl::Status status = CheckWaiter(c, waiter, !candidates.empty(), room); !status.ok()) {
-    Answer<SuggestReply>(c, waiter.op.done, std::move(status));
-    return true;
+void AnswerWaiter(Context& c, uint64_t number, absl::StatusOr<SuggestReply> reply) {
+  const Waiter waiter = TakeWaiter(c.state, number);
+  Answer<SuggestReply>(c, waiter.op.done, std::move(reply));
+}
+
+// One look at the asks that may get something: those that are unsettled, and, in order of arrival, those of studies
+// that changed for as long as there is something to have.
+class Round {
+ public:
+  Round(Context& c, bool answer_due) : c_(c), answer_due_(answer_due) {}
+
+  void Run() {
+    unsettled_ = std::exchange(c_.state.unsettled, {});
+    woken_ = std::exchange(c_.state.woken, {});
+    for (const StudyKey key : woken_) Refresh(key);
+    unsettled_.merge(c_.state.unsettled);
+    c_.state.unsettled.clear();
+    agenda_ = unsettled_;
+    for (const StudyKey key : woken_) GoOn(c_.state.waiters.Of(key), 0, Walks(key));
+    for (auto& [name, pool] : c_.state.pools) GoOn(c_.state.waiters.OfPool(name), 0, !pool.fresh.empty());
+    while (!agenda_.empty()) {
+      const uint64_t number = *agenda_.begin();
+      agenda_.erase(agenda_.begin());
+      Look(number);
+    }
+    for (auto& [name, pool] : c_.state.pools) pool.fresh.clear();
   }
-  const int count = std::min(waiter.op.count, room);
-  const bool due = answer_due && waiter.op.deadline <= c.batch.now;
-  for (StudyState* s : candidates) {
-    const int64_t demand_before = s->demand;
-    if (ServeFrom(c, *s, waiter, count, due)) return true;
-    // Once a study computes for this ask, the others need not.
-    if (!due && s->demand != demand_before) break;
+
+ private:
+  // What asks want of the study is counted anew.
+  void Refresh(StudyKey key) {
+    ++c_.state.steps;
+    const auto found = c_.state.studies.find(key);
+    if (found == c_.state.studies.end()) return;
+    StudyState& s = found->second;
+    Recount(c_.state, s);
+    if (s.exhausted) CompleteWhenDone(c_, s);
+    Place(c_, s, /*fresh=*/true);
+    c_.state.woken.erase(key);
   }
-  if (waiter.study != 0 && !candidates.front()->history.ok()) {
-    Answer<SuggestReply>(c, waiter.op.done, candidates.front()->history);
-    return true;
+
+  // Whether the next ask that names this study, which changed, may be answered.
+  bool Walks(StudyKey key) const {
+    const auto found = c_.state.studies.find(key);
+    if (found == c_.state.studies.end()) return true;
+    const StudyState& s = found->second;
+    return MayServe(c_, s) || StudyDone(s) || !s.history.ok();
   }
-  SuggestReply nothing;
-  nothing.seq = c.state.counters.seq;
-  nothing.study_done = waiter.study != 0 && StudyDone(*candidates.front());
-  if (!due && !nothing.study_done) return false;
-  nothing.retry_after = kRetryAfter;
-  Answer<SuggestReply>(c, waiter.op.done, std::move(nothing));
-  return true;
+
+  // The next ask of the queue is looked at, too.
+  void GoOn(const Waiters::Queue& queue, uint64_t after, bool walks) {
+    if (!walks) return;
+    const auto next = queue.upper_bound(after);
+    if (next != queue.end()) agenda_.insert(*next);
+  }
+
+  void Look(uint64_t number) {
+    ++c_.state.steps;
+    const Waiter& waiter = *c_.state.waiters.Find(number);
+    const StudyKey study = waiter.study;
+    const std::string pool = waiter.pool;
+    Serve(number, waiter);
+    if (study != 0)
+      GoOn(c_.state.waiters.Of(study), number, woken_.count(study) > 0 && Walks(study));
+    else
+      GoOn(c_.state.waiters.OfPool(pool), number, !c_.state.pools[pool].fresh.empty());
+  }
+
+  // Answers the ask if it can be answered now.
+  void Serve(uint64_t number, const Waiter& waiter) {
+    if (absl::Status status = CheckWaiter(c_, waiter); !status.ok()) return AnswerWaiter(c_, number, std::move(status));
+    const int count = std::min(waiter.op.count, RoomOf(c_, waiter));
+    const bool due = answer_due_ && waiter.op.deadline <= c_.batch.now;
+    const StudyState* const s = waiter.study == 0 ? nullptr : &c_.state.studies.at(waiter.study);
+    const bool served = waiter.study == 0
+                            ? ServeFromAny(number, waiter, count, due)
+                            : ServeFrom(c_, c_.state.studies.at(waiter.study), number, waiter, count, due);
+    if (served) {
+      TakeWaiter(c_.state, number);
+      return;
+    }
+    if (s != nullptr && !s->history.ok()) return AnswerWaiter(c_, number, s->history);
+    SuggestReply nothing;
+    nothing.seq = c_.state.counters.seq;
+    nothing.study_done = s != nullptr && StudyDone(*s);
+    if (!due && !nothing.study_done) return;
+    nothing.retry_after = kRetryAfter;
+    AnswerWaiter(c_, number, std::move(nothing));
+  }
+
+  // Studies that did not change had nothing for an ask that was looked at before. One whose designer computes for it
+  // goes before those behind it.
+  bool ServeFromAny(uint64_t number, const Waiter& waiter, int count, bool due) {
+    const Pool& pool = c_.state.pools[waiter.pool];
+    const std::set<Rank>& candidates = unsettled_.count(number) > 0 ? pool.open : pool.fresh;
+    const StudyKey before = waiter.counted_for;
+    Rank rank;
+    for (auto it = candidates.begin(); it != candidates.end(); it = candidates.upper_bound(rank)) {
+      rank = *it;
+      if (before != 0 && RankOf(c_.state.studies.at(before)) < rank) return false;
+      StudyState& s = c_.state.studies.at(rank.key);
+      if (ServeFrom(c_, s, number, waiter, count, due)) return true;
+      // Once a study computes for this ask, the others need not.
+      if (waiter.counted_for == rank.key) return false;
+    }
+    return false;
+  }
+
+  Context& c_;
+  const bool answer_due_;
+  std::set<uint64_t> unsettled_;
+  std::set<StudyKey> woken_;
+  std::set<uint64_t> agenda_;
+};
+
+// Whoever hung up, or may hold no more leases, need not wait until it is its turn.
+void CheckSome(Context& c) {
+  const std::vector<std::pair<uint64_t, const Waiter*>> some = c.state.waiters.Behind(c.state.checked, kChecked);
+  c.state.checked = some.size() < kChecked ? 0 : some.back().first;
+  for (const auto& [number, waiter] : some) {
+    ++c.state.steps;
+    absl::Status status = CheckWaiter(c, *waiter);
+    if (!status.ok()) AnswerWaiter(c, number, std::move(status));
+  }
+}
+
+// Until the asks were looked at that are no longer in each other's way.
+void Settle(Context& c, bool answer_due) {
+  while (!c.state.woken.empty() || !c.state.unsettled.empty()) Round(c, answer_due).Run();
 }
 
 }  // namespace
 
-void Serve(Context& c, bool answer_due) {
-  for (auto& [key, s] : c.state.studies) {
-    s.demand = 0;
-    if (s.exhausted) CompleteWhenDone(c, s);
-  }
-  std::deque<Waiter> still;
-  for (Waiter& waiter : c.state.waiters) {
-    if (!ServeWaiter(c, waiter, answer_due)) still.push_back(std::move(waiter));
-  }
-  c.state.waiters = std::move(still);
+void Serve(Context& c) {
+  CheckSome(c);
+  Settle(c, /*answer_due=*/false);
 }
 
 void ServeDue(Context& c) {
-  const std::deque<Waiter>& waiters = c.state.waiters;
-  if (std::any_of(waiters.begin(), waiters.end(), [&](const Waiter& w) { return w.op.deadline <= c.batch.now; })) {
-    Serve(c, /*answer_due=*/true);
+  const std::vector<uint64_t> due = c.state.waiters.Due(c.batch.now);
+  for (const uint64_t number : due) {
+    const Waiter& waiter = *c.state.waiters.Find(number);
+    if (waiter.study != 0) Wake(c.state, waiter.study);
+    if (waiter.counted_for != 0) Wake(c.state, waiter.counted_for);
+    c.state.unsettled.insert(number);
   }
+  if (!due.empty()) Settle(c, /*answer_due=*/true);
 }
 
 }  // namespace luthier::coordinator

@@ -6,10 +6,11 @@
 namespace luthier::coordinator {
 
 // Grants trials to asks that wait, in order of arrival, and notes in `demand` what designers are to compute for the
-// others. `answer_due`: an ask whose deadline has passed is answered with what can be granted now, if with nothing.
-void Serve(Context& c, bool answer_due);
+// others. Looks only at asks that are new and at those of studies that changed, in the first place as many as can get
+// something: that no other ask could have anything held before, and holds again afterwards.
+void Serve(Context& c);
 
-// As Serve with `answer_due`, if some ask's deadline has passed.
+// Answers asks whose deadline has passed with what can be granted now, if with nothing.
 void ServeDue(Context& c);
 
 }  // namespace luthier::coordinator

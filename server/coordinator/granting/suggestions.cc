@@ -16,8 +16,6 @@ namespace {
 
 using storage::EventType;
 
-constexpr int64_t kMaxProposals = 64;  // In one request to a designer.
-
 // Takes the first ready suggestion off, all but its provenance, which is returned as it is to be stored.
 study::Provenance TakeReady(StudyState& s, suggest::Suggestion* suggestion) {
   study::Provenance provenance;
@@ -59,6 +57,13 @@ void NoteSetAside(Context& c, StudyState& s, const std::vector<int64_t>& numbers
   }
 }
 
+// Suggestions that the designer is to be asked for now.
+int64_t Missing(const StudyState& s) {
+  if (s.computing || s.exhausted || s.blocked || !s.history.ok()) return 0;
+  if (s.record.state != study::StudyState::kActive) return 0;
+  return s.demand - static_cast<int64_t>(s.ready.size());
+}
+
 }  // namespace
 
 bool CanGrantReady(const Context& c, const StudyState& s) {
@@ -86,10 +91,17 @@ int64_t StoreReady(Context& c, StudyState& s) {
 std::vector<ProposalRequest> TakeProposalRequests(CoreState& state,
                                                   const std::function<bool(storage::StudyKey)>& which) {
   std::vector<ProposalRequest> requests;
-  for (auto& [key, s] : state.studies) {
-    const int64_t missing = s.demand - static_cast<int64_t>(s.ready.size());
-    if (missing <= 0 || s.computing || s.exhausted || s.blocked || !s.history.ok()) continue;
-    if (s.record.state != study::StudyState::kActive || !which(key)) continue;
+  for (auto it = state.wanting.begin(); it != state.wanting.end();) {
+    const storage::StudyKey key = *it;
+    StudyState& s = state.studies.at(key);
+    ++state.steps;
+    const int64_t missing = Missing(s);
+    if (missing > 0 && !which(key)) {
+      ++it;
+      continue;
+    }
+    it = state.wanting.erase(it);
+    if (missing <= 0) continue;
     s.computing = true;
     ProposalRequest request;
     request.study = key;

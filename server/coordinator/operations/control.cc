@@ -8,6 +8,7 @@
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
+#include "server/coordinator/state/index.h"
 #include "server/coordinator/trials/study_end.h"
 
 namespace luthier::coordinator {
@@ -26,6 +27,7 @@ absl::Status Pause(Context& c, StudyState& s, const std::string& actor) {
   if (s.record.state != study::StudyState::kActive) return absl::OkStatus();
   s.record.state = study::StudyState::kPaused;
   s.record.state_reason = "paused by a user";
+  Wake(c.state, s.record.key);
   AddEvent(c, s, EventType::kStudyPaused).actor = actor;
   return absl::OkStatus();
 }
@@ -35,6 +37,7 @@ absl::Status Resume(Context& c, StudyState& s, const std::string& actor) {
   if (s.record.state != study::StudyState::kPaused) return absl::OkStatus();
   s.record.state = study::StudyState::kActive;
   s.record.state_reason.clear();
+  Wake(c.state, s.record.key);
   storage::Event& event = AddEvent(c, s, EventType::kStudyResumed);
   event.actor = actor;
   s.record.resume_seq = event.seq;
@@ -67,10 +70,9 @@ absl::Status Delete(Context& c, StudyState& s, const std::string& actor) {
   return absl::OkStatus();
 }
 
-void Forget(Context& c, storage::StudyKey key, const std::string& id) {
+void Forget(Context& c, storage::StudyKey key) {
   c.batch.deleted.insert(key);
-  c.state.by_id.erase(id);
-  c.state.studies.erase(key);
+  RemoveStudy(c.state, key);
   c.leases->DropStudy(key);
 }
 
@@ -116,7 +118,7 @@ void Run(Context& c, ControlOp op) {
   }
   const StudyReply reply{s.record, s.record.update_seq};
   c.requests.Remember(op.request_id, digest, storage::ChangedStudy{reply.seq}, c.batch.wall);
-  if (op.control == Control::kDelete) Forget(c, reply.record.key, op.id);
+  if (op.control == Control::kDelete) Forget(c, reply.record.key);
   Answer<StudyReply>(c, op.done, reply);
 }
 

@@ -6,6 +6,7 @@
 #include "lib/suggest/registry.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/state/index.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -43,15 +44,15 @@ void Run(Context& c, CreateStudyOp op) {
   if (static_cast<int64_t>(state.studies.size()) >= limit) {
     return Answer<StudyReply>(c, op.done, TooManyStudies(state.studies.size(), limit));
   }
-  StudyState& s = state.studies[++state.counters.key];
-  s.record.key = state.counters.key;
-  s.record.id = op.id;
-  s.record.spec = std::move(op.spec);
-  s.record.create_time = c.batch.wall;
-  s.spec = std::make_shared<const study::StudySpec>(s.record.spec);
-  s.gradient = suggest::GradientUseOf(*s.spec);
-  s.stopper = c.options.stoppers(s.record.spec);
-  state.by_id[op.id] = s.record.key;
+  StudyState created;
+  created.record.key = ++state.counters.key;
+  created.record.id = op.id;
+  created.record.spec = std::move(op.spec);
+  created.record.create_time = c.batch.wall;
+  created.spec = std::make_shared<const study::StudySpec>(created.record.spec);
+  created.gradient = suggest::GradientUseOf(*created.spec);
+  created.stopper = c.options.stoppers(created.record.spec);
+  StudyState& s = AddStudy(state, std::move(created));
   storage::Event& event = AddEvent(c, s, storage::EventType::kStudyCreated);
   event.actor = op.actor;
   event.detail = study::AlgorithmName(s.spec->algorithm);

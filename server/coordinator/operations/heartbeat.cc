@@ -1,5 +1,5 @@
-#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -7,27 +7,36 @@
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/state/counts.h"
+#include "server/coordinator/state/index.h"
 
 namespace luthier::coordinator {
 namespace {
 
 // An expired lease that nobody else was granted goes back to its holder.
-void TakeBack(Context& c, StudyState& s, const std::vector<std::string>& tokens) {
-  for (const int64_t number : std::set<int64_t>(s.expired)) {
-    const storage::TrialRecord& record = *s.trials[number - 1].record;
-    if (std::find(tokens.begin(), tokens.end(), record.grants.back().token) == tokens.end()) continue;
-    ClearExpired(c.state, s, number);
-    AddEvent(c, s, storage::EventType::kTrialResumed, &record).actor = record.trial.attempts.back().worker;
+void TakeBack(Context& c, StudyState& s, int64_t number) {
+  const storage::TrialRecord& record = *s.trials[number - 1].record;
+  ClearExpired(c.state, s, number);
+  SetTimer(c.state, s, c.batch.now + s.spec->lease.ttl);
+  AddEvent(c, s, storage::EventType::kTrialResumed, &record).actor = record.trial.attempts.back().worker;
+}
+
+// Those of the leases that expired and are the newest of their trials.
+std::set<std::pair<storage::StudyKey, int64_t>> ExpiredOf(const Context& c, const std::vector<std::string>& tokens) {
+  std::set<std::pair<storage::StudyKey, int64_t>> trials;
+  for (const std::string& token : tokens) {
+    const std::optional<LeaseTable::Entry> lease = c.leases->Find(token);
+    if (!lease) continue;
+    const StudyState& s = c.state.studies.at(lease->study);
+    if (s.expired.count(lease->trial) == 0) continue;
+    if (s.trials[lease->trial - 1].record->grants.back().token == token) trials.emplace(lease->study, lease->trial);
   }
+  return trials;
 }
 
 }  // namespace
 
 void Run(Context& c, HeartbeatOp op) {
-  for (auto& [key, s] : c.state.studies) {
-    TakeBack(c, s, op.tokens);
-    s.next_expiry_check = std::min(s.next_expiry_check, c.batch.now + s.spec->lease.ttl);
-  }
+  for (const auto& [key, number] : ExpiredOf(c, op.tokens)) TakeBack(c, c.state.studies.at(key), number);
   c.leases->Renew(op.tokens, c.batch.now, /*take_back=*/true);
   // Leases that this batch ends are live until it commits; the answer is given after that.
   LeaseTable* const leases = c.leases;

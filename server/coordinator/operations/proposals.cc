@@ -2,6 +2,7 @@
 
 #include "lib/base/log.h"
 #include "server/coordinator/operations/handlers.h"
+#include "server/coordinator/state/index.h"
 
 namespace luthier::coordinator {
 
@@ -10,6 +11,7 @@ void Run(Context& c, ProposalsOp op) {
   if (found == c.state.studies.end()) return;
   StudyState& s = found->second;
   if (op.generation != s.generation || op.first_ask_index != s.asks_stored + s.ready.size()) return;
+  Wake(c.state, op.study);
   s.computing = false;
   s.history = op.history;
   for (suggest::Suggestion& suggestion : op.suggestions) s.ready.emplace_back(op.prefix_seq, std::move(suggestion));

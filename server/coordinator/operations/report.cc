@@ -13,6 +13,7 @@
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/holder.h"
+#include "server/coordinator/state/index.h"
 #include "server/coordinator/trials/attempts.h"
 #include "server/coordinator/trials/curve.h"
 
@@ -110,7 +111,7 @@ bool StoppedByRule(Context& c, StudyState& s, TrialSlot& slot, Points fresh) {
 study::Directive GoOn(Context& c, StudyState& s, const TrialRecord& record, const std::string& token) {
   c.leases->Renew({token}, c.batch.now, /*take_back=*/true);
   ClearExpired(c.state, s, record.trial.number);
-  s.next_expiry_check = std::min(s.next_expiry_check, c.batch.now + s.spec->lease.ttl);
+  SetTimer(c.state, s, c.batch.now + s.spec->lease.ttl);
   if (!s.spec->resource) return study::Directive::kContinue;
   const int64_t step = record.trial.attempts.back().last_step;
   const stopping::Decision decision = stopping::AtTarget(*s.spec->resource, record.trial.target(), step);

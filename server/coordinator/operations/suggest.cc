@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,20 +12,12 @@
 #include "server/coordinator/messages/digest.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/operations/repeated.h"
+#include "server/coordinator/state/index.h"
 
 namespace luthier::coordinator {
 namespace {
 
 using base::MakeError;
-
-constexpr size_t kMaxLastSeen = 10'000;  // Workers remembered.
-
-void NoteWorker(Context& c, const std::string& worker) {
-  std::map<std::string, absl::Duration>& last_seen = c.state.last_seen;
-  last_seen[worker] = c.batch.now;
-  if (last_seen.size() <= kMaxLastSeen) return;
-  std::erase_if(last_seen, [&](const auto& seen) { return seen.second < c.batch.now - absl::Hours(1); });
-}
 
 // The trials as they are now, under the leases of then.
 absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, const storage::GrantedLeases& stored) {
@@ -58,21 +49,18 @@ absl::StatusOr<storage::StudyKey> StudyOf(Context& c, const SuggestOp& op) {
 
 // The caller sent the request again: its first call is dead, and only one of the two may get trials.
 void DropEarlierCall(Context& c, const std::string& request_id) {
-  if (request_id.empty()) return;
-  std::deque<Waiter>& waiters = c.state.waiters;
-  for (auto it = waiters.begin(); it != waiters.end(); ++it) {
-    if (it->op.request_id != request_id) continue;
-    Answer<SuggestReply>(c, it->op.done, absl::CancelledError("the same request was sent again"));
-    waiters.erase(it);
-    return;
-  }
+  const uint64_t number = c.state.waiters.FindRequest(request_id);
+  if (number == 0) return;
+  const Waiter first = TakeWaiter(c.state, number);
+  Answer<SuggestReply>(c, first.op.done, absl::CancelledError("the same request was sent again"));
 }
 
 }  // namespace
 
 void Run(Context& c, SuggestOp op) {
-  NoteWorker(c, op.worker);
   Waiter waiter;
+  waiter.pool = kDefaultPool;
+  c.state.pools[waiter.pool].askers.Note(op.worker, c.batch.now);
   waiter.digest = DigestOf(op);
   if (AnswerRepeated<storage::GrantedLeases, SuggestReply>(
           c, op.request_id, waiter.digest, op.done,
@@ -84,7 +72,7 @@ void Run(Context& c, SuggestOp op) {
   waiter.study = *study;
   DropEarlierCall(c, op.request_id);
   waiter.op = std::move(op);
-  c.state.waiters.push_back(std::move(waiter));
+  c.state.unsettled.insert(c.state.waiters.Add(std::move(waiter)));
 }
 
 }  // namespace luthier::coordinator

@@ -1,25 +1,22 @@
 #ifndef LUTHIER_SERVER_COORDINATOR_STATE_CORE_STATE_H_
 #define LUTHIER_SERVER_COORDINATOR_STATE_CORE_STATE_H_
 
+#include <array>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/time/time.h"
-#include "server/coordinator/messages/operations.h"
+#include "lib/study/trial_state.h"
+#include "server/coordinator/state/askers.h"
 #include "server/coordinator/state/study_state.h"
+#include "server/coordinator/state/waiters.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
-
-// An ask that was not answered yet.
-struct Waiter {
-  SuggestOp op;
-  std::string digest;           // Digest of the request's content.
-  storage::StudyKey study = 0;  // 0: any.
-};
 
 // Numbers that only grow; storage keeps them beyond the rows they came from.
 struct Counters {
@@ -28,17 +25,37 @@ struct Counters {
   storage::StudyKey key = 0;  // The largest ever given to a study.
 };
 
-// The memory of the core between batches. The asks that wait and the times workers were last seen live here alone;
-// everything else follows from storage.
+// Studies that share workers: asks of any study are asks of any study of a pool.
+struct Pool {
+  std::set<Rank> open;   // Studies of which one more ask may get a trial, now or once their designer answers.
+  std::set<Rank> fresh;  // Part of `open`: studies that changed since asks were looked at.
+  Askers askers;
+};
+
+// The memory of the core between batches. The asks that wait and the workers that asked last live here alone;
+// everything else follows from storage. Nothing is looked at in every batch: a change of a study wakes it (index.h),
+// and what follows from time has a deadline.
 struct CoreState {
   std::map<storage::StudyKey, StudyState> studies;
   std::unordered_map<std::string, storage::StudyKey> by_id;
   Counters counters;
-  std::deque<Waiter> waiters;                       // In order of arrival.
-  std::map<std::string, absl::Duration> last_seen;  // Worker -> when it last asked.
-  std::map<std::string, int> held;                  // Worker -> its unexpired leases; CountHeld(), kept up to date.
+  std::array<int64_t, study::kTrialStateCount> totals{};  // Trials of all studies, by state.
+  std::unordered_map<std::string, int> held;  // Worker -> its unexpired leases; CountHeld(), kept up to date.
+
+  Waiters waiters;
+  std::set<uint64_t> unsettled;  // Asks to be looked at though no study changed: new ones, and those of Recount.
+  uint64_t checked = 0;          // The last ask that was checked in passing.
+  std::map<std::string, Pool> pools;
+
+  std::set<storage::StudyKey> woken;     // Studies that changed, or are gone, since their asks were last looked at.
+  std::set<storage::StudyKey> departed;  // Studies that compute for an ask that went: woken in the next batch.
+  std::set<storage::StudyKey> wanting;   // Every study that wants suggestions, and maybe others.
+  std::set<storage::StudyKey> expired;   // Studies with expired leases.
+  std::set<std::pair<absl::Duration, storage::StudyKey>> timers;  // StudyState::timer of all that have one.
+
   absl::Duration last_tick = absl::ZeroDuration();
   absl::Duration next_forget = absl::ZeroDuration();  // When old requests are forgotten again.
+  int64_t steps = 0;  // Studies, leases and asks that were looked at, so far: what batches cost, for tests.
 };
 
 }  // namespace luthier::coordinator

@@ -3,16 +3,26 @@
 #include <optional>
 
 #include "lib/base/check.h"
+#include "server/coordinator/state/index.h"
 
 namespace luthier::coordinator {
 
 using study::TrialState;
 
+void CountNew(CoreState& state, StudyState& s) {
+  ++s.counts[static_cast<size_t>(TrialState::kPending)];
+  ++state.totals[static_cast<size_t>(TrialState::kPending)];
+  Wake(state, s.record.key);
+}
+
 void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent event) {
   const std::optional<TrialState> next = study::Next(slot.state, event);
   LUTHIER_CHECK(next.has_value());
-  --s.counts[static_cast<size_t>(slot.state)];
-  ++s.counts[static_cast<size_t>(*next)];
+  for (auto* counts : {&s.counts, &state.totals}) {
+    --(*counts)[static_cast<size_t>(slot.state)];
+    ++(*counts)[static_cast<size_t>(*next)];
+  }
+  Wake(state, s.record.key);
   slot.state = *next;
   slot.record->trial.state = *next;
   const int64_t number = slot.record->trial.number;
@@ -43,8 +53,8 @@ void CountFinished(StudyState& s, const study::Trial& trial, uint64_t finish_seq
   }
 }
 
-std::map<std::string, int> CountHeld(const CoreState& state) {
-  std::map<std::string, int> held;
+std::unordered_map<std::string, int> CountHeld(const CoreState& state) {
+  std::unordered_map<std::string, int> held;
   for (const auto& [key, s] : state.studies) {
     for (const int64_t number : s.running) {
       if (s.expired.count(number) == 0) ++held[s.trials[number - 1].record->trial.attempts.back().worker];
@@ -67,12 +77,16 @@ void AddHeld(CoreState& state, const std::string& worker, int by) {
 
 bool MarkExpired(CoreState& state, StudyState& s, int64_t number) {
   if (!s.expired.insert(number).second) return false;
+  state.expired.insert(s.record.key);
+  Wake(state, s.record.key);
   AddHeld(state, s.trials[number - 1].record->trial.attempts.back().worker, -1);
   return true;
 }
 
 bool ClearExpired(CoreState& state, StudyState& s, int64_t number) {
   if (s.expired.erase(number) == 0) return false;
+  if (s.expired.empty()) state.expired.erase(s.record.key);
+  Wake(state, s.record.key);
   AddHeld(state, s.trials[number - 1].record->trial.attempts.back().worker, 1);
   return true;
 }

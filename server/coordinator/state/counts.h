@@ -2,8 +2,8 @@
 #define LUTHIER_SERVER_COORDINATOR_STATE_COUNTS_H_
 
 #include <cstdint>
-#include <map>
 #include <string>
+#include <unordered_map>
 
 #include "lib/study/trial.h"
 #include "lib/study/trial_state.h"
@@ -12,6 +12,9 @@
 // Keeps the counts and sets of CoreState in step with the trials.
 namespace luthier::coordinator {
 
+// A new PENDING trial.
+void CountNew(CoreState& state, StudyState& s);
+
 // Takes the trial to its next state. The table of transitions (lib/study/trial_state.h) must allow it.
 void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent event);
 
@@ -19,7 +22,7 @@ void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent ev
 void CountFinished(StudyState& s, const study::Trial& trial, uint64_t finish_seq);
 
 // Unexpired leases of each worker, counted from the rows.
-std::map<std::string, int> CountHeld(const CoreState& state);
+std::unordered_map<std::string, int> CountHeld(const CoreState& state);
 int Held(const CoreState& state, const std::string& worker);
 void AddHeld(CoreState& state, const std::string& worker, int by);
 

@@ -79,6 +79,11 @@ absl::Status CheckInvariants(storage::Storage* storage, const CoreState& state) 
     }
     LUTHIER_RETURN_IF_ERROR(CheckCounts(s, recount));
   }
+  std::array<int64_t, study::kTrialStateCount> totals{};
+  for (const auto& [key, s] : state.studies) {
+    for (size_t i = 0; i < totals.size(); ++i) totals[i] += s.counts[i];
+  }
+  if (totals != state.totals) return absl::InternalError("counts over all studies differ from a recount (I2)");
   if (state.held != CountHeld(state)) {
     return absl::InternalError("counts of held leases differ from a recount (I2)");
   }

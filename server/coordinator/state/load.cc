@@ -13,6 +13,7 @@
 #include "server/coordinator/proposals/timeline.h"
 #include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/holder.h"
+#include "server/coordinator/state/index.h"
 
 namespace luthier::coordinator {
 namespace {
@@ -35,6 +36,7 @@ void LoadOpenTrial(const Source& source, StudyState& s, TrialSlot& slot, TrialRe
     const absl::Duration ttl = s.spec->lease.ttl * (last ? 10 : 1);
     const absl::Duration deadline = Mutated(Mutant::kNoFreshTtl) ? source.now : source.now + ttl;
     source.leases->Grant(record.grants.back().token, {s.record.key, number, ttl, deadline});
+    s.timer = std::min(s.timer, deadline);
   } else if (slot.state == TrialState::kPaused) {
     s.paused.insert(number);
   } else {
@@ -114,7 +116,6 @@ absl::Status LoadState(const Source& source, CoreState& state) {
     if (page.size() < kStudiesPage) break;
     after = page.back().id;
   }
-  state.held = CountHeld(state);
   return absl::OkStatus();
 }
 
@@ -133,8 +134,8 @@ absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record,
   LUTHIER_RETURN_IF_ERROR(LoadStopper(source, state.counters.seq, s));
   std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [finish_seq, trial] : finished) CountFinished(s, trial, finish_seq);
-  state.by_id[record.id] = record.key;
-  state.studies[record.key] = std::move(s);
+  RemoveStudy(state, record.key);
+  AddStudy(state, std::move(s));
   return absl::OkStatus();
 }
 

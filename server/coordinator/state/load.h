@@ -28,7 +28,7 @@ struct Source {
 absl::Status LoadState(const Source& source, CoreState& state);
 
 // Reads one study, in place of what `state` holds of it. Its `generation` goes up, so that suggestions under way are
-// not taken for the study as it is now. The caller recounts `held`.
+// not taken for the study as it is now.
 absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record, CoreState& state);
 
 }  // namespace luthier::coordinator

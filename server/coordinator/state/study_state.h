@@ -2,6 +2,7 @@
 #define LUTHIER_SERVER_COORDINATOR_STATE_STUDY_STATE_H_
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -29,6 +30,16 @@ struct Curve {
   int64_t gradient_bytes = 0;
 };
 
+// The place of a study among those of its pool: asks of any study take the one with the fewest running trials, so that
+// none starves.
+struct Rank {
+  int64_t running = 0;
+  storage::StudyKey key = 0;
+  friend auto operator<=>(const Rank&, const Rank&) = default;
+};
+
+inline constexpr char kDefaultPool[] = "default";
+
 // One trial in memory. Open trials have their row here, final ones only their state.
 struct TrialSlot {
   study::TrialState state = study::TrialState::kPending;
@@ -52,7 +63,8 @@ struct StudyState {
   std::set<int64_t> running;                              // RUNNING.
   std::set<int64_t> paused;                               // PAUSED.
   std::set<int64_t> expired;  // Part of `running`: lease past its deadline when last looked at.
-  absl::Duration next_expiry_check = absl::ZeroDuration();  // No lease ends before.
+  // No lease ends before, and no trial that is kept for others may be had by its last worker. SetTimer.
+  absl::Duration timer = absl::InfiniteDuration();
 
   uint64_t asks_stored = 0;                    // Trials with an ask index, and promotions.
   std::unique_ptr<stopping::Stopper> stopper;  // Null: no trial is ever stopped.
@@ -60,18 +72,27 @@ struct StudyState {
   std::vector<study::WarmSource> models;       // COMPLETE trials, where others may start from their models.
 
   std::deque<std::pair<uint64_t, suggest::Suggestion>> ready;  // With the prefix each was computed from.
-  uint64_t generation = 0;  // Raised whenever suggestions under way become worthless.
-  bool computing = false;   // A request for suggestions is under way.
-  bool blocked = false;     // The designer waits for a trial to finish or to pause, …
-  uint64_t unblocked = 0;   // … as one did at this seq.
-  bool exhausted = false;   // The designer has nothing more to suggest.
-  absl::Status history;     // DATA_LOSS: what the designer must know is damaged; it is not asked again.
-  int64_t demand = 0;       // New trials that waiting asks could have.
+  uint64_t generation = 0;     // Raised whenever suggestions under way become worthless.
+  bool computing = false;      // A request for suggestions is under way.
+  bool blocked = false;        // The designer waits for a trial to finish or to pause, …
+  uint64_t unblocked = 0;      // … as one did at this seq.
+  bool exhausted = false;      // The designer has nothing more to suggest.
+  absl::Status history;        // DATA_LOSS: what the designer must know is damaged; it is not asked again.
+  int64_t demand = 0;          // New trials that waiting asks could have.
+  std::set<uint64_t> counted;  // The asks that `demand` counts, …
+  int64_t departed = 0;        // … and how much of it is of asks that were told to come again in this batch.
+
+  std::string pool = kDefaultPool;
+  std::optional<Rank> rank;  // Its place in Pool::open; absent: not there.
 
   int failures_in_row = 0;
   std::optional<double> best_score;  // study::Score of the best COMPLETE trial.
   int64_t finished_since_best = 0;
 };
+
+inline Rank RankOf(const StudyState& s) {
+  return {static_cast<int64_t>(s.running.size()), s.record.key};
+}
 
 // True if any trial waits for a worker or has one.
 inline bool AnyOpenBesidesPaused(const StudyState& s) {

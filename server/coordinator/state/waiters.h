@@ -1,19 +1,67 @@
 #ifndef LUTHIER_SERVER_COORDINATOR_STATE_WAITERS_H_
 #define LUTHIER_SERVER_COORDINATOR_STATE_WAITERS_H_
 
-#include <functional>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/coordinator/state/core_state.h"
+#include "server/coordinator/messages/operations.h"
+#include "server/storage/storage.h"
 
 namespace luthier::coordinator {
 
-// Answers those of the waiting asks that `which` accepts with `status`, at once, and forgets them.
-void RefuseWaiting(CoreState& state, const absl::Status& status, const std::function<bool(const Waiter&)>& which);
+// An ask that was not answered yet.
+struct Waiter {
+  SuggestOp op;
+  std::string digest;           // Digest of the request's content.
+  storage::StudyKey study = 0;  // 0: any of the pool.
+  std::string pool;
+  storage::StudyKey counted_for = 0;  // The study whose designer computes for the ask; 0: none does.
+  int64_t counted = 0;                // It adds so much to the `demand` of that study.
+};
 
-// Earliest deadline of a waiting ask; InfiniteDuration when none waits.
-absl::Duration NextDeadline(const CoreState& state);
+// The asks that wait, numbered in order of arrival. Every call costs at most the logarithm of their number.
+class Waiters {
+ public:
+  // Numbers of asks that wait for the same, in order of arrival.
+  using Queue = std::set<uint64_t>;
+
+  // Returns the ask's number. Its request id, if it has one, must not wait yet.
+  uint64_t Add(Waiter waiter);
+  // The ask must wait.
+  Waiter Take(uint64_t number);
+
+  // Null: no such ask waits.
+  Waiter* Find(uint64_t number);
+  const Waiter* Find(uint64_t number) const { return const_cast<Waiters*>(this)->Find(number); }
+  // The number of the ask with this request id; 0: none waits.
+  uint64_t FindRequest(const std::string& request_id) const;
+
+  // Asks that name the study, and asks of any study of the pool. The reference holds until the next Add or Take.
+  const Queue& Of(storage::StudyKey study) const;
+  const Queue& OfPool(const std::string& pool) const;
+
+  // Numbers of the asks whose deadline has passed.
+  std::vector<uint64_t> Due(absl::Duration now) const;
+  // The earliest deadline; InfiniteDuration when none waits.
+  absl::Duration NextDeadline() const;
+  // The first asks behind `number`, at most `count`.
+  std::vector<std::pair<uint64_t, const Waiter*>> Behind(uint64_t number, size_t count) const;
+  size_t size() const { return all_.size(); }
+
+ private:
+  std::map<uint64_t, Waiter> all_;
+  std::unordered_map<storage::StudyKey, Queue> by_study_;
+  std::map<std::string, Queue> by_pool_;
+  std::unordered_map<std::string, uint64_t> by_request_;
+  std::set<std::pair<absl::Duration, uint64_t>> deadlines_;
+  uint64_t last_ = 0;
+};
 
 }  // namespace luthier::coordinator
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/batch/changes.h"
+#include "server/coordinator/state/index.h"
 #include "server/coordinator/trials/ending.h"
 
 namespace luthier::coordinator {
@@ -56,6 +57,7 @@ void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::
                  const std::string& actor, bool cancel_running) {
   s.record.state = state;
   s.record.state_reason = reason;
+  Wake(c.state, s.record.key);
   storage::Event& event = AddEvent(c, s, EndOf(state));
   event.actor = actor;
   event.detail = reason;
@@ -90,6 +92,7 @@ void ApplyStoppingRules(Context& c, StudyState& s, const study::Trial& finished)
   CompleteWhenDone(c, s);
   if (s.record.state == study::StudyState::kActive && s.failures_in_row >= c.options.failures_to_pause) {
     s.record.state = study::StudyState::kPaused;
+    Wake(c.state, s.record.key);
     s.record.state_reason = absl::StrCat(
         s.failures_in_row, " trials failed in a row; the last: ", finished.failure ? finished.failure->reason : "",
         "; mend the cause, then resume");

@@ -233,6 +233,58 @@ TEST(CoreLateSuggestions, OneAskOfAStudyIsComputedAtATime) {
   EXPECT_THAT(proposals->suggestions, SizeIs(3));
 }
 
+TEST(CoreLateSuggestions, AsksOfAnyStudyBeyondOneRequestGoToTheNextStudy) {
+  Harness h;
+  h.late_suggestions = true;
+  ASSERT_TRUE(h.Create("s", MakeSpec()).ok());
+  ASSERT_TRUE(h.Create("t", MakeSpec()).ok());
+  std::vector<Answered<SuggestReply>> asks;
+  for (int i = 0; i < 66; ++i) asks.push_back(h.Ask("", "w"));
+  EXPECT_EQ(h.ComputeOne()->suggestions.size(), 1u);  // For the first ask, which came alone.
+  EXPECT_EQ(h.ComputeOne()->study, 2);                // For the 65th: 64 wait for s.
+  EXPECT_FALSE(h.ComputeOne());
+  EXPECT_TRUE(h.core->CheckInvariants().ok()) << h.core->CheckInvariants();
+}
+
+TEST(CoreLateSuggestions, AnAskThatAStudyComputesForTakesWhatOneBeforeItHas) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", MakeSpec()).ok());
+  ASSERT_TRUE(h.Create("t", MakeSpec()).ok());
+  h.Get("s", "a");
+  ASSERT_TRUE(h.Control("t", Control::kPause).ok());
+  h.late_suggestions = true;
+  const Answered<SuggestReply> first = h.Ask("", "b");
+  const Answered<SuggestReply> second = h.Ask("", "c");
+  EXPECT_EQ(h.ComputeOne()->study, 1);  // Its answer is lost.
+  ASSERT_TRUE(h.Enqueue("t", Settings(1)).ok());
+  EXPECT_FALSE(first.ready());
+  ASSERT_TRUE(h.Control("t", Control::kResume).ok());
+  ASSERT_TRUE(first.ready());
+  EXPECT_EQ(first.get()->grants.at(0).study_id, "t");
+  EXPECT_FALSE(second.ready());
+  EXPECT_TRUE(h.core->CheckInvariants().ok()) << h.core->CheckInvariants();
+}
+
+TEST(CoreLateSuggestions, AnAskThatIsToldToComeAgainFindsWhatWasComputedForIt) {
+  Harness h;
+  ASSERT_TRUE(h.Create("s", MakeSpec()).ok());
+  ASSERT_TRUE(h.Create("t", MakeSpec()).ok());
+  h.late_suggestions = true;
+  // Of any study: whichever answers first.
+  EXPECT_THAT(h.Suggest("", "a")->grants, IsEmpty());
+  for (const storage::StudyKey study : {1, 2}) {
+    std::optional<ProposalsOp> proposals = h.ComputeOne();
+    ASSERT_TRUE(proposals);
+    EXPECT_EQ(proposals->study, study);
+    std::vector<Operation> operations;
+    operations.push_back(*std::move(proposals));
+    ASSERT_TRUE(h.Batch(std::move(operations)).ok());
+  }
+  EXPECT_FALSE(h.ComputeOne());
+  EXPECT_THAT(h.Suggest("", "a")->grants, SizeIs(1));
+  EXPECT_TRUE(h.core->CheckInvariants().ok()) << h.core->CheckInvariants();
+}
+
 TEST(CoreLateSuggestions, SuggestionsForAStudyThatWasStoppedOrDeletedAreDropped) {
   Harness h;
   h.late_suggestions = true;

@@ -58,7 +58,7 @@ std::string Overload(Coordinator::Options options) {
   options.tick = absl::Milliseconds(1);
   const ControlOp ask{"s", Control::kResume, "", "user", {}};
   FinishOp result;
-  result.id = "s";
+  result.id = std::string(1, 's');
   result.number = 1;
   result.token = std::string(16, 'x');
   result.content = ReleaseContent{};

@@ -1,0 +1,18 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_GRANTING_PLACE_H_
+#define LUTHIER_SERVER_COORDINATOR_GRANTING_PLACE_H_
+
+#include "absl/status/status.h"
+#include "server/coordinator/batch/context.h"
+
+namespace luthier::coordinator {
+
+// Puts the study where it belongs in its pool. `fresh`: it changed since asks were looked at.
+void Place(Context& c, StudyState& s, bool fresh);
+
+// Compares what is kept in step of studies and asks with what it is kept in step with. For tests; O(studies + asks).
+// INTERNAL says what differs.
+absl::Status CheckIndexes(const Context& c);
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_GRANTING_PLACE_H_

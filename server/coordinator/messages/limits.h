@@ -20,7 +20,7 @@ struct Limits {
   // Running trials of a study without a smaller max_parallel; asks beyond it wait.
   int64_t leases_per_study = study::kMaxParallel;
   // Not counting deleted ones.
-  int64_t studies = 10'000;
+  int64_t studies = 100'000;
   // Points of the learning curve of one attempt: a retry starts its own.
   int64_t points = 10'000;
   // Bytes of the trials that one call may add, as its reply has them: defaults are filled in. A reply must fit a

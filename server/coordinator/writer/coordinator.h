@@ -41,7 +41,7 @@ class Coordinator {
     size_t max_finish_ops = 4096;                // Complete, Fail, Release, Report waiting for the writer.
     size_t max_ask_ops = 512;                    // Suggest, enqueue, create, control waiting for the writer.
     size_t max_queued_bytes = size_t{64} << 20;  // Content of either kind. One operation alone always fits.
-    int max_waiting_asks = 10'000;               // Long polls.
+    int max_waiting_asks = 100'000;              // Long polls.
     size_t max_batch = 1024;
     absl::Duration tick = absl::Milliseconds(100);
     // Free bytes where the database lives; below `min_free_bytes` no new work is granted. Null: not watched.

@@ -211,23 +211,26 @@ TEST_F(CoreLimits, AnAttemptTakesSixteenMebibytesOfGradientsAndNoMore) {
   EXPECT_THAT(done->warnings, IsEmpty());
 }
 
-TEST(CoreOwnLimits, ThereAreTenThousandStudiesAndNoMore) {
-  Harness h;
+TEST(CoreOwnLimits, ThereAreAsManyStudiesAsTheLimitSaysAndNoMore) {
+  EXPECT_EQ(Limits().studies, 100'000);  // Which would take a gigabyte here.
+  Core::Options options = Harness::DefaultOptions();
+  options.limits.studies = 1000;
+  Harness h(options);
   std::vector<Operation> operations;
-  for (int i = 0; i < 10'000; ++i) operations.push_back(CreateStudyOp{absl::StrCat("s", i), MakeSpec(), "user", {}});
+  for (int i = 0; i < 1000; ++i) operations.push_back(CreateStudyOp{absl::StrCat("s", i), MakeSpec(), "user", {}});
   ASSERT_TRUE(h.Batch(std::move(operations)).ok());
-  ASSERT_EQ(h.core->Studies().size(), 10'000u);
+  ASSERT_EQ(h.core->Studies().size(), 1000u);
   const uint64_t seq = h.core->last_seq();
   const absl::StatusOr<StudyReply> refused = h.Create("one-more", MakeSpec());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(base::GetReason(refused.status()), base::reason::kLimitExceeded);
   EXPECT_EQ(base::GetErrorDetail(refused.status())->metadata.at("limit"), "studies");
   EXPECT_EQ(std::string(refused.status().message()),
-            "there are 10000 studies, the most there may be; delete some that are no longer needed (`luthier study "
+            "there are 1000 studies, the most there may be; delete some that are no longer needed (`luthier study "
             "delete`)");
   EXPECT_EQ(h.core->last_seq(), seq);
   EXPECT_FALSE(h.memory.GetStudy("one-more").ok());
-  EXPECT_EQ(h.memory.LastStudyKey().value(), 10'000);
+  EXPECT_EQ(h.memory.LastStudyKey().value(), 1000);
   EXPECT_TRUE(h.Create("s7", MakeSpec()).ok());  // It is there already.
   ASSERT_TRUE(h.Control("s7", Control::kDelete).ok());
   EXPECT_TRUE(h.Create("one-more", MakeSpec()).ok());

@@ -1,5 +1,6 @@
 #include "server/coordinator/core.h"
 
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -22,10 +23,18 @@ using storage::StudyKey;
 Core::Core(storage::Storage* storage, const base::Clock* clock, LeaseTable* leases, Options options)
     : context_{storage, clock, leases, std::move(options), RequestLog(storage), {}, {}, {}} {}
 
-absl::Status Core::Load() {
+absl::Status Core::Load(Extent extent) {
   context_.batch.now = context_.clock->Monotonic();
   context_.batch.wall = context_.clock->Wall();
-  return LoadState(SourceOf(context_), context_.state);
+  return LoadState(SourceOf(context_), extent, context_.state);
+}
+
+absl::StatusOr<bool> Core::LoadMore(int most) {
+  std::set<StudyKey>& put_off = context_.state.put_off;
+  for (int i = 0; i < most && !put_off.empty(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(LoadPutOff(SourceOf(context_), *put_off.begin(), context_.state));
+  }
+  return !put_off.empty();
 }
 
 void Core::BeginBatch() {

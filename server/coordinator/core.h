@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lib/base/clock.h"
 #include "lib/study/study_spec.h"
@@ -41,8 +42,10 @@ class Core {
   // `storage`, `clock` and `leases` must outlive the core.
   Core(storage::Storage* storage, const base::Clock* clock, LeaseTable* leases, Options options);
 
-  // Reads everything; every RUNNING trial gets a full TTL from now. Errors as Storage.
-  absl::Status Load();
+  // Reads what storage holds; every RUNNING trial gets a full TTL from now. Errors as Storage.
+  absl::Status Load(Extent extent = Extent::kAll);
+  // Reads what Load put off of at most so many studies. Between batches. False: nothing is left. Errors as Storage.
+  absl::StatusOr<bool> LoadMore(int most);
 
   void BeginBatch();
   void Apply(Operation operation);

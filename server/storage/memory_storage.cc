@@ -260,6 +260,21 @@ absl::StatusOr<std::vector<TrialRecord>> MemoryStorage::ListTrials(StudyKey stud
   return Page(rows->second.trials, after, limit, keep);
 }
 
+absl::StatusOr<std::vector<TrialSketch>> MemoryStorage::SketchTrials(const StudyRecord& study,
+                                                                     const std::vector<study::TrialState>& whole,
+                                                                     int64_t after, int limit) {
+  base::MutexLock lock(&mutex_);
+  std::vector<TrialSketch> page;
+  const auto rows = studies_.find(study.key);
+  if (rows == studies_.end()) return page;
+  const auto& trials = rows->second.trials;
+  for (auto it = trials.upper_bound(after); it != trials.end() && static_cast<int>(page.size()) < limit; ++it) {
+    page.push_back(SketchOf(it->second, study.spec.metric.name));
+    if (std::find(whole.begin(), whole.end(), it->second.trial.state) != whole.end()) page.back().record = it->second;
+  }
+  return page;
+}
+
 absl::StatusOr<std::vector<study::Measurement>> MemoryStorage::ListMeasurements(StudyKey study, int64_t trial,
                                                                                 int32_t attempt) {
   base::MutexLock lock(&mutex_);

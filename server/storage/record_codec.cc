@@ -1,5 +1,8 @@
 #include "server/storage/record_codec.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
 #include <limits>
 #include <map>
 #include <variant>
@@ -278,6 +281,32 @@ absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body) {
   trial.end_time = TimeFromNanos(in.end_time_ns());
   trial.update_seq = in.update_seq();
   return record;
+}
+
+absl::StatusOr<int64_t> CountAsks(absl::string_view body) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(body.data()),
+                                            static_cast<int>(body.size()));
+  int64_t asks = 0;
+  while (const uint32_t tag = in.ReadTag()) {
+    const int field = WireFormatLite::GetTagFieldNumber(tag);
+    if (field == record::Trial::kPromotionsFieldNumber) ++asks;
+    if (field != record::Trial::kProvenanceFieldNumber) {
+      if (!WireFormatLite::SkipField(&in, tag)) return Unreadable("trial");
+      continue;
+    }
+    int size = 0;
+    if (!in.ReadVarintSizeAsInt(&size)) return Unreadable("trial");
+    const auto limit = in.PushLimit(size);
+    while (const uint32_t part = in.ReadTag()) {
+      if (WireFormatLite::GetTagFieldNumber(part) == record::Provenance::kAskIndexFieldNumber) ++asks;
+      if (!WireFormatLite::SkipField(&in, part)) return Unreadable("trial");
+    }
+    if (!in.ConsumedEntireMessage()) return Unreadable("trial");
+    in.PopLimit(limit);
+  }
+  if (!in.ConsumedEntireMessage()) return Unreadable("trial");
+  return asks;
 }
 
 std::string EncodeMeasurement(const study::Measurement& measurement) {

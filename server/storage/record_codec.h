@@ -19,6 +19,9 @@ std::string EncodeTrialBody(const TrialRecord& record);
 // The columns' fields stay at their defaults.
 absl::StatusOr<TrialRecord> DecodeTrialBody(absl::string_view body);
 
+// TrialSketch::asks of the body, which is read only as far as that takes.
+absl::StatusOr<int64_t> CountAsks(absl::string_view body);
+
 std::string EncodeMeasurement(const study::Measurement& measurement);
 absl::StatusOr<study::Measurement> DecodeMeasurement(absl::string_view body);
 

@@ -140,6 +140,16 @@ std::optional<double> RankedValue(const TrialRecord& record, const std::string& 
   return found->second + 0.0;  // -0.0 becomes 0.0, as in SQL's columns.
 }
 
+TrialSketch SketchOf(const TrialRecord& record, const std::string& metric) {
+  TrialSketch sketch;
+  sketch.number = record.trial.number;
+  sketch.state = record.trial.state;
+  sketch.finish_seq = record.finish_seq;
+  sketch.value = RankedValue(record, metric);
+  sketch.asks = static_cast<int64_t>(record.trial.promotions.size()) + (record.trial.provenance.ask_index ? 1 : 0);
+  return sketch;
+}
+
 std::optional<study::TrainingOutcome> CountedTraining(const TrialRecord& record) {
   if (record.trial.state != study::TrialState::kComplete || !record.trial.final_measurement) return std::nullopt;
   const std::optional<study::TrainingReport>& training = record.trial.final_measurement->training;

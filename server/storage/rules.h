@@ -51,6 +51,9 @@ absl::Status FinalTrialWouldChange(int64_t number);
 // Never -0.0.
 std::optional<double> RankedValue(const TrialRecord& record, const std::string& metric);
 
+// Without the row.
+TrialSketch SketchOf(const TrialRecord& record, const std::string& metric);
+
 // The end of the training of a COMPLETE trial; absent for all others, and where nobody said.
 std::optional<study::TrainingOutcome> CountedTraining(const TrialRecord& record);
 

@@ -54,6 +54,20 @@ absl::StatusOr<TrialRecord> TrialRow(const SQLite::Statement& row) {
   return record;
 }
 
+absl::StatusOr<TrialSketch> SketchRow(const SQLite::Statement& row, const std::vector<study::TrialState>& whole) {
+  TrialSketch sketch;
+  sketch.number = Int64Column(row, 0);
+  const std::optional<study::TrialState> state = study::ParseTrialState(BytesColumn(row, 1));
+  if (!state) return Unreadable("a trial's state");
+  sketch.state = *state;
+  sketch.finish_seq = Uint64Column(row, 3);
+  if (!row.getColumn(5).isNull()) sketch.value = DoubleColumn(row, 5);
+  LUTHIER_ASSIGN_OR_RETURN(sketch.asks, CountAsks(BytesColumn(row, 4)));
+  if (std::find(whole.begin(), whole.end(), sketch.state) == whole.end()) return sketch;
+  LUTHIER_ASSIGN_OR_RETURN(sketch.record, TrialRow(row));
+  return sketch;
+}
+
 absl::StatusOr<study::Measurement> MeasurementRow(const SQLite::Statement& row) {
   return DecodeMeasurement(BytesColumn(row, 0));
 }
@@ -124,6 +138,8 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       get_trial_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS " FROM trial WHERE study = ?1 AND number = ?2"),
       list_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                          " FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
+      sketch_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
+                           ", value FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
       list_trials_in_state_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                                   " FROM trial INDEXED BY trial_by_state"
                                   " WHERE study = ?1 AND state = ?4 AND number > ?2 ORDER BY number LIMIT ?3"),
@@ -273,6 +289,18 @@ absl::StatusOr<std::vector<TrialRecord>> SqliteReader::ListInStates(StudyKey stu
       page.push_back(std::move(record));
     }
     return page;
+  });
+}
+
+absl::StatusOr<std::vector<TrialSketch>> SqliteReader::SketchTrials(const StudyRecord& study,
+                                                                    const std::vector<study::TrialState>& whole,
+                                                                    int64_t after, int limit) {
+  return Guarded([&] {
+    const ResetGuard guard(&sketch_trials_);
+    Bind(sketch_trials_, 1, study.key);
+    Bind(sketch_trials_, 2, after);
+    Bind(sketch_trials_, 3, int64_t{AtLeastZero(limit)});
+    return Rows(sketch_trials_, [&](const SQLite::Statement& row) { return SketchRow(row, whole); });
   });
 }
 

@@ -30,6 +30,9 @@ class SqliteReader {
   absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number);
   absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
                                                       int limit);
+  absl::StatusOr<std::vector<TrialSketch>> SketchTrials(const StudyRecord& study,
+                                                        const std::vector<study::TrialState>& whole, int64_t after,
+                                                        int limit);
   absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial, int32_t attempt);
   absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit);
   absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit);
@@ -49,8 +52,8 @@ class SqliteReader {
 
   std::unique_ptr<SQLite::Database> db_;
   SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, get_study_, get_trial_, list_trials_,
-      list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_, list_set_aside_, find_request_,
-      count_in_state_, sum_resource_, count_trainings_, least_value_, greatest_value_;
+      sketch_trials_, list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_, list_set_aside_,
+      find_request_, count_in_state_, sum_resource_, count_trainings_, least_value_, greatest_value_;
 };
 
 // A few readers that threads borrow in turn; a thread waits while all are lent. Thread-safe.

@@ -188,6 +188,12 @@ absl::StatusOr<std::vector<TrialRecord>> SqliteStorage::ListTrials(StudyKey stud
   return Read<std::vector<TrialRecord>>([&](SqliteReader& r) { return r.ListTrials(study, filter, after, limit); });
 }
 
+absl::StatusOr<std::vector<TrialSketch>> SqliteStorage::SketchTrials(const StudyRecord& study,
+                                                                     const std::vector<study::TrialState>& whole,
+                                                                     int64_t after, int limit) {
+  return Read<std::vector<TrialSketch>>([&](SqliteReader& r) { return r.SketchTrials(study, whole, after, limit); });
+}
+
 absl::StatusOr<std::vector<study::Measurement>> SqliteStorage::ListMeasurements(StudyKey study, int64_t trial,
                                                                                 int32_t attempt) {
   return Read<std::vector<study::Measurement>>(

@@ -62,6 +62,9 @@ class SqliteStorage final : public Storage {
   absl::StatusOr<TrialRecord> GetTrial(StudyKey study, int64_t number) override;
   absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
                                                       int limit) override;
+  absl::StatusOr<std::vector<TrialSketch>> SketchTrials(const StudyRecord& study,
+                                                        const std::vector<study::TrialState>& whole, int64_t after,
+                                                        int limit) override;
   absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial,
                                                                    int32_t attempt) override;
   absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit) override;

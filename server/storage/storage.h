@@ -184,6 +184,16 @@ using Mutation = std::variant<PutStudy, DeleteStudy, PutTrial, PutMeasurement, A
                               ForgetRequestsBefore, SetFence>;
 using WriteBatch = std::vector<Mutation>;
 
+// A trial as the rules of its study look at it once it is final, and, where that was asked for, its whole row.
+struct TrialSketch {
+  int64_t number = 0;
+  study::TrialState state = study::TrialState::kPending;
+  uint64_t finish_seq = 0;
+  std::optional<double> value;        // As RankedValue (rules.h): of a COMPLETE trial.
+  int64_t asks = 0;                   // Asks that it answers: its own, where it has an ask index, and its promotions.
+  std::optional<TrialRecord> record;  // It is there if it was asked for.
+};
+
 struct TrialFilter {
   std::vector<study::TrialState> states;  // Empty: all.
 };
@@ -217,6 +227,10 @@ class Storage {
   // In order of number, numbers above `after`, at most `limit`.
   virtual absl::StatusOr<std::vector<TrialRecord>> ListTrials(StudyKey study, const TrialFilter& filter, int64_t after,
                                                               int limit) = 0;
+  // The same of all trials, but whole rows only of those in the states `whole`: a small part of the work.
+  virtual absl::StatusOr<std::vector<TrialSketch>> SketchTrials(const StudyRecord& study,
+                                                                const std::vector<study::TrialState>& whole,
+                                                                int64_t after, int limit) = 0;
   // Of one attempt, in order of step.
   virtual absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial,
                                                                            int32_t attempt) = 0;

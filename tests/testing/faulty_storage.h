@@ -80,6 +80,11 @@ class FaultyStorage final : public storage::Storage {
                                                                int limit) override {
     return Read<std::vector<storage::TrialRecord>>([&] { return other_->ListTrials(study, filter, after, limit); });
   }
+  absl::StatusOr<std::vector<storage::TrialSketch>> SketchTrials(const storage::StudyRecord& study,
+                                                                 const std::vector<study::TrialState>& whole,
+                                                                 int64_t after, int limit) override {
+    return Read<std::vector<storage::TrialSketch>>([&] { return other_->SketchTrials(study, whole, after, limit); });
+  }
   absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(storage::StudyKey study, int64_t trial,
                                                                    int32_t attempt) override {
     return Read<std::vector<study::Measurement>>([&] { return other_->ListMeasurements(study, trial, attempt); });

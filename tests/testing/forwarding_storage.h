@@ -33,6 +33,11 @@ class ForwardingStorage : public storage::Storage {
                                                                int limit) override {
     return other_->ListTrials(study, filter, after, limit);
   }
+  absl::StatusOr<std::vector<storage::TrialSketch>> SketchTrials(const storage::StudyRecord& study,
+                                                                 const std::vector<study::TrialState>& whole,
+                                                                 int64_t after, int limit) override {
+    return other_->SketchTrials(study, whole, after, limit);
+  }
   absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(storage::StudyKey study, int64_t trial,
                                                                    int32_t attempt) override {
     return other_->ListMeasurements(study, trial, attempt);

@@ -144,6 +144,28 @@ std::string StorageModel::StudyDifference(storage::Storage& storage, StudyKey ke
                               int64_t{0}, [](const storage::TrialRecord& r) { return r.trial.number; });
     out += Compare(absl::StrCat("trials ", name, " of study ", key), Text(kept), Outcome(got));
   }
+  if (const auto study = state_.studies.find(key); study != state_.studies.end()) {
+    const std::vector<study::TrialState> whole = {study::TrialState::kRunning, study::TrialState::kComplete};
+    std::vector<storage::TrialSketch> sketches;
+    for (const auto& [trial, record] : state_.trials) {
+      if (trial.first != key) continue;
+      storage::TrialSketch& sketch = sketches.emplace_back();
+      sketch.number = trial.second;
+      sketch.state = record.trial.state;
+      sketch.finish_seq = record.finish_seq;
+      sketch.asks = static_cast<int64_t>(record.trial.promotions.size());
+      if (record.trial.provenance.ask_index) ++sketch.asks;
+      if (record.trial.state == study::TrialState::kComplete && record.trial.final_measurement) {
+        const auto& metrics = record.trial.final_measurement->metrics;
+        const auto value = metrics.find(study->second.spec.metric.name);
+        if (value != metrics.end() && std::isfinite(value->second)) sketch.value = value->second + 0.0;
+      }
+      if (std::count(whole.begin(), whole.end(), record.trial.state) > 0) sketch.record = record;
+    }
+    const auto got = AllPages([&](int64_t after) { return storage.SketchTrials(study->second, whole, after, kPage); },
+                              int64_t{0}, [](const storage::TrialSketch& sketch) { return sketch.number; });
+    out += Compare(absl::StrCat("sketches of study ", key), Text(sketches), Outcome(got));
+  }
   for (int64_t number = 1; number <= static_cast<int64_t>(kTrials); ++number) {
     const auto found = state_.trials.find({key, number});
     out += Compare(absl::StrCat("trial ", number, " of study ", key),

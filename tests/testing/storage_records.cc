@@ -185,6 +185,11 @@ std::string Text(const storage::TrialRecord& r) {
   return std::move(printer).text();
 }
 
+std::string Text(const storage::TrialSketch& sketch) {
+  return absl::StrCat(sketch.number, " ", study::TrialStateName(sketch.state), " ", sketch.finish_seq, " ",
+                      sketch.value ? absl::StrCat(*sketch.value) : "-", " ", sketch.asks, " ", Text(sketch.record));
+}
+
 std::string Text(const storage::Event& e) {
   Printer printer;
   printer.Add("seq", e.seq).Add("time", e.time).Add("study", e.study).Add("id", e.study_id).Add("trial", e.trial);

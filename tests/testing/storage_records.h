@@ -16,6 +16,7 @@ namespace luthier::testing {
 std::string Text(const study::Measurement& measurement);
 std::string Text(const storage::StudyRecord& record);
 std::string Text(const storage::TrialRecord& record);
+std::string Text(const storage::TrialSketch& sketch);
 std::string Text(const storage::Event& event);
 std::string Text(const storage::SetAside& set_aside);
 std::string Text(const storage::RequestRecord& record);

@@ -19,7 +19,13 @@ absl::StatusOr<StudyState*> FindStudy(Context& c, const std::string& id) {
     return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound,
                      absl::StrCat("study ", Quote(id), " does not exist; `luthier study list` shows those that do"));
   }
-  return &c.state.studies.at(found->second);
+  return FindStudy(c, found->second);
+}
+
+absl::StatusOr<StudyState*> FindStudy(Context& c, storage::StudyKey key) {
+  LUTHIER_RETURN_IF_ERROR(LoadPutOff(SourceOf(c), key, c.state));
+  const auto found = c.state.studies.find(key);
+  return found == c.state.studies.end() ? nullptr : &found->second;
 }
 
 absl::StatusOr<TrialSlot*> FindTrial(Context& c, StudyState& s, int64_t number) {

@@ -9,8 +9,10 @@
 
 namespace luthier::coordinator {
 
-// NOT_FOUND.
+// The study with what is known of its trials. NOT_FOUND, or errors as Storage.
 absl::StatusOr<StudyState*> FindStudy(Context& c, const std::string& id);
+// Null where there is none.
+absl::StatusOr<StudyState*> FindStudy(Context& c, storage::StudyKey key);
 
 // The slot with its row: that of a final trial is read from storage and stays for the rest of the batch. NOT_FOUND, or
 // errors as Storage.

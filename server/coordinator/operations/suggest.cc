@@ -21,11 +21,11 @@ using base::MakeError;
 
 // The trials as they are now, under the leases of then.
 absl::StatusOr<SuggestReply> Rebuild(Context& c, const std::string& request_id, const storage::GrantedLeases& stored) {
-  const auto found = c.state.studies.find(stored.study);
-  if (found == c.state.studies.end()) {
+  LUTHIER_ASSIGN_OR_RETURN(StudyState* const found, FindStudy(c, stored.study));
+  if (found == nullptr) {
     return MakeError(absl::StatusCode::kNotFound, base::reason::kNotFound, "the study was deleted");
   }
-  StudyState& s = found->second;
+  StudyState& s = *found;
   SuggestReply reply;
   for (const auto& [number, token] : stored.leases) {
     LUTHIER_ASSIGN_OR_RETURN(const storage::TrialRecord* const record, FindRepliedTrial(c, s, number, request_id));

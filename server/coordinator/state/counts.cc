@@ -36,21 +36,25 @@ void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent ev
   if (*next == TrialState::kPending) s.retries.insert(number);
 }
 
-void CountFinished(StudyState& s, const study::Trial& trial, uint64_t finish_seq) {
+void CountFinished(StudyState& s, const storage::TrialSketch& trial) {
   if (trial.state == TrialState::kCancelled) return;
   if (trial.state == TrialState::kFailed) {
-    if (finish_seq > s.record.resume_seq) ++s.failures_in_row;
+    if (trial.finish_seq > s.record.resume_seq) ++s.failures_in_row;
   } else {
     s.failures_in_row = 0;
   }
   ++s.finished_since_best;
-  if (trial.state != TrialState::kComplete) return;
-  if (study::WarmStarts(*s.spec)) s.models.emplace_back(trial.number, trial.parameters);
-  const double score = study::Score(s.spec->metric.goal, trial.final_measurement->metrics.at(s.spec->metric.name));
+  if (!trial.value) return;
+  const double score = study::Score(s.spec->metric.goal, *trial.value);
   if (!s.best_score || score > *s.best_score) {
     s.best_score = score;
     s.finished_since_best = 0;
   }
+}
+
+void CountModel(StudyState& s, const study::Trial& trial) {
+  if (trial.state != TrialState::kComplete || !study::WarmStarts(*s.spec)) return;
+  s.models.emplace_back(trial.number, trial.parameters);
 }
 
 std::unordered_map<std::string, int> CountHeld(const CoreState& state) {

@@ -8,6 +8,7 @@
 #include "lib/study/trial.h"
 #include "lib/study/trial_state.h"
 #include "server/coordinator/state/core_state.h"
+#include "server/storage/storage.h"
 
 // Keeps the counts and sets of CoreState in step with the trials.
 namespace luthier::coordinator {
@@ -19,7 +20,9 @@ void CountNew(CoreState& state, StudyState& s);
 void Move(CoreState& state, StudyState& s, TrialSlot& slot, study::TrialEvent event);
 
 // Counts a trial that is final for the rules that end or pause a study. In order of `finish_seq`.
-void CountFinished(StudyState& s, const study::Trial& trial, uint64_t finish_seq);
+void CountFinished(StudyState& s, const storage::TrialSketch& trial);
+// Others may start from the model of the trial, if it is COMPLETE. In order of `finish_seq`.
+void CountModel(StudyState& s, const study::Trial& trial);
 
 // Unexpired leases of each worker, counted from the rows.
 std::unordered_map<std::string, int> CountHeld(const CoreState& state);

@@ -88,6 +88,7 @@ void RemoveStudy(CoreState& state, StudyKey key) {
   ClearTimer(state, s);
   state.wanting.erase(key);
   state.expired.erase(key);
+  state.put_off.erase(key);
   if (const auto id = state.by_id.find(s.record.id); id != state.by_id.end() && id->second == key)
     state.by_id.erase(id);
   state.studies.erase(found);

@@ -25,8 +25,21 @@ using study::TrialState;
 constexpr int kStudiesPage = 100;
 constexpr int kPage = 1000;
 
-// Final trials with the seq each ended at.
-using Finished = std::vector<std::pair<uint64_t, study::Trial>>;
+using Finished = std::vector<storage::TrialSketch>;
+
+std::vector<TrialState> OpenStates() {
+  return {TrialState::kPending, TrialState::kRunning, TrialState::kPaused};
+}
+
+// Trials whose whole rows are needed: open ones, those whose holders may have to be told to stop, and where others may
+// start from them.
+std::vector<TrialState> NeededWhole(const study::StudySpec& spec) {
+  std::vector<TrialState> states = OpenStates();
+  states.push_back(TrialState::kPruned);
+  states.push_back(TrialState::kCancelled);
+  if (study::WarmStarts(spec)) states.push_back(TrialState::kComplete);
+  return states;
+}
 
 void LoadOpenTrial(const Source& source, StudyState& s, TrialSlot& slot, TrialRecord record) {
   const int64_t number = record.trial.number;
@@ -46,34 +59,36 @@ void LoadOpenTrial(const Source& source, StudyState& s, TrialSlot& slot, TrialRe
   slot.record = std::make_unique<TrialRecord>(std::move(record));
 }
 
-absl::Status LoadTrial(const Source& source, StudyState& s, TrialRecord record, Finished* finished) {
-  if (record.trial.number != static_cast<int64_t>(s.trials.size()) + 1) {
+absl::Status LoadTrial(const Source& source, StudyState& s, storage::TrialSketch trial, Finished* finished) {
+  if (trial.number != static_cast<int64_t>(s.trials.size()) + 1) {
     return absl::DataLossError(
         absl::StrCat("study ", Quote(s.record.id), ": trial ", s.trials.size() + 1, " is missing"));
   }
   TrialSlot slot;
-  slot.state = record.trial.state;
+  slot.state = trial.state;
   ++s.counts[static_cast<size_t>(slot.state)];
-  if (record.trial.provenance.ask_index) ++s.asks_stored;
-  s.asks_stored += record.trial.promotions.size();
-  if (study::IsFinal(slot.state)) {
-    if (StoppedUnder(record, record.grants.empty() ? "" : record.grants.back().token)) {
-      source.leases->End(record.grants.back().token, study::Directive::kStop);
-    }
-    finished->emplace_back(record.finish_seq, std::move(record.trial));
+  s.asks_stored += static_cast<uint64_t>(trial.asks);
+  if (!study::IsFinal(slot.state)) {
+    LoadOpenTrial(source, s, slot, *std::move(trial.record));
   } else {
-    LoadOpenTrial(source, s, slot, std::move(record));
+    if (trial.record && !trial.record->grants.empty()) {
+      const std::string& token = trial.record->grants.back().token;
+      if (StoppedUnder(*trial.record, token)) source.leases->End(token, study::Directive::kStop);
+    }
+    finished->push_back(std::move(trial));
   }
   s.trials.push_back(std::move(slot));
   return absl::OkStatus();
 }
 
 absl::Status LoadTrials(const Source& source, StudyState& s, Finished* finished) {
+  const std::vector<TrialState> whole = NeededWhole(*s.spec);
   for (int64_t after = 0;;) {
-    LUTHIER_ASSIGN_OR_RETURN(std::vector<TrialRecord> page, source.storage->ListTrials(s.record.key, {}, after, kPage));
-    for (TrialRecord& record : page) {
-      after = record.trial.number;
-      LUTHIER_RETURN_IF_ERROR(LoadTrial(source, s, std::move(record), finished));
+    LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialSketch> page,
+                             source.storage->SketchTrials(s.record, whole, after, kPage));
+    for (storage::TrialSketch& trial : page) {
+      after = trial.number;
+      LUTHIER_RETURN_IF_ERROR(LoadTrial(source, s, std::move(trial), finished));
     }
     if (page.size() < kPage) return absl::OkStatus();
   }
@@ -100,9 +115,30 @@ absl::Status LoadStopper(const Source& source, uint64_t until, StudyState& s) {
   return absl::OkStatus();
 }
 
+// Whether nothing can happen in the study by itself any more.
+absl::StatusOr<bool> IsOver(const Source& source, const storage::StudyRecord& record) {
+  if (!study::IsFinished(record.state)) return false;
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialRecord> open, source.storage->ListTrials(record.key, {OpenStates()}, 0, 1));
+  return open.empty();
+}
+
+// What is known of the study without its trials.
+StudyState Outline(const storage::StudyRecord& record) {
+  StudyState s;
+  s.record = record;
+  s.spec = std::make_shared<const study::StudySpec>(record.spec);
+  s.gradient = suggest::GradientUseOf(*s.spec);
+  return s;
+}
+
+void PutOff(const storage::StudyRecord& record, CoreState& state) {
+  AddStudy(state, Outline(record));
+  state.put_off.insert(record.key);
+}
+
 }  // namespace
 
-absl::Status LoadState(const Source& source, CoreState& state) {
+absl::Status LoadState(const Source& source, Extent extent, CoreState& state) {
   Counters& counters = state.counters;
   LUTHIER_ASSIGN_OR_RETURN(counters.seq, source.storage->LastSeq());
   LUTHIER_ASSIGN_OR_RETURN(counters.fence, source.storage->LastFence());
@@ -112,7 +148,17 @@ absl::Status LoadState(const Source& source, CoreState& state) {
   for (std::string after;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::StudyRecord> page,
                              source.storage->ListStudies(after, kStudiesPage));
-    for (const storage::StudyRecord& record : page) LUTHIER_RETURN_IF_ERROR(LoadStudy(source, record, state));
+    for (const storage::StudyRecord& record : page) {
+      bool later = false;
+      if (extent == Extent::kUnfinished) {
+        LUTHIER_ASSIGN_OR_RETURN(later, IsOver(source, record));
+      }
+      if (later) {
+        PutOff(record, state);
+      } else {
+        LUTHIER_RETURN_IF_ERROR(LoadStudy(source, record, state));
+      }
+    }
     if (page.size() < kStudiesPage) break;
     after = page.back().id;
   }
@@ -120,10 +166,7 @@ absl::Status LoadState(const Source& source, CoreState& state) {
 }
 
 absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record, CoreState& state) {
-  StudyState s;
-  s.record = record;
-  s.spec = std::make_shared<const study::StudySpec>(record.spec);
-  s.gradient = suggest::GradientUseOf(*s.spec);
+  StudyState s = Outline(record);
   if (const auto old = state.studies.find(record.key); old != state.studies.end()) {
     s.generation = old->second.generation + 1;
   }
@@ -132,11 +175,19 @@ absl::Status LoadStudy(const Source& source, const storage::StudyRecord& record,
   LUTHIER_RETURN_IF_ERROR(LoadTrials(source, s, &finished));
   LUTHIER_RETURN_IF_ERROR(LoadSetAside(source, s));
   LUTHIER_RETURN_IF_ERROR(LoadStopper(source, state.counters.seq, s));
-  std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& [finish_seq, trial] : finished) CountFinished(s, trial, finish_seq);
+  std::sort(finished.begin(), finished.end(), [](const auto& a, const auto& b) { return a.finish_seq < b.finish_seq; });
+  for (const storage::TrialSketch& trial : finished) {
+    CountFinished(s, trial);
+    if (trial.record) CountModel(s, trial.record->trial);
+  }
   RemoveStudy(state, record.key);
   AddStudy(state, std::move(s));
   return absl::OkStatus();
+}
+
+absl::Status LoadPutOff(const Source& source, storage::StudyKey key, CoreState& state) {
+  if (state.put_off.count(key) == 0) return absl::OkStatus();
+  return LoadStudy(source, storage::StudyRecord(state.studies.at(key).record), state);
 }
 
 }  // namespace luthier::coordinator

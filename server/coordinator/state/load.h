@@ -24,8 +24,16 @@ struct Source {
   absl::Duration now;  // Clock::Monotonic().
 };
 
-// Reads everything into an empty `state`.
-absl::Status LoadState(const Source& source, CoreState& state);
+// Says how much is read at once. kUnfinished puts off the trials of studies that are finished and have no open trial,
+// until LoadPutOff: whoever needs them sees to that, and the holders of trials that were stopped hear LOST instead of
+// STOP.
+enum class Extent { kAll, kUnfinished };
+
+// Reads into an empty `state`.
+absl::Status LoadState(const Source& source, Extent extent, CoreState& state);
+
+// Reads the trials of the study, if they were put off.
+absl::Status LoadPutOff(const Source& source, storage::StudyKey key, CoreState& state);
 
 // Reads one study, in place of what `state` holds of it. Its `generation` goes up, so that suggestions under way are
 // not taken for the study as it is now.

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/state/counts.h"
+#include "server/storage/rules.h"
 
 namespace luthier::coordinator {
 
@@ -31,7 +32,8 @@ void Finalize(Context& c, StudyState& s, TrialSlot& slot) {
   }
   s.blocked = false;
   s.unblocked = record.finish_seq;
-  CountFinished(s, record.trial, record.finish_seq);
+  CountFinished(s, storage::SketchOf(record, s.spec->metric.name));
+  CountModel(s, record.trial);
 }
 
 void CancelTrial(Context& c, StudyState& s, TrialSlot& slot, const std::string& why) {

@@ -18,7 +18,8 @@
 namespace luthier::coordinator {
 namespace {
 
-constexpr int kExitIoError = 74;  // EX_IOERR of sysexits.h: a supervisor restarts us.
+constexpr int kLoadedWhenIdle = 16;  // Studies that are read at once while nobody waits for the writer.
+constexpr int kExitIoError = 74;     // EX_IOERR of sysexits.h: a supervisor restarts us.
 
 absl::Status Unavailable(absl::string_view reason, absl::string_view message, absl::Duration retry) {
   base::ErrorDetail detail;
@@ -114,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage
   auto coordinator = std::unique_ptr<Coordinator>(new Coordinator(storage, clock, std::move(options)));
   Coordinator& c = *coordinator;
   c.core_ = std::make_unique<Core>(storage, clock, &c.leases_, c.options_.core);
-  LUTHIER_RETURN_IF_ERROR(c.core_->Load());
+  LUTHIER_RETURN_IF_ERROR(c.core_->Load(Extent::kUnfinished));
   c.committed_seq_ = c.core_->last_seq();
   c.inline_proposer_ = std::make_unique<Proposer>(storage, c.options_.designers);
   for (int i = 0; i < c.options_.suggest_threads; ++i) {
@@ -201,12 +202,13 @@ void Coordinator::Heartbeat(const std::string& worker, std::vector<std::string> 
 }
 
 void Coordinator::WriterLoop() {
+  bool all_loaded = false;
   while (true) {
     std::deque<Queued> queued;
     bool stopping;
     {
       base::MutexLock lock(&mutex_);
-      if (queue_.empty() && !stopping_) changed_.WaitFor(&mutex_, options_.tick);
+      if (queue_.empty() && !stopping_ && all_loaded) changed_.WaitFor(&mutex_, options_.tick);
       stopping = stopping_;
       if (queue_.size() <= options_.max_batch) {
         queued.swap(queue_);
@@ -223,7 +225,13 @@ void Coordinator::WriterLoop() {
       }
     }
     const bool last = stopping && queued.empty();
+    const bool idle = queued.empty();
     if (!last) RunBatch(std::move(queued));
+    if (idle && !all_loaded) {
+      const absl::StatusOr<bool> more = core_->LoadMore(kLoadedWhenIdle);
+      if (!more.ok()) Fail(more.status());
+      all_loaded = !*more;
+    }
     if (draining_) {
       core_->RefuseWaiting(Draining());
       waiting_asks_ = 0;

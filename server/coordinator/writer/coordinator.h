@@ -53,7 +53,8 @@ class Coordinator {
     std::function<void(const absl::Status&)> on_fatal;
   };
 
-  // Reads storage, then starts the threads. `storage` and `clock` must outlive it. Errors as Storage.
+  // Reads the studies that are not over, then starts the threads. The others are read while the writer has nothing else
+  // to do, or when somebody asks for them. `storage` and `clock` must outlive it. Errors as Storage.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(storage::Storage* storage, const base::Clock* clock,
                                                             Options options);
   // Commits what is queued, refuses waiting asks with UNAVAILABLE DRAINING, joins the threads.

@@ -277,5 +277,73 @@ TEST(CoreStorage, AnAskOfAStudyWhoseCreationFailedGetsNothingOfTheNextStudy) {
   EXPECT_THAT(h.Rows("other"), ::testing::IsEmpty());
 }
 
+// --- What is put off at a start ---
+
+class CorePutOff : public ::testing::Test {
+ protected:
+  // A study with a COMPLETE trial and one that was cancelled while "b" held it; it is over.
+  void SetUp() override {
+    ASSERT_TRUE(h_.Create("over", MakeSpec()).ok());
+    ASSERT_TRUE(h_.Complete(h_.Get("over", "a"), Loss(1)).ok());
+    cancelled_ = h_.Get("over", "b").token;
+    ASSERT_TRUE(h_.Control("over", Control::kCancel).ok());
+  }
+  void Start() {
+    h_.leases = std::make_unique<LeaseTable>();
+    h_.core = std::make_unique<Core>(&h_.storage, &h_.clock, h_.leases.get(), Harness::DefaultOptions());
+    ASSERT_TRUE(h_.core->Load(Extent::kUnfinished).ok());
+  }
+  int64_t Complete() const { return h_.core->CountTrials()[static_cast<size_t>(study::TrialState::kComplete)]; }
+  study::Directive Hears() { return h_.leases->Renew({cancelled_}, h_.clock.Monotonic(), false).directives.at(0); }
+
+  Harness h_;
+  std::string cancelled_;
+};
+
+TEST_F(CorePutOff, AFinishedStudyIsReadWhenSomebodyAsksForIt) {
+  Start();
+  EXPECT_EQ(Complete(), 0);
+  EXPECT_EQ(Hears(), study::Directive::kLost);
+  EXPECT_TRUE(h_.core->CheckInvariants().ok());
+  const absl::StatusOr<TrialReply> again = h_.CancelTrial("over", 1);
+  EXPECT_EQ(base::GetReason(again.status()), base::reason::kTrialFinal);
+  EXPECT_EQ(Complete(), 1);
+  EXPECT_EQ(Hears(), study::Directive::kStop);
+  EXPECT_EQ(h_.core->LoadMore(1).value(), false);
+  EXPECT_TRUE(h_.core->CheckInvariants().ok());
+}
+
+TEST_F(CorePutOff, TheRestIsReadAFewStudiesAtATime) {
+  ASSERT_TRUE(h_.Create("over too", MakeSpec()).ok());
+  ASSERT_TRUE(h_.Complete(h_.Get("over too", "a"), Loss(1)).ok());
+  ASSERT_TRUE(h_.Control("over too", Control::kStop).ok());
+  Start();
+  EXPECT_EQ(h_.core->LoadMore(1).value(), true);
+  EXPECT_EQ(Complete(), 1);
+  EXPECT_EQ(h_.core->LoadMore(1).value(), false);
+  EXPECT_EQ(Complete(), 2);
+  EXPECT_TRUE(h_.core->CheckInvariants().ok());
+}
+
+TEST_F(CorePutOff, AStudyWithAnOpenTrialIsNot) {
+  ASSERT_TRUE(h_.Create("s", MakeSpec()).ok());
+  ASSERT_TRUE(h_.Complete(h_.Get("s", "a"), Loss(1)).ok());
+  const Grant running = h_.Get("s", "a");
+  ASSERT_TRUE(h_.Control("s", Control::kStop).ok());
+  Start();
+  EXPECT_EQ(Complete(), 1);
+  EXPECT_EQ(h_.leases->size(), 1u);
+  EXPECT_TRUE(h_.Complete(running, Loss(2)).ok());
+}
+
+TEST_F(CorePutOff, AnUnreadableStudyIsAnErrorToWhoAsksForIt) {
+  Start();
+  h_.storage.FailReads(absl::DataLossError("page 7"));
+  EXPECT_EQ(h_.CancelTrial("over", 1).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(h_.core->LoadMore(1).status().code(), absl::StatusCode::kDataLoss);
+  h_.storage.FailReads(absl::OkStatus());
+  EXPECT_EQ(base::GetReason(h_.CancelTrial("over", 1).status()), base::reason::kTrialFinal);
+}
+
 }  // namespace
 }  // namespace luthier::coordinator::testing

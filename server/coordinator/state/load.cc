@@ -118,7 +118,8 @@ absl::Status LoadStopper(const Source& source, uint64_t until, StudyState& s) {
 // Whether nothing can happen in the study by itself any more.
 absl::StatusOr<bool> IsOver(const Source& source, const storage::StudyRecord& record) {
   if (!study::IsFinished(record.state)) return false;
-  LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialRecord> open, source.storage->ListTrials(record.key, {OpenStates()}, 0, 1));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<TrialRecord> open,
+                           source.storage->ListTrials(record.key, {OpenStates()}, 0, 1));
   return open.empty();
 }
 

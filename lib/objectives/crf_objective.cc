@@ -320,7 +320,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     active += static_cast<double>((w.array() != 0.0).count()) / static_cast<double>(runs.size());
   }
   absl::StatusOr<study::TrainingReport> report = Report(&runs, limited, false, stop);
-  if (!report.ok()) return cancelled();
+  if (!report.ok() || stop.stop_requested()) return cancelled();  // The last sequences may have passed without a look.
   last->training = *std::move(report);
   last->metrics["train_loss"] = train_loss / train_tokens;
   last->metrics["active_weights"] = active;

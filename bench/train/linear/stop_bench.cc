@@ -145,7 +145,7 @@ void Run() {
   Measure("cache", [&](const base::StopSource& source) { return !make("lbfgs", source.token()).ok(); });
   {
     // One that was made is kept, but not of so many settings.
-    const std::unique_ptr<Objective> objective = make("lbfgs", nullptr, 1.0).value();
+    const std::unique_ptr<Objective> objective = make("lbfgs", {}, 1.0).value();
     int next = 0;
     Measure("layout", [&](const base::StopSource& source) {
       const bool standardize = next % 2 == 0, intercept = next / 2 % 2 == 0;

@@ -143,8 +143,11 @@ class ServerImpl final : public Server {
     } else {
       storage::SqliteOptions sqlite;
       sqlite.directory = options.data_dir;
+      sqlite.check_behind = true;
       sqlite.force_network_filesystem = options.force_network_filesystem;
-      LUTHIER_ASSIGN_OR_RETURN(storage_, storage::SqliteStorage::Open(sqlite));
+      LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<storage::SqliteStorage> file, storage::SqliteStorage::Open(sqlite));
+      file_ = file.get();
+      storage_ = std::move(file);
       coordinator_options.free_bytes = [dir = options.data_dir]() -> int64_t {
         struct statvfs fs;
         if (statvfs(dir.c_str(), &fs) != 0) return INT64_MAX;
@@ -254,11 +257,13 @@ class ServerImpl final : public Server {
                               {"data", options.data_dir.empty() ? "memory" : options.data_dir},
                               {"seq", absl::StrCat(coordinator_->committed_seq())},
                               {"grpc", grpc::Version()}});
+    if (file_ != nullptr) file_->BeginPageCheck();
     return absl::OkStatus();
   }
 
   base::SystemClock clock_;
   std::unique_ptr<storage::Storage> storage_;
+  storage::SqliteStorage* file_ = nullptr;  // `storage_`, unless that is in memory.
   std::shared_ptr<metrics::Metrics> metrics_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
   std::unique_ptr<metrics::Exposer> exposer_;

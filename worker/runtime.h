@@ -79,7 +79,7 @@ class Runtime {
   // For a worker of one study: looks at its spec and opens it. Returns when to try again; ZeroDuration when it is open;
   // InfinitePast to stop, with `fatal_` set.
   absl::Duration OpenStudy(base::Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What an error of a call by the asker means. Returns when to try again, InfinitePast to stop.
+  // Judges an error of a call by the asker. Returns when to try again, InfinitePast to stop.
   absl::Duration AfterError(const absl::Status& status, base::Backoff* backoff) ABSL_LOCKS_EXCLUDED(mutex_);
   // One call of Suggest and what follows from it. `fresh`: the last request is settled, the next gets a new id.
   // Returns when to ask again; InfinitePast to stop asking.

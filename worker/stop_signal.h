@@ -8,13 +8,13 @@
 
 namespace luthier::worker {
 
-// Why a run is to end before its result.
+// Says why a run ends before its result.
 enum class StopReason {
   kNone,
   kPause,      // The lease's target is reached: save a checkpoint and end. Any other reason may still follow.
   kCancelled,  // The trial is over, cancelled or pruned by a stopping rule: nothing need be reported.
   kLost,       // Another worker holds the trial now: nothing may be reported.
-  kRejected,   // What it reports is malformed (a gradient of the wrong length): the trial fails.
+  kRejected,   // The run reports something malformed (a gradient of the wrong length): the trial fails.
   kDrain,      // This worker is shutting down: the trial is given back with its checkpoint.
 };
 absl::string_view StopReasonName(StopReason reason);

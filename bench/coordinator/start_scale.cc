@@ -115,6 +115,7 @@ void DropFromPageCache(const std::string& path) {
 std::unique_ptr<storage::SqliteStorage> Open(const std::string& directory) {
   storage::SqliteOptions options;
   options.directory = directory;
+  options.check_behind = true;
   return storage::SqliteStorage::Open(options).value();
 }
 
@@ -141,7 +142,7 @@ int Main(int argc, char** argv) {
               cold ? "cold" : "warm");
   auto begin = Clock::now();
   const std::unique_ptr<storage::SqliteStorage> storage = Open(dir);
-  std::printf("open, with the check of all pages: %.2f s\n", Seconds(begin));
+  std::printf("open, without the check of all pages: %.2f s\n", Seconds(begin));
   const base::SystemClock clock;
   LeaseTable leases;
   Core core(storage.get(), &clock, &leases, {});

@@ -1,6 +1,7 @@
 #ifndef LUTHIER_LIB_LEARN_BLOCKED_SUM_H_
 #define LUTHIER_LIB_LEARN_BLOCKED_SUM_H_
 
+#include <cstddef>
 #include <vector>
 
 namespace luthier::learn {

@@ -1,6 +1,7 @@
 #include "server/storage/sqlite_storage.h"
 
 #include <SQLiteCpp/Column.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -56,15 +57,17 @@ absl::StatusOr<std::unique_ptr<SqliteStorage>> SqliteStorage::Open(const SqliteO
   std::unique_ptr<SqliteStorage> storage(new SqliteStorage(options));
   absl::Status status = storage->OpenFiles();
   if (status.ok()) return storage;
-  if (status.code() == absl::StatusCode::kDataLoss) {
-    status = absl::DataLossError(absl::StrCat(DatabasePath(options.directory), " can't be used: ", status.message(),
-                                              ". Restore the newest backup of ", BackupsPath(options.directory),
-                                              " into a new directory (docs/design/storage.md)"));
-  }
+  if (status.code() == absl::StatusCode::kDataLoss) status = storage->Damaged(status);
   // Whatever was opened closes without a checkpoint.
   storage->readers_.reset();
   storage->writer_.reset();
   return status;
+}
+
+absl::Status SqliteStorage::Damaged(const absl::Status& status) const {
+  return absl::DataLossError(absl::StrCat(DatabasePath(options_.directory), " can't be used: ", status.message(),
+                                          ". Restore the newest backup of ", BackupsPath(options_.directory),
+                                          " into a new directory (docs/design/storage.md)"));
 }
 
 ConnectionOptions SqliteStorage::Connection(bool writer) const {
@@ -82,6 +85,38 @@ absl::Status SqliteStorage::OpenFiles() {
   }
   LUTHIER_ASSIGN_OR_RETURN(readers_, ReaderPool::Open(Connection(/*writer=*/false), options_.readers));
   return absl::OkStatus();
+}
+
+void SqliteStorage::BeginPageCheck() {
+  if (check_behind_ && !checker_.joinable()) checker_ = std::thread([this] { CheckPages(); });
+}
+
+// On a connection of its own: it must not take one from the readers for so long.
+void SqliteStorage::CheckPages() {
+  const absl::StatusOr<std::unique_ptr<SQLite::Database>> db = OpenConnection(Connection(/*writer=*/false));
+  absl::Status status = db.status();
+  if (db.ok()) {
+    {
+      base::MutexLock lock(&check_mutex_);
+      if (check_stopped_) return;
+      checking_ = db->get();
+    }
+    status = Guarded([&] { return QuickCheck(**db); });
+  }
+  base::MutexLock lock(&check_mutex_);
+  checking_ = nullptr;
+  if (status.ok() || check_stopped_) return;
+  if (status.code() == absl::StatusCode::kDataLoss) health_.Fail(Damaged(status));
+  base::LogError("storage_check_failed", {{"error", std::string(status.message())}});
+}
+
+void SqliteStorage::StopCheck() {
+  {
+    base::MutexLock lock(&check_mutex_);
+    check_stopped_ = true;
+    if (checking_ != nullptr) sqlite3_interrupt(checking_->getHandle());
+  }
+  if (checker_.joinable()) checker_.join();
 }
 
 // A connection to a checked database with the newest schema and all pragmas.
@@ -102,7 +137,8 @@ absl::StatusOr<std::unique_ptr<SQLite::Database>> SqliteStorage::OpenDatabase() 
 absl::Status SqliteStorage::BringUpToDate(SQLite::Database& db) {
   LUTHIER_ASSIGN_OR_RETURN(const int version, SchemaVersion(db, options_.migrations));
   const int newest = options_.migrations.back().version;
-  if (version > 0) LUTHIER_RETURN_IF_ERROR(Guarded([&] { return QuickCheck(db); }));
+  check_behind_ = options_.check_behind && version == newest;
+  if (version > 0 && !check_behind_) LUTHIER_RETURN_IF_ERROR(Guarded([&] { return QuickCheck(db); }));
   if (version == newest) return absl::OkStatus();
   if (options_.read_only) {
     return absl::FailedPreconditionError(absl::StrCat(db.getFilename(), " has schema version ", version,
@@ -128,6 +164,7 @@ SqliteStorage::~SqliteStorage() {
 
 absl::Status SqliteStorage::Close() {
   if (readers_ == nullptr) return absl::OkStatus();
+  StopCheck();
   readers_.reset();
   absl::Status status = writer_ == nullptr || !health_.Get().ok() ? absl::OkStatus() : writer_->CheckpointAll();
   writer_.reset();

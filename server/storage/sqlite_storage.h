@@ -4,10 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/mutex.h"
 #include "server/storage/connection.h"
 #include "server/storage/data_directory.h"
 #include "server/storage/migrations.h"
@@ -24,6 +26,10 @@ struct SqliteOptions {
   bool force_network_filesystem = false;
   int readers = 4;              // Connections for reads, so as many reads at once. At least 1.
   int checkpoint_pages = 1000;  // Pages of 4 KiB in the WAL after which a commit also checkpoints. At least 1.
+
+  // Leaves the check of all pages of a file that has the newest schema to BeginPageCheck: reading all of a large file
+  // takes seconds.
+  bool check_behind = false;
 
   // For tests alone.
   std::string vfs;                           // A registered SQLite VFS; empty: the default one.
@@ -48,6 +54,10 @@ class SqliteStorage final : public Storage {
   // Moves everything into luthier.db, removes its -wal and -shm files and releases the directory. Later calls fail with
   // FAILED_PRECONDITION. No other call may be running. An error means that the WAL stays, which the next Open reads.
   absl::Status Close();
+
+  // Starts the check of all pages that `check_behind` left out, beside all other work; once, from the thread that
+  // closes. Damage ends every later call, with DATA_LOSS. Closing interrupts it.
+  void BeginPageCheck();
 
   // A consistent copy under DIR/backups, complete in one file, while commits go on; returns its path. The name has the
   // schema version and the newest seq. Errors as BackUp.
@@ -78,6 +88,9 @@ class SqliteStorage final : public Storage {
   absl::StatusOr<std::unique_ptr<SQLite::Database>> OpenDatabase();
   absl::Status BringUpToDate(SQLite::Database& db);
   ConnectionOptions Connection(bool writer) const;
+  absl::Status Damaged(const absl::Status& status) const;  // Says which file, and the way out.
+  void CheckPages();
+  void StopCheck();
   template <typename T, typename F>
   absl::StatusOr<T> Read(F&& f);
 
@@ -86,6 +99,12 @@ class SqliteStorage final : public Storage {
   std::unique_ptr<DirectoryLock> lock_;  // Null when read-only.
   std::unique_ptr<SqliteWriter> writer_;
   std::unique_ptr<ReaderPool> readers_;
+
+  bool check_behind_ = false;  // What `options_` wants, and the schema allows.
+  base::Mutex check_mutex_;
+  SQLite::Database* checking_ ABSL_GUARDED_BY(check_mutex_) = nullptr;
+  bool check_stopped_ ABSL_GUARDED_BY(check_mutex_) = false;
+  std::thread checker_;
 };
 
 }  // namespace luthier::storage

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lib/base/stop_token.h"
+#include "lib/catalogue/registry.h"
 #include "tests/lib/objectives/objectives_testing.h"
 
 // What every builtin objective promises (lib/objectives/objective.h), checked as it is set in each case:
@@ -237,7 +238,9 @@ TEST_P(ObjectiveContract, TheGradientIsComputedWhereItIsRead) {
   context.gradient = GradientUse::kNone;
   const Measurement none = *Evaluate(context).measurement;
   // Objectives without this option give what costs them nothing.
-  if (objective_->info().FindParameter("gradient") != nullptr) EXPECT_FALSE(none.gradient);
+  if (objective_->info().FindParameter("gradient") != nullptr) {
+    EXPECT_FALSE(none.gradient);
+  }
   EXPECT_EQ(none.step, full.step);
   ASSERT_EQ(none.metrics.size(), full.metrics.size());
   // Weights are polished before they are differentiated, by as much as training leaves.
@@ -286,21 +289,21 @@ TEST_P(ObjectiveContract, OptionsThatDoNotFitAreRefusedBeforeAnythingIsRead) {
   const auto refused = [](const std::string& name, const study::ParameterValue& value) {
     BuiltinObjective objective = GetParam().objective;
     objective.options[name] = value;
-    const absl::Status status = Validate(objective, GetParam().space, GetParam().metric);
+    const absl::Status status = catalogue::Validate(objective, GetParam().space, GetParam().metric);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name << " " << study::FormatValue(value);
     EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(name));
   };
   refused("unknown", 1.0);
-  for (const ParameterInfo& p : objective_->info().parameters) {
+  for (const catalogue::ParameterInfo& p : objective_->info().parameters) {
     if (GetParam().space.Find(p.name).has_value()) continue;
-    const bool number = p.kind == ParameterKind::kFloat || p.kind == ParameterKind::kInt;
+    const bool number = p.kind == catalogue::ParameterKind::kFloat || p.kind == catalogue::ParameterKind::kInt;
     if (number) {
       refused(p.name, std::numeric_limits<double>::quiet_NaN());
       refused(p.name, std::string("much"));
       if (std::isfinite(2.0 * p.max + 1.0)) refused(p.name, 2.0 * std::abs(p.max) + 1.0);
-    } else if (p.kind == ParameterKind::kCategorical) {
+    } else if (p.kind == catalogue::ParameterKind::kCategorical) {
       refused(p.name, std::string("none of these"));
-    } else if (p.kind == ParameterKind::kBool) {
+    } else if (p.kind == catalogue::ParameterKind::kBool) {
       refused(p.name, 0.5);
     }
   }

@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/checkpoint.h"
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
-#include "lib/base/checkpoint.h"
 
 // What the trainers of every model promise, whatever their solver:
 //   INSTANTIATE_TEST_SUITE_P(Mine, TrainerContract, ::testing::ValuesIn(cases), TrainerContract::Name);

@@ -227,13 +227,18 @@ class Arena {
   std::string Path(const std::string& name) const { return directory_.path() + "/" + name; }
   Field& field() { return field_; }
 
+  // A server that answers before its commit may not find what it has just stored: UNAVAILABLE, send again.
   void Create(const v1::CreateStudyRequest& request) {
-    v1::Study study;
-    grpc::ClientContext context;
-    context.set_wait_for_ready(true);
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    const grpc::Status status = studies_->CreateStudy(&context, request, &study);
-    ASSERT_TRUE(status.ok()) << status.error_message();
+    grpc::Status status;
+    const bool known = Await([&] {
+      v1::Study study;
+      grpc::ClientContext context;
+      context.set_wait_for_ready(true);
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+      status = studies_->CreateStudy(&context, request, &study);
+      return status.error_code() != grpc::StatusCode::UNAVAILABLE;
+    });
+    ASSERT_TRUE(known && status.ok()) << status.error_message();
   }
 
   int64_t Completed(const std::string& study) {

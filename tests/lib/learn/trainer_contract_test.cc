@@ -40,8 +40,10 @@ struct Rows {
   explicit Rows(int32_t cols)
       : dataset(MakeData(900, cols, 0.5, 23)),
         rows(AllRows(dataset)),
-        data(LinearData::Create(dataset, rows, FitStandardization(dataset.x, rows).value(), Bias::kPenalized).value()) {}
-  const Dataset dataset;
+        data(LinearData::Create(dataset, rows, luthier::data::FitStandardization(dataset.x, rows).value(),
+                                Bias::kPenalized)
+                 .value()) {}
+  const luthier::data::Dataset dataset;
   const std::vector<int32_t> rows;
   const LinearData data;
 };
@@ -70,8 +72,10 @@ class LinearUnderTest final : public TrainerUnderTest {
     trainer_.Weights();
     trainer_.DualityGap();
   }
-  void Save(CheckpointWriter* writer, absl::string_view identity) const override { trainer_.Save(writer, identity); }
-  absl::Status Load(CheckpointReader* reader, absl::string_view identity) override {
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const override {
+    trainer_.Save(writer, identity);
+  }
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) override {
     return trainer_.Load(reader, identity);
   }
 

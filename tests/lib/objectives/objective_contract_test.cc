@@ -55,13 +55,13 @@ std::vector<ObjectiveCase> ChainCases() {
 // Every function there is, with noise and a curve.
 std::vector<ObjectiveCase> FunctionCases() {
   std::vector<ObjectiveCase> cases;
-  for (const ObjectiveInfo& info : Objectives()) {
+  for (const catalogue::ObjectiveInfo& info : catalogue::Objectives()) {
     if (info.model.rfind("function:", 0) != 0) continue;
     ObjectiveCase c;
     c.name = absl::StrReplaceAll(info.model, {{":", "_"}});
     c.objective.model = info.model;
     c.objective.options = {{"steps", 6.0}, {"noise", 0.1}, {"curve_spread", 0.5}};
-    c.space = SuggestedSpace(info);
+    c.space = catalogue::SuggestedSpace(info);
     c.metric = kValue;
     for (const study::ParameterSpec& p : c.space.parameters()) {
       const auto& range = std::get<FloatRange>(p.domain);
@@ -83,7 +83,7 @@ TEST(ObjectiveContractTest, EveryObjectiveIsHeldToIt) {
   for (const auto& cases : {LinearCases(), ChainCases(), FunctionCases()}) {
     for (const ObjectiveCase& c : cases) held.insert(c.objective.model);
   }
-  for (const ObjectiveInfo& info : Objectives()) all.insert(info.model);
+  for (const catalogue::ObjectiveInfo& info : catalogue::Objectives()) all.insert(info.model);
   EXPECT_EQ(held, all);
 }
 

@@ -229,6 +229,45 @@ TEST(SqliteStorage, DamagedFilesAreRefusedWithTheWayOut) {
   }
 }
 
+TEST(SqliteStorage, PagesCheckedBehindEndTheUseOfADamagedFile) {
+  const TemporaryDirectory directory;
+  WriteBatch batch = {PutStudy{Study(1, "s")}};
+  for (int64_t i = 1; i <= 300; ++i) batch.push_back(PutTrial{1, Trial(i)});
+  ASSERT_TRUE(Open(directory.path()).value()->Commit(batch).ok());
+  SqliteOptions options;
+  options.directory = directory.path();
+  options.check_behind = true;
+  {
+    const std::unique_ptr<SqliteStorage> whole = SqliteStorage::Open(options).value();
+    whole->BeginPageCheck();
+    EXPECT_EQ(whole->ListTrials(1, {}, 0, 1000)->size(), 300u);
+  }
+  std::string damaged = ReadFile(DatabasePath(directory.path()));
+  damaged.replace(damaged.size() / 2 / 4096 * 4096, 4096, 4096, '\xff');
+  WriteFile(DatabasePath(directory.path()), damaged);
+  EXPECT_EQ(Open(directory.path()).status().code(), absl::StatusCode::kDataLoss);
+  const std::unique_ptr<SqliteStorage> storage = SqliteStorage::Open(options).value();
+  storage->BeginPageCheck();
+  absl::Status status;
+  while (status.ok()) status = storage->Commit({SetFence{1}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(Message(status), HasSubstr("/backups"));
+}
+
+TEST(SqliteStorage, ClosingDoesNotWaitForTheCheckOfPages) {
+  const TemporaryDirectory directory;
+  ASSERT_TRUE(Open(directory.path()).value()->Commit({PutStudy{Study(1, "s")}}).ok());
+  SqliteOptions options;
+  options.directory = directory.path();
+  options.check_behind = true;
+  for (int i = 0; i < 20; ++i) {
+    const std::unique_ptr<SqliteStorage> storage = SqliteStorage::Open(options).value();
+    storage->BeginPageCheck();
+    EXPECT_TRUE(storage->Close().ok());
+  }
+  EXPECT_EQ(Open(directory.path()).value()->ListStudies("", 10)->size(), 1u);
+}
+
 TEST(SqliteStorage, ReadOnlySeesARunningServersCommitsAndWritesNothing) {
   const TemporaryDirectory directory;
   SqliteOptions look;

@@ -132,6 +132,7 @@ class ServerImpl final : public Server {
       LUTHIER_RETURN_IF_ERROR(CheckReach("metrics-listen", metrics_listen, options.accept_plaintext));
     }
     farewell_ = options.farewell;
+    grace_ = options.grace;
     wire::RouteGrpcLog();
     RaiseDescriptorLimit();
     coordinator::Coordinator::Options coordinator_options;
@@ -194,7 +195,7 @@ class ServerImpl final : public Server {
     if (coordinator_) coordinator_->Drain();
     if (grpc_) absl::SleepFor(farewell_);
     acceptor_.reset();
-    if (grpc_) grpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    if (grpc_) grpc_->Shutdown(absl::ToChronoTime(absl::Now() + grace_));
     readers_.reset();
     exposer_.reset();  // Before what it looks at.
     coordinator_.reset();
@@ -278,7 +279,7 @@ class ServerImpl final : public Server {
   std::string address_;
   std::string metrics_address_;
   std::atomic<bool> ready_{false};
-  absl::Duration farewell_ = absl::ZeroDuration();
+  absl::Duration farewell_ = absl::ZeroDuration(), grace_ = absl::ZeroDuration();
   bool stopped_ = false;
 };
 

@@ -31,6 +31,9 @@ struct ServerOptions {
   // Time for which Stop goes on answering before it closes the connections. Callers are told UNAVAILABLE DRAINING then;
   // a call that meets the closing is CANCELLED, without a word.
   absl::Duration farewell = absl::ZeroDuration();
+  // Stop waits at most so long for calls under way and for clients to confirm that the connection ends. One that says
+  // nothing would hold the server for ever.
+  absl::Duration grace = absl::Seconds(3);
   // Makes the designers of studies; null: suggest::CreateDesigner. Tests bring their own.
   std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)> designers;
 };

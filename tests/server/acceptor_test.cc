@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/log.h"
 #include "lib/base/mutex.h"
@@ -196,6 +198,22 @@ TEST(AcceptorOfAServer, SurvivesRunningOutOfDescriptors) {
   taken.clear();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(Answers(address, absl::Seconds(20)));
+}
+
+// gRPC waits for an answer to its last PING from every connection.
+TEST(AcceptorOfAServer, WhoNeverAnswersDoesNotHoldItsEnd) {
+  base::SetLogLevel(base::LogLevel::kOff);
+  ServerOptions options;
+  options.listen = "127.0.0.1:0";
+  options.grace = absl::Milliseconds(50);
+  const auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const Client mute(ParseListenAddress((*server)->address()).value());
+  mute.Send(kPreface + std::string("\0\0\2\1\4", 5));
+  EXPECT_FALSE(mute.Read().empty()) << "the server's own preface";
+  const absl::Time begin = absl::Now();
+  (*server)->Stop();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(2));
 }
 
 TEST(AcceptorOfAServer, TheSocketsFileGoesWithIt) {

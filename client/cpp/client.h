@@ -34,7 +34,7 @@ struct ClientOptions {
   absl::Duration timeout = absl::Seconds(30);
   // Attempts of calls other than Report, Complete, Fail and Release.
   int max_attempts = 5;
-  // What such a call may take in all, with the waits that the server asks for (base/backoff.h): when they take longer,
+  // Such a call may take so long in all, with the waits that the server asks for (base/backoff.h). After that
   // its answer is returned at once.
   absl::Duration patience = absl::InfiniteDuration();
   // How long those four are repeated while their outcome is unknown.

@@ -32,7 +32,7 @@ class AttributeMap {
                                    FeatureMap::UnknownLabels unknown = FeatureMap::UnknownLabels::kError,
                                    const base::StopToken& stop = {}) const;
 
-  // What Load gives encodes every text as this one does. DATA_LOSS when the bytes do not fit.
+  // Load returns a map that encodes every text as this one does, or DATA_LOSS when the bytes do not fit.
   void Save(base::CheckpointWriter* writer) const;
   static absl::StatusOr<AttributeMap> Load(base::CheckpointReader* reader);
 
@@ -42,7 +42,7 @@ class AttributeMap {
 
  private:
   AttributeMap() = default;
-  // Of these sequences, in byte order.
+  // Returns the labels of these sequences, in byte order.
   static std::vector<std::string> LabelNames(const data::AttributeText& text, const std::vector<int32_t>& rows);
 
   data::Interner names_;  // In the order of the rows.

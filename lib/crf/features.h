@@ -77,7 +77,7 @@ class FeatureMap {
   using Key = std::pair<uint64_t, uint64_t>;
 
   FeatureMap(FeatureOptions options, int columns);
-  // Of these sequences, in byte order.
+  // Returns the labels of these sequences, in byte order.
   static std::vector<std::string> LabelNames(const data::ColumnText& text, const std::vector<int32_t>& rows);
   // The number of each cell of `text`; `intern`: of one that has none, a new one, else kUnknown.
   std::vector<uint64_t> CellIds(const data::ColumnText& text, bool intern);

@@ -18,8 +18,8 @@ namespace luthier::data {
 //   synth:logistic?rows=500&cols=20&classes=2&seed=1&noise=0.1      SynthSpec
 //   synth:images?rows=500&side=28&classes=10&seed=1                 ImageSpec
 //
-// What names and specs mean: lib/notation/synth_specs.h. Errors are those of its parsers; CANCELLED when stopped, here
-// and below.
+// lib/notation/synth_specs.h says what names and specs mean. Errors are those of its parsers; CANCELLED when stopped,
+// here and below.
 absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, const base::StopToken& stop = {});
 
 // `spec` must come from notation::ParseSynth or keep its ranges. Every class has at least two rows.

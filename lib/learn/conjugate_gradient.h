@@ -21,7 +21,7 @@ enum class CgOutcome {
 struct CgOptions {
   double tolerance = 0.0;  // Absolute, on the 2-norm of the residual.
   int max_iterations = 0;  // 0: 10 times the dimension, at least 100.
-  // Whether success is checked by the true residual, which costs a product. Without, the recursive one is believed,
+  // True: the true residual, which costs a product, confirms success. False: the recursive one is believed,
   // which is good enough for a few digits.
   bool verify = true;
   base::StopToken stop;  // Looked at before each product.

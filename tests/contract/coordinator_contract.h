@@ -16,7 +16,7 @@
 #include "lib/base/retry_advice.h"
 #include "worker/coordinator_api.h"
 
-// What every worker::CoordinatorApi does, the service behind it included: what the runtime relies on. The fake of the
+// Checks what the runtime relies on in every worker::CoordinatorApi, the service behind it included. The fake of the
 // runtime's tests is held to it as well, so that these tests are about the coordinator that ships.
 //
 //   INSTANTIATE_TEST_SUITE_P(Fake, CoordinatorContract, ::testing::Values(MakeFakeUnderTest), [](auto&) { return "All";
@@ -33,7 +33,7 @@ class CoordinatorUnderTest {
   virtual void GoAway() = 0;
 };
 
-// What the coordinator under test is to hold: one study, named kContractStudy, with room for `trials` trials.
+// The coordinator under test holds one study, named kContractStudy, with room for `trials` trials.
 inline constexpr char kContractStudy[] = "demo";
 struct ContractStudy {
   study::StudySpec spec;

@@ -19,7 +19,7 @@
 #include "lib/catalogue/registry.h"
 #include "tests/lib/objectives/objectives_testing.h"
 
-// What every builtin objective promises (lib/objectives/objective.h), checked as it is set in each case:
+// Checks what every builtin objective promises (lib/objectives/objective.h), as it is set in each case:
 //   INSTANTIATE_TEST_SUITE_P(Mine, ObjectiveContract, ::testing::ValuesIn(cases), ObjectiveContract::Name);
 namespace luthier::objectives {
 

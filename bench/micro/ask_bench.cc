@@ -87,7 +87,7 @@ class Run {
   void AskUntil(int64_t length) {
     while (count_ < length) {
       const absl::Duration start = simulate::ThreadCpuTime();
-      absl::StatusOr<suggest::Suggestion> suggestion = designer_->Suggest(history_, asks_);
+      absl::StatusOr<suggest::Suggestion> suggestion = designer_->Suggest(history_, asks_, base::StopToken());
       const double ms = absl::ToDoubleMilliseconds(simulate::ThreadCpuTime() - start);
       if (!suggestion.ok()) Die(suggestion.status());
       std::fprintf(out_, "%lld %s %.4f\n", static_cast<long long>(count_), suggestion->origin.c_str(), ms);

@@ -136,7 +136,7 @@ absl::Status Execute(const std::string& folder, const Case& run) {
   for (int i = 0; i < run.evaluations; ++i) {
     const absl::Duration start = simulate::ThreadCpuTime();
     LUTHIER_ASSIGN_OR_RETURN(const suggest::Suggestion suggestion,
-                             designer->Suggest(history, static_cast<uint64_t>(i)));
+                             designer->Suggest(history, static_cast<uint64_t>(i), base::StopToken()));
     const double suggest_ms = absl::ToDoubleMilliseconds(simulate::ThreadCpuTime() - start);
     const double value = problem.base.evaluate(suggestion.parameters);
     study::HistoryTrial trial;

@@ -94,7 +94,8 @@ gp::Hyperparameters TextbookDesigner::Infer(gp::Likelihood* likelihood,
   return theta;
 }
 
-absl::StatusOr<suggest::Suggestion> TextbookDesigner::Suggest(const study::History& history, uint64_t ask_index) {
+absl::StatusOr<suggest::Suggestion> TextbookDesigner::Suggest(const study::History& history, uint64_t ask_index,
+                                                              const base::StopToken&) {
   const int d = encoding_.compact_dim();
   suggest::Suggestion suggestion;
   if (ask_index < static_cast<uint64_t>(std::max(4, std::min(d + 1, 20)))) {

@@ -26,7 +26,8 @@ struct TextbookOptions {
 class TextbookDesigner final : public suggest::Designer {
  public:
   TextbookDesigner(const study::StudySpec& spec, const TextbookOptions& options);
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                              const base::StopToken& stop) override;
 
  private:
   // The most probable hyperparameters: searches from those carried and from the prior.

@@ -69,7 +69,8 @@ class Run {
     const size_t first = history_.trials().size();
     for (int i = 0; i < asks; ++i) {
       const uint64_t ask_index = history_.trials().size();
-      LUTHIER_ASSIGN_OR_RETURN(suggest::Suggestion suggestion, designer_->Suggest(history_, ask_index));
+      LUTHIER_ASSIGN_OR_RETURN(suggest::Suggestion suggestion,
+                               designer_->Suggest(history_, ask_index, base::StopToken()));
       points.push_back(encoding_.ToCompact(suggestion.parameters));
       study::HistoryTrial trial;
       trial.number = static_cast<int64_t>(ask_index) + 1;

@@ -67,7 +67,8 @@ std::string InitialPoints(const simulate::Problem& problem, uint64_t seed, int c
   std::string line;
   for (int i = 0; i < count; ++i) {
     // Without results the designer goes on with its initial points.
-    const suggest::Suggestion suggestion = OrDie(designer->Suggest(study::History(), static_cast<uint64_t>(i)));
+    const suggest::Suggestion suggestion =
+        OrDie(designer->Suggest(study::History(), static_cast<uint64_t>(i), base::StopToken()));
     for (int j = 0; j < problem.space.size(); ++j) {
       Append(&line, std::get<double>(suggestion.parameters.at(Name(problem, j))));
     }

@@ -115,7 +115,8 @@ Alarms Run(const Search& search) {
   study::History history;
   Alarms alarms;
   for (int k = 0; k < absl::GetFlag(FLAGS_trials); ++k) {
-    absl::StatusOr<suggest::Suggestion> suggestion = designer->Suggest(history, static_cast<uint64_t>(k));
+    absl::StatusOr<suggest::Suggestion> suggestion =
+        designer->Suggest(history, static_cast<uint64_t>(k), base::StopToken());
     if (!suggestion.ok()) break;  // A space that is exhausted.
     for (const int64_t number : suggestion->set_aside) {
       const bool wrong = search.fault != "right" && (search.all || (number - 1) % kWorkers == kWrongWorker);

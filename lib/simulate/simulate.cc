@@ -102,7 +102,8 @@ absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::Fu
   while (true) {
     while (!exhausted && asks < options.evaluations && static_cast<int64_t>(running.size()) < options.parallel) {
       const absl::Duration start = cpu_time();
-      absl::StatusOr<suggest::Suggestion> suggestion = designer->Suggest(history, static_cast<uint64_t>(asks));
+      absl::StatusOr<suggest::Suggestion> suggestion =
+          designer->Suggest(history, static_cast<uint64_t>(asks), base::StopToken());
       const double suggest_ms = absl::ToDoubleMilliseconds(cpu_time() - start);
       if (!suggestion.ok()) {
         if (base::GetReason(suggestion.status()) != base::reason::kSpaceExhausted) return suggestion.status();

@@ -91,7 +91,7 @@ class Run {
   const study::HistoryTrial& Trial(int64_t number) const { return history_.trials()[static_cast<size_t>(number - 1)]; }
 
   absl::StatusOr<Answer> Ask() {
-    const absl::StatusOr<suggest::Suggestion> suggestion = designer_->Suggest(history_, asks_);
+    const absl::StatusOr<suggest::Suggestion> suggestion = designer_->Suggest(history_, asks_, base::StopToken());
     if (!suggestion.ok()) {
       const std::string reason = base::GetReason(suggestion.status());
       if (reason == base::reason::kAwaitingResults) return Answer::kWait;
@@ -210,7 +210,7 @@ TrainingProblem WithCurves(const Problem& problem, int64_t whole) {
   constexpr uint64_t kPoints = 64;
   std::vector<double> losses;
   for (uint64_t i = 0; i < kPoints; ++i) {
-    const double value = problem.evaluate(sobol->Suggest(study::History(), i)->parameters);
+    const double value = problem.evaluate(sobol->Suggest(study::History(), i, base::StopToken())->parameters);
     if (std::isfinite(value)) losses.push_back(-study::Score(problem.goal, value));
   }
   std::sort(losses.begin(), losses.end());

@@ -76,7 +76,7 @@ AshaDesigner::AshaDesigner(const study::StudySpec& spec, const study::AshaOption
       steps_(BracketsOf(spec).front().steps),
       sampler_(spec, steps_) {}
 
-absl::StatusOr<Suggestion> AshaDesigner::Suggest(const study::History& history, uint64_t) {
+absl::StatusOr<Suggestion> AshaDesigner::Suggest(const study::History& history, uint64_t, const base::StopToken& stop) {
   const bool pauses = options_.variant == study::AshaVariant::kPromote;
   for (size_t k = steps_.size() - 1; pauses && k-- > 0;) {
     std::optional<Suggestion> promotion = Promotion(history, steps_[k], steps_[k + 1], options_.eta, goal_);
@@ -85,7 +85,7 @@ absl::StatusOr<Suggestion> AshaDesigner::Suggest(const study::History& history, 
     return *std::move(promotion);
   }
   if (static_cast<int64_t>(history.trials().size()) < max_trials_) {
-    absl::StatusOr<Suggestion> suggestion = sampler_.Suggest(history);
+    absl::StatusOr<Suggestion> suggestion = sampler_.Suggest(history, stop);
     if (suggestion.ok()) {
       suggestion->resource = pauses ? steps_.front() : steps_.back();
       suggestion->details["rung"] = 0.0;

@@ -30,7 +30,8 @@ class AshaDesigner final : public Designer {
  public:
   AshaDesigner(const study::StudySpec& spec, const study::AshaOptions& options);
 
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   const study::Goal goal_;

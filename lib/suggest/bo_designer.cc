@@ -328,7 +328,8 @@ void BoDesigner::AddGradients(const study::History& history, const BoCarry& carr
   suggestion->details["gradients_set_aside"] = static_cast<double>(suggestion->set_aside.size());
 }
 
-absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index) {
+absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index,
+                                               const base::StopToken&) {
   if (encoding_.compact_dim() == 0) return OnlySetting(history);
   BoCarry carry;
   if (const study::HistoryTrial* last = history.LastAskBefore(ask_index); last != nullptr) {

@@ -52,7 +52,8 @@ class BoDesigner final : public Designer {
 
   // Besides OUT_OF_RANGE SPACE_EXHAUSTED (every setting of a finite space was tried and the objective is not noisy) no
   // error: each stage that fails falls back on a point inside the space.
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   // Exploration's turn by the harmless rule, and the index of its point in random search's stream. design: whether the

@@ -157,7 +157,8 @@ bool CmaEsDesigner::Stagnates() const {
   return stuck(best_) && stuck(median_);
 }
 
-absl::StatusOr<Suggestion> CmaEsDesigner::Suggest(const study::History& history, uint64_t ask_index) {
+absl::StatusOr<Suggestion> CmaEsDesigner::Suggest(const study::History& history, uint64_t ask_index,
+                                                  const base::StopToken&) {
   const std::vector<int>& finished = history.finished();
   // What was taken before must be the beginning of this history.
   bool same = taken_.size() <= finished.size();

@@ -33,7 +33,8 @@ class CmaEsDesigner final : public Designer {
  public:
   CmaEsDesigner(const study::StudySpec& spec, const study::CmaEsOptions& options);
 
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   // A final result, as far as the run depends on it.

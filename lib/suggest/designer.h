@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
 
@@ -45,9 +46,12 @@ class Designer {
   //     `resource`: no result that is still to come can lead to another suggestion.
   //   UNAVAILABLE, reason AWAITING_RESULTS, in studies with a `resource` only: nothing can be suggested until a trial
   //     pauses or ends, and one is open that is not PAUSED.
-  // In studies with a `resource` a full budget does not end the asking: once history.trials() has
-  // spec.budget.max_trials entries, only PAUSED trials are continued.
-  virtual absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) = 0;
+  //   CANCELLED: `stop` was raised. The fit it interrupted is given up, caches stay right, and the next ask answers as
+  //     if this one had not been made.
+  // Looks at `stop` every few milliseconds of work. In studies with a `resource` a full budget does not end the asking:
+  // once history.trials() has spec.budget.max_trials entries, only PAUSED trials are continued.
+  virtual absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                             const base::StopToken& stop) = 0;
 };
 
 }  // namespace luthier::suggest

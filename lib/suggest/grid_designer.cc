@@ -167,7 +167,7 @@ GridDesigner::GridDesigner(const study::StudySpec& spec, const study::GridOption
   LUTHIER_CHECK(size_ >= 1);
 }
 
-absl::StatusOr<Suggestion> GridDesigner::Suggest(const study::History&, uint64_t ask_index) {
+absl::StatusOr<Suggestion> GridDesigner::Suggest(const study::History&, uint64_t ask_index, const base::StopToken&) {
   if (ask_index >= static_cast<uint64_t>(size_)) {
     return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
                            absl::StrCat("all ", size_, " points of the grid have been suggested"));

@@ -78,7 +78,8 @@ class GridDesigner final : public Designer {
  public:
   GridDesigner(const study::StudySpec& spec, const study::GridOptions& options);
 
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   const Grid grid_;

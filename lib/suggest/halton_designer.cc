@@ -8,7 +8,7 @@ HaltonDesigner::HaltonDesigner(const study::StudySpec& spec, const study::Halton
       sequence_(options.scramble ? math::HaltonSequence(encoding_.compact_dim(), spec.seed, "halton")
                                  : math::HaltonSequence(encoding_.compact_dim())) {}
 
-absl::StatusOr<Suggestion> HaltonDesigner::Suggest(const study::History&, uint64_t ask_index) {
+absl::StatusOr<Suggestion> HaltonDesigner::Suggest(const study::History&, uint64_t ask_index, const base::StopToken&) {
   Suggestion suggestion;
   suggestion.origin = "halton";
   suggestion.parameters = encoding_.FromCompact(sequence_.Point(ask_index + skip_));

@@ -15,7 +15,8 @@ class HaltonDesigner final : public Designer {
  public:
   HaltonDesigner(const study::StudySpec& spec, const study::HaltonOptions& options);
 
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   const study::Encoding encoding_;

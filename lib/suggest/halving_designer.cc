@@ -140,12 +140,13 @@ HalvingDesigner::Step HalvingDesigner::Next(const Members& members, bool full) c
   }
 }
 
-absl::StatusOr<Suggestion> HalvingDesigner::Suggest(const study::History& history, uint64_t) {
+absl::StatusOr<Suggestion> HalvingDesigner::Suggest(const study::History& history, uint64_t,
+                                                    const base::StopToken& stop) {
   const Members members = AskedFor(history, max_trials_);
   Step step = Next(members, static_cast<int64_t>(history.trials().size()) >= max_trials_);
   if (step.promotion) return *std::move(step.promotion);
   if (step.resource > 0) {
-    absl::StatusOr<Suggestion> suggestion = sampler_.Suggest(history);
+    absl::StatusOr<Suggestion> suggestion = sampler_.Suggest(history, stop);
     if (suggestion.ok()) {
       suggestion->resource = step.resource;
       suggestion->details["bracket"] = static_cast<double>(step.bracket);

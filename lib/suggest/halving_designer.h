@@ -32,7 +32,8 @@ class HalvingDesigner final : public Designer {
   HalvingDesigner(const study::StudySpec& spec, const study::SuccessiveHalvingOptions& options);
   HalvingDesigner(const study::StudySpec& spec, const study::HyperbandOptions& options);
 
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   // What is left to do in one bracket.

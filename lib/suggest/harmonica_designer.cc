@@ -157,14 +157,16 @@ Suggestion HarmonicaDesigner::Explore(HarmonicaCarry carry, uint64_t ask_index) 
   return suggestion;
 }
 
-absl::StatusOr<Suggestion> HarmonicaDesigner::SuggestBase(const study::History& history, uint64_t ask_index) {
+absl::StatusOr<Suggestion> HarmonicaDesigner::SuggestBase(const study::History& history, uint64_t ask_index,
+                                                          const base::StopToken& stop) {
   Refine(stages_.stages());
   HarmonicaCarry carry;
   carry.kind = 'b';
   carry.index = stages_.next_base();
   AddRecords(&carry);
   absl::StatusOr<Suggestion> base =
-      refinement_.designer->Suggest(BaseHistory(history), static_cast<uint64_t>(carry.index));
+      refinement_.designer->Suggest(BaseHistory(history), static_cast<uint64_t>(carry.index), stop);
+  if (absl::IsCancelled(base.status())) return base.status();
   const bool full = static_cast<int64_t>(history.trials().size()) >= spec_.budget.max_trials;
   if (!base.ok() && in_parts_ && (full || base::GetReason(base.status()) == base::reason::kAwaitingResults)) {
     return base.status();
@@ -192,11 +194,12 @@ absl::StatusOr<Suggestion> HarmonicaDesigner::SuggestBase(const study::History& 
   return suggestion;
 }
 
-absl::StatusOr<Suggestion> HarmonicaDesigner::Suggest(const study::History& history, uint64_t ask_index) {
-  if (base_only_ != nullptr) return base_only_->Suggest(history, ask_index);
+absl::StatusOr<Suggestion> HarmonicaDesigner::Suggest(const study::History& history, uint64_t ask_index,
+                                                      const base::StopToken& stop) {
+  if (base_only_ != nullptr) return base_only_->Suggest(history, ask_index, stop);
   stages_.Read(history);
   if (!stages_.done()) return SuggestSample();
-  return SuggestBase(history, ask_index);
+  return SuggestBase(history, ask_index, stop);
 }
 
 }  // namespace luthier::suggest

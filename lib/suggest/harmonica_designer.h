@@ -28,7 +28,8 @@ class HarmonicaDesigner final : public Designer {
 
   // OUT_OF_RANGE where the plan has no stages and the base says so, and, with a base that trains in parts, when the
   // budget is full and no PAUSED trial may go on any more; UNAVAILABLE as such a base says.
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   // What the base sees once the stages are done.
@@ -52,7 +53,8 @@ class HarmonicaDesigner final : public Designer {
   bool IsSeen(const study::HistoryTrial& trial, const HarmonicaCarry& carry) const;
   study::History BaseHistory(const study::History& history);
   Suggestion SuggestSample() const;
-  absl::StatusOr<Suggestion> SuggestBase(const study::History& history, uint64_t ask_index);
+  absl::StatusOr<Suggestion> SuggestBase(const study::History& history, uint64_t ask_index,
+                                         const base::StopToken& stop);
   Suggestion Explore(HarmonicaCarry carry, uint64_t ask_index) const;
   // Adds to `carry` the stages that no suggestion carries yet.
   void AddRecords(HarmonicaCarry* carry) const;

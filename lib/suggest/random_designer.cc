@@ -9,7 +9,7 @@ study::Parameters ExplorationPoint(const study::Encoding& encoding, uint64_t see
   return encoding.Sample(random);
 }
 
-absl::StatusOr<Suggestion> RandomDesigner::Suggest(const study::History&, uint64_t ask_index) {
+absl::StatusOr<Suggestion> RandomDesigner::Suggest(const study::History&, uint64_t ask_index, const base::StopToken&) {
   Suggestion suggestion;
   suggestion.parameters = ExplorationPoint(encoding_, seed_, ask_index);
   suggestion.origin = "random";

@@ -19,7 +19,8 @@ class RandomDesigner final : public Designer {
  public:
   explicit RandomDesigner(const study::StudySpec& spec) : encoding_(spec.space), seed_(spec.seed) {}
 
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   const study::Encoding encoding_;

@@ -96,10 +96,10 @@ RungSampler::RungSampler(const study::StudySpec& spec, std::vector<int64_t> step
       enough_(static_cast<size_t>(study::Encoding(spec.space).compact_dim()) + 2),
       designer_(CreateDesigner(SamplerSpecOf(spec))) {}
 
-absl::StatusOr<Suggestion> RungSampler::Suggest(const study::History& history) {
+absl::StatusOr<Suggestion> RungSampler::Suggest(const study::History& history, const base::StopToken& stop) {
   const uint64_t setting = SettingsSoFar(history);
-  if (!uses_history_) return designer_->Suggest(study::History(), setting);
-  return designer_->Suggest(HistoryAtRung(history, steps_, enough_, goal_), setting);
+  if (!uses_history_) return designer_->Suggest(study::History(), setting, stop);
+  return designer_->Suggest(HistoryAtRung(history, steps_, enough_, goal_), setting, stop);
 }
 
 }  // namespace luthier::suggest

@@ -30,8 +30,8 @@ class RungSampler {
   // `steps`: the study's longest ladder. The spec must be valid.
   RungSampler(const study::StudySpec& spec, std::vector<int64_t> steps);
 
-  // Errors: SPACE_EXHAUSTED, as the sampler says.
-  absl::StatusOr<Suggestion> Suggest(const study::History& history);
+  // Errors: SPACE_EXHAUSTED and CANCELLED, as the sampler says.
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, const base::StopToken& stop);
 
  private:
   const study::Goal goal_;

@@ -11,7 +11,7 @@ SobolDesigner::SobolDesigner(const study::StudySpec& spec, const study::SobolOpt
       sequence_(options.scramble ? math::SobolSequence(encoding_.compact_dim(), spec.seed, "sobol")
                                  : math::SobolSequence(encoding_.compact_dim())) {}
 
-absl::StatusOr<Suggestion> SobolDesigner::Suggest(const study::History&, uint64_t ask_index) {
+absl::StatusOr<Suggestion> SobolDesigner::Suggest(const study::History&, uint64_t ask_index, const base::StopToken&) {
   constexpr uint64_t kPoints = uint64_t{1} << math::SobolSequence::kIndexBits;
   Suggestion suggestion;
   suggestion.origin = "sobol";

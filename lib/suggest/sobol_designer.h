@@ -16,7 +16,8 @@ class SobolDesigner final : public Designer {
  public:
   SobolDesigner(const study::StudySpec& spec, const study::SobolOptions& options);
 
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   const study::Encoding encoding_;

@@ -196,7 +196,8 @@ double TpeDesigner::Choose(const Split& split, size_t group, uint64_t ask_index,
   return log_ratio;
 }
 
-absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, uint64_t ask_index) {
+absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, uint64_t ask_index,
+                                                const base::StopToken&) {
   Suggestion suggestion;
   const std::optional<Split> split = SplitTrials(history);
   if (!split) {

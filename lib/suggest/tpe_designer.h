@@ -36,7 +36,8 @@ class TpeDesigner final : public Designer {
  public:
   TpeDesigner(const study::StudySpec& spec, const study::TpeOptions& options);
 
-  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index) override;
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
 
  private:
   struct Split {

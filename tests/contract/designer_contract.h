@@ -54,7 +54,7 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
   // Suggests and checks all that holds of any suggestion. Absent when the space is exhausted, or results are awaited.
   std::optional<suggest::Suggestion> Suggest(suggest::Designer& designer, const study::History& history,
                                              uint64_t ask) const {
-    absl::StatusOr<suggest::Suggestion> suggestion = designer.Suggest(history, ask);
+    absl::StatusOr<suggest::Suggestion> suggestion = designer.Suggest(history, ask, base::StopToken());
     if (spec().resource && base::GetReason(suggestion.status()) == base::reason::kAwaitingResults) return std::nullopt;
     if (!suggestion.ok()) {
       EXPECT_EQ(suggestion.status().code(), absl::StatusCode::kOutOfRange) << suggestion.status();

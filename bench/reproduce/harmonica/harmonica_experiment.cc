@@ -174,7 +174,7 @@ absl::Status Execute(const Method& method, const Problem& problem, uint64_t seed
   int64_t spent = 0;
   for (uint64_t ask = 0; spent < method.trainings * whole; ++ask) {
     const double start = CpuSeconds();
-    const absl::StatusOr<suggest::Suggestion> suggestion = designer->Suggest(history, ask);
+    const absl::StatusOr<suggest::Suggestion> suggestion = designer->Suggest(history, ask, base::StopToken());
     if (!suggestion.ok()) break;
     const double asked = CpuSeconds();
     int64_t number = static_cast<int64_t>(history.trials().size()) + 1;

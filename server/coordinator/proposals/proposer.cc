@@ -47,15 +47,17 @@ absl::Status CheckTarget(const suggest::Suggestion& suggestion, const study::Stu
 }  // namespace
 
 absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer* designer, const study::StudySpec& spec,
-                                                              const study::History& history, uint64_t ask_index) {
+                                                              const study::History& history, uint64_t ask_index,
+                                                              const base::StopToken& stop) {
   absl::StatusOr<suggest::Suggestion> suggestion = absl::InternalError("");
   if (spec.reproducible) {
     const std::optional<study::History> view = history.ReproducibleView(spec.budget.max_parallel);
     if (!view) return std::nullopt;
-    suggestion = designer->Suggest(*view, ask_index);
+    suggestion = designer->Suggest(*view, ask_index, stop);
   } else {
-    suggestion = designer->Suggest(history, ask_index);
+    suggestion = designer->Suggest(history, ask_index, stop);
   }
+  if (absl::IsCancelled(suggestion.status())) return suggestion.status();
   if (base::GetReason(suggestion.status()) == base::reason::kSpaceExhausted) return suggestion.status();
   if (base::GetReason(suggestion.status()) == base::reason::kAwaitingResults) return std::nullopt;
   const bool full = static_cast<int64_t>(history.trials().size()) >= spec.budget.max_trials;
@@ -129,7 +131,7 @@ ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_
   for (int i = 0; i < request.count; ++i) {
     const uint64_t ask_index = request.first_ask_index + static_cast<uint64_t>(i);
     absl::StatusOr<std::optional<suggest::Suggestion>> suggestion =
-        SuggestOne(entry.designer.get(), *spec, entry.history, ask_index);
+        SuggestOne(entry.designer.get(), *spec, entry.history, ask_index, base::StopToken());
     if (!suggestion.ok()) {
       op.exhausted = true;
       break;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/study/history.h"
 #include "lib/suggest/designer.h"
 #include "lib/suggest/registry.h"
@@ -22,9 +23,10 @@ using DesignerFactory = std::function<std::unique_ptr<suggest::Designer>(const s
 // A designer that fails for no good reason, asks for an impossible direction, or continues a trial that can't be, is
 // replaced, for this ask, by a random setting of origin "designer_failed"; where the budget has no room for one, by
 // SPACE_EXHAUSTED.
-// Errors: OUT_OF_RANGE SPACE_EXHAUSTED.
+// Errors: OUT_OF_RANGE SPACE_EXHAUSTED; CANCELLED when `stop` was raised.
 absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer* designer, const study::StudySpec& spec,
-                                                              const study::History& history, uint64_t ask_index);
+                                                              const study::History& history, uint64_t ask_index,
+                                                              const base::StopToken& stop);
 
 // The suggestion is on its way to the store: asks of larger index know of it.
 void Note(const suggest::Suggestion& suggestion, uint64_t ask_index, study::History* history);

@@ -152,7 +152,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
       ++report.other_version;
     } else {
       LUTHIER_ASSIGN_OR_RETURN(const std::optional<suggest::Suggestion> again,
-                               SuggestOne(designer.get(), spec, history, ask_index));
+                               SuggestOne(designer.get(), spec, history, ask_index, base::StopToken()));
       ++report.checked;
       const std::string mismatch = Mismatch(ask, again, noted, history);
       if (!mismatch.empty()) report.mismatches.push_back(absl::StrCat(Where(ask), ": ", mismatch));

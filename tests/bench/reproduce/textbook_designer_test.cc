@@ -26,7 +26,7 @@ Outcome Optimize(const std::string& function, const TextbookOptions& options, in
   study::History history;
   Outcome outcome;
   for (int i = 0; i < evaluations; ++i) {
-    const suggest::Suggestion s = designer.Suggest(history, static_cast<uint64_t>(i)).value();
+    const suggest::Suggestion s = designer.Suggest(history, static_cast<uint64_t>(i), base::StopToken()).value();
     study::HistoryTrial trial;
     trial.number = i + 1;
     trial.ask_index = static_cast<uint64_t>(i);

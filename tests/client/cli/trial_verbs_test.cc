@@ -221,8 +221,9 @@ TEST_F(CliTest, TrialGetShowsTheLearningCurveAndTheFailure) {
 class AskingForSlopes final : public suggest::Designer {
  public:
   explicit AskingForSlopes(const study::StudySpec& spec) : random_(suggest::CreateDesigner(spec)) {}
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index) override {
-    suggest::Suggestion suggestion = random_->Suggest(history, ask_index).value();
+  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                              const base::StopToken& stop) override {
+    suggest::Suggestion suggestion = random_->Suggest(history, ask_index, stop).value();
     if (ask_index % 2 == 0) suggestion.direction = {-0.5};
     return suggestion;
   }

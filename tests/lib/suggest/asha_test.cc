@@ -165,13 +165,14 @@ TEST(AshaTest, TrialsWhoseWorkersCannotPauseCount) {
   const std::unique_ptr<Designer> designer = CreateDesigner(spec);
   contract::FakeStudy study;
   for (int i = 0; i < 20; ++i) {
-    const absl::StatusOr<Suggestion> suggestion = designer->Suggest(study.history(), study.asks());
+    const absl::StatusOr<Suggestion> suggestion = designer->Suggest(study.history(), study.asks(), base::StopToken());
     ASSERT_TRUE(suggestion.ok()) << suggestion.status();
     ASSERT_FALSE(suggestion->resume);
     study.Suggested(*suggestion);
     study.Finish(study.Store(), contract::Complete(i));
   }
-  EXPECT_EQ(base::GetReason(designer->Suggest(study.history(), 20).status()), base::reason::kSpaceExhausted);
+  EXPECT_EQ(base::GetReason(designer->Suggest(study.history(), 20, base::StopToken()).status()),
+            base::reason::kSpaceExhausted);
 }
 
 // They converged to something bad before their target, and need no more training: they may not keep others from it.
@@ -180,7 +181,7 @@ TEST(AshaTest, BadOnesThatAreDoneEarlyTakeNobodysPlace) {
   const std::unique_ptr<Designer> designer = CreateDesigner(spec);
   contract::FakeStudy study;
   const auto next = [&] {
-    const Suggestion suggestion = designer->Suggest(study.history(), study.asks()).value();
+    const Suggestion suggestion = designer->Suggest(study.history(), study.asks(), base::StopToken()).value();
     study.Suggested(suggestion);
     return suggestion;
   };
@@ -223,7 +224,7 @@ TEST(AshaTest, ARestartChangesNothing) {
     ASSERT_GE(answers.size(), 50u);
     // Asked again about the past.
     for (size_t ask = 0; ask < answers.size(); ask += 7) {
-      const auto again = world.designer().Suggest(world.study.Replay(answers[ask].first), ask);
+      const auto again = world.designer().Suggest(world.study.Replay(answers[ask].first), ask, base::StopToken());
       ASSERT_TRUE(again.ok());
       ExpectSameSuggestion(*again, answers[ask].second);
     }

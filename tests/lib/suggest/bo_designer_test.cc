@@ -501,7 +501,8 @@ TEST(Bo, ForeignCarriesAreIgnored) {
       history.AddStored(trial);
       history.Finish(i + 1, study::TrialState::kComplete, BraninOf(trial.parameters), std::nullopt, std::nullopt);
     }
-    const absl::StatusOr<Suggestion> s = CreateDesigner(BraninSpec(1, ModelOnly()))->Suggest(history, 8);
+    const absl::StatusOr<Suggestion> s =
+        CreateDesigner(BraninSpec(1, ModelOnly()))->Suggest(history, 8, base::StopToken());
     ASSERT_TRUE(s.ok()) << carry;
     EXPECT_EQ(s->origin, "acq") << carry;
   }
@@ -525,7 +526,8 @@ study::History LongHistory(int n) {
 }
 
 TEST(Bo, LongHistoriesAreThinned) {
-  const absl::StatusOr<Suggestion> s = CreateDesigner(BraninSpec(1, ModelOnly()))->Suggest(LongHistory(1700), 1700);
+  const absl::StatusOr<Suggestion> s =
+      CreateDesigner(BraninSpec(1, ModelOnly()))->Suggest(LongHistory(1700), 1700, base::StopToken());
   ASSERT_TRUE(s.ok());
   EXPECT_EQ(s->details.at("observations"), 1500);
 }
@@ -533,12 +535,13 @@ TEST(Bo, LongHistoriesAreThinned) {
 TEST(Bo, ClimbsAndExplorationsSeeLongHistoriesThinned) {
   // Of all results either would take half a minute.
   const study::History history = LongHistory(20'000);
-  const absl::StatusOr<Suggestion> climb = CreateDesigner(BraninSpec())->Suggest(history, 20'000);
+  const absl::StatusOr<Suggestion> climb = CreateDesigner(BraninSpec())->Suggest(history, 20'000, base::StopToken());
   ASSERT_TRUE(climb.ok());
   EXPECT_EQ(climb->origin, "trust_region");
   EXPECT_GT(climb->details.at("site"), 0);
   BoOptions lipo = study::BoDefaults(study::BoPreset::kLbo);
-  const absl::StatusOr<Suggestion> exploration = CreateDesigner(BraninSpec(1, lipo))->Suggest(history, 20'000);
+  const absl::StatusOr<Suggestion> exploration =
+      CreateDesigner(BraninSpec(1, lipo))->Suggest(history, 20'000, base::StopToken());
   ASSERT_TRUE(exploration.ok());
   EXPECT_EQ(exploration->origin, "explore");
 }

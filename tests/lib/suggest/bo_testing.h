@@ -127,7 +127,7 @@ class MemoryStudy {
   void Restart() { designer_ = CreateDesigner(spec_); }
 
   absl::StatusOr<Suggestion> TryAsk(int32_t reporter = 0) {
-    absl::StatusOr<Suggestion> s = designer_->Suggest(history_, next_ask_);
+    absl::StatusOr<Suggestion> s = designer_->Suggest(history_, next_ask_, base::StopToken());
     if (!s.ok()) return s;
     EXPECT_TRUE(spec_.space.Validate(s->parameters).ok()) << study::FormatParameters(s->parameters);
     for (const auto& [name, value] : s->details) EXPECT_TRUE(std::isfinite(value)) << name;

@@ -238,12 +238,12 @@ double Number(const Parameters& parameters, const std::string& name) {
 }
 
 int64_t AskOne(Designer& designer, FakeStudy* study) {
-  study->Suggested(designer.Suggest(study->history(), study->asks()).value());
+  study->Suggested(designer.Suggest(study->history(), study->asks(), base::StopToken()).value());
   return study->Store();
 }
 
 double Detail(Designer& designer, const FakeStudy& study, const std::string& name) {
-  return designer.Suggest(study.history(), study.asks())->details.at(name);
+  return designer.Suggest(study.history(), study.asks(), base::StopToken())->details.at(name);
 }
 
 TEST(CmaEsDesignerTest, AGenerationEndsWithItsFirstResultsAndLateOnesChangeNothing) {
@@ -260,9 +260,9 @@ TEST(CmaEsDesignerTest, AGenerationEndsWithItsFirstResultsAndLateOnesChangeNothi
   EXPECT_EQ(Detail(*designer, study, "generation"), 0.0) << "these say nothing";
   study.Finish(numbers[5], contract::Failed(FailureKind::kConfig));
   EXPECT_EQ(Detail(*designer, study, "generation"), 1.0);
-  const Suggestion before = designer->Suggest(study.history(), study.asks()).value();
+  const Suggestion before = designer->Suggest(study.history(), study.asks(), base::StopToken()).value();
   study.Finish(numbers[6], contract::Complete(-1000.0));
-  const Suggestion after = designer->Suggest(study.history(), study.asks()).value();
+  const Suggestion after = designer->Suggest(study.history(), study.asks(), base::StopToken()).value();
   EXPECT_EQ(before.parameters, after.parameters);
   EXPECT_EQ(after.carry, "1");
 }
@@ -270,7 +270,7 @@ TEST(CmaEsDesignerTest, AGenerationEndsWithItsFirstResultsAndLateOnesChangeNothi
 TEST(CmaEsDesignerTest, BeginsAtTheDefaultValues) {
   const SearchSpace space = Space({WithDefault(0.9, Float("x", 0, 1)), Float("y", 0, 1)});
   const auto designer = CreateDesigner(Study(space, {.initial_sigma = 0.001}));
-  const Suggestion s = designer->Suggest(History(), 0).value();
+  const Suggestion s = designer->Suggest(History(), 0, base::StopToken()).value();
   EXPECT_NEAR(Number(s.parameters, "x"), 0.9, 0.01);
   EXPECT_NEAR(Number(s.parameters, "y"), 0.5, 0.01);
 }

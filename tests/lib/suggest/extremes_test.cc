@@ -142,10 +142,10 @@ class Probe {
 
   // One ask, stored. The number of its trial; absent when there is nothing to suggest (now).
   std::optional<int64_t> Ask() {
-    const absl::StatusOr<Suggestion> s = designer_->Suggest(study_.history(), study_.asks());
+    const absl::StatusOr<Suggestion> s = designer_->Suggest(study_.history(), study_.asks(), base::StopToken());
     if (study_.asks() % 5 == 4) {
       const absl::StatusOr<Suggestion> again =
-          CreateDesigner(spec_)->Suggest(study_.Replay(study_.events()), study_.asks());
+          CreateDesigner(spec_)->Suggest(study_.Replay(study_.events()), study_.asks(), base::StopToken());
       EXPECT_EQ(again.status(), s.status());
       if (s.ok() && again.ok()) {
         EXPECT_EQ(Print(*again), Print(*s)) << "ask " << study_.asks() << " depends on more than the log";

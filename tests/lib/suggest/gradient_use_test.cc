@@ -144,7 +144,7 @@ TEST(GradientUse, SuggestionsDependOnNothingElse) {
     study::History plain, steep;
     const auto designer = CreateDesigner(spec);
     for (int64_t i = 0; i < 12; ++i) {
-      const Suggestion next = designer->Suggest(plain, static_cast<uint64_t>(i)).value();
+      const Suggestion next = designer->Suggest(plain, static_cast<uint64_t>(i), base::StopToken()).value();
       const double a = std::get<double>(next.parameters.at("a")), b = std::get<double>(next.parameters.at("b"));
       study::HistoryTrial trial;
       trial.number = i + 1;
@@ -158,8 +158,8 @@ TEST(GradientUse, SuggestionsDependOnNothingElse) {
       steep.Finish(i + 1, study::TrialState::kComplete, value,
                    study::Gradient{{2.0 * (a - 0.3), 1.0}, {}, 0.0, std::nullopt}, std::nullopt);
     }
-    const bool same =
-        designer->Suggest(plain, 12).value().parameters == CreateDesigner(spec)->Suggest(steep, 12).value().parameters;
+    const bool same = designer->Suggest(plain, 12, base::StopToken()).value().parameters ==
+                      CreateDesigner(spec)->Suggest(steep, 12, base::StopToken()).value().parameters;
     EXPECT_EQ(same, GradientUseOf(spec) == kNone) << study::AlgorithmName(algorithm);
   }
 }

@@ -195,7 +195,7 @@ TEST(GridDesignerTest, EveryPointComesOnceWhoeverAsks) {
     std::set<std::string> seen;
     std::set<double> indices;
     for (uint64_t ask = 0; ask < 24; ++ask) {
-      const Suggestion s = CreateDesigner(spec)->Suggest(History(), ask).value();
+      const Suggestion s = CreateDesigner(spec)->Suggest(History(), ask, base::StopToken()).value();
       EXPECT_TRUE(seen.insert(FormatParameters(s.parameters)).second) << FormatParameters(s.parameters);
       indices.insert(s.details.at("grid_index"));
       EXPECT_EQ(s.details.at("grid_size"), 24.0);
@@ -203,7 +203,7 @@ TEST(GridDesignerTest, EveryPointComesOnceWhoeverAsks) {
     }
     EXPECT_EQ(indices.size(), 24u);
     for (const uint64_t ask : {uint64_t{24}, uint64_t{25}, std::numeric_limits<uint64_t>::max()}) {
-      const absl::Status status = CreateDesigner(spec)->Suggest(History(), ask).status();
+      const absl::Status status = CreateDesigner(spec)->Suggest(History(), ask, base::StopToken()).status();
       EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
       EXPECT_EQ(base::GetReason(status), base::reason::kSpaceExhausted);
       EXPECT_THAT(std::string(status.message()), HasSubstr("all 24 points"));
@@ -213,14 +213,14 @@ TEST(GridDesignerTest, EveryPointComesOnceWhoeverAsks) {
 
 TEST(GridDesignerTest, CentresReachTheDesigner) {
   const auto designer = CreateDesigner(GridStudy(Space({Float("x", 0, 4)}), {2, false, true}));
-  EXPECT_EQ(designer->Suggest(History(), 0)->parameters, (Parameters{{"x", 1.0}}));
-  EXPECT_EQ(designer->Suggest(History(), 1)->parameters, (Parameters{{"x", 3.0}}));
+  EXPECT_EQ(designer->Suggest(History(), 0, base::StopToken())->parameters, (Parameters{{"x", 1.0}}));
+  EXPECT_EQ(designer->Suggest(History(), 1, base::StopToken())->parameters, (Parameters{{"x", 3.0}}));
 }
 
 TEST(GridDesignerTest, AConstantSpaceHasOnePoint) {
   const auto designer = CreateDesigner(GridStudy(Space({Float("x", 2, 2), Categorical("c", {"a"})}), {}));
-  EXPECT_EQ(designer->Suggest(History(), 0)->parameters, (Parameters{{"x", 2.0}, {"c", "a"}}));
-  EXPECT_FALSE(designer->Suggest(History(), 1).ok());
+  EXPECT_EQ(designer->Suggest(History(), 0, base::StopToken())->parameters, (Parameters{{"x", 2.0}, {"c", "a"}}));
+  EXPECT_FALSE(designer->Suggest(History(), 1, base::StopToken()).ok());
 }
 
 std::string ValidationError(SearchSpace space, GridOptions options) {

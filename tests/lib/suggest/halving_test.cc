@@ -138,7 +138,9 @@ TEST(HalvingTest, AQuorumDoesNotWaitForStragglersAndTheirResultsCount) {
     world.study.Report(number, 1, static_cast<double>(number));
     world.study.Pause(number);
   }
-  const auto ask = [&] { return world.designer().Suggest(world.study.history(), world.study.asks()); };
+  const auto ask = [&] {
+    return world.designer().Suggest(world.study.history(), world.study.asks(), base::StopToken());
+  };
   const auto promote = [&](int64_t number) {
     const absl::StatusOr<Suggestion> suggestion = ask();
     ASSERT_TRUE(suggestion.ok()) << suggestion.status();
@@ -185,7 +187,7 @@ TEST(HalvingTest, SuggestionsThatFindNoRoomAreNotWaitedFor) {
   const std::unique_ptr<Designer> designer = CreateDesigner(spec);
   contract::FakeStudy study;
   for (int i = 0; i < 3; ++i) {
-    study.Suggested(*designer->Suggest(study.history(), study.asks()));
+    study.Suggested(*designer->Suggest(study.history(), study.asks(), base::StopToken()));
     if (i < 2) study.Store();
   }
   study.Enqueue({{"x", 0.1}, {"y", 0.1}});  // Two users take the rest of the budget.
@@ -194,7 +196,7 @@ TEST(HalvingTest, SuggestionsThatFindNoRoomAreNotWaitedFor) {
     study.Report(number, 1, 1.0);
     study.Pause(number);
   }
-  const absl::StatusOr<Suggestion> suggestion = designer->Suggest(study.history(), study.asks());
+  const absl::StatusOr<Suggestion> suggestion = designer->Suggest(study.history(), study.asks(), base::StopToken());
   ASSERT_TRUE(suggestion.ok()) << suggestion.status();
   EXPECT_EQ(suggestion->resume, 1);
 }

@@ -65,7 +65,7 @@ std::vector<Suggestion> Play(const study::StudySpec& spec, const Loss& loss, int
   const std::unique_ptr<Designer> designer = CreateDesigner(spec);
   std::vector<Suggestion> suggestions;
   for (int i = 0; i < asks; ++i) {
-    absl::StatusOr<Suggestion> suggestion = designer->Suggest(study->history(), study->asks());
+    absl::StatusOr<Suggestion> suggestion = designer->Suggest(study->history(), study->asks(), base::StopToken());
     EXPECT_TRUE(suggestion.ok()) << suggestion.status();
     if (!suggestion.ok()) break;
     study->Suggested(*suggestion);
@@ -142,7 +142,7 @@ TEST(Harmonica, AsksNeverWaitForAStage) {
   contract::FakeStudy study;
   std::set<std::string> distinct;
   for (int i = 0; i < 45; ++i) {  // Nothing has finished.
-    const Suggestion suggestion = *designer->Suggest(study.history(), study.asks());
+    const Suggestion suggestion = *designer->Suggest(study.history(), study.asks(), base::StopToken());
     EXPECT_EQ(suggestion.origin, "stage");
     EXPECT_EQ(suggestion.details.at("sample"), i);
     distinct.insert(study::FormatParameters(suggestion.parameters));
@@ -155,7 +155,7 @@ TEST(Harmonica, AsksNeverWaitForAStage) {
     const auto& trial = study.history().trials()[static_cast<size_t>(number - 1)];
     study.Finish(number, contract::Complete(3 * Sign(trial.parameters, "b4") + Sign(trial.parameters, "b7")));
   }
-  const Suggestion next = *designer->Suggest(study.history(), study.asks());
+  const Suggestion next = *designer->Suggest(study.history(), study.asks(), base::StopToken());
   EXPECT_EQ(next.origin, "base_random");
   EXPECT_TRUE(std::get<bool>(next.parameters.at("b4")) && std::get<bool>(next.parameters.at("b7")));
 }
@@ -165,7 +165,7 @@ TEST(Harmonica, AStrictStageWaitsForItsFirstSamples) {
   const std::unique_ptr<Designer> designer = CreateDesigner(spec);
   contract::FakeStudy study;
   for (int i = 0; i < 40; ++i) {
-    study.Suggested(*designer->Suggest(study.history(), study.asks()));
+    study.Suggested(*designer->Suggest(study.history(), study.asks(), base::StopToken()));
     study.Store();
   }
   const auto finish = [&](int64_t number) {
@@ -173,13 +173,13 @@ TEST(Harmonica, AStrictStageWaitsForItsFirstSamples) {
     study.Finish(number, contract::Complete(3 * Sign(trial.parameters, "b4") + Sign(trial.parameters, "b7")));
   };
   for (int64_t number = 2; number <= 40; ++number) finish(number);
-  EXPECT_EQ(designer->Suggest(study.history(), study.asks())->origin, "stage");
+  EXPECT_EQ(designer->Suggest(study.history(), study.asks(), base::StopToken())->origin, "stage");
   contract::FakeStudy lost = study;
   finish(1);
-  EXPECT_EQ(designer->Suggest(study.history(), study.asks())->origin, "base_random");
+  EXPECT_EQ(designer->Suggest(study.history(), study.asks(), base::StopToken())->origin, "base_random");
   // A lost one is replaced by the next index.
   lost.Finish(1, contract::Cancelled());
-  EXPECT_EQ(designer->Suggest(lost.history(), lost.asks())->origin, "base_random");
+  EXPECT_EQ(designer->Suggest(lost.history(), lost.asks(), base::StopToken())->origin, "base_random");
 }
 
 TEST(Harmonica, LostTrialsSayNothingAndFailedOnesAreBad) {
@@ -188,7 +188,7 @@ TEST(Harmonica, LostTrialsSayNothingAndFailedOnesAreBad) {
   contract::FakeStudy study;
   int results = 0;
   for (int i = 0; results < 60; ++i) {
-    const Suggestion s = *designer->Suggest(study.history(), study.asks());
+    const Suggestion s = *designer->Suggest(study.history(), study.asks(), base::StopToken());
     ASSERT_EQ(s.origin, "stage") << i;
     study.Suggested(s);
     const int64_t number = study.Store();
@@ -204,7 +204,7 @@ TEST(Harmonica, LostTrialsSayNothingAndFailedOnesAreBad) {
     }
   }
   for (int i = 0; i < 5; ++i) {
-    const Suggestion s = *designer->Suggest(study.history(), study.asks());
+    const Suggestion s = *designer->Suggest(study.history(), study.asks(), base::StopToken());
     EXPECT_EQ(s.origin, "base_random");
     EXPECT_FALSE(std::get<bool>(s.parameters.at("b3")));
     study.Suggested(s);
@@ -429,7 +429,7 @@ TEST(Harmonica, TooFewBitsLeaveTheWholeSpaceToTheBaseAndSaySo) {
   ASSERT_EQ(resolution.reasons.size(), 1u);
   EXPECT_THAT(resolution.reasons[0], HasSubstr("warning: no stages, sobol on the whole space instead"));
   EXPECT_THAT(resolution.reasons[0], HasSubstr("only 3 bits"));
-  EXPECT_EQ(CreateDesigner(few)->Suggest(study::History(), 0)->origin, "sobol");
+  EXPECT_EQ(CreateDesigner(few)->Suggest(study::History(), 0, base::StopToken())->origin, "sobol");
   EXPECT_FALSE(Resolve(SpecOf(Switches(12), {.samples = 2000})).reasons.empty());
   EXPECT_TRUE(Resolve(SpecOf(Switches(20), {.samples = 300})).reasons.empty());
   EXPECT_FALSE(PlanHarmonica(SpecOf(Switches(40), {}, 15), {}).staged);

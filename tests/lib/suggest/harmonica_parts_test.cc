@@ -170,7 +170,7 @@ TEST(HarmonicaParts, AnyBaseMayFollowStagesOfLittleTrainingAndDoesNotSeeThem) {
   contract::FakeStudy study;
   std::vector<std::string> origins;
   for (int i = 0; i < 44; ++i) {
-    const absl::StatusOr<Suggestion> suggestion = designer->Suggest(study.history(), study.asks());
+    const absl::StatusOr<Suggestion> suggestion = designer->Suggest(study.history(), study.asks(), base::StopToken());
     ASSERT_TRUE(suggestion.ok());
     study.Suggested(*suggestion);
     const int64_t number = study.Store();
@@ -210,7 +210,7 @@ TEST(HarmonicaParts, AStageClosesWithPausedResults) {
   const std::unique_ptr<Designer> designer = CreateDesigner(spec);
   contract::FakeStudy study;
   for (int i = 0; i < 26; ++i) {
-    study.Suggested(*designer->Suggest(study.history(), study.asks()));
+    study.Suggested(*designer->Suggest(study.history(), study.asks(), base::StopToken()));
     study.Store();
   }
   const auto pause = [&](int64_t number) {
@@ -221,9 +221,9 @@ TEST(HarmonicaParts, AStageClosesWithPausedResults) {
   for (int64_t number = 26; number > 8; --number) pause(number);
   study.Finish(1, contract::Failed(FailureKind::kInfra));
   study.Finish(2, contract::Failed(FailureKind::kConfig));
-  EXPECT_EQ(designer->Suggest(study.history(), study.asks())->origin, "stage");
+  EXPECT_EQ(designer->Suggest(study.history(), study.asks(), base::StopToken())->origin, "stage");
   pause(3);
-  EXPECT_EQ(designer->Suggest(study.history(), study.asks())->origin, "base_random");
+  EXPECT_EQ(designer->Suggest(study.history(), study.asks(), base::StopToken())->origin, "base_random");
   const auto& options = std::get<HarmonicaOptions>(spec.algorithm);
   const HarmonicaPlan plan = PlanHarmonica(spec, options);
   const spectral::BitEncoding bits(spec.space, BitOptionsOf(options), spec.seed);
@@ -314,7 +314,7 @@ TEST(HarmonicaParts, WhenTheSamplerHasTriedAllThatIsLeftTheRestExplores) {
   std::set<std::string> origins;
   int promoted = 0;
   while (true) {
-    const absl::StatusOr<Suggestion> suggestion = designer->Suggest(study.history(), study.asks());
+    const absl::StatusOr<Suggestion> suggestion = designer->Suggest(study.history(), study.asks(), base::StopToken());
     if (!suggestion.ok()) {
       EXPECT_EQ(base::GetReason(suggestion.status()), base::reason::kSpaceExhausted) << suggestion.status();
       break;

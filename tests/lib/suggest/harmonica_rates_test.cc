@@ -45,7 +45,7 @@ std::vector<double> Play(const study::StudySpec& spec, int asks, double noise, c
   contract::FakeStudy study;
   std::vector<double> values;
   for (int i = 0; i < asks; ++i) {
-    const Suggestion suggestion = *designer.Suggest(study.history(), study.asks());
+    const Suggestion suggestion = *designer.Suggest(study.history(), study.asks(), base::StopToken());
     values.push_back(value(BitsOf(suggestion.parameters)));
     study.Suggested(suggestion);
     study.Finish(study.Store(), contract::Complete(values.back() + noise * random.Normal()));

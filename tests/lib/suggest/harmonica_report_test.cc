@@ -43,7 +43,7 @@ study::History Played(const study::StudySpec& spec, int asks, double failing = 0
   const auto designer = CreateDesigner(spec);
   contract::FakeStudy study;
   for (int i = 0; i < asks; ++i) {
-    const Suggestion suggestion = *designer->Suggest(study.history(), study.asks());
+    const Suggestion suggestion = *designer->Suggest(study.history(), study.asks(), base::StopToken());
     study.Suggested(suggestion);
     study.Finish(study.Store(), random.Uniform() < failing ? contract::Failed(study::FailureKind::kConfig)
                                                            : contract::Complete(Value(suggestion.parameters)));

@@ -264,11 +264,12 @@ TEST(Hills, ARestartWhileItLastsChangesNothing) {
   contract::FakeStudy study;
   int compared = 0;
   while (study.asks() < 150 && compared < 12) {
-    const absl::StatusOr<Suggestion> a = living->Suggest(study.history(), study.asks());
+    const absl::StatusOr<Suggestion> a = living->Suggest(study.history(), study.asks(), base::StopToken());
     ASSERT_TRUE(a.ok()) << a.status();
     // The list of known hills is in the carries, so it matters from the first proposal that has one on.
     if (compared > 0 || a->details.contains("known_hills")) {
-      const absl::StatusOr<Suggestion> b = CreateDesigner(spec)->Suggest(study.Replay(study.events()), study.asks());
+      const absl::StatusOr<Suggestion> b =
+          CreateDesigner(spec)->Suggest(study.Replay(study.events()), study.asks(), base::StopToken());
       ASSERT_TRUE(b.ok()) << b.status();
       ExpectSameSuggestion(*a, *b);
       ++compared;

@@ -34,7 +34,7 @@ std::vector<double> FirstOf(const StudySpec& spec, const std::string& name, uint
   const auto designer = CreateDesigner(spec);
   std::vector<double> values;
   for (uint64_t ask = 0; ask < count; ++ask) {
-    values.push_back(std::get<double>(designer->Suggest(History(), ask)->parameters.at(name)));
+    values.push_back(std::get<double>(designer->Suggest(History(), ask, base::StopToken())->parameters.at(name)));
   }
   return values;
 }
@@ -46,7 +46,7 @@ TEST(RandomDesignerTest, AskIIsTheSampleOfTheExplorationStreamI) {
   const auto designer = CreateDesigner(Study(space, RandomOptions(), 9));
   for (const uint64_t ask : {uint64_t{0}, uint64_t{1}, uint64_t{17}, uint64_t{1} << 40}) {
     base::RandomStream stream(9, "explore", ask, 0);
-    const Suggestion s = designer->Suggest(History(), ask).value();
+    const Suggestion s = designer->Suggest(History(), ask, base::StopToken()).value();
     EXPECT_EQ(s.parameters, encoding.Sample(stream));
     EXPECT_EQ(s.parameters, ExplorationPoint(encoding, 9, ask));
     EXPECT_EQ(s.origin, "random");
@@ -64,7 +64,7 @@ TEST(RandomDesignerTest, FillsTheRangeEvenly) {
 
 TEST(RandomDesignerTest, RepeatsInASmallSpaceForEver) {
   const auto designer = CreateDesigner(Study(Space({Bool("b")}), RandomOptions()));
-  for (uint64_t ask = 0; ask < 20; ++ask) EXPECT_TRUE(designer->Suggest(History(), ask).ok());
+  for (uint64_t ask = 0; ask < 20; ++ask) EXPECT_TRUE(designer->Suggest(History(), ask, base::StopToken()).ok());
 }
 
 TEST(SobolDesignerTest, ThePlainSequenceIsTheKnownOneWithoutItsCorner) {
@@ -94,7 +94,7 @@ TEST(HaltonDesignerTest, AskIIsPointIOfTheScrambledSequence) {
   const auto designer = CreateDesigner(Study(space, HaltonOptions(), 3));
   const math::HaltonSequence sequence(3, 3, "halton");
   for (const uint64_t ask : {uint64_t{0}, uint64_t{5}, uint64_t{1} << 40, std::numeric_limits<uint64_t>::max()}) {
-    const Suggestion s = designer->Suggest(History(), ask).value();
+    const Suggestion s = designer->Suggest(History(), ask, base::StopToken()).value();
     EXPECT_EQ(s.parameters, Encoding(space).FromCompact(sequence.Point(ask)));
     EXPECT_EQ(s.origin, "halton");
   }
@@ -104,7 +104,8 @@ TEST(SobolDesignerTest, LevelsComeEquallyOften) {
   const auto designer =
       CreateDesigner(Study(Space({Categorical("c", Labels(4)), Float("x", 0, 1)}), SobolOptions(), 3));
   std::map<std::string, int> counts;
-  for (uint64_t ask = 0; ask < 64; ++ask) ++counts[FormatValue(designer->Suggest(History(), ask)->parameters.at("c"))];
+  for (uint64_t ask = 0; ask < 64; ++ask)
+    ++counts[FormatValue(designer->Suggest(History(), ask, base::StopToken())->parameters.at("c"))];
   for (const auto& [label, count] : counts) EXPECT_EQ(count, 16) << label;
 }
 
@@ -114,7 +115,7 @@ TEST(SobolDesignerTest, AnyAskIndexHasAnAnswer) {
     const auto designer = CreateDesigner(Study(space, SobolOptions{scramble}));
     for (const uint64_t ask :
          {(uint64_t{1} << 32) - 2, (uint64_t{1} << 32) - 1, uint64_t{1} << 32, std::numeric_limits<uint64_t>::max()}) {
-      const Suggestion s = designer->Suggest(History(), ask).value();
+      const Suggestion s = designer->Suggest(History(), ask, base::StopToken()).value();
       EXPECT_TRUE(space.Validate(s.parameters).ok());
     }
   }
@@ -125,7 +126,7 @@ TEST(SobolDesignerTest, AThousandParametersWork) {
   for (int i = 0; i < kMaxParameters; ++i) parameters.push_back(Float(absl::StrCat("x", i), 0, 1));
   const SearchSpace space = Space(parameters);
   const auto designer = CreateDesigner(Study(space, SobolOptions()));
-  const Suggestion s = designer->Suggest(History(), 5).value();
+  const Suggestion s = designer->Suggest(History(), 5, base::StopToken()).value();
   EXPECT_TRUE(space.Validate(s.parameters).ok());
   std::set<double> distinct;
   for (const auto& [name, value] : s.parameters) distinct.insert(std::get<double>(value));
@@ -138,7 +139,7 @@ TEST(ConstantSpaceTest, EveryAskIsTheOnePoint) {
        {AlgorithmSpec(RandomOptions()), AlgorithmSpec(SobolOptions()), AlgorithmSpec(HaltonOptions())}) {
     const auto designer = CreateDesigner(Study(space, algorithm));
     for (uint64_t ask = 0; ask < 3; ++ask) {
-      EXPECT_EQ(designer->Suggest(History(), ask)->parameters, (Parameters{{"x", 2.0}, {"c", "a"}}));
+      EXPECT_EQ(designer->Suggest(History(), ask, base::StopToken())->parameters, (Parameters{{"x", 2.0}, {"c", "a"}}));
     }
   }
 }

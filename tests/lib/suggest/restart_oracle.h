@@ -55,8 +55,9 @@ inline std::vector<Suggestion> ExpectRestartsChangeNothing(const study::StudySpe
   std::vector<Suggestion> answers;
   while (study.asks() < run.asks) {
     if (study.open().size() < run.workers && random.Uniform() < 0.6) {
-      const absl::StatusOr<Suggestion> a = living->Suggest(study.history(), study.asks());
-      const absl::StatusOr<Suggestion> b = CreateDesigner(spec)->Suggest(study.Replay(study.events()), study.asks());
+      const absl::StatusOr<Suggestion> a = living->Suggest(study.history(), study.asks(), base::StopToken());
+      const absl::StatusOr<Suggestion> b =
+          CreateDesigner(spec)->Suggest(study.Replay(study.events()), study.asks(), base::StopToken());
       EXPECT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
       if (!a.ok() || !b.ok()) return answers;
       ExpectSameSuggestion(*a, *b);

@@ -150,7 +150,9 @@ TEST(RungSamplerTest, SettingsAreThoseOfTheSamplerByItself) {
     const std::unique_ptr<Designer> alone = CreateDesigner(plain);
     ASSERT_EQ(world.study.history().trials().size(), 60u);
     for (uint64_t k = 0; k < 60; ++k) {
-      EXPECT_EQ(world.Trial(static_cast<int64_t>(k) + 1).parameters, alone->Suggest(History(), k)->parameters) << k;
+      EXPECT_EQ(world.Trial(static_cast<int64_t>(k) + 1).parameters,
+                alone->Suggest(History(), k, base::StopToken())->parameters)
+          << k;
     }
   }
 }

@@ -51,7 +51,7 @@ class RungWorld {
   enum class Answer { kSetting, kPromotion, kWait, kDone };
   // One ask; what comes of it begins at once.
   Answer Ask() {
-    const absl::StatusOr<Suggestion> suggestion = designer_->Suggest(study.history(), study.asks());
+    const absl::StatusOr<Suggestion> suggestion = designer_->Suggest(study.history(), study.asks(), base::StopToken());
     if (on_ask) on_ask(suggestion);
     if (!suggestion.ok()) {
       const bool wait = base::GetReason(suggestion.status()) == base::reason::kAwaitingResults;
@@ -153,7 +153,8 @@ inline double ExactRank(const study::HistoryTrial& trial, int64_t step) {
 // A designer made anew from the log of `world` answers its next ask as the living one did, in every field.
 inline void ExpectSameAfterRestart(const RungWorld& world, const absl::StatusOr<Suggestion>& living) {
   const absl::StatusOr<Suggestion> restarted =
-      CreateDesigner(world.spec())->Suggest(world.study.Replay(world.study.events()), world.study.asks());
+      CreateDesigner(world.spec())
+          ->Suggest(world.study.Replay(world.study.events()), world.study.asks(), base::StopToken());
   ASSERT_EQ(living.status(), restarted.status());
   if (living.ok()) ExpectSameSuggestion(*living, *restarted);
 }

@@ -43,7 +43,7 @@ double Number(const Parameters& parameters, const std::string& name) {
 // Asks and finishes one trial after the other.
 Suggestion Step(Designer& designer, FakeStudy* study,
                 const std::function<contract::Outcome(const Parameters&)>& ending) {
-  const Suggestion suggestion = designer.Suggest(study->history(), study->asks()).value();
+  const Suggestion suggestion = designer.Suggest(study->history(), study->asks(), base::StopToken()).value();
   study->Suggested(suggestion);
   study->Finish(study->Store(), ending(suggestion.parameters));
   return suggestion;
@@ -79,7 +79,7 @@ TEST(TpeDesignerTest, BeginsAsRandomSearchPointForPoint) {
     EXPECT_EQ(s.parameters, ExplorationPoint(Encoding(space), 5, ask));
     EXPECT_EQ(s.origin, "random");
   }
-  EXPECT_EQ(designer->Suggest(study.history(), 10)->origin, "tpe");
+  EXPECT_EQ(designer->Suggest(study.history(), 10, base::StopToken())->origin, "tpe");
 }
 
 // The oracle of the specification: f = (x - 3)^2 in [-10, 10], 100 trials, 20 seeds.
@@ -136,7 +136,7 @@ TEST(TpeDesignerTest, EveryKindOfTrialGoesWhereItBelongs) {
   base::RandomStream random(1, "test/points");
   const auto enqueue = [&] { return study.Enqueue({{"x", random.Uniform()}}); };
   const auto sizes = [&] {
-    const Suggestion s = designer->Suggest(study.history(), 0).value();
+    const Suggestion s = designer->Suggest(study.history(), 0, base::StopToken()).value();
     return s.origin == "tpe" ? std::pair<double, double>(s.details.at("below"), s.details.at("above"))
                              : std::pair<double, double>(-1, -1);
   };
@@ -165,7 +165,7 @@ TEST(TpeDesignerTest, PrunedTrialsRankByHowFarTheyGot) {
   const auto mean = [&](const History& history) {
     double sum = 0.0;
     for (uint64_t ask = 0; ask < 40; ++ask) {
-      sum += Number(CreateDesigner(spec)->Suggest(history, ask)->parameters, "x") / 40.0;
+      sum += Number(CreateDesigner(spec)->Suggest(history, ask, base::StopToken())->parameters, "x") / 40.0;
     }
     return sum;
   };
@@ -195,7 +195,7 @@ TEST(TpeDesignerTest, OpenTrialsKeepOthersAway) {
   const auto near = [&] {
     int count = 0;
     for (uint64_t ask = 0; ask < 100; ++ask) {
-      const Suggestion s = CreateDesigner(spec)->Suggest(study.history(), ask).value();
+      const Suggestion s = CreateDesigner(spec)->Suggest(study.history(), ask, base::StopToken()).value();
       count += std::abs(Number(s.parameters, "x") - 0.5) < 0.03;
     }
     return count;
@@ -219,8 +219,8 @@ TEST(TpeDesignerTest, TheOrderInWhichResultsArriveChangesNothing) {
     forward.Finish(i, contract::Complete(static_cast<double>(i % 7)));
     backward.Finish(41 - i, contract::Complete(static_cast<double>((41 - i) % 7)));
   }
-  EXPECT_EQ(CreateDesigner(spec)->Suggest(forward.history(), 3)->parameters,
-            CreateDesigner(spec)->Suggest(backward.history(), 3)->parameters);
+  EXPECT_EQ(CreateDesigner(spec)->Suggest(forward.history(), 3, base::StopToken())->parameters,
+            CreateDesigner(spec)->Suggest(backward.history(), 3, base::StopToken())->parameters);
 }
 
 // What a designer keeps from ask to ask is a function of the settings it is asked about.
@@ -237,8 +237,8 @@ TEST(TpeDesignerTest, AnotherHistoryIsNoticed) {
   };
   const FakeStudy studies[] = {study_of(60, 50), study_of(30, 30), study_of(80, 20), study_of(60, 60)};
   for (const FakeStudy& study : studies) {
-    EXPECT_EQ(designer->Suggest(study.history(), 3)->parameters,
-              CreateDesigner(spec)->Suggest(study.history(), 3)->parameters);
+    EXPECT_EQ(designer->Suggest(study.history(), 3, base::StopToken())->parameters,
+              CreateDesigner(spec)->Suggest(study.history(), 3, base::StopToken())->parameters);
   }
 }
 

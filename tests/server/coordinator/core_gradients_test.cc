@@ -29,8 +29,9 @@ using ::testing::SizeIs;
 class Suspicious final : public suggest::Designer {
  public:
   explicit Suspicious(const study::StudySpec& spec) : random_(suggest::CreateDesigner(RandomSpec(spec))) {}
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index) override {
-    suggest::Suggestion suggestion = random_->Suggest(history, ask_index).value();
+  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                              const base::StopToken& stop) override {
+    suggest::Suggestion suggestion = random_->Suggest(history, ask_index, stop).value();
     suggestion.origin = "suspicious";
     suggestion.direction = {ask_index % 2 == 0 ? 0.5 : -2.0};
     std::set<int32_t> liars;
@@ -186,7 +187,7 @@ TEST(CoreGradients, AFailedCommitSetsNothingAside) {
 TEST(CoreGradients, OnlyWhatHasAGradientLosesIt) {
   // Whatever a designer says.
   struct Wild final : suggest::Designer {
-    absl::StatusOr<suggest::Suggestion> Suggest(const study::History&, uint64_t) override {
+    absl::StatusOr<suggest::Suggestion> Suggest(const study::History&, uint64_t, const base::StopToken&) override {
       suggest::Suggestion suggestion;
       suggestion.parameters = {{"x", 0.5}, {"n", 1.0}};
       suggestion.set_aside = {-5, 0, 1, 2, 3, 4, 1'000'000};
@@ -209,7 +210,7 @@ TEST(CoreGradients, AnImpossibleDirectionIsTheDesignersFailure) {
   for (const std::vector<double>& direction :
        {std::vector<double>{1.0, 2.0}, std::vector<double>{0.0}, std::vector<double>{std::nan("")}}) {
     struct Wild final : suggest::Designer {
-      absl::StatusOr<suggest::Suggestion> Suggest(const study::History&, uint64_t) override {
+      absl::StatusOr<suggest::Suggestion> Suggest(const study::History&, uint64_t, const base::StopToken&) override {
         suggest::Suggestion suggestion;
         suggestion.parameters = {{"x", 0.5}, {"n", 1.0}};
         suggestion.direction = direction;

@@ -47,7 +47,7 @@ void ExpectReplays(Harness& h, const std::string& id) {
       }
     }
     const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(record.spec);
-    const auto again = SuggestOne(designer.get(), record.spec, history, *p.ask_index);
+    const auto again = SuggestOne(designer.get(), record.spec, history, *p.ask_index, base::StopToken());
     ASSERT_TRUE(again.ok() && again->has_value());
     EXPECT_EQ((*again)->parameters, row.trial.parameters) << "trial " << row.trial.number;
     EXPECT_EQ((*again)->origin, p.origin);

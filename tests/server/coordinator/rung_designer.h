@@ -39,7 +39,8 @@ class RungDesigner final : public suggest::Designer {
     random.algorithm = study::RandomOptions{};
     random_ = suggest::CreateDesigner(random);
   }
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index) override {
+  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                              const base::StopToken& stop) override {
     std::optional<int64_t> promotable;
     bool open = false;
     for (const study::HistoryTrial& trial : history.trials()) {
@@ -57,7 +58,7 @@ class RungDesigner final : public suggest::Designer {
       return suggestion;
     }
     if (room) {
-      absl::StatusOr<suggest::Suggestion> fresh = random_->Suggest({}, ask_index);
+      absl::StatusOr<suggest::Suggestion> fresh = random_->Suggest({}, ask_index, stop);
       if (fresh.ok()) fresh->resource = kFirstTarget;
       return fresh;
     }

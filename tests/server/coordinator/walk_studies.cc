@@ -14,8 +14,9 @@ const absl::Duration kTtl = absl::Seconds(20);
 class AskingDesigner final : public suggest::Designer {
  public:
   explicit AskingDesigner(std::unique_ptr<suggest::Designer> other) : other_(std::move(other)) {}
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index) override {
-    absl::StatusOr<suggest::Suggestion> suggestion = other_->Suggest(history, ask_index);
+  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                              const base::StopToken& stop) override {
+    absl::StatusOr<suggest::Suggestion> suggestion = other_->Suggest(history, ask_index, stop);
     if (!suggestion.ok()) return suggestion;
     if (ask_index % 3 != 0) suggestion->direction = {ask_index % 2 == 0 ? 1.0 : -0.1 * static_cast<double>(ask_index)};
     for (int64_t number = 1; number <= static_cast<int64_t>(ask_index); number += 4) {

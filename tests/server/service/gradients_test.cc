@@ -16,8 +16,9 @@ using ::testing::HasSubstr;
 class Suspicious final : public suggest::Designer {
  public:
   explicit Suspicious(const study::StudySpec& spec) : other_(suggest::CreateDesigner(spec)) {}
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index) override {
-    suggest::Suggestion suggestion = other_->Suggest(history, ask_index).value();
+  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                              const base::StopToken& stop) override {
+    suggest::Suggestion suggestion = other_->Suggest(history, ask_index, stop).value();
     suggestion.direction = {1.0, -0.5};
     if (ask_index >= 3) suggestion.set_aside = {1, 2};
     return suggestion;

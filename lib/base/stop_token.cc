@@ -1,5 +1,7 @@
 #include "lib/base/stop_token.h"
 
+#include <algorithm>
+
 #include "lib/base/clock.h"
 
 namespace luthier::base {
@@ -17,7 +19,8 @@ bool StopToken::WaitFor(absl::Duration duration) const {
   while (!state.requested.load(std::memory_order_acquire)) {
     const absl::Duration left = end - clock.Monotonic();
     if (left <= absl::ZeroDuration()) return false;
-    state.changed.WaitFor(&state.mutex, left);
+    // The system's clock has no room for an infinite wait.
+    state.changed.WaitFor(&state.mutex, std::min(left, absl::Hours(1)));
   }
   return true;
 }

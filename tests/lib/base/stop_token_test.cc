@@ -56,7 +56,7 @@ TEST(StopTokenTest, AWaitEndsWithTheStopOrItsTime) {
   EXPECT_FALSE(source.token().WaitFor(absl::ZeroDuration()));
   EXPECT_FALSE(source.token().WaitFor(absl::Milliseconds(1)));
   // Whichever comes first, the wait or the request: it does not last.
-  std::thread waiter([token = source.token()] { EXPECT_TRUE(token.WaitFor(absl::Hours(1))); });
+  std::thread waiter([token = source.token()] { EXPECT_TRUE(token.WaitFor(absl::InfiniteDuration())); });
   source.RequestStop();
   waiter.join();
   EXPECT_TRUE(source.token().WaitFor(absl::Hours(1)));

@@ -23,6 +23,7 @@ class MemoryStorage final : public Storage {
   MemoryStorage() = default;
 
   absl::Status Commit(const WriteBatch& batch) override;
+  absl::StatusOr<bool> EraseSome(int) override { return false; }  // Commit did.
   absl::StatusOr<uint64_t> LastSeq() override;
   absl::StatusOr<uint64_t> LastFence() override;
   absl::StatusOr<StudyKey> LastStudyKey() override;

@@ -133,8 +133,10 @@ SqliteReader::SqliteReader(std::unique_ptr<SQLite::Database> db)
       end_(*db_, "COMMIT"),
       last_seq_(*db_, "SELECT coalesce(max(seq), 0) FROM event"),
       counter_(*db_, "SELECT value FROM counter WHERE name = ?1"),
-      list_studies_(*db_, "SELECT " LUTHIER_STUDY_COLUMNS " FROM study WHERE id > ?1 ORDER BY id LIMIT ?2"),
-      get_study_(*db_, "SELECT " LUTHIER_STUDY_COLUMNS " FROM study WHERE id = ?1"),
+      list_studies_(*db_,
+                    "SELECT " LUTHIER_STUDY_COLUMNS " FROM study WHERE id > ?1 AND id < '~' ORDER BY id LIMIT ?2"),
+      get_study_(*db_, "SELECT " LUTHIER_STUDY_COLUMNS " FROM study WHERE id = ?1 AND id < '~'"),
+      list_deleted_(*db_, "SELECT key FROM study WHERE id >= '~'"),
       get_trial_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS " FROM trial WHERE study = ?1 AND number = ?2"),
       list_trials_(*db_, "SELECT " LUTHIER_TRIAL_COLUMNS
                          " FROM trial WHERE study = ?1 AND number > ?2 ORDER BY number LIMIT ?3"),
@@ -225,6 +227,14 @@ absl::StatusOr<StudyRecord> SqliteReader::GetStudy(const std::string& id) {
     BindText(get_study_, 1, id);
     if (!get_study_.executeStep()) return NoSuchStudy(id);
     return StudyRow(get_study_);
+  });
+}
+
+absl::StatusOr<std::vector<StudyKey>> SqliteReader::ListDeleted() {
+  return Guarded([&] {
+    const ResetGuard guard(&list_deleted_);
+    return Rows(list_deleted_,
+                [](const SQLite::Statement& row) -> absl::StatusOr<StudyKey> { return Int64Column(row, 0); });
   });
 }
 

@@ -37,6 +37,8 @@ class SqliteReader {
   absl::StatusOr<std::vector<Event>> ListEvents(StudyKey study, uint64_t after, int limit);
   absl::StatusOr<std::vector<SetAside>> ListSetAside(StudyKey study, int64_t after, int limit);
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(const std::string& id);
+  // Studies that were deleted and have rows left.
+  absl::StatusOr<std::vector<StudyKey>> ListDeleted();
   absl::StatusOr<Storage::Summary> Summarize(const StudyRecord& study);
 
  private:
@@ -51,9 +53,9 @@ class SqliteReader {
                                                         int64_t after, int limit);
 
   std::unique_ptr<SQLite::Database> db_;
-  SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, get_study_, get_trial_, list_trials_,
-      sketch_trials_, list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_, list_set_aside_,
-      find_request_, count_in_state_, sum_resource_, count_trainings_, least_value_, greatest_value_;
+  SQLite::Statement begin_, end_, last_seq_, counter_, list_studies_, get_study_, list_deleted_, get_trial_,
+      list_trials_, sketch_trials_, list_trials_in_state_, list_numbers_in_state_, list_measurements_, list_events_,
+      list_set_aside_, find_request_, count_in_state_, sum_resource_, count_trainings_, least_value_, greatest_value_;
 };
 
 // A few readers that threads borrow in turn; a thread waits while all are lent. Thread-safe.

@@ -84,6 +84,10 @@ absl::Status SqliteStorage::OpenFiles() {
     LUTHIER_ASSIGN_OR_RETURN(writer_, SqliteWriter::Create(std::move(db), options_.checkpoint_pages, &health_));
   }
   LUTHIER_ASSIGN_OR_RETURN(readers_, ReaderPool::Open(Connection(/*writer=*/false), options_.readers));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<StudyKey> deleted,
+                           Read<std::vector<StudyKey>>([](SqliteReader& r) { return r.ListDeleted(); }));
+  base::MutexLock lock(&deleted_mutex_);
+  deleted_.insert(deleted.begin(), deleted.end());
   return absl::OkStatus();
 }
 
@@ -184,7 +188,34 @@ absl::StatusOr<std::string> SqliteStorage::Backup() {
 absl::Status SqliteStorage::Commit(const WriteBatch& batch) {
   LUTHIER_RETURN_IF_ERROR(health_.Get());
   if (writer_ == nullptr) return absl::FailedPreconditionError("the database was opened read-only");
-  return writer_->Commit(batch);
+  LUTHIER_RETURN_IF_ERROR(writer_->Commit(batch));
+  for (const Mutation& mutation : batch) {
+    const auto* const deletion = std::get_if<DeleteStudy>(&mutation);
+    if (deletion == nullptr) continue;
+    base::MutexLock lock(&deleted_mutex_);
+    deleted_.insert(deletion->key);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> SqliteStorage::EraseSome(int rows) {
+  LUTHIER_RETURN_IF_ERROR(health_.Get());
+  if (writer_ == nullptr) return absl::FailedPreconditionError("the database was opened read-only");
+  StudyKey study;
+  {
+    base::MutexLock lock(&deleted_mutex_);
+    if (deleted_.empty()) return false;
+    study = *deleted_.begin();
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const bool left, writer_->Erase(study, rows));
+  base::MutexLock lock(&deleted_mutex_);
+  if (!left) deleted_.erase(study);
+  return !deleted_.empty();
+}
+
+bool SqliteStorage::IsDeleted(StudyKey study) {
+  base::MutexLock lock(&deleted_mutex_);
+  return deleted_.count(study) > 0;
 }
 
 template <typename T, typename F>
@@ -217,22 +248,26 @@ absl::StatusOr<StudyRecord> SqliteStorage::GetStudy(const std::string& id) {
 }
 
 absl::StatusOr<TrialRecord> SqliteStorage::GetTrial(StudyKey study, int64_t number) {
+  if (IsDeleted(study)) return NoSuchTrial(study, number);
   return Read<TrialRecord>([&](SqliteReader& r) { return r.GetTrial(study, number); });
 }
 
 absl::StatusOr<std::vector<TrialRecord>> SqliteStorage::ListTrials(StudyKey study, const TrialFilter& filter,
                                                                    int64_t after, int limit) {
+  if (IsDeleted(study)) return std::vector<TrialRecord>();
   return Read<std::vector<TrialRecord>>([&](SqliteReader& r) { return r.ListTrials(study, filter, after, limit); });
 }
 
 absl::StatusOr<std::vector<TrialSketch>> SqliteStorage::SketchTrials(const StudyRecord& study,
                                                                      const std::vector<study::TrialState>& whole,
                                                                      int64_t after, int limit) {
+  if (IsDeleted(study.key)) return std::vector<TrialSketch>();
   return Read<std::vector<TrialSketch>>([&](SqliteReader& r) { return r.SketchTrials(study, whole, after, limit); });
 }
 
 absl::StatusOr<std::vector<study::Measurement>> SqliteStorage::ListMeasurements(StudyKey study, int64_t trial,
                                                                                 int32_t attempt) {
+  if (IsDeleted(study)) return std::vector<study::Measurement>();
   return Read<std::vector<study::Measurement>>(
       [&](SqliteReader& r) { return r.ListMeasurements(study, trial, attempt); });
 }
@@ -249,6 +284,7 @@ absl::StatusOr<std::optional<RequestRecord>> SqliteStorage::FindRequest(const st
 }
 
 absl::StatusOr<Storage::Summary> SqliteStorage::Summarize(const StudyRecord& study) {
+  if (IsDeleted(study.key)) return Summary();
   return Read<Summary>([&](SqliteReader& r) { return r.Summarize(study); });
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -64,6 +65,7 @@ class SqliteStorage final : public Storage {
   absl::StatusOr<std::string> Backup();
 
   absl::Status Commit(const WriteBatch& batch) override;
+  absl::StatusOr<bool> EraseSome(int rows) override;
   absl::StatusOr<uint64_t> LastSeq() override;
   absl::StatusOr<uint64_t> LastFence() override;
   absl::StatusOr<StudyKey> LastStudyKey() override;
@@ -93,12 +95,16 @@ class SqliteStorage final : public Storage {
   void StopCheck();
   template <typename T, typename F>
   absl::StatusOr<T> Read(F&& f);
+  bool IsDeleted(StudyKey study);
 
   const SqliteOptions options_;
   Health health_;
   std::unique_ptr<DirectoryLock> lock_;  // Null when read-only.
   std::unique_ptr<SqliteWriter> writer_;
   std::unique_ptr<ReaderPool> readers_;
+
+  base::Mutex deleted_mutex_;
+  std::set<StudyKey> deleted_ ABSL_GUARDED_BY(deleted_mutex_);  // Studies that have rows left.
 
   bool check_behind_ = false;  // What `options_` wants, and the schema allows.
   base::Mutex check_mutex_;

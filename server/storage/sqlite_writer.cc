@@ -56,7 +56,7 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
       last_seq_(*db_, "SELECT coalesce(max(seq), 0) FROM event"),
       get_counter_(*db_, "SELECT value FROM counter WHERE name = ?1"),
       set_counter_(*db_, "UPDATE counter SET value = ?2 WHERE name = ?1"),
-      find_study_(*db_, "SELECT id, spec FROM study WHERE key = ?1"),
+      find_study_(*db_, "SELECT id, spec FROM study WHERE key = ?1 AND id < '~'"),
       insert_study_(*db_,
                     "INSERT INTO study (key, state, state_reason, create_time_ns, update_time_ns, create_seq,"
                     " update_seq, resume_seq, id, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"),
@@ -64,7 +64,14 @@ SqliteWriter::SqliteWriter(std::unique_ptr<SQLite::Database> db, int checkpoint_
                     "UPDATE study SET state = ?2, state_reason = ?3, create_time_ns = ?4, update_time_ns = ?5,"
                     " create_seq = ?6, update_seq = ?7, resume_seq = ?8 WHERE key = ?1"),
       update_spec_(*db_, "UPDATE study SET spec = ?2 WHERE key = ?1"),
-      delete_study_(*db_, "DELETE FROM study WHERE key = ?1"),
+      delete_study_(*db_, "UPDATE study SET id = '~' || key WHERE key = ?1 AND id < '~'"),
+      erase_measurements_(*db_,
+                          "DELETE FROM measurement WHERE study = ?1 AND (trial, attempt, step) IN"
+                          " (SELECT trial, attempt, step FROM measurement WHERE study = ?1 LIMIT ?2)"),
+      erase_trials_(*db_,
+                    "DELETE FROM trial WHERE study = ?1 AND number IN"
+                    " (SELECT number FROM trial WHERE study = ?1 LIMIT ?2)"),
+      erase_study_(*db_, "DELETE FROM study WHERE key = ?1"),
       // Changes no row when a final trial's state would change.
       put_trial_(*db_,
                  "INSERT INTO trial (study, number, state, value, create_seq, finish_seq, body, resource,"
@@ -263,6 +270,31 @@ absl::Status SqliteWriter::Apply(const DeleteStudy& deletion, StudyKey) {
   Bind(delete_study_, 1, deletion.key);
   Run(delete_study_);
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> SqliteWriter::Erase(StudyKey study, int rows) {
+  LUTHIER_RETURN_IF_ERROR(health_->Get());
+  bool left = true;
+  absl::Status status = Guarded([&] {
+    Run(begin_);
+    int erased = 0;
+    for (SQLite::Statement* erase : {&erase_measurements_, &erase_trials_}) {
+      if (erased >= rows) break;
+      Bind(*erase, 1, study);
+      Bind(*erase, 2, int64_t{rows - erased});
+      erased += Run(*erase);
+    }
+    if (erased < rows) {
+      Bind(erase_study_, 1, study);
+      Run(erase_study_);
+      left = false;
+    }
+    Run(commit_);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return RollBack(std::move(status));
+  CheckpointIfDue();
+  return left;
 }
 
 absl::Status SqliteWriter::Apply(const PutTrial& put, StudyKey) {

@@ -27,6 +27,8 @@ class SqliteWriter {
 
   // As Storage::Commit.
   absl::Status Commit(const WriteBatch& batch);
+  // Erases at most so many rows of a deleted study, in one transaction. False: none is left. Errors as Storage::Commit.
+  absl::StatusOr<bool> Erase(StudyKey study, int rows);
   // Moves the whole WAL into the database file and empties it; call it before the last connection closes.
   absl::Status CheckpointAll();
 
@@ -60,8 +62,8 @@ class SqliteWriter {
   const int checkpoint_pages_;
   Health* const health_;
   SQLite::Statement begin_, commit_, roll_back_, last_seq_, get_counter_, set_counter_, find_study_, insert_study_,
-      update_study_, update_spec_, delete_study_, put_trial_, put_measurement_, append_event_, put_request_,
-      forget_requests_;
+      update_study_, update_spec_, delete_study_, erase_measurements_, erase_trials_, erase_study_, put_trial_,
+      put_measurement_, append_event_, put_request_, forget_requests_;
   Counters counters_;
   std::map<StudyKey, KnownStudy> studies_;  // Studies that Find has seen. Specs are large and hardly ever change.
   int wal_pages_ = 0;                       // After the newest commit; set by SQLite's hook.

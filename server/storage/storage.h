@@ -211,6 +211,10 @@ class Storage {
   // All or nothing; returns after the data is on stable storage.
   virtual absl::Status Commit(const WriteBatch& batch) = 0;
 
+  // Erases what is left of deleted studies, at most `rows` rows, in one transaction. To delete a study of a million
+  // trials at once would keep others waiting. False: nothing is left. Called by the thread of Commit. Errors as Commit.
+  virtual absl::StatusOr<bool> EraseSome(int rows) = 0;
+
   // The newest committed event's seq, and the fence counter; 0 in a new database.
   virtual absl::StatusOr<uint64_t> LastSeq() = 0;
   virtual absl::StatusOr<uint64_t> LastFence() = 0;

@@ -48,6 +48,7 @@ class FaultyStorage final : public storage::Storage {
     return reads_;
   }
 
+  absl::StatusOr<bool> EraseSome(int rows) override { return other_->EraseSome(rows); }
   absl::Status Commit(const storage::WriteBatch& batch) override {
     const std::optional<Fault> fault = NextFault();
     if (!fault) return other_->Commit(batch);

@@ -18,6 +18,7 @@ class ForwardingStorage : public storage::Storage {
   explicit ForwardingStorage(storage::Storage* other) : other_(other) {}
 
   absl::Status Commit(const storage::WriteBatch& batch) override { return other_->Commit(batch); }
+  absl::StatusOr<bool> EraseSome(int rows) override { return other_->EraseSome(rows); }
   absl::StatusOr<uint64_t> LastSeq() override { return other_->LastSeq(); }
   absl::StatusOr<uint64_t> LastFence() override { return other_->LastFence(); }
   absl::StatusOr<storage::StudyKey> LastStudyKey() override { return other_->LastStudyKey(); }

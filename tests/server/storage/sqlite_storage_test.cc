@@ -442,6 +442,65 @@ TEST(SqliteMigrations, DatabasesOfAllVersionsOpen) {
   }
 }
 
+TEST(SqliteDeletion, ADeletedStudyIsGoneAtOnceAndItsRowsBitByBit) {
+  const TemporaryDirectory directory;
+  std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();
+  const testing::StorageModel model = Fill(*storage);
+  const StudyRecord study = Study(storage->LastStudyKey().value() + 1, "large");
+  WriteBatch more = {PutStudy{study}, AppendEvent{EventAt(model.seq() + 1, study.key)}};
+  for (int64_t number = 1; number <= 300; ++number) {
+    more.push_back(PutTrial{study.key, Trial(number)});
+    for (int64_t step = 1; step <= 3; ++step) {
+      MeasurementRecord point;
+      point.study = study.key;
+      point.trial = number;
+      point.attempt = 1;
+      point.measurement.step = 1000 + step;
+      more.push_back(PutMeasurement{point});
+    }
+  }
+  ASSERT_TRUE(storage->Commit(more).ok());
+  const auto rows = [&] {
+    SQLite::Database db(DatabasePath(directory.path()), SQLite::OPEN_READONLY);
+    int64_t count = 0;
+    for (const char* table : {"study WHERE key", "trial WHERE study", "measurement WHERE study"}) {
+      count += db.execAndGet(absl::StrCat("SELECT count(*) FROM ", table, " = ", study.key)).getInt64();
+    }
+    return count;
+  };
+  int64_t before = rows();
+  ASSERT_GT(before, 1200);
+  ASSERT_TRUE(storage->Commit({DeleteStudy{study.key}}).ok());
+  int slices = 0;
+  for (bool left = true; left; ++slices) {
+    EXPECT_EQ(storage->GetStudy(study.id).status().code(), absl::StatusCode::kNotFound);
+    for (const StudyRecord& other : storage->ListStudies("", 100).value()) EXPECT_NE(other.key, study.key);
+    EXPECT_EQ(storage->GetTrial(study.key, 7).status().code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(storage->ListTrials(study.key, {}, 0, 10).value(), ::testing::IsEmpty());
+    EXPECT_THAT(storage->SketchTrials(study, {}, 0, 10).value(), ::testing::IsEmpty());
+    EXPECT_THAT(storage->ListMeasurements(study.key, 7, 1).value(), ::testing::IsEmpty());
+    EXPECT_EQ(storage->Summarize(study).value().by_state, Storage::Summary().by_state);
+    EXPECT_FALSE(storage->Commit({PutTrial{study.key, Trial(1)}}).ok());
+    // Another takes the name, and the program is started anew.
+    if (slices == 2) {
+      StudyRecord next = study;
+      next.key = storage->LastStudyKey().value() + 1;
+      ASSERT_TRUE(storage->Commit({PutStudy{next}}).ok());
+      ASSERT_TRUE(storage->Commit({DeleteStudy{next.key}}).ok());
+      storage.reset();
+      storage = Open(directory.path()).value();
+    }
+    left = storage->EraseSome(100).value();
+    const int64_t now = rows();
+    EXPECT_LE(before - now, 101);
+    before = now;
+  }
+  EXPECT_GT(slices, 12);
+  EXPECT_EQ(rows(), 0);
+  EXPECT_FALSE(storage->EraseSome(100).value());
+  EXPECT_THAT(storage->ListEvents(study.key, 0, 10).value(), ::testing::SizeIs(1));
+}
+
 TEST(SqliteBackup, CopyIsCompleteAndRestoresWithARaisedFence) {
   const TemporaryDirectory directory;
   const std::unique_ptr<SqliteStorage> storage = Open(directory.path()).value();

@@ -37,6 +37,13 @@ int main(int argc, char** argv) {
   app.add_option("--suggest-threads", options.suggest_threads, "Threads that compute suggestions")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  double suggest_deadline = 10.0;
+  app.add_option(
+         "--suggest-deadline", suggest_deadline,
+         "Seconds that asks wait for one study's model while other studies wait, too; then they get a point that "
+         "needs none")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
   app.add_option("--memory-limit", options.memory_limit,
                  "Bytes of memory, e.g. 512M, from which on new work is refused (default: no limit)")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
@@ -52,6 +59,7 @@ int main(int argc, char** argv) {
   luthier::base::LogLevel level;
   luthier::base::ParseLogLevel(log_level, &level);
   luthier::base::SetLogLevel(level);
+  options.suggest_deadline = absl::Seconds(suggest_deadline);
   options.farewell = absl::Milliseconds(500);
   if (memory) options.data_dir.clear();
   umask(077);  // The database, its backups and the socket are for their owner, whatever the directory allows.

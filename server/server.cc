@@ -138,6 +138,7 @@ class ServerImpl final : public Server {
     coordinator::Coordinator::Options coordinator_options;
     coordinator_options.core.token_seed = Entropy();
     coordinator_options.suggest_threads = options.suggest_threads;
+    coordinator_options.core.suggest_deadline = options.suggest_deadline;
     if (options.designers) coordinator_options.designers = options.designers;
     if (options.data_dir.empty()) {
       storage_ = std::make_unique<storage::MemoryStorage>();

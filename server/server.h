@@ -23,6 +23,9 @@ struct ServerOptions {
   // Keep the database on a network file system although locks there can't be trusted.
   bool force_network_filesystem = false;
   int suggest_threads = 2;
+  // Asks wait for the model of one study at most so long while other studies wait for suggestions, too; then they get a
+  // point that needs none. At least 0.1 s.
+  absl::Duration suggest_deadline = absl::Seconds(10);
   // Bytes that the process may use: service::MemoryGuard. 0: no limit.
   int64_t memory_limit = 0;
   // "host:port" for Prometheus (http, /metrics; port 0: any free one); the host as a number, or "localhost". Beyond

@@ -493,6 +493,7 @@ void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Tr
       {"acq", "the model expects the most from it"},
       {"explore", "looks where little is known"},
       {"stuck_random", "random, because the model proposed what was tried already"},
+      {"late", "the next point of a Sobol sequence, as the model was not ready in time while others waited, too"},
       {"random", "an independent random draw"},
       {"sobol", "the next point of a Sobol sequence"},
       {"grid", "the next point of the grid"},
@@ -506,8 +507,10 @@ void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Tr
     out << "tried because a user added it\n";
   } else {
     const auto known = kOrigins.find(why.origin());
-    out << "proposed by " << why.designer() << " (version " << why.algorithm_version() << ") as suggestion "
-        << why.ask_index() << ", knowing the events up to seq " << why.prefix_seq() << "\n";
+    out << "proposed by " << why.designer() << " (version " << why.algorithm_version() << ")";
+    if (why.has_ask_index())
+      out << " as suggestion " << why.ask_index() << ", knowing the events up to seq " << why.prefix_seq();
+    out << "\n";
     out << "origin: " << why.origin() << (known == kOrigins.end() ? "" : absl::StrCat(": ", known->second)) << "\n";
   }
   if (why.resource() > 0) out << "to be trained to step " << why.resource() << "\n";

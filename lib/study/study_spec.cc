@@ -192,6 +192,9 @@ absl::Status ValidateSpec(const StudySpec& spec) {
     violations.Add("reproducible",
                    "needs budget.max_parallel between 1 and 1000: it decides which results a suggestion may see");
   }
+  if (!(spec.weight >= kMinWeight && spec.weight <= kMaxWeight)) {
+    violations.Add("weight", absl::StrCat(spec.weight, " is not between ", kMinWeight, " and ", kMaxWeight));
+  }
   if (spec.labels.size() > 64) violations.Add("labels", "has more than 64 entries");
   for (const auto& [key, value] : spec.labels) {
     if (key.empty() || key.size() > 64 || !ValidateText("", key, 64, false).ok()) {
@@ -237,6 +240,7 @@ std::string FirstDifference(const StudySpec& a, const StudySpec& b) {
   if (a.labels != b.labels) return "labels";
   if (a.resource != b.resource) return "resource";
   if (a.stopping != b.stopping) return "stopping";
+  if (a.weight != b.weight) return "weight";
   return "";
 }
 

@@ -320,11 +320,15 @@ struct StudySpec {
   std::map<std::string, std::string> labels;
   std::optional<Resource> resource;      // Where trials are trained in parts.
   std::optional<StoppingRule> stopping;  // Beside whatever the algorithm itself stops.
+  // Its share where studies compete for workers and for the computing of suggestions. kMinWeight … kMaxWeight.
+  double weight = 1.0;
   friend bool operator==(const StudySpec&, const StudySpec&) = default;
 };
 
 inline constexpr int64_t kMaxTrials = 1'000'000;
 inline constexpr int64_t kMaxParallel = 10'000;
+inline constexpr double kMinWeight = 0.01;
+inline constexpr double kMaxWeight = 100.0;
 
 // Everything but the space (validated at its creation), the algorithm against the space (suggest::Validate) and the
 // builtin objective (catalogue::Validate). INVALID_ARGUMENT with every violation.

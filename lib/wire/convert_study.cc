@@ -438,6 +438,7 @@ v1::StudySpec ToProto(const study::StudySpec& spec) {
   if (spec.stopping) {
     std::visit([&](const auto& rule) { SetStopping(rule, proto.mutable_stopping()); }, *spec.stopping);
   }
+  proto.set_weight(spec.weight);
   return proto;
 }
 
@@ -464,6 +465,7 @@ absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec) {
     if (spec.resource().has_min()) result.resource->min = spec.resource().min();
   }
   if (spec.has_stopping()) result.stopping = StoppingFrom(spec.stopping(), &violations);
+  if (spec.has_weight()) result.weight = spec.weight();
   violations.AddAll("", study::ValidateSpec(result));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   return result;

@@ -51,6 +51,7 @@ void Core::Apply(Operation operation) {
 }
 
 void Core::ServeWaiting() {
+  StoreLate(context_);
   Serve(context_);
 }
 
@@ -64,7 +65,7 @@ absl::Status Core::EndBatch(const absl::Status& committed) {
 }
 
 std::vector<ProposalRequest> Core::TakeProposalRequests(const std::function<bool(StudyKey)>& which) {
-  return coordinator::TakeProposalRequests(context_.state, which);
+  return coordinator::TakeProposalRequests(context_, which);
 }
 
 std::vector<HistoryUpdate> Core::TakeHistoryUpdates() {

@@ -55,7 +55,7 @@ class Core {
   // Errors as Storage: memory could not be restored after a failed commit, and the core must not be used any more.
   absl::Status EndBatch(const absl::Status& committed);
 
-  // Suggestions that are wanted now. Each study has at most one request under way; it is answered by a ProposalsOp with
+  // Suggestions that are wanted now. Each study has at most one request under way; it is answered by ProposalsOps with
   // its generation. May be taken within a batch (for designers that ignore history) or after it.
   std::vector<ProposalRequest> TakeProposalRequests(const std::function<bool(storage::StudyKey)>& which);
 

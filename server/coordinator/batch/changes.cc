@@ -44,7 +44,7 @@ void DropReady(Context& c, StudyState& s) {
   c.state.wanting.insert(s.record.key);  // Asks may wait for what takes their place.
   s.ready.clear();
   ++s.generation;
-  s.computing = false;
+  SetComputing(c.state, s, absl::InfiniteDuration());
   s.blocked = false;
   s.exhausted = false;
   // The designer's history holds suggestions that never were.

@@ -22,6 +22,8 @@ struct CoreOptions {
   absl::Duration request_lifetime = absl::Hours(24);
   // A longer time between two batches is our own fault, and every lease is extended by it.
   absl::Duration stall = absl::Seconds(1);
+  // While other studies, too, wait for suggestions, asks wait so long for those of one study (StoreLate).
+  absl::Duration suggest_deadline = absl::Seconds(10);
   Limits limits;
   StopperFactory stoppers = stopping::CreateStopper;
 };

@@ -20,7 +20,7 @@ using storage::TrialRecord;
 using study::TrialState;
 
 // Appends the attempt and its grant, with a token of its own, to the row.
-void BeginAttempt(Context& c, const StudyState& s, TrialRecord& record, const std::string& worker) {
+void BeginAttempt(Context& c, StudyState& s, TrialRecord& record, const std::string& worker) {
   study::Attempt attempt;
   attempt.number = static_cast<int32_t>(record.trial.attempts.size()) + 1;
   attempt.worker = worker;
@@ -32,6 +32,7 @@ void BeginAttempt(Context& c, const StudyState& s, TrialRecord& record, const st
   storage::GrantRecord grant;
   grant.token = MakeToken(fence, random.NextU64());
   record.grants.push_back(std::move(grant));
+  s.last_turn = fence;
 }
 
 }  // namespace

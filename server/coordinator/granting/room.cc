@@ -67,7 +67,7 @@ std::vector<int64_t> EligibleTrials(const Context& c, const StudyState& s, const
 }
 
 bool MoreMayCome(const StudyState& s) {
-  return s.history.ok() && !s.exhausted && !(s.blocked && !s.computing);
+  return s.history.ok() && !s.exhausted && !(s.blocked && !Computing(s));
 }
 
 bool MayServe(const Context& c, const StudyState& s) {

@@ -9,6 +9,8 @@
 #include "server/coordinator/batch/find.h"
 #include "server/coordinator/granting/grant.h"
 #include "server/coordinator/granting/room.h"
+#include "server/coordinator/proposals/late.h"
+#include "server/coordinator/state/index.h"
 #include "server/coordinator/trials/attempts.h"
 
 namespace luthier::coordinator {
@@ -59,7 +61,7 @@ void NoteSetAside(Context& c, StudyState& s, const std::vector<int64_t>& numbers
 
 // Suggestions that the designer is to be asked for now.
 int64_t Missing(const StudyState& s) {
-  if (s.computing || s.exhausted || s.blocked || !s.history.ok()) return 0;
+  if (Computing(s) || s.exhausted || s.blocked || !s.history.ok()) return 0;
   if (s.record.state != study::StudyState::kActive) return 0;
   return s.demand - static_cast<int64_t>(s.ready.size());
 }
@@ -88,8 +90,31 @@ int64_t StoreReady(Context& c, StudyState& s) {
   return number;
 }
 
-std::vector<ProposalRequest> TakeProposalRequests(CoreState& state,
-                                                  const std::function<bool(storage::StudyKey)>& which) {
+void StoreLate(Context& c) {
+  // At least two studies wait for suggestions as long as there are two here.
+  while (c.state.computing.size() >= 2) {
+    const auto [since, key] = *c.state.computing.begin();
+    if (c.batch.now - since < c.options.suggest_deadline) return;
+    StudyState& s = c.state.studies.at(key);
+    SetComputing(c.state, s, c.batch.now);
+    if (!MayBeLate(*s.spec) || s.record.state != study::StudyState::kActive) continue;
+    const int64_t waited_for = s.demand - static_cast<int64_t>(s.ready.size());
+    const int64_t count = std::min({waited_for, RoomForNew(c, s), RoomToRun(c, s)});
+    for (int64_t i = 0; i < count; ++i) {
+      study::Trial trial;
+      trial.parameters = LatePoint(*s.spec, static_cast<int64_t>(s.trials.size()) + 1);
+      trial.provenance.prefix_seq = s.record.update_seq;
+      trial.provenance.designer = study::AlgorithmName(s.spec->algorithm);
+      trial.provenance.algorithm_version = suggest::InfoOf(s.spec->algorithm).version;
+      trial.provenance.origin = kLateOrigin;
+      s.enqueued.insert(StoreTrial(c, s, std::move(trial), EventType::kTrialSuggested));
+    }
+    if (count > 0) Wake(c.state, key);
+  }
+}
+
+std::vector<ProposalRequest> TakeProposalRequests(Context& c, const std::function<bool(storage::StudyKey)>& which) {
+  CoreState& state = c.state;
   std::vector<ProposalRequest> requests;
   for (auto it = state.wanting.begin(); it != state.wanting.end();) {
     const storage::StudyKey key = *it;
@@ -102,7 +127,7 @@ std::vector<ProposalRequest> TakeProposalRequests(CoreState& state,
     }
     it = state.wanting.erase(it);
     if (missing <= 0) continue;
-    s.computing = true;
+    SetComputing(state, s, c.batch.now);
     ProposalRequest request;
     request.study = key;
     request.generation = s.generation;

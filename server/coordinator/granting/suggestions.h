@@ -19,8 +19,13 @@ int64_t StoreReady(Context& c, StudyState& s);
 
 // Suggestions that are wanted now: at most one request for each study that `which` accepts. The study counts as
 // computing until a ProposalsOp with the request's generation answers it.
-std::vector<ProposalRequest> TakeProposalRequests(CoreState& state,
-                                                  const std::function<bool(storage::StudyKey)>& which);
+std::vector<ProposalRequest> TakeProposalRequests(Context& c, const std::function<bool(storage::StudyKey)>& which);
+
+// Where the asks of a study have waited for its designer beyond the deadline while others wait, too, they get a point
+// that needs no model (proposals/late.h), at once. The designer goes on and serves the next ask. What is computed for
+// `reproducible` studies, and where trials are trained in parts, is waited for: points from elsewhere would change
+// which results a suggestion sees.
+void StoreLate(Context& c);
 
 }  // namespace luthier::coordinator
 

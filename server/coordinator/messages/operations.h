@@ -167,13 +167,15 @@ struct ProposalRequest {
   int count = 0;
 };
 
-// Suggestions on their way in. `blocked`: no more until another trial finishes. `exhausted`: none ever.
+// Suggestions on their way in. `more`: others of the same request follow. `blocked`: no more until another trial
+// finishes. `exhausted`: none ever.
 struct ProposalsOp {
   storage::StudyKey study = 0;
   uint64_t generation = 0;  // As in the request; a stale answer is ignored.
   uint64_t first_ask_index = 0;
   uint64_t prefix_seq = 0;
   std::vector<suggest::Suggestion> suggestions;
+  bool more = false;
   bool blocked = false;
   bool exhausted = false;
   absl::Status history;  // DATA_LOSS: the study's history is damaged, so nothing can be suggested.

@@ -12,7 +12,7 @@ void Run(Context& c, ProposalsOp op) {
   StudyState& s = found->second;
   if (op.generation != s.generation || op.first_ask_index != s.asks_stored + s.ready.size()) return;
   Wake(c.state, op.study);
-  s.computing = false;
+  SetComputing(c.state, s, op.more ? c.batch.now : absl::InfiniteDuration());
   s.history = op.history;
   for (suggest::Suggestion& suggestion : op.suggestions) s.ready.emplace_back(op.prefix_seq, std::move(suggestion));
   if (op.exhausted) s.exhausted = true;

@@ -88,50 +88,52 @@ void Note(const suggest::Suggestion& suggestion, uint64_t ask_index, study::Hist
     history->AddSuggested(ask_index, suggestion.parameters, suggestion.carry, suggestion.resource);
 }
 
-void Proposer::Update(const HistoryUpdate& update) {
-  const auto found = entries_.find(update.study);
-  if (found == entries_.end() || Mutated(Mutant::kLiveHistory)) return;
-  Entry& entry = found->second;
-  if (!entry.uses_history || update.seq <= entry.seq) return;
-  entry.seq = update.seq;
-  Apply(update, &entry.history);
+StudyProposer::StudyProposer(storage::Storage* storage, storage::StudyKey study,
+                             std::shared_ptr<const study::StudySpec> spec, const DesignerFactory& create)
+    : storage_(storage),
+      study_(study),
+      spec_(std::move(spec)),
+      designer_(create(*spec_)),
+      uses_history_(suggest::InfoOf(spec_->algorithm).uses_history || spec_->reproducible),
+      read_(!uses_history_) {}
+
+void StudyProposer::Update(const HistoryUpdate& update) {
+  if (!uses_history_ || !read_ || update.seq <= seq_) return;
+  seq_ = update.seq;
+  Apply(update, &history_);
 }
 
-void Proposer::Forget(storage::StudyKey study) {
-  entries_.erase(study);
+absl::Status StudyProposer::ReadHistory(uint64_t prefix_seq) {
+  const uint64_t until = Mutated(Mutant::kLiveHistory) ? UINT64_MAX : prefix_seq;
+  LUTHIER_ASSIGN_OR_RETURN(history_, HistoryAt(storage_, study_, *spec_, until));
+  seq_ = prefix_seq;
+  read_ = !Mutated(Mutant::kLiveHistory);
+  return absl::OkStatus();
 }
 
-ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_ptr<const study::StudySpec>& spec) {
+absl::StatusOr<ProposalsOp> StudyProposer::Propose(const ProposalRequest& request, const base::StopToken& stop) {
   ProposalsOp op;
   op.study = request.study;
   op.generation = request.generation;
   op.first_ask_index = request.first_ask_index;
   op.prefix_seq = request.prefix_seq;
-  auto found = entries_.find(request.study);
-  if (found == entries_.end() || Mutated(Mutant::kLiveHistory)) {
-    Entry entry;
-    entry.designer = create_(*spec);
-    entry.uses_history = suggest::InfoOf(spec->algorithm).uses_history || spec->reproducible;
-    if (entry.uses_history) {
-      absl::StatusOr<study::History> history =
-          HistoryAt(storage_, request.study, *spec, Mutated(Mutant::kLiveHistory) ? UINT64_MAX : request.prefix_seq);
-      if (!history.ok()) {
-        // Nothing suggested: the study, unless it is gone or damaged, asks again at once.
-        if (!absl::IsNotFound(history.status()))
-          base::LogError("history_unreadable", {{"error", std::string(history.status().message())}});
-        if (absl::IsDataLoss(history.status())) op.history = history.status();
-        return op;
-      }
-      entry.history = *std::move(history);
-      entry.seq = request.prefix_seq;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  if (!read_) {
+    if (const absl::Status status = ReadHistory(request.prefix_seq); !status.ok()) {
+      // Nothing suggested: the study, unless it is gone or damaged, asks again at once.
+      if (!absl::IsNotFound(status)) base::LogError("history_unreadable", {{"error", std::string(status.message())}});
+      if (absl::IsDataLoss(status)) op.history = status;
+      return op;
     }
-    found = entries_.insert_or_assign(request.study, std::move(entry)).first;
   }
-  Entry& entry = found->second;
   for (int i = 0; i < request.count; ++i) {
     const uint64_t ask_index = request.first_ask_index + static_cast<uint64_t>(i);
     absl::StatusOr<std::optional<suggest::Suggestion>> suggestion =
-        SuggestOne(entry.designer.get(), *spec, entry.history, ask_index, base::StopToken());
+        SuggestOne(designer_.get(), *spec_, history_, ask_index, stop);
+    if (absl::IsCancelled(suggestion.status())) {
+      if (i == 0) return suggestion.status();
+      break;  // The earlier ones are in the history already.
+    }
     if (!suggestion.ok()) {
       op.exhausted = true;
       break;
@@ -140,10 +142,26 @@ ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_
       op.blocked = true;
       break;
     }
-    if (entry.uses_history) Note(**suggestion, ask_index, &entry.history);
+    if (uses_history_) Note(**suggestion, ask_index, &history_);
     op.suggestions.push_back(**std::move(suggestion));
   }
   return op;
+}
+
+int64_t StudyProposer::bytes() const {
+  constexpr int64_t kStudy = int64_t{64} << 10, kTrial = 256, kParameter = 96;
+  const auto trials = static_cast<int64_t>(history_.trials().size());
+  return kStudy + trials * (kTrial + kParameter * spec_->space.size());
+}
+
+void Proposer::Update(const HistoryUpdate& update) {
+  const auto found = studies_.find(update.study);
+  if (found != studies_.end()) found->second.Update(update);
+}
+
+ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_ptr<const study::StudySpec>& spec) {
+  const auto found = studies_.try_emplace(request.study, storage_, request.study, spec, create_).first;
+  return *found->second.Propose(request, base::StopToken());
 }
 
 }  // namespace luthier::coordinator

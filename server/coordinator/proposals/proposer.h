@@ -23,7 +23,7 @@ using DesignerFactory = std::function<std::unique_ptr<suggest::Designer>(const s
 // A designer that fails for no good reason, asks for an impossible direction, or continues a trial that can't be, is
 // replaced, for this ask, by a random setting of origin "designer_failed"; where the budget has no room for one, by
 // SPACE_EXHAUSTED.
-// Errors: OUT_OF_RANGE SPACE_EXHAUSTED; CANCELLED when `stop` was raised.
+// Errors: OUT_OF_RANGE SPACE_EXHAUSTED; CANCELLED.
 absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer* designer, const study::StudySpec& spec,
                                                               const study::History& history, uint64_t ask_index,
                                                               const base::StopToken& stop);
@@ -31,7 +31,37 @@ absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer*
 // The suggestion is on its way to the store: asks of larger index know of it.
 void Note(const suggest::Suggestion& suggestion, uint64_t ask_index, study::History* history);
 
-// Keeps a designer and a history for each study that asks. Used by one thread.
+// One study's designer, with the history that it was told. Used by one thread at a time.
+class StudyProposer {
+ public:
+  // `storage` must outlive it. The history is read from there when it is first needed.
+  StudyProposer(storage::Storage* storage, storage::StudyKey study, std::shared_ptr<const study::StudySpec> spec,
+                const DesignerFactory& create);
+
+  // In order of seq.
+  void Update(const HistoryUpdate& update);
+  // The suggestions of `request`, which is the next of this study: earlier ones are in the history. CANCELLED: nothing
+  // was suggested, and it may be asked again.
+  absl::StatusOr<ProposalsOp> Propose(const ProposalRequest& request, const base::StopToken& stop);
+
+  // An estimate of what designer and history hold.
+  int64_t bytes() const;
+
+ private:
+  // NOT_FOUND for a study that was deleted, DATA_LOSS for one that is damaged, and errors of storage.
+  absl::Status ReadHistory(uint64_t prefix_seq);
+
+  storage::Storage* const storage_;
+  const storage::StudyKey study_;
+  const std::shared_ptr<const study::StudySpec> spec_;
+  const std::unique_ptr<suggest::Designer> designer_;
+  const bool uses_history_;
+  bool read_;  // Whether `history_` was read.
+  study::History history_;
+  uint64_t seq_ = 0;  // Of the newest update in `history_`.
+};
+
+// A StudyProposer for each study that asks. Used by one thread.
 class Proposer {
  public:
   // `storage` must outlive it.
@@ -40,19 +70,13 @@ class Proposer {
 
   // In order of seq. Studies that never asked are skipped: their first request reads storage.
   void Update(const HistoryUpdate& update);
-  void Forget(storage::StudyKey study);
+  void Forget(storage::StudyKey study) { studies_.erase(study); }
   ProposalsOp Propose(const ProposalRequest& request, const std::shared_ptr<const study::StudySpec>& spec);
 
  private:
-  struct Entry {
-    std::unique_ptr<suggest::Designer> designer;
-    study::History history;
-    uint64_t seq = 0;
-    bool uses_history = true;
-  };
   storage::Storage* const storage_;
   const DesignerFactory create_;
-  std::map<storage::StudyKey, Entry> entries_;
+  std::map<storage::StudyKey, StudyProposer> studies_;
 };
 
 }  // namespace luthier::coordinator

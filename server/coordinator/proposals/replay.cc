@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
 #include "lib/suggest/registry.h"
+#include "server/coordinator/proposals/late.h"
 #include "server/coordinator/proposals/proposer.h"
 
 namespace luthier::coordinator {
@@ -66,18 +67,23 @@ struct Ask {
   bool promotion = false;
 };
 
-// By ask index.
-absl::StatusOr<std::map<uint64_t, Ask>> ReadAsks(storage::Storage* storage, storage::StudyKey study) {
-  std::map<uint64_t, Ask> asks;
+struct Asks {
+  std::map<uint64_t, Ask> by_index;
+  std::vector<Ask> late;  // In order of number. They have no index.
+};
+
+absl::StatusOr<Asks> ReadAsks(storage::Storage* storage, storage::StudyKey study) {
+  Asks asks;
   for (int64_t after = 0;;) {
     LUTHIER_ASSIGN_OR_RETURN(const std::vector<storage::TrialRecord> page,
                              storage->ListTrials(study, {}, after, kPage));
     for (const storage::TrialRecord& record : page) {
       after = record.trial.number;
       const study::Provenance& first = record.trial.provenance;
-      if (first.ask_index) asks[*first.ask_index] = {first, record.trial.parameters, after, false};
+      if (first.ask_index) asks.by_index[*first.ask_index] = {first, record.trial.parameters, after, false};
+      if (IsLate(first)) asks.late.push_back({first, record.trial.parameters, after, false});
       for (const study::Provenance& promotion : record.trial.promotions) {
-        if (promotion.ask_index) asks[*promotion.ask_index] = {promotion, {}, after, true};
+        if (promotion.ask_index) asks.by_index[*promotion.ask_index] = {promotion, {}, after, true};
       }
     }
     if (page.size() < kPage) return asks;
@@ -133,7 +139,6 @@ absl::Status NoteStored(const Ask& ask, study::History* history) {
 absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
                                           const DesignerFactory& create) {
   const study::StudySpec& spec = study.spec;
-  using Asks = std::map<uint64_t, Ask>;
   LUTHIER_ASSIGN_OR_RETURN(const Asks asks, ReadAsks(storage, study.key));
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> timeline,
                            ReadTimeline(storage, study.key, spec, std::numeric_limits<uint64_t>::max()));
@@ -144,7 +149,16 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   study::History history;
   std::set<int64_t> noted;  // Gradients set aside so far.
   auto next = timeline.begin();
-  for (const auto& [ask_index, ask] : asks) {
+  for (const Ask& ask : asks.late) {
+    ++report.checked;
+    const study::Parameters again = LatePoint(spec, ask.number);
+    if (!SameBits(again, ask.parameters)) {
+      report.mismatches.push_back(absl::StrCat("trial ", ask.number, " (late): stored ",
+                                               study::FormatParameters(ask.parameters), ", computed ",
+                                               study::FormatParameters(again)));
+    }
+  }
+  for (const auto& [ask_index, ask] : asks.by_index) {
     const study::Provenance& provenance = ask.provenance;
     for (; uses_history && next != timeline.end() && next->seq <= provenance.prefix_seq; ++next) Apply(*next, &history);
     noted.insert(provenance.set_aside.begin(), provenance.set_aside.end());

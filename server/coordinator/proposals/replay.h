@@ -16,9 +16,9 @@ struct ReplayReport {
   std::vector<std::string> mismatches;  // One line each; empty: every bit agrees.
 };
 
-// Computes every stored suggestion of a study again, from its recorded prefix of the log, and compares parameters,
-// details, carry, direction and gradients set aside bit for bit. Promised for one program on one instruction set.
-// Errors as Storage.
+// Computes every stored suggestion of a study again, from its recorded prefix of the log, and late points (late.h) from
+// their trials' numbers. Compares parameters, details, carry, direction and gradients set aside bit for bit. Promised
+// for one program on one instruction set. Errors as Storage.
 absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
                                           const DesignerFactory& create = suggest::CreateDesigner);
 

@@ -49,9 +49,11 @@ struct CoreState {
 
   std::set<storage::StudyKey> woken;     // Studies that changed, or are gone, since their asks were last looked at.
   std::set<storage::StudyKey> departed;  // Studies that compute for an ask that went: woken in the next batch.
-  std::set<storage::StudyKey> wanting;   // Every study that wants suggestions, and maybe others.
-  std::set<storage::StudyKey> expired;   // Studies with expired leases.
-  std::set<storage::StudyKey> put_off;   // Finished studies whose trials were not read yet.
+  // Studies that a request for suggestions is under way for, by StudyState::computing_since.
+  std::set<std::pair<absl::Duration, storage::StudyKey>> computing;
+  std::set<storage::StudyKey> wanting;  // Every study that wants suggestions, and maybe others.
+  std::set<storage::StudyKey> expired;  // Studies with expired leases.
+  std::set<storage::StudyKey> put_off;  // Finished studies whose trials were not read yet.
   std::set<std::pair<absl::Duration, storage::StudyKey>> timers;  // StudyState::timer of all that have one.
 
   absl::Duration last_tick = absl::ZeroDuration();

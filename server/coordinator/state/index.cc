@@ -65,6 +65,12 @@ void PlaceAt(CoreState& state, StudyState& s, std::optional<Rank> rank, bool fre
   if (fresh) pool.fresh.insert(*rank);
 }
 
+void SetComputing(CoreState& state, StudyState& s, absl::Duration since) {
+  if (Computing(s)) state.computing.erase({s.computing_since, s.record.key});
+  s.computing_since = since;
+  if (Computing(s)) state.computing.emplace(since, s.record.key);
+}
+
 StudyState& AddStudy(CoreState& state, StudyState s) {
   const StudyKey key = s.record.key;
   const absl::Duration timer = std::exchange(s.timer, absl::InfiniteDuration());
@@ -86,6 +92,7 @@ void RemoveStudy(CoreState& state, StudyKey key) {
   Recount(state, s);
   PlaceAt(state, s, std::nullopt, /*fresh=*/false);
   ClearTimer(state, s);
+  SetComputing(state, s, absl::InfiniteDuration());
   state.wanting.erase(key);
   state.expired.erase(key);
   state.put_off.erase(key);

@@ -21,6 +21,9 @@ void ClearTimer(CoreState& state, StudyState& s);
 // Puts `s` at its place in Pool::open; absent: takes it out. `fresh`: it changed since asks were looked at.
 void PlaceAt(CoreState& state, StudyState& s, std::optional<Rank> rank, bool fresh);
 
+// A request for suggestions of `s` is under way since `since`; InfiniteDuration: none is.
+void SetComputing(CoreState& state, StudyState& s, absl::Duration since);
+
 // A study that is new in memory, with all that is known of it. Its key and id must not be there.
 StudyState& AddStudy(CoreState& state, StudyState s);
 // Forgets the study, if it is there. Its asks go on waiting, and are looked at.

@@ -30,10 +30,12 @@ struct Curve {
   int64_t gradient_bytes = 0;
 };
 
-// The place of a study among those of its pool: asks of any study take the one with the fewest running trials, so that
-// none starves.
+// The place of a study among those of its pool. An ask of any study gets the study with the least running trials for
+// its weight, and of equals the one whose turn is the longest ago. So none starves, also where studies are more than
+// workers.
 struct Rank {
-  int64_t running = 0;
+  double share = 0.0;      // Running trials ÷ StudySpec::weight.
+  uint64_t last_turn = 0;  // StudyState::last_turn
   storage::StudyKey key = 0;
   friend auto operator<=>(const Rank&, const Rank&) = default;
 };
@@ -72,8 +74,9 @@ struct StudyState {
   std::vector<study::WarmSource> models;       // COMPLETE trials, where others may start from their models.
 
   std::deque<std::pair<uint64_t, suggest::Suggestion>> ready;  // With the prefix each was computed from.
-  uint64_t generation = 0;     // Raised whenever suggestions under way become worthless.
-  bool computing = false;      // A request for suggestions is under way.
+  uint64_t generation = 0;  // Raised whenever suggestions under way become worthless.
+  // A request for suggestions is under way: since then, or since it last brought one (SetComputing). Infinite: none is.
+  absl::Duration computing_since = absl::InfiniteDuration();
   bool blocked = false;        // The designer waits for a trial to finish or to pause, …
   uint64_t unblocked = 0;      // … as one did at this seq.
   bool exhausted = false;      // The designer has nothing more to suggest.
@@ -83,6 +86,9 @@ struct StudyState {
   int64_t departed = 0;        // … and how much of it is of asks that were told to come again in this batch.
 
   std::string pool = kDefaultPool;
+  // The fence of the newest lease granted since the study was read; 0: none. The one thing besides suggestions that
+  // rows do not tell: after a restart all turns are as long ago.
+  uint64_t last_turn = 0;
   std::optional<Rank> rank;  // Its place in Pool::open; absent: not there.
 
   int failures_in_row = 0;
@@ -91,7 +97,11 @@ struct StudyState {
 };
 
 inline Rank RankOf(const StudyState& s) {
-  return {static_cast<int64_t>(s.running.size()), s.record.key};
+  return {static_cast<double>(s.running.size()) / s.spec->weight, s.last_turn, s.record.key};
+}
+
+inline bool Computing(const StudyState& s) {
+  return s.computing_since != absl::InfiniteDuration();
 }
 
 // True if any trial waits for a worker or has one.

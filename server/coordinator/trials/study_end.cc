@@ -63,7 +63,8 @@ void FinishStudy(Context& c, StudyState& s, study::StudyState state, const std::
   event.detail = reason;
   s.ready.clear();
   ++s.generation;
-  s.computing = false;
+  SetComputing(c.state, s, absl::InfiniteDuration());
+  c.outbox.invalidated.push_back(s.record.key);  // Nobody waits for what is computed now.
   for (const int64_t number : TrialsToCancel(c, s, cancel_running)) {
     CancelTrial(c, s, s.trials[number - 1], absl::StrCat("study ", reason));
   }

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
-#include "lib/base/executor.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/suggest/registry.h"
@@ -18,8 +17,10 @@
 namespace luthier::coordinator {
 namespace {
 
-constexpr int kLoadedWhenIdle = 16;  // Studies that are read at once while nobody waits for the writer.
-constexpr int kExitIoError = 74;     // EX_IOERR of sysexits.h: a supervisor restarts us.
+constexpr int kLoadedWhenIdle = 16;    // Studies that are read at once while nobody waits for the writer.
+constexpr int kErasedWhenIdle = 1000;  // Rows of deleted studies that are erased then: some 15 ms.
+constexpr absl::Duration kEraseAnyway = absl::Seconds(1);  // Between two such erasures while somebody always waits.
+constexpr int kExitIoError = 74;                           // EX_IOERR of sysexits.h: a supervisor restarts us.
 
 absl::Status Unavailable(absl::string_view reason, absl::string_view message, absl::Duration retry) {
   base::ErrorDetail detail;
@@ -54,59 +55,6 @@ absl::Status QueueFull(absl::string_view what, absl::Duration retry_delay) {
                          absl::StrCat("too many ", what, " wait already; try again shortly"), std::move(detail));
 }
 
-// One thread, one queue: requests of one study see its updates in order.
-class Coordinator::SuggestThread {
- public:
-  SuggestThread(storage::Storage* storage, Coordinator* coordinator)
-      : proposer_(storage, coordinator->options_.designers), coordinator_(coordinator), thread_([this] { Loop(); }) {}
-  ~SuggestThread() {
-    {
-      base::MutexLock lock(&mutex_);
-      stopping_ = true;
-    }
-    changed_.Signal();
-    thread_.join();
-  }
-
-  void Push(std::function<void(Proposer&)> task) {
-    {
-      base::MutexLock lock(&mutex_);
-      tasks_.push_back(std::move(task));
-    }
-    changed_.Signal();
-  }
-
-  void Request(const ProposalRequest& request, std::shared_ptr<const study::StudySpec> spec) {
-    Push([this, request, spec = std::move(spec)](Proposer& proposer) {
-      coordinator_->Submit(coordinator_->Propose(proposer, request, spec));
-    });
-  }
-
- private:
-  void Loop() {
-    base::LowerThreadPriority();
-    while (true) {
-      std::function<void(Proposer&)> task;
-      {
-        base::MutexLock lock(&mutex_);
-        while (tasks_.empty() && !stopping_) changed_.Wait(&mutex_);
-        if (stopping_) return;  // Suggestions not yet stored may be lost: they are computed again.
-        task = std::move(tasks_.front());
-        tasks_.pop_front();
-      }
-      task(proposer_);
-    }
-  }
-
-  Proposer proposer_;
-  Coordinator* const coordinator_;
-  base::Mutex mutex_;
-  base::CondVar changed_;
-  std::deque<std::function<void(Proposer&)>> tasks_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
-};
-
 Coordinator::Coordinator(storage::Storage* storage, const base::Clock* clock, Options options)
     : storage_(storage), clock_(clock), options_(std::move(options)), watchers_(options_.tick) {}
 
@@ -118,9 +66,12 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(storage::Storage
   LUTHIER_RETURN_IF_ERROR(c.core_->Load(Extent::kUnfinished));
   c.committed_seq_ = c.core_->last_seq();
   c.inline_proposer_ = std::make_unique<Proposer>(storage, c.options_.designers);
-  for (int i = 0; i < c.options_.suggest_threads; ++i) {
-    c.suggest_threads_.push_back(std::make_unique<SuggestThread>(storage, &c));
-  }
+  SuggestionQueue::Options queue;
+  queue.threads = c.options_.suggest_threads;
+  queue.designers = c.options_.designers;
+  c.suggestions_ = std::make_unique<SuggestionQueue>(
+      storage, clock, std::move(queue), [&c](ProposalsOp op) { c.Submit(std::move(op)); },
+      [&c](const study::StudySpec& spec, absl::Duration took) { c.ObserveSuggestion(spec, took); });
   c.writer_ = std::thread([&c] { c.WriterLoop(); });
   return coordinator;
 }
@@ -133,7 +84,7 @@ Coordinator::~Coordinator() {
   }
   changed_.Signal();
   if (writer_.joinable()) writer_.join();
-  suggest_threads_.clear();
+  suggestions_ = nullptr;
 }
 
 void Coordinator::Drain() {
@@ -160,13 +111,17 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline) {
     }
   }
   const size_t bytes = BytesOf(operation);
+  const absl::Duration now = clock_->Monotonic();
+  absl::Duration delay;
   {
     base::MutexLock lock(&mutex_);
+    RefusalDelay& refusals = refusal_delays_[static_cast<size_t>(operation_class)];
     Load& load = loads_[static_cast<size_t>(operation_class)];
     const bool room = load.ops < (finish ? options_.max_finish_ops : options_.max_ask_ops) &&
                       (load.ops == 0 || load.bytes + bytes <= options_.max_queued_bytes);
     const bool internal = std::holds_alternative<ProposalsOp>(operation);
     if (!stopping_ && (internal || room || Mutated(Mutant::kQueueUnbounded))) {
+      refusals.Taken(now);
       ++load.ops;
       load.bytes += bytes;
       queue_.push_back({std::move(operation), deadline, bytes});
@@ -174,8 +129,9 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline) {
       return;
     }
     if (stopping_) draining_ = true;
+    delay = refusals.Refused(now);
   }
-  TurnAway(operation, draining_ ? Draining() : QueueFull(finish ? "results" : "requests"));
+  TurnAway(operation, draining_ ? Draining() : QueueFull(finish ? "results" : "requests", delay));
 }
 
 void Coordinator::TurnAway(Operation& operation, const absl::Status& status) {
@@ -183,13 +139,8 @@ void Coordinator::TurnAway(Operation& operation, const absl::Status& status) {
   Refuse(operation, status);
 }
 
-ProposalsOp Coordinator::Propose(Proposer& proposer, const ProposalRequest& request,
-                                 const std::shared_ptr<const study::StudySpec>& spec) {
-  const absl::Duration begin = clock_->Monotonic();
-  ProposalsOp proposals = proposer.Propose(request, spec);
-  if (options_.observer != nullptr)
-    options_.observer->OnSuggestions(study::AlgorithmName(spec->algorithm), clock_->Monotonic() - begin);
-  return proposals;
+void Coordinator::ObserveSuggestion(const study::StudySpec& spec, absl::Duration took) {
+  if (options_.observer != nullptr) options_.observer->OnSuggestions(study::AlgorithmName(spec.algorithm), took);
 }
 
 void Coordinator::Heartbeat(const std::string& worker, std::vector<std::string> tokens, Done<HeartbeatReply> done) {
@@ -202,13 +153,13 @@ void Coordinator::Heartbeat(const std::string& worker, std::vector<std::string> 
 }
 
 void Coordinator::WriterLoop() {
-  bool all_loaded = false;
+  bool all_loaded = false, erasing = true;
   while (true) {
     std::deque<Queued> queued;
     bool stopping;
     {
       base::MutexLock lock(&mutex_);
-      if (queue_.empty() && !stopping_ && all_loaded) changed_.WaitFor(&mutex_, options_.tick);
+      if (queue_.empty() && !stopping_ && all_loaded && !erasing) changed_.WaitFor(&mutex_, options_.tick);
       stopping = stopping_;
       if (queue_.size() <= options_.max_batch) {
         queued.swap(queue_);
@@ -232,12 +183,22 @@ void Coordinator::WriterLoop() {
       if (!more.ok()) Fail(more.status());
       all_loaded = !*more;
     }
+    erasing = EraseSome(idle);
     if (draining_) {
       core_->RefuseWaiting(Draining());
       waiting_asks_ = 0;
     }
     if (last) return;
   }
+}
+
+bool Coordinator::EraseSome(bool idle) {
+  const absl::Duration now = clock_->Monotonic();
+  if (!storage_ok_ || (!idle && now < next_erasure_)) return false;
+  next_erasure_ = now + kEraseAnyway;
+  const absl::StatusOr<bool> left = storage_->EraseSome(kErasedWhenIdle);
+  NoteStorage(left.status(), left.value_or(true), /*probe=*/false, now);
+  return left.value_or(false);
 }
 
 void Coordinator::RunBatch(std::deque<Queued> queued) {
@@ -273,7 +234,11 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
     const std::vector<ProposalRequest> requests = core_->TakeProposalRequests(ignores_history);
     if (requests.empty()) break;
     for (const ProposalRequest& request : requests) {
-      core_->Apply(Propose(*inline_proposer_, request, core_->SpecOf(request.study)));
+      const std::shared_ptr<const study::StudySpec> spec = core_->SpecOf(request.study);
+      const absl::Duration begin = clock_->Monotonic();
+      ProposalsOp proposals = inline_proposer_->Propose(request, spec);
+      ObserveSuggestion(*spec, clock_->Monotonic() - begin);
+      core_->Apply(std::move(proposals));
     }
   }
   CommitAndAnswer(now, operations);
@@ -324,23 +289,13 @@ void Coordinator::NoteStorage(const absl::Status& status, bool tried, bool probe
 }
 
 void Coordinator::AfterCommit(absl::Duration now) {
-  const auto thread_of = [&](storage::StudyKey key) -> SuggestThread& {
-    return *suggest_threads_[static_cast<size_t>(key) % suggest_threads_.size()];
-  };
   for (const storage::StudyKey key : core_->TakeInvalidated()) {
     inline_proposer_->Forget(key);
-    if (!suggest_threads_.empty()) thread_of(key).Push([key](Proposer& proposer) { proposer.Forget(key); });
+    suggestions_->Forget(key);
   }
-  std::vector<HistoryUpdate> updates = core_->TakeHistoryUpdates();
-  if (!suggest_threads_.empty()) {
-    for (HistoryUpdate& update : updates) {
-      const auto spec = core_->SpecOf(update.study);
-      if (!spec || (!suggest::InfoOf(spec->algorithm).uses_history && !spec->reproducible)) continue;
-      thread_of(update.study).Push([update = std::move(update)](Proposer& proposer) { proposer.Update(update); });
-    }
-    for (const ProposalRequest& request : core_->TakeProposalRequests([](storage::StudyKey) { return true; })) {
-      thread_of(request.study).Request(request, core_->SpecOf(request.study));
-    }
+  for (HistoryUpdate& update : core_->TakeHistoryUpdates()) suggestions_->Update(std::move(update));
+  for (const ProposalRequest& request : core_->TakeProposalRequests([](storage::StudyKey) { return true; })) {
+    suggestions_->Request(request, core_->SpecOf(request.study));
   }
   const std::vector<storage::Event> events = core_->TakeEvents();
   Observe(now, events);

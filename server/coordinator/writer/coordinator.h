@@ -17,8 +17,10 @@
 #include "server/coordinator/core.h"
 #include "server/coordinator/leases.h"
 #include "server/coordinator/proposals/proposer.h"
+#include "server/coordinator/proposals/suggestion_queue.h"
 #include "server/coordinator/writer/disk_trouble.h"
 #include "server/coordinator/writer/observer.h"
+#include "server/coordinator/writer/refusal_delay.h"
 #include "server/coordinator/writer/watchers.h"
 #include "server/storage/storage.h"
 
@@ -83,8 +85,6 @@ class Coordinator {
   storage::Storage* storage() { return storage_; }
 
  private:
-  // Computes suggestions of the studies that fall to it.
-  class SuggestThread;
   struct Queued {
     Operation operation;
     absl::Duration deadline;
@@ -93,6 +93,8 @@ class Coordinator {
   Coordinator(storage::Storage* storage, const base::Clock* clock, Options options);
   void WriterLoop();
   void RunBatch(std::deque<Queued> queued);
+  // Erases some rows of deleted studies. True: others are left, and nothing is in the way.
+  bool EraseSome(bool idle);
   void CommitAndAnswer(absl::Duration now, size_t operations);
   // `tried`: something was committed or failed to.
   void NoteStorage(const absl::Status& status, bool tried, bool probe, absl::Duration now);
@@ -102,8 +104,7 @@ class Coordinator {
   void Observe(absl::Duration now, const std::vector<storage::Event>& events);
   // Turns the operation away.
   void TurnAway(Operation& operation, const absl::Status& status);
-  ProposalsOp Propose(Proposer& proposer, const ProposalRequest& request,
-                      const std::shared_ptr<const study::StudySpec>& spec);
+  void ObserveSuggestion(const study::StudySpec& spec, absl::Duration took);
 
   storage::Storage* const storage_;
   const base::Clock* const clock_;
@@ -114,6 +115,7 @@ class Coordinator {
   std::unique_ptr<Core> core_;
   std::unique_ptr<Proposer> inline_proposer_;  // For designers that ignore history: computed in passing.
   absl::Duration next_space_check_ = absl::ZeroDuration();
+  absl::Duration next_erasure_ = absl::ZeroDuration();
   absl::Duration next_census_ = absl::ZeroDuration();
   absl::Duration unwritable_since_ = absl::InfiniteDuration();
   DiskTrouble disk_trouble_;
@@ -122,6 +124,7 @@ class Coordinator {
   base::CondVar changed_;
   std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);
   std::array<Load, kOperationClassCount> loads_ ABSL_GUARDED_BY(mutex_);  // Index: OperationClass.
+  std::array<RefusalDelay, kOperationClassCount> refusal_delays_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   Watchers watchers_;
@@ -132,7 +135,7 @@ class Coordinator {
   std::atomic<bool> storage_low_{false};
   std::atomic<int> waiting_asks_{0};
 
-  std::vector<std::unique_ptr<SuggestThread>> suggest_threads_;
+  std::unique_ptr<SuggestionQueue> suggestions_;
   std::thread writer_;
 };
 

@@ -41,7 +41,7 @@ class Observer {
   virtual void OnCommit(absl::Duration took, size_t operations, const absl::Status& status) = 0;
   // After its commit, each event once.
   virtual void OnEvent(const storage::Event& event) = 0;
-  // A request for suggestions was worked on.
+  // A suggestion was computed; where designers ignore history, those of one request.
   virtual void OnSuggestions(absl::string_view algorithm, absl::Duration took) = 0;
   // Every second.
   virtual void OnCensus(const Census& census) = 0;

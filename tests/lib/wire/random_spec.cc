@@ -354,6 +354,7 @@ study::StudySpec RandomSpec(RandomStream& r) {
     spec.stopping = Rule(r);
     spec.reproducible = false;
   }
+  if (Coin(r)) spec.weight = study::kMinWeight + r.Uniform() * (study::kMaxWeight - study::kMinWeight);
   return spec;
 }
 

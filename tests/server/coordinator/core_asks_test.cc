@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "lib/base/stop_token.h"
 #include "tests/server/coordinator/expect.h"
 #include "tests/server/coordinator/harness.h"
@@ -13,7 +17,9 @@ using study::TrialState;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 namespace reason = base::reason;
 
 class CoreAsks : public ::testing::Test {
@@ -91,6 +97,29 @@ TEST_F(CoreAsks, AnAskOfAnyStudyTakesTheOneWithTheFewestRunningTrials) {
   std::vector<std::string> studies;
   for (int i = 0; i < 4; ++i) studies.push_back(h_.Get("", "w").study_id);
   EXPECT_THAT(studies, ElementsAre("s", "t", "s", "t"));
+}
+
+TEST_F(CoreAsks, AsksOfAnyStudyShareOutWorkersByWeight) {
+  study::StudySpec heavy = MakeSpec();
+  heavy.weight = 3.0;
+  study::StudySpec light = MakeSpec();
+  light.weight = 0.5;
+  ASSERT_TRUE(h_.Create("heavy", heavy).ok());
+  ASSERT_TRUE(h_.Create("light", light).ok());
+  std::map<std::string, int> running;
+  for (int i = 0; i < 9; ++i) ++running[h_.Get("", "w").study_id];
+  EXPECT_THAT(running, UnorderedElementsAre(Pair("s", 2), Pair("heavy", 6), Pair("light", 1)));
+}
+
+TEST_F(CoreAsks, OneWorkerServesStudiesInTurn) {
+  for (const char* id : {"t", "u"}) ASSERT_TRUE(h_.Create(id, MakeSpec()).ok());
+  std::vector<std::string> studies;
+  for (int i = 0; i < 7; ++i) {
+    const Grant grant = h_.Get("", "w");
+    studies.push_back(grant.study_id);
+    ASSERT_TRUE(h_.Complete(grant, Loss(1.0)).ok());
+  }
+  EXPECT_THAT(studies, ElementsAre("s", "t", "u", "s", "t", "u", "s"));
 }
 
 TEST_F(CoreAsks, AnAskOfAPausedStudyFailsIfTheCallerSaysSo) {

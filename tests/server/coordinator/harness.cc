@@ -65,6 +65,7 @@ Core::Options Harness::DefaultOptions() {
   Core::Options options;
   options.token_seed = 1;
   options.stall = absl::InfiniteDuration();
+  options.suggest_deadline = absl::InfiniteDuration();
   return options;
 }
 

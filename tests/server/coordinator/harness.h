@@ -60,7 +60,7 @@ class Harness {
  public:
   explicit Harness(Core::Options options = DefaultOptions(), DesignerFactory designers = suggest::CreateDesigner);
 
-  // No stall: time may pass between batches without shifting leases.
+  // No stall: time may pass between batches without shifting leases. Asks wait for designers, however long.
   static Core::Options DefaultOptions();
 
   // A new core on the same storage: what a crash leaves behind.

@@ -93,6 +93,7 @@ void NaiveModel::Restart(absl::Duration now) {
   last_asked_.clear();
   stopped_.clear();
   for (auto& [key, s] : studies_) {
+    s.last_turn = 0;
     for (auto& [number, t] : s.trials) {
       t.deadline = now + t.ttl;
       t.seen_expired = false;

@@ -125,6 +125,7 @@ class NaiveModel {
     int64_t since_best = 0;
     std::map<int64_t, std::string> set_aside;  // Trials whose gradient was set aside, and who reported it.
     std::shared_ptr<suggest::Designer> designer;
+    uint64_t last_turn = 0;  // Of its grants since it was read from storage.
   };
   const std::map<storage::StudyKey, Study>& studies() const { return studies_; }
   int64_t Count(const Study& s, study::TrialState state) const;
@@ -178,6 +179,7 @@ class NaiveModel {
   std::map<std::string, uint64_t> finish_seq_;
   absl::Duration now_;
   absl::Duration last_batch_;
+  uint64_t turns_ = 0;
 
   std::map<storage::StudyKey, Study> saved_studies_;
   storage::StudyKey saved_last_key_ = 0;

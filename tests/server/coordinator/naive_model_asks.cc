@@ -1,5 +1,6 @@
 // The naive model: who may be granted what.
 #include <algorithm>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
@@ -76,10 +77,11 @@ std::vector<storage::StudyKey> NaiveModel::Candidates(const Waiting& w) const {
       keys.push_back(key);
     }
   }
-  std::sort(keys.begin(), keys.end(), [&](storage::StudyKey a, storage::StudyKey b) {
-    return std::pair(Count(studies_.at(a), TrialState::kRunning), a) <
-           std::pair(Count(studies_.at(b), TrialState::kRunning), b);
-  });
+  const auto rank = [&](storage::StudyKey key) {
+    const Study& s = studies_.at(key);
+    return std::tuple(static_cast<double>(Count(s, TrialState::kRunning)) / s.spec.weight, s.last_turn, key);
+  };
+  std::sort(keys.begin(), keys.end(), [&](storage::StudyKey a, storage::StudyKey b) { return rank(a) < rank(b); });
   return keys;
 }
 
@@ -165,7 +167,7 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
   for (const storage::StudyKey earlier : candidates) {
     if (earlier == key || options_.late_suggestions) break;
     if (CanServe(studies_[earlier], w, spoken_for)) {
-      return absl::StrCat("study ", studies_[earlier].id, " has fewer running trials and could have served");
+      return absl::StrCat("study ", studies_[earlier].id, " goes before it and could have served");
     }
   }
   Study& s = studies_[key];
@@ -216,6 +218,7 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
     Trial& t = s.trials[number];
     t.state = TrialState::kRunning;
     t.grants.push_back({g.token, w.op.worker, "", TrialState::kPending, 0, false, false});
+    s.last_turn = ++turns_;
     t.points.clear();
     const bool last = AttemptsUsed(t) >= s.spec.lease.max_attempts;
     t.ttl = s.spec.lease.ttl * (last ? 10 : 1);
@@ -284,6 +287,7 @@ void NaiveModel::RollBack(const std::vector<storage::StudyKey>& studies, const s
       continue;
     }
     Study& s = studies_[key] = saved->second;
+    s.last_turn = 0;
     for (auto& [number, t] : s.trials) {
       t.deadline = now_ + t.ttl;
       t.seen_expired = false;

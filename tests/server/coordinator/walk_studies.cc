@@ -66,12 +66,15 @@ study::StudySpec WalkSpec(uint32_t variant, bool late) {
       spec.budget.max_trials = 60;
       break;
   }
+  spec.weight = variant % 3 == 0 ? 1.0 : 0.5 * variant;
   // Its designer looks at history, so what it suggests comes late.
   if (late && variant >= 7) {
     const int64_t trials = variant % 2 == 0 ? 5 : 20;
     const study::LeaseOptions lease = spec.lease;
+    const double weight = spec.weight;
     spec = PartsSpec(trials);
     spec.lease = lease;
+    spec.weight = weight;
     spec.seed = variant;
     if (variant == 9) spec.budget.max_parallel = 3;
   }

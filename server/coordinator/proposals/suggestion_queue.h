@@ -1,0 +1,115 @@
+#ifndef LUTHIER_SERVER_COORDINATOR_PROPOSALS_SUGGESTION_QUEUE_H_
+#define LUTHIER_SERVER_COORDINATOR_PROPOSALS_SUGGESTION_QUEUE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "lib/base/clock.h"
+#include "lib/base/mutex.h"
+#include "lib/base/stop_token.h"
+#include "server/coordinator/messages/operations.h"
+#include "server/coordinator/proposals/proposer.h"
+#include "server/coordinator/proposals/timeline.h"
+#include "server/storage/storage.h"
+
+namespace luthier::coordinator {
+
+// Computes the suggestions of all studies on threads of the lowest priority, one suggestion at a time. Thread-safe.
+//
+// Next is the study that has had the least time for its weight; one that comes back after a pause has had as much as
+// the others (start-time fair queueing, Goyal, Vin & Cheng 1996). Two threads never compute for one study at once. A
+// study whose last suggestion was quick is light. One thread is for light studies alone, so that these never wait for
+// the models of the others.
+class SuggestionQueue {
+ public:
+  struct Options {
+    int threads = 2;  // Besides the one for light studies.
+    DesignerFactory designers = suggest::CreateDesigner;
+    // A study is light if its last suggestion took less. Zero: none is.
+    absl::Duration light = absl::Milliseconds(50);
+    // What designers may hold of studies that nothing is computed for, by StudyProposer::bytes: beyond it, that of the
+    // study that waits the longest goes. It is made again from storage.
+    int64_t max_idle_bytes = int64_t{256} << 20;
+  };
+  // Takes suggestions; those of one request in order, the last of them without `more`. On the queue's threads.
+  using Deliver = std::function<void(ProposalsOp)>;
+  // Told how long a suggestion took. May be null.
+  using Observe = std::function<void(const study::StudySpec&, absl::Duration)>;
+
+  // `storage` and `clock` must outlive it.
+  SuggestionQueue(storage::Storage* storage, const base::Clock* clock, Options options, Deliver deliver,
+                  Observe observe);
+  // Stops what is computed and drops what waits: after a restart it is computed again.
+  ~SuggestionQueue();
+
+  // Calls about one study must come in the order of its changes: what `update` tells is in the history that later
+  // requests see, and in none before.
+  void Request(const ProposalRequest& request, std::shared_ptr<const study::StudySpec> spec);
+  void Update(HistoryUpdate update);
+  // The study's designer is made anew for its next request. What is computed for it is stopped, and not delivered.
+  void Forget(storage::StudyKey study);
+
+ private:
+  using Task = std::variant<HistoryUpdate, ProposalRequest>;
+  // A designer and what it is yet to be told and asked. Whoever computes holds it, too, while the study may have
+  // another one already.
+  struct Work {
+    std::shared_ptr<const study::StudySpec> spec;
+    std::unique_ptr<StudyProposer> proposer;  // Null: not made yet.
+    std::deque<Task> tasks;
+    base::StopSource stop;
+    int64_t bytes = 0;  // StudyProposer::bytes
+  };
+  struct Line {
+    std::shared_ptr<Work> work;  // Null: forgotten while busy.
+    bool busy = false;           // A thread computes for this study.
+    double time = 0.0;           // Virtual: seconds computed ÷ weight.
+    std::optional<bool> light;   // Absent: nothing was computed yet.
+    uint64_t idle_since = 0;     // Its place in `idle_`; 0: not there.
+  };
+  // Studies that can be computed for, by virtual time.
+  using Ready = std::set<std::pair<double, storage::StudyKey>>;
+
+  void Loop(bool light_only);
+  // Computes for the study at the head of a line, which leaves it. Unlocks meanwhile.
+  void RunOne(storage::StudyKey study) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<storage::StudyKey> Next(bool light_only) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts the study where it belongs after a change.
+  void Place(storage::StudyKey study, Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets the study, once nobody computes for it.
+  void Drop(storage::StudyKey study, Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsLight(const Line& line) const;
+  void SetIdle(storage::StudyKey study, Line& line, bool idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  storage::Storage* const storage_;
+  const base::Clock* const clock_;
+  const Options options_;
+  const Deliver deliver_;
+  const Observe observe_;
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::map<storage::StudyKey, Line> lines_ ABSL_GUARDED_BY(mutex_);
+  Ready light_ ABSL_GUARDED_BY(mutex_);
+  Ready heavy_ ABSL_GUARDED_BY(mutex_);
+  double now_ ABSL_GUARDED_BY(mutex_) = 0.0;  // Virtual: that of the study begun last.
+  std::map<uint64_t, storage::StudyKey> idle_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_idle_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t idle_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace luthier::coordinator
+
+#endif  // LUTHIER_SERVER_COORDINATOR_PROPOSALS_SUGGESTION_QUEUE_H_

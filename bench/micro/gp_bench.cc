@@ -191,18 +191,19 @@ void Rows(Index n, Table* table) {
     const kernels::StationaryKernel k = gp::KernelOf(all[0].shape, Theta(all[0].shape));
     MatrixXd gram = k.Gram(data.x);
     gram.diagonal().array() += 1e-3;
-    table->Row("Cholesky", n, cube / 3.0, [&] { sink = math::Cholesky::Factor(gram)->lower()(0, 0); });
-    const math::Cholesky factor = *math::Cholesky::Factor(gram);
+    table->Row("Cholesky", n, cube / 3.0,
+               [&] { sink = math::Cholesky::Factor(gram, {}, base::StopToken()).value()->lower()(0, 0); });
+    const math::Cholesky factor = *math::Cholesky::Factor(gram, {}, base::StopToken()).value();
     math::TriangularSpace space;
     MatrixXd inverse;
     table->Row("inverse of the factor", n, cube / 3.0, [&] {
-      math::InverseTransposed(factor.lower(), &space, &inverse);
+      LUTHIER_CHECK(math::InverseTransposed(factor.lower(), &space, &inverse, base::StopToken()).ok());
       sink = inverse(0, 0);
     });
-    math::InverseTransposed(factor.lower(), &space, &inverse);
+    LUTHIER_CHECK(math::InverseTransposed(factor.lower(), &space, &inverse, base::StopToken()).ok());
     MatrixXd out = MatrixXd::Zero(n, n);
     table->Row("inverse from that", n, cube / 3.0, [&] {
-      math::AddSquareOfUpper(inverse, 1e-3, &space, out);
+      LUTHIER_CHECK(math::AddSquareOfUpper(inverse, 1e-3, &space, out, base::StopToken()).ok());
       sink = out(0, 0);
     });
   }
@@ -210,21 +211,21 @@ void Rows(Index n, Table* table) {
     gp::Likelihood likelihood(kernel.shape, data.x, data.y);
     gp::Hyperparameters theta = Theta(kernel.shape);
     table->Row("likelihood, " + kernel.name, n, cube / 3.0 + pairs * PairFlops(kernel.shape, false),
-               [&] { sink = likelihood.MarginalOverMean(&theta, nullptr); });
+               [&] { sink = likelihood.MarginalOverMean(&theta, nullptr, base::StopToken()).value(); });
     gp::LikelihoodGradient gradient;
     // Factor, its inverse, and the product of that with itself: n^3/3 each; joint kernels then n^2 (2 d + 2).
     const double contraction =
         kernel.shape.structure == Structure::kJoint ? nd * nd * (2.0 * dd + 2.0) : pairs * 4.0 * kernel.shape.groups;
     table->Row("likelihood + gradient, " + kernel.name, n,
                cube + pairs * PairFlops(kernel.shape, true) + nd * nd + contraction,
-               [&] { sink = likelihood.MarginalOverMean(&theta, &gradient); });
+               [&] { sink = likelihood.MarginalOverMean(&theta, &gradient, base::StopToken()).value(); });
   }
   for (const Kernel& kernel : all) {
     if (kernel.name != "matern52" && kernel.name != "additive-matern52" && kernel.name != "pairwise-se") continue;
     constexpr Index kPoints = 2048;
     const double q = static_cast<double>(kPoints);
     const std::optional<gp::Regression> regression =
-        gp::Regression::Fit(kernel.shape, Theta(kernel.shape), data.x, data.y);
+        gp::Regression::Fit(kernel.shape, Theta(kernel.shape), data.x, data.y, {}, base::StopToken()).value();
     LUTHIER_CHECK(regression.has_value());
     const MatrixXd points = MakeData(kPoints, d).x;
     const double cross = q * nd * PairFlops(kernel.shape, false);
@@ -242,11 +243,12 @@ void Rows(Index n, Table* table) {
                });
   }
   {
-    std::optional<gp::Regression> regression = gp::Regression::Fit(all[0].shape, Theta(all[0].shape), data.x, data.y);
+    std::optional<gp::Regression> regression =
+        gp::Regression::Fit(all[0].shape, Theta(all[0].shape), data.x, data.y, {}, base::StopToken()).value();
     const VectorXd point = MakeData(1, d).x.row(0).transpose();
     // The row of the factor, and alpha anew: n^2 and 2 n^2. A row is taken off again: that costs alpha once more.
     table->Row("append a point and drop it", n, 5.0 * nd * nd + nd * PairFlops(all[0].shape, false), [&] {
-      LUTHIER_CHECK(regression->Append(point, 0.5));
+      LUTHIER_CHECK(regression->Append(point, 0.5, base::StopToken()).value());
       regression->PopBack(1);
       sink = regression->outputs()(0);
     });

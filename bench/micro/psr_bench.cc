@@ -98,12 +98,12 @@ void Run(int bits, int samples) {
   RecoveryOptions options;
   options.degree = absl::GetFlag(FLAGS_degree);
   Recovery recovery;
-  const double whole = Median([&] { recovery = Recover(x, y, free, options); });
+  const double whole = Median([&] { recovery = Recover(x, y, free, options, base::StopToken()).value(); });
   LassoFit fit;
   const ParityLasso lasso(x, free, options.degree);
-  const double once = Median([&] { fit = lasso.Fit(y, recovery.lambda); });
+  const double once = Median([&] { fit = lasso.Fit(y, recovery.lambda, {}, base::StopToken()).value(); });
   double sink = 0.0;
-  const double pass = Median([&] { sink += lasso.LargestCorrelation(y); });
+  const double pass = Median([&] { sink += lasso.LargestCorrelation(y, base::StopToken()).value(); });
   absl::PrintF("%5d %8d %9d %10.2f %10.2f %10.3f %7d %8d %9.1f\n", bits, samples, recovery.features, whole, once, pass,
                fit.passes, static_cast<int>(fit.terms.size()), PeakMegabytes());
   if (const std::string directory = absl::GetFlag(FLAGS_write); !directory.empty()) {

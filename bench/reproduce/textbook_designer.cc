@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/gp/hyper_inference.h"
 #include "lib/gp/regression.h"
 #include "lib/math/lbfgs.h"
@@ -45,16 +46,17 @@ TextbookDesigner::TextbookDesigner(const study::StudySpec& spec, const TextbookO
       options_(options),
       shape_(kernels::GroupedShape(kernels::Family::kMatern52, encoding_.ModelGroups())) {}
 
-gp::Hyperparameters TextbookDesigner::Infer(gp::Likelihood* likelihood,
-                                            const std::optional<gp::Hyperparameters>& carried,
-                                            uint64_t ask_index) const {
+absl::StatusOr<gp::Hyperparameters> TextbookDesigner::Infer(gp::Likelihood* likelihood,
+                                                            const std::optional<gp::Hyperparameters>& carried,
+                                                            uint64_t ask_index, const base::StopToken& stop) const {
   const gp::HyperPosterior posterior(likelihood, Prior());
-  auto value_at = [&](const VectorXd& phi, VectorXd* gradient, gp::Hyperparameters* theta) {
-    if (options_.constant_mean) return posterior.Value(phi, gradient, theta);
+  auto value_at = [&](const VectorXd& phi, VectorXd* gradient, gp::Hyperparameters* theta) -> absl::StatusOr<double> {
+    if (options_.constant_mean) return posterior.Value(phi, gradient, theta, stop);
     const gp::Hyperparameters at = posterior.Unpack(phi);  // Its mean is 0.
     if (theta != nullptr) *theta = at;
     gp::LikelihoodGradient parts;
-    const double log_likelihood = likelihood->Marginal(at, gradient == nullptr ? nullptr : &parts);
+    LUTHIER_ASSIGN_OR_RETURN(const double log_likelihood,
+                             likelihood->Marginal(at, gradient == nullptr ? nullptr : &parts, stop));
     if (!std::isfinite(log_likelihood)) return -std::numeric_limits<double>::infinity();
     const double log_prior = posterior.LogPrior(phi, gradient);
     if (gradient != nullptr) {
@@ -66,10 +68,14 @@ gp::Hyperparameters TextbookDesigner::Infer(gp::Likelihood* likelihood,
   };
   base::RandomStream random(seed_, "textbook/map", ask_index);
   std::vector<std::pair<double, VectorXd>> starts;
-  auto add = [&](const VectorXd& phi) { starts.emplace_back(value_at(phi, nullptr, nullptr), phi); };
-  if (carried.has_value()) add(posterior.Pack(*carried));
-  add(posterior.Mode());
-  for (int s = 0; s < kRandomStarts; ++s) add(posterior.Draw(random));
+  auto add = [&](const VectorXd& phi) -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(const double value, value_at(phi, nullptr, nullptr));
+    starts.emplace_back(value, phi);
+    return absl::OkStatus();
+  };
+  if (carried.has_value()) LUTHIER_RETURN_IF_ERROR(add(posterior.Pack(*carried)));
+  LUTHIER_RETURN_IF_ERROR(add(posterior.Mode()));
+  for (int s = 0; s < kRandomStarts; ++s) LUTHIER_RETURN_IF_ERROR(add(posterior.Draw(random)));
   // The carried state is always searched from.
   std::stable_sort(starts.begin() + (carried.has_value() ? 1 : 0), starts.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -80,22 +86,23 @@ gp::Hyperparameters TextbookDesigner::Infer(gp::Likelihood* likelihood,
   std::pair<double, VectorXd> best = starts.front();
   for (int s = 0; s < kSearches; ++s) {
     if (!std::isfinite(starts[static_cast<size_t>(s)].first)) continue;
-    const math::LbfgsResult end = math::MinimizeLbfgs(
-        [&](const VectorXd& phi, VectorXd* gradient) {
-          const double value = value_at(phi, gradient, nullptr);
-          if (gradient != nullptr) *gradient = -*gradient;
-          return -value;
-        },
-        starts[static_cast<size_t>(s)].second, posterior.lower(), posterior.upper(), search);
+    const auto negative = [&](const VectorXd& phi, VectorXd* gradient) -> absl::StatusOr<double> {
+      LUTHIER_ASSIGN_OR_RETURN(const double value, value_at(phi, gradient, nullptr));
+      if (gradient != nullptr) *gradient = -*gradient;
+      return -value;
+    };
+    LUTHIER_ASSIGN_OR_RETURN(const math::LbfgsResult end,
+                             math::MinimizeLbfgs(negative, starts[static_cast<size_t>(s)].second, posterior.lower(),
+                                                 posterior.upper(), search, stop));
     if (!(best.first >= -end.value)) best = {-end.value, end.x};
   }
   gp::Hyperparameters theta;
-  value_at(best.second, nullptr, &theta);
+  LUTHIER_RETURN_IF_ERROR(value_at(best.second, nullptr, &theta).status());
   return theta;
 }
 
 absl::StatusOr<suggest::Suggestion> TextbookDesigner::Suggest(const study::History& history, uint64_t ask_index,
-                                                              const base::StopToken&) {
+                                                              const base::StopToken& stop) {
   const int d = encoding_.compact_dim();
   suggest::Suggestion suggestion;
   if (ask_index < static_cast<uint64_t>(std::max(4, std::min(d + 1, 20)))) {
@@ -105,7 +112,8 @@ absl::StatusOr<suggest::Suggestion> TextbookDesigner::Suggest(const study::Histo
                                 : encoding_.FromCompact(math::SobolSequence(d, seed_, "bo/init").Point(ask_index - 1));
     return suggestion;
   }
-  const suggest::Observations data = suggest::Collect(history, encoding_, goal_, nullptr);
+  LUTHIER_ASSIGN_OR_RETURN(const suggest::Observations data,
+                           suggest::Collect(history, encoding_, goal_, nullptr, true, stop));
   auto random_point = [&](const char* origin) {
     base::RandomStream random(seed_, "bo/random", ask_index);
     suggestion.origin = origin;
@@ -119,14 +127,16 @@ absl::StatusOr<suggest::Suggestion> TextbookDesigner::Suggest(const study::Histo
     carried = gp::ParseHyperparameters(last->carry, shape_.groups);
   }
   gp::Likelihood likelihood(shape_, data.observed, outputs);
-  const gp::Hyperparameters theta = Infer(&likelihood, carried, ask_index);
+  LUTHIER_ASSIGN_OR_RETURN(const gp::Hyperparameters theta, Infer(&likelihood, carried, ask_index, stop));
   suggestion.carry = gp::FormatHyperparameters(theta);
-  const std::optional<gp::Regression> regression = gp::Regression::Fit(shape_, theta, data.observed, outputs);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<gp::Regression> regression,
+                           gp::Regression::Fit(shape_, theta, data.observed, outputs, {}, stop));
   if (!regression.has_value()) return random_point("gp_failed");
   suggest::AcquisitionSettings settings;
   settings.kind = suggest::AcquisitionKind::kExpectedImprovement;
   const suggest::ModelAcquisition acquisition({{&*regression, outputs.maxCoeff()}}, settings);
-  const suggest::MaximizeResult found = suggest::MaximizeByDirect(acquisition, encoding_);
+  LUTHIER_ASSIGN_OR_RETURN(const suggest::MaximizeResult found,
+                           suggest::MaximizeByDirect(acquisition, encoding_, stop));
   if (found.candidates.empty()) return random_point("all_random");
   const bool tried = suggest::IsTried(data, found.candidates[0].u);
   if (tried && options_.replace_stuck) return random_point("stuck_random");

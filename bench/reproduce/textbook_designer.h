@@ -31,8 +31,9 @@ class TextbookDesigner final : public suggest::Designer {
 
  private:
   // The most probable hyperparameters: searches from those carried and from the prior.
-  gp::Hyperparameters Infer(gp::Likelihood* likelihood, const std::optional<gp::Hyperparameters>& carried,
-                            uint64_t ask_index) const;
+  absl::StatusOr<gp::Hyperparameters> Infer(gp::Likelihood* likelihood,
+                                            const std::optional<gp::Hyperparameters>& carried, uint64_t ask_index,
+                                            const base::StopToken& stop) const;
 
   study::Encoding encoding_;
   study::Goal goal_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/lbfgs.h"
 #include "lib/math/special_functions.h"
 #include "lib/math/triangular_blocks.h"
@@ -48,17 +49,21 @@ void Derivatives(const VectorXd& labels, const VectorXd& f, VectorXd* first, Vec
   }
 }
 
-std::optional<math::Cholesky> FactorB(const MatrixXd& k, const VectorXd& root_w) {
+absl::StatusOr<std::optional<math::Cholesky>> FactorB(const MatrixXd& k, const VectorXd& root_w,
+                                                      const base::StopToken& stop) {
   MatrixXd b = root_w.asDiagonal() * k * root_w.asDiagonal();
   b.diagonal().array() += 1.0;
-  return math::Cholesky::Factor(b);
+  return math::Cholesky::Factor(b, {}, stop);
 }
 
 }  // namespace
 
-std::optional<Classifier> Classifier::Fit(const kernels::KernelShape& shape, const Hyperparameters& theta,
-                                          const Eigen::Ref<const MatrixXd>& x, const Eigen::Ref<const VectorXd>& labels,
-                                          const ClassifierPrior& prior, const VectorXd* start) {
+absl::StatusOr<std::optional<Classifier>> Classifier::Fit(const kernels::KernelShape& shape,
+                                                          const Hyperparameters& theta,
+                                                          const Eigen::Ref<const MatrixXd>& x,
+                                                          const Eigen::Ref<const VectorXd>& labels,
+                                                          const ClassifierPrior& prior, const VectorXd* start,
+                                                          const base::StopToken& stop) {
   const Index n = x.rows();
   LUTHIER_CHECK(n == labels.size() && x.cols() == shape.columns() && theta.lengthscales.size() == shape.groups);
   LUTHIER_CHECK(start == nullptr || start->size() == n);
@@ -73,6 +78,7 @@ std::optional<Classifier> Classifier::Fit(const kernels::KernelShape& shape, con
   c.kernel_.GramLower(c.z_, &k, nullptr);
   k.array() += prior.variance;
   k = k.selfadjointView<Eigen::Lower>();
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(k.size() / 2 * x.cols()));
   VectorXd g = VectorXd::Zero(n), a = VectorXd::Zero(n), first, w;
   double objective = SumLogCdf(labels, VectorXd::Constant(n, prior.mean));
   if (start != nullptr && start->allFinite()) {
@@ -84,7 +90,7 @@ std::optional<Classifier> Classifier::Fit(const kernels::KernelShape& shape, con
   for (int iteration = 0; iteration < kMaxNewton; ++iteration) {
     Derivatives(labels, (g.array() + prior.mean).matrix(), &first, &w, nullptr);
     const VectorXd root = w.cwiseSqrt();
-    const std::optional<math::Cholesky> factor = FactorB(k, root);
+    LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor, FactorB(k, root, stop));
     if (!factor.has_value()) return std::nullopt;
     const VectorXd b = w.cwiseProduct(g) + first;
     VectorXd next_a = b - root.cwiseProduct(factor->Solve(root.cwiseProduct(k * b)));
@@ -108,15 +114,16 @@ std::optional<Classifier> Classifier::Fit(const kernels::KernelShape& shape, con
   c.g_ = g;
   Derivatives(labels, (g.array() + prior.mean).matrix(), &c.a_, &w, nullptr);
   c.root_w_ = w.cwiseSqrt();
-  std::optional<math::Cholesky> factor = FactorB(k, c.root_w_);
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<math::Cholesky> factor, FactorB(k, c.root_w_, stop));
   if (!factor.has_value()) return std::nullopt;
   c.factor_ = *std::move(factor);
   c.log_evidence_ = objective - 0.5 * c.factor_.LogDeterminant();
   if (!std::isfinite(c.log_evidence_)) return std::nullopt;
-  return c;
+  return std::optional<Classifier>(std::move(c));
 }
 
-EvidenceGradient Classifier::Gradient() const {
+absl::StatusOr<EvidenceGradient> Classifier::Gradient(const base::StopToken& stop) const {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const Index n = size();
   MatrixXd k, slope;
   kernel_.GramLower(z_, &k, &slope);
@@ -125,13 +132,14 @@ EvidenceGradient Classifier::Gradient() const {
   // R = W^1/2 B^-1 W^1/2 = (K + W^-1)^-1, and the variances of f: K_ii - |L^-1 W^1/2 K|^2_i.
   math::TriangularSpace space;
   MatrixXd inverse_transposed;
-  math::InverseTransposed(factor_.lower(), &space, &inverse_transposed);
+  LUTHIER_RETURN_IF_ERROR(math::InverseTransposed(factor_.lower(), &space, &inverse_transposed, stop));
   MatrixXd r = MatrixXd::Zero(n, n);
-  math::AddSquareOfUpper(inverse_transposed, 1.0, &space, r);
+  LUTHIER_RETURN_IF_ERROR(math::AddSquareOfUpper(inverse_transposed, 1.0, &space, r, stop));
   r = r.selfadjointView<Eigen::Lower>();
   r = root_w_.asDiagonal() * r * root_w_.asDiagonal();
   MatrixXd spread = root_w_.asDiagonal() * full;
   factor_.SolveLowerInPlace(spread);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(n * n * n / 2));
   const VectorXd variances = full.diagonal() - spread.colwise().squaredNorm().transpose();
   VectorXd first, w, third;
   Derivatives(labels_, (g_.array() + prior_.mean).matrix(), &first, &w, &third);
@@ -196,9 +204,11 @@ double Classifier::LogProbability(const VectorXd& u, VectorXd* gradient) const {
   return math::LogNormalCdf(z);
 }
 
-Hyperparameters FitClassifierHyperparameters(const kernels::KernelShape& shape, const MatrixXd& x,
-                                             const VectorXd& labels, const std::optional<Hyperparameters>& carried,
-                                             int max_evaluations, const ClassifierPrior& prior) {
+absl::StatusOr<Hyperparameters> FitClassifierHyperparameters(const kernels::KernelShape& shape, const MatrixXd& x,
+                                                             const VectorXd& labels,
+                                                             const std::optional<Hyperparameters>& carried,
+                                                             int max_evaluations, const ClassifierPrior& prior,
+                                                             const base::StopToken& stop) {
   const Index groups = shape.groups;
   const double centre = std::sqrt(2.0) + 0.5 * std::log(static_cast<double>(std::max<Index>(1, groups)));
   VectorXd lower = VectorXd::Constant(groups + 1, std::log(kMinLengthscale));
@@ -212,9 +222,10 @@ Hyperparameters FitClassifierHyperparameters(const kernels::KernelShape& shape, 
     return theta;
   };
   VectorXd mode;  // Of the last fit: the next one begins there.
-  auto negative = [&](const VectorXd& phi, VectorXd* gradient) {
-    const std::optional<Classifier> fit =
-        Classifier::Fit(shape, unpack(phi), x, labels, prior, mode.size() > 0 ? &mode : nullptr);
+  auto negative = [&](const VectorXd& phi, VectorXd* gradient) -> absl::StatusOr<double> {
+    LUTHIER_ASSIGN_OR_RETURN(
+        const std::optional<Classifier> fit,
+        Classifier::Fit(shape, unpack(phi), x, labels, prior, mode.size() > 0 ? &mode : nullptr, stop));
     if (!fit.has_value()) return std::numeric_limits<double>::infinity();
     mode = fit->mode();
     double value = -fit->log_evidence();
@@ -229,7 +240,7 @@ Hyperparameters FitClassifierHyperparameters(const kernels::KernelShape& shape, 
     value += 0.5 * t * t;
     slope(groups) = t / kLogSignalDeviation;
     if (gradient != nullptr) {
-      const EvidenceGradient evidence = fit->Gradient();
+      LUTHIER_ASSIGN_OR_RETURN(const EvidenceGradient evidence, fit->Gradient(stop));
       *gradient = slope;
       gradient->head(groups) -= evidence.log_lengthscales;
       (*gradient)(groups) -= evidence.log_signal_variance;
@@ -243,13 +254,17 @@ Hyperparameters FitClassifierHyperparameters(const kernels::KernelShape& shape, 
     other.head(groups) = carried->lengthscales.array().log();
     other(groups) = std::log(carried->signal_variance);
     other = other.cwiseMax(lower).cwiseMin(upper);
-    if (negative(other, nullptr) <= negative(start, nullptr)) start = other;
+    // The carried one first: the other fit begins at its mode.
+    LUTHIER_ASSIGN_OR_RETURN(const double of_other, negative(other, nullptr));
+    LUTHIER_ASSIGN_OR_RETURN(const double of_start, negative(start, nullptr));
+    if (of_other <= of_start) start = other;
   }
   math::LbfgsOptions options;
   options.max_evaluations = max_evaluations;
   options.max_iterations = max_evaluations;
   options.value_tolerance = 1e-5;
-  const math::LbfgsResult end = math::MinimizeLbfgs(negative, start, lower, upper, options);
+  LUTHIER_ASSIGN_OR_RETURN(const math::LbfgsResult end,
+                           math::MinimizeLbfgs(negative, start, lower, upper, options, stop));
   return unpack(end.x);
 }
 

@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/regression.h"
 #include "lib/kernels/stationary.h"
@@ -40,11 +42,13 @@ struct EvidenceGradient {
 class Classifier {
  public:
   // x: n x d; labels: n of +1 and -1. theta: lengthscales and signal_variance are read. Absent when x or theta is not
-  // finite. `start`: n values of g to begin at, or null. O(n^3/3) a Newton step, mostly 5 to 10.
-  static std::optional<Classifier> Fit(const kernels::KernelShape& shape, const Hyperparameters& theta,
-                                       const Eigen::Ref<const Eigen::MatrixXd>& x,
-                                       const Eigen::Ref<const Eigen::VectorXd>& labels,
-                                       const ClassifierPrior& prior = {}, const Eigen::VectorXd* start = nullptr);
+  // finite. `start`: n values of g to begin at, or null. O(n^3/3) a Newton step, mostly 5 to 10. CANCELLED: `stop` was
+  // raised.
+  static absl::StatusOr<std::optional<Classifier>> Fit(const kernels::KernelShape& shape, const Hyperparameters& theta,
+                                                       const Eigen::Ref<const Eigen::MatrixXd>& x,
+                                                       const Eigen::Ref<const Eigen::VectorXd>& labels,
+                                                       const ClassifierPrior& prior, const Eigen::VectorXd* start,
+                                                       const base::StopToken& stop);
 
   Eigen::Index size() const { return labels_.size(); }
   const Hyperparameters& hyperparameters() const { return theta_; }
@@ -52,8 +56,8 @@ class Classifier {
   const Eigen::VectorXd& mode() const { return g_; }
   // ln q(y) = -a'g^/2 + sum_i ln Phi(y_i f^_i) - sum_i ln L_ii (eq. 3.32).
   double log_evidence() const { return log_evidence_; }
-  // Its gradient (algorithm 5.1), all parameters by one contraction. O(n^3).
-  EvidenceGradient Gradient() const;
+  // Its gradient (algorithm 5.1), all parameters by one contraction. O(n^3). CANCELLED: `stop` was raised.
+  absl::StatusOr<EvidenceGradient> Gradient(const base::StopToken& stop) const;
 
   // Of f at the rows of u (q x d). O(q n (n + d)).
   Posterior Latent(const Eigen::Ref<const Eigen::MatrixXd>& u) const;
@@ -77,11 +81,13 @@ class Classifier {
 };
 
 // The most probable lengthscales and signal variance: ln q(y) plus their log prior, by bounded L-BFGS in logarithms
-// from `carried` or the prior's mode, whichever is better; at most max_evaluations fits. Deterministic.
-Hyperparameters FitClassifierHyperparameters(const kernels::KernelShape& shape, const Eigen::MatrixXd& x,
-                                             const Eigen::VectorXd& labels,
-                                             const std::optional<Hyperparameters>& carried, int max_evaluations,
-                                             const ClassifierPrior& prior = {});
+// from `carried` or the prior's mode, whichever is better; at most max_evaluations fits. Deterministic. CANCELLED:
+// `stop` was raised.
+absl::StatusOr<Hyperparameters> FitClassifierHyperparameters(const kernels::KernelShape& shape,
+                                                             const Eigen::MatrixXd& x, const Eigen::VectorXd& labels,
+                                                             const std::optional<Hyperparameters>& carried,
+                                                             int max_evaluations, const ClassifierPrior& prior,
+                                                             const base::StopToken& stop);
 
 }  // namespace luthier::gp
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/kernels/derivatives.h"
 #include "lib/math/lbfgs.h"
 
@@ -235,13 +236,14 @@ double HyperPosterior::LogPrior(const VectorXd& phi, VectorXd* gradient) const {
   return value;
 }
 
-double HyperPosterior::Value(const VectorXd& phi, VectorXd* gradient, Hyperparameters* theta) const {
+absl::StatusOr<double> HyperPosterior::Value(const VectorXd& phi, VectorXd* gradient, Hyperparameters* theta,
+                                             const base::StopToken& stop) const {
   Hyperparameters at = Unpack(phi);
   LikelihoodGradient parts;
   LikelihoodGradient* wanted = gradient == nullptr ? nullptr : &parts;
-  const double log_likelihood = options_.criterion == Criterion::kLeaveOneOut
-                                    ? likelihood_->LeaveOneOut(at, wanted)
-                                    : likelihood_->MarginalOverMean(&at, wanted);
+  LUTHIER_ASSIGN_OR_RETURN(const double log_likelihood, options_.criterion == Criterion::kLeaveOneOut
+                                                            ? likelihood_->LeaveOneOut(at, wanted, stop)
+                                                            : likelihood_->MarginalOverMean(&at, wanted, stop));
   if (theta != nullptr) *theta = at;
   if (!std::isfinite(log_likelihood)) return kMinusInfinity;
   const double log_prior = LogPrior(phi, gradient);
@@ -270,9 +272,9 @@ namespace {
 // The posterior's values, as a search asks for them; remembers the best and the last one.
 class Evaluations {
  public:
-  explicit Evaluations(const HyperPosterior* posterior) : posterior_(posterior) {}
+  Evaluations(const HyperPosterior* posterior, const base::StopToken& stop) : posterior_(posterior), stop_(stop) {}
 
-  double operator()(const VectorXd& phi, VectorXd* gradient) {
+  absl::StatusOr<double> operator()(const VectorXd& phi, VectorXd* gradient) {
     // Searches begin with what was evaluated just before.
     if (phi.size() == last_.size() && phi == last_ && (gradient == nullptr || last_gradient_.size() > 0)) {
       if (gradient != nullptr) *gradient = last_gradient_;
@@ -280,7 +282,7 @@ class Evaluations {
     }
     Hyperparameters theta;
     last_ = phi;
-    last_value_ = posterior_->Value(phi, gradient, &theta);
+    LUTHIER_ASSIGN_OR_RETURN(last_value_, posterior_->Value(phi, gradient, &theta, stop_));
     last_gradient_.resize(0);
     if (gradient != nullptr && std::isfinite(last_value_)) last_gradient_ = *gradient;
     ++count_;
@@ -299,6 +301,7 @@ class Evaluations {
 
  private:
   const HyperPosterior* posterior_;
+  const base::StopToken& stop_;
   VectorXd last_, last_gradient_, best_;
   double last_value_ = 0.0, best_value_ = 0.0;
   Hyperparameters theta_;
@@ -307,10 +310,11 @@ class Evaluations {
 
 }  // namespace
 
-InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions& options,
-                                  const std::optional<Hyperparameters>& carried, base::RandomStream random) {
+absl::StatusOr<InferenceResult> MaximizePosterior(Likelihood* likelihood, const InferenceOptions& options,
+                                                  const std::optional<Hyperparameters>& carried,
+                                                  base::RandomStream random, const base::StopToken& stop) {
   const HyperPosterior posterior(likelihood, options);
-  Evaluations evaluate(&posterior);
+  Evaluations evaluate(&posterior, stop);
   InferenceResult result;
   auto finish = [&] {
     result.theta = evaluate.theta();
@@ -320,7 +324,7 @@ InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions
   };
   const VectorXd mode = posterior.Mode();
   if (likelihood->size() < kMinFit || posterior.dimension() == 0) {
-    evaluate(mode, nullptr);
+    LUTHIER_RETURN_IF_ERROR(evaluate(mode, nullptr).status());
     return finish();
   }
   const double rows = static_cast<double>(likelihood->size() + likelihood->slopes());
@@ -332,25 +336,27 @@ InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions
   search.max_iterations = search.max_evaluations;
   search.gradient_tolerance = 1e-4;
   search.value_tolerance = options.value_tolerance;
-  auto negative = [&](const VectorXd& phi, VectorXd* gradient) {
-    const double value = evaluate(phi, gradient);
+  auto negative = [&](const VectorXd& phi, VectorXd* gradient) -> absl::StatusOr<double> {
+    LUTHIER_ASSIGN_OR_RETURN(const double value, evaluate(phi, gradient));
     if (gradient != nullptr) *gradient = -*gradient;
     return -value;
   };
   auto climb = [&](const VectorXd& start, double first_step) {
     search.first_step = first_step;
-    math::MinimizeLbfgs(negative, start, posterior.lower(), posterior.upper(), search);
+    return math::MinimizeLbfgs(negative, start, posterior.lower(), posterior.upper(), search, stop).status();
   };
   if (many && carried.has_value()) {
-    climb(posterior.Pack(*carried), kShortStep);
-    if (!std::isfinite(evaluate.best_value())) evaluate(mode, nullptr);
+    LUTHIER_RETURN_IF_ERROR(climb(posterior.Pack(*carried), kShortStep));
+    if (!std::isfinite(evaluate.best_value())) LUTHIER_RETURN_IF_ERROR(evaluate(mode, nullptr).status());
     return finish();
   }
   if (many && likelihood->size() > kSubset) {
     Likelihood part = likelihood->Subset(RandomRows(likelihood->size(), kSubset, random));
-    const InferenceResult found = MaximizePosterior(&part, options, std::nullopt, random);
+    LUTHIER_ASSIGN_OR_RETURN(const InferenceResult found,
+                             MaximizePosterior(&part, options, std::nullopt, random, stop));
     result.evaluations = found.evaluations;
-    if (!std::isfinite(evaluate(posterior.Pack(found.theta), nullptr))) evaluate(mode, nullptr);
+    LUTHIER_ASSIGN_OR_RETURN(const double of_all, evaluate(posterior.Pack(found.theta), nullptr));
+    if (!std::isfinite(of_all)) LUTHIER_RETURN_IF_ERROR(evaluate(mode, nullptr).status());
     return finish();
   }
 
@@ -367,7 +373,7 @@ InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions
   // The carried one last, and with its gradient: it is mostly searched next.
   VectorXd gradient(posterior.dimension());
   for (size_t s = starts.size(); s-- > 0;) {
-    starts[s].value = evaluate(starts[s].phi, starts[s].carried ? &gradient : nullptr);
+    LUTHIER_ASSIGN_OR_RETURN(starts[s].value, evaluate(starts[s].phi, starts[s].carried ? &gradient : nullptr));
   }
   // The carried state sits where the optimum was a moment ago: it is always searched when there is more than one
   // search, and loses its place only to a start that is better already.
@@ -377,7 +383,7 @@ InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions
     return a.value != b.value ? a.value > b.value : a.order < b.order;
   });
   for (size_t s = 0; s < starts.size() && s < static_cast<size_t>(options.max_searches); ++s) {
-    if (std::isfinite(starts[s].value)) climb(starts[s].phi, 1.0);
+    if (std::isfinite(starts[s].value)) LUTHIER_RETURN_IF_ERROR(climb(starts[s].phi, 1.0));
   }
   return finish();
 }

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/likelihood.h"
 
@@ -75,7 +77,9 @@ class HyperPosterior {
   // The mean is 0 under marginal likelihood, where Value finds it.
   Hyperparameters Unpack(const Eigen::VectorXd& phi) const;
   // -inf where the covariance is not positive definite. `theta`, when not null: the parameters with the mean in place.
-  double Value(const Eigen::VectorXd& phi, Eigen::VectorXd* gradient, Hyperparameters* theta) const;
+  // CANCELLED: `stop` was raised.
+  absl::StatusOr<double> Value(const Eigen::VectorXd& phi, Eigen::VectorXd* gradient, Hyperparameters* theta,
+                               const base::StopToken& stop) const;
   // The prior's part of Value alone.
   double LogPrior(const Eigen::VectorXd& phi, Eigen::VectorXd* gradient) const;
 
@@ -96,9 +100,10 @@ struct InferenceResult {
 // The mode of the posterior. Starts: `carried` (when given), the prior's mode, and draws from the prior. All are
 // evaluated; the best max_searches are improved by bounded L-BFGS, the carried one among them when there is more than
 // one; the best end wins, ties to the earlier. Deterministic in its arguments. Fewer than 3 observations: the prior's
-// mode, no search. Many rows: see InferenceOptions::max_work.
-InferenceResult MaximizePosterior(Likelihood* likelihood, const InferenceOptions& options,
-                                  const std::optional<Hyperparameters>& carried, base::RandomStream random);
+// mode, no search. Many rows: see InferenceOptions::max_work. CANCELLED: `stop` was raised.
+absl::StatusOr<InferenceResult> MaximizePosterior(Likelihood* likelihood, const InferenceOptions& options,
+                                                  const std::optional<Hyperparameters>& carried,
+                                                  base::RandomStream random, const base::StopToken& stop);
 
 }  // namespace luthier::gp
 

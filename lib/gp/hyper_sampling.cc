@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::gp {
 
@@ -56,7 +57,7 @@ ChainDensity::ChainDensity(Likelihood* likelihood, const InferenceOptions& optio
   LUTHIER_CHECK(next + 1 == dimension());
 }
 
-double ChainDensity::operator()(const VectorXd& x) const {
+absl::StatusOr<double> ChainDensity::Value(const VectorXd& x, const base::StopToken& stop) const {
   LUTHIER_CHECK(x.size() == dimension());
   if (!x.allFinite()) return kMinusInfinity;
   const Index logs = posterior_.dimension();
@@ -73,7 +74,8 @@ double ChainDensity::operator()(const VectorXd& x) const {
   double value = posterior_.LogPrior(phi, nullptr) - 0.5 * mean * mean;
   if (!natural_) value += phi.sum();
   if (!natural_ && log_noise_ >= 0) value -= phi(log_noise_);
-  value += likelihood_->Marginal(Unpack(x), nullptr);
+  LUTHIER_ASSIGN_OR_RETURN(const double log_likelihood, likelihood_->Marginal(Unpack(x), nullptr, stop));
+  value += log_likelihood;
   return std::isfinite(value) ? value : kMinusInfinity;
 }
 
@@ -110,28 +112,36 @@ Hyperparameters ChainDensity::Unpack(const VectorXd& x) const {
   return theta;
 }
 
-SamplingResult SampleHyperparameters(Likelihood* likelihood, const SamplingOptions& options,
-                                     const std::optional<VectorXd>& carried,
-                                     const std::optional<Hyperparameters>& start, base::RandomStream random) {
+absl::StatusOr<SamplingResult> SampleHyperparameters(Likelihood* likelihood, const SamplingOptions& options,
+                                                     const std::optional<VectorXd>& carried,
+                                                     const std::optional<Hyperparameters>& start,
+                                                     base::RandomStream random, const base::StopToken& stop) {
   LUTHIER_CHECK(options.burn_in >= 0 && options.states >= 1);
-  const ChainDensity density(likelihood, options.inference);
+  const ChainDensity chain(likelihood, options.inference);
+  const auto density = [&](const VectorXd& x) { return chain.Value(x, stop); };
   const math::SliceOptions step = StepOptions(options.inference.prior);
   SamplingResult result;
   math::SliceState state;
-  auto starts_at = [&](const VectorXd& x) { return math::StartSlice(density, x, &state, &result.counts); };
-  result.burned = !(carried.has_value() && carried->size() == density.dimension() && starts_at(*carried));
   // New data may have density 0 where the chain stood.
-  if (result.burned && !(start.has_value() && starts_at(density.Pack(*start))) && !starts_at(density.Mode())) {
-    return result;
+  std::vector<VectorXd> places;
+  if (carried.has_value() && carried->size() == chain.dimension()) places.push_back(*carried);
+  const size_t carried_places = places.size();
+  if (start.has_value()) places.push_back(chain.Pack(*start));
+  places.push_back(chain.Mode());
+  bool started = false;
+  for (size_t k = 0; k < places.size() && !started; ++k) {
+    result.burned = k >= carried_places;
+    LUTHIER_ASSIGN_OR_RETURN(started, math::StartSlice(density, places[k], &state, &result.counts));
   }
-  auto sweep = [&] {
-    math::SliceRandomDirection(density, density.joint(), step, random, &state, &result.counts);
-    math::SliceCoordinates(density, density.single(), step, random, &state, &result.counts);
+  if (!started) return result;
+  auto sweep = [&]() -> absl::Status {
+    LUTHIER_RETURN_IF_ERROR(math::SliceRandomDirection(density, chain.joint(), step, random, &state, &result.counts));
+    return math::SliceCoordinates(density, chain.single(), step, random, &state, &result.counts);
   };
-  for (int k = 0; result.burned && k < options.burn_in; ++k) sweep();
+  for (int k = 0; result.burned && k < options.burn_in; ++k) LUTHIER_RETURN_IF_ERROR(sweep());
   for (int k = 0; k < options.states; ++k) {
-    sweep();
-    result.states.push_back(density.Unpack(state.x));
+    LUTHIER_RETURN_IF_ERROR(sweep());
+    result.states.push_back(chain.Unpack(state.x));
   }
   result.chain = state.x;
   return result;

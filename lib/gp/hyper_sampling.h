@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "Eigen/Core"
-#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/hyper_inference.h"
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/likelihood.h"
@@ -38,8 +39,8 @@ class ChainDensity {
   ChainDensity(Likelihood* likelihood, const InferenceOptions& options);
 
   Eigen::Index dimension() const { return posterior_.dimension() + 1; }
-  // -inf outside the bounds and where the covariance cannot be factored. Never NaN.
-  double operator()(const Eigen::VectorXd& x) const;
+  // -inf outside the bounds and where the covariance cannot be factored. Never NaN. CANCELLED: `stop` was raised.
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, const base::StopToken& stop) const;
   // The prior's mode, with the thesis' prior its usual start (l = 1, s_f^2 = 1/e, sigma_n^2 = 1e-3); m = 0.
   Eigen::VectorXd Mode() const;
   // Projected on the bounds.
@@ -72,10 +73,11 @@ struct SamplingResult {
 // `start`, or, where that has no finite density either, at the prior's mode, and burns in. A sweep is one joint move
 // (doubling with the thesis' prior, linear expansion else), then each other coordinate in random order. Deterministic
 // in its arguments; carrying result.chain on continues the chain exactly. About 6 likelihoods, n^3/3 each, a coordinate
-// and sweep.
-SamplingResult SampleHyperparameters(Likelihood* likelihood, const SamplingOptions& options,
-                                     const std::optional<Eigen::VectorXd>& carried,
-                                     const std::optional<Hyperparameters>& start, base::RandomStream random);
+// and sweep. CANCELLED: `stop` was raised.
+absl::StatusOr<SamplingResult> SampleHyperparameters(Likelihood* likelihood, const SamplingOptions& options,
+                                                     const std::optional<Eigen::VectorXd>& carried,
+                                                     const std::optional<Hyperparameters>& start,
+                                                     base::RandomStream random, const base::StopToken& stop);
 
 }  // namespace luthier::gp
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/triangular_blocks.h"
 
 namespace luthier::gp {
@@ -16,6 +17,8 @@ using Eigen::VectorXd;
 namespace {
 constexpr double kHalfLog2Pi = 0.91893853320467274178;
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+constexpr Index kStrip = 256;              // Columns of a product between two looks at the stop.
+constexpr int64_t kKernelOperations = 20;  // Of a kernel's value, given the distance.
 }  // namespace
 
 Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y, Slopes slopes)
@@ -51,7 +54,8 @@ Likelihood::NoiseTerms Likelihood::SplitNoise(const Hyperparameters& theta, cons
           w.tail(slopes()).dot(slopes_.extra_variances)};
 }
 
-bool Likelihood::FactorCovariance(const Hyperparameters& theta, bool with_slope) {
+absl::StatusOr<bool> Likelihood::FactorCovariance(const Hyperparameters& theta, bool with_slope,
+                                                  const base::StopToken& stop) {
   const kernels::StationaryKernel kernel = KernelOf(shape_, theta);
   if (slopes() == 0) {
     z_ = kernel.Scale(x_);
@@ -64,7 +68,8 @@ bool Likelihood::FactorCovariance(const Hyperparameters& theta, bool with_slope)
     k_.diagonal().head(size()).array() += theta.noise_variance;
     k_.diagonal().tail(slopes()).array() += theta.slope_noise_variance + slopes_.extra_variances.array();
   }
-  return math::FactorLowerInPlace(k_, &space_);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(k_.size() / 2 * (x_.cols() + kKernelOperations)));
+  return math::FactorLowerInPlace(k_, &space_, stop);
 }
 
 void Likelihood::ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient) {
@@ -83,20 +88,23 @@ double Likelihood::WithoutData(LikelihoodGradient* gradient) const {
   return 0.0;
 }
 
-double Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient) {
+absl::StatusOr<double> Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient,
+                                            const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const Index n = size() + slopes();  // Rows.
   if (n == 0) {
     if (fit_mean) theta->mean = 0.0;
     return WithoutData(gradient);
   }
-  if (!FactorCovariance(*theta, gradient != nullptr)) return kMinusInfinity;
+  LUTHIER_ASSIGN_OR_RETURN(const bool definite, FactorCovariance(*theta, gradient != nullptr, stop));
+  if (!definite) return kMinusInfinity;
   const double log_determinant_half = k_.diagonal().array().log().sum();
   MatrixXd rhs(n, 2);  // L^-1 [y, 1].
   rhs.col(0) = Targets(0.0);
   rhs.col(1) = MeanWeights();
   double trace_inverse = 0.0;
   if (gradient != nullptr) {
-    math::InverseTransposed(k_, &space_, &upper_);
+    LUTHIER_RETURN_IF_ERROR(math::InverseTransposed(k_, &space_, &upper_, stop));
     for (Index b = n; b-- > 0;) {
       const auto column = upper_.col(b).head(b + 1);
       trace_inverse += column.squaredNorm();
@@ -130,25 +138,31 @@ double Likelihood::Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGra
   gradient->mean = fit_mean ? 0.0 : slopes() == 0 ? alpha.sum() : alpha.head(size()).sum();
   weights_.resize(n, n);
   for (Index b = 0; b < n; ++b) weights_.col(b).tail(n - b) = (0.5 * alpha(b)) * alpha.tail(n - b);
-  math::AddSquareOfUpper(upper_, -0.5, &space_, weights_);
+  LUTHIER_RETURN_IF_ERROR(math::AddSquareOfUpper(upper_, -0.5, &space_, weights_, stop));
   ContractKernel(*theta, gradient);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(weights_.size() / 2 * (x_.cols() + kKernelOperations)));
   return value;
 }
 
-double Likelihood::Marginal(const Hyperparameters& theta, LikelihoodGradient* gradient) {
+absl::StatusOr<double> Likelihood::Marginal(const Hyperparameters& theta, LikelihoodGradient* gradient,
+                                            const base::StopToken& stop) {
   Hyperparameters copy = theta;
-  return Evaluate(&copy, /*fit_mean=*/false, gradient);
+  return Evaluate(&copy, /*fit_mean=*/false, gradient, stop);
 }
 
-double Likelihood::MarginalOverMean(Hyperparameters* theta, LikelihoodGradient* gradient) {
-  return Evaluate(theta, /*fit_mean=*/true, gradient);
+absl::StatusOr<double> Likelihood::MarginalOverMean(Hyperparameters* theta, LikelihoodGradient* gradient,
+                                                    const base::StopToken& stop) {
+  return Evaluate(theta, /*fit_mean=*/true, gradient, stop);
 }
 
-double Likelihood::LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient* gradient) {
+absl::StatusOr<double> Likelihood::LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient* gradient,
+                                               const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const Index n = size() + slopes();  // Rows.
   if (n == 0) return WithoutData(gradient);
-  if (!FactorCovariance(theta, gradient != nullptr)) return kMinusInfinity;
-  math::InverseTransposed(k_, &space_, &upper_);
+  LUTHIER_ASSIGN_OR_RETURN(const bool definite, FactorCovariance(theta, gradient != nullptr, stop));
+  if (!definite) return kMinusInfinity;
+  LUTHIER_RETURN_IF_ERROR(math::InverseTransposed(k_, &space_, &upper_, stop));
   const VectorXd whitened = upper_.triangularView<Eigen::Upper>().adjoint() * Targets(theta.mean);
   const VectorXd alpha = upper_.triangularView<Eigen::Upper>() * whitened;
   const VectorXd kappa = upper_.rowwise().squaredNorm();
@@ -158,13 +172,19 @@ double Likelihood::LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient*
   if (gradient == nullptr) return value;
 
   MatrixXd inverse = MatrixXd::Zero(n, n);
-  math::AddSquareOfUpper(upper_, 1.0, &space_, inverse);
+  LUTHIER_RETURN_IF_ERROR(math::AddSquareOfUpper(upper_, 1.0, &space_, inverse, stop));
   inverse.triangularView<Eigen::StrictlyUpper>() = inverse.transpose();
   const VectorXd u = alpha.cwiseQuotient(kappa);
   const VectorXd w = (1.0 + alpha.array() * u.array()) / kappa.array();
   const VectorXd p = inverse * u;
   weights_.resize(n, n);
-  weights_.noalias() = -0.5 * inverse * (w.asDiagonal() * inverse);
+  const MatrixXd scaled = w.asDiagonal() * inverse;
+  for (Index begin = 0; begin < n;) {
+    const Index end = n - begin < 2 * kStrip ? n : begin + kStrip;
+    weights_.middleCols(begin, end - begin).noalias() = -0.5 * inverse * scaled.middleCols(begin, end - begin);
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(n * n * (end - begin)));
+    begin = end;
+  }
   weights_.noalias() += 0.5 * p * alpha.transpose();
   weights_.noalias() += 0.5 * alpha * p.transpose();
   gradient->mean = u.dot(inverse.rowwise().sum());
@@ -180,6 +200,7 @@ double Likelihood::LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient*
   }
   gradient->log_signal_variance = u.dot(alpha) - 0.5 * w.dot(kappa) - noise_term;
   ContractKernel(theta, gradient);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(weights_.size() / 2 * (x_.cols() + kKernelOperations)));
   return value;
 }
 

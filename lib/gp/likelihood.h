@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/slopes.h"
 #include "lib/kernels/derivatives.h"
@@ -26,7 +28,8 @@ struct LikelihoodGradient {
 };
 
 // How well hyperparameters explain one data set. Holds the data and the work space of an evaluation, so that repeated
-// evaluations allocate nothing of size n^2: use one object a thread.
+// evaluations allocate nothing of size n^2: use one object a thread. Evaluations look at `stop` after every part and
+// return CANCELLED once it is raised; the next one is as if that had not been made.
 class Likelihood {
  public:
   // x: n x d, rows are points in the unit cube, finite. y: n, finite, standardised. n >= 0.
@@ -44,26 +47,30 @@ class Likelihood {
   // gradient tr((alpha alpha' - C^-1) dC/dtheta)/2 (eq. 5.9) when asked for. -inf, the gradient left as it was, when C
   // is not numerically positive definite. O(n^3/3), with gradient O(n^3 + n^2 d): C^-1 is formed once, no pass per
   // column.
-  double Marginal(const Hyperparameters& theta, LikelihoodGradient* gradient);
+  absl::StatusOr<double> Marginal(const Hyperparameters& theta, LikelihoodGradient* gradient,
+                                  const base::StopToken& stop);
 
   // The same with the mean replaced by the maximiser of ln p(y | m) - m^2/2 (a standard normal prior on m):
   //   m = 1' C^-1 y / (1' C^-1 1 + 1),
   // which is written to theta->mean. Returns ln p(y | m) - m^2/2; its gradient in the other parameters is Marginal's at
   // that m, and in m it is 0.
-  double MarginalOverMean(Hyperparameters* theta, LikelihoodGradient* gradient);
+  absl::StatusOr<double> MarginalOverMean(Hyperparameters* theta, LikelihoodGradient* gradient,
+                                          const base::StopToken& stop);
 
   // Leave-one-out predictive log density sum_i ln N(y_i; mu_-i, s2_-i), mu_-i = y_i - alpha_i/kappa_i, s2_-i =
   // 1/kappa_i (R&W eq. 5.10-5.13), over slopes as over values, and its gradient in one contraction with
   //   M = (p alpha' + alpha p')/2 - C^-1 diag(w) C^-1 / 2, u_i = alpha_i/kappa_i, p = C^-1 u, w_i = (1 + alpha_i
   //   u_i)/kappa_i.
-  double LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient* gradient);
+  absl::StatusOr<double> LeaveOneOut(const Hyperparameters& theta, LikelihoodGradient* gradient,
+                                     const base::StopToken& stop);
 
  private:
   // Factors C into k_ (and fills slope_ when asked); false when it is not positive definite.
-  bool FactorCovariance(const Hyperparameters& theta, bool with_slope);
+  absl::StatusOr<bool> FactorCovariance(const Hyperparameters& theta, bool with_slope, const base::StopToken& stop);
   // Every criterion of no data: 0, gradient 0.
   double WithoutData(LikelihoodGradient* gradient) const;
-  double Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient);
+  absl::StatusOr<double> Evaluate(Hyperparameters* theta, bool fit_mean, LikelihoodGradient* gradient,
+                                  const base::StopToken& stop);
   // y~, and 1 for values, 0 for slopes.
   Eigen::VectorXd Targets(double mean) const;
   Eigen::VectorXd MeanWeights() const;

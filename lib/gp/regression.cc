@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::gp {
 
@@ -15,12 +16,15 @@ using Eigen::VectorXd;
 namespace {
 constexpr double kVarianceFloor = 1e-12;  // Times s_f^2.
 constexpr int kMaxAppends = 50;
+constexpr Index kStrip = 128;  // Columns of a product between two looks at a stop.
 constexpr Index kChunk = 256;  // Points of one triangular solve: the right-hand side stays in the second-level cache.
 }  // namespace
 
-std::optional<Regression> Regression::Fit(const kernels::KernelShape& shape, const Hyperparameters& theta,
-                                          const Eigen::Ref<const MatrixXd>& x, const Eigen::Ref<const VectorXd>& y,
-                                          const Slopes& slopes) {
+absl::StatusOr<std::optional<Regression>> Regression::Fit(const kernels::KernelShape& shape,
+                                                          const Hyperparameters& theta,
+                                                          const Eigen::Ref<const MatrixXd>& x,
+                                                          const Eigen::Ref<const VectorXd>& y, const Slopes& slopes,
+                                                          const base::StopToken& stop) {
   LUTHIER_CHECK(x.rows() == y.size() && x.cols() == shape.columns() && theta.lengthscales.size() == shape.groups);
   if (!x.allFinite() || !y.allFinite() || !theta.lengthscales.allFinite() || !std::isfinite(theta.mean) ||
       !std::isfinite(theta.signal_variance) || !(theta.signal_variance > 0.0) || !(theta.noise_variance >= 0.0) ||
@@ -42,11 +46,13 @@ std::optional<Regression> Regression::Fit(const kernels::KernelShape& shape, con
       regression.observed_.rows.push_back({slopes.points[static_cast<size_t>(i)], i});
     }
   }
-  if (!regression.Refactor()) return std::nullopt;
-  return regression;
+  LUTHIER_ASSIGN_OR_RETURN(const bool factored, regression.Refactor(stop));
+  if (!factored) return std::nullopt;
+  return std::optional<Regression>(std::move(regression));
 }
 
-bool Regression::Refactor() {
+absl::StatusOr<bool> Regression::Refactor(const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   MatrixXd c;
   if (has_slopes()) {
     derivatives_->GramLower(observed_, &c);
@@ -57,7 +63,8 @@ bool Regression::Refactor() {
   }
   math::CholeskyOptions options;
   options.jitter_scale = theta_.signal_variance;
-  std::optional<math::Cholesky> factor = math::Cholesky::Factor(c, options);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(c.size() / 2 * columns()));
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<math::Cholesky> factor, math::Cholesky::Factor(c, options, stop));
   if (!factor.has_value()) return false;
   factor_ = *std::move(factor);
   UpdateAlpha();
@@ -120,14 +127,15 @@ void Regression::PointCovariance(const Eigen::RowVectorXd& scaled, VectorXd* k, 
   }
 }
 
-bool Regression::Extend(const Eigen::Ref<const VectorXd>& cross, double diagonal) {
+absl::StatusOr<bool> Regression::Extend(const Eigen::Ref<const VectorXd>& cross, double diagonal,
+                                        const base::StopToken& stop) {
   if (factor_.appends_since_factor() < kMaxAppends && factor_.Append(cross, diagonal)) {
     UpdateAlpha();
     return true;
   }
-  if (Refactor()) return true;
-  ForgetRows(1);
-  return false;
+  absl::StatusOr<bool> factored = Refactor(stop);
+  if (!factored.ok() || !*factored) ForgetRows(1);
+  return factored;
 }
 
 void Regression::ForgetRows(Index count) {
@@ -151,9 +159,10 @@ void Regression::ForgetRows(Index count) {
   y_.conservativeResize(n);
 }
 
-bool Regression::Append(const Eigen::Ref<const VectorXd>& x, double y) {
+absl::StatusOr<bool> Regression::Append(const Eigen::Ref<const VectorXd>& x, double y, const base::StopToken& stop) {
   LUTHIER_CHECK(x.size() == columns());
   if (!x.allFinite() || !std::isfinite(y)) return false;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const Index n = size();
   const MatrixXd z_new = kernel_.Scale(x.transpose());
   MatrixXd cross;
@@ -166,17 +175,18 @@ bool Regression::Append(const Eigen::Ref<const VectorXd>& x, double y) {
   }
   y_.conservativeResize(n + 1);
   y_(n) = y;
-  return Extend(cross.col(0), theta_.signal_variance + theta_.noise_variance);
+  return Extend(cross.col(0), theta_.signal_variance + theta_.noise_variance, stop);
 }
 
-bool Regression::AppendSlope(Index point, const Eigen::Ref<const VectorXd>& direction, double slope,
-                             double extra_variance) {
+absl::StatusOr<bool> Regression::AppendSlope(Index point, const Eigen::Ref<const VectorXd>& direction, double slope,
+                                             double extra_variance, const base::StopToken& stop) {
   LUTHIER_CHECK(point >= 0 && point < size() && direction.size() == columns() &&
                 kernels::HasSlopes(kernel_.shape().family));
   if (!direction.allFinite() || !(direction.squaredNorm() > 0.0) || !std::isfinite(slope) ||
       !std::isfinite(extra_variance) || extra_variance < 0.0) {
     return false;
   }
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   ListRows();
   VectorXd k;
   MatrixXd jacobian;
@@ -191,7 +201,7 @@ bool Regression::AppendSlope(Index point, const Eigen::Ref<const VectorXd>& dire
   slope_extra_.conservativeResize(m + 1);
   slope_extra_(m) = extra_variance;
   const double prior = direction.cwiseAbs2().dot(derivatives_->GradientVariances());
-  return Extend(cross, prior + theta_.slope_noise_variance + extra_variance);
+  return Extend(cross, prior + theta_.slope_noise_variance + extra_variance, stop);
 }
 
 void Regression::FitMean() {
@@ -281,13 +291,26 @@ GradientPosterior Regression::PredictGradient(const Eigen::Ref<const VectorXd>& 
   return p;
 }
 
-MatrixXd Regression::JointCovariance(const Eigen::Ref<const MatrixXd>& x) const {
+absl::StatusOr<MatrixXd> Regression::JointCovariance(const Eigen::Ref<const MatrixXd>& x,
+                                                     const base::StopToken& stop) const {
+  const Index q = x.rows();
   MatrixXd covariance = kernel_.Gram(x);
   if (size() == 0) return covariance;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(q * q * columns()));
   MatrixXd v;
   CrossCovariance(kernel_.Scale(x), &v);
-  factor_.SolveLowerInPlace(v);
-  covariance.noalias() -= v.transpose() * v;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(v.size() * columns()));
+  // A strip of columns at a time.
+  const auto end_of = [q](Index begin) { return q - begin < 2 * kStrip ? q : begin + kStrip; };
+  for (Index begin = 0; begin < q; begin = end_of(begin)) {
+    factor_.SolveLowerInPlace(v.middleCols(begin, end_of(begin) - begin));
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(rows() * rows() * (end_of(begin) - begin)));
+  }
+  for (Index begin = 0; begin < q; begin = end_of(begin)) {
+    const Index width = end_of(begin) - begin;
+    covariance.middleCols(begin, width).noalias() -= v.transpose() * v.middleCols(begin, width);
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(v.size() * width));
+  }
   return covariance;
 }
 

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/slopes.h"
 #include "lib/kernels/derivatives.h"
@@ -46,17 +48,19 @@ class Regression {
   // x: n x d (rows are points), y: n; n = 0 is the prior. slopes: their rows follow the values'; any needs a family
   // that has slopes. Absent when x, y, slopes or theta is not finite (or a direction is 0, or a length not positive);
   // finite inputs always succeed, because the top rung of the jitter ladder, 1e-4 s_f^2, exceeds any round-off of K.
-  // O(N^3/3 + N^2 d).
-  static std::optional<Regression> Fit(const kernels::KernelShape& shape, const Hyperparameters& theta,
-                                       const Eigen::Ref<const Eigen::MatrixXd>& x,
-                                       const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes = {});
+  // O(N^3/3 + N^2 d). CANCELLED: `stop` was raised.
+  static absl::StatusOr<std::optional<Regression>> Fit(const kernels::KernelShape& shape, const Hyperparameters& theta,
+                                                       const Eigen::Ref<const Eigen::MatrixXd>& x,
+                                                       const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes,
+                                                       const base::StopToken& stop);
 
   // Adds one observation at d-vector x. O(n^2). When the new row is numerically dependent on the others, the whole
-  // matrix is factored anew with jitter. False, changing nothing, when x or y is not finite.
-  bool Append(const Eigen::Ref<const Eigen::VectorXd>& x, double y);
+  // matrix is factored anew with jitter. False, changing nothing, when x or y is not finite. CANCELLED, changing
+  // nothing: `stop` was raised.
+  absl::StatusOr<bool> Append(const Eigen::Ref<const Eigen::VectorXd>& x, double y, const base::StopToken& stop);
   // The same for the slope along `direction` (d) at point `point` (< size()).
-  bool AppendSlope(Eigen::Index point, const Eigen::Ref<const Eigen::VectorXd>& direction, double slope,
-                   double extra_variance = 0.0);
+  absl::StatusOr<bool> AppendSlope(Eigen::Index point, const Eigen::Ref<const Eigen::VectorXd>& direction, double slope,
+                                   double extra_variance, const base::StopToken& stop);
   // Replaces the mean by the maximiser of ln p(y | m) - m^2/2, 1' C^-1 y / (1' C^-1 1 + 1): for hyperparameters that
   // were found on fewer data. O(n^2).
   void FitMean();
@@ -96,8 +100,10 @@ class Regression {
   PointPosterior PredictWithGradient(const Eigen::Ref<const Eigen::VectorXd>& x) const;
   // Of the gradient of f; the kernel's family has slopes. O(N^2 d).
   GradientPosterior PredictGradient(const Eigen::Ref<const Eigen::VectorXd>& x) const;
-  // Joint posterior covariance of f at q points, q x q, symmetric; its diagonal is not clamped.
-  Eigen::MatrixXd JointCovariance(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
+  // Joint posterior covariance of f at q points, q x q, symmetric; its diagonal is not clamped. O(q n (n + q)).
+  // CANCELLED: `stop` was raised.
+  absl::StatusOr<Eigen::MatrixXd> JointCovariance(const Eigen::Ref<const Eigen::MatrixXd>& x,
+                                                  const base::StopToken& stop) const;
 
  private:
   Regression(kernels::StationaryKernel kernel, Hyperparameters theta)
@@ -107,8 +113,9 @@ class Regression {
   void ListRows();
   void ForgetRows(Eigen::Index count);
   // Adds the row that was taken into the data already to the factor.
-  bool Extend(const Eigen::Ref<const Eigen::VectorXd>& cross, double diagonal);
-  bool Refactor();
+  absl::StatusOr<bool> Extend(const Eigen::Ref<const Eigen::VectorXd>& cross, double diagonal,
+                              const base::StopToken& stop);
+  absl::StatusOr<bool> Refactor(const base::StopToken& stop);
   void UpdateAlpha();
 
   kernels::StationaryKernel kernel_;

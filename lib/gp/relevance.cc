@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/gp/likelihood.h"
 
 namespace luthier::gp {
@@ -19,9 +20,10 @@ constexpr Index kValues = 60, kRows = 150;
 
 }  // namespace
 
-double RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const MatrixXd>& x,
-                     const Eigen::Ref<const VectorXd>& y, const Slopes& slopes, Index axis,
-                     const InferenceOptions& inference, base::RandomStream random) {
+absl::StatusOr<double> RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const MatrixXd>& x,
+                                     const Eigen::Ref<const VectorXd>& y, const Slopes& slopes, Index axis,
+                                     const InferenceOptions& inference, base::RandomStream random,
+                                     const base::StopToken& stop) {
   LUTHIER_CHECK(x.rows() == y.size() && x.cols() == shape.columns() && axis < x.cols());
   const Index n = std::min(kValues, y.size()), first = y.size() - n;
   Slopes used;
@@ -32,7 +34,8 @@ double RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const M
     used.Add(point, slopes.directions.row(i).transpose(), slopes.values(i), slopes.extra_variances(i));
   }
   Likelihood with(shape, x.bottomRows(n), y.tail(n), used);
-  const InferenceResult depends = MaximizePosterior(&with, inference, std::nullopt, random);
+  LUTHIER_ASSIGN_OR_RETURN(const InferenceResult depends,
+                           MaximizePosterior(&with, inference, std::nullopt, random, stop));
   // No distance along the axis: whatever its lengthscale, no dependence.
   MatrixXd flat = x.bottomRows(n);
   flat.col(axis).setConstant(0.5);
@@ -42,7 +45,9 @@ double RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const M
   thorough.max_searches = std::max(2, inference.max_searches);
   thorough.random_starts = std::max(3, inference.random_starts);
   thorough.max_evaluations = 2 * inference.max_evaluations;
-  return depends.log_posterior - MaximizePosterior(&without, thorough, depends.theta, random).log_posterior;
+  LUTHIER_ASSIGN_OR_RETURN(const InferenceResult does_not,
+                           MaximizePosterior(&without, thorough, depends.theta, random, stop));
+  return depends.log_posterior - does_not.log_posterior;
 }
 
 }  // namespace luthier::gp

@@ -2,7 +2,9 @@
 #define LUTHIER_LIB_GP_RELEVANCE_H_
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/hyper_inference.h"
 #include "lib/gp/slopes.h"
 #include "lib/kernels/stationary.h"
@@ -15,10 +17,11 @@ namespace luthier::gp {
 //
 // x: n x d points of the cube; y: n standardised outputs; slopes: none of them with a part along the axis, or the model
 // without it could not have them. The newest (last) 60 values are used, and the slopes at them that come first, up to
-// 150 rows in all: O(150^3), some 150 times.
-double RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const Eigen::MatrixXd>& x,
-                     const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes, Eigen::Index axis,
-                     const InferenceOptions& inference, base::RandomStream random);
+// 150 rows in all: O(150^3), some 150 times. CANCELLED: `stop` was raised.
+absl::StatusOr<double> RelevanceGain(const kernels::KernelShape& shape, const Eigen::Ref<const Eigen::MatrixXd>& x,
+                                     const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes,
+                                     Eigen::Index axis, const InferenceOptions& inference, base::RandomStream random,
+                                     const base::StopToken& stop);
 
 }  // namespace luthier::gp
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/kernels/derivatives.h"
 #include "lib/math/cholesky.h"
 #include "lib/math/triangular_blocks.h"
@@ -40,9 +41,10 @@ double WidestSecant(const Eigen::Ref<const MatrixXd>& x, const Eigen::Ref<const 
 
 }  // namespace
 
-std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const Hyperparameters& theta,
-                                      const Eigen::Ref<const MatrixXd>& x, const Eigen::Ref<const VectorXd>& y,
-                                      const Slopes& slopes) {
+absl::StatusOr<std::optional<SlopeCheck>> CheckSlopes(const kernels::KernelShape& shape, const Hyperparameters& theta,
+                                                      const Eigen::Ref<const MatrixXd>& x,
+                                                      const Eigen::Ref<const VectorXd>& y, const Slopes& slopes,
+                                                      const base::StopToken& stop) {
   const Index n = y.size(), m = slopes.size();
   LUTHIER_CHECK(x.rows() == n && x.cols() == shape.columns());
   if (m == 0 || !slopes.Valid(n, x.cols()) || !x.allFinite() || !y.allFinite()) return std::nullopt;
@@ -58,7 +60,7 @@ std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const H
   c.diagonal().tail(m).array() += kSlopeNoise * kernel.GradientVariances().mean() + slopes.extra_variances.array();
   math::CholeskyOptions options;
   options.jitter_scale = theta.signal_variance;
-  const std::optional<math::Cholesky> factor = math::Cholesky::Factor(c, options);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor, math::Cholesky::Factor(c, options, stop));
   if (!factor.has_value()) return std::nullopt;
 
   // Values first: the last block of L is the factor of S, and the tail of L^-1 [y - m; g] is L_S^-1 (g - mu).
@@ -67,7 +69,7 @@ std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const H
   rest.tail(m) = slopes.values;
   math::TriangularSpace space;
   MatrixXd inverse;  // L^-T.
-  math::InverseTransposed(factor->lower(), &space, &inverse);
+  LUTHIER_RETURN_IF_ERROR(math::InverseTransposed(factor->lower(), &space, &inverse, stop));
   const VectorXd whitened = inverse.triangularView<Eigen::Upper>().adjoint() * rest;
   const VectorXd by_slopes = inverse.bottomRightCorner(m, m).triangularView<Eigen::Upper>().adjoint() * slopes.values;
   const VectorXd expected = by_slopes - whitened.tail(m);

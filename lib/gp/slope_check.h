@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/slopes.h"
 #include "lib/kernels/stationary.h"
@@ -47,10 +49,11 @@ struct SlopeCheck {
 //
 // Slopes that are all 0 contradict values that are not all equal.
 //
-// Absent when a covariance could not be factored or no slopes were given. O((n + m)^3).
-std::optional<SlopeCheck> CheckSlopes(const kernels::KernelShape& shape, const Hyperparameters& theta,
-                                      const Eigen::Ref<const Eigen::MatrixXd>& x,
-                                      const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes);
+// Absent when a covariance could not be factored or no slopes were given. O((n + m)^3). CANCELLED: `stop` was raised.
+absl::StatusOr<std::optional<SlopeCheck>> CheckSlopes(const kernels::KernelShape& shape, const Hyperparameters& theta,
+                                                      const Eigen::Ref<const Eigen::MatrixXd>& x,
+                                                      const Eigen::Ref<const Eigen::VectorXd>& y, const Slopes& slopes,
+                                                      const base::StopToken& stop);
 
 }  // namespace luthier::gp
 

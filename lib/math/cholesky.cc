@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/triangular_blocks.h"
 
 namespace luthier::math {
@@ -18,7 +19,8 @@ using Eigen::VectorXd;
 
 }  // namespace
 
-std::optional<Cholesky> Cholesky::Factor(const Eigen::Ref<const MatrixXd>& c, const CholeskyOptions& options) {
+absl::StatusOr<std::optional<Cholesky>> Cholesky::Factor(const Eigen::Ref<const MatrixXd>& c,
+                                                         const CholeskyOptions& options, const base::StopToken& stop) {
   const Index n = c.rows();
   LUTHIER_CHECK(c.cols() == n);
   Cholesky result;
@@ -32,7 +34,8 @@ std::optional<Cholesky> Cholesky::Factor(const Eigen::Ref<const MatrixXd>& c, co
   for (int rung = 0; rung <= options.rungs; ++rung) {
     result.buffer_ = c;
     result.buffer_.diagonal().array() += jitter;
-    if (FactorLowerInPlace(result.buffer_, &space)) {
+    LUTHIER_ASSIGN_OR_RETURN(const bool definite, FactorLowerInPlace(result.buffer_, &space, stop));
+    if (definite) {
       result.jitter_ = jitter;
       return result;
     }

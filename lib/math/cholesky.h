@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::math {
 
@@ -22,9 +24,9 @@ class Cholesky {
   Cholesky() = default;
 
   // Factors `c` (n x n; only its lower triangle is read), climbing the jitter ladder until it succeeds. Absent when an
-  // entry is not finite or the last rung fails too. n = 0 is legal. O(n^3/3).
-  static std::optional<Cholesky> Factor(const Eigen::Ref<const Eigen::MatrixXd>& c,
-                                        const CholeskyOptions& options = {});
+  // entry is not finite or the last rung fails too. n = 0 is legal. O(n^3/3). CANCELLED: `stop` was raised.
+  static absl::StatusOr<std::optional<Cholesky>> Factor(const Eigen::Ref<const Eigen::MatrixXd>& c,
+                                                        const CholeskyOptions& options, const base::StopToken& stop);
 
   // Appends the row (cross', diagonal + jitter()) of C. False, leaving this unchanged, when the new pivot
   // diagonal - |L^-1 cross|^2 is below 1e-10 * diagonal or not finite. O(n^2).

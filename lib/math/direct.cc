@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::math {
 namespace {
@@ -44,7 +45,7 @@ class Direct {
         max_evaluations_(options.max_evaluations > 0 ? options.max_evaluations
                                                      : static_cast<int>(std::clamp<Index>(500 * dim, 1, 20'000))) {}
 
-  DirectResult Run();
+  absl::StatusOr<DirectResult> Run(const base::StopToken& stop);
 
  private:
   // Cells of one size class: the finite ones by value then age, the others by age.
@@ -68,7 +69,7 @@ class Direct {
   // The cells to divide this sweep, taken out of their groups. Empty: the search is over.
   std::vector<int> TakePotentiallyOptimal();
   double Margin();
-  VectorXd Evaluate(const MatrixXd& points);
+  absl::StatusOr<VectorXd> Evaluate(const MatrixXd& points);
   void Divide(const Division& division, const MatrixXd& points, const VectorXd& values);
 
   BatchFunction f_;
@@ -163,8 +164,8 @@ std::vector<int> Direct::TakePotentiallyOptimal() {
   return taken;
 }
 
-VectorXd Direct::Evaluate(const MatrixXd& points) {
-  VectorXd values = f_(points);
+absl::StatusOr<VectorXd> Direct::Evaluate(const MatrixXd& points) {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd values, f_(points));
   LUTHIER_CHECK(values.size() == points.rows());
   for (Index i = 0; i < values.size(); ++i) {
     ++result_.evaluations;
@@ -209,10 +210,10 @@ void Direct::Divide(const Division& division, const MatrixXd& points, const Vect
   Insert(division.cell);
 }
 
-DirectResult Direct::Run() {
+absl::StatusOr<DirectResult> Direct::Run(const base::StopToken& stop) {
   result_.value = kInfinity;
   result_.x = VectorXd::Constant(dim_, 0.5);
-  const VectorXd first = Evaluate(result_.x.transpose());
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd first, Evaluate(result_.x.transpose()));
   const auto outcome = [this](DirectOutcome o) {
     result_.outcome = finite_values_.empty() ? DirectOutcome::kNoPoint : o;
     return result_;
@@ -221,6 +222,7 @@ DirectResult Direct::Run() {
   cells_.push_back({result_.x, std::vector<int8_t>(static_cast<size_t>(dim_), 0), 0, first(0)});
   Insert(0);
   for (;;) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const std::vector<int> taken = TakePotentiallyOptimal();
     if (taken.empty()) return outcome(DirectOutcome::kSmall);
     std::vector<Division> divisions;
@@ -249,19 +251,20 @@ DirectResult Direct::Run() {
     }
     const int affordable = max_evaluations_ - result_.evaluations;
     if (rows >= affordable) {  // The last sweep: no cell needs to be divided any more.
-      if (affordable > 0) Evaluate(points.topRows(affordable));
+      if (affordable > 0) LUTHIER_RETURN_IF_ERROR(Evaluate(points.topRows(affordable)).status());
       return outcome(DirectOutcome::kLimit);
     }
-    const VectorXd values = Evaluate(points);
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd values, Evaluate(points));
     for (const Division& division : divisions) Divide(division, points, values);
   }
 }
 
 }  // namespace
 
-DirectResult MinimizeDirect(BatchFunction f, Index dim, const DirectOptions& options) {
+absl::StatusOr<DirectResult> MinimizeDirect(BatchFunction f, Index dim, const DirectOptions& options,
+                                            const base::StopToken& stop) {
   LUTHIER_CHECK(dim >= 0 && options.epsilon >= 0.0);
-  return Direct(f, dim, options).Run();
+  return Direct(f, dim, options).Run(stop);
 }
 
 }  // namespace luthier::math

@@ -3,12 +3,15 @@
 
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::math {
 
 // Values of a function at the points in the rows of its argument (q x d, inside the unit cube, q >= 1): q numbers. NaN
-// and +-infinity mean "nothing here": such points are divided on but never returned.
-using BatchFunction = absl::FunctionRef<Eigen::VectorXd(const Eigen::MatrixXd& points)>;
+// and +-infinity mean "nothing here": such points are divided on but never returned. An error ends the search. A
+// function that has none may return the vector.
+using BatchFunction = absl::FunctionRef<absl::StatusOr<Eigen::VectorXd>(const Eigen::MatrixXd& points)>;
 
 enum class DirectSize {
   kDiagonal,    // Half the diagonal of a cell (Jones, Perttunen & Stuckman 1993).
@@ -55,8 +58,9 @@ struct DirectResult {
 //
 // One call of f evaluates all new centres of a sweep, in the order in which a sequential version would. Cells without a
 // finite value count as the largest finite value so far + 1. Deterministic. dim = 0 is legal (one evaluation). Memory:
-// O(d) numbers an evaluation.
-DirectResult MinimizeDirect(BatchFunction f, Eigen::Index dim, const DirectOptions& options = {});
+// O(d) numbers an evaluation. Looks at `stop` before each sweep. Errors: CANCELLED, and those of f.
+absl::StatusOr<DirectResult> MinimizeDirect(BatchFunction f, Eigen::Index dim, const DirectOptions& options,
+                                            const base::StopToken& stop);
 
 }  // namespace luthier::math
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::math {
 namespace {
@@ -52,11 +53,12 @@ double SafeguardedCubic(double a, double fa, double da, double b, double fb, dou
 
 class Minimizer {
  public:
-  Minimizer(DifferentiableFunction f, const VectorXd& lower, const VectorXd& upper, const LbfgsOptions& options)
-      : f_(f), lower_(lower), upper_(upper), options_(options) {}
+  Minimizer(DifferentiableFunction f, const VectorXd& lower, const VectorXd& upper, const LbfgsOptions& options,
+            const base::StopToken& stop)
+      : f_(f), lower_(lower), upper_(upper), options_(options), stop_(stop) {}
 
-  LbfgsResult Run(const VectorXd& start) {
-    Point current = Evaluate(start.cwiseMax(lower_).cwiseMin(upper_));
+  absl::StatusOr<LbfgsResult> Run(const VectorXd& start) {
+    LUTHIER_ASSIGN_OR_RETURN(Point current, Evaluate(start.cwiseMax(lower_).cwiseMin(upper_)));
     LbfgsResult result;
     if (!current.finite) {
       result.outcome = LbfgsOutcome::kNotFiniteAtStart;
@@ -79,7 +81,8 @@ class Minimizer {
       }
       const VectorXd direction = Direction(current);
       Point next;
-      if (!Search(current, direction, &next)) {
+      LUTHIER_ASSIGN_OR_RETURN(const bool lower, Search(current, direction, &next));
+      if (!lower) {
         if (evaluations_ >= options_.max_evaluations) {
           result.outcome = LbfgsOutcome::kLimit;
           break;
@@ -110,10 +113,11 @@ class Minimizer {
   }
 
  private:
-  Point Evaluate(VectorXd x) {
+  absl::StatusOr<Point> Evaluate(VectorXd x) {
+    LUTHIER_RETURN_IF_ERROR(stop_.Poll());
     Point point;
     point.g = VectorXd::Zero(x.size());
-    point.f = f_(x, &point.g);
+    LUTHIER_ASSIGN_OR_RETURN(point.f, f_(x, &point.g));
     ++evaluations_;
     point.finite = std::isfinite(point.f) && point.g.allFinite();
     point.x = std::move(x);
@@ -173,7 +177,7 @@ class Minimizer {
   }
 
   // Finds a point along P(x + t d) with sufficient decrease and, if it can, a flat enough slope.
-  bool Search(const Point& from, const VectorXd& d, Point* found) {
+  absl::StatusOr<bool> Search(const Point& from, const VectorXd& d, Point* found) {
     const double slope0 = from.g.dot(d);
     if (!(slope0 < 0.0)) return false;
     double step = 1.0;
@@ -184,7 +188,7 @@ class Minimizer {
     for (int trial = 0; trial < kMaxLineSearch && evaluations_ < options_.max_evaluations; ++trial) {
       const VectorXd x = (from.x + step * d).cwiseMax(lower_).cwiseMin(upper_);
       if (x == from.x || (have_low && x == found->x)) break;  // Round-off, or everything is clipped already.
-      Point next = Evaluate(x);
+      LUTHIER_ASSIGN_OR_RETURN(Point next, Evaluate(x));
       double slope = 0.0;  // Of the arc: clipped coordinates no longer move.
       for (Index j = 0; j < x.size(); ++j) {
         const bool clipped = (x(j) <= lower_(j) && d(j) < 0.0) || (x(j) >= upper_(j) && d(j) > 0.0);
@@ -227,17 +231,19 @@ class Minimizer {
   const VectorXd& lower_;
   const VectorXd& upper_;
   const LbfgsOptions& options_;
+  const base::StopToken& stop_;
   std::vector<Pair> pairs_;  // Oldest first.
   int evaluations_ = 0;
 };
 
 }  // namespace
 
-LbfgsResult MinimizeLbfgs(DifferentiableFunction f, const VectorXd& start, const VectorXd& lower, const VectorXd& upper,
-                          const LbfgsOptions& options) {
+absl::StatusOr<LbfgsResult> MinimizeLbfgs(DifferentiableFunction f, const VectorXd& start, const VectorXd& lower,
+                                          const VectorXd& upper, const LbfgsOptions& options,
+                                          const base::StopToken& stop) {
   LUTHIER_CHECK(start.size() == lower.size() && start.size() == upper.size());
   LUTHIER_CHECK(options.memory >= 1 && options.max_evaluations >= 1 && options.max_iterations >= 0);
-  return Minimizer(f, lower, upper, options).Run(start);
+  return Minimizer(f, lower, upper, options, stop).Run(start);
 }
 
 }  // namespace luthier::math

@@ -3,12 +3,16 @@
 
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::math {
 
 // Value of the objective at x; when `gradient` is not null also its gradient (already sized like x). A value that is
-// not finite, or a gradient that is not, marks x as outside the domain: the line search steps back from it.
-using DifferentiableFunction = absl::FunctionRef<double(const Eigen::VectorXd& x, Eigen::VectorXd* gradient)>;
+// not finite, or a gradient that is not, marks x as outside the domain: the line search steps back from it. An error
+// ends the search. A function that has none may return double.
+using DifferentiableFunction =
+    absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd& x, Eigen::VectorXd* gradient)>;
 
 struct LbfgsOptions {
   int memory = 10;                   // Pairs kept, >= 1.
@@ -43,9 +47,11 @@ struct LbfgsResult {
 // `start`, which is projected on the box first. Limited-memory BFGS on the free coordinates (those not held at a bound
 // by the gradient: Bertsekas 1982's two-metric projection, so the projected direction descends), a weak-Wolfe line
 // search along the projected arc by bracketing with safeguarded cubic steps, pairs kept only with positive curvature.
-// Deterministic. Every accepted value is lower than the one before. x.size() == 0 is legal.
-LbfgsResult MinimizeLbfgs(DifferentiableFunction f, const Eigen::VectorXd& start, const Eigen::VectorXd& lower,
-                          const Eigen::VectorXd& upper, const LbfgsOptions& options = {});
+// Deterministic. Every accepted value is lower than the one before. x.size() == 0 is legal. Looks at `stop` before each
+// call of f. Errors: CANCELLED, and those of f.
+absl::StatusOr<LbfgsResult> MinimizeLbfgs(DifferentiableFunction f, const Eigen::VectorXd& start,
+                                          const Eigen::VectorXd& lower, const Eigen::VectorXd& upper,
+                                          const LbfgsOptions& options, const base::StopToken& stop);
 
 }  // namespace luthier::math
 

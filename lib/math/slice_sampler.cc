@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::math {
 namespace {
@@ -17,9 +18,9 @@ class Line {
       : density_(density), x_(x), direction_(direction), counts_(counts) {}
 
   VectorXd Point(double t) const { return x_ + t * direction_; }
-  double operator()(double t) {
+  absl::StatusOr<double> operator()(double t) {
     ++counts_->evaluations;
-    const double value = density_(Point(t));
+    LUTHIER_ASSIGN_OR_RETURN(const double value, density_(Point(t)));
     return std::isnan(value) ? -std::numeric_limits<double>::infinity() : value;
   }
 
@@ -32,7 +33,7 @@ class Line {
 
 // Would doubling started around `t` have led to the interval (left, right), had the same random choices been made?
 // Neal 2003, fig. 6, with the old point at 0. Intervals halved back to `width` need no test.
-bool Acceptable(Line& line, double t, double level, double width, double left, double right) {
+absl::StatusOr<bool> Acceptable(Line& line, double t, double level, double width, double left, double right) {
   bool split = false;  // 0 and t lie in different halves from here on.
   double left_value = 0.0, right_value = 0.0;
   bool left_known = false, right_known = false;
@@ -47,10 +48,14 @@ bool Acceptable(Line& line, double t, double level, double width, double left, d
       left_known = false;
     }
     if (!split) continue;
-    if (!left_known) left_value = line(left);
+    if (!left_known) {
+      LUTHIER_ASSIGN_OR_RETURN(left_value, line(left));
+    }
     left_known = true;
     if (left_value > level) continue;
-    if (!right_known) right_value = line(right);
+    if (!right_known) {
+      LUTHIER_ASSIGN_OR_RETURN(right_value, line(right));
+    }
     right_known = true;
     if (right_value <= level) return false;
   }
@@ -59,15 +64,16 @@ bool Acceptable(Line& line, double t, double level, double width, double left, d
 
 }  // namespace
 
-bool StartSlice(LogDensity density, const VectorXd& x, SliceState* state, SliceCounts* counts) {
+absl::StatusOr<bool> StartSlice(LogDensity density, const VectorXd& x, SliceState* state, SliceCounts* counts) {
   ++counts->evaluations;
+  LUTHIER_ASSIGN_OR_RETURN(const double log_density, density(x));
   state->x = x;
-  state->log_density = density(x);
+  state->log_density = log_density;
   return std::isfinite(state->log_density);
 }
 
-void SliceAlong(LogDensity density, const VectorXd& direction, const SliceOptions& options, base::RandomStream& stream,
-                SliceState* state, SliceCounts* counts) {
+absl::Status SliceAlong(LogDensity density, const VectorXd& direction, const SliceOptions& options,
+                        base::RandomStream& stream, SliceState* state, SliceCounts* counts) {
   LUTHIER_CHECK(std::isfinite(state->log_density) && options.width > 0.0 && options.max_shrinks >= 1);
   LUTHIER_CHECK(options.max_doublings <= 1000);
   const double norm = direction.norm();
@@ -79,50 +85,66 @@ void SliceAlong(LogDensity density, const VectorXd& direction, const SliceOption
   double left = right - options.width;
   const bool doubling = options.expansion == SliceExpansion::kDoubling;
   if (doubling) {
-    double left_value = line(left), right_value = line(right);
+    LUTHIER_ASSIGN_OR_RETURN(double left_value, line(left));
+    LUTHIER_ASSIGN_OR_RETURN(double right_value, line(right));
     for (int k = 0; k < options.max_doublings && (left_value > level || right_value > level); ++k) {
       const double length = right - left;
       if (stream.Uniform() < 0.5) {
-        left_value = line(left -= length);
+        LUTHIER_ASSIGN_OR_RETURN(left_value, line(left -= length));
       } else {
-        right_value = line(right += length);
+        LUTHIER_ASSIGN_OR_RETURN(right_value, line(right += length));
       }
     }
   } else {
     const int max_left = static_cast<int>(stream.UniformInt(static_cast<uint64_t>(options.max_steps) + 1));
-    for (int k = 0; k < max_left && line(left) > level; ++k) left -= options.width;
-    for (int k = max_left; k < options.max_steps && line(right) > level; ++k) right += options.width;
+    for (int k = 0; k < max_left; ++k) {
+      LUTHIER_ASSIGN_OR_RETURN(const double value, line(left));
+      if (!(value > level)) break;
+      left -= options.width;
+    }
+    for (int k = max_left; k < options.max_steps; ++k) {
+      LUTHIER_ASSIGN_OR_RETURN(const double value, line(right));
+      if (!(value > level)) break;
+      right += options.width;
+    }
   }
 
   double low = left, high = right;
   for (int k = 0; k < options.max_shrinks; ++k) {
     const double t = low + stream.Uniform() * (high - low);
-    const double value = line(t);
-    if (value > level && std::isfinite(value) &&
-        (!doubling || Acceptable(line, t, level, options.width, left, right))) {
+    LUTHIER_ASSIGN_OR_RETURN(const double value, line(t));
+    bool accepted = value > level && std::isfinite(value);
+    if (accepted && doubling) {
+      LUTHIER_ASSIGN_OR_RETURN(accepted, Acceptable(line, t, level, options.width, left, right));
+    }
+    if (accepted) {
       state->x = line.Point(t);
       state->log_density = value;
-      return;
+      return absl::OkStatus();
     }
     (t < 0.0 ? low : high) = t;
   }
   ++counts->kept;
+  return absl::OkStatus();
 }
 
-void SliceRandomDirection(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
-                          base::RandomStream& stream, SliceState* state, SliceCounts* counts) {
+absl::Status SliceRandomDirection(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
+                                  base::RandomStream& stream, SliceState* state, SliceCounts* counts) {
   VectorXd direction = VectorXd::Zero(state->x.size());
   do {
     for (int j : block) direction(j) = stream.Normal();
   } while (!(direction.squaredNorm() > 0.0));
-  SliceAlong(density, direction, options, stream, state, counts);
+  return SliceAlong(density, direction, options, stream, state, counts);
 }
 
-void SliceCoordinates(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
-                      base::RandomStream& stream, SliceState* state, SliceCounts* counts) {
+absl::Status SliceCoordinates(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
+                              base::RandomStream& stream, SliceState* state, SliceCounts* counts) {
   std::vector<int> order = block;
   stream.Shuffle(order);
-  for (int j : order) SliceAlong(density, VectorXd::Unit(state->x.size(), j), options, stream, state, counts);
+  for (int j : order) {
+    LUTHIER_RETURN_IF_ERROR(SliceAlong(density, VectorXd::Unit(state->x.size(), j), options, stream, state, counts));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace luthier::math

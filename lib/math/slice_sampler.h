@@ -6,13 +6,17 @@
 
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
 
 namespace luthier::math {
 
 // Logarithm of an unnormalised density. -infinity outside its support; NaN counts as -infinity. +infinity is not legal:
-// give a density with a pole a floor.
-using LogDensity = absl::FunctionRef<double(const Eigen::VectorXd& x)>;
+// give a density with a pole a floor. An error (CANCELLED of a density that looks at a stop) is returned by whatever
+// asked for it; the chain's state is as before then, the stream and the counts are not. A density that has none may
+// return double.
+using LogDensity = absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd& x)>;
 
 enum class SliceExpansion {
   kLinear,  // Steps of `width`, at most max_steps in all, split between the sides at random (Neal 2003, fig. 3: a fixed
@@ -43,20 +47,20 @@ struct SliceState {
 
 // The state at x. False when the log density there is not finite: the chain cannot start from x; the state is still
 // filled. Counts one evaluation.
-bool StartSlice(LogDensity density, const Eigen::VectorXd& x, SliceState* state, SliceCounts* counts);
+absl::StatusOr<bool> StartSlice(LogDensity density, const Eigen::VectorXd& x, SliceState* state, SliceCounts* counts);
 
 // One slice-sampling update of x along `direction` (x.size(), not zero, normalised here). Leaves the density invariant
 // (and is reversible), whatever the limits. state->log_density must be finite.
-void SliceAlong(LogDensity density, const Eigen::VectorXd& direction, const SliceOptions& options,
-                base::RandomStream& stream, SliceState* state, SliceCounts* counts);
+absl::Status SliceAlong(LogDensity density, const Eigen::VectorXd& direction, const SliceOptions& options,
+                        base::RandomStream& stream, SliceState* state, SliceCounts* counts);
 
 // SliceAlong a direction uniform on the sphere of the coordinates `block` (indices into x, not empty): a joint move.
-void SliceRandomDirection(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
-                          base::RandomStream& stream, SliceState* state, SliceCounts* counts);
+absl::Status SliceRandomDirection(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
+                                  base::RandomStream& stream, SliceState* state, SliceCounts* counts);
 
 // SliceAlong each coordinate of `block` once, in random order.
-void SliceCoordinates(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
-                      base::RandomStream& stream, SliceState* state, SliceCounts* counts);
+absl::Status SliceCoordinates(LogDensity density, const std::vector<int>& block, const SliceOptions& options,
+                              base::RandomStream& stream, SliceState* state, SliceCounts* counts);
 
 }  // namespace luthier::math
 

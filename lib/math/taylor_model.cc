@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/banded_qr.h"
 #include "lib/math/lbfgs.h"
 #include "lib/math/sobol.h"
@@ -151,18 +152,20 @@ MatrixXd TaylorModel::HessianAtCentre() const {
   return scale.asDiagonal() * basis_->HessianAtZero(coefficients_) * scale.asDiagonal();
 }
 
-std::optional<TaylorModel> FitTaylorModel(std::shared_ptr<const ScaledMonomials> basis, const TaylorData& data,
-                                          const VectorXd& start, double start_slope_error,
-                                          const TaylorFitOptions& options) {
+absl::StatusOr<std::optional<TaylorModel>> FitTaylorModel(std::shared_ptr<const ScaledMonomials> basis,
+                                                          const TaylorData& data, const VectorXd& start,
+                                                          double start_slope_error, const TaylorFitOptions& options,
+                                                          const base::StopToken& stop) {
   const Index d = basis->dim();
   const double n = static_cast<double>(data.rows()), p = static_cast<double>(basis->size());
   int fits_left = static_cast<int>(std::clamp(options.max_work / (n * n * (p + n)), 3.0, 1000.0));
   std::optional<TaylorModel> best;
-  const auto attempt = [&](const VectorXd& lengths, double slope_error) {
+  const auto attempt = [&](const VectorXd& lengths, double slope_error) -> absl::StatusOr<bool> {
     if (fits_left <= 0 || lengths.minCoeff() < options.min_length || lengths.maxCoeff() > options.max_length ||
         lengths.maxCoeff() > options.max_ratio * lengths.minCoeff()) {
       return false;
     }
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     --fits_left;
     std::optional<TaylorModel> fit =
         TaylorModel::Fit(basis, data, lengths, slope_error, best.has_value() ? best->scale() : 0.0);
@@ -172,20 +175,29 @@ std::optional<TaylorModel> FitTaylorModel(std::shared_ptr<const ScaledMonomials>
     return true;
   };
   if (start.size() == 0) {
-    for (double length = 0.8; length < 7.0; length *= 2.0) attempt(VectorXd::Constant(d, length), start_slope_error);
-    for (double length = 0.4; length > 0.09; length /= 2.0) attempt(VectorXd::Constant(d, length), start_slope_error);
+    for (double length = 0.8; length < 7.0; length *= 2.0) {
+      LUTHIER_RETURN_IF_ERROR(attempt(VectorXd::Constant(d, length), start_slope_error).status());
+    }
+    for (double length = 0.4; length > 0.09; length /= 2.0) {
+      LUTHIER_RETURN_IF_ERROR(attempt(VectorXd::Constant(d, length), start_slope_error).status());
+    }
   } else {
     const VectorXd bounded = start.cwiseMax(options.min_length).cwiseMin(options.max_length);
-    attempt(bounded.cwiseMax(bounded.maxCoeff() / options.max_ratio), start_slope_error);
-    if (!best.has_value()) attempt(VectorXd::Constant(d, 0.8), start_slope_error);
+    LUTHIER_RETURN_IF_ERROR(
+        attempt(bounded.cwiseMax(bounded.maxCoeff() / options.max_ratio), start_slope_error).status());
+    if (!best.has_value()) {
+      LUTHIER_RETURN_IF_ERROR(attempt(VectorXd::Constant(d, 0.8), start_slope_error).status());
+    }
     if (!best.has_value()) return std::nullopt;
     const VectorXd from = best->lengths();
-    for (const double factor : {0.5, 0.7, 1.4, 2.0}) attempt(from * factor, start_slope_error);
+    for (const double factor : {0.5, 0.7, 1.4, 2.0}) {
+      LUTHIER_RETURN_IF_ERROR(attempt(from * factor, start_slope_error).status());
+    }
   }
   if (!best.has_value()) return std::nullopt;
   if (data.slopes.size() > 0) {
     for (const double error : {0.0, 1e-6, 1e-3, 3e-2}) {
-      if (error != start_slope_error) attempt(best->lengths(), error);
+      if (error != start_slope_error) LUTHIER_RETURN_IF_ERROR(attempt(best->lengths(), error).status());
     }
   }
   if (data.rows() < 2 * d) return best;  // Too few facts to tell coordinates apart.
@@ -195,7 +207,8 @@ std::optional<TaylorModel> FitTaylorModel(std::shared_ptr<const ScaledMonomials>
     for (const double factor : {1.0 / 1.5, 1.5}) {
       VectorXd lengths = best->lengths();
       lengths(j) *= factor;
-      if (attempt(lengths, best->slope_error())) break;
+      LUTHIER_ASSIGN_OR_RETURN(const bool better, attempt(lengths, best->slope_error()));
+      if (better) break;
     }
   }
   return best;
@@ -203,10 +216,12 @@ std::optional<TaylorModel> FitTaylorModel(std::shared_ptr<const ScaledMonomials>
 
 namespace {
 
+using ModelFunction = absl::FunctionRef<double(const VectorXd& z, VectorXd* gradient)>;
+
 // The lowest of local searches of `f` from the points in the columns of `starts` within the box. The points and values
 // are scaled to about 1.
-VectorXd BestLocalMinimum(DifferentiableFunction f, const VectorXd& lower, const VectorXd& upper,
-                          const std::vector<VectorXd>& starts) {
+absl::StatusOr<VectorXd> BestLocalMinimum(ModelFunction f, const VectorXd& lower, const VectorXd& upper,
+                                          const std::vector<VectorXd>& starts, const base::StopToken& stop) {
   const double size = std::max(upper.maxCoeff(), -lower.minCoeff());
   double unit = 0.0;
   for (const VectorXd& z : starts) unit = std::max(unit, std::abs(f(z, nullptr)));
@@ -218,13 +233,13 @@ VectorXd BestLocalMinimum(DifferentiableFunction f, const VectorXd& lower, const
   VectorXd best = VectorXd::Zero(lower.size());
   double best_value = f(best, nullptr);
   for (const VectorXd& start : starts) {
-    const LbfgsResult r = MinimizeLbfgs(
-        [&](const VectorXd& x, VectorXd* gradient) {
-          const double value = f(size * x, gradient) / unit;
-          if (gradient != nullptr) *gradient *= size / unit;
-          return value;
-        },
-        start / size, lower / size, upper / size, options);
+    const auto scaled = [&](const VectorXd& x, VectorXd* gradient) {
+      const double value = f(size * x, gradient) / unit;
+      if (gradient != nullptr) *gradient *= size / unit;
+      return value;
+    };
+    LUTHIER_ASSIGN_OR_RETURN(const LbfgsResult r,
+                             MinimizeLbfgs(scaled, start / size, lower / size, upper / size, options, stop));
     const VectorXd z = (size * r.x).cwiseMax(lower).cwiseMin(upper);
     const double value = f(z, nullptr);
     if (value < best_value) {
@@ -236,14 +251,15 @@ VectorXd BestLocalMinimum(DifferentiableFunction f, const VectorXd& lower, const
 }
 
 // The `count` lowest of 32 + 16 d Sobol points.
-std::vector<VectorXd> LowestOfSobolSet(DifferentiableFunction f, const VectorXd& lower, const VectorXd& upper,
-                                       size_t count) {
+absl::StatusOr<std::vector<VectorXd>> LowestOfSobolSet(ModelFunction f, const VectorXd& lower, const VectorXd& upper,
+                                                       size_t count, const base::StopToken& stop) {
   const int d = static_cast<int>(lower.size());
   const SobolSequence sobol(d);
   const int points = 32 + 16 * d;
   MatrixXd screened(d, points);
   std::vector<std::pair<double, int>> by_value;
   for (int i = 0; i < points; ++i) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     screened.col(i) = lower + sobol.Point(static_cast<uint64_t>(i) + 1).cwiseProduct(upper - lower);
     const double value = f(screened.col(i), nullptr);
     if (std::isfinite(value)) by_value.emplace_back(value, i);
@@ -256,21 +272,24 @@ std::vector<VectorXd> LowestOfSobolSet(DifferentiableFunction f, const VectorXd&
 
 }  // namespace
 
-VectorXd MinimizeInBox(const TaylorModel& model, const VectorXd& lower, const VectorXd& upper, const MatrixXd& starts) {
+absl::StatusOr<VectorXd> MinimizeInBox(const TaylorModel& model, const VectorXd& lower, const VectorXd& upper,
+                                       const MatrixXd& starts, const base::StopToken& stop) {
   const auto f = [&](const VectorXd& z, VectorXd* gradient) { return model.Value(z, gradient); };
-  std::vector<VectorXd> from = LowestOfSobolSet(f, lower, upper, 4);
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<VectorXd> from, LowestOfSobolSet(f, lower, upper, 4, stop));
   from.push_back(VectorXd::Zero(lower.size()));
   for (Index i = 0; i < starts.rows(); ++i) from.push_back(starts.row(i).transpose().cwiseMax(lower).cwiseMin(upper));
-  return BestLocalMinimum(f, lower, upper, from);
+  return BestLocalMinimum(f, lower, upper, from, stop);
 }
 
-VectorXd LeastKnownInBox(const TaylorModel& model, const VectorXd& lower, const VectorXd& upper) {
+absl::StatusOr<VectorXd> LeastKnownInBox(const TaylorModel& model, const VectorXd& lower, const VectorXd& upper,
+                                         const base::StopToken& stop) {
   const auto f = [&](const VectorXd& z, VectorXd* gradient) {
     const double value = -model.Variance(z, gradient);
     if (gradient != nullptr) *gradient = -*gradient;
     return value;
   };
-  return BestLocalMinimum(f, lower, upper, LowestOfSobolSet(f, lower, upper, 2));
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<VectorXd> from, LowestOfSobolSet(f, lower, upper, 2, stop));
+  return BestLocalMinimum(f, lower, upper, from, stop);
 }
 
 }  // namespace luthier::math

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/math/monomials.h"
 
 namespace luthier::math {
@@ -85,18 +87,22 @@ struct TaylorFitOptions {
 
 // Maximises the likelihood over the lengths: from `start` (d entries, all > 0), or from the best of 0.1, 0.2, …, 6.4
 // for all when it is empty, first a common factor, then each length by a factor 1.5; and over slope_error in {0, 1e-6,
-// 1e-3, 3e-2} when there are slopes, from start_slope_error. Absent when no fit is finite. Deterministic.
-std::optional<TaylorModel> FitTaylorModel(std::shared_ptr<const ScaledMonomials> basis, const TaylorData& data,
-                                          const Eigen::VectorXd& start, double start_slope_error,
-                                          const TaylorFitOptions& options = {});
+// 1e-3, 3e-2} when there are slopes, from start_slope_error. Absent when no fit is finite. Deterministic. CANCELLED,
+// here and below: `stop` was raised.
+absl::StatusOr<std::optional<TaylorModel>> FitTaylorModel(std::shared_ptr<const ScaledMonomials> basis,
+                                                          const TaylorData& data, const Eigen::VectorXd& start,
+                                                          double start_slope_error, const TaylorFitOptions& options,
+                                                          const base::StopToken& stop);
 
 // The minimum of the model over the box lower <= z <= upper (finite, holding 0): local searches from 0, the best of a
 // Sobol set, and `starts` (s x d rows, clipped to the box). Returns 0 when nothing lower is found. Deterministic.
-Eigen::VectorXd MinimizeInBox(const TaylorModel& model, const Eigen::VectorXd& lower, const Eigen::VectorXd& upper,
-                              const Eigen::MatrixXd& starts);
+absl::StatusOr<Eigen::VectorXd> MinimizeInBox(const TaylorModel& model, const Eigen::VectorXd& lower,
+                                              const Eigen::VectorXd& upper, const Eigen::MatrixXd& starts,
+                                              const base::StopToken& stop);
 
 // Where in the box the model knows least: the largest variance found.
-Eigen::VectorXd LeastKnownInBox(const TaylorModel& model, const Eigen::VectorXd& lower, const Eigen::VectorXd& upper);
+absl::StatusOr<Eigen::VectorXd> LeastKnownInBox(const TaylorModel& model, const Eigen::VectorXd& lower,
+                                                const Eigen::VectorXd& upper, const base::StopToken& stop);
 
 }  // namespace luthier::math
 

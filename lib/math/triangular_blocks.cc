@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::math {
 namespace {
@@ -200,29 +201,33 @@ Index Half(Index n) {
 }
 
 // Into `upper`, which is 0 below its diagonal.
-void InverseInto(const ConstTriangularRef& lower, TriangularSpace* space, TriangularRef upper) {
+absl::Status InverseInto(const ConstTriangularRef& lower, TriangularSpace* space, TriangularRef upper,
+                         const base::StopToken& stop) {
   const Index n = lower.rows();
   if (n <= kTriangularBlock) {
     const Square l = PaddedLower(lower, &space->first), u(n, &space->second);
     u.block(u.size).setIdentity();
     InvertBlock(l.size, l.stride, l.data, u.data);
     upper = u.block(n);
-    return;
+    return stop.Poll(n * n * n / 3);
   }
   // [L1 0; B L2]^-T = [U1, -U1 B' U2; 0, U2].
   const Index top = Half(n), bottom = n - top;
-  InverseInto(lower.topLeftCorner(top, top), space, upper.topLeftCorner(top, top));
-  InverseInto(lower.bottomRightCorner(bottom, bottom), space, upper.bottomRightCorner(bottom, bottom));
+  LUTHIER_RETURN_IF_ERROR(InverseInto(lower.topLeftCorner(top, top), space, upper.topLeftCorner(top, top), stop));
+  LUTHIER_RETURN_IF_ERROR(
+      InverseInto(lower.bottomRightCorner(bottom, bottom), space, upper.bottomRightCorner(bottom, bottom), stop));
   MatrixXd middle(top, bottom);
   middle.noalias() = lower.bottomLeftCorner(bottom, top).transpose() *
                      upper.bottomRightCorner(bottom, bottom).triangularView<Eigen::Upper>();
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(top * bottom * bottom));
   upper.topRightCorner(top, bottom).noalias() =
       upper.topLeftCorner(top, top).triangularView<Eigen::Upper>() * (-1.0 * middle);
+  return stop.Poll(top * top * bottom);
 }
 
 }  // namespace
 
-bool FactorLowerInPlace(TriangularRef c, TriangularSpace* space) {
+absl::StatusOr<bool> FactorLowerInPlace(TriangularRef c, TriangularSpace* space, const base::StopToken& stop) {
   const Index n = c.rows();
   LUTHIER_CHECK(c.cols() == n);
   if (n <= kTriangularBlock) {
@@ -231,23 +236,29 @@ bool FactorLowerInPlace(TriangularRef c, TriangularSpace* space) {
     for (Index j = 0; j < n; ++j) {
       std::copy_n(work.data + j * work.stride + j, n - j, c.data() + j * c.outerStride() + j);
     }
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(n * n * n / 3));
     return true;
   }
   const Index top = Half(n), bottom = n - top;
-  if (!FactorLowerInPlace(c.topLeftCorner(top, top), space)) return false;
+  LUTHIER_ASSIGN_OR_RETURN(const bool definite, FactorLowerInPlace(c.topLeftCorner(top, top), space, stop));
+  if (!definite) return false;
   TriangularRef below = c.bottomLeftCorner(bottom, top);
   c.topLeftCorner(top, top).triangularView<Eigen::Lower>().adjoint().solveInPlace<Eigen::OnTheRight>(below);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(bottom * top * top));
   c.bottomRightCorner(bottom, bottom).selfadjointView<Eigen::Lower>().rankUpdate(below, -1.0);
-  return FactorLowerInPlace(c.bottomRightCorner(bottom, bottom), space);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(bottom * bottom * top));
+  return FactorLowerInPlace(c.bottomRightCorner(bottom, bottom), space, stop);
 }
 
-void InverseTransposed(const ConstTriangularRef& lower, TriangularSpace* space, MatrixXd* upper) {
+absl::Status InverseTransposed(const ConstTriangularRef& lower, TriangularSpace* space, MatrixXd* upper,
+                               const base::StopToken& stop) {
   LUTHIER_CHECK(lower.cols() == lower.rows());
   upper->setZero(lower.rows(), lower.rows());
-  InverseInto(lower, space, *upper);
+  return InverseInto(lower, space, *upper, stop);
 }
 
-void AddSquareOfUpper(const ConstTriangularRef& upper, double scale, TriangularSpace* space, TriangularRef out) {
+absl::Status AddSquareOfUpper(const ConstTriangularRef& upper, double scale, TriangularSpace* space, TriangularRef out,
+                              const base::StopToken& stop) {
   const Index n = upper.rows();
   LUTHIER_CHECK(upper.cols() == n && out.rows() == n && out.cols() == n);
   if (n <= kTriangularBlock) {
@@ -256,17 +267,21 @@ void AddSquareOfUpper(const ConstTriangularRef& upper, double scale, TriangularS
     u.block(n) = upper;
     SquareBlock(u.size, u.stride, u.data, square.data);
     for (Index j = 0; j < n; ++j) out.col(j).tail(n - j) += scale * square.block(n).col(j).tail(n - j);
-    return;
+    return stop.Poll(n * n * n / 3);
   }
   // [U1 B; 0 U2]: the square is [U1 U1' + B B', .; U2 B', U2 U2'].
   const Index top = Half(n), bottom = n - top;
-  AddSquareOfUpper(upper.topLeftCorner(top, top), scale, space, out.topLeftCorner(top, top));
-  AddSquareOfUpper(upper.bottomRightCorner(bottom, bottom), scale, space, out.bottomRightCorner(bottom, bottom));
+  LUTHIER_RETURN_IF_ERROR(
+      AddSquareOfUpper(upper.topLeftCorner(top, top), scale, space, out.topLeftCorner(top, top), stop));
+  LUTHIER_RETURN_IF_ERROR(AddSquareOfUpper(upper.bottomRightCorner(bottom, bottom), scale, space,
+                                           out.bottomRightCorner(bottom, bottom), stop));
   const auto right = upper.topRightCorner(top, bottom);
   out.topLeftCorner(top, top).selfadjointView<Eigen::Lower>().rankUpdate(right, scale);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll(top * top * bottom));
   MatrixXd middle(bottom, top);
   middle.noalias() = upper.bottomRightCorner(bottom, bottom).triangularView<Eigen::Upper>() * right.transpose();
   out.bottomLeftCorner(bottom, top) += scale * middle;
+  return stop.Poll(top * bottom * bottom);
 }
 
 }  // namespace luthier::math

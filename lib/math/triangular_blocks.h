@@ -4,11 +4,15 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 
 // Cholesky factor, its inverse and the product of that with itself: what a likelihood and its gradient are made of,
 // n^3/3 flops each. Up to kTriangularBlock rows by loops over four columns and three registers of rows whose sums stay
 // in registers, without the packing of a general matrix product, which costs more than it saves for so few rows; beyond
-// by halving, the rest being Eigen's matrix products.
+// by halving, the rest being Eigen's matrix products. All of them look at `stop` after each block and each product:
+// (n/2)^3 multiplications at most lie between two looks. Results have no meaning once that returned CANCELLED.
 namespace luthier::math {
 
 inline constexpr Eigen::Index kTriangularBlock = 320;
@@ -23,15 +27,17 @@ struct TriangularSpace {
 
 // Replaces the lower triangle of c (n x n) by L, L L' = C. What is above the diagonal is neither read nor kept. False
 // when a pivot is not above 0 or not finite; c is spoilt then.
-bool FactorLowerInPlace(TriangularRef c, TriangularSpace* space);
+absl::StatusOr<bool> FactorLowerInPlace(TriangularRef c, TriangularSpace* space, const base::StopToken& stop);
 
 // L^-T, upper triangular with zeros below the diagonal, of a lower triangular L (n x n; above the diagonal nothing is
 // read).
-void InverseTransposed(const ConstTriangularRef& lower, TriangularSpace* space, Eigen::MatrixXd* upper);
+absl::Status InverseTransposed(const ConstTriangularRef& lower, TriangularSpace* space, Eigen::MatrixXd* upper,
+                               const base::StopToken& stop);
 
 // Adds scale U U' to the lower triangle of out, for an upper triangular U with zeros below its diagonal: for U = L^-T
 // that is scale (L L')^-1. The strict upper triangle of out is unspecified after.
-void AddSquareOfUpper(const ConstTriangularRef& upper, double scale, TriangularSpace* space, TriangularRef out);
+absl::Status AddSquareOfUpper(const ConstTriangularRef& upper, double scale, TriangularSpace* space, TriangularRef out,
+                              const base::StopToken& stop);
 
 }  // namespace luthier::math
 

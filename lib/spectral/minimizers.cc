@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::spectral {
 
@@ -15,7 +17,8 @@ int LimitVariables(Polynomial* polynomial) {
   return dropped;
 }
 
-std::vector<Assignment> Minimizers(const Polynomial& polynomial, int count) {
+absl::StatusOr<std::vector<Assignment>> Minimizers(const Polynomial& polynomial, int count,
+                                                   const base::StopToken& stop) {
   const std::vector<int> variables = Variables(polynomial);
   LUTHIER_CHECK(variables.size() <= kMaxEnumeratedBits && count >= 1);
   std::vector<double> signed_weights;
@@ -33,7 +36,9 @@ std::vector<Assignment> Minimizers(const Polynomial& polynomial, int count) {
   std::vector<Assignment> best;  // Ascending.
   const uint32_t all = uint32_t{1} << variables.size();
   uint32_t code = 0;
+  base::Pace pace(stop);
   for (uint32_t step = 0; step < all; ++step) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess + static_cast<int64_t>(signed_weights.size())));
     if (step > 0) {
       const int flip = __builtin_ctz(step);
       code ^= uint32_t{1} << flip;

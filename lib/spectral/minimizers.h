@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/spectral/parity.h"
 
 namespace luthier::spectral {
@@ -23,7 +25,9 @@ int LimitVariables(Polynomial* polynomial);
 
 // The `count` assignments to Variables(polynomial) of least value, ascending, equal ones by code. All 2^|J| are visited
 // in Gray-code order, so that a step flips the signs of one variable's terms. |J| <= kMaxEnumeratedBits.
-std::vector<Assignment> Minimizers(const Polynomial& polynomial, int count);
+// CANCELLED: `stop` was raised.
+absl::StatusOr<std::vector<Assignment>> Minimizers(const Polynomial& polynomial, int count,
+                                                   const base::StopToken& stop);
 
 }  // namespace luthier::spectral
 

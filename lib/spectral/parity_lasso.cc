@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::spectral {
 namespace {
@@ -120,7 +121,9 @@ class WorkingSet {
   }
 
   // Coordinate descent. False when it did not settle.
-  bool Solve(double lambda) {
+  absl::StatusOr<bool> Solve(double lambda, const base::StopToken& stop) {
+    base::Pace pace(stop);
+    const auto poll = [&] { return pace.Poll(base::kRandomAccess + size()); };
     VectorXd slope = correlation_ - gram_ * weight_;  // Psi'r/T on the set.
     const auto update = [&](Index k) {
       const double before = weight_[k];
@@ -133,7 +136,10 @@ class WorkingSet {
     std::vector<Index> active;
     for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
       double moved = 0.0;
-      for (Index k = 0; k < size(); ++k) moved = std::max(moved, update(k));
+      for (Index k = 0; k < size(); ++k) {
+        LUTHIER_RETURN_IF_ERROR(poll());
+        moved = std::max(moved, update(k));
+      }
       if (moved < kStep) return true;
       active.clear();
       for (Index k = 0; k < size(); ++k) {
@@ -141,7 +147,10 @@ class WorkingSet {
       }
       while (moved >= kStep && ++sweep < kMaxSweeps) {
         moved = 0.0;
-        for (const Index k : active) moved = std::max(moved, update(k));
+        for (const Index k : active) {
+          LUTHIER_RETURN_IF_ERROR(poll());
+          moved = std::max(moved, update(k));
+        }
       }
     }
     return false;
@@ -208,19 +217,22 @@ VectorXf ParityLasso::Scaled(const VectorXd& r) const {
 
 // All features that begin with `prefix` (`length` bits) and go on with columns >= next; w = prefix's parity times r/T.
 template <typename F>
-void ParityLasso::Visit(const VectorXf& w, FeatureKey prefix, int length, Index next, F& visit) const {
+absl::Status ParityLasso::Visit(const VectorXf& w, FeatureKey prefix, int length, Index next, base::Pace& pace,
+                                F& visit) const {
   const auto columns = static_cast<Index>(free_.size());
   const Index rest = columns - next;
-  if (rest <= 0) return;
+  if (rest <= 0) return absl::OkStatus();
+  LUTHIER_RETURN_IF_ERROR(pace.Poll(rest * x_.rows()));
   const VectorXf single = x_.middleCols(next, rest).transpose() * w;
   for (Index j = 0; j < rest; ++j) visit(prefix | Field(free_[static_cast<size_t>(next + j)], length), single[j]);
-  if (degree_ - length < 2) return;
+  if (degree_ - length < 2) return absl::OkStatus();
   if (degree_ - length > 2) {
     for (Index j = next; j < columns; ++j) {
       const VectorXf product = w.cwiseProduct(x_.col(j));
-      Visit(product, prefix | Field(free_[static_cast<size_t>(j)], length), length + 1, j + 1, visit);
+      LUTHIER_RETURN_IF_ERROR(
+          Visit(product, prefix | Field(free_[static_cast<size_t>(j)], length), length + 1, j + 1, pace, visit));
     }
-    return;
+    return absl::OkStatus();
   }
   MatrixXf left = MatrixXf::Zero(x_.rows(), kLeft);
   float sums[kRight][kLeft];
@@ -228,6 +240,7 @@ void ParityLasso::Visit(const VectorXf& w, FeatureKey prefix, int length, Index 
     const Index block = std::min(kLeft, columns - begin);
     for (Index j = 0; j < block; ++j) left.col(j) = w.cwiseProduct(x_.col(begin + j));
     for (Index k = begin + 1; k < columns; k += kRight) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kRight * kLeft * x_.rows()));
       Tile(left.data(), x_.col(k).data(), x_.rows(), sums);
       for (Index i = 0; i < std::min(kRight, columns - k); ++i) {
         const FeatureKey last = Field(free_[static_cast<size_t>(k + i)], length + 1);
@@ -237,29 +250,35 @@ void ParityLasso::Visit(const VectorXf& w, FeatureKey prefix, int length, Index 
       }
     }
   }
+  return absl::OkStatus();
 }
 
-void ParityLasso::Correlations(const VectorXd& r, absl::FunctionRef<void(FeatureKey, float)> visit) const {
+absl::Status ParityLasso::Correlations(const VectorXd& r, absl::FunctionRef<void(FeatureKey, float)> visit,
+                                       const base::StopToken& stop) const {
   const VectorXf w = Scaled(r);
-  Visit(w, 0, 0, 0, visit);
+  base::Pace pace(stop);
+  return Visit(w, 0, 0, 0, pace, visit);
 }
 
-std::vector<FeatureKey> ParityLasso::Above(const VectorXd& r, double threshold) const {
+absl::StatusOr<std::vector<FeatureKey>> ParityLasso::Above(const VectorXd& r, double threshold,
+                                                           const base::StopToken& stop) const {
   std::vector<FeatureKey> above;
   const VectorXf w = Scaled(r);
   const auto limit = static_cast<float>(threshold);
   auto visit = [&](FeatureKey key, float c) {
     if (std::abs(c) > limit) above.push_back(key);
   };
-  Visit(w, 0, 0, 0, visit);
+  base::Pace pace(stop);
+  LUTHIER_RETURN_IF_ERROR(Visit(w, 0, 0, 0, pace, visit));
   return above;
 }
 
-double ParityLasso::LargestCorrelation(const VectorXd& y) const {
+absl::StatusOr<double> ParityLasso::LargestCorrelation(const VectorXd& y, const base::StopToken& stop) const {
   const VectorXf w = Scaled(y);
   float largest = 0.0f;
   auto visit = [&](FeatureKey, float c) { largest = std::max(largest, std::abs(c)); };
-  Visit(w, 0, 0, 0, visit);
+  base::Pace pace(stop);
+  LUTHIER_RETURN_IF_ERROR(Visit(w, 0, 0, 0, pace, visit));
   return static_cast<double>(largest);
 }
 
@@ -272,18 +291,20 @@ VectorXf ParityLasso::Column(FeatureKey key) const {
   return column;
 }
 
-LassoFit ParityLasso::Fit(const VectorXd& y, double lambda, const std::vector<FeatureKey>& start) const {
+absl::StatusOr<LassoFit> ParityLasso::Fit(const VectorXd& y, double lambda, const std::vector<FeatureKey>& start,
+                                          const base::StopToken& stop) const {
   LUTHIER_CHECK(y.size() == samples() && lambda > 0.0);
   LassoFit fit;
   WorkingSet set(*this, y);
   set.Add(start);
-  bool settled = set.Solve(lambda);
+  LUTHIER_ASSIGN_OR_RETURN(bool settled, set.Solve(lambda, stop));
   const Index most = 2 * samples() + 200;
   struct Candidate {
     float size;
     FeatureKey key;
   };
   std::vector<Candidate> candidates;
+  base::Pace pace(stop);
   while (true) {
     const VectorXf w = Scaled(set.Residual());
     candidates.clear();
@@ -291,7 +312,7 @@ LassoFit ParityLasso::Fit(const VectorXd& y, double lambda, const std::vector<Fe
     auto visit = [&](FeatureKey key, float c) {
       if (std::abs(c) > near) candidates.push_back({std::abs(c), key});
     };
-    Visit(w, 0, 0, 0, visit);
+    LUTHIER_RETURN_IF_ERROR(Visit(w, 0, 0, 0, pace, visit));
     ++fit.passes;
     std::erase_if(candidates, [&](const Candidate& c) { return set.Has(c.key); });
     const auto larger = [](const Candidate& a, const Candidate& b) {
@@ -311,7 +332,7 @@ LassoFit ParityLasso::Fit(const VectorXd& y, double lambda, const std::vector<Fe
     std::vector<FeatureKey> keys;
     for (const Candidate& c : candidates) keys.push_back(c.key);
     set.Add(keys);
-    settled = set.Solve(lambda);
+    LUTHIER_ASSIGN_OR_RETURN(settled, set.Solve(lambda, stop));
   }
   fit.converged = settled;
   for (Index k = 0; k < set.size(); ++k) {

@@ -6,6 +6,10 @@
 
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/pace.h"
+#include "lib/base/stop_token.h"
 #include "lib/spectral/parity.h"
 
 namespace luthier::spectral {
@@ -34,7 +38,8 @@ struct LassoFit {
 // none. A pass costs N T multiplications: with w = x_i ... x_j r for the first bits of S fixed, the correlations of
 // all S that differ in the last two bits are one small matrix product X' diag(w) X, made in tiles that stay in
 // registers. Memory O(T b + T w + w^2) for a working set of w, which is kept below 2T + 200. Keeps a copy of x; const
-// calls from any thread.
+// calls from any thread. Functions that take a stop look at it every few tenths of a millisecond and return CANCELLED
+// once it is raised.
 class ParityLasso {
  public:
   // x: T x b, T >= 1. free: ascending bits. 1 <= degree <= kMaxDegree, b <= kMaxLassoBits.
@@ -52,13 +57,16 @@ class ParityLasso {
   // y: T, of about unit scale, centred by the caller. lambda > 0. `start`: features to begin with, e.g. those of a
   // neighbouring lambda; they change the work, not the result beyond rounding.
   // Conditions met at the end: |c_S| <= lambda (1 + 1e-4) for zero weights, |c_S - lambda sign a_S| <= 1e-7 for others.
-  LassoFit Fit(const Eigen::VectorXd& y, double lambda, const std::vector<FeatureKey>& start = {}) const;
+  absl::StatusOr<LassoFit> Fit(const Eigen::VectorXd& y, double lambda, const std::vector<FeatureKey>& start,
+                               const base::StopToken& stop) const;
   // The features with |c_S| > threshold, unordered.
-  std::vector<FeatureKey> Above(const Eigen::VectorXd& r, double threshold) const;
+  absl::StatusOr<std::vector<FeatureKey>> Above(const Eigen::VectorXd& r, double threshold,
+                                                const base::StopToken& stop) const;
   // max |c_S| at r = y: from here on all weights are 0.
-  double LargestCorrelation(const Eigen::VectorXd& y) const;
+  absl::StatusOr<double> LargestCorrelation(const Eigen::VectorXd& y, const base::StopToken& stop) const;
   // c = Psi'r/T, feature by feature in a fixed order, single precision.
-  void Correlations(const Eigen::VectorXd& r, absl::FunctionRef<void(FeatureKey, float)> visit) const;
+  absl::Status Correlations(const Eigen::VectorXd& r, absl::FunctionRef<void(FeatureKey, float)> visit,
+                            const base::StopToken& stop) const;
   // chi_S over the samples.
   Eigen::VectorXf Column(FeatureKey key) const;
 
@@ -66,7 +74,8 @@ class ParityLasso {
   // r/T in single precision, with as many rows as x_.
   Eigen::VectorXf Scaled(const Eigen::VectorXd& r) const;
   template <typename F>
-  void Visit(const Eigen::VectorXf& w, FeatureKey prefix, int length, Eigen::Index next, F& visit) const;
+  absl::Status Visit(const Eigen::VectorXf& w, FeatureKey prefix, int length, Eigen::Index next, base::Pace& pace,
+                     F& visit) const;
 
   Eigen::Index samples_;   // T.
   std::vector<int> free_;  // The bit of each column.

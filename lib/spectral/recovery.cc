@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "Eigen/QR"
 #include "lib/base/check.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::spectral {
 namespace {
@@ -85,13 +87,14 @@ struct Penalized {
   double lambda = 0.0;
 };
 
-Penalized FitPath(const ParityLasso& lasso, const VectorXd& unit, int s) {
+absl::StatusOr<Penalized> FitPath(const ParityLasso& lasso, const VectorXd& unit, int s, const base::StopToken& stop) {
   const double end = kPathEnd * NoiseLevel(lasso);
   Penalized p;
-  p.lambda = std::max(end, lasso.LargestCorrelation(unit) * kPathStep);
+  LUTHIER_ASSIGN_OR_RETURN(const double largest, lasso.LargestCorrelation(unit, stop));
+  p.lambda = std::max(end, largest * kPathStep);
   std::vector<FeatureKey> start;
   while (true) {
-    p.fit = lasso.Fit(unit, p.lambda, start);
+    LUTHIER_ASSIGN_OR_RETURN(p.fit, lasso.Fit(unit, p.lambda, start, stop));
     if (static_cast<int>(p.fit.terms.size()) >= 2 * s || p.lambda <= end) return p;
     start.clear();
     for (const Term& term : p.fit.terms) start.push_back(KeyOf(term.bits));
@@ -100,14 +103,14 @@ Penalized FitPath(const ParityLasso& lasso, const VectorXd& unit, int s) {
 }
 
 // Steps 2-4 for samples of unit scale `scale`.
-Penalized FitPenalized(const ParityLasso& lasso, const Standardized& s, const RecoveryOptions& options,
-                       const std::vector<FeatureKey>& start) {
-  if (options.rule == LambdaRule::kPath) return FitPath(lasso, s.unit, options.terms);
+absl::StatusOr<Penalized> FitPenalized(const ParityLasso& lasso, const Standardized& s, const RecoveryOptions& options,
+                                       const std::vector<FeatureKey>& start, const base::StopToken& stop) {
+  if (options.rule == LambdaRule::kPath) return FitPath(lasso, s.unit, options.terms, stop);
   Penalized p;
   p.lambda = options.rule == LambdaRule::kAbs ? options.lambda_abs / s.scale : options.factor * NoiseLevel(lasso);
   // Correlations are at most 1: beyond, all weights are 0 anyway.
   p.lambda = std::clamp(p.lambda, 1e-6, 2.0);
-  p.fit = lasso.Fit(s.unit, p.lambda, start);
+  LUTHIER_ASSIGN_OR_RETURN(p.fit, lasso.Fit(s.unit, p.lambda, start, stop));
   return p;
 }
 
@@ -123,8 +126,9 @@ void ToLossUnits(const Standardized& s, Polynomial* polynomial) {
 }
 
 // The mean squared error, in units of the variance of all, of folds predicted by fits to the others.
-double CrossValidatedR2(const BitMatrix& x, const Standardized& all, const std::vector<int>& free,
-                        const RecoveryOptions& options, const std::vector<Term>& start) {
+absl::StatusOr<double> CrossValidatedR2(const BitMatrix& x, const Standardized& all, const std::vector<int>& free,
+                                        const RecoveryOptions& options, const std::vector<Term>& start,
+                                        const base::StopToken& stop) {
   const std::vector<FeatureKey> keys = Keys(start);
   double error = 0.0;
   for (int fold = 0; fold < kFolds; ++fold) {
@@ -139,7 +143,8 @@ double CrossValidatedR2(const BitMatrix& x, const Standardized& all, const std::
       RecoveryOptions scaled = options;
       scaled.lambda_abs = options.lambda_abs / all.scale;
       const ParityLasso lasso(train, free, options.degree);
-      g = Refit(lasso, s.unit, FitPenalized(lasso, s, scaled, keys).fit.terms, options.terms);
+      LUTHIER_ASSIGN_OR_RETURN(Penalized penalized, FitPenalized(lasso, s, scaled, keys, stop));
+      g = Refit(lasso, s.unit, std::move(penalized.fit.terms), options.terms);
     }
     ToLossUnits(s, &g);
     for (const Index i : outside) {
@@ -151,8 +156,8 @@ double CrossValidatedR2(const BitMatrix& x, const Standardized& all, const std::
   return 1.0 - error / static_cast<double>(x.rows());
 }
 
-Recovery Run(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free, RecoveryOptions options,
-             bool validate) {
+absl::StatusOr<Recovery> Run(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free,
+                             RecoveryOptions options, bool validate, const base::StopToken& stop) {
   LUTHIER_CHECK(x.rows() == y.size());
   Recovery recovery;
   if (y.size() < kFolds || free.empty()) {
@@ -173,8 +178,9 @@ Recovery Run(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free
     double chosen = kFactors[0];
     for (const double factor : kFactors) {
       options.factor = factor;
-      terms = FitPenalized(lasso, s, options, Keys(terms)).fit.terms;
-      const double r2 = CrossValidatedR2(x, s, free, options, terms);
+      LUTHIER_ASSIGN_OR_RETURN(Penalized penalized, FitPenalized(lasso, s, options, Keys(terms), stop));
+      terms = std::move(penalized.fit.terms);
+      LUTHIER_ASSIGN_OR_RETURN(const double r2, CrossValidatedR2(x, s, free, options, terms, stop));
       if (r2 <= best) continue;
       best = r2;
       chosen = factor;
@@ -182,7 +188,7 @@ Recovery Run(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free
     }
     options.factor = chosen;
   }
-  const Penalized penalized = FitPenalized(lasso, s, options, start);
+  LUTHIER_ASSIGN_OR_RETURN(const Penalized penalized, FitPenalized(lasso, s, options, start, stop));
   recovery.lambda = penalized.lambda;
   recovery.factor = penalized.lambda / NoiseLevel(lasso);
   recovery.nonzero = static_cast<int>(penalized.fit.terms.size());
@@ -194,7 +200,7 @@ Recovery Run(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free
   }
   recovery.r2 = 1.0 - (s.unit - EvaluateRows(recovery.polynomial, x)).squaredNorm() / static_cast<double>(y.size());
   if (validate) {
-    recovery.cv_r2 = CrossValidatedR2(x, s, free, options, penalized.fit.terms);
+    LUTHIER_ASSIGN_OR_RETURN(recovery.cv_r2, CrossValidatedR2(x, s, free, options, penalized.fit.terms, stop));
     recovery.believed = recovery.cv_r2 > options.gate;
   }
   ToLossUnits(s, &recovery.polynomial);
@@ -203,25 +209,27 @@ Recovery Run(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free
 
 }  // namespace
 
-Recovery Recover(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free, const RecoveryOptions& options) {
-  const Recovery first = Run(x, y, free, options, /*validate=*/true);
+absl::StatusOr<Recovery> Recover(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free,
+                                 const RecoveryOptions& options, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const Recovery first, Run(x, y, free, options, /*validate=*/true, stop));
   if (first.believed || first.variance == 0.0) return first;
   RecoveryOptions lower = options;
   for (lower.degree = options.degree - 1; lower.degree >= 1; --lower.degree) {
-    const Recovery recovery = Run(x, y, free, lower, /*validate=*/true);
+    LUTHIER_ASSIGN_OR_RETURN(const Recovery recovery, Run(x, y, free, lower, /*validate=*/true, stop));
     if (recovery.believed) return recovery;
   }
   return first;
 }
 
-Recovery RecoverUngated(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free,
-                        const RecoveryOptions& options) {
-  return Run(x, y, free, options, /*validate=*/false);
+absl::StatusOr<Recovery> RecoverUngated(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free,
+                                        const RecoveryOptions& options, const base::StopToken& stop) {
+  return Run(x, y, free, options, /*validate=*/false, stop);
 }
 
-std::vector<double> BootstrapFrequencies(const BitMatrix& x, const VectorXd& y, const std::vector<int>& free,
-                                         const RecoveryOptions& options, const std::vector<Term>& terms, int resamples,
-                                         uint64_t seed) {
+absl::StatusOr<std::vector<double>> BootstrapFrequencies(const BitMatrix& x, const VectorXd& y,
+                                                         const std::vector<int>& free, const RecoveryOptions& options,
+                                                         const std::vector<Term>& terms, int resamples, uint64_t seed,
+                                                         const base::StopToken& stop) {
   std::vector<double> found(terms.size(), 0.0);
   const auto kept = static_cast<size_t>(std::max<Index>(1, y.size() * 4 / 5));
   for (int resample = 0; resample < resamples; ++resample) {
@@ -231,7 +239,7 @@ std::vector<double> BootstrapFrequencies(const BitMatrix& x, const VectorXd& y, 
     random.Shuffle(rows);
     rows.resize(kept);
     std::sort(rows.begin(), rows.end());
-    const Recovery again = RecoverUngated(x(rows, Eigen::all), y(rows), free, options);
+    LUTHIER_ASSIGN_OR_RETURN(const Recovery again, RecoverUngated(x(rows, Eigen::all), y(rows), free, options, stop));
     for (size_t k = 0; k < terms.size(); ++k) {
       for (const Term& term : again.polynomial.terms) {
         if (term.bits == terms[k].bits) found[k] += 1.0;

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/spectral/parity.h"
 #include "lib/spectral/parity_lasso.h"
 
@@ -52,20 +54,21 @@ struct Recovery {
 // by how much a weight is above the largest that its kind has by noise (ties: lower degree, then lexicographic). The
 // source compares weights alone; then single bits drown in the noise of ten thousands of triples. Where the gate stays
 // closed lower degrees are tried, down to 1; when none opens it, the answer is that of degree D. x: T x b. y: T finite
-// losses. All equal, T < 5, or no free bits: no terms. Deterministic.
-Recovery Recover(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
-                 const RecoveryOptions& options);
+// losses. All equal, T < 5, or no free bits: no terms. Deterministic. CANCELLED, here and below: `stop` was raised.
+absl::StatusOr<Recovery> Recover(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
+                                 const RecoveryOptions& options, const base::StopToken& stop);
 
 // Without the gate.
-Recovery RecoverUngated(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
-                        const RecoveryOptions& options);
+absl::StatusOr<Recovery> RecoverUngated(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
+                                        const RecoveryOptions& options, const base::StopToken& stop);
 
 // For each term, the share of `resamples` random subsets of 80 % of the samples in which recovery selects it too. (Take
 // Recovery::factor of the whole as a fixed factor, or each subset goes through the choice of lambda again.) Drawn from
 // RandomStream(seed, "spectral/bootstrap", resample).
-std::vector<double> BootstrapFrequencies(const BitMatrix& x, const Eigen::VectorXd& y, const std::vector<int>& free,
-                                         const RecoveryOptions& options, const std::vector<Term>& terms, int resamples,
-                                         uint64_t seed);
+absl::StatusOr<std::vector<double>> BootstrapFrequencies(const BitMatrix& x, const Eigen::VectorXd& y,
+                                                         const std::vector<int>& free, const RecoveryOptions& options,
+                                                         const std::vector<Term>& terms, int resamples, uint64_t seed,
+                                                         const base::StopToken& stop);
 
 // Losses without what would drag a least-squares fit away: above median + 5 * 1.4826 MAD (the bad side only) becomes
 // that. With MAD 0, as where most are equal, nothing is changed.

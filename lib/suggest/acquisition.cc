@@ -1,10 +1,12 @@
 #include "lib/suggest/acquisition.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/special_functions.h"
 
 namespace luthier::suggest {
@@ -90,6 +92,10 @@ bool IsLogarithm(AcquisitionKind kind) {
 
 namespace {
 
+// Points between two looks at a stop. Pieces end where gp::Regression's own chunks do, and are as wide as the products
+// that it makes of them wants: the values are the same bits in pieces and at once.
+constexpr Index kChunk = 256, kPiece = 64;
+
 // ln mean exp of values(0 … count-1), and the share of each in the sum.
 double LogMeanExp(const VectorXd& values, VectorXd* shares) {
   const double top = values.maxCoeff<Eigen::PropagateNaN>();
@@ -105,6 +111,21 @@ double LogMeanExp(const VectorXd& values, VectorXd* shares) {
 }
 
 }  // namespace
+
+absl::StatusOr<VectorXd> EvaluateInPieces(const Eigen::Ref<const MatrixXd>& u, const base::StopToken& stop,
+                                          absl::FunctionRef<VectorXd(const MatrixXd&)> f) {
+  VectorXd values(u.rows());
+  for (Index chunk = 0; chunk < u.rows(); chunk += kChunk) {
+    const Index chunk_end = std::min(chunk + kChunk, u.rows());
+    for (Index begin = chunk; begin < chunk_end;) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
+      const Index rows = chunk_end - begin < 2 * kPiece ? chunk_end - begin : kPiece;
+      values.segment(begin, rows) = f(u.middleRows(begin, rows));
+      begin += rows;
+    }
+  }
+  return values;
+}
 
 VectorXd AverageStates(const MatrixXd& values, bool logarithm) {
   LUTHIER_CHECK(values.cols() >= 1);

@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/regression.h"
 
 // What model-based designers maximise to choose their next point. Larger is better, in the model's outputs too.
@@ -53,11 +56,18 @@ class AcquisitionFunction {
  public:
   virtual ~AcquisitionFunction() = default;
   // q values for the q x d points in the rows of u. May hold NaN; callers take that for -infinity.
+  // The value at a point does not depend on the others: many points are given by pieces (EvaluateInPieces).
   virtual Eigen::VectorXd Values(const Eigen::Ref<const Eigen::MatrixXd>& u) const = 0;
   // The value at one point and, in the not-null `gradient`, its d derivatives. -infinity marks a point outside the
   // domain (its gradient is 0): math::MinimizeLbfgs steps back from such points.
   virtual double Value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) const = 0;
 };
+
+// Returns f(u) for the q points in the rows of u, a few rows at a time, with a look at `stop` before each: f takes
+// points as rows and gives a value for each, which depends on nothing but the point.
+absl::StatusOr<Eigen::VectorXd> EvaluateInPieces(const Eigen::Ref<const Eigen::MatrixXd>& u,
+                                                 const base::StopToken& stop,
+                                                 absl::FunctionRef<Eigen::VectorXd(const Eigen::MatrixXd&)> f);
 
 // One posterior of f and the value to beat under it. Several of them (hyperparameters drawn by Markov chain Monte
 // Carlo) are averaged over. The regression is borrowed.

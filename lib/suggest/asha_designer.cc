@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::suggest {
 namespace {
@@ -79,6 +80,7 @@ AshaDesigner::AshaDesigner(const study::StudySpec& spec, const study::AshaOption
 absl::StatusOr<Suggestion> AshaDesigner::Suggest(const study::History& history, uint64_t, const base::StopToken& stop) {
   const bool pauses = options_.variant == study::AshaVariant::kPromote;
   for (size_t k = steps_.size() - 1; pauses && k-- > 0;) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     std::optional<Suggestion> promotion = Promotion(history, steps_[k], steps_[k + 1], options_.eta, goal_);
     if (!promotion) continue;
     promotion->details["rung"] = static_cast<double>(k + 1);

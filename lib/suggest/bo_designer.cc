@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
+#include "lib/base/pace.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/suggest/bo_options.h"
@@ -51,6 +52,7 @@ constexpr int kRetreats = 6;
 // time: proposals that it waits for between two.
 constexpr double kStepWorthwhile = 5e-5;
 constexpr int kStepWaits = 3;
+constexpr int64_t kReadingATrial = 100;  // Operations.
 
 absl::Status ExhaustedError() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
@@ -93,11 +95,12 @@ absl::StatusOr<Suggestion> BoDesigner::OnlySetting(const study::History& history
 }
 
 absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_t ask_index, const std::string& origin,
-                                               const FeasibilityModel* feasible) const {
+                                               const FeasibilityModel* feasible, const base::StopToken& stop) const {
   Suggestion suggestion;
   suggestion.origin = origin;
   base::RandomStream random(seed_, "bo/random", ask_index);
   for (int attempt = 0; attempt < kRandomTries; ++attempt) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     suggestion.parameters = encoding_.Sample(random);
     const VectorXd u = encoding_.ToModel(suggestion.parameters);
     // Half of the tries for one that is likely to succeed.
@@ -122,6 +125,7 @@ absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_
   }
   const size_t tries = conditional.empty() ? 0 : std::max<size_t>(kRandomTries, kTriesEach * conditional.size());
   for (size_t attempt = 0; attempt < tries; ++attempt) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     suggestion.parameters = SampleWith(encoding_, conditional[attempt % conditional.size()], random);
     if (!IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
   }
@@ -131,15 +135,18 @@ absl::StatusOr<Suggestion> BoDesigner::Untried(const Observations& data, uint64_
   return suggestion;
 }
 
-std::optional<int64_t> BoDesigner::ExplorationTurn(const study::History& history, const Observations& data,
-                                                   bool design) const {
+absl::StatusOr<std::optional<int64_t>> BoDesigner::ExplorationTurn(const study::History& history,
+                                                                   const Observations& data, bool design,
+                                                                   const base::StopToken& stop) const {
   if (options_.explore_every == 0) return std::nullopt;
   // Trials that count: cancelled ones, and those that failed for no fault of their own, are made up for; points of an
   // initial design that are none of random search's do not count. An exploration whose point had been tried before it
   // came up cost nothing and counts as done.
   int64_t next = 0, lost = 0, counted = 0;
   std::vector<const study::Parameters*> done;
+  base::Pace pace(stop);
   for (const study::HistoryTrial& trial : history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
     const bool nothing = trial.state == study::TrialState::kCancelled ||
                          (trial.state == study::TrialState::kFailed && trial.failure != study::FailureKind::kConfig);
     if (!nothing) done.push_back(&trial.parameters);
@@ -155,6 +162,7 @@ std::optional<int64_t> BoDesigner::ExplorationTurn(const study::History& history
   const int64_t due = design ? next - lost + kRandomTries : (counted + 1) / options_.explore_every;
   bool sorted = false;
   while (next - lost < due) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     if (options_.exploration == study::BoExploration::kFarthest) return next;  // Its points are its own.
     const study::Parameters point = ExplorationPoint(encoding_, seed_, static_cast<uint64_t>(next));
     if (options_.noisy) return next;
@@ -170,27 +178,29 @@ std::optional<int64_t> BoDesigner::ExplorationTurn(const study::History& history
   return std::nullopt;
 }
 
-Suggestion BoDesigner::Explore(const Observations& data, int64_t exploration) const {
+absl::StatusOr<Suggestion> BoDesigner::Explore(const Observations& data, int64_t exploration,
+                                               const base::StopToken& stop) const {
   const uint64_t index = static_cast<uint64_t>(exploration);
   Suggestion suggestion;
   suggestion.origin = "explore";
   if (options_.exploration == study::BoExploration::kFarthest) {
-    suggestion.parameters = FarthestPoint(encoding_, data, seed_, index);
+    LUTHIER_ASSIGN_OR_RETURN(suggestion.parameters, FarthestPoint(encoding_, data, seed_, index, stop));
     if (!IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
   } else if (options_.exploration == study::BoExploration::kLipo && !data.CompleteRows().empty()) {
     const OutputTransform plain = OutputTransform::Standard(data.scores);
-    const SlopeBounds slopes = BoundsFor(options_, data, plain, 0.0);
+    LUTHIER_ASSIGN_OR_RETURN(const SlopeBounds slopes, BoundsFor(options_, data, plain, 0.0, stop));
     double record = -std::numeric_limits<double>::infinity();
     for (Index row : data.CompleteRows()) record = std::max(record, plain.Forward(data.scores(row)));
-    suggestion.parameters = LipoPoint(encoding_, *slopes.bounds, record, seed_, index);
+    LUTHIER_ASSIGN_OR_RETURN(suggestion.parameters, LipoPoint(encoding_, *slopes.bounds, record, seed_, index, stop));
     if (options_.noisy || !IsTried(data, encoding_.ToModel(suggestion.parameters))) return suggestion;
   }
   suggestion.parameters = ExplorationPoint(encoding_, seed_, index);
   return suggestion;
 }
 
-std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, const Observations& data,
-                                                const FeasibilityModel* feasible, BoCarry* carry) const {
+absl::StatusOr<std::optional<Suggestion>> BoDesigner::LocalTurn(const study::History& history, const Observations& data,
+                                                                const FeasibilityModel* feasible, BoCarry* carry,
+                                                                const base::StopToken& stop) const {
   if (options_.noisy || options_.trust_region == study::BoTrustRegion::kOff || table_.has_value()) return std::nullopt;
   // Whole gradients count as further results, and make better steps.
   Index facts = data.scores.size();
@@ -202,7 +212,9 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   int earned = 0;       // Records of steps since the model's last one.
   bool record = false;  // Whether the last step gave one.
   double best = -std::numeric_limits<double>::infinity();
+  base::Pace pace(stop);
   for (const study::HistoryTrial& trial : history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
     bool better = false;
     if (trial.state == study::TrialState::kComplete) {
       const double score = study::Score(goal_, *trial.value);
@@ -233,15 +245,17 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   const std::optional<SurrogateCarry> model = ParseCarry(carry->surrogate, surrogate_.choices);
   const VectorXd lengthscales =
       model.has_value() ? model->theta.lengthscales : VectorXd::Constant(encoding_.compact_dim(), kUnknownLengthscale);
-  std::optional<LocalStep> step = SuggestLocalStep(data, climbs, encoding_, lengthscales, &local, elsewhere);
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<LocalStep> step,
+                           SuggestLocalStep(data, climbs, encoding_, lengthscales, &local, elsewhere, stop));
   double chance = 1.0;
   if (feasible != nullptr) {
     for (int retreat = 0; step.has_value(); ++retreat) {
       chance = feasible->Probability(encoding_.ToModel(step->parameters));
       if (chance >= feasible->doubtful()) break;
       local = step->next;
-      step = retreat < kRetreats ? SuggestLocalStep(data, climbs, encoding_, lengthscales, &local, elsewhere)
-                                 : std::nullopt;
+      step.reset();
+      if (retreat == kRetreats) break;
+      LUTHIER_ASSIGN_OR_RETURN(step, SuggestLocalStep(data, climbs, encoding_, lengthscales, &local, elsewhere, stop));
     }
   }
   if (!step.has_value()) {
@@ -258,7 +272,7 @@ std::optional<Suggestion> BoDesigner::LocalTurn(const study::History& history, c
   suggestion.details["radius"] = step->next.last().state.radius;
   suggestion.details["site"] = static_cast<double>(step->next.last().site);
   if (feasible != nullptr) suggestion.details["p_feasible"] = chance;
-  return suggestion;
+  return std::optional<Suggestion>(std::move(suggestion));
 }
 
 bool BoDesigner::PrefersStep(const Suggestion& step, const BoCarry& stepped, const BoModel& model,
@@ -284,12 +298,14 @@ bool BoDesigner::PrefersStep(const Suggestion& step, const BoCarry& stepped, con
   return waited >= kStepWaits;
 }
 
-void BoDesigner::TakeSlopes(const study::History& history, Observations* data, BoCarry* carry,
-                            uint64_t ask_index) const {
+absl::Status BoDesigner::TakeSlopes(const study::History& history, Observations* data, BoCarry* carry,
+                                    uint64_t ask_index, const base::StopToken& stop) const {
   std::vector<int32_t> reporters;
   bool any = false;
   data->slopes.clear();
+  base::Pace pace(stop);
   for (size_t i = 0; i < data->number.size(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * (1 + encoding_.model_dim())));
     const study::HistoryTrial& trial = history.trials()[static_cast<size_t>(data->number[i] - 1)];
     data->slopes.emplace_back();
     if (data->complete[i] && trial.gradient) data->slopes.back() = units_.FromUser(*trial.gradient, trial.parameters);
@@ -298,11 +314,12 @@ void BoDesigner::TakeSlopes(const study::History& history, Observations* data, B
   }
   if (!any) {
     data->slopes.clear();
-    return;
+    return absl::OkStatus();
   }
   const int64_t n = static_cast<int64_t>(history.finished().size());
   if (n >= kMinCheck && n >= carry->checked + std::max<int64_t>(1, carry->checked / 20)) {
-    carry->set_aside = ContradictingReporters(*data, reporters, surrogate_, carry->set_aside, seed_, ask_index);
+    LUTHIER_ASSIGN_OR_RETURN(carry->set_aside, ContradictingReporters(*data, reporters, surrogate_, carry->set_aside,
+                                                                      seed_, ask_index, stop));
     carry->checked = n;
   }
   any = false;
@@ -311,14 +328,16 @@ void BoDesigner::TakeSlopes(const study::History& history, Observations* data, B
     any = any || !data->slopes[i].empty();
   }
   if (!any) data->slopes.clear();
+  return absl::OkStatus();
 }
 
-void BoDesigner::AddGradients(const study::History& history, const BoCarry& carry, uint64_t ask_index,
-                              Suggestion* suggestion) const {
+absl::Status BoDesigner::AddGradients(const study::History& history, const BoCarry& carry, uint64_t ask_index,
+                                      Suggestion* suggestion, const base::StopToken& stop) const {
   if (options_.gradients == study::BoGradients::kDirectional) {
-    suggestion->direction = units_.RandomDirection(suggestion->parameters, seed_, ask_index);
+    LUTHIER_ASSIGN_OR_RETURN(suggestion->direction,
+                             units_.RandomDirection(suggestion->parameters, seed_, ask_index, stop));
   }
-  if (carry.set_aside.empty()) return;
+  if (carry.set_aside.empty()) return absl::OkStatus();
   for (const study::HistoryTrial& trial : history.trials()) {
     if (trial.state == study::TrialState::kComplete && trial.gradient &&
         std::binary_search(carry.set_aside.begin(), carry.set_aside.end(), trial.reporter)) {
@@ -326,10 +345,11 @@ void BoDesigner::AddGradients(const study::History& history, const BoCarry& carr
     }
   }
   suggestion->details["gradients_set_aside"] = static_cast<double>(suggestion->set_aside.size());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index,
-                                               const base::StopToken&) {
+                                               const base::StopToken& stop) {
   if (encoding_.compact_dim() == 0) return OnlySetting(history);
   BoCarry carry;
   if (const study::HistoryTrial* last = history.LastAskBefore(ask_index); last != nullptr) {
@@ -337,23 +357,31 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
     carry.kind = 'a';
     carry.index = 0;
   }
-  LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Choose(history, ask_index, &carry));
+  LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Choose(history, ask_index, &carry, stop));
   suggestion.carry = FormatCarry(carry);
-  if (options_.gradients != study::BoGradients::kOff) AddGradients(history, carry, ask_index, &suggestion);
+  if (options_.gradients != study::BoGradients::kOff) {
+    LUTHIER_RETURN_IF_ERROR(AddGradients(history, carry, ask_index, &suggestion, stop));
+  }
   return suggestion;
 }
 
-absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uint64_t ask_index, BoCarry* carry) {
+absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uint64_t ask_index, BoCarry* carry,
+                                              const base::StopToken& stop) {
   const bool failures = options_.feasibility == study::BoFeasibility::kAuto && AnyFailed(history);
-  const Observations all = Collect(history, encoding_, goal_, table_.has_value() ? &*table_ : nullptr, !failures);
-  auto replace = [&](const std::string& origin) { return Untried(all, ask_index, origin); };
+  LUTHIER_ASSIGN_OR_RETURN(const Observations all, Collect(history, encoding_, goal_,
+                                                           table_.has_value() ? &*table_ : nullptr, !failures, stop));
+  auto replace = [&](const std::string& origin) { return Untried(all, ask_index, origin, nullptr, stop); };
   if (Exhausted(all) && !options_.noisy) return replace("stuck_random");
 
   Observations data = Thin(all, seed_, ask_index);
-  if (options_.gradients != study::BoGradients::kOff) TakeSlopes(history, &data, carry, ask_index);
+  if (options_.gradients != study::BoGradients::kOff) {
+    LUTHIER_RETURN_IF_ERROR(TakeSlopes(history, &data, carry, ask_index, stop));
+  }
   const bool design = ask_index < static_cast<uint64_t>(initial_points_) || all.scores.size() < kMinObservations;
   std::optional<int64_t> index;
-  if (explores_first_ || !design) index = ExplorationTurn(history, data, design && ask_index > 0);
+  if (explores_first_ || !design) {
+    LUTHIER_ASSIGN_OR_RETURN(index, ExplorationTurn(history, data, design && ask_index > 0, stop));
+  }
   if (design && !index.has_value()) {
     Suggestion suggestion = Initial(ask_index);
     carry->kind = 'i';
@@ -363,7 +391,7 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
   if (index.has_value()) {
     carry->kind = 'x';
     carry->index = *index;
-    Suggestion suggestion = Explore(data, *index);
+    LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Explore(data, *index, stop));
     // Of a large finite space little is left when the farthest setting was tried.
     if (options_.exploration == study::BoExploration::kFarthest && !options_.noisy &&
         IsTried(all, encoding_.ToModel(suggestion.parameters))) {
@@ -373,12 +401,13 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
   }
   std::optional<FeasibilityModel> feasible;
   if (failures) {
-    feasible = FeasibilityModel::Fit(CollectFeasibility(history, encoding_), encoding_, carry->feasibility);
+    LUTHIER_ASSIGN_OR_RETURN(const FeasibilityData outcomes, CollectFeasibility(history, encoding_, stop));
+    LUTHIER_ASSIGN_OR_RETURN(feasible, FeasibilityModel::Fit(outcomes, encoding_, carry->feasibility, stop));
     if (feasible.has_value()) carry->feasibility = feasible->carry();
   }
   const FeasibilityModel* chance = feasible.has_value() ? &*feasible : nullptr;
   BoCarry stepped = *carry;
-  std::optional<Suggestion> step = LocalTurn(history, data, chance, &stepped);
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<Suggestion> step, LocalTurn(history, data, chance, &stepped, stop));
   if (!step.has_value() || !weighs_steps_) *carry = stepped;
   if (step.has_value() && !weighs_steps_) return *std::move(step);
   std::optional<TrustBoxRun> run;
@@ -398,7 +427,8 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
     }
   }
   HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
-  const std::optional<BoModel> model = model_turn_.Fit(data, carry->surrogate, hills, ask_index);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<BoModel> model,
+                           model_turn_.Fit(data, carry->surrogate, hills, ask_index, stop));
   const auto make_step = [&] {
     *carry = std::move(stepped);
     if (model.has_value()) carry->surrogate = FormatCarry(model->surrogate.carry);
@@ -407,8 +437,9 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
   if (!model.has_value()) return step.has_value() ? make_step() : replace("gp_failed");
   Suggestion suggestion;
   suggestion.origin = "acq";
-  const std::optional<MaximizeCandidate> candidate =
-      model_turn_.Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index, &hills, &suggestion);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<MaximizeCandidate> candidate,
+                           model_turn_.Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index,
+                                               &hills, &suggestion, stop));
   if (step.has_value() && (!candidate.has_value() || IsTried(all, candidate->u) ||
                            PrefersStep(*step, stepped, *model, *candidate, data, hills.away, history))) {
     return make_step();
@@ -420,12 +451,14 @@ absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uin
     if (Exhausted(all)) {
       suggestion.origin = "repeat";  // Noisy: measuring the most promising setting again is the point.
     } else {
-      LUTHIER_ASSIGN_OR_RETURN(Suggestion other, Untried(all, ask_index, "stuck_random", chance));
+      LUTHIER_ASSIGN_OR_RETURN(Suggestion other, Untried(all, ask_index, "stuck_random", chance, stop));
       other.details = std::move(suggestion.details);  // What the bounds said of the space still holds.
       suggestion = std::move(other);
     }
   }
-  if (suggestion.origin != "stuck_random") model_turn_.Describe(*model, *candidate, data, &suggestion);
+  if (suggestion.origin != "stuck_random") {
+    LUTHIER_RETURN_IF_ERROR(model_turn_.Describe(*model, *candidate, data, &suggestion, stop));
+  }
   if (chance != nullptr) {
     suggestion.details["p_feasible"] = chance->Probability(encoding_.ToModel(suggestion.parameters));
   }

@@ -58,12 +58,14 @@ class BoDesigner final : public Designer {
  private:
   // Exploration's turn by the harmless rule, and the index of its point in random search's stream. design: whether the
   // initial design is not over yet.
-  std::optional<int64_t> ExplorationTurn(const study::History& history, const Observations& data, bool design) const;
-  Suggestion Explore(const Observations& data, int64_t index) const;
+  absl::StatusOr<std::optional<int64_t>> ExplorationTurn(const study::History& history, const Observations& data,
+                                                         bool design, const base::StopToken& stop) const;
+  absl::StatusOr<Suggestion> Explore(const Observations& data, int64_t index, const base::StopToken& stop) const;
   // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly. feasible, here and below:
   // null where failures are not modelled.
-  std::optional<Suggestion> LocalTurn(const study::History& history, const Observations& data,
-                                      const FeasibilityModel* feasible, BoCarry* carry) const;
+  absl::StatusOr<std::optional<Suggestion>> LocalTurn(const study::History& history, const Observations& data,
+                                                      const FeasibilityModel* feasible, BoCarry* carry,
+                                                      const base::StopToken& stop) const;
   // Whether a local step, its turn's, is made where the model proposes `candidate`: always, but in spaces of many
   // landscapes (weighs_steps_), where it has to promise more.
   bool PrefersStep(const Suggestion& step, const BoCarry& stepped, const BoModel& model,
@@ -71,18 +73,20 @@ class BoDesigner final : public Designer {
                    const study::History& history) const;
   // Takes up the reported derivatives of the rows of `data`, but those of reporters who are set aside, whom it checks
   // when it is time to.
-  void TakeSlopes(const study::History& history, Observations* data, BoCarry* carry, uint64_t ask_index) const;
+  absl::Status TakeSlopes(const study::History& history, Observations* data, BoCarry* carry, uint64_t ask_index,
+                          const base::StopToken& stop) const;
   // What a suggestion says of derivatives: where one would be welcome, and whose were left out.
-  void AddGradients(const study::History& history, const BoCarry& carry, uint64_t ask_index,
-                    Suggestion* suggestion) const;
+  absl::Status AddGradients(const study::History& history, const BoCarry& carry, uint64_t ask_index,
+                            Suggestion* suggestion, const base::StopToken& stop) const;
   // The suggestion itself, without that.
-  absl::StatusOr<Suggestion> Choose(const study::History& history, uint64_t ask_index, BoCarry* carry);
+  absl::StatusOr<Suggestion> Choose(const study::History& history, uint64_t ask_index, BoCarry* carry,
+                                    const base::StopToken& stop);
   // The suggestion when nothing can be chosen: the space has no free parameter.
   absl::StatusOr<Suggestion> OnlySetting(const study::History& history) const;
   // The suggestion for a setting that no model chose, and for the replacement of one that was tried already.
   Suggestion Initial(uint64_t ask_index) const;
   absl::StatusOr<Suggestion> Untried(const Observations& data, uint64_t ask_index, const std::string& origin,
-                                     const FeasibilityModel* feasible = nullptr) const;
+                                     const FeasibilityModel* feasible, const base::StopToken& stop) const;
 
   study::Encoding encoding_;
   study::Goal goal_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/suggest/finite_thompson.h"
 #include "lib/suggest/lipo_qp.h"
 
@@ -85,8 +86,9 @@ std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double
   return result;
 }
 
-SlopeBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
-                      double noise_deviation) {
+absl::StatusOr<SlopeBounds> BoundsFor(const study::BoOptions& options, const Observations& data,
+                                      const OutputTransform& transform, double noise_deviation,
+                                      const base::StopToken& stop) {
   const std::vector<Index> rows = data.CompleteRows();
   const MatrixXd u = Rows(data.observed, rows);
   VectorXd z(u.rows());
@@ -105,19 +107,28 @@ SlopeBounds BoundsFor(const study::BoOptions& options, const Observations& data,
     if (deviation > 0.0) fit.rho = std::max(fit.rho, noise / deviation);
     fit.max_updates = kFitUpdates;
     auto fitted = std::make_unique<LipoQpBounds>(fit);
-    fitted->Fit(u, z);
+    LUTHIER_RETURN_IF_ERROR(fitted->Fit(u, z, stop));
     result.bounds = std::move(fitted);
     return result;
   }
-  const double constant = LipschitzConstant(*growth, SteepestSlope(u, z, noise), static_cast<int64_t>(rows.size()));
+  SlopeEstimate estimate(u.cols(), noise);
+  for (Index i = 0; i < z.size(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(i * u.cols()));
+    estimate.Add(u.row(i).transpose(), z(i));
+  }
+  const double constant = LipschitzConstant(*growth, estimate.slope(), static_cast<int64_t>(rows.size()));
   if (constant <= kUnbounded) result.constant = constant;
   result.bounds = std::make_unique<LipschitzBounds>(u, z, result.constant, 2.0 * noise);
   return result;
 }
 
-BoundedAcquisition::BoundedAcquisition(const study::BoOptions& options, std::vector<ModelState> states,
-                                       const Observations& data, const OutputTransform& transform, int coordinates,
-                                       uint64_t seed, uint64_t ask_index, std::vector<Fantasies> fantasies) {
+absl::StatusOr<BoundedAcquisition> BoundedAcquisition::Create(const study::BoOptions& options,
+                                                              std::vector<ModelState> states, const Observations& data,
+                                                              const OutputTransform& transform, int coordinates,
+                                                              uint64_t seed, uint64_t ask_index,
+                                                              std::vector<Fantasies> fantasies, const MatrixXd& finite,
+                                                              const base::StopToken& stop) {
+  BoundedAcquisition made;
   AcquisitionSettings settings;
   settings.kind = KindOf(options.acquisition);
   const bool probability =
@@ -130,41 +141,45 @@ BoundedAcquisition::BoundedAcquisition(const study::BoOptions& options, std::vec
     double noise_variance = 0.0;
     for (const ModelState& state : states) noise_variance += state.regression->hyperparameters().noise_variance;
     const double noise = std::sqrt(noise_variance / static_cast<double>(states.size()));
-    bounds_ = BoundsFor(options, data, transform, noise);
+    LUTHIER_ASSIGN_OR_RETURN(made.bounds_, BoundsFor(options, data, transform, noise, stop));
   }
   bool any = false;
   for (Index row : data.CompleteRows()) {
     const double z = transform.Forward(data.scores(row));
-    record_ = any ? std::max(record_, z) : z;
+    made.record_ = any ? std::max(made.record_, z) : z;
     any = true;
   }
   if (options.acquisition == study::BoAcquisition::kTs) {
     // One of the states, all with equal chances.
     base::RandomStream random(seed, "bo/ts", ask_index);
     const gp::Regression& regression = *states[random.UniformInt(states.size())].regression;
-    if (options.sampler == study::BoSampler::kFinite) base_ = std::make_unique<FiniteDraw>(&regression, random);
-    if (base_ == nullptr) {
-      const std::optional<FunctionDraw> draw = options.sampler == study::BoSampler::kFourier
-                                                   ? FunctionDraw::FourierFeatures(regression, kFourierFeatures, random)
-                                                   : FunctionDraw::Pathwise(regression, kPathwiseFeatures, random);
-      if (!draw.has_value()) return;
-      base_ = std::make_unique<FunctionDraw>(*draw);
+    if (options.sampler == study::BoSampler::kFinite) {
+      LUTHIER_ASSIGN_OR_RETURN(FiniteDraw draw, FiniteDraw::Create(regression, finite, random, stop));
+      made.base_ = std::make_unique<FiniteDraw>(std::move(draw));
+    } else {
+      LUTHIER_ASSIGN_OR_RETURN(const std::optional<FunctionDraw> draw,
+                               options.sampler == study::BoSampler::kFourier
+                                   ? FunctionDraw::FourierFeatures(regression, kFourierFeatures, random, stop)
+                                   : FunctionDraw::Pathwise(regression, kPathwiseFeatures, random, stop));
+      if (!draw.has_value()) return made;
+      made.base_ = std::make_unique<FunctionDraw>(*draw);
     }
-  } else if (bounds() != nullptr &&
+  } else if (made.bounds() != nullptr &&
              (options.lipschitz == study::BoLipschitz::kTruncate || options.lipschitz == study::BoLipschitz::kCap)) {
-    truncated_ = std::make_unique<TruncatedAcquisition>(std::move(states), settings, bounds());
-    top_ = truncated_.get();
-    return;
+    made.truncated_ = std::make_unique<TruncatedAcquisition>(std::move(states), settings, made.bounds());
+    made.top_ = made.truncated_.get();
+    return made;
   } else if (!fantasies.empty()) {
-    base_ = std::make_unique<FantasyAcquisition>(std::move(fantasies), settings);
+    made.base_ = std::make_unique<FantasyAcquisition>(std::move(fantasies), settings);
   } else {
-    base_ = std::make_unique<ModelAcquisition>(std::move(states), settings);
+    made.base_ = std::make_unique<ModelAcquisition>(std::move(states), settings);
   }
-  top_ = base_.get();
-  if (bounds() != nullptr && options.lipschitz == study::BoLipschitz::kAcceptReject) {
-    accept_ = std::make_unique<AcceptRejectAcquisition>(base_.get(), bounds());
-    top_ = accept_.get();
+  made.top_ = made.base_.get();
+  if (made.bounds() != nullptr && options.lipschitz == study::BoLipschitz::kAcceptReject) {
+    made.accept_ = std::make_unique<AcceptRejectAcquisition>(made.base_.get(), made.bounds());
+    made.top_ = made.accept_.get();
   }
+  return made;
 }
 
 BindCount BoundedAcquisition::bind_count() const {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/study/study_spec.h"
 #include "lib/suggest/acquisition.h"
 #include "lib/suggest/fantasies.h"
@@ -32,9 +34,13 @@ class BoundedAcquisition {
  public:
   // data: the observations the states were fitted to (without open trials), outputs as `transform` gives them.
   // coordinates: tuned parameters, for UCB's schedule. fantasies: of each state, to average improvements over, or none.
-  BoundedAcquisition(const study::BoOptions& options, std::vector<ModelState> states, const Observations& data,
-                     const OutputTransform& transform, int coordinates, uint64_t seed, uint64_t ask_index,
-                     std::vector<Fantasies> fantasies = {});
+  // finite: the points of a draw that is of finitely many (sampler FINITE), else not read. CANCELLED: `stop` was
+  // raised.
+  static absl::StatusOr<BoundedAcquisition> Create(const study::BoOptions& options, std::vector<ModelState> states,
+                                                   const Observations& data, const OutputTransform& transform,
+                                                   int coordinates, uint64_t seed, uint64_t ask_index,
+                                                   std::vector<Fantasies> fantasies, const Eigen::MatrixXd& finite,
+                                                   const base::StopToken& stop);
 
   // Null when no function could be drawn.
   const AcquisitionFunction* acquisition() const { return top_; }
@@ -48,6 +54,8 @@ class BoundedAcquisition {
   BindCount bind_count() const;
 
  private:
+  BoundedAcquisition() = default;
+
   SlopeBounds bounds_;
   double record_ = 0.0;
   std::unique_ptr<AcquisitionFunction> base_;
@@ -63,9 +71,11 @@ double RootBetaOf(const study::BoOptions& options, int coordinates, int64_t tria
 // it a user's constant is multiplied. Absent with growth FITTED.
 std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double unit);
 
-// The bounds that the options and the measured rows of `data` give; inactive while too little is known.
-SlopeBounds BoundsFor(const study::BoOptions& options, const Observations& data, const OutputTransform& transform,
-                      double noise_deviation);
+// The bounds that the options and the measured rows of `data` give; inactive while too little is known. CANCELLED:
+// `stop` was raised.
+absl::StatusOr<SlopeBounds> BoundsFor(const study::BoOptions& options, const Observations& data,
+                                      const OutputTransform& transform, double noise_deviation,
+                                      const base::StopToken& stop);
 
 }  // namespace luthier::suggest
 

@@ -88,7 +88,8 @@ absl::StatusOr<std::optional<Certificate>> Certify(const study::StudySpec& spec,
     sample.row(i) = encoding.CompactToModel(sobol.Point(static_cast<uint64_t>(i)));
   }
   const LipschitzBounds bounds(u, scores, certificate.lipschitz);
-  const ExclusionShare share = ExcludedShare(bounds, sample, record, options.epsilon);
+  LUTHIER_ASSIGN_OR_RETURN(const ExclusionShare share,
+                           ExcludedShare(bounds, sample, record, options.epsilon, base::StopToken()));
   certificate.share = share.share;
   certificate.standard_error = share.standard_error;
   certificate.points = share.points;

@@ -8,7 +8,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/pace.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::suggest {
 
@@ -158,15 +160,20 @@ bool CmaEsDesigner::Stagnates() const {
 }
 
 absl::StatusOr<Suggestion> CmaEsDesigner::Suggest(const study::History& history, uint64_t ask_index,
-                                                  const base::StopToken&) {
+                                                  const base::StopToken& stop) {
+  base::Pace pace(stop);
   const std::vector<int>& finished = history.finished();
   // What was taken before must be the beginning of this history.
   bool same = taken_.size() <= finished.size();
   for (size_t k = 0; same && k < taken_.size(); ++k) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
     same = taken_[k] == ToResult(history.trials()[static_cast<size_t>(finished[k])]);
   }
   if (!same) Reset();
+  // A stop between two results leaves what was taken: the next ask goes on from there.
+  const int64_t columns = 1 + encoding_.compact_dim();
   for (size_t k = taken_.size(); k < finished.size(); ++k) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * columns + columns * columns));
     Take(ToResult(history.trials()[static_cast<size_t>(finished[k])]));
   }
   Suggestion suggestion;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lib/base/status_macros.h"
 #include "lib/math/sobol.h"
 
 namespace luthier::suggest {
@@ -17,8 +18,8 @@ constexpr int kMaxCornerBits = 10;
 constexpr int kDescents = 50;
 }  // namespace
 
-study::Parameters FarthestPoint(const study::Encoding& encoding, const Observations& data, uint64_t seed,
-                                uint64_t index) {
+absl::StatusOr<study::Parameters> FarthestPoint(const study::Encoding& encoding, const Observations& data,
+                                                uint64_t seed, uint64_t index, const base::StopToken& stop) {
   const int d = encoding.compact_dim();
   base::RandomStream random(seed, "bo/farthest", index);
   const math::SobolSequence sobol(d, random.NextU64(), "bo/farthest/sobol");
@@ -29,19 +30,22 @@ study::Parameters FarthestPoint(const study::Encoding& encoding, const Observati
   };
   VectorXd best = sobol.Point(0);
   double widest = gap(best);
-  auto consider = [&](const VectorXd& u) {
+  auto consider = [&](const VectorXd& u) -> absl::StatusOr<bool> {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(data.tried.size()));
     const double g = gap(u);
     if (g <= widest) return false;
     widest = g;
     best = u;
     return true;
   };
-  for (Index i = 1; i < kSobolPoints; ++i) consider(sobol.Point(static_cast<uint64_t>(i)));
+  for (Index i = 1; i < kSobolPoints; ++i) {
+    LUTHIER_RETURN_IF_ERROR(consider(sobol.Point(static_cast<uint64_t>(i))).status());
+  }
   const int bits = std::min(d, kMaxCornerBits);
   for (int corner = 0; corner < 1 << bits; ++corner) {
     VectorXd u = VectorXd::Constant(d, 0.5);
     for (int c = 0; c < bits; ++c) u(c) = (corner >> c) & 1;
-    consider(u);
+    LUTHIER_RETURN_IF_ERROR(consider(u).status());
   }
   double step = 0.1;
   for (int round = 0; round < kDescents && step > 1e-4; ++round) {
@@ -50,7 +54,8 @@ study::Parameters FarthestPoint(const study::Encoding& encoding, const Observati
       for (double sign : {-1.0, 1.0}) {
         VectorXd u = best;
         u(c) = std::clamp(u(c) + sign * step, 0.0, 1.0);
-        moved = consider(u) || moved;
+        LUTHIER_ASSIGN_OR_RETURN(const bool farther, consider(u));
+        moved = moved || farther;
       }
     }
     if (!moved) step *= 0.5;
@@ -58,15 +63,16 @@ study::Parameters FarthestPoint(const study::Encoding& encoding, const Observati
   return encoding.FromCompact(best);
 }
 
-study::Parameters LipoPoint(const study::Encoding& encoding, const OutputBounds& bounds, double record, uint64_t seed,
-                            uint64_t index) {
+absl::StatusOr<study::Parameters> LipoPoint(const study::Encoding& encoding, const OutputBounds& bounds, double record,
+                                            uint64_t seed, uint64_t index, const base::StopToken& stop) {
   auto sample = [&](uint32_t draw) {
     base::RandomStream random(seed, "explore", index, draw);
     return encoding.Sample(random);
   };
-  const LipoProposal proposal = ProposeLipo(
-      bounds, record, [&](uint32_t draw) { return encoding.ToModel(sample(draw)); }, LipoOptions(),
-      base::RandomStream(seed, "bo/lipo", index));
+  LUTHIER_ASSIGN_OR_RETURN(const LipoProposal proposal,
+                           ProposeLipo(
+                               bounds, record, [&](uint32_t draw) { return encoding.ToModel(sample(draw)); },
+                               LipoOptions(), base::RandomStream(seed, "bo/lipo", index), stop));
   return sample(proposal.draw);
 }
 

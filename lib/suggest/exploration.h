@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/lipschitz.h"
 #include "lib/suggest/observations.h"
@@ -15,14 +17,14 @@ namespace luthier::suggest {
 
 // The setting farthest from all tried ones (largest smallest Euclidean distance of model points): the best of 4096
 // scrambled Sobol points and up to 1024 corners, improved coordinate by coordinate. Covers the space evenly; in more
-// than five dimensions it visits corners.
-study::Parameters FarthestPoint(const study::Encoding& encoding, const Observations& data, uint64_t seed,
-                                uint64_t index);
+// than five dimensions it visits corners. CANCELLED, here and below: `stop` was raised.
+absl::StatusOr<study::Parameters> FarthestPoint(const study::Encoding& encoding, const Observations& data,
+                                                uint64_t seed, uint64_t index, const base::StopToken& stop);
 
 // Random search's point `index` if a record is possible there by the bounds, else the first of its 3000 successors of
 // the same index where one is, else the most promising of them. Without bounds: random search's point.
-study::Parameters LipoPoint(const study::Encoding& encoding, const OutputBounds& bounds, double record, uint64_t seed,
-                            uint64_t index);
+absl::StatusOr<study::Parameters> LipoPoint(const study::Encoding& encoding, const OutputBounds& bounds, double record,
+                                            uint64_t seed, uint64_t index, const base::StopToken& stop);
 
 // A random setting in which parameter `parameter` exists: those that it depends on take one of the values that it
 // needs, all others are drawn as random search draws them.

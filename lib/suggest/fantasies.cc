@@ -6,6 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/cholesky.h"
 #include "lib/math/sobol.h"
 
@@ -21,10 +22,12 @@ constexpr double kVarianceFloor = 1e-12;  // Times s_f^2, as gp::Regression's.
 constexpr Index kChunk = 256;
 
 // q x count outcomes less their means, from their covariance.
-std::optional<MatrixXd> Draw(const MatrixXd& covariance, double signal, int count, base::RandomStream random) {
+absl::StatusOr<std::optional<MatrixXd>> Draw(const MatrixXd& covariance, double signal, int count,
+                                             base::RandomStream random, const base::StopToken& stop) {
   math::CholeskyOptions options;
   options.jitter_scale = signal;
-  const std::optional<math::Cholesky> factor = math::Cholesky::Factor(covariance, options);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor,
+                           math::Cholesky::Factor(covariance, options, stop));
   if (!factor.has_value()) return std::nullopt;
   const Index q = covariance.rows();
   const math::SobolSequence sobol(static_cast<int>(q), random.NextU64(), "bo/fantasies/sobol");
@@ -33,24 +36,28 @@ std::optional<MatrixXd> Draw(const MatrixXd& covariance, double signal, int coun
     const VectorXd uniforms = sobol.Point(static_cast<uint64_t>(f));
     for (Index j = 0; j < q; ++j) normals(j, f) = base::NormalQuantile(std::clamp(uniforms(j), 1e-300, 1.0 - 1e-16));
   }
-  return factor->lower().triangularView<Eigen::Lower>() * normals;
+  return std::optional<MatrixXd>(factor->lower().triangularView<Eigen::Lower>() * normals);
 }
 
 }  // namespace
 
-std::optional<Fantasies> Fantasize(gp::Regression* regression, const MatrixXd& open, const FantasyRecord& record,
-                                   int count, uint64_t seed, uint64_t index, uint32_t state) {
+absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, const MatrixXd& open,
+                                                   const FantasyRecord& record, int count, uint64_t seed,
+                                                   uint64_t index, uint32_t state, const base::StopToken& stop) {
   const Index q = open.rows();
   LUTHIER_CHECK(q >= 1 && open.cols() == regression->columns() && count >= 1);
   const gp::Hyperparameters theta = regression->hyperparameters();
-  MatrixXd covariance = regression->JointCovariance(open);
+  LUTHIER_ASSIGN_OR_RETURN(MatrixXd covariance, regression->JointCovariance(open, stop));
   covariance.diagonal().array() += theta.noise_variance;
   const VectorXd mean = regression->PredictMean(open);
-  const std::optional<MatrixXd> deltas =
-      Draw(covariance, theta.signal_variance, count, base::RandomStream(seed, "bo/fantasies", index, state));
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  LUTHIER_ASSIGN_OR_RETURN(
+      const std::optional<MatrixXd> deltas,
+      Draw(covariance, theta.signal_variance, count, base::RandomStream(seed, "bo/fantasies", index, state), stop));
   if (!deltas.has_value() || !mean.allFinite()) return std::nullopt;
   for (Index j = 0; j < q; ++j) {
-    if (regression->Append(open.row(j).transpose(), mean(j))) continue;
+    LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression->Append(open.row(j).transpose(), mean(j), stop));
+    if (appended) continue;
     regression->PopBack(static_cast<int>(j));
     return std::nullopt;
   }
@@ -68,6 +75,7 @@ std::optional<Fantasies> Fantasize(gp::Regression* regression, const MatrixXd& o
   fantasies.weights.bottomRows(q) += *deltas;
   regression->factor().SolveLowerInPlace(fantasies.weights);
   regression->factor().SolveLowerTransposedInPlace(fantasies.weights);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   if (record.contenders == nullptr) {
     const VectorXd highest = (deltas->colwise() + mean).colwise().maxCoeff().transpose();
     fantasies.best = highest.cwiseMax(record.best);
@@ -83,7 +91,7 @@ std::optional<Fantasies> Fantasize(gp::Regression* regression, const MatrixXd& o
     regression->PopBack(static_cast<int>(q));
     return std::nullopt;
   }
-  return fantasies;
+  return std::optional<Fantasies>(std::move(fantasies));
 }
 
 FantasyAcquisition::FantasyAcquisition(std::vector<Fantasies> posteriors, const AcquisitionSettings& settings)

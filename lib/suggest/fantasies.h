@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/regression.h"
 #include "lib/suggest/acquisition.h"
 
@@ -39,9 +41,11 @@ struct FantasyRecord {
 //   y_f ~ N(mu(P), Sigma(P) + sigma_n^2 I)
 // by inversion of the scrambled Sobol points of the stream (seed, "bo/fantasies", index, state): equal outcomes for all
 // u, and less scatter than independent normals. Columns beyond the Sobol table are independent. Absent, the regression
-// as it was, when the numbers do not stay finite. O(q N^2 + m N^2).
-std::optional<Fantasies> Fantasize(gp::Regression* regression, const Eigen::MatrixXd& open, const FantasyRecord& record,
-                                   int count, uint64_t seed, uint64_t index, uint32_t state = 0);
+// as it was, when the numbers do not stay finite. O(q N^2 + m N^2). CANCELLED: `stop` was raised; the regression may
+// have some of the points then.
+absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, const Eigen::MatrixXd& open,
+                                                   const FantasyRecord& record, int count, uint64_t seed,
+                                                   uint64_t index, uint32_t state, const base::StopToken& stop);
 
 // An improvement averaged over fantasies, and over posteriors: of logarithms ln mean exp. Given the factor, a point
 // costs O(N^2 + m N), against N^2 of one believed outcome.

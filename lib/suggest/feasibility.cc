@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 #include "lib/suggest/observations.h"
 
 namespace luthier::suggest {
@@ -69,7 +71,8 @@ bool AnyFailed(const study::History& history) {
   return std::any_of(history.trials().begin(), history.trials().end(), IsBadSetting);
 }
 
-FeasibilityData CollectFeasibility(const study::History& history, const study::Encoding& encoding) {
+absl::StatusOr<FeasibilityData> CollectFeasibility(const study::History& history, const study::Encoding& encoding,
+                                                   const base::StopToken& stop) {
   std::vector<int> trials;
   std::vector<bool> success;
   for (int t : history.finished()) {
@@ -84,7 +87,9 @@ FeasibilityData CollectFeasibility(const study::History& history, const study::E
   const std::vector<Index> rows = Newest(success, kMaxRows);
   data.points.resize(static_cast<Index>(rows.size()), encoding.model_dim());
   data.labels.resize(data.points.rows());
+  base::Pace pace(stop);
   for (Index i = 0; i < data.labels.size(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * (1 + data.points.cols())));
     const size_t row = static_cast<size_t>(rows[static_cast<size_t>(i)]);
     data.points.row(i) = encoding.ToModel(history.trials()[static_cast<size_t>(trials[row])].parameters);
     data.labels(i) = success[row] ? 1.0 : -1.0;
@@ -92,8 +97,10 @@ FeasibilityData CollectFeasibility(const study::History& history, const study::E
   return data;
 }
 
-std::optional<FeasibilityModel> FeasibilityModel::Fit(const FeasibilityData& data, const study::Encoding& encoding,
-                                                      absl::string_view carried) {
+absl::StatusOr<std::optional<FeasibilityModel>> FeasibilityModel::Fit(const FeasibilityData& data,
+                                                                      const study::Encoding& encoding,
+                                                                      absl::string_view carried,
+                                                                      const base::StopToken& stop) {
   const Index n = data.labels.size();
   if (n == 0 || data.labels.minCoeff() > 0.0) return std::nullopt;
   const kernels::KernelShape shape =
@@ -109,23 +116,24 @@ std::optional<FeasibilityModel> FeasibilityModel::Fit(const FeasibilityData& dat
     for (Index i = 0; i < labels.size(); ++i) labels(i) = data.labels(rows[static_cast<size_t>(i)]);
     const std::optional<gp::Hyperparameters> start =
         known.has_value() ? std::optional<gp::Hyperparameters>(known->theta) : std::nullopt;
-    known =
-        Carried{n, gp::FitClassifierHyperparameters(shape, Rows(data.points, rows), labels, start, kSearchEvaluations)};
+    LUTHIER_ASSIGN_OR_RETURN(
+        gp::Hyperparameters theta,
+        gp::FitClassifierHyperparameters(shape, Rows(data.points, rows), labels, start, kSearchEvaluations, {}, stop));
+    known = Carried{n, std::move(theta)};
   }
-  std::optional<gp::Classifier> classifier = gp::Classifier::Fit(shape, known->theta, data.points, data.labels);
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Classifier> classifier,
+                           gp::Classifier::Fit(shape, known->theta, data.points, data.labels, {}, nullptr, stop));
   if (!classifier.has_value()) return std::nullopt;
-  return FeasibilityModel(*std::move(classifier),
-                          absl::StrCat(known->trials, " ", gp::FormatHyperparameters(known->theta)), data);
-}
-
-FeasibilityModel::FeasibilityModel(gp::Classifier classifier, std::string carry, const FeasibilityData& data)
-    : classifier_(std::move(classifier)), carry_(std::move(carry)) {
-  const VectorXd logs = classifier_.LogProbabilities(data.points);
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd logs, EvaluateInPieces(data.points, stop, [&](const MatrixXd& points) {
+                             return classifier->LogProbabilities(points);
+                           }));
   double top = std::log(0.5);
   for (Index i = 0; i < data.labels.size(); ++i) {
     if (data.labels(i) > 0.0) top = std::max(top, logs(i));
   }
-  doubtful_ = kDoubtful * std::exp(top);
+  return std::optional<FeasibilityModel>(FeasibilityModel(
+      *std::move(classifier), absl::StrCat(known->trials, " ", gp::FormatHyperparameters(known->theta)),
+      kDoubtful * std::exp(top)));
 }
 
 double FeasibilityModel::Probability(const VectorXd& u) const {

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/classification.h"
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
@@ -26,7 +29,9 @@ struct FeasibilityData {
 };
 // Whether there is a trial of label -1.
 bool AnyFailed(const study::History& history);
-FeasibilityData CollectFeasibility(const study::History& history, const study::Encoding& encoding);
+// CANCELLED, here and below: `stop` was raised.
+absl::StatusOr<FeasibilityData> CollectFeasibility(const study::History& history, const study::Encoding& encoding,
+                                                   const base::StopToken& stop);
 
 // A classifier over the space. Immutable; any thread.
 class FeasibilityModel {
@@ -34,8 +39,9 @@ class FeasibilityModel {
   // Absent when nothing has failed, or when the model could not be computed. Hyperparameters are searched for when
   // there are at least 5 % more trials than at the last search, on at most 300 of them, else taken over from `carried`
   // (what carry() gave; anything else is as if there were none). Deterministic in its arguments.
-  static std::optional<FeasibilityModel> Fit(const FeasibilityData& data, const study::Encoding& encoding,
-                                             absl::string_view carried);
+  static absl::StatusOr<std::optional<FeasibilityModel>> Fit(const FeasibilityData& data,
+                                                             const study::Encoding& encoding, absl::string_view carried,
+                                                             const base::StopToken& stop);
 
   double Probability(const Eigen::VectorXd& u) const;
   // Below this P a setting is a gamble: 0.7 of the largest P at any success (0.7 of 1/2 where there is none). Not of
@@ -46,7 +52,8 @@ class FeasibilityModel {
   const std::string& carry() const { return carry_; }
 
  private:
-  FeasibilityModel(gp::Classifier classifier, std::string carry, const FeasibilityData& data);
+  FeasibilityModel(gp::Classifier classifier, std::string carry, double doubtful)
+      : classifier_(std::move(classifier)), carry_(std::move(carry)), doubtful_(doubtful) {}
 
   gp::Classifier classifier_;
   std::string carry_;

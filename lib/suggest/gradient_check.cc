@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/gp/hyper_inference.h"
 #include "lib/gp/pair_check.h"
 #include "lib/gp/relevance.h"
@@ -52,17 +53,18 @@ gp::InferenceOptions QuickInference(const SurrogateOptions& options) {
   return inference;
 }
 
-Values ValuesOf(const Observations& data, std::vector<Index> rows, const SurrogateOptions& options, uint64_t seed,
-                uint64_t ask_index) {
+absl::StatusOr<Values> ValuesOf(const Observations& data, std::vector<Index> rows, const SurrogateOptions& options,
+                                uint64_t seed, uint64_t ask_index, const base::StopToken& stop) {
   VectorXd scores(static_cast<Index>(rows.size()));
   for (size_t k = 0; k < rows.size(); ++k) scores(static_cast<Index>(k)) = data.scores(rows[k]);
   Values values{std::move(rows), MatrixXd(), VectorXd(), OutputTransform::Standard(scores), gp::Hyperparameters(), 0.0};
   values.x = Rows(data.observed, values.rows);
   values.outputs = values.transform.Forward(scores);
   gp::Likelihood likelihood(options.choices[0].shape, values.x, values.outputs);
-  values.theta = gp::MaximizePosterior(&likelihood, QuickInference(options), std::nullopt,
-                                       base::RandomStream(seed, "bo/check", ask_index))
-                     .theta;
+  LUTHIER_ASSIGN_OR_RETURN(gp::InferenceResult found,
+                           gp::MaximizePosterior(&likelihood, QuickInference(options), std::nullopt,
+                                                 base::RandomStream(seed, "bo/check", ask_index), stop));
+  values.theta = std::move(found.theta);
   values.error =
       std::numeric_limits<double>::epsilon() * scores.cwiseAbs().maxCoeff() * values.transform.Slope(scores.maxCoeff());
   return values;
@@ -108,8 +110,9 @@ Zeros ZerosOf(const gp::Slopes& slopes, Index axis, double nothing) {
 
 // By how many nats a model in which the values depend on the axis explains better what was reported with slopes along
 // it than one in which they do not: the values there and the slopes along the other axes.
-double GainOf(Index axis, const Values& values, const gp::Slopes& slopes, const gp::Slopes& peers,
-              const SurrogateOptions& options, uint64_t seed, uint64_t ask_index) {
+absl::StatusOr<double> GainOf(Index axis, const Values& values, const gp::Slopes& slopes, const gp::Slopes& peers,
+                              const SurrogateOptions& options, uint64_t seed, uint64_t ask_index,
+                              const base::StopToken& stop) {
   std::vector<Index> points;
   for (const gp::Slopes* all : {&slopes, &peers}) {
     for (Index i = 0; i < all->size(); ++i) {
@@ -133,7 +136,7 @@ double GainOf(Index axis, const Values& values, const gp::Slopes& slopes, const 
   }
   return gp::RelevanceGain(options.choices[0].shape, Rows(values.x, points), outputs, along, axis,
                            QuickInference(options),
-                           base::RandomStream(seed, "bo/relevance", ask_index, static_cast<uint32_t>(axis)));
+                           base::RandomStream(seed, "bo/relevance", ask_index, static_cast<uint32_t>(axis)), stop);
 }
 
 // An axis along which all of a reporter's slopes are 0.
@@ -180,14 +183,16 @@ std::vector<int32_t> ReportersToCheck(const Observations& data, const std::vecto
 
 }  // namespace
 
-std::vector<int32_t> ContradictingReporters(const Observations& data, const std::vector<int32_t>& reporter,
-                                            const SurrogateOptions& options, const std::vector<int32_t>& before,
-                                            uint64_t seed, uint64_t ask_index) {
+absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& data,
+                                                            const std::vector<int32_t>& reporter,
+                                                            const SurrogateOptions& options,
+                                                            const std::vector<int32_t>& before, uint64_t seed,
+                                                            uint64_t ask_index, const base::StopToken& stop) {
   std::vector<Index> rows = data.CompleteRows();
   if (rows.size() > kValues) rows.erase(rows.begin(), rows.end() - kValues);
   const std::vector<int32_t> present = ReportersToCheck(data, reporter, rows, ask_index);
   if (present.empty()) return before;
-  const Values values = ValuesOf(data, std::move(rows), options, seed, ask_index);
+  LUTHIER_ASSIGN_OR_RETURN(const Values values, ValuesOf(data, std::move(rows), options, seed, ask_index, stop));
   const kernels::KernelShape& shape = options.choices[0].shape;
   std::vector<int32_t> contradicting = before;
   const auto is_contradicting = [&](int32_t who) {
@@ -200,30 +205,44 @@ std::vector<int32_t> ContradictingReporters(const Observations& data, const std:
     return SlopesAt(values, data, kPeerSlopes,
                     [&](size_t row) { return reporter[row] != who && !is_contradicting(reporter[row]); });
   };
-  const auto depends_on = [&](const ZeroAxis& zero, const gp::Slopes& slopes, const gp::Slopes& peers) {
-    return GainOf(zero.axis, values, slopes, peers, options, seed, ask_index) >
-           (zero.alone ? kDoubtedNats : kRelevantNats);
+  const auto depends_on = [&](const ZeroAxis& zero, const gp::Slopes& slopes,
+                              const gp::Slopes& peers) -> absl::StatusOr<bool> {
+    LUTHIER_ASSIGN_OR_RETURN(const double gain,
+                             GainOf(zero.axis, values, slopes, peers, options, seed, ask_index, stop));
+    return gain > (zero.alone ? kDoubtedNats : kRelevantNats);
+  };
+  // Whether the values depend on one of the axes, or of those of them along which others' slopes are not 0.
+  const auto any_wrong = [&](const std::vector<ZeroAxis>& zeros, bool alone, const gp::Slopes& slopes,
+                             const gp::Slopes& peers) -> absl::StatusOr<bool> {
+    for (const ZeroAxis& zero : zeros) {
+      if (alone && !zero.alone) continue;
+      LUTHIER_ASSIGN_OR_RETURN(const bool wrong, depends_on(zero, slopes, peers));
+      if (wrong) return true;
+    }
+    return false;
   };
   std::vector<std::pair<int32_t, ZeroAxis>> doubted;  // Reporters' axes that are 0 for everybody.
   for (const int32_t who : present) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const gp::Slopes slopes = slopes_of(who), peers = peers_of(who);
-    const std::optional<gp::SlopeCheck> check = gp::CheckSlopes(shape, values.theta, values.x, values.outputs, slopes);
+    LUTHIER_ASSIGN_OR_RETURN(const std::optional<gp::SlopeCheck> check,
+                             gp::CheckSlopes(shape, values.theta, values.x, values.outputs, slopes, stop));
     if (!check.has_value()) continue;
     const gp::PairCheck pairs = gp::CheckPairs(shape, values.theta, values.x, values.outputs, slopes, values.error);
     const gp::PeerCheck peer =
         gp::CheckAgainstPeers(shape, values.theta, values.x, values.outputs, slopes, peers, values.error);
     const std::vector<ZeroAxis> zeros = ZeroAxes(slopes, peers);
-    const auto wrong = [&](const ZeroAxis& zero) { return depends_on(zero, slopes, peers); };
     if (is_contradicting(who)) {
-      if (check->confirms && !pairs.contradicts && peer.chance > kMinChanceAgain &&
-          std::none_of(zeros.begin(), zeros.end(), wrong)) {
-        contradicting.erase(std::find(contradicting.begin(), contradicting.end(), who));
-      }
+      if (!check->confirms || pairs.contradicts || peer.chance <= kMinChanceAgain) continue;
+      LUTHIER_ASSIGN_OR_RETURN(const bool wrong, any_wrong(zeros, /*alone=*/false, slopes, peers));
+      if (!wrong) contradicting.erase(std::find(contradicting.begin(), contradicting.end(), who));
       continue;
     }
-    const auto wrong_alone = [&](const ZeroAxis& zero) { return zero.alone && wrong(zero); };
-    if (check->contradicts || pairs.contradicts || peer.contradicts ||
-        std::any_of(zeros.begin(), zeros.end(), wrong_alone)) {
+    bool contradicts = check->contradicts || pairs.contradicts || peer.contradicts;
+    if (!contradicts) {
+      LUTHIER_ASSIGN_OR_RETURN(contradicts, any_wrong(zeros, /*alone=*/true, slopes, peers));
+    }
+    if (contradicts) {
       if (contradicting.size() < kMaxSetAside) contradicting.push_back(who);
       continue;
     }
@@ -235,7 +254,8 @@ std::vector<int32_t> ContradictingReporters(const Observations& data, const std:
   if (!doubted.empty() && contradicting.size() < kMaxSetAside) {
     base::RandomStream random(seed, "bo/zero axis", ask_index);
     const auto& [who, zero] = doubted[random.UniformInt(doubted.size())];
-    if (depends_on(zero, slopes_of(who), peers_of(who))) contradicting.push_back(who);
+    LUTHIER_ASSIGN_OR_RETURN(const bool wrong, depends_on(zero, slopes_of(who), peers_of(who)));
+    if (wrong) contradicting.push_back(who);
   }
   std::sort(contradicting.begin(), contradicting.end());
   return contradicting;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/suggest/observations.h"
 #include "lib/suggest/surrogate.h"
 
@@ -17,10 +19,12 @@ namespace luthier::suggest {
 // eight reporters a call in turn. `before`: set aside so far. They stay so until their slopes fit as clearly as they
 // once did not. Axes along which everybody's slopes are 0 are looked at one a call, drawn by ask_index. reporter: of
 // each row of data. Deterministic in its arguments. O(250^3) a reporter, and some 150 O(150^3) for an axis that is
-// looked at.
-std::vector<int32_t> ContradictingReporters(const Observations& data, const std::vector<int32_t>& reporter,
-                                            const SurrogateOptions& options, const std::vector<int32_t>& before,
-                                            uint64_t seed, uint64_t ask_index);
+// looked at. CANCELLED: `stop` was raised.
+absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& data,
+                                                            const std::vector<int32_t>& reporter,
+                                                            const SurrogateOptions& options,
+                                                            const std::vector<int32_t>& before, uint64_t seed,
+                                                            uint64_t ask_index, const base::StopToken& stop);
 
 }  // namespace luthier::suggest
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/suggest/observations.h"
 
 namespace luthier::suggest {
@@ -77,21 +78,23 @@ ScoreSlopes GradientUnits::FromUser(const study::Gradient& gradient, const study
   return slopes;
 }
 
-std::vector<double> GradientUnits::RandomDirection(const study::Parameters& parameters, uint64_t seed,
-                                                   uint64_t ask_index) const {
+absl::StatusOr<std::vector<double>> GradientUnits::RandomDirection(const study::Parameters& parameters, uint64_t seed,
+                                                                   uint64_t ask_index,
+                                                                   const base::StopToken& stop) const {
   std::vector<double> unit(column_.size(), 0.0), user(column_.size(), 0.0);
   std::vector<size_t> usable;
   for (size_t k = 0; k < column_.size(); ++k) {
     user[k] = encoding_->UserPerUnit(static_cast<int>(k), parameters);
     if (column_[k] >= 0 && user[k] != 0.0) usable.push_back(k);
   }
-  if (usable.empty()) return {};
+  if (usable.empty()) return std::vector<double>();
   // The asks' directions go by as many as there are coordinates: of such a group each is orthogonal to those before.
   const uint64_t count = usable.size();
   const uint64_t group = ask_index / count;
   const Index place = static_cast<Index>(ask_index % count);
   MatrixXd basis(static_cast<Index>(count), place + 1);
   for (Index k = 0; k <= place; ++k) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(4 * k * basis.rows()));
     base::RandomStream random(seed, "bo/direction", group, static_cast<uint32_t>(k));
     for (double& x : basis.col(k)) x = random.Normal();
     // Twice: what rounding left of the others goes, too.
@@ -107,7 +110,7 @@ std::vector<double> GradientUnits::RandomDirection(const study::Parameters& para
     some = some || user[k] != 0.0;
     finite = finite && std::isfinite(user[k]);
   }
-  if (!some || !finite) return {};
+  if (!some || !finite) return std::vector<double>();
   return user;
 }
 

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/slopes.h"
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
@@ -38,8 +40,10 @@ class GradientUnits {
   ScoreSlopes FromUser(const study::Gradient& gradient, const study::Parameters& parameters) const;
   // A direction at a setting, in the coordinates of study::Gradient::direction: uniform on the unit sphere of the k
   // active continuous coordinates of the cube, and at right angles to those of the other asks of its group of k:
-  // RandomStream(seed, "bo/direction", ask_index / k, 0 ... ask_index % k). Empty without any.
-  std::vector<double> RandomDirection(const study::Parameters& parameters, uint64_t seed, uint64_t ask_index) const;
+  // RandomStream(seed, "bo/direction", ask_index / k, 0 ... ask_index % k). Empty without any. O(k^3). CANCELLED:
+  // `stop` was raised.
+  absl::StatusOr<std::vector<double>> RandomDirection(const study::Parameters& parameters, uint64_t seed,
+                                                      uint64_t ask_index, const base::StopToken& stop) const;
 
  private:
   const study::Encoding* encoding_;

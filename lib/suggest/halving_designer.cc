@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::suggest {
 namespace {
@@ -112,10 +113,12 @@ HalvingDesigner::Progress HalvingDesigner::Look(const Bracket& bracket, int64_t 
   return progress;
 }
 
-HalvingDesigner::Step HalvingDesigner::Next(const Members& members, bool full) const {
+absl::StatusOr<HalvingDesigner::Step> HalvingDesigner::Next(const Members& members, bool full,
+                                                            const base::StopToken& stop) const {
   Step step;
   size_t begin = 0;
   for (int64_t b = 0;; ++b) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     const Bracket& bracket = brackets_[static_cast<size_t>(b) % brackets_.size()];
     const size_t count = std::min(static_cast<size_t>(bracket.sizes.front()), members.size() - begin);
     const bool filled = static_cast<int64_t>(count) == bracket.sizes.front();
@@ -143,7 +146,8 @@ HalvingDesigner::Step HalvingDesigner::Next(const Members& members, bool full) c
 absl::StatusOr<Suggestion> HalvingDesigner::Suggest(const study::History& history, uint64_t,
                                                     const base::StopToken& stop) {
   const Members members = AskedFor(history, max_trials_);
-  Step step = Next(members, static_cast<int64_t>(history.trials().size()) >= max_trials_);
+  LUTHIER_ASSIGN_OR_RETURN(Step step,
+                           Next(members, static_cast<int64_t>(history.trials().size()) >= max_trials_, stop));
   if (step.promotion) return *std::move(step.promotion);
   if (step.resource > 0) {
     absl::StatusOr<Suggestion> suggestion = sampler_.Suggest(history, stop);
@@ -154,7 +158,7 @@ absl::StatusOr<Suggestion> HalvingDesigner::Suggest(const study::History& histor
       return suggestion;
     }
     if (base::GetReason(suggestion.status()) != base::reason::kSpaceExhausted) return suggestion;
-    step = Next(members, /*full=*/true);
+    LUTHIER_ASSIGN_OR_RETURN(step, Next(members, /*full=*/true, stop));
     if (step.promotion) return *std::move(step.promotion);
   }
   if (step.waiting) {

@@ -53,7 +53,7 @@ class HalvingDesigner final : public Designer {
   HalvingDesigner(const study::StudySpec& spec, int32_t eta, double quorum, bool overlap);
 
   // `full`: no new setting can come any more.
-  Step Next(const Members& members, bool full) const;
+  absl::StatusOr<Step> Next(const Members& members, bool full, const base::StopToken& stop) const;
   // `members`: all that the bracket will ever have.
   Progress Look(const Bracket& bracket, int64_t index, const Members& members) const;
 

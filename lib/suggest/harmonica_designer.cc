@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 #include "lib/suggest/random_designer.h"
 #include "lib/suggest/registry.h"
 
@@ -74,7 +76,8 @@ bool HarmonicaDesigner::IsSeen(const study::HistoryTrial& trial, const Harmonica
 
 // The trials that lie in the restricted space, as the base would have seen them: its own asks by their index, all
 // others as settings that users gave. Without gradients: coordinates are not the same.
-study::History HarmonicaDesigner::BaseHistory(const study::History& history) {
+absl::StatusOr<study::History> HarmonicaDesigner::BaseHistory(const study::History& history,
+                                                              const base::StopToken& stop) {
   study::History seen;
   refinement_.numbers = {0};
   if (!refinement_.uses_history) return seen;
@@ -85,7 +88,9 @@ study::History HarmonicaDesigner::BaseHistory(const study::History& history) {
   const size_t rows = full ? most : trials.size();
   std::vector<int64_t> number(trials.size(), 0);
   std::vector<std::pair<size_t, study::Parameters>> suggested;  // Not stored yet.
+  base::Pace pace(stop);
   for (size_t k = 0; k < rows; ++k) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * (1 + bits_.encoding().compact_dim())));
     const HarmonicaCarry& carry = stages_.carries()[k];
     if (!IsSeen(trials[k], carry)) continue;
     std::optional<study::Parameters> parameters = Projected(trials[k], carry);
@@ -105,6 +110,7 @@ study::History HarmonicaDesigner::BaseHistory(const study::History& history) {
     if (trials[k].state == study::TrialState::kPaused) seen.Pause(number[k]);
   }
   for (const int k : history.finished()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
     const auto at = static_cast<size_t>(k);
     if (number[at] == 0) continue;
     seen.Finish(number[at], trials[at].state, trials[at].value, std::nullopt, trials[at].failure, "", trials[at].step);
@@ -164,8 +170,8 @@ absl::StatusOr<Suggestion> HarmonicaDesigner::SuggestBase(const study::History& 
   carry.kind = 'b';
   carry.index = stages_.next_base();
   AddRecords(&carry);
-  absl::StatusOr<Suggestion> base =
-      refinement_.designer->Suggest(BaseHistory(history), static_cast<uint64_t>(carry.index), stop);
+  LUTHIER_ASSIGN_OR_RETURN(const study::History seen, BaseHistory(history, stop));
+  absl::StatusOr<Suggestion> base = refinement_.designer->Suggest(seen, static_cast<uint64_t>(carry.index), stop);
   if (absl::IsCancelled(base.status())) return base.status();
   const bool full = static_cast<int64_t>(history.trials().size()) >= spec_.budget.max_trials;
   if (!base.ok() && in_parts_ && (full || base::GetReason(base.status()) == base::reason::kAwaitingResults)) {
@@ -197,7 +203,7 @@ absl::StatusOr<Suggestion> HarmonicaDesigner::SuggestBase(const study::History& 
 absl::StatusOr<Suggestion> HarmonicaDesigner::Suggest(const study::History& history, uint64_t ask_index,
                                                       const base::StopToken& stop) {
   if (base_only_ != nullptr) return base_only_->Suggest(history, ask_index, stop);
-  stages_.Read(history);
+  LUTHIER_RETURN_IF_ERROR(stages_.Read(history, stop));
   if (!stages_.done()) return SuggestSample();
   return SuggestBase(history, ask_index, stop);
 }

@@ -51,7 +51,7 @@ class HarmonicaDesigner final : public Designer {
   std::optional<study::Parameters> Projected(const study::HistoryTrial& trial, const HarmonicaCarry& carry);
   // Whether the base is to see a trial.
   bool IsSeen(const study::HistoryTrial& trial, const HarmonicaCarry& carry) const;
-  study::History BaseHistory(const study::History& history);
+  absl::StatusOr<study::History> BaseHistory(const study::History& history, const base::StopToken& stop);
   Suggestion SuggestSample() const;
   absl::StatusOr<Suggestion> SuggestBase(const study::History& history, uint64_t ask_index,
                                          const base::StopToken& stop);

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
 #include "lib/spectral/bit_encoding.h"
 #include "lib/spectral/recovery.h"
 #include "lib/suggest/harmonica_stages.h"
@@ -65,7 +66,7 @@ HarmonicaReport ReportHarmonica(const study::StudySpec& spec, const study::Histo
   std::optional<study::History> view;
   if (spec.reproducible) view = history.ReproducibleView(spec.budget.max_parallel);
   const study::History& seen = view ? *view : history;
-  stages.Read(seen);
+  LUTHIER_CHECK(stages.Read(seen, base::StopToken()).ok());
   const double sign = spec.metric.goal == study::Goal::kMinimize ? 1.0 : -1.0;
   std::set<int> selected;
   for (size_t q = 0; q < stages.stages().size(); ++q) {
@@ -129,8 +130,10 @@ HarmonicaReport ReportHarmonica(const study::StudySpec& spec, const study::Histo
         size_t degree = 1;
         for (const spectral::Term& term : stage.polynomial.terms) degree = std::max(degree, term.bits.size());
         if (stage.believed) again.degree = static_cast<int>(degree);
-        const std::vector<double> frequencies = spectral::BootstrapFrequencies(
-            data.x, data.losses, data.free, again, stage.polynomial.terms, count, spec.seed);
+        const std::vector<double> frequencies =
+            spectral::BootstrapFrequencies(data.x, data.losses, data.free, again, stage.polynomial.terms, count,
+                                           spec.seed, base::StopToken())
+                .value();
         for (size_t k = 0; k < frequencies.size(); ++k) out.terms[k].bootstrap_frequency = frequencies[k];
       }
     }

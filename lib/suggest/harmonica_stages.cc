@@ -13,6 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::suggest {
 namespace {
@@ -24,6 +26,7 @@ using spectral::Term;
 constexpr int kKeepOneIn = 4;
 constexpr double kLittleExplained = 0.05;
 constexpr char kBaseSeparator[] = "\n--\n";
+constexpr int64_t kReadingACarry = 1000;  // Operations.
 
 // The sample's value, for stages trained up to `resource` (0: to the end), where it has one: then it counts like any
 // other, whatever became of the trial.
@@ -345,9 +348,10 @@ HarmonicaData HarmonicaStages::DataOf(const study::History& history, const std::
   return data;
 }
 
-HarmonicaStage HarmonicaStages::Learn(const HarmonicaData& data) const {
-  const spectral::Recovery recovery =
-      spectral::Recover(data.x, data.losses, data.free, RecoveryOptionsOf(options_, plan_.degree));
+absl::StatusOr<HarmonicaStage> HarmonicaStages::Learn(const HarmonicaData& data, const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(
+      const spectral::Recovery recovery,
+      spectral::Recover(data.x, data.losses, data.free, RecoveryOptionsOf(options_, plan_.degree), stop));
   HarmonicaStage stage;
   stage.polynomial = recovery.polynomial;
   stage.believed = recovery.believed;
@@ -365,18 +369,22 @@ HarmonicaStage HarmonicaStages::Learn(const HarmonicaData& data) const {
   const int settings = 1 << variables.size();
   const int count = std::min(options_.restrictions, std::max(1, settings / kKeepOneIn));
   // Some to spare for merging: two codes of a label have equal values.
-  stage.restrictions = Merge(spectral::Minimizers(stage.polynomial, 16 * count), variables, bits_, count);
+  LUTHIER_ASSIGN_OR_RETURN(const std::vector<Assignment> least,
+                           spectral::Minimizers(stage.polynomial, 16 * count, stop));
+  stage.restrictions = Merge(least, variables, bits_, count);
   for (Assignment& restriction : stage.restrictions) restriction.value = finite(restriction.value);
   return stage;
 }
 
-void HarmonicaStages::Read(const study::History& history) {
+absl::Status HarmonicaStages::Read(const study::History& history, const base::StopToken& stop) {
   carries_.clear();
   stages_.clear();
   next_sample_ = 0;
   next_base_ = 0;
   std::vector<std::pair<uint64_t, std::string>> records;  // By stage: the ask that carries it first.
+  base::Pace pace(stop);
   for (const study::HistoryTrial& trial : history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingACarry));
     carries_.push_back(trial.ask_index ? ParseCarry(trial.carry) : HarmonicaCarry());
     for (const auto& [stage, text] : carries_.back().records) {
       const auto at = static_cast<size_t>(stage);
@@ -396,12 +404,14 @@ void HarmonicaStages::Read(const study::History& history) {
   while (!done()) {
     const auto stage = static_cast<int>(stages_.size());
     if (!Closing(history, stage)) break;
-    stages_.push_back(Learn(Data(history, stage)));
+    LUTHIER_ASSIGN_OR_RETURN(HarmonicaStage learnt, Learn(Data(history, stage), stop));
+    stages_.push_back(std::move(learnt));
   }
   for (const HarmonicaCarry& carry : carries_) {
     if (carry.kind == 's' && carry.stage == static_cast<int>(stages_.size())) ++next_sample_;
     if (carry.kind == 'b') ++next_base_;
   }
+  return absl::OkStatus();
 }
 
 HarmonicaData HarmonicaStages::Data(const study::History& history, int stage) const {

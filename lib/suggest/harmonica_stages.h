@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 #include "lib/spectral/bit_encoding.h"
 #include "lib/spectral/minimizers.h"
 #include "lib/spectral/recovery.h"
@@ -70,8 +73,9 @@ class HarmonicaStages {
   // made since, from the results. A function of the history alone: a stage closes with the T-th of its results
   // (COMPLETE, PAUSED at its target, FAILED for a fault of the setting, or PRUNED) in log order, and uses those T in
   // order of sample; with `strict`, when the T samples of least index that were not lost have results. A stage whose
-  // gate stayed closed leaves its samples to the next, as both are drawn alike.
-  void Read(const study::History& history);
+  // gate stayed closed leaves its samples to the next, as both are drawn alike. CANCELLED: `stop` was raised; nothing
+  // else may be asked before another Read.
+  absl::Status Read(const study::History& history, const base::StopToken& stop);
 
   const std::vector<HarmonicaStage>& stages() const { return stages_; }
   // Whether there is no more stage: all are done, no bit is free, or two in a row explained less than 5 %.
@@ -97,7 +101,7 @@ class HarmonicaStages {
   std::optional<std::vector<size_t>> Closing(const study::History& history, int stage) const;
   HarmonicaData DataOf(const study::History& history, const std::vector<std::vector<size_t>>& closings,
                        int stage) const;
-  HarmonicaStage Learn(const HarmonicaData& data) const;
+  absl::StatusOr<HarmonicaStage> Learn(const HarmonicaData& data, const base::StopToken& stop) const;
 
   const study::StudySpec& spec_;
   const study::HarmonicaOptions& options_;

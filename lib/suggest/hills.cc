@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/status_macros.h"
 #include "lib/gp/likelihood.h"
 
 namespace luthier::suggest {
@@ -61,14 +62,18 @@ HillsCarry ParseHillsCarry(absl::string_view text, int groups) {
   return carry;
 }
 
-Index BestElsewhere(const gp::Regression& model, const MatrixXd& x, const VectorXd& outputs,
-                    const std::vector<Index>& rows, const std::vector<Index>& tops) {
+absl::StatusOr<Index> BestElsewhere(const gp::Regression& model, const MatrixXd& x, const VectorXd& outputs,
+                                    const std::vector<Index>& rows, const std::vector<Index>& tops,
+                                    const base::StopToken& stop) {
   MatrixXd u(static_cast<Index>(rows.size()), x.cols());
   for (size_t k = 0; k < rows.size(); ++k) u.row(static_cast<Index>(k)) = x.row(rows[k]);
   std::vector<bool> known(rows.size(), false);
   const double worst = outputs.minCoeff();
   for (Index top : tops) {
-    const VectorXd passes = Passes(model, u, x.row(top).transpose());
+    const VectorXd at = x.row(top).transpose();
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd passes, EvaluateInPieces(u, stop, [&](const MatrixXd& points) {
+                               return Passes(model, points, at);
+                             }));
     for (size_t k = 0; k < rows.size(); ++k) {
       // A result better than the top stands on a hill of its own only behind a pass lower than the top.
       const double lower = std::min(outputs(rows[k]), outputs(top));
@@ -82,9 +87,11 @@ Index BestElsewhere(const gp::Regression& model, const MatrixXd& x, const Vector
   return best;
 }
 
-std::optional<ElsewhereModel> FitElsewhere(const kernels::KernelShape& shape, const gp::InferenceOptions& inference,
-                                           const MatrixXd& x, const VectorXd& outputs, double level,
-                                           const MatrixXd& pending, HillsCarry* carry, base::RandomStream random) {
+absl::StatusOr<std::optional<ElsewhereModel>> FitElsewhere(const kernels::KernelShape& shape,
+                                                           const gp::InferenceOptions& inference, const MatrixXd& x,
+                                                           const VectorXd& outputs, double level,
+                                                           const MatrixXd& pending, HillsCarry* carry,
+                                                           base::RandomStream random, const base::StopToken& stop) {
   std::vector<Index> rows;
   for (Index i = 0; i < outputs.size(); ++i) {
     if (outputs(i) <= level) rows.push_back(i);
@@ -110,18 +117,22 @@ std::optional<ElsewhereModel> FitElsewhere(const kernels::KernelShape& shape, co
       search.max_evaluations = kMaxRenewEvaluations;
     }
     gp::Likelihood likelihood(shape, points, values);
-    carry->theta = gp::MaximizePosterior(&likelihood, search, carry->theta, random).theta;
+    LUTHIER_ASSIGN_OR_RETURN(gp::InferenceResult found,
+                             gp::MaximizePosterior(&likelihood, search, carry->theta, random, stop));
+    carry->theta = std::move(found.theta);
     carry->rows = n;
   }
-  std::optional<gp::Regression> regression =
-      gp::Regression::Fit(shape, *carry->theta, x, ((outputs.cwiseMin(level).array() - offset) / unit).matrix());
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Regression> regression,
+                           gp::Regression::Fit(shape, *carry->theta, x,
+                                               ((outputs.cwiseMin(level).array() - offset) / unit).matrix(), {}, stop));
   if (!regression.has_value()) return std::nullopt;
   regression->FitMean();
   for (Index i = 0; i < pending.rows(); ++i) {
     const double taken = regression->PredictMean(pending.row(i))(0);
-    if (regression->Append(pending.row(i).transpose(), taken)) level = std::max(level, offset + unit * taken);
+    LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression->Append(pending.row(i).transpose(), taken, stop));
+    if (appended) level = std::max(level, offset + unit * taken);
   }
-  return ElsewhereModel{*std::move(regression), offset, unit, level};
+  return std::optional<ElsewhereModel>(ElsewhereModel{*std::move(regression), offset, unit, level});
 }
 
 VectorXd ElsewhereAcquisition::Values(const Eigen::Ref<const MatrixXd>& u) const {

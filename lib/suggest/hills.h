@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/hyper_inference.h"
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/regression.h"
@@ -41,9 +43,11 @@ std::string FormatCarry(const HillsCarry& carry);
 HillsCarry ParseHillsCarry(absl::string_view text, int groups);
 
 // The row, of `rows`, with the best output on no hill whose top is a row of `tops`; -1 when there is none. A pass has
-// to be lower than the point by a thousandth of the point's height above the worst output. O(rows tops n).
-Eigen::Index BestElsewhere(const gp::Regression& model, const Eigen::MatrixXd& x, const Eigen::VectorXd& outputs,
-                           const std::vector<Eigen::Index>& rows, const std::vector<Eigen::Index>& tops);
+// to be lower than the point by a thousandth of the point's height above the worst output. O(rows tops n). CANCELLED,
+// here and below: `stop` was raised.
+absl::StatusOr<Eigen::Index> BestElsewhere(const gp::Regression& model, const Eigen::MatrixXd& x,
+                                           const Eigen::VectorXd& outputs, const std::vector<Eigen::Index>& rows,
+                                           const std::vector<Eigen::Index>& tops, const base::StopToken& stop);
 
 // A model of what lies beside the known hills: results better than `level`, all of which are on known hills, count as
 // `level`. Its hyperparameters are those of the other results alone: what a hill taught about one part of the space (a
@@ -56,10 +60,12 @@ struct ElsewhereModel {
 // pending: points of open trials, believed to give what is predicted; where that is more than `level` it becomes the
 // level. The search for hyperparameters starts from the carried ones and is made when the rows it sees have changed by
 // a twentieth; the carry learns its end. Absent when the covariance cannot be factored.
-std::optional<ElsewhereModel> FitElsewhere(const kernels::KernelShape& shape, const gp::InferenceOptions& inference,
-                                           const Eigen::MatrixXd& x, const Eigen::VectorXd& outputs, double level,
-                                           const Eigen::MatrixXd& pending, HillsCarry* carry,
-                                           base::RandomStream random);
+absl::StatusOr<std::optional<ElsewhereModel>> FitElsewhere(const kernels::KernelShape& shape,
+                                                           const gp::InferenceOptions& inference,
+                                                           const Eigen::MatrixXd& x, const Eigen::VectorXd& outputs,
+                                                           double level, const Eigen::MatrixXd& pending,
+                                                           HillsCarry* carry, base::RandomStream random,
+                                                           const base::StopToken& stop);
 
 // (Log) expected improvement, under a model of what lies elsewhere and in its units, on the highest of its level and
 // the passes between the point and the tops: on the slope of a known hill nothing counts but what rises above it.

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::suggest {
 
@@ -46,26 +48,30 @@ class LipoQpBounds::Solver {
     }
   }
 
-  void Run() {
+  absl::Status Run(const base::StopToken& stop) {
     const size_t batch = static_cast<size_t>(std::max<Index>(1000, 10 * y_.size()));
     // Feasible is not enough: multipliers that grew too far have to come down again.
     bool settled = false;
     for (int scan = 0; scan < kMaxScans; ++scan) {
-      violation_ = AddViolated(batch);
-      if ((settled && violation_ <= options_.tolerance) || updates_ >= options_.max_updates) return;
+      LUTHIER_ASSIGN_OR_RETURN(violation_, AddViolated(batch, stop));
+      if ((settled && violation_ <= options_.tolerance) || updates_ >= options_.max_updates) return absl::OkStatus();
       settled = false;
       for (int sweep = 0; sweep < kSweepsPerScan && !settled && updates_ < options_.max_updates; ++sweep) {
-        settled = Sweep() <= 0.5 * options_.tolerance;
+        LUTHIER_ASSIGN_OR_RETURN(const double largest, Sweep(stop));
+        settled = largest <= 0.5 * options_.tolerance;
       }
     }
-    violation_ = AddViolated(0);
+    LUTHIER_ASSIGN_OR_RETURN(violation_, AddViolated(0, stop));
+    return absl::OkStatus();
   }
 
   // The smallest increase of the noise terms that satisfies every pair.
-  VectorXd RepairedNoise() const {
+  absl::StatusOr<VectorXd> RepairedNoise(const base::StopToken& stop) const {
     VectorXd noise = options_.rho * slack_;
     Eigen::ArrayXd parts;
+    base::Pace pace(stop);
     for (Index low = 0; low < y_.size(); ++low) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(rows_.size() + 1));
       SlopeParts(low, &parts);
       for (Index high = 0; high < y_.size(); ++high) {
         if (y_(high) > y_(low)) noise(low) = std::max(noise(low), Target(high, low) - parts(high));
@@ -116,7 +122,7 @@ class LipoQpBounds::Solver {
   }
 
   // Puts up to `batch` of the most violated pairs among the constraints; the largest violation of all.
-  double AddViolated(size_t batch) {
+  absl::StatusOr<double> AddViolated(size_t batch, const base::StopToken& stop) {
     struct Violated {
       double by;
       Index high;
@@ -126,7 +132,9 @@ class LipoQpBounds::Solver {
     Eigen::ArrayXd parts;
     std::sort(members_.begin(), members_.end());
     double largest = 0.0;
+    base::Pace pace(stop);
     for (Index low = 0; low < y_.size(); ++low) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(rows_.size() + base::kRandomAccess * y_.size()));
       const double own = options_.rho * slack_(low);
       SlopeParts(low, &parts);
       for (Index high = 0; high < y_.size(); ++high) {
@@ -154,11 +162,13 @@ class LipoQpBounds::Solver {
 
   // One pass of coordinate ascent, forgetting constraints that are satisfied without a multiplier. The largest
   // violation, or multiplier that should fall, it met: |change of alpha| |phi|^2.
-  double Sweep() {
+  absl::StatusOr<double> Sweep(const base::StopToken& stop) {
     double largest = 0.0;
     size_t kept = 0;
+    base::Pace pace(stop);
     Eigen::ArrayXd feature(x_.rows());
     for (size_t i = 0; i < constraints_.size(); ++i) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess + 4 * x_.rows()));
       Constraint c = constraints_[i];
       feature = (x_.col(c.high) - x_.col(c.low)).array().square();
       const double missing = c.target - (feature * k_.array()).sum() - options_.rho * slack_(c.low);
@@ -195,29 +205,34 @@ LipoQpBounds::LipoQpBounds(const LipoQpOptions& options) : options_(options) {
   LUTHIER_CHECK(options.rho > 0.0 && options.tolerance > 0.0 && options.max_updates >= 0.0);
 }
 
-void LipoQpBounds::Fit(const Eigen::Ref<const MatrixXd>& u, const Eigen::Ref<const VectorXd>& y) {
+absl::Status LipoQpBounds::Fit(const Eigen::Ref<const MatrixXd>& u, const Eigen::Ref<const VectorXd>& y,
+                               const base::StopToken& stop) {
   LUTHIER_CHECK(u.rows() == y.size() && u.allFinite() && y.allFinite());
-  u_ = u;
-  y_ = y;
-  violation_ = 0.0;
-  updates_ = 0.0;
-  slopes_.resize(0);
-  noise_.resize(0);
   if (y.size() < 2 || y.maxCoeff() == y.minCoeff()) {
+    u_ = u;
+    y_ = y;
+    violation_ = 0.0;
+    updates_ = 0.0;
+    slopes_.resize(0);
+    noise_.resize(0);
     pairs_.clear();
-    return;
+    return absl::OkStatus();
   }
   VectorXd scale(u.cols());
   for (Index j = 0; j < u.cols(); ++j) scale(j) = DeviationOrOne(u.col(j));
   const double unit = DeviationOrOne(y);
   Solver solver((u * scale.cwiseInverse().asDiagonal()).transpose(), (y.array() - y.mean()) / unit, options_);
   solver.Start(pairs_);
-  solver.Run();
+  LUTHIER_RETURN_IF_ERROR(solver.Run(stop));
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd noise, solver.RepairedNoise(stop));
+  u_ = u;
+  y_ = y;
   pairs_ = solver.pairs();
   violation_ = solver.violation();
   updates_ = solver.updates();
   slopes_ = solver.slopes().array() * (unit / scale.array()).square();
-  noise_ = unit * unit * solver.RepairedNoise();
+  noise_ = unit * unit * noise;
+  return absl::OkStatus();
 }
 
 void LipoQpBounds::Evaluate(const Eigen::Ref<const MatrixXd>& u, VectorXd* lower, VectorXd* upper) const {

@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/suggest/lipschitz.h"
 
 namespace luthier::suggest {
@@ -35,7 +38,9 @@ class LipoQpBounds final : public OutputBounds {
 
   // Fits to the rows of u (n x d) and y (n), finite. Rows that the previous fit had, in the same places, warm-start
   // this one. Without two different outputs there is no bound. A pass over all pairs costs O(n^2 d); a fit takes a few.
-  void Fit(const Eigen::Ref<const Eigen::MatrixXd>& u, const Eigen::Ref<const Eigen::VectorXd>& y);
+  // CANCELLED, the bounds being as before: `stop` was raised.
+  absl::Status Fit(const Eigen::Ref<const Eigen::MatrixXd>& u, const Eigen::Ref<const Eigen::VectorXd>& y,
+                   const base::StopToken& stop);
 
   // K in (units of y/units of u_k)^2 and s in units of y^2; empty without a bound.
   const Eigen::VectorXd& squared_slopes() const { return slopes_; }

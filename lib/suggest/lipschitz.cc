@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/sobol.h"
 
 namespace luthier::suggest {
@@ -128,8 +129,8 @@ double UpperBoundAcquisition::Value(const VectorXd& u, VectorXd* gradient) const
   return bounds.upper;
 }
 
-ExclusionShare ExcludedShare(const OutputBounds& bounds, const Eigen::Ref<const MatrixXd>& u, double incumbent,
-                             double epsilon) {
+absl::StatusOr<ExclusionShare> ExcludedShare(const OutputBounds& bounds, const Eigen::Ref<const MatrixXd>& u,
+                                             double incumbent, double epsilon, const base::StopToken& stop) {
   LUTHIER_CHECK(u.rows() >= 1);
   ExclusionShare result;
   result.points = static_cast<int>(u.rows());
@@ -137,6 +138,7 @@ ExclusionShare ExcludedShare(const OutputBounds& bounds, const Eigen::Ref<const 
   Index excluded = 0;
   VectorXd lower, upper;
   for (Index begin = 0; begin < u.rows(); begin += kChunk) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     bounds.Evaluate(u.middleRows(begin, std::min(kChunk, u.rows() - begin)), &lower, &upper);
     for (Index i = 0; i < upper.size(); ++i) {
       if (upper(i) <= incumbent + epsilon) ++excluded;
@@ -152,16 +154,18 @@ ExclusionShare ExcludedShare(const OutputBounds& bounds, const Eigen::Ref<const 
 ExclusionShare ExcludedShareOfCube(const OutputBounds& bounds, int d, double incumbent, double epsilon, uint64_t seed,
                                    int points) {
   const math::SobolSequence sobol(d, seed, "lipschitz/certificate");
-  return ExcludedShare(bounds, sobol.Points(0, points), incumbent, epsilon);
+  return *ExcludedShare(bounds, sobol.Points(0, points), incumbent, epsilon, base::StopToken());
 }
 
-LipoProposal ProposeLipo(const OutputBounds& bounds, double incumbent, absl::FunctionRef<VectorXd(uint32_t)> draw,
-                         const LipoOptions& options, base::RandomStream coin) {
+absl::StatusOr<LipoProposal> ProposeLipo(const OutputBounds& bounds, double incumbent,
+                                         absl::FunctionRef<VectorXd(uint32_t)> draw, const LipoOptions& options,
+                                         base::RandomStream coin, const base::StopToken& stop) {
   LUTHIER_CHECK(options.max_draws >= 1 && options.unfiltered >= 0.0 && options.unfiltered <= 1.0);
   const bool unfiltered = options.unfiltered > 0.0 && coin.Uniform() < options.unfiltered;
   LipoProposal proposal;
   VectorXd lower, upper;
   for (int i = 0; i < options.max_draws; ++i) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     VectorXd u = draw(static_cast<uint32_t>(i));
     bounds.Evaluate(u.transpose(), &lower, &upper);
     ++proposal.draws;

@@ -6,7 +6,9 @@
 
 #include "Eigen/Core"
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/suggest/acquisition.h"
 
 // What a Lipschitz constant L says about an objective to be maximised: |f(u) - f(v)| <= L |u - v| (Euclidean, model
@@ -128,9 +130,9 @@ struct ExclusionShare {
   double largest_upper = 0.0;   // Over the sample: minus the incumbent, a sampled bound on what is left to gain.
   int points = 0;
 };
-// u: the sample, q x d model points, q >= 1.
-ExclusionShare ExcludedShare(const OutputBounds& bounds, const Eigen::Ref<const Eigen::MatrixXd>& u, double incumbent,
-                             double epsilon = 0.0);
+// u: the sample, q x d model points, q >= 1. CANCELLED: `stop` was raised.
+absl::StatusOr<ExclusionShare> ExcludedShare(const OutputBounds& bounds, const Eigen::Ref<const Eigen::MatrixXd>& u,
+                                             double incumbent, double epsilon, const base::StopToken& stop);
 // Over the first `points` scrambled Sobol points of [0, 1]^d named (seed, "lipschitz/certificate"): for spaces whose
 // model coordinates are that cube.
 ExclusionShare ExcludedShareOfCube(const OutputBounds& bounds, int d, double incumbent, double epsilon, uint64_t seed,
@@ -172,9 +174,10 @@ struct LipoProposal {
 // draw(i): the model point of the i-th draw, a function of i alone; draw 0 must be what random search would propose, so
 // that without a bound both are the same: the caller samples the space with RandomStream(seed, "explore", j, i). `coin`
 // decides on taking draw 0 unfiltered, and is read only if options.unfiltered > 0. Deterministic. O(draws n d).
-LipoProposal ProposeLipo(const OutputBounds& bounds, double incumbent,
-                         absl::FunctionRef<Eigen::VectorXd(uint32_t)> draw, const LipoOptions& options,
-                         base::RandomStream coin);
+// CANCELLED: `stop` was raised.
+absl::StatusOr<LipoProposal> ProposeLipo(const OutputBounds& bounds, double incumbent,
+                                         absl::FunctionRef<Eigen::VectorXd(uint32_t)> draw, const LipoOptions& options,
+                                         base::RandomStream coin, const base::StopToken& stop);
 
 }  // namespace luthier::suggest
 

@@ -9,6 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::suggest {
 
@@ -39,27 +41,38 @@ VectorXd Part(const VectorXd& u, const std::vector<int>& coordinates) {
 
 class Climbs {
  public:
-  Climbs(const Observations& data, const std::map<int64_t, int64_t>& climbs, const study::Encoding& encoding,
-         const VectorXd& lengthscales, const LocalSearchCarry& carry)
+  Climbs(const Observations& data, const study::Encoding& encoding, const VectorXd& lengthscales,
+         const LocalSearchCarry& carry)
       : data_(data),
         encoding_(encoding),
         rows_(data.CompleteRows()),
         lengthscales_(lengthscales),
         solved_(carry.solved) {
     if (solved_.size() > kMaxSolved) solved_.erase(solved_.begin(), solved_.end() - kMaxSolved);
-    for (Index row : rows_) {
-      const int64_t number = data.number[static_cast<size_t>(row)];
-      const auto climb = climbs.find(number);
-      sites_.push_back(climb == climbs.end() ? number : climb->second);
-      points_.push_back(Compact(data.observed.row(row).transpose()));
-    }
     for (int c = 0; c < encoding.compact_dim(); ++c) {
       if (!encoding.Levels(c).has_value()) continuous_.push_back(c);
     }
-    for (int64_t site : solved_) AddTop(site);
   }
 
   bool empty() const { return rows_.size() < 2 || continuous_.empty() || continuous_.size() > kMaxCoordinates; }
+
+  // Takes up the results; nothing else may be called before.
+  absl::Status Read(const std::map<int64_t, int64_t>& climbs, const base::StopToken& stop) {
+    base::Pace pace(stop);
+    for (Index row : rows_) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * (1 + data_.observed.cols())));
+      const int64_t number = data_.number[static_cast<size_t>(row)];
+      const auto climb = climbs.find(number);
+      sites_.push_back(climb == climbs.end() ? number : climb->second);
+      points_.push_back(Compact(data_.observed.row(row).transpose()));
+    }
+    for (int64_t site : solved_) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(static_cast<int64_t>(rows_.size())));
+      AddTop(site);
+    }
+    return absl::OkStatus();
+  }
+
   const std::vector<int64_t>& solved() const { return solved_; }
 
   void MarkSolved(int64_t site) {
@@ -78,7 +91,7 @@ class Climbs {
   }
   // The site of another climb than `record`: `current` while it lasts, else where the best setting is that nothing
   // better is near to; 0 when there is none.
-  int64_t OtherSite(int64_t record, int64_t current) {
+  absl::StatusOr<int64_t> OtherSite(int64_t record, int64_t current, const base::StopToken& stop) {
     if (current > 0 && current != record && !IsSolved(current)) {
       const int best = BestOf(current);
       if (best >= 0 && !Ended(static_cast<size_t>(best))) return current;
@@ -86,6 +99,7 @@ class Climbs {
     }
     int start = -1;
     for (size_t k = 0; k < rows_.size(); ++k) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll(static_cast<int64_t>(rows_.size() + tops_.size()) * lengthscales_.size()));
       if (sites_[k] == record || Ended(k) || (start >= 0 && score(k) <= score(static_cast<size_t>(start)))) continue;
       bool peak = true;
       for (size_t m = 0; m < rows_.size() && peak; ++m) {
@@ -259,17 +273,22 @@ LocalSearchCarry ParseLocalSearchCarry(absl::string_view text) {
   return carry;
 }
 
-std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::map<int64_t, int64_t>& climbs,
-                                          const study::Encoding& encoding, const VectorXd& lengthscales,
-                                          LocalSearchCarry* carry, std::optional<int64_t> elsewhere) {
-  Climbs search(data, climbs, encoding, lengthscales, *carry);
+absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& data,
+                                                          const std::map<int64_t, int64_t>& climbs,
+                                                          const study::Encoding& encoding, const VectorXd& lengthscales,
+                                                          LocalSearchCarry* carry, std::optional<int64_t> elsewhere,
+                                                          const base::StopToken& stop) {
+  Climbs search(data, encoding, lengthscales, *carry);
   if (search.empty()) return std::nullopt;
+  LUTHIER_RETURN_IF_ERROR(search.Read(climbs, stop));
   TrustRegionOptions options;
   const bool gradients =
       std::any_of(data.slopes.begin(), data.slopes.end(), [](const ScoreSlopes& known) { return !known.axes.empty(); });
   if (gradients) options.initial_radius = kFirstRadiusOfGradients;
   // A step of the climb from `site`, which goes on from the state that either slot has of it.
-  auto step_from = [&](int64_t site) -> std::optional<std::pair<study::Parameters, TrustRegionStep>> {
+  using Step = std::optional<std::pair<study::Parameters, TrustRegionStep>>;
+  auto step_from = [&](int64_t site) -> absl::StatusOr<Step> {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
     VectorXd home;
     std::vector<int> active;
     TrustRegionData landscape = search.Landscape(site, &home, &active);
@@ -277,32 +296,37 @@ std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::m
     for (const Climb* climb : {&carry->record, &carry->other}) {
       if (site == climb->site && climb->state.centre.size() == static_cast<Index>(active.size())) state = climb->state;
     }
-    std::optional<TrustRegionStep> step = SuggestTrustRegionStep(landscape, state, options);
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<TrustRegionStep> step,
+                             SuggestTrustRegionStep(landscape, state, options, stop));
     if (!step.has_value() && !landscape.slopes.empty()) {  // Of a size that no model can hold.
       landscape.slopes.clear();
-      step = SuggestTrustRegionStep(landscape, state, options);
+      LUTHIER_ASSIGN_OR_RETURN(step, SuggestTrustRegionStep(landscape, state, options, stop));
     }
     if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) return std::nullopt;
     for (size_t k = 0; k < active.size(); ++k) home(active[k]) = step->point(static_cast<Index>(k));
     study::Parameters parameters = encoding.FromCompact(home);
     if (IsTried(data, encoding.ToModel(parameters))) return std::nullopt;
-    return std::make_pair(std::move(parameters), *std::move(step));
+    return Step(std::make_pair(std::move(parameters), *std::move(step)));
   };
 
   std::optional<LocalStep> result;
   const int64_t record = search.RecordSite();
-  std::optional<std::pair<study::Parameters, TrustRegionStep>> mine;
+  Step mine;
   if (record > 0) {
-    mine = step_from(record);
+    LUTHIER_ASSIGN_OR_RETURN(mine, step_from(record));
     if (!mine.has_value()) search.MarkSolved(record);
   }
   const bool fine = mine.has_value() && mine->second.predicted_gain < kFine * search.Spread();
   if (!mine.has_value() || (fine && !carry->other_last)) {
     for (int attempt = 0; attempt < kMaxSites && !result.has_value(); ++attempt) {
-      const int64_t site = elsewhere.has_value() ? search.SiteElsewhere(record, *elsewhere)
-                                                 : search.OtherSite(record, carry->other.site);
+      int64_t site = 0;
+      if (elsewhere.has_value()) {
+        site = search.SiteElsewhere(record, *elsewhere);
+      } else {
+        LUTHIER_ASSIGN_OR_RETURN(site, search.OtherSite(record, carry->other.site, stop));
+      }
       if (site == 0) break;
-      auto found = step_from(site);
+      LUTHIER_ASSIGN_OR_RETURN(Step found, step_from(site));
       if (!found.has_value()) {
         search.MarkSolved(site);
         continue;

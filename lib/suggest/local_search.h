@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/observations.h"
 #include "lib/suggest/trust_region_step.h"
@@ -53,10 +55,13 @@ struct LocalStep {
 // (hills.h): the best trial on none of the known hills (0: none). Other climbs then begin at that trial alone, once it
 // is better than 2(d+1) results; and the record's climb takes every second turn at most as soon as it promises less
 // than a ten-thousandth of the spread. For objectives without noise. O(n^2) distances at most, and a few TaylorModel
-// fits.
-std::optional<LocalStep> SuggestLocalStep(const Observations& data, const std::map<int64_t, int64_t>& climbs,
-                                          const study::Encoding& encoding, const Eigen::VectorXd& lengthscales,
-                                          LocalSearchCarry* carry, std::optional<int64_t> elsewhere = std::nullopt);
+// fits. CANCELLED: `stop` was raised.
+absl::StatusOr<std::optional<LocalStep>> SuggestLocalStep(const Observations& data,
+                                                          const std::map<int64_t, int64_t>& climbs,
+                                                          const study::Encoding& encoding,
+                                                          const Eigen::VectorXd& lengthscales, LocalSearchCarry* carry,
+                                                          std::optional<int64_t> elsewhere,
+                                                          const base::StopToken& stop);
 
 }  // namespace luthier::suggest
 

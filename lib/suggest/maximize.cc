@@ -9,6 +9,7 @@
 #include "lib/base/check.h"
 #include "lib/base/hash.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/direct.h"
 #include "lib/math/lbfgs.h"
 #include "lib/math/sobol.h"
@@ -31,8 +32,8 @@ constexpr Index kSweepPlaces = 32;
 class Search {
  public:
   Search(const AcquisitionFunction& acquisition, const study::Encoding& encoding, const VectorXd& lengthscales,
-         const MaximizeOptions& options)
-      : acquisition_(acquisition), encoding_(encoding), lengthscales_(lengthscales), options_(options) {
+         const MaximizeOptions& options, const base::StopToken& stop)
+      : acquisition_(acquisition), encoding_(encoding), lengthscales_(lengthscales), options_(options), stop_(stop) {
     for (int c = 0; c < encoding.compact_dim(); ++c) {
       (encoding.Levels(c).has_value() ? discrete_ : continuous_).push_back(c);
     }
@@ -49,8 +50,11 @@ class Search {
     return model;
   }
 
-  VectorXd Values(const MatrixXd& compact, int* not_finite) const {
-    VectorXd values = acquisition_.Values(ToModel(compact));
+  absl::StatusOr<VectorXd> Values(const MatrixXd& compact, int* not_finite) const {
+    LUTHIER_ASSIGN_OR_RETURN(VectorXd values,
+                             EvaluateInPieces(compact, stop_, [this](const MatrixXd& points) -> VectorXd {
+                               return acquisition_.Values(ToModel(points));
+                             }));
     for (Index i = 0; i < values.size(); ++i) {
       if (std::isfinite(values(i))) continue;
       values(i) = kMinusInfinity;
@@ -61,7 +65,7 @@ class Search {
 
   // Moves each continuous coordinate, in random order, to the best of kSweepPlaces places along it, evenly spaced from
   // a random one.
-  void Sweep(base::RandomStream& random, VectorXd* compact, double* value) const {
+  absl::Status Sweep(base::RandomStream& random, VectorXd* compact, double* value) const {
     const std::vector<bool> active = Active(*compact);
     std::vector<int> order;
     for (int c : continuous_) {
@@ -76,21 +80,22 @@ class Search {
       for (Index k = 0; k < kSweepPlaces; ++k) {
         points(k, c) = lower + width * ((static_cast<double>(k) + offset) / kSweepPlaces);
       }
-      const VectorXd values = Values(points, nullptr);
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd values, Values(points, nullptr));
       Index best = 0;
       if (!(values.maxCoeff(&best) > *value)) continue;
       *value = values(best);
       *compact = points.row(best).transpose();
     }
+    return absl::OkStatus();
   }
 
   // Climbs from `compact`, whose acquisition is `value`.
-  VectorXd Climb(VectorXd compact, double value) const {
+  absl::StatusOr<VectorXd> Climb(VectorXd compact, double value) const {
     for (int round = 0; round < options_.max_rounds; ++round) {
       const double before = value;
-      ClimbContinuous(&compact, &value);
+      LUTHIER_RETURN_IF_ERROR(ClimbContinuous(&compact, &value));
       if (discrete_.empty()) break;
-      const bool moved = ClimbDiscrete(&compact, &value);
+      LUTHIER_ASSIGN_OR_RETURN(const bool moved, ClimbDiscrete(&compact, &value));
       if (!moved || !(value > before)) break;
     }
     return compact;
@@ -108,13 +113,13 @@ class Search {
     return active;
   }
 
-  void ClimbContinuous(VectorXd* compact, double* value) const {
+  absl::Status ClimbContinuous(VectorXd* compact, double* value) const {
     const std::vector<bool> active = Active(*compact);
     std::vector<int> free;
     for (int c : continuous_) {
       if (active[static_cast<size_t>(c)]) free.push_back(c);
     }
-    if (free.empty()) return;
+    if (free.empty()) return absl::OkStatus();
     const Index m = static_cast<Index>(free.size());
     VectorXd scale(m), start(m);
     for (Index k = 0; k < m; ++k) {
@@ -142,12 +147,14 @@ class Search {
       lower(k) = Lower(free, k) / scale(k);
       upper(k) = Upper(free, k) / scale(k);
     }
-    const math::LbfgsResult end = math::MinimizeLbfgs(negative, start, lower, upper, search);
-    if (!(-end.value > *value)) return;
+    LUTHIER_ASSIGN_OR_RETURN(const math::LbfgsResult end,
+                             math::MinimizeLbfgs(negative, start, lower, upper, search, stop_));
+    if (!(-end.value > *value)) return absl::OkStatus();
     *value = -end.value;
     for (Index k = 0; k < m; ++k) {
       (*compact)(free[static_cast<size_t>(k)]) = std::clamp(end.x(k) * scale(k), Lower(free, k), Upper(free, k));
     }
+    return absl::OkStatus();
   }
 
   double Lower(const std::vector<int>& free, Index k) const {
@@ -168,7 +175,7 @@ class Search {
   }
 
   // One pass over the active discrete coordinates. Whether anything changed.
-  bool ClimbDiscrete(VectorXd* compact, double* value) const {
+  absl::StatusOr<bool> ClimbDiscrete(VectorXd* compact, double* value) const {
     bool changed = false;
     for (int c : discrete_) {
       if (!Active(*compact)[static_cast<size_t>(c)]) continue;
@@ -196,7 +203,8 @@ class Search {
           points(static_cast<Index>(k), c) = LevelCoordinate(c, trials[k]);
         }
         Index best = 0;
-        const double best_value = Values(points, nullptr).maxCoeff(&best);
+        LUTHIER_ASSIGN_OR_RETURN(const VectorXd values, Values(points, nullptr));
+        const double best_value = values.maxCoeff(&best);
         if (!(best_value > *value)) break;
         *value = best_value;
         *compact = points.row(best).transpose();
@@ -211,6 +219,7 @@ class Search {
   const study::Encoding& encoding_;
   const VectorXd& lengthscales_;
   const MaximizeOptions& options_;
+  const base::StopToken& stop_;
   std::vector<int> continuous_, discrete_;
   bool conditional_ = false;
 };
@@ -296,29 +305,30 @@ MatrixXd ScreenPoints(const study::Encoding& encoding, const MatrixXd& known, co
   return screen;
 }
 
-MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding, const MatrixXd& known,
-                        const VectorXd& lengthscales, uint64_t seed, uint64_t index, const MaximizeOptions& options) {
+absl::StatusOr<MaximizeResult> Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
+                                        const MatrixXd& known, const VectorXd& lengthscales, uint64_t seed,
+                                        uint64_t index, const MaximizeOptions& options, const base::StopToken& stop) {
   const Index d = encoding.compact_dim();
   LUTHIER_CHECK(lengthscales.size() == d && (known.rows() == 0 || known.cols() == d));
   LUTHIER_CHECK(options.screen_points >= 1 && options.starts >= 1);
   MaximizeResult result;
   if (d == 0) return result;
-  const Search search(acquisition, encoding, lengthscales, options);
+  const Search search(acquisition, encoding, lengthscales, options, stop);
   base::RandomStream random(seed, "bo/acq", index);
 
   ScreenOptions screening;
   screening.sobol_points = options.screen_points;
   screening.box = options.box;
   const MatrixXd screen = ScreenPoints(encoding, known, screening, random);
-  const VectorXd values = search.Values(screen, &result.not_finite);
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd values, search.Values(screen, &result.not_finite));
   int turn = 0;
   for (Index start : ChooseStarts(values, options.starts, random)) {
     VectorXd from = screen.row(start).transpose();
     double at = values(start);
     if (turn++ < options.swept_starts) {
-      for (int k = 0; k < kSweeps; ++k) search.Sweep(random, &from, &at);
+      for (int k = 0; k < kSweeps; ++k) LUTHIER_RETURN_IF_ERROR(search.Sweep(random, &from, &at));
     }
-    const VectorXd end = search.Climb(from, at);
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd end, search.Climb(from, at));
     MaximizeCandidate candidate;
     candidate.parameters = encoding.FromCompact(end);
     candidate.u = encoding.ToModel(candidate.parameters);
@@ -327,6 +337,7 @@ MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Enc
   if (result.candidates.empty()) return result;
   MatrixXd ends(static_cast<Index>(result.candidates.size()), encoding.model_dim());
   for (size_t k = 0; k < result.candidates.size(); ++k) ends.row(static_cast<Index>(k)) = result.candidates[k].u;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const VectorXd end_values = acquisition.Values(ends);
   for (size_t k = 0; k < result.candidates.size(); ++k) result.candidates[k].value = end_values(static_cast<Index>(k));
   auto unusable = [](const MaximizeCandidate& c) { return !std::isfinite(c.value); };
@@ -341,7 +352,8 @@ MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Enc
   return result;
 }
 
-MaximizeResult MaximizeByDirect(const AcquisitionFunction& acquisition, const study::Encoding& encoding) {
+absl::StatusOr<MaximizeResult> MaximizeByDirect(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
+                                                const base::StopToken& stop) {
   MaximizeResult result;
   const Index d = encoding.compact_dim();
   if (d == 0) return result;
@@ -350,8 +362,11 @@ MaximizeResult MaximizeByDirect(const AcquisitionFunction& acquisition, const st
     for (Index i = 0; i < compact.rows(); ++i) model.row(i) = encoding.CompactToModel(compact.row(i).transpose());
     return model;
   };
-  const math::DirectResult found = math::MinimizeDirect(
-      [&](const MatrixXd& points) -> VectorXd { return -acquisition.Values(model_points(points)); }, d);
+  const auto negative = [&](const MatrixXd& points) {
+    return EvaluateInPieces(points, stop,
+                            [&](const MatrixXd& some) -> VectorXd { return -acquisition.Values(model_points(some)); });
+  };
+  LUTHIER_ASSIGN_OR_RETURN(const math::DirectResult found, math::MinimizeDirect(negative, d, {}, stop));
   result.not_finite = found.not_finite;
   if (found.outcome == math::DirectOutcome::kNoPoint) return result;
   MaximizeCandidate candidate;
@@ -390,10 +405,14 @@ int SettingTable::Find(const study::Parameters& setting) const {
   return -1;
 }
 
-std::optional<MaximizeCandidate> MaximizeOverTable(const AcquisitionFunction& acquisition, const SettingTable& table,
-                                                   const std::vector<bool>& excluded) {
+absl::StatusOr<std::optional<MaximizeCandidate>> MaximizeOverTable(const AcquisitionFunction& acquisition,
+                                                                   const SettingTable& table,
+                                                                   const std::vector<bool>& excluded,
+                                                                   const base::StopToken& stop) {
   LUTHIER_CHECK(excluded.size() == static_cast<size_t>(table.size()));
-  const VectorXd values = acquisition.Values(table.points());
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd values, EvaluateInPieces(table.points(), stop, [&](const MatrixXd& points) {
+                             return acquisition.Values(points);
+                           }));
   int best = -1;
   for (int i = 0; i < table.size(); ++i) {
     if (excluded[static_cast<size_t>(i)] || !std::isfinite(values(i))) continue;

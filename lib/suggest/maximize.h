@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/acquisition.h"
 #include "lib/suggest/grid_designer.h"
@@ -67,14 +69,17 @@ Eigen::MatrixXd ScreenPoints(const study::Encoding& encoding, const Eigen::Matri
 // 4, …; both again until nothing changes. Ends are snapped to legal settings.
 //
 // known: compact points as rows, best first. lengthscales: one a compact coordinate, > 0. Deterministic in its
-// arguments. No candidates when every value is -infinity or NaN, or when the space has no free coordinate.
-MaximizeResult Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
-                        const Eigen::MatrixXd& known, const Eigen::VectorXd& lengthscales, uint64_t seed,
-                        uint64_t index, const MaximizeOptions& options = {});
+// arguments. No candidates when every value is -infinity or NaN, or when the space has no free coordinate. CANCELLED,
+// here and below: `stop` was raised.
+absl::StatusOr<MaximizeResult> Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
+                                        const Eigen::MatrixXd& known, const Eigen::VectorXd& lengthscales,
+                                        uint64_t seed, uint64_t index, const MaximizeOptions& options,
+                                        const base::StopToken& stop);
 
 // The same by DIRECT (math::MinimizeDirect) over the compact cube, derivative-free: one candidate, or none when no
 // value is finite. For comparison with tools that have nothing else.
-MaximizeResult MaximizeByDirect(const AcquisitionFunction& acquisition, const study::Encoding& encoding);
+absl::StatusOr<MaximizeResult> MaximizeByDirect(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
+                                                const base::StopToken& stop);
 
 // All settings of a small finite space with their model points, for exhaustive search. Immutable.
 class SettingTable {
@@ -99,8 +104,10 @@ class SettingTable {
 
 // The row of the table with the largest finite acquisition among those not excluded; ties to the first. Absent when
 // there is none. excluded.size() == table.size().
-std::optional<MaximizeCandidate> MaximizeOverTable(const AcquisitionFunction& acquisition, const SettingTable& table,
-                                                   const std::vector<bool>& excluded);
+absl::StatusOr<std::optional<MaximizeCandidate>> MaximizeOverTable(const AcquisitionFunction& acquisition,
+                                                                   const SettingTable& table,
+                                                                   const std::vector<bool>& excluded,
+                                                                   const base::StopToken& stop);
 
 }  // namespace luthier::suggest
 

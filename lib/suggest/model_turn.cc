@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/sobol.h"
 #include "lib/suggest/bo_carry.h"
 #include "lib/suggest/bounded_acquisition.h"
 #include "lib/suggest/compact_column.h"
 #include "lib/suggest/exploration.h"
-#include "lib/suggest/finite_thompson.h"
 #include "lib/suggest/news.h"
 
 namespace luthier::suggest {
@@ -67,12 +67,13 @@ gp::Slopes ModelTurn::SlopesOf(const Observations& data) const {
                      options_.gradients == study::BoGradients::kDirectional, kFullRows, kMaxSlopeRows);
 }
 
-std::optional<BoModel> ModelTurn::Fit(const Observations& data, const std::string& carried, const HillsCarry& hills,
-                                      uint64_t ask_index) const {
+absl::StatusOr<std::optional<BoModel>> ModelTurn::Fit(const Observations& data, const std::string& carried,
+                                                      const HillsCarry& hills, uint64_t ask_index,
+                                                      const base::StopToken& stop) const {
   const bool renew = !hills.away || hills.turns >= Turns(hills.promise);
-  std::optional<Surrogate> surrogate =
-      FitSurrogate(*models_, data.observed, data.scores, ParseCarry(carried, models_->choices), seed_, ask_index,
-                   SlopesOf(data), renew);
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<Surrogate> surrogate,
+                           FitSurrogate(*models_, data.observed, data.scores, ParseCarry(carried, models_->choices),
+                                        seed_, ask_index, SlopesOf(data), renew, stop));
   if (!surrogate.has_value()) return std::nullopt;
   const Index n = data.scores.size();
   const VectorXd z = surrogate->transform.Forward(data.scores);
@@ -88,7 +89,12 @@ std::optional<BoModel> ModelTurn::Fit(const Observations& data, const std::strin
   for (gp::Regression& regression : surrogate->states) {
     // The record to beat: what was measured; under noise, declared or found, what the model makes of it.
     const bool noisy = options_.noisy || regression.hyperparameters().noise_variance > kFoundNoise;
-    const VectorXd level = noisy ? regression.PredictMean(data.observed) : z;
+    VectorXd level = z;
+    if (noisy) {
+      LUTHIER_ASSIGN_OR_RETURN(level, EvaluateInPieces(data.observed, stop, [&](const MatrixXd& points) {
+                                 return regression.PredictMean(points);
+                               }));
+    }
     double best = -std::numeric_limits<double>::infinity();
     for (Index i = 0; i < n; ++i) {
       if (data.complete[static_cast<size_t>(i)]) best = std::max(best, level(i));
@@ -97,8 +103,9 @@ std::optional<BoModel> ModelTurn::Fit(const Observations& data, const std::strin
     const Index open = fantasize && draw ? 0 : data.pending.rows();
     if (fantasize && !draw && options_.acquisition != study::BoAcquisition::kUcb && open > 0) {
       const MatrixXd contenders = Rows(data.observed, data.CompleteRows());
-      std::optional<Fantasies> drawn = Fantasize(&regression, data.pending, {best, noisy ? &contenders : nullptr},
-                                                 kFantasies, seed_, ask_index, static_cast<uint32_t>(records.size()));
+      LUTHIER_ASSIGN_OR_RETURN(std::optional<Fantasies> drawn,
+                               Fantasize(&regression, data.pending, {best, noisy ? &contenders : nullptr}, kFantasies,
+                                         seed_, ask_index, static_cast<uint32_t>(records.size()), stop));
       if (!drawn.has_value()) return std::nullopt;
       records.push_back(best);
       fantasies.push_back(*std::move(drawn));
@@ -112,18 +119,22 @@ std::optional<BoModel> ModelTurn::Fit(const Observations& data, const std::strin
       // Believing: the mean stays as it is, the variance shrinks around points under way. Where a record is expected,
       // the next proposal has to beat that: else the same point would look best again.
       const double taken = liar ? lie : regression.PredictMean(data.pending.row(i))(0);
-      if (regression.Append(data.pending.row(i).transpose(), taken)) best = std::max(best, taken);
+      LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression.Append(data.pending.row(i).transpose(), taken, stop));
+      if (appended) best = std::max(best, taken);
     }
     records.push_back(best);
   }
   // Moving the surrogate leaves its regressions where they are.
-  return BoModel{*std::move(surrogate), std::move(records), std::move(fantasies), std::move(news)};
+  return std::optional<BoModel>(
+      BoModel{*std::move(surrogate), std::move(records), std::move(fantasies), std::move(news)});
 }
 
-MaximizeResult ModelTurn::MaximizeOnHills(const BoModel& model, const Observations& data,
-                                          const BoundedAcquisition& bounded, const AcquisitionFunction& acquisition,
-                                          const FeasibilityModel* feasible, Maximizer maximize, uint64_t ask_index,
-                                          HillsCarry* hills, Suggestion* suggestion) const {
+absl::StatusOr<MaximizeResult> ModelTurn::MaximizeOnHills(const BoModel& model, const Observations& data,
+                                                          const BoundedAcquisition& bounded,
+                                                          const AcquisitionFunction& acquisition,
+                                                          const FeasibilityModel* feasible, Maximizer maximize,
+                                                          uint64_t ask_index, HillsCarry* hills, Suggestion* suggestion,
+                                                          const base::StopToken& stop) const {
   const gp::Regression& regression = model.surrogate.states.front();
   const std::vector<Index> rows = data.CompleteRows();
   if (rows.empty()) return maximize(acquisition, model.surrogate.carry.theta.lengthscales);
@@ -147,29 +158,31 @@ MaximizeResult ModelTurn::MaximizeOnHills(const BoModel& model, const Observatio
   for (const Index row : rows) {
     if (z(row) > z(record)) record = row;
   }
-  Index best = BestElsewhere(regression, data.observed, z, rows, tops);
+  LUTHIER_ASSIGN_OR_RETURN(Index best, BestElsewhere(regression, data.observed, z, rows, tops, stop));
   MaximizeResult result;
   hills->away = best != record;
   if (!hills->away || hills->turns >= Turns(hills->promise)) {
-    result = maximize(acquisition, model.surrogate.carry.theta.lengthscales);
+    LUTHIER_ASSIGN_OR_RETURN(result, maximize(acquisition, model.surrogate.carry.theta.lengthscales));
     hills->promise = promise_of(result);
     hills->turns = 0;
     if (hills->away || hills->promise > kPromise) return result;
     hills->away = true;
     add(record);
-    best = BestElsewhere(regression, data.observed, z, rows, tops);
+    LUTHIER_ASSIGN_OR_RETURN(best, BestElsewhere(regression, data.observed, z, rows, tops, stop));
   }
   ++hills->turns;
   for (int attempt = 0; attempt < kHillsPerAsk; ++attempt) {
     if (tops.size() > kMaxHills) {  // The tour begins anew.
       *hills = {};
-      return result.candidates.empty() ? maximize(acquisition, model.surrogate.carry.theta.lengthscales) : result;
+      if (!result.candidates.empty()) return result;
+      return maximize(acquisition, model.surrogate.carry.theta.lengthscales);
     }
     hills->elsewhere = best >= 0 ? data.number[static_cast<size_t>(best)] : 0;
     const ModelChoice& choice = models_->choices.front();
-    const std::optional<ElsewhereModel> elsewhere =
+    LUTHIER_ASSIGN_OR_RETURN(
+        const std::optional<ElsewhereModel> elsewhere,
         FitElsewhere(choice.shape, InferenceFor(choice, *models_), data.observed, z, best >= 0 ? z(best) : z.minCoeff(),
-                     data.pending, hills, base::RandomStream(seed_, "bo/elsewhere", ask_index));
+                     data.pending, hills, base::RandomStream(seed_, "bo/elsewhere", ask_index), stop));
     if (!elsewhere.has_value()) break;
     const ElsewhereAcquisition other(&regression, &*elsewhere, Rows(data.observed, tops), kWorthwhile, logarithm,
                                      bounded.bounds(), bounded.record());
@@ -177,37 +190,46 @@ MaximizeResult ModelTurn::MaximizeOnHills(const BoModel& model, const Observatio
     if (feasible != nullptr) weighted.emplace(&other, feasible, options_.acquisition, 0.0);
     const AcquisitionFunction* used = &other;
     if (weighted.has_value()) used = &*weighted;
-    MaximizeResult found = maximize(*used, hills->theta->lengthscales);
+    LUTHIER_ASSIGN_OR_RETURN(MaximizeResult found, maximize(*used, hills->theta->lengthscales));
     if (found.candidates.empty()) break;
     result = std::move(found);
     suggestion->details["known_hills"] = static_cast<double>(tops.size());
     if (best < 0 || promise_of(result) > kPromiseElsewhere) break;
     add(best);
-    best = BestElsewhere(regression, data.observed, z, rows, tops);
+    LUTHIER_ASSIGN_OR_RETURN(best, BestElsewhere(regression, data.observed, z, rows, tops, stop));
   }
   if (result.candidates.empty()) return maximize(acquisition, model.surrogate.carry.theta.lengthscales);
   return result;
 }
 
-MaximizeCandidate ModelTurn::BestAllowed(const std::vector<ModelState>& states, const OutputBounds& bounds,
-                                         double record, const Observations& data, uint64_t ask_index) const {
+absl::StatusOr<MaximizeCandidate> ModelTurn::BestAllowed(const std::vector<ModelState>& states,
+                                                         const OutputBounds& bounds, double record,
+                                                         const Observations& data, uint64_t ask_index,
+                                                         const base::StopToken& stop) const {
   MatrixXd u(kAllowedDraws, encoding_->model_dim());
   for (Index i = 0; i < u.rows(); ++i) {
     base::RandomStream random(seed_, "bo/allowed", ask_index, static_cast<uint32_t>(i));
     u.row(i) = encoding_->ToModel(encoding_->Sample(random)).transpose();
   }
   VectorXd lower, upper, mean = VectorXd::Zero(u.rows());
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   bounds.Evaluate(u, &lower, &upper);
-  for (const ModelState& state : states) mean += state.regression->PredictMean(u);
+  for (const ModelState& state : states) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    mean += state.regression->PredictMean(u);
+  }
   MaximizeCandidate candidate;
   Index best = -1;
   for (Index i = 0; i < u.rows(); ++i) {
     if (upper(i) < record || !std::isfinite(mean(i)) || (best >= 0 && mean(i) <= mean(best))) continue;
     if (!IsTried(data, u.row(i).transpose())) best = i;
   }
-  candidate.parameters =
-      best >= 0 ? encoding_->FromModel(u.row(best).transpose())
-                : LipoPoint(*encoding_, bounds, record, seed_, static_cast<uint64_t>(kExplorations) + ask_index);
+  if (best >= 0) {
+    candidate.parameters = encoding_->FromModel(u.row(best).transpose());
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(candidate.parameters, LipoPoint(*encoding_, bounds, record, seed_,
+                                                             static_cast<uint64_t>(kExplorations) + ask_index, stop));
+  }
   candidate.u = encoding_->ToModel(candidate.parameters);
   return candidate;
 }
@@ -223,21 +245,17 @@ double ModelTurn::Margin(const gp::Regression& state) const {
   return AnyUnordered(*encoding_) ? kWorthwhileUnordered : kWorthwhile;
 }
 
-std::optional<MaximizeCandidate> ModelTurn::MaximumOf(const AcquisitionFunction& acquisition, const Search& search,
-                                                      HillsCarry* hills, Suggestion* suggestion) const {
+absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::MaximumOf(const AcquisitionFunction& acquisition,
+                                                                      const Search& search, HillsCarry* hills,
+                                                                      Suggestion* suggestion,
+                                                                      const base::StopToken& stop) const {
   const gp::Regression& regression = search.model.surrogate.states.front();
   const Observations& data = search.data;
   const double n = static_cast<double>(regression.rows());
   const double prediction = n * n * static_cast<double>(search.model.surrogate.states.size());  // Work of one.
-  const bool drawn_finite =
-      options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite;
-  if (drawn_finite || (table_ != nullptr && table_->size() * prediction <= kMaxTableWork)) {
-    std::vector<bool> excluded = data.excluded;
-    if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
-    if (!drawn_finite) return MaximizeOverTable(acquisition, *table_, excluded);
-    return MaximizeOverCandidates(
-        acquisition, *encoding_,
-        FiniteCandidates(*encoding_, table_, excluded, data.known, search.box, seed_, search.ask_index));
+  if (search.finite != nullptr) return MaximizeOverCandidates(acquisition, *search.finite, stop);
+  if (table_ != nullptr && table_->size() * prediction <= kMaxTableWork) {
+    return MaximizeOverTable(acquisition, *table_, search.excluded, stop);
   }
   MaximizeOptions options;
   if (regression.rows() > 128) options.screen_points = 512;
@@ -248,8 +266,8 @@ std::optional<MaximizeCandidate> ModelTurn::MaximumOf(const AcquisitionFunction&
       options.starts = kStartsElsewhere;
     }
     return options_.maximizer == study::BoMaximizer::kDirect
-               ? MaximizeByDirect(function, *encoding_)
-               : Maximize(function, *encoding_, data.known, scale, seed_, search.ask_index, options);
+               ? MaximizeByDirect(function, *encoding_, stop)
+               : Maximize(function, *encoding_, data.known, scale, seed_, search.ask_index, options, stop);
   };
   // Only expected improvement says that nothing is left to gain; with whole gradients climbs are short, and their
   // multi-start finds the hills.
@@ -258,22 +276,24 @@ std::optional<MaximizeCandidate> ModelTurn::MaximumOf(const AcquisitionFunction&
   const bool hilly = Polished() && improvement && search.model.surrogate.states.size() == 1 &&
                      search.model.fantasies.empty() && search.box == nullptr && data.slopes.empty() &&
                      regression.hyperparameters().noise_variance <= kFoundNoise;
-  MaximizeResult result = hilly ? MaximizeOnHills(search.model, data, search.bounded, acquisition, search.feasible,
-                                                  maximize, search.ask_index, hills, suggestion)
-                                : maximize(acquisition, search.model.surrogate.carry.theta.lengthscales);
+  LUTHIER_ASSIGN_OR_RETURN(MaximizeResult result,
+                           hilly ? MaximizeOnHills(search.model, data, search.bounded, acquisition, search.feasible,
+                                                   maximize, search.ask_index, hills, suggestion, stop)
+                                 : maximize(acquisition, search.model.surrogate.carry.theta.lengthscales));
   // In a finite space the best ends may well be settings that were tried; the next best is then better than a random
   // one.
   for (size_t k = 1; table_ != nullptr && k < result.candidates.size() && IsTried(data, result.candidates[0].u); ++k) {
     std::swap(result.candidates[0], result.candidates[k]);
   }
   if (result.candidates.empty()) return std::nullopt;
-  return std::move(result.candidates.front());
+  return std::optional<MaximizeCandidate>(std::move(result.candidates.front()));
 }
 
-std::optional<MaximizeCandidate> ModelTurn::Propose(const BoModel& model, const Observations& data,
-                                                    const FeasibilityModel* feasible, const TrustBoxRun* run,
-                                                    uint64_t ask_index, HillsCarry* hills,
-                                                    Suggestion* suggestion) const {
+absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::Propose(const BoModel& model, const Observations& data,
+                                                                    const FeasibilityModel* feasible,
+                                                                    const TrustBoxRun* run, uint64_t ask_index,
+                                                                    HillsCarry* hills, Suggestion* suggestion,
+                                                                    const base::StopToken& stop) const {
   std::vector<ModelState> states;
   std::vector<Fantasies> fantasies = model.fantasies;
   for (size_t s = 0; s < model.best.size(); ++s) {
@@ -281,8 +301,21 @@ std::optional<MaximizeCandidate> ModelTurn::Propose(const BoModel& model, const 
     states.push_back({&model.surrogate.states[s], model.best[s] + margin});
     if (!fantasies.empty()) fantasies[s].best.array() += margin;
   }
-  const BoundedAcquisition bounded(options_, states, data, model.surrogate.transform, encoding_->compact_dim(), seed_,
-                                   ask_index, std::move(fantasies));
+  std::optional<TrustBox> box;
+  if (run != nullptr && run->centre.size() > 0) {
+    box = BoxOf(*run, model.surrogate.carry.theta.lengthscales, *encoding_);
+  }
+  const TrustBox* inside = box.has_value() ? &*box : nullptr;
+  std::vector<bool> excluded = data.excluded;
+  if (Exhausted(data)) excluded.assign(excluded.size(), false);  // Only a noisy study comes here then.
+  const bool drawn_finite =
+      options_.acquisition == study::BoAcquisition::kTs && options_.sampler == study::BoSampler::kFinite;
+  FiniteSet finite;
+  if (drawn_finite) finite = FiniteCandidates(*encoding_, table_, excluded, data.known, inside, seed_, ask_index);
+  LUTHIER_ASSIGN_OR_RETURN(
+      const BoundedAcquisition bounded,
+      BoundedAcquisition::Create(options_, states, data, model.surrogate.transform, encoding_->compact_dim(), seed_,
+                                 ask_index, std::move(fantasies), finite.points, stop));
   if (bounded.acquisition() == nullptr) return std::nullopt;
   const AcquisitionFunction* acquisition = bounded.acquisition();
   std::optional<FeasibleAcquisition> weighted;
@@ -291,21 +324,19 @@ std::optional<MaximizeCandidate> ModelTurn::Propose(const BoModel& model, const 
                      FailureValue(model.surrogate.transform.Forward(data.scores)));
     acquisition = &*weighted;
   }
-  std::optional<TrustBox> box;
-  if (run != nullptr && run->centre.size() > 0) {
-    box = BoxOf(*run, model.surrogate.carry.theta.lengthscales, *encoding_);
-    suggestion->details["box_side"] = run->side;
-  }
-  const Search search = {model, data, bounded, feasible, box.has_value() ? &*box : nullptr, ask_index};
+  if (inside != nullptr) suggestion->details["box_side"] = run->side;
+  const Search search = {model, data, bounded, feasible, inside, drawn_finite ? &finite : nullptr, excluded, ask_index};
   std::optional<MaximizeCandidate> best;
   if (!model.news.empty()) {
     std::vector<NewsLevel> levels;
     for (size_t s = 0; s < states.size(); ++s) levels.push_back({states[s].regression, model.news[s]});
     const NewsAcquisition news(acquisition, std::move(levels));
-    best = MaximumOf(news, search, hills, suggestion);
+    LUTHIER_ASSIGN_OR_RETURN(best, MaximumOf(news, search, hills, suggestion, stop));
   }
   // Where nothing is news, a finite space that is nearly used up, all settings are as good as they look.
-  if (!best.has_value()) best = MaximumOf(*acquisition, search, hills, suggestion);
+  if (!best.has_value()) {
+    LUTHIER_ASSIGN_OR_RETURN(best, MaximumOf(*acquisition, search, hills, suggestion, stop));
+  }
   if (bounded.bounds() != nullptr && bounded.bounds()->active()) {
     suggestion->details["bind_rate"] = bounded.bind_count().rate();
     if (std::isfinite(bounded.lipschitz())) suggestion->details["lipschitz"] = bounded.lipschitz();
@@ -315,18 +346,20 @@ std::optional<MaximizeCandidate> ModelTurn::Propose(const BoModel& model, const 
     for (Index i = 0; i < sample.rows(); ++i) {
       sample.row(i) = encoding_->CompactToModel(sobol.Point(static_cast<uint64_t>(i)));
     }
-    suggestion->details["excluded_share"] = ExcludedShare(*bounded.bounds(), sample, bounded.record()).share;
+    LUTHIER_ASSIGN_OR_RETURN(const ExclusionShare excluded_share,
+                             ExcludedShare(*bounded.bounds(), sample, bounded.record(), 0.0, stop));
+    suggestion->details["excluded_share"] = excluded_share.share;
   }
   if (!best.has_value() && bounded.bounds() != nullptr) {
     // Rejected everywhere.
     suggestion->origin = "ar_empty";
-    best = BestAllowed(states, *bounded.bounds(), bounded.record(), data, ask_index);
+    LUTHIER_ASSIGN_OR_RETURN(best, BestAllowed(states, *bounded.bounds(), bounded.record(), data, ask_index, stop));
   }
   return best;
 }
 
-void ModelTurn::Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
-                         Suggestion* suggestion) const {
+absl::Status ModelTurn::Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
+                                 Suggestion* suggestion, const base::StopToken& stop) const {
   // Mean and deviation of the states' mixture.
   const double states = static_cast<double>(model.surrogate.states.size());
   std::vector<gp::Posterior> posteriors;
@@ -349,8 +382,10 @@ void ModelTurn::Describe(const BoModel& model, const MaximizeCandidate& candidat
     return Prediction{weight, transform.Inverse(m), 0.5 * transform.Inverse(m + d) - 0.5 * transform.Inverse(m - d)};
   };
   std::vector<Prediction> parts = {predict(1.0, model.surrogate.transform, mean, variance)};
-  for (const Alternative& other :
-       FitAlternatives(*models_, data.observed, data.scores, model.surrogate.carry, SlopesOf(data), data.pending)) {
+  LUTHIER_ASSIGN_OR_RETURN(
+      const std::vector<Alternative> alternatives,
+      FitAlternatives(*models_, data.observed, data.scores, model.surrogate.carry, SlopesOf(data), data.pending, stop));
+  for (const Alternative& other : alternatives) {
     const gp::Posterior posterior = other.regression.Predict(candidate.u.transpose());
     const Prediction part = predict(other.weight, other.transform, posterior.mean(0), posterior.variance(0));
     if (std::isfinite(part.mean) && std::isfinite(part.deviation)) parts.push_back(part);
@@ -380,6 +415,7 @@ void ModelTurn::Describe(const BoModel& model, const MaximizeCandidate& candidat
     add("states", states);
     add("likelihoods", model.surrogate.likelihoods);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace luthier::suggest

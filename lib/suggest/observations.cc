@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/pace.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::suggest {
 
@@ -64,13 +66,15 @@ bool IsTried(const Observations& data, const VectorXd& u) {
   return false;
 }
 
-Observations Collect(const study::History& history, const study::Encoding& encoding, study::Goal goal,
-                     const SettingTable* table, bool failures) {
+absl::StatusOr<Observations> Collect(const study::History& history, const study::Encoding& encoding, study::Goal goal,
+                                     const SettingTable* table, bool failures, const base::StopToken& stop) {
   const std::vector<study::HistoryTrial>& trials = history.trials();
   Observations data;
   if (table != nullptr) data.excluded.assign(static_cast<size_t>(table->size()), false);
   std::vector<VectorXd> tried, pending;
+  base::Pace pace(stop);
   for (const study::HistoryTrial& trial : trials) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * (1 + encoding.model_dim())));
     tried.push_back(encoding.ToModel(trial.parameters));
     if (trial.open()) pending.push_back(tried.back());
     if (table == nullptr) continue;
@@ -79,6 +83,7 @@ Observations Collect(const study::History& history, const study::Encoding& encod
   }
   data.tried = Stack(tried, encoding.model_dim());
   data.pending = Stack(pending, encoding.model_dim());
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
 
   std::vector<double> complete;
   for (int t : history.finished()) {

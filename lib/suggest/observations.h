@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
@@ -32,9 +34,9 @@ struct Observations {
 
 // COMPLETE: its value. FAILED for a fault of the setting: the worst complete score. PRUNED: its value, but no better
 // than the median score. Others say nothing. `table`: of a small finite space, or null. Without `failures` failed
-// settings have no row: a model of their own has them (feasibility.h).
-Observations Collect(const study::History& history, const study::Encoding& encoding, study::Goal goal,
-                     const SettingTable* table, bool failures = true);
+// settings have no row: a model of their own has them (feasibility.h). CANCELLED: `stop` was raised.
+absl::StatusOr<Observations> Collect(const study::History& history, const study::Encoding& encoding, study::Goal goal,
+                                     const SettingTable* table, bool failures, const base::StopToken& stop);
 
 // The observations that a model can afford, at most 1500: the newest 1000, the best 200 of the others, 300 at random;
 // and the newest 200 open trials.

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/special_functions.h"
 
 namespace luthier::suggest {
@@ -21,6 +23,7 @@ constexpr double kPriorWeight = 1.0;
 constexpr int64_t kFlatWeights = 25;
 constexpr double kMinKernels = 100.0;
 constexpr double kFixedScale = 0.2;
+constexpr int64_t kOperationsOfAWidth = 20;  // Of one observation.
 constexpr double kSqrt2 = 1.4142135623730951;
 constexpr double kSqrt2Pi = 2.5066282746310005;
 // Beyond so many deviations a normal distribution has less than half an ulp of 1 left.
@@ -115,11 +118,22 @@ double TruncatedNormalQuantile(double p, double mean, double sigma, double low, 
 
 ParzenMixture::ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const MatrixXd>& observations,
                              ParzenBandwidth bandwidth)
-    : ParzenMixture(std::move(columns), observations, bandwidth, Ascending(observations)) {}
+    : ParzenMixture(std::move(columns)) {
+  LUTHIER_CHECK(Fill(observations, bandwidth, Ascending(observations), base::StopToken()).ok());
+}
 
-ParzenMixture::ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const MatrixXd>& observations,
-                             ParzenBandwidth bandwidth, const std::vector<std::vector<int>>& ascending)
-    : columns_(std::move(columns)) {
+absl::StatusOr<ParzenMixture> ParzenMixture::Create(std::vector<CompactColumn> columns,
+                                                    const Eigen::Ref<const MatrixXd>& observations,
+                                                    ParzenBandwidth bandwidth,
+                                                    const std::vector<std::vector<int>>& ascending,
+                                                    const base::StopToken& stop) {
+  ParzenMixture mixture(std::move(columns));
+  LUTHIER_RETURN_IF_ERROR(mixture.Fill(observations, bandwidth, ascending, stop));
+  return mixture;
+}
+
+absl::Status ParzenMixture::Fill(const Eigen::Ref<const MatrixXd>& observations, ParzenBandwidth bandwidth,
+                                 const std::vector<std::vector<int>>& ascending, const base::StopToken& stop) {
   const Index n = observations.rows(), d = observations.cols();
   LUTHIER_CHECK(d >= 1 && d == static_cast<Index>(columns_.size()));
   mean_.resize(n + 1, d);
@@ -143,7 +157,9 @@ ParzenMixture::ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Re
   constexpr int kFactors = 64;
   ArrayXd product = ArrayXd::Ones(n + 1);
   int factors = 0;
+  base::Pace pace(stop);
   for (Index j = 0; j < d; ++j) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kOperationsOfAWidth * (n + 1)));
     const CompactColumn::Kind kind = columns_[static_cast<size_t>(j)].kind();
     if (kind == CompactColumn::Kind::kUnordered) continue;
     const ArrayXd sigmas = SetWidths(j, bandwidth, ascending[static_cast<size_t>(j)]);
@@ -160,6 +176,7 @@ ParzenMixture::ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Re
     }
   }
   log_scale_ -= product.log();
+  return absl::OkStatus();
 }
 
 ArrayXd ParzenMixture::SetWidths(Index column, ParzenBandwidth bandwidth, const std::vector<int>& ascending) {
@@ -230,15 +247,18 @@ void ParzenMixture::AddUnordered(Index column, double u, ArrayXd* sum) const {
   (*sum)(n) -= std::log(k);
 }
 
-VectorXd ParzenMixture::LogDensity(const Eigen::Ref<const MatrixXd>& points) const {
+absl::StatusOr<VectorXd> ParzenMixture::LogDensity(const Eigen::Ref<const MatrixXd>& points,
+                                                   const base::StopToken& stop) const {
   const Index q = points.rows();
   VectorXd result(q);
   // Values of an ordered or unordered column repeat among the points.
   std::vector<std::vector<std::pair<double, ArrayXd>>> known(columns_.size());
   ArrayXd sum(kernels());
+  base::Pace pace(stop);
   for (Index p = 0; p < q; ++p) {
     sum = log_scale_;
     for (Index j = 0; j < points.cols(); ++j) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * kernels()));
       const double u = points(p, j);
       const CompactColumn::Kind kind = columns_[static_cast<size_t>(j)].kind();
       if (kind == CompactColumn::Kind::kContinuous) {

@@ -2,10 +2,14 @@
 #define LUTHIER_LIB_SUGGEST_PARZEN_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/suggest/compact_column.h"
 
 // Parzen mixtures on the unit cube of the compact encoding, for the tree-structured Parzen estimator (Bergstra et al.
@@ -40,18 +44,24 @@ class ParzenMixture {
   ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations,
                 ParzenBandwidth bandwidth);
   // The same, where it is known already: `ascending`, for each column the numbers of the rows in ascending order of
-  // its values, equal ones by number. O(n d).
-  ParzenMixture(std::vector<CompactColumn> columns, const Eigen::Ref<const Eigen::MatrixXd>& observations,
-                ParzenBandwidth bandwidth, const std::vector<std::vector<int>>& ascending);
+  // its values, equal ones by number. O(n d). CANCELLED, here and below: `stop` was raised.
+  static absl::StatusOr<ParzenMixture> Create(std::vector<CompactColumn> columns,
+                                              const Eigen::Ref<const Eigen::MatrixXd>& observations,
+                                              ParzenBandwidth bandwidth, const std::vector<std::vector<int>>& ascending,
+                                              const base::StopToken& stop);
 
   Eigen::Index kernels() const { return mean_.rows(); }
   // A decoded point.
   Eigen::VectorXd Sample(base::RandomStream& random) const;
   // ln of the mixture at each row of `points` (q x d, decoded): density in continuous columns, probability in others.
   // Finite everywhere. O(q K d).
-  Eigen::VectorXd LogDensity(const Eigen::Ref<const Eigen::MatrixXd>& points) const;
+  absl::StatusOr<Eigen::VectorXd> LogDensity(const Eigen::Ref<const Eigen::MatrixXd>& points,
+                                             const base::StopToken& stop) const;
 
  private:
+  explicit ParzenMixture(std::vector<CompactColumn> columns) : columns_(std::move(columns)) {}
+  absl::Status Fill(const Eigen::Ref<const Eigen::MatrixXd>& observations, ParzenBandwidth bandwidth,
+                    const std::vector<std::vector<int>>& ascending, const base::StopToken& stop);
   // Fills the column of half_precision_; returns the widths, the prior's last.
   Eigen::ArrayXd SetWidths(Eigen::Index column, ParzenBandwidth bandwidth, const std::vector<int>& ascending);
   // ln kappa_ij of all kernels at one point of an ordered or unordered column, added to `sum`.

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 #include "lib/study/encoding.h"
 #include "lib/suggest/registry.h"
 #include "lib/suggest/rungs.h"
@@ -14,6 +16,8 @@ namespace {
 
 using study::HistoryTrial;
 using study::TrialState;
+
+constexpr int64_t kReadingATrial = 50;  // Operations.
 
 study::StudySpec SamplerSpecOf(const study::StudySpec& spec) {
   study::StudySpec nested = spec;
@@ -37,12 +41,14 @@ std::optional<double> NewestFinite(const HistoryTrial& trial) {
 
 }  // namespace
 
-study::History HistoryAtRung(const study::History& history, const std::vector<int64_t>& steps, size_t enough,
-                             study::Goal goal) {
+absl::StatusOr<study::History> HistoryAtRung(const study::History& history, const std::vector<int64_t>& steps,
+                                             size_t enough, study::Goal goal, const base::StopToken& stop) {
+  base::Pace pace(stop);
   size_t rung = steps.size() - 1;
   for (; rung > 0; --rung) {
     size_t results = 0;
     for (const HistoryTrial& trial : history.trials()) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
       const std::optional<double> loss = LossAt(trial, steps[rung], goal);
       results += loss && std::isfinite(*loss) ? 1 : 0;
     }
@@ -50,6 +56,7 @@ study::History HistoryAtRung(const study::History& history, const std::vector<in
   }
   std::map<uint64_t, uint64_t> settings;  // Ask index -> index among the asks for settings.
   for (const HistoryTrial& trial : history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
     if (trial.ask_index) settings[*trial.ask_index] = 0;
   }
   uint64_t next = 0;
@@ -57,6 +64,7 @@ study::History HistoryAtRung(const study::History& history, const std::vector<in
 
   study::History view;
   for (const HistoryTrial& trial : history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * static_cast<int64_t>(10 + trial.parameters.size())));
     if (trial.number == 0) {
       view.AddSuggested(settings.at(*trial.ask_index), trial.parameters, trial.carry);
       continue;
@@ -70,6 +78,7 @@ study::History HistoryAtRung(const study::History& history, const std::vector<in
     view.AddStored(std::move(stored));
   }
   for (const HistoryTrial& trial : history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
     if (trial.number == 0) continue;
     const std::optional<double> loss = LossAt(trial, steps[rung], goal);
     const auto failure = trial.failure.value_or(study::FailureKind::kConfig);
@@ -99,7 +108,8 @@ RungSampler::RungSampler(const study::StudySpec& spec, std::vector<int64_t> step
 absl::StatusOr<Suggestion> RungSampler::Suggest(const study::History& history, const base::StopToken& stop) {
   const uint64_t setting = SettingsSoFar(history);
   if (!uses_history_) return designer_->Suggest(study::History(), setting, stop);
-  return designer_->Suggest(HistoryAtRung(history, steps_, enough_, goal_), setting, stop);
+  LUTHIER_ASSIGN_OR_RETURN(const study::History view, HistoryAtRung(history, steps_, enough_, goal_, stop));
+  return designer_->Suggest(view, setting, stop);
 }
 
 }  // namespace luthier::suggest

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/suggest/designer.h"
 
 namespace luthier::suggest {
@@ -19,9 +20,9 @@ namespace luthier::suggest {
 //     models are to know; they are open again once they are promoted
 //   open: those on their way
 // Numbers stay, ask indices count new settings alone, gradients are those of COMPLETE trials, at the highest rung only.
-// Trials finish in order of number.
-study::History HistoryAtRung(const study::History& history, const std::vector<int64_t>& steps, size_t enough,
-                             study::Goal goal);
+// Trials finish in order of number. CANCELLED: `stop` was raised.
+absl::StatusOr<study::History> HistoryAtRung(const study::History& history, const std::vector<int64_t>& steps,
+                                             size_t enough, study::Goal goal, const base::StopToken& stop);
 
 // New settings for an algorithm with rungs, from the sampler it names. The k-th setting that the study takes from it is
 // the k-th answer of that sampler: with random, point k of random search with the same seed.

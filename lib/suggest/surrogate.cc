@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::suggest {
 
@@ -88,9 +89,10 @@ gp::Slopes Forward(const gp::Slopes& slopes, const OutputTransform& transform, c
 
 // Regressions of the choice carry->choice with hyperparameters drawn from their posterior. Leaves the chain's end in
 // `carry`. None when there are too few or too many rows.
-std::vector<gp::Regression> SampleStates(const SurrogateOptions& study, const MatrixXd& x, const VectorXd& outputs,
-                                         const gp::Slopes& slopes, uint64_t seed, uint64_t ask_index,
-                                         SurrogateCarry* carry, int* likelihoods) {
+absl::StatusOr<std::vector<gp::Regression>> SampleStates(const SurrogateOptions& study, const MatrixXd& x,
+                                                         const VectorXd& outputs, const gp::Slopes& slopes,
+                                                         uint64_t seed, uint64_t ask_index, SurrogateCarry* carry,
+                                                         int* likelihoods, const base::StopToken& stop) {
   std::vector<gp::Regression> states;
   const Index n = outputs.size() + slopes.size();
   if (n < kMinSampledRows || n > kMaxSampledRows) {
@@ -105,13 +107,16 @@ std::vector<gp::Regression> SampleStates(const SurrogateOptions& study, const Ma
   gp::Likelihood likelihood(choice.shape, x, outputs, slopes);
   std::optional<VectorXd> chain;
   if (carry->chain.size() > 0) chain = carry->chain;
-  const gp::SamplingResult result =
+  LUTHIER_ASSIGN_OR_RETURN(
+      const gp::SamplingResult result,
       gp::SampleHyperparameters(&likelihood, options, chain, carry->theta,
-                                base::RandomStream(seed, "bo/mcmc", ask_index, static_cast<uint32_t>(carry->choice)));
+                                base::RandomStream(seed, "bo/mcmc", ask_index, static_cast<uint32_t>(carry->choice)),
+                                stop));
   *likelihoods += static_cast<int>(result.counts.evaluations);
   carry->chain = result.chain;
   for (const gp::Hyperparameters& theta : result.states) {
-    std::optional<gp::Regression> regression = gp::Regression::Fit(choice.shape, theta, x, outputs, slopes);
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Regression> regression,
+                             gp::Regression::Fit(choice.shape, theta, x, outputs, slopes, stop));
     if (regression.has_value()) states.push_back(*std::move(regression));
   }
   return states;
@@ -190,9 +195,11 @@ std::optional<SurrogateCarry> ParseCarry(absl::string_view text, const std::vect
   return carry;
 }
 
-std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
-                                      const std::optional<SurrogateCarry>& carried, uint64_t seed, uint64_t ask_index,
-                                      const gp::Slopes& slopes, bool renew) {
+absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& options, const MatrixXd& x,
+                                                      const VectorXd& scores,
+                                                      const std::optional<SurrogateCarry>& carried, uint64_t seed,
+                                                      uint64_t ask_index, const gp::Slopes& slopes, bool renew,
+                                                      const base::StopToken& stop) {
   LUTHIER_CHECK(!options.choices.empty() && x.rows() == scores.size() && scores.size() >= 1);
   const int choices = static_cast<int>(options.choices.size());
   const Index n = scores.size();
@@ -255,8 +262,10 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
       double slopes_jacobian = 0.0;
       gp::Likelihood likelihood(choice.shape, x, transform->Forward(scores),
                                 Forward(some, *transform, scores, &slopes_jacobian));
-      const gp::InferenceResult result = gp::MaximizePosterior(
-          &likelihood, inference, start, base::RandomStream(seed, "bo/map", ask_index, static_cast<uint32_t>(c)));
+      LUTHIER_ASSIGN_OR_RETURN(
+          const gp::InferenceResult result,
+          gp::MaximizePosterior(&likelihood, inference, start,
+                                base::RandomStream(seed, "bo/map", ask_index, static_cast<uint32_t>(c)), stop));
       likelihoods += result.evaluations;
       const double explained = result.log_posterior + transform->LogJacobian() + slopes_jacobian;
       if (chosen < 0 || explained > best + kGain) {
@@ -295,19 +304,24 @@ std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Mat
   const gp::Slopes bent = Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, *transform, scores)) : slopes,
                                   *transform, scores, &ignored);
   std::vector<gp::Regression> states;
-  if (options.sample) states = SampleStates(options, x, outputs, bent, seed, ask_index, &carry, &likelihoods);
+  if (options.sample) {
+    LUTHIER_ASSIGN_OR_RETURN(states,
+                             SampleStates(options, x, outputs, bent, seed, ask_index, &carry, &likelihoods, stop));
+  }
   if (states.empty()) {
-    std::optional<gp::Regression> regression = gp::Regression::Fit(choice.shape, carry.theta, x, outputs, bent);
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Regression> regression,
+                             gp::Regression::Fit(choice.shape, carry.theta, x, outputs, bent, stop));
     if (!regression.has_value()) return std::nullopt;
     if (!search) regression->FitMean();
     states.push_back(*std::move(regression));
   }
-  return Surrogate{*std::move(transform), std::move(states), std::move(carry), likelihoods};
+  return std::optional<Surrogate>(Surrogate{*std::move(transform), std::move(states), std::move(carry), likelihoods});
 }
 
-std::vector<Alternative> FitAlternatives(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
-                                         const SurrogateCarry& carry, const gp::Slopes& slopes,
-                                         const MatrixXd& pending) {
+absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions& options, const MatrixXd& x,
+                                                         const VectorXd& scores, const SurrogateCarry& carry,
+                                                         const gp::Slopes& slopes, const MatrixXd& pending,
+                                                         const base::StopToken& stop) {
   std::vector<Alternative> alternatives;
   if (options.sample || x.rows() + slopes.size() > kMaxAlternativeRows) return alternatives;
   std::vector<const SurrogateCarry::Start*> near;
@@ -326,12 +340,14 @@ std::vector<Alternative> FitAlternatives(const SurrogateOptions& options, const 
     double ignored = 0.0;
     const gp::Slopes bent = Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, *transform, scores)) : slopes,
                                     *transform, scores, &ignored);
-    std::optional<gp::Regression> regression =
-        gp::Regression::Fit(choice.shape, other->theta, x, transform->Forward(scores), bent);
+    LUTHIER_ASSIGN_OR_RETURN(
+        std::optional<gp::Regression> regression,
+        gp::Regression::Fit(choice.shape, other->theta, x, transform->Forward(scores), bent, stop));
     if (!regression.has_value()) continue;
     regression->FitMean();
     for (Index i = 0; i < pending.rows(); ++i) {
-      regression->Append(pending.row(i).transpose(), regression->PredictMean(pending.row(i))(0));
+      const double believed = regression->PredictMean(pending.row(i))(0);
+      LUTHIER_RETURN_IF_ERROR(regression->Append(pending.row(i).transpose(), believed, stop).status());
     }
     const double weight = std::exp(0.5 * std::min(other->margin, 2.0 * kGain));
     alternatives.push_back({*std::move(transform), *std::move(regression), weight});

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/hyper_inference.h"
 #include "lib/gp/hyper_sampling.h"
 #include "lib/gp/regression.h"
@@ -83,11 +85,13 @@ struct Surrogate {
 // Slopes that no kernel could follow are left out, those above 1000 output deviations per side; as are those where the
 // transform is flat.
 //
-// renew: false for a carried state that will do for now, however many observations there are.
-std::optional<Surrogate> FitSurrogate(const SurrogateOptions& options, const Eigen::MatrixXd& x,
-                                      const Eigen::VectorXd& scores, const std::optional<SurrogateCarry>& carried,
-                                      uint64_t seed, uint64_t ask_index, const gp::Slopes& slopes = {},
-                                      bool renew = true);
+// renew: false for a carried state that will do for now, however many observations there are. CANCELLED, here and
+// below: `stop` was raised.
+absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& options, const Eigen::MatrixXd& x,
+                                                      const Eigen::VectorXd& scores,
+                                                      const std::optional<SurrogateCarry>& carried, uint64_t seed,
+                                                      uint64_t ask_index, const gp::Slopes& slopes, bool renew,
+                                                      const base::StopToken& stop);
 
 // Another choice that explains the data nearly as well as the one in use.
 struct Alternative {
@@ -102,9 +106,10 @@ struct Alternative {
 // among the choices: on test functions 0.76 of the outcomes are then within two deviations, with the root 0.87.)
 // pending: points of open trials, believed to give what each predicts. None with options.sample, whose states are an
 // average already, and above 500 rows.
-std::vector<Alternative> FitAlternatives(const SurrogateOptions& options, const Eigen::MatrixXd& x,
-                                         const Eigen::VectorXd& scores, const SurrogateCarry& carry,
-                                         const gp::Slopes& slopes, const Eigen::MatrixXd& pending);
+absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions& options, const Eigen::MatrixXd& x,
+                                                         const Eigen::VectorXd& scores, const SurrogateCarry& carry,
+                                                         const gp::Slopes& slopes, const Eigen::MatrixXd& pending,
+                                                         const base::StopToken& stop);
 
 }  // namespace luthier::suggest
 

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/cholesky.h"
 
 namespace luthier::suggest {
@@ -159,16 +161,20 @@ MatrixXd FunctionDraw::Cosines(const Eigen::Ref<const MatrixXd>& u) const {
   return t;
 }
 
-MatrixXd FunctionDraw::RowFeatures(const gp::Regression& regression) const {
+absl::StatusOr<MatrixXd> FunctionDraw::RowFeatures(const gp::Regression& regression,
+                                                   const base::StopToken& stop) const {
   const auto lengthscales = kernel_.inverse_lengthscales().cwiseInverse().asDiagonal();
   MatrixXd features = Cosines(regression.scaled_points() * lengthscales);
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const std::vector<kernels::ObservedRow>& rows = regression.observed().rows;
   if (rows.empty()) return features;
   const MatrixXd values = std::move(features);
   // d/dv cos(2 pi (w'x + b)) = -2 pi w'v sin(2 pi (w'x + b)), and sin(2 pi t) = cos(2 pi (t - 1/4)).
   const MatrixXd rates = -kTurn * regression.observed().directions * lengthscales * frequencies_.transpose();
   features.resize(regression.rows(), values.cols());
+  base::Pace pace(stop);
   for (Index i = 0; i < features.rows(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(frequencies_.size()));
     const kernels::ObservedRow& row = rows[static_cast<size_t>(i)];
     if (row.slope < 0) {
       features.row(i) = values.row(row.point);
@@ -183,14 +189,17 @@ MatrixXd FunctionDraw::RowFeatures(const gp::Regression& regression) const {
   return features;
 }
 
-std::optional<FunctionDraw> FunctionDraw::Pathwise(const gp::Regression& regression, int features,
-                                                   base::RandomStream random) {
+absl::StatusOr<std::optional<FunctionDraw>> FunctionDraw::Pathwise(const gp::Regression& regression, int features,
+                                                                   base::RandomStream random,
+                                                                   const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   FunctionDraw draw(regression, features, SpectralSampling::kStratified, random);
   draw.weights_ = draw.amplitudes_.cwiseProduct(Normals(features, random));
   if (regression.size() > 0) {
     // With the jitter, which the factor holds as well.
     const VectorXd noise = (regression.NoiseVariances().array() + regression.jitter()).sqrt();
-    const VectorXd prior = draw.RowFeatures(regression) * draw.weights_ + RowMeans(regression);
+    LUTHIER_ASSIGN_OR_RETURN(const MatrixXd rows, draw.RowFeatures(regression, stop));
+    const VectorXd prior = rows * draw.weights_ + RowMeans(regression);
     const VectorXd errors = noise.cwiseProduct(Normals(regression.rows(), random));
     draw.update_ = regression.SolveCovariance(regression.Targets() - prior - errors);
     draw.points_ = regression.scaled_points();
@@ -200,11 +209,13 @@ std::optional<FunctionDraw> FunctionDraw::Pathwise(const gp::Regression& regress
     }
   }
   if (!draw.weights_.allFinite() || !draw.update_.allFinite() || !draw.frequencies_.allFinite()) return std::nullopt;
-  return draw;
+  return std::optional<FunctionDraw>(std::move(draw));
 }
 
-std::optional<FunctionDraw> FunctionDraw::FourierFeatures(const gp::Regression& regression, int features,
-                                                          base::RandomStream random) {
+absl::StatusOr<std::optional<FunctionDraw>> FunctionDraw::FourierFeatures(const gp::Regression& regression,
+                                                                          int features, base::RandomStream random,
+                                                                          const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   FunctionDraw draw(regression, features, SpectralSampling::kPlain, random);
   const Index n = regression.size();
   const VectorXd normals = Normals(features, random);
@@ -216,14 +227,15 @@ std::optional<FunctionDraw> FunctionDraw::FourierFeatures(const gp::Regression& 
     const double noise = noises(0);
     // Rows of less noise weigh more: each is divided by its noise relative to the values'.
     const VectorXd weights = (noise / noises.array()).sqrt();
-    const MatrixXd phi = weights.asDiagonal() * draw.RowFeatures(regression) * draw.amplitudes_.asDiagonal();
+    LUTHIER_ASSIGN_OR_RETURN(const MatrixXd rows, draw.RowFeatures(regression, stop));
+    const MatrixXd phi = weights.asDiagonal() * rows * draw.amplitudes_.asDiagonal();
     // A times the noise: entries of the size of the signal.
     MatrixXd a = MatrixXd::Zero(features, features);
     a.selfadjointView<Eigen::Lower>().rankUpdate(phi.transpose());
     a.diagonal().array() += noise;
     math::CholeskyOptions options;
     options.jitter_scale = noise;
-    const std::optional<math::Cholesky> factor = math::Cholesky::Factor(a, options);
+    LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor, math::Cholesky::Factor(a, options, stop));
     if (!factor.has_value()) return std::nullopt;
     const VectorXd residual = weights.cwiseProduct(regression.Targets() - RowMeans(regression));
     MatrixXd spread = std::sqrt(noise) * normals;
@@ -231,7 +243,7 @@ std::optional<FunctionDraw> FunctionDraw::FourierFeatures(const gp::Regression& 
     draw.weights_ = draw.amplitudes_.cwiseProduct(factor->Solve(phi.transpose() * residual) + spread.col(0));
   }
   if (!draw.weights_.allFinite() || !draw.frequencies_.allFinite()) return std::nullopt;
-  return draw;
+  return std::optional<FunctionDraw>(std::move(draw));
 }
 
 VectorXd FunctionDraw::Values(const Eigen::Ref<const MatrixXd>& u) const {
@@ -277,19 +289,21 @@ double FunctionDraw::Value(const VectorXd& u, VectorXd* gradient) const {
   return value;
 }
 
-std::optional<VectorXd> DrawAtPoints(const gp::Regression& regression, const Eigen::Ref<const MatrixXd>& u,
-                                     base::RandomStream random) {
+absl::StatusOr<std::optional<VectorXd>> DrawAtPoints(const gp::Regression& regression,
+                                                     const Eigen::Ref<const MatrixXd>& u, base::RandomStream random,
+                                                     const base::StopToken& stop) {
   const double signal = regression.hyperparameters().signal_variance;
-  MatrixXd covariance = regression.JointCovariance(u);
+  LUTHIER_ASSIGN_OR_RETURN(MatrixXd covariance, regression.JointCovariance(u, stop));
   covariance.diagonal().array() += kDrawJitter * signal;
   math::CholeskyOptions options;
   options.jitter_scale = signal;
   options.first_jitter = kDrawJitter;
-  const std::optional<math::Cholesky> factor = math::Cholesky::Factor(covariance, options);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor,
+                           math::Cholesky::Factor(covariance, options, stop));
   if (!factor.has_value()) return std::nullopt;
   VectorXd draw = regression.PredictMean(u);
   draw += factor->lower().triangularView<Eigen::Lower>() * Normals(u.rows(), random);
-  return draw;
+  return std::optional<VectorXd>(std::move(draw));
 }
 
 }  // namespace luthier::suggest

@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/gp/regression.h"
 #include "lib/kernels/derivatives.h"
 #include "lib/kernels/stationary.h"
@@ -60,15 +62,16 @@ class FunctionDraw final : public AcquisitionFunction {
   //   f(x) = m + phi(x)' w + k(x, X) C^-1 (y - m - Phi w - e),  w ~ N(0, I), e ~ N(0, s_n^2 I)
   // over all rows: those of slopes have the features' derivatives along their directions, no m, and their own noise.
   // Stratified frequencies. Mean exactly the posterior's, covariance up to the features' error in the prior term alone.
-  // Absent when the numbers do not stay finite. O(n (M d + n)).
-  static std::optional<FunctionDraw> Pathwise(const gp::Regression& regression, int features,
-                                              base::RandomStream random);
+  // Absent when the numbers do not stay finite. O(n (M d + n)). CANCELLED, here and below: `stop` was raised.
+  static absl::StatusOr<std::optional<FunctionDraw>> Pathwise(const gp::Regression& regression, int features,
+                                                              base::RandomStream random, const base::StopToken& stop);
   // Bayesian linear regression on the features:
   //   f(x) = m + phi(x)' w,  w ~ N(A^-1 Phi' S^-1 (y - m), A^-1),  A = Phi' S^-1 Phi + I,  S the rows' noise
   // Plain frequencies. It starves of variance once n nears the number of features. The noise is taken as at least 1e-10
   // s_f^2. O(M^3 + n M^2).
-  static std::optional<FunctionDraw> FourierFeatures(const gp::Regression& regression, int features,
-                                                     base::RandomStream random);
+  static absl::StatusOr<std::optional<FunctionDraw>> FourierFeatures(const gp::Regression& regression, int features,
+                                                                     base::RandomStream random,
+                                                                     const base::StopToken& stop);
 
   Eigen::VectorXd Values(const Eigen::Ref<const Eigen::MatrixXd>& u) const override;
   double Value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) const override;
@@ -78,7 +81,7 @@ class FunctionDraw final : public AcquisitionFunction {
   // q x M cosines at the rows of u.
   Eigen::MatrixXd Cosines(const Eigen::Ref<const Eigen::MatrixXd>& u) const;
   // The features of the regression's rows without amplitudes: N x M.
-  Eigen::MatrixXd RowFeatures(const gp::Regression& regression) const;
+  absl::StatusOr<Eigen::MatrixXd> RowFeatures(const gp::Regression& regression, const base::StopToken& stop) const;
 
   kernels::StationaryKernel kernel_;
   double mean_;
@@ -95,8 +98,9 @@ class FunctionDraw final : public AcquisitionFunction {
 
 // A joint draw of f at the rows of u (q x d): mean + L n, L L' = posterior covariance + 1e-8 s_f^2 I. Exact, but only
 // there. Absent when the covariance cannot be factored. O(q^3/3 + q^2 n).
-std::optional<Eigen::VectorXd> DrawAtPoints(const gp::Regression& regression,
-                                            const Eigen::Ref<const Eigen::MatrixXd>& u, base::RandomStream random);
+absl::StatusOr<std::optional<Eigen::VectorXd>> DrawAtPoints(const gp::Regression& regression,
+                                                            const Eigen::Ref<const Eigen::MatrixXd>& u,
+                                                            base::RandomStream random, const base::StopToken& stop);
 
 }  // namespace luthier::suggest
 

@@ -10,7 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
+#include "lib/base/pace.h"
 #include "lib/base/random.h"
+#include "lib/base/status_macros.h"
 #include "lib/suggest/random_designer.h"
 
 namespace luthier::suggest {
@@ -24,6 +26,7 @@ namespace {
 constexpr int32_t kMaxStartup = 10'000;
 constexpr int32_t kMaxCandidates = 10'000;
 constexpr int64_t kMaxGood = 25;
+constexpr int64_t kOperationsOfADraw = 100;  // Of a coordinate.
 
 int64_t GoodCount(study::TpeGamma gamma, int64_t n) {
   const double x = static_cast<double>(n);
@@ -123,20 +126,27 @@ std::optional<TpeDesigner::Split> TpeDesigner::SplitTrials(const study::History&
   return split;
 }
 
-void TpeDesigner::Remember(const std::vector<study::HistoryTrial>& trials) {
+void TpeDesigner::Forget(size_t first) {
+  known_.settings.resize(first);
+  known_.u.resize(first * static_cast<size_t>(encoding_.compact_dim()));
+  known_.active.resize(first * groups_.size());
+  for (auto& order : known_.order) {
+    std::erase_if(order, [first](const auto& place) { return static_cast<size_t>(place.second) >= first; });
+  }
+}
+
+absl::Status TpeDesigner::Remember(const std::vector<study::HistoryTrial>& trials, const base::StopToken& stop) {
   const auto d = static_cast<size_t>(encoding_.compact_dim());
   size_t same = 0;
   while (same < trials.size() && same < known_.settings.size() && known_.settings[same] == trials[same].setting) ++same;
-  if (same < known_.settings.size()) {  // Open trials have changed places, or it is another history.
-    known_.settings.resize(same);
-    known_.u.resize(same * d);
-    known_.active.resize(same * groups_.size());
-    for (auto& order : known_.order) {
-      std::erase_if(order, [same](const auto& place) { return static_cast<size_t>(place.second) >= same; });
-    }
-  }
+  if (same < known_.settings.size()) Forget(same);  // Open trials have changed places, or it is another history.
   known_.order.resize(d);
+  base::Pace pace(stop);
   for (size_t t = same; t < trials.size(); ++t) {
+    if (absl::Status status = pace.Poll(base::kRandomAccess * static_cast<int64_t>(1 + 4 * d)); !status.ok()) {
+      Forget(same);
+      return status;
+    }
     const VectorXd u = encoding_.ToCompact(trials[t].parameters);
     known_.settings.push_back(trials[t].setting);
     known_.u.insert(known_.u.end(), u.begin(), u.end());
@@ -148,13 +158,20 @@ void TpeDesigner::Remember(const std::vector<study::HistoryTrial>& trials) {
     for (size_t c = 0; c < d; ++c) known_.order[c].emplace_back(u(static_cast<Index>(c)), static_cast<int>(t));
   }
   for (auto& order : known_.order) {
-    const auto fresh = order.begin() + static_cast<std::ptrdiff_t>(same);
+    if (absl::Status status = pace.Poll(base::kRandomAccess * static_cast<int64_t>(order.size())); !status.ok()) {
+      Forget(same);
+      return status;
+    }
+    const auto fresh = std::find_if(order.begin(), order.end(),
+                                    [same](const auto& place) { return static_cast<size_t>(place.second) >= same; });
     std::sort(fresh, order.end());
     std::inplace_merge(order.begin(), fresh, order.end());
   }
+  return absl::OkStatus();
 }
 
-ParzenMixture TpeDesigner::Mixture(const std::vector<int>& trials, size_t group) const {
+absl::StatusOr<ParzenMixture> TpeDesigner::Mixture(const std::vector<int>& trials, size_t group,
+                                                   const base::StopToken& stop) const {
   const std::vector<int>& members = groups_[group];
   const auto d = static_cast<size_t>(encoding_.compact_dim());
   std::vector<CompactColumn> columns;
@@ -162,7 +179,9 @@ ParzenMixture TpeDesigner::Mixture(const std::vector<int>& trials, size_t group)
   MatrixXd observations(static_cast<Index>(trials.size()), static_cast<Index>(members.size()));
   std::vector<int> row(known_.settings.size(), -1);
   int n = 0;
+  base::Pace pace(stop);
   for (const int trial : trials) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(static_cast<int64_t>(1 + members.size())));
     const auto t = static_cast<size_t>(trial);
     if (!known_.active[t * groups_.size() + group]) continue;
     for (size_t j = 0; j < members.size(); ++j) {
@@ -172,6 +191,7 @@ ParzenMixture TpeDesigner::Mixture(const std::vector<int>& trials, size_t group)
   }
   std::vector<std::vector<int>> ascending(members.size());
   for (size_t j = 0; j < members.size(); ++j) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(1 + 2 * static_cast<int64_t>(known_.settings.size())));
     ascending[j].reserve(static_cast<size_t>(n));
     for (const auto& [value, trial] : known_.order[static_cast<size_t>(members[j])]) {
       const int r = row[static_cast<size_t>(trial)];
@@ -180,16 +200,24 @@ ParzenMixture TpeDesigner::Mixture(const std::vector<int>& trials, size_t group)
   }
   const ParzenBandwidth bandwidth =
       options_.bandwidth == study::TpeBandwidth::kNeighbours ? ParzenBandwidth::kNeighbours : ParzenBandwidth::kFixed;
-  return ParzenMixture(std::move(columns), observations.topRows(n), bandwidth, ascending);
+  return ParzenMixture::Create(std::move(columns), observations.topRows(n), bandwidth, ascending, stop);
 }
 
-double TpeDesigner::Choose(const Split& split, size_t group, uint64_t ask_index, VectorXd* u) const {
+absl::StatusOr<double> TpeDesigner::Choose(const Split& split, size_t group, uint64_t ask_index, VectorXd* u,
+                                           const base::StopToken& stop) const {
   const std::vector<int>& members = groups_[group];
-  const ParzenMixture good = Mixture(split.good, group), rest = Mixture(split.rest, group);
+  LUTHIER_ASSIGN_OR_RETURN(const ParzenMixture good, Mixture(split.good, group, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const ParzenMixture rest, Mixture(split.rest, group, stop));
   base::RandomStream random(seed_, "tpe", ask_index, static_cast<uint32_t>(group));
   MatrixXd candidates(options_.candidates, static_cast<Index>(members.size()));
-  for (Index k = 0; k < candidates.rows(); ++k) candidates.row(k) = good.Sample(random);
-  const VectorXd ratio = good.LogDensity(candidates) - rest.LogDensity(candidates);
+  base::Pace pace(stop);
+  for (Index k = 0; k < candidates.rows(); ++k) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kOperationsOfADraw * candidates.cols()));
+    candidates.row(k) = good.Sample(random);
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd of_good, good.LogDensity(candidates, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd of_rest, rest.LogDensity(candidates, stop));
+  const VectorXd ratio = of_good - of_rest;
   Index best = 0;
   const double log_ratio = ratio.maxCoeff(&best);
   for (size_t j = 0; j < members.size(); ++j) (*u)(members[j]) = candidates(best, static_cast<Index>(j));
@@ -197,7 +225,8 @@ double TpeDesigner::Choose(const Split& split, size_t group, uint64_t ask_index,
 }
 
 absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, uint64_t ask_index,
-                                                const base::StopToken&) {
+                                                const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
   Suggestion suggestion;
   const std::optional<Split> split = SplitTrials(history);
   if (!split) {
@@ -205,7 +234,7 @@ absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, u
     suggestion.origin = "random";
     return suggestion;
   }
-  Remember(history.trials());
+  LUTHIER_RETURN_IF_ERROR(Remember(history.trials(), stop));
   const study::SearchSpace& space = encoding_.space();
   VectorXd u = VectorXd::Constant(encoding_.compact_dim(), 0.5);
   std::vector<bool> chosen(groups_.size(), false);
@@ -219,7 +248,10 @@ absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, u
       continue;
     }
     const auto group = static_cast<size_t>(group_of_[static_cast<size_t>(c)]);
-    if (!chosen[group]) log_ratio += Choose(*split, group, ask_index, &u);
+    if (!chosen[group]) {
+      LUTHIER_ASSIGN_OR_RETURN(const double of_group, Choose(*split, group, ask_index, &u, stop));
+      log_ratio += of_group;
+    }
     chosen[group] = true;
     value = encoding_.DecodeCoordinate(c, u(c));
   }

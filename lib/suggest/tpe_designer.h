@@ -55,11 +55,15 @@ class TpeDesigner final : public Designer {
 
   // Absent before there are enough results.
   std::optional<Split> SplitTrials(const study::History& history) const;
-  // Brings known_ up to date.
-  void Remember(const std::vector<study::HistoryTrial>& trials);
-  ParzenMixture Mixture(const std::vector<int>& trials, size_t group) const;
+  // Leaves the trials before `first` in known_.
+  void Forget(size_t first);
+  // Brings known_ up to date. CANCELLED, here and below: `stop` was raised; known_ then holds fewer trials.
+  absl::Status Remember(const std::vector<study::HistoryTrial>& trials, const base::StopToken& stop);
+  absl::StatusOr<ParzenMixture> Mixture(const std::vector<int>& trials, size_t group,
+                                        const base::StopToken& stop) const;
   // Sets the group's coordinates; returns ln l - ln g there.
-  double Choose(const Split& split, size_t group, uint64_t ask_index, Eigen::VectorXd* u) const;
+  absl::StatusOr<double> Choose(const Split& split, size_t group, uint64_t ask_index, Eigen::VectorXd* u,
+                                const base::StopToken& stop) const;
 
   const study::Encoding encoding_;
   const study::Goal goal_;

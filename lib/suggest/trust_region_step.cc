@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/status_macros.h"
 #include "lib/math/monomials.h"
 #include "lib/math/taylor_model.h"
 
@@ -159,8 +160,10 @@ std::optional<TrustRegionState> TrustRegionState::Unpack(const std::vector<doubl
   return state;
 }
 
-std::optional<TrustRegionStep> SuggestTrustRegionStep(const TrustRegionData& data, const TrustRegionState& state,
-                                                      const TrustRegionOptions& options) {
+absl::StatusOr<std::optional<TrustRegionStep>> SuggestTrustRegionStep(const TrustRegionData& data,
+                                                                      const TrustRegionState& state,
+                                                                      const TrustRegionOptions& options,
+                                                                      const base::StopToken& stop) {
   const Index n = data.points.rows(), d = data.points.cols();
   LUTHIER_CHECK(data.scores.size() == n && (data.pending.rows() == 0 || data.pending.cols() == d));
   LUTHIER_CHECK(state.radius <= 0.0 || (state.step.size() == d && state.centre.size() == d));
@@ -183,8 +186,8 @@ std::optional<TrustRegionStep> SuggestTrustRegionStep(const TrustRegionData& dat
   math::TaylorFitOptions fit_options;
   fit_options.max_work = options.max_work;
   fit_options.first_coordinate = static_cast<uint64_t>(n);
-  const std::optional<math::TaylorModel> model =
-      math::FitTaylorModel(basis, facts, state.lengths, state.slope_error, fit_options);
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::TaylorModel> model,
+                           math::FitTaylorModel(basis, facts, state.lengths, state.slope_error, fit_options, stop));
   if (!model.has_value()) return std::nullopt;
   step.gradient = -model->GradientAtCentre();
   step.hessian = -model->HessianAtCentre();
@@ -192,7 +195,7 @@ std::optional<TrustRegionStep> SuggestTrustRegionStep(const TrustRegionData& dat
   const double radius = NextRadius(data, incumbent, state, options);
   const VectorXd lower = (-centre).cwiseMax(-radius), upper = (VectorXd::Ones(d) - centre).cwiseMin(radius);
   const auto to_cube = [&](const VectorXd& z) { return VectorXd((centre + z).cwiseMax(0.0).cwiseMin(1.0)); };
-  VectorXd z = math::MinimizeInBox(*model, lower, upper, MatrixXd(0, d));
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd z, math::MinimizeInBox(*model, lower, upper, MatrixXd(0, d), stop));
   step.predicted_gain = std::max(0.0, -model->Value(z, nullptr));
   step.deviation = std::sqrt(model->Variance(z, nullptr));
   step.point = to_cube(z);
@@ -206,7 +209,7 @@ std::optional<TrustRegionStep> SuggestTrustRegionStep(const TrustRegionData& dat
   if (nothing_to_gain || under_way) {
     const std::optional<math::TaylorModel> with_pending = WithPending(*model, basis, facts, data.pending, centre);
     const math::TaylorModel& known = with_pending.has_value() ? *with_pending : *model;
-    z = math::LeastKnownInBox(known, lower, upper);
+    LUTHIER_ASSIGN_OR_RETURN(z, math::LeastKnownInBox(known, lower, upper, stop));
     step.kind = TrustRegionStepKind::kLearn;
     step.point = to_cube(z);
     step.predicted_gain = 0.0;
@@ -220,7 +223,7 @@ std::optional<TrustRegionStep> SuggestTrustRegionStep(const TrustRegionData& dat
   step.next = {
       radius,     data.scores(incumbent), step.predicted_gain, MaxNorm(z) > 0.99 * radius, model->slope_error(), centre,
       step.point, model->lengths()};
-  return step;
+  return std::optional<TrustRegionStep>(std::move(step));
 }
 
 }  // namespace luthier::suggest

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 
 namespace luthier::suggest {
 
@@ -88,8 +90,10 @@ struct TrustRegionStep {
 // of the predicted one or the step was never evaluated; x 3 when it was above 3/4 and the step had reached the end of
 // the box, x 4 when it was within 10 % of the predicted one; at least the distance by which others moved the incumbent.
 // While the last step is pending the radius stays.
-std::optional<TrustRegionStep> SuggestTrustRegionStep(const TrustRegionData& data, const TrustRegionState& state,
-                                                      const TrustRegionOptions& options = {});
+absl::StatusOr<std::optional<TrustRegionStep>> SuggestTrustRegionStep(const TrustRegionData& data,
+                                                                      const TrustRegionState& state,
+                                                                      const TrustRegionOptions& options,
+                                                                      const base::StopToken& stop);
 
 }  // namespace luthier::suggest
 

@@ -16,12 +16,14 @@
 
 #include "lib/base/error.h"
 #include "lib/base/random.h"
+#include "lib/base/stop_token.h"
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
 #include "lib/suggest/designer.h"
 #include "lib/suggest/registry.h"
 #include "tests/contract/fake_study.h"
+#include "tests/lib/base/look_meter.h"
 
 // What every suggestion algorithm promises (lib/suggest/designer.h), checked against any study it is given:
 //   INSTANTIATE_TEST_SUITE_P(Mine, DesignerContract, ::testing::ValuesIn(cases), DesignerContract::Name);
@@ -131,6 +133,12 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
     return text;
   }
 
+  // Returns what an ask gives, a suggestion or an error, as text.
+  static std::string Answer(suggest::Designer& designer, const FakeStudy& study, const base::StopToken& stop) {
+    const absl::StatusOr<suggest::Suggestion> suggestion = designer.Suggest(study.history(), study.asks(), stop);
+    return suggestion.ok() ? Print(*suggestion) : suggestion.status().ToString();
+  }
+
   // In a study with a resource, half of the trials that have a target below all of it reach it and pause. False: this
   // one does not.
   bool Pauses(base::RandomStream& random, FakeStudy* study, int64_t number) const {
@@ -210,7 +218,7 @@ TEST_P(DesignerContract, ARestartChangesNothing) {
   constexpr uint64_t kAsks = 40;
   constexpr size_t kWorkers = 4;
   const uint64_t seed = 77;
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   base::RandomStream random(seed, "test/restart");
   struct Recorded {
     size_t events;
@@ -251,6 +259,61 @@ TEST_P(DesignerContract, ARestartChangesNothing) {
     const auto again = Suggest(*designer, study.Replay(recorded[k].events), recorded[k].ask);
     ASSERT_TRUE(again.has_value());
     ASSERT_EQ(Print(*again), recorded[k].answer) << "ask " << recorded[k].ask;
+  }
+}
+
+// An ask that is stopped at any of its looks says so at once, and the same object then answers as one that never was:
+// whether it had asked before, and so has something in its caches, or not.
+TEST_P(DesignerContract, AStoppedAskMayBeMadeAgain) {
+  constexpr uint64_t kAsks = 16;
+  const uint64_t seed = 78;
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  base::RandomStream random(seed, "test/stop");
+  const std::unique_ptr<suggest::Designer> first = NewDesigner();
+  FakeStudy study;
+  size_t early = 0;  // Events before an earlier ask.
+  uint64_t early_ask = 0;
+  while (study.asks() < kAsks) {
+    if (study.asks() == kAsks / 2) {
+      early = study.events();
+      early_ask = study.asks();
+    }
+    if (!Ask(*first, &study)) break;
+    const std::vector<int64_t> open = study.open();
+    const int64_t number = open[random.UniformInt(open.size())];
+    if (Pauses(random, &study, number)) continue;
+    study.Finish(number, RandomOutcome(random, study.history().trials()[static_cast<size_t>(number - 1)].parameters));
+  }
+  const study::History earlier = study.Replay(early);
+  for (const bool warm : {false, true}) {
+    const auto designer = [&] {
+      std::unique_ptr<suggest::Designer> made = NewDesigner();
+      if (warm) Suggest(*made, earlier, early_ask);
+      return made;
+    };
+    const std::string expected = Answer(*designer(), study, base::StopToken());
+    int64_t looks = 0;
+    {
+      const std::unique_ptr<suggest::Designer> counted = designer();
+      const luthier::testing::LookMeter meter([] {});
+      EXPECT_EQ(Answer(*counted, study, base::StopSource().token()), expected);
+      looks = meter.looks();
+    }
+    if (looks == 0) continue;  // It does nothing that may take long.
+    for (const int64_t at : {int64_t{1}, (looks + 1) / 2, looks,
+                             1 + static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(looks)))}) {
+      SCOPED_TRACE(::testing::Message() << "stopped at look " << at << " of " << looks << (warm ? ", warm" : ", cold"));
+      const std::unique_ptr<suggest::Designer> stopped = designer();
+      {
+        const base::StopSource source;
+        luthier::testing::LookMeter meter([&] { source.RequestStop(); }, at);
+        const absl::StatusOr<suggest::Suggestion> none =
+            stopped->Suggest(study.history(), study.asks(), source.token());
+        EXPECT_EQ(none.status(), base::StoppedError());
+        EXPECT_EQ(meter.looks(), at) << "it went on";
+      }
+      EXPECT_EQ(Answer(*stopped, study, base::StopToken()), expected);
+    }
   }
 }
 

@@ -35,7 +35,7 @@ Problem MakeProblem(Index n, int d, double signal, uint64_t seed) {
 }
 
 Classifier Fit(const Problem& p, const ClassifierPrior& prior = {}) {
-  return *Classifier::Fit(p.shape, p.theta, p.x, p.labels, prior);
+  return *Classifier::Fit(p.shape, p.theta, p.x, p.labels, prior, nullptr, base::StopToken()).value();
 }
 
 MatrixXd Covariance(const Problem& p, const MatrixXd& x, const ClassifierPrior& prior) {
@@ -85,7 +85,7 @@ TEST(Classifier, StartsDoNotMatter) {
   const Classifier a = Fit(p);
   base::RandomStream stream(4, "test/start");
   const VectorXd start = 5.0 * RandomNormals(stream, 40);
-  const Classifier b = *Classifier::Fit(p.shape, p.theta, p.x, p.labels, {}, &start);
+  const Classifier b = *Classifier::Fit(p.shape, p.theta, p.x, p.labels, {}, &start, base::StopToken()).value();
   EXPECT_NEAR(a.log_evidence(), b.log_evidence(), 1e-8);
   EXPECT_LT((a.mode() - b.mode()).cwiseAbs().maxCoeff(), 1e-4);
 }
@@ -94,7 +94,7 @@ TEST(Classifier, GradientsMatchDifferences) {
   for (const double signal : {0.5, 8.0, 200.0}) {
     const Problem p = MakeProblem(30, 3, signal, 5);
     const Classifier fit = Fit(p);
-    const EvidenceGradient analytic = fit.Gradient();
+    const EvidenceGradient analytic = fit.Gradient(base::StopToken()).value();
     VectorXd phi(4), gradient(4);
     phi << p.theta.lengthscales.array().log().matrix(), std::log(signal);
     gradient << analytic.log_lengthscales, analytic.log_signal_variance;
@@ -174,13 +174,16 @@ TEST(Classifier, OneLabelAgainstQuadrature) {
 
 TEST(Classifier, SearchImprovesAndIsDeterministic) {
   const Problem p = MakeProblem(60, 4, 1.0, 12);
-  const Hyperparameters found = FitClassifierHyperparameters(p.shape, p.x, p.labels, std::nullopt, 40);
-  const Hyperparameters again = FitClassifierHyperparameters(p.shape, p.x, p.labels, std::nullopt, 40);
+  const Hyperparameters found =
+      FitClassifierHyperparameters(p.shape, p.x, p.labels, std::nullopt, 40, {}, base::StopToken()).value();
+  const Hyperparameters again =
+      FitClassifierHyperparameters(p.shape, p.x, p.labels, std::nullopt, 40, {}, base::StopToken()).value();
   EXPECT_EQ(found.lengthscales, again.lengthscales);
   EXPECT_EQ(found.signal_variance, again.signal_variance);
   // Only the first coordinate matters.
   EXPECT_LT(found.lengthscales(0), found.lengthscales.tail(3).minCoeff());
-  const Hyperparameters carried = FitClassifierHyperparameters(p.shape, p.x, p.labels, found, 40);
+  const Hyperparameters carried =
+      FitClassifierHyperparameters(p.shape, p.x, p.labels, found, 40, {}, base::StopToken()).value();
   EXPECT_NEAR(std::log(carried.lengthscales(0) / found.lengthscales(0)), 0.0, 0.1);
 }
 
@@ -192,7 +195,8 @@ TEST(Classifier, HardInputs) {
       if (kind == 0) p.labels.setConstant(-1.0);
       if (kind == 1) p.x.rowwise() = p.x.row(0).eval();
       if (kind == 2) p.theta.lengthscales.setConstant(1e-3);
-      const std::optional<Classifier> fit = Classifier::Fit(p.shape, p.theta, p.x, p.labels);
+      const std::optional<Classifier> fit =
+          Classifier::Fit(p.shape, p.theta, p.x, p.labels, {}, nullptr, base::StopToken()).value();
       ASSERT_TRUE(fit.has_value());
       const VectorXd logs = fit->LogProbabilities(p.x);
       EXPECT_TRUE(logs.allFinite());
@@ -204,7 +208,7 @@ TEST(Classifier, HardInputs) {
   }
   Problem p = MakeProblem(5, 2, 1.0, 14);
   p.x(2, 1) = NAN;
-  EXPECT_FALSE(Classifier::Fit(p.shape, p.theta, p.x, p.labels).has_value());
+  EXPECT_FALSE(Classifier::Fit(p.shape, p.theta, p.x, p.labels, {}, nullptr, base::StopToken()).value().has_value());
 }
 
 }  // namespace

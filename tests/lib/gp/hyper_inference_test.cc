@@ -41,9 +41,10 @@ TEST(HyperPosterior, GradientMatchesDifferencesInEveryMode) {
         VectorXd phi = VectorXd::Constant(posterior.dimension(), -0.4);
         if (noisy) phi(4) = std::log(0.02);
         VectorXd gradient;
-        posterior.Value(phi, &gradient, nullptr);
+        posterior.Value(phi, &gradient, nullptr, base::StopToken()).value();
         const math::GradientCheck check = math::CheckGradient(
-            [&](const VectorXd& at) { return posterior.Value(at, nullptr, nullptr); }, phi, gradient);
+            [&](const VectorXd& at) { return posterior.Value(at, nullptr, nullptr, base::StopToken()).value(); }, phi,
+            gradient);
         EXPECT_LT(check.error, 1e-6) << check.Summary();
       }
     }
@@ -87,15 +88,17 @@ TEST(HyperPosterior, DrawsFollowTheLogNormalPrior) {
 TEST(MaximizePosterior, FindsAStationaryPointAtLeastAsGoodAsAWideGrid) {
   Likelihood likelihood = SmoothData(2, 30, 1);
   const InferenceOptions options;
-  const InferenceResult result = MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"));
+  const InferenceResult result =
+      MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"), base::StopToken()).value();
   const HyperPosterior posterior(&likelihood, options);
   VectorXd gradient;
   const VectorXd phi = posterior.Pack(result.theta);
-  EXPECT_NEAR(posterior.Value(phi, &gradient, nullptr), result.log_posterior, 1e-9);
+  EXPECT_NEAR(posterior.Value(phi, &gradient, nullptr, base::StopToken()).value(), result.log_posterior, 1e-9);
   EXPECT_LT(gradient.cwiseAbs().maxCoeff(), 0.05);
   for (double a = -3.5; a <= 4.5; a += 0.1) {
     for (double b = -3.0; b <= 5.0; b += 0.1) {
-      EXPECT_LE(posterior.Value((VectorXd(2) << a, b).finished(), nullptr, nullptr), result.log_posterior + 1e-3);
+      EXPECT_LE(posterior.Value((VectorXd(2) << a, b).finished(), nullptr, nullptr, base::StopToken()).value(),
+                result.log_posterior + 1e-3);
     }
   }
 }
@@ -112,7 +115,8 @@ TEST(MaximizePosterior, RecoversLengthscales) {
     Likelihood likelihood(Shape(2), x, DrawOutputs(stream, Shape(2), truth, x));
     InferenceOptions options;
     options.fit_noise = true;
-    const InferenceResult result = MaximizePosterior(&likelihood, options, std::nullopt, stream);
+    const InferenceResult result =
+        MaximizePosterior(&likelihood, options, std::nullopt, stream, base::StopToken()).value();
     ordered += result.theta.lengthscales(0) < result.theta.lengthscales(1);
     for (Index j = 0; j < 2; ++j) ratios[j].push_back(std::log(result.theta.lengthscales(j) / truth.lengthscales(j)));
   }
@@ -126,10 +130,12 @@ TEST(MaximizePosterior, RecoversLengthscales) {
 TEST(MaximizePosterior, CarriedStateSavesWorkAndNeverHurts) {
   Likelihood likelihood = SmoothData(3, 60, 3);
   InferenceOptions options;
-  const InferenceResult cold = MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"));
+  const InferenceResult cold =
+      MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"), base::StopToken()).value();
   options.random_starts = 0;
   options.max_searches = 1;
-  const InferenceResult warm = MaximizePosterior(&likelihood, options, cold.theta, base::RandomStream(1, "map"));
+  const InferenceResult warm =
+      MaximizePosterior(&likelihood, options, cold.theta, base::RandomStream(1, "map"), base::StopToken()).value();
   EXPECT_GE(warm.log_posterior, cold.log_posterior - 1e-6);
   EXPECT_LT(warm.evaluations, cold.evaluations / 2);
 }
@@ -137,17 +143,21 @@ TEST(MaximizePosterior, CarriedStateSavesWorkAndNeverHurts) {
 TEST(MaximizePosterior, ManyRowsTakeBoundedWork) {
   Likelihood likelihood = SmoothData(5, 300, 2);
   InferenceOptions options;
-  const InferenceResult thorough = MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"));
+  const InferenceResult thorough =
+      MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"), base::StopToken()).value();
   options.max_work = 1.0;
   // Three likelihoods of all rows for a carried state; one for what a search on a part has found.
-  const InferenceResult carried = MaximizePosterior(&likelihood, options, thorough.theta, base::RandomStream(1, "map"));
+  const InferenceResult carried =
+      MaximizePosterior(&likelihood, options, thorough.theta, base::RandomStream(1, "map"), base::StopToken()).value();
   EXPECT_LE(carried.evaluations, 3);
   EXPECT_GE(carried.log_posterior, thorough.log_posterior - 1e-9);
   options.max_work = 60.0 * 256.0 * 256.0 * 256.0;
-  const InferenceResult part = MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"));
+  const InferenceResult part =
+      MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"), base::StopToken()).value();
   Hyperparameters theta = part.theta;
   const HyperPosterior posterior(&likelihood, options);
-  EXPECT_NEAR(part.log_posterior, posterior.Value(posterior.Pack(theta), nullptr, &theta), 1e-9);
+  EXPECT_NEAR(part.log_posterior, posterior.Value(posterior.Pack(theta), nullptr, &theta, base::StopToken()).value(),
+              1e-9);
   EXPECT_EQ(theta.mean, part.theta.mean);
   EXPECT_LT((part.theta.lengthscales.array() / thorough.theta.lengthscales.array()).log().abs().maxCoeff(), 0.3);
 }
@@ -159,7 +169,9 @@ TEST(MaximizePosterior, DegenerateDataStayInsideTheBounds) {
       Likelihood likelihood(Shape(2), MatrixXd::Constant(n, 2, 0.5), VectorXd::Zero(n));
       InferenceOptions options;
       options.fit_noise = noisy;
-      const InferenceResult r = MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"));
+      const InferenceResult r =
+          MaximizePosterior(&likelihood, options, std::nullopt, base::RandomStream(1, "map"), base::StopToken())
+              .value();
       EXPECT_TRUE(std::isfinite(r.log_posterior));
       EXPECT_GE(r.theta.lengthscales.minCoeff(), 0.025 * 0.999999);
       EXPECT_LE(r.theta.lengthscales.maxCoeff(), 100.0 * 1.000001);

@@ -54,7 +54,7 @@ TEST(Likelihood, MatchesTheDenseFormula) {
     const VectorXd r = y.array() - theta.mean;
     const double expected = -0.5 * r.dot(c.inverse() * r) - 0.5 * std::log(c.determinant()) -
                             0.5 * static_cast<double>(n) * std::log(2.0 * M_PI);
-    EXPECT_NEAR(Likelihood(shape, x, y).Marginal(theta, nullptr), expected, 1e-10);
+    EXPECT_NEAR(Likelihood(shape, x, y).Marginal(theta, nullptr, base::StopToken()).value(), expected, 1e-10);
   }
 }
 
@@ -68,11 +68,11 @@ TEST(Likelihood, GradientMatchesDifferencesForEveryShape) {
     const VectorXd phi =
         (VectorXd(7) << std::log(0.4), std::log(1.1), std::log(0.2), 0.3, std::log(1e-2), -0.3, 0.4).finished();
     LikelihoodGradient gradient;
-    const double value = likelihood.Marginal(FromLogs(phi, 3), &gradient);
-    EXPECT_NEAR(value, likelihood.Marginal(FromLogs(phi, 3), nullptr), 1e-10);
-    const math::GradientCheck check =
-        math::CheckGradient([&](const VectorXd& at) { return likelihood.Marginal(FromLogs(at, 3), nullptr); }, phi,
-                            (VectorXd(7) << ToVector(gradient), gradient.log_shape_parameter).finished());
+    const double value = likelihood.Marginal(FromLogs(phi, 3), &gradient, base::StopToken()).value();
+    EXPECT_NEAR(value, likelihood.Marginal(FromLogs(phi, 3), nullptr, base::StopToken()).value(), 1e-10);
+    const math::GradientCheck check = math::CheckGradient(
+        [&](const VectorXd& at) { return likelihood.Marginal(FromLogs(at, 3), nullptr, base::StopToken()).value(); },
+        phi, (VectorXd(7) << ToVector(gradient), gradient.log_shape_parameter).finished());
     EXPECT_LT(check.error, 1e-7) << kernels::ShapeName(shape) << ": " << check.Summary();
   }
 }
@@ -86,7 +86,7 @@ TEST(Likelihood, ProfiledMeanMaximisesAndItsGradientIsTotal) {
   const VectorXd phi = (VectorXd(4) << -0.7, -0.2, 0.1, std::log(0.05)).finished();
   auto profiled = [&](const VectorXd& at, LikelihoodGradient* gradient, double* mean) {
     Hyperparameters theta = FromLogs((VectorXd(5) << at, 0.0).finished(), 2);
-    const double value = likelihood.MarginalOverMean(&theta, gradient);
+    const double value = likelihood.MarginalOverMean(&theta, gradient, base::StopToken()).value();
     if (mean != nullptr) *mean = theta.mean;
     return value;
   };
@@ -95,7 +95,7 @@ TEST(Likelihood, ProfiledMeanMaximisesAndItsGradientIsTotal) {
   const double value = profiled(phi, &gradient, &mean);
   for (double shift : {-0.1, -0.01, 0.01, 0.1}) {
     Hyperparameters other = FromLogs((VectorXd(5) << phi, mean + shift).finished(), 2);
-    EXPECT_LT(likelihood.Marginal(other, nullptr) - 0.5 * other.mean * other.mean, value);
+    EXPECT_LT(likelihood.Marginal(other, nullptr, base::StopToken()).value() - 0.5 * other.mean * other.mean, value);
   }
   const math::GradientCheck check = math::CheckGradient(
       [&](const VectorXd& at) { return profiled(at, nullptr, nullptr); }, phi, ToVector(gradient).head(4));
@@ -119,11 +119,11 @@ TEST(Likelihood, LeaveOneOutEqualsExplicitRefits) {
       rest.row(r) = x.row(k);
       rest_y(r++) = y(k);
     }
-    const Posterior p = Regression::Fit(shape, theta, rest, rest_y)->Predict(x.row(i));
+    const Posterior p = Regression::Fit(shape, theta, rest, rest_y, {}, base::StopToken()).value()->Predict(x.row(i));
     const double variance = p.variance(0) + theta.noise_variance;
     expected += -0.5 * std::log(2.0 * M_PI * variance) - 0.5 * std::pow(y(i) - p.mean(0), 2) / variance;
   }
-  EXPECT_NEAR(Likelihood(shape, x, y).LeaveOneOut(theta, nullptr), expected, 1e-9);
+  EXPECT_NEAR(Likelihood(shape, x, y).LeaveOneOut(theta, nullptr, base::StopToken()).value(), expected, 1e-9);
 }
 
 TEST(Likelihood, LeaveOneOutGradientMatchesDifferences) {
@@ -134,9 +134,10 @@ TEST(Likelihood, LeaveOneOutGradientMatchesDifferences) {
   Likelihood likelihood(kernels::ArdShape(Family::kMatern52, 3), x, y);
   const VectorXd phi = (VectorXd(6) << -1.0, -0.4, 0.2, 0.3, std::log(3e-2), 0.2).finished();
   LikelihoodGradient gradient;
-  likelihood.LeaveOneOut(FromLogs(phi, 3), &gradient);
+  likelihood.LeaveOneOut(FromLogs(phi, 3), &gradient, base::StopToken()).value();
   const math::GradientCheck check = math::CheckGradient(
-      [&](const VectorXd& at) { return likelihood.LeaveOneOut(FromLogs(at, 3), nullptr); }, phi, ToVector(gradient));
+      [&](const VectorXd& at) { return likelihood.LeaveOneOut(FromLogs(at, 3), nullptr, base::StopToken()).value(); },
+      phi, ToVector(gradient));
   EXPECT_LT(check.error, 1e-7) << check.Summary();
 }
 
@@ -144,15 +145,15 @@ TEST(Likelihood, SingularCovarianceIsMinusInfinityAndNotATrap) {
   MatrixXd x = MatrixXd::Constant(5, 1, 0.5);
   const VectorXd y = VectorXd::LinSpaced(5, -1.0, 1.0);
   Likelihood likelihood(kernels::ArdShape(Family::kMatern52, 1), x, y);
-  EXPECT_EQ(likelihood.Marginal(Theta({0.5}, 1.0, 0.0, 0.0), nullptr), -INFINITY);
-  EXPECT_TRUE(std::isfinite(likelihood.Marginal(Theta({0.5}, 1.0, 1e-6, 0.0), nullptr)));
+  EXPECT_EQ(likelihood.Marginal(Theta({0.5}, 1.0, 0.0, 0.0), nullptr, base::StopToken()).value(), -INFINITY);
+  EXPECT_TRUE(std::isfinite(likelihood.Marginal(Theta({0.5}, 1.0, 1e-6, 0.0), nullptr, base::StopToken()).value()));
 }
 
 TEST(Likelihood, NoDataHaveLikelihoodOne) {
   Likelihood likelihood(kernels::ArdShape(Family::kMatern52, 2), MatrixXd(0, 2), VectorXd(0));
   LikelihoodGradient gradient;
   Hyperparameters theta = Theta({0.5, 0.5}, 1.0, 1e-6, 0.0);
-  EXPECT_EQ(likelihood.MarginalOverMean(&theta, &gradient), 0.0);
+  EXPECT_EQ(likelihood.MarginalOverMean(&theta, &gradient, base::StopToken()).value(), 0.0);
   EXPECT_EQ(ToVector(gradient), VectorXd::Zero(5));
 }
 

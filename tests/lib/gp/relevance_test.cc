@@ -35,7 +35,9 @@ double GainOf(double effect, Index n, uint64_t seed, bool slopes, double noise =
   inference.max_searches = 1;
   inference.random_starts = 1;
   inference.max_evaluations = 30;
-  return RelevanceGain(kernels::ArdShape(kernels::Family::kMatern52, 3), x, y / deviation, known, 2, inference, stream);
+  return RelevanceGain(kernels::ArdShape(kernels::Family::kMatern52, 3), x, y / deviation, known, 2, inference, stream,
+                       base::StopToken())
+      .value();
 }
 
 TEST(RelevanceGain, TellsAnEffectFromNone) {

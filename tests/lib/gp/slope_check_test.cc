@@ -55,7 +55,7 @@ Data SomeData(uint64_t seed, Index n, int d, bool full) {
   data.y /= deviation;
   data.slopes.values /= deviation;
   Likelihood values(kernels::ArdShape(kernels::Family::kMatern52, d), data.x, data.y);
-  data.theta = MaximizePosterior(&values, {}, std::nullopt, stream).theta;
+  data.theta = MaximizePosterior(&values, {}, std::nullopt, stream, base::StopToken()).value().theta;
   return data;
 }
 
@@ -63,7 +63,9 @@ SlopeCheck Check(const Data& data, const VectorXd& slopes) {
   Slopes changed = data.slopes;
   changed.values = slopes;
   const int d = static_cast<int>(data.x.cols());
-  return *CheckSlopes(kernels::ArdShape(kernels::Family::kMatern52, d), data.theta, data.x, data.y, changed);
+  return *CheckSlopes(kernels::ArdShape(kernels::Family::kMatern52, d), data.theta, data.x, data.y, changed,
+                      base::StopToken())
+              .value();
 }
 
 TEST(SlopeCheck, TellsRightSlopesFromFlippedAndScaledOnes) {
@@ -107,7 +109,8 @@ TEST(SlopeCheck, LeavesEachSlopeOut) {
     for (Index k = 0; k < data.slopes.size(); ++k) {
       if (k != i) others.push_back(k);
     }
-    const Regression gp = *Regression::Fit(shape, theta, data.x, data.y, data.slopes.Select(others));
+    const Regression gp =
+        *Regression::Fit(shape, theta, data.x, data.y, data.slopes.Select(others), base::StopToken()).value();
     const GradientPosterior g = gp.PredictGradient(data.x.row(data.slopes.points[static_cast<size_t>(i)]));
     const VectorXd v = data.slopes.directions.row(i);
     const double deviation = std::sqrt(v.dot(g.covariance * v) + theta.slope_noise_variance);
@@ -121,7 +124,7 @@ TEST(SlopeCheck, FewSlopesOrFarApartPointsProveNothing) {
   EXPECT_FALSE(Check(data, 1e6 * data.slopes.values).contradicts);
   EXPECT_GT(Check(data, 1e6 * data.slopes.values).median, 10.0);
   const kernels::KernelShape shape = kernels::ArdShape(kernels::Family::kMatern52, 2);
-  EXPECT_FALSE(CheckSlopes(shape, data.theta, data.x, data.y, Slopes()).has_value());
+  EXPECT_FALSE(CheckSlopes(shape, data.theta, data.x, data.y, Slopes(), base::StopToken()).value().has_value());
   data.theta.lengthscales.setConstant(0.025);
   const Data sparse = SomeData(6, 6, 2, true);
   Data far = sparse;

@@ -41,8 +41,8 @@ TEST(SlopeLikelihood, GradientsMatchDifferencesForEveryShape) {
     const VectorXd phi = (VectorXd(8) << -0.9, 0.1, -0.6, 0.3, 0.4, std::log(1e-2), std::log(3e-2), -0.3).finished();
     for (bool leave_one_out : {false, true}) {
       auto value = [&](const VectorXd& at, LikelihoodGradient* gradient) {
-        return leave_one_out ? likelihood.LeaveOneOut(FromLogs(at, 3), gradient)
-                             : likelihood.Marginal(FromLogs(at, 3), gradient);
+        return leave_one_out ? likelihood.LeaveOneOut(FromLogs(at, 3), gradient, base::StopToken()).value()
+                             : likelihood.Marginal(FromLogs(at, 3), gradient, base::StopToken()).value();
       };
       LikelihoodGradient g;
       EXPECT_NEAR(value(phi, &g), value(phi, nullptr), 1e-9);
@@ -62,15 +62,15 @@ TEST(SlopeLikelihood, MeanTakenOverIsTheRegressionsOwn) {
   const Slopes slopes = MixedSlopes(stream, x);
   const VectorXd y = SmoothValues(x).array() + 2.0;
   Hyperparameters theta = Theta(3, 0.6, 1e-3, 1e-2);
-  Regression gp = *Regression::Fit(Shape(3), theta, x, y, slopes);
+  Regression gp = *Regression::Fit(Shape(3), theta, x, y, slopes, base::StopToken()).value();
   gp.FitMean();
   Likelihood likelihood(Shape(3), x, y, slopes);
-  const double best = likelihood.MarginalOverMean(&theta, nullptr);
+  const double best = likelihood.MarginalOverMean(&theta, nullptr, base::StopToken()).value();
   EXPECT_NEAR(gp.hyperparameters().mean, theta.mean, 1e-10);
   for (double shift : {-0.05, 0.05}) {
     Hyperparameters other = theta;
     other.mean += shift;
-    EXPECT_LT(likelihood.Marginal(other, nullptr) - 0.5 * other.mean * other.mean, best);
+    EXPECT_LT(likelihood.Marginal(other, nullptr, base::StopToken()).value() - 0.5 * other.mean * other.mean, best);
   }
 }
 
@@ -93,9 +93,10 @@ TEST(SlopeHyperPosterior, GradientMatchesDifferencesInEveryMode) {
         VectorXd phi = VectorXd::Constant(posterior.dimension(), -0.4);
         phi(posterior.dimension() - 1) = -4.0;
         VectorXd gradient;
-        posterior.Value(phi, &gradient, nullptr);
+        posterior.Value(phi, &gradient, nullptr, base::StopToken()).value();
         const math::GradientCheck check = math::CheckGradient(
-            [&](const VectorXd& at) { return posterior.Value(at, nullptr, nullptr); }, phi, gradient);
+            [&](const VectorXd& at) { return posterior.Value(at, nullptr, nullptr, base::StopToken()).value(); }, phi,
+            gradient);
         EXPECT_LT(check.error, 1e-6) << check.Summary();
         EXPECT_LT((posterior.Pack(posterior.Unpack(phi)) - phi).cwiseAbs().maxCoeff(), 1e-12);
       }
@@ -114,7 +115,8 @@ TEST(SlopeHyperPosterior, NoiseOfSlopesIsFoundApartFromThatOfValues) {
       slopes.AddGradient(i, SmoothGradient(x.row(i)) + deviation * RandomNormals(stream, 2));
     }
     Likelihood likelihood(Shape(2), x, y, slopes);
-    const InferenceResult result = MaximizePosterior(&likelihood, {}, std::nullopt, base::RandomStream(1, "map"));
+    const InferenceResult result =
+        MaximizePosterior(&likelihood, {}, std::nullopt, base::RandomStream(1, "map"), base::StopToken()).value();
     const double found = std::sqrt(result.theta.slope_noise_variance);
     if (deviation == 0.0) {
       EXPECT_LT(found, 0.05);
@@ -136,12 +138,13 @@ TEST(SlopeHyperPosterior, SamplerDrawsTheSlopeNoiseToo) {
     options.inference.prior = prior;
     options.burn_in = 3;
     options.states = 3;
-    const SamplingResult result =
-        SampleHyperparameters(&likelihood, options, std::nullopt, std::nullopt, base::RandomStream(1, "chain"));
+    const SamplingResult result = SampleHyperparameters(&likelihood, options, std::nullopt, std::nullopt,
+                                                        base::RandomStream(1, "chain"), base::StopToken())
+                                      .value();
     ASSERT_EQ(result.states.size(), 3u);
     EXPECT_GT(result.states[0].slope_noise_variance, 0.0);
     EXPECT_NE(result.states[0].slope_noise_variance, result.states[2].slope_noise_variance);
-    EXPECT_TRUE(std::isfinite(likelihood.Marginal(result.states[2], nullptr)));
+    EXPECT_TRUE(std::isfinite(likelihood.Marginal(result.states[2], nullptr, base::StopToken()).value()));
   }
 }
 

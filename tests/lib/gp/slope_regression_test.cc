@@ -32,7 +32,10 @@ TEST(SlopeRegression, EndsOfAParabolaTellTheMiddle) {
     Hyperparameters theta;
     theta.lengthscales = VectorXd::Constant(1, lengthscale);
     theta.noise_variance = theta.slope_noise_variance = 1e-12;
-    return (Regression::Fit(Shape(1, family), theta, x, y, slopes)->PredictMean(star) - truth).cwiseAbs().maxCoeff();
+    return (Regression::Fit(Shape(1, family), theta, x, y, slopes, base::StopToken()).value()->PredictMean(star) -
+            truth)
+        .cwiseAbs()
+        .maxCoeff();
   };
   EXPECT_LE(error(Family::kSquaredExponential, 2.0), 0.009);
   EXPECT_LE(error(Family::kSquaredExponential, 1.0), 0.035);
@@ -48,7 +51,7 @@ TEST(SlopeRegression, LinearFunctionHasItsSlopeEverywhere) {
   const VectorXd slope = (VectorXd(2) << 1.5, -0.7).finished();
   Slopes slopes;
   for (Index i = 0; i < 2; ++i) slopes.AddGradient(i, slope);
-  const Regression gp = *Regression::Fit(Shape(2), theta, x, x * slope, slopes);
+  const Regression gp = *Regression::Fit(Shape(2), theta, x, x * slope, slopes, base::StopToken()).value();
   base::RandomStream stream(1, "slopes");
   for (int trial = 0; trial < 20; ++trial) {
     const VectorXd at = RandomPoints(stream, 2, 1).col(0);
@@ -66,7 +69,7 @@ TEST(SlopeRegression, MatchesTheDenseFormulasForEveryShape) {
     Hyperparameters theta = Theta(3, 0.6, 1e-3, 1e-2);
     theta.lengthscales << 0.5, 0.8, 1.3;
     theta.shape_parameter = 0.8;
-    const Regression gp = *Regression::Fit(shape, theta, x, y, slopes);
+    const Regression gp = *Regression::Fit(shape, theta, x, y, slopes, base::StopToken()).value();
     // Every covariance as a difference of the kernel's would lose digits: the joint matrix of data and stars instead.
     const Index n = 9, m = slopes.size(), q = star.rows();
     const kernels::StationaryKernel kernel = KernelOf(shape, theta);
@@ -92,14 +95,14 @@ TEST(SlopeRegression, MatchesTheDenseFormulasForEveryShape) {
     const Posterior p = gp.Predict(star);
     EXPECT_LT((p.mean - mean).cwiseAbs().maxCoeff(), 1e-10) << kernels::ShapeName(shape);
     EXPECT_LT((p.variance - covariance.diagonal()).cwiseAbs().maxCoeff(), 1e-10);
-    EXPECT_LT((gp.JointCovariance(star) - covariance).cwiseAbs().maxCoeff(), 1e-10);
+    EXPECT_LT((gp.JointCovariance(star, base::StopToken()).value() - covariance).cwiseAbs().maxCoeff(), 1e-10);
     EXPECT_EQ(gp.rows(), n + m);
     EXPECT_EQ(gp.size(), n);
 
     // ln p by the textbook.
     const double expected = -0.5 * residual.dot(inverse * residual) - 0.5 * std::log(c.determinant()) -
                             0.5 * static_cast<double>(n + m) * std::log(2.0 * M_PI);
-    EXPECT_NEAR(Likelihood(shape, x, y, slopes).Marginal(theta, nullptr), expected, 1e-8);
+    EXPECT_NEAR(Likelihood(shape, x, y, slopes).Marginal(theta, nullptr, base::StopToken()).value(), expected, 1e-8);
   }
 }
 
@@ -108,7 +111,8 @@ TEST(SlopeRegression, GradientsMatchDifferencesForEveryShape) {
   const MatrixXd x = RandomPoints(stream, 12, 4);
   const Slopes slopes = MixedSlopes(stream, x);
   for (const kernels::KernelShape& shape : ShapesWithSlopes({0, 1, 1, 2})) {
-    const Regression gp = *Regression::Fit(shape, Theta(3, 0.6, 1e-4, 1e-3), x, SmoothValues(x), slopes);
+    const Regression gp =
+        *Regression::Fit(shape, Theta(3, 0.6, 1e-4, 1e-3), x, SmoothValues(x), slopes, base::StopToken()).value();
     for (int trial = 0; trial < 4; ++trial) {
       const VectorXd at = RandomPoints(stream, 4, 1).col(0);
       const PointPosterior p = gp.PredictWithGradient(at);
@@ -127,7 +131,7 @@ TEST(SlopeRegression, GradientsMatchDifferencesForEveryShape) {
         MatrixXd two = at.transpose().replicate(2, 1);
         two(0, j) += h;
         two(1, j) -= h;
-        const MatrixXd c = gp.JointCovariance(two);
+        const MatrixXd c = gp.JointCovariance(two, base::StopToken()).value();
         const double numeric = (c(0, 0) - 2.0 * c(0, 1) + c(1, 1)) / (4.0 * h * h);
         EXPECT_NEAR(g.covariance(j, j), numeric, 2e-2 * (1.0 + numeric)) << kernels::ShapeName(shape);
       }
@@ -147,8 +151,10 @@ TEST(SlopeRegression, SlopesAreLikeTwinPoints) {
     for (Index j = 0; j <= d; ++j) twins.row(i * (1 + d) + j) = x.row(i);
     for (Index j = 0; j < d; ++j) twins(i * (1 + d) + 1 + j, j) += h;
   }
-  const Regression first = *Regression::Fit(Shape(d), Theta(d, 0.7, 1e-12, 1e-12), x, SmoothValues(x), slopes);
-  const Regression second = *Regression::Fit(Shape(d), Theta(d, 0.7, 1e-14, 0.0), twins, SmoothValues(twins));
+  const Regression first =
+      *Regression::Fit(Shape(d), Theta(d, 0.7, 1e-12, 1e-12), x, SmoothValues(x), slopes, base::StopToken()).value();
+  const Regression second =
+      *Regression::Fit(Shape(d), Theta(d, 0.7, 1e-14, 0.0), twins, SmoothValues(twins), {}, base::StopToken()).value();
   EXPECT_LT((first.PredictMean(star) - second.PredictMean(star)).cwiseAbs().maxCoeff(), 2e-4);
 }
 
@@ -167,25 +173,27 @@ TEST(SlopeRegression, AnyOrthonormalBasisIsTheWholeGradient) {
     for (Index j = 0; j < 4; ++j) turned.Add(i, basis.col(j), gradient.dot(basis.col(j)));
   }
   const VectorXd y = SmoothValues(x);
-  const Posterior a = Regression::Fit(Shape(4), theta, x, y, axes)->Predict(star);
-  const Posterior b = Regression::Fit(Shape(4), theta, x, y, turned)->Predict(star);
+  const Posterior a = Regression::Fit(Shape(4), theta, x, y, axes, base::StopToken()).value()->Predict(star);
+  const Posterior b = Regression::Fit(Shape(4), theta, x, y, turned, base::StopToken()).value()->Predict(star);
   EXPECT_LT((a.mean - b.mean).cwiseAbs().maxCoeff(), 1e-10);
   EXPECT_LT((a.variance - b.variance).cwiseAbs().maxCoeff(), 1e-10);
-  EXPECT_NEAR(Likelihood(Shape(4), x, y, axes).Marginal(theta, nullptr),
-              Likelihood(Shape(4), x, y, turned).Marginal(theta, nullptr), 1e-8);
+  EXPECT_NEAR(Likelihood(Shape(4), x, y, axes).Marginal(theta, nullptr, base::StopToken()).value(),
+              Likelihood(Shape(4), x, y, turned).Marginal(theta, nullptr, base::StopToken()).value(), 1e-8);
 }
 
 TEST(SlopeRegression, RowsNeverRaiseTheVariance) {
   base::RandomStream stream(6, "slopes");
   const MatrixXd star = RandomPoints(stream, 80, 3);
-  Regression gp = *Regression::Fit(Shape(3), Theta(3, 0.5, 1e-6, 1e-6), MatrixXd(0, 3), VectorXd(0));
+  Regression gp =
+      *Regression::Fit(Shape(3), Theta(3, 0.5, 1e-6, 1e-6), MatrixXd(0, 3), VectorXd(0), {}, base::StopToken()).value();
   VectorXd before = gp.Predict(star).variance;
   for (Index i = 0; i < 60; ++i) {
     if (gp.size() > 0 && stream.Uniform() < 0.6) {
       const Index point = static_cast<Index>(stream.UniformInt(static_cast<uint64_t>(gp.size())));
-      ASSERT_TRUE(gp.AppendSlope(point, RandomNormals(stream, 3).normalized(), stream.Normal()));
+      ASSERT_TRUE(gp.AppendSlope(point, RandomNormals(stream, 3).normalized(), stream.Normal(), 0.0, base::StopToken())
+                      .value());
     } else {
-      ASSERT_TRUE(gp.Append(RandomPoints(stream, 3, 1).col(0), stream.Normal()));
+      ASSERT_TRUE(gp.Append(RandomPoints(stream, 3, 1).col(0), stream.Normal(), base::StopToken()).value());
     }
     const VectorXd after = gp.Predict(star).variance;
     EXPECT_LE((after - before).maxCoeff(), 1e-9);
@@ -214,7 +222,9 @@ TEST(SlopeRegression, AppendAndPopEqualAFreshFit) {
       for (Index j = 0; j < 3; ++j) rows.push_back({2, VectorXd::Unit(3, j), first.values(j)});
     }
     const size_t start = rows.size();
-    Regression gp = *Regression::Fit(Shape(3), theta, x.topRows(4), y.head(4), with_slopes ? first : Slopes());
+    Regression gp =
+        *Regression::Fit(Shape(3), theta, x.topRows(4), y.head(4), with_slopes ? first : Slopes(), base::StopToken())
+             .value();
     for (int step = 0; step < 150; ++step) {
       const double u = stream.Uniform();
       if (gp.size() == total || (rows.size() > start && u < 0.3)) {
@@ -222,13 +232,13 @@ TEST(SlopeRegression, AppendAndPopEqualAFreshFit) {
         gp.PopBack(static_cast<int>(count));
         rows.resize(rows.size() - count);
       } else if (u < 0.6) {
-        ASSERT_TRUE(gp.Append(x.row(gp.size()).transpose(), y(gp.size())));
+        ASSERT_TRUE(gp.Append(x.row(gp.size()).transpose(), y(gp.size()), base::StopToken()).value());
         rows.push_back({gp.size() - 1, VectorXd(), 0.0});
       } else {
         const Index point = static_cast<Index>(stream.UniformInt(static_cast<uint64_t>(gp.size())));
         const VectorXd direction = RandomNormals(stream, 3).normalized();
         const double slope = direction.dot(SmoothGradient(x.row(point)));
-        ASSERT_TRUE(gp.AppendSlope(point, direction, slope, 1e-3));
+        ASSERT_TRUE(gp.AppendSlope(point, direction, slope, 1e-3, base::StopToken()).value());
         rows.push_back({point, direction, slope});
       }
       ASSERT_EQ(gp.rows(), static_cast<Index>(rows.size()));
@@ -239,7 +249,8 @@ TEST(SlopeRegression, AppendAndPopEqualAFreshFit) {
           slopes.Add(rows[i].point, rows[i].direction, rows[i].slope, with_slopes && i < start ? 0.0 : 1e-3);
         }
       }
-      Regression fresh = *Regression::Fit(Shape(3), theta, x.topRows(gp.size()), y.head(gp.size()), slopes);
+      Regression fresh =
+          *Regression::Fit(Shape(3), theta, x.topRows(gp.size()), y.head(gp.size()), slopes, base::StopToken()).value();
       Regression grown = gp;
       for (int round = 0; round < 2; ++round) {
         const Posterior a = grown.Predict(star), b = fresh.Predict(star);
@@ -257,9 +268,9 @@ TEST(SlopeRegression, WithoutSlopesNothingChangesByABit) {
   base::RandomStream stream(8, "slopes");
   const MatrixXd x = RandomPoints(stream, 20, 3), star = RandomPoints(stream, 50, 3);
   const VectorXd y = SmoothValues(x);
-  const Regression plain = *Regression::Fit(Shape(3), Theta(3, 0.5, 1e-6, 0.0), x, y);
-  Regression popped = *Regression::Fit(Shape(3), Theta(3, 0.5, 1e-6, 1e-3), x, y, Slopes());
-  ASSERT_TRUE(popped.AppendSlope(3, VectorXd::Unit(3, 1), 0.7));
+  const Regression plain = *Regression::Fit(Shape(3), Theta(3, 0.5, 1e-6, 0.0), x, y, {}, base::StopToken()).value();
+  Regression popped = *Regression::Fit(Shape(3), Theta(3, 0.5, 1e-6, 1e-3), x, y, Slopes(), base::StopToken()).value();
+  ASSERT_TRUE(popped.AppendSlope(3, VectorXd::Unit(3, 1), 0.7, 0.0, base::StopToken()).value());
   EXPECT_NE(popped.Predict(star).mean, plain.Predict(star).mean);
   popped.PopBack(1);
   EXPECT_EQ(popped.Predict(star).mean, plain.Predict(star).mean);
@@ -273,7 +284,9 @@ TEST(SlopeRegression, BadSlopesAreRefused) {
   const MatrixXd x = (MatrixXd(2, 2) << 0.1, 0.2, 0.7, 0.9).finished();
   const VectorXd y = VectorXd::Ones(2), e = VectorXd::Unit(2, 0);
   const Hyperparameters theta = Theta(2, 0.5, 1e-6, 1e-6);
-  auto fits = [&](const Slopes& slopes) { return Regression::Fit(Shape(2), theta, x, y, slopes).has_value(); };
+  auto fits = [&](const Slopes& slopes) {
+    return Regression::Fit(Shape(2), theta, x, y, slopes, base::StopToken()).value().has_value();
+  };
   Slopes good, bad_value, bad_direction, bad_variance;
   good.Add(0, e, 1.0);
   bad_value.Add(0, e, nan);
@@ -283,23 +296,24 @@ TEST(SlopeRegression, BadSlopesAreRefused) {
   EXPECT_FALSE(fits(bad_value));
   EXPECT_FALSE(fits(bad_direction));
   EXPECT_FALSE(fits(bad_variance));
-  Regression gp = *Regression::Fit(Shape(2), theta, x, y, good);
-  EXPECT_FALSE(gp.AppendSlope(1, e, nan));
-  EXPECT_FALSE(gp.AppendSlope(1, VectorXd::Zero(2), 1.0));
-  EXPECT_FALSE(gp.AppendSlope(1, e, 1.0, INFINITY));
+  Regression gp = *Regression::Fit(Shape(2), theta, x, y, good, base::StopToken()).value();
+  EXPECT_FALSE(gp.AppendSlope(1, e, nan, 0.0, base::StopToken()).value());
+  EXPECT_FALSE(gp.AppendSlope(1, VectorXd::Zero(2), 1.0, 0.0, base::StopToken()).value());
+  EXPECT_FALSE(gp.AppendSlope(1, e, 1.0, INFINITY, base::StopToken()).value());
   EXPECT_EQ(gp.rows(), 3);
   Hyperparameters negative = theta;
   negative.slope_noise_variance = -1.0;
-  EXPECT_FALSE(Regression::Fit(Shape(2), negative, x, y, good).has_value());
+  EXPECT_FALSE(Regression::Fit(Shape(2), negative, x, y, good, base::StopToken()).value().has_value());
   EXPECT_DEATH(Likelihood(Shape(2, Family::kMatern12), x, y, good), "HasSlopes");
 }
 
 TEST(SlopeRegression, RepeatedSlopesWithoutNoiseFallBackOnJitter) {
   Slopes slopes;
   for (int i = 0; i < 10; ++i) slopes.Add(0, VectorXd::Unit(2, 0), 1.0);
-  Regression gp =
-      *Regression::Fit(Shape(2), Theta(2, 0.4, 0.0, 0.0), MatrixXd::Constant(1, 2, 0.5), VectorXd::Ones(1), slopes);
-  ASSERT_TRUE(gp.AppendSlope(0, VectorXd::Unit(2, 0), 1.0));
+  Regression gp = *Regression::Fit(Shape(2), Theta(2, 0.4, 0.0, 0.0), MatrixXd::Constant(1, 2, 0.5), VectorXd::Ones(1),
+                                   slopes, base::StopToken())
+                       .value();
+  ASSERT_TRUE(gp.AppendSlope(0, VectorXd::Unit(2, 0), 1.0, 0.0, base::StopToken()).value());
   EXPECT_NEAR(gp.PredictGradient(VectorXd::Constant(2, 0.5)).mean(0), 1.0, 1e-3);
 }
 
@@ -315,9 +329,10 @@ TEST(SlopeRegression, PointsThatCloseInOnAnOptimumStayUsable) {
   }
   const VectorXd y = SmoothValues(x);
   Likelihood likelihood(Shape(3), x, y, slopes);
-  const InferenceResult result = MaximizePosterior(&likelihood, {}, std::nullopt, base::RandomStream(1, "map"));
+  const InferenceResult result =
+      MaximizePosterior(&likelihood, {}, std::nullopt, base::RandomStream(1, "map"), base::StopToken()).value();
   EXPECT_TRUE(std::isfinite(result.log_posterior));
-  const Regression gp = *Regression::Fit(Shape(3), result.theta, x, y, slopes);
+  const Regression gp = *Regression::Fit(Shape(3), result.theta, x, y, slopes, base::StopToken()).value();
   EXPECT_LT((gp.Predict(x).mean - y).cwiseAbs().maxCoeff(), 1e-2);
   EXPECT_LT((gp.PredictGradient(x.row(n - 1)).mean - SmoothGradient(x.row(n - 1))).cwiseAbs().maxCoeff(), 1e-1);
 }

@@ -40,7 +40,8 @@ int EvaluationsToSolve(const catalogue::TestFunction& f, const DirectOptions& op
         }
         return values;
       },
-      f.dim(), options);
+      f.dim(), options, base::StopToken())
+      .value();
   return solved == 0 ? std::numeric_limits<int>::max() : solved;
 }
 
@@ -82,7 +83,8 @@ std::vector<VectorXd> Visited(double scale, double shift, const DirectOptions& o
         }
         return values;
       },
-      2, options);
+      2, options, base::StopToken())
+      .value();
   return visited;
 }
 
@@ -113,16 +115,17 @@ TEST(Direct, SearchesAroundRejectedRegions) {
   for (const double nothing : {kInfinity, -kInfinity, std::nan("")}) {
     int calls = 0;
     const DirectResult r = MinimizeDirect(
-        [&](const MatrixXd& points) {
-          ++calls;
-          VectorXd values(points.rows());
-          for (Index i = 0; i < points.rows(); ++i) {
-            const double distance = (points.row(i).transpose() - target).norm();
-            values(i) = distance < 0.2 ? distance * distance : nothing;
-          }
-          return values;
-        },
-        3, {});
+                               [&](const MatrixXd& points) {
+                                 ++calls;
+                                 VectorXd values(points.rows());
+                                 for (Index i = 0; i < points.rows(); ++i) {
+                                   const double distance = (points.row(i).transpose() - target).norm();
+                                   values(i) = distance < 0.2 ? distance * distance : nothing;
+                                 }
+                                 return values;
+                               },
+                               3, {}, base::StopToken())
+                               .value();
     EXPECT_EQ(r.outcome, DirectOutcome::kLimit);
     EXPECT_EQ(r.evaluations, 1500);
     EXPECT_GT(r.not_finite, 0);
@@ -133,7 +136,9 @@ TEST(Direct, SearchesAroundRejectedRegions) {
 
 TEST(Direct, SaysSoWhenNothingIsFinite) {
   const DirectResult r =
-      MinimizeDirect([](const MatrixXd& p) { return VectorXd::Constant(p.rows(), std::nan("")).eval(); }, 2, {});
+      MinimizeDirect([](const MatrixXd& p) { return VectorXd::Constant(p.rows(), std::nan("")).eval(); }, 2, {},
+                     base::StopToken())
+          .value();
   EXPECT_EQ(r.outcome, DirectOutcome::kNoPoint);
   EXPECT_EQ(r.value, kInfinity);
   EXPECT_EQ(r.not_finite, r.evaluations);
@@ -144,15 +149,18 @@ TEST(Direct, StopsAtSmallCells) {
   DirectOptions options;
   options.min_size = 1e-3;
   options.max_evaluations = 20000;
-  const DirectResult r =
-      MinimizeDirect([](const MatrixXd& p) { return VectorXd((p.col(0).array() - 0.3).square()); }, 1, options);
+  const DirectResult r = MinimizeDirect([](const MatrixXd& p) { return VectorXd((p.col(0).array() - 0.3).square()); },
+                                        1, options, base::StopToken())
+                             .value();
   EXPECT_EQ(r.outcome, DirectOutcome::kSmall);
   EXPECT_LT(r.evaluations, 1000);
   EXPECT_NEAR(r.x(0), 0.3, 1e-3);
 }
 
 TEST(Direct, HandlesNoCoordinates) {
-  const DirectResult r = MinimizeDirect([](const MatrixXd& p) { return VectorXd::Ones(p.rows()).eval(); }, 0, {});
+  const DirectResult r =
+      MinimizeDirect([](const MatrixXd& p) { return VectorXd::Ones(p.rows()).eval(); }, 0, {}, base::StopToken())
+          .value();
   EXPECT_EQ(r.evaluations, 1);
   EXPECT_EQ(r.value, 1.0);
 }

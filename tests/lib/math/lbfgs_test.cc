@@ -34,7 +34,8 @@ TEST(Lbfgs, SolvesRosenbrockInTwentyDimensions) {
   options.max_iterations = 500;
   options.max_evaluations = 1000;
   const LbfgsResult r = MinimizeLbfgs(Rosenbrock, VectorXd::Constant(n, -1.2), VectorXd::Constant(n, -5.0),
-                                      VectorXd::Constant(n, 5.0), options);
+                                      VectorXd::Constant(n, 5.0), options, base::StopToken())
+                            .value();
   EXPECT_EQ(r.outcome, LbfgsOutcome::kConverged);
   EXPECT_LT((r.x - VectorXd::Ones(n)).cwiseAbs().maxCoeff(), 1e-5);
   EXPECT_LE(r.projected_gradient, 1e-6);
@@ -71,7 +72,7 @@ TEST(Lbfgs, FindsTheFaceOfRandomBoxQuadratics) {
     };
     LbfgsOptions options;
     options.gradient_tolerance = 1e-8;
-    const LbfgsResult r = MinimizeLbfgs(f, start, lower, upper, options);
+    const LbfgsResult r = MinimizeLbfgs(f, start, lower, upper, options, base::StopToken()).value();
     const VectorXd expected = BoxQuadraticBySweeps(a, b, lower, upper);
     EXPECT_LT((r.x - expected).cwiseAbs().maxCoeff(), 1e-5);
     EXPECT_LT(r.evaluations, 120);
@@ -90,9 +91,10 @@ TEST(Lbfgs, StepsBackFromWhereTheObjectiveIsNotFinite) {
   const VectorXd free = VectorXd::Constant(1, std::numeric_limits<double>::infinity());
   LbfgsOptions options;
   options.first_step = 100.0;
-  const LbfgsResult r = MinimizeLbfgs(f, VectorXd::Constant(1, 30.0), -free, free, options);
+  const LbfgsResult r = MinimizeLbfgs(f, VectorXd::Constant(1, 30.0), -free, free, options, base::StopToken()).value();
   EXPECT_NEAR(r.x(0), 1.0, 1e-5);
-  EXPECT_EQ(MinimizeLbfgs(f, VectorXd::Constant(1, -1.0), -free, free).outcome, LbfgsOutcome::kNotFiniteAtStart);
+  EXPECT_EQ(MinimizeLbfgs(f, VectorXd::Constant(1, -1.0), -free, free, {}, base::StopToken()).value().outcome,
+            LbfgsOutcome::kNotFiniteAtStart);
 }
 
 TEST(Lbfgs, EvaluationLimitHoldsAndTheBestPointComesBack) {
@@ -107,8 +109,9 @@ TEST(Lbfgs, EvaluationLimitHoldsAndTheBestPointComesBack) {
     };
     LbfgsOptions options;
     options.max_evaluations = limit;
-    const LbfgsResult r =
-        MinimizeLbfgs(f, VectorXd::Constant(4, -1.0), VectorXd::Constant(4, -2.0), VectorXd::Constant(4, 2.0), options);
+    const LbfgsResult r = MinimizeLbfgs(f, VectorXd::Constant(4, -1.0), VectorXd::Constant(4, -2.0),
+                                        VectorXd::Constant(4, 2.0), options, base::StopToken())
+                              .value();
     EXPECT_EQ(calls, limit);
     EXPECT_EQ(r.evaluations, limit);
     EXPECT_EQ(r.outcome, LbfgsOutcome::kLimit);
@@ -120,7 +123,8 @@ TEST(Lbfgs, EvaluationLimitHoldsAndTheBestPointComesBack) {
 TEST(Lbfgs, FixedCoordinatesStayAndStartsOutsideAreProjected) {
   const VectorXd lower = (VectorXd(3) << 0.0, 0.5, 0.0).finished();
   const VectorXd upper = (VectorXd(3) << 2.0, 0.5, 2.0).finished();
-  const LbfgsResult r = MinimizeLbfgs(Rosenbrock, VectorXd::Constant(3, 9.0), lower, upper);
+  const LbfgsResult r =
+      MinimizeLbfgs(Rosenbrock, VectorXd::Constant(3, 9.0), lower, upper, {}, base::StopToken()).value();
   EXPECT_EQ(r.x(1), 0.5);
   EXPECT_NEAR(r.x(2), 0.25, 1e-6);  // (x3 - x2^2)^2 is then the only term of x3.
 }
@@ -130,15 +134,17 @@ TEST(Lbfgs, WrongGradientsEndWithoutAnInfiniteLoop) {
     if (g != nullptr) *g = -2.0 * x;
     return x.squaredNorm();
   };
-  const LbfgsResult r =
-      MinimizeLbfgs(uphill, VectorXd::Constant(2, 0.5), VectorXd::Constant(2, -1.0), VectorXd::Ones(2));
+  const LbfgsResult r = MinimizeLbfgs(uphill, VectorXd::Constant(2, 0.5), VectorXd::Constant(2, -1.0),
+                                      VectorXd::Ones(2), {}, base::StopToken())
+                            .value();
   EXPECT_EQ(r.outcome, LbfgsOutcome::kNoDescent);
   EXPECT_LE(r.value, 0.5);
 }
 
 TEST(Lbfgs, EmptyProblemIsSolved) {
-  const LbfgsResult r =
-      MinimizeLbfgs([](const VectorXd&, VectorXd*) { return 3.0; }, VectorXd(0), VectorXd(0), VectorXd(0));
+  const LbfgsResult r = MinimizeLbfgs([](const VectorXd&, VectorXd*) { return 3.0; }, VectorXd(0), VectorXd(0),
+                                      VectorXd(0), {}, base::StopToken())
+                            .value();
   EXPECT_EQ(r.outcome, LbfgsOutcome::kConverged);
   EXPECT_EQ(r.value, 3.0);
 }

@@ -216,8 +216,9 @@ TEST(TaylorModel, LikelihoodFindsTheCoordinateThatMatters) {
   TaylorData data = RandomData(stream, 2, 30, 0);
   data.offsets *= 0.6;
   for (Index i = 0; i < 30; ++i) data.rises(i) = std::sin(6.0 * data.offsets(i, 0)) + 0.2 * data.offsets(i, 1);
-  auto model = FitTaylorModel(Basis(2, 8), data, {}, 0.0);
-  for (int i = 0; i < 5 && model.has_value(); ++i) model = FitTaylorModel(Basis(2, 8), data, model->lengths(), 0.0);
+  auto model = FitTaylorModel(Basis(2, 8), data, {}, 0.0, {}, base::StopToken()).value();
+  for (int i = 0; i < 5 && model.has_value(); ++i)
+    model = FitTaylorModel(Basis(2, 8), data, model->lengths(), 0.0, {}, base::StopToken()).value();
   ASSERT_TRUE(model.has_value());
   EXPECT_GT(model->lengths()(1), 3.0 * model->lengths()(0));
 }
@@ -236,7 +237,7 @@ TEST(TaylorModel, LikelihoodNoticesInexactSlopes) {
         data.slopes(s) = exact + error * stream.Normal();
       }
     }
-    const auto model = FitTaylorModel(Basis(2, 8), data, {}, 0.0);
+    const auto model = FitTaylorModel(Basis(2, 8), data, {}, 0.0, {}, base::StopToken()).value();
     ASSERT_TRUE(model.has_value());
     if (error == 0.0) {
       EXPECT_LE(model->slope_error(), 1e-6);
@@ -308,7 +309,7 @@ TEST(TaylorModel, QuadraticsAreMinimisedOverTheBoxAsByEnumeration) {
       lower(j) = -size * (j == 0 ? 0.0 : stream.Uniform());
       upper(j) = size * (0.1 + stream.Uniform());
     }
-    const VectorXd z = MinimizeInBox(*model, lower, upper, MatrixXd(0, d));
+    const VectorXd z = MinimizeInBox(*model, lower, upper, MatrixXd(0, d), base::StopToken()).value();
     EXPECT_TRUE(((z - lower).array() >= 0.0).all() && ((upper - z).array() >= 0.0).all());
     // Of the recovered quadratic: the recovery is exact to about 1e-6.
     const double exact = BoxMinimumByFaces(model->GradientAtCentre(), model->HessianAtCentre(), lower, upper);
@@ -328,7 +329,7 @@ TEST(TaylorModel, RefusesWhatIsNotFinite) {
   TaylorData data = RandomData(stream, 2, 5, 0);
   data.rises(3) = std::nan("");
   EXPECT_FALSE(TaylorModel::Fit(Basis(2, 3), data, VectorXd::Ones(2)).has_value());
-  EXPECT_FALSE(FitTaylorModel(Basis(2, 3), data, {}, 0.0).has_value());
+  EXPECT_FALSE(FitTaylorModel(Basis(2, 3), data, {}, 0.0, {}, base::StopToken()).value().has_value());
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(Minimizers, AreThoseOfBruteForceOverAllSettings) {
     brute.erase(
         std::unique(brute.begin(), brute.end(), [](const auto& a, const auto& b) { return a.second == b.second; }),
         brute.end());
-    const std::vector<Assignment> best = Minimizers(g, 7);
+    const std::vector<Assignment> best = Minimizers(g, 7, base::StopToken()).value();
     ASSERT_EQ(best.size(), 7u);
     for (size_t k = 0; k < best.size(); ++k) {
       EXPECT_NEAR(best[k].value, brute[k].first, 1e-12);
@@ -39,7 +39,7 @@ TEST(Minimizers, AreThoseOfBruteForceOverAllSettings) {
 
 TEST(Minimizers, EqualValuesComeByCode) {
   const Polynomial product{0.5, {{{3, 8}, 2.0}}};
-  const std::vector<Assignment> best = Minimizers(product, 10);
+  const std::vector<Assignment> best = Minimizers(product, 10, base::StopToken()).value();
   ASSERT_EQ(best.size(), 4u);
   EXPECT_EQ(best[0], (Assignment{1, -1.5}));
   EXPECT_EQ(best[1], (Assignment{2, -1.5}));
@@ -53,11 +53,11 @@ TEST(Minimizers, TooManyVariablesLoseTheLeastTerms) {
   EXPECT_EQ(LimitVariables(&g), 3);
   EXPECT_EQ(Variables(g).size(), 18u);
   EXPECT_EQ(g.terms.back().weight, 5.0);
-  EXPECT_EQ(Minimizers(g, 1).front().value, -45.0);
+  EXPECT_EQ(Minimizers(g, 1, base::StopToken()).value().front().value, -45.0);
 }
 
 TEST(Minimizers, AConstantHasOne) {
-  EXPECT_EQ(Minimizers(Polynomial{3.0, {}}, 4), (std::vector<Assignment>{{0, 3.0}}));
+  EXPECT_EQ(Minimizers(Polynomial{3.0, {}}, 4, base::StopToken()).value(), (std::vector<Assignment>{{0, 3.0}}));
 }
 
 }  // namespace

@@ -99,9 +99,14 @@ TEST(ParityLasso, StreamedCorrelationsAreThoseOfTheExplicitMatrix) {
         const VectorXd explicit_c = ExplicitMatrix(x, sets).transpose() * y / samples;
         std::map<std::vector<int>, float> streamed;
         const ParityLasso lasso(x, AllBits(bits), degree);
-        lasso.Correlations(y, [&](FeatureKey key, float c) {
-          EXPECT_TRUE(streamed.emplace(BitsOf(key), c).second) << "visited twice";
-        });
+        EXPECT_TRUE(lasso
+                        .Correlations(
+                            y,
+                            [&](FeatureKey key, float c) {
+                              EXPECT_TRUE(streamed.emplace(BitsOf(key), c).second) << "visited twice";
+                            },
+                            base::StopToken())
+                        .ok());
         ASSERT_EQ(streamed.size(), sets.size());
         EXPECT_EQ(lasso.features(), static_cast<int64_t>(sets.size()));
         for (size_t k = 0; k < sets.size(); ++k) {
@@ -116,10 +121,16 @@ TEST(ParityLasso, OnlyFreeBitsTakePart) {
   const Data data = MakeData(4, 30, 10, 0.5);
   const std::vector<int> free = {1, 4, 5, 9};
   int count = 0;
-  ParityLasso(data.x, free, 3).Correlations(data.y, [&](FeatureKey key, float) {
-    ++count;
-    for (const int bit : BitsOf(key)) EXPECT_TRUE(std::find(free.begin(), free.end(), bit) != free.end());
-  });
+  EXPECT_TRUE(ParityLasso(data.x, free, 3)
+                  .Correlations(
+                      data.y,
+                      [&](FeatureKey key, float) {
+                        ++count;
+                        for (const int bit : BitsOf(key))
+                          EXPECT_TRUE(std::find(free.begin(), free.end(), bit) != free.end());
+                      },
+                      base::StopToken())
+                  .ok());
   EXPECT_EQ(count, 4 + 6 + 4);
 }
 
@@ -131,7 +142,7 @@ TEST(ParityLasso, EqualsADenseSolver) {
     const MatrixXd psi = ExplicitMatrix(data.x, sets);
     for (const double lambda : {0.3, 0.15}) {
       const VectorXd reference = ReferenceLasso(psi, data.y, lambda);
-      const LassoFit fit = ParityLasso(data.x, AllBits(12), 3).Fit(data.y, lambda);
+      const LassoFit fit = ParityLasso(data.x, AllBits(12), 3).Fit(data.y, lambda, {}, base::StopToken()).value();
       EXPECT_TRUE(fit.converged);
       std::map<std::vector<int>, double> weights;
       for (const Term& term : fit.terms) weights[term.bits] = term.weight;
@@ -147,7 +158,7 @@ TEST(ParityLasso, MeetsTheOptimalityConditions) {
     for (const double lambda : {0.05, 0.13, 0.4}) {
       const Data data = MakeData(9, samples, 24, 0.7);
       const ParityLasso lasso(data.x, AllBits(24), 3);
-      const LassoFit fit = lasso.Fit(data.y, lambda);
+      const LassoFit fit = lasso.Fit(data.y, lambda, {}, base::StopToken()).value();
       ASSERT_TRUE(fit.converged);
       std::map<FeatureKey, double> weights;
       VectorXd residual = data.y;
@@ -155,14 +166,19 @@ TEST(ParityLasso, MeetsTheOptimalityConditions) {
         weights[KeyOf(term.bits)] = term.weight;
         residual -= term.weight * lasso.Column(KeyOf(term.bits)).cast<double>();
       }
-      lasso.Correlations(residual, [&](FeatureKey key, float c) {
-        const auto found = weights.find(key);
-        if (found == weights.end()) {
-          EXPECT_LE(std::abs(c), lambda * (1.0 + 2e-4) + 1e-6);
-        } else {
-          EXPECT_NEAR(c, lambda * (found->second > 0.0 ? 1.0 : -1.0), 1e-5);
-        }
-      });
+      EXPECT_TRUE(lasso
+                      .Correlations(
+                          residual,
+                          [&](FeatureKey key, float c) {
+                            const auto found = weights.find(key);
+                            if (found == weights.end()) {
+                              EXPECT_LE(std::abs(c), lambda * (1.0 + 2e-4) + 1e-6);
+                            } else {
+                              EXPECT_NEAR(c, lambda * (found->second > 0.0 ? 1.0 : -1.0), 1e-5);
+                            }
+                          },
+                          base::StopToken())
+                      .ok());
     }
   }
 }
@@ -170,9 +186,9 @@ TEST(ParityLasso, MeetsTheOptimalityConditions) {
 TEST(ParityLasso, NothingBeyondTheLargestCorrelation) {
   const Data data = MakeData(5, 50, 20, 0.5);
   const ParityLasso lasso(data.x, AllBits(20), 2);
-  const double largest = lasso.LargestCorrelation(data.y);
-  EXPECT_TRUE(lasso.Fit(data.y, largest * 1.00001).terms.empty());
-  EXPECT_FALSE(lasso.Fit(data.y, largest * 0.999).terms.empty());
+  const double largest = lasso.LargestCorrelation(data.y, base::StopToken()).value();
+  EXPECT_TRUE(lasso.Fit(data.y, largest * 1.00001, {}, base::StopToken()).value().terms.empty());
+  EXPECT_FALSE(lasso.Fit(data.y, largest * 0.999, {}, base::StopToken()).value().terms.empty());
 }
 
 TEST(ParityLasso, RenamedBitsGiveRenamedTerms) {
@@ -182,8 +198,8 @@ TEST(ParityLasso, RenamedBitsGiveRenamedTerms) {
   random.Shuffle(name);
   BitMatrix renamed(90, 18);
   for (int j = 0; j < 18; ++j) renamed.col(name[static_cast<size_t>(j)]) = data.x.col(j);
-  const LassoFit a = ParityLasso(data.x, AllBits(18), 3).Fit(data.y, 0.15);
-  const LassoFit b = ParityLasso(renamed, AllBits(18), 3).Fit(data.y, 0.15);
+  const LassoFit a = ParityLasso(data.x, AllBits(18), 3).Fit(data.y, 0.15, {}, base::StopToken()).value();
+  const LassoFit b = ParityLasso(renamed, AllBits(18), 3).Fit(data.y, 0.15, {}, base::StopToken()).value();
   std::map<std::vector<int>, double> weights;
   for (const Term& term : b.terms) weights[term.bits] = term.weight;
   ASSERT_EQ(a.terms.size(), b.terms.size());
@@ -198,8 +214,8 @@ TEST(ParityLasso, RenamedBitsGiveRenamedTerms) {
 TEST(ParityLasso, AStartChangesNothing) {
   const Data data = MakeData(7, 60, 16, 0.4);
   const ParityLasso lasso(data.x, AllBits(16), 3);
-  const LassoFit cold = lasso.Fit(data.y, 0.2);
-  const LassoFit warm = lasso.Fit(data.y, 0.2, {KeyOf({3}), KeyOf({0, 9, 11})});
+  const LassoFit cold = lasso.Fit(data.y, 0.2, {}, base::StopToken()).value();
+  const LassoFit warm = lasso.Fit(data.y, 0.2, {KeyOf({3}), KeyOf({0, 9, 11})}, base::StopToken()).value();
   ASSERT_EQ(cold.terms.size(), warm.terms.size());
   for (size_t k = 0; k < cold.terms.size(); ++k) {
     EXPECT_EQ(cold.terms[k].bits, warm.terms[k].bits);

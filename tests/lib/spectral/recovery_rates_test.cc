@@ -29,7 +29,10 @@ Rates Sparse(int seeds, int terms, int samples, double noise) {
     const BitMatrix x = RandomBits(random, samples, kBits);
     RecoveryOptions options;
     options.terms = terms;
-    const Polynomial found = RecoverUngated(x, NoisyValues(random, g, x, noise), AllBits(kBits), options).polynomial;
+    const Polynomial found =
+        RecoverUngated(x, NoisyValues(random, g, x, noise), AllBits(kBits), options, base::StopToken())
+            .value()
+            .polynomial;
     rates.exact += (Support(found) == Support(g) ? 1.0 : 0.0) / seeds;
     rates.recovered += Recovered(g, found) / seeds;
   }
@@ -64,7 +67,7 @@ TEST(RecoveryRates, JuntasOfFourBits) {
       for (const int bit : bits) row = 2 * row + (x(i, bit) < 0 ? 1 : 0);
       y[i] = table[row];
     }
-    const Recovery recovery = Recover(x, y, AllBits(kBits), {});
+    const Recovery recovery = Recover(x, y, AllBits(kBits), {}, base::StopToken()).value();
     bool all = true;
     for (const int bit : Variables(recovery.polynomial)) {
       all = all && std::find(bits.begin(), bits.end(), bit) != bits.end();
@@ -94,7 +97,7 @@ TEST(RecoveryRates, DecisionTrees) {
     const BitMatrix x = RandomBits(random, 300, kBits);
     VectorXd y(300);
     for (int i = 0; i < 300; ++i) y[i] = value([&](int bit) { return x(i, bit) < 0; });
-    const Recovery recovery = Recover(x, y, AllBits(kBits), {});
+    const Recovery recovery = Recover(x, y, AllBits(kBits), {}, base::StopToken()).value();
     const double deviation = std::sqrt(recovery.variance);
     bool all = true;
     for (const Term& term : recovery.polynomial.terms) {
@@ -125,7 +128,7 @@ TEST(RecoveryRates, DummiesAreLeftOut) {
     base::RandomStream random(seed, "test/dummies");
     const Polynomial g = RandomPolynomial(random, 39, 8, 3);
     const BitMatrix x = RandomBits(random, 300, kBits);
-    const Recovery recovery = Recover(x, NoisyValues(random, g, x, 0.3), AllBits(kBits), {});
+    const Recovery recovery = Recover(x, NoisyValues(random, g, x, 0.3), AllBits(kBits), {}, base::StopToken()).value();
     const std::vector<int> variables = Variables(recovery.polynomial);
     clean += variables.empty() || variables.back() < 39 ? 1 : 0;
   }
@@ -141,7 +144,7 @@ TEST(RecoveryRates, NoiseClosesTheGate) {
     const BitMatrix x = RandomBits(random, 300, kBits);
     VectorXd y(300);
     for (double& v : y) v = random.Normal();
-    const Recovery recovery = Recover(x, y, AllBits(kBits), {});
+    const Recovery recovery = Recover(x, y, AllBits(kBits), {}, base::StopToken()).value();
     closed += recovery.believed ? 0 : 1;
     mean += recovery.cv_r2 / 20.0;
   }

@@ -21,7 +21,7 @@ TEST(Recovery, FindsASparsePolynomialExactly) {
     const Polynomial g = RandomPolynomial(random, 60, 5, 3);
     const BitMatrix x = RandomBits(random, 300, 60);
     const VectorXd y = NoisyValues(random, g, x, 0.3);
-    const Recovery recovery = Recover(x, y, AllBits(60), {});
+    const Recovery recovery = Recover(x, y, AllBits(60), {}, base::StopToken()).value();
     EXPECT_EQ(recovery.features, 36050);
     EXPECT_TRUE(recovery.believed);
     EXPECT_GT(recovery.cv_r2, 0.6);
@@ -46,10 +46,11 @@ TEST(Recovery, SolvesTheReferenceExample) {
   for (uint64_t seed = 0; seed < 3; ++seed) {
     base::RandomStream random(seed, "test/reference");
     const BitMatrix x = RandomBits(random, 300, 60);
-    const Recovery recovery = Recover(x, EvaluateRows(g, x), AllBits(60), {});
+    const Recovery recovery = Recover(x, EvaluateRows(g, x), AllBits(60), {}, base::StopToken()).value();
     EXPECT_EQ(Support(recovery.polynomial), Support(g));
     const std::vector<int> variables = Variables(recovery.polynomial);
-    for (const Assignment& best : Minimizers(recovery.polynomial, 4)) {
+    const std::vector<Assignment> least = Minimizers(recovery.polynomial, 4, base::StopToken()).value();
+    for (const Assignment& best : least) {
       Bits point = Bits::Ones(60);
       for (size_t k = 0; k < variables.size(); ++k) {
         if ((best.code >> k) & 1) point[variables[k]] = -1.0f;
@@ -65,7 +66,7 @@ TEST(Recovery, TheGateStaysClosedOnNoise) {
     const BitMatrix x = RandomBits(random, 300, 60);
     VectorXd y(300);
     for (double& v : y) v = random.Normal();
-    const Recovery recovery = Recover(x, y, AllBits(60), {});
+    const Recovery recovery = Recover(x, y, AllBits(60), {}, base::StopToken()).value();
     EXPECT_FALSE(recovery.believed) << "seed " << seed << " cv " << recovery.cv_r2;
     EXPECT_FALSE(recovery.polynomial.terms.empty());
   }
@@ -77,7 +78,7 @@ TEST(Recovery, LowerDegreesSeeWhatHigherOnesHide) {
   const BitMatrix x = RandomBits(random, 300, 60);
   Polynomial g;
   for (int bit = 0; bit < 12; ++bit) g.terms.push_back({{bit}, bit % 2 ? 1.0 : -1.0});
-  const Recovery recovery = Recover(x, NoisyValues(random, g, x, 1.0), AllBits(60), {});
+  const Recovery recovery = Recover(x, NoisyValues(random, g, x, 1.0), AllBits(60), {}, base::StopToken()).value();
   EXPECT_TRUE(recovery.believed) << recovery.cv_r2;
   const std::vector<int> variables = Variables(recovery.polynomial);
   EXPECT_LT(variables.back(), 12);
@@ -93,7 +94,8 @@ TEST(Recovery, EveryRuleForLambdaFindsAStrongSignal) {
     options.terms = 4;
     options.rule = rule;
     options.lambda_abs = 0.3;
-    EXPECT_EQ(Support(Recover(x, y, AllBits(30), options).polynomial), Support(g)) << static_cast<int>(rule);
+    EXPECT_EQ(Support(Recover(x, y, AllBits(30), options, base::StopToken()).value().polynomial), Support(g))
+        << static_cast<int>(rule);
   }
 }
 
@@ -102,8 +104,8 @@ TEST(Recovery, ScaleAndShiftOfTheLossOnlyScaleAndShiftTheAnswer) {
   const Polynomial g = RandomPolynomial(random, 40, 5, 3);
   const BitMatrix x = RandomBits(random, 200, 40);
   const VectorXd y = NoisyValues(random, g, x, 0.3);
-  const Recovery one = Recover(x, y, AllBits(40), {});
-  const Recovery other = Recover(x, (1e6 * y.array() + 1e7).matrix(), AllBits(40), {});
+  const Recovery one = Recover(x, y, AllBits(40), {}, base::StopToken()).value();
+  const Recovery other = Recover(x, (1e6 * y.array() + 1e7).matrix(), AllBits(40), {}, base::StopToken()).value();
   ASSERT_EQ(Support(one.polynomial), Support(other.polynomial));
   EXPECT_NEAR(one.cv_r2, other.cv_r2, 1e-6);
   EXPECT_NEAR(1e6 * one.polynomial.terms[0].weight, other.polynomial.terms[0].weight, 1.0);
@@ -115,7 +117,7 @@ TEST(Recovery, SurvivesAnyLosses) {
   const auto recover = [&](const VectorXd& y) {
     VectorXd losses = y;
     Winsorize(&losses);
-    return Recover(x, losses, AllBits(20), {});
+    return Recover(x, losses, AllBits(20), {}, base::StopToken()).value();
   };
   EXPECT_TRUE(recover(VectorXd::Constant(60, 0.25)).polynomial.terms.empty());
   EXPECT_TRUE(recover(VectorXd::Zero(60)).polynomial.terms.empty());
@@ -127,8 +129,9 @@ TEST(Recovery, SurvivesAnyLosses) {
     EXPECT_TRUE(std::isfinite(recovery.r2) && std::isfinite(recovery.cv_r2)) << size;
     for (const Term& term : recovery.polynomial.terms) EXPECT_TRUE(std::isfinite(term.weight)) << size;
   }
-  EXPECT_FALSE(Recover(x.topRows(3), VectorXd::LinSpaced(3, 0, 1), AllBits(20), {}).believed);
-  EXPECT_FALSE(Recover(x, VectorXd::LinSpaced(60, 0, 1), {}, {}).believed);
+  EXPECT_FALSE(
+      Recover(x.topRows(3), VectorXd::LinSpaced(3, 0, 1), AllBits(20), {}, base::StopToken()).value().believed);
+  EXPECT_FALSE(Recover(x, VectorXd::LinSpaced(60, 0, 1), {}, {}, base::StopToken()).value().believed);
 }
 
 TEST(Recovery, WinsorizeBoundsTheBadSideOnly) {
@@ -148,9 +151,11 @@ TEST(Recovery, TheBootstrapKnowsSignalFromNoise) {
   Polynomial g{0.0, {{{1}, 1.0}, {{2, 3}, 0.8}}};
   const BitMatrix x = RandomBits(random, 150, 25);
   const VectorXd y = NoisyValues(random, g, x, 0.5);
-  const Recovery recovery = Recover(x, y, AllBits(25), {});
-  const std::vector<double> share = BootstrapFrequencies(x, y, AllBits(25), {}, recovery.polynomial.terms, 20, 1);
-  EXPECT_EQ(share, BootstrapFrequencies(x, y, AllBits(25), {}, recovery.polynomial.terms, 20, 1));
+  const Recovery recovery = Recover(x, y, AllBits(25), {}, base::StopToken()).value();
+  const std::vector<double> share =
+      BootstrapFrequencies(x, y, AllBits(25), {}, recovery.polynomial.terms, 20, 1, base::StopToken()).value();
+  EXPECT_EQ(share,
+            BootstrapFrequencies(x, y, AllBits(25), {}, recovery.polynomial.terms, 20, 1, base::StopToken()).value());
   for (size_t k = 0; k < share.size(); ++k) {
     if (Support(g).count(recovery.polynomial.terms[k].bits)) {
       EXPECT_EQ(share[k], 1.0);

@@ -173,7 +173,8 @@ gp::Regression SomeRegression() {
   }
   gp::Hyperparameters theta;
   theta.lengthscales = (VectorXd(3) << 0.4, 0.8, 1.1).finished();
-  return *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 3), theta, x, y);
+  return *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 3), theta, x, y, {}, base::StopToken())
+              .value();
 }
 
 TEST(ImprovementAcquisition, GradientMatchesDifferencesAndBatchMatchesSingle) {
@@ -209,7 +210,9 @@ std::vector<gp::Regression> SomeStates() {
     theta.lengthscales = (VectorXd(3) << 0.3 + 0.1 * s, 0.8, 1.5 - 0.2 * s).finished();
     theta.signal_variance = 0.5 + 0.3 * s;
     theta.mean = 0.1 * s;
-    states.push_back(*gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 3), theta, x, y));
+    states.push_back(
+        *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 3), theta, x, y, {}, base::StopToken())
+             .value());
   }
   return states;
 }
@@ -284,8 +287,10 @@ TEST(ModelAcquisition, BestRowIsTheLargestEvenUnderAHugeWeight) {
   // Far from all data the deviation is the prior's everywhere: only the order of means is left to decide.
   gp::Hyperparameters theta;
   theta.lengthscales = VectorXd::Constant(1, 1e-3);
-  const gp::Regression flat = *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kSquaredExponential, 1), theta,
-                                                   (VectorXd(1) << 0.0).finished(), (VectorXd(1) << 1.0).finished());
+  const gp::Regression flat =
+      *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kSquaredExponential, 1), theta,
+                           (VectorXd(1) << 0.0).finished(), (VectorXd(1) << 1.0).finished(), {}, base::StopToken())
+           .value();
   const ModelAcquisition exploring({{&flat, 0.0}}, {.kind = AcquisitionKind::kUpperConfidenceBound, .root_beta = 1e8});
   // The means there are e^-50, e^-40.5, e^-60.5 and 0; variances are 1 up to e^-81.
   EXPECT_EQ(exploring.BestRow((VectorXd(4) << 0.010, 0.009, 0.011, 0.9).finished()), 1);
@@ -297,7 +302,7 @@ TEST(ImprovementAcquisition, BelievedPointLosesItsImprovement) {
   const double best = 1.2;
   const double before = ImprovementAcquisition(&model, best, false).Value(u, nullptr);
   ASSERT_GT(before, 1e-6);
-  ASSERT_TRUE(model.Append(u, model.PredictMean(u.transpose())(0)));
+  ASSERT_TRUE(model.Append(u, model.PredictMean(u.transpose())(0), base::StopToken()).value());
   EXPECT_LT(
       ImprovementAcquisition(&model, std::max(best, model.PredictMean(u.transpose())(0)), false).Value(u, nullptr),
       0.05 * before);

@@ -428,13 +428,16 @@ TEST(Bo, ImprovementsThatNoiseHidesDoNotCount) {
     study.Complete(study.Enqueue(p), BraninOf(p) + 20.0 * random.Normal());
   }
   study.Run(4, BraninOf);  // The initial design.
-  const Observations data = Collect(study.history(), encoding, study::Goal::kMinimize, nullptr);
+  const Observations data =
+      Collect(study.history(), encoding, study::Goal::kMinimize, nullptr, true, base::StopToken()).value();
   const Suggestion s = study.Ask();
   ASSERT_EQ(s.origin, "acq");
   const std::vector<ModelChoice> choices = ModelsFor(encoding, options).choices;
   const SurrogateCarry carry = *ParseCarry(ParseBoCarry(s.carry).surrogate, choices);
-  const gp::Regression model = *gp::Regression::Fit(choices[0].shape, carry.theta, data.observed,
-                                                    OutputTransform::Standard(data.scores).Forward(data.scores));
+  const gp::Regression model =
+      *gp::Regression::Fit(choices[0].shape, carry.theta, data.observed,
+                           OutputTransform::Standard(data.scores).Forward(data.scores), {}, base::StopToken())
+           .value();
   const double deviation = std::sqrt(carry.theta.noise_variance);
   EXPECT_GT(deviation, 0.05);
   const double target = model.PredictMean(data.observed).maxCoeff() + deviation;

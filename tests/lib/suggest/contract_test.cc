@@ -127,6 +127,35 @@ std::vector<DesignerCase> Cases() {
   return cases;
 }
 
+// A fit of fifty parameters takes seconds. It looks before each of its parts, the largest of which are the products of
+// a likelihood: 100^3/3 multiplications, or 100^2/2 kernels of 50 coordinates. Once stopped it does nothing more.
+TEST(LongFits, LookOftenAndEndAtOnce) {
+  constexpr int kParameters = 50, kResults = 100;
+  std::vector<ParameterSpec> parameters;
+  for (int i = 0; i < kParameters; ++i) parameters.push_back(Float("x" + std::to_string(i), 0, 1));
+  StudySpec spec;
+  spec.space = Space(parameters);
+  spec.metric.name = "loss";
+  spec.algorithm = BoOptions{};
+  spec.seed = 42;
+  const Encoding encoding(spec.space);
+  FakeStudy study;
+  base::RandomStream random(1, "test/long fits");
+  for (int i = 0; i < kResults; ++i) {
+    const Parameters setting = encoding.Sample(random);
+    study.Finish(study.Enqueue(setting), Complete((encoding.ToCompact(setting).array() - 0.3).matrix().squaredNorm()));
+  }
+  const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(spec);
+  for (const int64_t at : {1, 100, 1500}) {
+    const base::StopSource source;
+    luthier::testing::LookMeter meter([&] { source.RequestStop(); }, at);
+    EXPECT_EQ(designer->Suggest(study.history(), 200, source.token()).status(), base::StoppedError());
+    EXPECT_EQ(meter.looks(), at);
+    EXPECT_LE(meter.most(), 500'000);
+    EXPECT_EQ(meter.after(), 0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Registry, DesignerContract, ::testing::ValuesIn(Cases()), DesignerContract::Name);
 
 }  // namespace

@@ -32,7 +32,7 @@ struct Sample {
   kernels::KernelShape shape;
   gp::Hyperparameters theta;
 
-  gp::Regression Model() const { return *gp::Regression::Fit(shape, theta, x, y); }
+  gp::Regression Model() const { return *gp::Regression::Fit(shape, theta, x, y, {}, base::StopToken()).value(); }
 };
 
 Sample MakeSample(int n, int d, int q, double noise = 1e-6) {
@@ -61,7 +61,7 @@ TEST(Fantasies, AgreeWithAModelForEach) {
   const Sample s = MakeSample(20, 2, 5);
   gp::Regression regression = s.Model();
   const double record = s.y.maxCoeff();
-  const Fantasies fantasies = *Fantasize(&regression, s.open, {record, nullptr}, 8, 1, 2);
+  const Fantasies fantasies = *Fantasize(&regression, s.open, {record, nullptr}, 8, 1, 2, 0, base::StopToken()).value();
   const MatrixXd outcomes = Outcomes(fantasies);
   EXPECT_LT((outcomes.topRows(20).colwise() - s.y).cwiseAbs().maxCoeff(), 1e-9);
   MatrixXd all(25, 2);
@@ -76,7 +76,8 @@ TEST(Fantasies, AgreeWithAModelForEach) {
     const VectorXd values = FantasyAcquisition({fantasies}, settings).Values(u);
     VectorXd sum = VectorXd::Zero(40);
     for (Index f = 0; f < 8; ++f) {
-      const gp::Regression own = *gp::Regression::Fit(s.shape, s.theta, all, outcomes.col(f));
+      const gp::Regression own =
+          *gp::Regression::Fit(s.shape, s.theta, all, outcomes.col(f), {}, base::StopToken()).value();
       const double best = std::max(record, outcomes.col(f).tail(5).maxCoeff());
       EXPECT_NEAR(fantasies.best(f), best, 1e-9);
       const VectorXd one = ModelAcquisition({{&own, best}}, settings).Values(u);
@@ -93,12 +94,13 @@ TEST(Fantasies, AgreeWithAModelForEach) {
 TEST(Fantasies, ANoisyRecordIsTheModels) {
   const Sample s = MakeSample(20, 2, 3, 0.05);
   gp::Regression regression = s.Model();
-  const Fantasies fantasies = *Fantasize(&regression, s.open, {0.0, &s.x}, 4, 1, 2);
+  const Fantasies fantasies = *Fantasize(&regression, s.open, {0.0, &s.x}, 4, 1, 2, 0, base::StopToken()).value();
   const MatrixXd outcomes = Outcomes(fantasies);
   MatrixXd all(23, 2);
   all << s.x, s.open;
   for (Index f = 0; f < 4; ++f) {
-    const gp::Regression own = *gp::Regression::Fit(s.shape, s.theta, all, outcomes.col(f));
+    const gp::Regression own =
+        *gp::Regression::Fit(s.shape, s.theta, all, outcomes.col(f), {}, base::StopToken()).value();
     EXPECT_NEAR(fantasies.best(f), own.PredictMean(all).maxCoeff(), 1e-9);
   }
 }
@@ -106,9 +108,11 @@ TEST(Fantasies, ANoisyRecordIsTheModels) {
 TEST(Fantasies, GradientsMatchDifferences) {
   const Sample s = MakeSample(15, 3, 4);
   gp::Regression regression = s.Model();
-  gp::Regression other = *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 3), s.theta, s.x, s.y);
-  const Fantasies a = *Fantasize(&regression, s.open, {s.y.maxCoeff(), nullptr}, 8, 1, 2, 0);
-  const Fantasies b = *Fantasize(&other, s.open, {s.y.maxCoeff(), nullptr}, 8, 1, 2, 1);
+  gp::Regression other =
+      *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 3), s.theta, s.x, s.y, {}, base::StopToken())
+           .value();
+  const Fantasies a = *Fantasize(&regression, s.open, {s.y.maxCoeff(), nullptr}, 8, 1, 2, 0, base::StopToken()).value();
+  const Fantasies b = *Fantasize(&other, s.open, {s.y.maxCoeff(), nullptr}, 8, 1, 2, 1, base::StopToken()).value();
   base::RandomStream stream(5, "test/points");
   for (const AcquisitionKind kind : kKinds) {
     AcquisitionSettings settings;
@@ -139,7 +143,7 @@ TEST(Fantasies, ManyAreTheExpectedImprovementOfTheBatch) {
     const double t = 0.02 * k, weight = std::exp(-0.5 * t * t);
     const double outcome = open.mean(0) + t * deviation;
     gp::Regression own = regression;
-    ASSERT_TRUE(own.Append(s.open.row(0).transpose(), outcome));
+    ASSERT_TRUE(own.Append(s.open.row(0).transpose(), outcome, base::StopToken()).value());
     const gp::Posterior p = own.Predict(u.transpose());
     expected += weight * ExpectedImprovement(p.mean(0), std::sqrt(p.variance(0)), std::max(record, outcome)).value;
     mass += weight;
@@ -150,7 +154,8 @@ TEST(Fantasies, ManyAreTheExpectedImprovementOfTheBatch) {
   double last = INFINITY;
   for (const int count : {8, 128, 4096}) {
     gp::Regression model = s.Model();
-    const Fantasies fantasies = *Fantasize(&model, s.open, {record, nullptr}, count, 1, 2);
+    const Fantasies fantasies =
+        *Fantasize(&model, s.open, {record, nullptr}, count, 1, 2, 0, base::StopToken()).value();
     const double error = std::abs(FantasyAcquisition({fantasies}, settings).Values(u.transpose())(0) / expected - 1.0);
     RecordProperty("error_" + std::to_string(count), std::to_string(error));
     EXPECT_LT(error, count == 8 ? 0.3 : count == 128 ? 0.03 : 0.002);
@@ -163,11 +168,15 @@ TEST(Fantasies, DrawsAreThePosteriors) {
   const Sample s = MakeSample(6, 2, 3);
   const gp::Regression regression = s.Model();
   gp::Regression model = s.Model();
-  const MatrixXd draws = Outcomes(*Fantasize(&model, s.open, {0.0, nullptr}, 4096, 7, 8)).bottomRows(3);
+  const MatrixXd draws =
+      Outcomes(*Fantasize(&model, s.open, {0.0, nullptr}, 4096, 7, 8, 0, base::StopToken()).value()).bottomRows(3);
   const VectorXd mean = draws.rowwise().mean();
   const MatrixXd centred = draws.colwise() - mean;
   EXPECT_LT((mean - regression.PredictMean(s.open)).cwiseAbs().maxCoeff(), 2e-3);
-  EXPECT_LT((centred * centred.transpose() / 4096.0 - regression.JointCovariance(s.open)).cwiseAbs().maxCoeff(), 5e-3);
+  EXPECT_LT((centred * centred.transpose() / 4096.0 - regression.JointCovariance(s.open, base::StopToken()).value())
+                .cwiseAbs()
+                .maxCoeff(),
+            5e-3);
 }
 
 // --- Sixteen asks at once. ---
@@ -250,7 +259,7 @@ TEST(Fantasies, ProbabilityIsThatOfBeatingOpenTrials) {
   const VectorXd u = s.open.row(0).transpose().array() * 0.8 + 0.1;
   MatrixXd both(2, 2);
   both << s.open, u.transpose();
-  const MatrixXd covariance = regression.JointCovariance(both);
+  const MatrixXd covariance = regression.JointCovariance(both, base::StopToken()).value();
   const VectorXd mean = regression.PredictMean(both);
   const double record = s.y.maxCoeff() - 0.3, margin = 0.05, step = 1e-3;
   double expected = 0.0;
@@ -264,7 +273,7 @@ TEST(Fantasies, ProbabilityIsThatOfBeatingOpenTrials) {
   for (const AcquisitionKind kind :
        {AcquisitionKind::kProbabilityOfImprovement, AcquisitionKind::kLogProbabilityOfImprovement}) {
     gp::Regression model = s.Model();
-    const Fantasies fantasies = *Fantasize(&model, s.open, {record, nullptr}, 4096, 1, 2);
+    const Fantasies fantasies = *Fantasize(&model, s.open, {record, nullptr}, 4096, 1, 2, 0, base::StopToken()).value();
     AcquisitionSettings settings;
     settings.kind = kind;
     settings.margin = margin;
@@ -312,7 +321,8 @@ TEST(Parallel, HallucinationIsBelievingUnderUcb) {
   const gp::Regression plain = s.Model();
   gp::Regression extended = s.Model();
   for (Index i = 0; i < 4; ++i) {
-    ASSERT_TRUE(extended.Append(s.open.row(i).transpose(), extended.PredictMean(s.open.row(i))(0)));
+    ASSERT_TRUE(
+        extended.Append(s.open.row(i).transpose(), extended.PredictMean(s.open.row(i))(0), base::StopToken()).value());
   }
   const gp::Posterior a = plain.Predict(s.x.array() * 0.9), b = extended.Predict(s.x.array() * 0.9);
   EXPECT_LT((a.mean - b.mean).cwiseAbs().maxCoeff(), 1e-9);

@@ -169,10 +169,11 @@ TEST(Feasibility, WeightedGradientsMatchDifferences) {
   data.points.resize(30, 2);
   for (double& v : data.points.reshaped()) v = stream.Uniform();
   data.labels = (0.6 - data.points.col(0).array()).sign();
-  const std::optional<FeasibilityModel> model = FeasibilityModel::Fit(data, encoding, "");
+  const std::optional<FeasibilityModel> model = FeasibilityModel::Fit(data, encoding, "", base::StopToken()).value();
   ASSERT_TRUE(model.has_value());
   // What it carries gives the same model, without a search.
-  const std::optional<FeasibilityModel> again = FeasibilityModel::Fit(data, encoding, model->carry());
+  const std::optional<FeasibilityModel> again =
+      FeasibilityModel::Fit(data, encoding, model->carry(), base::StopToken()).value();
   EXPECT_EQ(model->carry(), again->carry());
   for (const BoAcquisition kind : kAcquisitions) {
     const bool plain = kind == BoAcquisition::kEi || kind == BoAcquisition::kPi;

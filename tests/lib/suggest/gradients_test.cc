@@ -92,7 +92,7 @@ TEST(GradientUnits, AlongADirectionItIsTheSameDerivative) {
   for (uint64_t ask = 0; ask < 20; ++ask) {
     const Parameters p = encoding.Sample(random);
     const std::vector<double> full = LossGradient(encoding.space(), p);
-    const std::vector<double> direction = units.RandomDirection(p, 5, ask);
+    const std::vector<double> direction = units.RandomDirection(p, 5, ask, base::StopToken()).value();
     ASSERT_EQ(direction.size(), full.size());
     study::Gradient gradient = SlopeAlong(direction, 0.0, 0.5);
     for (size_t k = 0; k < full.size(); ++k) gradient.slope += full[k] * direction[k];
@@ -105,8 +105,8 @@ TEST(GradientUnits, AlongADirectionItIsTheSameDerivative) {
     EXPECT_NEAR(one.values(0), slope, 1e-12 * (1.0 + std::abs(slope)));
     // The suggested direction has length 1 in the cube, so that errors keep their size.
     EXPECT_NEAR(one.variances(0), 0.25, 1e-12);
-    EXPECT_NE(direction, units.RandomDirection(p, 5, ask + 1));
-    EXPECT_NE(direction, units.RandomDirection(p, 6, ask));
+    EXPECT_NE(direction, units.RandomDirection(p, 5, ask + 1, base::StopToken()).value());
+    EXPECT_NE(direction, units.RandomDirection(p, 6, ask, base::StopToken()).value());
   }
 }
 
@@ -118,7 +118,7 @@ TEST(GradientUnits, DirectionsAreUniformOnTheSphereOfWhatCanMove) {
   Eigen::Vector3d squares = Eigen::Vector3d::Zero(), sum = Eigen::Vector3d::Zero();
   constexpr int kDraws = 2000;
   for (int i = 0; i < kDraws; ++i) {
-    const std::vector<double> v = units.RandomDirection(p, 1, static_cast<uint64_t>(i));
+    const std::vector<double> v = units.RandomDirection(p, 1, static_cast<uint64_t>(i), base::StopToken()).value();
     ASSERT_EQ(v.size(), 4u);
     EXPECT_EQ(v[3], 0.0);
     const Eigen::Vector3d unit(v[0], v[1] / 4.0, v[2]);
@@ -129,7 +129,8 @@ TEST(GradientUnits, DirectionsAreUniformOnTheSphereOfWhatCanMove) {
   EXPECT_LT((squares.array() - 1.0 / 3.0).abs().maxCoeff(), 0.03);
   EXPECT_LT(sum.cwiseAbs().maxCoeff(), 0.06);
   const study::Encoding discrete(study::Space({study::Int("n", 1, 3)}));
-  EXPECT_TRUE(GradientUnits(discrete, Goal::kMinimize).RandomDirection({{"n", 1.0}}, 1, 1).empty());
+  EXPECT_TRUE(
+      GradientUnits(discrete, Goal::kMinimize).RandomDirection({{"n", 1.0}}, 1, 1, base::StopToken()).value().empty());
 }
 
 TEST(GradientUnits, WhatCannotBeUsedIsLeftOutOneByOne) {
@@ -225,7 +226,8 @@ TEST(SlopeSurrogate, SlopesBendWithTheScores) {
     SurrogateOptions options;
     options.choices = {choice};
     const std::optional<Surrogate> s =
-        FitSurrogate(options, sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes);
+        FitSurrogate(options, sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes, true, base::StopToken())
+            .value();
     if (choice.warp == Warp::kYeoJohnson && !s.has_value()) continue;
     ASSERT_TRUE(s.has_value());
     const VectorXd targets = s->states[0].Targets();
@@ -245,8 +247,10 @@ TEST(SlopeSurrogate, SlopesBendWithTheScores) {
 TEST(SlopeSurrogate, TellsMoreThanValuesAlone) {
   const Sample sample = Bowls(7, 3);
   const std::optional<Surrogate> with =
-      FitSurrogate(Choices(3), sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes);
-  const std::optional<Surrogate> without = FitSurrogate(Choices(3), sample.x, sample.scores, std::nullopt, 1, 1);
+      FitSurrogate(Choices(3), sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes, true, base::StopToken())
+          .value();
+  const std::optional<Surrogate> without =
+      FitSurrogate(Choices(3), sample.x, sample.scores, std::nullopt, 1, 1, {}, true, base::StopToken()).value();
   auto error = [&](const Surrogate& s) {
     const MatrixXd at = RandomPoints(100, 3, 9);
     const VectorXd mean = s.states[0].PredictMean(at);
@@ -262,14 +266,18 @@ TEST(SlopeSurrogate, TellsMoreThanValuesAlone) {
 
 TEST(SlopeSurrogate, SlopesThatArriveLateAreSearchedFor) {
   const Sample sample = Bowls(40, 2);
-  const std::optional<Surrogate> before = FitSurrogate(Choices(2), sample.x, sample.scores, std::nullopt, 1, 1);
+  const std::optional<Surrogate> before =
+      FitSurrogate(Choices(2), sample.x, sample.scores, std::nullopt, 1, 1, {}, true, base::StopToken()).value();
   EXPECT_EQ(before->carry.theta.slope_noise_variance, 0.0);
   const std::optional<Surrogate> after =
-      FitSurrogate(Choices(2), sample.x, sample.scores, before->carry, 1, 2, sample.slopes);
+      FitSurrogate(Choices(2), sample.x, sample.scores, before->carry, 1, 2, sample.slopes, true, base::StopToken())
+          .value();
   EXPECT_EQ(after->carry.searches, 2);
   EXPECT_GT(after->carry.theta.slope_noise_variance, 0.0);
   // And given up again without harm.
-  EXPECT_TRUE(FitSurrogate(Choices(2), sample.x, sample.scores, after->carry, 1, 3).has_value());
+  EXPECT_TRUE(FitSurrogate(Choices(2), sample.x, sample.scores, after->carry, 1, 3, {}, true, base::StopToken())
+                  .value()
+                  .has_value());
 }
 
 TEST(SlopeSurrogate, LeavesOutWhatNoKernelCanFollow) {
@@ -278,7 +286,8 @@ TEST(SlopeSurrogate, LeavesOutWhatNoKernelCanFollow) {
   for (int k = 0; k < 3; ++k) sample.slopes.values(k) = huge[k];
   sample.slopes.extra_variances(3) = 1e200;
   const std::optional<Surrogate> s =
-      FitSurrogate(Choices(2), sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes);
+      FitSurrogate(Choices(2), sample.x, sample.scores, std::nullopt, 1, 1, sample.slopes, true, base::StopToken())
+          .value();
   ASSERT_TRUE(s.has_value());
   EXPECT_EQ(s->states[0].rows(), 6 + 8);
 }
@@ -292,9 +301,13 @@ TEST(SlopeSurrogate, SamplesOnlyWhileRowsAreFew) {
   carry.observations = 76;
   carry.theta.lengthscales = VectorXd::Constant(3, 0.8);
   carry.theta.slope_noise_variance = 1e-6;
-  EXPECT_EQ(FitSurrogate(options, many.x, many.scores, carry, 1, 1, many.slopes)->states.size(), 1u);
+  EXPECT_EQ(FitSurrogate(options, many.x, many.scores, carry, 1, 1, many.slopes, true, base::StopToken())
+                .value()
+                ->states.size(),
+            1u);
   const Sample few = Bowls(6, 3);
-  const std::optional<Surrogate> s = FitSurrogate(options, few.x, few.scores, std::nullopt, 1, 1, few.slopes);
+  const std::optional<Surrogate> s =
+      FitSurrogate(options, few.x, few.scores, std::nullopt, 1, 1, few.slopes, true, base::StopToken()).value();
   EXPECT_EQ(s->states.size(), static_cast<size_t>(kSampledStates));
   for (const gp::Regression& state : s->states) EXPECT_EQ(state.rows(), 24);
 }
@@ -309,7 +322,9 @@ gp::Regression SomeRegression(double slope_noise) {
   theta.mean = -1.0;
   gp::Slopes slopes = sample.slopes;
   slopes.Add(3, VectorXd::Constant(2, std::sqrt(0.5)), 1.0, 0.2);
-  return *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, sample.x, sample.scores, slopes);
+  return *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, sample.x, sample.scores, slopes,
+                              base::StopToken())
+              .value();
 }
 
 TEST(SlopeThompson, DrawsHaveThePosteriorsMomentsWithSlopes) {
@@ -323,7 +338,8 @@ TEST(SlopeThompson, DrawsHaveThePosteriorsMomentsWithSlopes) {
     for (int i = 0; i < kDraws; ++i) {
       const base::RandomStream random(3, "draw", static_cast<uint64_t>(i));
       const std::optional<FunctionDraw> draw =
-          pathwise ? FunctionDraw::Pathwise(model, 192, random) : FunctionDraw::FourierFeatures(model, 256, random);
+          pathwise ? FunctionDraw::Pathwise(model, 192, random, base::StopToken()).value()
+                   : FunctionDraw::FourierFeatures(model, 256, random, base::StopToken()).value();
       draws.row(i) = draw->Values(at).transpose();
       if (!pathwise && i == 199) {
         draws.conservativeResize(200, Eigen::NoChange);
@@ -345,8 +361,9 @@ TEST(SlopeThompson, DrawsHaveThePosteriorsMomentsWithSlopes) {
 TEST(SlopeThompson, GradientMatchesDifferencesAndPassesThroughTheSlopes) {
   const gp::Regression model = SomeRegression(1e-10);
   const base::RandomStream random(5, "gradient");
-  const FunctionDraw path = *FunctionDraw::Pathwise(model, kPathwiseFeatures, random);
-  const FunctionDraw fourier = *FunctionDraw::FourierFeatures(model, kFourierFeatures, random);
+  const FunctionDraw path = *FunctionDraw::Pathwise(model, kPathwiseFeatures, random, base::StopToken()).value();
+  const FunctionDraw fourier =
+      *FunctionDraw::FourierFeatures(model, kFourierFeatures, random, base::StopToken()).value();
   for (const FunctionDraw* draw : {&path, &fourier}) {
     for (int i = 0; i < 5; ++i) {
       const VectorXd u = RandomPoints(5, 2, 12).row(i).transpose();

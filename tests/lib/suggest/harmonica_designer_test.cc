@@ -128,7 +128,7 @@ TEST(Harmonica, AClosedGateRestrictsNothingAndItsSamplesStay) {
   const HarmonicaPlan plan = PlanHarmonica(spec, options);
   const spectral::BitEncoding bits(spec.space, {}, spec.seed);
   HarmonicaStages stages(spec, options, plan, bits);
-  stages.Read(study.history());
+  ASSERT_TRUE(stages.Read(study.history(), base::StopToken()).ok());
   ASSERT_EQ(stages.stages().size(), 2u);
   EXPECT_FALSE(stages.stages()[0].believed);
   EXPECT_TRUE(stages.stages()[0].restrictions.empty());

@@ -228,14 +228,14 @@ TEST(HarmonicaParts, AStageClosesWithPausedResults) {
   const HarmonicaPlan plan = PlanHarmonica(spec, options);
   const spectral::BitEncoding bits(spec.space, BitOptionsOf(options), spec.seed);
   HarmonicaStages stages(spec, options, plan, bits);
-  stages.Read(study.history());
+  ASSERT_TRUE(stages.Read(study.history(), base::StopToken()).ok());
   ASSERT_EQ(stages.stages().size(), 1u);
   EXPECT_EQ(stages.stages()[0].results, 20);
   EXPECT_EQ(stages.stages()[0].failed, 1);
   const Eigen::VectorXd before = stages.Data(study.history(), 0).losses;
   EXPECT_LT(before.maxCoeff(), 100.0);
   pause(4);  // Too late.
-  stages.Read(study.history());
+  ASSERT_TRUE(stages.Read(study.history(), base::StopToken()).ok());
   EXPECT_EQ(stages.Data(study.history(), 0).losses, before);
 }
 

@@ -86,7 +86,7 @@ TEST(HarmonicaRates, EveryStageLowersTheMean) {
     for (spectral::Term& term : b.terms) {
       for (int& bit : term.bits) bit += 30;
     }
-    const double least = spectral::Minimizers(a, 1)[0].value;
+    const double least = spectral::Minimizers(a, 1, base::StopToken()).value()[0].value;
     const auto value = [&](const spectral::Bits& x) {
       const double outer = Evaluate(a, x);
       return outer + (outer < 0.7 * least ? Evaluate(b, x) : 0.0);

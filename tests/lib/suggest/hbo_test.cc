@@ -350,7 +350,7 @@ TEST(Farthest, IsFarthest) {
       const Observations data = Tried(encoding, settings);
       double widest = 0.0;
       for (int i = 0; i < table->size(); ++i) widest = std::max(widest, Gap(data, table->points().row(i).transpose()));
-      const Parameters found = FarthestPoint(encoding, data, seed, 0);
+      const Parameters found = FarthestPoint(encoding, data, seed, 0, base::StopToken()).value();
       EXPECT_TRUE(space.Validate(found).ok());
       EXPECT_NEAR(Gap(data, encoding.ToModel(found)), widest, 1e-12) << seed;
     }
@@ -366,8 +366,9 @@ TEST(Farthest, ComesCloseInContinuousSpacesAndStartsAnywhere) {
   for (int i = 0; i <= 400; ++i) {
     for (int j = 0; j <= 400; ++j) widest = std::max(widest, Gap(data, Eigen::Vector2d(i / 400.0, j / 400.0)));
   }
-  EXPECT_GE(Gap(data, encoding.ToModel(FarthestPoint(encoding, data, 1, 0))), widest - 1e-3);
-  EXPECT_TRUE(encoding.space().Validate(FarthestPoint(encoding, Tried(encoding, {}), 1, 0)).ok());
+  EXPECT_GE(Gap(data, encoding.ToModel(FarthestPoint(encoding, data, 1, 0, base::StopToken()).value())), widest - 1e-3);
+  EXPECT_TRUE(
+      encoding.space().Validate(FarthestPoint(encoding, Tried(encoding, {}), 1, 0, base::StopToken()).value()).ok());
 }
 
 TEST(Farthest, IsWhatTheDesignerExplores) {
@@ -418,7 +419,7 @@ TEST(Lipo, WithoutBoundsIsRandomSearch) {
   const study::Encoding encoding(space);
   const LipschitzBounds none(Eigen::MatrixXd(0, encoding.model_dim()), Eigen::VectorXd(0), 1.0);
   for (uint64_t j = 0; j < 50; ++j) {
-    EXPECT_EQ(LipoPoint(encoding, none, 0.0, 7, j), ExplorationPoint(encoding, 7, j));
+    EXPECT_EQ(LipoPoint(encoding, none, 0.0, 7, j, base::StopToken()).value(), ExplorationPoint(encoding, 7, j));
   }
   // Equal results give no slope, hence no bound.
   BoOptions options = Cheap(BoPreset::kLbo);

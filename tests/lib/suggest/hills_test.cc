@@ -45,7 +45,7 @@ struct Landscape {
     gp::Hyperparameters theta;
     theta.lengthscales = VectorXd::Constant(2, 0.2);
     theta.noise_variance = 1e-8;
-    model = gp::Regression::Fit(kShape, theta, x, y);
+    model = gp::Regression::Fit(kShape, theta, x, y, {}, base::StopToken()).value();
   }
   Index Best() const {
     Index best = 0;
@@ -71,13 +71,13 @@ TEST(Hills, TheBestResultElsewhereIsOnTheOtherHill) {
     SCOPED_TRACE(seed);
     const Landscape land(80, seed);
     const Index top = land.Best();
-    const Index other = BestElsewhere(*land.model, land.x, land.y, land.rows, {top});
+    const Index other = BestElsewhere(*land.model, land.x, land.y, land.rows, {top}, base::StopToken()).value();
     ASSERT_GE(other, 0);
     const auto narrow = [&](Index i) { return land.x(i, 0) + land.x(i, 1) < 0.9; };
     EXPECT_NE(narrow(other), narrow(top));
     // With no hill known it is the record, and with both no better than a slope.
-    EXPECT_EQ(BestElsewhere(*land.model, land.x, land.y, land.rows, {}), top);
-    const Index third = BestElsewhere(*land.model, land.x, land.y, land.rows, {top, other});
+    EXPECT_EQ(BestElsewhere(*land.model, land.x, land.y, land.rows, {}, base::StopToken()).value(), top);
+    const Index third = BestElsewhere(*land.model, land.x, land.y, land.rows, {top, other}, base::StopToken()).value();
     if (third >= 0) {
       EXPECT_LT(land.y(third), 0.5 * land.y(other));
     }
@@ -88,10 +88,12 @@ TEST(Hills, AModelOfElsewhereKnowsNothingOfTheHillButItsFoot) {
   const Landscape land(60, 3);
   HillsCarry carry;
   carry.tops = {land.Best() + 1};
-  const Index other = BestElsewhere(*land.model, land.x, land.y, land.rows, {land.Best()});
+  const Index other = BestElsewhere(*land.model, land.x, land.y, land.rows, {land.Best()}, base::StopToken()).value();
   const double level = land.y(other);
-  const std::optional<ElsewhereModel> elsewhere = FitElsewhere(
-      kShape, Inference(), land.x, land.y, level, MatrixXd(0, 2), &carry, base::RandomStream(1, "test/fit"));
+  const std::optional<ElsewhereModel> elsewhere =
+      FitElsewhere(kShape, Inference(), land.x, land.y, level, MatrixXd(0, 2), &carry,
+                   base::RandomStream(1, "test/fit"), base::StopToken())
+          .value();
   ASSERT_TRUE(elsewhere.has_value());
   ASSERT_TRUE(carry.theta.has_value());
   int below = 0;
@@ -104,7 +106,8 @@ TEST(Hills, AModelOfElsewhereKnowsNothingOfTheHillButItsFoot) {
   // The same data again: nothing is searched for.
   const VectorXd lengths = carry.theta->lengthscales;
   ASSERT_TRUE(FitElsewhere(kShape, Inference(), land.x, land.y, level, MatrixXd(0, 2), &carry,
-                           base::RandomStream(2, "test/fit"))
+                           base::RandomStream(2, "test/fit"), base::StopToken())
+                  .value()
                   .has_value());
   EXPECT_EQ(carry.theta->lengthscales, lengths);
 }
@@ -115,7 +118,9 @@ TEST(Hills, OpenTrialsAreBelieved) {
   HillsCarry carry;
   const MatrixXd pending = MatrixXd::Constant(1, 2, 0.21);
   const auto fit = [&](const MatrixXd& open) {
-    return FitElsewhere(kShape, Inference(), land.x, land.y, level, open, &carry, base::RandomStream(1, "test/fit"));
+    return FitElsewhere(kShape, Inference(), land.x, land.y, level, open, &carry, base::RandomStream(1, "test/fit"),
+                        base::StopToken())
+        .value();
   };
   const std::optional<ElsewhereModel> without = fit(MatrixXd(0, 2)), with = fit(pending);
   ASSERT_TRUE(without.has_value() && with.has_value());
@@ -126,12 +131,13 @@ TEST(Hills, OpenTrialsAreBelieved) {
 TEST(Hills, AcquisitionHasTheGradientOfItsValue) {
   const Landscape land(40, 5);
   const Index top = land.Best();
-  const Index other = BestElsewhere(*land.model, land.x, land.y, land.rows, {top});
+  const Index other = BestElsewhere(*land.model, land.x, land.y, land.rows, {top}, base::StopToken()).value();
   ASSERT_GE(other, 0);
   HillsCarry carry;
   const std::optional<ElsewhereModel> elsewhere =
       FitElsewhere(kShape, Inference(), land.x, land.y, 0.5 * land.y(other), MatrixXd(0, 2), &carry,
-                   base::RandomStream(1, "test/fit"));
+                   base::RandomStream(1, "test/fit"), base::StopToken())
+          .value();
   ASSERT_TRUE(elsewhere.has_value());
   MatrixXd tops(2, 2);
   tops << land.x.row(top), land.x.row(other);
@@ -166,15 +172,18 @@ TEST(Hills, TheSlopeOfAKnownHillPromisesNothing) {
   const Landscape land(100, 6);
   const Index top = land.Best();
   HillsCarry carry;
-  const std::optional<ElsewhereModel> elsewhere = FitElsewhere(
-      kShape, Inference(), land.x, land.y, 0.05, MatrixXd(0, 2), &carry, base::RandomStream(1, "test/fit"));
+  const std::optional<ElsewhereModel> elsewhere =
+      FitElsewhere(kShape, Inference(), land.x, land.y, 0.05, MatrixXd(0, 2), &carry, base::RandomStream(1, "test/fit"),
+                   base::StopToken())
+          .value();
   ASSERT_TRUE(elsewhere.has_value());
   const ElsewhereAcquisition acquisition(&*land.model, &*elsewhere, land.x.row(top), 1e-3, true);
   // Half a width from the top the function is high, and far from the unknown: no hill.
   const bool narrow = land.x(top, 0) + land.x(top, 1) < 0.9;
   VectorXd slope = land.x.row(top).transpose();
   slope(0) += narrow ? 0.04 : 0.1;
-  const VectorXd foot = land.x.row(BestElsewhere(*land.model, land.x, land.y, land.rows, {top})).transpose();
+  const VectorXd foot =
+      land.x.row(BestElsewhere(*land.model, land.x, land.y, land.rows, {top}, base::StopToken()).value()).transpose();
   EXPECT_LT(acquisition.Value(slope, nullptr) + 3.0, acquisition.Value(foot + VectorXd::Constant(2, 0.01), nullptr));
 }
 
@@ -182,8 +191,10 @@ TEST(Hills, BoundsRuleSettingsOut) {
   const Landscape land(40, 8);
   const Index top = land.Best();
   HillsCarry carry;
-  const std::optional<ElsewhereModel> elsewhere = FitElsewhere(
-      kShape, Inference(), land.x, land.y, 0.05, MatrixXd(0, 2), &carry, base::RandomStream(1, "test/fit"));
+  const std::optional<ElsewhereModel> elsewhere =
+      FitElsewhere(kShape, Inference(), land.x, land.y, 0.05, MatrixXd(0, 2), &carry, base::RandomStream(1, "test/fit"),
+                   base::StopToken())
+          .value();
   ASSERT_TRUE(elsewhere.has_value());
   const LipschitzBounds bounds(land.x, land.y, 8.0);
   const ElsewhereAcquisition free(&*land.model, &*elsewhere, land.x.row(top), 1e-3, true);

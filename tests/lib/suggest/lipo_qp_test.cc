@@ -84,7 +84,7 @@ TEST(LipoQp, EqualsEnumerationOnTinyPrograms) {
       VectorXd y(n);
       for (double& v : y) v = 3.0 * stream.Normal();
       LipoQpBounds bounds({.rho = rho, .tolerance = 1e-11, .max_updates = 1e7});
-      bounds.Fit(u, y);
+      EXPECT_TRUE(bounds.Fit(u, y, base::StopToken()).ok());
       ASSERT_TRUE(bounds.converged()) << seed << " " << rho << " " << bounds.violation();
       const auto [slopes, noise] = SolveByEnumeration(u, y, rho);
       EXPECT_LT((bounds.squared_slopes() - slopes).norm(), 1e-5 * (slopes.norm() + 1.0)) << seed << " " << rho;
@@ -98,7 +98,7 @@ TEST(LipoQp, ConstraintsHoldAndTheBoundIsAboveTheData) {
     const MatrixXd u = RandomPoints(80, d, 3);
     const VectorXd y = 100.0 * Wave(u).array() + 7.0;
     LipoQpBounds bounds;
-    bounds.Fit(u, y);
+    EXPECT_TRUE(bounds.Fit(u, y, base::StopToken()).ok());
     EXPECT_TRUE(bounds.converged()) << bounds.violation();
     EXPECT_GE(bounds.squared_slopes().minCoeff(), 0.0);
     EXPECT_GE(bounds.noise().minCoeff(), 0.0);
@@ -121,7 +121,7 @@ TEST(LipoQp, BatchPointAndGradientAgree) {
   const MatrixXd u = RandomPoints(30, 3, 4);
   const VectorXd y = Wave(u);
   LipoQpBounds bounds;
-  bounds.Fit(u, y);
+  EXPECT_TRUE(bounds.Fit(u, y, base::StopToken()).ok());
   const MatrixXd at = RandomPoints(40, 3, 5);
   VectorXd lower, upper;
   bounds.Evaluate(at, &lower, &upper);
@@ -146,7 +146,7 @@ TEST(LipoQp, FindsTheSlopeOfEachCoordinate) {
   const MatrixXd u = 2.0 * RandomPoints(40, 2, 6).array() - 1.0;
   const VectorXd y = u.col(0).cwiseAbs();
   LipoQpBounds bounds;
-  bounds.Fit(u, y);
+  EXPECT_TRUE(bounds.Fit(u, y, base::StopToken()).ok());
   EXPECT_NEAR(std::sqrt(bounds.squared_slopes()(0)), 1.0, 0.01);
   EXPECT_LT(bounds.squared_slopes()(1), 0.02 * bounds.squared_slopes()(0));
 }
@@ -158,8 +158,8 @@ TEST(LipoQp, NoiseGoesToTheSamplesWhenItIsCheap) {
     VectorXd y = u.col(0).cwiseAbs();
     for (double& v : y) v += 0.05 * stream.Normal();
     LipoQpBounds robust({.rho = 0.2}), trusting;
-    robust.Fit(u, y);
-    trusting.Fit(u, y);
+    EXPECT_TRUE(robust.Fit(u, y, base::StopToken()).ok());
+    EXPECT_TRUE(trusting.Fit(u, y, base::StopToken()).ok());
     EXPECT_GT(std::sqrt(robust.squared_slopes()(0)), 0.8);
     EXPECT_LT(std::sqrt(robust.squared_slopes()(0)), 2.2);
     EXPECT_GT(trusting.squared_slopes().sum(), 1.5 * robust.squared_slopes().sum());
@@ -170,18 +170,18 @@ TEST(LipoQp, WarmStartsReachTheSameBoundSooner) {
   const MatrixXd u = RandomPoints(100, 4, 20);
   const VectorXd y = Wave(u);
   LipoQpBounds warm, cold;
-  warm.Fit(u.topRows(99), y.head(99));
-  warm.Fit(u, y);
-  cold.Fit(u, y);
+  EXPECT_TRUE(warm.Fit(u.topRows(99), y.head(99), base::StopToken()).ok());
+  EXPECT_TRUE(warm.Fit(u, y, base::StopToken()).ok());
+  EXPECT_TRUE(cold.Fit(u, y, base::StopToken()).ok());
   EXPECT_TRUE(warm.converged());
   EXPECT_TRUE(cold.converged());
   EXPECT_LT((warm.squared_slopes() - cold.squared_slopes()).norm(), 1e-3 * cold.squared_slopes().norm());
   EXPECT_LT(warm.updates(), cold.updates());
   // The data may change under its feet: nothing stale survives.
   const VectorXd other = -3.0 * y;
-  warm.Fit(u, other);
+  EXPECT_TRUE(warm.Fit(u, other, base::StopToken()).ok());
   cold = LipoQpBounds();
-  cold.Fit(u, other);
+  EXPECT_TRUE(cold.Fit(u, other, base::StopToken()).ok());
   EXPECT_LT((warm.squared_slopes() - cold.squared_slopes()).norm(), 1e-3 * cold.squared_slopes().norm());
 }
 
@@ -189,8 +189,8 @@ TEST(LipoQp, ScalesWithUnits) {
   const MatrixXd u = RandomPoints(30, 2, 21);
   const VectorXd y = Wave(u);
   LipoQpBounds plain, scaled;
-  plain.Fit(u, y);
-  scaled.Fit(0.25 * u, 8.0 * y.array() + 3.0);
+  EXPECT_TRUE(plain.Fit(u, y, base::StopToken()).ok());
+  EXPECT_TRUE(scaled.Fit(0.25 * u, 8.0 * y.array() + 3.0, base::StopToken()).ok());
   EXPECT_LT((scaled.squared_slopes() - 1024.0 * plain.squared_slopes()).norm(),
             1e-3 * 1024.0 * plain.squared_slopes().norm());
   const VectorXd at = (VectorXd(2) << 0.4, 0.9).finished();
@@ -200,9 +200,9 @@ TEST(LipoQp, ScalesWithUnits) {
 TEST(LipoQp, HostileData) {
   LipoQpBounds bounds;
   EXPECT_FALSE(bounds.active());
-  bounds.Fit(MatrixXd(0, 2), VectorXd(0));
+  EXPECT_TRUE(bounds.Fit(MatrixXd(0, 2), VectorXd(0), base::StopToken()).ok());
   EXPECT_EQ(bounds.At(VectorXd::Zero(2)).upper, kInfinity);
-  bounds.Fit(RandomPoints(5, 2, 22), VectorXd::Constant(5, 3.0));
+  EXPECT_TRUE(bounds.Fit(RandomPoints(5, 2, 22), VectorXd::Constant(5, 3.0), base::StopToken()).ok());
   EXPECT_FALSE(bounds.active());
   // The same point with two values, and a constant column.
   MatrixXd u = RandomPoints(6, 2, 23);
@@ -210,7 +210,7 @@ TEST(LipoQp, HostileData) {
   u.col(1).setConstant(0.5);
   VectorXd y = u.col(0);
   y(1) += 2.0;
-  bounds.Fit(u, y);
+  EXPECT_TRUE(bounds.Fit(u, y, base::StopToken()).ok());
   ASSERT_TRUE(bounds.active());
   VectorXd lower, upper;
   bounds.Evaluate(u, &lower, &upper);
@@ -220,7 +220,7 @@ TEST(LipoQp, HostileData) {
   EXPECT_TRUE(bounds.At(u.row(2).transpose()).upper_gradient.allFinite());
   // Huge and tiny outputs.
   for (const double unit : {1e120, 1e-120}) {
-    bounds.Fit(RandomPoints(10, 2, 24), unit * Wave(RandomPoints(10, 2, 24)));
+    EXPECT_TRUE(bounds.Fit(RandomPoints(10, 2, 24), unit * Wave(RandomPoints(10, 2, 24)), base::StopToken()).ok());
     ASSERT_TRUE(bounds.active());
     EXPECT_TRUE(bounds.squared_slopes().allFinite() && bounds.noise().allFinite()) << unit;
   }

@@ -221,7 +221,8 @@ TEST(Lipo, WithoutABoundItIsRandomSearch) {
       taken = encoding.Sample(random);
       return encoding.ToModel(taken);
     };
-    const LipoProposal proposal = ProposeLipo(none, 3.0, draw, {}, base::RandomStream(7, "explore/coin", j));
+    const LipoProposal proposal =
+        ProposeLipo(none, 3.0, draw, {}, base::RandomStream(7, "explore/coin", j), base::StopToken()).value();
     EXPECT_EQ(proposal.draw, 0u);
     EXPECT_EQ(proposal.draws, 1);
     EXPECT_TRUE(proposal.accepted);
@@ -241,7 +242,8 @@ TEST(Lipo, TakesTheFirstDrawThatCouldWinOrTheMostHopeful) {
   const LipschitzBounds bounds(u, VectorXd::Zero(1), 4.0);
   for (uint64_t j = 0; j < 50; ++j) {
     auto draw = [&](uint32_t i) { return UniformDraw(1, j, i, 2); };
-    const LipoProposal one = ProposeLipo(bounds, 2.0, draw, {}, base::RandomStream(1, "coin", j));
+    const LipoProposal one =
+        ProposeLipo(bounds, 2.0, draw, {}, base::RandomStream(1, "coin", j), base::StopToken()).value();
     EXPECT_TRUE(one.accepted);
     EXPECT_EQ(static_cast<uint32_t>(one.draws), one.draw + 1);
     EXPECT_GE((one.u - u.row(0).transpose()).norm(), 0.5);
@@ -249,7 +251,9 @@ TEST(Lipo, TakesTheFirstDrawThatCouldWinOrTheMostHopeful) {
       EXPECT_LT((draw(i) - u.row(0).transpose()).norm(), 0.5);
     }
     // Nothing can win against 100.
-    const LipoProposal cap = ProposeLipo(bounds, 100.0, draw, {.max_draws = 30}, base::RandomStream(1, "coin", j));
+    const LipoProposal cap =
+        ProposeLipo(bounds, 100.0, draw, {.max_draws = 30}, base::RandomStream(1, "coin", j), base::StopToken())
+            .value();
     EXPECT_FALSE(cap.accepted);
     EXPECT_EQ(cap.draws, 30);
     double farthest = 0.0;
@@ -263,8 +267,9 @@ TEST(Lipo, AdaptiveModeTakesATenthUnfiltered) {
   int unfiltered = 0;
   for (uint64_t j = 0; j < 500; ++j) {
     auto draw = [&](uint32_t i) { return UniformDraw(2, j, i, 1); };
-    const LipoProposal p =
-        ProposeLipo(bounds, 100.0, draw, {.max_draws = 3, .unfiltered = 0.1}, base::RandomStream(2, "coin", j));
+    const LipoProposal p = ProposeLipo(bounds, 100.0, draw, {.max_draws = 3, .unfiltered = 0.1},
+                                       base::RandomStream(2, "coin", j), base::StopToken())
+                               .value();
     if (p.accepted) {
       ++unfiltered;
       EXPECT_EQ(p.draw, 0u);
@@ -286,7 +291,8 @@ TEST(Lipo, BeatsRandomSearchWithTheTrueConstant) {
       auto draw = [&](uint32_t i) { return UniformDraw(seed, static_cast<uint64_t>(j), i, 2); };
       const LipschitzBounds bounds(u.topRows(j), y.head(j), std::sqrt(2.0));
       const double best = j == 0 ? 0.0 : y.head(j).maxCoeff();
-      const LipoProposal p = ProposeLipo(bounds, best, draw, {}, base::RandomStream(seed, "coin"));
+      const LipoProposal p =
+          ProposeLipo(bounds, best, draw, {}, base::RandomStream(seed, "coin"), base::StopToken()).value();
       u.row(j) = p.u.transpose();
       y(j) = f(p.u);
       random_best = std::max(random_best, f(draw(0)));

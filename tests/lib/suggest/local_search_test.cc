@@ -46,12 +46,15 @@ class Climber {
     for (int i = 0; i < count; ++i) Add(encoding_.Sample(random));
   }
   std::optional<LocalStep> Suggest() {
-    const Observations data = Collect(history_, encoding_, study::Goal::kMinimize, nullptr);
+    const Observations data =
+        Collect(history_, encoding_, study::Goal::kMinimize, nullptr, true, base::StopToken()).value();
     LocalSearchCarry carry = carry_;
-    std::optional<LocalStep> step = SuggestLocalStep(data, climbs_, encoding_, lengthscales_, &carry);
+    std::optional<LocalStep> step =
+        SuggestLocalStep(data, climbs_, encoding_, lengthscales_, &carry, std::nullopt, base::StopToken()).value();
     // A pure function, and the carry survives as text.
     LocalSearchCarry again = ParseLocalSearchCarry(FormatCarry(carry_));
-    const std::optional<LocalStep> same = SuggestLocalStep(data, climbs_, encoding_, lengthscales_, &again);
+    const std::optional<LocalStep> same =
+        SuggestLocalStep(data, climbs_, encoding_, lengthscales_, &again, std::nullopt, base::StopToken()).value();
     EXPECT_EQ(FormatCarry(again), FormatCarry(carry));
     EXPECT_EQ(same.has_value(), step.has_value());
     if (step.has_value() && same.has_value()) {

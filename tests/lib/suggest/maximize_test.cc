@@ -62,15 +62,18 @@ TEST(Maximize, BeatsAFineGridOnBraninModels) {
     const kernels::KernelShape shape = kernels::ArdShape(kernels::Family::kMatern52, 2);
     gp::Likelihood likelihood(shape, x, z);
     const gp::Hyperparameters theta =
-        gp::MaximizePosterior(&likelihood, {}, std::nullopt, base::RandomStream(seed, "map")).theta;
-    const gp::Regression model = *gp::Regression::Fit(shape, theta, x, z);
+        gp::MaximizePosterior(&likelihood, {}, std::nullopt, base::RandomStream(seed, "map"), base::StopToken())
+            .value()
+            .theta;
+    const gp::Regression model = *gp::Regression::Fit(shape, theta, x, z, {}, base::StopToken()).value();
     const ImprovementAcquisition acquisition(&model, record, /*logarithm=*/seed % 2 == 0);
     MatrixXd grid(201 * 201, 2);
     for (int a = 0; a < 201; ++a) {
       for (int b = 0; b < 201; ++b) grid.row(a * 201 + b) << a / 200.0, b / 200.0;
     }
     const VectorXd values = acquisition.Values(grid);
-    const MaximizeResult result = Maximize(acquisition, encoding, x.row(best), theta.lengthscales, seed, 0);
+    const MaximizeResult result =
+        Maximize(acquisition, encoding, x.row(best), theta.lengthscales, seed, 0, {}, base::StopToken()).value();
     ASSERT_FALSE(result.candidates.empty());
     EXPECT_GE(result.candidates[0].value, values.maxCoeff() - 1e-6 * (values.maxCoeff() - values.minCoeff()));
     EXPECT_EQ(result.candidates[0].u, encoding.ToModel(result.candidates[0].parameters));
@@ -92,7 +95,8 @@ TEST(Maximize, SumsOverCoordinatesAreSolvedHoweverManyMaximaTheyHave) {
   });
   for (uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
-    const MaximizeResult result = Maximize(sum, encoding, MatrixXd(0, 8), VectorXd::Constant(8, 0.3), seed, 0);
+    const MaximizeResult result =
+        Maximize(sum, encoding, MatrixXd(0, 8), VectorXd::Constant(8, 0.3), seed, 0, {}, base::StopToken()).value();
     ASSERT_FALSE(result.candidates.empty());
     EXPECT_NEAR(result.candidates[0].value, 8 * best, 1e-6);
   }
@@ -106,8 +110,10 @@ TEST(Maximize, DiscreteSpacesAreSolvedExactly) {
     base::RandomStream stream(seed, "weights");
     const MatrixXd directions = MatrixXd::NullaryExpr(6, encoding.model_dim(), [&] { return 3.0 * stream.Normal(); });
     const Formula f([&](const VectorXd& u) { return (directions * u).array().sin().sum(); });
-    const MaximizeResult result = Maximize(f, encoding, MatrixXd(), VectorXd::Ones(3), seed, 0);
-    const std::optional<MaximizeCandidate> best = MaximizeOverTable(f, table, std::vector<bool>(120, false));
+    const MaximizeResult result =
+        Maximize(f, encoding, MatrixXd(), VectorXd::Ones(3), seed, 0, {}, base::StopToken()).value();
+    const std::optional<MaximizeCandidate> best =
+        MaximizeOverTable(f, table, std::vector<bool>(120, false), base::StopToken()).value();
     EXPECT_EQ(result.candidates[0].value, best->value);
     EXPECT_EQ(result.candidates[0].parameters, best->parameters);
   }
@@ -122,7 +128,8 @@ TEST(Maximize, WideIntegersAndConditionsAreClimbed) {
     const double yes = u(1) > 0.1 ? 1.0 : 0.0;
     return yes - std::pow(u(2) - 0.61803, 2) - std::pow(u(3) - 0.25, 2);
   });
-  const MaximizeResult result = Maximize(f, encoding, MatrixXd(), VectorXd::Ones(3), 1, 0);
+  const MaximizeResult result =
+      Maximize(f, encoding, MatrixXd(), VectorXd::Ones(3), 1, 0, {}, base::StopToken()).value();
   const study::Parameters& best = result.candidates[0].parameters;
   EXPECT_EQ(std::get<std::string>(best.at("b")), "yes");
   EXPECT_NEAR(Number(best, "n"), 61802.5, 0.6);
@@ -133,7 +140,10 @@ TEST(Maximize, IsDeterministicAndDiffersByIndex) {
   const study::Encoding encoding(Space({Float("x", 0, 1), Float("y", 0, 1)}));
   const Formula flat([](const VectorXd& u) { return std::floor(2.0 * u(0)); });
   auto run = [&](uint64_t index) {
-    return Maximize(flat, encoding, MatrixXd(), VectorXd::Ones(2), 7, index).candidates[0].u;
+    return Maximize(flat, encoding, MatrixXd(), VectorXd::Ones(2), 7, index, {}, base::StopToken())
+        .value()
+        .candidates[0]
+        .u;
   };
   EXPECT_EQ(run(3), run(3));
   EXPECT_NE(run(3), run(4));
@@ -142,13 +152,17 @@ TEST(Maximize, IsDeterministicAndDiffersByIndex) {
 TEST(Maximize, NonFiniteValuesAreCountedAndSkipped) {
   const study::Encoding encoding(Space({Float("x", 0, 1)}));
   const Formula half([](const VectorXd& u) { return u(0) < 0.5 ? NAN : -u(0); });
-  const MaximizeResult result = Maximize(half, encoding, MatrixXd(), VectorXd::Ones(1), 1, 0);
+  const MaximizeResult result =
+      Maximize(half, encoding, MatrixXd(), VectorXd::Ones(1), 1, 0, {}, base::StopToken()).value();
   EXPECT_NEAR(result.candidates[0].u(0), 0.5, 1e-2);
   EXPECT_NEAR(result.not_finite, 512, 1);
   const Formula none([](const VectorXd&) { return NAN; });
-  EXPECT_TRUE(Maximize(none, encoding, MatrixXd(), VectorXd::Ones(1), 1, 0).candidates.empty());
   EXPECT_TRUE(
-      Maximize(half, study::Encoding(Space({Float("x", 1, 1)})), MatrixXd(), VectorXd(0), 1, 0).candidates.empty());
+      Maximize(none, encoding, MatrixXd(), VectorXd::Ones(1), 1, 0, {}, base::StopToken()).value().candidates.empty());
+  EXPECT_TRUE(
+      Maximize(half, study::Encoding(Space({Float("x", 1, 1)})), MatrixXd(), VectorXd(0), 1, 0, {}, base::StopToken())
+          .value()
+          .candidates.empty());
 }
 
 TEST(SettingTable, FindsEverySettingAndRespectsExclusions) {
@@ -160,13 +174,13 @@ TEST(SettingTable, FindsEverySettingAndRespectsExclusions) {
   std::vector<bool> excluded(4, false);
   for (int k = 0; k < 4; ++k) {
     EXPECT_EQ(table.Find(table.Setting(k)), k);
-    const std::optional<MaximizeCandidate> best = MaximizeOverTable(f, table, excluded);
+    const std::optional<MaximizeCandidate> best = MaximizeOverTable(f, table, excluded, base::StopToken()).value();
     ASSERT_TRUE(best.has_value());
     const int row = table.Find(best->parameters);
     EXPECT_FALSE(excluded[static_cast<size_t>(row)]);
     excluded[static_cast<size_t>(row)] = true;
   }
-  EXPECT_FALSE(MaximizeOverTable(f, table, excluded).has_value());
+  EXPECT_FALSE(MaximizeOverTable(f, table, excluded, base::StopToken()).value().has_value());
   EXPECT_EQ(table.Find({{"b", std::string("maybe")}}), -1);
   EXPECT_FALSE(SettingTable::Create(study::Encoding(Space({Float("x", 0, 1)}))).has_value());
   EXPECT_FALSE(SettingTable::Create(study::Encoding(Space({Int("x", 0, 20000)}))).has_value());

@@ -37,12 +37,14 @@ struct Sample {
   gp::Hyperparameters theta{(VectorXd(2) << 0.3, 0.5).finished(), 1.7, 1e-4, 0.1};
 
   gp::Regression Results() const {
-    return *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, x, y);
+    return *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, x, y, {}, base::StopToken())
+                .value();
   }
   gp::Regression WithOpen() const {
     gp::Regression regression = Results();
     for (Index i = 0; i < open.rows(); ++i) {
-      EXPECT_TRUE(regression.Append(open.row(i).transpose(), regression.PredictMean(open.row(i))(0)));
+      EXPECT_TRUE(regression.Append(open.row(i).transpose(), regression.PredictMean(open.row(i))(0), base::StopToken())
+                      .value());
     }
     return regression;
   }

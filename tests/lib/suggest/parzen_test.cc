@@ -37,7 +37,7 @@ MatrixXd Observations(const Encoding& encoding, int n, uint64_t seed) {
 }
 
 double DensityAt(const ParzenMixture& mixture, const VectorXd& point) {
-  return std::exp(mixture.LogDensity(point.transpose())(0));
+  return std::exp(mixture.LogDensity(point.transpose(), base::StopToken()).value()(0));
 }
 
 SearchSpace AllKinds() {
@@ -75,7 +75,7 @@ TEST(ParzenMixtureTest, DensitiesOfNumbersIntegrateToOne) {
       constexpr Index kCells = 20'000;
       MatrixXd points(kCells + 1, 1);
       for (Index i = 0; i <= kCells; ++i) points(i, 0) = static_cast<double>(i) / kCells;
-      const VectorXd log_density = mixture.LogDensity(points);
+      const VectorXd log_density = mixture.LogDensity(points, base::StopToken()).value();
       double sum = 0.0;
       for (Index i = 0; i <= kCells; ++i) {
         const double weight = i == 0 || i == kCells ? 1.0 : i % 2 == 1 ? 4.0 : 2.0;

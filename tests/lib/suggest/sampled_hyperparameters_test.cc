@@ -73,7 +73,8 @@ Data Sample(Index n) {
 
 TEST(SampledSurrogate, HoldsTenDifferentStatesOfOneModel) {
   const Data data = Sample(12);
-  const std::optional<Surrogate> s = FitSurrogate(TwoChoices(), data.x, data.scores, std::nullopt, 1, 7);
+  const std::optional<Surrogate> s =
+      FitSurrogate(TwoChoices(), data.x, data.scores, std::nullopt, 1, 7, {}, true, base::StopToken()).value();
   ASSERT_TRUE(s.has_value());
   ASSERT_EQ(s->states.size(), static_cast<size_t>(kSampledStates));
   std::set<double> lengths;
@@ -86,11 +87,14 @@ TEST(SampledSurrogate, HoldsTenDifferentStatesOfOneModel) {
   EXPECT_GT(s->likelihoods, 500);
   EXPECT_EQ(s->carry.chain.size(), 5);
   // The next call goes on without burning in, and depends on nothing else.
-  const std::optional<Surrogate> next = FitSurrogate(TwoChoices(), data.x, data.scores, s->carry, 1, 8);
+  const std::optional<Surrogate> next =
+      FitSurrogate(TwoChoices(), data.x, data.scores, s->carry, 1, 8, {}, true, base::StopToken()).value();
   EXPECT_EQ(next->carry.searches, s->carry.searches);
   EXPECT_LT(next->likelihoods, s->likelihoods / 4);
   EXPECT_NE(next->carry.chain, s->carry.chain);
-  EXPECT_EQ(FitSurrogate(TwoChoices(), data.x, data.scores, s->carry, 1, 8)->carry.chain, next->carry.chain);
+  EXPECT_EQ(
+      FitSurrogate(TwoChoices(), data.x, data.scores, s->carry, 1, 8, {}, true, base::StopToken()).value()->carry.chain,
+      next->carry.chain);
 }
 
 TEST(SampledSurrogate, TooFewOrTooManyResultsHaveOneState) {
@@ -102,7 +106,8 @@ TEST(SampledSurrogate, TooFewOrTooManyResultsHaveOneState) {
     carry.observations = n;
     carry.theta.lengthscales = VectorXd::Constant(2, 0.5);
     carry.chain = VectorXd::Zero(5);
-    const std::optional<Surrogate> s = FitSurrogate(options, data.x, data.scores, carry, 1, 7);
+    const std::optional<Surrogate> s =
+        FitSurrogate(options, data.x, data.scores, carry, 1, 7, {}, true, base::StopToken()).value();
     EXPECT_EQ(s->states.size(), n == 3 ? 10u : 1u) << n;
     EXPECT_EQ(s->carry.chain.size(), n == 3 ? 5 : 0) << n;
   }
@@ -110,7 +115,8 @@ TEST(SampledSurrogate, TooFewOrTooManyResultsHaveOneState) {
 
 TEST(SampledSurrogate, CarriedChainsReadBackToTheSameBits) {
   const Data data = Sample(9);
-  const std::optional<Surrogate> s = FitSurrogate(TwoChoices(), data.x, data.scores, std::nullopt, 1, 7);
+  const std::optional<Surrogate> s =
+      FitSurrogate(TwoChoices(), data.x, data.scores, std::nullopt, 1, 7, {}, true, base::StopToken()).value();
   const std::string text = FormatCarry(s->carry);
   const std::vector<ModelChoice> choices = TwoChoices().choices;
   const std::optional<SurrogateCarry> back = ParseCarry(text, choices);
@@ -123,10 +129,16 @@ TEST(SampledSurrogate, CarriedChainsReadBackToTheSameBits) {
   // A chain of another length is of another model: it starts anew.
   SurrogateCarry foreign = s->carry;
   foreign.chain = VectorXd::Zero(2);
-  EXPECT_EQ(FitSurrogate(TwoChoices(), data.x, data.scores, foreign, 1, 8)->carry.chain.size(), 5);
+  EXPECT_EQ(FitSurrogate(TwoChoices(), data.x, data.scores, foreign, 1, 8, {}, true, base::StopToken())
+                .value()
+                ->carry.chain.size(),
+            5);
   SurrogateOptions map = TwoChoices();
   map.sample = false;
-  EXPECT_FALSE(absl::StrContains(FormatCarry(FitSurrogate(map, data.x, data.scores, std::nullopt, 1, 7)->carry), "@"));
+  EXPECT_FALSE(absl::StrContains(
+      FormatCarry(
+          FitSurrogate(map, data.x, data.scores, std::nullopt, 1, 7, {}, true, base::StopToken()).value()->carry),
+      "@"));
 }
 
 TEST(McmcBo, SuggestionsArePureFunctionsOfTheHistory) {
@@ -205,8 +217,9 @@ TEST(McmcBo, PredictionsAreThoseOfTheMixture) {
   options.prior = gp::PriorKind::kThesis;
   options.sample = true;
   const std::string text = carry.substr(carry.find('|', carry.find('|') + 1) + 1);
-  const std::optional<Surrogate> surrogate =
-      FitSurrogate(options, x, scores, ParseCarry(text, options.choices), study.spec().seed, 9);
+  const std::optional<Surrogate> surrogate = FitSurrogate(options, x, scores, ParseCarry(text, options.choices),
+                                                          study.spec().seed, 9, {}, true, base::StopToken())
+                                                 .value();
   ASSERT_EQ(surrogate->states.size(), 10u);
   // Sample the mixture.
   base::RandomStream random(1, "mixture");

@@ -52,7 +52,8 @@ VectorXd Scores(const MatrixXd& x, const std::function<double(const VectorXd&)>&
 }
 ModelChoice Chosen(const MatrixXd& x, const VectorXd& scores) {
   const SurrogateOptions options = OptionsOf(AllChoices(static_cast<int>(x.cols())));
-  const std::optional<Surrogate> surrogate = FitSurrogate(options, x, scores, std::nullopt, 3, 40);
+  const std::optional<Surrogate> surrogate =
+      FitSurrogate(options, x, scores, std::nullopt, 3, 40, {}, true, base::StopToken()).value();
   EXPECT_TRUE(surrogate.has_value());
   EXPECT_EQ(surrogate->carry.searches, 1);
   EXPECT_GT(surrogate->likelihoods, 0);
@@ -109,7 +110,8 @@ TEST(Surrogate, FindsDeclaredNoiseOfAnySize) {
     for (Index i = 0; i < scores.size(); ++i) scores(i) += noise * random.Normal();
     SurrogateOptions options = OptionsOf({AllChoices(2)[0]});
     options.noisy = true;
-    const Surrogate surrogate = *FitSurrogate(options, x, scores, std::nullopt, 3, 40);
+    const Surrogate surrogate =
+        *FitSurrogate(options, x, scores, std::nullopt, 3, 40, {}, true, base::StopToken()).value();
     const double deviation = std::sqrt((scores.array() - scores.mean()).square().mean());
     const double found = deviation * std::sqrt(surrogate.carry.theta.noise_variance);
     EXPECT_GT(found, noise / 1.5);
@@ -123,14 +125,17 @@ TEST(Surrogate, KeepsTheChoiceWhenInDoubt) {
   const SurrogateOptions options = OptionsOf({choice, choice, choice});
   const MatrixXd x = Points(20, 2);
   const VectorXd scores = Scores(x, [](const VectorXd& u) { return std::sin(5 * u(0)) + u(1) * u(1); });
-  std::optional<Surrogate> fit = FitSurrogate(options, x.topRows(10), scores.head(10), std::nullopt, 1, 10);
+  std::optional<Surrogate> fit =
+      FitSurrogate(options, x.topRows(10), scores.head(10), std::nullopt, 1, 10, {}, true, base::StopToken()).value();
   ASSERT_TRUE(fit.has_value());
   EXPECT_EQ(fit->carry.choice, 0);
   SurrogateCarry carry = fit->carry;
   carry.choice = 2;
   carry.others.clear();
   for (int n = 11; n <= 20; ++n) {
-    fit = FitSurrogate(options, x.topRows(n), scores.head(n), carry, 1, static_cast<uint64_t>(n));
+    fit = FitSurrogate(options, x.topRows(n), scores.head(n), carry, 1, static_cast<uint64_t>(n), {}, true,
+                       base::StopToken())
+              .value();
     ASSERT_TRUE(fit.has_value());
     EXPECT_EQ(fit->carry.choice, 2) << n;
     EXPECT_EQ(fit->carry.searches, carry.searches + 1);
@@ -143,11 +148,15 @@ TEST(Surrogate, AnotherChoiceTakesOverInItsTurn) {
   const MatrixXd x = Points(40, 4);
   const VectorXd scores = Scores(x, [](const VectorXd& u) { return (9.0 * u.array()).sin().sum(); });
   const SurrogateOptions options = OptionsOf(AllChoices(4));
-  SurrogateCarry carry = FitSurrogate(options, x.topRows(6), scores.head(6), std::nullopt, 1, 6)->carry;
+  SurrogateCarry carry =
+      FitSurrogate(options, x.topRows(6), scores.head(6), std::nullopt, 1, 6, {}, true, base::StopToken())
+          .value()
+          ->carry;
   for (int n = 7; n <= 40; ++n) {
     const std::optional<Surrogate> fit =
         FitSurrogate(options, x.topRows(n), scores.head(n), ParseCarry(FormatCarry(carry), options.choices), 1,
-                     static_cast<uint64_t>(n));
+                     static_cast<uint64_t>(n), {}, true, base::StopToken())
+            .value();
     ASSERT_TRUE(fit.has_value());
     carry = fit->carry;
   }
@@ -158,9 +167,13 @@ TEST(Surrogate, SearchesOnlyWhenTheDataHaveGrown) {
   const MatrixXd x = Points(110, 2);
   const VectorXd scores = Scores(x, [](const VectorXd& u) { return std::sin(5 * u(0)) + u(1) * u(1); });
   const SurrogateOptions options = OptionsOf({{ArdShape(Family::kMatern52, 2), Warp::kNone}});
-  const SurrogateCarry carry = FitSurrogate(options, x.topRows(100), scores.head(100), std::nullopt, 1, 1)->carry;
+  const SurrogateCarry carry =
+      FitSurrogate(options, x.topRows(100), scores.head(100), std::nullopt, 1, 1, {}, true, base::StopToken())
+          .value()
+          ->carry;
   for (const int n : {100, 104, 105, 110, 99}) {
-    const std::optional<Surrogate> fit = FitSurrogate(options, x.topRows(n), scores.head(n), carry, 1, 2);
+    const std::optional<Surrogate> fit =
+        FitSurrogate(options, x.topRows(n), scores.head(n), carry, 1, 2, {}, true, base::StopToken()).value();
     ASSERT_TRUE(fit.has_value());
     const bool searched = n >= 105 || n < 100;
     EXPECT_EQ(fit->carry.searches, carry.searches + (searched ? 1 : 0)) << n;
@@ -176,10 +189,12 @@ TEST(Surrogate, AWarpThatNoLongerSuitsIsGivenUp) {
   const MatrixXd x = Points(30, 2);
   VectorXd scores = Scores(x, [](const VectorXd& u) { return std::exp(6 * u(0) + 3 * u(1) * u(1)); });
   const SurrogateOptions options = OptionsOf(AllChoices(2));
-  const SurrogateCarry carry = FitSurrogate(options, x, scores, std::nullopt, 1, 1)->carry;
+  const SurrogateCarry carry =
+      FitSurrogate(options, x, scores, std::nullopt, 1, 1, {}, true, base::StopToken()).value()->carry;
   ASSERT_EQ(options.choices[static_cast<size_t>(carry.choice)].warp, Warp::kLog);
   scores(7) = 0.0;
-  const std::optional<Surrogate> fit = FitSurrogate(options, x, scores, carry, 1, 2);
+  const std::optional<Surrogate> fit =
+      FitSurrogate(options, x, scores, carry, 1, 2, {}, true, base::StopToken()).value();
   ASSERT_TRUE(fit.has_value());
   EXPECT_EQ(fit->carry.searches, carry.searches + 1);
   EXPECT_NE(fit->transform.warp(), Warp::kLog);
@@ -188,7 +203,8 @@ TEST(Surrogate, AWarpThatNoLongerSuitsIsGivenUp) {
 TEST(Surrogate, OneChoiceThatDoesNotSuitGivesNothing) {
   const MatrixXd x = Points(5, 2);
   const SurrogateOptions options = OptionsOf({{ArdShape(Family::kMatern52, 2), Warp::kLog}});
-  EXPECT_FALSE(FitSurrogate(options, x, VectorXd::Ones(5), std::nullopt, 1, 1).has_value());
+  EXPECT_FALSE(
+      FitSurrogate(options, x, VectorXd::Ones(5), std::nullopt, 1, 1, {}, true, base::StopToken()).value().has_value());
 }
 
 // Margins against the densities themselves; alternatives against regressions of their own.
@@ -199,13 +215,15 @@ TEST(Surrogate, AlternativesAreTheComparableChoices) {
     SCOPED_TRACE(n);
     const MatrixXd x = Points(n, 2);
     const VectorXd scores = Scores(x, [](const VectorXd& u) { return std::exp(std::sin(5 * u(0)) + u(0) * u(1)); });
-    const SurrogateCarry carry = FitSurrogate(options, x, scores, std::nullopt, 3, 1)->carry;
+    const SurrogateCarry carry =
+        FitSurrogate(options, x, scores, std::nullopt, 3, 1, {}, true, base::StopToken()).value()->carry;
     const auto density = [&](int c, const gp::Hyperparameters& theta) {
       const ModelChoice& choice = options.choices[static_cast<size_t>(c)];
       const OutputTransform transform = *OutputTransform::Create(choice.warp, scores);
       gp::Likelihood likelihood(choice.shape, x, transform.Forward(scores));
       const gp::HyperPosterior posterior(&likelihood, InferenceFor(choice, options));
-      return posterior.Value(posterior.Pack(theta), nullptr, nullptr) + transform.LogJacobian();
+      return posterior.Value(posterior.Pack(theta), nullptr, nullptr, base::StopToken()).value() +
+             transform.LogJacobian();
     };
     ASSERT_EQ(carry.others.size(), options.choices.size() - 1);
     std::vector<double> weights;
@@ -217,7 +235,8 @@ TEST(Surrogate, AlternativesAreTheComparableChoices) {
     std::sort(weights.rbegin(), weights.rend());
     if (weights.size() > 3) weights.resize(3);
     const MatrixXd pending = MatrixXd::Constant(1, 2, 0.4);
-    const std::vector<Alternative> alternatives = FitAlternatives(options, x, scores, carry, {}, pending);
+    const std::vector<Alternative> alternatives =
+        FitAlternatives(options, x, scores, carry, {}, pending, base::StopToken()).value();
     ASSERT_EQ(alternatives.size(), weights.size());
     for (size_t k = 0; k < weights.size(); ++k) {
       some = true;
@@ -236,12 +255,20 @@ TEST(Surrogate, NoAlternativesBesideStatesOrForManyRows) {
   SurrogateOptions options = OptionsOf(AllChoices(2));
   const MatrixXd x = Points(501, 2);
   const VectorXd scores = Scores(x, [](const VectorXd& u) { return u(0); });
-  SurrogateCarry carry = FitSurrogate(options, x.topRows(6), scores.head(6), std::nullopt, 3, 1)->carry;
+  SurrogateCarry carry =
+      FitSurrogate(options, x.topRows(6), scores.head(6), std::nullopt, 3, 1, {}, true, base::StopToken())
+          .value()
+          ->carry;
   for (SurrogateCarry::Start& other : carry.others) other.margin = 0.0;
-  EXPECT_EQ(FitAlternatives(options, x.topRows(6), scores.head(6), carry, {}, MatrixXd(0, 2)).size(), 3u);
-  EXPECT_TRUE(FitAlternatives(options, x, scores, carry, {}, MatrixXd(0, 2)).empty());
+  EXPECT_EQ(FitAlternatives(options, x.topRows(6), scores.head(6), carry, {}, MatrixXd(0, 2), base::StopToken())
+                .value()
+                .size(),
+            3u);
+  EXPECT_TRUE(FitAlternatives(options, x, scores, carry, {}, MatrixXd(0, 2), base::StopToken()).value().empty());
   options.sample = true;
-  EXPECT_TRUE(FitAlternatives(options, x.topRows(6), scores.head(6), carry, {}, MatrixXd(0, 2)).empty());
+  EXPECT_TRUE(FitAlternatives(options, x.topRows(6), scores.head(6), carry, {}, MatrixXd(0, 2), base::StopToken())
+                  .value()
+                  .empty());
 }
 
 TEST(SurrogateCarry, ReadsBackToTheSameBits) {
@@ -320,7 +347,9 @@ TEST(SurrogateCarry, HostileTextIsRefused) {
     const std::optional<SurrogateCarry> parsed = ParseCarry(text, choices);
     if (!parsed.has_value() || fits >= 25) continue;
     ++fits;
-    EXPECT_TRUE(FitSurrogate(OptionsOf(choices), x, scores, parsed, 1, 6).has_value()) << text;
+    EXPECT_TRUE(
+        FitSurrogate(OptionsOf(choices), x, scores, parsed, 1, 6, {}, true, base::StopToken()).value().has_value())
+        << text;
   }
   EXPECT_GE(fits, 5);
 }

@@ -27,7 +27,7 @@ gp::Regression SomeRegression(Family family, int n, double noise = 1e-6) {
   theta.signal_variance = 1.7;
   theta.noise_variance = noise;
   theta.mean = 0.4;
-  return *gp::Regression::Fit(kernels::ArdShape(family, 2), theta, x, y);
+  return *gp::Regression::Fit(kernels::ArdShape(family, 2), theta, x, y, {}, base::StopToken()).value();
 }
 
 TEST(SpectralFrequencies, ReproduceTheirKernel) {
@@ -108,7 +108,9 @@ TEST(SpectralFrequencies, ColumnsOfOneParameterShareTheirLength) {
 MatrixXd PathwiseDraws(const gp::Regression& model, const MatrixXd& at, int draws, int features) {
   MatrixXd values(draws, at.rows());
   for (int i = 0; i < draws; ++i) {
-    values.row(i) = FunctionDraw::Pathwise(model, features, base::RandomStream(5, "path", static_cast<uint64_t>(i)))
+    values.row(i) = FunctionDraw::Pathwise(model, features, base::RandomStream(5, "path", static_cast<uint64_t>(i)),
+                                           base::StopToken())
+                        .value()
                         ->Values(at)
                         .transpose();
   }
@@ -118,7 +120,10 @@ MatrixXd PathwiseDraws(const gp::Regression& model, const MatrixXd& at, int draw
 MatrixXd FiniteDraws(const gp::Regression& model, const MatrixXd& at, int draws) {
   MatrixXd values(draws, at.rows());
   for (int i = 0; i < draws; ++i) {
-    values.row(i) = DrawAtPoints(model, at, base::RandomStream(6, "finite", static_cast<uint64_t>(i)))->transpose();
+    values.row(i) =
+        DrawAtPoints(model, at, base::RandomStream(6, "finite", static_cast<uint64_t>(i)), base::StopToken())
+            .value()
+            ->transpose();
   }
   return values;
 }
@@ -150,7 +155,7 @@ TEST(FunctionDraw, PathwiseCovariesLikeThePosterior) {
   MatrixXd draws = PathwiseDraws(model, at, 2000, 192);
   draws.rowwise() -= model.PredictMean(at).transpose();
   const MatrixXd covariance = draws.transpose() * draws / 2000.0;
-  const MatrixXd expected = model.JointCovariance(at);
+  const MatrixXd expected = model.JointCovariance(at, base::StopToken()).value();
   for (int i = 0; i < 6; ++i) {
     for (int j = 0; j < 6; ++j) {
       EXPECT_NEAR(covariance(i, j), expected(i, j), 0.12 * std::sqrt(expected(i, i) * expected(j, j)));
@@ -180,7 +185,9 @@ TEST(FunctionDraw, GoesThroughTheData) {
     const MatrixXd x = RandomPoints(25, 2, 1);
     for (uint64_t i = 0; i < 5; ++i) {
       const VectorXd path =
-          FunctionDraw::Pathwise(model, kPathwiseFeatures, base::RandomStream(9, "through", i))->Values(x);
+          FunctionDraw::Pathwise(model, kPathwiseFeatures, base::RandomStream(9, "through", i), base::StopToken())
+              .value()
+              ->Values(x);
       EXPECT_LT((path - model.outputs()).cwiseAbs().maxCoeff(), 4.5 * std::sqrt(noise)) << kernels::FamilyName(family);
     }
   }
@@ -190,9 +197,12 @@ TEST(FunctionDraw, GradientMatchesDifferencesAndBatchesMatch) {
   const MatrixXd at = RandomPoints(130, 2, 10);
   for (const Family family : {Family::kSquaredExponential, Family::kMatern32, Family::kMatern52}) {
     const gp::Regression model = SomeRegression(family, 12);
-    const FunctionDraw path = *FunctionDraw::Pathwise(model, kPathwiseFeatures, base::RandomStream(11, "gradient"));
+    const FunctionDraw path =
+        *FunctionDraw::Pathwise(model, kPathwiseFeatures, base::RandomStream(11, "gradient"), base::StopToken())
+             .value();
     const FunctionDraw rff =
-        *FunctionDraw::FourierFeatures(model, kFourierFeatures, base::RandomStream(11, "gradient"));
+        *FunctionDraw::FourierFeatures(model, kFourierFeatures, base::RandomStream(11, "gradient"), base::StopToken())
+             .value();
     for (const FunctionDraw* draw : {&path, &rff}) {
       const VectorXd values = draw->Values(at);
       for (int i = 0; i < 130; i += 13) {
@@ -211,9 +221,10 @@ TEST(FunctionDraw, GradientMatchesDifferencesAndBatchesMatch) {
 TEST(FunctionDraw, IsAFunctionOfItsStream) {
   const gp::Regression model = SomeRegression(Family::kMatern52, 12);
   const MatrixXd at = RandomPoints(5, 2, 12);
-  const VectorXd a = FunctionDraw::Pathwise(model, 64, base::RandomStream(1, "same"))->Values(at);
-  EXPECT_EQ(a, FunctionDraw::Pathwise(model, 64, base::RandomStream(1, "same"))->Values(at));
-  EXPECT_NE(a, FunctionDraw::Pathwise(model, 64, base::RandomStream(2, "same"))->Values(at));
+  const VectorXd a =
+      FunctionDraw::Pathwise(model, 64, base::RandomStream(1, "same"), base::StopToken()).value()->Values(at);
+  EXPECT_EQ(a, FunctionDraw::Pathwise(model, 64, base::RandomStream(1, "same"), base::StopToken()).value()->Values(at));
+  EXPECT_NE(a, FunctionDraw::Pathwise(model, 64, base::RandomStream(2, "same"), base::StopToken()).value()->Values(at));
 }
 
 TEST(FunctionDraw, FourierFeaturesSolveTheirOwnRegression) {
@@ -223,7 +234,9 @@ TEST(FunctionDraw, FourierFeaturesSolveTheirOwnRegression) {
   const int draws = 300;
   MatrixXd values(draws, 8);
   for (int i = 0; i < draws; ++i) {
-    values.row(i) = FunctionDraw::FourierFeatures(model, 200, base::RandomStream(14, "rff", static_cast<uint64_t>(i)))
+    values.row(i) = FunctionDraw::FourierFeatures(model, 200, base::RandomStream(14, "rff", static_cast<uint64_t>(i)),
+                                                  base::StopToken())
+                        .value()
                         ->Values(at)
                         .transpose();
   }
@@ -235,8 +248,10 @@ TEST(FunctionDraw, FourierFeaturesSolveTheirOwnRegression) {
   const gp::Regression prior = SomeRegression(Family::kSquaredExponential, 0);
   double sum = 0.0;
   for (int i = 0; i < 500; ++i) {
-    const VectorXd v =
-        FunctionDraw::FourierFeatures(prior, 100, base::RandomStream(15, "rff", static_cast<uint64_t>(i)))->Values(at);
+    const VectorXd v = FunctionDraw::FourierFeatures(
+                           prior, 100, base::RandomStream(15, "rff", static_cast<uint64_t>(i)), base::StopToken())
+                           .value()
+                           ->Values(at);
     sum += (v.array() - 0.4).square().mean();
   }
   EXPECT_NEAR(sum / 500.0, 1.7, 0.2);
@@ -249,12 +264,18 @@ TEST(FunctionDraw, FourierFeaturesStarveWherePathsDoNot) {
   theta.lengthscales = VectorXd::Constant(2, 0.1);
   theta.noise_variance = 1e-6;
   const gp::Regression model =
-      *gp::Regression::Fit(kernels::ArdShape(Family::kMatern52, 2), theta, x, VectorXd::Zero(60));
+      *gp::Regression::Fit(kernels::ArdShape(Family::kMatern52, 2), theta, x, VectorXd::Zero(60), {}, base::StopToken())
+           .value();
   const MatrixXd far = VectorXd::Constant(2, 0.98).transpose();
   double paths = 0.0, features = 0.0;
   for (uint64_t i = 0; i < 200; ++i) {
-    paths += std::pow(FunctionDraw::Pathwise(model, 256, base::RandomStream(17, "far", i))->Values(far)(0), 2);
-    features += std::pow(FunctionDraw::FourierFeatures(model, 50, base::RandomStream(17, "far", i))->Values(far)(0), 2);
+    paths += std::pow(
+        FunctionDraw::Pathwise(model, 256, base::RandomStream(17, "far", i), base::StopToken()).value()->Values(far)(0),
+        2);
+    features += std::pow(FunctionDraw::FourierFeatures(model, 50, base::RandomStream(17, "far", i), base::StopToken())
+                             .value()
+                             ->Values(far)(0),
+                         2);
   }
   EXPECT_NEAR(paths / 200.0, 1.0, 0.4);  // The prior's variance.
   EXPECT_LT(features / 200.0, 0.5);
@@ -289,7 +310,8 @@ TEST(DrawAtPoints, CoincidentCandidatesAreNoObstacle) {
   const gp::Regression model = SomeRegression(Family::kSquaredExponential, 10);
   MatrixXd at = RandomPoints(40, 2, 20);
   at.bottomRows(20) = at.topRows(20);
-  const std::optional<VectorXd> draw = DrawAtPoints(model, at, base::RandomStream(21, "twice"));
+  const std::optional<VectorXd> draw =
+      DrawAtPoints(model, at, base::RandomStream(21, "twice"), base::StopToken()).value();
   ASSERT_TRUE(draw.has_value());
   EXPECT_LT((draw->head(20) - draw->tail(20)).cwiseAbs().maxCoeff(), 1e-2);
 }

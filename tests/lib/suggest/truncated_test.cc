@@ -396,7 +396,9 @@ Problem SomeProblem(int count = 20) {
   for (int s = 0; s < 3; ++s) {
     gp::Hyperparameters theta;
     theta.lengthscales = (VectorXd(2) << 0.2 + 0.1 * s, 0.4).finished();
-    p.models.push_back(*gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, p.x, p.y));
+    p.models.push_back(
+        *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, p.x, p.y, {}, base::StopToken())
+             .value());
   }
   for (const gp::Regression& model : p.models) p.states.push_back({&model, p.y.maxCoeff()});
   return p;
@@ -506,12 +508,13 @@ TEST(AcceptReject, LocalSearchNeverLeavesTheBand) {
   for (int i = 0; i < 60; ++i) {
     const VectorXd start = (VectorXd(2) << stream.Uniform(), stream.Uniform()).finished();
     const math::LbfgsResult end = math::MinimizeLbfgs(
-        [&](const VectorXd& u, VectorXd* gradient) {
-          const double value = reject.Value(u, gradient);
-          if (gradient != nullptr) *gradient = -*gradient;
-          return -value;
-        },
-        start, VectorXd::Zero(2), VectorXd::Ones(2));
+                                      [&](const VectorXd& u, VectorXd* gradient) {
+                                        const double value = reject.Value(u, gradient);
+                                        if (gradient != nullptr) *gradient = -*gradient;
+                                        return -value;
+                                      },
+                                      start, VectorXd::Zero(2), VectorXd::Ones(2), {}, base::StopToken())
+                                      .value();
     if (reject.Rejected(start)) {
       EXPECT_EQ(end.outcome, math::LbfgsOutcome::kNotFiniteAtStart);
       ++refused;
@@ -537,7 +540,9 @@ TEST(AcceptReject, DecisionsDoNotDependOnTheUnitsOfTheOutputs) {
     const double slope = SteepestSlope(p.x, raw);
     const VectorXd z = (raw.array() - b) / a;
     const LipschitzBounds bounds(p.x, z, 1.05 * slope / a);
-    const gp::Regression model = *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, p.x, z);
+    const gp::Regression model =
+        *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, p.x, z, {}, base::StopToken())
+             .value();
     const ModelAcquisition ucb({{&model, z.maxCoeff()}}, {.kind = kUcb, .root_beta = 2.0});
     const VectorXd values = AcceptRejectAcquisition(&ucb, &bounds).Values(u);
     std::vector<bool> result;

@@ -158,10 +158,11 @@ TEST(FiniteDraw, PicksEachPointAsOftenAsItIsTheBest) {
   pair << 0.2, 0.3, 0.35, 0.4;
   gp::Hyperparameters theta;
   theta.lengthscales = VectorXd::Constant(2, 0.4);
-  const gp::Regression regression =
-      *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, x, VectorXd(x.rowwise().sum()));
+  const gp::Regression regression = *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta, x,
+                                                         VectorXd(x.rowwise().sum()), {}, base::StopToken())
+                                         .value();
   const VectorXd mean = regression.PredictMean(pair);
-  const MatrixXd covariance = regression.JointCovariance(pair);
+  const MatrixXd covariance = regression.JointCovariance(pair, base::StopToken()).value();
   const double spread = std::sqrt(covariance(0, 0) + covariance(1, 1) - 2.0 * covariance(0, 1));
   const double expected = math::NormalCdf((mean(0) - mean(1)) / spread);
   int first = 0;
@@ -170,7 +171,9 @@ TEST(FiniteDraw, PicksEachPointAsOftenAsItIsTheBest) {
   MatrixXd squares = MatrixXd::Zero(2, 2);
   for (int k = 0; k < draws; ++k) {
     const VectorXd f =
-        FiniteDraw(&regression, base::RandomStream(9, "test/draw", static_cast<uint64_t>(k))).Values(pair);
+        FiniteDraw::Create(regression, pair, base::RandomStream(9, "test/draw", static_cast<uint64_t>(k)),
+                           base::StopToken())
+            ->Values(pair);
     first += f(0) > f(1);
     sum += f / draws;
     squares += (f - mean) * (f - mean).transpose() / draws;
@@ -180,11 +183,29 @@ TEST(FiniteDraw, PicksEachPointAsOftenAsItIsTheBest) {
   EXPECT_LT((squares - covariance).cwiseAbs().maxCoeff(), 6.0 * covariance.maxCoeff() / std::sqrt(draws));
 }
 
+TEST(FiniteDraw, GivesEachPointTheSameValueInAnyOrder) {
+  base::RandomStream stream(3, "test/finite");
+  MatrixXd points(6, 2);
+  for (double& v : points.reshaped()) v = stream.Uniform();
+  points.col(0).head(3).setConstant(0.5);
+  gp::Hyperparameters theta;
+  theta.lengthscales = VectorXd::Constant(2, 0.4);
+  const gp::Regression regression = *gp::Regression::Fit(kernels::ArdShape(kernels::Family::kMatern52, 2), theta,
+                                                         MatrixXd(0, 2), VectorXd(0), {}, base::StopToken())
+                                         .value();
+  const FiniteDraw draw = *FiniteDraw::Create(regression, points, base::RandomStream(1, "draw"), base::StopToken());
+  const VectorXd all = draw.Values(points);
+  EXPECT_TRUE(all.allFinite());
+  EXPECT_EQ(draw.Values(points.colwise().reverse()), all.reverse());
+  for (Index i = 0; i < 6; ++i) EXPECT_EQ(draw.Value(points.row(i).transpose(), nullptr), all(i));
+  EXPECT_TRUE(std::isnan(draw.Value(VectorXd::Constant(2, 0.123), nullptr)));
+}
+
 TEST(FiniteCandidates, AreDifferentAndHoldTheBest) {
   const study::SearchSpace space = Space({Float("x", 0, 1), Int("n", 1, 4), Categorical("c", {"a", "b"})});
   const study::Encoding encoding(space);
   const MatrixXd known = MatrixXd::Constant(1, 3, 0.3);
-  const std::vector<study::Parameters> points = FiniteCandidates(encoding, nullptr, {}, known, nullptr, 1, 2);
+  const std::vector<study::Parameters> points = FiniteCandidates(encoding, nullptr, {}, known, nullptr, 1, 2).settings;
   EXPECT_EQ(std::set<study::Parameters>(points.begin(), points.end()).size(), points.size());
   EXPECT_GT(points.size(), 1000u);
   const study::Parameters best = encoding.FromCompact(known.row(0).transpose());
@@ -194,7 +215,7 @@ TEST(FiniteCandidates, AreDifferentAndHoldTheBest) {
   const std::optional<SettingTable> table = SettingTable::Create(finite);
   std::vector<bool> excluded(static_cast<size_t>(table->size()), false);
   for (size_t i = 0; i < 1600; ++i) excluded[i] = true;
-  const auto few = FiniteCandidates(finite, &*table, excluded, MatrixXd(0, 2), nullptr, 1, 2);
+  const auto few = FiniteCandidates(finite, &*table, excluded, MatrixXd(0, 2), nullptr, 1, 2).settings;
   EXPECT_EQ(few.size(), 81u);
   for (const study::Parameters& p : few) EXPECT_GE(table->Find(p), 1600);
 }

@@ -34,8 +34,10 @@ struct UnitProblem {
     options.max_iterations = 500;
     options.max_evaluations = 1000;
     const VectorXd start = (f.minimizers[0] - f.lower).cwiseQuotient(f.upper - f.lower);
-    const math::LbfgsResult r = math::MinimizeLbfgs([this](const VectorXd& u, VectorXd* g) { return At(u, g); }, start,
-                                                    VectorXd::Zero(f.dim()), VectorXd::Ones(f.dim()), options);
+    const math::LbfgsResult r =
+        math::MinimizeLbfgs([this](const VectorXd& u, VectorXd* g) { return At(u, g); }, start, VectorXd::Zero(f.dim()),
+                            VectorXd::Ones(f.dim()), options, base::StopToken())
+            .value();
     minimum = r.value;
     minimizer = r.x;
   }
@@ -97,7 +99,7 @@ int StepsTo(double target, const UnitProblem& problem, Search* run, int budget,
             const TrustRegionOptions& options = {}) {
   for (int steps = 0; steps <= budget; ++steps) {
     if (run->Regret(problem) <= target) return steps;
-    const auto step = SuggestTrustRegionStep(run->data, run->state, options);
+    const auto step = SuggestTrustRegionStep(run->data, run->state, options, base::StopToken()).value();
     if (!step.has_value() || step->kind == TrustRegionStepKind::kConverged) break;
     run->state = step->next;
     run->Add(problem, step->point);
@@ -180,7 +182,7 @@ TEST(TrustRegionStep, FindsAMaximumInACorner) {
   run.data.scores.resize(3);
   for (Index i = 0; i < 3; ++i) run.data.scores(i) = score(run.data.points.row(i).transpose());
   for (int i = 0; i < 25; ++i) {
-    const auto step = SuggestTrustRegionStep(run.data, run.state);
+    const auto step = SuggestTrustRegionStep(run.data, run.state, {}, base::StopToken()).value();
     ASSERT_TRUE(step.has_value());
     if (step->kind == TrustRegionStepKind::kConverged) break;
     ASSERT_GE(step->point.minCoeff(), 0.0);
@@ -202,7 +204,8 @@ TEST(TrustRegionStep, IsAFunctionOfDataAndPackedState) {
   for (int i = 0; i < 8; ++i) {
     const auto unpacked = TrustRegionState::Unpack(run.state.Pack(), 3);
     ASSERT_TRUE(unpacked.has_value());
-    const auto a = SuggestTrustRegionStep(run.data, run.state), b = SuggestTrustRegionStep(run.data, *unpacked);
+    const auto a = SuggestTrustRegionStep(run.data, run.state, {}, base::StopToken()).value(),
+               b = SuggestTrustRegionStep(run.data, *unpacked, {}, base::StopToken()).value();
     ASSERT_TRUE(a.has_value() && b.has_value());
     EXPECT_EQ(a->point, b->point);
     EXPECT_EQ(a->next.Pack(), b->next.Pack());
@@ -214,7 +217,7 @@ TEST(TrustRegionStep, IsAFunctionOfDataAndPackedState) {
 TEST(TrustRegionStep, RefusesDamagedState) {
   const UnitProblem problem("hartmann3");
   const Search run = Start(problem, 3, 10);
-  const std::vector<double> good = SuggestTrustRegionStep(run.data, {})->next.Pack();
+  const std::vector<double> good = SuggestTrustRegionStep(run.data, {}, {}, base::StopToken()).value()->next.Pack();
   ASSERT_EQ(good.size(), 14u);
   EXPECT_TRUE(TrustRegionState::Unpack(good, 3).has_value());
   EXPECT_FALSE(TrustRegionState::Unpack(good, 2).has_value());
@@ -230,18 +233,18 @@ TEST(TrustRegionStep, RefusesDamagedState) {
 TEST(TrustRegionStep, DoesNotDependOnTheUnitsOfTheScores) {
   const UnitProblem problem("branin");
   Search run = Start(problem, 1, 10);
-  const auto plain = SuggestTrustRegionStep(run.data, {});
+  const auto plain = SuggestTrustRegionStep(run.data, {}, {}, base::StopToken()).value();
   run.data.scores *= 1024.0;
-  EXPECT_EQ(SuggestTrustRegionStep(run.data, {})->point, plain->point);
+  EXPECT_EQ(SuggestTrustRegionStep(run.data, {}, {}, base::StopToken()).value()->point, plain->point);
   run.data.scores = run.data.scores.array() / 1024.0 + 100.0;
-  EXPECT_LT((SuggestTrustRegionStep(run.data, {})->point - plain->point).norm(), 1e-6);
+  EXPECT_LT((SuggestTrustRegionStep(run.data, {}, {}, base::StopToken()).value()->point - plain->point).norm(), 1e-6);
 }
 
 TEST(TrustRegionStep, PredictsWhatItThenGains) {
   const UnitProblem problem("hartmann3");
   Search run = Start(problem, 0, 20);
   StepsTo(1e-7, problem, &run, 60);
-  const auto step = SuggestTrustRegionStep(run.data, run.state);
+  const auto step = SuggestTrustRegionStep(run.data, run.state, {}, base::StopToken()).value();
   ASSERT_TRUE(step.has_value());
   ASSERT_EQ(step->kind, TrustRegionStepKind::kImprove);
   const double before = run.data.scores.maxCoeff();
@@ -266,7 +269,7 @@ TEST(TrustRegionStep, GoesElsewhereWhileAStepIsUnderWay) {
   TrustRegionState state;
   data.pending.resize(0, 6);
   for (int i = 0; i < 6; ++i) {
-    const auto step = SuggestTrustRegionStep(data, state);
+    const auto step = SuggestTrustRegionStep(data, state, {}, base::StopToken()).value();
     ASSERT_TRUE(step.has_value());
     for (Index p = 0; p < i; ++p) EXPECT_GT((data.pending.row(p).transpose() - step->point).norm(), 1e-3);
     EXPECT_EQ(step->next.radius, 0.2);  // Nothing is known of the steps under way.
@@ -279,10 +282,10 @@ TEST(TrustRegionStep, GoesElsewhereWhileAStepIsUnderWay) {
 TEST(TrustRegionStep, ShrinksAfterFailureAndFollowsTheIncumbent) {
   const UnitProblem problem("branin");
   Search run = Start(problem, 2, 10);
-  const auto first = SuggestTrustRegionStep(run.data, {});
+  const auto first = SuggestTrustRegionStep(run.data, {}, {}, base::StopToken()).value();
   ASSERT_TRUE(first.has_value());
   // The step was never evaluated: cancelled, or it failed.
-  const auto second = SuggestTrustRegionStep(run.data, first->next);
+  const auto second = SuggestTrustRegionStep(run.data, first->next, {}, base::StopToken()).value();
   EXPECT_LT(second->next.radius, first->next.radius);
   EXPECT_NE(second->point, first->point);
   // Somebody else found something better far away.
@@ -293,7 +296,7 @@ TEST(TrustRegionStep, ShrinksAfterFailureAndFollowsTheIncumbent) {
   moved.data.points.row(11) << 0.93, 0.02;
   moved.data.scores.conservativeResize(12);
   moved.data.scores(11) = run.data.scores.maxCoeff() + 5.0;
-  EXPECT_EQ(SuggestTrustRegionStep(moved.data, small)->next.radius, 0.2);
+  EXPECT_EQ(SuggestTrustRegionStep(moved.data, small, {}, base::StopToken()).value()->next.radius, 0.2);
 }
 
 TEST(TrustRegionStep, SaysWhenItHasConverged) {
@@ -301,7 +304,7 @@ TEST(TrustRegionStep, SaysWhenItHasConverged) {
   Search run = Start(problem, 1, 10);
   bool converged = false;
   for (int i = 0; i < 120 && !converged; ++i) {
-    const auto step = SuggestTrustRegionStep(run.data, run.state);
+    const auto step = SuggestTrustRegionStep(run.data, run.state, {}, base::StopToken()).value();
     ASSERT_TRUE(step.has_value());
     converged = step->kind == TrustRegionStepKind::kConverged;
     run.state = step->next;
@@ -313,31 +316,31 @@ TEST(TrustRegionStep, SaysWhenItHasConverged) {
 
 TEST(TrustRegionStep, SurvivesDegenerateData) {
   TrustRegionData data;
-  EXPECT_FALSE(SuggestTrustRegionStep(data, {}).has_value());
+  EXPECT_FALSE(SuggestTrustRegionStep(data, {}, {}, base::StopToken()).value().has_value());
   data.points = MatrixXd::Constant(1, 2, 0.5);
   data.scores = VectorXd::Zero(1);
-  EXPECT_FALSE(SuggestTrustRegionStep(data, {}).has_value());
+  EXPECT_FALSE(SuggestTrustRegionStep(data, {}, {}, base::StopToken()).value().has_value());
   data.points = MatrixXd::Constant(5, 2, 0.5);  // One point five times.
   data.scores = VectorXd::Zero(5);
-  EXPECT_FALSE(SuggestTrustRegionStep(data, {}).has_value());
+  EXPECT_FALSE(SuggestTrustRegionStep(data, {}, {}, base::StopToken()).value().has_value());
 
   const math::SobolSequence sobol(2);
   data.points = sobol.Points(1, 12);
   data.points.row(3) = data.points.row(4);
   for (const double value : {0.0, 1e300, -1e300, 1e-300}) {  // All equal.
     data.scores = VectorXd::Constant(12, value);
-    const auto step = SuggestTrustRegionStep(data, {});
+    const auto step = SuggestTrustRegionStep(data, {}, {}, base::StopToken()).value();
     if (!step.has_value()) continue;
     EXPECT_NE(step->kind, TrustRegionStepKind::kImprove) << value;
     EXPECT_TRUE(step->point.allFinite());
   }
   for (Index i = 0; i < 12; ++i)
     data.scores(i) = (i % 2 == 0 ? 1.0 : -1.0) * std::pow(10.0, 25.0 * static_cast<double>(i));
-  const auto step = SuggestTrustRegionStep(data, {});  // Up to 1e275.
+  const auto step = SuggestTrustRegionStep(data, {}, {}, base::StopToken()).value();  // Up to 1e275.
   EXPECT_TRUE(!step.has_value() || step->point.allFinite());
   data.points.col(1).setConstant(0.0);  // On one face.
   data.scores = -(data.points.col(0).array() - 0.4).square();
-  const auto on_face = SuggestTrustRegionStep(data, {});
+  const auto on_face = SuggestTrustRegionStep(data, {}, {}, base::StopToken()).value();
   ASSERT_TRUE(on_face.has_value());
   EXPECT_NEAR(on_face->point(0), 0.4, 1e-3);
 }
@@ -347,7 +350,7 @@ TEST(TrustRegionStep, OneGradientIsEnoughToStart) {
   data.points = MatrixXd::Constant(1, 2, 0.5);
   data.scores = VectorXd::Zero(1);
   data.slopes = {{0, VectorXd::Unit(2, 0), 1.0}, {0, VectorXd::Unit(2, 1), -2.0}};
-  const auto step = SuggestTrustRegionStep(data, {});
+  const auto step = SuggestTrustRegionStep(data, {}, {}, base::StopToken()).value();
   ASSERT_TRUE(step.has_value());
   EXPECT_EQ(step->point, (VectorXd(2) << 0.7, 0.3).finished());
 }
@@ -360,7 +363,7 @@ TEST(TrustRegionStep, CopesWithManyCoordinatesAndPoints) {
   data.scores = -(data.points.array() - 0.3).square().rowwise().sum();  // At best -1.6.
   TrustRegionState state;
   for (Index n = 300; n < 340; ++n) {
-    const auto step = SuggestTrustRegionStep(data, state);
+    const auto step = SuggestTrustRegionStep(data, state, {}, base::StopToken()).value();
     ASSERT_TRUE(step.has_value());
     EXPECT_EQ(step->degree, 2);
     state = step->next;

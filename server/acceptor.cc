@@ -28,6 +28,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/base/log_limit.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::server {
@@ -259,9 +260,7 @@ class AcceptorImpl final : public Acceptor {
   // next.
   void Refuse() {
     if (!unfinished_.empty()) Drop(unfinished_.begin());
-    const absl::Duration now = clock_->Monotonic();
-    if (now < next_warning_) return;
-    next_warning_ = now + absl::Minutes(1);
+    if (!log_.Admit("")) return;
     base::LogWarning("connections_full", {{"descriptors", absl::StrCat(options_.max_descriptors)}});
   }
 
@@ -309,7 +308,7 @@ class AcceptorImpl final : public Acceptor {
   // Of the thread alone. In order of arrival.
   std::list<Connection> unfinished_;
   std::map<std::string, int> of_peer_;
-  absl::Duration next_warning_ = absl::ZeroDuration();
+  base::LogLimit log_{clock_};
   std::thread thread_;
 };
 

@@ -12,8 +12,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
+#include "lib/base/log_limit.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::wire {
@@ -52,8 +54,16 @@ absl::StatusOr<std::string> ServerTarget(absl::string_view address) {
 void RouteGrpcLog(bool errors_too) {
   static const bool shown = errors_too;  // The handler takes no argument.
   gpr_set_log_function([](gpr_log_func_args* entry) {
-    const bool error = shown && entry->severity == GPR_LOG_SEVERITY_ERROR;
-    base::Log(error ? base::LogLevel::kWarning : base::LogLevel::kDebug, "grpc", {{"message", entry->message}});
+    if (!shown || entry->severity != GPR_LOG_SEVERITY_ERROR) {
+      base::Log(base::LogLevel::kDebug, "grpc", {{"message", entry->message}});
+      return;
+    }
+    // Some of them are written for each request that is refused.
+    static auto* const clock = new base::SystemClock;
+    static auto* const limit = new base::LogLimit(clock);
+    if (const auto left_out = limit->Admit(absl::StrCat(entry->file, ":", entry->line))) {
+      base::LogWarning("grpc", {{"message", entry->message}, {"others_since", absl::StrCat(*left_out)}});
+    }
   });
 }
 

@@ -1,6 +1,10 @@
 #include "lib/wire/channel.h"
 
+#include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <gtest/gtest.h>
+
+#include "lib/base/log.h"
 
 namespace luthier::wire {
 namespace {
@@ -27,6 +31,24 @@ TEST(Channel, OtherAddressesAreRefusedWithAHint) {
             "server: \"localhost\" has no port; give host:port, e.g. localhost:7790");
   EXPECT_FALSE(CreateChannel("localhost").ok());
   EXPECT_TRUE(CreateChannel("localhost:1").ok());
+}
+
+// Each request that is refused may be one: strangers must not fill the disk.
+TEST(GrpcLog, OneErrorAMinuteOfEachLineOfItsSource) {
+  base::SetLogLevel(base::LogLevel::kInfo);
+  grpc_init();  // It writes nothing before.
+  RouteGrpcLog();
+  ::testing::internal::CaptureStderr();
+  for (const char* message : {"first", "second", "third"}) gpr_log(GPR_ERROR, "%s refused", message);
+  gpr_log(GPR_ERROR, "another line");
+  gpr_log(GPR_INFO, "no error");
+  const std::string written = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(written.find(" warning grpc message=\"first refused\" others_since=0\n"), std::string::npos) << written;
+  EXPECT_EQ(written.find("second"), std::string::npos);
+  EXPECT_EQ(written.find("third"), std::string::npos);
+  EXPECT_NE(written.find("another line"), std::string::npos);
+  EXPECT_EQ(written.find("no error"), std::string::npos);
+  grpc_shutdown();
 }
 
 }  // namespace

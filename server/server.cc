@@ -23,16 +23,19 @@
 #include "lib/base/error.h"
 #include "lib/base/executor.h"
 #include "lib/base/log.h"
+#include "lib/base/log_limit.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/version.h"
 #include "lib/wire/channel.h"
 #include "server/acceptor.h"
+#include "server/connections.h"
 #include "server/coordinator/writer/coordinator.h"
 #include "server/listen_address.h"
 #include "server/listener_check.h"
 #include "server/metrics/exposer.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/rpc_interceptor.h"
+#include "server/open_calls.h"
 #include "server/service/study_service.h"
 #include "server/service/worker_service.h"
 #include "server/storage/memory_storage.h"
@@ -234,11 +237,12 @@ class ServerImpl final : public Server {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-    if (metrics_) {
-      std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-      interceptors.push_back(metrics::CountCalls(metrics_.get(), &clock_));
-      builder.experimental().SetInterceptorCreators(std::move(interceptors));
-    }
+    calls_ = std::make_unique<OpenCalls>(&clock_, options.calls_per_connection,
+                                         [this](const std::string& peer) { Abort(peer); });
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+    interceptors.push_back(calls_->Interceptors());
+    if (metrics_) interceptors.push_back(metrics::CountCalls(metrics_.get(), &clock_));
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
     grpc_ = builder.BuildAndStart();
     if (!grpc_) return absl::InternalError("gRPC does not start");
     acceptor_->Start([this](int fd, const std::string& received) {
@@ -263,7 +267,17 @@ class ServerImpl final : public Server {
     return absl::OkStatus();
   }
 
+  void Abort(const std::string& peer) {
+    if (!AbortConnection(peer)) return;  // It has ended.
+    if (const auto left_out = abort_log_.Admit("")) {
+      base::LogWarning("connection_aborted", {{"peer", peer},
+                                              {"reason", "it resets its streams faster than they end"},
+                                              {"others_since", absl::StrCat(*left_out)}});
+    }
+  }
+
   base::SystemClock clock_;
+  base::LogLimit abort_log_{&clock_};
   std::unique_ptr<storage::Storage> storage_;
   storage::SqliteStorage* file_ = nullptr;  // `storage_`, unless that is in memory.
   std::shared_ptr<metrics::Metrics> metrics_;
@@ -273,6 +287,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<service::StudyService> study_service_;
   std::unique_ptr<service::WorkerService> worker_service_;
   std::unique_ptr<service::MemoryGuard> memory_;
+  std::unique_ptr<OpenCalls> calls_;
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;  // Hands them to `grpc_`.
   std::unique_ptr<Acceptor> acceptor_;

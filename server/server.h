@@ -37,6 +37,9 @@ struct ServerOptions {
   // Stop waits at most so long for calls under way and for clients to confirm that the connection ends. One that says
   // nothing would hold the server for ever.
   absl::Duration grace = absl::Seconds(3);
+  // A connection with more calls that are not over is closed: OpenCalls. Twice the streams that it may have open, so
+  // that only one who resets them comes this far.
+  int calls_per_connection = 2000;
   // Makes the designers of studies; null: suggest::CreateDesigner. Tests bring their own.
   std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)> designers;
 };

@@ -179,7 +179,8 @@ class ServerImpl final : public Server {
     service::MemoryGuard::Options memory;
     memory.limit = options.memory_limit;
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
-    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_, memory_.get()};
+    const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,
+                                   memory_.get(),      metrics_.get()};
     study_service_ = std::make_unique<service::StudyService>(backend);
     worker_service_ = std::make_unique<service::WorkerService>(backend);
     return Listen(options, listen);

@@ -29,11 +29,33 @@ struct Backend {
   storage::Storage* storage = nullptr;
   base::Executor* readers = nullptr;  // Get, List, Watch: SQLite must not run on gRPC's threads.
   const base::Clock* clock = nullptr;
-  const MemoryGuard* memory = nullptr;  // Null: no limit.
+  const MemoryGuard* memory = nullptr;        // Null: no limit.
+  coordinator::Observer* observer = nullptr;  // Told of what is refused here. Null: nobody.
 
-  // As MemoryGuard.
-  absl::Status AdmitWork() const { return memory == nullptr ? absl::OkStatus() : memory->AdmitWork(); }
-  absl::Status AdmitResult() const { return memory == nullptr ? absl::OkStatus() : memory->AdmitResult(); }
+  // Asks, creates and reads, as MemoryGuard.
+  absl::Status AdmitWork() const {
+    return Admit(coordinator::OperationClass::kRequests, memory == nullptr ? absl::OkStatus() : memory->AdmitWork());
+  }
+  // The same for what ends studies or trials, and for results and heartbeats.
+  absl::Status AdmitEnding() const { return AdmitLast(coordinator::OperationClass::kRequests); }
+  absl::Status AdmitResult() const { return AdmitLast(coordinator::OperationClass::kResults); }
+
+  // Tells the observer of a request that is turned away unseen. Returns `why`.
+  absl::Status Refused(absl::Status why) const {
+    return Refused(coordinator::OperationClass::kRequests, std::move(why));
+  }
+
+ private:
+  absl::Status AdmitLast(coordinator::OperationClass operation_class) const {
+    return Admit(operation_class, memory == nullptr ? absl::OkStatus() : memory->AdmitResult());
+  }
+  absl::Status Admit(coordinator::OperationClass operation_class, absl::Status within_memory) const {
+    return within_memory.ok() ? within_memory : Refused(operation_class, std::move(within_memory));
+  }
+  absl::Status Refused(coordinator::OperationClass operation_class, absl::Status why) const {
+    if (observer != nullptr) observer->OnRefused(operation_class, why);
+    return why;
+  }
 };
 
 inline constexpr absl::Duration kDefaultDeadline = absl::Seconds(30);
@@ -78,19 +100,20 @@ inline absl::Status CheckRequestId(const std::string& id, bool required) {
 // Runs `read` on the readers' threads and finishes the call with its status.
 inline grpc::ServerUnaryReactor* Read(const Backend& backend, grpc::CallbackServerContext* context,
                                       std::function<absl::Status()> read) {
-  if (backend.coordinator->draining()) return FinishWith(context, coordinator::Draining());
+  if (backend.coordinator->draining()) return FinishWith(context, backend.Refused(coordinator::Draining()));
   if (const absl::Status admitted = backend.AdmitWork(); !admitted.ok()) return FinishWith(context, admitted);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const absl::Duration deadline = DeadlineOf(*context, *backend.clock);
-  const bool taken = backend.readers->Schedule([reactor, deadline, clock = backend.clock, read = std::move(read)] {
-    if (clock->Monotonic() >= deadline) {
-      reactor->Finish(wire::ToGrpc(absl::DeadlineExceededError("the deadline passed while the request waited")));
+  const bool taken = backend.readers->Schedule([reactor, deadline, backend, read = std::move(read)] {
+    if (backend.clock->Monotonic() >= deadline) {
+      const absl::Status late = absl::DeadlineExceededError("the deadline passed while the request waited");
+      reactor->Finish(wire::ToGrpc(backend.Refused(late)));
       return;
     }
     reactor->Finish(wire::ToGrpc(read()));
   });
   if (!taken) {
-    reactor->Finish(wire::ToGrpc(coordinator::QueueFull("reads", kReadRetry)));
+    reactor->Finish(wire::ToGrpc(backend.Refused(coordinator::QueueFull("reads", kReadRetry))));
   }
   return reactor;
 }

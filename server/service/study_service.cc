@@ -323,7 +323,7 @@ grpc::ServerUnaryReactor* StudyService::CreateStudy(grpc::CallbackServerContext*
   }
   if (!violations.empty()) return FinishWith(context, violations.ToStatus());
   base::Executor::Place place = backend_.readers->Reserve();
-  if (!place) return FinishWith(context, coordinator::QueueFull("reads", kReadRetry));
+  if (!place) return FinishWith(context, backend_.Refused(coordinator::QueueFull("reads", kReadRetry)));
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   coordinator::CreateStudyOp op;
   op.id = request->study_id();
@@ -388,13 +388,13 @@ coordinator::Done<coordinator::StudyReply> StudyService::AnswerWithStudy(grpc::S
 grpc::ServerUnaryReactor* StudyService::RunControl(grpc::CallbackServerContext* context,
                                                    const v1::ControlStudyRequest& request, Control control,
                                                    v1::Study* response) {
-  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
   const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request.name());
   if (!id.ok()) return FinishWith(context, id.status());
   const absl::Status request_id = CheckRequestId(request.request_id(), false);
   if (!request_id.ok()) return FinishWith(context, request_id);
   base::Executor::Place place = backend_.readers->Reserve();
-  if (!place) return FinishWith(context, coordinator::QueueFull("reads", kReadRetry));
+  if (!place) return FinishWith(context, backend_.Refused(coordinator::QueueFull("reads", kReadRetry)));
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   coordinator::ControlOp op;
   op.id = *id;
@@ -426,7 +426,7 @@ grpc::ServerUnaryReactor* StudyService::CancelStudy(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* StudyService::DeleteStudy(grpc::CallbackServerContext* context,
                                                     const v1::ControlStudyRequest* request,
                                                     v1::DeleteStudyResponse* response) {
-  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
   const absl::StatusOr<std::string> id = wire::ParseStudyName("name", request->name());
   if (!id.ok()) return FinishWith(context, id.status());
   const absl::Status request_id = CheckRequestId(request->request_id(), false);
@@ -557,7 +557,7 @@ grpc::ServerUnaryReactor* StudyService::EnqueueTrials(grpc::CallbackServerContex
 
 grpc::ServerUnaryReactor* StudyService::CancelTrial(grpc::CallbackServerContext* context,
                                                     const v1::CancelTrialRequest* request, v1::Trial* response) {
-  if (const absl::Status admitted = backend_.AdmitResult(); !admitted.ok()) return FinishWith(context, admitted);
+  if (const absl::Status admitted = backend_.AdmitEnding(); !admitted.ok()) return FinishWith(context, admitted);
   const absl::StatusOr<wire::TrialId> id = wire::ParseTrialName("name", request->name());
   if (!id.ok()) return FinishWith(context, id.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

@@ -44,7 +44,7 @@ class Watch final : public grpc::ServerWriteReactor<v1::Event>, public std::enab
   void Start(const std::string& name) {
     self_ = shared_from_this();
     if (!backend_.readers->Schedule([self = shared_from_this(), name] { self->Open(name); })) {
-      FinishOnce(wire::ToGrpc(coordinator::QueueFull("reads", kReadRetry)));
+      FinishOnce(wire::ToGrpc(backend_.Refused(coordinator::QueueFull("reads", kReadRetry))));
     }
   }
   void Refuse(const absl::Status& status) {
@@ -243,7 +243,8 @@ grpc::ServerWriteReactor<v1::Event>* StartWatch(const Backend& backend, const v1
                                                 std::atomic<int>* watchers, int max_watchers) {
   const auto watch = std::make_shared<Watch>(backend, request, watchers);
   absl::Status admitted = backend.AdmitWork();
-  if (++*watchers > max_watchers) admitted = coordinator::QueueFull("watchers", absl::Seconds(5));
+  const bool room = ++*watchers <= max_watchers;
+  if (admitted.ok() && !room) admitted = backend.Refused(coordinator::QueueFull("watchers", absl::Seconds(5)));
   if (!admitted.ok()) {
     watch->Refuse(admitted);
     return watch.get();

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
 #include "lib/base/version.h"
 #include "server/coordinator/writer/coordinator.h"
 
@@ -56,6 +57,8 @@ TEST(Metrics, RefusalsCommitsAndSuggestions) {
   metrics.OnRefused(OperationClass::kRequests, coordinator::Draining());
   metrics.OnRefused(OperationClass::kResults, coordinator::QueueFull("results"));
   metrics.OnRefused(OperationClass::kRequests, absl::DeadlineExceededError("late"));
+  metrics.OnRefused(OperationClass::kRequests,
+                    base::MakeError(absl::StatusCode::kResourceExhausted, base::reason::kMemory, "the server is full"));
   metrics.OnCommit(absl::Microseconds(200), 5, absl::OkStatus());
   metrics.OnCommit(absl::Seconds(3), 5, absl::UnavailableError("disk full"));
   metrics.OnSuggestions("bo", absl::Milliseconds(5));
@@ -63,6 +66,7 @@ TEST(Metrics, RefusalsCommitsAndSuggestions) {
   EXPECT_THAT(text, HasSubstr("luthier_shed_total{class=\"requests\",reason=\"draining\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("luthier_shed_total{class=\"results\",reason=\"queue_full\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("luthier_shed_total{class=\"requests\",reason=\"deadline\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_shed_total{class=\"requests\",reason=\"memory\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("luthier_commit_seconds_bucket{le=\"0.0003\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("luthier_commit_seconds_count 1\n"));
   EXPECT_THAT(text, HasSubstr("luthier_commit_batch_sum 5\n"));
@@ -118,6 +122,8 @@ TEST(Metrics, AtMostFiveHundredSeriesAndNoNames) {
     metrics.OnRefused(operation_class, coordinator::Draining());
     metrics.OnRefused(operation_class, coordinator::QueueFull("asks"));
     metrics.OnRefused(operation_class, absl::DeadlineExceededError(""));
+    for (const char* reason : {base::reason::kMemory, base::reason::kStorageLow})
+      metrics.OnRefused(operation_class, base::MakeError(absl::StatusCode::kUnavailable, reason, ""));
   }
   const std::string text = metrics.Text();
   int series = 0;

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
 #include "lib/base/executor.h"
+#include "lib/base/mutex.h"
 #include "lib/wire/status.h"
 #include "luthier/v1/study_service.grpc.pb.h"
 #include "luthier/v1/worker_service.grpc.pb.h"
@@ -23,6 +26,31 @@ namespace {
 
 using coordinator::Coordinator;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+// Counts refusals.
+class Refusals final : public coordinator::Observer {
+ public:
+  void OnRefused(coordinator::OperationClass operation_class, const absl::Status& status) override {
+    const base::MutexLock lock(&mutex_);
+    const char* name = operation_class == coordinator::OperationClass::kResults ? "results " : "requests ";
+    ++counts_[name + base::GetReason(status)];
+  }
+  void OnCommit(absl::Duration, size_t, const absl::Status&) override {}
+  void OnEvent(const storage::Event&) override {}
+  void OnSuggestions(absl::string_view, absl::Duration) override {}
+  void OnCensus(const coordinator::Census&) override {}
+
+  std::map<std::string, int> Take() {
+    const base::MutexLock lock(&mutex_);
+    return std::exchange(counts_, {});
+  }
+
+ private:
+  base::Mutex mutex_;
+  std::map<std::string, int> counts_ ABSL_GUARDED_BY(mutex_);
+};
 
 class MemoryTest : public ::testing::Test {
  protected:
@@ -45,13 +73,13 @@ class MemoryTest : public ::testing::Test {
     clock_.Advance(absl::Seconds(1));
   }
   // The calls that are refused for want of memory. All are sent empty: what is read of them is refused in another way.
-  std::vector<std::string> Refused() {
+  std::vector<std::string> Refused(absl::string_view reason = base::reason::kMemory) {
     std::vector<std::string> refused;
     const auto study = v1::StudyService::NewStub(channel_);
     const auto work = v1::WorkerService::NewStub(channel_);
     const auto note = [&](const char* name, const grpc::Status& status) {
       ++calls_;
-      if (base::GetReason(wire::FromGrpc(status)) == base::reason::kMemory) refused.push_back(name);
+      if (base::GetReason(wire::FromGrpc(status)) == reason) refused.push_back(name);
     };
 #define CALL(stub, Method, Request, Response)                        \
   {                                                                  \
@@ -92,7 +120,8 @@ class MemoryTest : public ::testing::Test {
   storage::MemoryStorage storage_;
   std::unique_ptr<Coordinator> coordinator_ = Coordinator::Start(&storage_, &system_clock_, {}).value();
   std::unique_ptr<base::Executor> readers_ = std::make_unique<base::Executor>(1, 8);
-  const Backend backend_{coordinator_.get(), &storage_, readers_.get(), &system_clock_, &memory_};
+  Refusals refusals_;
+  const Backend backend_{coordinator_.get(), &storage_, readers_.get(), &system_clock_, &memory_, &refusals_};
   StudyService studies_{backend_};
   WorkerService workers_{backend_};
   std::unique_ptr<grpc::Server> server_;
@@ -107,13 +136,18 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
     methods += google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(service)->method_count();
   }
   EXPECT_EQ(calls_, methods) << "a new call is to be looked at here, too";
+  EXPECT_THAT(refusals_.Take(), IsEmpty());
   Use(1000);
   EXPECT_THAT(Refused(), ElementsAre("CreateStudy", "GetStudy", "ListStudies", "GetTrial", "ListTrials",
                                      "EnqueueTrials", "Suggest", "WatchStudy"));
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 8)));
   Use(1099);
   EXPECT_EQ(Refused().size(), 8u);
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", 8)));
   Use(1100);
   EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
+  // Results: Heartbeat, Report, Complete, Fail, Release.
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", methods - 6), Pair("results MEMORY", 5)));
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ class ServerImpl final : public Server {
     memory.limit = options.memory_limit;
     memory_ = std::make_unique<service::MemoryGuard>(std::move(memory), &clock_);
     const service::Backend backend{coordinator_.get(), storage_.get(), readers_.get(), &clock_,
-                                   memory_.get(),      metrics_.get()};
+                                   memory_.get(),      metrics_.get(), &closing_};
     study_service_ = std::make_unique<service::StudyService>(backend);
     worker_service_ = std::make_unique<service::WorkerService>(backend);
     return Listen(options, listen);
@@ -199,8 +199,15 @@ class ServerImpl final : public Server {
     }
     if (coordinator_) coordinator_->Drain();
     if (grpc_) absl::SleepFor(farewell_);
+    closing_ = true;
     acceptor_.reset();
-    if (grpc_) grpc_->Shutdown(absl::ToChronoTime(absl::Now() + grace_));
+    if (grpc_) {
+      // While it shuts down, gRPC 1.51 tells calls that arrive CANCELLED. So it gets no more of them.
+      const absl::Time latest = absl::Now() + grace_;
+      calls_->WaitForNone(grace_);
+      EndConnections(listening_);
+      grpc_->Shutdown(absl::ToChronoTime(latest));
+    }
     readers_.reset();
     exposer_.reset();  // Before what it looks at.
     coordinator_.reset();
@@ -253,8 +260,9 @@ class ServerImpl final : public Server {
       connection.read_buffer = grpc::ByteBuffer(&slice, 1);
       connections_->HandleNewConnection(&connection);
     });
-    address_ = acceptor_->bound().Target();
-    listener_check_ = std::make_unique<ListenerCheck>(acceptor_->bound());
+    listening_ = acceptor_->bound();
+    address_ = listening_.Target();
+    listener_check_ = std::make_unique<ListenerCheck>(listening_);
     grpc_->GetHealthCheckService()->SetServingStatus(kHealthService, true);
     if (!listen.loopback()) {
       base::LogWarning("plaintext", {{"listen", address_}, {"warning", "anyone who reaches this port may use it"}});
@@ -278,6 +286,7 @@ class ServerImpl final : public Server {
   }
 
   base::SystemClock clock_;
+  std::atomic<bool> closing_{false};
   base::LogLimit abort_log_{&clock_};
   std::unique_ptr<storage::Storage> storage_;
   storage::SqliteStorage* file_ = nullptr;  // `storage_`, unless that is in memory.
@@ -293,6 +302,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;  // Hands them to `grpc_`.
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<ListenerCheck> listener_check_;
+  ListenAddress listening_;
   std::string address_;
   std::string metrics_address_;
   std::atomic<bool> ready_{false};

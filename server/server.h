@@ -31,11 +31,10 @@ struct ServerOptions {
   // "host:port" for Prometheus (http, /metrics; port 0: any free one); the host as a number, or "localhost". Beyond
   // loopback only with `accept_plaintext`. Empty: none.
   std::string metrics_listen;
-  // Time for which Stop goes on answering before it closes the connections. Callers are told UNAVAILABLE DRAINING then;
-  // a call that meets the closing is CANCELLED, without a word.
+  // Time for which Stop goes on taking results before it refuses everything. Callers are told UNAVAILABLE DRAINING
+  // then; a call that meets the closing of its connection is UNAVAILABLE, without a word.
   absl::Duration farewell = absl::ZeroDuration();
-  // Stop waits at most so long for calls under way and for clients to confirm that the connection ends. One that says
-  // nothing would hold the server for ever.
+  // Stop waits at most so long for calls under way.
   absl::Duration grace = absl::Seconds(3);
   // A connection with more calls that are not over is closed: OpenCalls. Twice the streams that it may have open, so
   // that only one who resets them comes this far.

@@ -5,6 +5,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -29,10 +30,11 @@ struct Backend {
   storage::Storage* storage = nullptr;
   base::Executor* readers = nullptr;  // Get, List, Watch: SQLite must not run on gRPC's threads.
   const base::Clock* clock = nullptr;
-  const MemoryGuard* memory = nullptr;        // Null: no limit.
-  coordinator::Observer* observer = nullptr;  // Told of what is refused here. Null: nobody.
+  const MemoryGuard* memory = nullptr;         // Null: no limit.
+  coordinator::Observer* observer = nullptr;   // Told of what is refused here. Null: nobody.
+  const std::atomic<bool>* closing = nullptr;  // True: connections are about to end. Null: never.
 
-  // Asks, creates and reads, as MemoryGuard.
+  // Asks, creates and reads. As MemoryGuard; UNAVAILABLE DRAINING when `closing`.
   absl::Status AdmitWork() const {
     return Admit(coordinator::OperationClass::kRequests, memory == nullptr ? absl::OkStatus() : memory->AdmitWork());
   }
@@ -50,6 +52,7 @@ struct Backend {
     return Admit(operation_class, memory == nullptr ? absl::OkStatus() : memory->AdmitResult());
   }
   absl::Status Admit(coordinator::OperationClass operation_class, absl::Status within_memory) const {
+    if (closing != nullptr && *closing) return Refused(operation_class, coordinator::Draining());
     return within_memory.ok() ? within_memory : Refused(operation_class, std::move(within_memory));
   }
   absl::Status Refused(coordinator::OperationClass operation_class, absl::Status why) const {

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "lib/base/descriptor.h"
@@ -32,6 +34,19 @@ namespace {
 using base::Descriptor;
 
 const std::string kPreface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+
+// Health/Watch on stream 1: it answers at once, and again whenever health changes.
+std::string EndlessCall() {
+  const std::string path = "/grpc.health.v1.Health/Watch";
+  const std::string headers = absl::StrCat("\x83\x86\x04", std::string(1, static_cast<char>(path.size())), path,
+                                           "\x01\x01"
+                                           "a\x0f\x10\x10"
+                                           "application/grpc",
+                                           std::string("\0\2te\x08trailers", 13));
+  const std::string empty_message("\0\0\5\0\1\0\0\0\1\0\0\0\0\0", 14);
+  return absl::StrCat(std::string("\0\0", 2), std::string(1, static_cast<char>(headers.size())),
+                      std::string("\1\4\0\0\0\1", 6), headers, empty_message);
+}
 
 class Client {
  public:
@@ -200,7 +215,7 @@ TEST(AcceptorOfAServer, SurvivesRunningOutOfDescriptors) {
   EXPECT_TRUE(Answers(address, absl::Seconds(20)));
 }
 
-// gRPC waits for an answer to its last PING from every connection.
+// gRPC waits for an answer to its last PING from every connection, and for the end of every call.
 TEST(AcceptorOfAServer, WhoNeverAnswersDoesNotHoldItsEnd) {
   base::SetLogLevel(base::LogLevel::kOff);
   ServerOptions options;
@@ -211,6 +226,12 @@ TEST(AcceptorOfAServer, WhoNeverAnswersDoesNotHoldItsEnd) {
   const Client mute(ParseListenAddress((*server)->address()).value());
   mute.Send(kPreface + std::string("\0\0\2\1\4", 5));
   EXPECT_FALSE(mute.Read().empty()) << "the server's own preface";
+  const Client watcher(ParseListenAddress((*server)->address()).value());
+  watcher.Send(kPreface + EndlessCall());
+  const std::string first_answer("\1\4\0\0\0\1", 6);  // HEADERS of stream 1.
+  for (std::string read = watcher.Read(), all = read; !absl::StrContains(all, first_answer); all += read) {
+    ASSERT_FALSE((read = watcher.Read()).empty());
+  }
   const absl::Time begin = absl::Now();
   (*server)->Stop();
   EXPECT_LT(absl::Now() - begin, absl::Seconds(2));

@@ -121,7 +121,9 @@ class MemoryTest : public ::testing::Test {
   std::unique_ptr<Coordinator> coordinator_ = Coordinator::Start(&storage_, &system_clock_, {}).value();
   std::unique_ptr<base::Executor> readers_ = std::make_unique<base::Executor>(1, 8);
   Refusals refusals_;
-  const Backend backend_{coordinator_.get(), &storage_, readers_.get(), &system_clock_, &memory_, &refusals_};
+  std::atomic<bool> closing_{false};
+  const Backend backend_{coordinator_.get(), &storage_,  readers_.get(), &system_clock_,
+                         &memory_,           &refusals_, &closing_};
   StudyService studies_{backend_};
   WorkerService workers_{backend_};
   std::unique_ptr<grpc::Server> server_;
@@ -148,6 +150,13 @@ TEST_F(MemoryTest, WorkIsRefusedFirstAndResultsLast) {
   EXPECT_EQ(Refused().size(), static_cast<size_t>(methods) - 1) << "GetServerInfo alone is answered";
   // Results: Heartbeat, Report, Complete, Fail, Release.
   EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests MEMORY", methods - 6), Pair("results MEMORY", 5)));
+}
+
+TEST_F(MemoryTest, AllIsRefusedWhenConnectionsAreAboutToEnd) {
+  closing_ = true;
+  const size_t refused = Refused(base::reason::kDraining).size();
+  EXPECT_EQ(refused, static_cast<size_t>(calls_) - 1) << "GetServerInfo alone is answered";
+  EXPECT_THAT(refusals_.Take(), ElementsAre(Pair("requests DRAINING", calls_ - 6), Pair("results DRAINING", 5)));
 }
 
 }  // namespace

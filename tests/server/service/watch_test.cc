@@ -155,7 +155,7 @@ TEST_F(WatchTest, AServerThatDrainsSendsWatchersAway) {
   EXPECT_GT(base::GetErrorDetail(status)->retry_delay, absl::ZeroDuration());
 }
 
-// Without a farewell who calls at that moment is CANCELLED, and does not learn why.
+// Without a farewell who calls at that moment may not learn why.
 class FarewellTest : public ServiceTest {
  protected:
   FarewellTest() { farewell_ = absl::Seconds(1); }

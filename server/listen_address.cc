@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 
@@ -47,19 +48,9 @@ absl::StatusOr<ListenAddress> ParseUnix(absl::string_view text) {
   return address;
 }
 
-class Socket {
- public:
-  explicit Socket(int family) : fd_(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
+base::Descriptor NewSocket(int family) {
+  return base::Descriptor(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+}
 
 absl::Status CheckUnix(const ListenAddress& address) {
   const std::filesystem::path folder = std::filesystem::absolute(address.path).lexically_normal().parent_path();
@@ -72,11 +63,11 @@ absl::Status CheckUnix(const ListenAddress& address) {
   if (stat(address.path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) return Refuse(address.Target(), "is a file that is no socket; choose another path");
   // One that nobody listens on was left behind, and is replaced.
-  const Socket probe(AF_UNIX);
+  const base::Descriptor probe = NewSocket(AF_UNIX);
   sockaddr_un peer = {};
   peer.sun_family = AF_UNIX;
   std::memcpy(peer.sun_path, address.path.data(), address.path.size());
-  const bool answers = connect(probe.fd(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) == 0;
+  const bool answers = connect(probe.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)) == 0;
   return answers ? InUse(address) : absl::OkStatus();
 }
 
@@ -151,11 +142,11 @@ absl::Status CheckFree(const ListenAddress& address) {
   int problem = 0;
   bool possible = false;
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
-    const Socket probe(a->ai_family);
-    if (probe.fd() < 0) continue;  // No IPv6 here.
+    const base::Descriptor probe = NewSocket(a->ai_family);
+    if (probe.get() < 0) continue;  // No IPv6 here.
     const int yes = 1;
-    setsockopt(probe.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (bind(probe.fd(), a->ai_addr, a->ai_addrlen) == 0) {
+    setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(probe.get(), a->ai_addr, a->ai_addrlen) == 0) {
       possible = true;
       continue;
     }

@@ -10,6 +10,7 @@ namespace luthier::base {
 // Owns a file descriptor and closes it. Negative: none.
 class Descriptor {
  public:
+  Descriptor() = default;
   explicit Descriptor(int fd) : fd_(fd) {}
   Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
@@ -25,7 +26,7 @@ class Descriptor {
   int Release() { return std::exchange(fd_, -1); }
 
  private:
-  int fd_;
+  int fd_ = -1;
 };
 
 }  // namespace luthier::base

@@ -16,47 +16,25 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 
 namespace luthier::worker {
 namespace {
 
+using base::Descriptor;
+
 constexpr int kResultFd = 3;
 constexpr int kReplyFd = 4;
 // Our ends of pipes are moved above this, so that no dup2 in the child overwrites one it still needs.
 constexpr int kFirstFd = 10;
 
-class Fd {
- public:
-  Fd() = default;
-  ~Fd() { Close(); }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  void Set(int fd) {
-    Close();
-    fd_ = fd;
-  }
-  int get() const { return fd_; }
-  int Take() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  void Close() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_ = -1;
-};
-
 absl::Status MachineError(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
-absl::Status MakePipe(Fd* read_end, Fd* write_end) {
+absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return MachineError("cannot make a pipe");
   for (int i = 0; i < 2; ++i) {
@@ -64,7 +42,7 @@ absl::Status MakePipe(Fd* read_end, Fd* write_end) {
     const int error = errno;
     close(fds[i]);
     errno = error;
-    (i == 0 ? read_end : write_end)->Set(moved);
+    *(i == 0 ? read_end : write_end) = Descriptor(moved);
   }
   if (read_end->get() < 0 || write_end->get() < 0) return MachineError("cannot make a pipe");
   return absl::OkStatus();
@@ -194,13 +172,12 @@ absl::StatusOr<std::string> FindProgram(const std::string& program, const std::s
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   LUTHIER_ASSIGN_OR_RETURN(const std::string path, FindProgram(spec.argv[0], EnvironmentPath(spec.environment)));
-  Fd null_fd, out_read, out_write, err_read, err_write, result_read, result_write, reply_read, reply_write, error_read,
-      error_write;
-  const int null_low = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null_low < 0) return MachineError("cannot open /dev/null");
-  null_fd.Set(fcntl(null_low, F_DUPFD_CLOEXEC, kFirstFd));
-  close(null_low);
+  const Descriptor null_low(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (null_low.get() < 0) return MachineError("cannot open /dev/null");
+  const Descriptor null_fd(fcntl(null_low.get(), F_DUPFD_CLOEXEC, kFirstFd));
   if (null_fd.get() < 0) return MachineError("cannot open /dev/null");
+  Descriptor out_read, out_write, err_read, err_write, result_read, result_write, reply_read, reply_write, error_read,
+      error_write;
   LUTHIER_RETURN_IF_ERROR(MakePipe(&out_read, &out_write));
   LUTHIER_RETURN_IF_ERROR(MakePipe(&err_read, &err_write));
   LUTHIER_RETURN_IF_ERROR(MakePipe(&result_read, &result_write));
@@ -232,7 +209,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec)
     errno = fork_error;
     return MachineError("cannot start a process");
   }
-  for (Fd* fd : {&out_write, &err_write, &result_write, &reply_read, &error_write}) fd->Close();
+  for (Descriptor* fd : {&out_write, &err_write, &result_write, &reply_read, &error_write}) *fd = Descriptor();
   int error = 0;
   ssize_t got;
   do got = read(error_read.get(), &error, sizeof(error));
@@ -245,10 +222,10 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec)
   // The end of the pipe without an error: exec succeeded, so the group exists (or the child was killed).
   auto process = std::unique_ptr<Process>(new Process());
   process->pid_ = pid;
-  process->stdout_ = out_read.Take();
-  process->stderr_ = err_read.Take();
-  process->result_ = result_read.Take();
-  process->reply_ = reply_write.Take();
+  process->stdout_ = out_read.Release();
+  process->stderr_ = err_read.Release();
+  process->result_ = result_read.Release();
+  process->reply_ = reply_write.Release();
   for (const int fd : {process->stdout_, process->stderr_, process->result_, process->reply_}) {
     fcntl(fd, F_SETFL, O_NONBLOCK);
   }

@@ -21,8 +21,8 @@ int64_t StoreReady(Context& c, StudyState& s);
 // computing until a ProposalsOp with the request's generation answers it.
 std::vector<ProposalRequest> TakeProposalRequests(Context& c, const std::function<bool(storage::StudyKey)>& which);
 
-// Where the asks of a study have waited for its designer beyond the deadline while others wait, too, they get a point
-// that needs no model (proposals/late.h), at once. The designer goes on and serves the next ask. What is computed for
+// Gives asks that have waited for their study's designer beyond the deadline, while other studies wait, too, a point
+// that needs no model (proposals/late.h). The designer goes on and serves the next ask. What is computed for
 // `reproducible` studies, and where trials are trained in parts, is waited for: points from elsewhere would change
 // which results a suggestion sees.
 void StoreLate(Context& c);

@@ -9,14 +9,14 @@
 // Settings for asks that cannot wait for the model of their study.
 namespace luthier::coordinator {
 
-// What Provenance::origin says of such a trial. It has no ask index: to the designer it is one that somebody added.
+// Provenance::origin of such a trial. It has no ask index: to the designer it is one that somebody added.
 inline constexpr char kLateOrigin[] = "late";
 
 inline bool IsLate(const study::Provenance& provenance) {
   return provenance.origin == kLateOrigin && !provenance.ask_index;
 }
 
-// Whether asks of the study ever get such settings. `reproducible` studies wait, and those whose trials are trained in
+// True if asks of the study may get such settings. `reproducible` studies wait, and those whose trials are trained in
 // parts. So do those with few settings, of which a blind choice would often have been tried.
 bool MayBeLate(const study::StudySpec& spec);
 

@@ -56,9 +56,9 @@ class StudyProposer {
   const std::shared_ptr<const study::StudySpec> spec_;
   const std::unique_ptr<suggest::Designer> designer_;
   const bool uses_history_;
-  bool read_;  // Whether `history_` was read.
+  bool read_;  // True once `history_` was read.
   study::History history_;
-  uint64_t seq_ = 0;  // Of the newest update in `history_`.
+  uint64_t seq_ = 0;  // `history_` holds all updates up to it.
 };
 
 // A StudyProposer for each study that asks. Used by one thread.

@@ -37,8 +37,8 @@ class SuggestionQueue {
     DesignerFactory designers = suggest::CreateDesigner;
     // A study is light if its last suggestion took less. Zero: none is.
     absl::Duration light = absl::Milliseconds(50);
-    // What designers may hold of studies that nothing is computed for, by StudyProposer::bytes: beyond it, that of the
-    // study that waits the longest goes. It is made again from storage.
+    // Designers of studies that nothing is computed for may hold so much (StudyProposer::bytes). Beyond it, the one
+    // that was asked the longest ago goes. It is made again from storage.
     int64_t max_idle_bytes = int64_t{256} << 20;
   };
   // Takes suggestions; those of one request in order, the last of them without `more`. On the queue's threads.
@@ -74,7 +74,7 @@ class SuggestionQueue {
     std::shared_ptr<Work> work;  // Null: forgotten while busy.
     bool busy = false;           // A thread computes for this study.
     double time = 0.0;           // Virtual: seconds computed ÷ weight.
-    std::optional<bool> light;   // Absent: nothing was computed yet.
+    std::optional<bool> light;   // It is absent until a suggestion was computed.
     uint64_t idle_since = 0;     // Its place in `idle_`; 0: not there.
   };
   // Studies that can be computed for, by virtual time.

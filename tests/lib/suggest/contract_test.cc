@@ -121,6 +121,7 @@ std::vector<DesignerCase> Cases() {
       }
       c.seeded = space_name != "Constant" && algorithm_name.find("plain") == std::string::npos;
       c.settings = CountSettings(space);
+      c.ends = algorithm_name.find("grid") != std::string::npos || algorithm_name.find("halving") != std::string::npos;
       cases.push_back(std::move(c));
     }
   }

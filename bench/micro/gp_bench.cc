@@ -183,7 +183,7 @@ void Rows(Index n, Table* table) {
     const MatrixXd z = k.Scale(data.x);
     MatrixXd gram;
     table->Row("Gram, " + kernel.name, n, pairs * PairFlops(kernel.shape, false), [&] {
-      k.GramLower(z, &gram, nullptr);
+      LUTHIER_CHECK(k.GramLower(z, &gram, nullptr, base::StopToken()).ok());
       sink = gram(0, 0);
     });
   }

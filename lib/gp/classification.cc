@@ -75,10 +75,9 @@ absl::StatusOr<std::optional<Classifier>> Classifier::Fit(const kernels::KernelS
   c.z_ = c.kernel_.Scale(x);
   c.labels_ = labels;
   MatrixXd k;
-  c.kernel_.GramLower(c.z_, &k, nullptr);
+  LUTHIER_RETURN_IF_ERROR(c.kernel_.GramLower(c.z_, &k, nullptr, stop));
   k.array() += prior.variance;
   k = k.selfadjointView<Eigen::Lower>();
-  LUTHIER_RETURN_IF_ERROR(stop.Poll(k.size() / 2 * x.cols()));
   VectorXd g = VectorXd::Zero(n), a = VectorXd::Zero(n), first, w;
   double objective = SumLogCdf(labels, VectorXd::Constant(n, prior.mean));
   if (start != nullptr && start->allFinite()) {
@@ -126,7 +125,7 @@ absl::StatusOr<EvidenceGradient> Classifier::Gradient(const base::StopToken& sto
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
   const Index n = size();
   MatrixXd k, slope;
-  kernel_.GramLower(z_, &k, &slope);
+  LUTHIER_RETURN_IF_ERROR(kernel_.GramLower(z_, &k, &slope, stop));
   const MatrixXd stationary = k.selfadjointView<Eigen::Lower>();
   const MatrixXd full = (stationary.array() + prior_.variance).matrix();
   // R = W^1/2 B^-1 W^1/2 = (K + W^-1)^-1, and the variances of f: K_ii - |L^-1 W^1/2 K|^2_i.
@@ -149,7 +148,8 @@ absl::StatusOr<EvidenceGradient> Classifier::Gradient(const base::StopToken& sto
   const MatrixXd weights = 0.5 * (a_ * a_.transpose() - r) + 0.5 * (v * a_.transpose() + a_ * v.transpose());
   EvidenceGradient gradient;
   gradient.log_signal_variance = weights.cwiseProduct(stationary).sum();
-  gradient.log_lengthscales = kernel_.Contract(z_, slope, weights).log_lengthscales;
+  LUTHIER_ASSIGN_OR_RETURN(kernels::KernelGradient parts, kernel_.Contract(z_, slope, weights, stop));
+  gradient.log_lengthscales = std::move(parts.log_lengthscales);
   return gradient;
 }
 

@@ -17,8 +17,7 @@ using Eigen::VectorXd;
 namespace {
 constexpr double kHalfLog2Pi = 0.91893853320467274178;
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-constexpr Index kStrip = 256;              // Columns of a product between two looks at the stop.
-constexpr int64_t kKernelOperations = 20;  // Of a kernel's value, given the distance.
+constexpr Index kStrip = 256;  // Columns of a product between two looks at the stop.
 }  // namespace
 
 Likelihood::Likelihood(kernels::KernelShape shape, MatrixXd x, VectorXd y, Slopes slopes)
@@ -59,25 +58,27 @@ absl::StatusOr<bool> Likelihood::FactorCovariance(const Hyperparameters& theta, 
   const kernels::StationaryKernel kernel = KernelOf(shape_, theta);
   if (slopes() == 0) {
     z_ = kernel.Scale(x_);
-    kernel.GramLower(z_, &k_, with_slope ? &slope_ : nullptr);
+    LUTHIER_RETURN_IF_ERROR(kernel.GramLower(z_, &k_, with_slope ? &slope_ : nullptr, stop));
     k_.diagonal().array() += theta.noise_variance;
   } else {
     observed_.points = kernel.Scale(x_);
     observed_.directions = kernel.Scale(slopes_.directions);
-    kernels::DerivativeKernel(kernel).GramLower(observed_, &k_);
+    LUTHIER_RETURN_IF_ERROR(kernels::DerivativeKernel(kernel).GramLower(observed_, &k_, stop));
     k_.diagonal().head(size()).array() += theta.noise_variance;
     k_.diagonal().tail(slopes()).array() += theta.slope_noise_variance + slopes_.extra_variances.array();
   }
-  LUTHIER_RETURN_IF_ERROR(stop.Poll(k_.size() / 2 * (x_.cols() + kKernelOperations)));
   return math::FactorLowerInPlace(k_, &space_, stop);
 }
 
-void Likelihood::ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient) {
+absl::Status Likelihood::ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient,
+                                        const base::StopToken& stop) {
   const kernels::StationaryKernel kernel = KernelOf(shape_, theta);
-  const kernels::KernelGradient parts = slopes() == 0 ? kernel.Contract(z_, slope_, weights_)
-                                                      : kernels::DerivativeKernel(kernel).Contract(observed_, weights_);
+  LUTHIER_ASSIGN_OR_RETURN(const kernels::KernelGradient parts,
+                           slopes() == 0 ? kernel.Contract(z_, slope_, weights_, stop)
+                                         : kernels::DerivativeKernel(kernel).Contract(observed_, weights_, stop));
   gradient->log_lengthscales = parts.log_lengthscales;
   gradient->log_shape_parameter = parts.log_shape_parameter;
+  return absl::OkStatus();
 }
 
 double Likelihood::WithoutData(LikelihoodGradient* gradient) const {
@@ -139,8 +140,7 @@ absl::StatusOr<double> Likelihood::Evaluate(Hyperparameters* theta, bool fit_mea
   weights_.resize(n, n);
   for (Index b = 0; b < n; ++b) weights_.col(b).tail(n - b) = (0.5 * alpha(b)) * alpha.tail(n - b);
   LUTHIER_RETURN_IF_ERROR(math::AddSquareOfUpper(upper_, -0.5, &space_, weights_, stop));
-  ContractKernel(*theta, gradient);
-  LUTHIER_RETURN_IF_ERROR(stop.Poll(weights_.size() / 2 * (x_.cols() + kKernelOperations)));
+  LUTHIER_RETURN_IF_ERROR(ContractKernel(*theta, gradient, stop));
   return value;
 }
 
@@ -199,8 +199,7 @@ absl::StatusOr<double> Likelihood::LeaveOneOut(const Hyperparameters& theta, Lik
     noise_term = noise.values + noise.slopes + noise.extra;
   }
   gradient->log_signal_variance = u.dot(alpha) - 0.5 * w.dot(kappa) - noise_term;
-  ContractKernel(theta, gradient);
-  LUTHIER_RETURN_IF_ERROR(stop.Poll(weights_.size() / 2 * (x_.cols() + kKernelOperations)));
+  LUTHIER_RETURN_IF_ERROR(ContractKernel(theta, gradient, stop));
   return value;
 }
 

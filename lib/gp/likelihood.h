@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 #include "lib/gp/hyperparameters.h"
@@ -81,7 +82,7 @@ class Likelihood {
   NoiseTerms SplitNoise(const Hyperparameters& theta, const Eigen::VectorXd& w) const;
   // Contracts the symmetric weights in the lower triangle of weights_ with the derivatives of K by the kernel's
   // parameters.
-  void ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient);
+  absl::Status ContractKernel(const Hyperparameters& theta, LikelihoodGradient* gradient, const base::StopToken& stop);
 
   kernels::KernelShape shape_;
   Eigen::MatrixXd x_;

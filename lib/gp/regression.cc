@@ -55,15 +55,14 @@ absl::StatusOr<bool> Regression::Refactor(const base::StopToken& stop) {
   LUTHIER_RETURN_IF_ERROR(stop.Poll());
   MatrixXd c;
   if (has_slopes()) {
-    derivatives_->GramLower(observed_, &c);
+    LUTHIER_RETURN_IF_ERROR(derivatives_->GramLower(observed_, &c, stop));
     c.diagonal() += NoiseVariances();
   } else {
-    kernel_.GramLower(z_, &c, nullptr);
+    LUTHIER_RETURN_IF_ERROR(kernel_.GramLower(z_, &c, nullptr, stop));
     c.diagonal().array() += theta_.noise_variance;
   }
   math::CholeskyOptions options;
   options.jitter_scale = theta_.signal_variance;
-  LUTHIER_RETURN_IF_ERROR(stop.Poll(c.size() / 2 * columns()));
   LUTHIER_ASSIGN_OR_RETURN(std::optional<math::Cholesky> factor, math::Cholesky::Factor(c, options, stop));
   if (!factor.has_value()) return false;
   factor_ = *std::move(factor);
@@ -294,15 +293,18 @@ GradientPosterior Regression::PredictGradient(const Eigen::Ref<const VectorXd>& 
 absl::StatusOr<MatrixXd> Regression::JointCovariance(const Eigen::Ref<const MatrixXd>& x,
                                                      const base::StopToken& stop) const {
   const Index q = x.rows();
-  MatrixXd covariance = kernel_.Gram(x);
+  const MatrixXd scaled = kernel_.Scale(x);
+  MatrixXd covariance;
+  LUTHIER_RETURN_IF_ERROR(kernel_.GramLower(scaled, &covariance, nullptr, stop));
+  covariance.triangularView<Eigen::StrictlyUpper>() = covariance.transpose();
   if (size() == 0) return covariance;
-  LUTHIER_RETURN_IF_ERROR(stop.Poll(q * q * columns()));
-  MatrixXd v;
-  CrossCovariance(kernel_.Scale(x), &v);
-  LUTHIER_RETURN_IF_ERROR(stop.Poll(v.size() * columns()));
   // A strip of columns at a time.
   const auto end_of = [q](Index begin) { return q - begin < 2 * kStrip ? q : begin + kStrip; };
+  MatrixXd v(rows(), q), cross;
   for (Index begin = 0; begin < q; begin = end_of(begin)) {
+    CrossCovariance(scaled.middleRows(begin, end_of(begin) - begin), &cross);
+    v.middleCols(begin, end_of(begin) - begin) = cross;
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(cross.size() * columns()));
     factor_.SolveLowerInPlace(v.middleCols(begin, end_of(begin) - begin));
     LUTHIER_RETURN_IF_ERROR(stop.Poll(rows() * rows() * (end_of(begin) - begin)));
   }

@@ -55,7 +55,7 @@ absl::StatusOr<std::optional<SlopeCheck>> CheckSlopes(const kernels::KernelShape
   for (Index i = 0; i < n; ++i) observed.rows.push_back({i, -1});
   for (Index i = 0; i < m; ++i) observed.rows.push_back({slopes.points[static_cast<size_t>(i)], i});
   MatrixXd c;
-  kernel.GramLower(observed, &c);
+  LUTHIER_RETURN_IF_ERROR(kernel.GramLower(observed, &c, stop));
   c.diagonal().head(n).array() += theta.noise_variance;
   c.diagonal().tail(m).array() += kSlopeNoise * kernel.GradientVariances().mean() + slopes.extra_variances.array();
   math::CholeskyOptions options;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 
 namespace luthier::kernels {
 
@@ -16,6 +18,8 @@ using Eigen::RowVectorXd;
 using Eigen::VectorXd;
 
 namespace {
+
+constexpr int64_t kProfile = 20;  // Operations of a kernel's value and its derivatives, given the distance.
 
 // Rows of each point, in the order of the row list.
 struct RowsOfPoints {
@@ -186,7 +190,7 @@ void DerivativeKernel::ApplyHessian(const double* delta, const double* w, Pair* 
   }
 }
 
-void DerivativeKernel::GramLower(const ObservedRows& observed, MatrixXd* k) const {
+absl::Status DerivativeKernel::GramLower(const ObservedRows& observed, MatrixXd* k, const base::StopToken& stop) const {
   const Index n = observed.points.rows(), d = observed.points.cols();
   LUTHIER_CHECK(d == static_cast<Index>(part_.size()) && observed.directions.cols() == d);
   const Index total = static_cast<Index>(observed.rows.size());
@@ -198,7 +202,9 @@ void DerivativeKernel::GramLower(const ObservedRows& observed, MatrixXd* k) cons
   Pair pair(parts_, d);
   VectorXd delta(d);
   MatrixXd hessian;
+  base::Pace pace(stop);
   for (Index b = 0; b < n; ++b) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll((n - b) * (d + kProfile)));
     Evaluate(observed.points.bottomRows(n - b), observed.points.row(b), true, false, &parts);
     const Index slopes_b = rows.count(b);
     const Index value_b = rows.value_row(b);
@@ -209,6 +215,7 @@ void DerivativeKernel::GramLower(const ObservedRows& observed, MatrixXd* k) cons
       if (value_a >= 0 && value_b >= 0) Lower(k, value_a, value_b) = pair.k;
       const Index slopes_a = rows.count(a);
       if (slopes_a == 0 && slopes_b == 0) continue;
+      LUTHIER_RETURN_IF_ERROR(pace.Poll((1 + slopes_a) * (1 + slopes_b) * d));
       delta = z.col(a) - z.col(b);
       for (Index j = 0; j < d; ++j) pair.work(j) = pair.c(part_[static_cast<size_t>(j)]) * delta(j);
       if (value_b >= 0) {
@@ -232,6 +239,7 @@ void DerivativeKernel::GramLower(const ObservedRows& observed, MatrixXd* k) cons
       }
     }
   }
+  return absl::OkStatus();
 }
 
 // The weights of one pair of points a, b, scaled directions A (rows: a's slopes) and B, W their slope-slope weights:
@@ -340,7 +348,8 @@ void DerivativeKernel::ContractParts(const double* delta, const double* f3, cons
   *by_shape += times * kernel_.signal_variance() * (pair_ * pairs - rho * single_ * singles) / (1.0 + rho);
 }
 
-KernelGradient DerivativeKernel::Contract(const ObservedRows& observed, const MatrixXd& weights) const {
+absl::StatusOr<KernelGradient> DerivativeKernel::Contract(const ObservedRows& observed, const MatrixXd& weights,
+                                                          const base::StopToken& stop) const {
   const Index n = observed.points.rows(), d = observed.points.cols();
   const bool joint = kernel_.shape().structure == Structure::kJoint;
   const RowsOfPoints rows(observed);
@@ -353,12 +362,15 @@ KernelGradient DerivativeKernel::Contract(const ObservedRows& observed, const Ma
   auto add = [d](double weight, const double* from, double* to) {
     for (Index j = 0; j < d; ++j) to[j] += weight * from[j];
   };
+  base::Pace pace(stop);
   for (Index b = 0; b < n; ++b) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll((n - b) * (d + kProfile)));
     Evaluate(observed.points.bottomRows(n - b), observed.points.row(b), true, true, &parts);
     const Index slopes_b = rows.count(b), value_b = rows.value_row(b);
     for (Index a = b; a < n; ++a) {
       Load(parts, a - b, &pair);
       const Index slopes_a = rows.count(a), value_a = rows.value_row(a);
+      LUTHIER_RETURN_IF_ERROR(pace.Poll((1 + slopes_a) * (1 + slopes_b) * d));
       sums.value = value_a >= 0 && value_b >= 0 ? Lower(weights, value_a, value_b) : 0.0;
       for (Index j = 0; j < d; ++j) delta(j) = z(j, a) - z(j, b);
       sums.net.setZero();

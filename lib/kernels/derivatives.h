@@ -4,6 +4,9 @@
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/kernels/kernel.h"
 #include "lib/kernels/stationary.h"
 
@@ -47,10 +50,12 @@ class DerivativeKernel {
   KernelGradient LogMeanGradientVariance() const;
 
   // cov(row, row') (N x N) into `k`, lower triangle; the strict upper one is unspecified. O(n^2 P + N^2 d/2).
-  void GramLower(const ObservedRows& observed, Eigen::MatrixXd* k) const;
+  // CANCELLED, here and below: `stop` was raised.
+  absl::Status GramLower(const ObservedRows& observed, Eigen::MatrixXd* k, const base::StopToken& stop) const;
   // For symmetric weights M (N x N, lower triangle read), the derivatives of sum_ab M_ab K_ab. By dr_p^2/d ln l_j = -2
   // delta_j^2 and dw_j/d ln l_j = -w_j, contracted once a pair of points: O(N^2 d + n^2 (P + d^2)).
-  KernelGradient Contract(const ObservedRows& observed, const Eigen::MatrixXd& weights) const;
+  absl::StatusOr<KernelGradient> Contract(const ObservedRows& observed, const Eigen::MatrixXd& weights,
+                                          const base::StopToken& stop) const;
   // cov(row, f(x)) at scaled points b (q x d): N x q.
   void Cross(const ObservedRows& observed, const Eigen::Ref<const Eigen::MatrixXd>& b, Eigen::MatrixXd* k) const;
   // cov(row, f(x)) (N) and its derivatives by the coordinates of x per unscaled unit (N x d) for a scaled x: the latter

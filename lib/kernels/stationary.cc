@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
 #include "lib/kernels/packets.h"
 
 namespace luthier::kernels {
@@ -144,29 +146,40 @@ void StationaryKernel::Column(const double* a, Index stride, Index m, const doub
   });
 }
 
-void StationaryKernel::GramLower(const MatrixXd& z, MatrixXd* k, MatrixXd* slope) const {
+int64_t StationaryKernel::CostOf(Index rows) const {
+  constexpr int64_t kProfile = 20;
+  return rows * (shape_.columns() + kProfile * (shape_.structure == Structure::kJoint ? 1 : shape_.groups));
+}
+
+absl::Status StationaryKernel::GramLower(const MatrixXd& z, MatrixXd* k, MatrixXd* slope,
+                                         const base::StopToken& stop) const {
   const Index n = z.rows();
   LUTHIER_CHECK(z.cols() == inverse_.size());
   k->resize(n, n);
   const bool joint = shape_.structure == Structure::kJoint;
   if (slope != nullptr) slope->resize(joint ? n : 0, joint ? n : 0);
   RowVectorXd point(z.cols());
+  base::Pace pace(stop);
   for (Index b = 0; b < n; ++b) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(CostOf(n - b)));
     if (z.cols() > 0) point = z.row(b);
     const Index at = b * n + b;
     Column(RowAddress(z, b), n, n - b, point.data(), k->data() + at,
            joint && slope != nullptr ? slope->data() + at : nullptr);
   }
+  return absl::OkStatus();
 }
 
 MatrixXd StationaryKernel::Gram(const Eigen::Ref<const MatrixXd>& x) const {
   MatrixXd k;
-  GramLower(Scale(x), &k, nullptr);
+  LUTHIER_CHECK(GramLower(Scale(x), &k, nullptr, base::StopToken()).ok());
   k.triangularView<Eigen::StrictlyUpper>() = k.transpose();
   return k;
 }
 
-KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slope, const MatrixXd& weights) const {
+absl::StatusOr<KernelGradient> StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slope,
+                                                          const MatrixXd& weights, const base::StopToken& stop) const {
+  base::Pace pace(stop);
   using Eigen::internal::pmul;
   using Eigen::internal::psub;
   const Index n = z.rows();
@@ -185,6 +198,7 @@ KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slo
     // cache: fewer operations than the full matrix products of S with the coordinates, and nothing cancels.
     VectorXd scaled(n);
     for (Index b = 0; b + 1 < n; ++b) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(CostOf(n - b)));
       const Index m = n - b - 1;
       const double* a = RowAddress(z, b + 1);
       const double *w = weights.data() + b * n + b + 1, *s = slope.data() + b * n + b + 1;
@@ -213,7 +227,9 @@ KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slo
       gradient.log_lengthscales(static_cast<Index>(g)) =
           -4.0 * Eigen::internal::predux(packets::Load<false>(&sums[g * packets::kLanes]));
     }
-    if (shape_.family == Family::kRationalQuadratic) gradient.log_shape_parameter = LogAlphaGradient(z, weights);
+    if (shape_.family == Family::kRationalQuadratic) {
+      LUTHIER_ASSIGN_OR_RETURN(gradient.log_shape_parameter, LogAlphaGradient(z, weights, stop));
+    }
     return gradient;
   }
   // dK/d ln l_g = s (single + pair (sum_h f_h - f_g)) (-2 r_g^2 f'_g).
@@ -223,8 +239,11 @@ KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slo
                by_singles = packets::Set(1.0 / count);
   Packet ratio = packets::Set(0.0);
   std::vector<double> values(groups * 4 * packets::kLanes), slopes(groups * 4 * packets::kLanes);
+  absl::Status status;
   packets::WithFamily(shape_.family, [&]<Family kFamily>() {
     for (Index b = 0; b + 1 < n; ++b) {
+      status = pace.Poll(CostOf(n - b));
+      if (!status.ok()) return;
       const double* a = RowAddress(z, b + 1);
       const double* w = weights.data() + b * n + b + 1;
       if (z.cols() > 0) point = z.row(b);
@@ -264,6 +283,7 @@ KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slo
       });
     }
   });
+  LUTHIER_RETURN_IF_ERROR(status);
   const double unit = -4.0 * signal_variance_ * (pair_ == 0.0 ? single_ : 1.0);
   for (size_t g = 0; g < groups; ++g) {
     gradient.log_lengthscales(static_cast<Index>(g)) =
@@ -276,14 +296,17 @@ KernelGradient StationaryKernel::Contract(const MatrixXd& z, const MatrixXd& slo
   return gradient;
 }
 
-double StationaryKernel::LogAlphaGradient(const MatrixXd& z, const MatrixXd& weights) const {
+absl::StatusOr<double> StationaryKernel::LogAlphaGradient(const MatrixXd& z, const MatrixXd& weights,
+                                                          const base::StopToken& stop) const {
   // d k/d ln alpha = alpha k (t/(1 + t) - ln(1 + t)), t = r^2/(2 alpha); 0 on the diagonal.
   const Index n = z.rows();
   const double alpha = shape_parameter_;
   const Packet one = packets::Set(1.0), half = packets::Set(0.5 / alpha), minus = packets::Set(-alpha);
   Packet sum = packets::Set(0.0);
   RowVectorXd point(z.cols());
+  base::Pace pace(stop);
   for (Index b = 0; b + 1 < n; ++b) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(CostOf(n - b)));
     const double* a = RowAddress(z, b + 1);
     const double* w = weights.data() + b * n + b + 1;
     if (z.cols() > 0) point = z.row(b);

@@ -1,10 +1,14 @@
 #ifndef LUTHIER_LIB_KERNELS_STATIONARY_H_
 #define LUTHIER_LIB_KERNELS_STATIONARY_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "Eigen/Core"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
 #include "lib/kernels/kernel.h"
 
 namespace luthier::kernels {
@@ -70,12 +74,15 @@ class StationaryKernel {
   // Lower triangle of K for scaled points z (n x d) into `k` (resized to n x n; the strict upper triangle is
   // unspecified). `slope`, when not null, keeps what Contract needs: for kJoint dk/d(r^2) likewise, else nothing.
   // O(n^2 (d + P)/2).
-  void GramLower(const Eigen::MatrixXd& z, Eigen::MatrixXd* k, Eigen::MatrixXd* slope) const;
+  // CANCELLED, here and below: `stop` was raised.
+  absl::Status GramLower(const Eigen::MatrixXd& z, Eigen::MatrixXd* k, Eigen::MatrixXd* slope,
+                         const base::StopToken& stop) const;
   // The full symmetric matrix for unscaled points.
   Eigen::MatrixXd Gram(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
   // For symmetric weights M (n x n, lower triangle read) the derivatives of sum_ab M_ab K_ab, given the slope that
   // GramLower left for the same z. O(n^2 d/2), for others than kJoint O(n^2 (d + P)/2).
-  KernelGradient Contract(const Eigen::MatrixXd& z, const Eigen::MatrixXd& slope, const Eigen::MatrixXd& weights) const;
+  absl::StatusOr<KernelGradient> Contract(const Eigen::MatrixXd& z, const Eigen::MatrixXd& slope,
+                                          const Eigen::MatrixXd& weights, const base::StopToken& stop) const;
 
   // k(a_i, b_j), rows(a) x rows(b), for scaled points.
   void Cross(const Eigen::Ref<const Eigen::MatrixXd>& a, const Eigen::Ref<const Eigen::MatrixXd>& b,
@@ -86,10 +93,13 @@ class StationaryKernel {
                   Eigen::MatrixXd* jacobian) const;
 
  private:
+  // Returns the operations that a column of `rows` values takes.
+  int64_t CostOf(Eigen::Index rows) const;
   // k(a_i, z) at unit variance and, when not null, the slopes dk/d(r^2) of kJoint, for the m rows of a column-major
   // matrix whose columns are `stride` apart.
   void Column(const double* a, Eigen::Index stride, Eigen::Index m, const double* z, double* k, double* slope) const;
-  double LogAlphaGradient(const Eigen::MatrixXd& z, const Eigen::MatrixXd& weights) const;
+  absl::StatusOr<double> LogAlphaGradient(const Eigen::MatrixXd& z, const Eigen::MatrixXd& weights,
+                                          const base::StopToken& stop) const;
 
   KernelShape shape_;
   double signal_variance_;

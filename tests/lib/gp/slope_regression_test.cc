@@ -82,7 +82,7 @@ TEST(SlopeRegression, MatchesTheDenseFormulasForEveryShape) {
     for (Index i = 0; i < m; ++i) all.rows.push_back({slopes.points[static_cast<size_t>(i)], i});
     for (Index i = 0; i < q; ++i) all.rows.push_back({n + i, -1});
     MatrixXd joint;
-    kernels::DerivativeKernel(kernel).GramLower(all, &joint);
+    ASSERT_TRUE(kernels::DerivativeKernel(kernel).GramLower(all, &joint, base::StopToken()).ok());
     joint = MatrixXd(joint.selfadjointView<Eigen::Lower>());
     MatrixXd c = joint.topLeftCorner(n + m, n + m);
     c.diagonal().head(n).array() += theta.noise_variance;

@@ -103,7 +103,7 @@ TEST(DerivativeKernel, EveryBlockMatchesDifferencesOfTheKernel) {
     MatrixXd directions;
     const ObservedRows observed = MixedRows(kernel, x, &directions);
     MatrixXd k;
-    derivatives.GramLower(observed, &k);
+    ASSERT_TRUE(derivatives.GramLower(observed, &k, base::StopToken()).ok());
     k = Full(k);
     for (size_t a = 0; a < observed.rows.size(); ++a) {
       for (size_t b = 0; b < observed.rows.size(); ++b) {
@@ -145,7 +145,7 @@ TEST(DerivativeKernel, JointFormulasOfSquaredExponentialAndMatern52) {
     observed.directions = kernel.Scale(MatrixXd::Identity(2, 2).replicate(2, 1));
     observed.rows = {{0, -1}, {1, -1}, {0, 0}, {0, 1}, {1, 2}, {1, 3}};
     MatrixXd gram;
-    DerivativeKernel(kernel).GramLower(observed, &gram);
+    ASSERT_TRUE(DerivativeKernel(kernel).GramLower(observed, &gram, base::StopToken()).ok());
     gram = Full(gram);
     const VectorXd prior = DerivativeKernel(kernel).GradientVariances();
     for (Index p = 0; p < 2; ++p) {
@@ -168,7 +168,7 @@ TEST(DerivativeKernel, JointMatricesAreAllPositiveSemidefinite) {
   for (const KernelShape& shape : Shapes({0, 1, 1, 2})) {
     const StationaryKernel kernel = KernelAt(shape);
     MatrixXd directions, k;
-    DerivativeKernel(kernel).GramLower(MixedRows(kernel, x, &directions), &k);
+    ASSERT_TRUE(DerivativeKernel(kernel).GramLower(MixedRows(kernel, x, &directions), &k, base::StopToken()).ok());
     const VectorXd eigenvalues = Eigen::SelfAdjointEigenSolver<MatrixXd>(k).eigenvalues();
     EXPECT_GT(eigenvalues(0), -1e-10 * eigenvalues.tail(1)(0)) << ShapeName(shape);
   }
@@ -195,7 +195,7 @@ TEST(DerivativeKernel, CrossCovariancesAreRowsOfTheJointMatrix) {
       for (Index j = 0; j < 4; ++j) more.rows.push_back({9, m + j});
       MatrixXd joint, jacobian;
       VectorXd k;
-      derivatives.GramLower(more, &joint);
+      ASSERT_TRUE(derivatives.GramLower(more, &joint, base::StopToken()).ok());
       joint = Full(joint);
       EXPECT_LT((cross.col(q) - joint.col(n).head(n)).cwiseAbs().maxCoeff(), 1e-13) << ShapeName(shape);
       derivatives.PointCross(observed, kernel.Scale(star.row(q)).row(0), &k, &jacobian);
@@ -218,13 +218,14 @@ TEST(DerivativeKernel, ContractionMatchesDifferences) {
     auto f = [&](const VectorXd& logs) {
       const StationaryKernel kernel = kernel_at(logs);
       MatrixXd unused, k;
-      DerivativeKernel(kernel).GramLower(MixedRows(kernel, x, &unused), &k);
+      ASSERT_TRUE(DerivativeKernel(kernel).GramLower(MixedRows(kernel, x, &unused), &k, base::StopToken()).ok());
       return (m.array() * Full(k).array()).sum();
     };
     const VectorXd logs = (VectorXd(4) << -0.6, 0.3, -0.2, 0.5).finished();
     const StationaryKernel kernel = kernel_at(logs);
     MatrixXd unused;
-    const KernelGradient gradient = DerivativeKernel(kernel).Contract(MixedRows(kernel, x, &unused), m);
+    const KernelGradient gradient =
+        DerivativeKernel(kernel).Contract(MixedRows(kernel, x, &unused), m, base::StopToken()).value();
     VectorXd analytic(4);
     analytic << gradient.log_lengthscales, gradient.log_shape_parameter;
     const math::GradientCheck check = math::CheckGradient(f, logs, analytic);
@@ -251,12 +252,12 @@ TEST(DerivativeKernel, TwinPointsStayFinite) {
     observed.directions = kernel.Scale(MatrixXd::Ones(3, 4));
     observed.rows = {{0, -1}, {1, -1}, {2, -1}, {0, 0}, {1, 1}, {2, 2}};
     MatrixXd k;
-    derivatives.GramLower(observed, &k);
+    ASSERT_TRUE(derivatives.GramLower(observed, &k, base::StopToken()).ok());
     const MatrixXd full = Full(k);
     EXPECT_TRUE(full.allFinite()) << ShapeName(shape);
     EXPECT_NEAR(full(3, 4), full(3, 3), 1e-10 * full(3, 3)) << ShapeName(shape);
     EXPECT_NEAR(full(3, 5), full(3, 3), 1e-10 * full(3, 3)) << ShapeName(shape);
-    const KernelGradient gradient = derivatives.Contract(observed, MatrixXd::Ones(6, 6));
+    const KernelGradient gradient = derivatives.Contract(observed, MatrixXd::Ones(6, 6), base::StopToken()).value();
     EXPECT_TRUE(gradient.log_lengthscales.allFinite()) << ShapeName(shape);
     EXPECT_TRUE(std::isfinite(gradient.log_shape_parameter)) << ShapeName(shape);
   }

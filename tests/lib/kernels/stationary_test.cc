@@ -128,7 +128,7 @@ TEST(StationaryKernel, CrossAgreesWithGram) {
     MatrixXd cross, gram;
     const MatrixXd z = kernel.Scale(x);
     kernel.Cross(z, z, &cross);
-    kernel.GramLower(z, &gram, nullptr);
+    ASSERT_TRUE(kernel.GramLower(z, &gram, nullptr, base::StopToken()).ok());
     EXPECT_LT(MatrixXd((cross - gram).triangularView<Eigen::Lower>()).cwiseAbs().maxCoeff(), 1e-14);
   }
 }
@@ -222,8 +222,9 @@ TEST(StationaryKernel, ContractionReadsTheLowerTriangleOnly) {
       const StationaryKernel kernel(shape, VectorXd::Constant(3, 0.4), 1.3, 0.8);
       const MatrixXd z = kernel.Scale(x);
       MatrixXd k, slope;
-      kernel.GramLower(z, &k, &slope);
-      const KernelGradient a = kernel.Contract(z, slope, m), b = kernel.Contract(z, slope, lower);
+      ASSERT_TRUE(kernel.GramLower(z, &k, &slope, base::StopToken()).ok());
+      const KernelGradient a = kernel.Contract(z, slope, m, base::StopToken()).value(),
+                           b = kernel.Contract(z, slope, lower, base::StopToken()).value();
       EXPECT_EQ(a.log_lengthscales, b.log_lengthscales) << ShapeName(shape) << " " << n;
       EXPECT_EQ(a.log_shape_parameter, b.log_shape_parameter);
     }
@@ -244,8 +245,8 @@ TEST(StationaryKernel, ContractionMatchesDifferences) {
     const StationaryKernel kernel = kernel_at(logs);
     MatrixXd k, slope, weights = m;
     const MatrixXd z = kernel.Scale(x);
-    kernel.GramLower(z, &k, &slope);
-    const KernelGradient gradient = kernel.Contract(z, slope, weights);
+    ASSERT_TRUE(kernel.GramLower(z, &k, &slope, base::StopToken()).ok());
+    const KernelGradient gradient = kernel.Contract(z, slope, weights, base::StopToken()).value();
     VectorXd analytic(4);
     analytic << gradient.log_lengthscales, gradient.log_shape_parameter;
     const math::GradientCheck check = math::CheckGradient(f, logs, analytic);

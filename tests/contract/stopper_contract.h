@@ -57,6 +57,7 @@ class StopperContract : public ::testing::TestWithParam<StopperCase> {
   // What each of kTrials trials says, in order: curves towards levels of their own, some with steps left out or said
   // again by a later attempt, some with values that are no numbers; two of three trials end.
   std::map<int64_t, std::vector<Call>> Curves(base::RandomStream& random) const {
+    const double sign = GetParam().spec.metric.goal == study::Goal::kMinimize ? 1.0 : -1.0;
     std::map<int64_t, std::vector<Call>> curves;
     for (int64_t trial = 1; trial <= kTrials; ++trial) {
       std::vector<Call>& calls = curves[trial];
@@ -65,7 +66,7 @@ class StopperContract : public ::testing::TestWithParam<StopperCase> {
       const auto value = [&](int64_t step) {
         if (random.UniformInt(40) == 0) return std::nan("");
         if (random.UniformInt(40) == 0) return std::numeric_limits<double>::infinity();
-        return level + 3.0 * std::exp(-0.3 * static_cast<double>(step)) + 0.05 * random.Normal();
+        return sign * (level + 3.0 * std::exp(-0.3 * static_cast<double>(step)) + 0.05 * random.Normal());
       };
       for (int64_t step = 1; step <= last; ++step) {
         if (random.UniformInt(10) == 0) continue;
@@ -76,7 +77,7 @@ class StopperContract : public ::testing::TestWithParam<StopperCase> {
         const study::TrialState ends[] = {study::TrialState::kComplete, study::TrialState::kPruned,
                                           study::TrialState::kFailed, study::TrialState::kCancelled};
         const study::TrialState end = last == most() ? ends[0] : ends[1 + random.UniformInt(3)];
-        calls.push_back({trial, std::nullopt, level, end});
+        calls.push_back({trial, std::nullopt, sign * level, end});
       }
     }
     return curves;
@@ -144,7 +145,9 @@ TEST_P(StopperContract, DecisionsToStopHaveAReasonAndOthersNone) {
     const stopping::Decision decision = stopper->Decide(call.trial, *call.step);
     EXPECT_NE(decision.verdict, stopping::Verdict::kPause);
     EXPECT_EQ(decision.reason.empty(), decision.verdict == stopping::Verdict::kContinue) << decision.reason;
-    if (*call.step == most()) EXPECT_EQ(decision.verdict, stopping::Verdict::kContinue) << "it is complete";
+    if (*call.step == most()) {
+      EXPECT_EQ(decision.verdict, stopping::Verdict::kContinue) << "it is complete";
+    }
   }
 }
 

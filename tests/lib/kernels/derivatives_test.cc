@@ -218,7 +218,7 @@ TEST(DerivativeKernel, ContractionMatchesDifferences) {
     auto f = [&](const VectorXd& logs) {
       const StationaryKernel kernel = kernel_at(logs);
       MatrixXd unused, k;
-      ASSERT_TRUE(DerivativeKernel(kernel).GramLower(MixedRows(kernel, x, &unused), &k, base::StopToken()).ok());
+      EXPECT_TRUE(DerivativeKernel(kernel).GramLower(MixedRows(kernel, x, &unused), &k, base::StopToken()).ok());
       return (m.array() * Full(k).array()).sum();
     };
     const VectorXd logs = (VectorXd(4) << -0.6, 0.3, -0.2, 0.5).finished();

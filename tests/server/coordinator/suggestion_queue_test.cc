@@ -315,20 +315,30 @@ TEST_F(SuggestionQueueTest, ManyUpdatesAreToldThoughNobodyAsks) {
 }
 
 TEST_F(SuggestionQueueTest, WhatIdleStudiesHoldIsBounded) {
+  Gate begun, gate;
   SuggestionQueue::Options options;
+  options.threads = 0;                          // One thread alone: it has put a study away when it begins another.
   options.max_idle_bytes = int64_t{200} << 10;  // Three studies without trials.
-  SuggestionQueue& queue = Start([](uint64_t, const auto&, const auto&) { return Anything(); }, options);
+  SuggestionQueue& queue = Start(
+      [&](uint64_t seed, const auto&, const auto&) {
+        if (seed == 9) {
+          begun.Open();
+          gate.Wait();
+        }
+        return Anything();
+      },
+      options);
   size_t count = 0;
-  const auto ask = [&](StudyKey study) {
+  for (const StudyKey study : {1, 2, 3, 1, 4}) {
     queue.Request(Request(study, 0), Spec(study));
     Delivered(++count);
-  };
-  for (const StudyKey study : {1, 2, 3, 1, 4}) ask(study);
-  // 2 has waited the longest and went for 4.
-  ask(1);
-  EXPECT_THAT(Made(), ElementsAre(1, 2, 3, 4));
-  ask(2);
-  EXPECT_THAT(Made(), ElementsAre(1, 2, 3, 4, 2));
+  }
+  queue.Request(Request(9, 0), Spec(9));
+  begun.Wait();  // 2 has waited the longest and went for 4.
+  gate.Open();
+  for (const StudyKey study : {1, 2}) queue.Request(Request(study, 0), Spec(study));
+  Delivered(8);
+  EXPECT_THAT(Made(), ElementsAre(1, 2, 3, 4, 9, 2));
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 // Each client has a connection and is always in a call: Suggest, then Complete. Refused, it waits as the C++ client
 // does (base/backoff.h) and sends the call again. Beside them `hearts` connections send a heartbeat every 50 ms each.
 // Prints round trips a second, how long accepted calls took from their sending to their reply, how many were refused,
-// and how long heartbeats took. Clients run on one thread and the server's process beside them, on the same cores.
+// and how long heartbeats took. The server, the clients and the hearts are a process each, with one thread for all
+// clients and one for all hearts, on the same cores.
 #include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
@@ -187,8 +188,41 @@ class Caller {
   int64_t asks_ = 0;
 };
 
-void Measure(const std::string& address, int clients, int hearts, double seconds) {
-  const std::string study = absl::StrCat("fleet-", clients);
+// Handles events of `queue` for so long.
+void Run(grpc::CompletionQueue& queue, double seconds) {
+  const auto end = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                                                          std::chrono::duration<double>(seconds));
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue.AsyncNext(&tag, &ok, end) == grpc::CompletionQueue::GOT_EVENT) {
+    const Step step = std::move(*static_cast<Step*>(tag));  // It sets the next one.
+    step(ok);
+  }
+}
+
+constexpr double kGettingThere = 5.0;  // Seconds until all have connected, and found their pace.
+
+struct Beats {
+  double p50 = 0.0, p99 = 0.0;
+};
+
+[[noreturn]] void MeasureHearts(const std::string& address, int hearts, double seconds, int result) {
+  grpc::CompletionQueue queue;
+  Counts counts;
+  std::vector<std::unique_ptr<Caller>> callers;
+  for (int i = 0; i < hearts; ++i) {
+    callers.push_back(std::make_unique<Caller>(&queue, &counts, address, "", i));
+    callers.back()->Beat();
+  }
+  Run(queue, kGettingThere);
+  counts = Counts();
+  Run(queue, seconds);
+  const Beats beats{Percentile(counts.heartbeat_ms, 0.5), Percentile(counts.heartbeat_ms, 0.99)};
+  LUTHIER_CHECK(write(result, &beats, sizeof(beats)) == sizeof(beats));
+  std::quick_exit(0);
+}
+
+void CreateStudy(const std::string& address, const std::string& study) {
   const auto stub = v1::StudyService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   v1::CreateStudyRequest request;
   request.set_study_id(study);
@@ -198,47 +232,61 @@ void Measure(const std::string& address, int clients, int hearts, double seconds
   p.mutable_float_()->set_min(0.0);
   p.mutable_float_()->set_max(1.0);
   spec.mutable_metric()->set_name("loss");
+  spec.mutable_metric()->set_goal(v1::MINIMIZE);
   spec.mutable_algorithm()->mutable_random();
   spec.mutable_budget()->set_max_trials(1'000'000);
   v1::Study created;
   grpc::ClientContext context;
   const grpc::Status status = stub->CreateStudy(&context, request, &created);
-  if (!status.ok()) {
-    std::fprintf(stderr, "create: %s\n", status.error_message().c_str());
-    std::exit(1);
-  }
+  if (status.ok()) return;
+  std::fprintf(stderr, "create: %s\n", status.error_message().c_str());
+  std::exit(1);
+}
+
+// Calls are under way at its end, which nobody needs.
+[[noreturn]] void Measure(const std::string& address, int clients, double seconds, int hearts_result) {
+  const std::string study = absl::StrCat("fleet-", clients);
+  CreateStudy(address, study);
   grpc::CompletionQueue queue;
   Counts counts;
   std::vector<std::unique_ptr<Caller>> callers;
-  for (int i = 0; i < clients + hearts; ++i) {
-    callers.push_back(std::make_unique<Caller>(&queue, &counts, address, study, clients * 10'000 + i));
-    if (i < clients)
-      callers.back()->Ask();
-    else
-      callers.back()->Beat();
+  for (int i = 0; i < clients; ++i) {
+    callers.push_back(std::make_unique<Caller>(&queue, &counts, address, study, i));
+    callers.back()->Ask();
   }
-  const auto run = [&](double length) {
-    const auto end = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(
-                                                            std::chrono::duration<double>(length));
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue.AsyncNext(&tag, &ok, end) == grpc::CompletionQueue::GOT_EVENT) {
-      const Step step = std::move(*static_cast<Step*>(tag));  // It sets the next one.
-      step(ok);
-    }
-  };
-  run(5.0);  // All have connected, and found their pace.
+  Run(queue, kGettingThere);
   counts = Counts();
   const auto begin = Clock::now();
-  run(seconds);
+  Run(queue, seconds);
   const double took = Millis(Clock::now() - begin) / 1000;
+  Beats beats;
+  LUTHIER_CHECK(read(hearts_result, &beats, sizeof(beats)) == sizeof(beats));
   std::printf("%8d %9.0f/s %8.0f ms %8.0f ms %8.0f ms %9.0f/s %10.0f ms %8.0f ms\n", clients,
               static_cast<double>(counts.rounds) / took, Percentile(counts.accepted_ms, 0.5),
               Percentile(counts.accepted_ms, 0.99), Percentile(counts.accepted_ms, 1.0),
-              static_cast<double>(counts.refused) / took, Percentile(counts.heartbeat_ms, 0.5),
-              Percentile(counts.heartbeat_ms, 0.99));
+              static_cast<double>(counts.refused) / took, beats.p50, beats.p99);
   std::fflush(stdout);
-  std::quick_exit(0);  // Calls are under way, which nobody needs.
+  std::quick_exit(0);
+}
+
+// One line of the table, by processes of its own: gRPC's library must not be used before a fork.
+int MeasureOne(const std::string& program, const std::string& dir, int clients, int hearts, double seconds) {
+  const Daemon daemon(program, dir);
+  int pipe_ends[2];
+  LUTHIER_CHECK(pipe(pipe_ends) == 0);
+  const pid_t beating = fork();
+  LUTHIER_CHECK(beating >= 0);
+  if (beating == 0) MeasureHearts(daemon.address(), hearts, seconds, pipe_ends[1]);
+  const pid_t measured = fork();
+  LUTHIER_CHECK(measured >= 0);
+  if (measured == 0) Measure(daemon.address(), clients, seconds, pipe_ends[0]);
+  int code = 0;
+  waitpid(measured, &code, 0);
+  kill(beating, SIGKILL);
+  waitpid(beating, nullptr, 0);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+  return code == 0 ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {
@@ -255,30 +303,17 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   app.add_option("--hearts", hearts, "Connections that send heartbeats")
-      ->check(CLI::Range(0, 1000))
+      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--data-dir", dir, "Where to keep the databases; default: a temporary directory");
   if (const std::optional<int> code = command_line::Parse(app, argc, argv)) return *code;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "luthierd";
+  std::filesystem::create_directories(dir);
   std::printf("%8s %11s %11s %11s %11s %11s %13s %11s\n", "clients", "round trips", "call p50", "p99", "max", "refused",
               "heartbeat p50", "p99");
   std::fflush(stdout);
   for (const int n : clients) {
-    // A process for each: gRPC's library must not be used before a fork.
-    const pid_t child = fork();
-    LUTHIER_CHECK(child >= 0);
-    if (child == 0) {
-      auto* const daemon = new Daemon(program, dir + "/" + std::to_string(n));
-      const pid_t measured = fork();
-      if (measured == 0) Measure(daemon->address(), n, hearts, seconds);
-      int code = 0;
-      waitpid(measured, &code, 0);
-      delete daemon;
-      std::quick_exit(code == 0 ? 0 : 1);
-    }
-    int code = 0;
-    waitpid(child, &code, 0);
-    if (code != 0) return 1;
+    if (MeasureOne(program, dir + "/" + std::to_string(n), n, hearts, seconds) != 0) return 1;
   }
   std::filesystem::remove_all(dir);
   return 0;

@@ -88,6 +88,7 @@ Result Run(const std::string& address, const std::string& study, int clients, do
         ask.set_request_id(study + "-" + worker + "-" + std::to_string(i));
         v1::SuggestResponse lease;
         grpc::ClientContext ask_context;
+        ask_context.set_wait_for_ready(true);  // Of very many connections at once some are told to come again.
         ask_context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
         auto start = Clock::now();
         grpc::Status status = stub->Suggest(&ask_context, ask, &lease);

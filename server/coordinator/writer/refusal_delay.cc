@@ -6,7 +6,7 @@ namespace luthier::coordinator {
 namespace {
 
 const absl::Duration kWindow = absl::Milliseconds(100);
-constexpr double kGrowth = 1.5, kShrinking = 0.8;
+constexpr double kGrowth = 1.5, kShrinking = 0.95;
 
 }  // namespace
 
@@ -14,9 +14,9 @@ void RefusalDelay::Look(absl::Duration now) {
   if (now - since_ < kWindow) return;
   if (now - since_ > 10 * kWindow)
     delay_ = kLeast;  // That was another rush.
-  else if (2 * refused_ > taken_)
+  else if (8 * refused_ > taken_)
     delay_ = std::min(kMost, delay_ * kGrowth);
-  else if (8 * refused_ < taken_)
+  else if (32 * refused_ < taken_)
     delay_ = std::max(kLeast, delay_ * kShrinking);
   since_ = now;
   taken_ = refused_ = 0;

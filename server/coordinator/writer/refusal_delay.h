@@ -8,9 +8,9 @@
 namespace luthier::coordinator {
 
 // Decides how long callers who find a queue full are told to stay away. To refuse a call costs half of what it costs to
-// take one, so callers who return at once keep the machine busy with refusals. The delay grows while more than half as
-// many are refused as taken, and shrinks while fewer than an eighth are: then those who come are about as many as the
-// queue can take. Not thread-safe.
+// take one, so callers who return at once keep the machine busy with refusals. The delay grows while more than an eighth
+// as many are refused as taken, and shrinks slowly while fewer than a 32nd are: then those who come are about as many as
+// the queue can take. Not thread-safe.
 class RefusalDelay {
  public:
   static constexpr absl::Duration kLeast = absl::Milliseconds(100), kMost = absl::Seconds(5);

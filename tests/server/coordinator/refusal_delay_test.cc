@@ -29,11 +29,12 @@ TEST(RefusalDelay, ItGrowsWhileMostAreRefusedAndShrinksAfterwards) {
   const absl::Duration grown = Second(delay, now, 5, 20);
   EXPECT_GT(grown, absl::Seconds(1));
   EXPECT_EQ(Second(delay, now, 5, 20), RefusalDelay::kMost);
-  EXPECT_EQ(Second(delay, now, 5, 1), RefusalDelay::kMost);  // About right.
-  const absl::Duration shrunk = Second(delay, now, 20, 1);
-  EXPECT_LT(shrunk, absl::Seconds(1));
-  for (int i = 0; i < 3; ++i) Second(delay, now, 20, 1);
-  EXPECT_EQ(Second(delay, now, 20, 1), RefusalDelay::kLeast);
+  EXPECT_EQ(Second(delay, now, 20, 1), RefusalDelay::kMost);  // About right.
+  const absl::Duration shrunk = Second(delay, now, 100, 1);
+  EXPECT_LT(shrunk, RefusalDelay::kMost);
+  EXPECT_GT(shrunk, absl::Seconds(1));
+  for (int i = 0; i < 10; ++i) Second(delay, now, 100, 1);
+  EXPECT_EQ(Second(delay, now, 100, 1), RefusalDelay::kLeast);
 }
 
 TEST(RefusalDelay, AfterAPauseItBeginsAnew) {

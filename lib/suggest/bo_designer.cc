@@ -198,9 +198,11 @@ absl::StatusOr<Suggestion> BoDesigner::Explore(const Observations& data, int64_t
   return suggestion;
 }
 
-absl::StatusOr<std::optional<Suggestion>> BoDesigner::LocalTurn(const study::History& history, const Observations& data,
-                                                                const FeasibilityModel* feasible, BoCarry* carry,
-                                                                const base::StopToken& stop) const {
+absl::StatusOr<std::optional<BoDesigner::LocalMove>> BoDesigner::LocalTurn(const Ask& ask) const {
+  const Observations& data = ask.data;
+  const FeasibilityModel* const feasible = ask.Feasible();
+  BoCarry* const carry = ask.carry;
+  const base::StopToken& stop = ask.stop;
   if (options_.noisy || options_.trust_region == study::BoTrustRegion::kOff || table_.has_value()) return std::nullopt;
   // Whole gradients count as further results, and make better steps.
   Index facts = data.scores.size();
@@ -213,7 +215,7 @@ absl::StatusOr<std::optional<Suggestion>> BoDesigner::LocalTurn(const study::His
   bool record = false;  // Whether the last step gave one.
   double best = -std::numeric_limits<double>::infinity();
   base::Pace pace(stop);
-  for (const study::HistoryTrial& trial : history.trials()) {
+  for (const study::HistoryTrial& trial : ask.history.trials()) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
     bool better = false;
     if (trial.state == study::TrialState::kComplete) {
@@ -262,26 +264,27 @@ absl::StatusOr<std::optional<Suggestion>> BoDesigner::LocalTurn(const study::His
     carry->local = FormatCarry(local);
     return std::nullopt;
   }
-  carry->kind = 't';
-  carry->index = step->next.last().site;
-  carry->local = FormatCarry(step->next);
-  Suggestion suggestion;
+  LocalMove move;
+  move.predicted_end = step->next.last().state.anchor + step->predicted_gain;
+  move.carry = *carry;
+  move.carry.kind = 't';
+  move.carry.index = step->next.last().site;
+  move.carry.local = FormatCarry(step->next);
+  Suggestion& suggestion = move.suggestion;
   suggestion.origin = "trust_region";
   suggestion.parameters = step->parameters;
   suggestion.details["predicted_gain"] = step->predicted_gain;
   suggestion.details["radius"] = step->next.last().state.radius;
   suggestion.details["site"] = static_cast<double>(step->next.last().site);
   if (feasible != nullptr) suggestion.details["p_feasible"] = chance;
-  return std::optional<Suggestion>(std::move(suggestion));
+  return std::optional<LocalMove>(std::move(move));
 }
 
-bool BoDesigner::PrefersStep(const Suggestion& step, const BoCarry& stepped, const BoModel& model,
-                             const MaximizeCandidate& candidate, const Observations& data, bool away,
-                             const study::History& history) const {
+bool BoDesigner::PrefersStep(const Ask& ask, const LocalMove& move, const BoModel& model,
+                             const MaximizeCandidate& candidate, bool away) const {
   double record = -std::numeric_limits<double>::infinity();
-  for (const Index row : data.CompleteRows()) record = std::max(record, data.scores(row));
-  // The step promises a gain on the best of its climb, which need not be the record.
-  const double end = ParseLocalSearchCarry(stepped.local).last().state.anchor + step.details.at("predicted_gain");
+  for (const Index row : ask.data.CompleteRows()) record = std::max(record, ask.data.scores(row));
+  const double end = move.predicted_end;
   const OutputTransform& transform = model.surrogate.transform;
   const double worth = end > record ? transform.Forward(end) - transform.Forward(record) : 0.0;
   if (!away) {
@@ -290,7 +293,7 @@ bool BoDesigner::PrefersStep(const Suggestion& step, const BoCarry& stepped, con
   }
   if (worth > kStepWorthwhile) return true;
   int waited = 0;
-  for (const study::HistoryTrial& trial : history.trials()) {
+  for (const study::HistoryTrial& trial : ask.history.trials()) {
     if (!trial.ask_index.has_value()) continue;
     const char kind = ParseBoCarryHead(trial.carry).kind;
     waited = kind == 't' ? 0 : waited + (kind == 'a' ? 1 : 0);
@@ -367,103 +370,136 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
 
 absl::StatusOr<Suggestion> BoDesigner::Choose(const study::History& history, uint64_t ask_index, BoCarry* carry,
                                               const base::StopToken& stop) {
-  const bool failures = options_.feasibility == study::BoFeasibility::kAuto && AnyFailed(history);
-  LUTHIER_ASSIGN_OR_RETURN(const Observations all, Collect(history, encoding_, goal_,
-                                                           table_.has_value() ? &*table_ : nullptr, !failures, stop));
-  auto replace = [&](const std::string& origin) { return Untried(all, ask_index, origin, nullptr, stop); };
-  if (Exhausted(all) && !options_.noisy) return replace("stuck_random");
-
-  Observations data = Thin(all, seed_, ask_index);
-  if (options_.gradients != study::BoGradients::kOff) {
-    LUTHIER_RETURN_IF_ERROR(TakeSlopes(history, &data, carry, ask_index, stop));
+  Ask ask{.history = history, .index = ask_index, .carry = carry, .stop = stop};
+  LUTHIER_RETURN_IF_ERROR(CollectResults(&ask));
+  if (Exhausted(ask.all) && !options_.noisy) return Replacement(ask, "stuck_random");
+  LUTHIER_RETURN_IF_ERROR(TakeData(&ask));
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<Suggestion> planned, PlannedTurn(ask));
+  if (planned.has_value()) return *std::move(planned);
+  LUTHIER_RETURN_IF_ERROR(FitFeasibility(&ask));
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<LocalMove> move, LocalTurn(ask));
+  if (move.has_value() && !weighs_steps_) {
+    *carry = std::move(move->carry);
+    return std::move(move->suggestion);
   }
-  const bool design = ask_index < static_cast<uint64_t>(initial_points_) || all.scores.size() < kMinObservations;
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<Suggestion> restart, BoxTurn(&ask));
+  if (restart.has_value()) return *std::move(restart);
+  return Propose(ask, std::move(move));
+}
+
+absl::Status BoDesigner::CollectResults(Ask* ask) const {
+  ask->failures = options_.feasibility == study::BoFeasibility::kAuto && AnyFailed(ask->history);
+  const SettingTable* const table = table_.has_value() ? &*table_ : nullptr;
+  LUTHIER_ASSIGN_OR_RETURN(ask->all, Collect(ask->history, encoding_, goal_, table, !ask->failures, ask->stop));
+  return absl::OkStatus();
+}
+
+absl::Status BoDesigner::TakeData(Ask* ask) const {
+  ask->data = Thin(ask->all, seed_, ask->index);
+  if (options_.gradients == study::BoGradients::kOff) return absl::OkStatus();
+  return TakeSlopes(ask->history, &ask->data, ask->carry, ask->index, ask->stop);
+}
+
+absl::StatusOr<Suggestion> BoDesigner::Replacement(const Ask& ask, const std::string& origin) const {
+  return Untried(ask.all, ask.index, origin, nullptr, ask.stop);
+}
+
+absl::StatusOr<Suggestion> BoDesigner::InitialOr(const Ask& ask, const std::string& origin) const {
+  Suggestion suggestion = Initial(ask.index);
+  suggestion.origin = origin;
+  if (IsTried(ask.all, encoding_.ToModel(suggestion.parameters))) return Replacement(ask, origin);
+  return suggestion;
+}
+
+absl::StatusOr<std::optional<Suggestion>> BoDesigner::PlannedTurn(const Ask& ask) const {
+  const bool design = ask.index < static_cast<uint64_t>(initial_points_) || ask.all.scores.size() < kMinObservations;
   std::optional<int64_t> index;
   if (explores_first_ || !design) {
-    LUTHIER_ASSIGN_OR_RETURN(index, ExplorationTurn(history, data, design && ask_index > 0, stop));
-  }
-  if (design && !index.has_value()) {
-    Suggestion suggestion = Initial(ask_index);
-    carry->kind = 'i';
-    if (IsTried(all, encoding_.ToModel(suggestion.parameters))) return replace("init");
-    return suggestion;
+    LUTHIER_ASSIGN_OR_RETURN(index, ExplorationTurn(ask.history, ask.data, design && ask.index > 0, ask.stop));
   }
   if (index.has_value()) {
-    carry->kind = 'x';
-    carry->index = *index;
-    LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Explore(data, *index, stop));
+    ask.carry->kind = 'x';
+    ask.carry->index = *index;
+    LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Explore(ask.data, *index, ask.stop));
     // Of a large finite space little is left when the farthest setting was tried.
     if (options_.exploration == study::BoExploration::kFarthest && !options_.noisy &&
-        IsTried(all, encoding_.ToModel(suggestion.parameters))) {
-      return replace("explore");
+        IsTried(ask.all, encoding_.ToModel(suggestion.parameters))) {
+      return Replacement(ask, "explore");
     }
-    return suggestion;
+    return std::optional<Suggestion>(std::move(suggestion));
   }
-  std::optional<FeasibilityModel> feasible;
-  if (failures) {
-    LUTHIER_ASSIGN_OR_RETURN(const FeasibilityData outcomes, CollectFeasibility(history, encoding_, stop));
-    LUTHIER_ASSIGN_OR_RETURN(feasible, FeasibilityModel::Fit(outcomes, encoding_, carry->feasibility, stop));
-    if (feasible.has_value()) carry->feasibility = feasible->carry();
-  }
-  const FeasibilityModel* chance = feasible.has_value() ? &*feasible : nullptr;
-  BoCarry stepped = *carry;
-  LUTHIER_ASSIGN_OR_RETURN(std::optional<Suggestion> step, LocalTurn(history, data, chance, &stepped, stop));
-  if (!step.has_value() || !weighs_steps_) *carry = stepped;
-  if (step.has_value() && !weighs_steps_) return *std::move(step);
-  std::optional<TrustBoxRun> run;
-  if (!table_.has_value() && UsesTrustBox(options_, encoding_)) {
-    int64_t first = 1;
-    if (!absl::SimpleAtoi(carry->box, &first) || first < 1) first = 1;
-    const int64_t now = static_cast<int64_t>(history.trials().size()) + 1;
-    run = FollowTrustBox(history, encoding_, goal_, first);
-    if (run->ended) run = FollowTrustBox(history, encoding_, goal_, now);
-    carry->box = absl::StrCat(run->first);
-    if (run->first > 1 && now - run->first < initial_points_) {
-      // A new box begins where the best of some new points is.
-      Suggestion suggestion = Initial(ask_index);
-      suggestion.origin = "restart";
-      if (IsTried(all, encoding_.ToModel(suggestion.parameters))) return replace("restart");
-      return suggestion;
-    }
-  }
+  if (!design) return std::nullopt;
+  ask.carry->kind = 'i';
+  return InitialOr(ask, "init");
+}
+
+absl::Status BoDesigner::FitFeasibility(Ask* ask) const {
+  if (!ask->failures) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const FeasibilityData outcomes, CollectFeasibility(ask->history, encoding_, ask->stop));
+  LUTHIER_ASSIGN_OR_RETURN(ask->feasible,
+                           FeasibilityModel::Fit(outcomes, encoding_, ask->carry->feasibility, ask->stop));
+  if (ask->feasible.has_value()) ask->carry->feasibility = ask->feasible->carry();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Suggestion>> BoDesigner::BoxTurn(Ask* ask) const {
+  if (table_.has_value() || !UsesTrustBox(options_, encoding_)) return std::nullopt;
+  int64_t first = 1;
+  if (!absl::SimpleAtoi(ask->carry->box, &first) || first < 1) first = 1;
+  const int64_t now = static_cast<int64_t>(ask->history.trials().size()) + 1;
+  ask->box = FollowTrustBox(ask->history, encoding_, goal_, first);
+  if (ask->box->ended) ask->box = FollowTrustBox(ask->history, encoding_, goal_, now);
+  ask->carry->box = absl::StrCat(ask->box->first);
+  if (ask->box->first == 1 || now - ask->box->first >= initial_points_) return std::nullopt;
+  // A new box begins where the best of some new points is.
+  return InitialOr(*ask, "restart");
+}
+
+absl::StatusOr<Suggestion> BoDesigner::Propose(const Ask& ask, std::optional<LocalMove> move) {
+  BoCarry* const carry = ask.carry;
   HillsCarry hills = ParseHillsCarry(carry->hills, surrogate_.choices.front().shape.groups);
   LUTHIER_ASSIGN_OR_RETURN(const std::optional<BoModel> model,
-                           model_turn_.Fit(data, carry->surrogate, hills, ask_index, stop));
-  const auto make_step = [&] {
-    *carry = std::move(stepped);
+                           model_turn_.Fit(ask.data, carry->surrogate, hills, ask.index, ask.stop));
+  const auto make_move = [&] {
+    *carry = std::move(move->carry);
     if (model.has_value()) carry->surrogate = FormatCarry(model->surrogate.carry);
-    return *std::move(step);
+    return std::move(move->suggestion);
   };
-  if (!model.has_value()) return step.has_value() ? make_step() : replace("gp_failed");
+  if (!model.has_value()) return move.has_value() ? make_move() : Replacement(ask, "gp_failed");
   Suggestion suggestion;
   suggestion.origin = "acq";
   LUTHIER_ASSIGN_OR_RETURN(const std::optional<MaximizeCandidate> candidate,
-                           model_turn_.Propose(*model, data, chance, run.has_value() ? &*run : nullptr, ask_index,
-                                               &hills, &suggestion, stop));
-  if (step.has_value() && (!candidate.has_value() || IsTried(all, candidate->u) ||
-                           PrefersStep(*step, stepped, *model, *candidate, data, hills.away, history))) {
-    return make_step();
+                           model_turn_.Propose(*model, ask.data, ask.Feasible(), ask.box ? &*ask.box : nullptr,
+                                               ask.index, &hills, &suggestion, ask.stop));
+  if (move.has_value() && (!candidate.has_value() || IsTried(ask.all, candidate->u) ||
+                           PrefersStep(ask, *move, *model, *candidate, hills.away))) {
+    return make_move();
   }
   carry->hills = FormatCarry(hills);
-  if (!candidate.has_value()) return replace("all_random");
-  suggestion.parameters = candidate->parameters;
-  if (IsTried(all, candidate->u)) {
-    if (Exhausted(all)) {
-      suggestion.origin = "repeat";  // Noisy: measuring the most promising setting again is the point.
-    } else {
-      LUTHIER_ASSIGN_OR_RETURN(Suggestion other, Untried(all, ask_index, "stuck_random", chance, stop));
-      other.details = std::move(suggestion.details);  // What the bounds said of the space still holds.
-      suggestion = std::move(other);
-    }
-  }
-  if (suggestion.origin != "stuck_random") {
-    LUTHIER_RETURN_IF_ERROR(model_turn_.Describe(*model, *candidate, data, &suggestion, stop));
-  }
-  if (chance != nullptr) {
-    suggestion.details["p_feasible"] = chance->Probability(encoding_.ToModel(suggestion.parameters));
-  }
+  if (!candidate.has_value()) return Replacement(ask, "all_random");
+  LUTHIER_RETURN_IF_ERROR(Settle(ask, *model, *candidate, &suggestion));
   carry->surrogate = FormatCarry(model->surrogate.carry);
   return suggestion;
+}
+
+absl::Status BoDesigner::Settle(const Ask& ask, const BoModel& model, const MaximizeCandidate& candidate,
+                                Suggestion* suggestion) const {
+  suggestion->parameters = candidate.parameters;
+  const bool tried = IsTried(ask.all, candidate.u), exhausted = tried && Exhausted(ask.all);
+  // Noisy: measuring the most promising setting again is the point.
+  if (exhausted) suggestion->origin = "repeat";
+  if (tried && !exhausted) {
+    LUTHIER_ASSIGN_OR_RETURN(Suggestion other, Untried(ask.all, ask.index, "stuck_random", ask.Feasible(), ask.stop));
+    other.details = std::move(suggestion->details);  // What the bounds said of the space still holds.
+    *suggestion = std::move(other);
+  }
+  if (suggestion->origin != "stuck_random") {
+    LUTHIER_RETURN_IF_ERROR(model_turn_.Describe(model, candidate, ask.data, suggestion, ask.stop));
+  }
+  if (const FeasibilityModel* const feasible = ask.Feasible(); feasible != nullptr) {
+    suggestion->details["p_feasible"] = feasible->Probability(encoding_.ToModel(suggestion->parameters));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace luthier::suggest

@@ -61,16 +61,52 @@ class BoDesigner final : public Designer {
   absl::StatusOr<std::optional<int64_t>> ExplorationTurn(const study::History& history, const Observations& data,
                                                          bool design, const base::StopToken& stop) const;
   absl::StatusOr<Suggestion> Explore(const Observations& data, int64_t index, const base::StopToken& stop) const;
-  // A trust-region step, when it is its turn and there is one. Changes `carry` accordingly. feasible, here and below:
-  // null where failures are not modelled.
-  absl::StatusOr<std::optional<Suggestion>> LocalTurn(const study::History& history, const Observations& data,
-                                                      const FeasibilityModel* feasible, BoCarry* carry,
-                                                      const base::StopToken& stop) const;
-  // Whether a local step, its turn's, is made where the model proposes `candidate`: always, but in spaces of many
-  // landscapes (weighs_steps_), where it has to promise more.
-  bool PrefersStep(const Suggestion& step, const BoCarry& stepped, const BoModel& model,
-                   const MaximizeCandidate& candidate, const Observations& data, bool away,
-                   const study::History& history) const;
+  // A trust-region step that could be made.
+  struct LocalMove {
+    Suggestion suggestion;
+    // The score that it promises: a gain on the best result of its climb, which need not be the record.
+    double predicted_end = 0.0;
+    BoCarry carry;  // The state once the step is made.
+  };
+  // An ask, with what its turns look at and the state that they change.
+  struct Ask {
+    const study::History& history;
+    const uint64_t index;
+    BoCarry* const carry;
+    const base::StopToken& stop;
+    bool failures = false;   // Failures are modelled, and there are some.
+    Observations all = {};   // Every result.
+    Observations data = {};  // The results that models are fitted to.
+    std::optional<FeasibilityModel> feasible = std::nullopt;
+    std::optional<TrustBoxRun> box = std::nullopt;
+    const FeasibilityModel* Feasible() const { return feasible.has_value() ? &*feasible : nullptr; }
+  };
+
+  // Fills in `all`.
+  absl::Status CollectResults(Ask* ask) const;
+  // Fills in `data`, with slopes.
+  absl::Status TakeData(Ask* ask) const;
+  // Fills in `feasible` where failures are modelled.
+  absl::Status FitFeasibility(Ask* ask) const;
+  // Returns the suggestion where it is the turn of the initial design or of an exploration.
+  absl::StatusOr<std::optional<Suggestion>> PlannedTurn(const Ask& ask) const;
+  // Returns a trust-region step when it is its turn and there is one.
+  absl::StatusOr<std::optional<LocalMove>> LocalTurn(const Ask& ask) const;
+  // Fills in `box` where there are many parameters. Returns the suggestion where a new box begins.
+  absl::StatusOr<std::optional<Suggestion>> BoxTurn(Ask* ask) const;
+  // Returns what the model proposes, or makes `move`.
+  absl::StatusOr<Suggestion> Propose(const Ask& ask, std::optional<LocalMove> move);
+  // Turns the model's candidate into the suggestion, or replaces it where it was tried already.
+  absl::Status Settle(const Ask& ask, const BoModel& model, const MaximizeCandidate& candidate,
+                      Suggestion* suggestion) const;
+  // True if `move` is made where the model proposes `candidate`: always, but in spaces of many landscapes
+  // (weighs_steps_), where it has to promise more.
+  bool PrefersStep(const Ask& ask, const LocalMove& move, const BoModel& model, const MaximizeCandidate& candidate,
+                   bool away) const;
+  // Returns a setting that no model chose, and that was not tried.
+  absl::StatusOr<Suggestion> Replacement(const Ask& ask, const std::string& origin) const;
+  // Returns this ask's point of the initial design, or a replacement where it was tried.
+  absl::StatusOr<Suggestion> InitialOr(const Ask& ask, const std::string& origin) const;
   // Takes up the reported derivatives of the rows of `data`, but those of reporters who are set aside, whom it checks
   // when it is time to.
   absl::Status TakeSlopes(const study::History& history, Observations* data, BoCarry* carry, uint64_t ask_index,

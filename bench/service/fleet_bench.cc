@@ -26,6 +26,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "bench/service/percentile.h"
 #include "lib/base/backoff.h"
 #include "lib/base/check.h"
 #include "lib/command_line/command_line.h"
@@ -40,13 +41,6 @@ using Clock = std::chrono::steady_clock;
 
 double Millis(Clock::duration d) {
   return std::chrono::duration<double, std::milli>(d).count();
-}
-
-double Percentile(std::vector<double>& values, double p) {
-  if (values.empty()) return 0.0;
-  const auto at = static_cast<size_t>(p * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
 }
 
 // A luthierd that ends with this object.

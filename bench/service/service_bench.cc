@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/service/percentile.h"
 #include "lib/base/check.h"
 #include "lib/base/log.h"
 #include "lib/command_line/command_line.h"
@@ -35,13 +36,6 @@ using Clock = std::chrono::steady_clock;
 
 double Micros(Clock::duration d) {
   return std::chrono::duration<double, std::micro>(d).count();
-}
-
-double Percentile(std::vector<double>& values, double p) {
-  if (values.empty()) return 0.0;
-  const auto at = static_cast<size_t>(p * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
-  return values[at];
 }
 
 void SyncFloor(const std::string& dir) {

@@ -17,7 +17,7 @@
 #include "lib/math/finite_difference.h"
 #include "lib/suggest/acquisition.h"
 
-// What every function that designers maximise promises (lib/suggest/acquisition.h):
+// Tests what every function that designers maximise promises (lib/suggest/acquisition.h):
 //   INSTANTIATE_TEST_SUITE_P(Mine, AcquisitionContract, ::testing::ValuesIn(cases), AcquisitionContract::Name);
 namespace luthier::contract {
 

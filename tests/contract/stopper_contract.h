@@ -17,7 +17,7 @@
 #include "lib/base/random.h"
 #include "lib/stopping/stopper.h"
 
-// What every rule that stops trials promises (lib/stopping/stopper.h), checked against any study it is given:
+// Tests what every rule that stops trials promises (lib/stopping/stopper.h), against any study it is given:
 //   INSTANTIATE_TEST_SUITE_P(Mine, StopperContract, ::testing::ValuesIn(cases), StopperContract::Name);
 namespace luthier::contract {
 

@@ -160,6 +160,7 @@ void Proposer::Update(const HistoryUpdate& update) {
 }
 
 ProposalsOp Proposer::Propose(const ProposalRequest& request, const std::shared_ptr<const study::StudySpec>& spec) {
+  if (studies_.size() >= kMost && studies_.count(request.study) == 0) studies_.clear();
   const auto found = studies_.try_emplace(request.study, storage_, request.study, spec, create_).first;
   return *found->second.Propose(request, base::StopToken());
 }

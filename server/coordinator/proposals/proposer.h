@@ -61,9 +61,12 @@ class StudyProposer {
   uint64_t seq_ = 0;  // `history_` holds all updates up to it.
 };
 
-// A StudyProposer for each study that asks. Used by one thread.
+// A StudyProposer for each of the studies that ask, at most kMost; beyond, all are made again as they ask. Used by one
+// thread.
 class Proposer {
  public:
+  static constexpr size_t kMost = 1000;
+
   // `storage` must outlive it.
   explicit Proposer(storage::Storage* storage, DesignerFactory create = suggest::CreateDesigner)
       : storage_(storage), create_(std::move(create)) {}

@@ -117,8 +117,9 @@ void Coordinator::Submit(Operation operation, absl::Duration deadline) {
     base::MutexLock lock(&mutex_);
     RefusalDelay& refusals = refusal_delays_[static_cast<size_t>(operation_class)];
     Load& load = loads_[static_cast<size_t>(operation_class)];
-    // New work waits behind results, so these count for it, too.
-    const size_t before = finish ? load.ops : load.ops + loads_[static_cast<size_t>(OperationClass::kResults)].ops;
+    // Asks wait behind results, which count for them, too. What pauses or ends a study has its own room.
+    const bool ask = std::holds_alternative<SuggestOp>(operation);
+    const size_t before = load.ops + (ask ? loads_[static_cast<size_t>(OperationClass::kResults)].ops : 0);
     const bool room = before < (finish ? options_.max_finish_ops : options_.max_ask_ops) &&
                       (load.ops == 0 || load.bytes + bytes <= options_.max_queued_bytes);
     const bool internal = std::holds_alternative<ProposalsOp>(operation);

@@ -189,6 +189,7 @@ class AcceptorImpl final : public Acceptor {
         wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     bound_.port = bound.port;
     if (options_.max_descriptors == 0) options_.max_descriptors = MaxDescriptors();
+    options_.unfinished = std::min(options_.unfinished, std::max(1, options_.max_descriptors / 2));
   }
   ~AcceptorImpl() override {
     const uint64_t one = 1;
@@ -249,7 +250,7 @@ class AcceptorImpl final : public Acceptor {
         continue;
       }
       std::string peer = PeerOf(address);
-      MakeRoom(peer);
+      MakeRoom();
       ++of_peer_[peer];
       unfinished_.push_back({std::move(fd), std::move(peer), clock_->Monotonic() + options_.patience});
       GoOn(std::prev(unfinished_.end()));
@@ -264,12 +265,12 @@ class AcceptorImpl final : public Acceptor {
     base::LogWarning("connections_full", {{"descriptors", absl::StrCat(options_.max_descriptors)}});
   }
 
-  void MakeRoom(const std::string& peer) {
-    const auto mine = of_peer_.find(peer);
-    if (mine != of_peer_.end() && mine->second >= options_.unfinished_per_peer) {
-      Drop(std::find_if(unfinished_.begin(), unfinished_.end(), [&](const Connection& c) { return c.peer == peer; }));
-    }
-    if (unfinished_.size() >= static_cast<size_t>(options_.unfinished)) Drop(unfinished_.begin());
+  void MakeRoom() {
+    if (unfinished_.size() < static_cast<size_t>(options_.unfinished)) return;
+    const auto most = std::max_element(of_peer_.begin(), of_peer_.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    Drop(std::find_if(unfinished_.begin(), unfinished_.end(),
+                      [&](const Connection& c) { return c.peer == most->first; }));
   }
 
   void GoOn(std::list<Connection>::iterator c) {

@@ -14,10 +14,10 @@ namespace luthier::server {
 
 // docs/reference/api.md lists these.
 struct AcceptorOptions {
-  // Connections of one peer that have not finished their preface. The oldest makes room for a new one, so that who
-  // speaks at once is never kept out by who says nothing.
-  int unfinished_per_peer = 64;
-  int unfinished = 1024;                        // The same of all peers.
+  // Connections that have not finished their preface. Beyond, the peer that has most of them loses its oldest, so that
+  // who speaks at once is never kept out by who says nothing, and a fleet that returns all together finds room. At most
+  // half of `max_descriptors`.
+  int unfinished = 2048;
   absl::Duration patience = absl::Seconds(10);  // For the preface.
   // A connection is closed when its descriptor is not below this. The kernel gives the lowest one that is free, so this
   // bounds all connections and leaves the others to files. 0: the process's limit less 256.

@@ -50,7 +50,12 @@ std::string EndlessCall() {
 
 class Client {
  public:
-  explicit Client(const ListenAddress& server) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Client(const ListenAddress& server, const std::string& from = "127.0.0.1")
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in mine{};
+    mine.sin_family = AF_INET;
+    EXPECT_EQ(inet_pton(AF_INET, from.c_str(), &mine.sin_addr), 1);
+    EXPECT_EQ(bind(fd_.get(), reinterpret_cast<const sockaddr*>(&mine), sizeof(mine)), 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<uint16_t>(server.port));
@@ -127,8 +132,8 @@ TEST_F(AcceptorTest, WhatIsNotHttp2IsClosedAtOnce) {
   }
 }
 
-TEST_F(AcceptorTest, TheOldestOfAPeerMakesRoomForWhoComes) {
-  Listen({.unfinished_per_peer = 3});
+TEST_F(AcceptorTest, TheOldestMakesRoomForWhoComes) {
+  Listen({.unfinished = 3});
   std::vector<std::unique_ptr<Client>> silent;
   for (int i = 0; i < 3; ++i) silent.push_back(std::make_unique<Client>(acceptor_->bound()));
   const auto first = Established();
@@ -141,6 +146,16 @@ TEST_F(AcceptorTest, TheOldestOfAPeerMakesRoomForWhoComes) {
   const auto fourth = Established();
   silent[2]->Send(kPreface);
   EXPECT_EQ(silent[2]->Read(), "hello");
+}
+
+TEST_F(AcceptorTest, WhoHasMostMakesRoomForOthers) {
+  Listen({.unfinished = 4});
+  const Client alone(acceptor_->bound(), "127.0.0.2");
+  std::vector<std::unique_ptr<Client>> silent;
+  for (int i = 0; i < 6; ++i) silent.push_back(std::make_unique<Client>(acceptor_->bound()));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(silent[i]->Read(), "") << i;
+  alone.Send(kPreface);
+  EXPECT_EQ(alone.Read(), "hello") << "the oldest, but of another peer";
 }
 
 TEST_F(AcceptorTest, WhoSaysNothingIsSentAwayAfterTenSeconds) {

@@ -5,21 +5,19 @@
 namespace luthier::coordinator {
 namespace {
 
-const absl::Duration kWindow = absl::Milliseconds(100);
-constexpr double kGrowth = 1.5, kShrinking = 0.95;
+const absl::Duration kWindow = absl::Milliseconds(100), kMemory = absl::Seconds(1);
+constexpr double kTakenPerReturn = 16.0;
+constexpr double kLeastRate = 100.0;  // Operations a second.
 
 }  // namespace
 
 void RefusalDelay::Look(absl::Duration now) {
-  if (now - since_ < kWindow) return;
-  if (now - since_ > 10 * kWindow)
-    delay_ = kLeast;  // That was another rush.
-  else if (8 * refused_ > taken_)
-    delay_ = std::min(kMost, delay_ * kGrowth);
-  else if (32 * refused_ < taken_)
-    delay_ = std::max(kLeast, delay_ * kShrinking);
+  const absl::Duration passed = now - since_;
+  if (passed < kWindow) return;
+  const double rate = static_cast<double>(taken_) / absl::ToDoubleSeconds(passed);
+  rate_ += (rate - rate_) * std::min(1.0, absl::FDivDuration(passed, kMemory));
   since_ = now;
-  taken_ = refused_ = 0;
+  taken_ = 0;
 }
 
 void RefusalDelay::Taken(absl::Duration now) {
@@ -29,8 +27,9 @@ void RefusalDelay::Taken(absl::Duration now) {
 
 absl::Duration RefusalDelay::Refused(absl::Duration now) {
   Look(now);
-  ++refused_;
-  return delay_;
+  const absl::Duration between = absl::Seconds(kTakenPerReturn / std::max(rate_, kLeastRate));
+  next_ = std::min(std::max(next_ + between, now + kLeast), now + kMost);
+  return next_ - now;
 }
 
 }  // namespace luthier::coordinator

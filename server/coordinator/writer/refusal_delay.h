@@ -8,9 +8,8 @@
 namespace luthier::coordinator {
 
 // Decides how long callers who find a queue full are told to stay away. To refuse a call costs half of what it costs to
-// take one, so callers who return at once keep the machine busy with refusals. The delay grows while more than an eighth
-// as many are refused as taken, and shrinks slowly while fewer than a 32nd are: then those who come are about as many as
-// the queue can take. Not thread-safe.
+// take one, so callers who return at once, or all together, keep the machine busy with refusals. Each is told a moment
+// of its own: they return one after the other, one for sixteen that the queue takes. Not thread-safe.
 class RefusalDelay {
  public:
   static constexpr absl::Duration kLeast = absl::Milliseconds(100), kMost = absl::Seconds(5);
@@ -22,10 +21,10 @@ class RefusalDelay {
  private:
   void Look(absl::Duration now);
 
-  absl::Duration delay_ = kLeast;
-  absl::Duration since_ = absl::ZeroDuration();
-  int64_t taken_ = 0;  // Since then.
-  int64_t refused_ = 0;
+  absl::Duration next_ = absl::ZeroDuration();   // When the last who was refused returns.
+  absl::Duration since_ = absl::ZeroDuration();  // When `rate_` was last looked at.
+  int64_t taken_ = 0;                            // Since then.
+  double rate_ = 1000.0;                         // Operations taken a second, over the last second or so.
 };
 
 }  // namespace luthier::coordinator

@@ -9,14 +9,14 @@
 
 namespace luthier::server {
 
-// Where to listen: a TCP address, or the path of a Unix socket.
+// An address to listen on: a TCP address, or the path of a Unix socket.
 struct ListenAddress {
-  std::string path;  // Of the socket; empty: TCP.
+  std::string path;  // Path of the socket; empty: TCP.
   std::string host;  // Without brackets.
   int port = 0;      // 0: any free one.
 
   bool unix_socket() const { return !path.empty(); }
-  // Whether only this machine can connect.
+  // Returns true if only this machine can connect.
   bool loopback() const;
   // As gRPC wants it: "unix:path", "host:port" or "[v6]:port".
   std::string Target() const;
@@ -29,10 +29,10 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
 // know it by themselves (RFC 6761).
 ListenAddress WithKnownHost(ListenAddress address);
 
-// Whether one could listen there now, for a clear answer before anything else is done: the listener itself may still
-// fail. INVALID_ARGUMENT: the host is not known, the socket's folder is missing, the path is a file;
-// UNAVAILABLE ADDRESS_IN_USE: somebody listens there; FAILED_PRECONDITION: not an address of this machine, a port that
-// needs more rights.
+// Checks that one could listen there now, for a clear answer before anything else is done: the listener itself may
+// still fail. INVALID_ARGUMENT: the host is not known, the socket's folder is missing, the path is a file; UNAVAILABLE
+// ADDRESS_IN_USE: somebody listens there; FAILED_PRECONDITION: not an address of this machine, a port that needs more
+// rights.
 absl::Status CheckFree(const ListenAddress& address);
 
 }  // namespace luthier::server

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lib/search/designer.h"
 #include "lib/study/study_spec.h"
-#include "lib/suggest/designer.h"
 
 namespace luthier::server {
 
@@ -39,8 +39,8 @@ struct ServerOptions {
   // A connection with more calls that are not over is closed: OpenCalls. Twice the streams that it may have open, so
   // that only one who resets them comes this far.
   int calls_per_connection = 2000;
-  // Makes the designers of studies; null: suggest::CreateDesigner. Tests bring their own.
-  std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)> designers;
+  // Makes the designers of studies; null: search::CreateDesigner. Tests bring their own.
+  std::function<std::unique_ptr<search::Designer>(const study::StudySpec&)> designers;
 };
 
 // A whole coordinator: storage, core, threads and the gRPC listener. Start opens and serves; Stop (and the destructor)
@@ -52,7 +52,7 @@ class Server {
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
   virtual ~Server() = default;
 
-  // What clients dial: "host:port" with the port really taken, or "unix:/path".
+  // Returns what clients dial: "host:port" with the port really taken, or "unix:/path".
   virtual std::string address() const = 0;
   // "host:port" of the metrics; empty when there are none.
   virtual std::string metrics_address() const = 0;

@@ -28,7 +28,7 @@ class CheckpointStore {
   absl::StatusOr<std::string> Load(const std::string& reference) const;
   // No effect when there is none.
   void Remove(const std::string& reference) const;
-  // Those of all trials of a study.
+  // Removes those of all trials of a study.
   void RemoveStudy(const std::string& study) const;
 
   static std::string Reference(const std::string& study, int64_t trial, int32_t attempt);

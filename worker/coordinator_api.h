@@ -12,7 +12,7 @@
 #include "lib/study/study_spec.h"
 #include "lib/study/trial.h"
 
-// What a worker needs of the coordinator: proto/luthier/v1/worker_service.proto in domain types. Implemented over gRPC
+// The coordinator as a worker needs it: proto/luthier/v1/worker_service.proto in domain types. Implemented over gRPC
 // by worker/grpc_coordinator.h, and in tests by a fake.
 namespace luthier::worker {
 
@@ -25,7 +25,7 @@ struct Lease {
   std::string resume_checkpoint;
   int32_t attempt = 1;
   int64_t target_step = 0;  // To pause at; 0: none.
-  // Which derivative the search can use; kDirectional: along trial.provenance.direction.
+  // The derivative that the search can use; kDirectional: along trial.provenance.direction.
   study::GradientUse gradient = study::GradientUse::kFull;
 };
 

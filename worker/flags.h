@@ -20,13 +20,14 @@ struct Flags {
   std::string spool;
   std::string checkpoints;
   std::string data_cache;
-  int64_t data_cache_bytes = 0;  // Of that directory; 0: keep nothing.
+  int64_t data_cache_bytes = 0;  // Limit of that directory; 0: keep nothing.
   bool exit_when_done = false;
   absl::Duration drain_timeout;
   base::LogLevel log_level = base::LogLevel::kInfo;
 };
 
-// Absent: everything was said (help, version, or what is wrong, to standard output or error), exit with *exit_code.
+// Returns std::nullopt if everything was said (help, version, or what is wrong, to standard output or error), exit with
+// *exit_code.
 std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code);
 
 }  // namespace luthier::worker

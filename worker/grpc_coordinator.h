@@ -13,8 +13,8 @@
 namespace luthier::worker {
 
 struct GrpcCoordinatorOptions {
-  absl::Duration ask_timeout = absl::Seconds(40);   // Of the long poll; the service waits at most 60 s.
-  absl::Duration call_timeout = absl::Seconds(10);  // Of every other call.
+  absl::Duration ask_timeout = absl::Seconds(40);   // Deadline of the long poll; the service waits at most 60 s.
+  absl::Duration call_timeout = absl::Seconds(10);  // Deadline of every other call.
 };
 
 // CoordinatorApi over luthier.v1.WorkerService, and StudyService for the spec. Sends each call once: the runtime knows

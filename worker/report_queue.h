@@ -18,9 +18,9 @@ class ReportQueue {
   // As the service's limits: points an attempt, points a call.
   static constexpr int kMaxPoints = 10'000;
   static constexpr int kMaxBatch = 1'000;
-  // Of gradients that wait; the oldest are dropped first, their points are kept.
+  // Bytes of gradients that wait; the oldest are dropped first, their points are kept.
   static constexpr size_t kMaxGradientBytes = 16 << 20;
-  // Of one call, well below the 4 MiB a message may have.
+  // Bytes of one call, well below the 4 MiB a message may have.
   static constexpr size_t kMaxBatchBytes = 1 << 20;
 
   enum class Added { kYes, kRepeatedStep, kTooMany };

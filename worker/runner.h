@@ -14,20 +14,20 @@
 
 namespace luthier::worker {
 
-// What is to be evaluated. Lives until Run and Discard have returned.
+// A trial to evaluate. Lives until Run and Discard have returned.
 struct RunRequest {
   std::string study;  // Id of the study.
   study::StudySpec spec;
   int64_t trial = 0;  // Number within the study.
   int32_t attempt = 1;
   study::Parameters parameters;
-  // Which derivative the search can use.
+  // The derivative that the search can use.
   study::GradientUse gradient = study::GradientUse::kFull;
   // kDirectional: along this (study::Gradient::direction); else empty.
   std::vector<double> direction;
   // For the objective's own randomness: the same for every attempt of a trial, below 2^31.
   uint32_t seed = 0;
-  // What an earlier attempt reported; empty: start afresh.
+  // The checkpoint that an earlier attempt reported; empty: start afresh.
   std::string resume_checkpoint;
   // The step of the learning curve to pause at: its measurement, a checkpoint, kPaused. 0: run to the end.
   int64_t target_step = 0;
@@ -53,7 +53,7 @@ struct RunOutcome {
 
 RunOutcome Failed(study::FailureKind kind, absl::string_view reason, absl::string_view message);
 
-// What a run gets from the runtime. Never blocks on the network.
+// The runtime as a run sees it. Never blocks on the network.
 class RunSink {
  public:
   virtual ~RunSink() = default;

@@ -32,7 +32,7 @@ struct RuntimeOptions {
   absl::Duration drain_timeout = absl::Seconds(2);    // From Drain until running trials are told to stop.
   absl::Duration delivery_timeout = absl::Hours(24);  // A result that cannot be sent for so long stays in the spool.
   absl::Duration drain_delivery_timeout = absl::Seconds(5);  // The same while draining.
-  uint64_t seed = 0;  // Of request ids and jitter: must differ from process to process.
+  uint64_t seed = 0;  // Seed of request ids and jitter: must differ from process to process.
 };
 
 // Lease -> run -> heartbeat -> report -> complete, for `slots` trials at once.

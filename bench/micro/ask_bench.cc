@@ -30,10 +30,10 @@
 #include "lib/base/check.h"
 #include "lib/base/heap.h"
 #include "lib/base/random.h"
+#include "lib/search/registry.h"
 #include "lib/simulate/simulate.h"
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
-#include "lib/suggest/registry.h"
 #include "lib/wire/yaml_spec.h"
 
 ABSL_FLAG(std::string, algorithms, "bo", "names or {name: {option: value}}, separated by ';'");
@@ -78,23 +78,23 @@ class Run {
     spec.metric = {"value", problem_.goal};
     spec.algorithm = *parsed;
     spec.seed = seed;
-    if (const absl::Status valid = suggest::Validate(spec); !valid.ok()) Die(valid);
+    if (const absl::Status valid = search::Validate(spec); !valid.ok()) Die(valid);
     encoding_ = std::make_unique<study::Encoding>(spec.space);
     goal_ = problem_.goal;
-    designer_ = suggest::CreateDesigner(spec);
+    designer_ = search::CreateDesigner(spec);
   }
 
   void AskUntil(int64_t length) {
     while (count_ < length) {
       const absl::Duration start = simulate::ThreadCpuTime();
-      absl::StatusOr<suggest::Suggestion> suggestion = designer_->Suggest(history_, asks_, base::StopToken());
+      absl::StatusOr<search::Suggestion> suggestion = designer_->Suggest(history_, asks_, base::StopToken());
       const double ms = absl::ToDoubleMilliseconds(simulate::ThreadCpuTime() - start);
       if (!suggestion.ok()) Die(suggestion.status());
       std::fprintf(out_, "%lld %s %.4f\n", static_cast<long long>(count_), suggestion->origin.c_str(), ms);
       study::HistoryTrial trial;
       trial.ask_index = asks_++;
       trial.parameters = std::move(suggestion->parameters);
-      trial.carry = std::move(suggestion->carry);
+      trial.designer_state = std::move(suggestion->designer_state);
       Add(std::move(trial));
     }
   }
@@ -132,7 +132,7 @@ class Run {
   simulate::Problem problem_;
   study::Goal goal_ = study::Goal::kMinimize;
   std::unique_ptr<study::Encoding> encoding_;
-  std::unique_ptr<suggest::Designer> designer_;
+  std::unique_ptr<search::Designer> designer_;
   study::History history_;
   int64_t count_ = 0;
   uint64_t asks_ = 0;

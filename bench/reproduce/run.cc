@@ -16,9 +16,9 @@
 #include "bench/reproduce/problems.h"
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/registry.h"
 #include "lib/simulate/simulate.h"
 #include "lib/study/history.h"
-#include "lib/suggest/registry.h"
 #include "lib/wire/yaml_spec.h"
 
 namespace luthier::reproduce {
@@ -44,7 +44,7 @@ absl::StatusOr<study::StudySpec> SpecOf(const Case& run, const Problem& problem)
     const std::string text =
         absl::StrReplaceAll(run.setting->algorithm, {{"{L}", study::FormatDouble(problem.lipschitz)}});
     LUTHIER_ASSIGN_OR_RETURN(spec.algorithm, wire::ParseAlgorithm(text));
-    LUTHIER_RETURN_IF_ERROR(suggest::Validate(spec));
+    LUTHIER_RETURN_IF_ERROR(search::Validate(spec));
   }
   return spec;
 }
@@ -67,7 +67,7 @@ std::string Number(double value) {
   return std::isfinite(value) ? study::FormatDouble(value) : "";
 }
 
-std::string Detail(const suggest::Suggestion& suggestion, const char* name) {
+std::string Detail(const search::Suggestion& suggestion, const char* name) {
   const auto found = suggestion.details.find(name);
   return found == suggestion.details.end() ? "" : absl::StrFormat("%.4g", found->second);
 }
@@ -127,15 +127,15 @@ bool IsDone(const std::string& folder, const Case& run) {
 absl::Status Execute(const std::string& folder, const Case& run) {
   LUTHIER_ASSIGN_OR_RETURN(const Problem problem, MakeProblem(run.problem, run.seed));
   LUTHIER_ASSIGN_OR_RETURN(const study::StudySpec spec, SpecOf(run, problem));
-  const std::unique_ptr<suggest::Designer> designer =
+  const std::unique_ptr<search::Designer> designer =
       run.setting->textbook.has_value() ? std::make_unique<TextbookDesigner>(spec, *run.setting->textbook)
-                                        : suggest::CreateDesigner(spec);
+                                        : search::CreateDesigner(spec);
   study::History history;
   std::string rows = absl::StrCat(kHeader, "\n");
   double best = std::nan("");
   for (int i = 0; i < run.evaluations; ++i) {
     const absl::Duration start = simulate::ThreadCpuTime();
-    LUTHIER_ASSIGN_OR_RETURN(const suggest::Suggestion suggestion,
+    LUTHIER_ASSIGN_OR_RETURN(const search::Suggestion suggestion,
                              designer->Suggest(history, static_cast<uint64_t>(i), base::StopToken()));
     const double suggest_ms = absl::ToDoubleMilliseconds(simulate::ThreadCpuTime() - start);
     const double value = problem.base.evaluate(suggestion.parameters);
@@ -143,7 +143,7 @@ absl::Status Execute(const std::string& folder, const Case& run) {
     trial.number = i + 1;
     trial.ask_index = static_cast<uint64_t>(i);
     trial.parameters = suggestion.parameters;
-    trial.carry = suggestion.carry;
+    trial.designer_state = suggestion.designer_state;
     history.AddStored(std::move(trial));
     if (std::isfinite(value)) {
       if (!(best <= value)) best = value;

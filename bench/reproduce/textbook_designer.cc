@@ -11,10 +11,10 @@
 #include "lib/gp/regression.h"
 #include "lib/math/lbfgs.h"
 #include "lib/math/sobol.h"
-#include "lib/suggest/acquisition.h"
-#include "lib/suggest/maximize.h"
-#include "lib/suggest/observations.h"
-#include "lib/suggest/output_transform.h"
+#include "lib/search/bo/acquisition/acquisition.h"
+#include "lib/search/bo/acquisition/maximize.h"
+#include "lib/search/bo/model/observations.h"
+#include "lib/search/bo/model/output_transform.h"
 
 namespace luthier::reproduce {
 
@@ -101,10 +101,10 @@ absl::StatusOr<gp::Hyperparameters> TextbookDesigner::Infer(gp::Likelihood* like
   return theta;
 }
 
-absl::StatusOr<suggest::Suggestion> TextbookDesigner::Suggest(const study::History& history, uint64_t ask_index,
-                                                              const base::StopToken& stop) {
+absl::StatusOr<search::Suggestion> TextbookDesigner::Suggest(const study::History& history, uint64_t ask_index,
+                                                             const base::StopToken& stop) {
   const int d = encoding_.compact_dim();
-  suggest::Suggestion suggestion;
+  search::Suggestion suggestion;
   if (ask_index < static_cast<uint64_t>(std::max(4, std::min(d + 1, 20)))) {
     suggestion.origin = "init";
     suggestion.parameters = ask_index == 0
@@ -112,8 +112,8 @@ absl::StatusOr<suggest::Suggestion> TextbookDesigner::Suggest(const study::Histo
                                 : encoding_.FromCompact(math::SobolSequence(d, seed_, "bo/init").Point(ask_index - 1));
     return suggestion;
   }
-  LUTHIER_ASSIGN_OR_RETURN(const suggest::Observations data,
-                           suggest::Collect(history, encoding_, goal_, nullptr, true, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const search::Observations data,
+                           search::Collect(history, encoding_, goal_, nullptr, true, stop));
   auto random_point = [&](const char* origin) {
     base::RandomStream random(seed_, "bo/random", ask_index);
     suggestion.origin = origin;
@@ -121,24 +121,23 @@ absl::StatusOr<suggest::Suggestion> TextbookDesigner::Suggest(const study::Histo
     return suggestion;
   };
   VectorXd outputs = data.scores;
-  if (options_.standardize) outputs = suggest::OutputTransform::Standard(data.scores).Forward(data.scores);
+  if (options_.standardize) outputs = search::OutputTransform::Standard(data.scores).Forward(data.scores);
   std::optional<gp::Hyperparameters> carried;
   if (const study::HistoryTrial* last = history.LastAskBefore(ask_index); last != nullptr) {
-    carried = gp::ParseHyperparameters(last->carry, shape_.groups);
+    carried = gp::ParseHyperparameters(last->designer_state, shape_.groups);
   }
   gp::Likelihood likelihood(shape_, data.observed, outputs);
   LUTHIER_ASSIGN_OR_RETURN(const gp::Hyperparameters theta, Infer(&likelihood, carried, ask_index, stop));
-  suggestion.carry = gp::FormatHyperparameters(theta);
+  suggestion.designer_state = gp::FormatHyperparameters(theta);
   LUTHIER_ASSIGN_OR_RETURN(const std::optional<gp::Regression> regression,
                            gp::Regression::Fit(shape_, theta, data.observed, outputs, {}, stop));
   if (!regression.has_value()) return random_point("gp_failed");
-  suggest::AcquisitionSettings settings;
-  settings.kind = suggest::AcquisitionKind::kExpectedImprovement;
-  const suggest::ModelAcquisition acquisition({{&*regression, outputs.maxCoeff()}}, settings);
-  LUTHIER_ASSIGN_OR_RETURN(const suggest::MaximizeResult found,
-                           suggest::MaximizeByDirect(acquisition, encoding_, stop));
+  search::AcquisitionSettings settings;
+  settings.kind = search::AcquisitionKind::kExpectedImprovement;
+  const search::ModelAcquisition acquisition({{&*regression, outputs.maxCoeff()}}, settings);
+  LUTHIER_ASSIGN_OR_RETURN(const search::MaximizeResult found, search::MaximizeByDirect(acquisition, encoding_, stop));
   if (found.candidates.empty()) return random_point("all_random");
-  const bool tried = suggest::IsTried(data, found.candidates[0].u);
+  const bool tried = search::IsTried(data, found.candidates[0].u);
   if (tried && options_.replace_stuck) return random_point("stuck_random");
   suggestion.origin = tried ? "repeat" : "acq";
   suggestion.parameters = found.candidates[0].parameters;

@@ -8,9 +8,9 @@
 #include "lib/gp/hyperparameters.h"
 #include "lib/gp/likelihood.h"
 #include "lib/kernels/stationary.h"
+#include "lib/search/designer.h"
 #include "lib/study/encoding.h"
 #include "lib/study/study_spec.h"
-#include "lib/suggest/designer.h"
 
 namespace luthier::reproduce {
 
@@ -23,11 +23,11 @@ struct TextbookOptions {
 
 // Bayesian optimization as the thesis' algorithm 9 has it and no more: the initial points of `bo`, Matern-5/2 with MAP
 // hyperparameters under the thesis' prior, expected improvement by DIRECT. Origins: init, acq, stuck_random, repeat.
-class TextbookDesigner final : public suggest::Designer {
+class TextbookDesigner final : public search::Designer {
  public:
   TextbookDesigner(const study::StudySpec& spec, const TextbookOptions& options);
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
-                                              const base::StopToken& stop) override;
+  absl::StatusOr<search::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                             const base::StopToken& stop) override;
 
  private:
   // The most probable hyperparameters: searches from those carried and from the prior.

@@ -26,10 +26,10 @@
 #include "bench/search/wide_functions.h"
 #include "lib/base/heap.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/registry.h"
 #include "lib/simulate/simulate.h"
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
-#include "lib/suggest/registry.h"
 #include "lib/wire/yaml_spec.h"
 
 ABSL_FLAG(std::string, algorithms, "bo", "names or {name: {option: value}}, separated by ';'");
@@ -61,7 +61,7 @@ double Median(std::vector<double> values) {
 class Run {
  public:
   Run(simulate::Problem problem, study::StudySpec spec)
-      : problem_(std::move(problem)), encoding_(spec.space), designer_(suggest::CreateDesigner(spec)) {}
+      : problem_(std::move(problem)), encoding_(spec.space), designer_(search::CreateDesigner(spec)) {}
 
   // `asks` at once, then their results.
   absl::Status Batch(int asks, Outcome* outcome) {
@@ -69,14 +69,14 @@ class Run {
     const size_t first = history_.trials().size();
     for (int i = 0; i < asks; ++i) {
       const uint64_t ask_index = history_.trials().size();
-      LUTHIER_ASSIGN_OR_RETURN(suggest::Suggestion suggestion,
+      LUTHIER_ASSIGN_OR_RETURN(search::Suggestion suggestion,
                                designer_->Suggest(history_, ask_index, base::StopToken()));
       points.push_back(encoding_.ToCompact(suggestion.parameters));
       study::HistoryTrial trial;
       trial.number = static_cast<int64_t>(ask_index) + 1;
       trial.ask_index = ask_index;
       trial.parameters = std::move(suggestion.parameters);
-      trial.carry = std::move(suggestion.carry);
+      trial.designer_state = std::move(suggestion.designer_state);
       history_.AddStored(std::move(trial));
     }
     for (size_t i = 0; i < points.size(); ++i) {
@@ -97,7 +97,7 @@ class Run {
  private:
   simulate::Problem problem_;
   study::Encoding encoding_;
-  std::unique_ptr<suggest::Designer> designer_;
+  std::unique_ptr<search::Designer> designer_;
   study::History history_;
   double best_ = INFINITY;
 };
@@ -111,7 +111,7 @@ absl::StatusOr<Outcome> Measure(const std::string& algorithm, const std::string&
   LUTHIER_ASSIGN_OR_RETURN(spec.algorithm, wire::ParseAlgorithm(algorithm));
   spec.seed = seed;
   LUTHIER_RETURN_IF_ERROR(study::ValidateSpec(spec));
-  LUTHIER_RETURN_IF_ERROR(suggest::Validate(spec));
+  LUTHIER_RETURN_IF_ERROR(search::Validate(spec));
   Run run(std::move(problem), std::move(spec));
   Outcome outcome;
   Outcome alone;

@@ -27,9 +27,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "bench/search/wide_functions.h"
+#include "lib/search/registry.h"
 #include "lib/simulate/simulate.h"
 #include "lib/study/history.h"
-#include "lib/suggest/registry.h"
 
 namespace luthier {
 namespace {
@@ -62,12 +62,12 @@ std::string InitialPoints(const simulate::Problem& problem, uint64_t seed, int c
   spec.algorithm = options;
   spec.budget.max_trials = count;
   spec.seed = seed;
-  if (const absl::Status status = suggest::Validate(spec); !status.ok()) Die(status.message());
-  const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(spec);
+  if (const absl::Status status = search::Validate(spec); !status.ok()) Die(status.message());
+  const std::unique_ptr<search::Designer> designer = search::CreateDesigner(spec);
   std::string line;
   for (int i = 0; i < count; ++i) {
     // Without results the designer goes on with its initial points.
-    const suggest::Suggestion suggestion =
+    const search::Suggestion suggestion =
         OrDie(designer->Suggest(study::History(), static_cast<uint64_t>(i), base::StopToken()));
     for (int j = 0; j < problem.space.size(); ++j) {
       Append(&line, std::get<double>(suggestion.parameters.at(Name(problem, j))));

@@ -28,8 +28,8 @@
 #include "bench/search/gradient_problems.h"
 #include "lib/base/random.h"
 #include "lib/catalogue/test_functions.h"
+#include "lib/search/registry.h"
 #include "lib/study/encoding.h"
-#include "lib/suggest/registry.h"
 
 ABSL_FLAG(std::string, functions, "branin,goldstein_price,hartmann3,rosenbrock4,hartmann6",
           "names separated by ',' (gradient_problems.h), or all: the twelve test functions");
@@ -111,11 +111,11 @@ Alarms Run(const Search& search) {
   const double deviation = value_noise > 0.0 ? value_noise * DeviationOf(*problem, encoding) : 0.0;
   base::RandomStream noise(search.seed, "bench/noise");
 
-  const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(spec);
+  const std::unique_ptr<search::Designer> designer = search::CreateDesigner(spec);
   study::History history;
   Alarms alarms;
   for (int k = 0; k < absl::GetFlag(FLAGS_trials); ++k) {
-    absl::StatusOr<suggest::Suggestion> suggestion =
+    absl::StatusOr<search::Suggestion> suggestion =
         designer->Suggest(history, static_cast<uint64_t>(k), base::StopToken());
     if (!suggestion.ok()) break;  // A space that is exhausted.
     for (const int64_t number : suggestion->set_aside) {
@@ -127,7 +127,7 @@ Alarms Run(const Search& search) {
     trial.number = k + 1;
     trial.ask_index = static_cast<uint64_t>(k);
     trial.parameters = suggestion->parameters;
-    trial.carry = suggestion->carry;
+    trial.designer_state = suggestion->designer_state;
     trial.reporter = search.all ? 0 : k % kWorkers;
     history.AddStored(trial);
     const double value = problem->evaluate(trial.parameters) + deviation * noise.Normal();

@@ -16,7 +16,7 @@ namespace luthier {
 //   ramp3        a bowl in two parameters, and a third that acts above 0.6 of its range only: 0 below
 //   kinks4       sum of w_i |x_i - c_i| and a smooth coupling: its slopes jump
 //   valley_kink3 a curved valley whose floor is a kink, where searches end
-//   ridge3       the validation loss of ridge regression by the logarithms of the strengths of three groups of columns
+//   ridge3       the validation loss of ridge regression by the logarithms of the penalties of three groups of columns
 //   rates4       a bowl in four rates over six decades (scale LOG), the first all but without effect
 //   branches     label b opens two parameters of its own; one number is shared
 // NOT_FOUND for any other name.

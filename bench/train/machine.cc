@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "lib/base/random.h"
-#include "lib/crf/inference.h"
+#include "lib/crf/inference/inference.h"
 
 namespace luthier::bench {
 

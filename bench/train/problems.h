@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lib/crf/chain_data.h"
+#include "lib/crf/features/chain_data.h"
 
 // The problems of Ahmed 2018, chapter 2, as far as their data can be had.
 namespace luthier::crf {

@@ -1,4 +1,4 @@
-// How far the training of a conditional random field is after each pass, over strengths of l2: what `tolerance` and
+// How far the training of a conditional random field is after each pass, over penalties of l2: what `tolerance` and
 // `max_passes` are worth, and what is held out says at each. One line of CSV a look:
 //
 //   l2,passes,seconds,gradient,objective,validation_loss,outcome
@@ -18,8 +18,8 @@
 #include "bench/train/problems.h"
 #include "lib/catalogue/crf_info.h"
 #include "lib/catalogue/settings.h"
-#include "lib/crf/problem.h"
-#include "lib/crf/trainer.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/crf/training/trainer.h"
 #include "lib/data/data_root.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
@@ -115,7 +115,7 @@ int Main() {
   for (int k = 0; k < count; ++k) {
     const double t = count > 1 ? static_cast<double>(k) / (count - 1) : 0.0;
     const double l2 = least * std::pow(most / least, t);
-    // What a default stands for may depend on the strength.
+    // What a default stands for may depend on the penalty.
     const auto at = catalogue::Settings::Resolve(catalogue::CrfInfo(), objective.options, {{"l2", l2}}).value();
     Train(fold, l2, objectives::ChainTrainingOptions(at, static_cast<uint64_t>(absl::GetFlag(FLAGS_seed))).value());
   }

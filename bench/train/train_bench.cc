@@ -26,10 +26,10 @@
 #include "absl/strings/str_split.h"
 #include "bench/train/machine.h"
 #include "bench/train/problems.h"
-#include "lib/crf/average_gradient.h"
-#include "lib/crf/block_average.h"
-#include "lib/crf/problem.h"
-#include "lib/learn/lbfgs_solver.h"
+#include "lib/crf/solvers/average_gradient.h"
+#include "lib/crf/solvers/block_average.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/linear/lbfgs_solver.h"
 
 ABSL_FLAG(std::string, data, "", "folder with conll2000/ and ocr-letters/");
 ABSL_FLAG(std::string, problem, "chunking", "chunking, letters, names or tags");
@@ -135,9 +135,9 @@ void RaceLbfgs(const TrainingProblem& problem) {
   absl::PrintF("L-BFGS\n");
   Curve curve(*problem.optimum);
   const double start = CpuSeconds(), wall = WallSeconds();
-  learn::LbfgsSolver solver(1e-5);
-  learn::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim())).value();
-  while (state == learn::SolveState::kRunning && curve.suboptimality() > absl::GetFlag(FLAGS_target)) {
+  linear::LbfgsSolver solver(1e-5);
+  linear::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim())).value();
+  while (state == linear::SolveState::kRunning && curve.suboptimality() > absl::GetFlag(FLAGS_target)) {
     state = solver.Step(f, {}).value();
     curve.Add(solver.value(), CpuSeconds() - start, WallSeconds() - wall, static_cast<double>(solver.evaluations()));
   }
@@ -212,7 +212,8 @@ int Main() {
   absl::StatusOr<TrainingProblem> loaded = LoadTrainingProblem(absl::GetFlag(FLAGS_data), name);
   if (loaded.ok() && absl::GetFlag(FLAGS_optimum) > 0.0) loaded->optimum = absl::GetFlag(FLAGS_optimum);
   if (!loaded.ok() || !loaded->optimum) {
-    absl::FPrintF(stderr, "train_bench: %s\n", loaded.ok() ? "no optimum is known: --optimum" : loaded.status().ToString());
+    absl::FPrintF(stderr, "train_bench: %s\n",
+                  loaded.ok() ? "no optimum is known: --optimum" : loaded.status().ToString());
     return 1;
   }
   const TrainingProblem problem = std::move(*loaded);

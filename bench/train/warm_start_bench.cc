@@ -1,4 +1,4 @@
-// What a warm start (option warm_start) saves each method for conditional random fields: several strengths in random
+// What a warm start (option warm_start) saves each method for conditional random fields: several penalties in random
 // order, each from zero and from the nearest of those before it. Prints the passes of all together, and how far the
 // last weights are from the optimum of another solver. The tables of docs/reference/crf.md are made with it.
 #include <algorithm>
@@ -20,8 +20,8 @@
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
-#include "lib/crf/problem.h"
-#include "lib/crf/trainer.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/crf/training/trainer.h"
 #include "lib/objectives/chain_penalty.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
@@ -51,24 +51,24 @@ using objectives::ChainPenalty;
 
 constexpr char kKind[] = "bench.warm_start/1";
 
-struct Strengths {
+struct Penalties {
   std::vector<double> l2, l1;  // Of what is in no group, and of the group.
 };
 
-double Distance(const Strengths& a, const Strengths& b) {
+double Distance(const Penalties& a, const Penalties& b) {
   double sum = 0.0;
   for (size_t k = 0; k < a.l2.size(); ++k) sum += std::abs(std::log(a.l2[k] / b.l2[k]));
   for (size_t k = 0; k < a.l1.size(); ++k) sum += a.l1[k] == b.l1[k] ? 0.0 : std::abs(std::log(a.l1[k] / b.l1[k]));
   return sum;
 }
 
-std::vector<Strengths> MakeStrengths(const std::string& what, int count, uint64_t seed) {
+std::vector<Penalties> MakeStrengths(const std::string& what, int count, uint64_t seed) {
   std::vector<double> levels;
   for (int k = 0; k < count; ++k) levels.push_back(0.01 * std::pow(10.0, 4.0 * k / (count - 1)));
   std::vector<double> others = levels;
   base::RandomStream(seed, "bench.order").Shuffle(levels);
   base::RandomStream(seed, "bench.others").Shuffle(others);
-  std::vector<Strengths> all;
+  std::vector<Penalties> all;
   for (size_t k = 0; k < levels.size(); ++k) {
     if (what == "l2") all.push_back({{levels[k]}, {0.0}});
     if (what == "l1") all.push_back({{0.1}, {levels[k]}});
@@ -88,9 +88,9 @@ class Bench {
     std::string model;
   };
 
-  Result Train(const Strengths& strengths, crf::ChainTrainerOptions options, const Strengths* from,
+  Result Train(const Penalties& penalties, crf::ChainTrainerOptions options, const Penalties* from,
                const std::string& model) const {
-    const ChainPenalty penalty(fold_->row_group, transitions_group_, strengths.l2, strengths.l1);
+    const ChainPenalty penalty(fold_->row_group, transitions_group_, penalties.l2, penalties.l1);
     crf::ChainData scaled;
     if (!penalty.uniform()) scaled = penalty.Scaled(fold_->train);
     const crf::ChainData& data = penalty.uniform() ? fold_->train : scaled;
@@ -141,12 +141,12 @@ int Main() {
   const auto groups = catalogue::GroupsOf(options).value();
   const catalogue::ObjectiveInfo info = catalogue::WithPenaltyGroups(catalogue::CrfInfo(), groups);
   study::Parameters at = {{"l2", 1.0}};
-  for (const auto& group : groups) at[catalogue::StrengthName(group)] = 1.0;
+  for (const auto& group : groups) at[catalogue::PenaltyName(group)] = 1.0;
   const auto source = objectives::ChainSource::Open(objective, nullptr, nullptr, {}).value();
   const auto encoded = source->Encode(catalogue::Settings::Resolve(info, options, at).value(), {}).value();
   const Bench bench(&encoded->folds[0], source->transitions_group());
   const auto seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
-  const std::vector<Strengths> strengths = MakeStrengths(what, absl::GetFlag(FLAGS_strengths), seed);
+  const std::vector<Penalties> penalties = MakeStrengths(what, absl::GetFlag(FLAGS_strengths), seed);
 
   crf::ChainTrainerOptions oracle;
   oracle.method = what == "l1" ? crf::ChainMethod::kSaga : crf::ChainMethod::kLbfgs;
@@ -154,7 +154,7 @@ int Main() {
   oracle.tolerance = 1e-8;
   oracle.max_passes = 3000.0;
   std::vector<double> optimum;
-  for (const Strengths& one : strengths) optimum.push_back(bench.Train(one, oracle, nullptr, "").value);
+  for (const Penalties& one : penalties) optimum.push_back(bench.Train(one, oracle, nullptr, "").value);
   const double zero = bench.AtZero();
 
   std::printf("%-14s %8s %8s %6s   %s\n", "", "cold", "warm", "less", "gap: cold, warm (mean of logs; largest); done");
@@ -171,24 +171,24 @@ int Main() {
     double passes[2] = {}, logs[2] = {}, worst[2] = {};
     int done[2] = {};
     std::vector<std::string> models;
-    for (size_t k = 0; k < strengths.size(); ++k) {
+    for (size_t k = 0; k < penalties.size(); ++k) {
       size_t nearest = 0;
       for (size_t j = 0; j < k; ++j) {
-        if (Distance(strengths[j], strengths[k]) <= Distance(strengths[nearest], strengths[k])) nearest = j;
+        if (Distance(penalties[j], penalties[k]) <= Distance(penalties[nearest], penalties[k])) nearest = j;
       }
       Bench::Result results[2];
-      results[0] = bench.Train(strengths[k], method, nullptr, "");
-      results[1] = k == 0 ? results[0] : bench.Train(strengths[k], method, &strengths[nearest], models[nearest]);
+      results[0] = bench.Train(penalties[k], method, nullptr, "");
+      results[1] = k == 0 ? results[0] : bench.Train(penalties[k], method, &penalties[nearest], models[nearest]);
       models.push_back(results[1].model);
       if (absl::GetFlag(FLAGS_each)) {
-        std::printf("  %8.3g %8.3g  %8.1f %8.1f  %.3g\n", strengths[k].l2.back(),
-                    strengths[k].l2[0] + strengths[k].l1[0], results[0].passes, results[1].passes,
-                    std::exp(Distance(strengths[nearest], strengths[k])));
+        std::printf("  %8.3g %8.3g  %8.1f %8.1f  %.3g\n", penalties[k].l2.back(),
+                    penalties[k].l2[0] + penalties[k].l1[0], results[0].passes, results[1].passes,
+                    std::exp(Distance(penalties[nearest], penalties[k])));
       }
       for (int w = 0; w < 2; ++w) {
         const double gap = (results[w].value - optimum[k]) / (zero - optimum[k]);
         passes[w] += results[w].passes;
-        logs[w] += std::log10(std::max(gap, 1e-16)) / static_cast<double>(strengths.size());
+        logs[w] += std::log10(std::max(gap, 1e-16)) / static_cast<double>(penalties.size());
         worst[w] = std::max(worst[w], gap);
         done[w] += results[w].outcome != ChainOutcome::kPassLimit ? 1 : 0;
       }

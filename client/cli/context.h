@@ -18,7 +18,7 @@
 
 namespace luthier::cli {
 
-// What a verb's handler works with.
+// Everything that a verb's handler works with.
 class Context {
  public:
   Context(const Environment& environment, const Options& options) : environment_(environment), options_(options) {}
@@ -35,7 +35,7 @@ class Context {
   // From now on the client talks to `local`.
   absl::Status UseLocal(std::unique_ptr<LocalServer> local);
   void Disconnect();
-  // What tells this server's studies from others' in the token store.
+  // Returns the key of this server's studies in the token store.
   std::string ServerKey() const;
 
   // Text of a file, "-" for standard input; at most a little more than a study file may have.

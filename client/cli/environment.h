@@ -9,17 +9,17 @@
 
 namespace luthier::cli {
 
-// What the program has of the world, so that tests can give it another one.
+// The program's view of the world: tests give it another one.
 struct Environment {
   std::ostream* out = nullptr;  // Results, and nothing else.
-  // Whether nobody reads `out` any more (the other end of a pipe was closed). Null: never.
+  // Returns true if nobody reads `out` any more (the other end of a pipe was closed). Null: never.
   std::function<bool()> out_closed;
   std::ostream* err = nullptr;  // Everything for people.
   std::istream* in = nullptr;   // Read for the file name "-".
   std::function<std::optional<std::string>(const std::string&)> getenv;
-  uint64_t seed = 0;              // Of request ids and jitter: different in each process.
-  int terminal_width = 0;         // Of `err`; 0: not a terminal.
-  std::string program_directory;  // Where luthier-worker is looked for.
+  uint64_t seed = 0;              // Seed of request ids and jitter: different in each process.
+  int terminal_width = 0;         // Columns of `err`; 0: not a terminal.
+  std::string program_directory;  // The folder in which luthier-worker is looked for.
   std::string host;               // For the default name of those who ask.
 };
 

@@ -21,7 +21,7 @@ class TokenStore {
 
   // Tokens of one answer. `server`: what tells this server from others: its address, or "db:" and the data directory.
   absl::Status Put(const std::string& server, const std::vector<client::LeaseRef>& leases) const;
-  // Absent when it was not asked for here. A damaged file counts as empty.
+  // Returns std::nullopt if the study was not asked for here. A damaged file counts as empty.
   absl::StatusOr<std::optional<std::string>> Find(const std::string& server, const std::string& study,
                                                   int64_t trial) const;
 

@@ -30,14 +30,14 @@ struct ClientOptions {
   // Request ids and jitter come from it. Two clients that may live at the same time need different ones: programs take
   // it from the kernel (EntropySeed), tests fix it.
   uint64_t seed = 0;
-  // Of each attempt of a call; Suggest and WatchStudy have their own.
+  // Deadline of each attempt of a call; Suggest and WatchStudy have their own.
   absl::Duration timeout = absl::Seconds(30);
   // Attempts of calls other than Report, Complete, Fail and Release.
   int max_attempts = 5;
   // Such a call may take so long in all, with the waits that the server asks for (base/backoff.h). After that
   // its answer is returned at once.
   absl::Duration patience = absl::InfiniteDuration();
-  // How long those four are repeated while their outcome is unknown.
+  // The time for which those four are repeated while their outcome is unknown.
   absl::Duration finish_patience = absl::Hours(24);
   // Null: the system's clock, and real sleeps that Interrupt() ends. Both must outlive the client.
   const base::Clock* clock = nullptr;
@@ -50,7 +50,7 @@ struct NewTrial {
   std::map<std::string, std::string> attributes;
 };
 
-// Where to go on with a trial: both come with its Lease.
+// The right to go on with a trial: both fields come with its Lease.
 struct LeaseRef {
   std::string study;
   int64_t trial = 0;
@@ -96,7 +96,7 @@ class Client {
     uint64_t after_seq = 0;
     // OK after the event that finishes the study and its last trial.
     bool until_finished = true;
-    // How long nothing may be heard from a server that can't be reached.
+    // The time for which nothing may be heard from a server that can't be reached.
     absl::Duration patience = absl::Minutes(5);
   };
   // Every event once and in order of seq, across broken connections and restarts of the server, until the study is

@@ -44,7 +44,7 @@ inline constexpr char kBug[] = "BUG";
 
 struct FieldViolation {
   std::string field;        // Path as the user wrote it: space[3].float.max
-  std::string description;  // What is wrong and how to mend it.
+  std::string description;  // Says what is wrong and how to mend it.
   friend bool operator==(const FieldViolation&, const FieldViolation&) = default;
 };
 
@@ -64,7 +64,7 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::st
 // INVALID_ARGUMENT with one violation; the message is "field: description".
 absl::Status BadField(absl::string_view field, absl::string_view description);
 
-// Absent for statuses not made here.
+// Returns std::nullopt for statuses that were not made here.
 std::optional<ErrorDetail> GetErrorDetail(const absl::Status& status);
 // "" when there is no detail.
 std::string GetReason(const absl::Status& status);

@@ -20,7 +20,7 @@ class Hash64Parts {
  public:
   Hash64Parts();
   void Add(absl::string_view bytes);
-  uint64_t Value() const;  // Of those so far.
+  uint64_t Value() const;  // Hash of all bytes added so far.
 
  private:
   std::shared_ptr<void> state_;

@@ -31,7 +31,7 @@ absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, Ou
   VectorXd b;
   LUTHIER_ASSIGN_OR_RETURN(result.outer_value, outer.Value(x, &b, stop));
   if (!std::isfinite(result.inner_gradient_norm) || !std::isfinite(result.outer_value) || !b.allFinite()) {
-    result.outcome = learn::CgOutcome::kNonFinite;
+    result.outcome = linear::CgOutcome::kNonFinite;
     return result;
   }
   LUTHIER_RETURN_IF_ERROR(inner.SetPoint(x, stop));
@@ -41,7 +41,7 @@ absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, Ou
     LUTHIER_ASSIGN_OR_RETURN(diagonal, inner.HessianDiagonal(stop));
   }
   const double relative = preconditioned ? std::min(kExact, options.relative_tolerance) : options.relative_tolerance;
-  learn::CgOptions cg_options;
+  linear::CgOptions cg_options;
   cg_options.tolerance = std::max(options.absolute_tolerance, relative * b.norm());
   cg_options.max_iterations = options.max_iterations;
   cg_options.stop = stop;
@@ -50,7 +50,7 @@ absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, Ou
   };
   if (preconditioned) cg_options.precondition = &precondition;
   const auto multiply = [&](const VectorXd& v) { return inner.HessianVector(v, stop); };
-  LUTHIER_ASSIGN_OR_RETURN(learn::CgResult cg, learn::SolveCg(multiply, b, diagonal, warm_adjoint, cg_options));
+  LUTHIER_ASSIGN_OR_RETURN(linear::CgResult cg, linear::SolveCg(multiply, b, diagonal, warm_adjoint, cg_options));
   result.outcome = cg.outcome;
   result.cg_iterations = cg.iterations;
   result.cg_residual = cg.residual_norm;
@@ -105,9 +105,9 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
     mean.cg_iterations += fold.cg_iterations;
     mean.mu = std::min(mean.mu, fold.mu);
     mean.certified = mean.certified && fold.certified;
-    if (fold.outcome == learn::CgOutcome::kIterationLimit) {
+    if (fold.outcome == linear::CgOutcome::kIterationLimit) {
       mean.outcome = fold.outcome;
-    } else if (fold.outcome == learn::CgOutcome::kPrecision && mean.outcome == learn::CgOutcome::kConverged) {
+    } else if (fold.outcome == linear::CgOutcome::kPrecision && mean.outcome == linear::CgOutcome::kConverged) {
       mean.outcome = fold.outcome;
     }
   }
@@ -128,7 +128,7 @@ absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_ste
   const auto multiply = [&](const VectorXd& v) { return inner.HessianVector(v, stop); };
   for (int k = 0; k < max_steps && gradient.norm() > 0.0; ++k) {
     LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*x, stop));
-    learn::CgOptions options;
+    linear::CgOptions options;
     options.tolerance = kForcing * gradient.norm();
     options.stop = stop;
     if (preconditioned) options.precondition = &precondition;
@@ -136,8 +136,8 @@ absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_ste
     if (!preconditioned) {
       LUTHIER_ASSIGN_OR_RETURN(diagonal, inner.HessianDiagonal(stop));
     }
-    LUTHIER_ASSIGN_OR_RETURN(const learn::CgResult cg,
-                             learn::SolveCg(multiply, -gradient, diagonal, VectorXd(), options));
+    LUTHIER_ASSIGN_OR_RETURN(const linear::CgResult cg,
+                             linear::SolveCg(multiply, -gradient, diagonal, VectorXd(), options));
     if (!cg.x.allFinite()) break;
     const double promised = -0.5 * gradient.dot(cg.x);
     const VectorXd next = *x + cg.x;

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/inner_problem.h"
-#include "lib/learn/conjugate_gradient.h"
+#include "lib/linear/conjugate_gradient.h"
 
 namespace luthier::bilevel {
 
@@ -28,7 +28,7 @@ struct ImplicitGradientOptions {
 struct ImplicitGradient {
   // kConverged and kPrecision: all fields are set and `gradient` is good up to error_bound. kIterationLimit: the same
   // with a larger error. kIndefinite, kNonFinite: no gradient, only the norms computed before.
-  learn::CgOutcome outcome = learn::CgOutcome::kConverged;
+  linear::CgOutcome outcome = linear::CgOutcome::kConverged;
   double outer_value = 0.0;  // g(x)
   Eigen::VectorXd gradient;  // p: dE/dlambda, s entries, in lambda's coordinates.
   Eigen::VectorXd adjoint;   // q; warm start for a solve nearby with the same outer data.
@@ -47,8 +47,8 @@ struct ImplicitGradient {
   bool certified = false;    // The constants are true bounds; else e_p is an estimate.
 
   bool usable() const {
-    return outcome == learn::CgOutcome::kConverged || outcome == learn::CgOutcome::kPrecision ||
-           outcome == learn::CgOutcome::kIterationLimit;
+    return outcome == linear::CgOutcome::kConverged || outcome == linear::CgOutcome::kPrecision ||
+           outcome == linear::CgOutcome::kIterationLimit;
   }
 };
 

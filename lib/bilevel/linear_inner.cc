@@ -13,8 +13,8 @@ namespace luthier::bilevel {
 namespace {
 
 using Eigen::VectorXd;
-using learn::LinearData;
-using learn::MarginLoss;
+using linear::LinearData;
+using linear::MarginLoss;
 
 // At least the squared spectral norm of the rows.
 double SquaredNorms(const LinearData& data) {
@@ -27,12 +27,12 @@ constexpr Eigen::Index kMostFactorColumns = 4000;
 
 bool AffordsFactor(const LinearData& data) {
   const double per_row = static_cast<double>(data.nonzeros()) / static_cast<double>(std::max<int64_t>(1, data.rows()));
-  return data.dim() <= kMostFactorColumns && 0.25 * per_row + learn::FactorPasses(data) <= kMostFactorPasses;
+  return data.dim() <= kMostFactorColumns && 0.25 * per_row + linear::FactorPasses(data) <= kMostFactorPasses;
 }
 
 }  // namespace
 
-LinearInner::LinearInner(const learn::LinearProblem* problem, StrengthGroups groups)
+LinearInner::LinearInner(const linear::LinearProblem* problem, ColumnPenalties groups)
     : problem_(problem), groups_(std::move(groups)), function_(problem, AffordsFactor(problem->data())) {
   LUTHIER_CHECK(problem->l2() > 0.0);
 }

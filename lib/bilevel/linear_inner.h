@@ -5,21 +5,21 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/bilevel/column_penalties.h"
 #include "lib/bilevel/inner_problem.h"
-#include "lib/bilevel/strength_groups.h"
-#include "lib/learn/linear_problem.h"
+#include "lib/linear/problem.h"
 
 namespace luthier::bilevel {
 
 // A linear classifier of two classes with one hyperparameter lambda = ln l2, or one for each group of columns
-// (strength_groups.h):
+// (column_penalties.h):
 //   h(w, lambda) = sum loss(t_i(w)) + (e^lambda / 2) |w|^2,  D = e^lambda w (0 for a free bias).
 // For the logistic loss with a penalty on everything mu = e^lambda and all constants are true bounds. With a free bias
 // there is no mu, hinges have slopes with corners: the constants are then of no use, and certified is false. At a
 // corner the Hessian is an element of the generalised one. `problem` must outlive this; its l2 must be positive.
 class LinearInner final : public InnerProblem {
  public:
-  explicit LinearInner(const learn::LinearProblem* problem, StrengthGroups groups = {});
+  explicit LinearInner(const linear::LinearProblem* problem, ColumnPenalties groups = {});
 
   Eigen::Index dim() const override { return problem_->dim(); }
   Eigen::Index hyper_dim() const override { return groups_.count; }
@@ -41,9 +41,9 @@ class LinearInner final : public InnerProblem {
   absl::StatusOr<InnerConstants> Constants(const base::StopToken& stop) override;
 
  private:
-  const learn::LinearProblem* const problem_;
-  const StrengthGroups groups_;
-  learn::LinearFunction function_;
+  const linear::LinearProblem* const problem_;
+  const ColumnPenalties groups_;
+  linear::LinearFunction function_;
   bool prepared_ = false;
   Eigen::VectorXd x_;
 };
@@ -51,13 +51,13 @@ class LinearInner final : public InnerProblem {
 // Mean loss over held-out rows, at least one. `data` must outlive this.
 class LinearOuter final : public OuterLoss {
  public:
-  LinearOuter(const learn::LinearData* data, const learn::MarginLoss& loss) : problem_(data, loss, 0.0) {}
+  LinearOuter(const linear::LinearData* data, const linear::MarginLoss& loss) : problem_(data, loss, 0.0) {}
   absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
                                const base::StopToken& stop) override;
   double GradientLipschitz() override;
 
  private:
-  const learn::LinearProblem problem_;
+  const linear::LinearProblem problem_;
 };
 
 }  // namespace luthier::bilevel

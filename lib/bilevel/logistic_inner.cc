@@ -8,13 +8,13 @@
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/conjugate_gradient.h"
+#include "lib/linear/conjugate_gradient.h"
 
 namespace luthier::bilevel {
 
 using Eigen::VectorXd;
 
-LogisticInner::LogisticInner(const learn::LogisticProblem* problem, StrengthGroups groups)
+LogisticInner::LogisticInner(const linear::LogisticProblem* problem, ColumnPenalties groups)
     : problem_(problem), groups_(std::move(groups)) {
   LUTHIER_CHECK(problem->l2() > 0.0);
 }
@@ -66,11 +66,11 @@ absl::StatusOr<double> LogisticInner::SmallestCurvature(const base::StopToken& s
   LUTHIER_ASSIGN_OR_RETURN(VectorXd product, multiply(v));
   double smallest = v.dot(product);
   for (int k = 0; k < 2; ++k) {
-    learn::CgOptions options;
+    linear::CgOptions options;
     options.tolerance = 1e-2;
     options.max_iterations = 100;
     options.stop = stop;
-    LUTHIER_ASSIGN_OR_RETURN(const learn::CgResult cg, learn::SolveCg(multiply, v, diagonal, VectorXd(), options));
+    LUTHIER_ASSIGN_OR_RETURN(const linear::CgResult cg, linear::SolveCg(multiply, v, diagonal, VectorXd(), options));
     const double norm = cg.x.norm();
     if (!(norm > 0.0) || !std::isfinite(norm)) break;
     v = cg.x / norm;

@@ -5,21 +5,21 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/bilevel/column_penalties.h"
 #include "lib/bilevel/inner_problem.h"
-#include "lib/bilevel/strength_groups.h"
-#include "lib/learn/logistic.h"
+#include "lib/linear/logistic.h"
 
 namespace luthier::bilevel {
 
 // L2 logistic regression, binary or multinomial, with one hyperparameter lambda = ln l2, or one for each group of
-// columns (strength_groups.h):
+// columns (column_penalties.h):
 //   h(w, lambda) = sum psi_i(w) + (e^lambda / 2) |W|^2,  D = e^lambda W (0 for intercepts).
 // Without intercept mu = e^lambda and all constants are true bounds. Intercepts are not penalised, so with them mu is
 // estimated: the smaller of e^lambda and a Rayleigh quotient after inverse iteration at the current point, not
 // certified. `problem` must outlive this; its l2 must be positive.
 class LogisticInner final : public InnerProblem {
  public:
-  explicit LogisticInner(const learn::LogisticProblem* problem, StrengthGroups groups = {});
+  explicit LogisticInner(const linear::LogisticProblem* problem, ColumnPenalties groups = {});
 
   Eigen::Index dim() const override { return problem_->dim(); }
   Eigen::Index hyper_dim() const override { return groups_.count; }
@@ -39,22 +39,22 @@ class LogisticInner final : public InnerProblem {
  private:
   absl::StatusOr<double> SmallestCurvature(const base::StopToken& stop);
 
-  const learn::LogisticProblem* const problem_;
-  const StrengthGroups groups_;
+  const linear::LogisticProblem* const problem_;
+  const ColumnPenalties groups_;
   Eigen::VectorXd x_;
-  learn::LogisticData::Curvature curvature_;
+  linear::LogisticData::Curvature curvature_;
 };
 
 // Mean logistic loss over held-out rows. `data` must outlive this.
 class LogisticOuter final : public OuterLoss {
  public:
-  explicit LogisticOuter(const learn::LogisticData* data) : data_(data) {}
+  explicit LogisticOuter(const linear::LogisticData* data) : data_(data) {}
   absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
                                const base::StopToken& stop) override;
   double GradientLipschitz() override;
 
  private:
-  const learn::LogisticData* const data_;
+  const linear::LogisticData* const data_;
 };
 
 }  // namespace luthier::bilevel

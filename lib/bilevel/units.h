@@ -10,7 +10,7 @@ enum class Coordinate {
 };
 
 // dE/dvalue from dE/dlambda: the one conversion between the two (bounds convert the same way). The user's value is what
-// the study's parameter holds (`l2` is the strength itself), whatever scale the search uses:
+// the study's parameter holds (`l2` is the penalty itself), whatever scale the search uses:
 //   kLog: dE/dvalue = (dE/dlambda) / value.
 inline double UserUnitDerivative(double d_lambda, double user_value, Coordinate coordinate) {
   return coordinate == Coordinate::kLog ? d_lambda / user_value : d_lambda;

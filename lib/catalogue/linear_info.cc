@@ -119,7 +119,7 @@ ObjectiveInfo LogisticInfo() {
 }
 
 ObjectiveInfo HsvmInfo() {
-  ObjectiveInfo info = LogisticInfo();  // Data, split, strength, limits and metrics are the same.
+  ObjectiveInfo info = LogisticInfo();  // Data, split, penalty, limits and metrics are the same.
   info.model = "hsvm";
   info.description = "Support vector machine with the Huberized hinge loss (two classes): tunes its strength";
   info.details =

@@ -3,7 +3,7 @@
 
 #include "lib/catalogue/objective_info.h"
 
-// The linear classifiers, as FoldedObjective trains them.
+// The linear classifiers, as LinearObjective trains them.
 namespace luthier::catalogue {
 
 // `logistic`: L2 logistic regression, two or more classes.

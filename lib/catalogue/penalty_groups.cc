@@ -202,7 +202,7 @@ absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& opti
   return ParsePenaltyGroups(text == nullptr ? std::string() : *text);
 }
 
-std::string StrengthName(const PenaltyGroup& group, absl::string_view penalty) {
+std::string PenaltyName(const PenaltyGroup& group, absl::string_view penalty) {
   return absl::StrCat(penalty, ".", group.name);
 }
 
@@ -212,23 +212,23 @@ ObjectiveInfo WithPenaltyGroups(const ObjectiveInfo& info, const std::vector<Pen
     const auto all = std::find_if(out.parameters.begin(), out.parameters.end(),
                                   [&](const ParameterInfo& p) { return p.name == penalty; });
     if (all == out.parameters.end()) continue;
-    std::vector<ParameterInfo> strengths;
+    std::vector<ParameterInfo> penalties;
     for (const PenaltyGroup& group : groups) {
-      ParameterInfo strength = *all;
-      strength.name = StrengthName(group, penalty);
-      strength.description = absl::StrCat("Strength of the ", penalty, " penalty of group ", group.name, ".");
-      strengths.push_back(std::move(strength));
+      ParameterInfo own = *all;
+      own.name = PenaltyName(group, penalty);
+      own.description = absl::StrCat("Strength of the ", penalty, " penalty of group ", group.name, ".");
+      penalties.push_back(std::move(own));
     }
-    out.parameters.insert(all + 1, strengths.begin(), strengths.end());
+    out.parameters.insert(all + 1, penalties.begin(), penalties.end());
   }
   return out;
 }
 
-std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const Settings& settings,
+std::vector<double> PenaltiesOf(const std::vector<PenaltyGroup>& groups, const Settings& settings,
                                 const std::string& penalty) {
-  std::vector<double> strengths = {settings.Number(penalty)};
-  for (const PenaltyGroup& group : groups) strengths.push_back(settings.Number(StrengthName(group, penalty)));
-  return strengths;
+  std::vector<double> penalties = {settings.Number(penalty)};
+  for (const PenaltyGroup& group : groups) penalties.push_back(settings.Number(PenaltyName(group, penalty)));
+  return penalties;
 }
 
 absl::StatusOr<std::vector<int32_t>> GroupColumns(const std::vector<PenaltyGroup>& groups, const Columns& columns,

@@ -10,8 +10,8 @@
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/settings.h"
 
-// Groups of weights with strengths of their own: option `l2_groups` of `logistic`, `hsvm` and `crf` names them, and
-// each one makes a setting `l2.NAME`, tuned or fixed as `l2` is. Weights of no group have the strength `l2`. With an
+// Groups of weights with penalties of their own: option `l2_groups` of `logistic`, `hsvm` and `crf` names them, and
+// each one makes a setting `l2.NAME`, tuned or fixed as `l2` is. Weights of no group have the penalty `l2`. With an
 // objective that has `l1` as well each one makes `l1.NAME`, 0 by default as `l1` is.
 //
 //   l2_groups: "shape: mean_* worst_*; flags: 11-20, 25; age"
@@ -52,11 +52,11 @@ absl::StatusOr<std::vector<PenaltyGroup>> ParsePenaltyGroups(absl::string_view t
 absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& options);
 
 // "l2.NAME"; `penalty`: "l2" or "l1".
-std::string StrengthName(const PenaltyGroup& group, absl::string_view penalty = "l2");
+std::string PenaltyName(const PenaltyGroup& group, absl::string_view penalty = "l2");
 // `info` with a parameter like `l2` for each group, behind `l2`, and the same for `l1`.
 ObjectiveInfo WithPenaltyGroups(const ObjectiveInfo& info, const std::vector<PenaltyGroup>& groups);
-// The strength of what is in no group, then that of each group.
-std::vector<double> StrengthsOf(const std::vector<PenaltyGroup>& groups, const Settings& settings,
+// The penalty of what is in no group, then that of each group.
+std::vector<double> PenaltiesOf(const std::vector<PenaltyGroup>& groups, const Settings& settings,
                                 const std::string& penalty = "l2");
 
 // The columns of a data set.

@@ -64,6 +64,17 @@ absl::StatusOr<Entry> ParseEntry(const LineReader& lines, absl::string_view word
   return Entry(static_cast<int32_t>(index - 1), value);
 }
 
+// Sorts the entries of a row by index. INVALID_ARGUMENT if an index is there twice.
+absl::Status Sort(const LineReader& lines, std::vector<Entry>* row) {
+  std::sort(row->begin(), row->end(), [](const Entry& a, const Entry& b) { return a.first < b.first; });
+  for (size_t k = 1; k < row->size(); ++k) {
+    if ((*row)[k].first != (*row)[k - 1].first) continue;
+    return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", lines.line_number(), ": feature index ",
+                                                   (*row)[k].first + 1, " is there twice"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wanted) {
@@ -107,15 +118,7 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
       sorted = sorted && (row.empty() || row.back().first < entry.first);
       row.push_back(entry);
     }
-    if (!sorted) {
-      std::sort(row.begin(), row.end(), [](const Entry& a, const Entry& b) { return a.first < b.first; });
-      for (size_t k = 1; k < row.size(); ++k) {
-        if (row[k].first == row[k - 1].first) {
-          return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", lines.line_number(), ": feature index ",
-                                                         row[k].first + 1, " is there twice"));
-        }
-      }
-    }
+    if (!sorted) LUTHIER_RETURN_IF_ERROR(Sort(lines, &row));
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(row.size(), stop, &out.x.column));
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(row.size(), stop, &out.x.value));
     LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.x.row_start));

@@ -23,7 +23,8 @@
 namespace luthier::gp {
 
 struct ClassifierPrior {
-  // Of the base rate: P = Phi(mean/sqrt(1 + variance)) = 0.76 before any data. Most settings work.
+  // The mean m. It sets the base rate: before any data P = Phi(mean/sqrt(1 + variance)) = 0.76, since most settings
+  // work.
   double mean = 1.0;
   double variance = 1.0;  // c^2.
   // ln s_f^2 ~ N(this, 1.5^2): mostly settings fail always or never, and f is far from 0 almost everywhere; but where
@@ -59,7 +60,7 @@ class Classifier {
   // Its gradient (algorithm 5.1), all parameters by one contraction. O(n^3). CANCELLED: `stop` was raised.
   absl::StatusOr<EvidenceGradient> Gradient(const base::StopToken& stop) const;
 
-  // Of f at the rows of u (q x d). O(q n (n + d)).
+  // Returns the posterior of f at the rows of `u` (q x d). O(q n (n + d)).
   Posterior Latent(const Eigen::Ref<const Eigen::MatrixXd>& u) const;
   // ln P(y = 1) at the rows of u, and at one point with its d derivatives (unless null).
   Eigen::VectorXd LogProbabilities(const Eigen::Ref<const Eigen::MatrixXd>& u) const;
@@ -76,7 +77,7 @@ class Classifier {
   Eigen::VectorXd labels_;
   Eigen::VectorXd g_, a_;
   Eigen::VectorXd root_w_;  // W^1/2.
-  math::Cholesky factor_;   // Of B.
+  math::Cholesky factor_;   // Factor L of B.
   double log_evidence_ = 0.0;
 };
 

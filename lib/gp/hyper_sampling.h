@@ -65,7 +65,7 @@ class ChainDensity {
 struct SamplingResult {
   std::vector<Hyperparameters> states;  // Empty when not even the prior's mode can be evaluated.
   Eigen::VectorXd chain;                // The last state, to carry to the next call.
-  bool burned = false;                  // Whether the chain started anew.
+  bool burned = false;                  // True if the chain started anew.
   math::SliceCounts counts;             // counts.evaluations likelihoods, and steps that kept the old state.
 };
 

@@ -10,7 +10,8 @@
 
 namespace luthier::gp {
 
-// Of a Gaussian process with a constant mean and a stationary kernel, for outputs standardised to mean 0, deviation 1.
+// Hyperparameters of a Gaussian process with a constant mean and a stationary kernel, for outputs standardised to mean
+// 0, deviation 1.
 struct Hyperparameters {
   Eigen::VectorXd lengthscales;  // One a group of the kernel's shape, > 0, unit-cube units.
   double signal_variance = 1.0;  // s_f^2 > 0: prior variance of f. (A scale of the output, not noise.)
@@ -29,8 +30,8 @@ kernels::StationaryKernel KernelOf(const kernels::KernelShape& shape, const Hype
 std::string FormatHyperparameters(const Hyperparameters& theta);
 // The same to five digits, for a start that a search improves.
 std::string FormatHyperparametersShort(const Hyperparameters& theta);
-// Absent for anything these cannot have written for `groups` lengthscales: wrong count, not a number,
-// not finite, not positive.
+// Reads the text of either function. Returns std::nullopt for text that they cannot have written for `groups`
+// lengthscales: wrong count, not a number, not finite, not positive.
 std::optional<Hyperparameters> ParseHyperparameters(absl::string_view text, int groups);
 
 }  // namespace luthier::gp

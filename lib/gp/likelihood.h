@@ -28,9 +28,9 @@ struct LikelihoodGradient {
   double mean = 0.0;
 };
 
-// How well hyperparameters explain one data set. Holds the data and the work space of an evaluation, so that repeated
-// evaluations allocate nothing of size n^2: use one object a thread. Evaluations look at `stop` after every part and
-// return CANCELLED once it is raised; the next one is as if that had not been made.
+// Computes how well hyperparameters explain one data set. Holds the data and the work space of an evaluation, so that
+// repeated evaluations allocate nothing of size n^2: use one object a thread. Evaluations look at `stop` after every
+// part and return CANCELLED once it is raised; the next one is as if that had not been made.
 class Likelihood {
  public:
   // x: n x d, rows are points in the unit cube, finite. y: n, finite, standardised. n >= 0.

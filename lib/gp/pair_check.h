@@ -6,14 +6,14 @@
 #include "lib/gp/slopes.h"
 #include "lib/kernels/stationary.h"
 
-// Whether reported slopes fit the differences of the values of close points, which needs no model of the function.
+// Checks reported slopes against the differences of the values of close points. This needs no model of the function.
 namespace luthier::gp {
 
 // One reporter's slopes against its own values: what tells a wrong factor or order, which CheckSlopes (slope_check.h)
 // takes for a model that is off.
 struct PairCheck {
   int pairs = 0;
-  double lower_quartile = 0.0;  // Of the pairs' misfits; 0 without pairs.
+  double lower_quartile = 0.0;  // Lower quartile of the pairs' misfits; 0 without pairs.
   // At least 5 pairs, and three quarters of them above 0.4.
   bool contradicts = false;
 };
@@ -36,13 +36,13 @@ PairCheck CheckPairs(const kernels::KernelShape& shape, const Hyperparameters& t
                      const Eigen::Ref<const Eigen::MatrixXd>& x, const Eigen::Ref<const Eigen::VectorXd>& y,
                      const Slopes& slopes, double value_error);
 
-// Whether one reporter's slopes fit the values worse than those of the others, its peers, do: what tells a worker that
-// differs from the rest and has few close pairs of its own.
+// Tells whether one reporter's slopes fit the values worse than those of the others, its peers. This finds a worker
+// that differs from the rest and has few close pairs of its own.
 struct PeerCheck {
   int points = 0, misses = 0;            // The reporter's points that could be compared, and those that do not fit.
   int peer_points = 0, peer_misses = 0;  // The peers'.
-  // Of as many misses of the reporter's, were they spread over all these points by chance; 1 unless three quarters of
-  // its points miss and at most a tenth of the peers' do.
+  // Probability that the reporter has at least so many misses if the misses are spread over all these points by chance;
+  // 1 unless three quarters of its points miss and at most a tenth of the peers' do.
   double chance = 1.0;
   bool contradicts = false;
 };

@@ -78,10 +78,10 @@ class Regression {
   // The data, points scaled by kernel().Scale(): n x d and n.
   const Eigen::MatrixXd& scaled_points() const { return z_; }
   const Eigen::VectorXd& outputs() const { return y_; }
-  // What each row observed (N): values, slopes. Their noise: without the jitter.
+  // Return what each row observed, a value or a slope, and the noise variance of each row without the jitter (N).
   Eigen::VectorXd Targets() const;
   Eigen::VectorXd NoiseVariances() const;
-  // Which row is what, points and directions scaled; no rows where there are no slopes.
+  // Returns the kind of each row, with points and directions scaled. It has no rows if there are no slopes.
   const kernels::ObservedRows& observed() const { return observed_; }
   // cov(row, f(x_j)) at scaled points (q x d): N x q. And at one, with the derivatives along the coordinates of x: N
   // and N x d.
@@ -98,7 +98,7 @@ class Regression {
   Eigen::VectorXd PredictMean(const Eigen::Ref<const Eigen::MatrixXd>& x) const;
   // O(n^2 + n d).
   PointPosterior PredictWithGradient(const Eigen::Ref<const Eigen::VectorXd>& x) const;
-  // Of the gradient of f; the kernel's family has slopes. O(N^2 d).
+  // Returns the posterior of the gradient of f. The kernel's family must have slopes. O(N^2 d).
   GradientPosterior PredictGradient(const Eigen::Ref<const Eigen::VectorXd>& x) const;
   // Joint posterior covariance of f at q points, q x q, symmetric; its diagonal is not clamped. O(q n (n + q)).
   // CANCELLED: `stop` was raised.

@@ -10,14 +10,14 @@
 #include "lib/gp/slopes.h"
 #include "lib/kernels/stationary.h"
 
-// Whether reported slopes fit the reported values. Slopes in the wrong unit or of the wrong sign ruin a search without
-// any other sign of it: a model fitted to both bends its lengthscales until they agree.
+// Checks reported slopes against the reported values. Slopes in the wrong unit or of the wrong sign ruin a search
+// without any other sign of it: a model fitted to both bends its lengthscales until they agree.
 namespace luthier::gp {
 
 struct SlopeCheck {
   // m: (slope - predicted)/deviation, each predicted from all values and the other slopes.
   Eigen::VectorXd z;
-  double median = 0.0;  // Of |z|.
+  double median = 0.0;  // Median of |z|.
   // Reported slopes = scale x true ones: the most probable scale, of either sign, given the values. 1 is as it should
   // be.
   double scale = 1.0;

@@ -27,14 +27,14 @@ struct Slopes {
   void AddGradient(Eigen::Index point, const Eigen::Ref<const Eigen::VectorXd>& gradient, double extra_variance = 0.0);
   // The rows whose positions are given, in that order.
   Slopes Select(const std::vector<Eigen::Index>& kept) const;
-  // Whether every number is finite, no direction is 0 and no variance negative. CHECKs sizes and that points are among
-  // n.
+  // Returns true if every number is finite, no direction is 0 and no variance negative. CHECKs sizes and that points
+  // are among n.
   bool Valid(Eigen::Index n, Eigen::Index d) const;
 };
 
-// Which slopes to keep (ascending positions) so that n values and the slopes make at most max_rows rows: those of the
-// oldest points go first, points being in the order of completion, but the `spared` points of the largest scores (n,
-// larger is better; ties to the older) keep theirs whatever the limit.
+// Returns the slopes to keep (ascending positions) so that n values and the slopes make at most `max_rows` rows. Points
+// are in the order of completion, and the slopes of the oldest points are dropped first. The `spared` points of the
+// largest `scores` (n, larger is better; ties to the older) keep theirs whatever the limit.
 std::vector<Eigen::Index> SlopesWithin(const std::vector<Eigen::Index>& points,
                                        const Eigen::Ref<const Eigen::VectorXd>& scores, Eigen::Index max_rows = 2500,
                                        Eigen::Index spared = 20);

@@ -14,7 +14,7 @@ inline constexpr int kMaxCells = 64;
 
 // A column is [0, 1] cut into cells.
 struct CellColumn {
-  std::vector<double> volume;  // Of each cell; sum 1. At most kMaxCells.
+  std::vector<double> volume;  // Volume of each cell; sum 1. At most kMaxCells.
   bool ordered = true;         // Otherwise a split may part the cells in any way.
 };
 

@@ -12,15 +12,15 @@
 #include "lib/base/random.h"
 #include "lib/importance/forest.h"
 #include "lib/math/sobol.h"
+#include "lib/study/compact_column.h"
 #include "lib/study/encoding.h"
-#include "lib/suggest/compact_column.h"
 
 namespace luthier::importance {
 
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-using suggest::CompactColumn;
+using study::CompactColumn;
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "lib/study/search_space.h"
 #include "lib/study/study_spec.h"
 
-// Which parameters a metric depends on, from a study's trials: functional analysis of variance of a forest of
+// Estimates which parameters a metric depends on, from a study's trials: functional analysis of variance of a forest of
 // regression trees (Hutter, Hoos & Leyton-Brown 2014, "An efficient approach for assessing hyperparameter importance").
 //
 // With u uniform in the unit cube of the compact encoding and f the forest's prediction,
@@ -54,8 +54,8 @@ struct PairShare {
 struct Importance {
   std::vector<ParameterShare> parameters;  // Largest share first; constants are left out.
   std::vector<PairShare> pairs;            // With ImportanceOptions::pairs; largest first.
-  // How much of the variance of trials that a forest has not seen it predicts: 1 all, 0 or less nothing. Shares of a
-  // forest that predicts little say little.
+  // Share of the variance of unseen trials that a forest predicts: 1 all, 0 or less nothing. Shares of a forest that
+  // predicts little say little.
   double predicted = 0.0;
 };
 

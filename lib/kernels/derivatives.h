@@ -27,7 +27,7 @@ struct ObservedRow {
   Eigen::Index slope = -1;  // Row of the directions; -1: the value.
 };
 
-// Where rows of values and slopes are. Points and directions are scaled: each column divided by its lengthscale.
+// Points and directions of the rows of values and slopes. Both are scaled: each column divided by its lengthscale.
 struct ObservedRows {
   Eigen::MatrixXd points;      // n x d.
   Eigen::MatrixXd directions;  // m x d.
@@ -82,7 +82,7 @@ class DerivativeKernel {
                      double* by_column, double* by_shape) const;
 
   StationaryKernel kernel_;
-  std::vector<int> part_;  // Of every column.
+  std::vector<int> part_;  // Part of every column.
   int parts_ = 1;
   double single_ = 1.0, pair_ = 0.0;  // Weights of sum_p f_p and sum_{p<q} f_p f_q, at unit variance.
 };

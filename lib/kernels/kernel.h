@@ -40,10 +40,10 @@ ProfileValue Profile(Family family, double r2, double alpha = 1.0);
 void EvaluateProfile(Family family, double alpha, double variance, Eigen::Index n, const double* r2, double* value,
                      double* slope);
 
-// Whether paths of the process have derivatives: not under Matern-1/2.
+// Returns true if paths of the process have derivatives: not under Matern-1/2.
 bool HasSlopes(Family family);
-// Whether those derivatives are themselves nowhere differentiable (Matern-3/2): a slope then says next to nothing of
-// its surroundings, and a user who observes slopes should be told to prefer another kernel.
+// Returns true if those derivatives are themselves nowhere differentiable (Matern-3/2). A slope then says next to
+// nothing of its surroundings, and a user who observes slopes should be told to prefer another kernel.
 bool HasRoughSlopes(Family family);
 
 // The profile and its derivatives by r^2 up to the third, at unit variance; families that HasSlopes. value and first

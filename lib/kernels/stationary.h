@@ -13,7 +13,7 @@
 
 namespace luthier::kernels {
 
-// How the columns work together. r_g: the scaled distance within one group of columns, f: the profile.
+// Combination of the columns. r_g: the scaled distance within one group of columns, f: the profile.
 enum class Structure {
   kJoint,     // f(r^2), r^2 = sum_g r_g^2: every interaction.
   kAdditive,  // (1/G) sum_g f(r_g^2): sums of functions of one parameter each. (Duvenaud et al. 2011, order 1.)
@@ -22,8 +22,9 @@ enum class Structure {
   kPairwise,
 };
 
-// Which profile and structure, and which lengthscale each column of the inputs uses: the columns of one categorical
-// parameter share one. Groups are 0 … groups-1, each used by at least one column. The rational quadratic is joint only.
+// Profile and structure of a kernel, and the lengthscale that each column of the inputs uses: the columns of one
+// categorical parameter share one. Groups are 0 … groups-1, each used by at least one column. The rational quadratic is
+// joint only.
 struct KernelShape {
   Family family = Family::kMatern52;
   Structure structure = Structure::kJoint;
@@ -31,8 +32,8 @@ struct KernelShape {
   int groups = 0;
 
   int columns() const { return static_cast<int>(column_group.size()); }
-  // Whether the kernel has, beside lengthscales and variance, one more positive parameter: the rational quadratic's
-  // alpha, or rho of kPairwise.
+  // Returns true if the kernel has one more positive parameter beside lengthscales and variance: the rational
+  // quadratic's alpha, or rho of kPairwise.
   bool has_shape_parameter() const { return family == Family::kRationalQuadratic || structure == Structure::kPairwise; }
 };
 

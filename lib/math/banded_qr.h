@@ -13,7 +13,7 @@ namespace luthier::math {
 // Householder QR.
 class BandedQr {
  public:
-  // What is below the band is not read. 0 <= band; m <= n + band.
+  // Factors `a`. Entries below the band are not read. 0 <= band; m <= n + band.
   BandedQr(const Eigen::Ref<const Eigen::MatrixXd>& a, Eigen::Index band);
 
   // n x n; only its upper triangle is R.

@@ -35,7 +35,7 @@ class Cholesky {
   void PopBack(int count);
 
   Eigen::Index size() const { return size_; }
-  // What was added to the diagonal; 0 almost always. Exported as a metric.
+  // Amount that was added to the diagonal; 0 almost always. Exported as a metric.
   double jitter() const { return jitter_; }
   // Round-off of repeated Append and PopBack adds up slowly: factor anew every 50 or so.
   int appends_since_factor() const { return appends_; }

@@ -26,7 +26,7 @@ enum class DirectMargin {
 struct DirectOptions {
   DirectSize size = DirectSize::kDiagonal;
   DirectMargin margin = DirectMargin::kMedianGap;
-  // Of several cells of one size with the same lowest value only the oldest is divided; otherwise all are.
+  // True: if several cells of one size have the same lowest value, only the oldest is divided. False: all are.
   bool locally_biased = false;
   // The gain a cell must promise, see DirectMargin. >= 0. Published with kMagnitude: 1e-4. With kMedianGap 1e-4 delays
   // Branin by 30 %, while 3e-5 and below visit the same points as published on all five functions of the test.

@@ -33,9 +33,9 @@ struct SliceOptions {
   int max_shrinks = 60;    // Then the old point is kept. >= 1.
 };
 
-// What sampling has cost and met; added to, never reset.
+// Counts of a sampler's work. Calls add to them and never reset them.
 struct SliceCounts {
-  int64_t evaluations = 0;  // Of the log density.
+  int64_t evaluations = 0;  // Evaluations of the log density.
   int64_t kept = 0;         // Steps that kept the old point after max_shrinks.
 };
 

@@ -12,7 +12,7 @@
 
 namespace luthier::math {
 
-// What is known of a function f around a centre c: differences of values, and slopes.
+// Facts about a function f around a centre c: differences of values, and slopes.
 struct TaylorData {
   Eigen::MatrixXd offsets;   // m x d: points minus c, none of them 0.
   Eigen::VectorXd rises;     // m: f(point) - f(c).
@@ -71,7 +71,7 @@ class TaylorModel {
   double slope_error_ = 0.0;
   double scale_ = 0.0;
   double log_likelihood_ = 0.0;
-  Eigen::VectorXd coefficients_;  // Of the scaled monomials of z/l.
+  Eigen::VectorXd coefficients_;  // Coefficients of the scaled monomials of z/l.
   Eigen::MatrixXd rows_;          // Facts x terms: whitened facts over their prior deviation.
   Eigen::MatrixXd factor_;        // R with R'R = rows rows' + noise; upper triangle.
 };
@@ -79,10 +79,10 @@ class TaylorModel {
 struct TaylorFitOptions {
   double min_length = 0.02;
   double max_length = 50.0;
-  double max_ratio = 10.0;  // Of the longest to the shortest length.
+  double max_ratio = 10.0;  // Largest ratio of the longest to the shortest length.
   // Bound on the work of the search for lengths, in multiplications (about 1e9 a second); 3 fits are always made.
   double max_work = 1.5e7;
-  uint64_t first_coordinate = 0;  // Which length is tried first; callers pass a count, so that all get their turn.
+  uint64_t first_coordinate = 0;  // Length tried first, modulo d. Callers pass a count: each gets its turn.
 };
 
 // Maximises the likelihood over the lengths: from `start` (d entries, all > 0), or from the best of 0.1, 0.2, …, 6.4
@@ -100,7 +100,7 @@ absl::StatusOr<Eigen::VectorXd> MinimizeInBox(const TaylorModel& model, const Ei
                                               const Eigen::VectorXd& upper, const Eigen::MatrixXd& starts,
                                               const base::StopToken& stop);
 
-// Where in the box the model knows least: the largest variance found.
+// Returns the point of the box with the largest variance found: there the model knows least.
 absl::StatusOr<Eigen::VectorXd> LeastKnownInBox(const TaylorModel& model, const Eigen::VectorXd& lower,
                                                 const Eigen::VectorXd& upper, const base::StopToken& stop);
 

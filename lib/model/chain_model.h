@@ -8,14 +8,15 @@
 #include <variant>
 #include <vector>
 
-#include "lib/crf/attribute_map.h"
-#include "lib/crf/chain_data.h"
-#include "lib/crf/features.h"
+#include "lib/crf/features/attribute_map.h"
+#include "lib/crf/features/chain_data.h"
+#include "lib/crf/features/features.h"
 #include "lib/model/model.h"
 
 namespace luthier::model {
 
-// How a chain model's tokens become attributes: letters, columns of text, or tokens that come with their attributes.
+// The way a chain model's tokens become attributes: letters, columns of text, or tokens that come with their
+// attributes.
 using ChainInput = std::variant<std::monostate, crf::FeatureMap, crf::AttributeMap>;
 
 // A linear-chain conditional random field.
@@ -36,10 +37,10 @@ class ChainModel final : public Model {
   void SaveParts(base::CheckpointWriter* writer) const override;
 
  private:
-  // What was read, with the fields of each token as text.
+  // The sequences read, with the fields of each token as text.
   struct Read {
     crf::ChainData data;
-    std::vector<std::string> fields;  // Of each token, separated by tabs.
+    std::vector<std::string> fields;  // Fields of each token, separated by tabs.
     bool labelled = true;
   };
   absl::StatusOr<Read> ReadFile(const DataFile& data) const;

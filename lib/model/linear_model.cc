@@ -19,7 +19,7 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-using learn::MarginLoss;
+using linear::MarginLoss;
 
 constexpr int32_t kUnknown = -1;
 constexpr size_t kNamed = 5;  // Names that a note lists.

@@ -6,20 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "lib/learn/margin_loss.h"
+#include "lib/linear/margin_loss.h"
 #include "lib/model/model.h"
 
 namespace luthier::model {
 
-// What a linear classifier computes. With C classes there are K = 1 scores for two, else K = C:
+// The scores of a linear classifier. With C classes there are K = 1 scores for two, else K = C:
 //   z_k(x) = sum_j w_jk (x_j - mean_j) / deviation_j + b_k        x: p raw features
 // Two classes: the second one where z > 0. More: the class of the largest score, the first of equal ones.
 struct LinearParts {
   std::vector<std::string> classes;   // C >= 2, as Dataset has them.
   std::vector<std::string> features;  // p names, or empty.
-  std::string label_name;             // Of the label's column, or empty.
+  std::string label_name;             // Name of the label's column, or empty.
   int64_t cols = 0;                   // p
-  learn::MarginLoss loss;             // More than two classes: softmax.
+  linear::MarginLoss loss;            // More than two classes: softmax.
   Eigen::VectorXd mean, deviation;    // p each, or both empty.
   Eigen::VectorXd weights;            // p x K, entry k of feature j at j * K + k
   Eigen::VectorXd bias;               // K
@@ -49,7 +49,7 @@ class LinearModel final : public Model {
   absl::StatusOr<data::RawRows> Read(const DataFile& data, std::vector<std::string>* notes) const;
 
   const LinearParts parts_;
-  Eigen::VectorXd slopes_;   // Of raw features: w / deviation.
+  Eigen::VectorXd slopes_;   // Weights of raw features: w / deviation.
   Eigen::VectorXd offsets_;  // K: b - sum_j slope_j mean_j
 };
 

@@ -19,19 +19,19 @@
 // of features and classes, scaling, the dictionary of attributes; and where it came from.
 namespace luthier::model {
 
-// Where a model came from.
+// The origin of a model.
 struct ModelInfo {
   std::string objective;       // "logistic", "hsvm", "crf"
   study::Parameters settings;  // All of the objective's.
   std::string data;            // As the study file names it.
-  std::string fingerprint;     // Of the data that it was trained on.
+  std::string fingerprint;     // Fingerprint of the data that it was trained on.
   int64_t examples = 0;        // Rows or sequences.
   std::string study;           // "" and 0 without one.
   int64_t trial = 0;
-  std::string version;                    // Of the program that trained it.
+  std::string version;                    // Version of the program that trained it.
   std::string outcome;                    // "converged", "precision", "limit"
-  std::string note;                       // Which solver was chosen and why, where the training had to choose.
-  std::map<std::string, double> metrics;  // Of the training, such as train_loss.
+  std::string note;                       // The solver that was chosen and why, if the training had to choose.
+  std::map<std::string, double> metrics;  // Metrics of the training, such as train_loss.
 };
 
 // A file of the user's, for reading; errors name it.
@@ -40,13 +40,13 @@ absl::StatusOr<data::UniqueFd> OpenUserFile(const std::string& path);
 // A file that a model is applied to. Anywhere: the user who applies a model names files of their own.
 struct DataFile {
   std::string path;
-  data::ReadOptions read;  // Of tables.
-  // Where `path` is opened. Reading may open it twice, each time from its beginning.
+  data::ReadOptions read;  // Options for reading tables.
+  // Opens `path`. Reading may open it twice, each time from its beginning.
   std::function<absl::StatusOr<data::UniqueFd>(const std::string&)> open = OpenUserFile;
 };
 
 struct Predictions {
-  // Of rows: what each is predicted to be, and numbers for each (columns named by `numbers`): the probabilities of the
+  // Rows: the prediction for each, and numbers for each (columns named by `numbers`): the probabilities of the
   // classes, or the score. Of sequences: `numbers` is empty.
   std::vector<std::string> numbers;
   std::vector<std::string> label;
@@ -103,7 +103,7 @@ class Model {
 // a model, or one of another version of the format.
 absl::StatusOr<std::unique_ptr<Model>> LoadModel(absl::string_view bytes, const std::string& name);
 
-// Of a file: also NOT_FOUND and other errors of opening it.
+// The same for a file: also NOT_FOUND and other errors of opening it.
 absl::StatusOr<std::unique_ptr<Model>> ReadModelFile(const std::string& path);
 
 }  // namespace luthier::model

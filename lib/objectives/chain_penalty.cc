@@ -9,7 +9,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/catalogue/chain_groups.h"
 #include "lib/catalogue/penalty_groups.h"
-#include "lib/crf/letters_reader.h"
+#include "lib/crf/features/letters_reader.h"
 #include "lib/notation/templates.h"
 
 namespace luthier::objectives {
@@ -55,8 +55,8 @@ std::vector<int32_t> GroupLetterRows(const catalogue::ChainGroups& groups) {
 ChainPenalty::ChainPenalty(const std::vector<int32_t>& row_group, int32_t transitions, const std::vector<double>& l2,
                            const std::vector<double>& l1)
     : l2_(l2[static_cast<size_t>(transitions)]), l1_(l1[static_cast<size_t>(transitions)]) {
-  const auto equal = [](const std::vector<double>& strengths) {
-    return std::all_of(strengths.begin(), strengths.end(), [&](double one) { return one == strengths[0]; });
+  const auto equal = [](const std::vector<double>& penalties) {
+    return std::all_of(penalties.begin(), penalties.end(), [&](double one) { return one == penalties[0]; });
   };
   const size_t rows = row_group.size();
   if (!equal(l2)) {
@@ -66,12 +66,12 @@ ChainPenalty::ChainPenalty(const std::vector<int32_t>& row_group, int32_t transi
     }
   }
   if (equal(l1) && (uniform() || l1[0] == 0.0)) return;
-  std::vector<double> strengths;
+  std::vector<double> penalties;
   for (size_t a = 0; a < rows; ++a) {
     const double scale = uniform() ? 1.0 : scale_[static_cast<Eigen::Index>(a)];
-    strengths.push_back(scale * l1[static_cast<size_t>(row_group[a])]);
+    penalties.push_back(scale * l1[static_cast<size_t>(row_group[a])]);
   }
-  l1_ = crf::L1Penalty(std::move(strengths), l1_.transitions());
+  l1_ = crf::L1Penalty(std::move(penalties), l1_.transitions());
 }
 
 crf::ChainData ChainPenalty::Scaled(const crf::ChainData& data) const {

@@ -18,7 +18,7 @@
 #include "lib/catalogue/chain_groups.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
-#include "lib/crf/chain_data.h"
+#include "lib/crf/features/chain_data.h"
 #include "lib/data/attribute_text.h"
 #include "lib/data/column_text.h"
 #include "lib/data/data_cache.h"
@@ -40,7 +40,7 @@ absl::StatusOr<data::LineReader> OpenChains(const std::string& name, absl::strin
 // Training and held-out sequences, encoded.
 struct ChainFold {
   crf::ChainData train, validation;
-  std::vector<int32_t> row_group;  // Of each attribute, as ChainGroups has them; empty without groups.
+  std::vector<int32_t> row_group;  // Group of each attribute, as ChainGroups has them; empty without groups.
 };
 
 // Every fold with the attributes of one choice of feature settings.
@@ -53,7 +53,7 @@ struct EncodedChains {
 // A file, or generated data.
 struct ChainOrigin {
   std::string name;
-  data::UniqueFd fd{-1};                         // None of generated data.
+  data::UniqueFd fd{-1};                         // The file; -1 if the data are generated.
   std::optional<data::DataCache::Source> state;  // When opened; none if nothing shall be kept of it.
 };
 
@@ -82,10 +82,10 @@ class ChainSource {
  private:
   // As read: columns and tokens with attributes are encoded anew for other settings, letters are what they are.
   using Text = std::variant<data::ColumnText, data::AttributeText, crf::ChainData>;
-  // Where encodings are kept; the training data have a state.
+  // The place where encodings are kept; the training data have a state.
   struct Kept {
     std::string key;            // All that they depend on beside that file and the feature settings.
-    std::string further_state;  // Of the validation data, if they are a file.
+    std::string further_state;  // State of the validation data, if they are a file.
   };
 
   ChainSource() = default;
@@ -95,7 +95,7 @@ class ChainSource {
   absl::Status ReadOne(const ChainOrigin& origin, const base::StopToken& stop, T* text) const;
   template <typename T>
   absl::Status ReadAll(const base::StopToken& stop, T* text) const;
-  // What is not read yet, and the groups of its parts.
+  // Reads what is not read yet, and the groups of its parts.
   absl::Status Read(const base::StopToken& stop) const;
   absl::Status Split(int64_t sequences, int64_t further);
   absl::Status Check() const;
@@ -123,7 +123,7 @@ class ChainSource {
 
   // Changed by Open and whoever is encoding.
   mutable bool read_ = false;
-  mutable Text text_;                       // Of the right alternative from the start.
+  mutable Text text_;                       // It holds the right alternative from the start.
   mutable std::optional<Text> validation_;  // The same alternative.
   mutable std::optional<catalogue::ChainGroups> groups_;
 

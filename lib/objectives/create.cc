@@ -8,8 +8,8 @@
 #include "lib/catalogue/registry.h"
 #include "lib/catalogue/test_functions.h"
 #include "lib/objectives/crf_objective.h"
-#include "lib/objectives/folded_objective.h"
 #include "lib/objectives/function_objective.h"
+#include "lib/objectives/linear_objective.h"
 
 namespace luthier::objectives {
 
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
   if (objective.model == "crf") return CreateCrfObjective(info, objective, root, cache, stop);
-  return CreateFoldedObjective(info, objective, space, metric, root, cache, stop);
+  return CreateLinearObjective(info, objective, space, metric, root, cache, stop);
 }
 
 }  // namespace luthier::objectives

@@ -14,13 +14,13 @@
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
-#include "lib/crf/problem.h"
-#include "lib/crf/trainer.h"
-#include "lib/learn/minimizer.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/crf/training/trainer.h"
+#include "lib/linear/minimizer.h"
 #include "lib/objectives/chain_penalty.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
-#include "lib/objectives/pass_axis.h"
+#include "lib/objectives/epoch_axis.h"
 #include "lib/study/measurement.h"
 #include "lib/study/warm_start.h"
 
@@ -73,7 +73,7 @@ struct ChainRun {
 // Where a trial is.
 struct Progress {
   std::vector<ChainRun> runs;
-  PassAxis axis;
+  EpochAxis axis;
   bool warm = false;  // It began where another trial ended.
 };
 
@@ -136,7 +136,7 @@ absl::StatusOr<study::TrainingReport> Report(std::vector<ChainRun>* runs, study:
   return *worst;
 }
 
-// `l2`, `l1`: of StrengthsOf.
+// `l2`, `l1`: of PenaltiesOf.
 absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_t transitions_group,
                                                const std::vector<double>& l2, const std::vector<double>& l1,
                                                crf::ChainTrainerOptions options, const crf::Kernels& kernels) {
@@ -182,7 +182,7 @@ bool Load(const std::string& bytes, const std::string& identity, Progress* progr
   return reader->Done();
 }
 
-// What later trials can start from. `structure`: what they must have in common; `l2`: of StrengthsOf.
+// What later trials can start from. `structure`: what they must have in common; `l2`: of PenaltiesOf.
 std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& structure, const std::vector<double>& l2) {
   base::CheckpointWriter writer(kModelKind);
   writer.Array(l2);
@@ -191,14 +191,14 @@ std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& stru
 }
 
 // Whether all start from there; else they are of no use.
-bool LoadModel(const std::string& bytes, const std::string& structure, int32_t transitions_group, size_t strengths,
+bool LoadModel(const std::string& bytes, const std::string& structure, int32_t transitions_group, size_t penalties,
                std::vector<ChainRun>* runs) {
   absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kModelKind);
   if (!reader.ok()) return false;
   const auto l2 = reader->Array<double>();
-  if (l2.size() != strengths) return false;
+  if (l2.size() != penalties) return false;
   for (ChainRun& run : *runs) {
-    const ChainPenalty other(run.fold->row_group, transitions_group, l2, std::vector<double>(strengths, 0.0));
+    const ChainPenalty other(run.fold->row_group, transitions_group, l2, std::vector<double>(penalties, 0.0));
     if (!run.trainer.WarmStart(&*reader, structure, run.penalty.From(other)).ok()) return false;
   }
   return reader->Done();
@@ -217,9 +217,9 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   LUTHIER_RETURN_IF_ERROR(encoded.status());
   const EncodedChains& data = **encoded;
   LUTHIER_ASSIGN_OR_RETURN(const crf::ChainTrainerOptions options, ChainTrainingOptions(settings, context.seed));
-  const std::vector<double> l2 = catalogue::StrengthsOf(groups_, settings),
-                            l1 = catalogue::StrengthsOf(groups_, settings, "l1");
-  PassAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
+  const std::vector<double> l2 = catalogue::PenaltiesOf(groups_, settings),
+                            l1 = catalogue::PenaltiesOf(groups_, settings, "l1");
+  EpochAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
   fresh.Resume(1);  // There is no point before the first pass.
   study::Parameters relevant = settings.values();
   for (const char* name : {"report_every", "checkpoint_every", "max_memory_mib"}) relevant.erase(name);
@@ -227,7 +227,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       absl::StrCat(data.identity, " seed ", context.seed, " ", study::FormatParameters(relevant));
   for (const char* penalty : {"l2", "l1"}) {
     relevant.erase(penalty);
-    for (const catalogue::PenaltyGroup& group : groups_) relevant.erase(catalogue::StrengthName(group, penalty));
+    for (const catalogue::PenaltyGroup& group : groups_) relevant.erase(catalogue::PenaltyName(group, penalty));
   }
   const std::string structure = absl::StrCat(data.identity, " ", study::FormatParameters(relevant));
   const bool warm = settings.Bool(study::kWarmStartOption);
@@ -288,7 +288,7 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
       if (run.running()) least = std::min(least, run.passes);
     }
     if (std::isinf(least)) break;
-    const PassAxis::Point at = progress.axis.At(least);
+    const EpochAxis::Point at = progress.axis.At(least);
     if (at.pause || (context.report && at.report)) {
       absl::StatusOr<study::Measurement> point = Measure(runs, at.step, stop, &w);
       if (!point.ok()) return cancelled();

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 #include "lib/catalogue/objective_info.h"
-#include "lib/crf/kernel.h"
+#include "lib/crf/inference/kernel.h"
 #include "lib/data/data_cache.h"
 #include "lib/data/data_root.h"
 #include "lib/objectives/objective.h"
@@ -14,7 +14,7 @@
 // Objective `crf` in three parts: crf_settings.h, what can be set and what it means; chain_source.h, the data; and here
 // the training of all folds side by side.
 //
-// Not on FoldedObjective, which does the same for linear models: there a round is an iteration of a solver, measures
+// Not on LinearObjective, which does the same for linear models: there a round is an iteration of a solver, measures
 // are sums over rows, gradients follow at the end, and how rows are laid out follows from two switches; here a round is
 // a pass, which ends at a fraction, measures are of tokens and segments, and settings change the attributes themselves.
 // Written as one, each would carry the other's cases; what they share is the loop, a page of code.

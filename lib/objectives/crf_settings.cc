@@ -10,7 +10,7 @@
 namespace luthier::objectives {
 namespace {
 
-// Strengths of l2 below which the curvature falls so far in training that constants must be searched at every visit.
+// Penalties of l2 below which the curvature falls so far in training that constants must be searched at every visit.
 constexpr double kWeak = 1.0;
 
 // The templates that the trial's switches leave.

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "lib/catalogue/settings.h"
-#include "lib/crf/features.h"
-#include "lib/crf/trainer.h"
+#include "lib/crf/features/features.h"
+#include "lib/crf/training/trainer.h"
 #include "lib/notation/templates.h"
 #include "lib/objectives/objective.h"
 

@@ -17,9 +17,9 @@ namespace luthier::objectives {
 namespace {
 
 using Eigen::VectorXd;
-using learn::LinearSolver;
-using learn::MarginLoss;
-using learn::TrainOutcome;
+using linear::LinearSolver;
+using linear::MarginLoss;
+using linear::TrainOutcome;
 
 constexpr int kPolishSteps = 12;
 // Polishing ends with a step that promised so little of h; the step after it would promise its square. For a proven
@@ -62,17 +62,17 @@ class Training : public FoldTraining {
   VectorXd polished_;  // In the trainer's coordinates. Empty: the trainer's own.
 };
 
-// One strength is not the same bits as many equal ones.
-bool OneStrength(const LinearSettings& settings) {
-  return std::all_of(settings.strengths.begin(), settings.strengths.end(),
-                     [&](double strength) { return strength == settings.l2; });
+// One penalty is not the same bits as many equal ones.
+bool OnePenalty(const LinearSettings& settings) {
+  return std::all_of(settings.penalties.begin(), settings.penalties.end(),
+                     [&](double penalty) { return penalty == settings.l2; });
 }
 
-// The strength of each column.
-VectorXd StrengthOfColumns(const bilevel::StrengthGroups& groups, const LinearSettings& settings) {
+// The penalty of each column.
+VectorXd PenaltyOfColumns(const bilevel::ColumnPenalties& groups, const LinearSettings& settings) {
   VectorXd l2(static_cast<Eigen::Index>(groups.column.size()));
   for (size_t j = 0; j < groups.column.size(); ++j) {
-    l2[static_cast<Eigen::Index>(j)] = settings.strengths[static_cast<size_t>(groups.column[j])];
+    l2[static_cast<Eigen::Index>(j)] = settings.penalties[static_cast<size_t>(groups.column[j])];
   }
   return l2;
 }
@@ -88,32 +88,32 @@ data::Standardization Scale(data::Standardization s, const VectorXd& scales) {
 // Two classes.
 class MarginFold final : public FoldData, public std::enable_shared_from_this<MarginFold> {
  public:
-  MarginFold(data::Standardization standardization, const bilevel::StrengthGroups& groups,
-             const VectorXd& column_scales, learn::LinearData train_rows, learn::LinearData validation_rows)
+  MarginFold(data::Standardization standardization, const bilevel::ColumnPenalties& groups,
+             const VectorXd& column_scales, linear::LinearData train_rows, linear::LinearData validation_rows)
       : FoldData(std::move(standardization), groups),
         scales(column_scales),
         train(std::move(train_rows)),
         validation(std::move(validation_rows)) {}
 
-  learn::SolverChoice Choose(const LinearSettings& settings) const override {
-    return learn::ChooseSolver(Problem(settings));
+  linear::SolverChoice Choose(const LinearSettings& settings) const override {
+    return linear::ChooseSolver(Problem(settings));
   }
   absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
                                                       LinearSolver solver) const override;
 
-  learn::LinearProblem Problem(const LinearSettings& settings) const {
-    if (OneStrength(settings) || scales.size() > 0) return {&train, settings.loss, settings.l2};
-    VectorXd l2 = StrengthOfColumns(groups(), settings);
-    l2.conservativeResize(train.dim() - (train.bias() == learn::Bias::kFree ? 1 : 0));
-    if (train.bias() == learn::Bias::kPenalized) l2[l2.size() - 1] = settings.l2;
+  linear::LinearProblem Problem(const LinearSettings& settings) const {
+    if (OnePenalty(settings) || scales.size() > 0) return {&train, settings.loss, settings.l2};
+    VectorXd l2 = PenaltyOfColumns(groups(), settings);
+    l2.conservativeResize(train.dim() - (train.bias() == linear::Bias::kFree ? 1 : 0));
+    if (train.bias() == linear::Bias::kPenalized) l2[l2.size() - 1] = settings.l2;
     return {&train, settings.loss, std::move(l2)};
   }
 
   const VectorXd scales;  // Empty: none.
-  const learn::LinearData train, validation;
+  const linear::LinearData train, validation;
 };
 
-class MarginTraining final : public Training<learn::LinearTrainer> {
+class MarginTraining final : public Training<linear::LinearTrainer> {
  public:
   MarginTraining(std::shared_ptr<const MarginFold> fold, const LinearSettings& settings)
       : fold_(std::move(fold)),
@@ -122,9 +122,9 @@ class MarginTraining final : public Training<learn::LinearTrainer> {
         train_(&fold_->train, loss_, 0.0),
         held_out_(&fold_->validation, loss_, 0.0) {}
 
-  absl::Status Init(const learn::LinearTrainOptions& options) {
-    LUTHIER_ASSIGN_OR_RETURN(learn::LinearTrainer trainer, learn::LinearTrainer::Create(&problem_, options));
-    trainer_ = std::make_unique<learn::LinearTrainer>(std::move(trainer));
+  absl::Status Init(const linear::LinearTrainOptions& options) {
+    LUTHIER_ASSIGN_OR_RETURN(linear::LinearTrainer trainer, linear::LinearTrainer::Create(&problem_, options));
+    trainer_ = std::make_unique<linear::LinearTrainer>(std::move(trainer));
     return absl::OkStatus();
   }
 
@@ -169,13 +169,13 @@ class MarginTraining final : public Training<learn::LinearTrainer> {
 
   const std::shared_ptr<const MarginFold> fold_;
   const MarginLoss loss_;
-  const learn::LinearProblem problem_, train_, held_out_;
+  const linear::LinearProblem problem_, train_, held_out_;
 };
 
 absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSettings& settings,
                                                                 LinearSolver solver) const {
   auto training = std::make_unique<MarginTraining>(shared_from_this(), settings);
-  learn::LinearTrainOptions options = settings.train;
+  linear::LinearTrainOptions options = settings.train;
   options.solver = solver;
   options.adaptive = settings.solver == "auto";
   LUTHIER_RETURN_IF_ERROR(training->Init(options));
@@ -185,14 +185,14 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSett
 // More than two classes, logistic loss.
 class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<SoftmaxFold> {
  public:
-  SoftmaxFold(data::Standardization standardization, const bilevel::StrengthGroups& groups, int number_of_classes,
-              learn::LogisticData train_rows, learn::LogisticData validation_rows)
+  SoftmaxFold(data::Standardization standardization, const bilevel::ColumnPenalties& groups, int number_of_classes,
+              linear::LogisticData train_rows, linear::LogisticData validation_rows)
       : FoldData(std::move(standardization), groups),
         classes(number_of_classes),
         train(std::move(train_rows)),
         validation(std::move(validation_rows)) {}
 
-  learn::SolverChoice Choose(const LinearSettings& settings) const override {
+  linear::SolverChoice Choose(const LinearSettings& settings) const override {
     if (settings.standardize) {
       return {LinearSolver::kLbfgs, absl::StrCat(classes, " classes: the other solvers are for two, but newton_cg")};
     }
@@ -203,18 +203,18 @@ class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<S
                                                       LinearSolver solver) const override;
 
   const int classes;
-  const learn::LogisticData train, validation;
+  const linear::LogisticData train, validation;
 };
 
-class SoftmaxTraining final : public Training<learn::LogisticTrainer> {
+class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
  public:
   SoftmaxTraining(std::shared_ptr<const SoftmaxFold> fold, const LinearSettings& settings,
-                  const learn::TrainOptions& options)
+                  const linear::TrainOptions& options)
       : fold_(std::move(fold)),
-        problem_(OneStrength(settings)
-                     ? learn::LogisticProblem(&fold_->train, settings.l2)
-                     : learn::LogisticProblem(&fold_->train, StrengthOfColumns(fold_->groups(), settings))) {
-    trainer_ = std::make_unique<learn::LogisticTrainer>(&problem_, options);
+        problem_(OnePenalty(settings)
+                     ? linear::LogisticProblem(&fold_->train, settings.l2)
+                     : linear::LogisticProblem(&fold_->train, PenaltyOfColumns(fold_->groups(), settings))) {
+    trainer_ = std::make_unique<linear::LogisticTrainer>(&problem_, options);
   }
 
   VectorXd Weights() const override { return polished_.size() > 0 ? polished_ : trainer_->w(); }
@@ -246,19 +246,19 @@ class SoftmaxTraining final : public Training<learn::LogisticTrainer> {
 
  private:
   const std::shared_ptr<const SoftmaxFold> fold_;
-  const learn::LogisticProblem problem_;
+  const linear::LogisticProblem problem_;
 };
 
 absl::StatusOr<std::unique_ptr<FoldTraining>> SoftmaxFold::Start(const LinearSettings& settings,
                                                                  LinearSolver solver) const {
   if (solver != LinearSolver::kLbfgs && solver != LinearSolver::kNewtonCg) {
-    return absl::InvalidArgumentError(absl::StrCat("solver ", learn::LinearSolverNames()[static_cast<size_t>(solver)],
+    return absl::InvalidArgumentError(absl::StrCat("solver ", linear::LinearSolverNames()[static_cast<size_t>(solver)],
                                                    " is for two classes, and there are ", classes,
                                                    "; use auto, lbfgs or newton_cg"));
   }
-  LUTHIER_RETURN_IF_ERROR(learn::CheckVectors(solver, train.dim(), settings.train.max_memory_bytes));
-  learn::TrainOptions options;
-  options.solver = solver == LinearSolver::kNewtonCg ? learn::Solver::kNewtonCg : learn::Solver::kLbfgs;
+  LUTHIER_RETURN_IF_ERROR(linear::CheckVectors(solver, train.dim(), settings.train.max_memory_bytes));
+  linear::TrainOptions options;
+  options.solver = solver == LinearSolver::kNewtonCg ? linear::Solver::kNewtonCg : linear::Solver::kLbfgs;
   options.tolerance = settings.train.tolerance;
   options.max_iterations = settings.train.max_iterations;
   return std::unique_ptr<FoldTraining>(std::make_unique<SoftmaxTraining>(shared_from_this(), settings, options));
@@ -274,28 +274,28 @@ LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
   if (hinge) {
     out.loss = {MarginLoss::Kind::kHuberizedHinge, settings.Number("epsilon")};
   }
-  out.bias = !settings.Bool("intercept")                    ? learn::Bias::kNone
-             : hinge || settings.Bool("penalize_intercept") ? learn::Bias::kPenalized
-                                                            : learn::Bias::kFree;
+  out.bias = !settings.Bool("intercept")                    ? linear::Bias::kNone
+             : hinge || settings.Bool("penalize_intercept") ? linear::Bias::kPenalized
+                                                            : linear::Bias::kFree;
   out.standardize = settings.Bool("standardize");
   out.l2 = settings.Number("l2");
-  out.strengths = catalogue::StrengthsOf(groups, settings);
+  out.penalties = catalogue::PenaltiesOf(groups, settings);
   out.solver = settings.Text("solver");
   out.train.tolerance = settings.Number("tolerance");
   out.train.max_iterations = settings.Int("max_iterations");
   out.train.max_memory_bytes = settings.Int("max_memory_mib") << 20;
   const std::string& batch = settings.Text("svrg_batch");
-  out.train.svrg.batch = batch == "full"    ? learn::SvrgOptions::Batch::kFull
-                         : batch == "mixed" ? learn::SvrgOptions::Batch::kMixed
-                                            : learn::SvrgOptions::Batch::kGrow;
-  out.train.svrg.sampling = settings.Text("svrg_sampling") == "uniform" ? learn::SvrgOptions::Sampling::kUniform
-                                                                        : learn::SvrgOptions::Sampling::kLipschitz;
-  if (settings.Bool("svrg_skip")) out.train.svrg.skip = learn::SvrgOptions::Skip::kAfterThree;
+  out.train.svrg.batch = batch == "full"    ? linear::SvrgOptions::Batch::kFull
+                         : batch == "mixed" ? linear::SvrgOptions::Batch::kMixed
+                                            : linear::SvrgOptions::Batch::kGrow;
+  out.train.svrg.sampling = settings.Text("svrg_sampling") == "uniform" ? linear::SvrgOptions::Sampling::kUniform
+                                                                        : linear::SvrgOptions::Sampling::kLipschitz;
+  if (settings.Bool("svrg_skip")) out.train.svrg.skip = linear::SvrgOptions::Skip::kAfterThree;
   return out;
 }
 
-std::string NoteOf(const learn::SolverChoice& choice, const std::vector<std::string>& changes) {
-  std::string note = absl::StrCat("solver auto is ", learn::LinearSolverNames()[static_cast<size_t>(choice.solver)],
+std::string NoteOf(const linear::SolverChoice& choice, const std::vector<std::string>& changes) {
+  std::string note = absl::StrCat("solver auto is ", linear::LinearSolverNames()[static_cast<size_t>(choice.solver)],
                                   ": ", choice.reason);
   for (size_t k = 0; k < changes.size(); ++k) {
     if (changes[k].empty()) continue;
@@ -304,14 +304,14 @@ std::string NoteOf(const learn::SolverChoice& choice, const std::vector<std::str
   return note;
 }
 
-VectorXd ColumnScales(const bilevel::StrengthGroups& groups, const LinearSettings& settings, LinearSolver solver) {
-  if (!learn::NeedsOneStrength(solver) || OneStrength(settings)) return {};
-  return (StrengthOfColumns(groups, settings) / settings.l2).cwiseSqrt();
+VectorXd ColumnScales(const bilevel::ColumnPenalties& groups, const LinearSettings& settings, LinearSolver solver) {
+  if (!linear::NeedsOnePenalty(solver) || OnePenalty(settings)) return {};
+  return (PenaltyOfColumns(groups, settings) / settings.l2).cwiseSqrt();
 }
 
 absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const data::Dataset* dataset,
                                                              const data::Partition& partition, bool standardize,
-                                                             learn::Bias bias, const bilevel::StrengthGroups& groups,
+                                                             linear::Bias bias, const bilevel::ColumnPenalties& groups,
                                                              const VectorXd& scales, const base::StopToken& stop) {
   data::Standardization s;
   if (standardize) {
@@ -319,18 +319,18 @@ absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const data::Dataset
   }
   if (dataset->num_classes() == 2) {
     const data::Standardization scaled = Scale(s, scales);
-    LUTHIER_ASSIGN_OR_RETURN(learn::LinearData train,
-                             learn::LinearData::Create(*dataset, partition.train, scaled, bias, stop));
-    LUTHIER_ASSIGN_OR_RETURN(learn::LinearData validation,
-                             learn::LinearData::Create(*dataset, partition.validation, scaled, bias, stop));
+    LUTHIER_ASSIGN_OR_RETURN(linear::LinearData train,
+                             linear::LinearData::Create(*dataset, partition.train, scaled, bias, stop));
+    LUTHIER_ASSIGN_OR_RETURN(linear::LinearData validation,
+                             linear::LinearData::Create(*dataset, partition.validation, scaled, bias, stop));
     return std::shared_ptr<const FoldData>(
         std::make_shared<MarginFold>(std::move(s), groups, scales, std::move(train), std::move(validation)));
   }
-  const bool intercept = bias != learn::Bias::kNone;
-  LUTHIER_ASSIGN_OR_RETURN(learn::LogisticData train,
-                           learn::LogisticData::Create(dataset, partition.train, s, intercept, stop));
-  LUTHIER_ASSIGN_OR_RETURN(learn::LogisticData validation,
-                           learn::LogisticData::Create(dataset, partition.validation, s, intercept, stop));
+  const bool intercept = bias != linear::Bias::kNone;
+  LUTHIER_ASSIGN_OR_RETURN(linear::LogisticData train,
+                           linear::LogisticData::Create(dataset, partition.train, s, intercept, stop));
+  LUTHIER_ASSIGN_OR_RETURN(linear::LogisticData validation,
+                           linear::LogisticData::Create(dataset, partition.validation, s, intercept, stop));
   return std::shared_ptr<const FoldData>(std::make_shared<SoftmaxFold>(std::move(s), groups, dataset->num_classes(),
                                                                        std::move(train), std::move(validation)));
 }

@@ -13,46 +13,46 @@
 #include "absl/strings/string_view.h"
 #include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
+#include "lib/bilevel/column_penalties.h"
 #include "lib/bilevel/implicit_gradient.h"
-#include "lib/bilevel/strength_groups.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
 #include "lib/data/dataset.h"
 #include "lib/data/split.h"
 #include "lib/data/standardize.h"
-#include "lib/learn/linear_trainer.h"
-#include "lib/learn/trainer.h"
+#include "lib/linear/logistic_trainer.h"
+#include "lib/linear/trainer.h"
 
 // One fold of a cross-validated linear model: the rows, laid out once for all trials, and a training on them.
 namespace luthier::objectives {
 
 // Meaning of the settings of `logistic` and `hsvm`.
 struct LinearSettings {
-  learn::MarginLoss loss;
-  learn::Bias bias = learn::Bias::kFree;
+  linear::MarginLoss loss;
+  linear::Bias bias = linear::Bias::kFree;
   bool standardize = true;
   double l2 = 0.0;
-  std::vector<double> strengths;  // l2, then that of each group of columns.
-  std::string solver;             // "auto", or one of learn::LinearSolverNames().
-  learn::LinearTrainOptions train;
+  std::vector<double> penalties;  // l2, then that of each group of columns.
+  std::string solver;             // "auto", or one of linear::LinearSolverNames().
+  linear::LinearTrainOptions train;
 };
 // `info`: of which of the two.
 LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
                                    const std::vector<catalogue::PenaltyGroup>& groups,
                                    const catalogue::Settings& settings);
 
-// Returns what the columns of two classes must be divided by for `solver`: s_j = sqrt(l2_g / l2), with the strength
-// l2_g of column j's group. Returns an empty vector if nothing is to be divided. Only solvers for a single strength
+// Returns what the columns of two classes must be divided by for `solver`: s_j = sqrt(l2_g / l2), with the penalty
+// l2_g of column j's group. Returns an empty vector if nothing is to be divided. Only solvers for a single penalty
 // need it. They then solve, with u_j = s_j w_j,
 //   sum loss(x'w) + sum_g l2_g/2 |w_g|^2 = sum loss((x/s)'u) + l2/2 |u|^2.
-// Coordinate descent on the dual takes the very same steps either way. The others have strengths for each weight: their
+// Coordinate descent on the dual takes the very same steps either way. The others have penalties for each weight: their
 // rows stay as they are, for all trials, and L-BFGS is faster without (columns of a weak group would become large).
-Eigen::VectorXd ColumnScales(const bilevel::StrengthGroups& groups, const LinearSettings& settings,
-                             learn::LinearSolver solver);
+Eigen::VectorXd ColumnScales(const bilevel::ColumnPenalties& groups, const LinearSettings& settings,
+                             linear::LinearSolver solver);
 
 // For people: what "auto" stood for first and why, and what the trainings of all folds came to.
-std::string NoteOf(const learn::SolverChoice& choice, const std::vector<std::string>& changes);
+std::string NoteOf(const linear::SolverChoice& choice, const std::vector<std::string>& changes);
 
 // Not thread-safe.
 class FoldTraining {
@@ -60,8 +60,8 @@ class FoldTraining {
   virtual ~FoldTraining() = default;
 
   // As LinearTrainer has them.
-  virtual absl::StatusOr<learn::TrainOutcome> Advance(const base::StopToken& stop) = 0;
-  virtual learn::TrainOutcome outcome() const = 0;
+  virtual absl::StatusOr<linear::TrainOutcome> Advance(const base::StopToken& stop) = 0;
+  virtual linear::TrainOutcome outcome() const = 0;
   virtual bool started() const = 0;
   virtual int64_t iteration() const = 0;
   virtual double passes() const = 0;
@@ -89,13 +89,13 @@ class FoldTraining {
   virtual absl::StatusOr<Sums> Measure(const base::StopToken& stop) const = 0;
 
   // Moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
-  // respect to ln l2, and the ln of each group's strength. Only after kConverged or kPrecision; nothing is trained any
+  // respect to ln l2, and the ln of each group's penalty. Only after kConverged or kPrecision; nothing is trained any
   // more afterwards. CANCELLED when stopped.
   virtual absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const base::StopToken& stop) = 0;
 
-  bool running() const { return outcome() == learn::TrainOutcome::kRunning; }
+  bool running() const { return outcome() == linear::TrainOutcome::kRunning; }
   bool optimal() const {
-    return outcome() == learn::TrainOutcome::kConverged || outcome() == learn::TrainOutcome::kPrecision;
+    return outcome() == linear::TrainOutcome::kConverged || outcome() == linear::TrainOutcome::kPrecision;
   }
 };
 
@@ -106,21 +106,21 @@ class FoldData {
 
   // Without scales.
   const data::Standardization& standardization() const { return standardization_; }
-  const bilevel::StrengthGroups& groups() const { return groups_; }
+  const bilevel::ColumnPenalties& groups() const { return groups_; }
   // Returns the solver that "auto" stands for here, and the reason.
-  virtual learn::SolverChoice Choose(const LinearSettings& settings) const = 0;
+  virtual linear::SolverChoice Choose(const LinearSettings& settings) const = 0;
   // INVALID_ARGUMENT when the solver does not fit the data. With scales, for the settings that they are of. Where
   // settings.solver is "auto" the training may go on with another solver than this.
   virtual absl::StatusOr<std::unique_ptr<FoldTraining>> Start(const LinearSettings& settings,
-                                                              learn::LinearSolver solver) const = 0;
+                                                              linear::LinearSolver solver) const = 0;
 
  protected:
-  FoldData(data::Standardization standardization, bilevel::StrengthGroups groups)
+  FoldData(data::Standardization standardization, bilevel::ColumnPenalties groups)
       : standardization_(std::move(standardization)), groups_(std::move(groups)) {}
 
  private:
   const data::Standardization standardization_;
-  const bilevel::StrengthGroups groups_;
+  const bilevel::ColumnPenalties groups_;
 };
 
 // For trainings with this `standardize` and `bias`, and the solvers that `scales` (of ColumnScales) are for; the
@@ -128,7 +128,7 @@ class FoldData {
 // only `dataset` is used, which must outlive the result. CANCELLED when stopped.
 absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const data::Dataset* dataset,
                                                              const data::Partition& partition, bool standardize,
-                                                             learn::Bias bias, const bilevel::StrengthGroups& groups,
+                                                             linear::Bias bias, const bilevel::ColumnPenalties& groups,
                                                              const Eigen::VectorXd& scales,
                                                              const base::StopToken& stop);
 

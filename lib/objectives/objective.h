@@ -20,7 +20,7 @@ namespace luthier::objectives {
 
 using study::GradientUse;
 
-// What one evaluation gets. Everything referred to must outlive the call.
+// Arguments of one evaluation. Everything referred to must outlive the call.
 struct EvaluationContext {
   study::Parameters parameters;  // Valid for the study's space.
   // Objectives whose option `gradient` is absent compute what is named here; true and false are for kFull and kNone.
@@ -28,7 +28,7 @@ struct EvaluationContext {
   // Along which a directional derivative is asked for (study::Gradient::direction), instead of the full gradient;
   // empty: none is.
   std::vector<double> direction;
-  uint64_t seed = 0;    // Of the trial: all randomness of the evaluation follows from it and `attempt`.
+  uint64_t seed = 0;    // Seed of the trial: all randomness of the evaluation follows from it and `attempt`.
   int32_t attempt = 1;  // From 1.
   // The step of the curve to pause at: training goes on until its point is reported and no further (kPaused). One that
   // comes to its end before is complete. 0: train to the end.
@@ -43,13 +43,13 @@ struct EvaluationContext {
   std::function<bool(const study::Measurement&)> report;
   base::StopToken stop;                // Asks to give up: kCancelled.
   const base::Clock* clock = nullptr;  // Times the gradient (Measurement::gradient_seconds). May be null.
-  // What a former attempt of the same trial saved last; empty: none. One that does not fit (other version, data or
-  // options; damaged) is ignored: the result is the same, only later.
+  // The checkpoint that a former attempt of the same trial saved last; empty: there is none. One that does not fit
+  // (other version, data or options; damaged) is ignored: the result is the same, only later.
   std::string checkpoint;
   // Takes bytes from which a later attempt can go on. May be empty.
   std::function<void(std::string)> save_checkpoint;
   // With the option warm_start: what `save_model` got from another trial of the study. Training starts there, if that
-  // one had the same data, split and settings but for strengths of penalties; else, or when empty, from zero.
+  // one had the same data, split and settings but for penalties; else, or when empty, from zero.
   std::string warm_start;
   // Takes what later trials can start from, when a trial of a study with that option is complete. May be empty.
   std::function<void(std::string)> save_model;
@@ -70,7 +70,8 @@ struct EvaluationResult {
   bool resumed = false;  // The checkpoint was used.
   // Training began with `warm_start`, in this attempt or the one that it goes on from.
   bool warm_started = false;
-  std::string cold;  // Why this objective can start from no other trial's model as it is set. May be empty.
+  std::string
+      cold;  // The reason why this objective, as it is set, can start from no other trial's model. May be empty.
   std::string note;  // For people: what the objective decided by itself, and why. May be empty.
 };
 

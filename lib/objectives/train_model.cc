@@ -13,11 +13,11 @@
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/registry.h"
 #include "lib/catalogue/settings.h"
-#include "lib/crf/attribute_map.h"
-#include "lib/crf/letters_reader.h"
+#include "lib/crf/features/attribute_map.h"
+#include "lib/crf/features/letters_reader.h"
 #include "lib/data/attribute_text.h"
 #include "lib/data/column_text.h"
-#include "lib/learn/minimizer.h"
+#include "lib/linear/minimizer.h"
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
 #include "lib/notation/templates.h"
@@ -25,7 +25,7 @@
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/fold.h"
-#include "lib/objectives/folded_objective.h"
+#include "lib/objectives/linear_objective.h"
 
 namespace luthier::objectives {
 namespace {
@@ -67,18 +67,18 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
                            catalogue::GroupColumns(groups, {dataset.name, dataset.x.cols, dataset.features},
                                                    MayPenalizeIntercept(info, request.objective.options)));
-  const bilevel::StrengthGroups columns = {static_cast<int>(groups.size()) + 1, std::move(group_of_column)};
+  const bilevel::ColumnPenalties columns = {static_cast<int>(groups.size()) + 1, std::move(group_of_column)};
   const LinearSettings linear = ParseLinearSettings(info, groups, settings);
   const auto layout = [&](const VectorXd& scales) {
     return MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias, columns, scales,
                         stop);
   };
   LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<const FoldData> fold, layout(VectorXd()));
-  const learn::SolverChoice choice = fold->Choose(linear);
-  learn::LinearSolver solver = choice.solver;
+  const linear::SolverChoice choice = fold->Choose(linear);
+  linear::LinearSolver solver = choice.solver;
   const bool chosen = linear.solver == "auto";
   if (!chosen) {
-    LUTHIER_ASSIGN_OR_RETURN(solver, learn::ParseLinearSolver(linear.solver));
+    LUTHIER_ASSIGN_OR_RETURN(solver, linear::ParseLinearSolver(linear.solver));
   }
   if (const VectorXd scales = ColumnScales(columns, linear, solver); scales.size() > 0) {
     LUTHIER_ASSIGN_OR_RETURN(fold, layout(scales));
@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   while (training->running()) {
     LUTHIER_RETURN_IF_ERROR(training->Advance(stop).status());
   }
-  if (training->outcome() == learn::TrainOutcome::kDiverged) {
+  if (training->outcome() == linear::TrainOutcome::kDiverged) {
     return Diverged(absl::StrCat("at iteration ", training->iteration()));
   }
   model::LinearParts parts;
@@ -158,8 +158,8 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
   }
   LUTHIER_RETURN_IF_ERROR(crf::CheckChainData(data));
   LUTHIER_ASSIGN_OR_RETURN(crf::ChainTrainerOptions options, ChainTrainingOptions(settings, request.seed));
-  const ChainPenalty penalty(row_group, parts.transitions, catalogue::StrengthsOf(groups, settings),
-                             catalogue::StrengthsOf(groups, settings, "l1"));
+  const ChainPenalty penalty(row_group, parts.transitions, catalogue::PenaltiesOf(groups, settings),
+                             catalogue::PenaltiesOf(groups, settings, "l1"));
   options.l1 = penalty.l1();
   crf::ChainData scaled;
   if (!penalty.uniform()) scaled = penalty.Scaled(data);

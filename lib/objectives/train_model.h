@@ -12,7 +12,7 @@
 
 namespace luthier::objectives {
 
-// Which setting of which study.
+// A setting of a study, to be trained again.
 struct TrainRequest {
   study::BuiltinObjective objective;
   study::Parameters parameters;  // Over the objective's options; together all that has no default.
@@ -22,7 +22,7 @@ struct TrainRequest {
 };
 
 // Trains the model that a trial of `logistic`, `hsvm` or `crf` judges, on all of `data`, held-out rows included (but
-// not on crf's `validation_data`). Strengths count beside sums over rows, so they stay as they are. INVALID_ARGUMENT
+// not on crf's `validation_data`). Penalties count beside sums over rows, so they stay as they are. INVALID_ARGUMENT
 // for other objectives, settings that are none and those that do not fit the data; FAILED_PRECONDITION when training
 // diverges; CANCELLED when stopped; errors of reading the data.
 absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const data::DataRoot* root,

@@ -6,15 +6,15 @@
 #include <variant>
 #include <vector>
 
-#include "lib/suggest/harmonica_plan.h"
-#include "lib/suggest/registry.h"
-#include "lib/suggest/rungs.h"
+#include "lib/search/harmonica/plan.h"
+#include "lib/search/registry.h"
+#include "lib/study/rung_schedule.h"
 
 namespace luthier::simulate {
 namespace {
 
 // The rungs of a bracket that gets `settings` settings; a full one those of its table.
-Preview::Bracket RungsOf(const suggest::Bracket& bracket, int32_t eta, int64_t settings) {
+Preview::Bracket RungsOf(const study::Bracket& bracket, int32_t eta, int64_t settings) {
   Preview::Bracket result;
   int64_t size = settings;
   int64_t before = 0;
@@ -40,8 +40,8 @@ bool Overlaps(const study::AlgorithmSpec& algorithm) {
 
 // Stages of Harmonica, and then what its base does with the trials that they leave.
 Preview PreviewOfStages(const study::StudySpec& spec, const study::HarmonicaOptions& options, int64_t workers) {
-  const suggest::HarmonicaPlan plan = suggest::PlanHarmonica(spec, options);
-  study::StudySpec base = suggest::BaseStudy(spec, options, plan);
+  const search::HarmonicaPlan plan = search::PlanHarmonica(spec, options);
+  study::StudySpec base = search::BaseStudy(spec, options, plan);
   base.budget.max_trials = plan.left;
   Preview preview = PreviewOf(base, workers);
   if (!plan.staged) return preview;
@@ -88,7 +88,7 @@ Preview PreviewOf(const study::StudySpec& spec, int64_t workers) {
     return PreviewOfStages(spec, *harmonica, workers);
   }
   Preview preview;
-  preview.algorithm = study::AlgorithmName(suggest::Resolve(spec).algorithm);
+  preview.algorithm = study::AlgorithmName(search::Resolve(spec).algorithm);
   preview.settings = spec.budget.max_trials;
   preview.workers = spec.budget.max_parallel > 0 ? std::min(workers, spec.budget.max_parallel) : workers;
   preview.unit = spec.resource ? (spec.resource->unit.empty() ? "units" : spec.resource->unit) : "trials";
@@ -102,13 +102,13 @@ Preview PreviewOf(const study::StudySpec& spec, int64_t workers) {
     const auto* asha = std::get_if<study::AshaOptions>(&spec.algorithm);
     preview.at_most = preview.at_most || asha != nullptr;
     preview.about = asha != nullptr && asha->variant == study::AshaVariant::kStop;
-    const std::vector<suggest::Bracket> table = suggest::BracketsOf(spec);
+    const std::vector<study::Bracket> table = study::BracketsOf(spec);
     int64_t round = 0;
-    for (const suggest::Bracket& bracket : table) round += bracket.sizes.front();
+    for (const study::Bracket& bracket : table) round += bracket.sizes.front();
     int64_t left = preview.settings % round;
     // Brackets in the order of the table: whole rounds, one more for those that the rest fills, and what is cut short.
     Preview::Bracket cut;
-    for (const suggest::Bracket& bracket : table) {
+    for (const study::Bracket& bracket : table) {
       Preview::Bracket shown = RungsOf(bracket, EtaOf(spec.algorithm), bracket.sizes.front());
       shown.times = preview.settings / round + (left >= bracket.sizes.front() ? 1 : 0);
       if (left > 0 && left < bracket.sizes.front()) cut = RungsOf(bracket, EtaOf(spec.algorithm), left);

@@ -9,7 +9,7 @@
 
 namespace luthier::simulate {
 
-// What a study is going to do, as far as its spec alone tells.
+// Forecast of what a study will do, as far as its spec alone tells.
 struct Preview {
   struct Rung {
     int64_t step = 0;  // Trained up to it; 0: as long as the objective likes (no resource).
@@ -20,7 +20,7 @@ struct Preview {
     int64_t times = 1;  // In a row, or round after round.
     std::vector<Rung> rungs;
   };
-  std::string algorithm;  // What `auto` comes to.
+  std::string algorithm;  // The algorithm that `auto` chooses.
   std::string unit;       // "units" where the resource has no name, "trials" where there is no resource.
   int64_t settings = 0;   // The budget.
   // One in the order in which they begin; the last may be one that the budget cuts short. Asha has one, with the most
@@ -40,7 +40,7 @@ struct Preview {
   double time_at_most = 0.0;
 };
 
-// Precondition: a valid spec (study::ValidateSpec, suggest::Validate). workers >= 1, cut to budget.max_parallel.
+// Precondition: a valid spec (study::ValidateSpec, search::Validate). workers >= 1, cut to budget.max_parallel.
 Preview PreviewOf(const study::StudySpec& spec, int64_t workers);
 
 }  // namespace luthier::simulate

@@ -16,8 +16,8 @@
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
 #include "lib/catalogue/test_functions.h"
+#include "lib/search/registry.h"
 #include "lib/study/history.h"
-#include "lib/suggest/registry.h"
 
 namespace luthier::simulate {
 namespace {
@@ -52,7 +52,7 @@ absl::Status Validate(const SimulateOptions& options) {
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   const study::StudySpec spec = SpecOf(options, options.first_seed);
   LUTHIER_RETURN_IF_ERROR(study::ValidateSpec(spec));
-  return suggest::Validate(spec);
+  return search::Validate(spec);
 }
 
 struct Running {
@@ -86,8 +86,8 @@ std::optional<study::Gradient> Differentiate(const Problem& problem, const study
 absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::FunctionRef<absl::Duration()> cpu_time,
                          absl::FunctionRef<bool(const Row&)> row) {
   const study::StudySpec spec = SpecOf(options, seed);
-  const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(spec);
-  const study::GradientUse gradients = suggest::GradientUseOf(spec);
+  const std::unique_ptr<search::Designer> designer = search::CreateDesigner(spec);
+  const study::GradientUse gradients = search::GradientUseOf(spec);
   study::History history;
   std::priority_queue<Running, std::vector<Running>, EndsLater> running;
   Row out;
@@ -102,7 +102,7 @@ absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::Fu
   while (true) {
     while (!exhausted && asks < options.evaluations && static_cast<int64_t>(running.size()) < options.parallel) {
       const absl::Duration start = cpu_time();
-      absl::StatusOr<suggest::Suggestion> suggestion =
+      absl::StatusOr<search::Suggestion> suggestion =
           designer->Suggest(history, static_cast<uint64_t>(asks), base::StopToken());
       const double suggest_ms = absl::ToDoubleMilliseconds(cpu_time() - start);
       if (!suggestion.ok()) {
@@ -114,7 +114,7 @@ absl::StatusOr<bool> Run(const SimulateOptions& options, uint64_t seed, absl::Fu
       trial.number = asks + 1;
       trial.ask_index = static_cast<uint64_t>(asks);
       trial.parameters = std::move(suggestion->parameters);
-      trial.carry = std::move(suggestion->carry);
+      trial.designer_state = std::move(suggestion->designer_state);
       history.AddStored(std::move(trial));
       base::RandomStream random(seed, "simulate/duration", static_cast<uint64_t>(asks));
       ++asks;

@@ -33,9 +33,9 @@ struct Problem {
 
 struct SimulateOptions {
   study::AlgorithmSpec algorithm;
-  std::string label;  // Of the algorithm in the rows; empty: its name.
+  std::string label;  // Label of the algorithm in the rows; empty: its name.
   Problem problem;
-  int64_t evaluations = 50;  // Of each run. 1 … 10^6.
+  int64_t evaluations = 50;  // Evaluations of each run. 1 … 10^6.
   int64_t seeds = 1;         // Runs, with study seeds first_seed, first_seed + 1, …. 1 … 10^6.
   uint64_t first_seed = 0;
   int64_t parallel = 1;  // Workers. 1 … 10^4.

@@ -13,10 +13,10 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/registry.h"
 #include "lib/stopping/stopper.h"
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
-#include "lib/suggest/registry.h"
 
 namespace luthier::simulate {
 namespace {
@@ -40,7 +40,7 @@ absl::StatusOr<study::StudySpec> SpecOf(const TrainingOptions& options) {
   spec.stopping = options.stopping;
   violations.AddAll("", study::ValidateSpec(spec));
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
-  LUTHIER_RETURN_IF_ERROR(suggest::Validate(spec));
+  LUTHIER_RETURN_IF_ERROR(search::Validate(spec));
   return spec;
 }
 
@@ -49,7 +49,7 @@ class Run {
   Run(const TrainingOptions& options, study::StudySpec spec)
       : options_(options),
         spec_(std::move(spec)),
-        designer_(suggest::CreateDesigner(spec_)),
+        designer_(search::CreateDesigner(spec_)),
         stopper_(stopping::CreateStopper(spec_)) {}
 
   absl::StatusOr<TrainingSummary> ToTheEnd() {
@@ -91,7 +91,7 @@ class Run {
   const study::HistoryTrial& Trial(int64_t number) const { return history_.trials()[static_cast<size_t>(number - 1)]; }
 
   absl::StatusOr<Answer> Ask() {
-    const absl::StatusOr<suggest::Suggestion> suggestion = designer_->Suggest(history_, asks_, base::StopToken());
+    const absl::StatusOr<search::Suggestion> suggestion = designer_->Suggest(history_, asks_, base::StopToken());
     if (!suggestion.ok()) {
       const std::string reason = base::GetReason(suggestion.status());
       if (reason == base::reason::kAwaitingResults) return Answer::kWait;
@@ -110,7 +110,7 @@ class Run {
       trial.number = number;
       trial.ask_index = asks_;
       trial.parameters = suggestion->parameters;
-      trial.carry = suggestion->carry;
+      trial.designer_state = suggestion->designer_state;
       trial.resource = suggestion->resource;
       history_.AddStored(std::move(trial));
       ++summary_.settings;
@@ -183,7 +183,7 @@ class Run {
 
   const TrainingOptions& options_;
   const study::StudySpec spec_;
-  const std::unique_ptr<suggest::Designer> designer_;
+  const std::unique_ptr<search::Designer> designer_;
   const std::unique_ptr<stopping::Stopper> stopper_;
   study::History history_;
   std::priority_queue<Event, std::vector<Event>, Later> next_;
@@ -206,7 +206,7 @@ TrainingProblem WithCurves(const Problem& problem, int64_t whole) {
   study::StudySpec spec;
   spec.space = problem.space;
   spec.algorithm = study::SobolOptions{};
-  const std::unique_ptr<suggest::Designer> sobol = suggest::CreateDesigner(spec);
+  const std::unique_ptr<search::Designer> sobol = search::CreateDesigner(spec);
   constexpr uint64_t kPoints = 64;
   std::vector<double> losses;
   for (uint64_t i = 0; i < kPoints; ++i) {

@@ -12,7 +12,7 @@
 namespace luthier::spectral {
 
 struct BitOptions {
-  int float_bits = 0;   // Of a parameter that is cut into cells: 1 … 10; 0: 2, or 3 for at most 4 parameters.
+  int float_bits = 0;   // Bits of a parameter that is cut into cells: 1 … 10; 0: 2, or 3 for at most 4 parameters.
   bool gray = false;    // Ordered parameters: neighbouring levels differ in one bit.
   bool centre = false;  // In cells the middle instead of a uniform position.
 };
@@ -30,7 +30,7 @@ inline constexpr int64_t kMaxOrderedLevels = 64;
 //   cells     continuous ones, integers on a log scale, and ordered ones of more than kMaxOrderedLevels: 2^count equal
 //             cells of the compact coordinate (lib/study/encoding.h), and a position inside
 struct BitGroup {
-  int parameter = 0;   // Of the space.
+  int parameter = 0;   // Index in the space.
   int coordinate = 0;  // Compact.
   int begin = 0;       // First bit.
   int count = 0;
@@ -59,8 +59,8 @@ class BitEncoding {
 
   // "batch_norm", "lr:bit1(high half)", "optimizer:bit2".
   std::string BitName(int bit) const;
-  // What of a parameter is left when the bits in `mask` (as in a code) are fixed to those of `code`, for people:
-  // "true", "sgd or adam", "0.01 to 1".
+  // Describes for people the values of a parameter that remain when the bits in `mask` (as in a code) are fixed to
+  // those of `code`: "true", "sgd or adam", "0.01 to 1".
   std::string Describe(const BitGroup& group, int mask, int code) const;
 
  private:

@@ -25,7 +25,7 @@ std::vector<int> BitsOf(FeatureKey key);
 bool KeyBefore(FeatureKey a, FeatureKey b);
 
 struct LassoFit {
-  std::vector<Term> terms;  // Those of non-zero weight, in order of KeyBefore.
+  std::vector<Term> terms;  // Terms of non-zero weight, in order of KeyBefore.
   int passes = 0;           // Over all features.
   bool converged = true;    // False: the optimality conditions are not met everywhere after the last pass.
 };
@@ -48,7 +48,7 @@ class ParityLasso {
   Eigen::Index samples() const { return samples_; }
   int64_t features() const { return CountFeatures(static_cast<int>(free_.size()), degree_); }
 
-  // Those of exactly so many bits.
+  // Returns the number of features of exactly `degree` bits.
   int64_t FeaturesOfDegree(int degree) const {
     const auto bits = static_cast<int>(free_.size());
     return CountFeatures(bits, degree) - CountFeatures(bits, degree - 1);

@@ -12,8 +12,8 @@
 
 namespace luthier::spectral {
 
-// How strong the Lasso's penalty is, in units of the losses' standard deviation, u = sqrt(2 ln N / T): the size that
-// the largest of N correlations with pure noise has.
+// Rules for the weight of the Lasso's penalty. It is given in units of the losses' standard deviation. u = sqrt(2 ln N
+// / T) is the size that the largest of N correlations with pure noise has.
 enum class LambdaRule {
   kFixed,  // factor * u.
   kCv,     // The factor of {1, 0.7, 0.5, 0.35, 0.25} with the best cross-validated R^2; of equals the larger.
@@ -35,11 +35,11 @@ struct RecoveryOptions {
 struct Recovery {
   // Terms by falling |weight|, weights and intercept in units of the loss. No terms: nothing was found.
   Polynomial polynomial;
-  bool believed = false;  // Whether the gate is open: cross-validated R^2 above options.gate.
+  bool believed = false;  // True if the gate is open: cross-validated R^2 above options.gate.
   double r2 = 0.0;        // In-sample R^2 of the polynomial; 0 without terms.
   // 1 - sum (y_i - g_{-f(i)}(x_i))^2 / sum (y_i - mean)^2 over five folds, in each of which everything is fitted anew.
   double cv_r2 = 0.0;
-  double variance = 0.0;  // Of the losses.
+  double variance = 0.0;  // Variance of the losses.
   double lambda = 0.0;    // The penalty used, in units of their standard deviation,
   double factor = 0.0;    // and in units of u.
   int64_t features = 0;   // N.

@@ -14,7 +14,7 @@
 namespace luthier::stochastic {
 
 using Eigen::VectorXd;
-using learn::SolveState;
+using linear::SolveState;
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/checkpoint.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/minimizer.h"
+#include "lib/linear/minimizer.h"
 
 namespace luthier::stochastic {
 
@@ -35,15 +35,15 @@ class GrowingBatch {
 
   // One iteration. kPrecision: no step from here decreases f, with all examples. kNonFinite: f is not finite at x.
   // CANCELLED when stopped, or `sum` was: the iteration was given up, nothing has changed.
-  absl::StatusOr<learn::SolveState> Step(PartialSum sum, const base::StopToken& stop);
+  absl::StatusOr<linear::SolveState> Step(PartialSum sum, const base::StopToken& stop);
 
   const Eigen::VectorXd& x() const { return x_; }
   int64_t batch() const { return batch_; }
   // The one after it: min(n, ceil(1.1 batch + 1)).
   int64_t NextBatch(int64_t batch) const;
-  // Of the mean over the batch, with the penalty; of f once batch() == n.
+  // Returns the gradient of the mean over the batch, with the penalty: that of f once batch() == n.
   Eigen::VectorXd Gradient() const;
-  int64_t evaluations() const { return evaluations_; }  // Of one example each.
+  int64_t evaluations() const { return evaluations_; }  // Evaluations of one example each.
 
   // All but dim, n and lambda. A solver made alike that loads goes on bit for bit. False when the bytes do not fit.
   void Save(base::CheckpointWriter* writer) const;

@@ -13,7 +13,8 @@
 
 namespace luthier::stochastic {
 
-// Which example a variance-reduced method looks at next (Ahmed 2018, section 2.6.1), n examples, m of them seen:
+// Rules for the example that a variance-reduced method visits next (Ahmed 2018, section 2.6.1). There are n examples, m
+// of them seen:
 enum class Sampling {
   kUniform,      // Each with probability 1/n.
   kPermutation,  // A new random order every n draws.
@@ -34,7 +35,7 @@ const std::vector<std::string>& SamplingNames();
 absl::StatusOr<Sampling> ParseSampling(absl::string_view name);
 // For methods that keep no constants: what needs them becomes kUniform.
 Sampling WithoutConstants(Sampling sampling);
-// Whether the constants are to be searched at every visit, because that is what the form is about.
+// Returns true if the constants are to be searched at every visit: pl_literal and pl_port exist for that search.
 bool SearchesAlways(Sampling sampling);
 
 // Draws examples and keeps their estimated Lipschitz constants L_i. Also the way in which the constants start and

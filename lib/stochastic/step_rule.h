@@ -9,10 +9,10 @@
 
 namespace luthier::stochastic {
 
-// How a variance-reduced method's step follows from the largest and the mean Lipschitz constant of the examples'
-// gradients, Lmax and Lmean, and the strength of the L2 penalty lambda, which is the modulus of strong convexity
-// (Ahmed 2018, section 2.6.2; there lambda is left implicit in the first rules). Losses alone have the constants Lmax
-// and Lmean; each rule adds lambda.
+// Rules for the step of a variance-reduced method (Ahmed 2018, section 2.6.2; there lambda is left implicit in the
+// first rules). Lmax and Lmean are the largest and the mean Lipschitz constant of the examples' gradients. lambda is
+// the weight of the L2 penalty and the modulus of strong convexity. Losses alone have the constants Lmax and Lmean;
+// each rule adds lambda.
 enum class StepRule {
   kConstant,         // StepOptions::constant
   kLmean,            // 1 / (Lmean + lambda)

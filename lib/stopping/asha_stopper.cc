@@ -5,13 +5,13 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "lib/suggest/rungs.h"
+#include "lib/study/rung_schedule.h"
 
 namespace luthier::stopping {
 namespace {
 
 std::vector<int64_t> RungsBelowTheWhole(const study::StudySpec& spec) {
-  std::vector<int64_t> steps = suggest::BracketsOf(spec).front().steps;
+  std::vector<int64_t> steps = study::BracketsOf(spec).front().steps;
   steps.pop_back();
   return steps;
 }

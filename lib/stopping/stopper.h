@@ -9,7 +9,8 @@
 #include "lib/study/study_spec.h"
 #include "lib/study/trial_state.h"
 
-// Whether a trial goes on after a report of its learning curve. Pure bookkeeping: no clock, no randomness, no I/O.
+// Decides whether a trial goes on after a report of its learning curve. Pure bookkeeping: no clock, no randomness, no
+// I/O.
 namespace luthier::stopping {
 
 enum class Verdict {
@@ -24,8 +25,8 @@ struct Decision {
   friend bool operator==(const Decision&, const Decision&) = default;
 };
 
-// Whether a trial with `target` (study::Trial::target(), 0: none) pauses now that it reported `step`. At resource.max
-// it is not paused: it is complete.
+// Decides whether a trial with `target` (study::Trial::target(), 0: none) pauses now that it reported `step`. At
+// resource.max it does not pause: it is complete.
 Decision AtTarget(const study::Resource& resource, int64_t target, int64_t step);
 
 // The stopping rules of one study: those of its algorithm and StudySpec::stopping. Trials are numbers >= 1; values are
@@ -44,9 +45,8 @@ class Stopper {
   virtual void Report(int64_t trial, int64_t step, double value) = 0;
   // `trial` became final. Once a trial.
   virtual void Finish(int64_t trial, study::TrialState state, std::optional<double> value) = 0;
-  // What the worker of `trial` is to do after Report(trial, step, …): kContinue or kStop; kContinue at
-  // resource.max, where it is complete. O(log trials) and O(points of
-  // the trial).
+  // Returns what the worker of `trial` is to do after Report(trial, step, …): kContinue or kStop. At resource.max,
+  // where the trial is complete, it is kContinue. O(log trials) and O(points of the trial).
   virtual Decision Decide(int64_t trial, int64_t step) const = 0;
 };
 

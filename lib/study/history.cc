@@ -28,12 +28,12 @@ void History::AddStored(HistoryTrial trial) {
   ++stored_;
 }
 
-void History::AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry, int64_t resource) {
+void History::AddSuggested(uint64_t ask_index, Parameters parameters, std::string designer_state, int64_t resource) {
   HistoryTrial trial;
   trial.ask_index = ask_index;
   trial.parameters = std::move(parameters);
   trial.setting = HashOf(trial.parameters);
-  trial.carry = std::move(carry);
+  trial.designer_state = std::move(designer_state);
   trial.resource = resource;
   auto place = trials_.begin() + stored_;
   while (place != trials_.end() && *place->ask_index < ask_index) ++place;

@@ -19,18 +19,18 @@ struct CurvePoint {
   friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
 };
 
-// What a designer knows of one trial.
+// One trial as a designer sees it.
 struct HistoryTrial {
   int64_t number = 0;                 // 0: suggested, not yet stored.
-  std::optional<uint64_t> ask_index;  // Absent for trials a user enqueued.
+  std::optional<uint64_t> ask_index;  // std::nullopt for trials a user enqueued.
   Parameters parameters;
   uint64_t setting = 0;  // HashOf(parameters): History keeps it, so that designers see cheaply what they have seen.
   TrialState state = TrialState::kPending;
   std::optional<double> value;         // The study's metric in user units; COMPLETE (always finite) or PRUNED.
-  int64_t step = 0;                    // Of the final measurement; 0 where there is none.
-  std::optional<Gradient> gradient;    // Of the study's metric, valid for the space.
+  int64_t step = 0;                    // Step of the final measurement; 0: there is none.
+  std::optional<Gradient> gradient;    // Gradient of the study's metric, valid for the space.
   std::optional<FailureKind> failure;  // In FAILED.
-  std::string carry;                   // What the designer stored with this suggestion.
+  std::string designer_state;          // Text that the designer stored with this suggestion.
   // Who reported the result: workers are numbered by their first final result in the log, from 0. Wrong gradients are
   // mostly one worker's. In a reproducible study, where nothing may depend on who was faster, always 0.
   int32_t reporter = 0;
@@ -59,7 +59,7 @@ class History {
   // A trial that was stored. It replaces the suggested-but-unstored trial of the same ask index. Numbers come 1, 2, ….
   void AddStored(HistoryTrial trial);
   // A suggestion on its way to the store.
-  void AddSuggested(uint64_t ask_index, Parameters parameters, std::string carry, int64_t resource = 0);
+  void AddSuggested(uint64_t ask_index, Parameters parameters, std::string designer_state, int64_t resource = 0);
   // Trial `number` became final. `worker`: whose report made it so, which is how workers get their numbers
   // (HistoryTrial::reporter); empty: nobody's, and the trial's reporter stays as it is. `step`: of the value.
   void Finish(int64_t number, TrialState state, std::optional<double> value, std::optional<Gradient> gradient,
@@ -76,11 +76,11 @@ class History {
   void AddSuggestedResume(uint64_t ask_index, int64_t number, int64_t resource);
   void Resume(uint64_t ask_index, int64_t number, int64_t resource);
 
-  // What a designer may see in a study with `reproducible` set, when asked for ask `ask_index` with at most `parallel`
-  // trials at once: results of the trials numbered <= count - parallel + 1, in order of number, where count is the
-  // number of trials() before this ask (with parallel = 1: all of them); all others look open, and all reporters are 0.
-  // Independent of the order in which workers finish.
-  // Absent while one of those results is still missing.
+  // Returns what a designer may see in a study with `reproducible` set, when it is asked with at most `parallel` trials
+  // at once: results of the trials numbered <= count - parallel + 1, in order of number, where count is the number of
+  // trials() before this ask (with parallel = 1: all of them). All other trials look pending, and all reporters are 0.
+  // The view does not depend on the order in which workers finish. Returns std::nullopt while one of those results is
+  // still missing.
   std::optional<History> ReproducibleView(int64_t parallel) const;
 
  private:

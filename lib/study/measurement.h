@@ -29,11 +29,11 @@ struct Gradient {
   friend bool operator==(const Gradient&, const Gradient&) = default;
 };
 
-// Which derivative of the study's metric whoever asked for an evaluation can use.
+// Derivative of the study's metric that can be used by whoever asked for an evaluation.
 enum class GradientUse { kNone, kFull, kDirectional };
 absl::string_view GradientUseName(GradientUse use);  // "none", "full", "directional".
 
-// How the training behind a measurement ended; from best to worst.
+// Outcomes of the training behind a measurement, from best to worst.
 enum class TrainingOutcome {
   kConverged,  // The gradient or the duality gap is as small as the tolerance asks for.
   kPrecision,  // No further step lowers the objective in floating point.
@@ -46,7 +46,7 @@ absl::string_view TrainingOutcomeName(TrainingOutcome outcome);  // "converged",
 // INVALID_ARGUMENT that names all outcomes.
 absl::StatusOr<TrainingOutcome> ParseTrainingOutcome(absl::string_view name);
 
-// Of several folds: the worst outcome, and the largest numbers.
+// Report on the training behind a measurement. For several folds: the worst outcome, and the largest numbers.
 struct TrainingReport {
   TrainingOutcome outcome = TrainingOutcome::kConverged;
   // Largest entry of the gradient of the training objective as a multiple of the largest one at zero weights. >= 0.
@@ -66,7 +66,7 @@ struct Measurement {
   std::map<std::string, double> metrics;  // User units. Intermediate values may be non-finite.
   std::optional<double> elapsed_seconds;  // Training time so far in this attempt.
   std::optional<Gradient> gradient;
-  std::optional<TrainingReport> training;  // Absent in intermediate points, or when nobody said.
+  std::optional<TrainingReport> training;  // Not set in intermediate points, or if not reported.
   std::optional<double> gradient_seconds;  // The part of elapsed_seconds that went into the gradient.
 
   friend bool operator==(const Measurement&, const Measurement&) = default;

@@ -86,13 +86,13 @@ class SearchSpace {
   const std::vector<int>& topological_order() const { return order_; }
   // Index of the parent of parameter i, or -1.
   int parent(int i) const { return parents_[i]; }
-  // Whether parameter i exists given the values of those before it in topological order.
+  // Returns true if parameter `i` exists, given the values of those before it in topological order.
   bool IsActive(int i, const Parameters& values) const;
 
   // Indices of the parameters a gradient has entries for: floats without step, in order.
   const std::vector<int>& differentiable() const { return differentiable_; }
 
-  // Whether there is only one legal value of parameter i.
+  // Returns true if parameter `i` has only one legal value.
   bool IsConstant(int i) const;
   // Number of distinct settings counting only active parameters of the unconditioned product; absent when infinite or
   // above 2^63. Conditional spaces: an upper bound.

@@ -25,9 +25,9 @@ struct MetricSpec {
 
 // --- Algorithms. One struct an algorithm; AlgorithmName() gives the registry name. ---
 
-// The service chooses: lib/suggest/auto.h.
+// The service chooses: lib/search/auto.h.
 struct AutoOptions {
-  bool noisy = false;  // Whether the same setting may give different values.
+  bool noisy = false;  // True if the same setting may give different values.
   friend bool operator==(const AutoOptions&, const AutoOptions&) = default;
 };
 
@@ -75,7 +75,7 @@ struct BoOptions {
   BoPreset preset = BoPreset::kBo;
   int32_t initial_points = 0;  // Quasi-random settings before the model is used; 0: max(4, min(d+1, 20)). At most 10^4.
   BoAcquisition acquisition = BoAcquisition::kLogEi;
-  bool noisy = false;  // Whether the same setting may give different values.
+  bool noisy = false;  // True if the same setting may give different values.
   BoKernel kernel = BoKernel::kAuto;
   BoWarp warp = BoWarp::kAuto;
   BoPrior prior = BoPrior::kDimensionScaled;
@@ -89,13 +89,13 @@ struct BoOptions {
   BoLipschitz lipschitz = BoLipschitz::kOff;
   BoGrowth growth = BoGrowth::kLinear;
   double growth_factor = 10.0;      // kappa > 0.
-  double lipschitz_constant = 0.0;  // Of kKnown: > 0, units of the metric per unit cube side.
+  double lipschitz_constant = 0.0;  // For kKnown: > 0, units of the metric per unit cube side.
   BoBeta beta_schedule = BoBeta::kKandasamy15;
-  double beta = 2.0;          // Of BoBeta::kConstant, >= 0.
+  double beta = 2.0;          // For BoBeta::kConstant, >= 0.
   double improvement = 0.01;  // xi >= 0 of PI and LOG_PI, in deviations of the outputs.
   BoSampler sampler = BoSampler::kPathwise;
   BoHyperparameters hyperparameters = BoHyperparameters::kMap;
-  BoGradients gradients = BoGradients::kOff;  // Which reported derivatives the model uses.
+  BoGradients gradients = BoGradients::kOff;  // Reported derivatives that the model uses.
   BoFeasibility feasibility = BoFeasibility::kAuto;
   BoTrustBox trust_box = BoTrustBox::kAuto;
   friend bool operator==(const BoOptions&, const BoOptions&) = default;
@@ -131,8 +131,8 @@ struct TpeOptions {
 using SamplerSpec = std::variant<AutoOptions, BoOptions, RandomOptions, SobolOptions, GridOptions, HaltonOptions,
                                  TpeOptions, CmaEsOptions>;
 
-// Those that train settings in parts, up to rungs of StudySpec::resource, and continue the best. They need a resource
-// and take new settings from a sampler.
+// Multi-fidelity algorithms train settings up to rungs of StudySpec::resource and continue the best. They need a
+// resource and take new settings from a sampler.
 
 // Brackets of `trials` settings, one in eta of which goes on from rung to rung.
 struct SuccessiveHalvingOptions {
@@ -172,21 +172,21 @@ struct AshaOptions {
 // In the order of the API's.
 enum class HarmonicaLambda { kFixed, kCv, kPath, kAbs };
 
-// What goes on after Harmonica's stages: an algorithm that can stand in for it on any space. A new one is one entry
+// Algorithm that goes on after Harmonica's stages: one that can stand in for it on any space. A new one is one entry
 // here.
 using HarmonicaBase = std::variant<RandomOptions, SobolOptions, GridOptions, BoOptions, HaltonOptions, TpeOptions,
                                    CmaEsOptions, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions>;
 
 struct HarmonicaOptions {
-  int32_t samples = 0;       // Of each stage, 20 … 10^5; 0: 300, or less where the budget is small.
+  int32_t samples = 0;       // Samples of each stage, 20 … 10^5; 0: 300, or less where the budget is small.
   int32_t stages = 2;        // 1 … 5.
-  int32_t degree = 3;        // Of the monomials, 1 … 5.
-  int32_t terms = 5;         // Of a stage's polynomial, 1 … 32.
+  int32_t degree = 3;        // Largest degree of the monomials, 1 … 5.
+  int32_t terms = 5;         // Terms of a stage's polynomial, 1 … 32.
   int32_t restrictions = 4;  // Best settings that a stage hands on, 1 … 16.
   HarmonicaLambda lambda = HarmonicaLambda::kFixed;
-  double lambda_factor = 0.35;  // Of kFixed: 0.01 … 10.
-  double lambda_abs = 0.0;      // Of kAbs: > 0, in units of the metric.
-  int32_t float_bits = 0;       // Of a parameter cut into cells, 1 … 10; 0: 2, or 3 for at most 4 parameters.
+  double lambda_factor = 0.35;  // For kFixed: 0.01 … 10.
+  double lambda_abs = 0.0;      // For kAbs: > 0, in units of the metric.
+  int32_t float_bits = 0;       // Bits of a parameter cut into cells, 1 … 10; 0: 2, or 3 for at most 4 parameters.
   bool gray = false;            // Neighbouring levels of ordered parameters differ in one bit.
   bool cell_centres = false;    // Continuous parameters take the middles of cells.
   bool strict = false;          // A stage uses its first `samples` samples, however late their results.
@@ -263,7 +263,7 @@ struct LeaseOptions {
 
 // --- Training in parts ---
 
-// What training a setting may cost, on the axis of Measurement::step of its intermediate reports.
+// Amount of training that a setting may get, on the axis of Measurement::step of its intermediate reports.
 struct Resource {
   int64_t min = 1;   // The least that says anything about a setting. 1 … max.
   int64_t max = 1;   // All that a setting gets. At most kMaxResource.
@@ -298,7 +298,7 @@ struct CurveStopping {
   double confidence = 0.95;  // Above 0.5, below 1.
   int64_t warmup = 0;
   int64_t min_trials = 1;
-  int64_t min_points = 6;  // Of the trial's own curve. >= 4.
+  int64_t min_points = 6;  // Points of the trial's own curve. >= 4.
   int64_t interval = 1;
   friend bool operator==(const CurveStopping&, const CurveStopping&) = default;
 };
@@ -318,7 +318,7 @@ struct StudySpec {
   // Suggestions do not depend on the order in which workers finish (History::ReproducibleView). Needs max_parallel.
   bool reproducible = false;
   std::map<std::string, std::string> labels;
-  std::optional<Resource> resource;      // Where trials are trained in parts.
+  std::optional<Resource> resource;      // Needed by multi-fidelity and CurveStopping.
   std::optional<StoppingRule> stopping;  // Beside whatever the algorithm itself stops.
   // Its share where studies compete for workers and for the computing of suggestions. kMinWeight … kMaxWeight.
   double weight = 1.0;
@@ -330,7 +330,7 @@ inline constexpr int64_t kMaxParallel = 10'000;
 inline constexpr double kMinWeight = 0.01;
 inline constexpr double kMaxWeight = 100.0;
 
-// Everything but the space (validated at its creation), the algorithm against the space (suggest::Validate) and the
+// Everything but the space (validated at its creation), the algorithm against the space (search::Validate) and the
 // builtin objective (catalogue::Validate). INVALID_ARGUMENT with every violation.
 absl::Status ValidateSpec(const StudySpec& spec);
 

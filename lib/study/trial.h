@@ -36,7 +36,7 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// Why a setting was tried, what is asked of it, and all that is needed to compute it again.
+// Records why a setting was tried, what is asked of it, and all that is needed to compute it again.
 struct Provenance {
   std::string designer;  // Registry name, or "user" for an enqueued trial.
   int32_t algorithm_version = 0;
@@ -44,14 +44,14 @@ struct Provenance {
   // they determine the suggestion: designer(history up to prefix_seq plus open asks of smaller index, ask_index).
   std::optional<uint64_t> ask_index;
   uint64_t prefix_seq = 0;
-  std::string origin;                     // What inside the designer: init, acq, explore, stuck_random, grid, …
+  std::string origin;                     // Branch of the designer: init, acq, explore, stuck_random, grid, …
   std::map<std::string, double> details;  // E.g. predicted_mean, predicted_sd (user units), acquisition.
-  std::string carry;                      // The few numbers the designer's next ask starts from, printed losslessly.
+  std::string designer_state;             // The few numbers the designer's next ask starts from, printed losslessly.
   // Along which the designer would like a directional derivative; as Gradient::direction. Empty: none was asked for.
   std::vector<double> direction;
   // Trials whose gradients were first left out for this one, as their reporter's contradict the values; ascending.
   std::vector<int64_t> set_aside;
-  int64_t resource = 0;  // Train until this step, then pause (suggest::Suggestion::resource); 0: no target.
+  int64_t resource = 0;  // Train until this step, then pause (search::Suggestion::resource); 0: no target.
   // Training may start from the model of this trial (warm_start.h), named with the first grant; 0: from zero.
   int64_t warm_start = 0;
   friend bool operator==(const Provenance&, const Provenance&) = default;
@@ -80,7 +80,7 @@ struct Trial {
   TrialState state = TrialState::kPending;
   Parameters parameters;
   Provenance provenance;
-  // Why it was continued, each time that it was PAUSED and promoted: each has an ask_index and a resource above the one
+  // Provenance of each promotion of the trial after it was PAUSED: each has an ask_index and a resource above the one
   // before. Oldest first.
   std::vector<Provenance> promotions;
   std::optional<Measurement> final_measurement;  // Set in COMPLETE, and in PRUNED when a value was reported.
@@ -100,8 +100,8 @@ struct Trial {
   friend bool operator==(const Trial&, const Trial&) = default;
 };
 
-// How many grants ended in failure, silence or a result since the trial was last PAUSED, the newest included: what
-// LeaseOptions::max_attempts limits. Each part of the training has its own attempts.
+// Returns the number of grants that ended in failure, silence or a result since the trial was last PAUSED, the newest
+// included. LeaseOptions::max_attempts limits it. Training towards each rung has its own attempts.
 int AttemptsUsed(const Trial& trial);
 
 // Units of the study's resource that all attempts together were trained for, those that were lost included. At most

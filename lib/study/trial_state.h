@@ -20,7 +20,7 @@ enum class TrialState {
 };
 inline constexpr size_t kTrialStateCount = 7;
 
-// What can happen to a trial. Numbers of attempts and releases decide between kRetry and kGiveUp.
+// Events in the life of a trial. Numbers of attempts and releases decide between kRetry and kGiveUp.
 enum class TrialEvent {
   kGrant,     // A worker got it (also: the holder of an expired lease took it back, or a new holder replaces it).
   kRetry,     // Released, failed for no fault of the setting, or its holder vanished, with attempts left.

@@ -14,13 +14,13 @@ namespace luthier::study {
 
 inline constexpr char kWarmStartOption[] = "warm_start";
 
-// Whether the study asks for it: a builtin objective with the option `warm_start`.
+// Returns true if the study asks for warm starts: a builtin objective with the option `warm_start`.
 bool WarmStarts(const StudySpec& spec);
 
 // A COMPLETE trial: its number and setting.
 using WarmSource = std::pair<int64_t, Parameters>;
 
-// The number of the source nearest to `parameters`: among those that differ in strengths of penalties alone (l2, l1,
+// The number of the source nearest to `parameters`: among those that differ in penalties alone (l2, l1,
 // l2.NAME, l1.NAME, numbers above 0), the one with the smallest sum of |ln ratio|, of equally near ones the newest. 0:
 // none.
 int64_t NearestSource(const std::vector<WarmSource>& sources, const Parameters& parameters);

@@ -48,14 +48,14 @@ absl::StatusOr<study::Parameters> FromProto(const google::protobuf::Struct& para
 // Every default is written out, so that a reader needs no table of them.
 v1::StudySpec ToProto(const study::StudySpec& spec);
 v1::ParameterSpec ToProto(const study::ParameterSpec& parameter);
-// The whole validation but for what needs the designers (suggest::Validate) and the objectives (catalogue::Validate):
+// The whole validation but for what needs the designers (search::Validate) and the objectives (catalogue::Validate):
 // presence, enums, SearchSpace::Create, study::ValidateSpec; all violations together.
 absl::StatusOr<study::StudySpec> FromProto(const v1::StudySpec& spec);
 // One parameter; the checks of SearchSpace::Create are not part of it.
 absl::StatusOr<study::ParameterSpec> FromProto(const v1::ParameterSpec& parameter);
 
 v1::Algorithm ToProto(const study::AlgorithmSpec& algorithm);
-// Settings against a space and budget are not checked: suggest::Validate. Paths begin with "algorithm.".
+// Settings against a space and budget are not checked: search::Validate. Paths begin with "algorithm.".
 absl::StatusOr<study::AlgorithmSpec> FromProto(const v1::Algorithm& algorithm);
 // Its options are checked by study::ValidateSpec. A message that names no rule is refused.
 absl::StatusOr<study::StoppingRule> FromProto(const v1::Stopping& stopping);
@@ -75,8 +75,8 @@ absl::StatusOr<study::Gradient> FromProto(const v1::Gradient& gradient);
 inline constexpr int kMaxMetrics = 32;
 
 v1::Measurement ToProto(const study::Measurement& measurement);
-// What a measurement lost of what is worth less than its metrics, and why: INVALID_ARGUMENT with paths relative to the
-// measurement; OK: nothing.
+// Parts of a measurement that were left out, as they are worth less than its metrics, and why: INVALID_ARGUMENT with
+// paths relative to the measurement; OK: nothing was left out.
 struct LeftOut {
   absl::Status gradient;
   absl::Status training;  // `training` or `gradient_seconds`.

@@ -333,7 +333,7 @@ v1::Provenance ToProto(const study::Provenance& provenance) {
   proto.set_prefix_seq(provenance.prefix_seq);
   proto.set_origin(ValidUtf8(provenance.origin));
   for (const auto& [name, value] : provenance.details) (*proto.mutable_details())[ValidUtf8(name)] = value;
-  proto.set_carry(ValidUtf8(provenance.carry));
+  proto.set_carry(ValidUtf8(provenance.designer_state));
   proto.mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
   proto.mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
   proto.set_resource(provenance.resource);
@@ -349,7 +349,7 @@ study::Provenance FromProto(const v1::Provenance& provenance) {
   result.prefix_seq = provenance.prefix_seq();
   result.origin = provenance.origin();
   result.details.insert(provenance.details().begin(), provenance.details().end());
-  result.carry = provenance.carry();
+  result.designer_state = provenance.carry();
   result.direction.assign(provenance.direction().begin(), provenance.direction().end());
   result.set_aside.assign(provenance.set_aside().begin(), provenance.set_aside().end());
   result.resource = provenance.resource();

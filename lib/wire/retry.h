@@ -8,7 +8,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 
-// How often a client sends a call again. What a failure means: base/retry_advice.h; how long to wait: base/backoff.h.
+// Decides how often a client sends a call again. base/retry_advice.h says what a failure means, base/backoff.h how long
+// to wait.
 namespace luthier::wire {
 
 // Waits that can be cut short.

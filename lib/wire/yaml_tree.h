@@ -10,7 +10,7 @@
 
 namespace luthier::wire {
 
-// Where a node begins; from 1.
+// Position at which a node begins; both numbers count from 1.
 struct YamlPosition {
   int line = 0;
   int column = 0;

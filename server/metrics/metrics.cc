@@ -162,7 +162,7 @@ Metrics::Metrics(MetricsOptions options)
       trial_events_total_(
           BuildCounter().Name("luthier_trial_events_total").Help("What happened to trials").Register(registry_)),
       suggest_compute_seconds_(BuildHistogram()
-                                   .Name("luthier_suggest_compute_seconds")
+                                   .Name("luthier_search_compute_seconds")
                                    .Help("Time to compute the suggestions of one request")
                                    .Register(registry_)),
       gradients_rejected_total_(BuildCounter()

@@ -18,14 +18,14 @@
 #include "absl/time/time.h"
 #include "server/coordinator/writer/observer.h"
 
-// What a coordinator counts, in Prometheus' terms; docs/guide/operations.md has the table. No label holds the name of a
-// study, a trial, a worker or a user, and there are never more than 500 series. Thread-safe.
+// The counts of a coordinator, in Prometheus' terms; docs/guide/operations.md has the table. No label holds the name of
+// a study, a trial, a worker or a user, and there are never more than 500 series. Thread-safe.
 namespace luthier::metrics {
 
 struct MetricsOptions {
   std::vector<std::string> methods;  // "WorkerService/Suggest"; calls of any other are counted as "other".
-  std::string data_dir;              // Of the database; empty: in memory.
-  std::function<bool()> ready;       // Whether the server takes writes now. Null: no.
+  std::string data_dir;              // Directory of the database; empty: in memory.
+  std::function<bool()> ready;       // Returns true if the server takes writes now. Null: it does not.
 };
 
 class Metrics final : public coordinator::Observer, public prometheus::Collectable {

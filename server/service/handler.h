@@ -21,10 +21,10 @@
 #include "server/service/memory_guard.h"
 #include "server/storage/storage.h"
 
-// What the gRPC shells share. A handler checks, converts and hands over; it decides nothing and never blocks.
+// Parts that the gRPC shells share. A handler checks, converts and hands over; it decides nothing and never blocks.
 namespace luthier::service {
 
-// What handlers need; all outlive the services.
+// Parts that handlers need; all outlive the services.
 struct Backend {
   coordinator::Coordinator* coordinator = nullptr;
   storage::Storage* storage = nullptr;

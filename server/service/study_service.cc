@@ -11,9 +11,9 @@
 #include "lib/base/hash.h"
 #include "lib/base/status_macros.h"
 #include "lib/catalogue/registry.h"
-#include "lib/suggest/certificate.h"
-#include "lib/suggest/harmonica_report.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/harmonica/report.h"
+#include "lib/search/lipschitz_certificate.h"
+#include "lib/search/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/resource_name.h"
 #include "server/coordinator/proposals/timeline.h"
@@ -49,7 +49,7 @@ absl::StatusOr<study::StudySpec> Checked(const v1::StudySpec& message) {
     return violations.ToStatus();
   }
   violations.AddAll("spec", study::ValidateNewSpec(*spec));
-  violations.AddAll("spec", suggest::Validate(*spec));
+  violations.AddAll("spec", search::Validate(*spec));
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec->objective)) {
     violations.AddAll("spec", catalogue::Validate(*builtin, spec->space, spec->metric));
     violations.AddAll("spec", catalogue::ValidateCurve(*spec));
@@ -87,7 +87,7 @@ v1::Study ToMessage(const storage::StudyRecord& record, const storage::Storage::
   *message.mutable_create_time() = wire::ToProto(record.create_time);
   *message.mutable_update_time() = wire::ToProto(record.update_time);
   message.set_update_seq(record.update_seq);
-  const suggest::Resolution resolution = suggest::Resolve(record.spec);
+  const search::Resolution resolution = search::Resolve(record.spec);
   if (!resolution.reasons.empty()) {
     *message.mutable_resolved_algorithm() = wire::ToProto(resolution.algorithm);
     for (const std::string& reason : resolution.reasons) message.add_algorithm_reasons(reason);
@@ -149,12 +149,12 @@ absl::Status NotReadBack(const absl::Status& cause) {
 // From the results that are stored now.
 absl::Status FillCertificate(storage::Storage* storage, const std::string& id, const v1::CertificateRequest& request,
                              v1::Study* response) {
-  suggest::CertificateOptions options;
+  search::CertificateOptions options;
   options.epsilon = request.epsilon();
   if (request.has_lipschitz()) options.lipschitz = request.lipschitz();
   LUTHIER_ASSIGN_OR_RETURN(const storage::StudyRecord record, storage->GetStudy(id));
-  suggest::CertificateResults results;
-  const bool any = options.lipschitz || suggest::HasLipschitzBounds(record.spec);
+  search::CertificateResults results;
+  const bool any = options.lipschitz || search::HasLipschitzBounds(record.spec);
   const storage::TrialFilter complete = {{study::TrialState::kComplete}};
   for (int64_t last = 0; any;) {
     LUTHIER_ASSIGN_OR_RETURN(std::vector<storage::TrialRecord> page,
@@ -164,12 +164,12 @@ absl::Status FillCertificate(storage::Storage* storage, const std::string& id, c
       const std::optional<double> value = storage::RankedValue(trial, record.spec.metric.name);
       if (value) results.emplace_back(std::move(trial.trial.parameters), *value);
     }
-    suggest::KeepForCertificate(record.spec.metric.goal, &results);
+    search::KeepForCertificate(record.spec.metric.goal, &results);
     if (page.size() < kMaxPage) break;
   }
   base::Violations violations;
-  const absl::StatusOr<std::optional<suggest::Certificate>> certificate =
-      suggest::Certify(record.spec, std::move(results), options);
+  const absl::StatusOr<std::optional<search::Certificate>> certificate =
+      search::Certify(record.spec, std::move(results), options);
   violations.AddAll("certificate", certificate.status());
   LUTHIER_RETURN_IF_ERROR(violations.ToStatus());
   if (!certificate->has_value()) return absl::OkStatus();
@@ -191,13 +191,13 @@ absl::Status FillHarmonicaStages(storage::Storage* storage, const std::string& i
   if (!std::holds_alternative<study::HarmonicaOptions>(record.spec.algorithm)) return absl::OkStatus();
   LUTHIER_ASSIGN_OR_RETURN(const study::History history,
                            coordinator::HistoryAt(storage, record.key, record.spec, UINT64_MAX));
-  const suggest::HarmonicaReport report = suggest::ReportHarmonica(record.spec, history, suggest::kHarmonicaResamples);
-  for (const suggest::HarmonicaStageReport& stage : report.stages) {
+  const search::HarmonicaReport report = search::ReportHarmonica(record.spec, history, search::kHarmonicaResamples);
+  for (const search::HarmonicaStageReport& stage : report.stages) {
     v1::HarmonicaStage& out = *response->add_harmonica_stages();
     out.set_intercept(stage.intercept);
-    for (const suggest::HarmonicaTerm& term : stage.terms) {
+    for (const search::HarmonicaTerm& term : stage.terms) {
       v1::HarmonicaStage::Term& t = *out.add_terms();
-      for (const suggest::HarmonicaFactor& factor : term.factors) {
+      for (const search::HarmonicaFactor& factor : term.factors) {
         v1::HarmonicaStage::Factor& f = *t.add_factors();
         f.set_parameter(factor.parameter);
         f.set_bit(factor.bit);
@@ -210,7 +210,7 @@ absl::Status FillHarmonicaStages(storage::Storage* storage, const std::string& i
       if (term.bootstrap_frequency) t.set_bootstrap_frequency(*term.bootstrap_frequency);
     }
     out.set_believed(stage.believed);
-    for (const suggest::HarmonicaRestriction& restriction : stage.restrictions) {
+    for (const search::HarmonicaRestriction& restriction : stage.restrictions) {
       v1::HarmonicaStage::Restriction& r = *out.add_restrictions();
       for (const auto& [parameter, values] : restriction.values) (*r.mutable_values())[parameter] = values;
       r.set_value(restriction.value);

@@ -103,7 +103,7 @@ void Encode(const study::Provenance& provenance, record::Provenance* out) {
   out->set_prefix_seq(provenance.prefix_seq);
   out->set_origin(provenance.origin);
   Encode(provenance.details, out->mutable_details());
-  out->set_carry(provenance.carry);
+  out->set_carry(provenance.designer_state);
   out->mutable_direction()->Add(provenance.direction.begin(), provenance.direction.end());
   out->mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
   out->set_resource(provenance.resource);
@@ -118,7 +118,7 @@ study::Provenance Decode(const record::Provenance& in) {
   provenance.prefix_seq = in.prefix_seq();
   provenance.origin = in.origin();
   provenance.details = Decode(in.details());
-  provenance.carry = in.carry();
+  provenance.designer_state = in.carry();
   provenance.direction.assign(in.direction().begin(), in.direction().end());
   provenance.set_aside.assign(in.set_aside().begin(), in.set_aside().end());
   provenance.resource = in.resource();

@@ -106,7 +106,7 @@ class SqliteStorage final : public Storage {
   base::Mutex deleted_mutex_;
   std::set<StudyKey> deleted_ ABSL_GUARDED_BY(deleted_mutex_);  // Studies that have rows left.
 
-  bool check_behind_ = false;  // What `options_` wants, and the schema allows.
+  bool check_behind_ = false;  // True if `options_` wants it and the schema allows it.
   base::Mutex check_mutex_;
   SQLite::Database* checking_ ABSL_GUARDED_BY(check_mutex_) = nullptr;
   bool check_stopped_ ABSL_GUARDED_BY(check_mutex_) = false;

@@ -140,7 +140,7 @@ using StoredReply = std::variant<ChangedStudy, GrantedLeases, StoredTrials, Lega
 // A mutating request that was answered, so that its repetition gets the same answer.
 struct RequestRecord {
   std::string id;      // 1 to 64 bytes; unique in the database.
-  std::string digest;  // Of the request's content.
+  std::string digest;  // Digest of the request's content.
   StoredReply reply;
   absl::Time time;
   friend bool operator==(const RequestRecord&, const RequestRecord&) = default;
@@ -198,8 +198,8 @@ struct TrialFilter {
   std::vector<study::TrialState> states;  // Empty: all.
 };
 
-// Where the coordinator's state survives. One writer: Commit is called by one thread at a time. Reads may be called
-// from any thread at any time, see committed state only, and each call sees one moment.
+// Storage in which the coordinator's state survives. One writer: Commit is called by one thread at a time. Reads may be
+// called from any thread at any time, see committed state only, and each call sees one moment.
 //
 // Errors of Commit: UNAVAILABLE STORAGE_FULL (nothing was written; may succeed later); INTERNAL BUG for a violated
 // constraint (nothing was written); DATA_LOSS or INTERNAL for I/O errors and corruption: the outcome is unknown and the
@@ -235,7 +235,7 @@ class Storage {
   virtual absl::StatusOr<std::vector<TrialSketch>> SketchTrials(const StudyRecord& study,
                                                                 const std::vector<study::TrialState>& whole,
                                                                 int64_t after, int limit) = 0;
-  // Of one attempt, in order of step.
+  // Returns the measurements of one attempt, in order of step.
   virtual absl::StatusOr<std::vector<study::Measurement>> ListMeasurements(StudyKey study, int64_t trial,
                                                                            int32_t attempt) = 0;
   // Events of the study with seq above `after`, in order, at most `limit`. Works for deleted studies.

@@ -15,9 +15,9 @@
 #include "Eigen/Core"
 #include "lib/base/random.h"
 #include "lib/math/finite_difference.h"
-#include "lib/suggest/acquisition.h"
+#include "lib/search/bo/acquisition/acquisition.h"
 
-// Tests what every function that designers maximise promises (lib/suggest/acquisition.h):
+// Tests what every function that designers maximise promises (lib/search/bo/acquisition/acquisition.h):
 //   INSTANTIATE_TEST_SUITE_P(Mine, AcquisitionContract, ::testing::ValuesIn(cases), AcquisitionContract::Name);
 namespace luthier::contract {
 
@@ -25,7 +25,7 @@ namespace luthier::contract {
 class AcquisitionUnderTest {
  public:
   virtual ~AcquisitionUnderTest() = default;
-  virtual const suggest::AcquisitionFunction& function() const = 0;
+  virtual const search::AcquisitionFunction& function() const = 0;
 };
 
 struct AcquisitionCase {
@@ -58,7 +58,7 @@ class AcquisitionContract : public ::testing::TestWithParam<AcquisitionCase> {
     points_.resize(kPoints, 2);
     for (double& v : points_.reshaped()) v = random.Uniform();
   }
-  const suggest::AcquisitionFunction& function() const { return under_test_->function(); }
+  const search::AcquisitionFunction& function() const { return under_test_->function(); }
 
   static void ExpectSame(double a, double b) {
     if (std::isfinite(a)) {

@@ -17,15 +17,15 @@
 #include "lib/base/error.h"
 #include "lib/base/random.h"
 #include "lib/base/stop_token.h"
+#include "lib/search/designer.h"
+#include "lib/search/registry.h"
 #include "lib/study/encoding.h"
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
-#include "lib/suggest/designer.h"
-#include "lib/suggest/registry.h"
 #include "tests/contract/fake_study.h"
 #include "tests/lib/base/look_meter.h"
 
-// What every suggestion algorithm promises (lib/suggest/designer.h), checked against any study it is given:
+// What every suggestion algorithm promises (lib/search/designer.h), checked against any study it is given:
 //   INSTANTIATE_TEST_SUITE_P(Mine, DesignerContract, ::testing::ValuesIn(cases), DesignerContract::Name);
 namespace luthier::contract {
 
@@ -47,7 +47,7 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
 
  protected:
   const study::StudySpec& spec() const { return GetParam().spec; }
-  std::unique_ptr<suggest::Designer> NewDesigner() const { return suggest::CreateDesigner(spec()); }
+  std::unique_ptr<search::Designer> NewDesigner() const { return search::CreateDesigner(spec()); }
 
   // A smooth bowl with its minimum inside the unit cube.
   double Loss(const study::Parameters& parameters) const {
@@ -55,9 +55,9 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
   }
 
   // Suggests and checks all that holds of any suggestion. Absent when the space is exhausted, or results are awaited.
-  std::optional<suggest::Suggestion> Suggest(suggest::Designer& designer, const study::History& history,
-                                             uint64_t ask) const {
-    absl::StatusOr<suggest::Suggestion> suggestion = designer.Suggest(history, ask, base::StopToken());
+  std::optional<search::Suggestion> Suggest(search::Designer& designer, const study::History& history,
+                                            uint64_t ask) const {
+    absl::StatusOr<search::Suggestion> suggestion = designer.Suggest(history, ask, base::StopToken());
     if (spec().resource && base::GetReason(suggestion.status()) == base::reason::kAwaitingResults) return std::nullopt;
     if (!suggestion.ok()) {
       EXPECT_EQ(suggestion.status().code(), absl::StatusCode::kOutOfRange) << suggestion.status();
@@ -81,7 +81,7 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
     EXPECT_TRUE(canonical.ok()) << canonical.status();
     EXPECT_TRUE(!canonical.ok() || *canonical == suggestion->parameters) << "not canonical: " << Print(*suggestion);
     EXPECT_FALSE(suggestion->origin.empty());
-    EXPECT_LE(suggestion->carry.size(), 16384u);
+    EXPECT_LE(suggestion->designer_state.size(), 16384u);
     for (const auto& [name, value] : suggestion->details) {
       EXPECT_TRUE(std::isfinite(value)) << name;
       EXPECT_TRUE(study::IsName(name)) << name;
@@ -103,8 +103,8 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
   }
 
   // One ask of a study whose suggestions are stored at once. False when the space is exhausted.
-  bool Ask(suggest::Designer& designer, FakeStudy* study) const {
-    const std::optional<suggest::Suggestion> suggestion = Suggest(designer, study->history(), study->asks());
+  bool Ask(search::Designer& designer, FakeStudy* study) const {
+    const std::optional<search::Suggestion> suggestion = Suggest(designer, study->history(), study->asks());
     if (!suggestion) return false;
     study->Suggested(*suggestion);
     study->Store();
@@ -114,7 +114,7 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
   // `asks` asks one after the other, each ending as `outcome(ask, loss)` says, after which there must still be an
   // answer.
   void RunAndAskOnce(int asks, const std::function<Outcome(int, double)>& outcome) const {
-    const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+    const std::unique_ptr<search::Designer> designer = NewDesigner();
     FakeStudy study;
     for (int i = 0; i < asks; ++i) {
       if (!Ask(*designer, &study)) return;
@@ -124,8 +124,8 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
     Suggest(*designer, study.history(), study.asks());
   }
 
-  static std::string Print(const suggest::Suggestion& s) {
-    std::string text = s.origin + ": " + study::FormatParameters(s.parameters) + " carry=" + s.carry;
+  static std::string Print(const search::Suggestion& s) {
+    std::string text = s.origin + ": " + study::FormatParameters(s.parameters) + " carry=" + s.designer_state;
     if (s.resume) text += " resume=" + std::to_string(*s.resume);
     text += " resource=" + std::to_string(s.resource);
     for (const double part : s.direction) text += " v=" + study::FormatDouble(part);
@@ -135,8 +135,8 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
   }
 
   // Returns what an ask gives, a suggestion or an error, as text.
-  static std::string Answer(suggest::Designer& designer, const FakeStudy& study, const base::StopToken& stop) {
-    const absl::StatusOr<suggest::Suggestion> suggestion = designer.Suggest(study.history(), study.asks(), stop);
+  static std::string Answer(search::Designer& designer, const FakeStudy& study, const base::StopToken& stop) {
+    const absl::StatusOr<search::Suggestion> suggestion = designer.Suggest(study.history(), study.asks(), stop);
     return suggestion.ok() ? Print(*suggestion) : suggestion.status().ToString();
   }
 
@@ -195,14 +195,14 @@ class DesignerContract : public ::testing::TestWithParam<DesignerCase> {
 };
 
 TEST_P(DesignerContract, TheStudyIsValid) {
-  EXPECT_TRUE(suggest::Validate(spec()).ok()) << suggest::Validate(spec());
+  EXPECT_TRUE(search::Validate(spec()).ok()) << search::Validate(spec());
 }
 
 TEST_P(DesignerContract, TheSameSeedGivesTheSameAnswersAndAnotherSeedOthers) {
   const auto run = [&](uint64_t seed) {
     study::StudySpec seeded = spec();
     seeded.seed = seed;
-    const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(seeded);
+    const std::unique_ptr<search::Designer> designer = search::CreateDesigner(seeded);
     FakeStudy study;
     std::string text;
     while (study.asks() < 8 && Ask(*designer, &study)) {
@@ -231,7 +231,7 @@ TEST_P(DesignerContract, ARestartChangesNothing) {
     std::string answer;
   };
   std::vector<Recorded> recorded;
-  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  const std::unique_ptr<search::Designer> designer = NewDesigner();
   FakeStudy study;
   size_t waiting = 0;
   while (study.asks() < kAsks) {
@@ -242,11 +242,11 @@ TEST_P(DesignerContract, ARestartChangesNothing) {
     } else if (waiting > 0 && what < 4) {
       study.Store(random.UniformInt(waiting--));
     } else if (open.size() + waiting < kWorkers) {
-      const std::optional<suggest::Suggestion> suggestion = Suggest(*designer, study.history(), study.asks());
+      const std::optional<search::Suggestion> suggestion = Suggest(*designer, study.history(), study.asks());
       if (!suggestion) return;
       recorded.push_back({study.events(), study.asks(), Print(*suggestion)});
       if (random.UniformInt(5) == 0) {
-        const std::unique_ptr<suggest::Designer> restarted = NewDesigner();
+        const std::unique_ptr<search::Designer> restarted = NewDesigner();
         const auto again = Suggest(*restarted, study.Replay(study.events()), study.asks());
         ASSERT_TRUE(again.has_value());
         ASSERT_EQ(Print(*again), recorded.back().answer) << "ask " << study.asks();
@@ -274,7 +274,7 @@ TEST_P(DesignerContract, AStoppedAskMayBeMadeAgain) {
   const uint64_t seed = 78;
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   base::RandomStream random(seed, "test/stop");
-  const std::unique_ptr<suggest::Designer> first = NewDesigner();
+  const std::unique_ptr<search::Designer> first = NewDesigner();
   FakeStudy study;
   size_t early = 0;  // Events before an earlier ask.
   uint64_t early_ask = 0;
@@ -292,14 +292,14 @@ TEST_P(DesignerContract, AStoppedAskMayBeMadeAgain) {
   const study::History earlier = study.Replay(early);
   for (const bool warm : {false, true}) {
     const auto designer = [&] {
-      std::unique_ptr<suggest::Designer> made = NewDesigner();
+      std::unique_ptr<search::Designer> made = NewDesigner();
       if (warm) Suggest(*made, earlier, early_ask);
       return made;
     };
     const std::string expected = Answer(*designer(), study, base::StopToken());
     int64_t looks = 0;
     {
-      const std::unique_ptr<suggest::Designer> counted = designer();
+      const std::unique_ptr<search::Designer> counted = designer();
       const luthier::testing::LookMeter meter([] {});
       EXPECT_EQ(Answer(*counted, study, base::StopSource().token()), expected);
       looks = meter.looks();
@@ -308,12 +308,11 @@ TEST_P(DesignerContract, AStoppedAskMayBeMadeAgain) {
     for (const int64_t at : {int64_t{1}, (looks + 1) / 2, looks,
                              1 + static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(looks)))}) {
       SCOPED_TRACE(::testing::Message() << "stopped at look " << at << " of " << looks << (warm ? ", warm" : ", cold"));
-      const std::unique_ptr<suggest::Designer> stopped = designer();
+      const std::unique_ptr<search::Designer> stopped = designer();
       {
         const base::StopSource source;
         luthier::testing::LookMeter meter([&] { source.RequestStop(); }, at);
-        const absl::StatusOr<suggest::Suggestion> none =
-            stopped->Suggest(study.history(), study.asks(), source.token());
+        const absl::StatusOr<search::Suggestion> none = stopped->Suggest(study.history(), study.asks(), source.token());
         EXPECT_EQ(none.status(), base::StoppedError());
         EXPECT_EQ(meter.looks(), at) << "it went on";
       }
@@ -323,8 +322,8 @@ TEST_P(DesignerContract, AStoppedAskMayBeMadeAgain) {
 }
 
 TEST_P(DesignerContract, AlgorithmsWithoutHistoryDoNotLookAtIt) {
-  if (suggest::InfoOf(spec().algorithm).uses_history) return;
-  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  if (search::InfoOf(spec().algorithm).uses_history) return;
+  const std::unique_ptr<search::Designer> designer = NewDesigner();
   FakeStudy study;
   for (int i = 0; i < 8 && Ask(*designer, &study); ++i) {
     study.Enqueue(spec().space.Default());
@@ -379,7 +378,7 @@ TEST_P(DesignerContract, SurvivesOneOutlier) {
 
 // COMPLETE values are finite always; the last value of a PRUNED trial need not be.
 TEST_P(DesignerContract, SurvivesValuesThatAreNoNumbers) {
-  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  const std::unique_ptr<search::Designer> designer = NewDesigner();
   FakeStudy study;
   for (int i = 0; i < 12; ++i) {
     if (!Ask(*designer, &study)) return;
@@ -391,7 +390,7 @@ TEST_P(DesignerContract, SurvivesValuesThatAreNoNumbers) {
 }
 
 TEST_P(DesignerContract, SurvivesAHundredOpenTrials) {
-  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  const std::unique_ptr<search::Designer> designer = NewDesigner();
   FakeStudy study;
   for (int i = 0; i < 4 && Ask(*designer, &study); ++i) {
     study.Finish(study.open().back(), Complete(Loss(study.history().trials().back().parameters)));
@@ -405,7 +404,7 @@ TEST_P(DesignerContract, SurvivesAHundredOpenTrials) {
 }
 
 TEST_P(DesignerContract, SurvivesDuplicatePointsWithDifferentValues) {
-  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  const std::unique_ptr<search::Designer> designer = NewDesigner();
   FakeStudy study;
   for (int i = 0; i < 20; ++i) study.Finish(study.Enqueue(spec().space.Default()), Complete(i % 3));
   for (int i = 0; i < 4; ++i) {
@@ -415,7 +414,7 @@ TEST_P(DesignerContract, SurvivesDuplicatePointsWithDifferentValues) {
 }
 
 TEST_P(DesignerContract, SettingsOfUsersCountAndDoNotShiftAsks) {
-  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  const std::unique_ptr<search::Designer> designer = NewDesigner();
   FakeStudy study;
   base::RandomStream random(6, "test/users");
   const study::Encoding encoding(spec().space);
@@ -429,7 +428,7 @@ TEST_P(DesignerContract, SettingsOfUsersCountAndDoNotShiftAsks) {
 
 TEST_P(DesignerContract, TheSpaceIsExhaustedOnlyWhenEverythingWasTried) {
   if (!GetParam().settings) return;
-  const std::unique_ptr<suggest::Designer> designer = NewDesigner();
+  const std::unique_ptr<search::Designer> designer = NewDesigner();
   FakeStudy study;
   for (int64_t i = 0; i < *GetParam().settings + 3; ++i) {
     if (!Ask(*designer, &study)) return;

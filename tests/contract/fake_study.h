@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/search/designer.h"
 #include "lib/study/history.h"
-#include "lib/suggest/designer.h"
 
 // A study without a service, for tests of designers.
 namespace luthier::contract {
@@ -42,13 +42,13 @@ class FakeStudy {
   const std::vector<int64_t>& open() const { return open_; }
 
   // A suggestion of ask asks(), not stored yet.
-  void Suggested(const suggest::Suggestion& suggestion) {
+  void Suggested(const search::Suggestion& suggestion) {
     const uint64_t ask = asks_++;
     Append([=](study::History* h) {
       if (suggestion.resume)
         h->AddSuggestedResume(ask, *suggestion.resume, suggestion.resource);
       else
-        h->AddSuggested(ask, suggestion.parameters, suggestion.carry, suggestion.resource);
+        h->AddSuggested(ask, suggestion.parameters, suggestion.designer_state, suggestion.resource);
     });
     waiting_.emplace_back(ask, suggestion);
   }
@@ -65,7 +65,7 @@ class FakeStudy {
     study::HistoryTrial trial;
     trial.ask_index = ask;
     trial.parameters = suggestion.parameters;
-    trial.carry = suggestion.carry;
+    trial.designer_state = suggestion.designer_state;
     trial.resource = suggestion.resource;
     return Add(std::move(trial));
   }
@@ -110,7 +110,7 @@ class FakeStudy {
 
   study::History history_;
   std::vector<Event> log_;
-  std::vector<std::pair<uint64_t, suggest::Suggestion>> waiting_;
+  std::vector<std::pair<uint64_t, search::Suggestion>> waiting_;
   std::vector<int64_t> open_;
   uint64_t asks_ = 0;
   int64_t numbers_ = 0;

@@ -13,7 +13,7 @@ upward() {
   (cd "$1" && awk -v base="$2/" '
     function room(path) {
       path = substr(path, length(base) + 1)
-      if (path ~ /\//) sub(/\/.*/, "", path); else sub(/\.(h|cc)$/, "", path)
+      if (path ~ /\//) sub(/\/[^\/]*$/, "", path); else sub(/\.(h|cc|inc)$/, "", path)
       return path
     }
     FILENAME ~ /CMakeLists.txt$/ {
@@ -51,10 +51,12 @@ plant good lib/high/b.cc lib/high/c.h
 plant good lib/high/b.cc lib/facts.h
 plant good lib/low/a.cc other/high/b.h
 
-offenders=$(upward "$source_dir" server/coordinator)
-if [[ -n $offenders ]]; then
-  printf '%s\n' "$offenders" >&2
-  echo "Move what they share to a lower room, or the file to a higher one (server/coordinator/CMakeLists.txt)." >&2
-  exit 1
-fi
+for library in lib/search lib/crf server/coordinator; do
+  offenders=$(upward "$source_dir" "$library")
+  if [[ -n $offenders ]]; then
+    printf '%s\n' "$offenders" >&2
+    echo "Move what they share to a lower room, or the file to a higher one ($library/CMakeLists.txt)." >&2
+    exit 1
+  fi
+done
 echo "no room includes from one above it"

@@ -86,7 +86,7 @@ class Printer {
   void Compound(const study::Failure& f) { Add("kind", f.kind).Add("reason", f.reason).Add("message", f.message); }
   void Compound(const study::Provenance& p) {
     Add("designer", p.designer).Add("version", p.algorithm_version).Add("ask", p.ask_index);
-    Add("prefix", p.prefix_seq).Add("origin", p.origin).Add("details", p.details).Add("carry", p.carry);
+    Add("prefix", p.prefix_seq).Add("origin", p.origin).Add("details", p.details).Add("carry", p.designer_state);
     // Likewise.
     if (!p.direction.empty()) Add("direction", p.direction);
     if (!p.set_aside.empty()) Add("set_aside", p.set_aside);
@@ -362,7 +362,7 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
   trial.provenance.prefix_seq = random.NextU64();
   trial.provenance.origin = RandomText(random);
   trial.provenance.details = RandomNumbers(random);
-  trial.provenance.carry = RandomText(random);
+  trial.provenance.designer_state = RandomText(random);
   trial.provenance.direction = RandomDoubles(random, 3);
   for (uint64_t i = random.UniformInt(3); i > 0; --i) {
     trial.provenance.set_aside.push_back(static_cast<int64_t>(random.NextU64()));

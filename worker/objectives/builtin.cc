@@ -6,7 +6,7 @@
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
-#include "lib/learn/minimizer.h"
+#include "lib/linear/minimizer.h"
 #include "lib/study/warm_start.h"
 
 namespace luthier::worker {

@@ -11,7 +11,7 @@
 namespace luthier::worker {
 
 struct CommandOptions {
-  // Where each run gets a private directory for its parameters file; empty: $TMPDIR, else /tmp.
+  // The folder in which each run gets a private directory for its parameters file; empty: $TMPDIR, else /tmp.
   std::string temporary_root;
   // Between SIGTERM and SIGKILL; and between the wish to pause and SIGTERM.
   absl::Duration grace = absl::Seconds(5);
@@ -54,7 +54,7 @@ class CommandRunner final : public Runner {
  private:
   const CommandOptions options_;
   base::Mutex mutex_;
-  std::set<int> groups_ ABSL_GUARDED_BY(mutex_);  // Of programs not yet reaped.
+  std::set<int> groups_ ABSL_GUARDED_BY(mutex_);  // Process groups of programs not yet reaped.
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

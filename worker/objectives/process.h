@@ -46,7 +46,7 @@ class Process {
 
   // Sends `signal` to every process of the group. Not after Reap.
   void SignalGroup(int signal);
-  // Whether the program itself has ended (others of its group may live on).
+  // Returns true if the program itself has ended (others of its group may live on).
   bool HasEnded();
   // Waits for the program's end, kills what is left of its group, and returns the wait status.
   int Reap();

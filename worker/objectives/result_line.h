@@ -21,7 +21,7 @@ struct ResultLine {
   bool pruned = false;
   bool complete = false;              // Training is at its end, even if the target was not reached.
   std::optional<int64_t> start_step;  // The run goes on from this step; 0: it began afresh.
-  std::vector<std::string> notes;     // What was left out, for people.
+  std::vector<std::string> notes;     // Parts that were left out, for people.
 };
 
 inline constexpr int kMaxMetrics = 32;
@@ -31,8 +31,8 @@ inline constexpr size_t kMaxCheckpointBytes = 1024;
 // INVALID_ARGUMENT: no JSON object, the study's metric missing or no number, a malformed field.
 absl::StatusOr<ResultLine> ParseResultLine(absl::string_view line, const std::string& metric);
 
-// Whether a line of standard output is meant as a result: a JSON object with a key `metric` or "metrics" on its top
-// level. (On the result descriptor every line is.)
+// Returns true if a line of standard output is meant as a result: a JSON object with a key `metric` or "metrics" on its
+// top level. (On the result descriptor every line is.)
 bool LooksLikeResult(absl::string_view line, const std::string& metric);
 
 // A number as people write it: decimal, or any common spelling of NaN and infinity. NaNs are all the same NaN, so that

@@ -30,10 +30,10 @@
 #include "bench/reproduce/harmonica/switched_network.h"
 #include "lib/base/random.h"
 #include "lib/data/readers.h"
+#include "lib/search/harmonica/report.h"
+#include "lib/search/registry.h"
 #include "lib/spectral/parity.h"
 #include "lib/study/history.h"
-#include "lib/suggest/harmonica_report.h"
-#include "lib/suggest/registry.h"
 #include "lib/wire/yaml_spec.h"
 
 ABSL_FLAG(std::string, data_root, "", "folder of the data sets; empty: environment variable LUTHIER_DATA_DIR");
@@ -137,14 +137,14 @@ double CpuSeconds() {
 }
 
 // Terms that Harmonica's stages found.
-void WriteTerms(const suggest::HarmonicaReport& report, const std::string& path) {
+void WriteTerms(const search::HarmonicaReport& report, const std::string& path) {
   std::ofstream terms(path);
   terms << "stage,rank,term,weight,better,variance_share,found_again,believed,cv_r2\n";
   for (size_t q = 0; q < report.stages.size(); ++q) {
     for (size_t k = 0; k < report.stages[q].terms.size(); ++k) {
-      const suggest::HarmonicaTerm& term = report.stages[q].terms[k];
+      const search::HarmonicaTerm& term = report.stages[q].terms[k];
       std::vector<std::string> names;
-      for (const suggest::HarmonicaFactor& factor : term.factors) names.push_back(factor.name);
+      for (const search::HarmonicaFactor& factor : term.factors) names.push_back(factor.name);
       terms << q + 1 << "," << k + 1 << "," << absl::StrJoin(names, " x ") << "," << term.weight << ","
             << (term.better_values.empty() ? absl::StrCat("product ", term.better_sign) : term.better_values) << ","
             << term.variance_share << "," << term.bootstrap_frequency.value_or(0.0) << "," << report.stages[q].believed
@@ -167,14 +167,14 @@ absl::Status Execute(const Method& method, const Problem& problem, uint64_t seed
   if (parts) spec.resource = study::Resource{.min = 1, .max = whole, .unit = "epochs"};
   spec.budget.max_trials = parts ? method.trainings * whole : method.trainings;  // The epochs end it before.
   spec.seed = seed;
-  if (const absl::Status status = suggest::Validate(spec); !status.ok()) return status;
-  const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(spec);
+  if (const absl::Status status = search::Validate(spec); !status.ok()) return status;
+  const std::unique_ptr<search::Designer> designer = search::CreateDesigner(spec);
   study::History history;
   std::string rows = "spent,trial,step,value,truth,origin,stage,suggest_ms,evaluate_ms\n";
   int64_t spent = 0;
   for (uint64_t ask = 0; spent < method.trainings * whole; ++ask) {
     const double start = CpuSeconds();
-    const absl::StatusOr<suggest::Suggestion> suggestion = designer->Suggest(history, ask, base::StopToken());
+    const absl::StatusOr<search::Suggestion> suggestion = designer->Suggest(history, ask, base::StopToken());
     if (!suggestion.ok()) break;
     const double asked = CpuSeconds();
     int64_t number = static_cast<int64_t>(history.trials().size()) + 1;
@@ -188,7 +188,7 @@ absl::Status Execute(const Method& method, const Problem& problem, uint64_t seed
       trial.number = number;
       trial.ask_index = ask;
       trial.parameters = suggestion->parameters;
-      trial.carry = suggestion->carry;
+      trial.designer_state = suggestion->designer_state;
       trial.resource = suggestion->resource;
       history.AddStored(trial);
     }
@@ -212,7 +212,7 @@ absl::Status Execute(const Method& method, const Problem& problem, uint64_t seed
                     absl::StrFormat("%.3f,%.3f\n", 1e3 * (asked - start), 1e3 * (done - asked)));
   }
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  const suggest::HarmonicaReport report = suggest::ReportHarmonica(spec, history, suggest::kHarmonicaResamples);
+  const search::HarmonicaReport report = search::ReportHarmonica(spec, history, search::kHarmonicaResamples);
   if (!report.stages.empty()) WriteTerms(report, path + ".terms");
   std::ofstream(path + ".part") << rows;
   std::filesystem::rename(path + ".part", path);

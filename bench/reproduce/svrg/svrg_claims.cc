@@ -30,7 +30,7 @@
 #include "lib/data/readers.h"
 #include "lib/data/split.h"
 #include "lib/data/standardize.h"
-#include "lib/learn/linear_trainer.h"
+#include "lib/linear/trainer.h"
 
 ABSL_FLAG(std::string, data, ".", "folder with libsvm/");
 ABSL_FLAG(std::string, only, "", "names of data sets, separated by commas; empty: all");
@@ -38,7 +38,7 @@ ABSL_FLAG(int, seeds, 5, "runs of each variant");
 ABSL_FLAG(double, passes, 20.0, "length of a run");
 ABSL_FLAG(double, long_passes, 300.0, "length of seed 1's run");
 
-namespace luthier::learn {
+namespace luthier::linear {
 namespace {
 
 using Eigen::VectorXd;
@@ -201,7 +201,7 @@ void Claims(const Source& source, const data::DataRoot& root) {
 }
 
 }  // namespace
-}  // namespace luthier::learn
+}  // namespace luthier::linear
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("luthier-reproduce-svrg --data=DIR: growing batches, mixed steps, support vectors");
@@ -209,9 +209,9 @@ int main(int argc, char** argv) {
   const auto root = luthier::data::DataRoot::Open(absl::GetFlag(FLAGS_data));
   LUTHIER_CHECK(root.ok());
   const std::vector<std::string> wanted = absl::StrSplit(absl::GetFlag(FLAGS_only), ',', absl::SkipEmpty());
-  for (const auto& source : luthier::learn::kSources) {
+  for (const auto& source : luthier::linear::kSources) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), source.name) == wanted.end()) continue;
-    luthier::learn::Claims(source, *root);
+    luthier::linear::Claims(source, *root);
   }
   return 0;
 }

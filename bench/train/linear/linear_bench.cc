@@ -15,15 +15,15 @@
 #include "bench/train/machine.h"
 #include "lib/data/readers.h"
 #include "lib/data/standardize.h"
-#include "lib/learn/linear_trainer.h"
+#include "lib/linear/trainer.h"
 
 namespace luthier {
 namespace {
 
 using Eigen::VectorXd;
-using learn::LinearSolver;
-using learn::MarginLoss;
-using learn::SvrgOptions;
+using linear::LinearSolver;
+using linear::MarginLoss;
+using linear::SvrgOptions;
 
 constexpr double kLevels[] = {1e-2, 1e-4, 1e-6, 1e-8};
 
@@ -56,11 +56,11 @@ data::Dataset Halve(data::Dataset dataset, bool alternate) {
 
 struct Variant {
   std::string name;
-  learn::LinearTrainOptions options;
+  linear::LinearTrainOptions options;
 };
 
 Variant Plain(LinearSolver solver) {
-  Variant v{learn::LinearSolverNames()[static_cast<size_t>(solver)], {}};
+  Variant v{linear::LinearSolverNames()[static_cast<size_t>(solver)], {}};
   v.options.solver = solver;
   return v;
 }
@@ -88,19 +88,19 @@ struct Reached {
 };
 
 // Trains; the objective is looked at between iterations, on the side.
-Reached Race(const learn::LinearProblem& problem, const Variant& variant, double optimum, double limit) {
+Reached Race(const linear::LinearProblem& problem, const Variant& variant, double optimum, double limit) {
   Reached reached;
   Variant v = variant;
   v.options.tolerance = 1e-14;  // Looks at the gradient cost, and are part of it.
   v.options.max_iterations = 100000;
   double spent = 0.0;
   double start = bench::ThreadSeconds();
-  absl::StatusOr<learn::LinearTrainer> trainer = learn::LinearTrainer::Create(&problem, v.options);
+  absl::StatusOr<linear::LinearTrainer> trainer = linear::LinearTrainer::Create(&problem, v.options);
   if (!trainer.ok()) return reached;
   spent += bench::ThreadSeconds() - start;
   while (spent < limit) {
     start = bench::ThreadSeconds();
-    const learn::TrainOutcome outcome = trainer->Advance({}).value();
+    const linear::TrainOutcome outcome = trainer->Advance({}).value();
     spent += bench::ThreadSeconds() - start;
     const double gap = (problem.Value(trainer->Weights(), nullptr).value() - optimum) / optimum;
     for (int k = 0; k < 4; ++k) {
@@ -108,7 +108,7 @@ Reached Race(const learn::LinearProblem& problem, const Variant& variant, double
       reached.seconds[k] = spent;
       reached.passes[k] = trainer->passes();
     }
-    if (gap <= kLevels[3] || outcome != learn::TrainOutcome::kRunning) break;
+    if (gap <= kLevels[3] || outcome != linear::TrainOutcome::kRunning) break;
   }
   return reached;
 }
@@ -120,13 +120,13 @@ std::string Cell(double x) {
   return text;
 }
 
-double Optimum(const learn::LinearProblem& problem) {
+double Optimum(const linear::LinearProblem& problem) {
   double best = INFINITY;
   Variant v = Plain(problem.dim() <= 1000 ? LinearSolver::kNewtonCholesky : LinearSolver::kNewtonCg);
   v.options.tolerance = 1e-12;
-  absl::StatusOr<learn::LinearTrainer> trainer = learn::LinearTrainer::Create(&problem, v.options);
+  absl::StatusOr<linear::LinearTrainer> trainer = linear::LinearTrainer::Create(&problem, v.options);
   if (!trainer.ok()) return best;
-  while (trainer->Advance({}).value() == learn::TrainOutcome::kRunning) {
+  while (trainer->Advance({}).value() == linear::TrainOutcome::kRunning) {
   }
   best = problem.Value(trainer->Weights(), nullptr).value();
   return best;
@@ -134,8 +134,8 @@ double Optimum(const learn::LinearProblem& problem) {
 
 // Loss and gradient of all rows: 4 flops an entry and 30 a row (an exponential, a logarithm and a division counted as 8
 // each), each entry's column and value read twice.
-void MeasurePass(const learn::LinearProblem& problem, const bench::MachineLimits& limits) {
-  const learn::LinearData& data = problem.data();
+void MeasurePass(const linear::LinearProblem& problem, const bench::MachineLimits& limits) {
+  const linear::LinearData& data = problem.data();
   const VectorXd w = VectorXd::Constant(problem.dim(), 1e-3);
   VectorXd gradient;
   double best = INFINITY;
@@ -154,15 +154,15 @@ void MeasurePass(const learn::LinearProblem& problem, const bench::MachineLimits
       100.0 * bytes / limits.cache_gbs);
 }
 
-void Table(const learn::LinearProblem& problem, const char* name, const std::vector<Variant>& variants, double limit) {
+void Table(const linear::LinearProblem& problem, const char* name, const std::vector<Variant>& variants, double limit) {
   const double optimum = Optimum(problem);
   const double n = static_cast<double>(problem.data().rows());
-  const learn::SolverChoice choice = learn::ChooseSolver(problem);
+  const linear::SolverChoice choice = linear::ChooseSolver(problem);
   std::printf("\n%s: n %lld, d %lld, entries %lld, f*/n %.12f, largest/mean |z|^2 %.1f; auto: %s (%s)\n", name,
               static_cast<long long>(problem.data().rows()), static_cast<long long>(problem.dim()),
               static_cast<long long>(problem.data().nonzeros()), optimum / n,
               problem.data().max_norm2() / problem.data().mean_norm2(),
-              learn::LinearSolverNames()[static_cast<size_t>(choice.solver)].c_str(), choice.reason.c_str());
+              linear::LinearSolverNames()[static_cast<size_t>(choice.solver)].c_str(), choice.reason.c_str());
   std::printf("| solver | s to 1e-2 | 1e-4 | 1e-6 | 1e-8 | passes to 1e-2 | 1e-4 | 1e-6 | 1e-8 |\n");
   std::printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (const Variant& v : variants) {
@@ -232,9 +232,9 @@ int Main(int argc, char** argv) {
     const data::Standardization s =
         source.standardize ? data::FitStandardization(dataset.x, rows).value() : data::Standardization();
     const double start = bench::ThreadSeconds();
-    const learn::LinearData data = learn::LinearData::Create(dataset, rows, s, learn::Bias::kPenalized).value();
+    const linear::LinearData data = linear::LinearData::Create(dataset, rows, s, linear::Bias::kPenalized).value();
     std::printf("\nlayout: %.4f s", bench::ThreadSeconds() - start);
-    const learn::LinearProblem problem(&data, loss, 1.0);
+    const linear::LinearProblem problem(&data, loss, 1.0);
     MeasurePass(problem, limits);
     std::vector<Variant> variants;
     if (svrg_table) {
@@ -248,7 +248,7 @@ int Main(int argc, char** argv) {
       }
     } else {
       for (const absl::string_view name : absl::StrSplit(solvers, ',')) {
-        const absl::StatusOr<LinearSolver> solver = learn::ParseLinearSolver(name);
+        const absl::StatusOr<LinearSolver> solver = linear::ParseLinearSolver(name);
         if (!solver.ok()) continue;
         variants.push_back(Plain(*solver));
         if (*solver == LinearSolver::kSvrg) {

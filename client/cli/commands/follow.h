@@ -31,7 +31,7 @@ enum class Ending { kOver, kPaused, kTimedOut, kInterrupted };
 struct FollowOptions {
   absl::Duration timeout = absl::InfiniteDuration();
   absl::Duration interval = absl::Seconds(1);  // Between looks at the study.
-  absl::Duration patience = absl::Minutes(5);  // How long a server may be away.
+  absl::Duration patience = absl::Minutes(5);  // The time a server may be away.
   bool stop_when_paused = false;
   std::function<absl::Status()> tick;  // Called at each look; an error ends the following.
 };

@@ -13,9 +13,9 @@
 #include "lib/base/version.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/registry.h"
+#include "lib/search/registry.h"
 #include "lib/simulate/simulate.h"
 #include "lib/simulate/training.h"
-#include "lib/suggest/registry.h"
 #include "lib/wire/convert.h"
 #include "lib/wire/yaml_spec.h"
 
@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 absl::StatusOr<study::AlgorithmSpec> ParseAlgorithm(const std::string& text) {
   if (!absl::StartsWith(text, "{")) {
     std::vector<std::string> names;
-    for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) names.push_back(info.name);
+    for (const search::AlgorithmInfo& info : search::Algorithms()) names.push_back(info.name);
     if (std::find(names.begin(), names.end(), text) == names.end()) {
       return UsageError("--algorithm", absl::StrCat(base::Quote(text), " is none", base::DidYouMean(text, names),
                                                     "; `luthier algorithms` lists them, {name: {option: value}} sets "
@@ -320,7 +320,7 @@ absl::StatusOr<int> ObjectivesDescribe(Context& context) {
 absl::StatusOr<int> Algorithms(Context& context) {
   if (context.json()) {
     Json list = Json::array();
-    for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) {
+    for (const search::AlgorithmInfo& info : search::Algorithms()) {
       Json options = Json::object();
       for (const auto& [name, what] : info.options) options[name] = what;
       list.push_back(
@@ -330,7 +330,7 @@ absl::StatusOr<int> Algorithms(Context& context) {
     return kExitDone;
   }
   Table table({"algorithm", "version", "description"});
-  for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) {
+  for (const search::AlgorithmInfo& info : search::Algorithms()) {
     table.Add({Cell::Text(info.name), Cell::Integer(info.version), Cell::Text(info.description)});
     if (context.options().format == OutputFormat::kCsv) continue;
     for (const auto& [name, what] : info.options) {

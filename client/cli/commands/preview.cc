@@ -12,7 +12,7 @@
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/catalogue/registry.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "lib/wire/convert.h"
 
 namespace luthier::cli {
@@ -70,7 +70,7 @@ absl::StatusOr<int> StudyPreview(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const Context::StudyToCreate input, context.ReadStudy(options.file, "preview"));
   LUTHIER_ASSIGN_OR_RETURN(const study::StudySpec spec, wire::FromProto(input.file.spec()));
   base::Violations violations;
-  violations.AddAll("", suggest::Validate(spec));
+  violations.AddAll("", search::Validate(spec));
   if (const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective)) {
     violations.AddAll("", catalogue::Validate(*builtin, spec.space, spec.metric));
     violations.AddAll("", catalogue::ValidateCurve(spec));

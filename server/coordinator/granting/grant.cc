@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/state/counts.h"
 #include "server/coordinator/state/index.h"
@@ -98,7 +98,7 @@ Grant DescribeGrant(const StudyState& s, const TrialRecord& record, const std::s
   grant.resume_checkpoint = record.trial.checkpoint;
   grant.target_step = record.trial.target();
   grant.resume_step = record.trial.checkpoint_step;
-  grant.gradient = suggest::GradientUseOf(s.gradient, record.trial.provenance);
+  grant.gradient = search::GradientUseOf(s.gradient, record.trial.provenance);
   return grant;
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/batch/find.h"
 #include "server/coordinator/granting/grant.h"
@@ -19,17 +19,17 @@ namespace {
 using storage::EventType;
 
 // Takes the first ready suggestion off, all but its provenance, which is returned as it is to be stored.
-study::Provenance TakeReady(StudyState& s, suggest::Suggestion* suggestion) {
+study::Provenance TakeReady(StudyState& s, search::Suggestion* suggestion) {
   study::Provenance provenance;
   provenance.prefix_seq = s.ready.front().first;
   *suggestion = std::move(s.ready.front().second);
   s.ready.pop_front();
   provenance.designer = study::AlgorithmName(s.spec->algorithm);
-  provenance.algorithm_version = suggest::InfoOf(s.spec->algorithm).version;
+  provenance.algorithm_version = search::InfoOf(s.spec->algorithm).version;
   provenance.ask_index = s.asks_stored++;
   provenance.origin = std::move(suggestion->origin);
   provenance.details = std::move(suggestion->details);
-  provenance.carry = std::move(suggestion->carry);
+  provenance.designer_state = std::move(suggestion->designer_state);
   provenance.direction = std::move(suggestion->direction);
   provenance.resource = suggestion->resource;
   return provenance;
@@ -69,12 +69,12 @@ int64_t Missing(const StudyState& s) {
 }  // namespace
 
 bool CanGrantReady(const Context& c, const StudyState& s) {
-  const suggest::Suggestion& suggestion = s.ready.front().second;
+  const search::Suggestion& suggestion = s.ready.front().second;
   return suggestion.resume ? s.paused.count(*suggestion.resume) > 0 : RoomForNew(c, s) > 0;
 }
 
 int64_t StoreReady(Context& c, StudyState& s) {
-  suggest::Suggestion suggestion;
+  search::Suggestion suggestion;
   study::Provenance provenance = TakeReady(s, &suggestion);
   if (suggestion.resume) {
     PromoteTrial(c, s, std::move(provenance), *suggestion.resume);
@@ -105,7 +105,7 @@ void StoreLate(Context& c) {
       trial.parameters = LatePoint(*s.spec, static_cast<int64_t>(s.trials.size()) + 1);
       trial.provenance.prefix_seq = s.record.update_seq;
       trial.provenance.designer = study::AlgorithmName(s.spec->algorithm);
-      trial.provenance.algorithm_version = suggest::InfoOf(s.spec->algorithm).version;
+      trial.provenance.algorithm_version = search::InfoOf(s.spec->algorithm).version;
       trial.provenance.origin = kLateOrigin;
       s.enqueued.insert(StoreTrial(c, s, std::move(trial), EventType::kTrialSuggested));
     }

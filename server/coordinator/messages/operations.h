@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lib/base/stop_token.h"
+#include "lib/search/designer.h"
 #include "lib/study/directive.h"
-#include "lib/suggest/designer.h"
 #include "server/storage/storage.h"
 
 // Requests to the core, and its answers. Plain values; no wire types.
@@ -174,7 +174,7 @@ struct ProposalsOp {
   uint64_t generation = 0;  // As in the request; a stale answer is ignored.
   uint64_t first_ask_index = 0;
   uint64_t prefix_seq = 0;
-  std::vector<suggest::Suggestion> suggestions;
+  std::vector<search::Suggestion> suggestions;
   bool more = false;
   bool blocked = false;
   bool exhausted = false;

@@ -95,10 +95,10 @@ size_t BytesOf(const study::Parameters& setting, const std::map<std::string, std
 size_t BytesOf(const Grant& grant) {
   const study::Trial& trial = grant.trial;
   size_t bytes = 16 * kSmall + Bytes(*grant.spec) + Bytes(trial.parameters) + Bytes(trial.attributes) +
-                 Bytes(trial.provenance.details) + trial.provenance.carry.size() + 2 * trial.checkpoint.size();
+                 Bytes(trial.provenance.details) + trial.provenance.designer_state.size() + 2 * trial.checkpoint.size();
   bytes += sizeof(double) * trial.provenance.direction.size() + sizeof(int64_t) * trial.provenance.set_aside.size();
   for (const study::Provenance& promotion : trial.promotions) {
-    bytes += 8 * kSmall + Bytes(promotion.details) + promotion.carry.size();
+    bytes += 8 * kSmall + Bytes(promotion.details) + promotion.designer_state.size();
   }
   for (const study::Attempt& attempt : trial.attempts) {
     bytes += 4 * kSmall + attempt.worker.size() + attempt.output_tail.size();

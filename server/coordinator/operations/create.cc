@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/operations/handlers.h"
 #include "server/coordinator/state/index.h"
@@ -50,7 +50,7 @@ void Run(Context& c, CreateStudyOp op) {
   created.record.spec = std::move(op.spec);
   created.record.create_time = c.batch.wall;
   created.spec = std::make_shared<const study::StudySpec>(created.record.spec);
-  created.gradient = suggest::GradientUseOf(*created.spec);
+  created.gradient = search::GradientUseOf(*created.spec);
   created.stopper = c.options.stoppers(created.record.spec);
   StudyState& s = AddStudy(state, std::move(created));
   storage::Event& event = AddEvent(c, s, storage::EventType::kStudyCreated);

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/suggest/rungs.h"
+#include "lib/study/rung_schedule.h"
 #include "server/coordinator/batch/changes.h"
 #include "server/coordinator/batch/find.h"
 #include "server/coordinator/granting/grant.h"
@@ -87,7 +87,7 @@ int64_t Store(Context& c, StudyState& s, study::Parameters setting, std::map<std
   trial.attributes = std::move(attributes);
   trial.provenance.designer = "user";
   trial.provenance.origin = "enqueued";
-  trial.provenance.resource = suggest::FirstTarget(*s.spec);
+  trial.provenance.resource = study::FirstTarget(*s.spec);
   const int64_t number = StoreTrial(c, s, std::move(trial), storage::EventType::kTrialEnqueued);
   c.batch.events.back().actor = actor;
   s.enqueued.insert(number);

@@ -14,7 +14,7 @@ void Run(Context& c, ProposalsOp op) {
   Wake(c.state, op.study);
   SetComputing(c.state, s, op.more ? c.batch.now : absl::InfiniteDuration());
   s.history = op.history;
-  for (suggest::Suggestion& suggestion : op.suggestions) s.ready.emplace_back(op.prefix_seq, std::move(suggestion));
+  for (search::Suggestion& suggestion : op.suggestions) s.ready.emplace_back(op.prefix_seq, std::move(suggestion));
   if (op.exhausted) s.exhausted = true;
   // A trial may have finished or paused while the designer was looking; then it must look again.
   if (!op.blocked || s.unblocked > op.prefix_seq) return;

@@ -8,9 +8,9 @@
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/registry.h"
 #include "lib/study/encoding.h"
-#include "lib/suggest/registry.h"
-#include "lib/suggest/rungs.h"
+#include "lib/study/rung_schedule.h"
 #include "server/coordinator/mutants.h"
 
 namespace luthier::coordinator {
@@ -25,7 +25,7 @@ absl::Status CheckDirection(const std::vector<double>& direction, const study::S
 }
 
 // Only a PAUSED trial can be continued, and only beyond where it is.
-absl::Status CheckTarget(const suggest::Suggestion& suggestion, const study::StudySpec& spec,
+absl::Status CheckTarget(const search::Suggestion& suggestion, const study::StudySpec& spec,
                          const study::History& history) {
   const int64_t most = spec.resource ? spec.resource->max : 0;
   if (suggestion.resource < 0 || suggestion.resource > most) {
@@ -46,10 +46,10 @@ absl::Status CheckTarget(const suggest::Suggestion& suggestion, const study::Stu
 
 }  // namespace
 
-absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer* designer, const study::StudySpec& spec,
-                                                              const study::History& history, uint64_t ask_index,
-                                                              const base::StopToken& stop) {
-  absl::StatusOr<suggest::Suggestion> suggestion = absl::InternalError("");
+absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* designer, const study::StudySpec& spec,
+                                                             const study::History& history, uint64_t ask_index,
+                                                             const base::StopToken& stop) {
+  absl::StatusOr<search::Suggestion> suggestion = absl::InternalError("");
   if (spec.reproducible) {
     const std::optional<study::History> view = history.ReproducibleView(spec.budget.max_parallel);
     if (!view) return std::nullopt;
@@ -69,23 +69,23 @@ absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer*
     return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
                            "the budget has no room for another trial");
   }
-  if (status.ok()) return std::optional<suggest::Suggestion>(*std::move(suggestion));
+  if (status.ok()) return std::optional<search::Suggestion>(*std::move(suggestion));
   base::LogError("designer_failed", {{"algorithm", study::AlgorithmName(spec.algorithm)},
                                      {"ask_index", absl::StrCat(ask_index)},
                                      {"error", std::string(status.message())}});
-  suggest::Suggestion fallback;
+  search::Suggestion fallback;
   base::RandomStream random(spec.seed, "designer_failed", ask_index);
   fallback.parameters = study::Encoding(spec.space).Sample(random);
   fallback.origin = "designer_failed";
-  fallback.resource = suggest::FirstTarget(spec);
-  return std::optional<suggest::Suggestion>(std::move(fallback));
+  fallback.resource = study::FirstTarget(spec);
+  return std::optional<search::Suggestion>(std::move(fallback));
 }
 
-void Note(const suggest::Suggestion& suggestion, uint64_t ask_index, study::History* history) {
+void Note(const search::Suggestion& suggestion, uint64_t ask_index, study::History* history) {
   if (suggestion.resume)
     history->AddSuggestedResume(ask_index, *suggestion.resume, suggestion.resource);
   else
-    history->AddSuggested(ask_index, suggestion.parameters, suggestion.carry, suggestion.resource);
+    history->AddSuggested(ask_index, suggestion.parameters, suggestion.designer_state, suggestion.resource);
 }
 
 StudyProposer::StudyProposer(storage::Storage* storage, storage::StudyKey study,
@@ -94,7 +94,7 @@ StudyProposer::StudyProposer(storage::Storage* storage, storage::StudyKey study,
       study_(study),
       spec_(std::move(spec)),
       designer_(create(*spec_)),
-      uses_history_(suggest::InfoOf(spec_->algorithm).uses_history || spec_->reproducible),
+      uses_history_(search::InfoOf(spec_->algorithm).uses_history || spec_->reproducible),
       read_(!uses_history_) {}
 
 void StudyProposer::Update(const HistoryUpdate& update) {
@@ -128,7 +128,7 @@ absl::StatusOr<ProposalsOp> StudyProposer::Propose(const ProposalRequest& reques
   }
   for (int i = 0; i < request.count; ++i) {
     const uint64_t ask_index = request.first_ask_index + static_cast<uint64_t>(i);
-    absl::StatusOr<std::optional<suggest::Suggestion>> suggestion =
+    absl::StatusOr<std::optional<search::Suggestion>> suggestion =
         SuggestOne(designer_.get(), *spec_, history_, ask_index, stop);
     if (absl::IsCancelled(suggestion.status())) {
       if (i == 0) return suggestion.status();

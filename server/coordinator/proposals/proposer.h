@@ -8,28 +8,28 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/search/designer.h"
+#include "lib/search/registry.h"
 #include "lib/study/history.h"
-#include "lib/suggest/designer.h"
-#include "lib/suggest/registry.h"
 #include "server/coordinator/messages/operations.h"
 #include "server/coordinator/proposals/timeline.h"
 
 namespace luthier::coordinator {
 
-// Makes the designer of a study: suggest::CreateDesigner, but for tests.
-using DesignerFactory = std::function<std::unique_ptr<suggest::Designer>(const study::StudySpec&)>;
+// Makes the designer of a study: search::CreateDesigner, but for tests.
+using DesignerFactory = std::function<std::unique_ptr<search::Designer>(const study::StudySpec&)>;
 
 // One suggestion. `history` must hold all asks of smaller index. Absent: it must wait for a trial to pause or to end.
 // A designer that fails for no good reason, asks for an impossible direction, or continues a trial that can't be, is
 // replaced, for this ask, by a random setting of origin "designer_failed"; where the budget has no room for one, by
 // SPACE_EXHAUSTED.
 // Errors: OUT_OF_RANGE SPACE_EXHAUSTED; CANCELLED.
-absl::StatusOr<std::optional<suggest::Suggestion>> SuggestOne(suggest::Designer* designer, const study::StudySpec& spec,
-                                                              const study::History& history, uint64_t ask_index,
-                                                              const base::StopToken& stop);
+absl::StatusOr<std::optional<search::Suggestion>> SuggestOne(search::Designer* designer, const study::StudySpec& spec,
+                                                             const study::History& history, uint64_t ask_index,
+                                                             const base::StopToken& stop);
 
 // The suggestion is on its way to the store: asks of larger index know of it.
-void Note(const suggest::Suggestion& suggestion, uint64_t ask_index, study::History* history);
+void Note(const search::Suggestion& suggestion, uint64_t ask_index, study::History* history);
 
 // One study's designer, with the history that it was told. Used by one thread at a time.
 class StudyProposer {
@@ -54,7 +54,7 @@ class StudyProposer {
   storage::Storage* const storage_;
   const storage::StudyKey study_;
   const std::shared_ptr<const study::StudySpec> spec_;
-  const std::unique_ptr<suggest::Designer> designer_;
+  const std::unique_ptr<search::Designer> designer_;
   const bool uses_history_;
   bool read_;  // True once `history_` was read.
   study::History history_;
@@ -68,7 +68,7 @@ class Proposer {
   static constexpr size_t kMost = 1000;
 
   // `storage` must outlive it.
-  explicit Proposer(storage::Storage* storage, DesignerFactory create = suggest::CreateDesigner)
+  explicit Proposer(storage::Storage* storage, DesignerFactory create = search::CreateDesigner)
       : storage_(storage), create_(std::move(create)) {}
 
   // In order of seq. Studies that never asked are skipped: their first request reads storage.

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status_macros.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "server/coordinator/proposals/late.h"
 #include "server/coordinator/proposals/proposer.h"
 
@@ -42,7 +42,7 @@ bool SameBits(const std::map<std::string, double>& a, const std::map<std::string
 
 // A suggestion lists all gradients that it was made without, its row those among them that none before it was: `noted`
 // holds all that the rows up to this one list.
-bool SetAsideAgrees(const suggest::Suggestion& again, const study::Provenance& stored, const std::set<int64_t>& noted,
+bool SetAsideAgrees(const search::Suggestion& again, const study::Provenance& stored, const std::set<int64_t>& noted,
                     const study::History& history) {
   const auto listed = [&](int64_t number) {
     return std::binary_search(again.set_aside.begin(), again.set_aside.end(), number);
@@ -96,7 +96,7 @@ std::string Where(const Ask& ask) {
 
 // How the suggestion that was computed again differs from the stored one; "": in no bit. `noted`: gradients set aside
 // so far.
-std::string Mismatch(const Ask& ask, const std::optional<suggest::Suggestion>& again, const std::set<int64_t>& noted,
+std::string Mismatch(const Ask& ask, const std::optional<search::Suggestion>& again, const std::set<int64_t>& noted,
                      const study::History& history) {
   if (!again) return "a result it depends on is missing";
   const study::Provenance& stored = ask.provenance;
@@ -109,8 +109,9 @@ std::string Mismatch(const Ask& ask, const std::optional<suggest::Suggestion>& a
     return absl::StrCat("stored ", study::FormatParameters(ask.parameters), ", computed ",
                         study::FormatParameters(again->parameters));
   }
-  if (again->origin == stored.origin && again->carry == stored.carry && SameBits(again->details, stored.details) &&
-      SameBits(again->direction, stored.direction) && SetAsideAgrees(*again, stored, noted, history)) {
+  if (again->origin == stored.origin && again->designer_state == stored.designer_state &&
+      SameBits(again->details, stored.details) && SameBits(again->direction, stored.direction) &&
+      SetAsideAgrees(*again, stored, noted, history)) {
     return "";
   }
   return "same parameters, other origin, details, carry, direction or gradients set aside";
@@ -119,9 +120,9 @@ std::string Mismatch(const Ask& ask, const std::optional<suggest::Suggestion>& a
 // The stored answer becomes part of the history that later asks see. DATA_LOSS for the promotion of a trial that was
 // not paused.
 absl::Status NoteStored(const Ask& ask, study::History* history) {
-  suggest::Suggestion stored;
+  search::Suggestion stored;
   stored.parameters = ask.parameters;
-  stored.carry = ask.provenance.carry;
+  stored.designer_state = ask.provenance.designer_state;
   stored.resource = ask.provenance.resource;
   if (ask.promotion) {
     const study::HistoryTrial& trial = history->trials()[static_cast<size_t>(ask.number - 1)];
@@ -143,9 +144,9 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<HistoryUpdate> timeline,
                            ReadTimeline(storage, study.key, spec, std::numeric_limits<uint64_t>::max()));
   ReplayReport report;
-  const suggest::AlgorithmInfo& info = suggest::InfoOf(spec.algorithm);
+  const search::AlgorithmInfo& info = search::InfoOf(spec.algorithm);
   const bool uses_history = info.uses_history || spec.reproducible;
-  const std::unique_ptr<suggest::Designer> designer = create(spec);
+  const std::unique_ptr<search::Designer> designer = create(spec);
   study::History history;
   std::set<int64_t> noted;  // Gradients set aside so far.
   auto next = timeline.begin();
@@ -165,7 +166,7 @@ absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const stora
     if (provenance.algorithm_version != info.version) {
       ++report.other_version;
     } else {
-      LUTHIER_ASSIGN_OR_RETURN(const std::optional<suggest::Suggestion> again,
+      LUTHIER_ASSIGN_OR_RETURN(const std::optional<search::Suggestion> again,
                                SuggestOne(designer.get(), spec, history, ask_index, base::StopToken()));
       ++report.checked;
       const std::string mismatch = Mismatch(ask, again, noted, history);

@@ -20,7 +20,7 @@ struct ReplayReport {
 // their trials' numbers. Compares parameters, details, carry, direction and gradients set aside bit for bit. Promised
 // for one program on one instruction set. Errors as Storage.
 absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
-                                          const DesignerFactory& create = suggest::CreateDesigner);
+                                          const DesignerFactory& create = search::CreateDesigner);
 
 }  // namespace luthier::coordinator
 

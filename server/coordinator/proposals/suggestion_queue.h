@@ -34,7 +34,7 @@ class SuggestionQueue {
  public:
   struct Options {
     int threads = 2;  // Besides the one for light studies.
-    DesignerFactory designers = suggest::CreateDesigner;
+    DesignerFactory designers = search::CreateDesigner;
     // A study is light if its last suggestion took less. Zero: none is.
     absl::Duration light = absl::Milliseconds(50);
     // Designers of studies that nothing is computed for may hold so much (StudyProposer::bytes). Beyond it, the one

@@ -126,7 +126,7 @@ study::HistoryTrial ToHistoryTrial(const study::Trial& trial, const study::Metri
   out.ask_index = trial.provenance.ask_index;
   out.parameters = trial.parameters;
   out.state = trial.state;
-  out.carry = trial.provenance.carry;
+  out.designer_state = trial.provenance.designer_state;
   out.resource = trial.provenance.resource;
   if (trial.failure) out.failure = trial.failure->kind;
   if (trial.final_measurement && study::IsFinal(trial.state)) {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "server/coordinator/mutants.h"
 #include "server/coordinator/proposals/timeline.h"
 #include "server/coordinator/state/counts.h"
@@ -128,7 +128,7 @@ StudyState Outline(const storage::StudyRecord& record) {
   StudyState s;
   s.record = record;
   s.spec = std::make_shared<const study::StudySpec>(record.spec);
-  s.gradient = suggest::GradientUseOf(*s.spec);
+  s.gradient = search::GradientUseOf(*s.spec);
   return s;
 }
 

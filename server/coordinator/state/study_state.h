@@ -15,11 +15,11 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "lib/search/designer.h"
 #include "lib/stopping/stopper.h"
 #include "lib/study/study_spec.h"
 #include "lib/study/trial_state.h"
 #include "lib/study/warm_start.h"
-#include "lib/suggest/designer.h"
 #include "server/storage/storage.h"
 
 namespace luthier::coordinator {
@@ -56,7 +56,7 @@ struct TrialSlot {
 struct StudyState {
   storage::StudyRecord record;
   std::shared_ptr<const study::StudySpec> spec;
-  study::GradientUse gradient = study::GradientUse::kNone;  // suggest::GradientUseOf(*spec)
+  study::GradientUse gradient = study::GradientUse::kNone;  // search::GradientUseOf(*spec)
 
   std::vector<TrialSlot> trials;                          // Index: number - 1.
   std::array<int64_t, study::kTrialStateCount> counts{};  // Numbers of `trials`, by state.
@@ -73,8 +73,8 @@ struct StudyState {
   std::set<int64_t> set_aside;                 // Trials whose gradient was set aside.
   std::vector<study::WarmSource> models;       // COMPLETE trials, where others may start from their models.
 
-  std::deque<std::pair<uint64_t, suggest::Suggestion>> ready;  // With the prefix each was computed from.
-  uint64_t generation = 0;  // Raised whenever suggestions under way become worthless.
+  std::deque<std::pair<uint64_t, search::Suggestion>> ready;  // With the prefix each was computed from.
+  uint64_t generation = 0;                                    // Raised whenever suggestions under way become worthless.
   // A request for suggestions is under way: since then, or since it last brought one (SetComputing). Infinite: none is.
   absl::Duration computing_since = absl::InfiniteDuration();
   bool blocked = false;        // The designer waits for a trial to finish or to pause, …

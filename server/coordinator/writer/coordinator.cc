@@ -10,7 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/base/status_macros.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "server/coordinator/messages/size.h"
 #include "server/coordinator/mutants.h"
 
@@ -230,7 +230,7 @@ void Coordinator::RunBatch(std::deque<Queued> queued) {
   if (storage_low_) core_->RefuseWaiting(StorageLow());
   const auto ignores_history = [&](storage::StudyKey key) {
     const auto spec = core_->SpecOf(key);
-    return !suggest::InfoOf(spec->algorithm).uses_history && !spec->reproducible;
+    return !search::InfoOf(spec->algorithm).uses_history && !spec->reproducible;
   };
   while (true) {
     core_->ServeWaiting();

@@ -39,7 +39,7 @@ class Coordinator {
   struct Options {
     Core::Options core;
     int suggest_threads = 2;
-    DesignerFactory designers = suggest::CreateDesigner;
+    DesignerFactory designers = search::CreateDesigner;
     size_t max_finish_ops = 4096;                // Complete, Fail, Release, Report waiting for the writer.
     size_t max_ask_ops = 256;                    // Suggest, enqueue, create, control waiting for the writer.
     size_t max_queued_bytes = size_t{64} << 20;  // Content of either kind. One operation alone always fits.

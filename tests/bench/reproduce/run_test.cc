@@ -8,7 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "bench/reproduce/problems.h"
 #include "gtest/gtest.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "lib/wire/yaml_spec.h"
 
 namespace luthier::reproduce {
@@ -26,7 +26,7 @@ TEST(Experiments, EverySettingIsLegalAndUsed) {
         wire::ParseAlgorithm(absl::StrReplaceAll(setting.algorithm, {{"{L}", "18.3"}}));
     ASSERT_TRUE(algorithm.ok()) << setting.name << ": " << algorithm.status();
     spec.algorithm = *algorithm;
-    EXPECT_TRUE(suggest::Validate(spec).ok()) << setting.name << ": " << suggest::Validate(spec);
+    EXPECT_TRUE(search::Validate(spec).ok()) << setting.name << ": " << search::Validate(spec);
   }
   for (const std::string& name : used) EXPECT_EQ(names.count(name), 1) << name;
   for (const std::string& name : names) EXPECT_EQ(used.count(name), 1) << name << " is in no experiment";

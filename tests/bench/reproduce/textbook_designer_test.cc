@@ -26,12 +26,12 @@ Outcome Optimize(const std::string& function, const TextbookOptions& options, in
   study::History history;
   Outcome outcome;
   for (int i = 0; i < evaluations; ++i) {
-    const suggest::Suggestion s = designer.Suggest(history, static_cast<uint64_t>(i), base::StopToken()).value();
+    const search::Suggestion s = designer.Suggest(history, static_cast<uint64_t>(i), base::StopToken()).value();
     study::HistoryTrial trial;
     trial.number = i + 1;
     trial.ask_index = static_cast<uint64_t>(i);
     trial.parameters = s.parameters;
-    trial.carry = s.carry;
+    trial.designer_state = s.designer_state;
     history.AddStored(trial);
     const double value = problem.base.evaluate(s.parameters);
     history.Finish(i + 1, study::TrialState::kComplete, value, std::nullopt, std::nullopt);

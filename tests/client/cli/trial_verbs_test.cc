@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_replace.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "tests/client/cli/cli_fixture.h"
 
 namespace luthier::cli {
@@ -218,18 +218,18 @@ TEST_F(CliTest, TrialGetShowsTheLearningCurveAndTheFailure) {
 }
 
 // Random settings, with the wish for a slope for every second one.
-class AskingForSlopes final : public suggest::Designer {
+class AskingForSlopes final : public search::Designer {
  public:
-  explicit AskingForSlopes(const study::StudySpec& spec) : random_(suggest::CreateDesigner(spec)) {}
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
-                                              const base::StopToken& stop) override {
-    suggest::Suggestion suggestion = random_->Suggest(history, ask_index, stop).value();
+  explicit AskingForSlopes(const study::StudySpec& spec) : random_(search::CreateDesigner(spec)) {}
+  absl::StatusOr<search::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                             const base::StopToken& stop) override {
+    search::Suggestion suggestion = random_->Suggest(history, ask_index, stop).value();
     if (ask_index % 2 == 0) suggestion.direction = {-0.5};
     return suggestion;
   }
 
  private:
-  const std::unique_ptr<suggest::Designer> random_;
+  const std::unique_ptr<search::Designer> random_;
 };
 
 TEST_F(CliTest, ASlopeThatIsAskedForIsShownAndTold) {

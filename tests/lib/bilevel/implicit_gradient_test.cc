@@ -15,7 +15,7 @@
 #include "lib/bilevel/units.h"
 #include "lib/data/split.h"
 #include "lib/data/synth.h"
-#include "lib/learn/trainer.h"
+#include "lib/linear/logistic_trainer.h"
 #include "lib/notation/synth_specs.h"
 
 namespace luthier::bilevel {
@@ -24,12 +24,12 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
-using learn::CgOutcome;
+using linear::CgOutcome;
 
 // One training / validation problem with its parts kept alive.
 struct Fold {
-  std::unique_ptr<learn::LogisticData> train;
-  std::unique_ptr<learn::LogisticData> validation;
+  std::unique_ptr<linear::LogisticData> train;
+  std::unique_ptr<linear::LogisticData> validation;
 };
 
 struct Case {
@@ -54,25 +54,25 @@ class HypergradientTest : public testing::TestWithParam<Case> {
       if (GetParam().standardize) s = data::FitStandardization(dataset_.x, p.train).value();
       const bool intercept = GetParam().intercept;
       const auto make = [&](const std::vector<int32_t>& rows) {
-        return std::make_unique<learn::LogisticData>(
-            learn::LogisticData::Create(&dataset_, rows, s, intercept).value());
+        return std::make_unique<linear::LogisticData>(
+            linear::LogisticData::Create(&dataset_, rows, s, intercept).value());
       };
       folds_.push_back({make(p.train), make(p.validation)});
     }
   }
 
-  static VectorXd Optimum(const learn::LogisticProblem& problem) {
-    learn::LogisticTrainer trainer(&problem, {.solver = learn::Solver::kNewtonCg, .tolerance = 0.0});
-    learn::Train(trainer, [](const learn::LogisticTrainer&) { return true; }, {}).value();
+  static VectorXd Optimum(const linear::LogisticProblem& problem) {
+    linear::LogisticTrainer trainer(&problem, {.solver = linear::Solver::kNewtonCg, .tolerance = 0.0});
+    linear::Train(trainer, [](const linear::LogisticTrainer&) { return true; }, {}).value();
     return trainer.w();
   }
   // E as a function of l2, by training alone.
   static double OuterValue(const Fold& fold, double l2) {
-    const learn::LogisticProblem problem(fold.train.get(), l2);
-    return learn::EvaluateMetrics(*fold.validation, Optimum(problem)).loss;
+    const linear::LogisticProblem problem(fold.train.get(), l2);
+    return linear::EvaluateMetrics(*fold.validation, Optimum(problem)).loss;
   }
   static ImplicitGradient Analytic(const Fold& fold, double l2) {
-    const learn::LogisticProblem problem(fold.train.get(), l2);
+    const linear::LogisticProblem problem(fold.train.get(), l2);
     LogisticInner inner(&problem);
     LogisticOuter outer(fold.validation.get());
     ImplicitGradientOptions options;
@@ -128,7 +128,7 @@ TEST_P(HypergradientTest, FoldsAverageByWeight) {
 TEST_P(HypergradientTest, ErrorBoundHolds) {
   base::RandomStream random(8, "sloppy");
   for (const double l2 : {0.05, 1.0, 30.0}) {
-    const learn::LogisticProblem problem(folds_[0].train.get(), l2);
+    const linear::LogisticProblem problem(folds_[0].train.get(), l2);
     const VectorXd optimum = Optimum(problem);
     const double exact = Analytic(folds_[0], l2).gradient[0];
     for (const double size : {1e-1, 1e-3, 1e-6}) {
@@ -148,9 +148,9 @@ TEST_P(HypergradientTest, ErrorBoundHolds) {
 }
 
 TEST_P(HypergradientTest, PolishMakesTheBoundTight) {
-  const learn::LogisticProblem problem(folds_[0].train.get(), 0.01);
-  learn::LogisticTrainer trainer(&problem, {.tolerance = 1e-4});
-  learn::Train(trainer, [](const learn::LogisticTrainer&) { return true; }, {}).value();
+  const linear::LogisticProblem problem(folds_[0].train.get(), 0.01);
+  linear::LogisticTrainer trainer(&problem, {.tolerance = 1e-4});
+  linear::Train(trainer, [](const linear::LogisticTrainer&) { return true; }, {}).value();
   LogisticInner inner(&problem);
   LogisticOuter outer(folds_[0].validation.get());
   VectorXd x = trainer.w();
@@ -163,7 +163,7 @@ TEST_P(HypergradientTest, PolishMakesTheBoundTight) {
 }
 
 TEST_P(HypergradientTest, WarmAdjointSavesIterations) {
-  const learn::LogisticProblem problem(folds_[0].train.get(), 0.1);
+  const linear::LogisticProblem problem(folds_[0].train.get(), 0.1);
   LogisticInner inner(&problem);
   LogisticOuter outer(folds_[0].validation.get());
   const VectorXd x = Optimum(problem);

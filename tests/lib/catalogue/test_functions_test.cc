@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "lib/base/random.h"
-#include "lib/learn/lbfgs_solver.h"
+#include "lib/linear/lbfgs_solver.h"
 #include "lib/math/finite_difference.h"
 
 namespace luthier::catalogue {
@@ -34,10 +34,10 @@ TEST_P(TestFunctionTest, MinimizersReachTheMinimum) {
     EXPECT_TRUE((x.array() >= f_.lower.array()).all() && (x.array() <= f_.upper.array()).all());
     EXPECT_LE(f_(x, nullptr) - f_.minimum, 1e-6);
     // A local search from there finds nothing lower.
-    learn::LbfgsSolver solver(1e-12);
+    linear::LbfgsSolver solver(1e-12);
     const auto f = [this](const VectorXd& v, VectorXd* g) { return f_(v, g); };
-    learn::SolveState state = solver.Start(f, x).value();
-    for (int k = 0; k < 200 && state == learn::SolveState::kRunning; ++k) state = solver.Step(f, {}).value();
+    linear::SolveState state = solver.Start(f, x).value();
+    for (int k = 0; k < 200 && state == linear::SolveState::kRunning; ++k) state = solver.Step(f, {}).value();
     EXPECT_NEAR(solver.value(), f_.minimum, 2e-8 * std::max(1.0, std::abs(f_.minimum)));
     EXPECT_LT((solver.x() - x).norm(), 1e-3);
   }

@@ -14,14 +14,14 @@
 
 #include "Eigen/Core"
 #include "lib/base/random.h"
-#include "lib/crf/chain_data.h"
-#include "lib/crf/features.h"
-#include "lib/crf/kernel.h"
-#include "lib/crf/letters_reader.h"
-#include "lib/crf/problem.h"
-#include "lib/crf/trainer.h"
+#include "lib/crf/features/chain_data.h"
+#include "lib/crf/features/features.h"
+#include "lib/crf/features/letters_reader.h"
+#include "lib/crf/inference/kernel.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/crf/training/trainer.h"
 #include "lib/data/column_text.h"
-#include "lib/learn/lbfgs_solver.h"
+#include "lib/linear/lbfgs_solver.h"
 
 namespace luthier::crf::testing {
 
@@ -106,9 +106,9 @@ inline Minimum MinimumOf(const ChainData& data, double l2) {
   ChainLoss loss(&data);
   const ChainProblem h(&loss, l2);
   const auto f = [&](const Eigen::VectorXd& w, Eigen::VectorXd* g) { return h.Value(w, g).value(); };
-  learn::LbfgsSolver solver(1e-10);
-  learn::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim())).value();
-  while (state == learn::SolveState::kRunning) state = solver.Step(f, {}).value();
+  linear::LbfgsSolver solver(1e-10);
+  linear::SolveState state = solver.Start(f, Eigen::VectorXd::Zero(loss.dim())).value();
+  while (state == linear::SolveState::kRunning) state = solver.Step(f, {}).value();
   return {solver.x(), solver.value()};
 }
 

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "lib/crf/batch_solvers.h"
-#include "lib/crf/exponentiated_gradient.h"
-#include "lib/crf/overlaps.h"
-#include "lib/crf/trainer.h"
+#include "lib/crf/inference/token_gram.h"
+#include "lib/crf/solvers/batch_solvers.h"
+#include "lib/crf/solvers/exponentiated_gradient.h"
+#include "lib/crf/training/trainer.h"
 #include "lib/data/column_text.h"
 #include "tests/lib/crf/crf_testing.h"
 
@@ -111,7 +111,7 @@ TEST(LongSequencesTest, SolversAgree) {
   }
   data.sequence_start.push_back(data.tokens());
   ASSERT_TRUE(CheckChainData(data).ok());
-  ASSERT_GT(data.longest(), 3 * Overlaps::kMaxCounted);
+  ASSERT_GT(data.longest(), 3 * TokenGram::kMaxCounted);
   ChainLbfgs reference(&data, 2.0, 1);
   while (reference.GradientEstimate() > 1e-8 && reference.Advance(1, {}).value() == SolverState::kRunning) continue;
   ChainLoss loss(&data);

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/random.h"
-#include "lib/crf/problem.h"
-#include "lib/crf/segments.h"
+#include "lib/crf/features/segments.h"
+#include "lib/crf/solvers/problem.h"
 #include "lib/notation/templates.h"
 #include "tests/lib/crf/crf_testing.h"
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/checkpoint.h"
 #include "lib/base/pace.h"
-#include "lib/crf/trainer.h"
+#include "lib/crf/training/trainer.h"
 #include "lib/data/synth_chains.h"
 #include "lib/notation/synth_specs.h"
 #include "tests/lib/base/look_meter.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "lib/base/status_macros.h"
-#include "lib/crf/trainer.h"
+#include "lib/crf/training/trainer.h"
 #include "tests/lib/crf/crf_testing.h"
 
 namespace luthier::crf {

@@ -1,4 +1,4 @@
-// Training that starts from what was trained under other strengths, of one penalty or of groups of weights.
+// Training that starts from what was trained under other penalties, of one penalty or of groups of weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,12 +6,12 @@
 
 #include "absl/status/status.h"
 #include "lib/base/stop_token.h"
-#include "lib/crf/average_gradient.h"
-#include "lib/crf/exponentiated_gradient.h"
-#include "lib/crf/problem.h"
-#include "lib/crf/proximal_average.h"
-#include "lib/crf/rescaling.h"
-#include "lib/crf/trainer.h"
+#include "lib/crf/solvers/average_gradient.h"
+#include "lib/crf/solvers/exponentiated_gradient.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/crf/solvers/proximal_average.h"
+#include "lib/crf/solvers/rescaling.h"
+#include "lib/crf/training/trainer.h"
 #include "tests/lib/crf/crf_testing.h"
 
 namespace luthier::crf {
@@ -22,22 +22,22 @@ using testing::MethodCase;
 using testing::RandomChains;
 
 // A penalty, and the values that the attributes have under it.
-struct Strengths {
+struct Penalties {
   double l2, l1;
   ChainData data;
 };
 
-Strengths Plain(double l2, double l1) {
+Penalties Plain(double l2, double l1) {
   return {l2, l1, RandomChains(8, 4, 50, 8, 12)};
 }
 
-// Rows of different strengths: their values are those of Plain times `scale`, of one attribute after the other.
-Strengths Scaled(double l2, double l1, const std::vector<double>& scale) {
-  Strengths strengths = Plain(l2, l1);
-  for (const int32_t a : strengths.data.attribute) {
-    strengths.data.value.push_back(scale[static_cast<size_t>(a) % scale.size()]);
+// Rows of different penalties: their values are those of Plain times `scale`, of one attribute after the other.
+Penalties Scaled(double l2, double l1, const std::vector<double>& scale) {
+  Penalties penalties = Plain(l2, l1);
+  for (const int32_t a : penalties.data.attribute) {
+    penalties.data.value.push_back(scale[static_cast<size_t>(a) % scale.size()]);
   }
-  return strengths;
+  return penalties;
 }
 
 Rescaling Between(const std::vector<double>& from, const std::vector<double>& to) {
@@ -55,11 +55,11 @@ bool Blind(ChainMethod method) {
          method == ChainMethod::kSaga2Literal;
 }
 
-ChainTrainerOptions Options(const MethodCase& one, const Strengths& strengths) {
+ChainTrainerOptions Options(const MethodCase& one, const Penalties& penalties) {
   ChainTrainerOptions options;
   options.method = one.method;
   options.threads = one.threads;
-  options.l1 = strengths.l1;
+  options.l1 = penalties.l1;
   options.average.step = stochastic::StepRule::kLmax;
   options.average.seed = 7;
   options.rate = one.method == ChainMethod::kAdaGrad ? 0.1 : one.method == ChainMethod::kMetaDescent ? 0.05 : 0.01;
@@ -68,8 +68,8 @@ ChainTrainerOptions Options(const MethodCase& one, const Strengths& strengths) {
   return options;
 }
 
-ChainTrainer Make(const MethodCase& one, const Strengths& strengths) {
-  return ChainTrainer::Create(&strengths.data, strengths.l2, Options(one, strengths)).value();
+ChainTrainer Make(const MethodCase& one, const Penalties& penalties) {
+  return ChainTrainer::Create(&penalties.data, penalties.l2, Options(one, penalties)).value();
 }
 
 void TrainToEnd(ChainTrainer* trainer) {
@@ -90,34 +90,34 @@ absl::Status Start(ChainTrainer* trainer, const std::string& model, const Rescal
   return status;
 }
 
-double Objective(const Strengths& strengths, const VectorXd& w) {
-  ChainLoss loss(&strengths.data);
-  return ChainProblem(&loss, strengths.l2).Value(w, nullptr).value() + strengths.l1 * w.lpNorm<1>();
+double Objective(const Penalties& penalties, const VectorXd& w) {
+  ChainLoss loss(&penalties.data);
+  return ChainProblem(&loss, penalties.l2).Value(w, nullptr).value() + penalties.l1 * w.lpNorm<1>();
 }
 
 // By a method that is not the one that is tested, from zero.
-double Optimum(const MethodCase& one, const Strengths& strengths) {
+double Optimum(const MethodCase& one, const Penalties& penalties) {
   if (one.l1 == 0.0 && one.method != ChainMethod::kLbfgs) {
-    return testing::MinimumOf(strengths.data, strengths.l2).value;
+    return testing::MinimumOf(penalties.data, penalties.l2).value;
   }
   MethodCase other;
   other.method = ChainMethod::kSag;
-  ChainTrainerOptions options = Options(other, strengths);
+  ChainTrainerOptions options = Options(other, penalties);
   options.tolerance = 1e-8;
   options.average.seed = 99;
-  ChainTrainer trainer = ChainTrainer::Create(&strengths.data, strengths.l2, options).value();
+  ChainTrainer trainer = ChainTrainer::Create(&penalties.data, penalties.l2, options).value();
   TrainToEnd(&trainer);
   EXPECT_EQ(trainer.outcome(), ChainOutcome::kConverged);
-  return Objective(strengths, trainer.Weights());
+  return Objective(penalties, trainer.Weights());
 }
 
 class WarmStartOf : public ::testing::TestWithParam<MethodCase> {
  protected:
   struct Change {
-    Strengths from, to;
+    Penalties from, to;
     Rescaling rescaling;
   };
-  // A near strength; equal strengths to groups and back; groups to groups.
+  // A near penalty; equal penalties to groups and back; groups to groups.
   static std::vector<Change> Changes() {
     const double l1 = GetParam().l1;
     const std::vector<double> one = {1.0}, some = {0.8, 1.3, 1.1}, others = {1.0, 1.2, 0.9};
@@ -192,19 +192,19 @@ TEST_P(WarmStartOf, ResumesBitForBitAndStopsWithoutATrace) {
 }
 
 TEST_P(WarmStartOf, WhatDoesNotFitIsRefused) {
-  const Strengths strengths = Plain(2.0, GetParam().l1);
-  ChainTrainer source = Make(GetParam(), strengths);
+  const Penalties penalties = Plain(2.0, GetParam().l1);
+  ChainTrainer source = Make(GetParam(), penalties);
   source.Advance({}).value();
   const std::string model = ModelOf(source);
-  ChainTrainer trainer = Make(GetParam(), strengths);
+  ChainTrainer trainer = Make(GetParam(), penalties);
   EXPECT_EQ(Start(&trainer, model, Rescaling(), "another").code(), absl::StatusCode::kFailedPrecondition);
-  Strengths wider = strengths;
+  Penalties wider = penalties;
   wider.data = RandomChains(8, 4, 50, 8, 13);
   ChainTrainer misfit = Make(GetParam(), wider);
   EXPECT_EQ(Start(&misfit, model, Rescaling()).code(), absl::StatusCode::kDataLoss);
   if (GetParam().method != ChainMethod::kSag || GetParam().threads > 1) return;
   // Another method, or none: with and without l1.
-  Strengths other = strengths;
+  Penalties other = penalties;
   other.l1 = GetParam().l1 > 0.0 ? 0.0 : 0.5;
   ChainTrainer changed = Make(GetParam(), other);
   EXPECT_EQ(Start(&changed, model, Rescaling()).code(), absl::StatusCode::kFailedPrecondition);
@@ -224,8 +224,8 @@ INSTANTIATE_TEST_SUITE_P(Methods, WarmStartOf, ::testing::ValuesIn(Startable()),
 TEST(WarmStartOfPegasosTest, IsRefusedForItsFirstStepForgetsAllWeights) {
   MethodCase pegasos;
   pegasos.method = ChainMethod::kPegasos;
-  const Strengths strengths = Plain(2.0, 0.0);
-  ChainTrainer source = Make(pegasos, strengths), trainer = Make(pegasos, strengths);
+  const Penalties penalties = Plain(2.0, 0.0);
+  ChainTrainer source = Make(pegasos, penalties), trainer = Make(pegasos, penalties);
   TrainToEnd(&source);
   const absl::Status refused = Start(&trainer, ModelOf(source), Rescaling());
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
@@ -236,7 +236,7 @@ TEST(WarmStartOfPegasosTest, IsRefusedForItsFirstStepForgetsAllWeights) {
 // gradient of its own problem, which the whole data tell, too.
 TEST(RescalingTest, RememberedGradientsAreThoseOfTheOtherValues) {
   const std::vector<double> some = {0.5, 2.0, 1.0, 3.0}, others = {1.5, 0.7, 1.2};
-  const Strengths from = Scaled(1.0, 0.0, some), to = Scaled(3.0, 0.0, others);
+  const Penalties from = Scaled(1.0, 0.0, some), to = Scaled(3.0, 0.0, others);
   ChainLoss loss(&to.data);
   for (const MemoryMode memory :
        {MemoryMode::kMixed, MemoryMode::kMarginals, MemoryMode::kSparse, MemoryMode::kAbsolute}) {
@@ -272,7 +272,7 @@ TEST(RescalingTest, RememberedGradientsAreThoseOfTheOtherValues) {
   }
 }
 
-// Rows that no sequence needed for a while lag behind by steps of the old strengths.
+// Rows that no sequence needed for a while lag behind by steps of the old penalties.
 TEST(ProximalWarmStartTest, LazyStepsAreDoneUnderTheOldStrengths) {
   const ChainData data = RandomChains(2, 5, 50, 6, 60, 0.03);
   ProximalOptions options;
@@ -294,11 +294,11 @@ TEST(ProximalWarmStartTest, LazyStepsAreDoneUnderTheOldStrengths) {
   EXPECT_EQ(source.Weights(), alike.Weights());
 }
 
-// The distributions are feasible under any strength, so the dual value stays below the optimum from the start, and is
+// The distributions are feasible under any penalty, so the dual value stays below the optimum from the start, and is
 // that of w(alpha) = (1/l2) sum [F(x, y) - E F] on the new values.
 TEST(ExponentiatedWarmStartTest, TheDualValueIsABoundFromTheStart) {
   const std::vector<double> some = {0.5, 2.0, 1.0, 3.0}, others = {1.5, 0.7, 1.2};
-  const Strengths from = Scaled(1.0, 0.0, some);
+  const Penalties from = Scaled(1.0, 0.0, some);
   ExponentiatedGradientOptions options;
   ExponentiatedGradient source = ExponentiatedGradient::Create(&from.data, from.l2, options).value();
   source.Advance(200 * from.data.sequences(), {}).value();
@@ -306,7 +306,7 @@ TEST(ExponentiatedWarmStartTest, TheDualValueIsABoundFromTheStart) {
   source.SaveModel(&writer);
   const std::string bytes = std::move(writer).Finish();
   for (const double l2 : {0.3, 1.0, 4.0}) {
-    const Strengths to = Scaled(l2, 0.0, others);
+    const Penalties to = Scaled(l2, 0.0, others);
     base::CheckpointReader reader = base::CheckpointReader::Open(bytes, "test/1").value();
     ExponentiatedGradient warm = ExponentiatedGradient::Create(&to.data, to.l2, options).value();
     ASSERT_TRUE(warm.WarmStart(&reader, Between(some, others)));

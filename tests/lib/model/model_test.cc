@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/base/random.h"
-#include "lib/crf/features.h"
+#include "lib/crf/features/features.h"
 #include "lib/data/column_text.h"
 #include "lib/notation/templates.h"
 #include "lib/objectives/train_model.h"

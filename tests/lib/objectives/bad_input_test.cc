@@ -1,4 +1,4 @@
-// What must never make a wrong model: data and strengths at and beyond their limits, as an objective meets them.
+// What must never make a wrong model: data and penalties at and beyond their limits, as an objective meets them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Strengths for groups of a chain model's weights: every method ends at the optimum of the grouped problem, which a
+// Penalties for groups of a chain model's weights: every method ends at the optimum of the grouped problem, which a
 // gradient on the data as they are confirms, and what the option may name.
 
 #include "lib/objectives/chain_penalty.h"
@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/catalogue/registry.h"
-#include "lib/crf/problem.h"
-#include "lib/crf/trainer.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/crf/training/trainer.h"
 #include "lib/data/data_cache.h"
 #include "lib/model/model.h"
 #include "lib/objectives/train_model.h"
@@ -38,7 +38,7 @@ std::vector<int32_t> Rotating(int32_t attributes) {
   return groups;
 }
 
-// Largest entry of the gradient of sum nll + 1/2 sum strength |w|^2, on unscaled data.
+// Largest entry of the gradient of sum nll + 1/2 sum penalty |w|^2, on unscaled data.
 double LargestGradient(const crf::ChainData& data, const VectorXd& w, int32_t transitions) {
   VectorXd gradient;
   crf::ChainLoss loss(&data);
@@ -129,7 +129,7 @@ double LargestSubgradient(const crf::ChainData& data, const VectorXd& w, int32_t
   return largest;
 }
 
-// Strengths of both penalties differ from group to group, on data as they are.
+// Penalties of both penalties differ from group to group, on data as they are.
 TEST(ChainPenaltyTest, AnL1PenaltyOfGroupsEndsWhereItsSubgradientVanishes) {
   const crf::ChainData plain = crf::testing::RandomChains(3, 3, 40, 6, 8);
   const crf::ChainData valued = crf::testing::WithValues(plain, 4);
@@ -297,7 +297,7 @@ TEST_F(ChainGroupsTest, ModelsAreTrainedWithThem) {
   };
   const auto grouped = train("transitions; words: w[*", kAt);
   ASSERT_TRUE(grouped.ok()) << grouped.status();
-  // The other way round: names of the complement, so that l2 is the words' strength.
+  // The other way round: names of the complement, so that l2 is the words' penalty.
   const auto other =
       train("rest: pos* bias ends; transitions", {{"l2", 6.0}, {"l2.rest", 1.5}, {"l2.transitions", 0.2}});
   ASSERT_TRUE(other.ok()) << other.status();

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <optional>
 
-#include "lib/crf/gradient_memory.h"
+#include "lib/crf/solvers/gradient_memory.h"
 #include "lib/notation/templates.h"
 #include "lib/objectives/create.h"
 #include "tests/lib/crf/crf_testing.h"

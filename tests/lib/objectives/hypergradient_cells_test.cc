@@ -10,18 +10,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/objectives/fold.h"
-#include "tests/lib/learn/strength_cells.h"
+#include "tests/lib/linear/strength_cells.h"
 
 // The derivative of the validation loss by ln l2 beside differences of the loss, wherever a training says that it has
 // converged.
 namespace luthier::objectives {
 namespace {
 
-using learn::Bias;
-using Kind = learn::MarginLoss::Kind;
+using linear::Bias;
+using Kind = linear::MarginLoss::Kind;
 
 struct Outcome {
-  learn::TrainOutcome ended = learn::TrainOutcome::kRunning;
+  linear::TrainOutcome ended = linear::TrainOutcome::kRunning;
   double loss = 0.0;  // Mean over the validation rows.
   double slope = 0.0;
   bool solved = false;
@@ -31,7 +31,7 @@ struct Outcome {
 Outcome Evaluate(const FoldData& fold, const LinearSettings& base, double log_l2) {
   LinearSettings settings = base;
   settings.l2 = std::exp(log_l2);
-  settings.strengths = {settings.l2};
+  settings.penalties = {settings.l2};
   auto training = fold.Start(settings, fold.Choose(settings).solver).value();
   while (training->running()) training->Advance({}).value();
   Outcome outcome;
@@ -39,7 +39,8 @@ Outcome Evaluate(const FoldData& fold, const LinearSettings& base, double log_l2
   if (!training->optimal()) return outcome;
   const bilevel::ImplicitGradient gradient = training->Differentiate({}).value();
   // Else the Hessian is singular for floating point, and objectives report no gradient.
-  outcome.solved = gradient.outcome == learn::CgOutcome::kConverged || gradient.outcome == learn::CgOutcome::kPrecision;
+  outcome.solved =
+      gradient.outcome == linear::CgOutcome::kConverged || gradient.outcome == linear::CgOutcome::kPrecision;
   if (!outcome.solved) return outcome;
   outcome.slope = gradient.gradient[0];
   const FoldTraining::Sums sums = training->Measure({}).value();
@@ -49,7 +50,7 @@ Outcome Evaluate(const FoldData& fold, const LinearSettings& base, double log_l2
 
 TEST(HypergradientCellsTest, AgreesWithDifferencesWhereverTrainingConverged) {
   int compared = 0, kinks = 0, not_converged = 0, unsolved = 0;
-  for (const learn::Shape& shape : learn::HardShapes(21)) {
+  for (const linear::Shape& shape : linear::HardShapes(21)) {
     data::Partition partition;
     for (int32_t i = 0; i < shape.dataset.x.rows; ++i)
       (i % 5 == 2 ? partition.validation : partition.train).push_back(i);
@@ -61,14 +62,14 @@ TEST(HypergradientCellsTest, AgreesWithDifferencesWhereverTrainingConverged) {
         settings.bias = bias;
         settings.standardize = shape.standardize;
         settings.solver = "auto";
-        const bilevel::StrengthGroups groups;
+        const bilevel::ColumnPenalties groups;
         const auto fold = MakeFoldData(&shape.dataset, partition, settings.standardize, bias, groups, {}, {}).value();
         for (int e = -10; e <= 10; e += 2) {
           const double at = e * std::log(10.0);
           const std::string name =
               absl::StrCat(shape.name, " ", static_cast<int>(kind), static_cast<int>(bias), " 1e", e);
           const Outcome here = Evaluate(*fold, settings, at);
-          if (here.ended != learn::TrainOutcome::kConverged) {
+          if (here.ended != linear::TrainOutcome::kConverged) {
             ++not_converged;
             continue;
           }

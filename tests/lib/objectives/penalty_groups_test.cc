@@ -1,5 +1,5 @@
-// Strengths for groups of columns: what the option says, that every solver finds the optimum of the problem it defines,
-// and the derivative by each strength.
+// Penalties for groups of columns: what the option says, that every solver finds the optimum of the problem it defines,
+// and the derivative by each penalty.
 
 #include "lib/catalogue/penalty_groups.h"
 
@@ -89,13 +89,13 @@ class PenaltyGroupsTest : public ::testing::Test {
 const study::Parameters kAt = {{"l2", 0.7}, {"l2.shape", 0.02}, {"l2.flags", 5.0}};
 
 // Largest entry of the gradient of sum loss + sum_j strength_j/2 |w_j|^2, and what it is without weights, by loops over
-// a dense table. `strength`: of each column, then of the bias (0: not penalised).
+// a dense table. `penalty`: of each column, then of the bias (0: not penalised).
 std::pair<double, double> LargestGradient(const model::LinearParts& parts, const data::Dataset& data,
-                                          const std::vector<double>& strength) {
+                                          const std::vector<double>& penalty) {
   const int scores = parts.scores();
   const auto p = static_cast<size_t>(parts.cols);
   const auto slope = [&](double t) {
-    if (parts.loss.kind == learn::MarginLoss::Kind::kLogistic) return -1.0 / (1.0 + std::exp(t));
+    if (parts.loss.kind == linear::MarginLoss::Kind::kLogistic) return -1.0 / (1.0 + std::exp(t));
     const double e = parts.loss.epsilon;
     return t > 1.0 + e ? 0.0 : t < 1.0 - e ? -1.0 : (t - 1.0 - e) / (2.0 * e);
   };
@@ -140,7 +140,7 @@ std::pair<double, double> LargestGradient(const model::LinearParts& parts, const
         if (j == p && scores > 1 && k == 0) continue;  // No intercept.
         const double w = j == p ? parts.bias[k] : parts.weights[static_cast<Eigen::Index>(j) * scores + k];
         worst = std::max(worst, std::abs(gradient[j * static_cast<size_t>(scores) + static_cast<size_t>(k)] +
-                                         strength[j] * scale * w));
+                                         penalty[j] * scale * w));
       }
     }
     return worst;
@@ -161,7 +161,7 @@ TEST_F(PenaltyGroupsTest, EverySolverEndsAtTheOptimumOfTheGroupedProblem) {
                                        {"max_iterations", 20000.0}};
           if (!hinge) options["penalize_intercept"] = penalize;
           SCOPED_TRACE(absl::StrCat(model, " ", solver, " ", standardize, penalize));
-          // Raw columns and very different strengths take the stochastic solvers thousands of passes.
+          // Raw columns and very different penalties take the stochastic solvers thousands of passes.
           const bool stochastic = solver == std::string("dual") || solver == std::string("svrg");
           const double shape = stochastic && !standardize ? 0.35 : 0.02;
           const auto trained = Train(Spec(model, options), {{"l2", 0.7}, {"l2.shape", shape}, {"l2.flags", 5.0}});
@@ -248,7 +248,7 @@ TEST_F(PenaltyGroupsTest, EqualStrengthsAreTheUngroupedModelBitForBit) {
     const Measurement all = *grouped->Evaluate(At({{"l2", 0.3}, {"l2.shape", 0.3}, {"l2.flags", 0.3}}))->measurement;
     EXPECT_EQ(one.metrics, all.metrics);
     EXPECT_EQ(one.step, all.step);
-    // Moving all strengths together.
+    // Moving all penalties together.
     const std::vector<double>& g = all.gradient->values;
     EXPECT_NEAR(g[0] + g[1] + g[2], one.gradient->values[0], 1e-12);
   }
@@ -263,7 +263,7 @@ TEST_F(PenaltyGroupsTest, PausedAndResumedGivesTheSameBits) {
     ASSERT_GE(straight.measurement->step, 3) << solver;
     EXPECT_EQ(RunPaused(*made, kAt, {1, 2}, &parts).measurement, straight.measurement) << solver;
     EXPECT_EQ(parts, whole);
-    // The checkpoint of other strengths is not taken.
+    // The checkpoint of other penalties is not taken.
     EvaluationContext context = At(kAt);
     std::string saved;
     context.target = 1;
@@ -346,7 +346,7 @@ TEST_F(PenaltyGroupsTest, WhatDoesNotFitTheDataSaysSo) {
     spec.data = data;
     spec.options["l2_groups"] = groups;
     const std::vector<catalogue::PenaltyGroup> parsed = catalogue::ParsePenaltyGroups(groups).value();
-    for (const catalogue::PenaltyGroup& group : parsed) spec.options[catalogue::StrengthName(group)] = 1.0;
+    for (const catalogue::PenaltyGroup& group : parsed) spec.options[catalogue::PenaltyName(group)] = 1.0;
     const std::string trained = Message(Train(spec, {{"l2", 1.0}}).status());
     const std::string created = Message(Create(spec, L2Space()).status());
     EXPECT_EQ(trained, created);

@@ -34,10 +34,10 @@ struct Trained {
   std::vector<std::string> checkpoints;
 };
 
-Trained Train(const Objective& objective, study::Parameters strengths, const std::string& model = "",
+Trained Train(const Objective& objective, study::Parameters penalties, const std::string& model = "",
               const std::string& checkpoint = "", uint64_t seed = 1) {
   Trained trained;
-  EvaluationContext context = At(std::move(strengths));
+  EvaluationContext context = At(std::move(penalties));
   context.seed = seed;
   context.warm_start = model;
   context.checkpoint = checkpoint;
@@ -184,7 +184,7 @@ TEST(WarmStartTest, PegasosStartsFromZeroAndSaysWhy) {
   EXPECT_EQ(first.result.cold, "pegasos forgets in its first steps where it started");
 }
 
-// Equal strengths to groups, groups to groups, and back; strengths of l1, too.
+// Equal penalties to groups, groups to groups, and back; penalties of l1, too.
 TEST(WarmStartTest, StrengthsOfGroupsOfChains) {
   const SearchSpace space =
       Space({Float("l2", 1e-4, 1e4, study::Scale::kLog), Float("l2.words", 1e-4, 1e4, study::Scale::kLog),

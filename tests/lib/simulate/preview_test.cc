@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/search/registry.h"
 #include "lib/simulate/training.h"
-#include "lib/suggest/registry.h"
 #include "tests/lib/study/builders.h"
 
 namespace luthier::simulate {
@@ -19,7 +19,7 @@ StudySpec Spec(AlgorithmSpec algorithm, int64_t trials) {
   spec.algorithm = std::move(algorithm);
   spec.resource = Resource{.min = 1, .max = 81, .unit = "epochs"};
   spec.budget.max_trials = trials;
-  EXPECT_TRUE(suggest::Validate(spec).ok()) << suggest::Validate(spec);
+  EXPECT_TRUE(search::Validate(spec).ok()) << search::Validate(spec);
   return spec;
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/catalogue/test_functions.h"
-#include "lib/suggest/random_designer.h"
+#include "lib/search/quasi_random/random_designer.h"
 #include "tests/lib/study/builders.h"
 
 namespace luthier::simulate {
@@ -68,7 +68,7 @@ TEST(SimulateTest, OneWorkerEvaluatesWhatTheAlgorithmSuggestsInTurn) {
   const Encoding encoding(options.problem.space);
   double best = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < rows.size(); ++i) {
-    const double expected = options.problem.evaluate(suggest::ExplorationPoint(encoding, 0, i));
+    const double expected = options.problem.evaluate(search::ExplorationPoint(encoding, 0, i));
     best = std::min(best, expected);
     EXPECT_EQ(rows[i].algorithm, "random");
     EXPECT_EQ(rows[i].function, "bowl");
@@ -118,7 +118,7 @@ TEST(SimulateTest, NoiseIsSeenByTheAlgorithmAndTheRegretIsTheFunctionsOwn) {
   EXPECT_NEAR(std::sqrt(squares / 400), 0.5, 4 * 0.5 / std::sqrt(800.0));
   options.first_seed = 1;
   EXPECT_NE(Rows(options)[0].value -
-                options.problem.evaluate(suggest::ExplorationPoint(Encoding(options.problem.space), 1, 0)),
+                options.problem.evaluate(search::ExplorationPoint(Encoding(options.problem.space), 1, 0)),
             noisy[0].value - exact[0].value);
 }
 

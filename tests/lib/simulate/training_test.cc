@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "lib/suggest/rungs.h"
+#include "lib/study/rung_schedule.h"
 #include "tests/lib/study/builders.h"
 
 namespace luthier::simulate {
@@ -47,13 +47,13 @@ TEST(SimulateTrainingTest, ABracketTrainsAsMuchAsItsTableSays) {
   StudySpec spec;
   spec.algorithm = options.algorithm;
   spec.resource = options.resource;
-  const suggest::Bracket bracket = suggest::BracketsOf(spec).front();
+  const study::Bracket bracket = study::BracketsOf(spec).front();
   TrainingSummary summary = Simulated(options);
-  EXPECT_EQ(summary.training, suggest::TrainingOf(bracket, true));
+  EXPECT_EQ(summary.training, study::TrainingOf(bracket, true));
   EXPECT_EQ(summary.promotions, 27 + 9 + 3 + 1);
   EXPECT_EQ(summary.paused, 80);
   options.checkpoints = false;
-  EXPECT_EQ(Simulated(options).training, suggest::TrainingOf(bracket, false));
+  EXPECT_EQ(Simulated(options).training, study::TrainingOf(bracket, false));
 }
 
 TEST(SimulateTrainingTest, ReportsInStridesStillReachTargets) {

@@ -51,7 +51,7 @@ TEST(GrowingBatchTest, FindsTheSolutionOfARegression) {
   };
   GrowingBatch solver(8, 60, 0.1);
   int64_t steps = 0;
-  while (solver.Step(sum, {}).value() == learn::SolveState::kRunning && ++steps < 300) continue;
+  while (solver.Step(sum, {}).value() == linear::SolveState::kRunning && ++steps < 300) continue;
   EXPECT_EQ(solver.batch(), 60);
   EXPECT_LT((solver.x() - problem.Solution(0.1)).norm(), 1e-7);
   // Growing spares early evaluations: 11 n or so until all are in, not n for each of the steps.
@@ -61,7 +61,7 @@ TEST(GrowingBatchTest, FindsTheSolutionOfARegression) {
 TEST(GrowingBatchTest, ANonFiniteStartIsSaid) {
   const auto sum = [](const VectorXd&, int64_t, int64_t, VectorXd*) { return NAN; };
   GrowingBatch solver(3, 5, 0.0);
-  EXPECT_EQ(solver.Step(sum, {}).value(), learn::SolveState::kNonFinite);
+  EXPECT_EQ(solver.Step(sum, {}).value(), linear::SolveState::kNonFinite);
 }
 
 TEST(GrowingBatchTest, NonFiniteTrialsAreSteppedBackFrom) {
@@ -73,7 +73,7 @@ TEST(GrowingBatchTest, NonFiniteTrialsAreSteppedBackFrom) {
   };
   GrowingBatch solver(1, 4, 0.0);
   for (int k = 0; k < 50; ++k) {
-    if (solver.Step(sum, {}).value() != learn::SolveState::kRunning) break;
+    if (solver.Step(sum, {}).value() != linear::SolveState::kRunning) break;
   }
   EXPECT_TRUE(std::isfinite(solver.x()[0]));
 }

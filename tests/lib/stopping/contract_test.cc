@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "tests/contract/stopper_contract.h"
 #include "tests/lib/study/builders.h"
 
@@ -21,7 +21,7 @@ std::vector<StopperCase> Cases() {
   spec.resource = Resource{.min = 1, .max = 27, .unit = ""};
   std::vector<StopperCase> cases;
   const auto add = [&](std::string name, StudySpec with) {
-    EXPECT_TRUE(suggest::Validate(with).ok()) << name << ": " << suggest::Validate(with);
+    EXPECT_TRUE(search::Validate(with).ok()) << name << ": " << search::Validate(with);
     cases.push_back({std::move(name), std::move(with)});
   };
   const std::vector<std::pair<std::string, StoppingRule>> rules = {

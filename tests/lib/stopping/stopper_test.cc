@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "lib/base/random.h"
+#include "lib/search/registry.h"
 #include "lib/stopping/quantile.h"
-#include "lib/suggest/registry.h"
 #include "tests/lib/study/builders.h"
 
 namespace luthier::stopping {
@@ -34,7 +34,7 @@ StudySpec Spec(std::optional<StoppingRule> rule, AlgorithmSpec algorithm = Rando
   spec.resource = Resource{.min = 1, .max = 27, .unit = ""};
   spec.stopping = rule;
   EXPECT_TRUE(ValidateSpec(spec).ok()) << ValidateSpec(spec);
-  EXPECT_TRUE(suggest::Validate(spec).ok()) << suggest::Validate(spec);
+  EXPECT_TRUE(search::Validate(spec).ok()) << search::Validate(spec);
   return spec;
 }
 

@@ -37,7 +37,7 @@ TEST(HistoryTest, SuggestionsFollowTheStoredTrialsInOrderOfTheirAsk) {
   history.AddSuggested(2, {{"x", 2.0}}, "c2");
   EXPECT_THAT(Numbers(history), ElementsAre(1, 0, 0, 0));
   EXPECT_EQ(history.trials()[1].ask_index, 1u);
-  EXPECT_EQ(history.trials()[3].carry, "c3");
+  EXPECT_EQ(history.trials()[3].designer_state, "c3");
   EXPECT_TRUE(history.trials()[2].open());
 }
 
@@ -76,7 +76,7 @@ TEST(HistoryTest, TheLastAskBeforeIsTheLargestSmallerOne) {
   EXPECT_EQ(history.LastAskBefore(0), nullptr);
   EXPECT_EQ(history.LastAskBefore(1)->number, 2);
   EXPECT_EQ(history.LastAskBefore(2)->number, 1);
-  EXPECT_EQ(history.LastAskBefore(100)->carry, "third");
+  EXPECT_EQ(history.LastAskBefore(100)->designer_state, "third");
 }
 
 TEST(ReproducibleViewTest, WithOneWorkerItIsEverything) {

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/error.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "lib/wire/convert.h"
 #include "tests/lib/study/builders.h"
 
@@ -169,7 +169,7 @@ TEST(ConvertAlgorithm, LboPicksTheBoundsThatSuitItsAcquisition) {
     proto.set_acquisition(static_cast<Bo::Acquisition>(value));
     for (const BoPreset preset : kPresets) {
       spec.algorithm = Read(preset, proto);
-      EXPECT_TRUE(suggest::Validate(spec).ok()) << suggest::Validate(spec);
+      EXPECT_TRUE(search::Validate(spec).ok()) << search::Validate(spec);
       study::BoLipschitz expected = study::BoLipschitz::kOff;
       if (preset == BoPreset::kLbo) {
         expected = value == Bo::UCB  ? study::BoLipschitz::kCap
@@ -222,10 +222,10 @@ TEST(AlgorithmOptions, ApiRegistryAndManualAgree) {
   if (std::getenv("LUTHIER_SOURCE_DIR") == nullptr) GTEST_SKIP() << "LUTHIER_SOURCE_DIR is not set; ctest sets it";
   const google::protobuf::Descriptor* algorithm = v1::Algorithm::descriptor();
   std::set<std::string> kinds, registered;
-  for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) registered.insert(info.name);
+  for (const search::AlgorithmInfo& info : search::Algorithms()) registered.insert(info.name);
   for (int i = 0; i < algorithm->field_count(); ++i) kinds.insert(algorithm->field(i)->name());
   EXPECT_EQ(kinds, registered);
-  for (const suggest::AlgorithmInfo& info : suggest::Algorithms()) {
+  for (const search::AlgorithmInfo& info : search::Algorithms()) {
     SCOPED_TRACE(info.name);
     const google::protobuf::Descriptor* message = algorithm->FindFieldByName(info.name)->message_type();
     std::set<std::string> fields, options;

@@ -369,7 +369,7 @@ study::Trial RandomTrial(RandomStream& r) {
                       .prefix_seq = r.NextU64(),
                       .origin = "acq",
                       .details = {{"predicted_mean", Number(r)}},
-                      .carry = Text(r),
+                      .designer_state = Text(r),
                       .direction = {},
                       .set_aside = {},
                       .resource = Between(r, 0, 3),

@@ -26,7 +26,7 @@ std::string Error(const std::string& text) {
   return file.ok() ? "" : std::string(file.status().message());
 }
 
-constexpr char kGood[] = R"(display_name: L2 strength for breast cancer
+constexpr char kGood[] = R"(display_name: L2 penalty for breast cancer
 space:
   - {name: l2, float: {min: 1.0e-8, max: 1e4, scale: log}}
   - name: depth

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "server/coordinator/proposals/replay.h"
 #include "tests/server/coordinator/harness.h"
 
@@ -26,12 +26,12 @@ using ::testing::SizeIs;
 
 // Distrusts gradients of one sign: as a real check would, it judges by the reporter, not by the trial. Says in its
 // details who reported each result, so that a replay that numbers workers otherwise is found.
-class Suspicious final : public suggest::Designer {
+class Suspicious final : public search::Designer {
  public:
-  explicit Suspicious(const study::StudySpec& spec) : random_(suggest::CreateDesigner(RandomSpec(spec))) {}
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
-                                              const base::StopToken& stop) override {
-    suggest::Suggestion suggestion = random_->Suggest(history, ask_index, stop).value();
+  explicit Suspicious(const study::StudySpec& spec) : random_(search::CreateDesigner(RandomSpec(spec))) {}
+  absl::StatusOr<search::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                             const base::StopToken& stop) override {
+    search::Suggestion suggestion = random_->Suggest(history, ask_index, stop).value();
     suggestion.origin = "suspicious";
     suggestion.direction = {ask_index % 2 == 0 ? 0.5 : -2.0};
     std::set<int32_t> liars;
@@ -51,10 +51,10 @@ class Suspicious final : public suggest::Designer {
     spec.algorithm = study::RandomOptions{};
     return spec;
   }
-  const std::unique_ptr<suggest::Designer> random_;
+  const std::unique_ptr<search::Designer> random_;
 };
 
-std::unique_ptr<suggest::Designer> MakeSuspicious(const study::StudySpec& spec) {
+std::unique_ptr<search::Designer> MakeSuspicious(const study::StudySpec& spec) {
   return std::make_unique<Suspicious>(spec);
 }
 
@@ -186,9 +186,9 @@ TEST(CoreGradients, AFailedCommitSetsNothingAside) {
 
 TEST(CoreGradients, OnlyWhatHasAGradientLosesIt) {
   // Whatever a designer says.
-  struct Wild final : suggest::Designer {
-    absl::StatusOr<suggest::Suggestion> Suggest(const study::History&, uint64_t, const base::StopToken&) override {
-      suggest::Suggestion suggestion;
+  struct Wild final : search::Designer {
+    absl::StatusOr<search::Suggestion> Suggest(const study::History&, uint64_t, const base::StopToken&) override {
+      search::Suggestion suggestion;
       suggestion.parameters = {{"x", 0.5}, {"n", 1.0}};
       suggestion.set_aside = {-5, 0, 1, 2, 3, 4, 1'000'000};
       return suggestion;
@@ -209,9 +209,9 @@ TEST(CoreGradients, OnlyWhatHasAGradientLosesIt) {
 TEST(CoreGradients, AnImpossibleDirectionIsTheDesignersFailure) {
   for (const std::vector<double>& direction :
        {std::vector<double>{1.0, 2.0}, std::vector<double>{0.0}, std::vector<double>{std::nan("")}}) {
-    struct Wild final : suggest::Designer {
-      absl::StatusOr<suggest::Suggestion> Suggest(const study::History&, uint64_t, const base::StopToken&) override {
-        suggest::Suggestion suggestion;
+    struct Wild final : search::Designer {
+      absl::StatusOr<search::Suggestion> Suggest(const study::History&, uint64_t, const base::StopToken&) override {
+        search::Suggestion suggestion;
         suggestion.parameters = {{"x", 0.5}, {"n", 1.0}};
         suggestion.direction = direction;
         return suggestion;
@@ -328,7 +328,7 @@ std::vector<storage::TrialRecord> RunWithRestartAt(int restart, const study::Stu
 
 TEST(CoreGradients, ARestartBetweenAnyTwoStepsChangesNoBit) {
   const std::vector<std::pair<study::StudySpec, DesignerFactory>> cases = {{Spec(18), MakeSuspicious},
-                                                                           {Spec(9), suggest::CreateDesigner}};
+                                                                           {Spec(9), search::CreateDesigner}};
   for (const auto& [spec, designers] : cases) {
     int steps = 0;
     const std::vector<storage::TrialRecord> rows = RunWithRestartAt(0, spec, designers, &steps);

@@ -26,8 +26,8 @@ namespace reason = base::reason;
 class CoreParts : public ::testing::Test {
  protected:
   explicit CoreParts(int64_t max_trials = 2, int64_t left_out = 0)
-      : h_(Options(), [left_out](const study::StudySpec& spec) -> std::unique_ptr<suggest::Designer> {
-          if (!spec.resource) return suggest::CreateDesigner(spec);
+      : h_(Options(), [left_out](const study::StudySpec& spec) -> std::unique_ptr<search::Designer> {
+          if (!spec.resource) return search::CreateDesigner(spec);
           return std::make_unique<RungDesigner>(spec, left_out);
         }) {
     EXPECT_TRUE(h_.Create("s", PartsSpec(max_trials)).ok());
@@ -48,7 +48,7 @@ class CoreParts : public ::testing::Test {
     const absl::Status invariants = h_.core->CheckInvariants();
     EXPECT_TRUE(invariants.ok()) << invariants;
     const ReplayReport report = VerifyReplay(&h_.memory, h_.Study("s"), [](const study::StudySpec& spec) {
-                                  return std::unique_ptr<suggest::Designer>(std::make_unique<RungDesigner>(spec));
+                                  return std::unique_ptr<search::Designer>(std::make_unique<RungDesigner>(spec));
                                 }).value();
     EXPECT_THAT(report.mismatches, IsEmpty());
     EXPECT_GT(report.checked, 0);

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/random.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "server/coordinator/proposals/replay.h"
 #include "tests/server/coordinator/harness.h"
 
@@ -43,16 +43,16 @@ void ExpectReplays(Harness& h, const std::string& id) {
     for (const storage::TrialRecord& other : rows) {
       const study::Provenance& q = other.trial.provenance;
       if (q.ask_index && *q.ask_index < *p.ask_index && other.create_seq > p.prefix_seq) {
-        history.AddSuggested(*q.ask_index, other.trial.parameters, q.carry);
+        history.AddSuggested(*q.ask_index, other.trial.parameters, q.designer_state);
       }
     }
-    const std::unique_ptr<suggest::Designer> designer = suggest::CreateDesigner(record.spec);
+    const std::unique_ptr<search::Designer> designer = search::CreateDesigner(record.spec);
     const auto again = SuggestOne(designer.get(), record.spec, history, *p.ask_index, base::StopToken());
     ASSERT_TRUE(again.ok() && again->has_value());
     EXPECT_EQ((*again)->parameters, row.trial.parameters) << "trial " << row.trial.number;
     EXPECT_EQ((*again)->origin, p.origin);
     EXPECT_EQ((*again)->details, p.details);
-    EXPECT_EQ((*again)->carry, p.carry);
+    EXPECT_EQ((*again)->designer_state, p.designer_state);
     ++checked;
   }
   const ReplayReport report = VerifyReplay(&h.memory, record).value();

@@ -15,9 +15,9 @@ using ::testing::HasSubstr;
 
 std::vector<NewTrial> Settings(const std::vector<double>& l2) {
   std::vector<NewTrial> trials;
-  for (const double strength : l2) {
+  for (const double penalty : l2) {
     NewTrial trial;
-    trial.parameters = {{"l2", strength}, {"solver", std::string("lbfgs")}};
+    trial.parameters = {{"l2", penalty}, {"solver", std::string("lbfgs")}};
     trials.push_back(trial);
   }
   return trials;

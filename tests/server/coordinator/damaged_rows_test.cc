@@ -29,9 +29,9 @@ using storage::EventType;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::unique_ptr<suggest::Designer> MakeDesigner(const study::StudySpec& spec) {
+std::unique_ptr<search::Designer> MakeDesigner(const study::StudySpec& spec) {
   if (spec.resource) return std::make_unique<RungDesigner>(spec);
-  return suggest::CreateDesigner(spec);
+  return search::CreateDesigner(spec);
 }
 
 // A coordinator on a database that can be changed by hand while it is down.

@@ -34,7 +34,7 @@ std::string ExplorerWorld::Name(const Action& action) {
 
 ExplorerWorld::ExplorerWorld(const ExplorerOptions& options)
     : options_(options), harness_(Harness::DefaultOptions(), [](const study::StudySpec& s) {
-        return s.resource ? std::make_unique<RungDesigner>(s) : suggest::CreateDesigner(s);
+        return s.resource ? std::make_unique<RungDesigner>(s) : search::CreateDesigner(s);
       }) {
   // As small as can be: it is copied in every batch.
   study::StudySpec spec;

@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "lib/base/check.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 
 namespace luthier::coordinator::testing {
 
@@ -101,7 +101,7 @@ absl::Status Harness::OneBatch(std::vector<Operation> operations) {
   for (Operation& operation : operations) core->Apply(std::move(operation));
   const auto at_once = [&](storage::StudyKey key) {
     const auto spec = core->SpecOf(key);
-    return !late_suggestions && !suggest::InfoOf(spec->algorithm).uses_history && !spec->reproducible;
+    return !late_suggestions && !search::InfoOf(spec->algorithm).uses_history && !spec->reproducible;
   };
   while (true) {
     core->ServeWaiting();

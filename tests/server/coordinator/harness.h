@@ -58,7 +58,7 @@ class Answered {
 // it; with `late_suggestions`, all of them when ComputeOne says so.
 class Harness {
  public:
-  explicit Harness(Core::Options options = DefaultOptions(), DesignerFactory designers = suggest::CreateDesigner);
+  explicit Harness(Core::Options options = DefaultOptions(), DesignerFactory designers = search::CreateDesigner);
 
   // No stall: time may pass between batches without shifting leases. Asks wait for designers, however long.
   static Core::Options DefaultOptions();

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/error.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 
 namespace luthier::coordinator::testing {
 namespace {

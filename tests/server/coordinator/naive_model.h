@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/suggest/designer.h"
+#include "lib/search/designer.h"
 #include "server/coordinator/messages/operations.h"
 #include "server/coordinator/proposals/proposer.h"
 
@@ -51,7 +51,7 @@ class NaiveModel {
     bool late_suggestions = false;  // They take their time: then an ask need not get all there is room for.
     int leases_per_worker = 64;
     int64_t studies = 10'000;
-    DesignerFactory designers = suggest::CreateDesigner;
+    DesignerFactory designers = search::CreateDesigner;
     double stop_above = std::numeric_limits<double>::infinity();  // LimitStopper, in studies with a resource.
   };
   explicit NaiveModel(Options options) : options_(std::move(options)) {}
@@ -124,7 +124,7 @@ class NaiveModel {
     std::optional<double> best;
     int64_t since_best = 0;
     std::map<int64_t, std::string> set_aside;  // Trials whose gradient was set aside, and who reported it.
-    std::shared_ptr<suggest::Designer> designer;
+    std::shared_ptr<search::Designer> designer;
     uint64_t last_turn = 0;  // Of its grants since it was read from storage.
   };
   const std::map<storage::StudyKey, Study>& studies() const { return studies_; }

@@ -206,7 +206,7 @@ std::string NaiveModel::CheckAnswer(int handle, const absl::StatusOr<SuggestRepl
       uint64_t asks = 0;
       for (const auto& [other, t] : s.trials) asks += t.ask_index ? 1 : 0;
       fresh.ask_index = asks;
-      const suggest::Suggestion suggestion = s.designer->Suggest({}, asks, base::StopToken()).value();
+      const search::Suggestion suggestion = s.designer->Suggest({}, asks, base::StopToken()).value();
       fresh.parameters = suggestion.parameters;
       fresh.direction = suggestion.direction;
       for (const int64_t which : suggestion.set_aside) {

@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "lib/base/error.h"
+#include "lib/search/designer.h"
+#include "lib/search/registry.h"
 #include "lib/stopping/stopper.h"
-#include "lib/suggest/designer.h"
-#include "lib/suggest/registry.h"
 #include "tests/server/coordinator/harness.h"
 
 namespace luthier::coordinator::testing {
@@ -31,16 +31,16 @@ inline study::StudySpec PartsSpec(int64_t max_trials = 100) {
 
 // Promotes what is paused, the lowest number first, but never a trial whose number is a multiple of `left_out`. New
 // settings are random search's: while there is room, each second ask prefers one.
-class RungDesigner final : public suggest::Designer {
+class RungDesigner final : public search::Designer {
  public:
   explicit RungDesigner(const study::StudySpec& spec, int64_t left_out = 0)
       : max_trials_(spec.budget.max_trials), left_out_(left_out) {
     study::StudySpec random = spec;
     random.algorithm = study::RandomOptions{};
-    random_ = suggest::CreateDesigner(random);
+    random_ = search::CreateDesigner(random);
   }
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
-                                              const base::StopToken& stop) override {
+  absl::StatusOr<search::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                             const base::StopToken& stop) override {
     std::optional<int64_t> promotable;
     bool open = false;
     for (const study::HistoryTrial& trial : history.trials()) {
@@ -50,7 +50,7 @@ class RungDesigner final : public suggest::Designer {
       if (paused && wanted && trial.resource < kLastTarget && !promotable) promotable = trial.number;
     }
     const bool room = static_cast<int64_t>(history.trials().size()) < max_trials_;
-    suggest::Suggestion suggestion;
+    search::Suggestion suggestion;
     if (promotable && (!room || ask_index % 2 == 1)) {
       suggestion.resume = promotable;
       suggestion.resource = kLastTarget;
@@ -58,7 +58,7 @@ class RungDesigner final : public suggest::Designer {
       return suggestion;
     }
     if (room) {
-      absl::StatusOr<suggest::Suggestion> fresh = random_->Suggest({}, ask_index, stop);
+      absl::StatusOr<search::Suggestion> fresh = random_->Suggest({}, ask_index, stop);
       if (fresh.ok()) fresh->resource = kFirstTarget;
       return fresh;
     }
@@ -71,7 +71,7 @@ class RungDesigner final : public suggest::Designer {
  private:
   const int64_t max_trials_;
   const int64_t left_out_;
-  std::unique_ptr<suggest::Designer> random_;
+  std::unique_ptr<search::Designer> random_;
 };
 
 // Stops a trial that reports a loss above `limit` at step 1 or later.

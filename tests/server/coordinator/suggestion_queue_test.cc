@@ -22,13 +22,13 @@ using ::testing::Gt;
 
 // What a designer does, told of the study's seed, its history and the stop.
 using Compute =
-    std::function<absl::StatusOr<suggest::Suggestion>(uint64_t seed, const study::History&, const base::StopToken&)>;
+    std::function<absl::StatusOr<search::Suggestion>(uint64_t seed, const study::History&, const base::StopToken&)>;
 
-class FakeDesigner final : public suggest::Designer {
+class FakeDesigner final : public search::Designer {
  public:
   FakeDesigner(uint64_t seed, Compute compute) : seed_(seed), compute_(std::move(compute)) {}
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t,
-                                              const base::StopToken& stop) override {
+  absl::StatusOr<search::Suggestion> Suggest(const study::History& history, uint64_t,
+                                             const base::StopToken& stop) override {
     return compute_(seed_, history, stop);
   }
 
@@ -37,8 +37,8 @@ class FakeDesigner final : public suggest::Designer {
   const Compute compute_;
 };
 
-suggest::Suggestion Anything() {
-  suggest::Suggestion suggestion;
+search::Suggestion Anything() {
+  search::Suggestion suggestion;
   suggestion.parameters = {{"x", 0.5}, {"n", 3.0}};
   suggestion.origin = "fake";
   return suggestion;
@@ -46,7 +46,7 @@ suggest::Suggestion Anything() {
 
 const absl::Duration kPatience = absl::Seconds(20);  // Of what would otherwise wait for ever.
 
-absl::StatusOr<suggest::Suggestion> UntilStopped(const base::StopToken& stop) {
+absl::StatusOr<search::Suggestion> UntilStopped(const base::StopToken& stop) {
   EXPECT_TRUE(stop.WaitFor(kPatience)) << "nobody stopped it";
   return base::StoppedError();
 }
@@ -184,7 +184,7 @@ TEST_F(SuggestionQueueTest, AStudyThatComesBackHasNotSavedUpTime) {
 
 TEST_F(SuggestionQueueTest, LightStudiesDoNotWaitForTheModelsOfOthers) {
   SuggestionQueue& queue = Start([](uint64_t seed, const auto&, const base::StopToken& stop) {
-    return seed < 10 ? UntilStopped(stop) : absl::StatusOr<suggest::Suggestion>(Anything());
+    return seed < 10 ? UntilStopped(stop) : absl::StatusOr<search::Suggestion>(Anything());
   });
   for (StudyKey heavy = 1; heavy <= 5; ++heavy) queue.Request(Request(heavy, 100), Spec(heavy));
   queue.Request(Request(10, 0, 3), Spec(10));
@@ -216,7 +216,7 @@ TEST_F(SuggestionQueueTest, WhatIsComputedForAForgottenStudyIsStoppedAndNotDeliv
   Gate begun;
   int asked = 0;  // Of one study: never at once.
   SuggestionQueue& queue = Start([&](uint64_t, const auto&, const base::StopToken& stop) {
-    if (++asked > 1) return absl::StatusOr<suggest::Suggestion>(Anything());
+    if (++asked > 1) return absl::StatusOr<search::Suggestion>(Anything());
     begun.Open();
     return UntilStopped(stop);
   });

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "tests/server/coordinator/harness.h"
 #include "tests/server/coordinator/rung_designer.h"
 
@@ -11,12 +11,12 @@ namespace {
 
 const absl::Duration kTtl = absl::Seconds(20);
 
-class AskingDesigner final : public suggest::Designer {
+class AskingDesigner final : public search::Designer {
  public:
-  explicit AskingDesigner(std::unique_ptr<suggest::Designer> other) : other_(std::move(other)) {}
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
-                                              const base::StopToken& stop) override {
-    absl::StatusOr<suggest::Suggestion> suggestion = other_->Suggest(history, ask_index, stop);
+  explicit AskingDesigner(std::unique_ptr<search::Designer> other) : other_(std::move(other)) {}
+  absl::StatusOr<search::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                             const base::StopToken& stop) override {
+    absl::StatusOr<search::Suggestion> suggestion = other_->Suggest(history, ask_index, stop);
     if (!suggestion.ok()) return suggestion;
     if (ask_index % 3 != 0) suggestion->direction = {ask_index % 2 == 0 ? 1.0 : -0.1 * static_cast<double>(ask_index)};
     for (int64_t number = 1; number <= static_cast<int64_t>(ask_index); number += 4) {
@@ -26,7 +26,7 @@ class AskingDesigner final : public suggest::Designer {
   }
 
  private:
-  const std::unique_ptr<suggest::Designer> other_;
+  const std::unique_ptr<search::Designer> other_;
 };
 
 }  // namespace
@@ -81,9 +81,9 @@ study::StudySpec WalkSpec(uint32_t variant, bool late) {
   return spec;
 }
 
-std::unique_ptr<suggest::Designer> MakeWalkDesigner(const study::StudySpec& spec) {
+std::unique_ptr<search::Designer> MakeWalkDesigner(const study::StudySpec& spec) {
   if (spec.resource) return std::make_unique<RungDesigner>(spec, /*left_out=*/3);
-  return std::make_unique<AskingDesigner>(suggest::CreateDesigner(spec));
+  return std::make_unique<AskingDesigner>(search::CreateDesigner(spec));
 }
 
 std::unique_ptr<stopping::Stopper> MakeWalkStopper(const study::StudySpec& spec) {

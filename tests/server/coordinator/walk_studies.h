@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/search/designer.h"
 #include "lib/stopping/stopper.h"
 #include "lib/study/study_spec.h"
-#include "lib/suggest/designer.h"
 
 // The studies of random walks.
 namespace luthier::coordinator::testing {
@@ -20,7 +20,7 @@ study::StudySpec WalkSpec(uint32_t variant, bool late);
 
 // Its designer. Suggestions have directions and gradients set aside: those of every fourth trial, whether there are
 // such or not, as designers are not told.
-std::unique_ptr<suggest::Designer> MakeWalkDesigner(const study::StudySpec& spec);
+std::unique_ptr<search::Designer> MakeWalkDesigner(const study::StudySpec& spec);
 // Null: nothing stops trials.
 std::unique_ptr<stopping::Stopper> MakeWalkStopper(const study::StudySpec& spec);
 

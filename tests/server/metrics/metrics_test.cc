@@ -71,7 +71,7 @@ TEST(Metrics, RefusalsCommitsAndSuggestions) {
   EXPECT_THAT(text, HasSubstr("luthier_commit_seconds_count 1\n"));
   EXPECT_THAT(text, HasSubstr("luthier_commit_batch_sum 5\n"));
   EXPECT_THAT(text, HasSubstr("luthier_sync_errors_total 1\n"));
-  EXPECT_THAT(text, HasSubstr("luthier_suggest_compute_seconds_bucket{algorithm=\"bo\",le=\"0.01\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("luthier_search_compute_seconds_bucket{algorithm=\"bo\",le=\"0.01\"} 1\n"));
 }
 
 TEST(Metrics, HowThingsStand) {

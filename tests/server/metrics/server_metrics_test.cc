@@ -57,7 +57,7 @@ TEST_F(ServerMetrics, CountWhatAWorkerDoes) {
   EXPECT_THAT(text, HasSubstr("luthier_rpc_total{code=\"NOT_FOUND\",method=\"StudyService/GetStudy\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("luthier_rpc_seconds_count{method=\"WorkerService/Suggest\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("luthier_trial_events_total{event=\"completed\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("luthier_suggest_compute_seconds_count{algorithm=\"random\"}"));
+  EXPECT_THAT(text, HasSubstr("luthier_search_compute_seconds_count{algorithm=\"random\"}"));
   EXPECT_THAT(text, HasSubstr("luthier_gradients_rejected_total{reason=\"invalid\"} 1\n"));
 }
 

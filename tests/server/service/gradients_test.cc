@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.h"
-#include "lib/suggest/registry.h"
+#include "lib/search/registry.h"
 #include "tests/server/service/fixture.h"
 
 namespace luthier::service::testing {
@@ -13,19 +13,19 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Asks for a direction, and from ask 3 on distrusts trials 1 and 2.
-class Suspicious final : public suggest::Designer {
+class Suspicious final : public search::Designer {
  public:
-  explicit Suspicious(const study::StudySpec& spec) : other_(suggest::CreateDesigner(spec)) {}
-  absl::StatusOr<suggest::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
-                                              const base::StopToken& stop) override {
-    suggest::Suggestion suggestion = other_->Suggest(history, ask_index, stop).value();
+  explicit Suspicious(const study::StudySpec& spec) : other_(search::CreateDesigner(spec)) {}
+  absl::StatusOr<search::Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                             const base::StopToken& stop) override {
+    search::Suggestion suggestion = other_->Suggest(history, ask_index, stop).value();
     suggestion.direction = {1.0, -0.5};
     if (ask_index >= 3) suggestion.set_aside = {1, 2};
     return suggestion;
   }
 
  private:
-  const std::unique_ptr<suggest::Designer> other_;
+  const std::unique_ptr<search::Designer> other_;
 };
 
 class GradientsTest : public ServiceTest {

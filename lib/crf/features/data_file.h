@@ -1,0 +1,24 @@
+#ifndef LUTHIER_LIB_CRF_FEATURES_DATA_FILE_H_
+#define LUTHIER_LIB_CRF_FEATURES_DATA_FILE_H_
+
+#include "lib/base/checkpoint.h"
+#include "lib/crf/features/chain_data.h"
+#include "lib/data/attribute_text.h"
+#include "lib/data/column_text.h"
+
+// Sequences as bytes, for the cache of parsed data (lib/data/data_cache.h). Load gives what was saved, but for the
+// name; false when the bytes do not fit.
+namespace luthier::crf {
+
+void SaveChains(const data::ColumnText& text, base::CheckpointWriter* writer);
+bool LoadChains(base::CheckpointReader* reader, data::ColumnText* text);
+
+void SaveChains(const data::AttributeText& text, base::CheckpointWriter* writer);
+bool LoadChains(base::CheckpointReader* reader, data::AttributeText* text);
+
+void SaveChains(const ChainData& data, base::CheckpointWriter* writer);
+bool LoadChains(base::CheckpointReader* reader, ChainData* data);
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_FEATURES_DATA_FILE_H_

@@ -1,4 +1,0 @@
-// Compiled for x86-64-v3 (AVX2, FMA).
-#define LUTHIER_CRF_KERNELS kV3Kernels
-#define LUTHIER_CRF_KERNELS_NAME "x86-64-v3"
-#include "lib/crf/kernel_impl.inc"

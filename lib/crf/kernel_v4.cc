@@ -1,4 +1,0 @@
-// Compiled for x86-64-v4 (AVX-512).
-#define LUTHIER_CRF_KERNELS kV4Kernels
-#define LUTHIER_CRF_KERNELS_NAME "x86-64-v4"
-#include "lib/crf/kernel_impl.inc"

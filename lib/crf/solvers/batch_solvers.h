@@ -1,0 +1,99 @@
+#ifndef LUTHIER_LIB_CRF_SOLVERS_BATCH_SOLVERS_H_
+#define LUTHIER_LIB_CRF_SOLVERS_BATCH_SOLVERS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/crf/solvers/chain_solver.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/linear/lbfgs_solver.h"
+#include "lib/stochastic/growing_batch.h"
+#include "lib/stochastic/meta_descent.h"
+
+// Solvers for dense vectors, applied to chains: each works on the whole weight vector in every iteration. `data` must
+// have passed CheckChainData and outlive them; l2 >= 0. After a stop the iteration is done again from its beginning.
+namespace luthier::crf {
+
+// L-BFGS on h. The first iteration evaluates the start, w = 0 or another model's, each other one takes a step.
+class ChainLbfgs final : public ChainSolver {
+ public:
+  ChainLbfgs(const ChainData* data, double l2, int threads, const Kernels& kernels = BestKernels());
+
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
+  int64_t iterations() const override { return iterations_; }
+  int64_t iterations_per_pass() const override { return 1; }
+  void CopyWeights(Eigen::VectorXd* w) const override;
+  double GradientEstimate() const override;
+  bool estimate_is_exact() const override { return true; }
+  double passes() const override { return static_cast<double>(solver_.evaluations()); }
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
+
+ private:
+  ChainLoss loss_;
+  double l2_;
+  linear::LbfgsSolver solver_;
+  Eigen::VectorXd start_;  // Empty: 0. No longer needed after the first iteration.
+  int64_t iterations_ = 0;
+};
+
+// "Hybrid" of Ahmed 2018, section 2.7.1: L-BFGS on a growing part of the sequences (stochastic/growing_batch.h). From
+// another model's weights on all of them: steps for a few would lead away.
+class ChainHybrid final : public ChainSolver {
+ public:
+  ChainHybrid(const ChainData* data, double l2, uint64_t seed, const Kernels& kernels = BestKernels());
+
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
+  int64_t iterations() const override { return iterations_; }
+  int64_t iterations_per_pass() const override;
+  void CopyWeights(Eigen::VectorXd* w) const override { *w = solver_.x(); }
+  double GradientEstimate() const override;
+  bool estimate_is_exact() const override { return true; }
+  double passes() const override;
+  int64_t batch() const { return solver_.batch(); }
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
+
+ private:
+  ChainLoss loss_;
+  std::vector<int32_t> order_;
+  stochastic::GrowingBatch solver_;
+  int64_t iterations_ = 0;
+};
+
+// Stochastic meta-descent (stochastic/meta_descent.h) on the mean problem, kBatch random sequences an iteration, as its
+// authors have it for CRFs. A Hessian product counts as another gradient. From another model's weights the steps are
+// found anew.
+class ChainMetaDescent final : public ChainSolver {
+ public:
+  static constexpr int64_t kBatch = 8;
+
+  ChainMetaDescent(const ChainData* data, double l2, const stochastic::MetaDescent::Options& options, uint64_t seed,
+                   const Kernels& kernels = BestKernels());
+
+  absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
+  int64_t iterations() const override { return iterations_; }
+  int64_t iterations_per_pass() const override;
+  void CopyWeights(Eigen::VectorXd* w) const override { *w = solver_.x(); }
+  double GradientEstimate() const override;
+  double passes() const override;
+  void Save(base::CheckpointWriter* writer) const override;
+  bool Load(base::CheckpointReader* reader) override;
+  bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
+
+ private:
+  ChainLoss loss_;
+  double lambda_;
+  uint64_t seed_;
+  stochastic::MetaDescent solver_;
+  int64_t iterations_ = 0;
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_SOLVERS_BATCH_SOLVERS_H_

@@ -1,0 +1,101 @@
+#ifndef LUTHIER_LIB_CRF_SOLVERS_GRADIENT_MEMORY_H_
+#define LUTHIER_LIB_CRF_SOLVERS_GRADIENT_MEMORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/crf/features/chain_data.h"
+#include "lib/crf/inference/inference.h"
+#include "lib/crf/inference/row_sums.h"
+#include "lib/crf/solvers/rescaling.h"
+
+namespace luthier::crf {
+
+// The form in which an average gradient method keeps each sequence's last gradient (Ahmed 2018, section 2.3.2), in
+// numbers; U_i is the number of distinct attributes of sequence i, p that of all weights:
+enum class MemoryMode {
+  kMixed,      // T K + K^2: marginals of tokens and the gradient of the transitions.
+  kMarginals,  // T K + (T-1) K^2: marginals of tokens and of edges.
+  kSparse,     // U_i K + K^2: the entries of the gradient that can be different from 0.
+  kAbsolute,   // p: the whole gradient, zeros included.
+};
+
+// "mixed", "marginals", "sparse", "absolute", in the order of the enum.
+const std::vector<std::string>& MemoryModeNames();
+absl::StatusOr<MemoryMode> ParseMemoryMode(absl::string_view name);
+
+// Numbers that a mode keeps for all sequences together.
+int64_t PlanMemory(MemoryMode mode, const ChainData& data);
+
+// The difference between a sequence's new gradient and the remembered one.
+struct GradientChange {
+  const double* tokens = nullptr;  // T x stride: what each attribute of token t gets; or, when null,
+  std::vector<int32_t> rows;       // these attributes get
+  AlignedDoubles row_values;       // these, stride each.
+  const double* edges = nullptr;   // K x stride.
+};
+
+// The table, as floats. What is remembered is the rounded gradient, and changes are differences of rounded ones, so a
+// running sum of changes is the sum of the table. Not thread-safe.
+class GradientMemory {
+ public:
+  // `data` must outlive it. RESOURCE_EXHAUSTED when the table would be above `max_bytes`; the message says what every
+  // mode needs.
+  static absl::StatusOr<GradientMemory> Create(MemoryMode mode, const ChainData* data, const Kernels& kernels,
+                                               int64_t max_bytes);
+
+  // Remembers the gradient of sequence i: residuals (T x stride) are q_t - e_{y_t}, edges G - the counts of the true
+  // labeling; `chain` is where they come from (for marginals of edges). The change is valid until the next call.
+  const GradientChange& Exchange(int64_t i, const double* residuals, const double* edges, const ChainInference& chain);
+  // The change without remembering it.
+  const GradientChange& Difference(int64_t i, const double* residuals, const double* edges,
+                                   const ChainInference& chain);
+
+  // Reads the remembered gradient of sequence i, as residuals (T x stride) and edges (K x stride); mixed and marginals
+  // only.
+  void Recall(int64_t i, double* residuals, double* edges) const;
+
+  // The same as Exchange in two steps, the first for many sequences at once; mixed and marginals only. The change goes
+  // to `tokens` (T x stride) and `edge_change` (K x stride); what is to be remembered to `remembered`, Size(i) numbers.
+  // `scratch`: 2 K x stride.
+  void Prepare(int64_t i, const double* residuals, const double* edges, const ChainInference& chain, float* remembered,
+               double* tokens, double* edge_change, double* scratch) const;
+  int64_t Size(int64_t i) const;
+  void Remember(int64_t i, const float* remembered);
+
+  // To sequences whose attributes have other values. `sums`: of what is remembered, for each attribute a row of stride
+  // numbers, `apart` from one row to the next; they are changed alike.
+  void Rescale(const Rescaling& rescaling, int64_t apart, double* sums);
+
+  // Tells the processor that sequence i comes next.
+  void Prefetch(int64_t i) const;
+
+  int64_t bytes() const { return static_cast<int64_t>(table_.size() * sizeof(float)); }
+  const std::vector<float>& table() const { return table_; }
+  std::vector<float>& table() { return table_; }
+
+ private:
+  GradientMemory(MemoryMode mode, const ChainData* data, const Kernels& kernels);
+  void ExchangeEdges(int64_t i, const double* edges, const ChainInference& chain, float* memory, double* change,
+                     double* scratch) const;
+
+  MemoryMode mode_;
+  const ChainData* data_;
+  const Kernels* kernels_;
+  int labels_;
+  int stride_;
+  std::vector<int64_t> start_;  // Begin of each sequence's part of the table.
+  std::vector<float> table_;    // And a few more at the end, see Kernels::exchange.
+  AlignedDoubles tokens_, edges_, edge_marginals_;
+  std::unique_ptr<RowSums> row_sums_;  // With modes that keep the gradient by attribute.
+  std::vector<float> saved_;
+  GradientChange change_;
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_SOLVERS_GRADIENT_MEMORY_H_

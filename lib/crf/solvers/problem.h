@@ -1,0 +1,101 @@
+#ifndef LUTHIER_LIB_CRF_SOLVERS_PROBLEM_H_
+#define LUTHIER_LIB_CRF_SOLVERS_PROBLEM_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/crf/features/chain_data.h"
+#include "lib/crf/features/segments.h"
+#include "lib/crf/inference/inference.h"
+#include "lib/crf/solvers/l1_penalty.h"
+
+// Training of linear-chain conditional random fields (Lafferty et al. 2001) with an L2 penalty.
+//
+//   symbol     meaning                                                              name in code
+//   n          sequences                                                            data().sequences()
+//   w          weights: A + K rows of K, see Shape                                  w
+//   nll_i(w)   -log p(y_i | x_i, w) = log Z_i - s(y_i), nats
+//   h(w)       sum_i nll_i + l2/2 |w|^2
+//
+// The sum over sequences, not the mean, as for `logistic`: l2 is n lambda of Ahmed 2018, whose lambda = 1/n is l2 = 1,
+// CRFsuite's c2 times 2, and Wapiti's -2. All weights are penalised.
+namespace luthier::crf {
+
+// The part of h that depends on data. `data` must outlive it. Not thread-safe: it owns scratch.
+class ChainLoss {
+ public:
+  // Sums over sequences are split into `threads` contiguous parts of about equal work; the result depends on their
+  // number, not on their timing. 1 <= threads <= 256.
+  explicit ChainLoss(const ChainData* data, int threads = 1, const Kernels& kernels = BestKernels());
+
+  const ChainData& data() const { return *data_; }
+  Eigen::Index dim() const { return data_->shape().dim(); }
+
+  // All of these look at `stop` before each sequence, and within long ones. CANCELLED when stopped.
+
+  // sum_i nll_i(w), and its gradient unless null. NaN or infinite when scores overflow. w: dim(), padding 0.
+  absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const base::StopToken& stop = {});
+  // (sum_i Hessian of nll_i at w) v. Exact; NaN where scores are too far apart for the scaled sums.
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v);
+
+  // The same over the sequences rows[0 ... count), on one thread; the first adds its gradient to *gradient (dim()).
+  absl::StatusOr<double> AddSubset(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
+                                   Eigen::VectorXd* gradient, const base::StopToken& stop = {});
+  absl::StatusOr<Eigen::VectorXd> SubsetHessianVector(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
+                                                      const Eigen::VectorXd& v, const base::StopToken& stop = {});
+
+  struct Metrics {
+    double loss_nats = 0.0;        // sum_i nll_i / known_tokens
+    double accuracy = 0.0;         // Share of tokens labelled right by the best labelings.
+    double log_space_share = 0.0;  // Share of sequences whose sums needed logarithms.
+    int64_t tokens = 0;
+    int64_t known_tokens = 0;  // Tokens of sequences without unknown labels.
+    int64_t left_out = 0;      // Sequences with unknown labels.
+    SegmentScores segments;
+  };
+  // Data may have unknown labels, unlike above. `guesses`, unless null: the best labelings, one label a token.
+  absl::StatusOr<Metrics> Evaluate(const Eigen::VectorXd& w, std::vector<int32_t>* guesses = nullptr,
+                                   const base::StopToken& stop = {});
+
+ private:
+  struct Part;
+  // Over rows[first ... last) (null: those numbers themselves) at w_. `gradient`: dim() numbers to add to, or null.
+  absl::StatusOr<double> Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient,
+                             const base::StopToken& stop);
+  absl::StatusOr<Eigen::VectorXd> HessianSum(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
+                                             const Eigen::VectorXd& v, const base::StopToken& stop);
+
+  const ChainData* const data_;
+  const Kernels& kernels_;
+  AlignedDoubles w_;  // A copy: rows at multiples of 64 bytes.
+  std::vector<std::shared_ptr<Part>> parts_;
+};
+
+// h.
+class ChainProblem {
+ public:
+  // l2 >= 0, finite.
+  ChainProblem(ChainLoss* loss, double l2) : loss_(loss), l2_(l2) {}
+  ChainLoss& loss() const { return *loss_; }
+  double l2() const { return l2_; }
+  // As ChainLoss::Value.
+  absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop = {}) const;
+  Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v) const;
+
+ private:
+  ChainLoss* const loss_;
+  const double l2_;
+};
+
+// Largest entry of the smallest subgradient of h + sum over rows l1 |w_row|_1, given the gradient of h: 0 at the
+// optimum only. Rows have `stride` weights.
+double SmallestSubgradient(const Eigen::VectorXd& w, const Eigen::VectorXd& gradient, const L1Penalty& l1, int stride);
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_SOLVERS_PROBLEM_H_

@@ -1,0 +1,249 @@
+#include "lib/crf/training/trainer.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
+#include "lib/crf/solvers/batch_solvers.h"
+#include "lib/crf/solvers/block_average.h"
+#include "lib/crf/solvers/exponentiated_gradient.h"
+#include "lib/crf/solvers/proximal_average.h"
+#include "lib/crf/solvers/stochastic_gradient.h"
+#include "lib/crf/training/memory_plan.h"
+
+namespace luthier::crf {
+
+using Eigen::VectorXd;
+
+const std::vector<std::string>& ChainMethodNames() {
+  static const std::vector<std::string>& names =
+      *new std::vector<std::string>{"sag", "saga", "saga2",   "saga_literal", "saga2_literal", "lbfgs", "hybrid",
+                                    "sg",  "asg",  "pegasos", "adagrad",      "smd",           "oeg"};
+  return names;
+}
+
+absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name) {
+  const std::vector<std::string>& names = ChainMethodNames();
+  for (size_t k = 0; k < names.size(); ++k) {
+    if (names[k] == name) return static_cast<ChainMethod>(k);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no method ", base::Quote(name), "; there are ", absl::StrJoin(names, ", ")));
+}
+
+namespace {
+
+absl::StatusOr<std::unique_ptr<ChainSolver>> MakeAverage(const ChainData* data, double l2, AverageMethod method,
+                                                         const ChainTrainerOptions& options, const Kernels& kernels) {
+  AverageGradientOptions average = options.average;
+  average.method = method;
+  average.threads = options.threads;
+  if (options.threads > 1) return BlockAverage::Create(data, l2, average, kernels);
+  LUTHIER_ASSIGN_OR_RETURN(AverageGradient solver, AverageGradient::Create(data, l2, average, kernels));
+  return std::unique_ptr<ChainSolver>(std::make_unique<AverageGradient>(std::move(solver)));
+}
+
+std::unique_ptr<ChainSolver> MakeStochastic(const ChainData* data, double l2, GradientRule rule,
+                                            const ChainTrainerOptions& options, const Kernels& kernels) {
+  StochasticGradientOptions stochastic;
+  stochastic.rule = rule;
+  stochastic.rate = options.rate;
+  stochastic.sampling = options.average.sampling;
+  stochastic.seed = options.average.seed;
+  return std::make_unique<StochasticGradient>(data, l2, stochastic, kernels);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
+                                                             const ChainTrainerOptions& options,
+                                                             const Kernels& kernels) {
+  if (options.l1.any()) {
+    ProximalOptions proximal;
+    proximal.average = options.average;
+    if (options.method != ChainMethod::kSag && options.method != ChainMethod::kSaga) {
+      return absl::InvalidArgumentError(absl::StrCat("l1 > 0 needs solver sag or saga; this is ",
+                                                     ChainMethodNames()[static_cast<size_t>(options.method)]));
+    }
+    if (options.average.step == stochastic::StepRule::kPort || options.average.search_remembered) {
+      return absl::InvalidArgumentError(
+          "step rule port and line searches along remembered gradients, forms to compare with, go without l1");
+    }
+    proximal.average.method = options.method == ChainMethod::kSag ? AverageMethod::kSag : AverageMethod::kSaga;
+    LUTHIER_ASSIGN_OR_RETURN(ProximalAverage solver, ProximalAverage::Create(data, options.l1, l2, proximal, kernels));
+    return std::unique_ptr<ChainSolver>(std::make_unique<ProximalAverage>(std::move(solver)));
+  }
+  switch (options.method) {
+    case ChainMethod::kSag:
+      return MakeAverage(data, l2, AverageMethod::kSag, options, kernels);
+    case ChainMethod::kSaga:
+      return MakeAverage(data, l2, AverageMethod::kSaga, options, kernels);
+    case ChainMethod::kSaga2:
+      return MakeAverage(data, l2, AverageMethod::kSaga2, options, kernels);
+    case ChainMethod::kSagaLiteral:
+      return MakeAverage(data, l2, AverageMethod::kSagaLiteral, options, kernels);
+    case ChainMethod::kSaga2Literal:
+      return MakeAverage(data, l2, AverageMethod::kSaga2Literal, options, kernels);
+    case ChainMethod::kLbfgs:
+      return std::make_unique<ChainLbfgs>(data, l2, options.threads, kernels);
+    case ChainMethod::kHybrid:
+      return std::make_unique<ChainHybrid>(data, l2, options.average.seed, kernels);
+    case ChainMethod::kConstant:
+      return MakeStochastic(data, l2, GradientRule::kConstant, options, kernels);
+    case ChainMethod::kAveraged:
+      return MakeStochastic(data, l2, GradientRule::kAveraged, options, kernels);
+    case ChainMethod::kPegasos:
+      if (!(l2 > 0.0)) return absl::InvalidArgumentError("pegasos, whose step is rate / (lambda t), needs l2 > 0");
+      return MakeStochastic(data, l2, GradientRule::kPegasos, options, kernels);
+    case ChainMethod::kAdaGrad:
+      return MakeStochastic(data, l2, GradientRule::kAdaGrad, options, kernels);
+    case ChainMethod::kMetaDescent: {
+      stochastic::MetaDescent::Options descent;
+      descent.rate = options.rate;
+      return std::make_unique<ChainMetaDescent>(data, l2, descent, options.average.seed, kernels);
+    }
+    case ChainMethod::kExponentiated: {
+      ExponentiatedGradientOptions exponentiated;
+      exponentiated.sampling = options.average.sampling;
+      exponentiated.seed = options.average.seed;
+      exponentiated.max_memory_bytes = options.average.max_memory_bytes;
+      LUTHIER_ASSIGN_OR_RETURN(ExponentiatedGradient solver,
+                               ExponentiatedGradient::Create(data, l2, exponentiated, kernels));
+      return std::unique_ptr<ChainSolver>(std::make_unique<ExponentiatedGradient>(std::move(solver)));
+    }
+  }
+  return absl::InternalError("no such method");
+}
+
+absl::StatusOr<ChainTrainer> ChainTrainer::Create(const ChainData* data, double l2, const ChainTrainerOptions& options,
+                                                  const Kernels& kernels) {
+  LUTHIER_RETURN_IF_ERROR(CheckVectors(*data, options));
+  ChainTrainer trainer(data, l2, options, kernels);
+  LUTHIER_ASSIGN_OR_RETURN(trainer.solver_, MakeChainSolver(data, l2, options, kernels));
+  return trainer;
+}
+
+ChainTrainer::ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels)
+    : data_(data), l2_(l2), options_(options), loss_(std::make_unique<ChainLoss>(data, options.threads, kernels)) {}
+
+absl::StatusOr<double> ChainTrainer::LargestEntry(const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(ChainProblem(loss_.get(), l2_).Value(weights_, &gradient_, stop).status());
+  return SmallestSubgradient(weights_, gradient_, options_.l1, data_->shape().stride());
+}
+
+absl::StatusOr<ChainOutcome> ChainTrainer::Advance(const base::StopToken& stop) {
+  if (outcome_ != ChainOutcome::kRunning) return outcome_;
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  if (judged_) {
+    if (solver_->iterations() >= target_) target_ = solver_->iterations() + solver_->iterations_per_pass();
+    SolverState state = SolverState::kRunning;
+    if (first_gradient_ && solver_->iterations() == first_iteration_) {
+      // Several threads take blocks of sequences, which are not to be cut.
+      LUTHIER_ASSIGN_OR_RETURN(state, solver_->Advance(options_.threads == 1 ? 1 : target_, stop));
+      first_gradient_();
+    }
+    if (state == SolverState::kRunning) {
+      LUTHIER_ASSIGN_OR_RETURN(state, solver_->Advance(target_ - solver_->iterations(), stop));
+    }
+    if (state == SolverState::kDiverged) return outcome_ = ChainOutcome::kDiverged;
+    precise_ = state == SolverState::kPrecision;
+    entry_ = -1.0;
+    judged_ = false;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(outcome_, Judge(stop));
+  return outcome_;
+}
+
+absl::StatusOr<ChainOutcome> ChainTrainer::Judge(const base::StopToken& stop) {
+  // Not before the first pass: training starts at once.
+  if (zero_gradient_ < 0.0) {
+    weights_.setZero(loss_->dim());
+    LUTHIER_ASSIGN_OR_RETURN(zero_gradient_, LargestEntry(stop));
+    extra_passes_ += 1.0;
+  }
+  // An estimate is of old gradients: the true one decides.
+  const double tolerance = options_.tolerance * zero_gradient_;
+  bool converged = solver_->GradientWithin(tolerance);
+  if (converged && !solver_->estimate_is_exact()) {
+    solver_->CopyWeights(&weights_);
+    LUTHIER_ASSIGN_OR_RETURN(entry_, LargestEntry(stop));
+    extra_passes_ += 1.0;
+    converged = entry_ <= tolerance;
+  }
+  judged_ = true;
+  if (converged) return ChainOutcome::kConverged;
+  if (precise_) return ChainOutcome::kPrecision;
+  return passes() >= options_.max_passes ? ChainOutcome::kPassLimit : ChainOutcome::kRunning;
+}
+
+absl::StatusOr<double> ChainTrainer::RelativeGradient(const base::StopToken& stop) {
+  double entry = solver_->estimate_is_exact() ? solver_->GradientEstimate() : entry_;
+  if (!(entry >= 0.0 && std::isfinite(entry))) {
+    solver_->CopyWeights(&weights_);
+    LUTHIER_ASSIGN_OR_RETURN(entry_, LargestEntry(stop));
+    entry = entry_;
+  }
+  return entry == 0.0 ? 0.0 : entry / zero_gradient_;
+}
+
+void ChainTrainer::Save(base::CheckpointWriter* writer, absl::string_view identity) const {
+  writer->Text(identity);
+  writer->U64(static_cast<uint64_t>(outcome_));
+  writer->F64(zero_gradient_);
+  writer->F64(extra_passes_);
+  writer->U64(static_cast<uint64_t>(target_));
+  writer->U64((judged_ ? 1U : 0U) + (precise_ ? 2U : 0U));
+  solver_->Save(writer);
+}
+
+absl::Status ChainTrainer::CheckIdentity(base::CheckpointReader* reader, absl::string_view identity) const {
+  const std::string found = reader->Text();
+  if (!reader->ok()) return absl::DataLossError("checkpoint: cut off");
+  if (found == identity) return absl::OkStatus();
+  return absl::FailedPreconditionError("checkpoint: made with other data, hyperparameters or options");
+}
+
+absl::Status ChainTrainer::Load(base::CheckpointReader* reader, absl::string_view identity) {
+  LUTHIER_RETURN_IF_ERROR(CheckIdentity(reader, identity));
+  const uint64_t outcome = reader->U64();
+  zero_gradient_ = reader->F64();
+  extra_passes_ = reader->F64();
+  target_ = static_cast<int64_t>(reader->U64());
+  const uint64_t flags = reader->U64();
+  judged_ = (flags & 1) != 0;
+  precise_ = (flags & 2) != 0;
+  const bool fits =
+      reader->ok() && flags < 4 && outcome <= static_cast<uint64_t>(ChainOutcome::kDiverged) && solver_->Load(reader);
+  if (!fits) return absl::DataLossError("checkpoint: its contents do not fit this problem");
+  outcome_ = static_cast<ChainOutcome>(outcome);
+  return absl::OkStatus();
+}
+
+std::string ChainTrainer::ModelIdentity(absl::string_view identity) const {
+  return absl::StrCat(identity, options_.l1.any() ? " l1" : "");
+}
+
+void ChainTrainer::SaveModel(base::CheckpointWriter* writer, absl::string_view identity) const {
+  writer->Text(ModelIdentity(identity));
+  writer->F64(zero_gradient_);
+  solver_->SaveModel(writer);
+}
+
+absl::Status ChainTrainer::WarmStart(base::CheckpointReader* reader, absl::string_view identity,
+                                     const Rescaling& rescaling) {
+  if (ForgetsItsStart(options_.method)) return absl::FailedPreconditionError("this method forgets where it started");
+  LUTHIER_RETURN_IF_ERROR(CheckIdentity(reader, ModelIdentity(identity)));
+  const double zero_gradient = reader->F64();
+  if (!solver_->WarmStart(reader, rescaling)) return absl::DataLossError("model: it does not fit this problem");
+  // Of the data alone; else it is looked at anew.
+  if (!rescaling.any() && !options_.l1.any()) zero_gradient_ = zero_gradient;
+  extra_passes_ = -solver_->passes();
+  target_ = first_iteration_ = solver_->iterations();
+  return absl::OkStatus();
+}
+
+}  // namespace luthier::crf

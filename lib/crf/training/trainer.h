@@ -1,0 +1,150 @@
+#ifndef LUTHIER_LIB_CRF_TRAINING_TRAINER_H_
+#define LUTHIER_LIB_CRF_TRAINING_TRAINER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "Eigen/Core"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/base/stop_token.h"
+#include "lib/crf/solvers/average_gradient.h"
+#include "lib/crf/solvers/chain_solver.h"
+#include "lib/crf/solvers/l1_penalty.h"
+#include "lib/crf/solvers/problem.h"
+#include "lib/crf/solvers/rescaling.h"
+
+namespace luthier::crf {
+
+// Training methods of Ahmed 2018, section 2.7.1. The header of each class describes its method.
+enum class ChainMethod {
+  kSag,            // AverageGradient; with several threads BlockAverage
+  kSaga,           // "
+  kSaga2,          // "
+  kSagaLiteral,    // "
+  kSaga2Literal,   // AverageGradient
+  kLbfgs,          // ChainLbfgs
+  kHybrid,         // ChainHybrid
+  kConstant,       // StochasticGradient
+  kAveraged,       // "
+  kPegasos,        // "
+  kAdaGrad,        // "
+  kMetaDescent,    // ChainMetaDescent
+  kExponentiated,  // ExponentiatedGradient
+};
+// "sag", "saga", "saga2", "saga_literal", "saga2_literal", "lbfgs", "hybrid", "sg", "asg", "pegasos", "adagrad", "smd",
+// "oeg", in the order of the enum.
+const std::vector<std::string>& ChainMethodNames();
+absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name);
+// True if it is useless to start `method` elsewhere than at 0. The first steps of pegasos, 1 / (lambda t), are so long
+// that nothing is left of the weights before them.
+inline bool ForgetsItsStart(ChainMethod method) {
+  return method == ChainMethod::kPegasos;
+}
+
+struct ChainTrainerOptions {
+  ChainMethod method = ChainMethod::kSag;
+  // Settings of the average gradient methods, whose `method` is taken from above. All methods use sampling, seed and
+  // max_memory_bytes.
+  AverageGradientOptions average;
+  L1Penalty l1;       // Any with sag and saga only (ProximalAverage).
+  double rate = 0.1;  // Step of sg, asg, pegasos, adagrad; first step of smd. > 0.
+  // Converged when the largest entry of the gradient of h (with l1: of the smallest subgradient) is at most this times
+  // the largest one at w = 0. >= 0. Methods that know nothing of the gradient (sg, asg, pegasos, adagrad, smd, oeg) go
+  // on to the end of their passes.
+  double tolerance = 1e-5;
+  double max_passes = 100.0;  // > 0
+  // Number of threads, 1 ... 256, for L-BFGS and for sag, saga, saga2, saga_literal without l1. The other methods use
+  // one. The result of L-BFGS depends on the number. For the others, above 1 means BlockAverage, and all numbers above
+  // 1 give the same bits.
+  int threads = 1;
+};
+
+// The solver alone. Errors of the method; INVALID_ARGUMENT where it needs l2 > 0 or cannot do with l1 > 0.
+absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
+                                                             const ChainTrainerOptions& options,
+                                                             const Kernels& kernels = BestKernels());
+
+enum class ChainOutcome {
+  kRunning,
+  kConverged,
+  kPrecision,  // Rounding prevents a smaller gradient.
+  kPassLimit,
+  kDiverged,  // A loss is not finite; the weights are the last finite ones.
+};
+
+// Trains one chain model, about a pass over the data at a time; in between it can be looked at, saved and resumed.
+// Looking changes nothing. `data` must have passed CheckChainData and outlive this. Not thread-safe.
+class ChainTrainer {
+ public:
+  // l2 >= 0. Errors of MakeChainSolver; RESOURCE_EXHAUSTED, before anything is taken, when the weights alone are too
+  // many (memory_plan.h).
+  static absl::StatusOr<ChainTrainer> Create(const ChainData* data, double l2, const ChainTrainerOptions& options,
+                                             const Kernels& kernels = BestKernels());
+
+  // As many iterations as cost about a pass, or what is left of them after a stop. CANCELLED when stopped: `stop` is
+  // looked at before each sequence, also within passes over all data, and within long ones.
+  absl::StatusOr<ChainOutcome> Advance(const base::StopToken& stop);
+
+  // Called once, when the solver has its first gradient: after its first iteration (with several threads, its first
+  // pass). Changes nothing.
+  void OnFirstGradient(std::function<void()> call) { first_gradient_ = std::move(call); }
+
+  ChainOutcome outcome() const { return outcome_; }
+  Eigen::VectorXd Weights() const { return solver_->Weights(); }
+  void CopyWeights(Eigen::VectorXd* w) const { solver_->CopyWeights(w); }
+  // Effective passes: losses and gradients, also losses alone, of one sequence each, divided by their number.
+  double passes() const { return extra_passes_ + solver_->passes(); }
+  // Returns what `tolerance` is compared with, after Advance: the largest entry of the true gradient (with l1: of the
+  // smallest subgradient) at the weights, as a multiple of the one at w = 0. Returns 0 if both are 0, infinite if only
+  // the latter is. Costs a pass, which passes() does not count, unless the last Advance has found it out. CANCELLED
+  // when stopped.
+  absl::StatusOr<double> RelativeGradient(const base::StopToken& stop);
+
+  // The whole state; `identity` says what it belongs to.
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const;
+  // For a trainer made alike. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit; this is
+  // then of no use.
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity);
+  // Saves what other trainers can start from (ChainSolver::SaveModel). `identity` says what they must have in common.
+  void SaveModel(base::CheckpointWriter* writer, absl::string_view identity) const;
+  // Starts from there, before the first Advance: made alike but for the seed and the penalties, of
+  // which those of l1 must be 0 or not as they were; `rescaling`: what becomes of the values of the other's sequences.
+  // Counts from 0 passes. Errors as of Load; FAILED_PRECONDITION also when the method forgets where it started.
+  absl::Status WarmStart(base::CheckpointReader* reader, absl::string_view identity,
+                         const Rescaling& rescaling = Rescaling());
+
+ private:
+  ChainTrainer(const ChainData* data, double l2, const ChainTrainerOptions& options, const Kernels& kernels);
+  std::string ModelIdentity(absl::string_view identity) const;
+  absl::Status CheckIdentity(base::CheckpointReader* reader, absl::string_view identity) const;
+  absl::StatusOr<ChainOutcome> Judge(const base::StopToken& stop);
+  // Returns the largest entry of the gradient (with l1: of the smallest subgradient) at weights_.
+  absl::StatusOr<double> LargestEntry(const base::StopToken& stop);
+
+  const ChainData* data_;
+  double l2_;
+  ChainTrainerOptions options_;
+  std::unique_ptr<ChainLoss> loss_;
+  Eigen::VectorXd weights_, gradient_;  // Scratch that is used again: fresh pages cost more than the arithmetic.
+  ChainOutcome outcome_ = ChainOutcome::kRunning;
+  double zero_gradient_ = -1.0;  // Largest entry of the gradient at w = 0, once known.
+  double extra_passes_ = 0.0;    // Exact gradients: that one, and to confirm convergence.
+  double entry_ = -1.0;          // Largest entry of the gradient at the weights, where Judge has looked.
+  int64_t target_ = 0;           // Iterations at which the current quantum ends.
+  bool judged_ = true;           // False: they are done, but not whether that is enough.
+  bool precise_ = false;         // They ended because of rounding.
+  std::unique_ptr<ChainSolver> solver_;
+  int64_t first_iteration_ = 0;  // Iterations before it were another trainer's.
+  std::function<void()> first_gradient_;
+};
+
+}  // namespace luthier::crf
+
+#endif  // LUTHIER_LIB_CRF_TRAINING_TRAINER_H_

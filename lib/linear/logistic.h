@@ -1,0 +1,145 @@
+#ifndef LUTHIER_LIB_LINEAR_LOGISTIC_H_
+#define LUTHIER_LIB_LINEAR_LOGISTIC_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/data/dataset.h"
+#include "lib/data/standardize.h"
+
+// Logistic regression, binary and multinomial, with one L2 penalty, or one for each feature.
+//
+//   symbol   meaning                                             shape    name in code
+//   n, p     rows, features                                               rows(), features()
+//   K        score functions: 1 for two classes, else the number          scores()
+//            of classes
+//   a_i      row i, standardized, with a 1 appended for the      p (+1)
+//            intercept
+//   W        weights                                             K x p    w[j*K + k]
+//   b        intercepts; for K > 1 the first class has none: a     1 or   w[K*p + ...]
+//            common shift of all scores changes nothing          K-1
+//   psi      loss of a row in nats: K = 1: log(1 + exp(-s a'w)), s = +1 for the second class, -1 for the first;
+//            K > 1: log(sum_k exp(z_k)) - z_y, z = W a + b
+//   h(w)     sum_i psi_i + l2/2 |W|^2, or sum_i psi_i + 1/2 sum_j l2_j |W_j|^2; intercepts are not penalised
+//
+// h is strongly convex in W with modulus l2, the least one. The sum over rows, not the mean: l2 = 1/C of LIBLINEAR and
+// scikit-learn.
+namespace luthier::linear {
+
+// A part of a data set as the model sees it. Copies nothing but the row numbers: `dataset` must outlive this. Whatever
+// goes over its rows looks at `stop` at the pace of lib/base/pace.h, and returns CANCELLED when stopped.
+class LogisticData {
+ public:
+  // `rows`: which rows, in [0, dataset.x.rows). `standardization` may be the identity.
+  static absl::StatusOr<LogisticData> Create(const data::Dataset* dataset, std::vector<int32_t> rows,
+                                             data::Standardization standardization, bool intercept,
+                                             const base::StopToken& stop = {});
+
+  int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
+  int64_t features() const { return features_; }
+  int scores() const { return scores_; }
+  bool intercept() const { return intercept_; }
+  // Number of all weights, and of the penalised ones, which come first.
+  Eigen::Index dim() const { return dim_; }
+  Eigen::Index penalized() const { return static_cast<Eigen::Index>(features_) * scores_; }
+
+  // sum_i psi_i(w), and its gradient (dim) unless null. NaN or infinite when scores overflow.
+  absl::StatusOr<double> Loss(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                              const base::StopToken& stop = {}) const;
+
+  // Rows whose most probable class is their label; ties go to the first class.
+  absl::StatusOr<int64_t> CountCorrect(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
+
+  // Class probabilities (K x rows), which products with the Hessian of Loss at `w` need.
+  struct Curvature {
+    Eigen::MatrixXd probability;
+  };
+  absl::StatusOr<Curvature> CurvatureAt(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
+  // (sum_i psi_i''(w)) v. O(K * entries).
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Curvature& curvature, const Eigen::VectorXd& v,
+                                                const base::StopToken& stop = {}) const;
+  // Its diagonal, >= 0.
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const Curvature& curvature, const base::StopToken& stop = {}) const;
+
+  // Bounds that hold for every w, for error estimates (S = sum_i |a_i|^2 >= the squared spectral norm of the rows):
+  //   |psi_i'(w) - psi_i'(v)| summed <= gradient_lipschitz |w - v|, binary S/4, multinomial S/2;
+  //   the same for the Hessian: hessian_lipschitz = c max|a_i| S, c = 1/(6 sqrt 3) binary, 1/sqrt 2 multinomial.
+  // The constants are the extremes of sigma', sigma'' and of the softmax's variance and third moment.
+  double gradient_lipschitz() const { return gradient_lipschitz_; }
+  double hessian_lipschitz() const { return hessian_lipschitz_; }
+
+ private:
+  // Weights with the standardization worked in: score_k of row i = sum_e value_e v[column_e*K + k] + offset_k.
+  struct Scorer {
+    const double* v;
+    Eigen::VectorXd scaled;  // Storage for v when standardized.
+    Eigen::VectorXd offset;  // K
+  };
+  Scorer MakeScorer(const Eigen::VectorXd& w) const;
+  void Scores(const Scorer& scorer, int64_t i, double* z) const;
+  // gradient := A' R: Scatter adds row i's part for residuals r (K); Finish applies the standardization, given the sums
+  // of the residuals over all rows.
+  void Scatter(int64_t i, const double* r, Eigen::VectorXd* gradient) const;
+  void FinishScatter(const Eigen::VectorXd& residual_sum, Eigen::VectorXd* gradient) const;
+  LogisticData(const data::Dataset* dataset, std::vector<int32_t> rows, data::Standardization standardization,
+               bool intercept);
+  absl::Status ComputeLipschitz(const base::StopToken& stop);
+  // Operations of going over row i once, for Pace.
+  int64_t Work(int64_t i) const {
+    const int32_t row = rows_[i];
+    return (dataset_->x.row_start[row + 1] - dataset_->x.row_start[row] + 16) * scores_;
+  }
+
+  const data::Dataset* const dataset_;
+  std::vector<int32_t> rows_;
+  data::Standardization standardization_;
+  const bool intercept_;
+  const int64_t features_;
+  const int scores_;
+  const Eigen::Index dim_;
+  double gradient_lipschitz_ = 0.0;
+  double hessian_lipschitz_ = 0.0;
+};
+
+// The training problem h. `data` must outlive it. Const methods only, any thread.
+class LogisticProblem {
+ public:
+  // l2 >= 0, finite.
+  LogisticProblem(const LogisticData* data, double l2);
+  // `l2` holds the penalty of each feature.
+  LogisticProblem(const LogisticData* data, const Eigen::VectorXd& l2);
+
+  const LogisticData& data() const { return *data_; }
+  // The least of all.
+  double l2() const { return l2_; }
+  double largest_l2() const { return penalties_.size() == 0 ? l2_ : penalties_.maxCoeff(); }
+  // Gradient of the penalty in the penalised weights of w, or what its Hessian makes of them.
+  Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
+  Eigen::Index dim() const { return data_->dim(); }
+
+  // h(w), and its gradient unless null. CANCELLED when stopped, here and below.
+  absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop = {}) const;
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const LogisticData::Curvature& curvature, const Eigen::VectorXd& v,
+                                                const base::StopToken& stop = {}) const;
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const LogisticData::Curvature& curvature,
+                                                  const base::StopToken& stop = {}) const;
+
+ private:
+  const LogisticData* const data_;
+  Eigen::VectorXd penalties_;  // Penalty of each penalised weight; empty: all are l2_.
+  double l2_;
+};
+
+// Mean logistic loss in nats and share of right answers.
+struct Metrics {
+  double loss = 0.0;
+  double accuracy = 0.0;
+};
+Metrics EvaluateMetrics(const LogisticData& data, const Eigen::VectorXd& w);
+
+}  // namespace luthier::linear
+
+#endif  // LUTHIER_LIB_LINEAR_LOGISTIC_H_

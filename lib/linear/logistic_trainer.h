@@ -1,0 +1,142 @@
+#ifndef LUTHIER_LIB_LINEAR_LOGISTIC_TRAINER_H_
+#define LUTHIER_LIB_LINEAR_LOGISTIC_TRAINER_H_
+
+#include <Eigen/Core>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/base/status_macros.h"
+#include "lib/linear/lbfgs_solver.h"
+#include "lib/linear/logistic.h"
+#include "lib/linear/newton_solver.h"
+
+namespace luthier::linear {
+
+enum class Solver { kLbfgs, kNewtonCg };
+
+struct TrainOptions {
+  Solver solver = Solver::kLbfgs;
+  // Converged when the largest entry of the gradient is at most this times the largest one at w = 0 (which does not
+  // depend on the start). >= 0; 0: as far as rounding allows.
+  double tolerance = 1e-8;
+  int64_t max_iterations = 1000;  // >= 0
+};
+
+enum class TrainOutcome {
+  kRunning,
+  kConverged,
+  kPrecision,  // Rounding prevents a smaller gradient.
+  kIterationLimit,
+  kDiverged,  // Loss or gradient is not finite. w is the last finite iterate.
+};
+// Outcome of a training whose solver is in `state`.
+TrainOutcome OutcomeOf(SolveState state);
+
+// State that trainers of linear models save first.
+struct TrainerState {
+  bool started = false;
+  TrainOutcome outcome = TrainOutcome::kRunning;
+  int64_t iteration = 0;
+  double zero_gradient = 0.0;  // Largest entry of grad h(0).
+
+  // `identity` says what it belongs to, `solver` which one it is.
+  void Save(base::CheckpointWriter* writer, absl::string_view identity, uint64_t solver) const;
+  // FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit or are of another solver; this is
+  // then unchanged.
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity, uint64_t solver);
+};
+
+// The bytes of a checkpoint do not fit the problem.
+absl::Status UnfitCheckpoint();
+
+// Trains one logistic model, one iteration at a time; between iterations it can be looked at, stopped, saved and
+// resumed. Looking changes nothing: with and without reports the weights are the same bit for bit. `problem` must
+// outlive this. Not thread-safe.
+class LogisticTrainer {
+ public:
+  LogisticTrainer(const LogisticProblem* problem, const TrainOptions& options);
+
+  // Starts at w (dim()) instead of 0, e.g. another penalty's optimum. Before the first Advance only.
+  void WarmStart(Eigen::VectorXd w);
+
+  // One iteration of the solver; the first call evaluates the start and is iteration 0. CANCELLED when
+  // stopped: it looks at the pace of lib/base/pace.h, wherever it is, and then gives up the iteration, so stopping
+  // never changes the iterates.
+  absl::StatusOr<TrainOutcome> Advance(const base::StopToken& stop);
+
+  TrainOutcome outcome() const { return outcome_; }
+  bool started() const { return started_; }
+  int64_t iteration() const { return iteration_; }
+  const Eigen::VectorXd& w() const;
+  double objective() const;      // h(w)
+  double gradient_norm() const;  // |grad h(w)|, 2-norm.
+  // The largest gradient entry as a multiple of the one at w = 0; 1 before the start.
+  double relative_gradient() const;
+  double relative_gap() const { return INFINITY; }  // No bound is computed.
+  // Passes over the training rows: each evaluation of loss and gradient, each Hessian product.
+  int64_t gradient_passes() const;
+  int64_t hessian_passes() const { return newton_.hessian_products(); }
+  // All of them, with the probabilities and diagonals of Newton's method. Of finished iterations.
+  double passes() const;
+
+  // The whole state. `identity` says what it belongs to (data, split, hyperparameters, options).
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const;
+  // Resumes: the next Advance continues bit for bit. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes
+  // do not fit; the trainer is then as new.
+  absl::Status Load(base::CheckpointReader* reader, absl::string_view identity);
+
+ private:
+  void SetTolerance();
+  uint64_t SolverNumber() const { return options_.solver == Solver::kLbfgs ? 0 : 1; }
+
+  const LogisticProblem* const problem_;
+  const TrainOptions options_;
+  TrainOutcome outcome_ = TrainOutcome::kRunning;
+  Eigen::VectorXd start_;
+  bool started_ = false;
+  int64_t iteration_ = 0;
+  double zero_gradient_ = 0.0;  // Largest entry of grad h(0).
+  int64_t extra_passes_ = 0;
+  LbfgsSolver lbfgs_;
+  NewtonSolver newton_;
+};
+
+// LogisticProblem as a SecondOrderFunction. `problem` must outlive it.
+class LogisticFunction final : public SecondOrderFunction {
+ public:
+  explicit LogisticFunction(const LogisticProblem* problem) : problem_(problem) {}
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override {
+    return problem_->Value(x, gradient, stop);
+  }
+  absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override {
+    LUTHIER_ASSIGN_OR_RETURN(curvature_, problem_->data().CurvatureAt(x, stop));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override {
+    return problem_->HessianVector(curvature_, v, stop);
+  }
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override {
+    return problem_->HessianDiagonal(curvature_, stop);
+  }
+  double point_passes() const override { return 1.0; }
+
+ private:
+  const LogisticProblem* const problem_;
+  LogisticData::Curvature curvature_;
+};
+
+// Advances until done. `on_iteration` is called after the start and after each iteration; it returns false to end there
+// (outcome kRunning). CANCELLED when stopped.
+absl::StatusOr<TrainOutcome> Train(LogisticTrainer& trainer,
+                                   absl::FunctionRef<bool(const LogisticTrainer&)> on_iteration,
+                                   const base::StopToken& stop);
+
+}  // namespace luthier::linear
+
+#endif  // LUTHIER_LIB_LINEAR_LOGISTIC_TRAINER_H_

@@ -1,0 +1,32 @@
+#ifndef LUTHIER_LIB_LINEAR_MINIMIZER_H_
+#define LUTHIER_LIB_LINEAR_MINIMIZER_H_
+
+#include <Eigen/Core>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+namespace luthier::linear {
+
+// State that a solver of min f(x) reports after each iteration.
+enum class SolveState {
+  kRunning,
+  kConverged,  // The gradient is as small as asked for.
+  kPrecision,  // No further step lowers f in floating point; x is as good as it gets.
+  kNonFinite,  // f or its gradient is not finite at the start, or everywhere the line search looked. x is the last
+               // finite iterate (or the start).
+};
+
+// The largest |v_j| / scale_j; NaN when an entry is. `scale`: entries > 0, or empty for 1.
+inline double LargestEntry(const Eigen::VectorXd& v, const Eigen::VectorXd& scale = Eigen::VectorXd()) {
+  if (v.size() == 0) return 0.0;
+  if (scale.size() == 0) return v.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
+  return v.cwiseQuotient(scale).cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
+}
+
+// f(x), and its gradient into the second argument. A long one may be stopped: CANCELLED.
+using ValueAndGradient = absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd&, Eigen::VectorXd*)>;
+
+}  // namespace luthier::linear
+
+#endif  // LUTHIER_LIB_LINEAR_MINIMIZER_H_

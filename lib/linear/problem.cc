@@ -1,0 +1,644 @@
+#include "lib/linear/problem.h"
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
+#include "lib/linear/blocked_sum.h"
+
+namespace luthier::linear {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+// Columns of a panel of the factorisation, and of what is done with one at once: a multiple of the kernels' blocks, for
+// any instruction set, so that each sum is what it would be without pieces.
+constexpr Index kPanel = 64;
+constexpr Index kColumnsAtOnce = 48;
+constexpr int64_t kLongRow = 256;  // Entries above which a row of a Hessian is no piece of work.
+// Mean curvature over rows, in units of the largest, below which a free bias gets a ridge.
+constexpr double kLeastCurvature = 1e-14, kLeastStraightCurvature = 1e-3;
+// Multiplications of a dense factorisation in the time of one with a sparse entry.
+constexpr double kVectorized = 8.0;
+constexpr double kLeastRidge = 1e-16;  // Share of the first.
+constexpr double kRidgeBesidePenalty = 0.1;
+constexpr double kLineSlope = 0.1;        // Of the first slope: where a line search ends.
+constexpr double kRoundingShare = 1e-12;  // Of a mean square: what is left of it after centring below this is rounding.
+
+// L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite.
+absl::StatusOr<bool> FactorInPlace(MatrixXd* a, const base::StopToken& stop) {
+  const Index n = a->rows();
+  base::Pace pace(stop);
+  for (Index k = 0; k < n; k += kPanel) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll((n - k) * kPanel * kPanel));
+    const Index width = std::min(kPanel, n - k);
+    const Index rest = n - k - width;
+    auto corner = a->block(k, k, width, width);
+    const Eigen::LLT<MatrixXd> llt(corner);
+    if (llt.info() != Eigen::Success) return false;
+    const MatrixXd lower = llt.matrixL();
+    if (!lower.allFinite()) return false;
+    corner = lower;
+    if (rest == 0) break;
+    auto below = a->block(k + width, k, rest, width);
+    lower.triangularView<Eigen::Lower>().transpose().solveInPlace<Eigen::OnTheRight>(below);
+    for (Index j = 0; j < rest; j += kColumnsAtOnce) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll((rest - j) * kColumnsAtOnce * kPanel));
+      const Index columns = std::min(kColumnsAtOnce, rest - j);
+      const Index under = rest - j - columns;
+      const auto rows = below.middleRows(j, columns);
+      const Index at = k + width + j;
+      a->block(at, at, columns, columns).selfadjointView<Eigen::Lower>().rankUpdate(rows, -1.0);
+      a->block(at + columns, at, under, columns).noalias() -= below.bottomRows(under) * rows.transpose();
+    }
+  }
+  return true;
+}
+
+// Pieces of the columns of an n x n matrix.
+template <typename F>
+absl::Status ColumnsInPieces(Index n, const base::StopToken& stop, F&& work) {
+  return base::InPieces(n, std::max<Index>(1, n), stop, work);
+}
+
+}  // namespace
+
+namespace {
+
+// What must be added to all scores so that the sum of losses is least; +-kFarthest where it is least at infinity.
+double MinimizeBias(const LinearData& data, const MarginLoss& loss, const VectorXd& scores) {
+  constexpr double kFarthest = 1e3;
+  constexpr int kMost = 200;
+  double low = -INFINITY, high = INFINITY, shift = 0.0;
+  for (int k = 0; k < kMost; ++k) {
+    BlockedSum slope, bend;
+    for (Index i = 0; i < scores.size(); ++i) {
+      const double s = data.sign(i);
+      const double t = s * (scores[i] + shift);
+      slope.Add(s * loss.Slope(t));
+      bend.Add(loss.Curvature(t));
+    }
+    const double g = slope.Total(), c = bend.Total();
+    if (g == 0.0 || !std::isfinite(g)) break;
+    (g < 0.0 ? low : high) = shift;
+    double next = shift - g / c;
+    if (!(next > low && next < high)) {
+      next = std::isinf(low)    ? shift - (1.0 + std::abs(shift))
+             : std::isinf(high) ? shift + (1.0 + std::abs(shift))
+                                : 0.5 * (low + high);
+    }
+    if (std::abs(next) > kFarthest || next == shift || std::abs(next - shift) <= 1e-16 * std::abs(shift)) break;
+    shift = next;
+  }
+  return shift;
+}
+
+}  // namespace
+
+absl::StatusOr<LinearData> LinearData::Create(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                              const data::Standardization& standardization, Bias bias,
+                                              const base::StopToken& stop) {
+  LUTHIER_CHECK(dataset.num_classes() == 2);
+  LinearData data(dataset.x.cols, bias);
+  LUTHIER_RETURN_IF_ERROR(data.SetRows(dataset, rows, standardization, stop));
+  LUTHIER_RETURN_IF_ERROR(data.SetNorms(stop));
+  LUTHIER_RETURN_IF_ERROR(data.SetColumnScale(stop));
+  return data;
+}
+
+absl::Status LinearData::SetRows(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                 const data::Standardization& standardization, const base::StopToken& stop) {
+  const data::SparseMatrix& x = dataset.x;
+  const bool plain = standardization.identity();
+  std::vector<bool> dropped(static_cast<size_t>(features_), false);
+  if (!plain) {
+    if (!standardization.constant.empty()) dropped = standardization.constant;
+    center_ = standardization.mean.cwiseQuotient(standardization.deviation);
+    for (int64_t j = 0; j < features_; ++j) {
+      if (dropped[j]) center_[j] = 0.0;
+    }
+    if (center_.cwiseAbs().sum() == 0.0) center_.resize(0);
+  }
+  bool ones = true;
+  base::Pace pace(stop);
+  for (const int32_t row : rows) {
+    const int64_t entries = x.row_start[row + 1] - x.row_start[row];
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(entries + kRowWork));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(entries), stop, &column_));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(entries), stop, &value_));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &row_start_));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &sign_));
+    for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
+      const int32_t j = x.column[e];
+      if (dropped[j]) continue;
+      column_.push_back(j);
+      value_.push_back(plain ? x.value[e] : x.value[e] / standardization.deviation[j]);
+      ones = ones && value_.back() == 1.0;
+    }
+    row_start_.push_back(nonzeros());
+    sign_.push_back(dataset.label[row] == 1 ? 1.0 : -1.0);
+  }
+  if (ones) {
+    value_.clear();
+    value_.shrink_to_fit();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LinearData::SetNorms(const base::StopToken& stop) {
+  if (centered()) {
+    center_norm2_ = center_.squaredNorm();
+    center_dot_.reserve(sign_.size());
+  }
+  norm2_.reserve(sign_.size());
+  BlockedSum total;
+  base::Pace pace(stop);
+  for (int64_t i = 0; i < rows(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * work(i)));
+    double square = 0.0;
+    ForEach(i, [&](int32_t, double a) { square += a * a; });
+    if (centered()) {
+      center_dot_.push_back(Dot(i, center_.data()));
+      square = std::max(0.0, square - 2.0 * center_dot_[i] + center_norm2_);
+    }
+    if (bias_ != Bias::kNone) square += 1.0;
+    norm2_.push_back(square);
+    total.Add(square);
+    // Overflow must not get lost: max(x, NaN) is x.
+    if (!(square <= max_norm2_)) max_norm2_ = square;
+  }
+  mean_norm2_ = rows() == 0 ? 0.0 : total.Total() / static_cast<double>(rows());
+  return absl::OkStatus();
+}
+
+absl::Status LinearData::SetColumnScale(const base::StopToken& stop) {
+  column_scale_ = VectorXd::Zero(dim());
+  VectorXd firsts = VectorXd::Zero(centered() ? static_cast<Index>(features_) : 0);
+  base::Pace pace(stop);
+  for (int64_t i = 0; i < rows(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * work(i)));
+    ForEach(i, [&](int32_t j, double a) { column_scale_[j] += a * a; });
+    if (centered()) AddTo(i, 1.0, firsts.data());
+  }
+  if (bias_ != Bias::kNone) column_scale_[features_] = static_cast<double>(rows());
+  const double n = static_cast<double>(std::max<int64_t>(1, rows()));
+  for (Index j = 0; j < dim(); ++j) {
+    double square = column_scale_[j] / n;
+    if (j < firsts.size()) {
+      const double raw = square;
+      square += center_[j] * (center_[j] - 2.0 * firsts[j] / n);
+      if (square <= kRoundingShare * raw) square = 0.0;  // Constant but for rounding.
+    }
+    column_scale_[j] = square > 0.0 && std::isfinite(square) ? std::sqrt(square) : 1.0;
+  }
+  return absl::OkStatus();
+}
+
+double LinearData::Offset(const VectorXd& w) const {
+  double offset = bias_ == Bias::kNone ? 0.0 : w[features_];
+  if (centered()) offset -= center_.dot(w.head(features_));
+  return offset;
+}
+
+int64_t LinearData::BlockEnd(int64_t begin, int64_t* operations) const {
+  const auto work_to = [&](int64_t i) { return row_start_[i] - row_start_[begin] + kRowWork * (i - begin); };
+  int64_t end = begin + 1, beyond = rows() + 1;
+  while (beyond - end > 1) {
+    const int64_t middle = end + (beyond - end) / 2;
+    (work_to(middle) <= base::Pace::kOperations ? end : beyond) = middle;
+  }
+  *operations = work_to(end);
+  return end;
+}
+
+absl::StatusOr<VectorXd> LinearData::Scores(const VectorXd& w, const base::StopToken& stop) const {
+  LUTHIER_CHECK(w.size() == dim());
+  const double offset = Offset(w);
+  VectorXd scores(rows());
+  for (int64_t i = 0, operations = 0; i < rows();) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(operations));
+    for (const int64_t end = BlockEnd(i, &operations); i < end; ++i) scores[i] = Dot(i, w.data()) + offset;
+  }
+  return scores;
+}
+
+absl::StatusOr<VectorXd> LinearData::Combine(const VectorXd& r, const base::StopToken& stop) const {
+  VectorXd out = VectorXd::Zero(dim());
+  BlockedSum total;
+  for (int64_t i = 0, operations = 0; i < rows();) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(operations));
+    for (const int64_t end = BlockEnd(i, &operations); i < end; ++i) {
+      total.Add(r[i]);
+      if (r[i] != 0.0) AddTo(i, r[i], out.data());
+    }
+  }
+  if (centered()) out.head(features_) -= total.Total() * center_;
+  if (bias_ != Bias::kNone) out[features_] = total.Total();
+  return out;
+}
+
+absl::StatusOr<int64_t> LinearData::CountCorrect(const VectorXd& w, const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd scores, Scores(w, stop));
+  int64_t correct = 0;
+  LUTHIER_RETURN_IF_ERROR(base::InPieces(rows(), 1, stop, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) correct += (scores[i] > 0.0) == (sign_[i] > 0.0) ? 1 : 0;
+  }));
+  return correct;
+}
+
+LinearProblem::LinearProblem(const LinearData* data, const MarginLoss& loss, double l2)
+    : data_(data), loss_(loss), l2_(l2) {
+  LUTHIER_CHECK(std::isfinite(l2) && l2 >= 0.0 && loss.epsilon > 0.0);
+}
+
+LinearProblem::LinearProblem(const LinearData* data, const MarginLoss& loss, VectorXd l2)
+    : data_(data), loss_(loss), penalties_(std::move(l2)), l2_(penalties_.size() == 0 ? 0.0 : penalties_.minCoeff()) {
+  LUTHIER_CHECK(penalties_.size() == penalized() && penalties_.allFinite() && l2_ >= 0.0 && loss.epsilon > 0.0);
+}
+
+VectorXd LinearProblem::Penalize(const VectorXd& w) const {
+  return one_penalty() ? VectorXd(l2_ * w.head(penalized())) : VectorXd(penalties_.cwiseProduct(w.head(penalized())));
+}
+
+namespace {
+
+constexpr int64_t kChunk = 256;  // Rows whose numbers stay in the nearest cache.
+
+// Logistic losses of `count` <= kChunk rows with the scores r: adds them up, and puts s_i loss'(t_i) in their place and
+// the curvatures where there is room for them. One exponential for all three, several rows at once.
+void LogisticChunk(const double* signs, int64_t count, double* scores, double* curvature, BlockedSum* total) {
+  using Chunk = Eigen::Array<double, Eigen::Dynamic, 1, Eigen::ColMajor, kChunk, 1>;
+  const Eigen::Map<const Eigen::ArrayXd> s(signs, count);
+  Eigen::Map<Eigen::ArrayXd> r(scores, count);
+  const Chunk t = s * r;
+  const Chunk e = (-t.abs()).exp();
+  const Chunk share = 1.0 / (1.0 + e);
+  // log1p(e), which Eigen takes one by one: the logarithm of 1 + e, and what its rounding made of e.
+  const Chunk u = 1.0 + e;
+  const Chunk v = u - 1.0;
+  const Chunk loss = (v == 0.0).select(e, u.log() * (e / v)) - t.min(0.0);
+  if (curvature != nullptr) Eigen::Map<Eigen::ArrayXd>(curvature, count) = e * share * share;
+  r = -s * share * (t > 0.0).select(e, 1.0);
+  for (int64_t k = 0; k < count; ++k) total->Add(loss[k]);
+}
+
+}  // namespace
+
+absl::StatusOr<double> LinearProblem::Value(const VectorXd& w, VectorXd* gradient, VectorXd* curvature,
+                                            const base::StopToken& stop, VectorXd* scores) const {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd r, data_->Scores(w, stop));
+  if (scores != nullptr) *scores = r;
+  if (curvature != nullptr) curvature->resize(r.size());
+  BlockedSum total;
+  constexpr int64_t kRowsAtOnce = base::Pace::kOperations / LinearData::kRowWork;
+  const int64_t rows = data_->rows();
+  for (int64_t i = 0; i < rows;) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(i == 0 ? 0 : base::Pace::kOperations));
+    const int64_t end = std::min(rows, i + kRowsAtOnce);
+    if (loss_.kind == MarginLoss::Kind::kLogistic) {
+      for (; i < end; i += std::min(end - i, kChunk)) {
+        const int64_t count = std::min(end - i, kChunk);
+        LogisticChunk(data_->signs() + i, count, r.data() + i, curvature == nullptr ? nullptr : curvature->data() + i,
+                      &total);
+      }
+      continue;
+    }
+    for (; i < end; ++i) {
+      const double t = data_->sign(i) * r[i];
+      total.Add(loss_.Value(t));
+      if (curvature != nullptr) (*curvature)[i] = loss_.Curvature(t);
+      r[i] = data_->sign(i) * loss_.Slope(t);
+    }
+  }
+  const Index p = penalized();
+  if (gradient != nullptr) {
+    LUTHIER_ASSIGN_OR_RETURN(*gradient, data_->Combine(r, stop));
+    gradient->head(p) += Penalize(w);
+  }
+  return total.Total() + (one_penalty() ? 0.5 * l2_ * w.head(p).squaredNorm() : 0.5 * Penalize(w).dot(w.head(p)));
+}
+
+absl::StatusOr<double> LinearProblem::DualityGap(const VectorXd& w, const base::StopToken& stop) const {
+  const Index p = penalized();
+  if (!(l2_ > 0.0) && p > 0) return INFINITY;
+  VectorXd at = w;
+  double above = 0.0;  // h(w, b) - h(w, b*).
+  if (data_->bias() == Bias::kFree) {
+    VectorXd scores;
+    LUTHIER_ASSIGN_OR_RETURN(above, Value(w, nullptr, nullptr, stop, &scores));
+    at[p] += MinimizeBias(*data_, loss_, scores);
+  }
+  VectorXd gradient;
+  LUTHIER_ASSIGN_OR_RETURN(const double best, Value(at, &gradient, nullptr, stop));
+  above = data_->bias() == Bias::kFree ? std::max(0.0, above - best) : 0.0;
+  const VectorXd g = gradient.head(p);
+  const double squares = one_penalty() ? g.squaredNorm() / std::max(l2_, std::numeric_limits<double>::min())
+                                       : g.cwiseAbs2().cwiseQuotient(penalties_).sum();
+  return above + 0.5 * squares;
+}
+
+absl::StatusOr<double> LinearProblem::LineMinimum(const VectorXd& w, const VectorXd& scores, const VectorXd& d,
+                                                  const VectorXd& ridge, const base::StopToken& stop,
+                                                  double* passes) const {
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd z, data_->Scores(d, stop));
+  const double n = static_cast<double>(data_->rows());
+  const double row_sums =
+      LinearData::kRowWork * n / std::max(1.0, LinearData::kRowWork * n + 2.0 * static_cast<double>(data_->nonzeros()));
+  *passes = 1.0 - row_sums;
+  const Index p = penalized();
+  const VectorXd penalty = Penalize(d);
+  double first = penalty.dot(w.head(p)), second = penalty.dot(d.head(p));
+  if (ridge.size() > 0) {
+    first += ridge.cwiseProduct(d).dot(w);
+    second += ridge.dot(d.cwiseAbs2());
+  }
+  // Slope and curvature of h along d.
+  const auto derivatives = [&](double a, double* curvature) {
+    *passes += row_sums;
+    BlockedSum slope, bend;
+    for (Index i = 0; i < z.size(); ++i) {
+      const double s = data_->sign(i);
+      const double t = s * (scores[i] + a * z[i]);
+      slope.Add(s * loss_.Slope(t) * z[i]);
+      bend.Add(loss_.Curvature(t) * z[i] * z[i]);
+    }
+    *curvature = bend.Total() + second;
+    return slope.Total() + first + a * second;
+  };
+  double curvature = 0.0;
+  const double slope0 = derivatives(0.0, &curvature);
+  if (!(slope0 < 0.0) || !std::isfinite(slope0)) return 0.0;
+  double low = 0.0, high = INFINITY;
+  double a = 1.0;
+  constexpr int kMost = 60;
+  for (int k = 0; k < kMost; ++k) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    const double slope = derivatives(a, &curvature);
+    if (!std::isfinite(slope)) {
+      high = a;
+      a = 0.5 * (low + a);
+      continue;
+    }
+    if (std::abs(slope) <= kLineSlope * -slope0) return a;
+    (slope < 0.0 ? low : high) = a;
+    double next = a - slope / curvature;
+    if (!(curvature > 0.0) || !(next > low)) next = std::isfinite(high) ? 0.5 * (low + high) : 8.0 * a;
+    if (std::isfinite(high)) {
+      if (!(next < high)) next = 0.5 * (low + high);
+    } else {
+      next = std::min(next, 8.0 * a);  // A loss that is flat far away promises too much.
+    }
+    if (next > kMostStep) return low;
+    a = next;
+  }
+  return low;
+}
+
+absl::StatusOr<VectorXd> LinearProblem::HessianVector(const VectorXd& curvature, const VectorXd& v,
+                                                      const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd r, data_->Scores(v, stop));
+  LUTHIER_RETURN_IF_ERROR(base::InPieces(data_->rows(), 1, stop, [&](int64_t begin, int64_t end) {
+    r.segment(begin, end - begin).array() *= curvature.segment(begin, end - begin).array();
+  }));
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd out, data_->Combine(r, stop));
+  out.head(penalized()) += Penalize(v);
+  return out;
+}
+
+absl::StatusOr<VectorXd> LinearProblem::HessianDiagonal(const VectorXd& curvature, const base::StopToken& stop) const {
+  VectorXd squares = VectorXd::Zero(dim());
+  VectorXd firsts = VectorXd::Zero(data_->centered() ? dim() : 0);
+  base::Pace pace(stop);
+  for (int64_t i = 0; i < data_->rows(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(data_->work(i)));
+    const double d = curvature[i];
+    if (d == 0.0) continue;
+    data_->ForEach(i, [&](int32_t j, double a) { squares[j] += d * a * a; });
+    if (data_->centered()) data_->AddTo(i, d, firsts.data());
+  }
+  const double total = curvature.sum();
+  const Index p = static_cast<Index>(data_->features());
+  if (data_->centered()) {
+    const VectorXd& m = data_->center();
+    squares.head(p) += m.cwiseProduct(total * m - 2.0 * firsts.head(p));
+    squares = squares.cwiseMax(0.0);
+  }
+  if (dim() > p) squares[p] = total;
+  squares.head(penalized()) += Penalize(VectorXd::Ones(dim()));
+  return squares;
+}
+
+absl::StatusOr<MatrixXd> LinearProblem::Hessian(const VectorXd& curvature, const base::StopToken& stop,
+                                                int64_t every) const {
+  const Index p = static_cast<Index>(data_->features());
+  MatrixXd hessian(dim(), dim());
+  LUTHIER_RETURN_IF_ERROR(
+      ColumnsInPieces(dim(), stop, [&](Index begin, Index end) { hessian.middleCols(begin, end - begin).setZero(); }));
+  VectorXd firsts = VectorXd::Zero(dim());
+  std::vector<int32_t> columns;
+  std::vector<double> values;
+  double total = 0.0;
+  base::Pace pace(stop);
+  for (int64_t i = 0; i < data_->rows(); i += every) {
+    // Sums all over a matrix that no cache may hold.
+    const int64_t entries = data_->entries(i);
+    const bool divided = entries > kLongRow;
+    LUTHIER_RETURN_IF_ERROR(
+        pace.Poll(data_->work(i) + (divided ? 0 : base::kRandomAccess * (entries * (entries + 1) / 2))));
+    const double d = static_cast<double>(every) * curvature[i];
+    if (d == 0.0) continue;
+    total += d;
+    columns.clear();
+    values.clear();
+    data_->ForEach(i, [&](int32_t j, double a) {
+      columns.push_back(j);
+      values.push_back(a);
+    });
+    const int32_t* c = columns.data();
+    const double* a = values.data();
+    const size_t count = columns.size();
+    const auto add_column = [&](size_t f) {
+      const double scale = d * a[f];
+      firsts[c[f]] += scale;
+      double* out = hessian.data() + int64_t{c[f]} * dim();
+      for (size_t e = f; e < count; ++e) out[c[e]] += scale * a[e];
+    };
+    if (!divided) {
+      for (size_t f = 0; f < count; ++f) add_column(f);
+      continue;
+    }
+    for (size_t f = 0; f < count; ++f) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * static_cast<int64_t>(count - f)));
+      add_column(f);
+    }
+  }
+  if (data_->centered()) {
+    // sum d (a - m)(a - m)' = sum d a a' - k m' - m k' + (sum d) m m', k = sum d a
+    const VectorXd& m = data_->center();
+    const VectorXd half = 0.5 * total * m - firsts.head(p);
+    // As Eigen's rank-2 update has it.
+    LUTHIER_RETURN_IF_ERROR(ColumnsInPieces(p, stop, [&](Index begin, Index end) {
+      for (Index j = begin; j < end; ++j) {
+        hessian.col(j).segment(j, p - j) += half[j] * m.tail(p - j) + m[j] * half.tail(p - j);
+      }
+    }));
+    firsts.head(p) -= total * m;
+  }
+  if (dim() > p) {
+    hessian.row(p).head(p) = firsts.head(p).transpose();
+    hessian(p, p) = total;
+  }
+  hessian.diagonal().head(penalized()) += Penalize(VectorXd::Ones(dim()));
+  return hessian;
+}
+
+double FactorPasses(const LinearData& data) {
+  const double d = static_cast<double>(data.dim());
+  return d * d * d / 6.0 / kVectorized / std::max(1.0, 2.0 * static_cast<double>(data.nonzeros()));
+}
+
+LinearFunction::LinearFunction(const LinearProblem* problem, bool direct)
+    : problem_(problem), direct_(direct), sample_every_(SampleEvery(problem->data())) {}
+
+absl::Status LinearFunction::CountFactor(const base::StopToken& stop) {
+  const LinearData& data = problem_->data();
+  const int64_t every = direct_ ? 1 : sample_every_;
+  double products = 0.0;
+  if (every > 0 && data.nonzeros() > 0) {
+    LUTHIER_RETURN_IF_ERROR(base::InPieces((data.rows() + every - 1) / every, 1, stop, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const double entries = static_cast<double>(data.entries(k * every));
+        products += 0.5 * entries * (entries + 1.0);
+      }
+    }));
+    products = products / (2.0 * static_cast<double>(data.nonzeros())) + FactorPasses(data);
+  }
+  factor_passes_ = products;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> LinearFunction::Value(const VectorXd& x, VectorXd* gradient, const base::StopToken& stop) {
+  x_.resize(0);
+  LUTHIER_ASSIGN_OR_RETURN(const double value, problem_->Value(x, gradient, &losses_, stop, &scores_));
+  x_ = x;
+  return value;
+}
+
+absl::StatusOr<double> LinearFunction::LineMinimum(const VectorXd& x, const VectorXd& d, const base::StopToken& stop,
+                                                   double* passes) {
+  return problem_->LineMinimum(x, point_scores_, d, ridge_, stop, passes);
+}
+
+absl::Status LinearFunction::SetPoint(const VectorXd& x, const base::StopToken& stop) {
+  if (factor_passes_ < 0.0) {
+    LUTHIER_RETURN_IF_ERROR(CountFactor(stop));
+  }
+  // Usually it is the point that was evaluated last.
+  if (!(x_.size() == x.size() && x_ == x)) {
+    LUTHIER_RETURN_IF_ERROR(Value(x, nullptr, stop).status());
+  }
+  curvature_ = losses_.cwiseMax(floor_ * problem_->loss().smoothness());
+  point_scores_ = scores_;
+  return absl::OkStatus();
+}
+
+VectorXd LinearFunction::Ridge(double share) const {
+  const MarginLoss& loss = problem_->loss();
+  if (loss.kind != MarginLoss::Kind::kHuberizedHinge || share < kLeastRidge) return {};
+  const LinearData& data = problem_->data();
+  const Index p = problem_->penalized();
+  // At first as much as the losses themselves curve where all rows are in the quadratic part.
+  VectorXd ridge = share * static_cast<double>(data.rows()) * loss.smoothness() * data.column_scale().cwiseAbs2();
+  ridge.tail(ridge.size() - p).setZero();
+  // Beside the penalty it is nothing any more.
+  if ((ridge.head(p).array() <= kRidgeBesidePenalty * problem_->Penalize(VectorXd::Ones(problem_->dim())).array())
+          .all()) {
+    return {};
+  }
+  return ridge;
+}
+
+double LinearFunction::BiasRidge() const {
+  if (problem_->data().bias() != Bias::kFree) return 0.0;
+  const double least = problem_->loss().kind == MarginLoss::Kind::kLogistic ? kLeastCurvature : kLeastStraightCurvature;
+  const double usual = least * static_cast<double>(curvature_.size()) * problem_->loss().smoothness();
+  return std::max(0.0, usual - curvature_.sum());
+}
+
+absl::StatusOr<VectorXd> LinearFunction::HessianVector(const VectorXd& v, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd out, problem_->HessianVector(curvature_, v, stop));
+  const double ridge = BiasRidge();
+  if (ridge > 0.0) out[out.size() - 1] += ridge * v[v.size() - 1];
+  if (ridge_.size() > 0) out += ridge_.cwiseProduct(v);
+  return out;
+}
+
+absl::StatusOr<VectorXd> LinearFunction::HessianDiagonal(const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd out, problem_->HessianDiagonal(curvature_, stop));
+  if (out.size() > 0) out[out.size() - 1] += BiasRidge();
+  if (ridge_.size() > 0 && out.size() > 0) out += ridge_;
+  return out;
+}
+
+absl::StatusOr<bool> LinearFunction::Factor(int64_t every, const base::StopToken& stop) {
+  factor_point_.resize(0);
+  LUTHIER_ASSIGN_OR_RETURN(MatrixXd hessian, problem_->Hessian(curvature_, stop, every));
+  if (hessian.size() == 0) return false;
+  hessian(hessian.rows() - 1, hessian.rows() - 1) += BiasRidge();
+  if (ridge_.size() > 0) hessian.diagonal() += ridge_;
+  // Columns without entries or a saturated free bias leave zeros on the diagonal when nothing is penalised.
+  double ridge = 0.0;
+  const double scale = hessian.diagonal().maxCoeff();
+  while (true) {
+    factor_.resize(hessian.rows(), hessian.cols());
+    LUTHIER_RETURN_IF_ERROR(ColumnsInPieces(hessian.cols(), stop, [&](Index begin, Index end) {
+      factor_.middleCols(begin, end - begin) = hessian.middleCols(begin, end - begin);
+    }));
+    factor_.diagonal().array() += ridge;
+    LUTHIER_ASSIGN_OR_RETURN(const bool factored, FactorInPlace(&factor_, stop));
+    if (factored) {
+      if (every == 1 && floor_ == 0.0 && ridge_.size() == 0) factor_point_ = x_;
+      return true;
+    }
+    if (!(scale > 0.0) || !(ridge < scale)) return false;
+    ridge = ridge == 0.0 ? 1e-12 * scale : 100.0 * ridge;
+  }
+}
+
+VectorXd LinearFunction::Solve(const VectorXd& b) const {
+  VectorXd x = b;
+  factor_.triangularView<Eigen::Lower>().solveInPlace(x);
+  factor_.triangularView<Eigen::Lower>().transpose().solveInPlace(x);
+  return x;
+}
+
+absl::StatusOr<VectorXd> LinearFunction::SolveHessian(const VectorXd& b, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const bool factored, Factor(1, stop));
+  return factored ? Solve(b) : VectorXd();
+}
+
+absl::StatusOr<bool> LinearFunction::PreparePreconditioner(const base::StopToken& stop) {
+  if (direct_) return Factor(1, stop);
+  if (sample_every_ == 0) return false;
+  return Factor(sample_every_, stop);
+}
+
+VectorXd LinearFunction::Precondition(const VectorXd& r) {
+  return Solve(r);
+}
+
+int64_t SampleEvery(const LinearData& data) {
+  if (data.features() > kMaxSampledColumns || data.features() == 0) return 0;
+  const int64_t every = data.rows() / (10 * data.features());
+  return every >= 4 ? every : 0;
+}
+
+}  // namespace luthier::linear

@@ -1,0 +1,312 @@
+#ifndef LUTHIER_LIB_LINEAR_PROBLEM_H_
+#define LUTHIER_LIB_LINEAR_PROBLEM_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/data/dataset.h"
+#include "lib/data/standardize.h"
+#include "lib/linear/margin_loss.h"
+#include "lib/linear/newton_solver.h"
+
+// Linear classifiers of two classes, laid out for fast training.
+//
+//   symbol   meaning                                                   shape   name in code
+//   n, p     rows, features                                                    rows(), features()
+//   a_i      row i divided by the deviations; sparse                   p       row_start, column, value
+//   m        means divided by the deviations: the row that the model   p       center
+//            sees is a_i - m, which is dense, but never made
+//   s_i      +1 for the second class, -1 for the first                         sign
+//   w, b     weights and bias                                          p, 1    one vector, b last
+//   t_i      margin s_i ((a_i - m)'w + b)
+//   h(w, b)  sum_i loss(t_i) + l2/2 (|w|^2 + b^2); without b^2 for Bias::kFree
+//            or with a penalty for each weight: sum_i loss(t_i) + 1/2 sum_j l2_j w_j^2
+//
+// The sum over rows, as in logistic.h. A penalised bias is the weight of a constant feature 1, as LIBLINEAR has it.
+namespace luthier::linear {
+
+enum class Bias { kNone, kPenalized, kFree };
+
+// A part of a data set, copied. Immutable. Whatever goes over its rows looks at `stop` at the pace of lib/base/pace.h,
+// and returns CANCELLED when stopped.
+class LinearData {
+ public:
+  // `dataset` has two classes; `rows` are in [0, dataset.x.rows). Columns that the standardization calls constant are
+  // left out (their weights stay 0): centred they say nothing, and nothing but rounding is left.
+  static absl::StatusOr<LinearData> Create(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                           const data::Standardization& standardization, Bias bias,
+                                           const base::StopToken& stop = {});
+
+  int64_t rows() const { return static_cast<int64_t>(sign_.size()); }
+  int64_t features() const { return features_; }
+  int64_t nonzeros() const { return static_cast<int64_t>(column_.size()); }
+  bool ones() const { return value_.empty(); }  // All entries are 1: no values are kept.
+  Bias bias() const { return bias_; }
+  Eigen::Index dim() const { return static_cast<Eigen::Index>(features_) + (bias_ == Bias::kNone ? 0 : 1); }
+  bool centered() const { return center_.size() > 0; }
+  const Eigen::VectorXd& center() const { return center_; }      // m; empty: 0.
+  double center_norm2() const { return center_norm2_; }          // |m|^2
+  double center_dot(int64_t i) const { return center_dot_[i]; }  // a_i'm. Only when centered.
+  double sign(int64_t i) const { return sign_[i]; }
+  const double* signs() const { return sign_.data(); }
+  double norm2(int64_t i) const { return norm2_[i]; }  // |a_i - m|^2, plus 1 with a bias.
+  double max_norm2() const { return max_norm2_; }
+  double mean_norm2() const { return mean_norm2_; }
+  // Root mean square of each column as the model sees it, the bias' column of ones last: dim() entries, all > 0.
+  // Columns of zeros have 1. A gradient divided by it does not depend on the units of the columns.
+  const Eigen::VectorXd& column_scale() const { return column_scale_; }
+
+  // sum_e value_e x[kStride column_e] over the entries of row i. All values 1, as in categorical data, is a case of its
+  // own: a third of the memory.
+  template <int kStride = 1>
+  double Dot(int64_t i, const double* x) const {
+    const int32_t* c = column_.data() + row_start_[i];
+    const int64_t count = row_start_[i + 1] - row_start_[i];
+    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
+    int64_t e = 0;
+    if (value_.empty()) {
+      for (; e + 4 <= count; e += 4) {
+        s0 += x[int64_t{c[e]} * kStride];
+        s1 += x[int64_t{c[e + 1]} * kStride];
+        s2 += x[int64_t{c[e + 2]} * kStride];
+        s3 += x[int64_t{c[e + 3]} * kStride];
+      }
+      for (; e < count; ++e) s0 += x[int64_t{c[e]} * kStride];
+    } else {
+      const double* a = value_.data() + row_start_[i];
+      for (; e + 4 <= count; e += 4) {
+        s0 += a[e] * x[int64_t{c[e]} * kStride];
+        s1 += a[e + 1] * x[int64_t{c[e + 1]} * kStride];
+        s2 += a[e + 2] * x[int64_t{c[e + 2]} * kStride];
+        s3 += a[e + 3] * x[int64_t{c[e + 3]} * kStride];
+      }
+      for (; e < count; ++e) s0 += a[e] * x[int64_t{c[e]} * kStride];
+    }
+    return (s0 + s1) + (s2 + s3);
+  }
+
+  // (sum_e value_e x[2 column_e], sum_e value_e x[2 column_e + 1]): of two vectors, interleaved. `x`: 16-byte aligned.
+  Eigen::Array2d DotPairs(int64_t i, const double* x) const {
+    const int32_t* c = column_.data() + row_start_[i];
+    const int64_t count = row_start_[i + 1] - row_start_[i];
+    const auto at = [&](int64_t e) {
+      return Eigen::Map<const Eigen::Array2d, Eigen::Aligned16>(x + 2 * int64_t{c[e]});
+    };
+    Eigen::Array2d s0(0.0, 0.0), s1(0.0, 0.0), s2(0.0, 0.0), s3(0.0, 0.0);
+    int64_t e = 0;
+    if (value_.empty()) {
+      for (; e + 4 <= count; e += 4) {
+        s0 += at(e);
+        s1 += at(e + 1);
+        s2 += at(e + 2);
+        s3 += at(e + 3);
+      }
+      for (; e < count; ++e) s0 += at(e);
+    } else {
+      const double* a = value_.data() + row_start_[i];
+      for (; e + 4 <= count; e += 4) {
+        s0 += a[e] * at(e);
+        s1 += a[e + 1] * at(e + 1);
+        s2 += a[e + 2] * at(e + 2);
+        s3 += a[e + 3] * at(e + 3);
+      }
+      for (; e < count; ++e) s0 += a[e] * at(e);
+    }
+    return (s0 + s1) + (s2 + s3);
+  }
+
+  int64_t entries(int64_t i) const { return row_start_[i + 1] - row_start_[i]; }
+  // Operations of going over row i once, its loss included: for Pace.
+  int64_t work(int64_t i) const { return entries(i) + kRowWork; }
+  static constexpr int64_t kRowWork = 16;
+  // End of the block of rows from `begin` on that Pace allows between two looks, at least one row: where a test a row
+  // would cost something. *operations: of that block.
+  int64_t BlockEnd(int64_t begin, int64_t* operations) const;
+
+  // f(column, value) for each entry of row i, in order.
+  template <typename F>
+  void ForEach(int64_t i, F&& f) const {
+    const int64_t end = row_start_[i + 1];
+    if (value_.empty()) {
+      for (int64_t e = row_start_[i]; e < end; ++e) f(column_[e], 1.0);
+    } else {
+      for (int64_t e = row_start_[i]; e < end; ++e) f(column_[e], value_[e]);
+    }
+  }
+
+  // x[kStride j] += scale a_ij
+  template <int kStride = 1>
+  void AddTo(int64_t i, double scale, double* x) const {
+    const int64_t begin = row_start_[i], end = row_start_[i + 1];
+    const int32_t* c = column_.data();
+    if (value_.empty()) {
+      for (int64_t e = begin; e < end; ++e) x[int64_t{c[e]} * kStride] += scale;
+    } else {
+      const double* a = value_.data();
+      for (int64_t e = begin; e < end; ++e) x[int64_t{c[e]} * kStride] += scale * a[e];
+    }
+  }
+
+  // Tells the processor that row i comes soon.
+  void Prefetch(int64_t i) const {
+    const int64_t begin = row_start_[i], end = row_start_[i + 1];
+    __builtin_prefetch(column_.data() + begin);
+    __builtin_prefetch(column_.data() + end);
+    if (!value_.empty()) __builtin_prefetch(value_.data() + begin);
+  }
+
+  // b - m'w: what every score of w gets.
+  double Offset(const Eigen::VectorXd& w) const;
+  // All scores (a_i - m)'w + b.
+  absl::StatusOr<Eigen::VectorXd> Scores(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
+  // sum_i r_i (a_i - m, 1): dim().
+  absl::StatusOr<Eigen::VectorXd> Combine(const Eigen::VectorXd& r, const base::StopToken& stop = {}) const;
+
+  // Rows on the side of their class; a score of 0 counts for the first class.
+  absl::StatusOr<int64_t> CountCorrect(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
+
+ private:
+  LinearData(int64_t features, Bias bias) : features_(features), bias_(bias) {}
+  absl::Status SetRows(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                       const data::Standardization& standardization, const base::StopToken& stop);
+  absl::Status SetNorms(const base::StopToken& stop);
+  absl::Status SetColumnScale(const base::StopToken& stop);
+
+  const int64_t features_;
+  const Bias bias_;
+  std::vector<int64_t> row_start_ = {0};
+  std::vector<int32_t> column_;
+  std::vector<double> value_;  // Empty: all 1.
+  std::vector<double> sign_, norm2_, center_dot_;
+  Eigen::VectorXd center_;
+  double center_norm2_ = 0.0;
+  double max_norm2_ = 0.0;
+  double mean_norm2_ = 0.0;
+  Eigen::VectorXd column_scale_;
+};
+
+// h. `data` must outlive it. Const, any thread.
+class LinearProblem {
+ public:
+  // l2 >= 0, finite.
+  LinearProblem(const LinearData* data, const MarginLoss& loss, double l2);
+  // `l2` holds the penalty of each penalised weight.
+  LinearProblem(const LinearData* data, const MarginLoss& loss, Eigen::VectorXd l2);
+
+  const LinearData& data() const { return *data_; }
+  const MarginLoss& loss() const { return loss_; }
+  // The least of all.
+  double l2() const { return l2_; }
+  double largest_l2() const { return penalties_.size() == 0 ? l2_ : penalties_.maxCoeff(); }
+  bool one_penalty() const { return penalties_.size() == 0; }
+  // Gradient of the penalty in the penalised weights of w, or what its Hessian makes of them.
+  Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
+  Eigen::Index dim() const { return data_->dim(); }
+  // Weights that the penalty is on; they come first.
+  Eigen::Index penalized() const { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
+
+  // h, its gradient unless null, the curvatures loss''(t_i) and the scores s_i t_i unless null. CANCELLED when stopped,
+  // here and below.
+  absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
+                               Eigen::VectorXd* curvature = nullptr, const base::StopToken& stop = {},
+                               Eigen::VectorXd* scores = nullptr) const;
+  // A bound on h(w) - min h, by duality: with a free bias b is first moved to the minimum along it, b*, then
+  //   h(w, b) - h(w, b*) + sum_j g_j^2 / (2 l2_j),   g the gradient in the weights at (w, b*),
+  // which is h(w, b) - D(alpha) for the dual variables alpha_i = -loss'(t_i). Infinite when a weight has no penalty.
+  // About a pass over the entries.
+  absl::StatusOr<double> DualityGap(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
+
+  // The step a > 0 at which h(w + a d) is least, to a slope of a tenth of the one at a = 0, which is negative; `scores`
+  // are those of w (Value). At most kMostStep. One product with the rows, then sums over them: *passes gets their cost
+  // in passes over the entries. `ridge`: h counts 1/2 sum_j ridge_j w_j^2 more; empty: nothing. 0 when nothing is
+  // finite.
+  absl::StatusOr<double> LineMinimum(const Eigen::VectorXd& w, const Eigen::VectorXd& scores, const Eigen::VectorXd& d,
+                                     const Eigen::VectorXd& ridge, const base::StopToken& stop, double* passes) const;
+  static constexpr double kMostStep = 1e30;
+
+  // For the point that `curvature` is of: the Hessian (for losses with kinks: an element of the generalised one) times
+  // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2)). With `every` above 1 an
+  // estimate of it: from every so many rows, each counting so many times.
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& curvature, const Eigen::VectorXd& v,
+                                                const base::StopToken& stop = {}) const;
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const Eigen::VectorXd& curvature,
+                                                  const base::StopToken& stop = {}) const;
+  absl::StatusOr<Eigen::MatrixXd> Hessian(const Eigen::VectorXd& curvature, const base::StopToken& stop,
+                                          int64_t every = 1) const;
+
+ private:
+  const LinearData* const data_;
+  const MarginLoss loss_;
+  const Eigen::VectorXd penalties_;  // Empty: all are l2_.
+  const double l2_;
+};
+
+// Rows for a preconditioner of Newton systems: their Hessian, times `every`, has the true one's eigenvalues within a
+// factor of two or so, at ten times as many rows as columns. 0: too few rows, or more than kMaxSampledColumns.
+inline constexpr int64_t kMaxSampledColumns = 1500;
+int64_t SampleEvery(const LinearData& data);
+
+// Cost of Cholesky's factorisation of a Hessian, in passes over the entries.
+double FactorPasses(const LinearData& data);
+
+// LinearProblem as Newton's method sees it; with `direct`, Newton systems are solved by Cholesky (dim() up to a few
+// thousand); else by conjugate gradients, preconditioned by the Cholesky factor of a sample's Hessian where there are
+// many more rows than columns, a function of the point alone. `problem` must outlive it.
+class LinearFunction final : public SecondOrderFunction {
+ public:
+  explicit LinearFunction(const LinearProblem* problem, bool direct = false);
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override;
+  absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override;
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
+  // By multiplications: two an entry for a pass, z (z + 1) / 2 for the Hessian of a row of z entries; and FactorPasses.
+  // Known after SetPoint.
+  double factor_passes() const override { return factor_passes_; }
+  absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
+  Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
+  bool direct() const override { return direct_; }
+  bool keeps_factor() const override { return direct_ && problem_->loss().kind == MarginLoss::Kind::kLogistic; }
+  bool HasFactorOf(const Eigen::VectorXd& x) const override {
+    return factor_point_.size() == x.size() && factor_point_ == x;
+  }
+  absl::StatusOr<bool> MakeFactor(const base::StopToken& stop) override { return Factor(1, stop); }
+  void SetFloor(double share) override { floor_ = share; }
+  bool has_floor() const override { return true; }
+  void SetRidge(const Eigen::VectorXd& ridge) override { ridge_ = ridge; }
+  Eigen::VectorXd Ridge(double share) const override;
+  absl::StatusOr<double> LineMinimum(const Eigen::VectorXd& x, const Eigen::VectorXd& d, const base::StopToken& stop,
+                                     double* passes) override;
+  absl::StatusOr<Eigen::VectorXd> SolveHessian(const Eigen::VectorXd& b, const base::StopToken& stop) override;
+
+ private:
+  absl::Status CountFactor(const base::StopToken& stop);
+  // Returns what is added to the curvature along a free bias where the losses have next to none: hinges are straight
+  // far from their corners. It keeps steps sane, and is 0 anywhere near an optimum.
+  double BiasRidge() const;
+  // Cholesky's factor of the (sample's) Hessian, of it plus a ridge where need be; false when that failed.
+  absl::StatusOr<bool> Factor(int64_t every, const base::StopToken& stop);
+  Eigen::VectorXd Solve(const Eigen::VectorXd& b) const;
+
+  const LinearProblem* const problem_;
+  const bool direct_;
+  const int64_t sample_every_;
+  double factor_passes_ = -1.0;  // Not counted yet.
+  double floor_ = 0.0;           // Set by SetFloor.
+  Eigen::VectorXd ridge_;        // Set by SetRidge.
+  Eigen::VectorXd x_;            // Point of scores_ and losses_; empty: these are of no use.
+  Eigen::VectorXd scores_;
+  Eigen::VectorXd losses_;  // Their curvatures.
+  // The last SetPoint has set the curvatures, above the floor, and the scores.
+  Eigen::VectorXd curvature_;
+  Eigen::VectorXd point_scores_;
+  Eigen::MatrixXd factor_;
+  Eigen::VectorXd factor_point_;  // Its point, where it is that of the Hessian itself; else empty.
+};
+
+}  // namespace luthier::linear
+
+#endif  // LUTHIER_LIB_LINEAR_PROBLEM_H_

@@ -1,0 +1,544 @@
+#include "lib/objectives/linear_objective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/mutex.h"
+#include "lib/base/status_macros.h"
+#include "lib/base/stop_token.h"
+#include "lib/bilevel/column_penalties.h"
+#include "lib/bilevel/units.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
+#include "lib/data/split.h"
+#include "lib/objectives/epoch_axis.h"
+#include "lib/objectives/fold.h"
+#include "lib/study/warm_start.h"
+
+namespace luthier::objectives {
+namespace {
+
+using linear::TrainOutcome;
+
+constexpr char kCheckpointKind[] = "objective.folds/3";
+constexpr char kModelKind[] = "objective.folds.model/1";
+// Layouts of the data that are kept: a study that tunes standardize and intercept has at most four.
+constexpr size_t kKeptLayouts = 2;
+constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop, by those who wait for a layout.
+
+// The trainings of all folds, and which solver they have.
+struct Runs {
+  std::vector<std::unique_ptr<FoldTraining>> folds;
+  std::optional<linear::SolverChoice> choice;  // Where the objective chose the solver.
+  bool warm = false;                           // They start, or started, from another trial's weights.
+};
+
+class LinearObjective final : public Objective {
+ public:
+  LinearObjective(catalogue::ObjectiveInfo info, study::Parameters options, study::SearchSpace space,
+                  study::MetricSpec metric, data::Dataset dataset, std::vector<data::Partition> folds,
+                  std::string identity, std::vector<catalogue::PenaltyGroup> groups,
+                  std::vector<int32_t> group_of_column)
+      : info_(std::move(info)),
+        options_(std::move(options)),
+        space_(std::move(space)),
+        metric_(std::move(metric)),
+        dataset_(std::move(dataset)),
+        folds_(std::move(folds)),
+        identity_(std::move(identity)),
+        groups_(std::move(groups)),
+        columns_{static_cast<int>(groups_.size()) + 1, std::move(group_of_column)} {}
+
+  const catalogue::ObjectiveInfo& info() const override { return info_; }
+  absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
+
+ private:
+  using Layout = std::vector<std::shared_ptr<const FoldData>>;
+
+  // CANCELLED when stopped, also while another trial makes the layout that this one waits for.
+  absl::StatusOr<Layout> MakeLayout(const LinearSettings& settings, const Eigen::VectorXd& scales,
+                                    const base::StopToken& stop) const;
+  absl::StatusOr<Layout> LayoutFor(const LinearSettings& settings, const base::StopToken& stop) const;
+  absl::StatusOr<Runs> MakeRuns(const LinearSettings& settings, const base::StopToken& stop) const;
+  // What a checkpoint belongs to: data, split and every setting that the iterates depend on.
+  std::string Identity(const catalogue::Settings& settings) const;
+  // What trials must have in common so that one may start from the model of another.
+  std::string Structure(const catalogue::Settings& settings) const;
+  // From the model in `context`, where that is wanted and fits.
+  absl::StatusOr<Runs> StartRuns(const LinearSettings& linear, const catalogue::Settings& settings,
+                                 const EvaluationContext& context, const base::StopToken& stop) const;
+  absl::StatusOr<study::Measurement> Measure(const Runs& runs, int64_t step, const base::StopToken& stop) const;
+  // None when it is not wanted, or not defined.
+  absl::StatusOr<std::optional<study::Gradient>> MakeGradient(bool wanted, const std::vector<double>& penalties,
+                                                              const Runs& runs, const base::StopToken& stop) const;
+  // Number of a parameter among the penalties: 0 for l2, then the groups.
+  size_t PenaltyIndex(const std::string& name) const;
+
+  const catalogue::ObjectiveInfo info_;
+  const study::Parameters options_;
+  const study::SearchSpace space_;
+  const study::MetricSpec metric_;
+  const data::Dataset dataset_;
+  const std::vector<data::Partition> folds_;
+  const std::string identity_;
+  const std::vector<catalogue::PenaltyGroup> groups_;
+  const bilevel::ColumnPenalties columns_;
+
+  struct KeptLayout {
+    bool standardize;
+    linear::Bias bias;
+    Layout layout;
+  };
+  mutable base::Mutex mutex_;
+  mutable base::CondVar made_;
+  mutable bool making_ ABSL_GUARDED_BY(mutex_) = false;             // One at a time: it costs time and memory.
+  mutable std::deque<KeptLayout> layouts_ ABSL_GUARDED_BY(mutex_);  // Newest last.
+};
+
+absl::StatusOr<LinearObjective::Layout> LinearObjective::MakeLayout(const LinearSettings& settings,
+                                                                    const Eigen::VectorXd& scales,
+                                                                    const base::StopToken& stop) const {
+  Layout layout;
+  for (const data::Partition& fold : folds_) {
+    LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<const FoldData> data, MakeFoldData(&dataset_, fold, settings.standardize,
+                                                                                settings.bias, columns_, scales, stop));
+    layout.push_back(std::move(data));
+  }
+  return layout;
+}
+
+absl::StatusOr<LinearObjective::Layout> LinearObjective::LayoutFor(const LinearSettings& settings,
+                                                                   const base::StopToken& stop) const {
+  {
+    const base::MutexLock lock(&mutex_);
+    while (true) {
+      for (const KeptLayout& kept : layouts_) {
+        if (kept.standardize == settings.standardize && kept.bias == settings.bias) return kept.layout;
+      }
+      LUTHIER_RETURN_IF_ERROR(stop.Poll());
+      if (!making_) break;
+      made_.WaitFor(&mutex_, kLookEvery);
+    }
+    making_ = true;
+  }
+  const auto end = [this] {
+    const base::MutexLock lock(&mutex_);
+    making_ = false;
+    made_.SignalAll();
+  };
+  absl::StatusOr<Layout> layout = [&] {
+    try {
+      return MakeLayout(settings, Eigen::VectorXd(), stop);
+    } catch (...) {  // Out of memory: the others go on.
+      end();
+      throw;
+    }
+  }();
+  if (layout.ok()) {
+    const base::MutexLock lock(&mutex_);
+    layouts_.push_back({settings.standardize, settings.bias, *layout});
+    if (layouts_.size() > kKeptLayouts) layouts_.pop_front();
+  }
+  end();
+  return layout;
+}
+
+absl::StatusOr<Runs> LinearObjective::MakeRuns(const LinearSettings& settings, const base::StopToken& stop) const {
+  Runs runs;
+  linear::LinearSolver solver = linear::LinearSolver::kLbfgs;
+  if (settings.solver == "auto") {
+    // One for all folds: their iterations are compared and averaged.
+    LUTHIER_ASSIGN_OR_RETURN(const Layout plain, LayoutFor(settings, stop));
+    const linear::SolverChoice choice = plain[0]->Choose(settings);
+    solver = choice.solver;
+    runs.choice = choice;
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(solver, linear::ParseLinearSolver(settings.solver));
+  }
+  // With scales it is of these penalties alone, and not kept.
+  const Eigen::VectorXd scales = ColumnScales(columns_, settings, solver);
+  LUTHIER_ASSIGN_OR_RETURN(const Layout layout,
+                           scales.size() == 0 ? LayoutFor(settings, stop) : MakeLayout(settings, scales, stop));
+  for (const std::shared_ptr<const FoldData>& fold : layout) {
+    LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<FoldTraining> training, fold->Start(settings, solver));
+    runs.folds.push_back(std::move(training));
+  }
+  return runs;
+}
+
+// Those that the iterates depend on.
+study::Parameters RelevantValues(const catalogue::Settings& settings) {
+  study::Parameters relevant = settings.values();
+  for (const char* name :
+       {"format", "header", "label", "labels_file", "gradient", "report_every", "checkpoint_every", "max_memory_mib"}) {
+    relevant.erase(name);
+  }
+  return relevant;
+}
+
+std::string LinearObjective::Identity(const catalogue::Settings& settings) const {
+  return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(RelevantValues(settings)));
+}
+
+std::string LinearObjective::Structure(const catalogue::Settings& settings) const {
+  study::Parameters relevant = RelevantValues(settings);
+  relevant.erase("l2");
+  for (const catalogue::PenaltyGroup& group : groups_) relevant.erase(catalogue::PenaltyName(group));
+  return absl::StrCat(info_.model, " ", identity_, " ", study::FormatParameters(relevant));
+}
+
+std::string Save(const Runs& runs, const EpochAxis& axis, const std::string& identity) {
+  base::CheckpointWriter writer(kCheckpointKind);
+  writer.U64(static_cast<uint64_t>(axis.goal()));
+  writer.U64(runs.warm ? 1 : 0);
+  writer.U64(runs.folds.size());
+  for (size_t k = 0; k < runs.folds.size(); ++k) runs.folds[k]->Save(&writer, absl::StrCat(identity, " fold ", k));
+  return std::move(writer).Finish();
+}
+
+// Into trainings that have not started; false leaves them useless.
+bool Load(const std::string& bytes, const std::string& identity, Runs* runs, EpochAxis* axis) {
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kCheckpointKind);
+  if (!reader.ok()) return false;
+  const auto goal = static_cast<int64_t>(reader->U64());
+  runs->warm = reader->U64() != 0;
+  if (goal < 0 || reader->U64() != runs->folds.size()) return false;
+  for (size_t k = 0; k < runs->folds.size(); ++k) {
+    if (!runs->folds[k]->Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
+  }
+  axis->Resume(goal);
+  return reader->Done();
+}
+
+// What later trials can start from. `structure`: of Structure.
+std::string SaveModel(const Runs& runs, const std::string& structure) {
+  base::CheckpointWriter writer(kModelKind);
+  writer.Text(structure);
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) writer.Vector(fold->Weights());
+  return std::move(writer).Finish();
+}
+
+// Whether all folds start from there. Into trainings that have not started; false leaves them useless.
+bool LoadModel(const std::string& bytes, const std::string& structure, Runs* runs) {
+  absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kModelKind);
+  if (!reader.ok() || reader->Text() != structure) return false;
+  for (const std::unique_ptr<FoldTraining>& fold : runs->folds) {
+    if (!fold->WarmStart(reader->Vector())) return false;
+  }
+  runs->warm = true;
+  return reader->Done();
+}
+
+// Folds weigh by their rows, so the losses are means over all held-out (or training) rows.
+absl::StatusOr<study::Measurement> LinearObjective::Measure(const Runs& runs, int64_t step,
+                                                            const base::StopToken& stop) const {
+  FoldTraining::Sums all;
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+    LUTHIER_ASSIGN_OR_RETURN(const FoldTraining::Sums sums, fold->Measure(stop));
+    all.validation_loss += sums.validation_loss;
+    all.validation_correct += sums.validation_correct;
+    all.validation_rows += sums.validation_rows;
+    all.train_loss += sums.train_loss;
+    all.train_rows += sums.train_rows;
+  }
+  study::Measurement m;
+  m.step = step;
+  m.metrics["validation_loss"] = all.validation_loss / all.validation_rows;
+  m.metrics["validation_accuracy"] = all.validation_correct / all.validation_rows;
+  m.metrics["train_loss"] = all.train_loss / all.train_rows;
+  return m;
+}
+
+// `chosen`: whether the limit of iterations is the user's, or tuned.
+study::TrainingReport ReportOf(const Runs& runs, bool chosen) {
+  std::optional<study::TrainingReport> all;
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+    study::TrainingReport one;
+    switch (fold->outcome()) {
+      case TrainOutcome::kConverged:
+        one.outcome = study::TrainingOutcome::kConverged;
+        break;
+      case TrainOutcome::kPrecision:
+        one.outcome = study::TrainingOutcome::kPrecision;
+        break;
+      case TrainOutcome::kIterationLimit:
+        one.outcome = chosen ? study::TrainingOutcome::kTarget : study::TrainingOutcome::kLimit;
+        break;
+      case TrainOutcome::kDiverged:
+        one.outcome = study::TrainingOutcome::kDiverged;
+        break;
+      case TrainOutcome::kRunning:  // At a rung.
+        one.outcome = study::TrainingOutcome::kTarget;
+        break;
+    }
+    if (std::isfinite(fold->relative_gradient())) one.gradient_norm = fold->relative_gradient();
+    if (std::isfinite(fold->relative_gap())) one.duality_gap = fold->relative_gap();
+    all = all ? study::Worse(*all, one) : one;
+  }
+  return *all;
+}
+
+size_t LinearObjective::PenaltyIndex(const std::string& name) const {
+  if (name == "l2") return 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (name == catalogue::PenaltyName(groups_[g])) return g + 1;
+  }
+  LUTHIER_CHECK(false);  // Nothing else is differentiable.
+}
+
+absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(bool wanted,
+                                                                             const std::vector<double>& penalties,
+                                                                             const Runs& runs,
+                                                                             const base::StopToken& stop) const {
+  const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
+  if (metric == nullptr || !metric->gradient || !wanted || space_.differentiable().empty()) return std::nullopt;
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+    if (!fold->optimal()) return std::nullopt;
+  }
+  std::vector<bilevel::ImplicitGradient> parts;
+  std::vector<double> weights;
+  for (size_t k = 0; k < runs.folds.size(); ++k) {
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, runs.folds[k]->Differentiate(stop));
+    parts.push_back(std::move(part));
+    weights.push_back(static_cast<double>(folds_[k].validation.size()));
+    const linear::CgOutcome outcome = parts.back().outcome;
+    if (outcome != linear::CgOutcome::kConverged && outcome != linear::CgOutcome::kPrecision) return std::nullopt;
+    if (!parts.back().gradient.allFinite()) return std::nullopt;
+  }
+  const bilevel::ImplicitGradient mean = bilevel::AverageFolds(parts, weights);
+  study::Gradient gradient;
+  double smallest = INFINITY;
+  for (const int i : space_.differentiable()) {
+    const size_t k = PenaltyIndex(space_.parameters()[static_cast<size_t>(i)].name);
+    gradient.values.push_back(bilevel::UserUnitDerivative(mean.gradient[static_cast<Eigen::Index>(k)], penalties[k],
+                                                          bilevel::Coordinate::kLog));
+    smallest = std::min(smallest, penalties[k]);
+  }
+  // Of the norm of all: by the entry that grows most.
+  if (mean.certified) {
+    gradient.error_bound = bilevel::UserUnitDerivative(mean.error_bound, smallest, bilevel::Coordinate::kLog);
+  }
+  return gradient;
+}
+
+absl::StatusOr<Runs> LinearObjective::StartRuns(const LinearSettings& linear, const catalogue::Settings& settings,
+                                                const EvaluationContext& context, const base::StopToken& stop) const {
+  LUTHIER_ASSIGN_OR_RETURN(Runs runs, MakeRuns(linear, stop));
+  if (!settings.Bool(study::kWarmStartOption) || context.warm_start.empty()) return runs;
+  if (LoadModel(context.warm_start, Structure(settings), &runs)) return runs;
+  return MakeRuns(linear, stop);
+}
+
+absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationContext& context) const {
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+                           catalogue::Settings::Resolve(info_, options_, context.parameters));
+  const LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
+  const base::StopToken& stop = context.stop;
+  const EpochAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
+  const std::string identity = Identity(settings);
+  EvaluationResult result;
+  EpochAxis axis = fresh;
+  absl::StatusOr<Runs> made = Runs();
+  if (!context.checkpoint.empty()) {
+    made = MakeRuns(linear, stop);
+    if (made.ok()) result.resumed = Load(context.checkpoint, identity, &*made, &axis);
+  }
+  if (made.ok() && !result.resumed) {
+    axis = fresh;
+    made = StartRuns(linear, settings, context, stop);
+  }
+  if (absl::IsCancelled(made.status())) {
+    result.outcome = EvaluationOutcome::kCancelled;
+    return result;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const Runs runs, std::move(made));
+  const auto note = [&] {
+    if (!runs.choice) return;
+    std::vector<std::string> changes;
+    for (const std::unique_ptr<FoldTraining>& fold : runs.folds) changes.push_back(fold->changes());
+    result.note = NoteOf(*runs.choice, changes);
+  };
+  note();
+  result.warm_started = runs.warm;
+  if (context.started) context.started(result.resumed, axis.done());
+  const auto cancelled = [&] {
+    if (context.save_checkpoint) context.save_checkpoint(Save(runs, axis, identity));
+    result.outcome = EvaluationOutcome::kCancelled;
+    return result;
+  };
+  while (true) {
+    double least = INFINITY;  // Passes of those that run.
+    for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+      while (fold->running() && !(fold->started() && fold->passes() >= static_cast<double>(axis.goal()))) {
+        const bool first = fold == runs.folds[0] && !fold->started();
+        if (!fold->Advance(stop).ok()) return cancelled();
+        if (first && context.first_gradient) context.first_gradient();
+      }
+      if (fold->outcome() == TrainOutcome::kDiverged) {
+        result.outcome = EvaluationOutcome::kFailed;
+        result.failure =
+            study::Failure{study::FailureKind::kConfig, study::failure::kDiverged,
+                           absl::StrCat("training loss or gradient is not finite at iteration ", fold->iteration(),
+                                        linear.standardize ? "" : "; features may be too large: set standardize")};
+        return result;
+      }
+      if (fold->running()) least = std::min(least, fold->passes());
+    }
+    if (std::isinf(least)) break;
+    const EpochAxis::Point at = axis.At(least);
+    if (at.pause || (context.report && at.report)) {
+      absl::StatusOr<study::Measurement> point = Measure(runs, at.step, stop);
+      if (!point.ok()) return cancelled();  // The point comes first when the trial goes on.
+      const bool go_on = !context.report || context.report(*point);
+      if (!go_on || at.pause) {
+        result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
+        result.measurement = *std::move(point);
+        if (go_on) result.measurement->training = ReportOf(runs, settings.given("max_iterations"));
+      }
+      if (!go_on) return result;
+    }
+    axis.MoveOn(at);
+    if (context.save_checkpoint && (at.pause || at.checkpoint)) {
+      context.save_checkpoint(Save(runs, axis, identity));
+    }
+    if (at.pause) return result;
+  }
+  const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
+  note();
+  const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
+  absl::StatusOr<std::optional<study::Gradient>> differentiated = MakeGradient(wanted, linear.penalties, runs, stop);
+  if (!differentiated.ok()) return cancelled();
+  std::optional<study::Gradient> gradient = *std::move(differentiated);
+  double most = 0.0;
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) most = std::max(most, fold->passes());
+  absl::StatusOr<study::Measurement> measured = Measure(runs, axis.LastStep(most), stop);
+  if (!measured.ok()) return cancelled();
+  study::Measurement last = *std::move(measured);
+  if (gradient && !context.direction.empty()) gradient = study::Along(*gradient, context.direction);
+  if (gradient && context.clock != nullptr) {
+    last.gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
+  }
+  last.gradient = std::move(gradient);
+  last.training = ReportOf(runs, settings.given("max_iterations"));
+  for (const auto& [name, value] : last.metrics) {
+    if (std::isfinite(value)) continue;
+    result.outcome = EvaluationOutcome::kFailed;
+    result.failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
+                                    absl::StrCat(name, " is ", study::FormatDouble(value))};
+    return result;
+  }
+  if (settings.Bool(study::kWarmStartOption) && context.save_model) {
+    context.save_model(SaveModel(runs, Structure(settings)));
+  }
+  result.measurement = std::move(last);
+  return result;
+}
+
+}  // namespace
+
+namespace {
+
+// A class of one row cannot be on both sides of a split. Said here, where classes have names.
+absl::Status CheckClassSizes(const data::Dataset& dataset) {
+  std::vector<int64_t> rows(dataset.classes.size(), 0);
+  for (const int32_t label : dataset.label) ++rows[static_cast<size_t>(label)];
+  const auto alone = std::find(rows.begin(), rows.end(), 1);
+  if (alone == rows.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      dataset.name, ": class ", base::Quote(dataset.classes[static_cast<size_t>(alone - rows.begin())]),
+      " has one row only; to train on some rows and validate on others, each class needs two (is the label "
+      "in the right column?)"));
+}
+
+// An error of splitting says which data they were.
+absl::Status Of(const data::Dataset& dataset, const absl::Status& status) {
+  return {status.code(), absl::StrCat(dataset.name, ": ", status.message())};
+}
+
+}  // namespace
+
+data::ReadOptions ParseReadOptions(const study::Parameters& options) {
+  const auto text = [&](const char* name) {
+    const auto found = options.find(name);
+    return found == options.end() ? std::string() : std::get<std::string>(found->second);
+  };
+  data::ReadOptions read;
+  if (text("format") == "csv") read.format = data::Format::kCsv;
+  if (text("format") == "libsvm") read.format = data::Format::kLibsvm;
+  if (text("format") == "idx") read.format = data::Format::kIdx;
+  if (text("header") == "yes") read.header = data::Header::kYes;
+  if (text("header") == "no") read.header = data::Header::kNo;
+  read.label = text("label");
+  read.labels_file = text("labels_file");
+  return read;
+}
+
+bool MayPenalizeIntercept(const catalogue::ObjectiveInfo& info, const study::Parameters& options) {
+  const auto is = [&](const char* name, bool otherwise) {
+    const auto found = options.find(name);
+    return found == options.end() ? otherwise : std::get<bool>(found->second);
+  };
+  return is("intercept", true) && (info.model == "hsvm" || is("penalize_intercept", false));
+}
+
+absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective,
+                          const data::Dataset& dataset) {
+  const int classes = dataset.num_classes();
+  if (classes > 2 && info.model == "hsvm") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dataset.name, ": objective hsvm is for two classes, not ", classes, "; use logistic"));
+  }
+  const auto penalize = objective.options.find("penalize_intercept");
+  if (classes > 2 && penalize != objective.options.end() && std::get<bool>(penalize->second)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(dataset.name, ": penalize_intercept is for two classes, not ", classes, "; remove it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
+  data::ReadOptions read = ParseReadOptions(objective.options);
+  read.limits.stop = stop;
+  LUTHIER_ASSIGN_OR_RETURN(data::LoadedDataset loaded, data::LoadDataset(objective.data, read, root, cache));
+  data::Dataset& dataset = loaded.dataset;
+  LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, dataset));
+  LUTHIER_RETURN_IF_ERROR(CheckClassSizes(dataset));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
+                           catalogue::GroupColumns(groups, {dataset.name, dataset.x.cols, dataset.features},
+                                                   MayPenalizeIntercept(info, objective.options)));
+  const int classes = dataset.num_classes();
+  const study::Split& split = objective.split;
+  std::vector<data::Partition> folds;
+  if (split.folds > 0) {
+    absl::StatusOr<std::vector<data::Partition>> parts =
+        data::SplitFolds(dataset.label, classes, split.folds, split.seed, stop);
+    if (!parts.ok()) return Of(dataset, parts.status());
+    folds = *std::move(parts);
+  } else {
+    absl::StatusOr<data::Partition> one =
+        data::SplitValidation(dataset.label, classes, split.validation, split.seed, stop);
+    if (!one.ok()) return Of(dataset, one.status());
+    folds.push_back(*std::move(one));
+  }
+  std::string identity =
+      absl::StrCat(loaded.fingerprint, " validation ", study::FormatDouble(split.folds > 0 ? 0.0 : split.validation),
+                   " folds ", split.folds, " seed ", split.seed);
+  catalogue::ObjectiveInfo with_groups = catalogue::WithPenaltyGroups(info, groups);
+  return std::unique_ptr<Objective>(std::make_unique<LinearObjective>(
+      std::move(with_groups), objective.options, std::move(space), std::move(metric), std::move(dataset),
+      std::move(folds), std::move(identity), std::move(groups), std::move(group_of_column)));
+}
+
+}  // namespace luthier::objectives

@@ -1,0 +1,37 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_LINEAR_OBJECTIVE_H_
+#define LUTHIER_LIB_OBJECTIVES_LINEAR_OBJECTIVE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/data/data_root.h"
+#include "lib/data/readers.h"
+#include "lib/objectives/objective.h"
+#include "lib/study/search_space.h"
+
+namespace luthier::objectives {
+
+// The options of an objective that say how its data file is read: format, header, label.
+data::ReadOptions ParseReadOptions(const study::Parameters& options);
+
+// Returns true if a trial with these options may have an intercept that is penalised, with l2.
+bool MayPenalizeIntercept(const catalogue::ObjectiveInfo& info, const study::Parameters& options);
+
+// INVALID_ARGUMENT when the model is for two classes and the data have more.
+absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective,
+                          const data::Dataset& dataset);
+
+// `logistic` or `hsvm` on a data set: trained on the training rows of every fold, judged on the others, with the
+// derivative by l2. The folds advance side by side, an iteration a round, so a point of the curve is the whole
+// cross-validation. `info` is of one of the two and must outlive the result; `objective` and `metric` must have passed
+// Validate. Errors of data::LoadDataset and of the split; INVALID_ARGUMENT for options that do not fit the data;
+// CANCELLED when stopped.
+absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_LINEAR_OBJECTIVE_H_

@@ -1,0 +1,111 @@
+#include "lib/search/auto.h"
+
+#include <cstdint>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/search/bo/model/bo_options.h"
+#include "lib/study/compact_column.h"
+#include "lib/study/encoding.h"
+
+namespace luthier::search {
+namespace {
+
+constexpr int64_t kManyResults = 1500;  // The model sees no more: observations.h.
+constexpr int64_t kManyWorkers = 16;    // From so many at once on it is worth a word.
+
+struct Kinds {
+  int continuous = 0, ordered = 0, unordered = 0;
+  int total() const { return continuous + ordered + unordered; }
+};
+
+Kinds CountKinds(const study::Encoding& encoding) {
+  Kinds kinds;
+  for (int c = 0; c < encoding.compact_dim(); ++c) {
+    switch (study::CompactColumn(encoding, c).kind()) {
+      case study::CompactColumn::Kind::kContinuous:
+        ++kinds.continuous;
+        break;
+      case study::CompactColumn::Kind::kOrdered:
+        ++kinds.ordered;
+        break;
+      case study::CompactColumn::Kind::kUnordered:
+        ++kinds.unordered;
+        break;
+    }
+  }
+  return kinds;
+}
+
+std::string Count(int64_t count, const char* what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// A builtin test function to which noise is added says so itself.
+bool AddsNoise(const study::StudySpec& spec) {
+  const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (builtin == nullptr || !absl::StartsWith(builtin->model, "function:")) return false;
+  const auto noise = builtin->options.find("noise");
+  if (noise == builtin->options.end()) return false;
+  const double* level = std::get_if<double>(&noise->second);
+  return level != nullptr && *level > 0.0;
+}
+
+}  // namespace
+
+AutoChoice ChooseAlgorithm(const study::StudySpec& spec, const study::AutoOptions& options) {
+  const study::Encoding encoding(spec.space);
+  const Kinds kinds = CountKinds(encoding);
+  AutoChoice choice;
+  auto because = [&](std::string reason) { choice.reasons.push_back(std::move(reason)); };
+  const std::string size =
+      absl::StrCat(Count(kinds.total(), "tuned parameter"), ", ", Count(spec.budget.max_trials, "trial"));
+
+  study::BoOptions bo = study::BoDefaults(study::BoPreset::kFobo);
+  if (!ValidateBo(spec, bo).ok()) {
+    because(absl::StrCat(size, ": more labels than a model can tell apart in time, so independent random settings"));
+    choice.algorithm = study::RandomOptions{};
+    return choice;
+  }
+  because(absl::StrCat(size,
+                       ": a Gaussian process with log expected improvement; its kernel and the warp of the "
+                       "results are chosen as they come"));
+  if (kinds.continuous > 0) {
+    because("gradients are used where trials report them and they agree with the values");
+  } else {
+    bo.gradients = study::BoGradients::kOff;
+  }
+  if (options.noisy || AddsNoise(spec)) {
+    bo.noisy = true;
+    because(
+        absl::StrCat(options.noisy ? "results are said to be noisy" : "the objective adds noise",
+                     ": the model smooths them, gains that noise hides do not count, and there are no local steps"));
+  } else {
+    because(
+        "results are taken to be repeatable ({auto: {noisy: true}} if they are not): local steps polish the best "
+        "settings");
+  }
+  if (!bo.noisy && kinds.unordered > 0 && kinds.continuous > 0) {
+    because(absl::StrCat(Count(kinds.unordered, "parameter"),
+                         " without order: a local step is made only where it promises more than the model does with "
+                         "other labels"));
+  }
+  if (const int design = InitialPoints(bo, encoding.compact_dim()); spec.budget.max_trials <= design) {
+    because("so few trials are all initial design: the defaults, then settings spread over the space");
+  } else if (spec.budget.max_trials > kManyResults) {
+    because(absl::StrCat("beyond ", kManyResults,
+                         " results the model sees the newest, the best and a sample of the "
+                         "others, so a suggestion stays within about a second (tpe takes milliseconds)"));
+  }
+  if (spec.budget.max_parallel >= kManyWorkers) {
+    because(
+        absl::StrCat(spec.budget.max_parallel,
+                     " at once: open trials are believed to give what is predicted, so that new ones go elsewhere"));
+  }
+  choice.algorithm = bo;
+  return choice;
+}
+
+}  // namespace luthier::search

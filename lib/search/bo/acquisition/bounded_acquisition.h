@@ -1,0 +1,82 @@
+#ifndef LUTHIER_LIB_SEARCH_BO_ACQUISITION_BOUNDED_ACQUISITION_H_
+#define LUTHIER_LIB_SEARCH_BO_ACQUISITION_BOUNDED_ACQUISITION_H_
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/search/bo/acquisition/acquisition.h"
+#include "lib/search/bo/acquisition/fantasies.h"
+#include "lib/search/bo/acquisition/thompson.h"
+#include "lib/search/bo/acquisition/truncated.h"
+#include "lib/search/bo/lipschitz/slope_bounds.h"
+#include "lib/search/bo/model/observations.h"
+#include "lib/search/bo/model/output_transform.h"
+#include "lib/study/study_spec.h"
+
+namespace luthier::search {
+
+// Bounds on outputs, and the constant they come from: infinite while nothing is known, and with growth FITTED, whose
+// slopes differ from parameter to parameter.
+struct SlopeBounds {
+  std::unique_ptr<OutputBounds> bounds;
+  double constant = std::numeric_limits<double>::infinity();
+};
+
+// The acquisition to maximise, made of a study's models as its options say, inside Lipschitz bounds where they are on.
+// Owns its parts; borrows the states' regressions.
+class BoundedAcquisition {
+ public:
+  // data: the observations the states were fitted to (without pending trials), outputs as `transform` gives them.
+  // coordinates: tuned parameters, for UCB's schedule. fantasies: of each state, to average improvements over, or none.
+  // finite: the points of a draw that is of finitely many (sampler FINITE), else not read. CANCELLED: `stop` was
+  // raised.
+  static absl::StatusOr<BoundedAcquisition> Create(const study::BoOptions& options, std::vector<ModelState> states,
+                                                   const Observations& data, const OutputTransform& transform,
+                                                   int coordinates, uint64_t seed, uint64_t ask_index,
+                                                   std::vector<Fantasies> fantasies, const Eigen::MatrixXd& finite,
+                                                   const base::StopToken& stop);
+
+  // Null when no function could be drawn.
+  const AcquisitionFunction* acquisition() const { return top_; }
+  // Null without Lipschitz bounds.
+  const OutputBounds* bounds() const { return bounds_.bounds.get(); }
+  // Their slope; infinite where there is no single one.
+  double lipschitz() const { return bounds_.constant; }
+  // Largest score measured, in the outputs' units: what the bounds are held against.
+  double incumbent() const { return incumbent_; }
+  // Returns how often the bounds mattered so far.
+  BindCount bind_count() const;
+
+ private:
+  BoundedAcquisition() = default;
+
+  SlopeBounds bounds_;
+  double incumbent_ = 0.0;
+  std::unique_ptr<AcquisitionFunction> base_;
+  std::unique_ptr<TruncatedAcquisition> truncated_;
+  std::unique_ptr<AcceptRejectAcquisition> accept_;
+  const AcquisitionFunction* top_ = nullptr;
+};
+
+// UCB's weight by the options' schedule after so many results and pending trials.
+double RootBetaOf(const study::BoOptions& options, int coordinates, int64_t trials);
+
+// Returns how the constant follows from the largest slope seen. `unit`: of outputs, in units of the metric; by
+// it a user's constant is multiplied. std::nullopt with growth FITTED.
+std::optional<LipschitzOptions> GrowthOf(const study::BoOptions& options, double unit);
+
+// The bounds that the options and the measured rows of `data` give; inactive while too little is known. CANCELLED:
+// `stop` was raised.
+absl::StatusOr<SlopeBounds> BoundsFor(const study::BoOptions& options, const Observations& data,
+                                      const OutputTransform& transform, double noise_deviation,
+                                      const base::StopToken& stop);
+
+}  // namespace luthier::search
+
+#endif  // LUTHIER_LIB_SEARCH_BO_ACQUISITION_BOUNDED_ACQUISITION_H_

@@ -1,0 +1,70 @@
+#ifndef LUTHIER_LIB_SEARCH_BO_ACQUISITION_FANTASIES_H_
+#define LUTHIER_LIB_SEARCH_BO_ACQUISITION_FANTASIES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/gp/regression.h"
+#include "lib/search/bo/acquisition/acquisition.h"
+
+// Open trials as a model sees them (docs/design/parallel.md): instead of one believed outcome, m joint draws of
+// their outcomes ("fantasies"), over which an improvement is averaged. With P the q pending points and y* the
+// incumbent,
+//   E (max(f(P), f(u)) - y*)+ = E (max f(P) - y*)+ + E EI(u | f(P), max(y*, max f(P)))
+// so that, up to a constant, the average of EI over fantasies, each with its own incumbent, is the expected improvement
+// of the whole batch (Snoek, Larochelle & Adams 2012; Ginsbourger, Le Riche & Carraro 2010).
+//
+// Notation: N rows of the model with the pending trials, C = L L' their covariance, f = 1 … m.
+namespace luthier::search {
+
+inline constexpr int kFantasies = 8;
+
+// One posterior with its pending trials, and m ways in which they may end. All share the factor of C.
+struct Fantasies {
+  const gp::Regression* regression = nullptr;  // Borrowed; the pending trials are its last rows.
+  Eigen::MatrixXd weights;                     // N x m: C^-1 (y_f - mean).
+  Eigen::VectorXd best;                        // m: the value to beat.
+};
+
+struct FantasyRecord {
+  // The best result, in the regression's units: a fantasy's incumbent is that or its best open trial.
+  double best = 0.0;
+  // When not null, of a noisy objective: the incumbent is the largest posterior mean at these points (rows) and the
+  // open ones.
+  const Eigen::MatrixXd* contenders = nullptr;
+};
+
+// Appends the pending points (q x d, q >= 1) to the regression, which is fitted to the results, and draws `count`
+// outcomes
+//   y_f ~ N(mu(P), Sigma(P) + sigma_n^2 I)
+// by inversion of the scrambled Sobol points of the stream (seed, "bo/fantasies", index, state): equal outcomes for all
+// u, and less scatter than independent normals. Columns beyond the Sobol table are independent. If it returns
+// std::nullopt, the regression as it was, when the numbers do not stay finite. O(q N^2 + m N^2). CANCELLED: `stop` was
+// raised; the regression may have some of the points then.
+absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, const Eigen::MatrixXd& open,
+                                                   const FantasyRecord& incumbent, int count, uint64_t seed,
+                                                   uint64_t index, uint32_t state, const base::StopToken& stop);
+
+// An improvement averaged over fantasies, and over posteriors: of logarithms ln mean exp. Given the factor, a point
+// costs O(N^2 + m N), against N^2 of one believed outcome.
+class FantasyAcquisition final : public AcquisitionFunction {
+ public:
+  // At least one posterior; all with as many fantasies and of the same columns. Not for UCB, whose average is that of
+  // the posterior mean itself.
+  FantasyAcquisition(std::vector<Fantasies> posteriors, const AcquisitionSettings& settings);
+
+  Eigen::VectorXd Values(const Eigen::Ref<const Eigen::MatrixXd>& u) const override;
+  double Value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) const override;
+
+ private:
+  std::vector<Fantasies> posteriors_;
+  AcquisitionSettings settings_;
+};
+
+}  // namespace luthier::search
+
+#endif  // LUTHIER_LIB_SEARCH_BO_ACQUISITION_FANTASIES_H_

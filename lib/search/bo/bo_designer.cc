@@ -1,0 +1,107 @@
+#include "lib/search/bo/bo_designer.h"
+
+#include <utility>
+
+#include "lib/base/status_macros.h"
+#include "lib/search/bo/turns/exploration.h"
+#include "lib/search/bo/turns/initial.h"
+
+namespace luthier::search {
+
+absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index,
+                                               const base::StopToken& stop) {
+  if (study_.encoding.compact_dim() == 0) return OnlySetting(study_, history);
+  BoState state;
+  if (const study::HistoryTrial* last = history.LastAskBefore(ask_index); last != nullptr) {
+    state = ParseBoState(last->designer_state, study_.surrogate.choices);
+    state.kind = AskKind::kModel;
+    state.index = 0;
+  }
+  Ask ask{.history = history, .index = ask_index, .state = &state, .stop = stop};
+  LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Choose(&ask));
+  suggestion.designer_state = FormatBoState(state);
+  LUTHIER_RETURN_IF_ERROR(AddGradients(study_, ask, &suggestion));
+  return suggestion;
+}
+
+absl::StatusOr<Suggestion> BoDesigner::Choose(Ask* ask) const {
+  LUTHIER_RETURN_IF_ERROR(ReadHistory(study_, ask));
+  if (Exhausted(ask->all) && !study_.options.noisy) return Replacement(study_, *ask, "stuck_random");
+  LUTHIER_RETURN_IF_ERROR(TakeData(study_, ask));
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<Suggestion> exploration, ExplorationTurn(study_, *ask));
+  if (exploration.has_value()) return *std::move(exploration);
+  if (InDesign(study_, *ask)) {
+    ask->state->kind = AskKind::kInitial;
+    return InitialPoint(study_, *ask, "init");
+  }
+  LUTHIER_RETURN_IF_ERROR(FitFeasibility(study_, ask));
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<LocalMove> move, LocalTurn(study_, *ask));
+  if (move.has_value() && !study_.weighs_steps) {
+    *ask->state = std::move(move->state);
+    return std::move(move->suggestion);
+  }
+  LUTHIER_ASSIGN_OR_RETURN(std::optional<Suggestion> restart, BoxTurn(ask));
+  if (restart.has_value()) return *std::move(restart);
+  return Propose(*ask, std::move(move));
+}
+
+absl::StatusOr<std::optional<Suggestion>> BoDesigner::BoxTurn(Ask* ask) const {
+  if (study_.table.has_value() || !UsesTrustBox(study_.options, study_.encoding)) return std::nullopt;
+  const int64_t first = ask->state->box > 0 ? ask->state->box : 1;
+  const int64_t now = static_cast<int64_t>(ask->history.trials().size()) + 1;
+  ask->box = FollowTrustBox(ask->history, study_.encoding, study_.goal, first);
+  if (ask->box->ended) ask->box = FollowTrustBox(ask->history, study_.encoding, study_.goal, now);
+  ask->state->box = ask->box->first;
+  if (ask->box->first == 1 || now - ask->box->first >= study_.initial_points) return std::nullopt;
+  // A new box begins where the best of some new points is.
+  return InitialPoint(study_, *ask, "restart");
+}
+
+absl::StatusOr<Suggestion> BoDesigner::Propose(const Ask& ask, std::optional<LocalMove> move) const {
+  BoState* const state = ask.state;
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<BoModel> model,
+                           model_.Fit(ask.data, state->surrogate, state->basins, ask.index, ask.stop));
+  const auto make_move = [&] {
+    *state = std::move(move->state);
+    if (model.has_value()) state->surrogate = model->surrogate.next;
+    return std::move(move->suggestion);
+  };
+  if (!model.has_value()) return move.has_value() ? make_move() : Replacement(study_, ask, "gp_failed");
+  Suggestion suggestion;
+  suggestion.origin = "acq";
+  BasinsState basins = state->basins;
+  LUTHIER_ASSIGN_OR_RETURN(const std::optional<MaximizeCandidate> candidate,
+                           model_.Propose(*model, ask.data, ask.Feasible(), ask.box ? &*ask.box : nullptr, ask.index,
+                                          &basins, &suggestion, ask.stop));
+  if (move.has_value() && (!candidate.has_value() || IsTried(ask.all, candidate->u) ||
+                           PrefersStep(study_, ask, *move, *model, *candidate, basins.away))) {
+    return make_move();
+  }
+  state->basins = std::move(basins);
+  if (!candidate.has_value()) return Replacement(study_, ask, "all_random");
+  LUTHIER_RETURN_IF_ERROR(Settle(ask, *model, *candidate, &suggestion));
+  state->surrogate = model->surrogate.next;
+  return suggestion;
+}
+
+absl::Status BoDesigner::Settle(const Ask& ask, const BoModel& model, const MaximizeCandidate& candidate,
+                                Suggestion* suggestion) const {
+  suggestion->parameters = candidate.parameters;
+  const bool tried = IsTried(ask.all, candidate.u), exhausted = tried && Exhausted(ask.all);
+  // Noisy: measuring the most promising setting again is the point.
+  if (exhausted) suggestion->origin = "repeat";
+  if (tried && !exhausted) {
+    LUTHIER_ASSIGN_OR_RETURN(Suggestion other, Replacement(study_, ask, "stuck_random", ask.Feasible()));
+    other.details = std::move(suggestion->details);  // What the bounds said of the space still holds.
+    *suggestion = std::move(other);
+  }
+  if (suggestion->origin != "stuck_random") {
+    LUTHIER_RETURN_IF_ERROR(model_.Describe(model, candidate, ask.data, suggestion, ask.stop));
+  }
+  if (const FeasibilityModel* const feasible = ask.Feasible(); feasible != nullptr) {
+    suggestion->details["p_feasible"] = feasible->Probability(study_.encoding.ToModel(suggestion->parameters));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace luthier::search

@@ -1,0 +1,100 @@
+#ifndef LUTHIER_LIB_SEARCH_BO_LOCAL_TRUST_REGION_STEP_H_
+#define LUTHIER_LIB_SEARCH_BO_LOCAL_TRUST_REGION_STEP_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "Eigen/Core"
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+
+namespace luthier::search {
+
+// A polynomial trust-region step towards the nearest local maximum of a smooth function without noise: what polishes an
+// incumbent from 1e-4 to 1e-15, where a Gaussian process stalls. With values alone it is a derivative-free method
+// (NEWUOA's class: Powell 2006), with gradients a quasi-Newton one; both are one regression, math::TaylorModel, of a
+// polynomial on the facts nearest the incumbent, whose maximum within a box around the incumbent is the step. The
+// quadratic of the classical methods becomes a polynomial of as high a degree as the number of its terms allows: all
+// points ever evaluated help, and less than half the evaluations are needed (docs/measurements/trust_region.md).
+//
+// Nothing is hidden: a step is a function of the data and of a few numbers carried from the last step.
+
+// The slope of the score at one point along a direction.
+struct SlopeObservation {
+  int point = 0;              // Row of TrustRegionData::points.
+  Eigen::VectorXd direction;  // d, not zero.
+  double slope = 0.0;         // direction . gradient of the score, by unit coordinates.
+};
+
+struct TrustRegionData {
+  Eigen::MatrixXd points;  // n x d, in the unit cube; continuous coordinates.
+  Eigen::VectorXd scores;  // n, finite; larger is better.
+  std::vector<SlopeObservation> slopes;
+  Eigen::MatrixXd pending;  // q x d, or empty: under way.
+};
+
+// The state that a step hands to the next. A default one starts anew.
+struct TrustRegionState {
+  double radius = 0.0;          // Half the width of the last box; 0: none yet.
+  double anchor = 0.0;          // Score of the incumbent at the last step.
+  double predicted_gain = 0.0;  // Gain that the last step promised; 0 after one that was to learn.
+  bool at_boundary = false;     // The last step went to the end of its box.
+  double slope_error = 0.0;
+  Eigen::VectorXd centre;   // d: the incumbent at the last step.
+  Eigen::VectorXd step;     // d: the point it suggested.
+  Eigen::VectorXd lengths;  // d: the model's.
+
+  // 5 + 3 d numbers that Unpack turns into the same state; print them losslessly.
+  std::vector<double> Pack() const;
+  // Returns std::nullopt unless the numbers are a state for `dim` coordinates: finite, of the right count and signs. An
+  // empty vector is a default state.
+  static std::optional<TrustRegionState> Unpack(const std::vector<double>& numbers, Eigen::Index dim);
+};
+
+struct TrustRegionOptions {
+  double initial_radius = 0.2;
+  double max_radius = 0.5;
+  double min_radius = 1e-9;
+  int max_degree = 8;   // 2: the classical quadratic model. >= 2.
+  int max_terms = 130;  // A degree above two must not have more terms. 130: 8 for d = 2, 4 for d = 5, 3 up to d = 7.
+  double max_work = 1.5e7;  // See math::TaylorFitOptions.
+};
+
+enum class TrustRegionStepKind {
+  kImprove,  // `point` is expected to beat the incumbent by predicted_gain.
+  kLearn,  // The model sees nothing to gain, or a point under way is where it would go: `point` is where it knows least
+           // within the box.
+  kConverged  // Neither gain nor uncertainty within the box is above rounding, or the box cannot shrink further: the
+              // incumbent is a local maximum as far as can be told, and `point` is not worth a trial.
+};
+
+struct TrustRegionStep {
+  TrustRegionStepKind kind = TrustRegionStepKind::kImprove;
+  Eigen::VectorXd point;        // d, in the unit cube, at least 1e-12 (max norm) from all data unless kConverged.
+  double predicted_gain = 0.0;  // Score units, >= 0.
+  double deviation = 0.0;       // Standard deviation of the gain. Above predicted_gain the model is mostly guessing.
+  bool well_poised = false;     // deviation <= predicted_gain.
+  Eigen::VectorXd gradient;     // d: of the model of the score at the incumbent.
+  Eigen::MatrixXd hessian;      // d x d, likewise.
+  int incumbent = 0;            // Row of the best point (the first of equals).
+  int points_used = 0;          // Besides the incumbent.
+  int degree = 0;
+  TrustRegionState next;
+};
+
+// The next step. Returns std::nullopt if there is nothing to model: d = 0, fewer than two distinct points, or scores so
+// extreme that no model is finite.
+//
+// Radius (half the width of the box, within the unit cube): x 0.6 of the last step's length when the gain was below 1/4
+// of the predicted one or the step was never evaluated; x 3 when it was above 3/4 and the step had reached the end of
+// the box, x 4 when it was within 10 % of the predicted one; at least the distance by which others moved the incumbent.
+// While the last step is pending the radius stays.
+absl::StatusOr<std::optional<TrustRegionStep>> SuggestTrustRegionStep(const TrustRegionData& data,
+                                                                      const TrustRegionState& state,
+                                                                      const TrustRegionOptions& options,
+                                                                      const base::StopToken& stop);
+
+}  // namespace luthier::search
+
+#endif  // LUTHIER_LIB_SEARCH_BO_LOCAL_TRUST_REGION_STEP_H_

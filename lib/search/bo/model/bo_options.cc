@@ -1,0 +1,151 @@
+#include "lib/search/bo/model/bo_options.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/error.h"
+
+namespace luthier::search {
+namespace {
+
+constexpr int32_t kMaxInitialPoints = 10'000;
+constexpr int32_t kMaxExploreEvery = 1'000'000;
+constexpr int kMaxColumns = 5'000;
+
+}  // namespace
+
+int InitialPoints(const study::BoOptions& options, int compact_dim) {
+  return options.initial_points > 0 ? options.initial_points : std::max(4, std::min(compact_dim + 1, 20));
+}
+
+SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptions& options) {
+  using kernels::Family;
+  using kernels::Structure;
+  SurrogateOptions result;
+  result.noisy = options.noisy;
+  if (options.prior == study::BoPrior::kInverseSquared) result.prior = gp::PriorKind::kInverseSquared;
+  if (options.prior == study::BoPrior::kThesis) result.prior = gp::PriorKind::kThesis;
+  result.sample = options.hyperparameters == study::BoHyperparameters::kMcmc;
+  if (options.criterion == study::BoCriterion::kLeaveOneOut) result.criterion = gp::Criterion::kLeaveOneOut;
+  const std::vector<int> groups = encoding.ModelGroups();
+  std::vector<std::pair<Family, Structure>> kernels;
+  switch (options.kernel) {
+    case study::BoKernel::kAuto:
+      kernels = {{Family::kMatern52, Structure::kJoint},
+                 {Family::kMatern52, Structure::kAdditive},
+                 {Family::kSquaredExponential, Structure::kPairwise}};
+      break;
+    case study::BoKernel::kMatern52:
+      kernels = {{Family::kMatern52, Structure::kJoint}};
+      break;
+    case study::BoKernel::kMatern32:
+      kernels = {{Family::kMatern32, Structure::kJoint}};
+      break;
+    case study::BoKernel::kMatern12:
+      kernels = {{Family::kMatern12, Structure::kJoint}};
+      break;
+    case study::BoKernel::kSe:
+      kernels = {{Family::kSquaredExponential, Structure::kJoint}};
+      break;
+    case study::BoKernel::kRq:
+      kernels = {{Family::kRationalQuadratic, Structure::kJoint}};
+      break;
+    case study::BoKernel::kAdditive:
+      kernels = {{Family::kMatern52, Structure::kAdditive}};
+      break;
+    case study::BoKernel::kPairwise:
+      kernels = {{Family::kSquaredExponential, Structure::kPairwise}};
+      break;
+  }
+  std::vector<Warp> warps;
+  switch (options.warp) {
+    case study::BoWarp::kAuto:
+      warps = {Warp::kNone, Warp::kYeoJohnson, Warp::kLog};
+      break;
+    case study::BoWarp::kNone:
+      warps = {Warp::kNone};
+      break;
+    case study::BoWarp::kYeoJohnson:
+      warps = {Warp::kNone, Warp::kYeoJohnson};
+      break;
+    case study::BoWarp::kLog:
+      warps = {Warp::kNone, Warp::kLog};
+      break;
+  }
+  for (const auto& [family, structure] : kernels) {
+    // With one parameter there is nothing to add up: the structures are the same.
+    const Structure used = encoding.compact_dim() < 2 ? Structure::kJoint : structure;
+    if (kernels.size() > 1 && used != structure) continue;
+    for (Warp warp : warps) {
+      // A logarithm turns sums into products: the joint kernel's business.
+      if (warp == Warp::kLog && structure != Structure::kJoint && kernels.size() > 1) continue;
+      result.choices.push_back({kernels::GroupedShape(family, groups, used), warp});
+    }
+  }
+  return result;
+}
+
+absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& options) {
+  base::Violations violations;
+  const std::string path = absl::StrCat("algorithm.", study::AlgorithmName(options));
+  auto check = [&](bool good, const char* field, const std::string& message) {
+    if (!good) violations.Add(absl::StrCat(path, ".", field), message);
+  };
+  check(options.initial_points >= 0 && options.initial_points <= kMaxInitialPoints, "initial_points",
+        absl::StrCat(options.initial_points, " is not between 0 (chosen from the dimension) and ", kMaxInitialPoints));
+  check(options.explore_every >= 0 && options.explore_every <= kMaxExploreEvery, "explore_every",
+        absl::StrCat(options.explore_every, " is not between 0 (never) and ", kMaxExploreEvery));
+  check(options.growth_factor > 0.0 && options.growth_factor <= 1e9, "growth_factor",
+        absl::StrCat(options.growth_factor, " is not above 0 and at most 1e9"));
+  const bool known = options.growth == study::BoGrowth::kKnown;
+  check(options.lipschitz_constant >= 0.0 && options.lipschitz_constant <= 1e300, "lipschitz_constant",
+        absl::StrCat(options.lipschitz_constant, " is not between 0 and 1e300"));
+  check(!known || options.lipschitz_constant > 0.0, "lipschitz_constant", "is required above 0 with growth KNOWN");
+  check(options.beta >= 0.0 && options.beta <= 1e100, "beta",
+        absl::StrCat(options.beta, " is not between 0 and 1e100"));
+  check(options.improvement >= 0.0 && options.improvement <= 10.0, "improvement",
+        absl::StrCat(options.improvement, " is not between 0 and 10 deviations"));
+  const bool ucb = options.acquisition == study::BoAcquisition::kUcb;
+  const bool draw = options.acquisition == study::BoAcquisition::kTs;
+  switch (options.lipschitz) {
+    case study::BoLipschitz::kOff:
+      break;
+    case study::BoLipschitz::kTruncate:
+      check(!ucb && !draw, "lipschitz",
+            "TRUNCATE goes with EI and PI; use CAP or ACCEPT_REJECT with UCB, "
+            "ACCEPT_REJECT with TS");
+      break;
+    case study::BoLipschitz::kAcceptReject:
+      check(ucb || draw, "lipschitz", "ACCEPT_REJECT goes with UCB and TS; use TRUNCATE with EI and PI");
+      break;
+    case study::BoLipschitz::kCap:
+      check(ucb, "lipschitz", "CAP goes with UCB; use TRUNCATE with EI and PI, ACCEPT_REJECT with TS");
+      break;
+  }
+  check(options.hyperparameters == study::BoHyperparameters::kMap ||
+            options.criterion == study::BoCriterion::kMarginalLikelihood,
+        "criterion", "LEAVE_ONE_OUT goes with hyperparameters MAP; MCMC draws from the posterior, which it is not");
+  check(options.pending != study::BoPending::kHallucination || ucb, "pending",
+        draw ? "HALLUCINATION goes with UCB; use FANTASIES with TS, which leaves open trials out, or BELIEVER"
+             : "HALLUCINATION goes with UCB; use BELIEVER or FANTASIES with EI and PI");
+  check(options.pending != study::BoPending::kFantasies || options.lipschitz != study::BoLipschitz::kTruncate,
+        "pending", "FANTASIES goes without lipschitz TRUNCATE; use BELIEVER, or lipschitz LIPSCHITZ_OFF");
+  check(options.trust_box != study::BoTrustBox::kOn || options.maximizer != study::BoMaximizer::kDirect, "trust_box",
+        "TRUST_BOX_ON goes with maximizer SOBOL_LBFGS; DIRECT searches the whole space");
+  check(options.kernel != study::BoKernel::kPairwise || study::Encoding(spec.space).compact_dim() != 1, "kernel",
+        "PAIRWISE needs two parameters that are tuned");
+  check(options.gradients == study::BoGradients::kOff || options.kernel != study::BoKernel::kMatern12, "kernel",
+        "MATERN12 has no derivatives; use another kernel, or gradients GRADIENTS_OFF");
+  const int columns = study::Encoding(spec.space).model_dim();
+  if (columns > kMaxColumns) {
+    violations.Add(path, absl::StrCat("the model would have ", columns,
+                                      " coordinates (a categorical parameter has one a label); at most ", kMaxColumns,
+                                      " are allowed: use fewer labels, or another algorithm"));
+  }
+  return violations.ToStatus();
+}
+
+}  // namespace luthier::search

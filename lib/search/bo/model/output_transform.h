@@ -1,0 +1,67 @@
+#ifndef LUTHIER_LIB_SEARCH_BO_MODEL_OUTPUT_TRANSFORM_H_
+#define LUTHIER_LIB_SEARCH_BO_MODEL_OUTPUT_TRANSFORM_H_
+
+#include <optional>
+#include <string>
+
+#include "Eigen/Core"
+
+namespace luthier::search {
+
+// The bend between standardised scores and a Gaussian process's outputs.
+enum class Warp {
+  kNone,
+  kYeoJohnson,
+  kLog,  // Logarithm of the loss, -score: for losses above 0 that span decades.
+};
+inline constexpr Warp kWarps[] = {Warp::kNone, Warp::kYeoJohnson, Warp::kLog};
+// "none", "yeo_johnson", "log".
+std::string WarpName(Warp warp);
+
+// Increasing map from scores (larger is better, user scale) to the outputs a Gaussian process is fitted to: mean 0,
+// deviation 1 (divisor n) over the data it was made from. Three steps:
+//   clip      s' = max(s, median - 20 (max - median + interquartile range)): one absurd loss must not flatten the rest
+//   standard  t = (s' - mean)/deviation
+//   warp      z = Yeo-Johnson(t; lambda), standardised again; lambda = 1 leaves it out
+// (Yeo & Johnson 2000, "A new family of power transformations"):
+//   t >= 0: ((1 + t)^lambda - 1)/lambda        t < 0: -((1 - t)^(2 - lambda) - 1)/(2 - lambda)     (logs in the limits)
+// lambda > 1 compresses the bad tail, as losses that span decades need. Scores equal: deviation 1, all outputs 0.
+// Or, with Warp::kLog, z = -ln(-s), standardised, without clipping; for scores below 0 only.
+class OutputTransform {
+ public:
+  // scores: finite, at least one. Returns std::nullopt if the warp does not suit them: a score >= 0 for kLog, a
+  // Yeo-Johnson transform that would change nothing. Its lambda, in [-1, 4], maximises the likelihood of independent
+  // normal outputs.
+  static std::optional<OutputTransform> Create(Warp warp, const Eigen::VectorXd& scores);
+  static OutputTransform Standard(const Eigen::VectorXd& scores);
+
+  double Forward(double score) const;
+  Eigen::VectorXd Forward(const Eigen::VectorXd& scores) const;
+  // The score whose output is z; at the end of the warp's range the score there.
+  double Inverse(double z) const;
+  // dz/dscore > 0: what a derivative of the score is multiplied by. 0 below the clip.
+  double Slope(double score) const;
+  Warp warp() const { return warp_; }
+  double lambda() const { return lambda_; }
+  // sum_i ln dz/dscore at the scores it was made from: what makes likelihoods of different transforms comparable.
+  double LogJacobian() const { return log_jacobian_; }
+
+ private:
+  explicit OutputTransform(const Eigen::VectorXd& scores);
+  double ToStandard(double score) const;
+  void SetYeoJohnson(const Eigen::VectorXd& t, double lambda);
+
+  Warp warp_ = Warp::kNone;
+  double unit_ = 1.0;  // Power of two that brings huge or tiny scores to a range where squares are finite.
+  double floor_ = 0.0;
+  double mean_ = 0.0;
+  double deviation_ = 1.0;
+  double lambda_ = 1.0;
+  double warp_mean_ = 0.0;
+  double warp_deviation_ = 1.0;
+  double log_jacobian_ = 0.0;
+};
+
+}  // namespace luthier::search
+
+#endif  // LUTHIER_LIB_SEARCH_BO_MODEL_OUTPUT_TRANSFORM_H_

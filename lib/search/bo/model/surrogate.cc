@@ -1,0 +1,320 @@
+#include "lib/search/bo/model/surrogate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/check.h"
+#include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::search {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+// Noise variances, in units of the outputs' variance. The floor is the square of the relative accuracy with which the
+// model can follow a deterministic objective, and keeps the covariance of near points positive definite.
+constexpr double kNoiseFloor = 1e-8;
+// The thesis' prior has one floor for all, and a flat prior needs its bounds; those of a chain are gp::ChainDensity's.
+constexpr double kThesisFloor = 1e-6;
+constexpr double kThesisMinLengthscale = 1e-3, kThesisMaxLengthscale = 10.0;
+constexpr double kGain = 2.0;          // Nats by which another choice must explain the data better.
+constexpr Index kFewRows = 24;         // Up to it, searches are thorough: they cost little.
+constexpr Index kSomeRows = 64;        // Up to it, two others are tried beside the choice in use, then one.
+constexpr Index kManyRows = 128;       // Above it, the other's search may take 8 likelihoods instead of 15,
+constexpr Index kVeryManyRows = 1000;  // and above this one 2.
+constexpr Index kMinSampledRows = 3;
+// Sweeps of a new chain that are thrown away. With many rows a sweep is dear, and the chain starts at the mode.
+constexpr int kBurnIn = 100, kShortBurnIn = 20;
+// A sum of functions of one parameter is learnt from few results however fast they vary, and an optimistic long
+// lengthscale would leave whole parameters unexplored.
+constexpr double kMaxAdditiveLengthscale = 0.3;
+constexpr Index kSearchRows = 300;    // Values and slopes that a search for hyperparameters sees.
+constexpr double kSteepest = 1000.0;  // Output deviations per side of the cube.
+// Alternatives that predictions are averaged over: nats behind the choice in use, number, and rows they are fitted to.
+constexpr double kComparable = 10.0;
+constexpr size_t kMaxAlternatives = 3;
+constexpr Index kMaxAlternativeRows = 500;
+
+// The transforms of one set of scores, which is borrowed: each is searched for once, whichever kernels it goes with.
+class Transforms {
+ public:
+  explicit Transforms(const VectorXd& scores) : scores_(scores) {}
+  const std::optional<OutputTransform>& Of(Warp warp) {
+    const auto [at, added] = known_.try_emplace(warp);
+    if (added) at->second = OutputTransform::Create(warp, scores_);
+    return at->second;
+  }
+
+ private:
+  const VectorXd& scores_;
+  std::map<Warp, std::optional<OutputTransform>> known_;
+};
+
+// Positions of the slopes that a model of the outputs can use.
+std::vector<Index> Usable(const gp::Slopes& slopes, const OutputTransform& transform, const VectorXd& scores) {
+  std::vector<Index> usable;
+  for (Index i = 0; i < slopes.size(); ++i) {
+    const double unit = transform.Slope(scores(slopes.points[static_cast<size_t>(i)]));
+    const double deviation = unit * std::sqrt(slopes.extra_variances(i));
+    if (unit > 0.0 && std::abs(unit * slopes.values(i)) <= kSteepest && deviation <= kSteepest) usable.push_back(i);
+  }
+  return usable;
+}
+
+// The slopes of the outputs, and sum_i ln d(output)/d(score).
+gp::Slopes Forward(const gp::Slopes& slopes, const OutputTransform& transform, const VectorXd& scores,
+                   double* log_jacobian) {
+  gp::Slopes bent = slopes;
+  *log_jacobian = 0.0;
+  for (Index i = 0; i < slopes.size(); ++i) {
+    const double unit = transform.Slope(scores(slopes.points[static_cast<size_t>(i)]));
+    bent.values(i) *= unit;
+    bent.extra_variances(i) *= unit * unit;
+    *log_jacobian += std::log(unit);
+  }
+  return bent;
+}
+
+// Regressions of the choice state->choice with hyperparameters drawn from their posterior. Leaves the chain's end in
+// `state`. None when there are too few or too many rows.
+absl::StatusOr<std::vector<gp::Regression>> SampleStates(const SurrogateOptions& study, const MatrixXd& x,
+                                                         const VectorXd& outputs, const gp::Slopes& slopes,
+                                                         uint64_t seed, uint64_t ask_index, SurrogateState* state,
+                                                         int* likelihoods, const base::StopToken& stop) {
+  std::vector<gp::Regression> states;
+  const Index n = outputs.size() + slopes.size();
+  if (n < kMinSampledRows || n > kMaxSampledRows) {
+    state->chain.resize(0);
+    return states;
+  }
+  const ModelChoice& choice = study.choices[static_cast<size_t>(state->choice)];
+  gp::SamplingOptions options;
+  options.inference = InferenceFor(choice, study);
+  options.states = kSampledStates;
+  options.burn_in = n <= kFewRows ? kBurnIn : kShortBurnIn;
+  gp::Likelihood likelihood(choice.shape, x, outputs, slopes);
+  std::optional<VectorXd> chain;
+  if (state->chain.size() > 0) chain = state->chain;
+  LUTHIER_ASSIGN_OR_RETURN(
+      const gp::SamplingResult result,
+      gp::SampleHyperparameters(&likelihood, options, chain, state->theta,
+                                base::RandomStream(seed, "bo/mcmc", ask_index, static_cast<uint32_t>(state->choice)),
+                                stop));
+  *likelihoods += static_cast<int>(result.counts.evaluations);
+  state->chain = result.chain;
+  for (const gp::Hyperparameters& theta : result.states) {
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Regression> regression,
+                             gp::Regression::Fit(choice.shape, theta, x, outputs, slopes, stop));
+    if (regression.has_value()) states.push_back(*std::move(regression));
+  }
+  return states;
+}
+
+}  // namespace
+
+gp::InferenceOptions InferenceFor(const ModelChoice& choice, const SurrogateOptions& study) {
+  gp::InferenceOptions options;
+  options.prior = study.prior;
+  options.criterion = study.criterion;
+  options.fit_noise = true;
+  options.doubt_noise = !study.noisy;
+  options.min_noise = kNoiseFloor;
+  if (options.prior == gp::PriorKind::kThesis) {
+    options.doubt_noise = false;
+    options.min_noise = kThesisFloor;
+    options.min_lengthscale = kThesisMinLengthscale;
+    options.max_lengthscale = kThesisMaxLengthscale;
+  }
+  if (choice.shape.structure == kernels::Structure::kAdditive) options.max_lengthscale = kMaxAdditiveLengthscale;
+  return options;
+}
+
+namespace {
+
+// Searches the hyperparameters of the choice in use and of one or two others in turn, or of all choices if none is
+// usable; `state` becomes that of the best one. Returns false if no choice could be fitted.
+absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
+                                   const gp::Slopes& slopes, bool usable, uint64_t seed, uint64_t ask_index,
+                                   Transforms* of_scores, SurrogateState* state, int* likelihoods,
+                                   const base::StopToken& stop) {
+  const int choices = static_cast<int>(options.choices.size());
+  const Index n = scores.size();
+  auto start_of = [&](int choice) -> std::optional<gp::Hyperparameters> {
+    if (usable && choice == state->choice) return state->theta;
+    for (const SurrogateState::Start& other : state->others) {
+      if (other.choice == choice) return other.theta;
+    }
+    return std::nullopt;
+  };
+  std::vector<int> turn;
+  if (usable) {
+    turn.push_back(state->choice);
+    const int others = std::min(n + slopes.size() <= kSomeRows ? 2 : 1, choices - 1);
+    for (int k = 0; static_cast<int>(turn.size()) <= others; ++k) {
+      const int next = (state->searches * others + k) % choices;
+      if (std::find(turn.begin(), turn.end(), next) == turn.end()) turn.push_back(next);
+    }
+  } else {
+    for (int c = 0; c < choices; ++c) turn.push_back(c);
+  }
+  std::vector<std::optional<OutputTransform>> transforms;
+  gp::Slopes some = slopes;  // What all of them can use, so that their densities are of the same data.
+  for (int c : turn) {
+    transforms.push_back(of_scores->Of(options.choices[static_cast<size_t>(c)].warp));
+    if (transforms.back().has_value() && some.size() > 0) some = some.Select(Usable(some, *transforms.back(), scores));
+  }
+  if (some.size() > 0) some = some.Select(gp::SlopesWithin(some.points, scores, kSearchRows));
+  const Index rows = n + some.size();
+  double best = 0.0;
+  int chosen = -1;
+  gp::Hyperparameters theta;
+  std::optional<double> first;  // Density of the choice that margins are counted from: the one in use until now.
+  for (size_t k = 0; k < turn.size(); ++k) {
+    const int c = turn[k];
+    const ModelChoice& choice = options.choices[static_cast<size_t>(c)];
+    const std::optional<OutputTransform>& transform = transforms[k];
+    if (!transform.has_value()) continue;
+    gp::InferenceOptions inference = InferenceFor(choice, options);
+    const std::optional<gp::Hyperparameters> start = start_of(c);
+    if (start.has_value() && rows > kFewRows) {
+      inference.max_searches = 1;
+      inference.random_starts = 1;
+      if (c != turn[0]) inference.max_evaluations = rows <= kManyRows ? 15 : rows <= kVeryManyRows ? 8 : 2;
+    }
+    double slopes_jacobian = 0.0;
+    gp::Likelihood likelihood(choice.shape, x, transform->Forward(scores),
+                              Forward(some, *transform, scores, &slopes_jacobian));
+    LUTHIER_ASSIGN_OR_RETURN(
+        const gp::InferenceResult result,
+        gp::MaximizePosterior(&likelihood, inference, start,
+                              base::RandomStream(seed, "bo/map", ask_index, static_cast<uint32_t>(c)), stop));
+    *likelihoods += result.evaluations;
+    const double explained = result.log_posterior + transform->LogJacobian() + slopes_jacobian;
+    if (chosen < 0 || explained > best + kGain) {
+      best = explained;
+      chosen = c;
+    }
+    if (chosen == c) theta = result.theta;
+    if (!first.has_value()) first = explained;
+    const double margin = std::isfinite(explained - *first) ? explained - *first : -kComparable;
+    const auto same = std::find_if(state->others.begin(), state->others.end(),
+                                   [c](const SurrogateState::Start& s) { return s.choice == c; });
+    if (same != state->others.end()) {
+      *same = {c, result.theta, margin};
+    } else {
+      state->others.push_back({c, result.theta, margin});
+    }
+  }
+  if (chosen < 0) return false;
+  double lead = 0.0;  // Margins are counted from the choice in use from now on.
+  for (const SurrogateState::Start& other : state->others) {
+    if (other.choice == chosen) lead = other.margin;
+  }
+  for (SurrogateState::Start& other : state->others) other.margin -= lead;
+  std::erase_if(state->others, [chosen](const SurrogateState::Start& s) { return s.choice == chosen; });
+  if (chosen != state->choice) state->chain.resize(0);
+  state->choice = chosen;
+  state->theta = theta;
+  state->observations = n;
+  ++state->searches;
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& options, const MatrixXd& x,
+                                                      const VectorXd& scores,
+                                                      const std::optional<SurrogateState>& carried, uint64_t seed,
+                                                      uint64_t ask_index, const gp::Slopes& slopes, bool renew,
+                                                      const base::StopToken& stop) {
+  LUTHIER_CHECK(!options.choices.empty() && x.rows() == scores.size() && scores.size() >= 1);
+  const Index n = scores.size();
+  SurrogateState state;
+  if (carried.has_value()) state = *carried;
+  int likelihoods = 0;
+  Transforms of_scores(scores);
+  // A choice whose warp does not suit the scores any more cannot be kept.
+  const bool usable =
+      carried.has_value() && of_scores.Of(options.choices[static_cast<size_t>(state.choice)].warp).has_value();
+  const bool search =
+      !usable || n < state.observations ||
+      (renew && n >= state.observations + std::max<Index>(1, static_cast<Index>(state.observations) / 20)) ||
+      // Slopes after a fit that knew of none.
+      (slopes.size() > 0 && !(state.theta.slope_noise_variance > 0.0));
+  if (search) {
+    LUTHIER_ASSIGN_OR_RETURN(const bool found, SearchChoices(options, x, scores, slopes, usable, seed, ask_index,
+                                                             &of_scores, &state, &likelihoods, stop));
+    if (!found) return std::nullopt;
+  }
+  const ModelChoice& choice = options.choices[static_cast<size_t>(state.choice)];
+  std::optional<OutputTransform> transform = of_scores.Of(choice.warp);
+  if (!transform.has_value()) return std::nullopt;
+  const VectorXd outputs = transform->Forward(scores);
+  double ignored = 0.0;
+  const gp::Slopes bent = Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, *transform, scores)) : slopes,
+                                  *transform, scores, &ignored);
+  std::vector<gp::Regression> states;
+  if (options.sample) {
+    LUTHIER_ASSIGN_OR_RETURN(states,
+                             SampleStates(options, x, outputs, bent, seed, ask_index, &state, &likelihoods, stop));
+  }
+  if (states.empty()) {
+    LUTHIER_ASSIGN_OR_RETURN(std::optional<gp::Regression> regression,
+                             gp::Regression::Fit(choice.shape, state.theta, x, outputs, bent, stop));
+    if (!regression.has_value()) return std::nullopt;
+    if (!search) regression->FitMean();
+    states.push_back(*std::move(regression));
+  }
+  return std::optional<Surrogate>(Surrogate{*std::move(transform), std::move(states), std::move(state), likelihoods});
+}
+
+absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions& options, const MatrixXd& x,
+                                                         const VectorXd& scores, const SurrogateState& state,
+                                                         const gp::Slopes& slopes, const MatrixXd& pending,
+                                                         const base::StopToken& stop) {
+  std::vector<Alternative> alternatives;
+  if (options.sample || x.rows() + slopes.size() > kMaxAlternativeRows) return alternatives;
+  std::vector<const SurrogateState::Start*> near;
+  for (const SurrogateState::Start& other : state.others) {
+    if (other.margin > -kComparable) near.push_back(&other);
+  }
+  std::sort(near.begin(), near.end(), [](const auto* a, const auto* b) {
+    return a->margin != b->margin ? a->margin > b->margin : a->choice < b->choice;
+  });
+  if (near.size() > kMaxAlternatives) near.resize(kMaxAlternatives);
+  Transforms of_scores(scores);
+  for (const SurrogateState::Start* other : near) {
+    const ModelChoice& choice = options.choices[static_cast<size_t>(other->choice)];
+    std::optional<OutputTransform> transform = of_scores.Of(choice.warp);
+    if (!transform.has_value()) continue;
+    double ignored = 0.0;
+    const gp::Slopes bent = Forward(slopes.size() > 0 ? slopes.Select(Usable(slopes, *transform, scores)) : slopes,
+                                    *transform, scores, &ignored);
+    LUTHIER_ASSIGN_OR_RETURN(
+        std::optional<gp::Regression> regression,
+        gp::Regression::Fit(choice.shape, other->theta, x, transform->Forward(scores), bent, stop));
+    if (!regression.has_value()) continue;
+    regression->FitMean();
+    for (Index i = 0; i < pending.rows(); ++i) {
+      const double believed = regression->PredictMean(pending.row(i))(0);
+      LUTHIER_RETURN_IF_ERROR(regression->Append(pending.row(i).transpose(), believed, stop).status());
+    }
+    const double weight = std::exp(0.5 * std::min(other->margin, 2.0 * kGain));
+    alternatives.push_back({*std::move(transform), *std::move(regression), weight});
+  }
+  return alternatives;
+}
+
+}  // namespace luthier::search

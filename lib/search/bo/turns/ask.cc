@@ -1,0 +1,116 @@
+#include "lib/search/bo/turns/ask.h"
+
+#include <algorithm>
+
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
+#include "lib/search/bo/model/bo_options.h"
+#include "lib/search/bo/model/gradient_check.h"
+#include "lib/study/compact_column.h"
+
+namespace luthier::search {
+namespace {
+
+constexpr int64_t kMinCheck = 5;         // Results before slopes are held against values.
+constexpr int64_t kReadingATrial = 100;  // Operations.
+
+absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
+  Observations& data = ask->data;
+  std::vector<int32_t> reporters;
+  bool any = false;
+  data.slopes.clear();
+  base::Pace pace(ask->stop);
+  for (size_t i = 0; i < data.number.size(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * (1 + study.encoding.model_dim())));
+    const study::HistoryTrial& trial = ask->history.trials()[static_cast<size_t>(data.number[i] - 1)];
+    data.slopes.emplace_back();
+    if (data.complete[i] && trial.gradient) {
+      data.slopes.back() = study.units.FromUser(*trial.gradient, trial.parameters);
+    }
+    reporters.push_back(trial.reporter);
+    any = any || !data.slopes.back().empty();
+  }
+  if (!any) {
+    data.slopes.clear();
+    return absl::OkStatus();
+  }
+  BoState* const state = ask->state;
+  const int64_t n = static_cast<int64_t>(ask->history.finished().size());
+  if (n >= kMinCheck && n >= state->checked + std::max<int64_t>(1, state->checked / 20)) {
+    LUTHIER_ASSIGN_OR_RETURN(
+        state->set_aside,
+        ContradictingReporters(data, reporters, study.surrogate, state->set_aside, study.seed, ask->index, ask->stop));
+    state->checked = n;
+  }
+  any = false;
+  for (size_t i = 0; i < reporters.size(); ++i) {
+    if (std::binary_search(state->set_aside.begin(), state->set_aside.end(), reporters[i])) data.slopes[i] = {};
+    any = any || !data.slopes[i].empty();
+  }
+  if (!any) data.slopes.clear();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_options)
+    : encoding(spec.space),
+      goal(spec.metric.goal),
+      seed(spec.seed),
+      options(bo_options),
+      initial_points(InitialPoints(options, encoding.compact_dim())),
+      weighs_steps(study::AnyUnordered(encoding) && (options.acquisition == study::BoAcquisition::kLogEi ||
+                                                     options.acquisition == study::BoAcquisition::kEi)),
+      explores_first(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),
+      design(encoding.compact_dim(), spec.seed, "bo/init"),
+      surrogate(ModelsFor(encoding, options)),
+      units(encoding, spec.metric.goal),
+      table(SettingTable::Create(encoding)) {}
+
+absl::Status ReadHistory(const BoStudy& study, Ask* ask) {
+  base::Pace pace(ask->stop);
+  for (const study::HistoryTrial& trial : ask->history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
+    const bool asked = trial.ask_index.has_value();
+    ask->past.push_back({&trial, asked, asked ? ParseAskHead(trial.designer_state) : AskHead()});
+  }
+  ask->failures = study.options.feasibility == study::BoFeasibility::kAuto && AnyFailed(ask->history);
+  LUTHIER_ASSIGN_OR_RETURN(ask->all,
+                           Collect(ask->history, study.encoding, study.goal, study.Table(), !ask->failures, ask->stop));
+  return absl::OkStatus();
+}
+
+absl::Status TakeData(const BoStudy& study, Ask* ask) {
+  ask->data = Thin(ask->all, study.seed, ask->index);
+  if (study.options.gradients == study::BoGradients::kOff) return absl::OkStatus();
+  return TakeSlopes(study, ask);
+}
+
+absl::Status FitFeasibility(const BoStudy& study, Ask* ask) {
+  if (!ask->failures) return absl::OkStatus();
+  LUTHIER_ASSIGN_OR_RETURN(const FeasibilityData outcomes, CollectFeasibility(ask->history, study.encoding, ask->stop));
+  LUTHIER_ASSIGN_OR_RETURN(ask->feasible,
+                           FeasibilityModel::Fit(outcomes, study.encoding, ask->state->feasibility, ask->stop));
+  if (ask->feasible.has_value()) ask->state->feasibility = ask->feasible->next();
+  return absl::OkStatus();
+}
+
+absl::Status AddGradients(const BoStudy& study, const Ask& ask, Suggestion* suggestion) {
+  if (study.options.gradients == study::BoGradients::kOff) return absl::OkStatus();
+  if (study.options.gradients == study::BoGradients::kDirectional) {
+    LUTHIER_ASSIGN_OR_RETURN(suggestion->direction,
+                             study.units.RandomDirection(suggestion->parameters, study.seed, ask.index, ask.stop));
+  }
+  const std::vector<int32_t>& set_aside = ask.state->set_aside;
+  if (set_aside.empty()) return absl::OkStatus();
+  for (const study::HistoryTrial& trial : ask.history.trials()) {
+    if (trial.state == study::TrialState::kComplete && trial.gradient &&
+        std::binary_search(set_aside.begin(), set_aside.end(), trial.reporter)) {
+      suggestion->set_aside.push_back(trial.number);
+    }
+  }
+  suggestion->details["gradients_set_aside"] = static_cast<double>(suggestion->set_aside.size());
+  return absl::OkStatus();
+}
+
+}  // namespace luthier::search

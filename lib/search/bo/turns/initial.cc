@@ -1,0 +1,91 @@
+#include "lib/search/bo/turns/initial.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+#include "lib/search/bo/turns/exploration_points.h"
+
+namespace luthier::search {
+namespace {
+
+constexpr int kMinObservations = 2;  // Fewer say nothing of the function's shape.
+constexpr int kRandomTries = 100;
+constexpr size_t kTriesEach = 4;  // Of settings that open a conditional parameter, where the others were all tried.
+
+absl::Status ExhaustedError() {
+  return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
+                         "every setting of the search space has been tried; widen the space, or set the algorithm's "
+                         "option noisy if repeating a setting gives new information");
+}
+
+}  // namespace
+
+bool InDesign(const BoStudy& study, const Ask& ask) {
+  return ask.index < static_cast<uint64_t>(study.initial_points) || ask.all.scores.size() < kMinObservations;
+}
+
+absl::StatusOr<Suggestion> InitialPoint(const BoStudy& study, const Ask& ask, const std::string& origin) {
+  constexpr uint64_t kPoints = uint64_t{1} << math::SobolSequence::kIndexBits;
+  Suggestion suggestion;
+  suggestion.origin = origin;
+  suggestion.parameters = ask.index == 0 ? study.encoding.space().Default()
+                                         : study.encoding.FromCompact(study.design.Point((ask.index - 1) % kPoints));
+  if (IsTried(ask.all, study.encoding.ToModel(suggestion.parameters))) return Replacement(study, ask, origin);
+  return suggestion;
+}
+
+absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, const std::string& origin,
+                                       const FeasibilityModel* feasible) {
+  const study::Encoding& encoding = study.encoding;
+  const Observations& data = ask.all;
+  Suggestion suggestion;
+  suggestion.origin = origin;
+  base::RandomStream random(study.seed, "bo/random", ask.index);
+  for (int attempt = 0; attempt < kRandomTries; ++attempt) {
+    LUTHIER_RETURN_IF_ERROR(ask.stop.Poll());
+    suggestion.parameters = encoding.Sample(random);
+    const Eigen::VectorXd u = encoding.ToModel(suggestion.parameters);
+    // Half of the tries for one that is likely to succeed.
+    if (feasible != nullptr && attempt < kRandomTries / 2 && feasible->Probability(u) < feasible->doubtful()) continue;
+    if (!IsTried(data, u)) return suggestion;
+  }
+  if (study.table.has_value()) {
+    std::vector<int> free;
+    for (int i = 0; i < study.table->size(); ++i) {
+      if (!data.excluded[static_cast<size_t>(i)]) free.push_back(i);
+    }
+    if (!free.empty()) {
+      suggestion.parameters = study.table->Setting(free[random.UniformInt(free.size())]);
+      return suggestion;
+    }
+  }
+  // Conditions may leave nearly all of random search to a few settings: one parameter after the other is opened.
+  const study::SearchSpace& space = encoding.space();
+  std::vector<int> conditional;
+  for (int i = 0; i < space.size(); ++i) {
+    if (space.parent(i) >= 0) conditional.push_back(i);
+  }
+  const size_t tries = conditional.empty() ? 0 : std::max<size_t>(kRandomTries, kTriesEach * conditional.size());
+  for (size_t attempt = 0; attempt < tries; ++attempt) {
+    LUTHIER_RETURN_IF_ERROR(ask.stop.Poll());
+    suggestion.parameters = SampleWith(encoding, conditional[attempt % conditional.size()], random);
+    if (!IsTried(data, encoding.ToModel(suggestion.parameters))) return suggestion;
+  }
+  // A large space of which so many random settings were all tried is as good as exhausted.
+  if (!study.options.noisy) return ExhaustedError();
+  suggestion.origin = "repeat";
+  return suggestion;
+}
+
+absl::StatusOr<Suggestion> OnlySetting(const BoStudy& study, const study::History& history) {
+  if (!history.trials().empty() && !study.options.noisy) return ExhaustedError();
+  Suggestion suggestion;
+  suggestion.origin = history.trials().empty() ? "init" : "repeat";
+  suggestion.parameters = study.encoding.space().Default();
+  return suggestion;
+}
+
+}  // namespace luthier::search

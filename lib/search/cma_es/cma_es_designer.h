@@ -1,0 +1,88 @@
+#ifndef LUTHIER_LIB_SEARCH_CMA_ES_CMA_ES_DESIGNER_H_
+#define LUTHIER_LIB_SEARCH_CMA_ES_CMA_ES_DESIGNER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "Eigen/Core"
+#include "absl/status/status.h"
+#include "lib/search/cma_es/cma_es.h"
+#include "lib/search/designer.h"
+#include "lib/study/encoding.h"
+
+namespace luthier::search {
+
+// INVALID_ARGUMENT with fields "algorithm.cma_es…".
+absl::Status ValidateCmaEs(const study::StudySpec& spec, const study::CmaEsOptions& options);
+
+// CMA-ES (cma_es.h) over a study's history. Every ask is one more sample of the current generation, however many are
+// pending. The generation ends with its first lambda usable results in log order; later results of it are ignored. The
+// generation's number is the suggestion's designer state. Everything else is computed again from the log, the samples
+// from their streams (seed, "cma_es", ask index). Settings from users and other algorithms are ignored: the covariance
+// did not draw them.
+//
+// Results of a generation are ranked: COMPLETE by value, then PRUNED by how far they got and then by value, then FAILED
+// for a fault of the setting and PRUNED without a value; ties to the smaller ask index. Cancelled trials and failures
+// that say nothing about the setting are ignored; further asks fill their places.
+//
+// A run starts again with twice the population around a random point (IPOP, Auger & Hansen 2005) if it has collapsed,
+// if its results are all the same, or if they have not improved for long; not if `restarts` is off. Origin "cma_es";
+// details: generation, population, restart, sigma.
+class CmaEsDesigner final : public Designer {
+ public:
+  CmaEsDesigner(const study::StudySpec& spec, const study::CmaEsOptions& options);
+
+  absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                     const base::StopToken& stop) override;
+
+ private:
+  // Fields of a final result on which the run depends.
+  struct Result {
+    int64_t number = 0;
+    std::optional<uint64_t> ask_index;
+    study::TrialState state = study::TrialState::kPending;
+    std::optional<double> value;
+    int64_t step = 0;
+    bool usable = false;
+    int64_t generation = -1;
+    friend bool operator==(const Result&, const Result&) = default;
+  };
+  // A result of the current generation. Smaller is better, in order of the fields.
+  struct Ranked {
+    int rank = 0;  // 0 complete, 1 pruned with a value, 2 without any.
+    int64_t minus_step = 0;
+    double loss = 0.0;
+    uint64_t ask_index = 0;
+    Eigen::VectorXd latent;
+  };
+
+  Result ToResult(const study::HistoryTrial& trial) const;
+  // Restores the state before any result.
+  void Reset();
+  void Take(const Result& result);
+  void EndGeneration();
+  bool Stagnates() const;
+  CmaEs NewRun(int restart) const;
+  CmaEs::Sample SampleOf(uint64_t ask_index) const;
+
+  const study::Encoding encoding_;
+  const study::Goal goal_;
+  const study::CmaEsOptions options_;
+  const uint64_t seed_;
+  std::vector<study::CompactColumn> columns_;
+  Eigen::VectorXd centre_;  // Compact point at which the first run begins.
+
+  // Cache: everything below follows from the results in `taken_`.
+  std::vector<Result> taken_;
+  int restart_ = 0;
+  int64_t generation_ = 0;  // Number over all runs.
+  std::vector<Ranked> finished_;
+  std::vector<double> best_, median_;  // Losses of the run's generations, of COMPLETE results.
+  std::optional<CmaEs> run_;
+};
+
+}  // namespace luthier::search
+
+#endif  // LUTHIER_LIB_SEARCH_CMA_ES_CMA_ES_DESIGNER_H_

@@ -1,0 +1,73 @@
+#ifndef LUTHIER_LIB_SEARCH_DESIGNER_H_
+#define LUTHIER_LIB_SEARCH_DESIGNER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/study/history.h"
+#include "lib/study/study_spec.h"
+
+namespace luthier::search {
+
+struct Suggestion {
+  // Number of a PAUSED trial to continue instead of trying a new setting. Then `resource` is above the trial's target,
+  // parameters, direction and set_aside are empty, and the ask stores no new trial.
+  std::optional<int64_t> resume;
+  // Train until this step of the intermediate reports, in units of StudySpec::resource, then pause: 1 … resource.max.
+  // A trial that reaches resource.max is COMPLETE. 0: no target; the objective decides when to end.
+  int64_t resource = 0;
+  study::Parameters parameters;           // Valid and canonical for the study's space.
+  std::string origin;                     // init, acq, explore, stuck_random, grid, …
+  std::map<std::string, double> details;  // Finite numbers for `explain`: predicted_mean, predicted_sd, acquisition, ….
+  std::string designer_state;             // At most 16 KiB; comes back as HistoryTrial::designer_state.
+  // Direction in which the designer asks for a directional derivative, in the coordinates of
+  // study::Gradient::direction. Empty: none is asked for.
+  std::vector<double> direction;
+  // Trials whose gradients the designer left out because their reporter's gradients contradict the values; ascending.
+  std::vector<int64_t> set_aside;
+};
+
+// A suggestion algorithm for one study. It uses no clock, no I/O and no global state, and takes randomness from
+// RandomStream(spec.seed, purpose, ask_index) alone. One thread uses it at a time.
+class Designer {
+ public:
+  virtual ~Designer() = default;
+
+  // Returns the setting to try as ask number `ask_index` (from 0). The answer is a function of (spec, history,
+  // ask_index) alone: caches in the object may speed it up and never change a bit of it. `history` holds every ask of
+  // smaller index, the unfinished ones as pending trials. On histories that the service can produce it fails only with:
+  //   OUT_OF_RANGE, reason SPACE_EXHAUSTED: every setting has been tried and repeating is pointless; in studies with a
+  //     `resource`: no result still to come can lead to another suggestion.
+  //   UNAVAILABLE, reason AWAITING_RESULTS, in studies with a `resource` only: nothing can be suggested until a trial
+  //     pauses or ends, and some trial is open and not PAUSED.
+  //   CANCELLED: `stop` was raised. The interrupted fit is discarded, caches stay valid, and the next ask answers as if
+  //     this one had not been made.
+  // Polls `stop` every few milliseconds of work. In studies with a `resource` asks go on after the budget is full: once
+  // history.trials() has spec.budget.max_trials entries, only PAUSED trials are continued.
+  virtual absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
+                                             const base::StopToken& stop) = 0;
+};
+
+// Access to all algorithms for an algorithm that delegates work to others. It is passed as an argument, so that no
+// algorithm includes the registry (registry.h), which knows them all. Immutable; any thread.
+class NestedAlgorithms {
+ public:
+  virtual ~NestedAlgorithms() = default;
+
+  // Checks the options of spec.algorithm against its study. Errors as search::Validate.
+  virtual absl::Status Validate(const study::StudySpec& spec) const = 0;
+  // Returns false if suggestions of the algorithm depend on spec and ask index alone.
+  virtual bool UsesHistory(const study::AlgorithmSpec& algorithm) const = 0;
+  // Returns a designer for a valid study.
+  virtual std::unique_ptr<Designer> Create(const study::StudySpec& spec) const = 0;
+};
+
+}  // namespace luthier::search
+
+#endif  // LUTHIER_LIB_SEARCH_DESIGNER_H_

@@ -1,0 +1,63 @@
+#include "lib/search/grid/grid_designer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/random.h"
+
+namespace luthier::search {
+namespace {
+
+constexpr int32_t kMaxLevels = 1'000'000;
+
+}  // namespace
+
+absl::Status ValidateGrid(const study::StudySpec& spec, const study::GridOptions& options) {
+  constexpr char kField[] = "algorithm.grid.levels";
+  if (options.levels < 2 || options.levels > kMaxLevels) {
+    return base::BadField(kField, absl::StrCat(options.levels, " is not between 2 and ", kMaxLevels));
+  }
+  const std::optional<int64_t> size = Grid(study::Encoding(spec.space), options.levels).size();
+  if (size && *size <= kMaxGridPoints) return absl::OkStatus();
+  // The culprit is nearly always one wide parameter or the number of them: name the widest.
+  int64_t widest = 0;
+  std::string name;
+  for (int i = 0; i < spec.space.size(); ++i) {
+    const int64_t points = spec.space.Levels(i).value_or(options.levels);
+    if (points <= widest) continue;
+    widest = points;
+    name = spec.space.parameters()[i].name;
+  }
+  return base::BadField(
+      kField, absl::StrCat("the grid has ", size ? absl::StrCat(*size) : "more than 2^63", " points; at most ",
+                           kMaxGridPoints, " are allowed. ", base::Quote(name), " alone has ", widest,
+                           ": take fewer levels, give parameters a step, or use another algorithm"));
+}
+
+GridDesigner::GridDesigner(const study::StudySpec& spec, const study::GridOptions& options)
+    : grid_(study::Encoding(spec.space), options.levels, options.centres),
+      size_(grid_.size().value_or(0)),
+      shuffle_(options.shuffle),
+      permutation_(std::max<int64_t>(size_, 1), spec.seed) {
+  LUTHIER_CHECK(size_ >= 1);
+}
+
+absl::StatusOr<Suggestion> GridDesigner::Suggest(const study::History&, uint64_t ask_index, const base::StopToken&) {
+  if (ask_index >= static_cast<uint64_t>(size_)) {
+    return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
+                           absl::StrCat("all ", size_, " points of the grid have been suggested"));
+  }
+  const auto place = static_cast<int64_t>(ask_index);
+  const int64_t index = shuffle_ ? permutation_(place) : place;
+  Suggestion suggestion;
+  suggestion.parameters = grid_.Point(index);
+  suggestion.origin = "grid";
+  suggestion.details = {{"grid_index", static_cast<double>(index)}, {"grid_size", static_cast<double>(size_)}};
+  return suggestion;
+}
+
+}  // namespace luthier::search

@@ -1,0 +1,39 @@
+#include "lib/search/grid/setting_table.h"
+
+#include <algorithm>
+
+#include "lib/base/hash.h"
+
+namespace luthier::search {
+
+using Eigen::MatrixXd;
+
+std::optional<SettingTable> SettingTable::Create(const study::Encoding& encoding, int64_t max_settings) {
+  constexpr int64_t kMaxNumbers = 4'000'000;
+  for (int c = 0; c < encoding.compact_dim(); ++c) {
+    if (!encoding.Levels(c).has_value()) return std::nullopt;
+  }
+  Grid grid(encoding, 2);  // No continuous coordinate: the 2 is not used.
+  const std::optional<int64_t> size = grid.size();
+  if (!size || *size > max_settings || *size * std::max(1, encoding.model_dim()) > kMaxNumbers) return std::nullopt;
+  MatrixXd points(*size, encoding.model_dim());
+  SettingTable table(std::move(grid), std::move(points));
+  for (int i = 0; i < table.size(); ++i) {
+    const study::Parameters setting = table.grid_.Point(i);
+    table.points_.row(i) = encoding.ToModel(setting);
+    table.rows_by_hash_.emplace_back(base::Hash64(study::FormatParameters(setting)), i);
+  }
+  std::sort(table.rows_by_hash_.begin(), table.rows_by_hash_.end());
+  return table;
+}
+
+int SettingTable::Find(const study::Parameters& setting) const {
+  const std::pair<uint64_t, int> key(base::Hash64(study::FormatParameters(setting)), -1);
+  for (auto row = std::lower_bound(rows_by_hash_.begin(), rows_by_hash_.end(), key);
+       row != rows_by_hash_.end() && row->first == key.first; ++row) {
+    if (grid_.Point(row->second) == setting) return row->second;
+  }
+  return -1;
+}
+
+}  // namespace luthier::search

@@ -1,0 +1,38 @@
+#ifndef LUTHIER_LIB_SEARCH_GRID_SETTING_TABLE_H_
+#define LUTHIER_LIB_SEARCH_GRID_SETTING_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "Eigen/Core"
+#include "lib/search/grid/grid.h"
+#include "lib/study/encoding.h"
+
+namespace luthier::search {
+
+// All settings of a small finite space with their model points, for exhaustive search. Immutable.
+class SettingTable {
+ public:
+  // Returns std::nullopt if the space has a continuous parameter or more than `max_settings` settings, or if the table
+  // would hold more than 4e6 numbers.
+  static std::optional<SettingTable> Create(const study::Encoding& encoding, int64_t max_settings = 20'000);
+
+  int size() const { return static_cast<int>(points_.rows()); }
+  const Eigen::MatrixXd& points() const { return points_; }  // size() x model_dim.
+  study::Parameters Setting(int i) const { return grid_.Point(i); }
+  // Returns the row of a canonical setting, or -1.
+  int Find(const study::Parameters& setting) const;
+
+ private:
+  SettingTable(Grid grid, Eigen::MatrixXd points) : grid_(std::move(grid)), points_(std::move(points)) {}
+
+  Grid grid_;
+  Eigen::MatrixXd points_;
+  std::vector<std::pair<uint64_t, int>> rows_by_hash_;  // Sorted.
+};
+
+}  // namespace luthier::search
+
+#endif  // LUTHIER_LIB_SEARCH_GRID_SETTING_TABLE_H_

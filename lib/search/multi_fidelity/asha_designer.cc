@@ -1,0 +1,106 @@
+#include "lib/search/multi_fidelity/asha_designer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::search {
+namespace {
+
+using study::HistoryTrial;
+using study::TrialState;
+
+// The trial that goes on from the rung at `step` to `next`, if any does.
+std::optional<Suggestion> Promotion(const study::History& history, int64_t step, int64_t next, int32_t eta,
+                                    study::Goal goal) {
+  struct Arrived {
+    double loss;
+    const HistoryTrial* trial;
+  };
+  std::vector<Arrived> arrived;
+  int64_t gone_on = 0;
+  bool any_paused = false;
+  for (const HistoryTrial& trial : history.trials()) {
+    const std::optional<double> loss = study::LossAt(trial, step, goal);
+    if (!loss) continue;
+    arrived.push_back({*loss, &trial});
+    gone_on += trial.resource > step ? 1 : 0;
+    any_paused = any_paused || (trial.state == TrialState::kPaused && trial.resource <= step);
+  }
+  const int64_t best = static_cast<int64_t>(arrived.size()) / eta;
+  if (!any_paused || gone_on >= best) return std::nullopt;
+  std::partial_sort(arrived.begin(), arrived.begin() + best, arrived.end(), [](const Arrived& a, const Arrived& b) {
+    return a.loss != b.loss ? a.loss < b.loss : a.trial->number < b.trial->number;
+  });
+  // One that is complete before its time takes a place while it is among the best, and none from them otherwise.
+  for (int64_t rank = 0; rank < best; ++rank) {
+    const HistoryTrial& trial = *arrived[static_cast<size_t>(rank)].trial;
+    gone_on += trial.state == TrialState::kComplete && trial.resource <= step ? 1 : 0;
+  }
+  if (gone_on >= best) return std::nullopt;
+  for (int64_t rank = 0; rank < best; ++rank) {
+    const auto& [loss, trial] = arrived[static_cast<size_t>(rank)];
+    if (!std::isfinite(loss)) break;
+    if (trial->state != TrialState::kPaused || trial->resource > step) continue;
+    Suggestion promotion;
+    promotion.resume = trial->number;
+    promotion.resource = next;
+    promotion.origin = "promote";
+    promotion.details = {
+        {"rank", static_cast<double>(rank + 1)}, {"of", static_cast<double>(arrived.size())}, {"loss", loss}};
+    return promotion;
+  }
+  return std::nullopt;
+}
+
+// Whether a result that is still to come may let a trial go on. Each adds to its rung; only the last one, and a trial
+// without a target, do not pause.
+bool MayStillPromote(const study::History& history, int64_t max_trials) {
+  int64_t rows = 0;
+  for (const HistoryTrial& trial : history.trials()) {
+    if (rows++ >= max_trials) break;  // Suggested, but users took the room: will never be stored.
+    if (trial.open() && trial.state != TrialState::kPaused) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+AshaDesigner::AshaDesigner(const study::StudySpec& spec, const study::AshaOptions& options,
+                           const NestedAlgorithms& nested)
+    : goal_(spec.metric.goal),
+      max_trials_(spec.budget.max_trials),
+      options_(options),
+      steps_(study::BracketsOf(spec).front().steps),
+      sampler_(spec, steps_, nested) {}
+
+absl::StatusOr<Suggestion> AshaDesigner::Suggest(const study::History& history, uint64_t, const base::StopToken& stop) {
+  const bool pauses = options_.variant == study::AshaVariant::kPromote;
+  for (size_t k = steps_.size() - 1; pauses && k-- > 0;) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    std::optional<Suggestion> promotion = Promotion(history, steps_[k], steps_[k + 1], options_.eta, goal_);
+    if (!promotion) continue;
+    promotion->details["rung"] = static_cast<double>(k + 1);
+    return *std::move(promotion);
+  }
+  if (static_cast<int64_t>(history.trials().size()) < max_trials_) {
+    absl::StatusOr<Suggestion> suggestion = sampler_.Suggest(history, stop);
+    if (suggestion.ok()) {
+      suggestion->resource = pauses ? steps_.front() : steps_.back();
+      suggestion->details["rung"] = 0.0;
+    }
+    if (suggestion.ok() || base::GetReason(suggestion.status()) != base::reason::kSpaceExhausted) return suggestion;
+  }
+  if (pauses && MayStillPromote(history, max_trials_)) {
+    return base::MakeError(absl::StatusCode::kUnavailable, base::reason::kAwaitingResults,
+                           "no trial may go on until more results are there");
+  }
+  return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,
+                         "all settings have been tried, and the best of each rung have gone on");
+}
+
+}  // namespace luthier::search

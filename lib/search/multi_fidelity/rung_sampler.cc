@@ -1,0 +1,114 @@
+#include "lib/search/multi_fidelity/rung_sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
+#include "lib/study/encoding.h"
+#include "lib/study/rung_schedule.h"
+
+namespace luthier::search {
+namespace {
+
+using study::HistoryTrial;
+using study::TrialState;
+
+constexpr int64_t kReadingATrial = 50;  // Operations.
+
+study::StudySpec SamplerSpecOf(const study::StudySpec& spec) {
+  study::StudySpec nested = spec;
+  nested.algorithm = study::AsAlgorithm(*study::SamplerOf(spec.algorithm));
+  return nested;
+}
+
+// How many of `history`'s asks were for new settings.
+uint64_t SettingsSoFar(const study::History& history) {
+  uint64_t count = 0;
+  for (const HistoryTrial& trial : history.trials()) count += trial.ask_index ? 1 : 0;
+  return count;
+}
+
+std::optional<double> NewestFinite(const HistoryTrial& trial) {
+  for (auto point = trial.points.rbegin(); point != trial.points.rend(); ++point) {
+    if (std::isfinite(point->value)) return point->value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<study::History> HistoryAtRung(const study::History& history, const std::vector<int64_t>& steps,
+                                             size_t enough, study::Goal goal, const base::StopToken& stop) {
+  base::Pace pace(stop);
+  size_t rung = steps.size() - 1;
+  for (; rung > 0; --rung) {
+    size_t results = 0;
+    for (const HistoryTrial& trial : history.trials()) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
+      const std::optional<double> loss = study::LossAt(trial, steps[rung], goal);
+      results += loss && std::isfinite(*loss) ? 1 : 0;
+    }
+    if (results >= enough) break;
+  }
+  std::map<uint64_t, uint64_t> settings;  // Ask index -> index among the asks for settings.
+  for (const HistoryTrial& trial : history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
+    if (trial.ask_index) settings[*trial.ask_index] = 0;
+  }
+  uint64_t next = 0;
+  for (auto& [ask, setting] : settings) setting = next++;
+
+  study::History view;
+  for (const HistoryTrial& trial : history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * static_cast<int64_t>(10 + trial.parameters.size())));
+    if (trial.number == 0) {
+      view.AddSuggested(settings.at(*trial.ask_index), trial.parameters, trial.designer_state);
+      continue;
+    }
+    HistoryTrial stored;
+    stored.number = trial.number;
+    if (trial.ask_index) stored.ask_index = settings.at(*trial.ask_index);
+    stored.parameters = trial.parameters;
+    stored.designer_state = trial.designer_state;
+    stored.reporter = trial.reporter;
+    view.AddStored(std::move(stored));
+  }
+  for (const HistoryTrial& trial : history.trials()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kReadingATrial));
+    if (trial.number == 0) continue;
+    const std::optional<double> loss = study::LossAt(trial, steps[rung], goal);
+    const auto failure = trial.failure.value_or(study::FailureKind::kConfig);
+    if (loss && std::isfinite(*loss)) {
+      const bool whole = rung + 1 == steps.size() && trial.state == TrialState::kComplete;
+      view.Finish(trial.number, TrialState::kComplete, study::Score(goal, -*loss),
+                  whole ? trial.gradient : std::nullopt, std::nullopt);
+    } else if (trial.state == TrialState::kPaused || trial.state == TrialState::kPruned) {
+      const std::optional<double> newest = NewestFinite(trial);
+      view.Finish(trial.number, TrialState::kPruned, newest ? newest : trial.value, std::nullopt, std::nullopt);
+    } else if (loss || trial.state == TrialState::kFailed) {
+      view.Finish(trial.number, TrialState::kFailed, std::nullopt, std::nullopt, failure);
+    } else if (trial.state == TrialState::kCancelled) {
+      view.Finish(trial.number, TrialState::kCancelled, std::nullopt, std::nullopt, std::nullopt);
+    }
+  }
+  return view;
+}
+
+RungSampler::RungSampler(const study::StudySpec& spec, std::vector<int64_t> steps, const NestedAlgorithms& nested)
+    : goal_(spec.metric.goal),
+      steps_(std::move(steps)),
+      uses_history_(nested.UsesHistory(SamplerSpecOf(spec).algorithm)),
+      enough_(static_cast<size_t>(study::Encoding(spec.space).compact_dim()) + 2),
+      designer_(nested.Create(SamplerSpecOf(spec))) {}
+
+absl::StatusOr<Suggestion> RungSampler::Suggest(const study::History& history, const base::StopToken& stop) {
+  const uint64_t setting = SettingsSoFar(history);
+  if (!uses_history_) return designer_->Suggest(study::History(), setting, stop);
+  LUTHIER_ASSIGN_OR_RETURN(const study::History view, HistoryAtRung(history, steps_, enough_, goal_, stop));
+  return designer_->Suggest(view, setting, stop);
+}
+
+}  // namespace luthier::search

@@ -1,0 +1,344 @@
+#include "lib/search/registry.h"
+
+#include <algorithm>
+
+#include "lib/base/check.h"
+#include "lib/search/auto.h"
+#include "lib/search/bo/bo_designer.h"
+#include "lib/search/bo/model/bo_options.h"
+#include "lib/search/cma_es/cma_es_designer.h"
+#include "lib/search/grid/grid_designer.h"
+#include "lib/search/harmonica/designer.h"
+#include "lib/search/harmonica/plan.h"
+#include "lib/search/multi_fidelity/asha_designer.h"
+#include "lib/search/multi_fidelity/halving_designer.h"
+#include "lib/search/multi_fidelity/rung_options.h"
+#include "lib/search/quasi_random/halton_designer.h"
+#include "lib/search/quasi_random/random_designer.h"
+#include "lib/search/quasi_random/sobol_designer.h"
+#include "lib/search/tpe/tpe_designer.h"
+
+namespace luthier::search {
+namespace {
+
+struct Entry {
+  AlgorithmInfo info;
+  absl::Status (*validate)(const study::StudySpec&);
+  std::unique_ptr<Designer> (*create)(const study::StudySpec&);
+  // Which derivatives its suggestions depend on, in a space that has some.
+  study::GradientUse (*gradients)(const study::StudySpec&);
+};
+
+study::GradientUse ReadsNone(const study::StudySpec&) {
+  return study::GradientUse::kNone;
+}
+
+study::GradientUse ReadsAsOptionSays(const study::StudySpec& spec) {
+  switch (std::get<study::BoOptions>(spec.algorithm).gradients) {
+    case study::BoGradients::kOff:
+      return study::GradientUse::kNone;
+    case study::BoGradients::kFull:
+      return study::GradientUse::kFull;
+    case study::BoGradients::kDirectional:
+      return study::GradientUse::kDirectional;
+  }
+  LUTHIER_CHECK(false);
+}
+
+study::GradientUse ReadsAsSamplerDoes(const study::StudySpec& spec) {
+  study::StudySpec nested = spec;
+  nested.algorithm = study::AsAlgorithm(*study::SamplerOf(spec.algorithm));
+  return GradientUseOf(nested);
+}
+
+study::GradientUse ReadsAsChoiceDoes(const study::StudySpec& spec) {
+  study::StudySpec chosen = spec;
+  chosen.algorithm = Resolve(spec).algorithm;
+  return GradientUseOf(chosen);
+}
+
+// The base sees results without their gradients, but where there are no stages.
+study::GradientUse ReadsAsBaseDoesAlone(const study::StudySpec& spec) {
+  const auto& options = std::get<study::HarmonicaOptions>(spec.algorithm);
+  const HarmonicaPlan plan = PlanHarmonica(spec, options);
+  return plan.staged ? study::GradientUse::kNone : GradientUseOf(BaseStudy(spec, options, plan));
+}
+
+bool AnyDerivative(const study::SearchSpace& space) {
+  const std::vector<int>& differentiable = space.differentiable();
+  return std::any_of(differentiable.begin(), differentiable.end(), [&](int parameter) {
+    const auto& range = std::get<study::FloatRange>(space.parameters()[static_cast<size_t>(parameter)].domain);
+    return range.min < range.max;
+  });
+}
+
+absl::Status NothingToValidate(const study::StudySpec&) {
+  return absl::OkStatus();
+}
+
+template <typename Options, absl::Status (*validate)(const study::StudySpec&, const Options&)>
+absl::Status ValidateWith(const study::StudySpec& spec) {
+  return validate(spec, std::get<Options>(spec.algorithm));
+}
+
+template <typename Options, absl::Status (*validate)(const study::StudySpec&, const Options&, const NestedAlgorithms&)>
+absl::Status ValidateNested(const study::StudySpec& spec) {
+  return validate(spec, std::get<Options>(spec.algorithm), AllAlgorithms());
+}
+
+template <typename D>
+std::unique_ptr<Designer> Create(const study::StudySpec& spec) {
+  return std::make_unique<D>(spec);
+}
+
+template <typename D, typename Options>
+std::unique_ptr<Designer> CreateWith(const study::StudySpec& spec) {
+  return std::make_unique<D>(spec, std::get<Options>(spec.algorithm));
+}
+
+template <typename D, typename Options>
+std::unique_ptr<Designer> CreateNested(const study::StudySpec& spec) {
+  return std::make_unique<D>(spec, std::get<Options>(spec.algorithm), AllAlgorithms());
+}
+
+std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
+  study::StudySpec chosen = spec;
+  chosen.algorithm = Resolve(spec).algorithm;
+  return CreateDesigner(chosen);
+}
+
+// The presets of the one Gaussian-process optimizer.
+Entry BoEntry(const char* name, const char* description) {
+  return Entry{
+      AlgorithmInfo{
+          name,
+          10,
+          description,
+          true,
+          {{"initial_points", "quasi-random settings before the model is used; 0: max(4, min(d+1, 20))"},
+           {"acquisition", "LOG_EI (default), EI, PI, LOG_PI, UCB or TS"},
+           {"noisy", "whether the same setting may give different values; default false"},
+           {"kernel", "AUTO (default), MATERN52, MATERN32, MATERN12, SE, RQ, ADDITIVE or PAIRWISE"},
+           {"warp", "WARP_AUTO (default), WARP_NONE, YEO_JOHNSON or LOG: how results are bent for the model"},
+           {"prior", "of the hyperparameters: DIMENSION_SCALED (default), INVERSE_SQUARED or THESIS"},
+           {"criterion", "what hyperparameters maximise: MARGINAL_LIKELIHOOD (default) or LEAVE_ONE_OUT"},
+           {"maximizer", "of the acquisition: SOBOL_LBFGS (default) or DIRECT"},
+           {"pending",
+            "what open trials are taken to give: PENDING_AUTO (default: FANTASIES with PI, else BELIEVER), BELIEVER, "
+            "LIAR_MIN, LIAR_MEAN, LIAR_MAX, FANTASIES or HALLUCINATION"},
+           {"trust_region",
+            "TRUST_REGION_AUTO (default): at least every second trial a local step; or TRUST_REGION_OFF"},
+           {"explore_every", "every so many trials one explores; 0: none; default 4 in hbo and lbo, 0 in bo"},
+           {"exploration", "RANDOM (default in hbo), FARTHEST or LIPO (default in lbo)"},
+           {"lipschitz", "LIPSCHITZ_OFF, TRUNCATE, ACCEPT_REJECT or CAP: how slope bounds enter the acquisition"},
+           {"growth", "of the slope bound: LINEAR (default), CONSTANT, LOGARITHMIC, KNOWN or FITTED"},
+           {"growth_factor", "its factor; default 10 (LINEAR) or 2"},
+           {"lipschitz_constant", "the bound itself, with KNOWN"},
+           {"beta_schedule", "of UCB: KANDASAMY15 (default), DRAGONFLY, KANDASAMY17 or BETA_CONSTANT"},
+           {"beta", "with BETA_CONSTANT; default 2"},
+           {"improvement", "that PI and LOG_PI ask for, in deviations of the results; default 0.01"},
+           {"sampler", "of TS: PATHWISE (default), FOURIER or FINITE"},
+           {"hyperparameters", "MAP (default): the most probable ones; MCMC: averages over 10 draws of them"},
+           {"gradients", "that trials report: GRADIENTS_OFF, FULL (default in fobo) or DIRECTIONAL: one slope a trial"},
+           {"feasibility", "FEASIBILITY_AUTO (default): learns where settings fail; or FEASIBILITY_OFF"},
+           {"trust_box",
+            "TRUST_BOX_AUTO (default): with more than 15 parameters and no local steps; TRUST_BOX_ON or "
+            "TRUST_BOX_OFF"}}},
+      ValidateWith<study::BoOptions, ValidateBo>, CreateWith<BoDesigner, study::BoOptions>, ReadsAsOptionSays};
+}
+
+// Options of the algorithms that train settings in parts.
+constexpr std::pair<const char*, const char*> kEta = {"eta", "one in eta goes on from rung to rung; default 3"};
+constexpr std::pair<const char*, const char*> kQuorum = {
+    "quorum", "share of a rung's results that must be there before its best go on; default 1"};
+constexpr std::pair<const char*, const char*> kOverlap = {
+    "overlap", "begin the next bracket while this one waits for results; default true"};
+constexpr std::pair<const char*, const char*> kSampler = {
+    "sampler",
+    "where new settings come from: random (default), sobol, bo, …; it sees the highest rung with enough results"};
+
+// The one list of algorithms, in order of name. A new one is one entry here.
+const std::vector<Entry>& Entries() {
+  static const std::vector<Entry> entries = {
+      Entry{
+          AlgorithmInfo{"asha",
+                        2,
+                        "asynchronous successive halving: trains many settings a little, the best of them on; needs a "
+                        "resource",
+                        true,
+                        {kEta,
+                         {"variant", "PROMOTE (default): trials pause at rungs; STOP: those below the best end there"},
+                         {"skip_rungs", "leave out so many of the lowest rungs; default 0"},
+                         {"first_go_on", "STOP: the first eta - 1 trials at a rung go on in any case; default false"},
+                         kSampler}},
+          ValidateNested<study::AshaOptions, ValidateAsha>, CreateNested<AshaDesigner, study::AshaOptions>,
+          ReadsAsSamplerDoes},
+      Entry{AlgorithmInfo{"auto",
+                          8,
+                          "chosen from space, objective and noise; the default",
+                          true,
+                          {{"noisy", "whether the same setting may give different values; default false"}}},
+            NothingToValidate, CreateAuto, ReadsAsChoiceDoes},
+      BoEntry("bo", "Bayesian optimization: a Gaussian process proposes settings"),
+      Entry{AlgorithmInfo{"cma_es",
+                          1,
+                          "CMA-ES: an evolution strategy for hundreds of trials of numbers",
+                          true,
+                          {{"population", "settings of a generation; 0 (default): 4 + 3 ln d"},
+                           {"initial_sigma", "first step size in units of the ranges; default 0.3"},
+                           {"restarts", "start again with twice the population when a run has ended; default true"}}},
+            ValidateWith<study::CmaEsOptions, ValidateCmaEs>, CreateWith<CmaEsDesigner, study::CmaEsOptions>,
+            ReadsNone},
+      BoEntry("fobo", "first-order Bayesian optimization: uses the gradients that trials report"),
+      Entry{AlgorithmInfo{"grid",
+                          1,
+                          "every combination of levels, in shuffled order; ends when all were tried",
+                          false,
+                          {{"levels", "points along each continuous parameter, both ends included; default 10"},
+                           {"shuffle", "visit the grid in a seeded random order; default true"},
+                           {"centres", "points in the middle of so many equal cells, no ends; default false"}}},
+            ValidateWith<study::GridOptions, ValidateGrid>, CreateWith<GridDesigner, study::GridOptions>, ReadsNone},
+      Entry{AlgorithmInfo{"halton",
+                          1,
+                          "quasi-random settings: Halton's sequence with permuted digits",
+                          false,
+                          {{"scramble", "permute the digits by the study's seed; default true"}}},
+            NothingToValidate, CreateWith<HaltonDesigner, study::HaltonOptions>, ReadsNone},
+      Entry{
+          AlgorithmInfo{
+              "harmonica",
+              2,
+              "sparse polynomials of switches: stages of random settings fix the parameters that matter most",
+              true,
+              {{"samples", "settings of each stage; default 300, less where the budget is small"},
+               {"stages", "1 to 5; default 2"},
+               {"degree", "parameters that act together, at most; default 3"},
+               {"terms", "of a stage's polynomial; default 5"},
+               {"restrictions", "best settings that a stage hands on, of which every later trial takes one; default 4"},
+               {"lambda", "penalty: LAMBDA_FIXED (default), LAMBDA_CV, LAMBDA_PATH or LAMBDA_ABS"},
+               {"lambda_factor", "of LAMBDA_FIXED, in units of sqrt(2 ln N / T) deviations; default 0.35"},
+               {"lambda_abs", "of LAMBDA_ABS, in units of the metric"},
+               {"float_bits", "cells of a continuous parameter, as a power of 2; default 2, 3 for few parameters"},
+               {"gray", "whether neighbouring levels differ in one bit; default false"},
+               {"cell_centres", "whether continuous parameters take the middles of their cells; default false"},
+               {"strict", "whether a stage waits for its first samples rather than taking the first results"},
+               {"stage_resource", "step up to which samples of stages are trained; 0 (default): to the end"},
+               {"base",
+                "the algorithm after the stages, on what they leave: random (default), sobol, halton, grid, tpe, "
+                "cma_es, a bo, successive_halving, hyperband or asha"}}},
+          ValidateNested<study::HarmonicaOptions, ValidateHarmonica>,
+          CreateNested<HarmonicaDesigner, study::HarmonicaOptions>, ReadsAsBaseDoesAlone},
+      BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
+      Entry{AlgorithmInfo{"hyperband",
+                          1,
+                          "brackets of successive halving, from many settings to few; needs a resource",
+                          true,
+                          {kEta,
+                           {"sizes", "of brackets: CEIL (default) or FLOOR, as in older tables"},
+                           kQuorum,
+                           kOverlap,
+                           kSampler}},
+            ValidateNested<study::HyperbandOptions, ValidateHyperband>,
+            CreateNested<HalvingDesigner, study::HyperbandOptions>, ReadsAsSamplerDoes},
+      BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
+      Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
+            Create<RandomDesigner>, ReadsNone},
+      Entry{AlgorithmInfo{"sobol",
+                          1,
+                          "quasi-random settings that cover the space more evenly than random ones",
+                          false,
+                          {{"scramble", "randomize the sequence by the study's seed; default true"}}},
+            NothingToValidate, CreateWith<SobolDesigner, study::SobolOptions>, ReadsNone},
+      Entry{AlgorithmInfo{"successive_halving",
+                          1,
+                          "trains many settings a little and the best of each rung on, in brackets; needs a resource",
+                          true,
+                          {kEta,
+                           {"trials", "settings in a bracket; 0 (default): eta^s, s halvings from resource.min to max"},
+                           kQuorum,
+                           kOverlap,
+                           kSampler}},
+            ValidateNested<study::SuccessiveHalvingOptions, ValidateSuccessiveHalving>,
+            CreateNested<HalvingDesigner, study::SuccessiveHalvingOptions>, ReadsAsSamplerDoes},
+      Entry{AlgorithmInfo{"tpe",
+                          1,
+                          "tree-structured Parzen estimator: like the good settings, unlike the others",
+                          true,
+                          {{"startup_trials", "results before the densities are used; default 10"},
+                           {"candidates", "settings drawn from the good density for each suggestion; default 24"},
+                           {"multivariate", "one density for parameters that exist together; default true"},
+                           {"gamma", "how many results are good: LINEAR (default): a tenth, or SQRT; at most 25"},
+                           {"bandwidth", "of kernels: NEIGHBOURS (default) or FIXED"}}},
+            ValidateWith<study::TpeOptions, ValidateTpe>, CreateWith<TpeDesigner, study::TpeOptions>, ReadsNone},
+  };
+  return entries;
+}
+
+const Entry& EntryOf(const study::AlgorithmSpec& algorithm) {
+  const std::string name = study::AlgorithmName(algorithm);
+  for (const Entry& entry : Entries()) {
+    if (entry.info.name == name) return entry;
+  }
+  LUTHIER_CHECK(false && "an algorithm of the study spec is missing in the registry");
+  return Entries().front();
+}
+
+}  // namespace
+
+const std::vector<AlgorithmInfo>& Algorithms() {
+  static const std::vector<AlgorithmInfo> algorithms = [] {
+    std::vector<AlgorithmInfo> infos;
+    for (const Entry& entry : Entries()) infos.push_back(entry.info);
+    return infos;
+  }();
+  return algorithms;
+}
+
+const AlgorithmInfo& InfoOf(const study::AlgorithmSpec& algorithm) {
+  return EntryOf(algorithm).info;
+}
+
+Resolution Resolve(const study::StudySpec& spec) {
+  if (const auto* options = std::get_if<study::AutoOptions>(&spec.algorithm)) {
+    AutoChoice choice = ChooseAlgorithm(spec, *options);
+    return {std::move(choice.algorithm), std::move(choice.reasons)};
+  }
+  if (const auto* options = std::get_if<study::HarmonicaOptions>(&spec.algorithm)) {
+    HarmonicaPlan plan = PlanHarmonica(spec, *options);
+    return {plan.staged ? spec.algorithm : BaseAlgorithm(*options), std::move(plan.notes)};
+  }
+  return {spec.algorithm, {}};
+}
+
+study::GradientUse GradientUseOf(const study::StudySpec& spec) {
+  if (!AnyDerivative(spec.space)) return study::GradientUse::kNone;
+  return EntryOf(spec.algorithm).gradients(spec);
+}
+
+study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Provenance& provenance) {
+  if (!provenance.direction.empty()) return study::GradientUse::kDirectional;
+  if (of_study != study::GradientUse::kDirectional) return of_study;
+  // Where a suggestion asks for no slope, nothing that could be differentiated is active.
+  return provenance.ask_index ? study::GradientUse::kNone : study::GradientUse::kFull;
+}
+
+absl::Status Validate(const study::StudySpec& spec) {
+  return EntryOf(spec.algorithm).validate(spec);
+}
+
+std::unique_ptr<Designer> CreateDesigner(const study::StudySpec& spec) {
+  return EntryOf(spec.algorithm).create(spec);
+}
+
+const NestedAlgorithms& AllAlgorithms() {
+  class All final : public NestedAlgorithms {
+   public:
+    absl::Status Validate(const study::StudySpec& spec) const override { return search::Validate(spec); }
+    bool UsesHistory(const study::AlgorithmSpec& algorithm) const override { return InfoOf(algorithm).uses_history; }
+    std::unique_ptr<Designer> Create(const study::StudySpec& spec) const override { return CreateDesigner(spec); }
+  };
+  static const All all;
+  return all;
+}
+
+}  // namespace luthier::search

@@ -100,8 +100,7 @@ TEST_F(ModelVerbsTest, AChosenSolverIsNamedWithItsReason) {
   WriteData();
   const Result chosen = Train(Study("logistic", "t.csv"), "m.lmodel");
   ASSERT_EQ(chosen.code, 0) << chosen.err;
-  EXPECT_THAT(json::parse(chosen.out)["note"].get<std::string>(),
-              StartsWith("solver auto is lbfgs: 30 rows"));
+  EXPECT_THAT(json::parse(chosen.out)["note"].get<std::string>(), StartsWith("solver auto is lbfgs: 30 rows"));
   EXPECT_THAT(Out({"model", "show", Path("m.lmodel")}), HasSubstr("note          solver auto is lbfgs"));
   const Result named = Train(Study("logistic", "t.csv", "{solver: lbfgs}"), "m.lmodel");
   EXPECT_EQ(json::parse(named.out)["note"], "");

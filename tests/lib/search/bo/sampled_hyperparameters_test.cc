@@ -93,10 +93,9 @@ TEST(SampledSurrogate, HoldsTenDifferentStatesOfOneModel) {
   EXPECT_EQ(next->next.searches, s->next.searches);
   EXPECT_LT(next->likelihoods, s->likelihoods / 4);
   EXPECT_NE(next->next.chain, s->next.chain);
-  EXPECT_EQ(FitSurrogate(TwoChoices(), data.x, data.scores, s->next, 1, 8, {}, true, base::StopToken())
-                .value()
-                ->next.chain,
-            next->next.chain);
+  EXPECT_EQ(
+      FitSurrogate(TwoChoices(), data.x, data.scores, s->next, 1, 8, {}, true, base::StopToken()).value()->next.chain,
+      next->next.chain);
 }
 
 TEST(SampledSurrogate, TooFewOrTooManyResultsHaveOneState) {

@@ -143,6 +143,22 @@ gp::InferenceOptions InferenceFor(const ModelChoice& choice, const SurrogateOpti
 
 namespace {
 
+// Returns the choices to search: the one in use and `more` others in turn, or all of `choices` if none is usable.
+std::vector<int> ChoicesInTurn(const SurrogateState& state, bool usable, int choices, int more) {
+  std::vector<int> turn;
+  if (!usable) {
+    for (int c = 0; c < choices; ++c) turn.push_back(c);
+    return turn;
+  }
+  turn.push_back(state.choice);
+  const int others = std::min(more, choices - 1);
+  for (int k = 0; static_cast<int>(turn.size()) <= others; ++k) {
+    const int next = (state.searches * others + k) % choices;
+    if (std::find(turn.begin(), turn.end(), next) == turn.end()) turn.push_back(next);
+  }
+  return turn;
+}
+
 // Searches the hyperparameters of the choice in use and of one or two others in turn, or of all choices if none is
 // usable; `state` becomes that of the best one. Returns false if no choice could be fitted.
 absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const MatrixXd& x, const VectorXd& scores,
@@ -158,17 +174,7 @@ absl::StatusOr<bool> SearchChoices(const SurrogateOptions& options, const Matrix
     }
     return std::nullopt;
   };
-  std::vector<int> turn;
-  if (usable) {
-    turn.push_back(state->choice);
-    const int others = std::min(n + slopes.size() <= kSomeRows ? 2 : 1, choices - 1);
-    for (int k = 0; static_cast<int>(turn.size()) <= others; ++k) {
-      const int next = (state->searches * others + k) % choices;
-      if (std::find(turn.begin(), turn.end(), next) == turn.end()) turn.push_back(next);
-    }
-  } else {
-    for (int c = 0; c < choices; ++c) turn.push_back(c);
-  }
+  const std::vector<int> turn = ChoicesInTurn(*state, usable, choices, n + slopes.size() <= kSomeRows ? 2 : 1);
   std::vector<std::optional<OutputTransform>> transforms;
   gp::Slopes some = slopes;  // What all of them can use, so that their densities are of the same data.
   for (int c : turn) {

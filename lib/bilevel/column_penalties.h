@@ -7,7 +7,7 @@
 
 namespace luthier::bilevel {
 
-// Linear models whose columns are penalised by several penalties, and their hyperparameters lambda_g = ln l2_g. The
+// Linear models whose columns have several penalties, and their hyperparameters lambda_g = ln l2_g. The
 // cross derivative has a column for each, and these are disjoint:
 //   d^2 h / dw_j dlambda_g = l2_g w_j for j of group g, else 0.
 // A problem may also be given in other coordinates, those of columns that were divided by s_j

@@ -95,7 +95,7 @@ class ChainSource {
   absl::Status ReadOne(const ChainOrigin& origin, const base::StopToken& stop, T* text) const;
   template <typename T>
   absl::Status ReadAll(const base::StopToken& stop, T* text) const;
-  // Reads what is not read yet, and the groups of its parts.
+  // Reads the data that are not read yet, and the groups of their attributes.
   absl::Status Read(const base::StopToken& stop) const;
   absl::Status Split(int64_t sequences, int64_t further);
   absl::Status Check() const;
@@ -123,7 +123,7 @@ class ChainSource {
 
   // Changed by Open and whoever is encoding.
   mutable bool read_ = false;
-  mutable Text text_;                       // It holds the right alternative from the start.
+  mutable Text text_;                       // Text of the data, of the type that they need, from the start.
   mutable std::optional<Text> validation_;  // The same alternative.
   mutable std::optional<catalogue::ChainGroups> groups_;
 

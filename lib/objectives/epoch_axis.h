@@ -8,7 +8,7 @@ namespace luthier::objectives {
 // The common axis of learning curves, whatever the solver: passes over the training rows. Of all folds, those that
 // still run advance until each has had goal() passes; the point there has the step `step` of At(). So a point is that
 // of the whole cross-validation, at the first iterates that have cost so much, and trials of different solvers have
-// points at the same steps. Where the points are, depends on the trainings alone, not on who looks at them.
+// points at the same steps. Reporting points depend on the trainings alone, never on observers.
 class EpochAxis {
  public:
   struct Point {

@@ -21,10 +21,10 @@
 #include "server/service/memory_guard.h"
 #include "server/storage/storage.h"
 
-// Parts that the gRPC shells share. A handler checks, converts and hands over; it decides nothing and never blocks.
+// The base of the gRPC services. A handler checks, converts and hands over; it decides nothing and never blocks.
 namespace luthier::service {
 
-// Parts that handlers need; all outlive the services.
+// The server that handlers work for; all of it outlives the services.
 struct Backend {
   coordinator::Coordinator* coordinator = nullptr;
   storage::Storage* storage = nullptr;

@@ -99,7 +99,7 @@ class FeatureMap {
 
   FeatureOptions options_;
   int columns_ = 0;
-  std::vector<uint64_t> space_;  // Hash that separates each template's attributes.
+  std::vector<uint64_t> space_;  // Id, or with hashing a hash, that separates each template's attributes.
   std::vector<std::string> label_names_;
   data::Interner texts_;
   std::vector<uint64_t> boundary_;  // By overhang, see BoundaryId.

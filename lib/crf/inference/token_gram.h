@@ -35,10 +35,10 @@ class TokenGram {
     friend class TokenGram;
     struct Occurrence {
       int32_t token;
-      int32_t before;  // The token before with the same attribute; -1: it is the first.
+      int32_t before;  // Index of the occurrence before of the same attribute; -1: this is the first.
       double value;
     };
-    std::vector<int32_t> last_;  // Last entry of each attribute of the current sequence; -1 in between.
+    std::vector<int32_t> last_;  // Index of each attribute's last occurrence in the current sequence; -1 in between.
     std::vector<Occurrence> occurrences_;
     std::unique_ptr<RowSums> row_sums_;  // Not null if there are long sequences.
   };
@@ -52,7 +52,7 @@ class TokenGram {
 
   const ChainData* data_;
   const Kernels* kernels_;
-  std::vector<int64_t> start_;  // Begin of each sequence's T x T counts.
+  std::vector<int64_t> start_;  // Start of each sequence's T x T counts.
   std::unique_ptr<float[]> count_;
   std::vector<uint8_t> counted_;
 };

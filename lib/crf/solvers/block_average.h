@@ -78,7 +78,7 @@ class BlockAverage final : public AverageSolver {
     // Results:
     double loss = 0.0;
     ConstantSearch::Found found;
-    // Begin of its results:
+    // Start of its results:
     int64_t tokens_at, edges_at;     // in changes_
     int64_t remembered_at;           // in remembered_
     int64_t entries_at;              // in the lists of entries
@@ -89,7 +89,7 @@ class BlockAverage final : public AverageSolver {
     int look;
     double along, keep;
   };
-  // The change of the transitions in an iteration: v -= along * its change, v -= scale d; d += the change, before or
+  // An iteration's update of the transitions: v -= along * its change, v -= scale d; d += the change, before or
   // after.
   struct Turn {
     int look;  // -1: no change.

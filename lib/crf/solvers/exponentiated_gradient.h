@@ -95,7 +95,7 @@ class ExponentiatedGradient final : public ChainSolver {
   TokenGram::Scratch gram_scratch_;
   stochastic::Sampler sampler_;
   ChainInference chain_;
-  std::vector<int64_t> start_;  // Begin of each sequence's part of the next two: T x stride, then K x stride.
+  std::vector<int64_t> start_;  // Start of each sequence's part of the next two: T x stride, then K x stride.
   AlignedDoubles potentials_, marginals_;
   std::vector<double> entropy_, rate_;
   AlignedDoubles w_;                        // As Shape has it.

@@ -88,7 +88,7 @@ class GradientMemory {
   const Kernels* kernels_;
   int labels_;
   int stride_;
-  std::vector<int64_t> start_;  // Begin of each sequence's part of the table.
+  std::vector<int64_t> start_;  // Start of each sequence's part of the table.
   std::vector<float> table_;    // And a few more at the end, see Kernels::exchange.
   AlignedDoubles tokens_, edges_, edge_marginals_;
   std::unique_ptr<RowSums> row_sums_;  // With modes that keep the gradient by attribute.

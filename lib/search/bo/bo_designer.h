@@ -24,11 +24,12 @@ namespace luthier::search {
 //   exploration     one ask in explore_every, so that a quarter (say) of all trials is random search's own
 //   derivatives     reported ones, with option gradients; those of a reporter who contradicts the values are left out
 //                   (gradients.h, gradient_check.h)
-//   local step      every second of the other asks, up to three in a row while each gives an improvement, while there
-//   is a
-//                   climb to go on with (local_search.h); with gradients two of three, up to six in a row. Each
-//                   incumbent of a step since the model's last one earns one more, up to five (six) in a row. With
-//                   labels or switches the model's proposal is made instead where it promises more than the step
+//   local step      every second of the other asks, up to three in a row while each improves the incumbent, while there
+//                   is a climb to go on with (local_search.h); with gradients two of three, up to six in a row. Each
+//                   improvement by a step since the model's last one earns one more, up to five (six) in a row. With
+//                   labels or switches the model's proposal is made instead where it is expected to gain more
+//   quasi-Newton    in the place of local steps, with more than 20 continuous parameters and gradients
+//                   (quasi_newton.h)
 //   data            COMPLETE values; PRUNED values, no better than the median
 //   failures        a model of where settings fail weights the acquisition (feasibility.h); or, with that switched off,
 //                   FAILED settings count as the worst value
@@ -40,7 +41,7 @@ namespace luthier::search {
 //   trust box       with many parameters the proposal stays in a box around the best setting (trust_box.h)
 //   stuck           a proposal within 1e-12 of a tried setting becomes a random point
 //
-// Origins: init, explore, trust_region, acq, stuck_random, all_random (no proposal could be computed), ar_empty (the
+// Origins: init, explore, trust_region, quasi_newton, acq, stuck_random, all_random (no proposal could be computed), ar_empty (the
 // bounds rejected everything: a point that they allow), gp_failed, repeat (a noisy objective whose settings were all
 // tried). Details: docs/reference/bo.md.
 class BoDesigner final : public Designer {

@@ -13,6 +13,14 @@ namespace {
 
 constexpr int64_t kMinCheck = 5;         // Results before slopes are held against values.
 constexpr int64_t kReadingATrial = 100;  // Operations.
+constexpr int kManyParameters = 20;
+constexpr int kLeastGradients = 2;
+
+int ContinuousCoordinates(const study::Encoding& encoding) {
+  int count = 0;
+  for (int c = 0; c < encoding.compact_dim(); ++c) count += encoding.Levels(c).has_value() ? 0 : 1;
+  return count;
+}
 
 absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
   Observations& data = ask->data;
@@ -61,11 +69,20 @@ BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_option
       initial_points(InitialPoints(options, encoding.compact_dim())),
       weighs_steps(study::AnyUnordered(encoding) && (options.acquisition == study::BoAcquisition::kLogEi ||
                                                      options.acquisition == study::BoAcquisition::kEi)),
+      many_gradients(options.gradients == study::BoGradients::kFull && !options.noisy &&
+                     options.trust_region != study::BoTrustRegion::kOff &&
+                     ContinuousCoordinates(encoding) > kManyParameters),
       explores_first(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),
       design(encoding.compact_dim(), spec.seed, "bo/init"),
       surrogate(ModelsFor(encoding, options)),
       units(encoding, spec.metric.goal),
       table(SettingTable::Create(encoding)) {}
+
+bool TakesQuasiNewton(const BoStudy& study, const Ask& ask) {
+  if (!study.many_gradients) return false;
+  const auto whole = [](const ScoreSlopes& slopes) { return !slopes.axes.empty(); };
+  return std::count_if(ask.data.slopes.begin(), ask.data.slopes.end(), whole) >= kLeastGradients;
+}
 
 absl::Status ReadHistory(const BoStudy& study, Ask* ask) {
   base::Pace pace(ask->stop);

@@ -38,6 +38,7 @@ struct BoStudy {
   const study::BoOptions options;
   const int initial_points;   // Length of the initial design.
   const bool weighs_steps;    // The space has labels or switches, and the acquisition says how much it expects.
+  const bool many_gradients;  // Gradients are used, and more than 20 parameters are continuous: quasi_newton.h.
   const bool explores_first;  // The first explorations are the initial design, but for the first trial.
   const math::SobolSequence design;
   const SurrogateOptions surrogate;
@@ -67,6 +68,10 @@ struct Ask {
 
   const FeasibilityModel* Feasible() const { return feasible.has_value() ? &*feasible : nullptr; }
 };
+
+// Returns true if quasi-Newton steps take the place of other local steps: there are many parameters with gradients, and
+// at least two whole gradients are known. After TakeData.
+bool TakesQuasiNewton(const BoStudy& study, const Ask& ask);
 
 // Fills in `past`, `failures` and `all`.
 absl::Status ReadHistory(const BoStudy& study, Ask* ask);

@@ -24,6 +24,8 @@ absl::Status ExhaustedError() {
 }  // namespace
 
 bool InDesign(const BoStudy& study, const Ask& ask) {
+  // With many gradients two results say more than a design does.
+  if (study.options.initial_points == 0 && TakesQuasiNewton(study, ask)) return false;
   return ask.index < static_cast<uint64_t>(study.initial_points) || ask.all.scores.size() < kMinObservations;
 }
 

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/bo/local/quasi_newton.h"
 
 namespace luthier::search {
 
@@ -33,6 +35,7 @@ constexpr int kRetreats = 6;
 // every fourth time: it waits for this many proposals between two.
 constexpr double kStepWorthwhile = 5e-5;
 constexpr int kStepWaits = 3;
+constexpr int kNewClimbs = 3;            // Climbs that one quasi-Newton turn begins, where those before have ended.
 constexpr int64_t kReadingATrial = 100;  // Operations.
 
 // What earlier steps came to.
@@ -70,6 +73,54 @@ absl::StatusOr<Steps> ReadSteps(const BoStudy& study, const Ask& ask) {
   return steps;
 }
 
+// Returns the step of the newest climb, or, once it has ended, of a new one from the best result of no climb.
+absl::StatusOr<std::optional<LocalMove>> QuasiNewtonMove(const BoStudy& study, const Ask& ask, const Steps& steps) {
+  const QuasiNewtonLog log{ask.history, study.encoding, study.goal, study.units, ask.state->set_aside};
+  const int64_t trials = static_cast<int64_t>(ask.history.trials().size());
+  int64_t site = 0;
+  std::set<int64_t> climbed;  // Trials that belong to climbs.
+  for (const auto& [number, begin] : steps.climbs) {
+    site = begin;
+    climbed.insert({number, begin});
+  }
+  QuasiNewtonAnswer answer;
+  for (int attempt = 0; attempt <= kNewClimbs; ++attempt) {
+    if (site > 0 && site <= trials && HasWholeGradient(log, ask.history.trials()[static_cast<size_t>(site - 1)])) {
+      LUTHIER_ASSIGN_OR_RETURN(answer, SuggestQuasiNewton(log, site, ask.stop));
+      if (answer.outcome != ClimbOutcome::kEnded) break;
+    }
+    const study::HistoryTrial* best = nullptr;
+    for (const PastAsk& past : ask.past) {
+      LUTHIER_RETURN_IF_ERROR(ask.stop.Poll());
+      const study::HistoryTrial& trial = *past.trial;
+      if (climbed.contains(trial.number) || !HasWholeGradient(log, trial)) continue;
+      if (best == nullptr || study::Score(study.goal, *trial.value) > study::Score(study.goal, *best->value)) {
+        best = &trial;
+      }
+    }
+    if (best == nullptr) return std::nullopt;
+    site = best->number;
+    climbed.insert(site);
+  }
+  if (answer.outcome != ClimbOutcome::kStep) return std::nullopt;
+  const FeasibilityModel* const feasible = ask.Feasible();
+  LocalMove move;
+  move.predicted_end = answer.step->best + answer.step->predicted_gain;
+  move.state = *ask.state;
+  move.state.kind = AskKind::kLocalStep;
+  move.state.index = site;
+  Suggestion& suggestion = move.suggestion;
+  suggestion.origin = "quasi_newton";
+  suggestion.parameters = std::move(answer.step->parameters);
+  suggestion.details["predicted_gain"] = answer.step->predicted_gain;
+  suggestion.details["radius"] = answer.step->length;
+  suggestion.details["site"] = static_cast<double>(site);
+  if (feasible != nullptr) {
+    suggestion.details["p_feasible"] = feasible->Probability(study.encoding.ToModel(suggestion.parameters));
+  }
+  return std::optional<LocalMove>(std::move(move));
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const Ask& ask) {
@@ -83,7 +134,8 @@ absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const A
   Index facts = data.scores.size();
   for (const ScoreSlopes& slopes : data.slopes) facts += static_cast<Index>(slopes.axes.size());
   const bool gradients = facts > data.scores.size();
-  if (facts < kResultsToClimb * (encoding.compact_dim() + 1)) return std::nullopt;
+  const bool quasi_newton = TakesQuasiNewton(study, ask);
+  if (!quasi_newton && facts < kResultsToClimb * (encoding.compact_dim() + 1)) return std::nullopt;
   LUTHIER_ASSIGN_OR_RETURN(const Steps steps, ReadSteps(study, ask));
   const BasinsState& basins = ask.state->basins;
   std::optional<int64_t> elsewhere;
@@ -92,6 +144,7 @@ absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const A
   if (!basins.away) allowed = std::min(gradients ? kMaxGradientSteps : kMaxSteps, allowed + steps.earned);
   if (steps.incumbent) allowed = std::max(allowed, gradients ? kMaxGradientSteps : kStepsAfterRecord);
   if (steps.run >= allowed) return std::nullopt;
+  if (quasi_newton) return QuasiNewtonMove(study, ask, steps);
   LocalSearchState local = ask.state->local.value_or(LocalSearchState());
   const std::optional<SurrogateState>& model = ask.state->surrogate;
   const VectorXd lengthscales =

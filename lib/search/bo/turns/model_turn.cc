@@ -64,8 +64,7 @@ bool Fantasizes(const study::BoOptions& options) {
 }  // namespace
 
 gp::Slopes ModelTurn::SlopesOf(const Observations& data) const {
-  return ModelSlopes(data.slopes, data.scores, data.observed.cols(),
-                     options_.gradients == study::BoGradients::kDirectional, kFullRows, kMaxSlopeRows);
+  return ModelSlopes(data.slopes, data.scores, data.observed.cols(), one_slope_each_, kFullRows, kMaxSlopeRows);
 }
 
 absl::StatusOr<std::optional<BoModel>> ModelTurn::Fit(const Observations& data,

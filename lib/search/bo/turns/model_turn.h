@@ -47,7 +47,8 @@ class ModelTurn {
         models_(&study->surrogate),
         options_(study->options),
         goal_(study->goal),
-        seed_(study->seed) {}
+        seed_(study->seed),
+        one_slope_each_(study->options.gradients == study::BoGradients::kDirectional || study->many_gradients) {}
 
   // Fits the model, whose hyperparameters were `last` at the last ask. While proposals are of other basins, by the last
   // ask's `basins`, hyperparameters are reused. Returns std::nullopt if no covariance could be factored.
@@ -117,6 +118,7 @@ class ModelTurn {
   study::BoOptions options_;
   study::Goal goal_;
   uint64_t seed_;
+  bool one_slope_each_;  // A model of many gradients would have too many rows.
 };
 
 }  // namespace luthier::search

@@ -4,6 +4,7 @@
 
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/search/bo/local/quasi_newton.h"
 #include "lib/search/bo/model/bo_options.h"
 #include "lib/search/bo/model/gradient_check.h"
 #include "lib/study/compact_column.h"
@@ -80,8 +81,13 @@ BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_option
 
 bool TakesQuasiNewton(const BoStudy& study, const Ask& ask) {
   if (!study.many_gradients) return false;
-  const auto whole = [](const ScoreSlopes& slopes) { return !slopes.axes.empty(); };
-  return std::count_if(ask.data.slopes.begin(), ask.data.slopes.end(), whole) >= kLeastGradients;
+  const QuasiNewtonLog log{ask.history, study.encoding, study.goal, study.units, ask.state->set_aside};
+  int whole = 0;
+  for (const int64_t number : ask.data.number) {
+    whole += HasWholeGradient(log, ask.history.trials()[static_cast<size_t>(number - 1)]) ? 1 : 0;
+    if (whole == kLeastGradients) return true;
+  }
+  return false;
 }
 
 absl::Status ReadHistory(const BoStudy& study, Ask* ask) {

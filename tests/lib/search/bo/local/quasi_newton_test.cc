@@ -213,6 +213,42 @@ TEST(QuasiNewtonStudy, RestartsAndParallelAsksChangeNothing) {
   }
 }
 
+// A label beside the numbers: steps are not weighed against proposals, whose promise models of many parameters
+// overrate.
+TEST(QuasiNewtonStudy, LabelsStayWhatTheyAreInAClimb) {
+  std::vector<study::ParameterSpec> parameters;
+  for (int i = 0; i < kDim; ++i) parameters.push_back(Float(NameOf(i), 0.0, 1.0));
+  parameters.push_back({"label", study::CategoricalLabels{{"a", "b"}}, std::nullopt, std::nullopt});
+  MemoryStudy study(BoSpec(Space(std::move(parameters)), 1, study::BoDefaults(study::BoPreset::kFobo)));
+  double best = std::numeric_limits<double>::infinity();
+  int steps = 0;
+  for (int k = 0; k < 30; ++k) {
+    const Suggestion s = study.Ask();
+    VectorXd x = PointOf(s.parameters);
+    double value = std::get<std::string>(s.parameters.at("label")) == "b" ? 1.0 : 0.0;
+    std::vector<double> gradient;
+    for (int i = 0; i < kDim; ++i) {
+      value += (1 + i) * (x(i) - 0.3) * (x(i) - 0.3);
+      gradient.push_back(2 * (1 + i) * (x(i) - 0.3));
+    }
+    if (s.origin == "quasi_newton") ++steps;
+    study.Complete(study.newest(), value, FullGradient(gradient));
+    best = std::min(best, value);
+  }
+  EXPECT_GE(steps, 18);
+  EXPECT_LT(best, 1.0 + 1e-3);
+}
+
+TEST(QuasiNewtonStudy, HalfAGradientIsNoReasonToEndTheDesign) {
+  MemoryStudy study(Spec());
+  for (int k = 0; k < 12; ++k) {
+    EXPECT_EQ(study.Ask().origin, "init");
+    std::vector<double> gradient(kDim, 1.0);
+    gradient[3] = std::numeric_limits<double>::quiet_NaN();
+    study.Complete(study.newest(), k, FullGradient(gradient));
+  }
+}
+
 TEST(QuasiNewtonStudy, TwentyParametersStayWithTrustRegions) {
   std::vector<study::ParameterSpec> parameters;
   for (int i = 0; i < 20; ++i) parameters.push_back(Float(NameOf(i), -2.0, 2.0));

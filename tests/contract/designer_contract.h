@@ -25,7 +25,7 @@
 #include "tests/contract/fake_study.h"
 #include "tests/lib/base/look_meter.h"
 
-// What every suggestion algorithm promises (lib/search/designer.h), checked against any study it is given:
+// The promises of every suggestion algorithm (lib/search/designer.h), checked against any study it is given:
 //   INSTANTIATE_TEST_SUITE_P(Mine, DesignerContract, ::testing::ValuesIn(cases), DesignerContract::Name);
 namespace luthier::contract {
 

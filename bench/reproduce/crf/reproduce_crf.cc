@@ -5,7 +5,7 @@
 // --what=race   every method on one problem: figures 2.1 to 2.5. Those with a step to choose are first tried with five
 //               steps for three passes; the best by the training objective goes on, as in the source.
 // --what=grid   method x sampling x step rule: figures 2.6 to 2.8, on the letters. --part=0 ... 2: SAG, SAGA, SAGA2.
-// --what=dual   the duality gap of exponentiated gradient by the penalty of the penalty
+// --what=dual   the duality gap of exponentiated gradient by the penalty
 // --what=start  plain SAG from three first values of its constant
 // --what=forms  the forms as they are printed beside ours, searching at each visit: the table in docs/reference/crf.md
 //

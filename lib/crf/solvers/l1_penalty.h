@@ -13,7 +13,7 @@ namespace luthier::crf {
 // of each attribute and one for the transitions.
 class L1Penalty {
  public:
-  // One penalty is a penalty: NOLINTNEXTLINE(google-explicit-constructor)
+  // A number is one for all: NOLINTNEXTLINE(google-explicit-constructor)
   L1Penalty(double all = 0.0) : transitions_(all) {}
   L1Penalty(std::vector<double> rows, double transitions) : rows_(std::move(rows)), transitions_(transitions) {}
 

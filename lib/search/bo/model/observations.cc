@@ -103,7 +103,7 @@ absl::StatusOr<Observations> Collect(const study::History& history, const study:
     if (trial.state == study::TrialState::kComplete && has_value) {
       score = study::Score(goal, *trial.value);
     } else if (trial.state == study::TrialState::kPruned && has_value) {
-      // Stopped for being worse than the median at its step: its unfinished value must not look like a incumbent.
+      // Stopped for being worse than the median at its step: its unfinished value must not become the incumbent.
       score = std::min(study::Score(goal, *trial.value), median);
     } else if (failures && trial.state == study::TrialState::kFailed && trial.failure == study::FailureKind::kConfig) {
       score = worst;

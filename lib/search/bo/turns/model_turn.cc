@@ -50,7 +50,7 @@ int Turns(double log_ei) {
 }
 
 // Whether improvements are averaged over drawn outcomes of open trials. Of themselves probabilities of one are, where
-// they can be: believing, each trial that promises a incumbent sets a higher target, and a batch follows one slope;
+// they can be: believing, each trial that promises an improvement sets a higher target, and a batch follows one slope;
 // drawn outcomes ask what beats all open trials however they end. Bands cut off what one posterior predicts, not what
 // many do.
 bool Fantasizes(const study::BoOptions& options) {
@@ -117,7 +117,7 @@ absl::StatusOr<std::optional<BoModel>> ModelTurn::Fit(const Observations& data,
           LeastInformation(regression, data.pending, RootBetaOf(options_, encoding_->compact_dim(), n + open), noisy));
     }
     for (Index i = 0; i < open; ++i) {
-      // Believing: the mean stays as it is, the variance shrinks around points under way. Where a incumbent is
+      // Believing: the mean stays as it is, the variance shrinks around points under way. Where an improvement is
       // expected, the next proposal has to beat that: else the same point would look best again.
       const double taken = liar ? lie : regression.PredictMean(data.pending.row(i))(0);
       LUTHIER_ASSIGN_OR_RETURN(const bool appended, regression.Append(data.pending.row(i).transpose(), taken, stop));
@@ -340,7 +340,7 @@ absl::StatusOr<std::optional<MaximizeCandidate>> ModelTurn::Propose(const BoMode
   if (bounded.bounds() != nullptr && bounded.bounds()->active()) {
     suggestion->details["bind_rate"] = bounded.bind_count().rate();
     if (std::isfinite(bounded.lipschitz())) suggestion->details["lipschitz"] = bounded.lipschitz();
-    // What the bounds say of the space, given those slopes: the share of it that cannot hold a incumbent.
+    // What the bounds say of the space, given those slopes: the share of it that cannot hold an improvement.
     MatrixXd sample(kCertificatePoints, encoding_->model_dim());
     const math::SobolSequence sobol(encoding_->compact_dim(), seed_, "bo/certificate");
     for (Index i = 0; i < sample.rows(); ++i) {

@@ -220,7 +220,7 @@ TEST(Bo, TrialsThatSayNothingAreLeftOutOfTheModel) {
   EXPECT_EQ(s.details.at("observations"), 6);
   study.Cancel(study.newest());
   study.Ask();
-  study.Prune(study.newest(), -1e9);  // An unfinished value is no incumbent.
+  study.Prune(study.newest(), -1e9);  // An unfinished value is not the incumbent.
   const Suggestion after = study.Ask();
   EXPECT_EQ(after.details.at("observations"), 7);
   EXPECT_GT(after.details.at("predicted_mean"), -1e3);
@@ -381,7 +381,7 @@ TEST(Bo, WeighedStepsAreMadeAndSurviveRestarts) {
   const auto steps = std::count_if(answers.begin(), answers.end(),
                                    [](const Suggestion& answer) { return answer.origin == "trust_region"; });
   EXPECT_GE(steps, 5);
-  EXPECT_LT(steps, 25);  // Else every second of the asks after the twentieth, and three in a row after incumbents.
+  EXPECT_LT(steps, 25);  // Else every second of the asks after the twentieth, and three in a row after improvements.
 }
 
 TEST(Bo, PlainExpectedImprovementWorksToo) {

@@ -11,8 +11,8 @@
 
 namespace luthier::data {
 
-// Longer sequences are refused: the overlap counts of a sequence need memory proportional to its length squared, and a
-// "sentence" of thousands of tokens is a file without blank lines.
+// Longer sequences are refused: the Gram matrix of the tokens of a sequence needs memory proportional to its length
+// squared, and a "sentence" of thousands of tokens is a file without blank lines.
 inline constexpr int64_t kMaxSequenceTokens = 16384;
 inline constexpr int kMaxLabels = 1000;
 

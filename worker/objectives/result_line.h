@@ -21,7 +21,7 @@ struct ResultLine {
   bool pruned = false;
   bool complete = false;              // Training is at its end, even if the target was not reached.
   std::optional<int64_t> start_step;  // The run goes on from this step; 0: it began afresh.
-  std::vector<std::string> notes;     // Parts that were left out, for people.
+  std::vector<std::string> notes;     // For people: each part of the line that was wrong and is left out.
 };
 
 inline constexpr int kMaxMetrics = 32;

@@ -50,7 +50,7 @@ struct Kernels {
   void (*edges)(const double* a, const double* inverse, const double* b, const double* psi, int64_t tokens, int labels,
                 int stride, double* g);
 
-  // D = C R for the T x T overlap counts C.
+  // D = C R for the T x T Gram matrix C of tokens (token_gram.h).
   void (*overlap_times)(const float* counts, const double* r, int64_t tokens, int stride, double* d);
   double (*dot)(const double* x, const double* y, int64_t n);  // n a multiple of 8, as below.
   // z = x + s y

@@ -41,9 +41,9 @@ namespace luthier::search {
 //   trust box       with many parameters the proposal stays in a box around the best setting (trust_box.h)
 //   stuck           a proposal within 1e-12 of a tried setting becomes a random point
 //
-// Origins: init, explore, trust_region, quasi_newton, acq, stuck_random, all_random (no proposal could be computed), ar_empty (the
-// bounds rejected everything: a point that they allow), gp_failed, repeat (a noisy objective whose settings were all
-// tried). Details: docs/reference/bo.md.
+// Origins: init, explore, trust_region, quasi_newton, acq, stuck_random, all_random (no proposal could be computed),
+// ar_empty (the bounds rejected everything: a point that they allow), gp_failed, repeat (a noisy objective whose
+// settings were all tried). Details: docs/reference/bo.md.
 class BoDesigner final : public Designer {
  public:
   BoDesigner(const study::StudySpec& spec, const study::BoOptions& options) : study_(spec, options), model_(&study_) {}

@@ -23,7 +23,7 @@ std::vector<ProposalRequest> TakeProposalRequests(Context& c, const std::functio
 
 // Gives asks that have waited for their study's designer beyond the deadline, while other studies wait, too, a point
 // that needs no model (proposals/late.h). The designer goes on and serves the next ask. What is computed for
-// `reproducible` studies, and where trials are trained in parts, is waited for: points from elsewhere would change
+// `reproducible` studies, and where trials are paused at rungs, is waited for: points from elsewhere would change
 // which results a suggestion sees.
 void StoreLate(Context& c);
 

@@ -17,8 +17,8 @@ struct ReplayReport {
 };
 
 // Computes every stored suggestion of a study again, from its recorded prefix of the log, and late points (late.h) from
-// their trials' numbers. Compares parameters, details, carry, direction and gradients set aside bit for bit. Promised
-// for one program on one instruction set. Errors as Storage.
+// their trials' numbers. Compares parameters, details, designer state, direction and gradients set aside bit for bit.
+// Promised for one program on one instruction set. Errors as Storage.
 absl::StatusOr<ReplayReport> VerifyReplay(storage::Storage* storage, const storage::StudyRecord& study,
                                           const DesignerFactory& create = search::CreateDesigner);
 

@@ -24,9 +24,9 @@ struct Source {
   absl::Duration now;  // Clock::Monotonic().
 };
 
-// Says how much is read at once. kUnfinished puts off the trials of studies that are finished and have no open trial,
-// until LoadPutOff: whoever needs them sees to that, and the holders of trials that were stopped hear LOST instead of
-// STOP.
+// Says how much is read at once. kUnfinished puts off the trials of studies that are finished and whose trials have all
+// ended, until LoadPutOff: whoever needs them sees to that, and the holders of trials that were stopped hear LOST
+// instead of STOP.
 enum class Extent { kAll, kUnfinished };
 
 // Reads into an empty `state`.

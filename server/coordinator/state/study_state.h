@@ -45,7 +45,7 @@ inline constexpr char kDefaultPool[] = "default";
 // One trial in memory. Open trials have their row here, final ones only their state.
 struct TrialSlot {
   study::TrialState state = study::TrialState::kPending;
-  // Set while the trial is open, and until the end of a batch that looked it up or ended it.
+  // Set until the trial ends, and until the end of a batch that looked it up or ended it.
   std::unique_ptr<storage::TrialRecord> record;
   std::unique_ptr<Curve> curve;                          // The curve of the newest attempt; null: not loaded.
   absl::Duration eligible_since = absl::ZeroDuration();  // When a retry became possible.

@@ -15,7 +15,7 @@ void EndAttempt(Context& c, storage::TrialRecord& record, study::AttemptOutcome 
 // rules and counts.
 void Finalize(Context& c, StudyState& s, TrialSlot& slot);
 
-// Cancels an open trial. A holder is told to stop.
+// Cancels a trial that has not ended. The worker that holds it is told to stop.
 void CancelTrial(Context& c, StudyState& s, TrialSlot& slot, const std::string& why);
 
 // Prunes a PAUSED trial when its study ends: its last value stands.

@@ -53,7 +53,8 @@ struct OtherBasinsModel {
 };
 // Fits that model. `pending`: points of pending trials, believed to give what is predicted; a prediction above `level`
 // becomes the level. Hyperparameters are searched for, from those in `state`, once the rows that the search sees have
-// changed by a twentieth; `state` then takes the result. Returns std::nullopt if the covariance cannot be factored.
+// changed by a twentieth; `state` then takes the result. Returns std::nullopt if no output is at or below `level`, or
+// if the covariance cannot be factored.
 absl::StatusOr<std::optional<OtherBasinsModel>> FitOtherBasins(const kernels::KernelShape& shape,
                                                                const gp::InferenceOptions& inference,
                                                                const Eigen::MatrixXd& x, const Eigen::VectorXd& outputs,
@@ -61,9 +62,9 @@ absl::StatusOr<std::optional<OtherBasinsModel>> FitOtherBasins(const kernels::Ke
                                                                BasinsState* state, base::RandomStream random,
                                                                const base::StopToken& stop);
 
-// (Log) expected improvement, under a model of other basins and in its units, on the highest of its level and of the
-// saddles between the point and the known maxima. On the slope of a known basin only what rises above its saddle
-// counts.
+// (Log) expected improvement under a model of other basins, in its units. The value to beat at a point is the largest
+// of the model's level and of the saddles between the point and the known maxima: on the slope of a known basin only
+// what rises above the saddle counts.
 class OtherBasinsAcquisition final : public AcquisitionFunction {
  public:
   // Borrows all. maxima: rows. margin: added to the level, in deviations of the other results. bounds: of outputs, or

@@ -42,13 +42,13 @@ class BoundedAcquisition {
                                                    std::vector<Fantasies> fantasies, const Eigen::MatrixXd& finite,
                                                    const base::StopToken& stop);
 
-  // Null when no function could be drawn.
+  // Returns the acquisition; null if no function could be drawn.
   const AcquisitionFunction* acquisition() const { return top_; }
-  // Null without Lipschitz bounds.
+  // Returns the Lipschitz bounds; null without them.
   const OutputBounds* bounds() const { return bounds_.bounds.get(); }
-  // Their slope; infinite where there is no single one.
+  // Returns the slope of the bounds; infinite if they have no single one.
   double lipschitz() const { return bounds_.constant; }
-  // Largest score measured, in the outputs' units: what the bounds are held against.
+  // Returns the largest score measured, in the outputs' units. The bounds are compared with it.
   double incumbent() const { return incumbent_; }
   // Returns how often the bounds mattered so far.
   BindCount bind_count() const;

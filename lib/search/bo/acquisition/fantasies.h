@@ -11,8 +11,8 @@
 #include "lib/gp/regression.h"
 #include "lib/search/bo/acquisition/acquisition.h"
 
-// Open trials as a model sees them (docs/design/parallel.md): instead of one believed outcome, m joint draws of
-// their outcomes ("fantasies"), over which an improvement is averaged. With P the q pending points and y* the
+// Pending trials as a model sees them (docs/design/parallel.md): m joint draws of their outcomes ("fantasies") take the
+// place of one believed outcome, and the improvement is averaged over the draws. With P the q pending points and y* the
 // incumbent,
 //   E (max(f(P), f(u)) - y*)+ = E (max f(P) - y*)+ + E EI(u | f(P), max(y*, max f(P)))
 // so that, up to a constant, the average of EI over fantasies, each with its own incumbent, is the expected improvement
@@ -31,7 +31,8 @@ struct Fantasies {
 };
 
 struct FantasyRecord {
-  // The best result, in the regression's units: a fantasy's incumbent is that or its best open trial.
+  // The best result, in the regression's units. The incumbent of a fantasy is the better of this and of its best
+  // pending trial.
   double best = 0.0;
   // When not null, of a noisy objective: the incumbent is the largest posterior mean at these points (rows) and the
   // open ones.
@@ -42,9 +43,9 @@ struct FantasyRecord {
 // outcomes
 //   y_f ~ N(mu(P), Sigma(P) + sigma_n^2 I)
 // by inversion of the scrambled Sobol points of the stream (seed, "bo/fantasies", index, state): equal outcomes for all
-// u, and less scatter than independent normals. Columns beyond the Sobol table are independent. If it returns
-// std::nullopt, the regression as it was, when the numbers do not stay finite. O(q N^2 + m N^2). CANCELLED: `stop` was
-// raised; the regression may have some of the points then.
+// u, and less scatter than independent normals. Columns beyond the Sobol table are independent. Returns
+// std::nullopt, and leaves the regression as it was, if a number is not finite or a covariance cannot be factored.
+// O(q N^2 + m N^2). CANCELLED: `stop` was raised; the regression may then hold some of the points.
 absl::StatusOr<std::optional<Fantasies>> Fantasize(gp::Regression* regression, const Eigen::MatrixXd& open,
                                                    const FantasyRecord& incumbent, int count, uint64_t seed,
                                                    uint64_t index, uint32_t state, const base::StopToken& stop);

@@ -8,14 +8,15 @@
 
 namespace luthier::search {
 
-// An acquisition under the chance that the trial fails. A failure improves on nothing, so
+// An acquisition weighted by the probability P(u) that a trial succeeds. A failed trial improves on nothing, so that
 //   EI, PI:          P(u) exp c(ln a(u))        their logarithms: c(a(u)) + ln P(u)
-// where c(t) = t, but -14 - ln(-13 - t) below -14: once next to nothing is left to gain anywhere (an EI of 10^-6
-// deviations), the model's guess of what might be gained where everything fails, 10^-100 instead of 10^-400, must not
-// outweigh any P. For the same reason ln P counts 20 times what it is below 0.7 of the largest P at any success. A
-// bound or draw g is on the outputs' scale. There a failure counts as the outputs' lower quartile w:
+// Here c(t) = t for t >= -14 and -14 - ln(-13 - t) below: it compresses negligible improvements. Without it, once an EI
+// of 10^-6 deviations is the largest, a ratio of 10^-100 to 10^-400 between two hopeless points would outweigh any
+// difference in P. For the same reason ln P is multiplied by 20 where P is below 0.7 of the largest P at any success.
+// An upper confidence bound or a drawn function g is on the scale of the outputs. There a failure counts as the
+// outputs' lower quartile w:
 //   UCB, TS:         w + P(u) (g(u) - w)
-// -infinity stays what it is. Borrows both.
+// Values that are not finite are returned unchanged. Borrows both arguments. Thread-safe if they are.
 class FeasibleAcquisition final : public AcquisitionFunction {
  public:
   FeasibleAcquisition(const AcquisitionFunction* a, const FeasibilityModel* model, study::BoAcquisition kind,

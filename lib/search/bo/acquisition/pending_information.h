@@ -18,23 +18,23 @@ struct InformationLevel {
   double deviation = 0.0;                      // Standard deviation of f, in the regression's units.
 };
 
-// Returns kLeastInformation times the deviation that the most promising pending trial had before it was asked for:
-// sd(f(p*) | results), where p* of `open` (q x d, q >= 1) has the largest mu(p) + root_beta sd(p) under the results
-// alone. In a batch that UCB was asked for at once, p* is the first setting, whatever followed. `results`: the
-// posterior of the results alone.
+// Returns the minimum posterior standard deviation that a candidate must have: kLeastInformation sd(f(p*) | results).
+// p* is the pending point of `open` (q x d, q >= 1) with the largest upper confidence bound mu(p) + root_beta sd(p)
+// under the posterior of the results alone, `results`. When UCB proposes a batch at once, p* is its first setting.
 //
-// `noisy`: true if measuring a setting again tells anything. If not, the model has some noise sigma all the same, at
-// least 1e-4 output deviations, and a trial leaves a deviation of up to sigma at its own setting, however small sd(p*)
-// is. The level is then sqrt((kLeastInformation sd(p*))^2 + sigma^2), above all that a repetition could tell.
+// `noisy`: true if the objective is noisy, so that a repetition is informative. Otherwise the level is
+// sqrt((kLeastInformation sd(p*))^2 + sigma^2) with the model's noise deviation sigma, at least 1e-4 output deviations:
+// a trial leaves a deviation of up to sigma at its own setting, and no repetition may pass the level.
 inline constexpr double kLeastInformation = 0.2;
 double LeastInformation(const gp::Regression& results, const Eigen::Ref<const Eigen::MatrixXd>& open, double root_beta,
                         bool noisy);
 
-// An acquisition that excludes points at which the results and the pending trials leave less to be learnt than the
-// levels say: sd(f(u) | results, open) < level on the average over states of sd/level. Improvements vanish there by
-// themselves; an upper confidence bound, or a function drawn, is the largest again next to where it was, as the mean
-// does not move. The value there is -infinity and the gradient 0, as in AcceptRejectAcquisition; with a gradient the
-// edge counts as 1e-6 further out, so that where a search ends is inside by the batch's round-off, too. Thread-safe.
+// An acquisition that excludes points whose outcome the results and the pending trials already determine: those at
+// which sd(f(u) | results, open) / level, averaged over the states, is below 1. Expected improvements vanish there
+// anyway. An upper confidence bound or a drawn function does not: a pending trial leaves the posterior mean as it is,
+// so the maximum would stay next to it. The value at excluded points is -infinity and the gradient 0, as in
+// AcceptRejectAcquisition. With a gradient the threshold is 1 + 1e-6, so that a point at which a search ends also
+// passes Values, which rounds differently. Thread-safe.
 class PendingInformation final : public AcquisitionFunction {
  public:
   // Borrows `a` and the states, at least one.

@@ -47,8 +47,8 @@ class TruncatedAcquisition final : public AcquisitionFunction {
   Eigen::VectorXd Values(const Eigen::Ref<const Eigen::MatrixXd>& u) const override;
   double Value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) const override;
 
-  // Over the points given to Values: those at which, under some state, the band cuts off more than a thousandth of the
-  // improving mass (P(f > U) > 1e-3 P(f > y* + margin)), or, for UCB, is below it.
+  // Counts the points given to Values at which the band matters under some state: it cuts off more than a thousandth of
+  // the probability of improvement (P(f > U) > 1e-3 P(f > y* + margin)), or, for UCB, lies below the confidence bound.
   BindCount bind_count() const { return counter_.count(); }
 
  private:
@@ -61,12 +61,12 @@ class TruncatedAcquisition final : public AcquisitionFunction {
   mutable BindCounter counter_;
 };
 
-// Accept-reject: g where lower <= g <= upper, -infinity elsewhere, for a g on the scale of f: an upper confidence bound
-// or a function draw, not an improvement. Rejected points have the value -infinity and the gradient 0: a screening
-// ranks them last, MinimizeLbfgs cannot start from one and steps back when its search meets one, and so no maximiser
-// ever proposes one. A search often ends on the band's edge, where the batch and the gradient evaluation of g may fall
-// on different sides by round-off: with a gradient the band therefore counts as narrower by 1e-8 max(1, |g|). When
-// everything is rejected there is no candidate; ProposeLipo is then the way on. Slack is the bounds'.
+// Accept-reject: returns g where lower <= g <= upper, and -infinity with gradient 0 elsewhere. `g` is on the scale of
+// f: an upper confidence bound or a drawn function, not an improvement. No maximiser proposes a rejected point: a
+// screening ranks it last, and MinimizeLbfgs neither starts there nor ends a step there. A search often ends on the
+// edge of the band, where Values and Value may round to different sides. With a gradient the band is therefore narrower
+// by 1e-8 max(1, |g|). If every point is rejected there is no candidate, and the caller uses ProposeLipo. The bounds
+// bring their own slack.
 class AcceptRejectAcquisition final : public AcquisitionFunction {
  public:
   // Borrows both.
@@ -76,7 +76,7 @@ class AcceptRejectAcquisition final : public AcquisitionFunction {
   double Value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) const override;
   bool Rejected(const Eigen::VectorXd& u) const;
 
-  // Rejected among the points given to Values.
+  // Counts the points given to Values that were rejected.
   BindCount bind_count() const { return counter_.count(); }
 
  private:

@@ -74,9 +74,9 @@ struct PointBounds {
 class OutputBounds {
  public:
   virtual ~OutputBounds() = default;
-  // False: -infinity and +infinity everywhere.
+  // Returns false if the bounds are -infinity and +infinity everywhere.
   virtual bool active() const = 0;
-  // For the rows of u (q x d); resizes both results to q.
+  // Computes both bounds at the rows of `u` (q x d); resizes `lower` and `upper` to q.
   virtual void Evaluate(const Eigen::Ref<const Eigen::MatrixXd>& u, Eigen::VectorXd* lower,
                         Eigen::VectorXd* upper) const = 0;
   virtual PointBounds At(const Eigen::Ref<const Eigen::VectorXd>& u) const = 0;
@@ -109,23 +109,23 @@ class LipschitzBounds final : public OutputBounds {
   bool active_;
 };
 
-// The part of the space that a band rules out: the share of a uniform sample at which f cannot exceed incumbent +
-// epsilon, as the upper bound is not above it.
+// The share of a uniform sample of the space at which f cannot exceed incumbent + epsilon, because the upper bound does
+// not.
 struct ExclusionShare {
   double share = 0.0;
   double standard_error = 0.0;  // Standard error of independent points; a Sobol sample's error is smaller.
-  double largest_upper = 0.0;   // Over the sample: minus the incumbent, a sampled bound on what is left to gain.
+  double largest_upper = 0.0;  // Largest upper bound of the sample. Minus the incumbent it estimates the possible gain.
   int points = 0;
 };
-// u: the sample, q x d model points, q >= 1. CANCELLED: `stop` was raised.
+// Estimates the share over the sample `u`: q x d model points, q >= 1. CANCELLED: `stop` was raised.
 absl::StatusOr<ExclusionShare> ExcludedShare(const OutputBounds& bounds, const Eigen::Ref<const Eigen::MatrixXd>& u,
                                              double incumbent, double epsilon, const base::StopToken& stop);
-// Over the first `points` scrambled Sobol points of [0, 1]^d named (seed, "lipschitz/certificate"): for spaces whose
-// model coordinates are that cube.
+// Estimates the share over the first `points` scrambled Sobol points of [0, 1]^d of the stream (seed,
+// "lipschitz/certificate"). For spaces whose model coordinates are that cube.
 ExclusionShare ExcludedShareOfCube(const OutputBounds& bounds, int d, double incumbent, double epsilon, uint64_t seed,
                                    int points = 4096);
 
-// The number of times a band mattered, counted over batch evaluations (a maximiser's screening). Copies are snapshots.
+// Counts how often a band mattered in batch evaluations (a maximiser's screening). Copies are snapshots.
 struct BindCount {
   int64_t evaluated = 0;
   int64_t bound = 0;

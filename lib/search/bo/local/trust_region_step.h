@@ -11,14 +11,14 @@
 
 namespace luthier::search {
 
-// A polynomial trust-region step towards the nearest local maximum of a smooth function without noise: what polishes an
-// incumbent from 1e-4 to 1e-15, where a Gaussian process stalls. With values alone it is a derivative-free method
-// (NEWUOA's class: Powell 2006), with gradients a quasi-Newton one; both are one regression, math::TaylorModel, of a
-// polynomial on the facts nearest the incumbent, whose maximum within a box around the incumbent is the step. The
-// quadratic of the classical methods becomes a polynomial of as high a degree as the number of its terms allows: all
+// A polynomial trust-region step towards the nearest local maximum of a smooth function without noise. It takes an
+// incumbent from an error of 1e-4 to one of 1e-15, where a Gaussian process stalls. math::TaylorModel fits a polynomial
+// to the values and slopes nearest the incumbent; the polynomial's maximum within a box around the incumbent is the
+// step. With values alone this is a derivative-free method (NEWUOA's class: Powell 2006), with gradients a quasi-Newton
+// method. The classical methods fit a quadratic; here the degree is as high as the number of terms allows, so that all
 // points ever evaluated help, and less than half the evaluations are needed (docs/measurements/trust_region.md).
 //
-// Nothing is hidden: a step is a function of the data and of a few numbers carried from the last step.
+// A step depends on the data and on the state of the last step alone.
 
 // The slope of the score at one point along a direction.
 struct SlopeObservation {
@@ -31,14 +31,14 @@ struct TrustRegionData {
   Eigen::MatrixXd points;  // n x d, in the unit cube; continuous coordinates.
   Eigen::VectorXd scores;  // n, finite; larger is better.
   std::vector<SlopeObservation> slopes;
-  Eigen::MatrixXd pending;  // q x d, or empty: under way.
+  Eigen::MatrixXd pending;  // q x d, or empty: points of pending trials.
 };
 
 // The state that a step hands to the next. A default one starts anew.
 struct TrustRegionState {
   double radius = 0.0;          // Half the width of the last box; 0: none yet.
   double anchor = 0.0;          // Score of the incumbent at the last step.
-  double predicted_gain = 0.0;  // Gain that the last step promised; 0 after one that was to learn.
+  double predicted_gain = 0.0;  // Gain that the last step predicted; 0 after a step of kind kLearn.
   bool at_boundary = false;     // The last step went to the end of its box.
   double slope_error = 0.0;
   Eigen::VectorXd centre;   // d: the incumbent at the last step.
@@ -63,8 +63,8 @@ struct TrustRegionOptions {
 
 enum class TrustRegionStepKind {
   kImprove,  // `point` is expected to beat the incumbent by predicted_gain.
-  kLearn,  // The model sees nothing to gain, or a point under way is where it would go: `point` is where it knows least
-           // within the box.
+  kLearn,  // The model predicts no gain, or a pending trial is at its maximum. `point` has the largest deviation within
+           // the box.
   kConverged  // Neither gain nor uncertainty within the box is above rounding, or the box cannot shrink further: the
               // incumbent is a local maximum as far as can be told, and `point` is not worth a trial.
 };

@@ -9,14 +9,14 @@
 // The meaning of the Gaussian-process optimizer's options, and the check that they are legal.
 namespace luthier::search {
 
-// INVALID_ARGUMENT with fields "algorithm.<preset>.…" when an option is out of range, options do not go together, or
-// the space is too wide for a model.
+// Returns INVALID_ARGUMENT, with fields "algorithm.<preset>.…", if an option is out of range, if
+// options cannot be combined, or if the space has too many coordinates for a model.
 absl::Status ValidateBo(const study::StudySpec& spec, const study::BoOptions& options);
 
-// Length of the initial design.
+// Returns the number of points of the initial design.
 int InitialPoints(const study::BoOptions& options, int compact_dim);
 
-// The kernels and warps that the options leave to choose from.
+// Returns the kernels and warps that the options leave to choose from, and how they are fitted.
 SurrogateOptions ModelsFor(const study::Encoding& encoding, const study::BoOptions& options);
 
 }  // namespace luthier::search

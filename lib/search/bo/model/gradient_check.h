@@ -11,17 +11,21 @@
 
 namespace luthier::search {
 
-// Returns the reporters whose slopes contradict the values, ascending. Two faults are found:
-//   a wrong unit, sign or order of parameters: gp::CheckSlopes, CheckPairs, CheckAgainstPeers
-//   a component that is 0 at each of a reporter's points, five at least: where others' are not 0 (a chance below 1e-5
-//   if
-//     zeros were spread over all, and RelevanceGain above 5 nats), or, where everybody's are 0, where the values depend
-//     on the parameter (20 nats)
-// Hyperparameters come from the newest 100 measured values alone, of everybody. Each reporter's newest 150 slopes at
-// those points are held against them, up to eight reporters a call in turn. Axes along which everybody's slopes are 0
-// are looked at one a call, drawn by `ask_index`. `reporter`: of each row of `data`. `before`: the reporters set aside
-// so far, who stay so until their slopes fit as clearly as they once did not. Deterministic in its arguments. O(250^3)
-// a reporter, and some 150 O(150^3) for an axis that is looked at. CANCELLED: `stop` was raised.
+// Returns the reporters whose slopes contradict the values, ascending. It finds two faults:
+//   a wrong unit, sign or order of parameters   by gp::CheckSlopes, CheckPairs, CheckAgainstPeers
+//   a component that is always 0, wrongly       at all of a reporter's points, at least five. If others
+//                                               report nonzero slopes there, the zeros must have a
+//                                               chance of at most 1e-5 if spread over all reporters, and
+//                                               RelevanceGain must exceed 5 nats. If everybody's slopes
+//                                               are 0, RelevanceGain must exceed 20 nats.
+// Hyperparameters come from the newest 100 measured values of all reporters, without slopes. A call
+// checks up to eight reporters, in turn, by about 150 of each one's newest slopes at those points.
+// Of the axes along which everybody's slopes are 0, a call checks one, drawn by `ask_index`.
+//
+// `reporter` has the reporter of each row of `data`. `before` has the reporters set aside so far.
+// Such a reporter is set aside until CheckSlopes confirms its slopes and no other test objects.
+// Deterministic in its arguments. A reporter costs O(250^3), an axis some 150 O(150^3). Returns
+// CANCELLED if `stop` was raised.
 absl::StatusOr<std::vector<int32_t>> ContradictingReporters(const Observations& data,
                                                             const std::vector<int32_t>& reporter,
                                                             const SurrogateOptions& options,

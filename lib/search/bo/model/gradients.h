@@ -15,15 +15,17 @@
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
 
-// Reported derivatives of the metric, as a model of scores over the unit cube sees them. docs/design/fobo.md.
+// Conversion of reported derivatives of the metric to derivatives of the score over the unit cube,
+// which the model uses. docs/design/fobo.md.
 namespace luthier::search {
 
-// Known parts of the score's gradient at one point: derivatives per side of the unit cube, model coordinates.
+// The known part of the score's gradient at one point, in model coordinates. Derivatives are per
+// side of the unit cube. Either `axes` or `direction` is set.
 struct ScoreSlopes {
-  std::vector<int> axes;      // Coordinates whose derivatives are known; empty: the one along `direction` is.
-  Eigen::VectorXd direction;  // d, of length 1; empty with axes.
-  Eigen::VectorXd values;     // One an axis, or one. Finite.
-  Eigen::VectorXd variances;  // Variances of their errors; likewise.
+  std::vector<int> axes;      // Coordinates whose derivatives are known.
+  Eigen::VectorXd direction;  // d entries, norm 1: the direction whose derivative is known.
+  Eigen::VectorXd values;     // One derivative an axis, or the one along `direction`. Finite.
+  Eigen::VectorXd variances;  // Variances of the errors of `values`. Finite.
 
   bool empty() const { return values.size() == 0; }
 };
@@ -34,26 +36,30 @@ class GradientUnits {
  public:
   GradientUnits(const study::Encoding& encoding, study::Goal goal);
 
-  // Components that are not finite are left out one by one; so are those of inactive and constant parameters. An error
-  // bound is taken as the standard deviation of each derivative. Empty when nothing usable is left, or when a direction
-  // moves a constant parameter.
+  // Converts a reported gradient at `parameters`. Components that are not finite, and those of
+  // inactive and constant parameters, are left out one by one. An error bound counts as the
+  // standard deviation of each derivative. The result is empty if nothing usable is left, or if a
+  // direction moves a constant parameter.
   ScoreSlopes FromUser(const study::Gradient& gradient, const study::Parameters& parameters) const;
-  // A direction at a setting, in the coordinates of study::Gradient::direction: uniform on the unit sphere of the k
-  // active continuous coordinates of the cube, and at right angles to those of the other asks of its group of k:
-  // RandomStream(seed, "bo/direction", ask_index / k, 0 ... ask_index % k). Empty without any. O(k^3). CANCELLED:
-  // `stop` was raised.
+  // Returns a random direction at `parameters`, in the coordinates of study::Gradient::direction.
+  // It is uniform on the unit sphere of the k active continuous coordinates of the cube. The
+  // directions of k asks with the same ask_index / k are orthogonal: they are drawn from
+  // RandomStream(seed, "bo/direction", ask_index / k, 0 ... ask_index % k). The result is empty if
+  // k is 0. O(k^3). Returns CANCELLED if `stop` was raised.
   absl::StatusOr<std::vector<double>> RandomDirection(const study::Parameters& parameters, uint64_t seed,
                                                       uint64_t ask_index, const base::StopToken& stop) const;
 
  private:
   const study::Encoding* encoding_;
   study::Goal goal_;
-  std::vector<int> column_;  // Column of each differentiable parameter; -1: constant.
+  std::vector<int> column_;  // Column of each differentiable parameter, or -1 if it is constant.
 };
 
-// Rows for a model of n points: everything known at them while n + rows <= full_rows, the best points first; else one
-// slope a point, a gradient's along itself. Past max_rows, gp::SlopesWithin. one_each: one slope a point from the
-// start.
+// Returns the slopes that a model of n points uses. Points are served best first: each gives all
+// its known derivatives while values and slopes fit into `full_rows`. The others give one slope
+// each: for a full gradient, the derivative along the gradient itself. With `one_each` every point
+// gives one slope. If values and slopes exceed `max_rows`, gp::SlopesWithin selects among the
+// slopes.
 gp::Slopes ModelSlopes(const std::vector<ScoreSlopes>& known, const Eigen::VectorXd& scores, Eigen::Index columns,
                        bool one_each, Eigen::Index full_rows, Eigen::Index max_rows);
 

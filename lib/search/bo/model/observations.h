@@ -15,38 +15,44 @@
 
 namespace luthier::search {
 
-// A study's results, in model coordinates (d columns), for a model of scores (larger is better).
+// A study's results for a model of scores (larger is better). Points are in model coordinates (d
+// columns).
 struct Observations {
   Eigen::MatrixXd observed;     // n x d points with a score, in log order.
   Eigen::VectorXd scores;       // n.
-  std::vector<int64_t> number;  // n: the trial's.
+  std::vector<int64_t> number;  // n: the trial's number.
   std::vector<bool> complete;   // n: True if the score was measured, not imputed.
-  // Derivatives of the scores: empty, or n, of which many may be empty. Set by the designer, after thinning.
+  // Derivatives of the scores: empty, or n entries, many of which may be empty. The designer sets
+  // them after thinning.
   std::vector<ScoreSlopes> slopes;
   Eigen::MatrixXd known;       // Compact points of the best complete observations, best first.
   Eigen::MatrixXd pending;     // Points of pending trials.
   Eigen::MatrixXd tried;       // Points of all trials.
-  std::vector<bool> excluded;  // Rows of the table that were tried.
+  std::vector<bool> excluded;  // For each row of the table, true if it was tried. Empty without a table.
 
-  // The rows that were measured.
+  // Returns the rows whose score was measured, ascending.
   std::vector<Eigen::Index> CompleteRows() const;
 };
 
-// COMPLETE: its value. FAILED for a fault of the setting: the worst complete score. PRUNED: its value, but no better
-// than the median score. Others say nothing. `table`: of a small finite space, or null. Without `failures` failed
-// settings have no row: a model of their own has them (feasibility.h). CANCELLED: `stop` was raised.
+// Collects a study's results. A trial's state decides its score:
+//   COMPLETE  the score of its value
+//   PRUNED    the score of its last value, but no better than the median of the complete scores
+//   FAILED    for a fault of the setting, the worst complete score; only if `failures` is true, since
+//             feasibility.h has a model of its own for failures
+// Other trials have no row, and there are no rows before the first finite COMPLETE value. `table`
+// holds the settings of a small finite space, or is null. Returns CANCELLED if `stop` was raised.
 absl::StatusOr<Observations> Collect(const study::History& history, const study::Encoding& encoding, study::Goal goal,
                                      const SettingTable* table, bool failures, const base::StopToken& stop);
 
-// The observations that a model can afford, at most 1500: the newest 1000, the best 200 of the others, 300 at random;
-// and the newest 200 pending trials.
+// Returns the observations that a model can afford, at most 1500: the newest 1000, the best 200 of
+// the others and 300 random ones of the rest. Keeps the newest 200 pending trials.
 Observations Thin(const Observations& data, uint64_t seed, uint64_t ask_index);
 
-// Row indices best first, ties to the earlier.
+// Sorts row indices by score, best first. Ties go to the earlier row.
 void SortByScore(const Eigen::VectorXd& scores, std::vector<Eigen::Index>* rows);
-// The points as rows.
+// Returns the points as rows of a matrix.
 Eigen::MatrixXd Stack(const std::vector<Eigen::VectorXd>& points, Eigen::Index columns);
-// The given rows of m.
+// Returns the given rows of `m`.
 Eigen::MatrixXd Rows(const Eigen::MatrixXd& m, const std::vector<Eigen::Index>& rows);
 // Returns true if every setting of a small finite space was tried.
 bool Exhausted(const Observations& data);

@@ -8,42 +8,48 @@
 
 namespace luthier::search {
 
-// The bend between standardised scores and a Gaussian process's outputs.
+// The nonlinear step between standardised scores and a Gaussian process's outputs.
 enum class Warp {
   kNone,
   kYeoJohnson,
-  kLog,  // Logarithm of the loss, -score: for losses above 0 that span decades.
+  kLog,  // Logarithm of the loss, -score. It suits losses above 0 that span decades.
 };
 inline constexpr Warp kWarps[] = {Warp::kNone, Warp::kYeoJohnson, Warp::kLog};
-// "none", "yeo_johnson", "log".
+// Returns "none", "yeo_johnson" or "log".
 std::string WarpName(Warp warp);
 
-// Increasing map from scores (larger is better, user scale) to the outputs a Gaussian process is fitted to: mean 0,
-// deviation 1 (divisor n) over the data it was made from. Three steps:
+// An increasing map from scores (larger is better, user scale) to the outputs that a Gaussian
+// process is fitted to. Over the data it was made from, outputs have mean 0 and deviation 1
+// (divisor n). It has three steps:
 //   clip      s' = max(s, median - 20 (max - median + interquartile range)): one absurd loss must not flatten the rest
 //   standard  t = (s' - mean)/deviation
 //   warp      z = Yeo-Johnson(t; lambda), standardised again; lambda = 1 leaves it out
 // (Yeo & Johnson 2000, "A new family of power transformations"):
 //   t >= 0: ((1 + t)^lambda - 1)/lambda        t < 0: -((1 - t)^(2 - lambda) - 1)/(2 - lambda)     (logs in the limits)
-// lambda > 1 compresses the bad tail, as losses that span decades need. Scores equal: deviation 1, all outputs 0.
-// Or, with Warp::kLog, z = -ln(-s), standardised, without clipping; for scores below 0 only.
+// lambda > 1 compresses the bad tail, as losses that span decades need. If all scores are equal,
+// the deviation counts as 1 and all outputs are 0. With Warp::kLog the output is z = -ln(-s),
+// standardised and without clipping; all scores must be below 0.
 class OutputTransform {
  public:
-  // scores: finite, at least one. Returns std::nullopt if the warp does not suit them: a score >= 0 for kLog, a
-  // Yeo-Johnson transform that would change nothing. Its lambda, in [-1, 4], maximises the likelihood of independent
-  // normal outputs.
+  // Makes the transform of `scores`, which are finite and at least one. Returns std::nullopt if the
+  // warp does not suit them: for kLog if a score is >= 0, for kYeoJohnson if it would change
+  // nothing. The lambda of kYeoJohnson, in [-1, 4], maximises the likelihood of independent normal
+  // outputs.
   static std::optional<OutputTransform> Create(Warp warp, const Eigen::VectorXd& scores);
   static OutputTransform Standard(const Eigen::VectorXd& scores);
 
   double Forward(double score) const;
   Eigen::VectorXd Forward(const Eigen::VectorXd& scores) const;
-  // The score whose output is z; at the end of the warp's range the score there.
+  // Returns the score whose output is `z`. Beyond the warp's range it is the score at the range's
+  // end.
   double Inverse(double z) const;
-  // dz/dscore > 0: what a derivative of the score is multiplied by. 0 below the clip.
+  // Returns dz/dscore, by which a derivative of the score is multiplied. It is > 0, but 0 below the
+  // clip.
   double Slope(double score) const;
   Warp warp() const { return warp_; }
   double lambda() const { return lambda_; }
-  // sum_i ln dz/dscore at the scores it was made from: what makes likelihoods of different transforms comparable.
+  // sum_i ln dz/dscore over the scores it was made from. Added to a log likelihood, it makes
+  // different transforms comparable.
   double LogJacobian() const { return log_jacobian_; }
 
  private:

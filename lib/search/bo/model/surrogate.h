@@ -15,8 +15,9 @@
 #include "lib/kernels/stationary.h"
 #include "lib/search/bo/model/output_transform.h"
 
-// The Gaussian process that explains a study's results: kernel, output warp and hyperparameters, chosen together by the
-// posterior density of the hyperparameters, warps made comparable by their Jacobians.
+// The Gaussian process that explains a study's results. Its kernel, output warp and hyperparameters
+// are chosen together, by the posterior density of the hyperparameters. The Jacobians of the warps
+// make the densities comparable.
 namespace luthier::search {
 
 // One way to explain the data.
@@ -30,8 +31,9 @@ struct SurrogateOptions {
   bool noisy = false;                // True if the same setting may give different values.
   gp::PriorKind prior = gp::PriorKind::kDimensionScaled;
   gp::Criterion criterion = gp::Criterion::kMarginalLikelihood;
-  // Several regressions, their hyperparameters drawn from the posterior instead of maximising it; marginal likelihood
-  // only. From 3 observations to kMaxSampledRows rows; with more, maximising costs less and differs little.
+  // True to draw hyperparameters from their posterior, one regression a draw, instead of maximising
+  // it. Needs the marginal likelihood. Applies from 3 to kMaxSampledRows rows; with more rows,
+  // maximising costs less and differs little.
   bool sample = false;
 };
 
@@ -41,64 +43,69 @@ gp::InferenceOptions InferenceFor(const ModelChoice& choice, const SurrogateOpti
 inline constexpr Eigen::Index kMaxSampledRows = 300;  // Rows of values and slopes.
 inline constexpr int kSampledStates = 10;
 
-// The designer state of the model: where the searches for hyperparameters start.
+// The designer state of the model. The next searches for hyperparameters start from it.
 struct SurrogateState {
   struct Start {
     int choice = 0;
     gp::Hyperparameters theta;
-    double margin = 0.0;  // Nats by which it explained the data better, mostly below 0, than the choice in use.
+    // Log posterior density minus that of the choice in use, in nats. It is mostly negative.
+    double margin = 0.0;
   };
-  int64_t observations = 0;   // At the last search.
-  int searches = 0;           // So far: the turn of the other choices.
-  int choice = 0;             // In use.
-  gp::Hyperparameters theta;  // Its hyperparameters.
-  std::vector<Start> others;  // Ends of the last searches of the other choices; all to a few digits.
-  // The last state of the chain over the hyperparameters of `choice` (gp::ChainDensity); empty: none.
+  int64_t observations = 0;   // Number of observations at the last search.
+  int searches = 0;           // Number of searches so far. It decides which choices are tried next.
+  int choice = 0;             // The choice in use.
+  gp::Hyperparameters theta;  // Hyperparameters of the choice in use.
+  std::vector<Start> others;  // Results of the last searches of the other choices, to a few digits.
+  // The last state of the chain over the hyperparameters of `choice` (gp::ChainDensity). Empty if
+  // there is no chain.
   Eigen::VectorXd chain;
 };
 
 struct Surrogate {
   OutputTransform transform;
-  std::vector<gp::Regression> states;  // At least one. To be averaged over.
-  SurrogateState next;                 // For the next ask.
-  int likelihoods = 0;                 // Computed for it.
+  std::vector<gp::Regression> states;  // At least one. Predictions are averaged over them.
+  SurrogateState next;                 // The state for the next ask.
+  int likelihoods = 0;                 // Number of likelihoods that the fit computed.
 };
 
-// Fits to n points x (n x d, unit cube) with scores (n, larger is better); n >= 1. Hyperparameters are searched for
-// when there are at least 5 % more observations than at the last search, else taken over. A search improves the choice
-// in use from where it was, and tries one or two others in turn from where those ended; another takes over when it
-// explains the data better by two nats. Without a carried state all choices are searched. With options.sample the
-// choice is made in the same way, and kSampledStates states of its hyperparameters are then drawn anew at every call,
-// by a chain that goes on where the carried one was. Deterministic in its arguments. Returns std::nullopt if no
-// covariance could be factored.
+// Fits a Gaussian process to `scores` (n, larger is better) at the points `x` (n x d, unit cube); n
+// >= 1. Deterministic in its arguments. Returns std::nullopt if no covariance could be factored,
+// and CANCELLED, here and below, if `stop` was raised.
 //
-// slopes: derivatives of the scores at the points, per side of the cube, if any; the choices' kernels must have
-// derivatives then. They are bent with the scores, d(output) = OutputTransform::Slope d(score), which the Jacobian of a
-// warp counts for each of them. Searches see at most 300 rows: all values, slopes of the best 20 and the newest points.
-// Slopes that no kernel could follow are left out, those above 1000 output deviations per side; as are those where the
-// transform is flat.
-//
-// renew: false for a carried state that will do for now, however many observations there are. CANCELLED, here and
-// below: `stop` was raised.
+//   search      Hyperparameters are searched for when there are at least 5 % more observations than at
+//               the last search. Otherwise those of `carried` are used. A search continues the choice
+//               in use from its last hyperparameters. It also tries one or two other choices, in turn,
+//               from where their own last searches ended. Another choice replaces the one in use if it
+//               explains the data better by two nats. Without `carried` all choices are searched.
+//   `renew`     If it is false, a growing number of observations does not start a search.
+//   sampling    With options.sample the choice is made in the same way. Every call then draws
+//               kSampledStates states of its hyperparameters anew, and continues the carried chain.
+//   `slopes`    Derivatives of the scores at the points, per side of the cube; may be empty. If there
+//               are any, the kernels of all choices must have derivatives. They are converted by
+//               d(output) = OutputTransform::Slope d(score), and the Jacobian of a warp has one such
+//               factor for each slope. A search sees at most 300 rows: all values, and slopes of the
+//               best 20 and of the newest points. Slopes are left out if they exceed 1000 output
+//               deviations per side, which no kernel could follow, or where the transform is flat.
 absl::StatusOr<std::optional<Surrogate>> FitSurrogate(const SurrogateOptions& options, const Eigen::MatrixXd& x,
                                                       const Eigen::VectorXd& scores,
                                                       const std::optional<SurrogateState>& carried, uint64_t seed,
                                                       uint64_t ask_index, const gp::Slopes& slopes, bool renew,
                                                       const base::StopToken& stop);
 
-// Another choice that explains the data nearly as well as the one in use.
+// A choice that explains the data nearly as well as the one in use.
 struct Alternative {
   OutputTransform transform;
   gp::Regression regression;
-  double weight = 0.0;  // Relative to that of the choice in use, which is 1.
+  double weight = 0.0;  // Weight in averages; that of the choice in use is 1.
 };
 
-// Returns the models that a prediction should be averaged over, besides the surrogate's own: the choices that were
-// within 10 nats of the one in use when they were last searched for, the best three at most, with the square root of
-// the ratio of their densities as weights. (The ratio itself would be the posterior's if modes were all there is and
-// the true model were among the choices: on test functions 0.76 of the outcomes are then within two deviations, with
-// the root 0.87.) pending: points of pending trials, believed to give what each predicts. None with options.sample,
-// whose states are an average already, and above 500 rows.
+// Returns the models that a prediction should be averaged over, besides the surrogate's own. They
+// are the best choices, at most three, that were within 10 nats of the choice in use at their last
+// search. Each weight is the square root of the ratio of their densities. (The ratio itself would
+// be the posterior weight if modes were all there is and the true model were among the choices. On
+// test functions it puts 0.76 of the outcomes within two deviations, its root 0.87.) Each model
+// assumes that the trials at `pending` give the mean that it predicts. The result is empty with
+// options.sample, whose states are an average already, and above 500 rows of values and slopes.
 absl::StatusOr<std::vector<Alternative>> FitAlternatives(const SurrogateOptions& options, const Eigen::MatrixXd& x,
                                                          const Eigen::VectorXd& scores, const SurrogateState& state,
                                                          const gp::Slopes& slopes, const Eigen::MatrixXd& pending,

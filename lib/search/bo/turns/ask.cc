@@ -12,8 +12,7 @@
 namespace luthier::search {
 namespace {
 
-constexpr int64_t kMinCheck = 5;         // Results before slopes are held against values.
-constexpr int64_t kReadingATrial = 100;  // Operations.
+constexpr int64_t kMinCheck = 5;  // Results before slopes are held against values.
 constexpr int kManyParameters = 20;
 constexpr int kLeastGradients = 2;
 

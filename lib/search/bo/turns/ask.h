@@ -24,6 +24,9 @@
 // Data that the turns of one ask of `bo` share. Functions that take an Ask return CANCELLED once its `stop` is raised.
 namespace luthier::search {
 
+inline constexpr int64_t kReadingATrial = 100;  // Operations, for base::Pace.
+inline constexpr int kRandomTries = 100;        // Random settings that are drawn in search of one that was not tried.
+
 // Everything that follows from the study alone. Immutable.
 struct BoStudy {
   BoStudy(const study::StudySpec& spec, const study::BoOptions& options);

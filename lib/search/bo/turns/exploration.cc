@@ -15,9 +15,6 @@
 namespace luthier::search {
 namespace {
 
-constexpr int kRandomTries = 100;
-constexpr int64_t kReadingATrial = 100;  // Operations.
-
 // Returns the index of the exploration that is due, in random search's stream. `design`: the initial design is not
 // over.
 absl::StatusOr<std::optional<int64_t>> DueExploration(const BoStudy& study, const Ask& ask, bool design) {

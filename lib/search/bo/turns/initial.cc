@@ -12,8 +12,7 @@ namespace luthier::search {
 namespace {
 
 constexpr int kMinObservations = 2;  // Fewer say nothing of the function's shape.
-constexpr int kRandomTries = 100;
-constexpr size_t kTriesEach = 4;  // Of settings that open a conditional parameter, where the others were all tried.
+constexpr size_t kTriesEach = 4;     // Of settings that open a conditional parameter, where the others were all tried.
 
 absl::Status ExhaustedError() {
   return base::MakeError(absl::StatusCode::kOutOfRange, base::reason::kSpaceExhausted,

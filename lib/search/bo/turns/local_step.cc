@@ -35,8 +35,7 @@ constexpr int kRetreats = 6;
 // every fourth time: it waits for this many proposals between two.
 constexpr double kStepWorthwhile = 5e-5;
 constexpr int kStepWaits = 3;
-constexpr int kNewClimbs = 3;            // Climbs that one quasi-Newton turn begins, where those before have ended.
-constexpr int64_t kReadingATrial = 100;  // Operations.
+constexpr int kNewClimbs = 3;  // Climbs that one quasi-Newton turn begins, where those before have ended.
 
 // What earlier steps came to.
 struct Steps {

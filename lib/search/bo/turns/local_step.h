@@ -13,20 +13,21 @@
 // model. docs/design/trust_region.md.
 namespace luthier::search {
 
-// A step that could be made.
+// A local step, and the state of the designer once it is made.
 struct LocalMove {
   Suggestion suggestion;
-  // The score that it promises: a gain on the best result of its climb, which need not be the incumbent.
+  // Predicted score at the end of the step. The step starts at the best result of its climb, which need not be the
+  // incumbent.
   double predicted_end = 0.0;
   BoState state;  // The state once the step is made.
 };
 
-// Returns a step when it is its turn and there is a climb to go on with. A step that is likely to fail is not made: its
-// climb goes on as though it had failed.
+// Returns a step when it is a local step's turn and a climb is left. Steps with a low probability of success are
+// rejected; the trust region then shrinks as after a failed step.
 absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const Ask& ask);
 
-// Returns true if `move` promises more than the model's `candidate`. `away`: the candidate is of another basin than the
-// incumbent's (basins.h), so that its promise cannot be compared.
+// Returns true if the predicted score of `move` is better than that of the model's `candidate`. `away`: the candidate
+// is in another basin than the incumbent (basins.h), where the two predictions cannot be compared.
 bool PrefersStep(const BoStudy& study, const Ask& ask, const LocalMove& move, const BoModel& model,
                  const MaximizeCandidate& candidate, bool away);
 

@@ -83,13 +83,14 @@ class ModelTurn {
     uint64_t ask_index;
   };
 
-  // Returns true if local steps see to the last digits.
+  // Returns true if local steps refine the incumbent, so that the model need not.
   bool Polished() const;
-  // By how much improvements must exceed the incumbent to count, in output deviations.
+  // Smallest improvement on the incumbent that counts, in output deviations.
   double Margin(const gp::Regression& state) const;
 
-  // The setting that maximises `acquisition`: of a small finite space among all settings, by FINITE among its
-  // candidates, else by a search, of other basins where those are wanted. Returns std::nullopt if no value is finite.
+  // Returns the setting that maximises `acquisition`. A small finite space is enumerated; FINITE looks at its
+  // candidates; otherwise a search, which may go to other basins, maximises it. Returns std::nullopt if no value is
+  // finite.
   absl::StatusOr<std::optional<MaximizeCandidate>> MaximumOf(const AcquisitionFunction& acquisition,
                                                              const Search& search, BasinsState* basins,
                                                              Suggestion* suggestion, const base::StopToken& stop) const;
@@ -97,9 +98,9 @@ class ModelTurn {
   // The derivatives that models use.
   gp::Slopes SlopesOf(const Observations& data) const;
 
-  // Returns the maximum of the (log) expected improvement `acquisition`, which is that of `bounded` weighted by the
-  // chance that trials succeed. Where it promises next to nothing the maximum is that of the improvement on other
-  // basins than the known ones, to which the incumbent's is added (basins.h).
+  // Returns the maximum of `acquisition`: the (log) expected improvement of `bounded`, weighted by the probability that
+  // a trial succeeds. If the expected improvement is negligible, adds the incumbent's basin to the known ones and
+  // returns the maximum of the improvement in all other basins (basins.h).
   absl::StatusOr<MaximizeResult> MaximizeOverBasins(const BoModel& model, const Observations& data,
                                                     const BoundedAcquisition& bounded,
                                                     const AcquisitionFunction& acquisition,

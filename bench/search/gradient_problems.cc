@@ -82,8 +82,8 @@ double Branches(const Parameters& values) {
 
 std::vector<double> Differences(const simulate::Problem& problem, const Parameters& values) {
   std::vector<double> gradient;
-  for (const int i : problem.space.differentiable()) {
-    const ParameterSpec& parameter = problem.space.parameters()[static_cast<size_t>(i)];
+  for (const study::Scalar& scalar : problem.space.differentiable()) {  // None of these spaces has vectors.
+    const ParameterSpec& parameter = problem.space.parameters()[static_cast<size_t>(scalar.parameter)];
     gradient.push_back(0.0);
     const auto at = values.find(parameter.name);
     if (at == values.end()) continue;

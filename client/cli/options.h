@@ -48,6 +48,7 @@ struct Options {
   // study watch, trial list, trial get, trial add
   uint64_t after = 0;
   std::vector<std::string> states;
+  bool wide = false;
   bool with_measurements = false;
   std::vector<std::string> settings;
   std::vector<std::string> notes;
@@ -85,7 +86,7 @@ struct Options {
   uint64_t first_seed = 0;
   int64_t parallel = 1;
   double noise = 0.0;
-  int64_t resource = 0;  // 0: no training in parts.
+  int64_t resource = 0;  // 0: every trial is trained to its end at once.
   int64_t resource_min = 1;
   std::string stopping;  // Empty: no rule.
   std::string objective;

@@ -40,6 +40,26 @@ Cell ValueCell(const google::protobuf::Value& value) {
   return parsed.ok() ? Cell::Value(*parsed) : Cell::Text(wire::ToJson(value).dump());
 }
 
+double MedianOf(std::vector<double> values) {
+  const size_t half = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half), values.end());
+  if (values.size() % 2 == 1) return values[half];
+  return (*std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half)) + values[half]) / 2;
+}
+
+// The value with all digits; a vector longer than a line has its first numbers and what the others are like.
+std::string ValueText(const google::protobuf::Value& value, bool wide) {
+  constexpr size_t kShown = 8;
+  const absl::StatusOr<study::ParameterValue> parsed = wire::FromProto(value);
+  const auto* vector = parsed.ok() ? std::get_if<std::vector<double>>(&*parsed) : nullptr;
+  if (vector == nullptr || vector->size() <= kShown || wide) return ValueCell(value).exact;
+  std::string text = "[";
+  for (size_t k = 0; k < kShown; ++k) absl::StrAppend(&text, study::FormatDouble((*vector)[k]), ", ");
+  const auto [least, most] = std::minmax_element(vector->begin(), vector->end());
+  return absl::StrCat(text, "…] of ", vector->size(), " numbers, ", ShortNumber(*least), " to ", ShortNumber(*most),
+                      ", median ", ShortNumber(MedianOf(*vector)), " (all with --wide, or -o json)");
+}
+
 constexpr char kSetAside[] =
     "gradient set aside: it contradicts the losses that the same worker reported; the losses are kept";
 
@@ -345,10 +365,84 @@ Table StudyTable(const std::vector<v1::Study>& studies) {
   return table;
 }
 
-Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials) {
+namespace {
+
+// A column of a parameter: the parameter itself, or what stands for a vector, which has many numbers.
+struct ParameterColumn {
+  enum class Kind { kWhole, kElement, kMin, kMedian, kMax };
+  std::string parameter;
+  Kind kind = Kind::kWhole;
+  int element = 0;
+
+  std::string Title() const {
+    switch (kind) {
+      case Kind::kWhole:
+        break;
+      case Kind::kElement:
+        return absl::StrCat(parameter, "[", element, "]");
+      case Kind::kMin:
+        return parameter + ".min";
+      case Kind::kMedian:
+        return parameter + ".median";
+      case Kind::kMax:
+        return parameter + ".max";
+    }
+    return parameter;
+  }
+};
+
+Cell CellOf(const ParameterColumn& column, const v1::Trial& trial) {
+  const auto found = trial.parameters().fields().find(column.parameter);
+  if (found == trial.parameters().fields().end()) return Cell::Empty();
+  if (column.kind == ParameterColumn::Kind::kWhole) return ValueCell(found->second);
+  const absl::StatusOr<study::ParameterValue> value = wire::FromProto(found->second);
+  const auto* vector = value.ok() ? std::get_if<std::vector<double>>(&*value) : nullptr;
+  if (vector == nullptr || vector->empty()) return Cell::Empty();
+  switch (column.kind) {
+    case ParameterColumn::Kind::kElement: {
+      const auto element = static_cast<size_t>(column.element);
+      return element < vector->size() ? Cell::Number((*vector)[element]) : Cell::Empty();
+    }
+    case ParameterColumn::Kind::kMin:
+      return Cell::Number(*std::min_element(vector->begin(), vector->end()));
+    case ParameterColumn::Kind::kMax:
+      return Cell::Number(*std::max_element(vector->begin(), vector->end()));
+    case ParameterColumn::Kind::kMedian:
+    case ParameterColumn::Kind::kWhole:
+      return Cell::Number(MedianOf(*vector));
+  }
+  return Cell::Empty();
+}
+
+std::vector<ParameterColumn> ParameterColumns(const v1::StudySpec& spec, const std::vector<const v1::Trial*>& trials,
+                                              bool wide) {
+  using Kind = ParameterColumn::Kind;
+  std::map<std::string, int> counts;
+  for (const v1::ParameterSpec& p : spec.space()) {
+    if (p.has_count()) counts[p.name()] = p.count();
+  }
+  std::vector<ParameterColumn> columns;
+  for (const std::string& name : ParameterNames(spec, trials)) {
+    const auto vector = counts.find(name);
+    if (vector == counts.end()) {
+      columns.push_back({name});
+    } else if (!wide) {
+      for (const Kind kind : {Kind::kMin, Kind::kMedian, Kind::kMax}) columns.push_back({name, kind});
+    } else {
+      for (int element = 0; element < vector->second; ++element) columns.push_back({name, Kind::kElement, element});
+    }
+  }
+  return columns;
+}
+
+}  // namespace
+
+Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials, bool wide) {
   std::vector<const v1::Trial*> pointers;
   for (const v1::Trial& trial : trials) pointers.push_back(&trial);
-  const std::vector<std::string> parameters = ParameterNames(spec, pointers);
+  const std::vector<ParameterColumn> parameters = ParameterColumns(spec, pointers, wide);
+  std::vector<std::string> titles;
+  for (const ParameterColumn& column : parameters) titles.push_back(column.Title());
   std::set<std::string> other_metrics;
   for (const v1::Trial& trial : trials) {
     for (const auto& [name, value] : trial.final_measurement().metrics()) other_metrics.insert(name);
@@ -359,10 +453,10 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
 
   std::vector<std::string> columns = {"number", "state"};
   for (const std::string& name : metrics) {
-    const bool clash = std::find(parameters.begin(), parameters.end(), name) != parameters.end();
+    const bool clash = std::find(titles.begin(), titles.end(), name) != titles.end();
     columns.push_back(clash ? "metric." + name : name);
   }
-  columns.insert(columns.end(), parameters.begin(), parameters.end());
+  columns.insert(columns.end(), titles.begin(), titles.end());
   const bool training = std::any_of(trials.begin(), trials.end(),
                                     [](const v1::Trial& trial) { return trial.final_measurement().has_training(); });
   if (training) columns.push_back("training");
@@ -374,10 +468,7 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
       const auto found = trial.final_measurement().metrics().find(name);
       row.push_back(found == trial.final_measurement().metrics().end() ? Cell::Empty() : Cell::Number(found->second));
     }
-    for (const std::string& name : parameters) {
-      const auto found = trial.parameters().fields().find(name);
-      row.push_back(found == trial.parameters().fields().end() ? Cell::Empty() : ValueCell(found->second));
-    }
+    for (const ParameterColumn& column : parameters) row.push_back(CellOf(column, trial));
     if (training) {
       const v1::Measurement& last = trial.final_measurement();
       row.push_back(last.has_training() ? Cell::Text(OutcomeText(last.training())) : Cell::Empty());
@@ -427,13 +518,13 @@ void PrintStudy(std::ostream& out, const v1::Study& study) {
   out << "spec\n" << Indented(wire::ToYaml(study.spec())) << "\n";
 }
 
-void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial) {
+void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, bool wide) {
   out << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
   out << "parameters:\n";
   for (const std::string& name : ParameterNames(spec, {&trial})) {
     const auto found = trial.parameters().fields().find(name);
     if (found == trial.parameters().fields().end()) continue;
-    out << "  " << Printable(name) << " = " << Printable(ValueCell(found->second).exact) << "\n";
+    out << "  " << Printable(name) << " = " << Printable(ValueText(found->second, wide)) << "\n";
   }
   PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
   PrintEnding(out, trial.final_measurement());

@@ -33,13 +33,15 @@ Table StudyTable(const std::vector<v1::Study>& studies);
 // Columns: number, state, metrics (the study's first), parameters in the order of the space, training (where a trial
 // says how its training ended), attempts, origin, worker, note. A metric that is called as a parameter gets the prefix
 // "metric.".
-Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials);
+// `wide`: a column for each number of a vector parameter; else its least, its median and its largest.
+Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials, bool wide = false);
 
 // Prints the algorithm that the service chose for `study`, and why. Prints nothing if the study names its algorithm.
 void PrintResolution(std::ostream& out, const v1::Study& study);
 // For people: everything about one study or trial.
 void PrintStudy(std::ostream& out, const v1::Study& study);
-void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial);
+// `wide`: all numbers of vector parameters, however many.
+void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& trial, bool wide = false);
 // The end of a failed trial's message, indented: at most ten lines.
 std::string FailureText(const v1::Trial& trial);
 // Prints why the setting of `trial` was tried, and how it turned out.

@@ -118,19 +118,31 @@ void DeleteOptions(CLI::App& app, Options& o) {
   app.add_flag("--yes", o.yes, "Really delete it");
 }
 
+void Wide(CLI::App& app, Options& o) {
+  app.add_flag("--wide", o.wide, "All numbers of vector parameters, instead of least, median and largest");
+}
+
 void TrialListOptions(CLI::App& app, Options& o) {
   Study(app, o);
   app.add_option("--state", o.states, "Only trials in this state; may be repeated")->take_all();
+  Wide(app, o);
 }
 
 void TrialGetOptions(CLI::App& app, Options& o) {
   StudyAndTrial(app, o);
   app.add_flag("--measurements", o.with_measurements, "With the learning curve");
+  Wide(app, o);
+}
+
+void TrialBestOptions(CLI::App& app, Options& o) {
+  Study(app, o);
+  Wide(app, o);
 }
 
 void TrialAddOptions(CLI::App& app, Options& o) {
   Study(app, o);
-  app.add_option("--set", o.settings, "NAME=VALUE of a parameter; may be repeated; missing ones take their default")
+  app.add_option("--set", o.settings,
+                 "NAME=VALUE of a parameter; may be repeated; missing ones take their default; a vector: NAME='[1, 2]'")
       ->take_all();
   app.add_option("-f,--file", o.file, "File with {name: value}");
   app.add_option("--note", o.notes, "NAME=TEXT to keep with the trial; may be repeated")->take_all();
@@ -327,7 +339,7 @@ const std::vector<Verb>& Verbs() {
        "luthier trial get my-study 7 --measurements",
        TrialGetOptions,
        TrialGet},
-      {{"trial", "best"}, "The best trial so far", "luthier trial best my-study -o json", Study, TrialBest},
+      {{"trial", "best"}, "The best trial so far", "luthier trial best my-study -o json", TrialBestOptions, TrialBest},
       {{"trial", "explain"},
        "Why this setting was tried",
        "luthier trial explain my-study 7",

@@ -24,7 +24,16 @@ ObjectiveInfo LogisticInfo() {
       "or a product with the Hessian of all rows is one.";
   ParameterInfo l2 = MakeL2(1e10, 1e4);
   l2.differentiable = true;
+  l2.vector = true;
+  l2.description +=
+      " A list, or a vector parameter (count), holds one strength for each column, class or weight: l2_per says which.";
   info.parameters.push_back(std::move(l2));
+  info.parameters.push_back(
+      MakeChoice("l2_per",
+                 "What the entries of a list l2 are for. column: one a column of the data, and a last one for a "
+                 "penalised intercept. class, weight: with more than two classes, one a class, or one for each weight, "
+                 "those of the first column's classes first.",
+                 {"column", "class", "weight"}, false));
   info.parameters.push_back(Make("l2_groups", ParameterKind::kText,
                                  "Groups of columns with strengths of their own, \"shape: mean_* worst_*; flags: 11-20 "
                                  "25\": columns by name, with a star or by number from 1. Each group makes a "
@@ -133,6 +142,10 @@ ObjectiveInfo HsvmInfo() {
   std::erase_if(info.parameters, [](const ParameterInfo& p) { return p.name == "penalize_intercept"; });
   for (ParameterInfo& p : info.parameters) {
     if (p.name == "intercept") p.description = "Adds a constant feature 1, penalised like the others.";
+    if (p.name == "l2_per") {
+      p.description = "What the entries of a list l2 are for: columns of the data, and a last one for the intercept.";
+      p.labels = {"column"};
+    }
     if (p.name == "solver") {
       p.description =
           "Training algorithm; all find the same optimum. auto: by rows, columns, density, spread of the rows' norms; "

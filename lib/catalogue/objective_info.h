@@ -33,7 +33,8 @@ struct ParameterInfo {
   std::optional<study::ParameterValue> default_value;  // If absent, it must be given, unless `optional`.
   bool optional = false;                               // May be absent; `description` says what that means.
   bool tunable = false;                                // May be in the search space; otherwise only in options.
-  bool differentiable = false;                         // Gradients have an entry for it.
+  bool differentiable = false;                         // Gradients have an entry for it, or one for each element.
+  bool vector = false;                                 // Float: may be a list, tuned or fixed.
 
   bool required() const { return !default_value && !optional; }
 };

@@ -202,6 +202,23 @@ absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& opti
   return ParsePenaltyGroups(text == nullptr ? std::string() : *text);
 }
 
+std::optional<int64_t> LengthOfL2(const study::Parameters& options, const study::SearchSpace& space) {
+  if (const std::optional<int> i = space.Find("l2")) {
+    const std::optional<int>& count = space.parameters()[static_cast<size_t>(*i)].count;
+    return count ? std::optional<int64_t>(*count) : std::nullopt;
+  }
+  const auto found = options.find("l2");
+  if (found == options.end()) return std::nullopt;
+  const auto* list = std::get_if<std::vector<double>>(&found->second);
+  return list ? std::optional<int64_t>(static_cast<int64_t>(list->size())) : std::nullopt;
+}
+
+std::string L2Per(const study::Parameters& options) {
+  const auto found = options.find("l2_per");
+  const auto* text = found == options.end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text ? *text : "column";
+}
+
 std::string PenaltyName(const PenaltyGroup& group, absl::string_view penalty) {
   return absl::StrCat(penalty, ".", group.name);
 }

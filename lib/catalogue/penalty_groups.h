@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_CATALOGUE_PENALTY_GROUPS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/settings.h"
+#include "lib/study/search_space.h"
 
 // Groups of weights with penalties of their own: option `l2_groups` of `logistic`, `hsvm` and `crf` names them, and
 // each one makes a setting `l2.NAME`, tuned or fixed as `l2` is. Weights of no group have the penalty `l2`. With an
@@ -50,6 +52,11 @@ absl::StatusOr<std::vector<PenaltyGroup>> ParsePenaltyGroups(absl::string_view t
 // Parses option `l2_groups` of an objective; a value that is not text counts as empty. The other options need not be
 // valid.
 absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& options);
+
+// Number of strengths of a list l2, tuned or fixed; absent where l2 is one number.
+std::optional<int64_t> LengthOfL2(const study::Parameters& options, const study::SearchSpace& space);
+// Option l2_per: "column" (the default), "class" or "weight".
+std::string L2Per(const study::Parameters& options);
 
 // "l2.NAME"; `penalty`: "l2" or "l1".
 std::string PenaltyName(const PenaltyGroup& group, absl::string_view penalty = "l2");

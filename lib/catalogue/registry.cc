@@ -107,6 +107,10 @@ void CheckSpace(const ObjectiveInfo& info, const study::BuiltinObjective& object
       violations->Add(at + ".name",
                       absl::StrCat(spec.name, " is held fixed in ", kAt, ".options; remove one of the two"));
     }
+    if (spec.is_vector() && !p->vector) {
+      violations->Add(at + ".count",
+                      absl::StrCat(spec.name, " of objective ", info.model, " is one number; remove count"));
+    }
     if (spec.condition && p->required()) {
       violations->Add(at + ".condition", absl::StrCat(spec.name, " is needed in every trial; remove the condition"));
     }
@@ -137,6 +141,28 @@ void CheckData(const ObjectiveInfo& info, const study::BuiltinObjective& objecti
     if (!status.ok()) violations->Add(field, std::string(status.message()));
   } else if (objective.data[0] == '/') {
     violations->Add(field, "is an absolute path; give one relative to the worker's data root");
+  }
+}
+
+void CheckListL2(const ObjectiveInfo& info, const study::BuiltinObjective& objective, const study::SearchSpace& space,
+                 base::Violations* violations) {
+  const ParameterInfo* l2 = info.FindParameter("l2");
+  const bool knows_lists = l2 != nullptr && l2->vector;
+  if (objective.split.third > 0.0 && !knows_lists) {
+    violations->Add(absl::StrCat(kAt, ".split.third"),
+                    absl::StrCat("is for objectives logistic and hsvm, not ", info.model, "; remove it"));
+  }
+  if (!knows_lists) return;
+  if (!LengthOfL2(objective.options, space)) {
+    if (objective.options.contains("l2_per")) {
+      violations->Add(absl::StrCat(kAt, ".options.l2_per"),
+                      "is for a list l2; give parameter l2 a count, or remove l2_per");
+    }
+    return;
+  }
+  if (objective.options.contains(kGroupsOption)) {
+    violations->Add(absl::StrCat(kAt, ".options.", kGroupsOption),
+                    "and a list l2 exclude each other: the list has a strength for each column; remove one of the two");
   }
 }
 
@@ -217,6 +243,7 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
     violations.AddAll("", CheckValue(*p, value, field));
   }
   CheckSpace(info, objective, space, &violations);
+  CheckListL2(info, objective, space, &violations);
   CheckMetric(info, metric, &violations);
   return violations.ToStatus();
 }
@@ -245,7 +272,22 @@ bool MayDifferentiate(const study::StudySpec& spec) {
   if (metric == nullptr || !metric->gradient) return false;
   const auto option = builtin->options.find("gradient");
   const bool* wanted = option == builtin->options.end() ? nullptr : std::get_if<bool>(&option->second);
-  return wanted == nullptr || *wanted;
+  if (wanted != nullptr && !*wanted) return false;
+  if (builtin->model != "crf") return true;
+  // Every entry of a gradient must be known, and an l1 penalty has none.
+  const absl::StatusOr<std::vector<PenaltyGroup>> groups = GroupsOf(builtin->options);
+  if (!groups.ok()) return false;
+  const ObjectiveInfo full = WithPenaltyGroups(**info, *groups);
+  const std::vector<study::Scalar>& scalars = spec.space.differentiable();
+  for (const study::Scalar& scalar : scalars) {
+    const ParameterInfo* p = full.FindParameter(spec.space.parameters()[static_cast<size_t>(scalar.parameter)].name);
+    if (p == nullptr || !p->differentiable) return false;
+  }
+  for (const auto& [name, value] : builtin->options) {
+    const double* number = std::get_if<double>(&value);
+    if ((name == "l1" || absl::StartsWith(name, "l1.")) && number != nullptr && *number > 0.0) return false;
+  }
+  return wanted != nullptr || scalars.size() >= kFewestChainStrengths;
 }
 
 absl::Status ValidateWarmStart(const study::StudySpec& spec) {

@@ -23,6 +23,14 @@ absl::Status CheckValue(const ParameterInfo& info, const ParameterValue& value, 
   switch (info.kind) {
     case ParameterKind::kFloat:
     case ParameterKind::kInt: {
+      if (const auto* list = std::get_if<std::vector<double>>(&value)) {
+        if (!info.vector) return base::BadField(field, "is a list; give one number");
+        if (list->empty()) return base::BadField(field, "is an empty list");
+        for (size_t k = 0; k < list->size(); ++k) {
+          LUTHIER_RETURN_IF_ERROR(CheckValue(info, (*list)[k], absl::StrCat(field, "[", k, "]")));
+        }
+        return absl::OkStatus();
+      }
       const double* number = std::get_if<double>(&value);
       if (number == nullptr) return wrong("is not a number");
       if (!(*number >= info.min) || !(*number <= info.max)) {
@@ -88,6 +96,12 @@ int64_t Settings::Int(const std::string& name) const {
 }
 bool Settings::Bool(const std::string& name) const {
   return std::get<bool>(values_.at(name));
+}
+bool Settings::IsVector(const std::string& name) const {
+  return std::holds_alternative<std::vector<double>>(values_.at(name));
+}
+const std::vector<double>& Settings::Vector(const std::string& name) const {
+  return std::get<std::vector<double>>(values_.at(name));
 }
 const std::string& Settings::Text(const std::string& name) const {
   return std::get<std::string>(values_.at(name));

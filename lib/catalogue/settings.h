@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,11 +22,13 @@ class Settings {
   static absl::StatusOr<Settings> Resolve(const ObjectiveInfo& info, const study::Parameters& options,
                                           const study::Parameters& parameters);
 
-  // The name must be one of the objective's, of that kind.
+  // The name must be one of the objective's, of that kind, and no list (IsVector, Vector).
   double Number(const std::string& name) const;
   int64_t Int(const std::string& name) const;
   bool Bool(const std::string& name) const;
   const std::string& Text(const std::string& name) const;
+  bool IsVector(const std::string& name) const;
+  const std::vector<double>& Vector(const std::string& name) const;
   const study::Parameters& values() const { return values_; }
   // True if the study or the trial sets `name`: the value is not a default. For an optional parameter: true if it has a
   // value.

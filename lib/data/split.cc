@@ -123,4 +123,38 @@ absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& la
   return partitions;
 }
 
+absl::StatusOr<std::vector<Partition>> MakeSplit(const std::vector<int32_t>& label, int num_classes,
+                                                 const SplitOptions& options, const base::StopToken& stop) {
+  const auto split = [&](const std::vector<int32_t>& labels,
+                         double validation) -> absl::StatusOr<std::vector<Partition>> {
+    if (options.folds > 0) return SplitFolds(labels, num_classes, options.folds, options.seed, stop);
+    LUTHIER_ASSIGN_OR_RETURN(Partition one, SplitValidation(labels, num_classes, validation, options.seed, stop));
+    std::vector<Partition> all;
+    all.push_back(std::move(one));
+    return all;
+  };
+  if (options.third == 0.0) return split(label, options.validation);
+  const uint64_t third_seed = base::RandomStream(options.seed, "learn.split.third").NextU64();
+  LUTHIER_ASSIGN_OR_RETURN(const Partition outer, SplitValidation(label, num_classes, options.third, third_seed, stop));
+  base::Pace pace(stop);
+  std::vector<int32_t> rest;
+  rest.reserve(outer.train.size());
+  for (const int32_t row : outer.train) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
+    rest.push_back(label[row]);
+  }
+  const double share = options.validation / (1.0 - options.third);
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<Partition> partitions, split(rest, share));
+  for (Partition& partition : partitions) {
+    for (std::vector<int32_t>* part : {&partition.train, &partition.validation}) {
+      for (int32_t& row : *part) {
+        LUTHIER_RETURN_IF_ERROR(pace.Poll(1));
+        row = outer.train[row];
+      }
+    }
+    partition.third = outer.validation;
+  }
+  return partitions;
+}
+
 }  // namespace luthier::data

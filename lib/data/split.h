@@ -13,9 +13,10 @@ namespace luthier::data {
 struct Partition {
   std::vector<int32_t> train;
   std::vector<int32_t> validation;
+  std::vector<int32_t> third = {};  // Measured only.
 };
 
-// Both splits are stratified (class shares in the parts differ from those of the whole by less than one row a class and
+// Splits are stratified (class shares in the parts differ from those of the whole by less than one row a class and
 // part), a function of the labels and `seed` alone, and leave every class in every training part. `label` holds 0 …
 // num_classes - 1. INVALID_ARGUMENT when a class has fewer than two rows; CANCELLED when stopped.
 
@@ -28,6 +29,18 @@ absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int
 // INVALID_ARGUMENT with fewer rows than folds.
 absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& label, int num_classes, int folds,
                                                   uint64_t seed, const base::StopToken& stop = {});
+
+struct SplitOptions {
+  double validation = 0.25;  // Share of all rows. Unused with folds.
+  int folds = 0;             // 0: one split.
+  double third = 0.0;        // Share of all rows that is set apart first, in [0, 1); 0: none.
+  uint64_t seed = 0;
+};
+
+// One partition, or one a fold, as the two above make them of the rows that the third set leaves. The third set, the
+// same in all of them, is round(third * rows) rows. Errors of the two; with a third set a class needs three rows.
+absl::StatusOr<std::vector<Partition>> MakeSplit(const std::vector<int32_t>& label, int num_classes,
+                                                 const SplitOptions& options, const base::StopToken& stop = {});
 
 }  // namespace luthier::data
 

@@ -125,15 +125,16 @@ class Analysis {
     for (const Observation& observation : observations) {
       const VectorXd u = encoding_.ToCompact(observation.parameters);
       for (int c = 0; c < d_; ++c) {
-        const bool active = observation.parameters.count(NameOf(c)) > 0;
+        const bool active = observation.parameters.count(ParameterOf(c)) > 0;
         cells_.push_back(active ? cutters_[static_cast<size_t>(c)].CellOf(u(c)) : kInactive);
       }
     }
   }
 
-  const std::string& NameOf(int c) const {
+  const std::string& ParameterOf(int c) const {
     return encoding_.space().parameters()[static_cast<size_t>(encoding_.compact_parameter(c))].name;
   }
+  std::string NameOf(int c) const { return encoding_.space().ScalarName(encoding_.compact_scalar(c)); }
   int columns() const { return d_; }
 
   // Forest number `index`; pairs of `paired`.

@@ -334,7 +334,11 @@ LogisticProblem::LogisticProblem(const LogisticData* data, double l2) : data_(da
 
 LogisticProblem::LogisticProblem(const LogisticData* data, const VectorXd& l2)
     : data_(data), penalties_(data->penalized()), l2_(l2.size() == 0 ? 0.0 : l2.minCoeff()) {
-  LUTHIER_CHECK(l2.size() == data->features() && l2.allFinite() && l2_ >= 0.0);
+  LUTHIER_CHECK((l2.size() == data->features() || l2.size() == data->penalized()) && l2.allFinite() && l2_ >= 0.0);
+  if (l2.size() == data->penalized()) {
+    penalties_ = l2;
+    return;
+  }
   const int K = data->scores();
   for (Index j = 0; j < l2.size(); ++j) penalties_.segment(j * K, K).setConstant(l2[j]);
 }

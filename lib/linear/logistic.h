@@ -108,7 +108,7 @@ class LogisticProblem {
  public:
   // l2 >= 0, finite.
   LogisticProblem(const LogisticData* data, double l2);
-  // `l2` holds the penalty of each feature.
+  // `l2` holds the penalty of each feature, or of each penalised weight.
   LogisticProblem(const LogisticData* data, const Eigen::VectorXd& l2);
 
   const LogisticData& data() const { return *data_; }

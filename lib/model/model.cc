@@ -30,6 +30,8 @@ void SaveInfo(const ModelInfo& info, base::CheckpointWriter* writer) {
       writer->F64(*number);
     } else if (const auto* flag = std::get_if<bool>(&value)) {
       writer->U64(*flag ? 1 : 0);
+    } else if (const auto* list = std::get_if<std::vector<double>>(&value)) {
+      writer->Vector(Eigen::Map<const Eigen::VectorXd>(list->data(), static_cast<Eigen::Index>(list->size())));
     } else {
       writer->Text(std::get<std::string>(value));
     }
@@ -61,6 +63,9 @@ ModelInfo LoadInfo(base::CheckpointReader* reader) {
       value = reader->F64();
     } else if (index == study::ParameterValue(true).index()) {
       value = reader->U64() != 0;
+    } else if (index == study::ParameterValue(std::vector<double>()).index()) {
+      const Eigen::VectorXd list = reader->Vector();
+      value = std::vector<double>(list.begin(), list.end());
     } else {
       value = reader->Text();
     }

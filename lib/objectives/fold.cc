@@ -77,6 +77,16 @@ VectorXd PenaltyOfColumns(const bilevel::ColumnPenalties& groups, const LinearSe
   return l2;
 }
 
+// The penalty of each penalised weight.
+VectorXd PenaltyOfWeights(const bilevel::ColumnPenalties& groups, const LinearSettings& settings,
+                          const linear::LogisticData& data) {
+  VectorXd l2(data.penalized());
+  for (Eigen::Index i = 0; i < l2.size(); ++i) {
+    l2[i] = settings.penalties[static_cast<size_t>(groups.IndexOf(i, data.scores()))];
+  }
+  return l2;
+}
+
 // Both in one.
 data::Standardization Scale(data::Standardization s, const VectorXd& scales) {
   if (scales.size() == 0) return s;
@@ -89,11 +99,13 @@ data::Standardization Scale(data::Standardization s, const VectorXd& scales) {
 class MarginFold final : public FoldData, public std::enable_shared_from_this<MarginFold> {
  public:
   MarginFold(data::Standardization standardization, const bilevel::ColumnPenalties& groups,
-             const VectorXd& column_scales, linear::LinearData train_rows, linear::LinearData validation_rows)
+             const VectorXd& column_scales, linear::LinearData train_rows, linear::LinearData validation_rows,
+             linear::LinearData third_rows)
       : FoldData(std::move(standardization), groups),
         scales(column_scales),
         train(std::move(train_rows)),
-        validation(std::move(validation_rows)) {}
+        validation(std::move(validation_rows)),
+        third(std::move(third_rows)) {}
 
   linear::SolverChoice Choose(const LinearSettings& settings) const override {
     return linear::ChooseSolver(Problem(settings));
@@ -110,7 +122,7 @@ class MarginFold final : public FoldData, public std::enable_shared_from_this<Ma
   }
 
   const VectorXd scales;  // Empty: none.
-  const linear::LinearData train, validation;
+  const linear::LinearData train, validation, third;
 };
 
 class MarginTraining final : public Training<linear::LinearTrainer> {
@@ -120,7 +132,8 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
         loss_(settings.loss),
         problem_(fold_->Problem(settings)),
         train_(&fold_->train, loss_, 0.0),
-        held_out_(&fold_->validation, loss_, 0.0) {}
+        held_out_(&fold_->validation, loss_, 0.0),
+        third_(&fold_->third, loss_, 0.0) {}
 
   absl::Status Init(const linear::LinearTrainOptions& options) {
     LUTHIER_ASSIGN_OR_RETURN(linear::LinearTrainer trainer, linear::LinearTrainer::Create(&problem_, options));
@@ -153,6 +166,11 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
     sums.validation_rows = static_cast<double>(fold_->validation.rows());
     LUTHIER_ASSIGN_OR_RETURN(sums.train_loss, train_.Value(w, nullptr, nullptr, stop));
     sums.train_rows = static_cast<double>(fold_->train.rows());
+    if (fold_->third.rows() == 0) return sums;
+    LUTHIER_ASSIGN_OR_RETURN(sums.third_loss, third_.Value(w, nullptr, nullptr, stop));
+    LUTHIER_ASSIGN_OR_RETURN(const int64_t third_correct, fold_->third.CountCorrect(w, stop));
+    sums.third_correct = static_cast<double>(third_correct);
+    sums.third_rows = static_cast<double>(fold_->third.rows());
     return sums;
   }
 
@@ -169,7 +187,7 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
 
   const std::shared_ptr<const MarginFold> fold_;
   const MarginLoss loss_;
-  const linear::LinearProblem problem_, train_, held_out_;
+  const linear::LinearProblem problem_, train_, held_out_, third_;
 };
 
 absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSettings& settings,
@@ -186,11 +204,12 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSett
 class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<SoftmaxFold> {
  public:
   SoftmaxFold(data::Standardization standardization, const bilevel::ColumnPenalties& groups, int number_of_classes,
-              linear::LogisticData train_rows, linear::LogisticData validation_rows)
+              linear::LogisticData train_rows, linear::LogisticData validation_rows, linear::LogisticData third_rows)
       : FoldData(std::move(standardization), groups),
         classes(number_of_classes),
         train(std::move(train_rows)),
-        validation(std::move(validation_rows)) {}
+        validation(std::move(validation_rows)),
+        third(std::move(third_rows)) {}
 
   linear::SolverChoice Choose(const LinearSettings& settings) const override {
     if (settings.standardize) {
@@ -203,7 +222,7 @@ class SoftmaxFold final : public FoldData, public std::enable_shared_from_this<S
                                                       LinearSolver solver) const override;
 
   const int classes;
-  const linear::LogisticData train, validation;
+  const linear::LogisticData train, validation, third;
 };
 
 class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
@@ -211,9 +230,9 @@ class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
   SoftmaxTraining(std::shared_ptr<const SoftmaxFold> fold, const LinearSettings& settings,
                   const linear::TrainOptions& options)
       : fold_(std::move(fold)),
-        problem_(OnePenalty(settings)
-                     ? linear::LogisticProblem(&fold_->train, settings.l2)
-                     : linear::LogisticProblem(&fold_->train, PenaltyOfColumns(fold_->groups(), settings))) {
+        problem_(OnePenalty(settings) ? linear::LogisticProblem(&fold_->train, settings.l2)
+                                      : linear::LogisticProblem(
+                                            &fold_->train, PenaltyOfWeights(fold_->groups(), settings, fold_->train))) {
     trainer_ = std::make_unique<linear::LogisticTrainer>(&problem_, options);
   }
 
@@ -234,6 +253,11 @@ class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
     sums.validation_rows = static_cast<double>(fold_->validation.rows());
     LUTHIER_ASSIGN_OR_RETURN(sums.train_loss, fold_->train.Loss(w, nullptr, stop));
     sums.train_rows = static_cast<double>(fold_->train.rows());
+    if (fold_->third.rows() == 0) return sums;
+    LUTHIER_ASSIGN_OR_RETURN(sums.third_loss, fold_->third.Loss(w, nullptr, stop));
+    LUTHIER_ASSIGN_OR_RETURN(const int64_t third_correct, fold_->third.CountCorrect(w, stop));
+    sums.third_correct = static_cast<double>(third_correct);
+    sums.third_rows = static_cast<double>(fold_->third.rows());
     return sums;
   }
 
@@ -278,8 +302,15 @@ LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
              : hinge || settings.Bool("penalize_intercept") ? linear::Bias::kPenalized
                                                             : linear::Bias::kFree;
   out.standardize = settings.Bool("standardize");
-  out.l2 = settings.Number("l2");
-  out.penalties = catalogue::PenaltiesOf(groups, settings);
+  if (settings.IsVector("l2")) {
+    // Number 0 is the intercept's, the last entry; where it has none, nothing has number 0.
+    out.penalties = settings.Vector("l2");
+    out.l2 = out.penalties.back();
+    out.penalties.insert(out.penalties.begin(), out.l2);
+  } else {
+    out.l2 = settings.Number("l2");
+    out.penalties = catalogue::PenaltiesOf(groups, settings);
+  }
   out.solver = settings.Text("solver");
   out.train.tolerance = settings.Number("tolerance");
   out.train.max_iterations = settings.Int("max_iterations");
@@ -323,16 +354,20 @@ absl::StatusOr<std::shared_ptr<const FoldData>> MakeFoldData(const data::Dataset
                              linear::LinearData::Create(*dataset, partition.train, scaled, bias, stop));
     LUTHIER_ASSIGN_OR_RETURN(linear::LinearData validation,
                              linear::LinearData::Create(*dataset, partition.validation, scaled, bias, stop));
-    return std::shared_ptr<const FoldData>(
-        std::make_shared<MarginFold>(std::move(s), groups, scales, std::move(train), std::move(validation)));
+    LUTHIER_ASSIGN_OR_RETURN(linear::LinearData third,
+                             linear::LinearData::Create(*dataset, partition.third, scaled, bias, stop));
+    return std::shared_ptr<const FoldData>(std::make_shared<MarginFold>(std::move(s), groups, scales, std::move(train),
+                                                                        std::move(validation), std::move(third)));
   }
   const bool intercept = bias != linear::Bias::kNone;
   LUTHIER_ASSIGN_OR_RETURN(linear::LogisticData train,
                            linear::LogisticData::Create(dataset, partition.train, s, intercept, stop));
   LUTHIER_ASSIGN_OR_RETURN(linear::LogisticData validation,
                            linear::LogisticData::Create(dataset, partition.validation, s, intercept, stop));
-  return std::shared_ptr<const FoldData>(std::make_shared<SoftmaxFold>(std::move(s), groups, dataset->num_classes(),
-                                                                       std::move(train), std::move(validation)));
+  LUTHIER_ASSIGN_OR_RETURN(linear::LogisticData third,
+                           linear::LogisticData::Create(dataset, partition.third, s, intercept, stop));
+  return std::shared_ptr<const FoldData>(std::make_shared<SoftmaxFold>(
+      std::move(s), groups, dataset->num_classes(), std::move(train), std::move(validation), std::move(third)));
 }
 
 }  // namespace luthier::objectives

@@ -84,6 +84,9 @@ class FoldTraining {
     double validation_rows = 0.0;
     double train_loss = 0.0;
     double train_rows = 0.0;
+    double third_loss = 0.0;
+    double third_correct = 0.0;
+    double third_rows = 0.0;
   };
   // Measures the current weights. CANCELLED when stopped.
   virtual absl::StatusOr<Sums> Measure(const base::StopToken& stop) const = 0;

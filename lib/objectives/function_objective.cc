@@ -122,8 +122,8 @@ class FunctionObjective final : public Objective {
   std::optional<study::Gradient> InSpaceOrder(const VectorXd& gradient) const {
     if (space_.differentiable().empty()) return std::nullopt;
     study::Gradient out;
-    for (const int i : space_.differentiable()) {
-      const std::string& name = space_.parameters()[i].name;
+    for (const study::Scalar& scalar : space_.differentiable()) {
+      const std::string& name = space_.parameters()[scalar.parameter].name;
       for (Index j = 0; j < gradient.size(); ++j) {
         if (name == absl::StrCat("x", j + 1)) out.values.push_back(gradient[j]);
       }

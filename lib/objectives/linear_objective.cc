@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,8 +48,7 @@ class LinearObjective final : public Objective {
  public:
   LinearObjective(catalogue::ObjectiveInfo info, study::Parameters options, study::SearchSpace space,
                   study::MetricSpec metric, data::Dataset dataset, std::vector<data::Partition> folds,
-                  std::string identity, std::vector<catalogue::PenaltyGroup> groups,
-                  std::vector<int32_t> group_of_column)
+                  std::string identity, std::vector<catalogue::PenaltyGroup> groups, bilevel::ColumnPenalties columns)
       : info_(std::move(info)),
         options_(std::move(options)),
         space_(std::move(space)),
@@ -56,7 +57,7 @@ class LinearObjective final : public Objective {
         folds_(std::move(folds)),
         identity_(std::move(identity)),
         groups_(std::move(groups)),
-        columns_{static_cast<int>(groups_.size()) + 1, std::move(group_of_column)} {}
+        columns_(std::move(columns)) {}
 
   const catalogue::ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
@@ -80,8 +81,8 @@ class LinearObjective final : public Objective {
   // None when it is not wanted, or not defined.
   absl::StatusOr<std::optional<study::Gradient>> MakeGradient(bool wanted, const std::vector<double>& penalties,
                                                               const Runs& runs, const base::StopToken& stop) const;
-  // Number of a parameter among the penalties: 0 for l2, then the groups.
-  size_t PenaltyIndex(const std::string& name) const;
+  // Index among the penalties: 0 for l2, then the groups; of a list l2, its entries behind the intercept's.
+  size_t PenaltyIndex(const study::Scalar& scalar) const;
 
   const catalogue::ObjectiveInfo info_;
   const study::Parameters options_;
@@ -249,12 +250,19 @@ absl::StatusOr<study::Measurement> LinearObjective::Measure(const Runs& runs, in
     all.validation_rows += sums.validation_rows;
     all.train_loss += sums.train_loss;
     all.train_rows += sums.train_rows;
+    all.third_loss += sums.third_loss;
+    all.third_correct += sums.third_correct;
+    all.third_rows += sums.third_rows;
   }
   study::Measurement m;
   m.step = step;
   m.metrics["validation_loss"] = all.validation_loss / all.validation_rows;
   m.metrics["validation_accuracy"] = all.validation_correct / all.validation_rows;
   m.metrics["train_loss"] = all.train_loss / all.train_rows;
+  if (all.third_rows > 0.0) {
+    m.metrics["third_loss"] = all.third_loss / all.third_rows;
+    m.metrics["third_accuracy"] = all.third_correct / all.third_rows;
+  }
   return m;
 }
 
@@ -287,7 +295,13 @@ study::TrainingReport ReportOf(const Runs& runs, bool chosen) {
   return *all;
 }
 
-size_t LinearObjective::PenaltyIndex(const std::string& name) const {
+size_t LinearObjective::PenaltyIndex(const study::Scalar& scalar) const {
+  const study::ParameterSpec& parameter = space_.parameters()[static_cast<size_t>(scalar.parameter)];
+  const std::string& name = parameter.name;
+  if (parameter.is_vector()) {
+    const int index = scalar.element + 1;
+    return static_cast<size_t>(index < columns_.count ? index : 0);
+  }
   if (name == "l2") return 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (name == catalogue::PenaltyName(groups_[g])) return g + 1;
@@ -317,8 +331,8 @@ absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(boo
   const bilevel::ImplicitGradient mean = bilevel::AverageFolds(parts, weights);
   study::Gradient gradient;
   double smallest = INFINITY;
-  for (const int i : space_.differentiable()) {
-    const size_t k = PenaltyIndex(space_.parameters()[static_cast<size_t>(i)].name);
+  for (const study::Scalar& scalar : space_.differentiable()) {
+    const size_t k = PenaltyIndex(scalar);
     gradient.values.push_back(bilevel::UserUnitDerivative(mean.gradient[static_cast<Eigen::Index>(k)], penalties[k],
                                                           bilevel::Coordinate::kLog));
     smallest = std::min(smallest, penalties[k]);
@@ -505,6 +519,47 @@ absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::Bui
   return absl::OkStatus();
 }
 
+absl::StatusOr<bilevel::ColumnPenalties> PenaltiesFor(const catalogue::ObjectiveInfo& info,
+                                                      const study::Parameters& options,
+                                                      const std::vector<catalogue::PenaltyGroup>& groups,
+                                                      std::optional<int64_t> length, const data::Dataset& dataset) {
+  bilevel::ColumnPenalties penalties;
+  const bool bias = MayPenalizeIntercept(info, options);
+  if (!length) {
+    LUTHIER_ASSIGN_OR_RETURN(penalties.column,
+                             catalogue::GroupColumns(groups, {dataset.name, dataset.x.cols, dataset.features}, bias));
+    penalties.count = static_cast<int>(groups.size()) + 1;
+    return penalties;
+  }
+  const std::string per = catalogue::L2Per(options);
+  const int64_t columns = dataset.x.cols;
+  const int classes = dataset.num_classes();
+  if (per != "column" && classes == 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        dataset.name, ": l2_per ", per, " is for more than two classes; two share one weight a column: use column"));
+  }
+  const int64_t weights = columns * classes;
+  const int64_t own = per == "column" ? columns : per == "class" ? classes : weights;
+  const bool with_bias = per == "column" && bias;
+  if (*length != own + (with_bias ? 1 : 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        dataset.name, ": l2 has ", *length, " strengths, and ", own + (with_bias ? 1 : 0), " are needed: one for each ",
+        per, with_bias ? absl::StrCat(" (", own, "), and the intercept's") : std::string()));
+  }
+  // Number 0 is the intercept's.
+  penalties.count = static_cast<int>(own) + 1;
+  if (per == "column") {
+    penalties.column.resize(static_cast<size_t>(own));
+    std::iota(penalties.column.begin(), penalties.column.end(), 1);
+  } else {
+    penalties.weight.resize(static_cast<size_t>(weights));
+    for (int64_t i = 0; i < weights; ++i) {
+      penalties.weight[static_cast<size_t>(i)] = static_cast<int32_t>(1 + (per == "class" ? i % classes : i));
+    }
+  }
+  return penalties;
+}
+
 absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
@@ -515,30 +570,24 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, dataset));
   LUTHIER_RETURN_IF_ERROR(CheckClassSizes(dataset));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
-                           catalogue::GroupColumns(groups, {dataset.name, dataset.x.cols, dataset.features},
-                                                   MayPenalizeIntercept(info, objective.options)));
+  LUTHIER_ASSIGN_OR_RETURN(
+      const bilevel::ColumnPenalties columns,
+      PenaltiesFor(info, objective.options, groups, catalogue::LengthOfL2(objective.options, space), dataset));
   const int classes = dataset.num_classes();
   const study::Split& split = objective.split;
-  std::vector<data::Partition> folds;
-  if (split.folds > 0) {
-    absl::StatusOr<std::vector<data::Partition>> parts =
-        data::SplitFolds(dataset.label, classes, split.folds, split.seed, stop);
-    if (!parts.ok()) return Of(dataset, parts.status());
-    folds = *std::move(parts);
-  } else {
-    absl::StatusOr<data::Partition> one =
-        data::SplitValidation(dataset.label, classes, split.validation, split.seed, stop);
-    if (!one.ok()) return Of(dataset, one.status());
-    folds.push_back(*std::move(one));
-  }
+  absl::StatusOr<std::vector<data::Partition>> parts = data::MakeSplit(
+      dataset.label, classes,
+      {.validation = split.validation, .folds = split.folds, .third = split.third, .seed = split.seed}, stop);
+  if (!parts.ok()) return Of(dataset, parts.status());
+  std::vector<data::Partition> folds = *std::move(parts);
   std::string identity =
       absl::StrCat(loaded.fingerprint, " validation ", study::FormatDouble(split.folds > 0 ? 0.0 : split.validation),
                    " folds ", split.folds, " seed ", split.seed);
+  if (split.third > 0.0) absl::StrAppend(&identity, " third ", study::FormatDouble(split.third));
   catalogue::ObjectiveInfo with_groups = catalogue::WithPenaltyGroups(info, groups);
   return std::unique_ptr<Objective>(std::make_unique<LinearObjective>(
       std::move(with_groups), objective.options, std::move(space), std::move(metric), std::move(dataset),
-      std::move(folds), std::move(identity), std::move(groups), std::move(group_of_column)));
+      std::move(folds), std::move(identity), std::move(groups), columns));
 }
 
 }  // namespace luthier::objectives

@@ -1,11 +1,16 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_LINEAR_OBJECTIVE_H_
 #define LUTHIER_LIB_OBJECTIVES_LINEAR_OBJECTIVE_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/bilevel/column_penalties.h"
 #include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/penalty_groups.h"
 #include "lib/data/data_root.h"
 #include "lib/data/readers.h"
 #include "lib/objectives/objective.h"
@@ -18,6 +23,14 @@ data::ReadOptions ParseReadOptions(const study::Parameters& options);
 
 // Returns true if a trial with these options may have an intercept that is penalised, with l2.
 bool MayPenalizeIntercept(const catalogue::ObjectiveInfo& info, const study::Parameters& options);
+
+// Returns which penalty each column or weight of the data has. `length`: number of strengths of a list l2 (LengthOfL2),
+// absent where l2 is one number. Errors of GroupColumns; INVALID_ARGUMENT when the list has not as many entries as the
+// data ask for.
+absl::StatusOr<bilevel::ColumnPenalties> PenaltiesFor(const catalogue::ObjectiveInfo& info,
+                                                      const study::Parameters& options,
+                                                      const std::vector<catalogue::PenaltyGroup>& groups,
+                                                      std::optional<int64_t> length, const data::Dataset& dataset);
 
 // INVALID_ARGUMENT when the model is for two classes and the data have more.
 absl::Status CheckClasses(const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective,

@@ -1,6 +1,7 @@
 #include "lib/objectives/train_model.h"
 
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -64,14 +65,14 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   read.limits.stop = stop;
   LUTHIER_ASSIGN_OR_RETURN(const data::Dataset dataset, data::LoadDataset(request.objective.data, read, root));
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, request.objective, dataset));
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<int32_t> group_of_column,
-                           catalogue::GroupColumns(groups, {dataset.name, dataset.x.cols, dataset.features},
-                                                   MayPenalizeIntercept(info, request.objective.options)));
-  const bilevel::ColumnPenalties columns = {static_cast<int>(groups.size()) + 1, std::move(group_of_column)};
+  std::optional<int64_t> length;
+  if (settings.IsVector("l2")) length = static_cast<int64_t>(settings.Vector("l2").size());
+  LUTHIER_ASSIGN_OR_RETURN(const bilevel::ColumnPenalties columns,
+                           PenaltiesFor(info, request.objective.options, groups, length, dataset));
   const LinearSettings linear = ParseLinearSettings(info, groups, settings);
   const auto layout = [&](const VectorXd& scales) {
-    return MakeFoldData(&dataset, {AllRows(dataset.x.rows), {}}, linear.standardize, linear.bias, columns, scales,
-                        stop);
+    return MakeFoldData(&dataset, {.train = AllRows(dataset.x.rows), .validation = {}}, linear.standardize, linear.bias,
+                        columns, scales, stop);
   };
   LUTHIER_ASSIGN_OR_RETURN(std::shared_ptr<const FoldData> fold, layout(VectorXd()));
   const linear::SolverChoice choice = fold->Choose(linear);

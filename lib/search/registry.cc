@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/base/error.h"
 #include "lib/search/auto.h"
 #include "lib/search/bo/bo_designer.h"
 #include "lib/search/bo/model/bo_options.h"
@@ -20,6 +22,8 @@
 
 namespace luthier::search {
 namespace {
+
+constexpr int kMostWithoutGradients = 1000;  // Scalars of a space.
 
 struct Entry {
   AlgorithmInfo info;
@@ -65,9 +69,9 @@ study::GradientUse ReadsAsBaseDoesAlone(const study::StudySpec& spec) {
 }
 
 bool AnyDerivative(const study::SearchSpace& space) {
-  const std::vector<int>& differentiable = space.differentiable();
-  return std::any_of(differentiable.begin(), differentiable.end(), [&](int parameter) {
-    const auto& range = std::get<study::FloatRange>(space.parameters()[static_cast<size_t>(parameter)].domain);
+  const std::vector<study::Scalar>& differentiable = space.differentiable();
+  return std::any_of(differentiable.begin(), differentiable.end(), [&](const study::Scalar& scalar) {
+    const auto& range = std::get<study::FloatRange>(space.parameters()[static_cast<size_t>(scalar.parameter)].domain);
     return range.min < range.max;
   });
 }
@@ -323,7 +327,14 @@ study::GradientUse GradientUseOf(study::GradientUse of_study, const study::Prove
 }
 
 absl::Status Validate(const study::StudySpec& spec) {
-  return EntryOf(spec.algorithm).validate(spec);
+  const Entry& entry = EntryOf(spec.algorithm);
+  if (spec.space.scalars() > kMostWithoutGradients && GradientUseOf(spec) == study::GradientUse::kNone) {
+    return base::BadField("algorithm", absl::StrCat(entry.info.name, " uses no gradients here and takes at most ",
+                                                    kMostWithoutGradients, " scalars; the space has ",
+                                                    spec.space.scalars(), ": use bo, fobo or auto with an objective ",
+                                                    "that reports gradients, or shorten the vectors"));
+  }
+  return entry.validate(spec);
 }
 
 std::unique_ptr<Designer> CreateDesigner(const study::StudySpec& spec) {

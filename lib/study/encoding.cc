@@ -112,15 +112,17 @@ double Clean(double u) {
 
 }  // namespace
 
-Encoding::Encoding(SearchSpace space) : space_(std::move(space)), compact_of_parameter_(space_.size(), -1) {
+Encoding::Encoding(SearchSpace space) : space_(std::move(space)), coordinate_of_(space_.size(), -1) {
   for (int i = 0; i < space_.size(); ++i) {
     if (space_.IsConstant(i)) continue;
-    compact_of_parameter_[i] = static_cast<int>(compact_parameter_.size());
-    compact_parameter_.push_back(i);
-    model_begin_.push_back(model_dim_);
+    coordinate_of_[i] = compact_dim();
     const auto* labels = std::get_if<CategoricalLabels>(&space_.parameters()[i].domain);
-    categorical_.push_back(labels != nullptr);
-    model_dim_ += labels ? static_cast<int>(labels->labels.size()) : 1;
+    for (int element = 0; element < space_.parameters()[i].width(); ++element) {
+      compact_scalar_.push_back({i, element});
+      model_begin_.push_back(model_dim_);
+      categorical_.push_back(labels != nullptr);
+      model_dim_ += labels ? static_cast<int>(labels->labels.size()) : 1;
+    }
   }
   model_begin_.push_back(model_dim_);
 }
@@ -139,11 +141,30 @@ ParameterValue Encoding::DecodeOne(int parameter, double u) const {
   return std::visit(Decode{Clean(u)}, space_.parameters()[parameter].domain);
 }
 
+ParameterValue Encoding::DecodeParameter(int parameter, const Eigen::Ref<const Eigen::VectorXd>& u) const {
+  const ParameterSpec& p = space_.parameters()[parameter];
+  const int first = coordinate_of_[parameter];
+  if (first < 0) return space_.LevelValue(parameter, 0);
+  if (!p.is_vector()) return DecodeOne(parameter, u[first]);
+  std::vector<double> value(static_cast<size_t>(p.width()));
+  for (int element = 0; element < p.width(); ++element) {
+    value[static_cast<size_t>(element)] = std::get<double>(DecodeOne(parameter, u[first + element]));
+  }
+  return value;
+}
+
 Eigen::VectorXd Encoding::ToCompact(const Parameters& values) const {
   Eigen::VectorXd u = Eigen::VectorXd::Constant(compact_dim(), 0.5);
-  for (int c = 0; c < compact_dim(); ++c) {
-    const auto found = values.find(space_.parameters()[compact_parameter_[c]].name);
-    if (found != values.end()) u[c] = EncodeOne(compact_parameter_[c], found->second);
+  for (int i = 0; i < space_.size(); ++i) {
+    const int first = coordinate_of_[i];
+    if (first < 0) continue;
+    const auto found = values.find(space_.parameters()[i].name);
+    if (found == values.end()) continue;
+    if (const auto* vector = std::get_if<std::vector<double>>(&found->second)) {
+      for (size_t k = 0; k < vector->size(); ++k) u[first + static_cast<int>(k)] = EncodeOne(i, (*vector)[k]);
+    } else {
+      u[first] = EncodeOne(i, found->second);
+    }
   }
   return u;
 }
@@ -153,16 +174,16 @@ Parameters Encoding::FromCompact(const Eigen::Ref<const Eigen::VectorXd>& u) con
   Parameters values;
   for (const int i : space_.topological_order()) {
     if (!space_.IsActive(i, values)) continue;
-    const int c = compact_of_parameter_[i];
-    values[space_.parameters()[i].name] = DecodeOne(i, c < 0 ? 0.5 : u[c]);
+    values[space_.parameters()[i].name] = DecodeParameter(i, u);
   }
   return values;
 }
 
 Eigen::VectorXd Encoding::ToModel(const Parameters& values) const {
   Eigen::VectorXd u = Eigen::VectorXd::Constant(model_dim_, 0.5);
-  for (int c = 0; c < compact_dim(); ++c) {
-    const int i = compact_parameter_[c];
+  for (int i = 0; i < space_.size(); ++i) {
+    const int c = coordinate_of_[i];
+    if (c < 0) continue;
     const auto found = values.find(space_.parameters()[i].name);
     if (categorical_[c]) {
       u.segment(model_begin_[c], model_begin_[c + 1] - model_begin_[c]).setZero();
@@ -172,6 +193,12 @@ Eigen::VectorXd Encoding::ToModel(const Parameters& values) const {
         u[model_begin_[c] + label] = 1.0 / std::sqrt(2.0);
       }
     } else if (found != values.end()) {
+      if (const auto* vector = std::get_if<std::vector<double>>(&found->second)) {
+        for (size_t k = 0; k < vector->size(); ++k) {
+          u[model_begin_[c] + static_cast<int>(k)] = EncodeOne(i, (*vector)[k]);
+        }
+        continue;
+      }
       const bool* flag = std::get_if<bool>(&found->second);
       u[model_begin_[c]] = flag ? (*flag ? 1.0 : 0.0) : EncodeOne(i, found->second);
     }
@@ -201,12 +228,13 @@ Parameters Encoding::Sample(base::RandomStream& random) const {
 }
 
 double Encoding::UserPerUnit(int k, const Parameters& values) const {
-  const int i = space_.differentiable()[k];
+  const auto [i, element] = space_.differentiable()[k];
   const ParameterSpec& p = space_.parameters()[i];
   const auto found = values.find(p.name);
-  if (found == values.end() || compact_of_parameter_[i] < 0) return 0.0;
+  if (found == values.end() || coordinate_of_[i] < 0) return 0.0;
   const auto& d = std::get<FloatRange>(p.domain);
-  const double x = std::get<double>(found->second);
+  const auto* vector = std::get_if<std::vector<double>>(&found->second);
+  const double x = vector ? (*vector)[static_cast<size_t>(element)] : std::get<double>(found->second);
   if (UseLinear(d)) return d.max - d.min;
   if (d.scale == Scale::kLog) return x * (std::log(d.max) - std::log(d.min));
   return x * (1.0 - x) * (Logit(d.max) - Logit(d.min));

@@ -13,7 +13,8 @@ namespace luthier::study {
 
 // The one way a search space becomes numbers. Two coordinate systems, both in the unit cube:
 //
-//  * compact: one coordinate for each parameter that is not constant. Random, quasi-random and grid designers use it.
+//  * compact: one coordinate for each scalar (search_space.h) of a parameter that is not constant. Random, quasi-random
+//  and grid designers use it.
 //      float      linear (x-min)/(max-min); log, logit: the same in ln x, ln(x/(1-x))
 //      stepped float, linear int, ordinal: level i of m at (i+1/2)/m; decode min(floor(u m), m-1), so that uniform u
 //                 makes all levels equally likely
@@ -31,17 +32,20 @@ class Encoding {
   explicit Encoding(SearchSpace space);
 
   const SearchSpace& space() const { return space_; }
-  int compact_dim() const { return static_cast<int>(compact_parameter_.size()); }
+  int compact_dim() const { return static_cast<int>(compact_scalar_.size()); }
   int model_dim() const { return model_dim_; }
-  // Parameter index of compact coordinate c.
-  int compact_parameter(int c) const { return compact_parameter_[c]; }
+  // Parameter index, and scalar, of compact coordinate c.
+  int compact_parameter(int c) const { return compact_scalar_[c].parameter; }
+  const Scalar& compact_scalar(int c) const { return compact_scalar_[c]; }
+  // Compact coordinate of a parameter (a vector's first), or -1 when it is constant. A vector's follow one another.
+  int coordinate_of(int parameter) const { return coordinate_of_[parameter]; }
   // Model coordinates [begin, end) of compact coordinate c.
   int model_begin(int c) const { return model_begin_[c]; }
   int model_end(int c) const { return model_begin_[c + 1]; }
   // For each model column, the compact coordinate (thus the lengthscale) it belongs to.
   std::vector<int> ModelGroups() const;
   // Number of levels of compact coordinate c, or absent when it is continuous.
-  std::optional<int64_t> Levels(int c) const { return space_.Levels(compact_parameter_[c]); }
+  std::optional<int64_t> Levels(int c) const { return space_.Levels(compact_parameter(c)); }
   bool IsCategorical(int c) const { return categorical_[c]; }
 
   // compact_dim() coordinates. `values` must be valid. Inactive: 0.5.
@@ -50,8 +54,11 @@ class Encoding {
   // Always a valid setting.
   Parameters FromCompact(const Eigen::Ref<const Eigen::VectorXd>& u) const;
 
-  // The value of compact coordinate c at u, as FromCompact decodes it when the parameter is active.
-  ParameterValue DecodeCoordinate(int c, double u) const { return DecodeOne(compact_parameter_[c], u); }
+  // The value of compact coordinate c at u, as FromCompact decodes it when the parameter is active. Vectors: that of
+  // the one element.
+  ParameterValue DecodeCoordinate(int c, double u) const { return DecodeOne(compact_parameter(c), u); }
+  // The value of an active parameter at compact point u (compact_dim()), whichever kind it has.
+  ParameterValue DecodeParameter(int parameter, const Eigen::Ref<const Eigen::VectorXd>& u) const;
 
   Eigen::VectorXd ToModel(const Parameters& values) const;
   // Categorical: the largest of its k coordinates, ties to the lowest.
@@ -64,7 +71,7 @@ class Encoding {
   // A setting drawn with u uniform per coordinate: random search's measure. Uses compact_dim() uniforms always.
   Parameters Sample(base::RandomStream& random) const;
 
-  // d(user value)/d(u) of differentiable parameter `space().differentiable()[k]` at `values`: multiplies a user-unit
+  // d(user value)/d(u) of scalar `space().differentiable()[k]` at `values`: multiplies a user-unit
   // derivative to give a derivative per unit-cube coordinate. 0 when it is inactive or constant.
   double UserPerUnit(int k, const Parameters& values) const;
 
@@ -73,8 +80,8 @@ class Encoding {
   double EncodeOne(int parameter, const ParameterValue& value) const;
 
   SearchSpace space_;
-  std::vector<int> compact_parameter_;
-  std::vector<int> compact_of_parameter_;  // -1 for constants
+  std::vector<Scalar> compact_scalar_;
+  std::vector<int> coordinate_of_;
   std::vector<bool> categorical_;
   std::vector<int> model_begin_;
   int model_dim_ = 0;

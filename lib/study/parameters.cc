@@ -32,6 +32,9 @@ uint64_t HashOf(const Parameters& parameters) {
       append(*number == 0.0 ? 0.0 : *number);  // -0 equals 0.
     } else if (const bool* flag = std::get_if<bool>(&value)) {
       bytes += static_cast<char>(*flag);
+    } else if (const auto* vector = std::get_if<std::vector<double>>(&value)) {
+      append(static_cast<uint32_t>(vector->size()));
+      for (const double element : *vector) append(element == 0.0 ? 0.0 : element);
     } else {
       const auto& label = std::get<std::string>(value);
       append(static_cast<uint32_t>(label.size()));
@@ -52,6 +55,14 @@ std::string FormatDouble(double value) {
 std::string FormatValue(const ParameterValue& value) {
   if (const double* number = std::get_if<double>(&value)) return FormatDouble(*number);
   if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* vector = std::get_if<std::vector<double>>(&value)) {
+    std::string out = "[";
+    for (size_t k = 0; k < vector->size(); ++k) {
+      if (k > 0) out += ", ";
+      out += FormatDouble((*vector)[k]);
+    }
+    return out + "]";
+  }
   return std::get<std::string>(value);
 }
 

@@ -103,6 +103,16 @@ void CheckDomain(const CategoricalLabels& d, const std::string& at, base::Violat
 }
 void CheckDomain(const BoolSwitch&, const std::string&, base::Violations*) {}
 
+void CheckCount(const ParameterSpec& p, const std::string& at, base::Violations* violations) {
+  if (*p.count < 1 || *p.count > kMaxScalars) {
+    violations->Add(at + ".count", absl::StrCat(*p.count, " is not between 1 and ", kMaxScalars));
+  }
+  const auto* range = std::get_if<FloatRange>(&p.domain);
+  if (range == nullptr || range->step) {
+    violations->Add(at + ".count", "is for float parameters without a step; declare the others one by one");
+  }
+}
+
 const char* KindName(const ParameterDomain& domain) {
   static constexpr const char* kNames[] = {"float", "int", "ordinal", "categorical", "bool"};
   return kNames[domain.index()];
@@ -174,6 +184,17 @@ absl::StatusOr<ParameterValue> CanonicalLabel(const std::vector<std::string>& la
       absl::StrCat(Quote(text), " is not one of its labels", base::DidYouMean(text, labels), ": ", SomeOf(labels)));
 }
 
+// `value` as a value of `p`: of a vector, all its scalars.
+ParameterValue Filled(const ParameterSpec& p, double value) {
+  if (!p.is_vector()) return value;
+  return std::vector<double>(static_cast<size_t>(*p.count), value);
+}
+
+absl::StatusOr<ParameterValue> Spread(const ParameterSpec& p, double value) {
+  LUTHIER_ASSIGN_OR_RETURN(const ParameterValue canonical, CanonicalIn(std::get<FloatRange>(p.domain), value));
+  return Filled(p, std::get<double>(canonical));
+}
+
 }  // namespace
 
 double StepCount(const FloatRange& range) {
@@ -201,11 +222,36 @@ absl::StatusOr<ParameterValue> CanonicalValue(const ParameterDomain& domain, con
   }
   const double* number = std::get_if<double>(&value);
   if (number == nullptr) {
-    return Wrong(absl::StrCat(Quote(FormatValue(value)), " is not a number, as a parameter of kind ", KindName(domain),
-                              " needs"));
+    const bool list = std::holds_alternative<std::vector<double>>(value);
+    return Wrong(absl::StrCat(list ? "a list" : Quote(FormatValue(value)), " is not a number, as a parameter of kind ",
+                              KindName(domain), " needs"));
   }
   if (const auto* d = std::get_if<FloatRange>(&domain)) return CanonicalIn(*d, *number);
   return CanonicalIn(std::get<IntRange>(domain), *number);
+}
+
+absl::StatusOr<ParameterValue> CanonicalValue(const ParameterSpec& parameter, const ParameterValue& value) {
+  if (!parameter.is_vector()) return CanonicalValue(parameter.domain, value);
+  const auto* given = std::get_if<std::vector<double>>(&value);
+  if (given == nullptr) {
+    return Wrong(
+        absl::StrCat("is a vector of ", *parameter.count, " numbers; give a list, not ", Quote(FormatValue(value))));
+  }
+  if (given->size() != static_cast<size_t>(*parameter.count)) {
+    return Wrong(absl::StrCat("has ", given->size(), " numbers; the vector has ", *parameter.count));
+  }
+  std::vector<double> canonical;
+  canonical.reserve(given->size());
+  for (size_t k = 0; k < given->size(); ++k) {
+    const absl::StatusOr<ParameterValue> element = CanonicalIn(std::get<FloatRange>(parameter.domain), (*given)[k]);
+    if (!element.ok()) {
+      base::Violations violations;
+      violations.AddAll(absl::StrCat("[", k, "]"), element.status());
+      return violations.ToStatus();
+    }
+    canonical.push_back(std::get<double>(*element));
+  }
+  return canonical;
 }
 
 absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> parameters) {
@@ -216,6 +262,7 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> param
   }
   std::map<std::string, int> index;
   std::vector<std::string> names;
+  int64_t scalars = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ParameterSpec& p = parameters[i];
     const std::string at = absl::StrCat("[", i, "]");
@@ -233,14 +280,22 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> param
     const std::string kind_at = absl::StrCat(at, ".", KindName(p.domain));
     base::Violations of_domain;
     std::visit([&](const auto& domain) { CheckDomain(domain, kind_at, &of_domain); }, p.domain);
+    if (p.count) CheckCount(p, at, &of_domain);
+    scalars += p.count ? std::clamp<int64_t>(*p.count, 0, kMaxScalars) : 1;
     if (of_domain.empty() && p.default_value) {
-      const absl::StatusOr<ParameterValue> value = CanonicalValue(p.domain, *p.default_value);
+      const bool spread = p.count && std::holds_alternative<double>(*p.default_value);
+      const absl::StatusOr<ParameterValue> value =
+          spread ? Spread(p, std::get<double>(*p.default_value)) : CanonicalValue(p, *p.default_value);
       if (!value.ok())
         violations.AddAll(at + ".default_value", value.status());
       else
         parameters[i].default_value = *value;
     }
     violations.AddAll("", of_domain.ToStatus());
+  }
+  if (scalars > kMaxScalars) {
+    violations.Add("", absl::StrCat("has ", scalars, " scalars in its vectors and other parameters; at most ",
+                                    kMaxScalars, " are allowed"));
   }
   std::vector<int> parents(parameters.size(), -1);
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -291,10 +346,18 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(std::vector<ParameterSpec> param
   space.order_ = std::move(order);
   space.parents_ = std::move(parents);
   for (int i = 0; i < space.size(); ++i) {
+    const int width = space.parameters_[i].width();
+    space.scalars_ += width;
     const auto* range = std::get_if<FloatRange>(&space.parameters_[i].domain);
-    if (range && !range->step) space.differentiable_.push_back(i);
+    if (!range || range->step) continue;
+    for (int element = 0; element < width; ++element) space.differentiable_.push_back({i, element});
   }
   return space;
+}
+
+std::string SearchSpace::ScalarName(const Scalar& scalar) const {
+  const ParameterSpec& p = parameters_[scalar.parameter];
+  return p.is_vector() ? absl::StrCat(p.name, "[", scalar.element, "]") : p.name;
 }
 
 std::optional<int> SearchSpace::Find(absl::string_view name) const {
@@ -335,7 +398,7 @@ std::optional<int64_t> SearchSpace::Levels(int i) const {
 ParameterValue SearchSpace::LevelValue(int i, int64_t level) const {
   const ParameterDomain& domain = parameters_[i].domain;
   if (const auto* d = std::get_if<FloatRange>(&domain)) {
-    if (d->min == d->max) return d->min + 0.0;
+    if (d->min == d->max) return Filled(parameters_[i], d->min + 0.0);
     LUTHIER_CHECK(d->step.has_value());
     return StepValue(*d, static_cast<double>(level));
   }
@@ -364,7 +427,7 @@ int64_t SearchSpace::LevelOf(int i, const ParameterValue& value) const {
 std::optional<int64_t> SearchSpace::Cardinality() const {
   int64_t product = 1;
   for (int i = 0; i < size(); ++i) {
-    const std::optional<int64_t> levels = Levels(i);
+    const std::optional<int64_t> levels = Levels(i);  // A vector has one level, or none.
     if (!levels || __builtin_mul_overflow(product, *levels, &product)) return std::nullopt;
   }
   return product;
@@ -389,7 +452,7 @@ absl::StatusOr<Parameters> SearchSpace::Canonical(const Parameters& values) cons
       violations.Add(p.name, "is missing; give a value for it");
       continue;
     }
-    absl::StatusOr<ParameterValue> value = CanonicalValue(p.domain, given->second);
+    absl::StatusOr<ParameterValue> value = CanonicalValue(p, given->second);
     if (!value.ok())
       violations.AddAll(p.name, value.status());
     else
@@ -436,6 +499,11 @@ ParameterValue Middle(const ParameterDomain& domain) {
   return false;
 }
 
+ParameterValue Middle(const ParameterSpec& p) {
+  const ParameterValue middle = Middle(p.domain);
+  return p.is_vector() ? Filled(p, std::get<double>(middle)) : middle;
+}
+
 }  // namespace
 
 absl::StatusOr<Parameters> SearchSpace::Complete(const Parameters& given) const {
@@ -445,10 +513,10 @@ absl::StatusOr<Parameters> SearchSpace::Complete(const Parameters& given) const 
     const auto found = completed.find(p.name);
     if (found != completed.end()) {
       // Snapped now, or the conditions of its children would compare it with their values too strictly.
-      const absl::StatusOr<ParameterValue> canonical = CanonicalValue(p.domain, found->second);
+      const absl::StatusOr<ParameterValue> canonical = CanonicalValue(p, found->second);
       if (canonical.ok()) found->second = *canonical;
     } else if (IsActive(i, completed)) {
-      completed[p.name] = p.default_value ? *p.default_value : Middle(p.domain);
+      completed[p.name] = p.default_value ? *p.default_value : Middle(p);
     }
   }
   return Canonical(completed);

@@ -62,14 +62,29 @@ struct Condition {
 struct ParameterSpec {
   std::string name;  // [A-Za-z_][A-Za-z0-9_.]{0,63}
   ParameterDomain domain;
-  std::optional<Condition> condition;
-  std::optional<ParameterValue> default_value;
+  std::optional<Condition> condition = std::nullopt;
+  // A vector's default may be given as one number, which stands for all of its scalars; it is stored as the list.
+  std::optional<ParameterValue> default_value = std::nullopt;
+  // If present, the parameter is a vector of so many scalars, 1 to kMaxScalars, each with the domain above, which is a
+  // FloatRange without step. Its value is a std::vector<double> of this length.
+  std::optional<int> count = std::nullopt;
+
+  bool is_vector() const { return count.has_value(); }
+  int width() const { return count.value_or(1); }
   friend bool operator==(const ParameterSpec&, const ParameterSpec&) = default;
 };
 
 inline constexpr int kMaxParameters = 1000;
+inline constexpr int kMaxScalars = 100'000;  // Limit for all parameters of a space together.
 inline constexpr int kMaxLabels = 1000;
 inline constexpr size_t kMaxLabelBytes = 256;
+
+// One number of a setting: a scalar parameter (`element` 0), or one element of a vector parameter.
+struct Scalar {
+  int parameter = 0;
+  int element = 0;
+  friend bool operator==(const Scalar&, const Scalar&) = default;
+};
 
 // A validated, immutable list of parameters. Order is the user's and is significant (gradients, encodings).
 class SearchSpace {
@@ -81,6 +96,8 @@ class SearchSpace {
 
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   int size() const { return static_cast<int>(parameters_.size()); }
+  // Number of scalars of all parameters together.
+  int scalars() const { return scalars_; }
   std::optional<int> Find(absl::string_view name) const;
   // Indices in an order in which every parent precedes its children.
   const std::vector<int>& topological_order() const { return order_; }
@@ -89,15 +106,18 @@ class SearchSpace {
   // Returns true if parameter `i` exists, given the values of those before it in topological order.
   bool IsActive(int i, const Parameters& values) const;
 
-  // Indices of the parameters a gradient has entries for: floats without step, in order.
-  const std::vector<int>& differentiable() const { return differentiable_; }
+  // The scalars that a gradient has entries for: floats without step, in the order of the parameters and of the
+  // elements within a vector.
+  const std::vector<Scalar>& differentiable() const { return differentiable_; }
+  // "lr", or "l2[3]" for an element of a vector.
+  std::string ScalarName(const Scalar& scalar) const;
 
   // Returns true if parameter `i` has only one legal value.
   bool IsConstant(int i) const;
   // Number of distinct settings counting only active parameters of the unconditioned product; absent when infinite or
   // above 2^63. Conditional spaces: an upper bound.
   std::optional<int64_t> Cardinality() const;
-  // Number of legal values of parameter i; absent for a continuous one.
+  // Number of legal values of parameter i, for a vector of each of its scalars; absent for a continuous one.
   std::optional<int64_t> Levels(int i) const;
   // The legal value number `level` (0 … Levels(i)-1) of parameter i, in ascending or listed order, and its inverse.
   // Parameter i must have levels and the value must be canonical.
@@ -121,7 +141,8 @@ class SearchSpace {
   std::vector<ParameterSpec> parameters_;
   std::vector<int> order_;
   std::vector<int> parents_;
-  std::vector<int> differentiable_;
+  std::vector<Scalar> differentiable_;
+  int scalars_ = 0;
 };
 
 // Number of levels of a stepped range, and level i: min + i·step, written as the user would (0.3, not 3·0.1 =
@@ -129,8 +150,9 @@ class SearchSpace {
 double StepCount(const FloatRange& range);
 double StepValue(const FloatRange& range, double level);
 
-// One value against one domain. The returned value is canonical.
+// One value against one domain, or against a parameter that may be a vector. The returned value is canonical.
 absl::StatusOr<ParameterValue> CanonicalValue(const ParameterDomain& domain, const ParameterValue& value);
+absl::StatusOr<ParameterValue> CanonicalValue(const ParameterSpec& parameter, const ParameterValue& value);
 
 }  // namespace luthier::study
 

@@ -56,6 +56,13 @@ void CheckObjective(const BuiltinObjective& builtin, const MetricSpec&, base::Vi
   if (!(split.validation > 0.0 && split.validation < 1.0)) {
     violations->Add(at + ".split.validation", absl::StrCat(FormatDouble(split.validation), " is not between 0 and 1"));
   }
+  if (!(split.third >= 0.0 && split.third < 1.0)) {
+    violations->Add(at + ".split.third", absl::StrCat(FormatDouble(split.third), " is not at least 0 and below 1"));
+  } else if (split.folds == 0 && split.third > 0.0 && !(split.validation + split.third < 1.0)) {
+    violations->Add(at + ".split.third",
+                    absl::StrCat(FormatDouble(split.third), " and the ", FormatDouble(split.validation),
+                                 " of validation leave no rows to train on; lower one of them"));
+  }
   if (split.folds != 0 && (split.folds < 2 || split.folds > 100)) {
     violations->Add(at + ".split.folds", absl::StrCat(split.folds, " is not 0 (one split) or 2 to 100"));
   }

@@ -217,6 +217,9 @@ struct Split {
   double validation = 0.25;  // Share of rows held out, in (0, 1). Unused with folds.
   int32_t folds = 0;         // 0: one split; else 2 … 100 folds, losses averaged by size.
   uint64_t seed = 0;
+  // Share of rows, in [0, 1), that neither train nor validate: measured and logged, never used by a search. With
+  // `validation` it is below 1.
+  double third = 0.0;
   friend bool operator==(const Split&, const Split&) = default;
 };
 

@@ -131,6 +131,7 @@ study::ParameterSpec ParameterFrom(const v1::ParameterSpec& proto, base::Violati
   study::ParameterSpec result;
   result.name = proto.name();
   result.domain = DomainFrom(proto, violations);
+  if (proto.has_count()) result.count = proto.count();
   if (proto.has_condition()) {
     study::Condition condition;
     condition.parent = proto.condition().parent();
@@ -172,6 +173,7 @@ study::SearchSpace SpaceFrom(const google::protobuf::RepeatedPtrField<v1::Parame
         parameter.domain = study::BoolSwitch{};
         parameter.condition.reset();
         parameter.default_value.reset();
+        parameter.count.reset();
         violations->AddAll(absl::StrCat("space[", i, "]"), own.ToStatus());
       }
       parameters.push_back(std::move(parameter));
@@ -224,6 +226,7 @@ void SetObjective(const study::BuiltinObjective& builtin, v1::Objective* proto) 
   out->mutable_split()->set_validation(builtin.split.validation);
   out->mutable_split()->set_folds(builtin.split.folds);
   out->mutable_split()->set_seed(builtin.split.seed);
+  out->mutable_split()->set_third(builtin.split.third);
   for (const auto& [name, value] : builtin.options) (*out->mutable_options())[ValidUtf8(name)] = ToProto(value);
 }
 
@@ -244,6 +247,7 @@ study::BuiltinObjective BuiltinFrom(const v1::Objective::Builtin& proto, base::V
   if (proto.split().has_validation()) result.split.validation = proto.split().validation();
   result.split.folds = proto.split().folds();
   result.split.seed = proto.split().seed();
+  result.split.third = proto.split().third();
   std::vector<std::string> names;
   for (const auto& [name, value] : proto.options()) names.push_back(name);
   std::sort(names.begin(), names.end());
@@ -400,6 +404,7 @@ v1::ParameterSpec ToProto(const study::ParameterSpec& parameter) {
     }
   }
   if (parameter.default_value) *proto.mutable_default_value() = ToProto(*parameter.default_value);
+  if (parameter.count) proto.set_count(*parameter.count);
   return proto;
 }
 

@@ -75,11 +75,36 @@ google::protobuf::Value ToProto(const study::ParameterValue& value) {
     proto.set_number_value(*number);
   } else if (const bool* flag = std::get_if<bool>(&value)) {
     proto.set_bool_value(*flag);
+  } else if (const auto* vector = std::get_if<std::vector<double>>(&value)) {
+    google::protobuf::ListValue& list = *proto.mutable_list_value();
+    list.mutable_values()->Reserve(static_cast<int>(vector->size()));
+    for (const double element : *vector) list.add_values()->set_number_value(element);
   } else {
     proto.set_string_value(ValidUtf8(std::get<std::string>(value)));
   }
   return proto;
 }
+
+namespace {
+
+absl::StatusOr<study::ParameterValue> VectorFrom(const google::protobuf::ListValue& list) {
+  std::vector<double> vector;
+  if (list.values_size() > study::kMaxScalars) {
+    return base::BadField(
+        "", absl::StrCat("is a list of ", list.values_size(), " values; at most ", study::kMaxScalars, " are allowed"));
+  }
+  vector.reserve(static_cast<size_t>(list.values_size()));
+  for (int k = 0; k < list.values_size(); ++k) {
+    const google::protobuf::Value& element = list.values(k);
+    if (element.kind_case() != google::protobuf::Value::kNumberValue || !std::isfinite(element.number_value())) {
+      return base::BadField(absl::StrCat("[", k, "]"), "is not a finite number; a list is a vector of numbers");
+    }
+    vector.push_back(element.number_value());
+  }
+  return study::ParameterValue(std::move(vector));
+}
+
+}  // namespace
 
 absl::StatusOr<study::ParameterValue> FromProto(const google::protobuf::Value& value) {
   using google::protobuf::Value;
@@ -92,9 +117,9 @@ absl::StatusOr<study::ParameterValue> FromProto(const google::protobuf::Value& v
     case Value::kStringValue:
       return study::ParameterValue(value.string_value());
     case Value::kListValue:
-      return base::BadField("", "is a list; give a number, true, false or text");
+      return VectorFrom(value.list_value());
     case Value::kStructValue:
-      return base::BadField("", "is an object; give a number, true, false or text");
+      return base::BadField("", "is an object; give a number, true, false, text or a list of numbers");
     case Value::kNullValue:
     case Value::KIND_NOT_SET:
       break;

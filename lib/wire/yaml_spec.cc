@@ -340,6 +340,17 @@ class Reader {
   }
 
   void ReadValue(const YamlNode& node, const std::string& path, google::protobuf::Value* value) {
+    if (node.kind == Kind::kList) {  // Of numbers, for vector parameters.
+      google::protobuf::ListValue* list = value->mutable_list_value();
+      for (size_t i = 0; i < node.items.size(); ++i) {
+        ReadScalarValue(node.items[i], absl::StrCat(path, "[", i, "]"), list->add_values());
+      }
+      return;
+    }
+    ReadScalarValue(node, path, value);
+  }
+
+  void ReadScalarValue(const YamlNode& node, const std::string& path, google::protobuf::Value* value) {
     if (node.kind != Kind::kScalar) {
       return Add(node.at, path, absl::StrCat("must be a number, true, false or text, not ", Describe(node)));
     }

@@ -176,6 +176,8 @@ void Encode(const std::string& name, const study::ParameterValue& value, record:
     out->set_number(*number);
   } else if (const bool* flag = std::get_if<bool>(&value)) {
     out->set_flag(*flag);
+  } else if (const auto* vector = std::get_if<std::vector<double>>(&value)) {
+    out->mutable_vector()->mutable_number()->Assign(vector->begin(), vector->end());
   } else {
     out->set_text(std::get<std::string>(value));
   }
@@ -187,6 +189,8 @@ study::ParameterValue Decode(const record::Parameter& in) {
       return in.flag();
     case record::Parameter::kText:
       return in.text();
+    case record::Parameter::kVector:
+      return std::vector<double>(in.vector().number().begin(), in.vector().number().end());
     case record::Parameter::kNumber:
     case record::Parameter::VALUE_NOT_SET:
       break;

@@ -109,11 +109,16 @@ class Printer {
 constexpr char kMetric[] = "loss";
 
 study::ParameterValue RandomValue(base::RandomStream& random) {
-  switch (random.UniformInt(3)) {
+  switch (random.UniformInt(4)) {
     case 0:
       return RandomDouble(random);
     case 1:
       return random.UniformInt(2) == 0;
+    case 2: {
+      std::vector<double> vector(random.UniformInt(4));
+      for (double& element : vector) element = RandomDouble(random);
+      return vector;
+    }
     default:
       return RandomText(random);
   }

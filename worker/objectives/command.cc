@@ -81,6 +81,8 @@ std::string ParametersJson(const RunRequest& request) {
         json[spec.name] = *number;
     } else if (const bool* flag = std::get_if<bool>(&it->second)) {
       json[spec.name] = *flag;
+    } else if (const auto* vector = std::get_if<std::vector<double>>(&it->second)) {
+      json[spec.name] = *vector;
     } else {
       json[spec.name] = std::get<std::string>(it->second);
     }

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/commands/commands.h"
@@ -17,9 +18,9 @@ void PrintOne(Context& context, const v1::StudySpec& spec, const v1::Trial& tria
   if (context.json())
     PrintJson(context.out(), TrialJson(trial));
   else if (context.options().format == OutputFormat::kCsv)
-    TrialTable(spec, {trial}).PrintCsv(context.out());
+    TrialTable(spec, {trial}, context.options().wide).PrintCsv(context.out());
   else
-    PrintTrial(context.out(), spec, trial);
+    PrintTrial(context.out(), spec, trial, context.options().wide);
 }
 
 absl::StatusOr<std::vector<v1::Trial::State>> States(const std::vector<std::string>& names) {
@@ -36,6 +37,15 @@ absl::StatusOr<std::vector<v1::Trial::State>> States(const std::vector<std::stri
     states.push_back(state);
   }
   return states;
+}
+
+// A list of numbers is a vector; a label may look like one, too.
+study::ParameterValue ParseSetting(const std::string& text) {
+  if (absl::StartsWith(text, "[")) {
+    const absl::StatusOr<study::Parameters> list = wire::ParseParameters(absl::StrCat("v: ", text), "--set");
+    if (list.ok()) return list->at("v");
+  }
+  return wire::ParseValue(text);
 }
 
 }  // namespace
@@ -78,7 +88,7 @@ absl::StatusOr<int> TrialList(Context& context) {
     trials.push_back(trial);
     return true;
   }));
-  context.Print(TrialTable(study.spec(), trials));
+  context.Print(TrialTable(study.spec(), trials, context.options().wide));
   return kExitDone;
 }
 
@@ -124,7 +134,7 @@ absl::StatusOr<int> TrialAdd(Context& context) {
     LUTHIER_ASSIGN_OR_RETURN(trial.parameters, wire::ParseParameters(text, options.file));
   }
   LUTHIER_ASSIGN_OR_RETURN(const auto settings, ParsePairs("--set", options.settings));
-  for (const auto& [name, text] : settings) trial.parameters[name] = wire::ParseValue(text);
+  for (const auto& [name, text] : settings) trial.parameters[name] = ParseSetting(text);
   LUTHIER_ASSIGN_OR_RETURN(trial.attributes, ParsePairs("--note", options.notes));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> added, client->EnqueueTrials(options.study, {trial}));

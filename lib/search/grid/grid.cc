@@ -29,11 +29,18 @@ Grid::Grid(study::Encoding encoding, int levels, bool centres)
   LUTHIER_CHECK(levels >= 2);
   const study::SearchSpace& space = encoding_.space();
   for (int c = 0; c < encoding_.compact_dim(); ++c) {
-    if (!encoding_.Levels(c)) nodes_[encoding_.compact_parameter(c)].coordinate = c;
+    if (!encoding_.Levels(c))
+      nodes_[encoding_.compact_parameter(c)].coordinate = encoding_.coordinate_of(encoding_.compact_parameter(c));
   }
   for (int i = 0; i < space.size(); ++i) {
     Node& node = nodes_[i];
     node.levels = node.coordinate < 0 ? *space.Levels(i) : levels;
+    node.values = node.levels;
+    if (node.coordinate >= 0) {
+      for (int element = 1; element < space.parameters()[i].width() && node.values; ++element) {
+        node.values = Product(node.values, levels);
+      }
+    }
     if (space.parent(i) < 0) {
       roots_.push_back(i);
       continue;
@@ -49,7 +56,8 @@ Grid::Grid(study::Encoding encoding, int levels, bool centres)
   const std::vector<int>& order = space.topological_order();
   for (auto i = order.rbegin(); i != order.rend(); ++i) {
     Node& node = nodes_[*i];
-    node.count = node.levels - static_cast<int64_t>(node.children.size());
+    node.count = node.values;
+    if (node.count) *node.count -= static_cast<int64_t>(node.children.size());
     for (const auto& [level, children] : node.children) node.count = Sum(node.count, CountAtLevel(children));
   }
   size_ = CountAtLevel(roots_);
@@ -74,12 +82,26 @@ void Grid::SetTree(int p, int64_t index, study::Parameters* values) const {
   const auto unit = [&](int64_t level) {
     return centres_ ? (static_cast<double>(level) + 0.5) / levels_ : static_cast<double>(level) / (levels_ - 1);
   };
-  const auto set = [&](int64_t level) {
-    (*values)[encoding_.space().parameters()[p].name] = node.coordinate < 0
-                                                            ? encoding_.space().LevelValue(p, level)
-                                                            : encoding_.DecodeCoordinate(node.coordinate, unit(level));
+  const auto set = [&](int64_t value) {
+    const study::ParameterSpec& parameter = encoding_.space().parameters()[p];
+    if (node.coordinate < 0) {
+      (*values)[parameter.name] = encoding_.space().LevelValue(p, value);
+      return;
+    }
+    if (!parameter.is_vector()) {
+      (*values)[parameter.name] = encoding_.DecodeCoordinate(node.coordinate, unit(value));
+      return;
+    }
+    // The last element's level changes fastest.
+    std::vector<double> vector(static_cast<size_t>(parameter.width()));
+    for (int element = parameter.width() - 1; element >= 0; --element) {
+      vector[static_cast<size_t>(element)] =
+          std::get<double>(encoding_.DecodeCoordinate(node.coordinate + element, unit(value % node.levels)));
+      value /= node.levels;
+    }
+    (*values)[parameter.name] = std::move(vector);
   };
-  // Levels before `next` are passed. One without children takes one index, one with children CountAtLevel.
+  // Values before `next` are passed. One without children takes one index, one with children CountAtLevel.
   int64_t next = 0;
   for (const auto& [level, children] : node.children) {
     if (index < level - next) break;

@@ -30,8 +30,9 @@ class Grid {
 
  private:
   struct Node {
-    int64_t levels = 0;                            // Values of this parameter.
-    int coordinate = -1;                           // Its compact coordinate when it is continuous.
+    int64_t levels = 0;                            // Levels of each of this parameter's scalars.
+    std::optional<int64_t> values;                 // Its values: levels, of a vector to the power of its length.
+    int coordinate = -1;                           // Its (first) compact coordinate when it is continuous.
     std::map<int64_t, std::vector<int>> children;  // Level -> parameters active there. Other levels have none.
     std::optional<int64_t> count;                  // N(p).
   };

@@ -1,6 +1,8 @@
 #include "lib/search/grid/grid_designer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -27,14 +29,20 @@ absl::Status ValidateGrid(const study::StudySpec& spec, const study::GridOptions
   int64_t widest = 0;
   std::string name;
   for (int i = 0; i < spec.space.size(); ++i) {
-    const int64_t points = spec.space.Levels(i).value_or(options.levels);
+    const study::ParameterSpec& parameter = spec.space.parameters()[i];
+    // Of a vector a power; what passes an int64 is the largest there is.
+    const double power = std::pow(static_cast<double>(spec.space.Levels(i).value_or(options.levels)),
+                                  spec.space.IsConstant(i) ? 1 : parameter.width());
+    const int64_t points = power < 9e18 ? static_cast<int64_t>(power) : std::numeric_limits<int64_t>::max();
     if (points <= widest) continue;
     widest = points;
-    name = spec.space.parameters()[i].name;
+    name = parameter.name;
   }
+  const bool beyond = widest == std::numeric_limits<int64_t>::max();
   return base::BadField(
       kField, absl::StrCat("the grid has ", size ? absl::StrCat(*size) : "more than 2^63", " points; at most ",
-                           kMaxGridPoints, " are allowed. ", base::Quote(name), " alone has ", widest,
+                           kMaxGridPoints, " are allowed. ", base::Quote(name), " alone has ",
+                           beyond ? std::string("more than 2^63") : absl::StrCat(widest),
                            ": take fewer levels, give parameters a step, or use another algorithm"));
 }
 

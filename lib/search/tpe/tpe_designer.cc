@@ -71,11 +71,7 @@ absl::Status ValidateTpe(const study::StudySpec&, const study::TpeOptions& optio
 }
 
 TpeDesigner::TpeDesigner(const study::StudySpec& spec, const study::TpeOptions& options)
-    : encoding_(spec.space),
-      goal_(spec.metric.goal),
-      options_(options),
-      seed_(spec.seed),
-      coordinate_of_(static_cast<size_t>(spec.space.size()), -1) {
+    : encoding_(spec.space), goal_(spec.metric.goal), options_(options), seed_(spec.seed) {
   const std::vector<int> signature = ActivitySignatures(spec.space);
   std::map<int, int> group_of_signature;
   for (int c = 0; c < encoding_.compact_dim(); ++c) {
@@ -87,7 +83,6 @@ TpeDesigner::TpeDesigner(const study::StudySpec& spec, const study::TpeOptions& 
     if (group == next) groups_.emplace_back();
     groups_[static_cast<size_t>(group)].push_back(c);
     group_of_.push_back(group);
-    coordinate_of_[parameter] = c;
   }
 }
 
@@ -242,18 +237,17 @@ absl::StatusOr<Suggestion> TpeDesigner::Suggest(const study::History& history, u
   for (const int i : space.topological_order()) {
     if (!space.IsActive(i, suggestion.parameters)) continue;
     study::ParameterValue& value = suggestion.parameters[space.parameters()[static_cast<size_t>(i)].name];
-    const int c = coordinate_of_[static_cast<size_t>(i)];
-    if (c < 0) {
-      value = space.LevelValue(i, 0);
-      continue;
+    const int first = encoding_.coordinate_of(i);
+    const int end = first < 0 ? first : first + space.parameters()[static_cast<size_t>(i)].width();
+    for (int c = first; c < end; ++c) {
+      const auto group = static_cast<size_t>(group_of_[static_cast<size_t>(c)]);
+      if (!chosen[group]) {
+        LUTHIER_ASSIGN_OR_RETURN(const double of_group, Choose(*split, group, ask_index, &u, stop));
+        log_ratio += of_group;
+      }
+      chosen[group] = true;
     }
-    const auto group = static_cast<size_t>(group_of_[static_cast<size_t>(c)]);
-    if (!chosen[group]) {
-      LUTHIER_ASSIGN_OR_RETURN(const double of_group, Choose(*split, group, ask_index, &u, stop));
-      log_ratio += of_group;
-    }
-    chosen[group] = true;
-    value = encoding_.DecodeCoordinate(c, u(c));
+    value = encoding_.DecodeParameter(i, u);
   }
   suggestion.origin = "tpe";
   suggestion.details = {{"above", static_cast<double>(split->rest.size())},

@@ -73,7 +73,6 @@ class TpeDesigner final : public Designer {
   std::vector<study::CompactColumn> columns_;  // By compact coordinate.
   std::vector<std::vector<int>> groups_;       // Compact coordinates.
   std::vector<int> group_of_;                  // By compact coordinate.
-  std::vector<int> coordinate_of_;             // By parameter; -1 for constants.
   Known known_;
 };
 

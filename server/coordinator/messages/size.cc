@@ -13,6 +13,8 @@ constexpr size_t kSmall = 16;
 
 size_t Bytes(const study::ParameterValue& value) {
   const std::string* text = std::get_if<std::string>(&value);
+  // As a list of google.protobuf.Value: a number with two frames.
+  if (const auto* vector = std::get_if<std::vector<double>>(&value)) return kSmall + kSmall * vector->size();
   return kSmall + (text != nullptr ? text->size() : 0);
 }
 
@@ -55,7 +57,7 @@ size_t Bytes(const study::StudySpec& spec) {
   size_t bytes =
       64 * kSmall + spec.display_name.size() + spec.description.size() + Bytes(spec.labels) + Bytes(spec.objective);
   for (const study::ParameterSpec& p : spec.space.parameters()) {
-    bytes += 4 * kSmall + p.name.size();
+    bytes += 4 * kSmall + p.name.size() + (p.default_value ? Bytes(*p.default_value) : 0);
     const std::vector<std::string>* labels = nullptr;
     if (const auto* ordinal = std::get_if<study::OrdinalLabels>(&p.domain)) labels = &ordinal->labels;
     if (const auto* categorical = std::get_if<study::CategoricalLabels>(&p.domain)) labels = &categorical->labels;

@@ -31,6 +31,9 @@ bool SameBits(const study::Parameters& a, const study::Parameters& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     const double* p = std::get_if<double>(&x.second);
     const double* q = std::get_if<double>(&y.second);
+    const auto* v = std::get_if<std::vector<double>>(&x.second);
+    const auto* w = std::get_if<std::vector<double>>(&y.second);
+    if (v && w) return x.first == y.first && v->size() == w->size() && SameBits(*v, *w);
     return x.first == y.first && (p && q ? SameBits(*p, *q) : x.second == y.second);
   });
 }

@@ -84,6 +84,37 @@ TEST(SplitTest, FoldsAreEvenAndCoverAllRowsOnce) {
   }
 }
 
+TEST(SplitTest, TheThirdSetIsApartFromAllOthers) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const int classes = 2 + static_cast<int>(seed % 3);
+    const std::vector<int32_t> label = RandomLabels(seed, 90 + static_cast<int>(seed), classes);
+    const auto rows = static_cast<double>(label.size());
+    for (const int folds : {0, 3}) {
+      const std::vector<Partition> parts =
+          MakeSplit(label, classes, {.validation = 1.0 / 3, .folds = folds, .third = 1.0 / 3, .seed = seed}).value();
+      ASSERT_EQ(parts.size(), static_cast<size_t>(std::max(1, folds)));
+      for (const Partition& p : parts) {
+        EXPECT_EQ(p.third, parts[0].third);
+        EXPECT_TRUE(std::is_sorted(p.third.begin(), p.third.end()));
+        EXPECT_NEAR(static_cast<double>(p.third.size()), rows / 3, 1.0);
+        const double held_out = folds == 0 ? rows / 3 : 2.0 * rows / 9;
+        EXPECT_NEAR(static_cast<double>(p.validation.size()), held_out, 2.0);
+        std::set<int32_t> all(p.train.begin(), p.train.end());
+        all.insert(p.validation.begin(), p.validation.end());
+        all.insert(p.third.begin(), p.third.end());
+        EXPECT_EQ(all.size(), label.size());
+        EXPECT_EQ(p.train.size() + p.validation.size() + p.third.size(), label.size());
+      }
+    }
+    // Without a third set it is the other split, row for row.
+    const Partition plain = MakeSplit(label, classes, {.validation = 0.25, .seed = seed})->front();
+    EXPECT_EQ(plain.validation, SplitValidation(label, classes, 0.25, seed)->validation);
+    EXPECT_TRUE(plain.third.empty());
+  }
+  EXPECT_THAT(std::string(MakeSplit({0, 0, 1, 1}, 2, {.validation = 0.25, .third = 0.5}).status().message()),
+              HasSubstr("has only 1 row"));
+}
+
 TEST(SplitTest, ImpossibleSplitsAreErrors) {
   EXPECT_THAT(std::string(SplitValidation({0, 0, 1}, 2, 0.5, 0).status().message()), HasSubstr("only 1 row"));
   EXPECT_FALSE(SplitFolds({0, 0, 0, 1}, 2, 2, 0).ok());

@@ -21,6 +21,11 @@ inline ParameterSpec Float(std::string name, double min, double max, Scale scale
                            std::optional<double> step = std::nullopt) {
   return {std::move(name), FloatRange{min, max, scale, step}, std::nullopt, std::nullopt};
 }
+inline ParameterSpec Vector(std::string name, double min, double max, int count, Scale scale = Scale::kLinear) {
+  ParameterSpec p = Float(std::move(name), min, max, scale);
+  p.count = count;
+  return p;
+}
 inline ParameterSpec Int(std::string name, int64_t min, int64_t max, int64_t step = 1, Scale scale = Scale::kLinear) {
   return {std::move(name), IntRange{min, max, step, scale}, std::nullopt, std::nullopt};
 }
@@ -62,7 +67,13 @@ inline SearchSpace RandomSpace(base::RandomStream& random) {
   for (int i = 0; i < count; ++i) {
     const std::string name = absl::StrCat("p", i);
     const auto below = [&](int64_t n) { return static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(n))); };
-    switch (random.UniformInt(8)) {
+    switch (random.UniformInt(9)) {
+      case 8: {
+        const double min = std::exp(3.0 * random.Normal());
+        parameters.push_back(Vector(name, min, min * (1.0 + std::exp(3.0 * random.Normal())),
+                                    1 + static_cast<int>(below(4)), below(2) == 0 ? Scale::kLog : Scale::kLinear));
+        break;
+      }
       case 0: {
         const double min = random.Normal() * std::pow(10.0, random.Normal());
         parameters.push_back(Float(name, min, min + std::exp(3.0 * random.Normal())));

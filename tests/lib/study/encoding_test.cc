@@ -330,11 +330,11 @@ TEST(UserPerUnitTest, IsTheDerivativeOfTheDecodedValue) {
     for (Eigen::Index c = 0; c < u.size(); ++c) u[c] = 0.01 + 0.98 * random.Uniform();
     const Parameters values = e.FromCompact(u);
     for (size_t k = 0; k < e.space().differentiable().size(); ++k) {
-      const int parameter = e.space().differentiable()[k];
-      const std::string& name = e.space().parameters()[parameter].name;
+      const Scalar& scalar = e.space().differentiable()[k];
+      const std::string name = e.space().ScalarName(scalar);
       const double derivative = e.UserPerUnit(static_cast<int>(k), values);
       int c = 0;
-      while (c < e.compact_dim() && e.compact_parameter(c) != parameter) ++c;
+      while (c < e.compact_dim() && e.compact_scalar(c) != scalar) ++c;
       if (c == e.compact_dim()) {
         EXPECT_EQ(derivative, 0.0) << name;
         continue;
@@ -378,6 +378,12 @@ TEST(EncodingPropertyTest, SamplesAreCanonicalAndRoundTrip) {
           const auto* range = std::get_if<FloatRange>(&e.space().parameters()[*e.space().Find(name)].domain);
           if (range == nullptr || range->step) {
             ASSERT_EQ(back.at(name), value) << name;
+          } else if (const auto* vector = std::get_if<std::vector<double>>(&value)) {
+            const auto& again = std::get<std::vector<double>>(back.at(name));
+            ASSERT_EQ(again.size(), vector->size());
+            for (size_t k = 0; k < vector->size(); ++k) {
+              ASSERT_NEAR(again[k], (*vector)[k], 1e-12 * std::max(std::abs(range->min), std::abs(range->max)));
+            }
           } else {
             const double x = std::get<double>(value);
             ASSERT_NEAR(std::get<double>(back.at(name)), x,

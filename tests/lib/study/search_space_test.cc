@@ -172,7 +172,7 @@ TEST(SearchSpaceTest, LongChainsOfConditionsAreOrdered) {
 TEST(SearchSpaceTest, OnlyFloatsWithoutStepAreDifferentiable) {
   const SearchSpace space = Space({Int("i", 0, 5), Float("x", 0, 1), Float("s", 0, 1, Scale::kLinear, 0.5), Bool("b"),
                                    Float("l", 1, 2, Scale::kLog), Float("c", 1, 1)});
-  EXPECT_THAT(space.differentiable(), ElementsAre(1, 4, 5));
+  EXPECT_THAT(space.differentiable(), ElementsAre(Scalar{1, 0}, Scalar{4, 0}, Scalar{5, 0}));
 }
 
 TEST(SearchSpaceTest, LevelsAreCountedAndNumbered) {

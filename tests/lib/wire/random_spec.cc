@@ -58,7 +58,11 @@ std::string Label(RandomStream& r, int i) {
 }
 
 study::ParameterValue Value(RandomStream& r) {
-  switch (r.UniformInt(3)) {
+  switch (r.UniformInt(4)) {
+    case 3: {
+      static const std::vector<double> kLists[] = {{1.0}, {0.5, -2.0}, {1e300, 0.0, 3.0}};
+      return kLists[r.UniformInt(3)];
+    }
     case 0:
       return Number(r);
     case 1:
@@ -102,9 +106,14 @@ study::SearchSpace Space(RandomStream& r) {
     study::ParameterSpec p{.name = absl::StrCat("p.", i), .domain = Domain(r), .condition = {}, .default_value = {}};
     if (i == 0) {
       p.domain = study::CategoricalLabels{{"true", "b", "0.5"}};
-      p.default_value = "0.5";
+      p.default_value = std::string("0.5");
     } else if (Coin(r)) {
       p.condition = study::Condition{"p.0", {"b", "true"}};
+    }
+    const auto* range = std::get_if<study::FloatRange>(&p.domain);
+    if (range != nullptr && !range->step && Coin(r)) {
+      p.count = static_cast<int>(Between(r, 1, 4));
+      if (Coin(r)) p.default_value = std::vector<double>(static_cast<size_t>(*p.count), range->max);
     }
     parameters.push_back(std::move(p));
   }
@@ -122,6 +131,7 @@ study::ObjectiveSpec Objective(RandomStream& r) {
       builtin.split.validation = r.UniformOpen();
       builtin.split.folds = Coin(r) ? 0 : 10;
       builtin.split.seed = r.NextU64();
+      if (Coin(r)) builtin.split.third = (1.0 - builtin.split.validation) * 0.5;
       for (int i = 0; i < Between(r, 0, 3); ++i) builtin.options[absl::StrCat("o", i)] = Value(r);
       return builtin;
     }

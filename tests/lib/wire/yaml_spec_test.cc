@@ -310,7 +310,7 @@ TEST(ParseParameters, ReadsValuesByTheirLooks) {
   ASSERT_TRUE(p.ok()) << p.status();
   EXPECT_EQ(study::FormatParameters(*p), "depth=4, kind=rbf, lr=0.001, on=true, text=4, time=12:30");
   EXPECT_TRUE(std::holds_alternative<std::string>(p->at("text")));
-  EXPECT_FALSE(ParseParameters("{lr: [1]}", "p").ok());
+  EXPECT_FALSE(ParseParameters("{lr: [a]}", "p").ok());
   EXPECT_FALSE(ParseParameters("3", "p").ok());
 }
 

@@ -33,12 +33,9 @@ ScoreSlopes Steepest(const ScoreSlopes& full, Index columns) {
 }  // namespace
 
 GradientUnits::GradientUnits(const study::Encoding& encoding, study::Goal goal) : encoding_(&encoding), goal_(goal) {
-  for (const int parameter : encoding.space().differentiable()) {
-    int column = -1;
-    for (int c = 0; c < encoding.compact_dim(); ++c) {
-      if (encoding.compact_parameter(c) == parameter) column = encoding.model_begin(c);
-    }
-    column_.push_back(column);
+  for (const auto& [parameter, element] : encoding.space().differentiable()) {
+    const int first = encoding.coordinate_of(parameter);
+    column_.push_back(first < 0 ? -1 : encoding.model_begin(first + element));
   }
 }
 

@@ -173,12 +173,12 @@ study::SearchSpace MixedSpace() {
 double Bowl(const study::Encoding& encoding, const Parameters& p, std::vector<double>* gradient) {
   const VectorXd u = encoding.ToCompact(p);
   gradient->clear();
-  const std::vector<int>& differentiable = encoding.space().differentiable();
+  const std::vector<study::Scalar>& differentiable = encoding.space().differentiable();
   for (size_t k = 0; k < differentiable.size(); ++k) {
     double slope = 0.0;
     const double user = encoding.UserPerUnit(static_cast<int>(k), p);
     for (int c = 0; c < encoding.compact_dim(); ++c) {
-      if (encoding.compact_parameter(c) == differentiable[k] && user != 0.0) slope = 2.0 * (u(c) - 0.3) / user;
+      if (encoding.compact_scalar(c) == differentiable[k] && user != 0.0) slope = 2.0 * (u(c) - 0.3) / user;
     }
     gradient->push_back(slope);
   }

@@ -45,8 +45,25 @@ std::set<std::string> BruteForce(const Encoding& encoding, int levels) {
       for (int64_t level = 0; level < *count; ++level) values[i].push_back(space.LevelValue(i, level));
     }
   }
+  for (int i = 0; i < space.size(); ++i) {
+    const ParameterSpec& p = space.parameters()[i];
+    if (space.Levels(i) || !p.is_vector()) continue;
+    std::vector<std::vector<double>> vectors = {{}};  // By one more element at a time.
+    for (int element = 0; element < p.width(); ++element) {
+      std::vector<std::vector<double>> longer;
+      for (const std::vector<double>& vector : vectors) {
+        for (int k = 0; k < levels; ++k) {
+          longer.push_back(vector);
+          longer.back().push_back(std::get<double>(
+              encoding.DecodeCoordinate(encoding.coordinate_of(i) + element, double{1.0} * k / (levels - 1))));
+        }
+      }
+      vectors = std::move(longer);
+    }
+    values[static_cast<size_t>(i)].assign(vectors.begin(), vectors.end());
+  }
   for (int c = 0; c < encoding.compact_dim(); ++c) {
-    if (encoding.Levels(c)) continue;
+    if (encoding.Levels(c) || space.parameters()[encoding.compact_parameter(c)].is_vector()) continue;
     for (int k = 0; k < levels; ++k) {
       values[encoding.compact_parameter(c)].push_back(encoding.DecodeCoordinate(c, double{1.0} * k / (levels - 1)));
     }
@@ -115,7 +132,8 @@ TEST(GridTest, AgreesWithBruteForceOnRandomSpaces) {
     const Encoding encoding(RandomSpace(random));
     double cells = 1.0;
     for (int i = 0; i < encoding.space().size(); ++i)
-      cells *= static_cast<double>(encoding.space().Levels(i).value_or(3));
+      cells *= std::pow(static_cast<double>(encoding.space().Levels(i).value_or(3)),
+                        encoding.space().IsConstant(i) ? 1 : encoding.space().parameters()[i].width());
     if (cells > 20'000) continue;
     ++compared;
     const Grid grid(encoding, 3);

@@ -44,8 +44,8 @@ double Loss(const Parameters& p) {
 // In the order of SearchSpace::differentiable(); inactive ones 0.
 std::vector<double> LossGradient(const study::SearchSpace& space, const Parameters& p) {
   std::vector<double> gradient;
-  for (const int k : space.differentiable()) {
-    const std::string& name = space.parameters()[static_cast<size_t>(k)].name;
+  for (const study::Scalar& scalar : space.differentiable()) {
+    const std::string name = space.ScalarName(scalar);
     double value = 0.0;
     if (name == "linear") value = std::cos(NumberOr0(p, "linear")) + NumberOr0(p, "inner");
     if (name == "log") value = 2.0 * std::log(NumberOr0(p, "log")) / NumberOr0(p, "log");

@@ -29,6 +29,7 @@ ObjectiveInfo CrfInfo() {
       "into folds (split.folds), from split.seed.";
   auto& list = info.parameters;
   list.push_back(MakeL2(1e8, 1e2));
+  list.back().differentiable = true;
   list.push_back(
       Make("l2_groups", ParameterKind::kText,
            "Groups of weights with strengths of their own, \"transitions; words: w[*\": of transitions, bias, "
@@ -131,12 +132,19 @@ ObjectiveInfo CrfInfo() {
                             "(without l1): above 1 a variant that goes by blocks of sequences, the same for any number "
                             "above 1. The others use one.",
                             1.0, false, 1.0, 256.0));
+  list.push_back(Make("gradient", ParameterKind::kBool,
+                      "Whether to compute the derivative of validation_loss by the strengths, once training has "
+                      "converged and without l1: it costs about three gradients a step of conjugate gradients. "
+                      "Absent: where the search can use it and at least three strengths are tuned.",
+                      true, false));
+  list.back().default_value.reset();
+  list.back().optional = true;
   list.push_back(
       MakeNumber("report_every", ParameterKind::kInt, "Passes between intermediate reports.", 5.0, false, 1.0, 1e6));
   list.push_back(
       MakeNumber("checkpoint_every", ParameterKind::kInt, "Passes between checkpoints.", 100.0, false, 1.0, 1e6));
   info.metrics.push_back(
-      {"validation_loss", study::Goal::kMinimize, "Mean of -log p(labels | tokens) a held-out token, nats.", false});
+      {"validation_loss", study::Goal::kMinimize, "Mean of -log p(labels | tokens) a held-out token, nats.", true});
   info.metrics.push_back(
       {"validation_accuracy", study::Goal::kMaximize, "Share of held-out tokens labelled right.", false});
   info.metrics.push_back({"validation_f1", study::Goal::kMaximize,

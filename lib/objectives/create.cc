@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     LUTHIER_CHECK(function.ok());
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
-  if (objective.model == "crf") return CreateCrfObjective(info, objective, root, cache, stop);
+  if (objective.model == "crf") return CreateCrfObjective(info, objective, space, metric, root, cache, stop);
   return CreateLinearObjective(info, objective, space, metric, root, cache, stop);
 }
 

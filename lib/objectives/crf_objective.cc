@@ -8,9 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
+#include "lib/bilevel/chain_inner.h"
+#include "lib/bilevel/implicit_gradient.h"
+#include "lib/bilevel/units.h"
+#include "lib/catalogue/crf_info.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
@@ -32,12 +37,37 @@ using crf::ChainOutcome;
 constexpr char kCheckpointKind[] = "objective.crf/5";
 constexpr char kModelKind[] = "objective.crf.model/2";
 
+// One fold's training.
+struct ChainRun {
+  const ChainFold* fold;
+  ChainPenalty penalty;
+  std::unique_ptr<const crf::ChainData> scaled;  // What is trained on; null: fold->train as it is.
+  crf::ChainTrainer trainer;
+  std::unique_ptr<crf::ChainLoss> held_out;
+  double passes = 0.0;       // Of finished calls of Advance.
+  Eigen::VectorXd polished;  // Weights that the gradient belongs to. Empty: the trainer's.
+
+  void CopyWeights(Eigen::VectorXd* w) const {
+    if (polished.size() > 0) {
+      *w = polished;
+      return;
+    }
+    trainer.CopyWeights(w);
+    penalty.Unscale(fold->train.shape().stride(), w);
+  }
+
+  bool running() const { return trainer.outcome() == ChainOutcome::kRunning; }
+};
+
 class CrfObjective final : public Objective {
  public:
-  CrfObjective(catalogue::ObjectiveInfo info, study::Parameters options, std::vector<catalogue::PenaltyGroup> groups,
+  CrfObjective(catalogue::ObjectiveInfo info, study::Parameters options, study::SearchSpace space,
+               study::MetricSpec metric, std::vector<catalogue::PenaltyGroup> groups,
                std::unique_ptr<const ChainSource> source, const crf::Kernels& kernels)
       : info_(std::move(info)),
         options_(std::move(options)),
+        space_(std::move(space)),
+        metric_(std::move(metric)),
         groups_(std::move(groups)),
         source_(std::move(source)),
         kernels_(kernels) {}
@@ -46,28 +76,24 @@ class CrfObjective final : public Objective {
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
 
  private:
+  struct GradientPlan {
+    bool compute = false;
+    std::string note;  // For people: why not, where they would expect one.
+  };
+  // Whether a gradient is wanted and defined at the end of `runs`: see option `gradient` in the catalogue.
+  GradientPlan PlanGradient(const catalogue::Settings& settings, const EvaluationContext& context,
+                            const std::vector<ChainRun>& runs, const std::vector<double>& l2,
+                            const std::vector<double>& l1) const;
+  // Index of a parameter among the strengths: 0 for l2, then the groups; absent for other parameters.
+  std::optional<size_t> PenaltyIndex(const std::string& name) const;
+
   const catalogue::ObjectiveInfo info_;
   const study::Parameters options_;
+  const study::SearchSpace space_;
+  const study::MetricSpec metric_;
   const std::vector<catalogue::PenaltyGroup> groups_;
   const std::unique_ptr<const ChainSource> source_;
   const crf::Kernels kernels_;
-};
-
-// One fold's training.
-struct ChainRun {
-  const ChainFold* fold;
-  ChainPenalty penalty;
-  std::unique_ptr<const crf::ChainData> scaled;  // What is trained on; null: fold->train as it is.
-  crf::ChainTrainer trainer;
-  std::unique_ptr<crf::ChainLoss> held_out;
-  double passes = 0.0;  // Of finished calls of Advance.
-
-  void CopyWeights(Eigen::VectorXd* w) const {
-    trainer.CopyWeights(w);
-    penalty.Unscale(fold->train.shape().stride(), w);
-  }
-
-  bool running() const { return trainer.outcome() == ChainOutcome::kRunning; }
 };
 
 // Where a trial is.
@@ -150,9 +176,47 @@ absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_
         crf::ChainTrainer trainer,
         crf::ChainTrainer::Create(scaled == nullptr ? &fold.train : scaled.get(), penalty.l2(), options, kernels));
     runs.push_back({&fold, std::move(penalty), std::move(scaled), std::move(trainer),
-                    std::make_unique<crf::ChainLoss>(&fold.validation, 1, kernels), 0.0});
+                    std::make_unique<crf::ChainLoss>(&fold.validation, 1, kernels), 0.0, Eigen::VectorXd()});
   }
   return runs;
+}
+
+// Newton's steps end with one that promised so little of h: beyond, losses change by less than searches see.
+constexpr double kPolishGain = 1e-11;
+constexpr int kPolishSteps = 8;
+constexpr double kAdjointTolerance = 1e-7;
+// Vectors of weights that a gradient needs at once.
+constexpr double kGradientVectors = 12.0;
+
+// Derivatives of the mean validation loss by ln l2 of each group. Moves the runs' weights to the optimum first. Absent
+// where conjugate gradients do not get there.
+absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRun>* runs, int32_t transitions_group,
+                                                             const std::vector<double>& l2, const crf::Kernels& kernels,
+                                                             const base::StopToken& stop) {
+  Eigen::VectorXd sum = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(l2.size()));
+  double tokens = 0.0;
+  std::vector<Eigen::VectorXd> polished;
+  for (const ChainRun& run : *runs) {
+    bilevel::ChainInner inner(&run.fold->train, run.fold->row_group, transitions_group, l2, kernels);
+    bilevel::ChainOuter outer(&run.fold->validation, kernels);
+    Eigen::VectorXd w;
+    run.CopyWeights(&w);
+    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, kPolishGain, kPolishSteps, stop, &w).status());
+    bilevel::ImplicitGradientOptions options;
+    options.relative_tolerance = kAdjointTolerance;
+    options.error_bound = false;
+    options.stop = stop;
+    LUTHIER_ASSIGN_OR_RETURN(const bilevel::ImplicitGradient gradient,
+                             bilevel::ComputeImplicitGradient(inner, outer, w, Eigen::VectorXd(), options));
+    const bool solved =
+        gradient.outcome == linear::CgOutcome::kConverged || gradient.outcome == linear::CgOutcome::kPrecision;
+    if (!solved || !gradient.gradient.allFinite()) return std::nullopt;
+    sum += static_cast<double>(outer.known_tokens()) * gradient.gradient;
+    tokens += static_cast<double>(outer.known_tokens());
+    polished.push_back(std::move(w));
+  }
+  for (size_t k = 0; k < runs->size(); ++k) (*runs)[k].polished = std::move(polished[k]);
+  return Eigen::VectorXd(sum / std::max(tokens, 1.0));
 }
 
 std::string Save(const Progress& progress, const std::string& identity) {
@@ -202,6 +266,43 @@ bool LoadModel(const std::string& bytes, const std::string& structure, int32_t t
     if (!run.trainer.WarmStart(&*reader, structure, run.penalty.From(other)).ok()) return false;
   }
   return reader->Done();
+}
+
+std::optional<size_t> CrfObjective::PenaltyIndex(const std::string& name) const {
+  if (name == "l2") return 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (name == catalogue::PenaltyName(groups_[g])) return g + 1;
+  }
+  return std::nullopt;
+}
+
+CrfObjective::GradientPlan CrfObjective::PlanGradient(const catalogue::Settings& settings,
+                                                      const EvaluationContext& context,
+                                                      const std::vector<ChainRun>& runs, const std::vector<double>& l2,
+                                                      const std::vector<double>& l1) const {
+  const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
+  const size_t strengths = space_.differentiable().size();
+  const bool wanted = settings.given("gradient")
+                          ? settings.Bool("gradient")
+                          : context.gradient != GradientUse::kNone && strengths >= catalogue::kFewestChainStrengths;
+  if (!wanted || metric == nullptr || !metric->gradient || strengths == 0) return {};
+  for (const study::Scalar& scalar : space_.differentiable()) {
+    if (!PenaltyIndex(space_.parameters()[static_cast<size_t>(scalar.parameter)].name)) return {};
+  }
+  if (std::any_of(l1.begin(), l1.end(), [](double x) { return x > 0.0; })) return {};
+  if (!std::all_of(l2.begin(), l2.end(), [](double x) { return x > 0.0; })) return {};
+  double bytes = 0.0;
+  for (const ChainRun& run : runs) {
+    const ChainOutcome outcome = run.trainer.outcome();
+    if (outcome != ChainOutcome::kConverged && outcome != ChainOutcome::kPrecision) return {};
+    bytes = std::max(bytes, kGradientVectors * 8.0 * static_cast<double>(run.fold->train.shape().dim()));
+  }
+  const double mib = bytes / (1 << 20);
+  if (mib > settings.Number("max_memory_mib")) {
+    return {false, absl::StrCat("no gradient: it needs ", static_cast<int64_t>(std::ceil(mib)),
+                                " MiB, and max_memory_mib is ", settings.Int("max_memory_mib"))};
+  }
+  return {true, ""};
 }
 
 absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext& context) const {
@@ -306,6 +407,26 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
     if (at.pause || at.checkpoint) save();
     if (at.pause) return result;
   }
+  std::optional<study::Gradient> gradient;
+  std::optional<double> gradient_seconds;
+  const GradientPlan plan = PlanGradient(settings, context, runs, l2, l1);
+  result.note = plan.note;
+  if (plan.compute) {
+    const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
+    const absl::StatusOr<std::optional<Eigen::VectorXd>> by_log =
+        Differentiate(&runs, source_->transitions_group(), l2, kernels_, stop);
+    if (!by_log.ok()) return cancelled();
+    if (*by_log) {
+      gradient.emplace();
+      for (const study::Scalar& scalar : space_.differentiable()) {
+        const size_t k = *PenaltyIndex(space_.parameters()[static_cast<size_t>(scalar.parameter)].name);
+        gradient->values.push_back(
+            bilevel::UserUnitDerivative((**by_log)[static_cast<Eigen::Index>(k)], l2[k], bilevel::Coordinate::kLog));
+      }
+      if (!context.direction.empty()) gradient = study::Along(*gradient, context.direction);
+      if (context.clock != nullptr) gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
+    }
+  }
   double most = 0.0;
   for (const ChainRun& run : runs) most = std::max(most, run.passes);
   absl::StatusOr<study::Measurement> last = Measure(runs, progress.axis.LastStep(most), stop, &w);
@@ -322,6 +443,8 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   absl::StatusOr<study::TrainingReport> report = Report(&runs, limited, false, stop);
   if (!report.ok() || stop.stop_requested()) return cancelled();  // The last sequences may have passed without a look.
   last->training = *std::move(report);
+  last->gradient = std::move(gradient);
+  last->gradient_seconds = gradient_seconds;
   last->metrics["train_loss"] = train_loss / train_tokens;
   last->metrics["active_weights"] = active;
   for (const auto& [name, value] : last->metrics) {
@@ -338,13 +461,15 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
 
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const catalogue::ObjectiveInfo& info,
                                                               const study::BuiltinObjective& objective,
+                                                              study::SearchSpace space, study::MetricSpec metric,
                                                               const data::DataRoot* root, const data::DataCache* cache,
                                                               const base::StopToken& stop,
                                                               const crf::Kernels& kernels) {
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<const ChainSource> source, ChainSource::Open(objective, root, cache, stop));
-  return std::unique_ptr<Objective>(std::make_unique<CrfObjective>(
-      catalogue::WithPenaltyGroups(info, groups), objective.options, groups, std::move(source), kernels));
+  return std::unique_ptr<Objective>(
+      std::make_unique<CrfObjective>(catalogue::WithPenaltyGroups(info, groups), objective.options, std::move(space),
+                                     std::move(metric), groups, std::move(source), kernels));
 }
 
 }  // namespace luthier::objectives

@@ -10,6 +10,8 @@
 #include "lib/data/data_cache.h"
 #include "lib/data/data_root.h"
 #include "lib/objectives/objective.h"
+#include "lib/study/search_space.h"
+#include "lib/study/study_spec.h"
 
 // Objective `crf` in three parts: crf_settings.h, what can be set and what it means; chain_source.h, the data; and here
 // the training of all folds side by side.
@@ -24,6 +26,7 @@ namespace luthier::objectives {
 // `kernels` are those of this machine, but in tests that count.
 absl::StatusOr<std::unique_ptr<Objective>> CreateCrfObjective(const catalogue::ObjectiveInfo& info,
                                                               const study::BuiltinObjective& objective,
+                                                              study::SearchSpace space, study::MetricSpec metric,
                                                               const data::DataRoot* root, const data::DataCache* cache,
                                                               const base::StopToken& stop,
                                                               const crf::Kernels& kernels = crf::BestKernels());

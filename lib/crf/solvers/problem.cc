@@ -146,6 +146,44 @@ absl::StatusOr<VectorXd> ChainLoss::HessianSum(const int32_t* rows, int64_t coun
   return product;
 }
 
+absl::StatusOr<VectorXd> ChainLoss::TokenVariances(const VectorXd& w, const base::StopToken& stop) {
+  LUTHIER_CHECK(w.size() == dim());
+  const Shape shape = data_->shape();
+  const int stride = shape.stride();
+  ChainInference& chain = parts_[0]->inference;
+  const int64_t ahead = Ahead(8 * dim());
+  VectorXd sums = VectorXd::Zero(dim());
+  chain.SetTransitions(w.data() + shape.transitions());
+  for (int64_t i = 0; i < data_->sequences(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    const Sequence x = data_->At(i);
+    LUTHIER_RETURN_IF_ERROR(chain.ByPieces(x.tokens, stop, [&](int64_t begin, int64_t count) {
+      kernels_.gather(w.data(), stride, data_->attribute.data(), data_->values(), x.token_start + begin, count, stride,
+                      ahead, chain.scores() + begin * stride);
+    }));
+    LUTHIER_RETURN_IF_ERROR(chain.Forward(x.tokens, stop).status());
+    LUTHIER_RETURN_IF_ERROR(chain.Backward(stop));
+    double* q = chain.marginals();
+    for (int64_t k = 0; k < x.tokens * stride; ++k) q[k] = std::max(0.0, q[k] * (1.0 - q[k]));
+    for (int64_t t = 0; t < x.tokens; ++t) {
+      for (int64_t e = x.token_start[t]; e < x.token_start[t + 1]; ++e) {
+        const auto at = static_cast<size_t>(e);
+        const double value = data_->Value(at);
+        sums.segment(int64_t{data_->attribute[at]} * stride, stride) +=
+            value * value * Eigen::Map<const VectorXd>(q + t * stride, stride);
+      }
+    }
+    // Of a pair of labels the mean share over the sequence stands for that at each place.
+    const double places = static_cast<double>(x.tokens - 1);
+    if (places < 1.0) continue;
+    const double* g = chain.edge_sums();
+    for (int64_t k = 0; k < int64_t{shape.labels} * stride; ++k) {
+      sums[shape.transitions() + k] += std::max(0.0, g[k] * (1.0 - g[k] / places));
+    }
+  }
+  return sums;
+}
+
 absl::StatusOr<ChainLoss::Metrics> ChainLoss::Evaluate(const VectorXd& w, std::vector<int32_t>* guesses,
                                                        const base::StopToken& stop) {
   LUTHIER_CHECK(w.size() == dim());

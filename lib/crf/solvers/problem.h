@@ -48,6 +48,11 @@ class ChainLoss {
   absl::StatusOr<Eigen::VectorXd> SubsetHessianVector(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
                                                       const Eigen::VectorXd& v, const base::StopToken& stop = {});
 
+  // Sum over tokens of x^2 q (1 - q) for each weight of an attribute, and of the same for pairs of labels for each
+  // transition: the diagonal of the Hessian, but for what labels of different tokens have to do with each other. >= 0.
+  // Costs a gradient.
+  absl::StatusOr<Eigen::VectorXd> TokenVariances(const Eigen::VectorXd& w, const base::StopToken& stop = {});
+
   struct Metrics {
     double loss_nats = 0.0;        // sum_i nll_i / known_tokens
     double accuracy = 0.0;         // Share of tokens labelled right by the best labelings.

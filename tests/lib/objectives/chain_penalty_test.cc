@@ -209,7 +209,8 @@ TEST_F(ChainGroupsTest, SolversAgreeAndEqualStrengthsAreTheUngroupedModelBitForB
     const study::Parameters options = {{"solver", std::string(solver)},
                                        {"step_rule", std::string("lmax")},
                                        {"tolerance", 1e-8},
-                                       {"max_passes", 400.0}};
+                                       {"max_passes", 400.0},
+                                       {"gradient", false}};
     const auto made = Create(Spec(options), GroupSpace());
     ASSERT_TRUE(made.ok()) << made.status();
     const double loss = (*made)->Evaluate(At(kAt))->measurement->metrics.at("validation_loss");

@@ -21,11 +21,11 @@ enum class CgOutcome {
 struct CgOptions {
   double tolerance = 0.0;  // Absolute, on the 2-norm of the residual.
   int max_iterations = 0;  // 0: 10 times the dimension, at least 100.
-  // True: the true residual, which costs a product, confirms success. False: the recursive one is believed,
-  // which is good enough for a few digits.
+  // True if success is confirmed by the true residual, which costs a product. The recursive
+  // residual is accurate enough for a few digits.
   bool verify = true;
-  base::StopToken stop;  // Looked at before each product.
-  // z = M^-1 r for a symmetric positive definite M near A, instead of the diagonal; may be null.
+  base::StopToken stop;  // Polled before each product.
+  // Returns M^-1 r for a symmetric positive definite M near A. Replaces `diagonal` unless null.
   const std::function<Eigen::VectorXd(const Eigen::VectorXd&)>* precondition = nullptr;
 };
 

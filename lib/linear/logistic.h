@@ -24,15 +24,17 @@
 //            K > 1: log(sum_k exp(z_k)) - z_y, z = W a + b
 //   h(w)     sum_i psi_i + l2/2 |W|^2, or sum_i psi_i + 1/2 sum_j l2_j |W_j|^2; intercepts are not penalised
 //
-// h is strongly convex in W with modulus l2, the least one. The sum over rows, not the mean: l2 = 1/C of LIBLINEAR and
-// scikit-learn.
+// h is strongly convex in W; its modulus is the least l2. It is the sum over rows, not the mean, so
+// l2 = 1/C of LIBLINEAR and scikit-learn.
 namespace luthier::linear {
 
-// A part of a data set as the model sees it. Copies nothing but the row numbers: `dataset` must outlive this. Whatever
-// goes over its rows looks at `stop` at the pace of lib/base/pace.h, and returns CANCELLED when stopped.
+// Some rows of a data set, standardized. It copies the row numbers alone, so `dataset` must outlive
+// it. Functions that go over the rows poll `stop` at the pace of lib/base/pace.h, and return
+// CANCELLED when stopped.
 class LogisticData {
  public:
-  // `rows`: which rows, in [0, dataset.x.rows). `standardization` may be the identity.
+  // `rows` has the numbers of the rows, in [0, dataset.x.rows). `standardization` may be the
+  // identity.
   static absl::StatusOr<LogisticData> Create(const data::Dataset* dataset, std::vector<int32_t> rows,
                                              data::Standardization standardization, bool intercept,
                                              const base::StopToken& stop = {});
@@ -45,11 +47,12 @@ class LogisticData {
   Eigen::Index dim() const { return dim_; }
   Eigen::Index penalized() const { return static_cast<Eigen::Index>(features_) * scores_; }
 
-  // sum_i psi_i(w), and its gradient (dim) unless null. NaN or infinite when scores overflow.
+  // Returns sum_i psi_i(w), and its gradient (dim) unless null. NaN or infinite if scores overflow.
   absl::StatusOr<double> Loss(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
                               const base::StopToken& stop = {}) const;
 
-  // Rows whose most probable class is their label; ties go to the first class.
+  // Returns the number of rows whose most probable class is their label. Ties go to the first
+  // class.
   absl::StatusOr<int64_t> CountCorrect(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
 
   // Class probabilities (K x rows), which products with the Hessian of Loss at `w` need.
@@ -57,10 +60,10 @@ class LogisticData {
     Eigen::MatrixXd probability;
   };
   absl::StatusOr<Curvature> CurvatureAt(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
-  // (sum_i psi_i''(w)) v. O(K * entries).
+  // Returns (sum_i psi_i''(w)) v. O(K * entries).
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Curvature& curvature, const Eigen::VectorXd& v,
                                                 const base::StopToken& stop = {}) const;
-  // Its diagonal, >= 0.
+  // Returns the diagonal of sum_i psi_i''(w), >= 0.
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const Curvature& curvature, const base::StopToken& stop = {}) const;
 
   // Bounds that hold for every w, for error estimates (S = sum_i |a_i|^2 >= the squared spectral norm of the rows):
@@ -103,7 +106,7 @@ class LogisticData {
   double hessian_lipschitz_ = 0.0;
 };
 
-// The training problem h. `data` must outlive it. Const methods only, any thread.
+// The training problem h. `data` must outlive it. It is immutable and may be used by any thread.
 class LogisticProblem {
  public:
   // l2 >= 0, finite.
@@ -112,14 +115,15 @@ class LogisticProblem {
   LogisticProblem(const LogisticData* data, const Eigen::VectorXd& l2);
 
   const LogisticData& data() const { return *data_; }
-  // The least of all.
+  // Returns the least penalty.
   double l2() const { return l2_; }
   double largest_l2() const { return penalties_.size() == 0 ? l2_ : penalties_.maxCoeff(); }
-  // Gradient of the penalty in the penalised weights of w, or what its Hessian makes of them.
+  // Returns l2_j w_j for each penalised weight: the gradient of the penalty at w, and also its
+  // Hessian times w.
   Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
   Eigen::Index dim() const { return data_->dim(); }
 
-  // h(w), and its gradient unless null. CANCELLED when stopped, here and below.
+  // Returns h(w), and its gradient unless null. Returns CANCELLED when stopped, here and below.
   absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
                                const base::StopToken& stop = {}) const;
   absl::StatusOr<Eigen::VectorXd> HessianVector(const LogisticData::Curvature& curvature, const Eigen::VectorXd& v,

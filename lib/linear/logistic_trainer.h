@@ -21,8 +21,9 @@ enum class Solver { kLbfgs, kNewtonCg };
 
 struct TrainOptions {
   Solver solver = Solver::kLbfgs;
-  // Converged when the largest entry of the gradient is at most this times the largest one at w = 0 (which does not
-  // depend on the start). >= 0; 0: as far as rounding allows.
+  // Training has converged when the largest entry of the gradient is at most this times the largest
+  // one at w = 0, which does not depend on the start. >= 0; with 0 it goes as far as rounding
+  // allows.
   double tolerance = 1e-8;
   int64_t max_iterations = 1000;  // >= 0
 };
@@ -34,7 +35,7 @@ enum class TrainOutcome {
   kIterationLimit,
   kDiverged,  // Loss or gradient is not finite. w is the last finite iterate.
 };
-// Outcome of a training whose solver is in `state`.
+// Returns the outcome of a training whose solver is in `state`.
 TrainOutcome OutcomeOf(SolveState state);
 
 // State that trainers of linear models save first.
@@ -44,19 +45,19 @@ struct TrainerState {
   int64_t iteration = 0;
   double zero_gradient = 0.0;  // Largest entry of grad h(0).
 
-  // `identity` says what it belongs to, `solver` which one it is.
+  // `identity` names the training to which the state belongs. `solver` is the number of its solver.
   void Save(base::CheckpointWriter* writer, absl::string_view identity, uint64_t solver) const;
-  // FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit or are of another solver; this is
-  // then unchanged.
+  // Returns FAILED_PRECONDITION for another identity, and DATA_LOSS if the bytes do not fit or
+  // belong to another solver. This is then unchanged.
   absl::Status Load(base::CheckpointReader* reader, absl::string_view identity, uint64_t solver);
 };
 
-// The bytes of a checkpoint do not fit the problem.
+// Returns the error of a checkpoint whose bytes do not fit the problem.
 absl::Status UnfitCheckpoint();
 
-// Trains one logistic model, one iteration at a time; between iterations it can be looked at, stopped, saved and
-// resumed. Looking changes nothing: with and without reports the weights are the same bit for bit. `problem` must
-// outlive this. Not thread-safe.
+// Trains one logistic model, one iteration at a time. Between iterations it can be read, stopped,
+// saved and resumed. Reading it has no effect: with and without reports the weights are the same
+// bit for bit. `problem` must outlive this. Not thread-safe.
 class LogisticTrainer {
  public:
   LogisticTrainer(const LogisticProblem* problem, const TrainOptions& options);
@@ -64,9 +65,9 @@ class LogisticTrainer {
   // Starts at w (dim()) instead of 0, e.g. another penalty's optimum. Before the first Advance only.
   void WarmStart(Eigen::VectorXd w);
 
-  // One iteration of the solver; the first call evaluates the start and is iteration 0. CANCELLED when
-  // stopped: it looks at the pace of lib/base/pace.h, wherever it is, and then gives up the iteration, so stopping
-  // never changes the iterates.
+  // Runs one iteration of the solver. The first call evaluates the start and is iteration 0. Polls
+  // `stop` at the pace of lib/base/pace.h, also within an iteration, and returns CANCELLED when
+  // stopped. The iteration is then discarded, so stopping never changes the iterates.
   absl::StatusOr<TrainOutcome> Advance(const base::StopToken& stop);
 
   TrainOutcome outcome() const { return outcome_; }
@@ -75,19 +76,21 @@ class LogisticTrainer {
   const Eigen::VectorXd& w() const;
   double objective() const;      // h(w)
   double gradient_norm() const;  // |grad h(w)|, 2-norm.
-  // The largest gradient entry as a multiple of the one at w = 0; 1 before the start.
+  // Returns the largest gradient entry as a multiple of the one at w = 0; 1 before the start.
   double relative_gradient() const;
   double relative_gap() const { return INFINITY; }  // No bound is computed.
-  // Passes over the training rows: each evaluation of loss and gradient, each Hessian product.
+  // Return passes over the training rows: one for each evaluation of loss and gradient, and one for
+  // each Hessian product.
   int64_t gradient_passes() const;
   int64_t hessian_passes() const { return newton_.hessian_products(); }
-  // All of them, with the probabilities and diagonals of Newton's method. Of finished iterations.
+  // Returns all passes of finished iterations, those for the probabilities and diagonals of
+  // Newton's method included.
   double passes() const;
 
-  // The whole state. `identity` says what it belongs to (data, split, hyperparameters, options).
+  // Saves the whole state. `identity` names the training (data, split, hyperparameters, options).
   void Save(base::CheckpointWriter* writer, absl::string_view identity) const;
-  // Resumes: the next Advance continues bit for bit. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes
-  // do not fit; the trainer is then as new.
+  // Resumes: the next Advance continues bit for bit. Returns FAILED_PRECONDITION for another
+  // identity, and DATA_LOSS if the bytes do not fit. The trainer is then as new.
   absl::Status Load(base::CheckpointReader* reader, absl::string_view identity);
 
  private:
@@ -131,8 +134,8 @@ class LogisticFunction final : public SecondOrderFunction {
   LogisticData::Curvature curvature_;
 };
 
-// Advances until done. `on_iteration` is called after the start and after each iteration; it returns false to end there
-// (outcome kRunning). CANCELLED when stopped.
+// Advances until training ends. Calls `on_iteration` after the start and after each iteration; if
+// that returns false, training ends there with outcome kRunning. Returns CANCELLED when stopped.
 absl::StatusOr<TrainOutcome> Train(LogisticTrainer& trainer,
                                    absl::FunctionRef<bool(const LogisticTrainer&)> on_iteration,
                                    const base::StopToken& stop);

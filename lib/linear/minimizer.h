@@ -12,19 +12,20 @@ namespace luthier::linear {
 enum class SolveState {
   kRunning,
   kConverged,  // The gradient is as small as asked for.
-  kPrecision,  // No further step lowers f in floating point; x is as good as it gets.
-  kNonFinite,  // f or its gradient is not finite at the start, or everywhere the line search looked. x is the last
-               // finite iterate (or the start).
+  kPrecision,  // No further step lowers f in floating point.
+  kNonFinite,  // f or its gradient is not finite, at the start or at all points of a line search. x
+               // is the last finite iterate, or the start.
 };
 
-// The largest |v_j| / scale_j; NaN when an entry is. `scale`: entries > 0, or empty for 1.
+// Returns the largest |v_j| / scale_j; NaN if an entry is NaN. `scale` has entries > 0; empty means
+// 1.
 inline double LargestEntry(const Eigen::VectorXd& v, const Eigen::VectorXd& scale = Eigen::VectorXd()) {
   if (v.size() == 0) return 0.0;
   if (scale.size() == 0) return v.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
   return v.cwiseQuotient(scale).cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
 }
 
-// f(x), and its gradient into the second argument. A long one may be stopped: CANCELLED.
+// Returns f(x) and writes its gradient to the second argument. May return CANCELLED if it is long.
 using ValueAndGradient = absl::FunctionRef<absl::StatusOr<double>(const Eigen::VectorXd&, Eigen::VectorXd*)>;
 
 }  // namespace luthier::linear

@@ -17,25 +17,27 @@
 //   symbol   meaning                                                   shape   name in code
 //   n, p     rows, features                                                    rows(), features()
 //   a_i      row i divided by the deviations; sparse                   p       row_start, column, value
-//   m        means divided by the deviations: the row that the model   p       center
-//            sees is a_i - m, which is dense, but never made
+//   m        means divided by the deviations: the model sees the row   p       center
+//            a_i - m, which is dense and never formed
 //   s_i      +1 for the second class, -1 for the first                         sign
 //   w, b     weights and bias                                          p, 1    one vector, b last
 //   t_i      margin s_i ((a_i - m)'w + b)
 //   h(w, b)  sum_i loss(t_i) + l2/2 (|w|^2 + b^2); without b^2 for Bias::kFree
 //            or with a penalty for each weight: sum_i loss(t_i) + 1/2 sum_j l2_j w_j^2
 //
-// The sum over rows, as in logistic.h. A penalised bias is the weight of a constant feature 1, as LIBLINEAR has it.
+// h is a sum over rows, as in logistic.h. A penalised bias is the weight of a constant feature 1,
+// as in LIBLINEAR.
 namespace luthier::linear {
 
 enum class Bias { kNone, kPenalized, kFree };
 
-// A part of a data set, copied. Immutable. Whatever goes over its rows looks at `stop` at the pace of lib/base/pace.h,
-// and returns CANCELLED when stopped.
+// A copy of some rows of a data set. Immutable. Functions that go over its rows poll `stop` at the
+// pace of lib/base/pace.h, and return CANCELLED when stopped.
 class LinearData {
  public:
-  // `dataset` has two classes; `rows` are in [0, dataset.x.rows). Columns that the standardization calls constant are
-  // left out (their weights stay 0): centred they say nothing, and nothing but rounding is left.
+  // `dataset` has two classes; `rows` are in [0, dataset.x.rows). Columns that the standardization
+  // calls constant are left out, so their weights stay 0: centred, they hold nothing but rounding
+  // errors.
   static absl::StatusOr<LinearData> Create(const data::Dataset& dataset, const std::vector<int32_t>& rows,
                                            const data::Standardization& standardization, Bias bias,
                                            const base::StopToken& stop = {});
@@ -55,12 +57,13 @@ class LinearData {
   double norm2(int64_t i) const { return norm2_[i]; }  // |a_i - m|^2, plus 1 with a bias.
   double max_norm2() const { return max_norm2_; }
   double mean_norm2() const { return mean_norm2_; }
-  // Root mean square of each column as the model sees it, the bias' column of ones last: dim() entries, all > 0.
-  // Columns of zeros have 1. A gradient divided by it does not depend on the units of the columns.
+  // Returns the root mean square of each column as the model sees it, the bias' column of ones
+  // last: dim() entries, all > 0. Columns of zeros have 1. A gradient divided by it does not depend
+  // on the units of the columns.
   const Eigen::VectorXd& column_scale() const { return column_scale_; }
 
-  // sum_e value_e x[kStride column_e] over the entries of row i. All values 1, as in categorical data, is a case of its
-  // own: a third of the memory.
+  // Returns sum_e value_e x[kStride column_e] over the entries of row i. Data whose values are all
+  // 1, such as categorical data, are stored without values, which takes a third of the memory.
   template <int kStride = 1>
   double Dot(int64_t i, const double* x) const {
     const int32_t* c = column_.data() + row_start_[i];
@@ -88,7 +91,8 @@ class LinearData {
     return (s0 + s1) + (s2 + s3);
   }
 
-  // (sum_e value_e x[2 column_e], sum_e value_e x[2 column_e + 1]): of two vectors, interleaved. `x`: 16-byte aligned.
+  // Returns (sum_e value_e x[2 column_e], sum_e value_e x[2 column_e + 1]), the products with two
+  // interleaved vectors. `x` is 16-byte aligned.
   Eigen::Array2d DotPairs(int64_t i, const double* x) const {
     const int32_t* c = column_.data() + row_start_[i];
     const int64_t count = row_start_[i + 1] - row_start_[i];
@@ -119,14 +123,15 @@ class LinearData {
   }
 
   int64_t entries(int64_t i) const { return row_start_[i + 1] - row_start_[i]; }
-  // Operations of going over row i once, its loss included: for Pace.
+  // Returns the operations of going over row i once, its loss included, for Pace.
   int64_t work(int64_t i) const { return entries(i) + kRowWork; }
   static constexpr int64_t kRowWork = 16;
-  // End of the block of rows from `begin` on that Pace allows between two looks, at least one row: where a test a row
-  // would cost something. *operations: of that block.
+  // Returns the end of the block of rows from `begin` on that Pace allows between two polls, at
+  // least one row. It is for loops in which a poll for each row would cost time. Writes the
+  // operations of the block to *operations.
   int64_t BlockEnd(int64_t begin, int64_t* operations) const;
 
-  // f(column, value) for each entry of row i, in order.
+  // Calls f(column, value) for each entry of row i, in order.
   template <typename F>
   void ForEach(int64_t i, F&& f) const {
     const int64_t end = row_start_[i + 1];
@@ -158,14 +163,14 @@ class LinearData {
     if (!value_.empty()) __builtin_prefetch(value_.data() + begin);
   }
 
-  // b - m'w: what every score of w gets.
+  // Returns b - m'w, the term that all scores of w have in common.
   double Offset(const Eigen::VectorXd& w) const;
-  // All scores (a_i - m)'w + b.
+  // Returns all scores (a_i - m)'w + b.
   absl::StatusOr<Eigen::VectorXd> Scores(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
-  // sum_i r_i (a_i - m, 1): dim().
+  // Returns sum_i r_i (a_i - m, 1): dim() entries.
   absl::StatusOr<Eigen::VectorXd> Combine(const Eigen::VectorXd& r, const base::StopToken& stop = {}) const;
 
-  // Rows on the side of their class; a score of 0 counts for the first class.
+  // Returns the number of rows on the side of their class. A score of 0 counts for the first class.
   absl::StatusOr<int64_t> CountCorrect(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
 
  private:
@@ -188,7 +193,7 @@ class LinearData {
   Eigen::VectorXd column_scale_;
 };
 
-// h. `data` must outlive it. Const, any thread.
+// The training problem h. `data` must outlive it. It is immutable and may be used by any thread.
 class LinearProblem {
  public:
   // l2 >= 0, finite.
@@ -198,38 +203,41 @@ class LinearProblem {
 
   const LinearData& data() const { return *data_; }
   const MarginLoss& loss() const { return loss_; }
-  // The least of all.
+  // Returns the least penalty.
   double l2() const { return l2_; }
   double largest_l2() const { return penalties_.size() == 0 ? l2_ : penalties_.maxCoeff(); }
   bool one_penalty() const { return penalties_.size() == 0; }
-  // Gradient of the penalty in the penalised weights of w, or what its Hessian makes of them.
+  // Returns l2_j w_j for each penalised weight: the gradient of the penalty at w, and also its
+  // Hessian times w.
   Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
   Eigen::Index dim() const { return data_->dim(); }
-  // Weights that the penalty is on; they come first.
+  // Returns the number of penalised weights, which come first.
   Eigen::Index penalized() const { return dim() - (data_->bias() == Bias::kFree ? 1 : 0); }
 
-  // h, its gradient unless null, the curvatures loss''(t_i) and the scores s_i t_i unless null. CANCELLED when stopped,
-  // here and below.
+  // Returns h(w). Unless null, fills in its gradient, the curvatures loss''(t_i) and the scores s_i
+  // t_i. Returns CANCELLED when stopped, here and below.
   absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient,
                                Eigen::VectorXd* curvature = nullptr, const base::StopToken& stop = {},
                                Eigen::VectorXd* scores = nullptr) const;
-  // A bound on h(w) - min h, by duality: with a free bias b is first moved to the minimum along it, b*, then
+  // Returns a bound on h(w) - min h, by duality. A free bias b is first moved to the minimum along
+  // it, b*. The bound is
   //   h(w, b) - h(w, b*) + sum_j g_j^2 / (2 l2_j),   g the gradient in the weights at (w, b*),
-  // which is h(w, b) - D(alpha) for the dual variables alpha_i = -loss'(t_i). Infinite when a weight has no penalty.
-  // About a pass over the entries.
+  // which is h(w, b) - D(alpha) for the dual variables alpha_i = -loss'(t_i). Infinite if a weight
+  // has no penalty. Costs about a pass over the entries.
   absl::StatusOr<double> DualityGap(const Eigen::VectorXd& w, const base::StopToken& stop = {}) const;
 
-  // The step a > 0 at which h(w + a d) is least, to a slope of a tenth of the one at a = 0, which is negative; `scores`
-  // are those of w (Value). At most kMostStep. One product with the rows, then sums over them: *passes gets their cost
-  // in passes over the entries. `ridge`: h counts 1/2 sum_j ridge_j w_j^2 more; empty: nothing. 0 when nothing is
-  // finite.
+  // Returns the step a in (0, kMostStep] at which h(w + a d) is least, to a slope of a tenth of the
+  // one at a = 0, which is negative. Returns 0 if nothing is finite. `scores` are those of w
+  // (Value). Unless `ridge` is empty, 1/2 sum_j ridge_j w_j^2 is added to h. Takes one product with
+  // the rows and sums over them; writes their cost in passes over the entries to *passes.
   absl::StatusOr<double> LineMinimum(const Eigen::VectorXd& w, const Eigen::VectorXd& scores, const Eigen::VectorXd& d,
                                      const Eigen::VectorXd& ridge, const base::StopToken& stop, double* passes) const;
   static constexpr double kMostStep = 1e30;
 
-  // For the point that `curvature` is of: the Hessian (for losses with kinks: an element of the generalised one) times
-  // v, its diagonal, and itself (lower triangle; O(sum_i nnz_i^2)). With `every` above 1 an
-  // estimate of it: from every so many rows, each counting so many times.
+  // Return the Hessian times v, its diagonal, and the Hessian itself (lower triangle; O(sum_i
+  // nnz_i^2)), at the point of `curvature`. For losses with kinks it is an element of the
+  // generalised Hessian. With `every` above 1, Hessian estimates it from every so many rows, each
+  // counted `every` times.
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& curvature, const Eigen::VectorXd& v,
                                                 const base::StopToken& stop = {}) const;
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const Eigen::VectorXd& curvature,
@@ -244,17 +252,20 @@ class LinearProblem {
   const double l2_;
 };
 
-// Rows for a preconditioner of Newton systems: their Hessian, times `every`, has the true one's eigenvalues within a
-// factor of two or so, at ten times as many rows as columns. 0: too few rows, or more than kMaxSampledColumns.
+// Returns the `every` of a sample of rows for a preconditioner of Newton systems. The sample has
+// ten times as many rows as columns; its Hessian, times `every`, has the true one's eigenvalues
+// within a factor of two or so. Returns 0 if there are too few rows, or more than
+// kMaxSampledColumns columns.
 inline constexpr int64_t kMaxSampledColumns = 1500;
 int64_t SampleEvery(const LinearData& data);
 
-// Cost of Cholesky's factorisation of a Hessian, in passes over the entries.
+// Returns the cost of Cholesky's factorisation of a Hessian, in passes over the entries.
 double FactorPasses(const LinearData& data);
 
-// LinearProblem as Newton's method sees it; with `direct`, Newton systems are solved by Cholesky (dim() up to a few
-// thousand); else by conjugate gradients, preconditioned by the Cholesky factor of a sample's Hessian where there are
-// many more rows than columns, a function of the point alone. `problem` must outlive it.
+// A LinearProblem as a SecondOrderFunction. With `direct`, Newton systems are solved by Cholesky
+// (dim() up to a few thousand), else by conjugate gradients. If there are many more rows than
+// columns, these are preconditioned by the Cholesky factor of a sample's Hessian, which depends on
+// the point alone. `problem` must outlive it.
 class LinearFunction final : public SecondOrderFunction {
  public:
   explicit LinearFunction(const LinearProblem* problem, bool direct = false);
@@ -263,8 +274,8 @@ class LinearFunction final : public SecondOrderFunction {
   absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
-  // By multiplications: two an entry for a pass, z (z + 1) / 2 for the Hessian of a row of z entries; and FactorPasses.
-  // Known after SetPoint.
+  // Returns the cost by multiplications: a pass has two an entry, and the Hessian z (z + 1) / 2 for
+  // a row of z entries; FactorPasses is added. Known after SetPoint.
   double factor_passes() const override { return factor_passes_; }
   absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
@@ -284,27 +295,28 @@ class LinearFunction final : public SecondOrderFunction {
 
  private:
   absl::Status CountFactor(const base::StopToken& stop);
-  // Returns what is added to the curvature along a free bias where the losses have next to none: hinges are straight
-  // far from their corners. It keeps steps sane, and is 0 anywhere near an optimum.
+  // Returns a curvature to add along a free bias if the losses have next to none there: hinges are
+  // straight far from their corners. It bounds the steps, and is 0 near an optimum.
   double BiasRidge() const;
-  // Cholesky's factor of the (sample's) Hessian, of it plus a ridge where need be; false when that failed.
+  // Computes Cholesky's factor of the (sample's) Hessian, plus a ridge if necessary. Returns false
+  // if that failed.
   absl::StatusOr<bool> Factor(int64_t every, const base::StopToken& stop);
   Eigen::VectorXd Solve(const Eigen::VectorXd& b) const;
 
   const LinearProblem* const problem_;
   const bool direct_;
   const int64_t sample_every_;
-  double factor_passes_ = -1.0;  // Not counted yet.
+  double factor_passes_ = -1.0;  // Negative until counted.
   double floor_ = 0.0;           // Set by SetFloor.
   Eigen::VectorXd ridge_;        // Set by SetRidge.
-  Eigen::VectorXd x_;            // Point of scores_ and losses_; empty: these are of no use.
+  Eigen::VectorXd x_;            // Point of scores_ and losses_; empty if these are not valid.
   Eigen::VectorXd scores_;
-  Eigen::VectorXd losses_;  // Their curvatures.
-  // The last SetPoint has set the curvatures, above the floor, and the scores.
+  Eigen::VectorXd losses_;  // Curvatures of the losses.
+  // Curvatures, raised to the floor, and scores at the point of the last SetPoint.
   Eigen::VectorXd curvature_;
   Eigen::VectorXd point_scores_;
   Eigen::MatrixXd factor_;
-  Eigen::VectorXd factor_point_;  // Its point, where it is that of the Hessian itself; else empty.
+  Eigen::VectorXd factor_point_;  // Point of factor_; empty with a floor, ridge or sample.
 };
 
 }  // namespace luthier::linear

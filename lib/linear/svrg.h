@@ -24,80 +24,90 @@
 //
 // An epoch makes |B| steps, i uniform over all rows (or with probability P_i):
 //   x <- (1 - eta lambda) x - eta [(loss'_i(x) - loss'_i(x_s)) z_i / (n P_i) + mu],   z_i = a_i - m
-// The penalty is treated exactly. A step reads v and mu of its row's columns, side by side, and writes v only: the way
-// along mu is in S alone, so nothing has to be brought up to date. From time to time S mu is subtracted from v (Flush),
-// before the two grow so large that their difference loses digits. Centring goes into two scalars (gamma and m'x), so
-// centred data stay sparse.
+// The penalty is treated exactly. A step reads v and mu of its row's columns, which are stored side
+// by side, and writes v alone. S accounts for the way along mu, so no other column needs an update.
+// From time to time S mu is subtracted from v (Flush), before the two grow so large that their
+// difference loses digits. Two scalars (gamma and m'x) account for centring, so centred data stay
+// sparse.
 namespace luthier::linear {
 
 struct SvrgOptions {
   enum class Batch {
-    kFull,   // |B| = n
-    kGrow,   // |B| = 1, 2, 4, ..., n
-    kMixed,  // As kGrow; a row outside of B gets a plain stochastic gradient step, x -= eta (loss'_i(x) z_i + lambda x)
+    kFull,  // |B| = n
+    kGrow,  // |B| = 1, 2, 4, ..., n
+    // As kGrow, but a row outside of B makes a stochastic gradient step, x -= eta (loss'_i(x) z_i +
+    // lambda x).
+    kMixed,
   };
   enum class Sampling {
     kUniform,
-    kLipschitz,  // P_i = 1/(2n) + L_i / (2 sum L): the step follows the mean constant, not the largest.
+    // P_i = 1/(2n) + L_i / (2 sum L). The step length then depends on the mean constant, not on the
+    // largest.
+    kLipschitz,
   };
   enum class Skip {
     kNone,
-    kAfterThree,  // A row found without gradient three times in a row is left out for 2, 4, 8, ... looks.
-    kLiteral,     // As printed (algorithm 8): for 1, 1, 2, 4, ... looks, from the first time on.
+    kAfterThree,  // A row without gradient three times in a row is skipped 2, 4, 8, ... times.
+    kLiteral,     // As printed (algorithm 8): from the first time on, 1, 1, 2, 4, ... times.
   };
   Batch batch = Batch::kGrow;
-  bool random_iterate = false;  // "Option II": an epoch ends at a random one of its iterates instead of the last.
+  bool random_iterate = false;  // "Option II": an epoch ends at a random one of its iterates.
   Sampling sampling = Sampling::kUniform;
   enum class Step {
-    kLargest,  // 1/L, L the largest constant of a row, as the source has it.
-    // Logistic loss: half of sum c_i / sum c_i^2 |z_i|^2 / (n P_i) over the batch, with the curvatures c_i = p (1 - p)
-    // of the losses at the snapshot; between 1/4 and 3/2 of 1/L. What a step does to the others' gradients goes with
-    // c_i, which is 1/4 (as L has it) at first and less for all rows that are classified well; and the noise of rows
-    // that all go the same way wants less than 1/L. Other losses: 1/L.
+    kLargest,  // 1/L, L the largest constant of a row, as in the source.
+    // For the logistic loss: half of sum c_i / sum c_i^2 |z_i|^2 / (n P_i) over the batch, between
+    // 1/4 and 3/2 of 1/L. The curvatures of the losses at the snapshot are c_i = p (1 - p). The
+    // effect of a step on the gradients of other rows is proportional to c_i. At first c_i is 1/4,
+    // the value that L assumes; for rows that are classified well it is less. The noise of rows
+    // that all go the same way asks for less than 1/L. For other losses: 1/L.
     kSeen,
   };
   Step step = Step::kSeen;
-  double step_scale = 1.0;  // Step as a multiple of 1/L. > 0; the theory wants less than 1/2, practice 1.
-  // Remember which rows of B had no gradient at x_s: loss'_i(x_s) = 0 is not evaluated again. The iterates are the same
-  // bit for bit.
+  double step_scale = 1.0;  // Step as a multiple of 1/L, > 0. In theory below 1/2, in practice 1.
+  // Remembers the rows of B with loss'_i(x_s) = 0, which is then not evaluated again. The iterates
+  // are the same bit for bit.
   bool support_list = true;
   Skip skip = Skip::kNone;
-  // Remember loss'_i(x_s) of all rows of B (n numbers): one evaluation a step instead of two. Same iterates.
+  // Remembers loss'_i(x_s) of all rows of B (n numbers), so that a step needs one evaluation
+  // instead of two. The iterates are the same.
   bool keep_slopes = true;
   uint64_t seed = 0;
 };
 
 class Svrg {
  public:
-  // `problem` must outlive it. l2 > 0.
+  // `problem` must outlive this. l2 > 0.
   Svrg(const LinearProblem* problem, const SvrgOptions& options);
 
-  // kNonFinite when the rows are not finite; CANCELLED when stopped: to be started again. `near`:
-  // x0 is near the optimum already; batches are whole from the first epoch on then, as the noise of small ones would
-  // only lead away.
+  // Starts at `x0`. If `near` is true, x0 is near the optimum already; batches are then whole from
+  // the first epoch on, because the noise of small ones would only lead away. Returns kNonFinite if
+  // the rows or x0 are not finite. Returns CANCELLED when stopped; Start must then be called again.
   absl::StatusOr<SolveState> Start(const Eigen::VectorXd& x0, bool near = false, const base::StopToken& stop = {});
 
-  // Goes on until about n more evaluations of a row's loss are done (about one pass). kNonFinite: Weights() is then the
-  // last snapshot. CANCELLED when stopped, at the pace of lib/base/pace.h; Advance then goes on as if nothing had been.
+  // Makes about n more evaluations of a row's loss, which is about one pass. If it returns
+  // kNonFinite, Weights() is the last snapshot. Polls `stop` at the pace of lib/base/pace.h and
+  // returns CANCELLED when stopped. The next call continues where this one stopped, with the same
+  // result.
   absl::StatusOr<SolveState> Advance(const base::StopToken& stop);
 
   // Runs the rest of the current epoch, or the next one.
   absl::StatusOr<SolveState> AdvanceEpoch(const base::StopToken& stop) { return Run(INT64_MAX, stop); }
 
-  // x, as a copy: nothing of the state changes.
+  // Returns a copy of x.
   Eigen::VectorXd Weights() const;
 
-  // Forgets what Skip learned: for when a gradient over all rows is not 0 where the skipping one is.
+  // Ends the skipping of all rows, for a point where the gradient over all rows is not 0 but that
+  // of the rows in use is.
   void Awaken();
 
   int64_t epochs() const { return static_cast<int64_t>(epoch_); }
-  // Evaluations of one row's slope, as the source counts them: |B| + 2 a step, less those that the support list, Skip
-  // and mixed steps save.
+  // Returns the evaluations of one row's slope as the source counts them: |B| + 2 a step, less
+  // those that the support list, Skip and mixed steps save.
   int64_t evaluations() const { return evaluations_; }
   double step() const { return eta_; }
 
   void Save(base::CheckpointWriter* writer) const;
-  // False when the bytes do not fit: the object is then of no use.
+  // Returns false if the bytes do not fit. The object must then not be used.
   bool Load(base::CheckpointReader* reader);
 
  private:
@@ -106,7 +116,7 @@ class Svrg {
   };
 
   double* pairs() { return columns_.empty() ? nullptr : &columns_.front().v; }
-  // Ends with the epoch, or where `until` evaluations are made.
+  // Runs until the end of the epoch, or until `until` evaluations are made.
   absl::StatusOr<SolveState> Run(int64_t until, const base::StopToken& stop);
   int64_t BatchSize() const;
   absl::Status Begin(const base::StopToken& stop);
@@ -117,7 +127,7 @@ class Svrg {
   void DrawPick();
   double SlopeAt(int64_t i, double score);
   double SnapshotSlope(int64_t i);
-  // 1 / (n P_i)
+  // Returns 1 / (n P_i).
   double Weight(int64_t i) const { return probability_.empty() ? 1.0 : 1.0 / probability_[i]; }
   bool SeesCurvature() const {
     return options_.step == SvrgOptions::Step::kSeen && problem_->loss().kind == MarginLoss::Kind::kLogistic;
@@ -132,7 +142,7 @@ class Svrg {
   const int64_t n_;
   const double lambda_;
   const int64_t flush_every_;  // Steps.
-  // These and what else there is of each row: from Start or Load on.
+  // These and all members with an entry a row are filled by Start or Load.
   double largest_step_ = 0.0;  // 1/L
   double eta_ = 0.0;
   std::vector<double> probability_;  // kLipschitz: n P_i.
@@ -144,7 +154,7 @@ class Svrg {
   int64_t step_ = 0;  // Within the epoch.
   int64_t target_ = 0;
   int64_t evaluations_ = 0;
-  int64_t work_ = 0;  // Evaluations really made: what Advance's quantum is measured in.
+  int64_t work_ = 0;  // Evaluations really made, by which Advance measures a pass.
   Eigen::VectorXd snapshot_;
   double snapshot_offset_ = 0.0;
   std::vector<Column> columns_;

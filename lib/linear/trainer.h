@@ -27,18 +27,19 @@ enum class LinearSolver { kLbfgs, kNewtonCg, kNewtonCholesky, kDual, kSvrg };
 const std::vector<std::string>& LinearSolverNames();
 absl::StatusOr<LinearSolver> ParseLinearSolver(absl::string_view name);
 
-// True if `solver` is for problems with one penalty alone. Other problems become such by a change of variables:
-// columns divided by s_j = sqrt(l2_j / l2) have the weights s_j w_j, and all of these the penalty l2.
+// Returns true if `solver` takes only problems with one penalty for all weights. A change of
+// variables gives other problems this form: columns divided by s_j = sqrt(l2_j / l2) have the
+// weights s_j w_j, which all have the penalty l2.
 bool NeedsOnePenalty(LinearSolver solver);
 
 struct SolverChoice {
   LinearSolver solver = LinearSolver::kLbfgs;
-  std::string reason;  // One sentence with the numbers it rests on.
+  std::string reason;  // One sentence with the numbers that decided.
 };
 
-// The solver that is estimated to need the fewest passes for `problem` from w = 0: by its rows, columns, entries,
-// penalties and bias alone, so the same problem always gets the same answer. docs/reference/linear.md has the table.
-// O(rows + entries).
+// Returns the solver that is estimated to need the fewest passes for `problem` from w = 0. The
+// estimate depends on its rows, columns, entries, penalties, bias and loss alone, so the same
+// problem always gets the same answer. docs/reference/linear.md has the table. O(rows + entries).
 SolverChoice ChooseSolver(const LinearProblem& problem);
 
 struct LinearTrainOptions {
@@ -48,15 +49,16 @@ struct LinearTrainOptions {
   // counts decide, and the solver changes at most kMostChanges times.
   bool adaptive = false;
   SvrgOptions svrg;  // Its seed also orders the rows of kDual.
-  // Converged when the largest entry of the gradient, divided by the root mean square of its column, is at most this
-  // times the largest one at w = 0; and, at l2 > 0, h(w) - min h <= kGapShare h(w). >= 0.
+  // Training has converged under two conditions. The largest entry of the gradient, each divided by
+  // the root mean square of its column, is at most this times the largest one at w = 0. If l2 > 0,
+  // also h(w) - min h <= kGapShare h(w). >= 0.
   double tolerance = 1e-8;
   int64_t max_iterations = 1000;                // >= 0
   int64_t max_memory_bytes = int64_t{4} << 30;  // Limit of the solver's vectors, see CheckVectors.
 };
 
-// RESOURCE_EXHAUSTED, with the numbers, when the vectors (and for newton_cholesky the matrices) that a solver holds for
-// `dim` weights are above max_bytes.
+// Returns RESOURCE_EXHAUSTED, with the numbers, if the vectors (for newton_cholesky also the
+// matrices) that a solver holds for `dim` weights need more than `max_bytes`.
 absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes);
 
 // Checks that `solver` fits `problem`. INVALID_ARGUMENT if it does not: "dual" and "svrg" need l2 > 0, the same for all
@@ -64,50 +66,57 @@ absl::Status CheckVectors(LinearSolver solver, int64_t dim, int64_t max_bytes);
 // kMaxDirectColumns columns. Returns errors of CheckVectors, too.
 absl::Status CheckSolver(const LinearProblem& problem, LinearSolver solver, int64_t max_bytes);
 
-// Trains one linear classifier; the same promises as LogisticTrainer (trainer.h): looking changes nothing, stopping
-// changes nothing and is seen anywhere, a saved trainer goes on bit for bit. An iteration is one of L-BFGS or Newton's
-// method, or about a pass over the rows. `problem` must outlive this. Not thread-safe.
+// Trains one linear classifier, with the guarantees of LogisticTrainer (logistic_trainer.h):
+// reading it and stopping it do not change the weights, `stop` is polled also within an iteration,
+// and a saved trainer continues bit for bit. An iteration is one of L-BFGS or Newton's method, or
+// about a pass over the rows. `problem` must outlive this. Not thread-safe.
 //
-// A small gradient alone does not make a minimum: at weak penalties h may still fall far along directions in which it
-// is flat. So a claim of convergence is checked against a bound on h(w) - min h (LinearProblem::DualityGap, or what
-// Newton's last step promised), and the tolerance is tightened until the bound holds. A claim of kPrecision is checked
-// by a Newton step, at last with the Hessian that bounds h from above: if that lowers h, training goes on.
+// A small gradient alone does not make a minimum: at weak penalties h may still fall far along
+// directions in which it is flat. So if l2 > 0, convergence is confirmed by a bound on h(w) - min h
+// (LinearProblem::DualityGap, or the gain that Newton's last step predicted); until the bound
+// holds, the tolerance is tightened. kPrecision of a solver other than Newton's method is confirmed
+// by a Newton step, at last with the Hessian that bounds h from above; if that lowers h, training
+// goes on.
 class LinearTrainer {
  public:
   static constexpr double kGapShare = 1e-8;
   static constexpr double kPassesBetweenLooks = 10.0;
   static constexpr int kMostChanges = 2;
 
-  // Errors of CheckSolver.
+  // Returns the errors of CheckSolver.
   static absl::StatusOr<LinearTrainer> Create(const LinearProblem* problem, const LinearTrainOptions& options);
 
   // Starts at w instead of 0. Before the first Advance only.
   void WarmStart(Eigen::VectorXd w);
 
-  // CANCELLED when stopped.
+  // Starts at the first call, and runs one iteration at each later one. Returns CANCELLED when
+  // stopped; the next call then does what is left.
   absl::StatusOr<TrainOutcome> Advance(const base::StopToken& stop);
 
   TrainOutcome outcome() const { return outcome_; }
   int64_t iteration() const { return iteration_; }
   bool started() const { return started_; }
-  // The solver at work, and for people how it came to be that one after the first choice; empty: it is the first.
+  // Return the solver in use, and a text for people that says how it replaced the first choice; the
+  // text is empty if it did not.
   LinearSolver solver() const { return solver_; }
   const std::string& changes() const { return changes_; }
-  // Evaluations of one row (loss and gradient, also a loss alone, Hessian product, coordinate step), divided by the
-  // rows; a Hessian counts by its multiplications (LinearFunction). Of finished calls of Advance.
+  // Returns the evaluations of one row (loss and gradient, also a loss alone, Hessian product,
+  // coordinate step) of finished calls of Advance, divided by the number of rows. A Hessian counts
+  // by its multiplications (LinearFunction).
   double passes() const { return passes_; }
   Eigen::VectorXd Weights() const;
-  // The largest gradient entry as a multiple of the one at w = 0, both divided by the scale of their columns: of the
-  // last weights whose gradient was computed. 1 before.
+  // Returns the largest gradient entry as a multiple of the one at w = 0, both divided by the scale
+  // of their columns, at the last weights whose gradient was computed. Returns 1 before that.
   double relative_gradient() const { return relative_gradient_; }
-  // Bound on h(w) - min h as a multiple of h(0), where there is one; infinite elsewhere.
+  // Returns the bound on h(w) - min h as a multiple of h(0), or infinity if none was computed.
   double relative_gap() const { return relative_gap_; }
-  // h(w) - D(alpha) >= 0 with the solver's own dual variables; infinite for solvers without. Two passes.
+  // Returns h(w) - D(alpha) >= 0 with the solver's own dual variables, or infinity if it has none.
+  // Costs two passes.
   double DualityGap() const;
 
   void Save(base::CheckpointWriter* writer, absl::string_view identity) const;
-  // For a trainer made alike. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit; this is
-  // then of no use.
+  // Loads the state of a trainer that was made with the same arguments. Returns FAILED_PRECONDITION
+  // for another identity, and DATA_LOSS if the bytes do not fit. This must then not be used.
   absl::Status Load(base::CheckpointReader* reader, absl::string_view identity);
 
   static constexpr int64_t kMaxDirectColumns = 4000;
@@ -116,7 +125,7 @@ class LinearTrainer {
   LinearTrainer(const LinearProblem* problem, const LinearTrainOptions& options);
   bool stochastic() const { return dual_ != nullptr || svrg_ != nullptr; }
   bool newton() const { return solver_ == LinearSolver::kNewtonCg || solver_ == LinearSolver::kNewtonCholesky; }
-  // Makes solver_ as new.
+  // Creates the solver that solver_ names, without progress.
   void MakeSolver();
   double PassesNow() const;
   void SetTolerance();
@@ -125,11 +134,11 @@ class LinearTrainer {
   absl::Status SetMetric(const Eigen::VectorXd& gradient, const base::StopToken& stop);
   absl::StatusOr<SolveState> StepSolver(const base::StopToken& stop);
   absl::StatusOr<SolveState> CheckStochastic(const base::StopToken& stop);
-  // Each of these checks a solver's claim. It returns the claim itself, or kRunning when the check does not bear it
-  // out.
+  // Each of these checks the state that a solver reports. It returns that state if the check
+  // confirms it, and kRunning otherwise.
   absl::StatusOr<SolveState> CheckConverged(const base::StopToken& stop);
   absl::StatusOr<SolveState> CheckPrecision(const base::StopToken& stop);
-  // Returns how far the weights are from what convergence asks for: 1 there, above 1 before.
+  // Returns the distance from convergence: 1 at convergence, above 1 before.
   double Distance() const;
   // Changes the solver where another is expected to need less than half of the passes.
   void LookAround();
@@ -162,12 +171,14 @@ class LinearTrainer {
   // Gradient and value of the last exact evaluation for a stochastic solver.
   Eigen::VectorXd exact_gradient_;
   double exact_value_ = 0.0;
-  // Stochastic solvers: the best gradient seen, to notice that rounding has taken over, and since when nothing better.
+  // Stochastic solvers: the best gradient so far and its iteration. If neither changes for long,
+  // the error is rounding.
   double best_gradient_ = INFINITY;
   int64_t best_iteration_ = 0;
   int64_t solver_iteration_ = 0;  // Iteration of solver_.
   int64_t next_check_ = 0;        // Iteration of solver_ at which the gradient is looked at again.
-  // The iteration is done, and whether the gradient is to be looked at is still to be seen; a claim is to be checked.
+  // True if an iteration of a stochastic solver is done, but not the check whether its gradient is
+  // due. `claim_` is a final state that the solver reports and that is not checked yet.
   bool check_pending_ = false;
   SolveState claim_ = SolveState::kRunning;
   // Adaptive: passes when the solver began, and passes and Distance() at the last look around.
@@ -175,7 +186,7 @@ class LinearTrainer {
   double look_passes_ = 0.0;
   double look_distance_ = INFINITY;
   int changes_made_ = 0;
-  int64_t left_ = 0;  // Bits of the solvers that others have gone on from: none is returned to.
+  int64_t left_ = 0;  // Bits of the solvers that were replaced, which are not used again.
   std::string changes_;
 };
 

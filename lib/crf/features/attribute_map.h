@@ -15,24 +15,26 @@
 
 namespace luthier::crf {
 
-// The attributes that occur in the sequences numbered `rows` on at least min_count tokens, frozen; rows of the weights
-// by falling number of occurrences, ties by first occurrence.
+// An immutable numbering of the attributes of some sequences: each attribute has a row of the
+// weights. Rows are ordered by falling number of occurrences, ties by first occurrence.
 class AttributeMap {
  public:
-  // INVALID_ARGUMENT as Check; CANCELLED when stopped, here and below.
+  // Numbers the attributes that occur on at least `min_count` tokens of the sequences numbered
+  // `rows`. Returns the errors of Check. Returns CANCELLED when stopped, here and below.
   static absl::StatusOr<AttributeMap> Fit(const data::AttributeText& text, const std::vector<int32_t>& rows,
                                           int64_t min_count, const base::StopToken& stop = {});
 
-  // INVALID_ARGUMENT: no sequences, fewer than two labels.
+  // Returns INVALID_ARGUMENT if there are no sequences or fewer than two labels.
   static absl::Status Check(const data::AttributeText& text, const std::vector<int32_t>& rows);
 
-  // Attributes that are not in the map are dropped; unknown labels as FeatureMap::Encode has them. `text` may be
-  // another one than Fit's.
+  // Encodes sequences of `text`, which may differ from that of Fit. Attributes that are not in the
+  // map are dropped. Unknown labels are treated as by FeatureMap::Encode.
   absl::StatusOr<ChainData> Encode(const data::AttributeText& text, const std::vector<int32_t>& rows,
                                    FeatureMap::UnknownLabels unknown = FeatureMap::UnknownLabels::kError,
                                    const base::StopToken& stop = {}) const;
 
-  // Load returns a map that encodes every text as this one does, or DATA_LOSS when the bytes do not fit.
+  // Load returns a map that encodes every text as this one does, or DATA_LOSS if the bytes do not
+  // fit.
   void Save(base::CheckpointWriter* writer) const;
   static absl::StatusOr<AttributeMap> Load(base::CheckpointReader* reader);
 
@@ -45,7 +47,7 @@ class AttributeMap {
   // Returns the labels of these sequences, in byte order.
   static std::vector<std::string> LabelNames(const data::AttributeText& text, const std::vector<int32_t>& rows);
 
-  data::Interner names_;  // In the order of the rows.
+  data::Interner names_;  // Names in the order of the rows.
   std::vector<std::string> label_names_;
 };
 

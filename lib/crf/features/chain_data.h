@@ -12,15 +12,15 @@
 
 namespace luthier::crf {
 
-// One sequence and where its parts are.
+// One sequence, with pointers into a ChainData.
 struct Sequence {
   int64_t index, tokens;
   const int64_t* token_start;  // tokens + 1, in `attribute`.
   const int32_t* label;
 };
 
-// Labelled sequences as the model sees them: each token has a set of attributes, with a value each or all 1. Immutable
-// once made.
+// Labelled sequences in the form that training uses. Each token has a set of attributes. Either
+// each attribute of a token has a value, or all values are 1. Not to be changed once it is made.
 //
 //   n             sequences                         sequences()
 //   T_i           tokens of sequence i              length(i)
@@ -30,12 +30,12 @@ struct ChainData {
   std::string name;
   int32_t attributes = 0;
   std::vector<std::string> label_names;       // Byte order.
-  std::vector<std::string> unknown_names;     // Labels that training has not, of data to validate on: from K on.
+  std::vector<std::string> unknown_names;     // Labels that training lacks, numbered from K on.
   std::vector<int64_t> sequence_start = {0};  // In tokens; n + 1.
   std::vector<int64_t> token_start = {0};     // In `attribute`; tokens + 1.
   std::vector<int32_t> attribute;             // Each at most once a token; rows of the weights.
   std::vector<double> value;                  // Value of each of `attribute`; empty: all are 1.
-  std::vector<int32_t> label;                 // tokens; K and above: not one of the model's
+  std::vector<int32_t> label;                 // tokens; K and above are unknown to the model.
 
   int labels() const { return static_cast<int>(label_names.size()); }
   int64_t sequences() const { return static_cast<int64_t>(sequence_start.size()) - 1; }
@@ -54,14 +54,15 @@ struct ChainData {
   Shape shape() const { return {attributes, labels()}; }
 };
 
-// The sequences numbered `rows`, in that order.
+// Returns the sequences numbered `rows`, in that order.
 ChainData Select(const ChainData& data, const std::vector<int32_t>& rows);
 
-// Two or more labels, one or more sequences, consistent sizes, attributes in range and not twice in a token, no unknown
-// labels: INVALID_ARGUMENT "name: ..." otherwise. For data that come from outside the readers.
+// Checks data that do not come from the readers. Returns INVALID_ARGUMENT "name: ..." unless there
+// are two or more labels and one or more sequences, sizes are consistent, attributes are in range
+// and not twice in a token, and no label is unknown.
 absl::Status CheckChainData(const ChainData& data);
 
-// SHA-256 (hexadecimal) over everything but the name. CANCELLED when stopped.
+// Returns the SHA-256 (hexadecimal) of everything but the name. Returns CANCELLED when stopped.
 absl::StatusOr<std::string> Fingerprint(const ChainData& data, const base::StopToken& stop = {});
 
 }  // namespace luthier::crf

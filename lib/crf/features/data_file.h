@@ -6,8 +6,8 @@
 #include "lib/data/attribute_text.h"
 #include "lib/data/column_text.h"
 
-// Sequences as bytes, for the cache of parsed data (lib/data/data_cache.h). Load gives what was saved, but for the
-// name; false when the bytes do not fit.
+// Conversion of sequences to bytes and back, for the cache of parsed data (lib/data/data_cache.h).
+// LoadChains restores what was saved, except the name. It returns false if the bytes do not fit.
 namespace luthier::crf {
 
 void SaveChains(const data::ColumnText& text, base::CheckpointWriter* writer);

@@ -10,13 +10,13 @@
 
 namespace luthier::crf {
 
-// Counts of segments as conlleval has them (Tjong Kim Sang & Buchholz 2000).
+// Counts of segments, as in conlleval (Tjong Kim Sang & Buchholz 2000).
 struct SegmentCounts {
-  int64_t found = 0;    // In the guessed labels.
-  int64_t gold = 0;     // In the true ones.
-  int64_t correct = 0;  // In both: the same first token, last token and type.
+  int64_t found = 0;    // Segments in the predicted labels.
+  int64_t gold = 0;     // Segments in the true labels.
+  int64_t correct = 0;  // Segments in both, with the same first token, last token and type.
 
-  // In [0, 1]; 0 where conlleval prints 0 (nothing found, nothing there).
+  // Values in [0, 1]; 0 where conlleval prints 0 (no segments predicted, or none there).
   double precision() const;
   double recall() const;
   double f1() const;
@@ -27,11 +27,14 @@ struct SegmentScores {
   std::map<std::string, SegmentCounts> by_type;
 };
 
-// Segments from labels "B-type", "I-type", "O", and also "E-type" (ends after this token), "S-type" (one token), "["
-// and
-// "]". Other labels are outside of segments of the form of "O" when they have no "-"; then their text is the prefix. A
-// segment starts at B, S, [; at I or E after O, after E, S or ], and wherever the type changes; it ends symmetrically.
-// Fed with one sequence after the other.
+// Scores segments, one sequence after the other. Labels are "B-type", "I-type", "O", and also
+// "E-type" (ends after this token), "S-type" (one token), "[-type" and "]-type". A label of a
+// single letter is a prefix without a type. All other labels are outside of segments, like "O". A
+// segment starts
+//   - at B, S, [ and ],
+//   - at I and E after O, E, S, [ and ],
+//   - at I and E if the type changes.
+// It ends after E, S, [ and ], before B, S, [ and O, and where the type changes.
 class SegmentScorer {
  public:
   explicit SegmentScorer(const std::vector<std::string>& label_names);

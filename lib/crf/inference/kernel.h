@@ -3,16 +3,17 @@
 
 #include <cstdint>
 
-// The arithmetic of linear chains that training spends its time in, compiled for more than one instruction set. Plain
-// pointers: matrices are row-major with `stride` doubles a row, a multiple of 8; T rows for tokens, K for labels;
-// entries of a row from K on are 0 and are written as 0. Notation as in inference.h.
+// The arithmetic of linear chains on which training spends its time, compiled for several
+// instruction sets. Matrices are plain pointers, row-major, with `stride` doubles a row, a multiple
+// of 8. They have T rows for tokens or K for labels. Entries of a row from K on are 0 and are
+// written as 0. Notation as in inference.h.
 namespace luthier::crf {
 
 struct Kernels {
   const char* name;
 
-  // Arguments of the next five. `value`: one for each of `attribute`, or null if all are 1; `ahead`: how many
-  // attributes ahead rows are asked for from memory; see Ahead().
+  // In the next five, `value` has a value for each of `attribute`, or is null if all are 1. Rows
+  // are prefetched `ahead` attributes ahead; see Ahead().
 
   // U_t = sum of value times row of token t's attributes; rows begin at weights + attribute * row_stride.
   void (*gather)(const double* weights, int64_t row_stride, const int32_t* attribute, const double* value,
@@ -63,14 +64,15 @@ struct Kernels {
   void (*exchange)(const double* x, int64_t tokens, int labels, int stride, float* memory, double* delta);
 };
 
-// For rows of so many bytes together: far enough to be there in time, or never for what is in the cache anyway.
+// Returns the argument `ahead` for rows that have `bytes` bytes together: 16, or never if they fit
+// the cache.
 inline int64_t Ahead(int64_t bytes) {
   return bytes < (int64_t{1} << 20) ? INT64_MAX / 2 : 16;
 }
 
-// The widest set that this machine has.
+// Returns the kernels for the widest instruction set of this machine.
 const Kernels& BestKernels();
-// All that this machine can run, for tests: BestKernels() first.
+// All kernels that this machine can run, for tests; BestKernels() is first.
 struct KernelList {
   const Kernels* kernels[3];
   int count;

@@ -11,20 +11,22 @@
 
 namespace luthier::crf {
 
-// The distinct attributes of one sequence after the other, and what each gets of something that its tokens have: a
-// gradient by rows. One thread's scratch.
+// Sums over the tokens of a sequence for each of its distinct attributes, such as a gradient by
+// rows. It takes one sequence after the other. An object is for one thread.
 class RowSums {
  public:
   // `data` must outlive it.
   RowSums(const ChainData* data, const Kernels& kernels);
 
-  // Attributes of the sequence in order of first occurrence.
+  // Returns the distinct attributes of the sequence in order of first occurrence.
   const std::vector<int32_t>& Collect(const Sequence& x);
   const std::vector<int32_t>& rows() const { return rows_; }
-  // Returns `stride` entries for each of rows(): the sum of value times R_t (T x stride) over the tokens with that
-  // attribute. After Collect of this sequence. CANCELLED when stopped, here and below.
+  // Returns `stride` entries for each of rows(): the sum of value times row t of `tokens`, which is
+  // T x stride, over the tokens t with that attribute. Call it after Collect of this sequence.
+  // Returns CANCELLED when stopped, here and below.
   absl::StatusOr<const double*> Sum(const Sequence& x, const double* tokens, const base::StopToken& stop = {});
-  // Sets for each token the sum of value times what Sum gave its attributes. After Sum of this sequence.
+  // Sets row t of `tokens` to the sum, over the attributes of token t, of value times the result of
+  // Sum. Call it after Sum of this sequence.
   absl::Status Spread(const Sequence& x, double* tokens, const base::StopToken& stop = {}) const;
 
  private:
@@ -37,7 +39,7 @@ class RowSums {
   AlignedDoubles sums_;
 };
 
-// Distinct attributes of each sequence.
+// Returns the number of distinct attributes of each sequence.
 std::vector<int64_t> CountDistinct(const ChainData& data);
 
 }  // namespace luthier::crf

@@ -13,20 +13,22 @@
 
 namespace luthier::crf {
 
-// Products with X X', X the T x A matrix of a sequence's attributes: how many attributes each two of its tokens share
-// (with values, sums of products of theirs). With it, scores and squared norms of a sequence's gradient X'R follow from
-// its T x K residuals R without touching any weight.
+// Products with the Gram matrix X X' of a sequence's tokens, X the T x A matrix of their
+// attributes. Its entries are the numbers of attributes that two tokens share (with values, sums of
+// products of these). With it, scores and squared norms of a sequence's gradient X'R follow from
+// its T x K residuals R, without any weights.
 //
-// Sequences of at most kMaxCounted tokens keep these T x T numbers, as floats, counted at the first product; longer
-// ones multiply by X' and X in turn: 10^4 tokens would need 400 MB, and more time.
+// Sequences of at most kMaxCounted tokens keep their Gram matrix, as floats, from the first product
+// on. Longer ones multiply by X' and X in turn: the matrix of 10^4 tokens would need 400 MB, and
+// more time.
 class TokenGram {
  public:
   static constexpr int64_t kMaxCounted = 96;
 
-  // `data` must outlive it. Counts nothing yet.
+  // `data` must outlive this. Computes no matrix yet.
   TokenGram(const ChainData* data, const Kernels& kernels);
 
-  // One thread's.
+  // Scratch of one thread.
   class Scratch {
    public:
     Scratch(const ChainData* data, const Kernels& kernels);
@@ -35,7 +37,7 @@ class TokenGram {
     friend class TokenGram;
     struct Occurrence {
       int32_t token;
-      int32_t before;  // Index of the occurrence before of the same attribute; -1: this is the first.
+      int32_t before;  // Index of the last occurrence before of the same attribute; -1: none.
       double value;
     };
     std::vector<int32_t> last_;  // Index of each attribute's last occurrence in the current sequence; -1 in between.
@@ -43,8 +45,8 @@ class TokenGram {
     std::unique_ptr<RowSums> row_sums_;  // Not null if there are long sequences.
   };
 
-  // D = X X' R; both T x stride. CANCELLED when stopped. Several threads may ask for different
-  // sequences at once.
+  // Computes D = X X' R; both are T x stride. Returns CANCELLED when stopped. Several threads may
+  // call it at once, with different sequences.
   absl::Status Times(const Sequence& x, const double* r, Scratch* scratch, double* d, const base::StopToken& stop = {});
 
  private:

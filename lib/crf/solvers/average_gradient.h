@@ -26,23 +26,29 @@
 //   m          examples whose gradient is in d                                      stored()
 //   L_i        estimated Lipschitz constant of the gradient of nll_i                sampler_
 //
-// One iteration of SAG draws i, replaces g_i by the gradient at w, and steps w <- (1 - alpha lambda) w - (alpha/m) d.
-// The shrinking is one product (beta), and a row of v is brought up to date when a sequence needs it, v_a -= (S - S_a)
-// d_a: an iteration touches the rows of its sequence and the K x K transitions only.
+// One iteration of SAG draws i, replaces g_i by the gradient at w, and steps
+// w <- (1 - alpha lambda) w - (alpha/m) d. The shrinking is one product (beta). A row of v is
+// brought up to date when a sequence needs it, v_a -= (S - S_a) d_a. So an iteration touches only
+// the rows of its sequence and the K x K transitions.
 //
 // What differs from the source:
-//  - The loop ends when all were seen AND the gradient is small ("while m < n and ..." there would end at once).
-//  - The line search needs no weights and is left out where it keeps succeeding (constant_search.h; `skip_checks`).
-//  - SAGA divides only g - g_i by n P_i, with the probability P_i of the draw as it was made; the printed form, which
-//    also divides d / m and has no share of uniform draws, is kSagaLiteral; kSaga2Literal the same of SAGA2, where m
-//    then counts the sequences that were drawn. Its line search along the remembered gradient is `search_remembered`.
+//  - The loop ends when all sequences were seen AND the gradient is small. The source's
+//    "while m < n and ..." would end at once.
+//  - The line search needs no weights. It is skipped while it keeps succeeding (constant_search.h;
+//    `skip_checks`).
+//  - SAGA divides only g - g_i by n P_i, with the probability P_i of the draw as it was made.
+//    kSagaLiteral is the printed form, which also divides d / m and has no share of uniform draws.
+//    kSaga2Literal is the printed form of SAGA2, whose m counts the sequences that were drawn.
+//  - The line search goes along the fresh gradient. With `search_remembered` it goes along the
+//    remembered one, as in the source.
 namespace luthier::crf {
 
 // Not thread-safe.
 class AverageGradient final : public AverageSolver {
  public:
-  // `data` must have passed CheckChainData and outlive this. l2 >= 0. Errors of GradientMemory::Create;
-  // INVALID_ARGUMENT for search_remembered with memory sparse or absolute.
+  // `data` must have passed CheckChainData and outlive this. l2 >= 0. Returns the errors of
+  // GradientMemory::Create, and INVALID_ARGUMENT for search_remembered with memory sparse or
+  // absolute.
   static absl::StatusOr<AverageGradient> Create(const ChainData* data, double l2, const AverageGradientOptions& options,
                                                 const Kernels& kernels = BestKernels());
 
@@ -55,13 +61,13 @@ class AverageGradient final : public AverageSolver {
   AverageGradient(const ChainData* data, double l2, const AverageGradientOptions& options, const Kernels& kernels,
                   GradientMemory memory);
 
-  // Loss at w; fills residuals and edges of chain_ when it is finite.
+  // Returns the loss at w. If it is finite, fills in residuals and edges of chain_.
   absl::StatusOr<double> Evaluate(const Sequence& x, const base::StopToken& stop);
   absl::StatusOr<double> SearchConstant(const Sequence& x, const stochastic::Sampler::Draw& draw, double loss,
                                         const base::StopToken& stop);
   double StepSize();
-  // One iteration. Nothing changes before all that may take long is done, so one that is given up leaves no trace; that
-  // of SAGA2 has two such parts.
+  // Runs one iteration. All long computations come before the first change, so a stopped iteration
+  // has changed nothing. An iteration of SAGA2 has two such parts.
   absl::StatusOr<SolverState> Step(const base::StopToken& stop);
   absl::StatusOr<SolverState> Move(const base::StopToken& stop);
   absl::StatusOr<SolverState> RememberSecond(const base::StopToken& stop);
@@ -73,9 +79,9 @@ class AverageGradient final : public AverageSolver {
   ChainInference chain_;
   AlignedDoubles zeros_;
   AlignedDoubles remembered_tokens_, remembered_edges_;  // search_remembered: scratch.
-  // L of all with options_.shared_constant; with StepRule::kPort the running maximum.
+  // The L of all sequences with options_.shared_constant; the running maximum with StepRule::kPort.
   double shared_constant_ = 1.0;
-  bool moved_ = false;  // SAGA2: the first part of the current iteration is done.
+  bool moved_ = false;  // SAGA2: true if the first part of the current iteration is done.
 };
 
 }  // namespace luthier::crf

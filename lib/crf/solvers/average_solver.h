@@ -37,41 +37,45 @@ struct AverageGradientOptions {
   double constant_step = 0.1;    // StepRule::kConstant. > 0.
   double first_constant = 1.0;   // L of the first example. > 0.
   bool shared_constant = false;  // One L for all examples, which shrinks by 2^(-1/n) an iteration (algorithm 1).
-  bool skip_checks = true;       // Not with samplings of SearchesAlways.
-  // The line search tests and steps along the remembered g_i instead of the fresh gradient, as algorithms 3 and 4 print
-  // it: at every visit, of no effect for SAG, whose algorithm has replaced g_i by then. For one thread, and memory
-  // modes mixed and marginals.
+  bool skip_checks = true;       // Ignored with samplings of SearchesAlways.
+  // Makes the line search test and step along the remembered g_i instead of the fresh gradient, at
+  // every visit, as algorithms 3 and 4 print it. No effect for SAG, whose algorithm has replaced
+  // g_i by then. For one thread, and memory modes mixed and marginals.
   bool search_remembered = false;
   MemoryMode memory = MemoryMode::kMixed;
   int64_t max_memory_bytes = int64_t{4} << 30;
   uint64_t seed = 0;
   // BlockAverage alone reads the two settings below.
-  int threads = 1;    // 1 ... 256; changes no bit of the result.
-  int64_t block = 0;  // Most sequences of a block; 0: 64 (sag) or 8, or a hundredth or an 800th of all if that is less.
+  int threads = 1;  // Number of threads, 1 ... 256. The result does not depend on it.
+  // Most sequences of a block. 0 means, with sag, the lesser of 64 and a hundredth of all
+  // sequences; with other methods, the lesser of 8 and an 800th of all.
+  int64_t block = 0;
 };
 
-// The books of AverageGradient and BlockAverage: which sequence comes next, its constant, its remembered gradient, the
-// iterate, and what all of that cost. How they go on from one iteration to the next is up to them. Names as in
-// average_gradient.h.
+// The state of AverageGradient and BlockAverage: the order of the sequences, their constants and
+// remembered gradients, the iterate, and the cost so far. The derived classes run the iterations.
+// Names as in average_gradient.h.
 class AverageSolver : public ChainSolver {
  public:
   // An iteration of SAGA2 has two evaluations.
   int64_t iterations_per_pass() const final;
   int64_t iterations() const final { return iterations_; }
   void CopyWeights(Eigen::VectorXd* w) const final { state_.CopyWeights(w); }
-  // Largest entry of d + l2 w, which goes to the gradient of h; infinite while an example is unseen.
+  // Returns the largest entry of d + l2 w, which converges to the gradient of h. Infinite while an
+  // example is unseen.
   double GradientEstimate() const final;
   bool GradientWithin(double bound) const final;
 
-  int64_t evaluations() const { return evaluations_; }     // Losses with gradients, of one sequence each.
+  int64_t evaluations() const { return evaluations_; }     // Losses with gradients of one sequence.
   int64_t forwards() const { return search_.forwards(); }  // Losses alone, in line searches.
-  // (evaluations + forwards) / n: a loss counts as much as loss and gradient.
+  // Returns (evaluations + forwards) / n. A loss counts as much as loss and gradient.
   double passes() const final;
   int64_t memory_bytes() const { return memory_.bytes(); }
   double max_constant() const { return sampler_.max_constant(); }
   double mean_constant() const { return sampler_.mean_constant(); }
 
-  // The whole state: remembered gradients, their sum and the constants are of the data alone.
+  // Saves the whole state: remembered gradients, their sum and the constants do not depend on the
+  // penalty.
   void SaveModel(base::CheckpointWriter* writer) const final { Save(writer); }
   bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) final;
   void Save(base::CheckpointWriter* writer) const override;
@@ -80,9 +84,10 @@ class AverageSolver : public ChainSolver {
  protected:
   AverageSolver(const ChainData* data, double l2, const AverageGradientOptions& options, const Kernels& kernels,
                 GradientMemory memory);
-  // The gradient of example i is in d from now on.
+  // Notes that the gradient of example i is in d from now on.
   void MarkStored(int64_t i);
-  // m, of which d is divided. As algorithm 4 prints it, those that were drawn, not those whose gradients are in d.
+  // Returns m, by which d is divided. In kSaga2Literal it counts the examples that were drawn, as
+  // algorithm 4 prints it, not those whose gradients are in d.
   double InSum() const {
     return static_cast<double>(options_.method == AverageMethod::kSaga2Literal ? sampler_.seen() : stored_count_);
   }

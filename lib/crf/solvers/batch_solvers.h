@@ -13,11 +13,13 @@
 #include "lib/stochastic/growing_batch.h"
 #include "lib/stochastic/meta_descent.h"
 
-// Solvers for dense vectors, applied to chains: each works on the whole weight vector in every iteration. `data` must
-// have passed CheckChainData and outlive them; l2 >= 0. After a stop the iteration is done again from its beginning.
+// Solvers that work on the whole weight vector in every iteration. `data` must have passed
+// CheckChainData and outlive them; l2 >= 0. After a stop the iteration is done again from its
+// beginning.
 namespace luthier::crf {
 
-// L-BFGS on h. The first iteration evaluates the start, w = 0 or another model's, each other one takes a step.
+// L-BFGS on h. The first iteration evaluates the start, w = 0 or another model's weights. Each
+// later one takes a step.
 class ChainLbfgs final : public ChainSolver {
  public:
   ChainLbfgs(const ChainData* data, double l2, int threads, const Kernels& kernels = BestKernels());
@@ -37,12 +39,13 @@ class ChainLbfgs final : public ChainSolver {
   ChainLoss loss_;
   double l2_;
   linear::LbfgsSolver solver_;
-  Eigen::VectorXd start_;  // Empty: 0. No longer needed after the first iteration.
+  Eigen::VectorXd start_;  // The start; empty for 0. Not needed after the first iteration.
   int64_t iterations_ = 0;
 };
 
-// "Hybrid" of Ahmed 2018, section 2.7.1: L-BFGS on a growing part of the sequences (stochastic/growing_batch.h). From
-// another model's weights on all of them: steps for a few would lead away.
+// "Hybrid" of Ahmed 2018, section 2.7.1: L-BFGS on a growing subset of the sequences
+// (stochastic/growing_batch.h). After WarmStart it uses all sequences, because steps for a few
+// would lead away.
 class ChainHybrid final : public ChainSolver {
  public:
   ChainHybrid(const ChainData* data, double l2, uint64_t seed, const Kernels& kernels = BestKernels());
@@ -66,9 +69,9 @@ class ChainHybrid final : public ChainSolver {
   int64_t iterations_ = 0;
 };
 
-// Stochastic meta-descent (stochastic/meta_descent.h) on the mean problem, kBatch random sequences an iteration, as its
-// authors have it for CRFs. A Hessian product counts as another gradient. From another model's weights the steps are
-// found anew.
+// Stochastic meta-descent (stochastic/meta_descent.h) on the mean problem, with kBatch random
+// sequences an iteration, as by its authors for CRFs. A Hessian product counts as another gradient.
+// WarmStart takes over the weights but not the steps, which are found anew.
 class ChainMetaDescent final : public ChainSolver {
  public:
   static constexpr int64_t kBatch = 8;

@@ -16,56 +16,59 @@
 #include "lib/crf/solvers/gradient_memory.h"
 #include "lib/stochastic/sampler.h"
 
-// The methods of average_gradient.h on several threads: the same iterations, but gradients are taken for a block of
-// them at once. Names as there. A block goes through four stages:
+// The methods of average_gradient.h on several threads. The iterations are the same, but the
+// gradients of a block of iterations are computed at once. Names as in average_gradient.h. A block
+// goes through four stages:
 //
-//   draw     as many sequences as the block has, one after the other                         one thread
-//   look     of each drawn sequence: loss, gradient, line search, change of what is          shared out by sequences
-//            remembered. Nothing is written but its own results.
-//   count    constants, steps, beta and S of each iteration in turn                          one thread
-//   move     every iteration's changes of v and d, in turn                                   shared out by rows
+//   draw     the sequences of the block, one after the other               one thread
+//   look     loss, gradient, line search and change of the remembered      divided by sequences
+//            gradient, for each sequence; writes its own results alone
+//   count    constants, steps, beta and S of each iteration in turn        one thread
+//   move     changes of v and d by every iteration in turn                 divided by rows
 //
-// Each row is moved by one thread in the order of the iterations, and what the looks find does not depend on who looks:
-// so the number of threads changes no bit. The size of the block does.
+// Each row is moved by one thread in the order of the iterations, and a look does not depend on the
+// thread. So the number of threads does not change the result. The size of the block does.
 //
-// Rows keep c = v + S d instead of v: v = c - S d for any S, and a change of d by r at S changes c by S r. So no row
-// has to be brought up to date, nor to know when it last was (S_a = 0 for all).
+// Rows store c = v + S d instead of v. Then v = c - S d for any S, and a change of d by r at S
+// changes c by S r. So no row has to be brought up to date (S_a = 0 for all).
 //
-// Looking ahead: the k-th sequence of a block is looked at with the weights that k steps along d as it was before the
-// block lead to. Rows that lag behind are brought up to date by the same formula, so this costs nothing: S is set
-// ahead. What is missed is only how the block itself changes d, an error of second order in the block's share of the
-// data. With the weights before the block for all, blocks of 1 % of OCR letters did not converge; with those ahead they
-// need no more passes than single sequences. SAGA's and SAGA2's own steps along g - g_i are not foreseen: their blocks
-// are an eighth.
+// Looking ahead: the k-th sequence of a block is evaluated at the weights that k steps along d lead
+// to, with d as it was before the block. This costs nothing: the formula for v takes a later S. The
+// change of d within the block is neglected, an error of second order in the block's share of the
+// data. With the weights before the block for all sequences, blocks of 1 % of OCR letters did not
+// converge; with those ahead they need no more passes than single sequences. The steps of SAGA and
+// SAGA2 along g - g_i cannot be foreseen, so their blocks are an eighth as large.
 //
-// While few sequences are in d, a single one is much of it: a block is at most an eighth of those in d.
+// While few sequences are in d, each contributes much to it. So a block is at most an eighth of
+// those in d.
 //
-// A sequence drawn twice in a block would have nearly the same gradient again: it is looked at once (and counts once in
-// passes()), and the second iteration goes along d alone.
+// A sequence drawn twice in a block would have nearly the same gradient again. It is evaluated once
+// (and counts once in passes()), and the second iteration goes along d alone.
 namespace luthier::crf {
 
 class BlockAverage final : public AverageSolver {
  public:
-  // `data` must have passed CheckChainData and outlive this. l2 >= 0. INVALID_ARGUMENT for the memory modes sparse and
-  // absolute, and for shared_constant; RESOURCE_EXHAUSTED when the table and the threads' scratch together need more
-  // than max_memory_bytes.
+  // `data` must have passed CheckChainData and outlive this. l2 >= 0. Returns INVALID_ARGUMENT for
+  // the memory modes sparse and absolute, and for shared_constant, search_remembered, kSaga2Literal
+  // and StepRule::kPort. Returns RESOURCE_EXHAUSTED if the table and the threads' scratch together
+  // need more than max_memory_bytes.
   static absl::StatusOr<std::unique_ptr<BlockAverage>> Create(const ChainData* data, double l2,
                                                               const AverageGradientOptions& options,
                                                               const Kernels& kernels = BestKernels());
 
-  // `iterations` iterations and what is left of the block then. CANCELLED when stopped.
+  // Runs `iterations` iterations and the rest of the last block. Returns CANCELLED when stopped.
   absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
   void Save(base::CheckpointWriter* writer) const override;
   bool Load(base::CheckpointReader* reader) override;
 
  private:
-  static constexpr int kParts =
-      8;  // Parts of the rows, for the last stage: row a is in part a modulo this power of two.
+  // Number of parts of the rows in the last stage, a power of two. Row a is in part a modulo this.
+  static constexpr int kParts = 8;
 
   // One iteration of the block.
   struct Drawn {
     stochastic::Sampler::Draw draw;
-    double start = 0.0;  // Constant that its search starts from; without a search, its constant.
+    double start = 0.0;  // Constant from which the search starts; without a search, the constant.
     bool searches = false;
     int64_t second = -1;  // SAGA2: the sequence whose gradient is remembered.
   };
@@ -74,7 +77,7 @@ class BlockAverage final : public AverageSolver {
     Sequence x;
     double start = 0.0;
     bool searches = false;
-    double now = 0.0, beta = 1.0;  // S and beta of the weights that it is looked at with.
+    double now = 0.0, beta = 1.0;  // S and beta of the weights at which it is evaluated.
     // Results:
     double loss = 0.0;
     ConstantSearch::Found found;
@@ -89,8 +92,8 @@ class BlockAverage final : public AverageSolver {
     int look;
     double along, keep;
   };
-  // An iteration's update of the transitions: v -= along * its change, v -= scale d; d += the change, before or
-  // after.
+  // An iteration's update of the transitions, by the change of one sequence: v -= along * change, v
+  // -= scale d. The change is added to d before or after that.
   struct Turn {
     int look;  // -1: no change.
     double along, scale;

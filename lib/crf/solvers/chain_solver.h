@@ -19,52 +19,56 @@ enum class SolverState {
   kDiverged,   // A loss is not finite. The weights are those before that iteration.
 };
 
-// Something that trains a chain model iteration by iteration. Looking at it changes nothing. Not thread-safe.
+// Trains a chain model iteration by iteration. Const methods do not affect the training. Not
+// thread-safe.
 class ChainSolver {
  public:
   virtual ~ChainSolver() = default;
 
-  // `iterations` iterations, or fewer when it comes to an end. CANCELLED when stopped: `stop` is looked at before each
-  // sequence, in iterations over many of them, too, and every few million operations within a long one. What it
-  // interrupts is given up and done again from its beginning by the next call.
+  // Runs `iterations` iterations, or fewer if training ends. Polls `stop` before each sequence,
+  // also in iterations over many of them, and every few million operations within a long one.
+  // Returns CANCELLED when stopped. The next call repeats what was interrupted from its beginning.
   virtual absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) = 0;
   virtual int64_t iterations() const = 0;
-  // Iterations that cost about as much as a pass over the data; at least 1.
+  // Returns the number of iterations that cost about as much as a pass over the data; at least 1.
   virtual int64_t iterations_per_pass() const = 0;
 
-  // w, into the caller's vector, whose memory is used again.
+  // Copies w into the caller's vector, whose memory is used again.
   virtual void CopyWeights(Eigen::VectorXd* w) const = 0;
   Eigen::VectorXd Weights() const {
     Eigen::VectorXd w;
     CopyWeights(&w);
     return w;
   }
-  // Largest entry of what this knows of the gradient of h (of the smallest subgradient with an l1 penalty); infinite
-  // where it knows nothing.
+  // Returns the largest entry of this solver's estimate of the gradient of h (with an l1 penalty,
+  // of the smallest subgradient). Infinite if it has no estimate.
   virtual double GradientEstimate() const = 0;
-  // True if GradientEstimate() <= `bound`. May end as soon as one entry is larger.
+  // Returns true if GradientEstimate() <= `bound`. May stop at the first larger entry.
   virtual bool GradientWithin(double bound) const { return GradientEstimate() <= bound; }
-  // True if the estimate is that of the gradient at Weights() itself.
+  // Returns true if the estimate is the gradient at Weights() itself.
   virtual bool estimate_is_exact() const { return false; }
 
-  // Losses of one sequence each, with gradients or in line searches without, divided by the number of sequences: the
-  // "effective passes" of Ahmed 2018. Products with Hessians count as gradients.
+  // Returns the "effective passes" of Ahmed 2018: the losses of one sequence, with gradients or
+  // without (in line searches), divided by the number of sequences. Products with Hessians count as
+  // gradients.
   virtual double passes() const = 0;
 
-  // Saves what other solvers, made alike but for the penalty, can start from: the weights, and what this one knows of
-  // the data.
+  // Saves data from which solvers with the same arguments but another penalty can start: the
+  // weights, and state that depends on the data alone.
   virtual void SaveModel(base::CheckpointWriter* writer) const { writer->Vector(Weights()); }
-  // Before the first Advance: starts from what another one saved so, of sequences that `rescaling` makes those of this
-  // one. iterations() and passes() may go on from the other's. False when the bytes do not fit: this is then of no use.
+  // Starts from what another solver saved by SaveModel. `rescaling` converts that solver's
+  // sequences to those of this one. To be called before the first Advance. iterations() and
+  // passes() may go on from the other's. Returns false if the bytes do not fit; this must then not
+  // be used.
   virtual bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) = 0;
 
-  // The whole state. One made alike that loads it goes on bit for bit as this one. False when the bytes do not fit: the
-  // object is then of no use.
+  // Saves the whole state. A solver with the same arguments that loads it continues bit for bit.
+  // Load returns false if the bytes do not fit; the object must then not be used.
   virtual void Save(base::CheckpointWriter* writer) const = 0;
   virtual bool Load(base::CheckpointReader* reader) = 0;
 };
 
-// `iterations` times `step`, while it says kRunning. CANCELLED when stopped.
+// Calls `step` `iterations` times, as long as it returns kRunning. Returns CANCELLED when stopped.
 template <typename Step>
 absl::StatusOr<SolverState> Repeat(int64_t iterations, const base::StopToken& stop, Step step) {
   for (int64_t k = 0; k < iterations; ++k) {

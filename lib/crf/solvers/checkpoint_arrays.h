@@ -9,7 +9,8 @@
 #include "lib/base/checkpoint.h"
 #include "lib/crf/inference/inference.h"
 
-// Arrays of numbers in checkpoints, bit for bit. Loading demands the size that is there.
+// Functions that save and load arrays of numbers in checkpoints, bit for bit. LoadArray returns
+// false unless the saved array has the size of `x`.
 namespace luthier::crf {
 
 inline void SaveArray(const AlignedDoubles& x, base::CheckpointWriter* writer) {

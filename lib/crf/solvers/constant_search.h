@@ -14,37 +14,39 @@
 
 namespace luthier::crf {
 
-// The line search for a sequence's Lipschitz constant (Ahmed 2018, algorithm 2): the smallest L, of those that doubling
-// reaches, with nll_i(w - g/L) <= nll_i(w) - |g|^2 / (2L). No weights are needed: with residuals r (T x K) the gradient
-// of a sequence is X'r, so its scores change by -(X X') r / L and |g|^2 = r'(X X')r + |G|^2.
+// The line search for a sequence's Lipschitz constant (Ahmed 2018, algorithm 2). It doubles L until
+// nll_i(w - g/L) <= nll_i(w) - |g|^2 / (2L). No weights are needed: with residuals r (T x K) the
+// gradient of a sequence is X'r, so its scores change by -(X X') r / L and
+// |g|^2 = r'(X X')r + |G|^2.
 //
-// A search whose first trial succeeds is left out at the next 1, 3, 7, 15, at last 31 visits of the example (the rule
-// by which algorithm 8 of the source skips support vectors). Not thread-safe.
+// If the first trial succeeds, the search is skipped at the next 1, 3, 7, 15, at last 31 visits of
+// the example. Algorithm 8 of the source skips support vectors by this rule. Not thread-safe.
 class ConstantSearch {
  public:
   // `data` must outlive it.
   ConstantSearch(const ChainData* data, const Kernels& kernels);
 
-  // Returns true if this visit of example i goes without a search, and counts it then. The constant must then stay as
-  // it is: let down unseen, even by 0.99 a visit, it makes steps too long for some data (short sentences of mostly one
-  // label).
+  // Returns true if the search is skipped at this visit of example i, and counts the visit. The
+  // constant must then not change. Lowering it without a search, even by 0.99 a visit, makes steps
+  // too long for some data (short sentences of mostly one label).
   bool Skip(int64_t i);
-  // The next visit of each example is to be searched: its constant is a guess.
+  // Makes the next visit of each example search, because its constant is a guess.
   void DemandAll();
 
-  // The gradient along which the search goes: that of the chain, after Backward and SubtractLabeling, but in forms for
-  // comparison.
+  // The gradient along which the search goes. It is that of the chain, after Backward and
+  // SubtractLabeling, except with `search_remembered` (average_solver.h).
   struct Direction {
     const double* residuals;  // T x stride
     const double* edges;      // K x stride
   };
-  // L, from `start` on. `loss`: nll_i(w); `chain`: its scores and transitions are at w. CANCELLED when stopped, here
-  // and below.
+  // Returns L, searched from `start` on. `loss` is nll_i(w); the scores and transitions of `chain`
+  // are those at w. Returns CANCELLED when stopped, here and below.
   absl::StatusOr<double> Search(const Sequence& x, double loss, double start, const Direction& along,
                                 ChainInference* chain, const base::StopToken& stop);
   int64_t forwards() const { return forwards_; }  // Losses evaluated.
 
-  // The same in two steps, the first for many sequences at once, each thread with scratch of its own.
+  // Look and Record do the same in two steps. Several threads may Look at different sequences at
+  // once, each with its own scratch.
   class Scratch {
    public:
     Scratch(const ChainData* data, const Kernels& kernels);
@@ -71,7 +73,7 @@ class ConstantSearch {
   TokenGram token_gram_;
   Scratch scratch_;
   std::vector<uint8_t> streak_;  // Searches in a row whose first trial succeeded.
-  std::vector<int32_t> skip_;    // Searches still to be left out.
+  std::vector<int32_t> skip_;    // Searches still to be skipped.
   int64_t forwards_ = 0;
 };
 

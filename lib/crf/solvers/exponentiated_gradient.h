@@ -18,10 +18,14 @@
 //
 //   h(w) = sum_i [log Z_i(w) - w'F(x_i, y_i)] + l2/2 |w|^2
 //
-// it maximises  D(alpha) = sum_i H(alpha_i) - l2/2 |w(alpha)|^2,  w(alpha) = (1/l2) sum_i [F(x_i, y_i) - E_{alpha_i}
-// F], over distributions alpha_i on the labelings of sequence i, H the entropy. D(alpha) <= h(w) for all w and alpha,
-// with equality at the optimum of both: h(w(alpha)) - D(alpha) says how far an iterate may be from it at most, whatever
-// solver the w is of.
+// it maximises
+//
+//   D(alpha) = sum_i H(alpha_i) - l2/2 |w(alpha)|^2,
+//   w(alpha) = (1/l2) sum_i [F(x_i, y_i) - E_{alpha_i} F],
+//
+// over distributions alpha_i on the labelings of sequence i, with entropy H. D(alpha) <= h(w) for
+// all w and alpha, with equality at the optimum of both. So h(w) - D(alpha) is an upper bound of
+// h(w) - min h, for the w of any solver.
 //
 //   symbol     meaning                                                              name in code
 //   theta_i    log potentials of alpha_i: T K of tokens, K^2 of transitions         potentials_
@@ -34,9 +38,9 @@
 // does. D's change needs no weights: with r the change of the marginals it is a change of entropy plus scores' r
 // plus r'(X X')r / (2 l2), where the T x T Gram matrix of tokens (token_gram.h) takes the place of features.
 //
-// All alpha_i begin with independent tokens whose true labels have the potential `first_potential`. The source starts
-// with uniform alpha_i, potential 0; then w(alpha) is the sum of all gradients at zero, in the ten thousands, and many
-// passes go by before its scores make sense.
+// All alpha_i begin with independent tokens whose true labels have the potential `first_potential`.
+// The source starts with uniform alpha_i, potential 0. Then w(alpha) is the sum of all gradients at
+// zero, with entries in the ten thousands, and its scores are useless for many passes.
 namespace luthier::crf {
 
 struct ExponentiatedGradientOptions {
@@ -50,8 +54,8 @@ struct ExponentiatedGradientOptions {
 
 class ExponentiatedGradient final : public ChainSolver {
  public:
-  // `data` must have passed CheckChainData and outlive this. INVALID_ARGUMENT unless l2 > 0; RESOURCE_EXHAUSTED when
-  // potentials and marginals need more than max_memory_bytes.
+  // `data` must have passed CheckChainData and outlive this. Returns INVALID_ARGUMENT unless
+  // l2 > 0, and RESOURCE_EXHAUSTED if potentials and marginals need more than max_memory_bytes.
   static absl::StatusOr<ExponentiatedGradient> Create(const ChainData* data, double l2,
                                                       const ExponentiatedGradientOptions& options,
                                                       const Kernels& kernels = BestKernels());
@@ -59,24 +63,25 @@ class ExponentiatedGradient final : public ChainSolver {
   absl::StatusOr<SolverState> Advance(int64_t iterations, const base::StopToken& stop) override;
   int64_t iterations() const override { return iterations_; }
   int64_t iterations_per_pass() const override { return data_->sequences(); }
-  // w(alpha).
+  // Copies w(alpha).
   void CopyWeights(Eigen::VectorXd* w) const override;
   double GradientEstimate() const override;
   double passes() const override;
   void Save(base::CheckpointWriter* writer) const override;
   bool Load(base::CheckpointReader* reader) override;
-  // The distributions, which are of the labels alone; w(alpha) follows from them.
+  // Saves the distributions alpha_i, which concern the labels alone; w(alpha) follows from them.
   void SaveModel(base::CheckpointWriter* writer) const override;
   bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
 
-  // D(alpha), which never falls. h(w) minus this is an upper bound of h(w) - min h. After the first Advance, which
-  // makes the alpha_i, if only by 0 iterations.
+  // Returns D(alpha), which never falls. h(w) minus this is an upper bound of h(w) - min h. Call it
+  // after the first Advance, even one of 0 iterations, which makes the alpha_i.
   double DualValue() const;
 
  private:
   ExponentiatedGradient(const ChainData* data, double l2, const ExponentiatedGradientOptions& options,
                         const Kernels& kernels);
-  // The alpha_i and w(alpha), a sequence after the other; false when stopped: the next call goes on from there.
+  // Makes the alpha_i and w(alpha), one sequence after the other. Returns CANCELLED when stopped;
+  // the next call goes on from there.
   absl::Status Start(const base::StopToken& stop);
   absl::StatusOr<SolverState> Step(const base::StopToken& stop);
   absl::StatusOr<SolverState> Move(const Sequence& x, const base::StopToken& stop);
@@ -98,9 +103,9 @@ class ExponentiatedGradient final : public ChainSolver {
   std::vector<int64_t> start_;  // Start of each sequence's part of the next two: T x stride, then K x stride.
   AlignedDoubles potentials_, marginals_;
   std::vector<double> entropy_, rate_;
-  AlignedDoubles w_;                        // As Shape has it.
-  AlignedDoubles scores_, change_, image_;  // Scratch: of w; of mu_i; X X' times that.
-  int64_t started_ = 0;                     // Sequences whose alpha_i are there.
+  AlignedDoubles w_;                        // Weights in the layout of Shape.
+  AlignedDoubles scores_, change_, image_;  // Scratch: scores of w; change of mu_i; X X' times it.
+  int64_t started_ = 0;                     // Number of sequences whose alpha_i are made.
   int64_t iterations_ = 0;
   int64_t evaluations_ = 0;
 };

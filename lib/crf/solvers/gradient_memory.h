@@ -15,12 +15,13 @@
 
 namespace luthier::crf {
 
-// The form in which an average gradient method keeps each sequence's last gradient (Ahmed 2018, section 2.3.2), in
-// numbers; U_i is the number of distinct attributes of sequence i, p that of all weights:
+// The form in which an average gradient method keeps each sequence's last gradient (Ahmed 2018,
+// section 2.3.2), and the count of numbers that it needs. U_i is the number of distinct attributes
+// of sequence i, p that of all weights.
 enum class MemoryMode {
   kMixed,      // T K + K^2: marginals of tokens and the gradient of the transitions.
   kMarginals,  // T K + (T-1) K^2: marginals of tokens and of edges.
-  kSparse,     // U_i K + K^2: the entries of the gradient that can be different from 0.
+  kSparse,     // U_i K + K^2: the entries of the gradient that need not be 0.
   kAbsolute,   // p: the whole gradient, zeros included.
 };
 
@@ -28,30 +29,33 @@ enum class MemoryMode {
 const std::vector<std::string>& MemoryModeNames();
 absl::StatusOr<MemoryMode> ParseMemoryMode(absl::string_view name);
 
-// Numbers that a mode keeps for all sequences together.
+// Returns the count of numbers that a mode keeps for all sequences together.
 int64_t PlanMemory(MemoryMode mode, const ChainData& data);
 
-// The difference between a sequence's new gradient and the remembered one.
+// The difference between a sequence's new gradient and the remembered one, either by tokens or by
+// attributes.
 struct GradientChange {
-  const double* tokens = nullptr;  // T x stride: what each attribute of token t gets; or, when null,
-  std::vector<int32_t> rows;       // these attributes get
-  AlignedDoubles row_values;       // these, stride each.
+  const double* tokens = nullptr;  // T x stride: change for each attribute of token t; or null.
+  std::vector<int32_t> rows;       // If `tokens` is null: the attributes that change.
+  AlignedDoubles row_values;       // If `tokens` is null: their changes, stride each.
   const double* edges = nullptr;   // K x stride.
 };
 
-// The table, as floats. What is remembered is the rounded gradient, and changes are differences of rounded ones, so a
-// running sum of changes is the sum of the table. Not thread-safe.
+// The table of remembered gradients, as floats. It holds rounded gradients, and changes are
+// differences of rounded ones, so a running sum of changes is the sum of the table. Not
+// thread-safe.
 class GradientMemory {
  public:
-  // `data` must outlive it. RESOURCE_EXHAUSTED when the table would be above `max_bytes`; the message says what every
-  // mode needs.
+  // `data` must outlive this. Returns RESOURCE_EXHAUSTED if the table would need more than
+  // `max_bytes`; the message says how much each mode needs.
   static absl::StatusOr<GradientMemory> Create(MemoryMode mode, const ChainData* data, const Kernels& kernels,
                                                int64_t max_bytes);
 
-  // Remembers the gradient of sequence i: residuals (T x stride) are q_t - e_{y_t}, edges G - the counts of the true
-  // labeling; `chain` is where they come from (for marginals of edges). The change is valid until the next call.
+  // Remembers the gradient of sequence i, and returns its change, which is valid until the next
+  // call. `residuals` (T x stride) are q_t - e_{y_t}; `edges` are G minus the counts of the true
+  // labeling. Both come from `chain`, which also gives marginals of edges.
   const GradientChange& Exchange(int64_t i, const double* residuals, const double* edges, const ChainInference& chain);
-  // The change without remembering it.
+  // Returns the change that Exchange would return, without remembering the gradient.
   const GradientChange& Difference(int64_t i, const double* residuals, const double* edges,
                                    const ChainInference& chain);
 
@@ -59,16 +63,18 @@ class GradientMemory {
   // only.
   void Recall(int64_t i, double* residuals, double* edges) const;
 
-  // The same as Exchange in two steps, the first for many sequences at once; mixed and marginals only. The change goes
-  // to `tokens` (T x stride) and `edge_change` (K x stride); what is to be remembered to `remembered`, Size(i) numbers.
-  // `scratch`: 2 K x stride.
+  // Prepare and Remember are Exchange in two steps, for mixed and marginals only. Several threads
+  // may Prepare different sequences at once. Prepare writes the change to `tokens` (T x stride) and
+  // `edge_change` (K x stride), and the new entry of the table to `remembered`, Size(i) numbers.
+  // `scratch` has 2 K x stride numbers.
   void Prepare(int64_t i, const double* residuals, const double* edges, const ChainInference& chain, float* remembered,
                double* tokens, double* edge_change, double* scratch) const;
   int64_t Size(int64_t i) const;
   void Remember(int64_t i, const float* remembered);
 
-  // To sequences whose attributes have other values. `sums`: of what is remembered, for each attribute a row of stride
-  // numbers, `apart` from one row to the next; they are changed alike.
+  // Converts the table to sequences whose attributes have other values. `sums` has the sum of the
+  // remembered gradients, for each attribute a row of stride numbers, which begin `apart` numbers
+  // apart. It is converted, too.
   void Rescale(const Rescaling& rescaling, int64_t apart, double* sums);
 
   // Tells the processor that sequence i comes next.
@@ -89,9 +95,9 @@ class GradientMemory {
   int labels_;
   int stride_;
   std::vector<int64_t> start_;  // Start of each sequence's part of the table.
-  std::vector<float> table_;    // And a few more at the end, see Kernels::exchange.
+  std::vector<float> table_;    // The table and a few more numbers, see Kernels::exchange.
   AlignedDoubles tokens_, edges_, edge_marginals_;
-  std::unique_ptr<RowSums> row_sums_;  // With modes that keep the gradient by attribute.
+  std::unique_ptr<RowSums> row_sums_;  // Set in the modes kSparse and kAbsolute.
   std::vector<float> saved_;
   GradientChange change_;
 };

@@ -13,7 +13,7 @@ namespace luthier::crf {
 // of each attribute and one for the transitions.
 class L1Penalty {
  public:
-  // A number is one for all: NOLINTNEXTLINE(google-explicit-constructor)
+  // A number is the penalty of all weights: NOLINTNEXTLINE(google-explicit-constructor)
   L1Penalty(double all = 0.0) : transitions_(all) {}
   L1Penalty(std::vector<double> rows, double transitions) : rows_(std::move(rows)), transitions_(transitions) {}
 
@@ -28,7 +28,7 @@ class L1Penalty {
   }
 
  private:
-  std::vector<double> rows_;  // Empty: all as the transitions.
+  std::vector<double> rows_;  // Empty if all rows have the penalty of the transitions.
   double transitions_;
 };
 

@@ -8,21 +8,22 @@
 
 namespace luthier::crf {
 
-// The iterate of an average gradient method, w = beta v, and the sum d of remembered gradients; names as in
-// average_gradient.h. Rows of v lag behind by their d alone: w_a = beta (v_a - (S - S_a) d_a). Transitions are always
-// up to date.
+// The iterate of an average gradient method, w = beta v, and the sum d of remembered gradients.
+// Names as in average_gradient.h. Rows of v are updated lazily: w_a = beta (v_a - (S - S_a) d_a).
+// Transitions are always up to date.
 struct LazyAverage {
-  static constexpr double kMinBeta = 1e-6;  // Below it products with beta would lose digits: time to Flush.
+  static constexpr double kMinBeta = 1e-6;  // Below this beta loses digits; Flush then.
 
-  // All 0. `chains` must outlive it.
+  // Sets everything to 0. `chains` must outlive this.
   explicit LazyAverage(const ChainData* chains);
 
-  void Flush();  // To beta = 1, S = 0; w stays.
+  void Flush();  // Sets beta = 1 and S = 0 without changing w.
   void CopyWeights(Eigen::VectorXd* w) const;
-  // Largest entry of d + l2 w; NaN if there is one.
+  // Returns the largest entry of d + l2 w; NaN if an entry is NaN.
   double LargestGradientEntry(double l2) const;
-  // True if LargestGradientEntry(`l2`) <= `bound`; false with a NaN. Ends at the first entry that is larger or NaN.
-  // That one is mostly among the transitions and the frequent attributes, which come first.
+  // Returns true if LargestGradientEntry(`l2`) <= `bound`, and false with a NaN. Stops at the first
+  // entry that is larger or NaN, which is mostly among the transitions and the frequent attributes.
+  // These come first.
   bool GradientWithin(double l2, double bound) const;
 
   void Save(base::CheckpointWriter* writer) const;

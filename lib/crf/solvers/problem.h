@@ -21,11 +21,11 @@
 //   nll_i(w)   -log p(y_i | x_i, w) = log Z_i - s(y_i), nats
 //   h(w)       sum_i nll_i + l2/2 |w|^2
 //
-// The sum over sequences, not the mean, as for `logistic`: l2 is n lambda of Ahmed 2018, whose lambda = 1/n is l2 = 1,
-// CRFsuite's c2 times 2, and Wapiti's -2. All weights are penalised.
+// h is a sum over sequences, not a mean, as for `logistic`. So l2 is n lambda of Ahmed 2018, whose
+// lambda = 1/n is l2 = 1. It is twice CRFsuite's c2, and Wapiti's -2. All weights are penalised.
 namespace luthier::crf {
 
-// The part of h that depends on data. `data` must outlive it. Not thread-safe: it owns scratch.
+// The sum of the losses nll_i. `data` must outlive it. Not thread-safe, because it owns scratch.
 class ChainLoss {
  public:
   // Sums over sequences are split into `threads` contiguous parts of about equal work; the result depends on their
@@ -35,11 +35,14 @@ class ChainLoss {
   const ChainData& data() const { return *data_; }
   Eigen::Index dim() const { return data_->shape().dim(); }
 
-  // All of these look at `stop` before each sequence, and within long ones. CANCELLED when stopped.
+  // Functions with a stop poll it before each sequence and within long ones, and return CANCELLED
+  // when stopped.
 
-  // sum_i nll_i(w), and its gradient unless null. NaN or infinite when scores overflow. w: dim(), padding 0.
+  // Returns sum_i nll_i(w), and its gradient unless null. NaN or infinite if scores overflow. `w`
+  // has dim() entries, with padding 0.
   absl::StatusOr<double> Value(const Eigen::VectorXd& w, Eigen::VectorXd* gradient, const base::StopToken& stop = {});
-  // (sum_i Hessian of nll_i at w) v. Exact; NaN where scores are too far apart for the scaled sums.
+  // Returns (sum_i Hessian of nll_i at w) v, exactly; NaN if scores are too far apart for the
+  // scaled sums.
   Eigen::VectorXd HessianVector(const Eigen::VectorXd& w, const Eigen::VectorXd& v);
 
   // The same over the sequences rows[0 ... count), on one thread; the first adds its gradient to *gradient (dim()).
@@ -62,13 +65,15 @@ class ChainLoss {
     int64_t left_out = 0;      // Sequences with unknown labels.
     SegmentScores segments;
   };
-  // Data may have unknown labels, unlike above. `guesses`, unless null: the best labelings, one label a token.
+  // Returns metrics at w. Unlike above, data may have unknown labels. Unless null, `guesses` gets
+  // the best labelings, one label a token.
   absl::StatusOr<Metrics> Evaluate(const Eigen::VectorXd& w, std::vector<int32_t>* guesses = nullptr,
                                    const base::StopToken& stop = {});
 
  private:
   struct Part;
-  // Over rows[first ... last) (null: those numbers themselves) at w_. `gradient`: dim() numbers to add to, or null.
+  // Returns the loss of the sequences rows[first ... last), or first ... last - 1 if `rows` is
+  // null, at w_. Unless null, their gradient is added to `gradient`, dim() numbers.
   absl::StatusOr<double> Sum(ChainInference& chain, const int32_t* rows, int64_t first, int64_t last, double* gradient,
                              const base::StopToken& stop);
   absl::StatusOr<Eigen::VectorXd> HessianSum(const int32_t* rows, int64_t count, const Eigen::VectorXd& w,
@@ -76,11 +81,11 @@ class ChainLoss {
 
   const ChainData* const data_;
   const Kernels& kernels_;
-  AlignedDoubles w_;  // A copy: rows at multiples of 64 bytes.
+  AlignedDoubles w_;  // A copy of w with rows at multiples of 64 bytes.
   std::vector<std::shared_ptr<Part>> parts_;
 };
 
-// h.
+// The training problem h.
 class ChainProblem {
  public:
   // l2 >= 0, finite.
@@ -97,8 +102,8 @@ class ChainProblem {
   const double l2_;
 };
 
-// Largest entry of the smallest subgradient of h + sum over rows l1 |w_row|_1, given the gradient of h: 0 at the
-// optimum only. Rows have `stride` weights.
+// Returns the largest entry of the smallest subgradient of h + sum over rows l1 |w_row|_1, given
+// the gradient of h. It is 0 at the optimum only. Rows have `stride` weights.
 double SmallestSubgradient(const Eigen::VectorXd& w, const Eigen::VectorXd& gradient, const L1Penalty& l1, int stride);
 
 }  // namespace luthier::crf

@@ -22,26 +22,32 @@
 //   soft(z, t) = sign(z) max(0, |z| - t),
 //   direction = (g - g_i) / (n P_i) + d / m  with the old d (SAGA), d / m with the new one (SAG).
 //
-// Names as in average_gradient.h. A weight whose row no sequence needs for a while moves by its d alone, for which all
-// steps of that while are done at once when it is needed: as long as its sign stays,
+// Names as in average_gradient.h. While no sequence needs the row of a weight, the weight moves by
+// its d alone. All these steps are done at once when the row is needed. As long as the sign of the
+// weight stays,
 //
 //   w_t = B_t (w_s / B_s - d (S_t - S_s) - sign(w) mu (M_t - M_s)),
 //   B_t = prod (1 - alpha_u lambda),  S_t = sum alpha_u / (m_u B_u),  M_t = sum alpha_u / B_u
 //
-// and it moves towards its fixed point without ever passing by, so whether it reaches zero is seen at the end, and
-// when, by bisection in the history of B, S, M. At zero it stays if |d| <= mu m, else it leaves with the next step. So
-// laziness is exact, and costs a few operations a weight. B, S and M are of all rows, whatever their l1.
+// The weight moves towards its fixed point and never passes it. So the sign at the end tells if it
+// reached zero, and bisection in the history of B, S, M tells when. At zero it stays if
+// |d| <= mu m, else it leaves with the next step. So lazy steps are exact, and cost a few
+// operations a weight. B, S and M are the same for all rows, whatever their l1.
 namespace luthier::crf {
 
 struct ProximalOptions {
-  // kSag or kSaga; sampling, step (with its constant; not kPort), first_constant, skip_checks, memory and seed.
+  // ProximalAverage reads method (kSag or kSaga), sampling, step (not kPort) with its constant,
+  // first_constant, skip_checks, memory, max_memory_bytes and seed.
   AverageGradientOptions average;
-  int64_t flush_every = 0;  // Iterations after which all rows are brought up to date. 0: as many as sequences.
+  // Number of iterations after which all rows are brought up to date; 0 means the number of
+  // sequences.
+  int64_t flush_every = 0;
 };
 
 class ProximalAverage final : public ChainSolver {
  public:
-  // `data` must have passed CheckChainData and outlive this. l2 >= 0. Errors of GradientMemory::Create.
+  // `data` must have passed CheckChainData and outlive this. l2 >= 0. Returns the errors of
+  // GradientMemory::Create.
   static absl::StatusOr<ProximalAverage> Create(const ChainData* data, const L1Penalty& l1, double l2,
                                                 const ProximalOptions& options, const Kernels& kernels = BestKernels());
 
@@ -54,7 +60,7 @@ class ProximalAverage final : public ChainSolver {
   double passes() const override;
   void Save(base::CheckpointWriter* writer) const override;
   bool Load(base::CheckpointReader* reader) override;
-  // As AverageSolver; the weights brought up to date, which is a matter of the penalties.
+  // As AverageSolver, with weights brought up to date, because lazy steps depend on the penalties.
   void SaveModel(base::CheckpointWriter* writer) const override;
   bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
 
@@ -67,12 +73,13 @@ class ProximalAverage final : public ChainSolver {
 
   ProximalAverage(const ChainData* data, const L1Penalty& l1, double l2, const ProximalOptions& options,
                   const Kernels& kernels, GradientMemory memory);
-  // Nothing but rows that are brought up to date changes before all that may take long is done: a stop leaves no trace.
+  // All long computations come before the first change, except that rows are brought up to date. So
+  // a stopped step has no effect on the result.
   absl::StatusOr<SolverState> Step(const base::StopToken& stop);
-  // Loss at w; fills residuals and edges of chain_ when it is finite.
+  // Returns the loss at w. If it is finite, fills in residuals and edges of chain_.
   absl::StatusOr<double> Evaluate(const Sequence& x, const base::StopToken& stop);
   double Mu(int64_t row) const { return l1_.Of(row) / static_cast<double>(data_->sequences()); }
-  // One weight from moment `from` to the last one, with its d and mu.
+  // Returns the weight w, with its d and mu, moved from moment `from` to the last one.
   double Move(double w, double d, double mu, size_t from) const;
   void MoveRow(double* w, const double* d, double mu, size_t from) const;
   double OneStep(double w, double direction, double mu, double step) const;
@@ -94,7 +101,7 @@ class ProximalAverage final : public ChainSolver {
   RowSums row_sums_;
   AlignedDoubles rows_;  // A x [w | d]
   AlignedDoubles transitions_, d_transitions_;
-  std::vector<int32_t> current_;  // Moment of each row.
+  std::vector<int32_t> current_;  // Moment to which each row is up to date.
   std::vector<Moment> history_;   // The first is that of the flush.
   std::vector<uint8_t> stored_;
   int64_t stored_count_ = 0;

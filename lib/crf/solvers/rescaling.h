@@ -13,31 +13,33 @@
 
 namespace luthier::crf {
 
-// The difference between sequences and those that another solver had: the values of attribute a are r_a times as large.
-// (Penalties of groups are such values: objectives/chain_groups.h.) What is of the data then goes over as it is, on
-// another scale: a weight with the same scores is 1 / r_a of what it was, a gradient with respect to it r_a times.
-// Transitions have no values: r = 1.
+// Conversion of state between solvers whose sequences differ by the scale of values: those of
+// attribute a are now r_a times as large. (Penalties of groups are such values:
+// objectives/chain_groups.h.) A weight with the same scores is then 1 / r_a of what it was, and a
+// gradient with respect to it r_a times. Transitions have no values, so their r is 1.
 class Rescaling {
  public:
-  Rescaling() = default;  // The same sequences.
-  // r, of all attributes; each > 0 and finite.
+  Rescaling() = default;  // All r are 1.
+  // `ratio` has the r of all attributes, each > 0 and finite.
   explicit Rescaling(Eigen::VectorXd ratio) : ratio_(std::move(ratio)) {}
 
   bool any() const { return ratio_.size() > 0; }
   double Of(int32_t attribute) const { return any() ? ratio_[attribute] : 1.0; }
-  // In place, of each attribute a row of `stride` numbers, `apart` from one row to the next: weights of the other
-  // solver, or gradients.
+  // Convert weights or gradients of the other solver in place. `rows` has a row of `stride` numbers
+  // for each attribute; rows begin `apart` numbers apart.
   void ToWeights(int stride, int64_t apart, double* rows) const;
   void ToGradients(int stride, int64_t apart, double* rows) const;
-  // Estimated Lipschitz constants. Along a gradient that lies in the attributes it is their squares that matter: of a
-  // sequence, by the mean over its entries, and a 1 for each pair of neighbours. An estimate; searches correct it.
+  // Rescales the estimated Lipschitz constants of the sequences seen so far. The factor of a
+  // sequence is the ratio of the sums of its squared values, now and before, with a 1 added to each
+  // sum for each pair of neighbours. This is an estimate, which searches correct.
   void ToConstants(const ChainData& data, stochastic::Sampler* sampler) const;
 
  private:
   Eigen::VectorXd ratio_;  // Empty: all 1.
 };
 
-// Weights of `shape` as a vector, and on this scale; none when they do not fit.
+// Reads weights of `shape` and converts them by `rescaling`. Returns std::nullopt if they do not
+// fit.
 std::optional<Eigen::VectorXd> LoadWeights(base::CheckpointReader* reader, const Shape& shape,
                                            const Rescaling& rescaling);
 

@@ -25,12 +25,13 @@
 //   symbol     meaning                                                              name in code
 //   w          s v                                                                  shrink_; first half of rows_
 //   c          sum of s over the iterations so far                                  shrink_sum_
-//   u          what c v lacks to the sum of the iterates                            second half of rows_ (kAveraged)
+//   u          sum of the iterates minus c v                                        second half of rows_ (kAveraged)
 //   G          sums of squares                                                      second half of rows_ (kAdaGrad)
 //
-// An iteration touches the rows of its sequence and the transitions only. The first three shrink all weights by one
-// product; with w_t = s_t v_t the sum of the iterates is c_t v_t + u_t, u_t = u_{t-1} + c_{t-1} (alpha / s_t) g.
-// AdaGrad shrinks a row by (1 + alpha_j lambda)^-k when it is needed again k iterations later.
+// An iteration touches only the rows of its sequence and the transitions. The first three rules
+// shrink all weights by one product. With w_t = s_t v_t the sum of the iterates is c_t v_t + u_t,
+// u_t = u_{t-1} + c_{t-1} (alpha / s_t) g. AdaGrad shrinks a row by (1 + alpha_j lambda)^-k when it
+// is needed again k iterations later.
 namespace luthier::crf {
 
 enum class GradientRule { kConstant, kPegasos, kAveraged, kAdaGrad };
@@ -38,7 +39,8 @@ enum class GradientRule { kConstant, kPegasos, kAveraged, kAdaGrad };
 struct StochasticGradientOptions {
   GradientRule rule = GradientRule::kConstant;
   double rate = 0.1;  // > 0. Pegasos proper: 1.
-  // Permutations and fixed orders as they are; those that need Lipschitz constants draw uniformly.
+  // Samplings that need Lipschitz constants draw uniformly here; permutations and fixed orders are
+  // used as they are.
   stochastic::Sampling sampling = stochastic::Sampling::kUniform;
   uint64_t seed = 0;
 };
@@ -57,16 +59,17 @@ class StochasticGradient final : public ChainSolver {
   double passes() const override;
   void Save(base::CheckpointWriter* writer) const override;
   bool Load(base::CheckpointReader* reader) override;
-  // The weights: kAveraged goes on from the mean and takes a new one, kAdaGrad begins new sums of squares.
+  // Takes over the weights. kAveraged goes on from the mean and begins a new one. kAdaGrad begins
+  // new sums of squares.
   bool WarmStart(base::CheckpointReader* reader, const Rescaling& rescaling) override;
 
  private:
   absl::StatusOr<SolverState> Step(const base::StopToken& stop);
-  // Loss at w; fills residuals and edges of chain_ when it is finite.
+  // Returns the loss at w. If it is finite, fills in residuals and edges of chain_.
   absl::StatusOr<double> Evaluate(const Sequence& x, const base::StopToken& stop);
   void MoveConstant(const Sequence& x, double step);
   void MoveAdaGrad(const Sequence& x);
-  // AdaGrad: weights [w | G] of `behind` iterations ago, without a gradient since.
+  // AdaGrad: shrinks the row [w | G], which had no gradient for `behind` iterations.
   void Shrink(double* row, int64_t behind) const;
   void Flush();
   bool averages() const { return options_.rule == GradientRule::kAveraged; }
@@ -77,7 +80,7 @@ class StochasticGradient final : public ChainSolver {
   const Kernels* kernels_;
   double lambda_;
   int stride_;
-  int width_;  // Doubles of a row: stride_ or twice that.
+  int width_;  // Number of doubles of a row: stride_ or twice that.
   int64_t ahead_;
   stochastic::Sampler sampler_;
   ChainInference chain_;

@@ -8,12 +8,14 @@
 
 namespace luthier::crf {
 
-// Bytes of the vectors of all weights that a training holds at once: the solver's own, and those that losses, true
-// gradients and looking at the weights take. Without the table of gradients (gradient_memory.h), the data, and what is
-// as long as a sequence. An upper bound, within a few vectors.
+// Returns an upper bound, within a few vectors, of the bytes of weight vectors that a training
+// holds at once. It counts those of the solver, of losses and true gradients, and of readers of the
+// weights. It does not count the table of gradients (gradient_memory.h), the data, and arrays as
+// long as a sequence.
 int64_t PlanVectors(const ChainData& data, const ChainTrainerOptions& options);
 
-// RESOURCE_EXHAUSTED, with the numbers, when they are above options.average.max_memory_bytes.
+// Returns RESOURCE_EXHAUSTED, with the numbers, if PlanVectors is above
+// options.average.max_memory_bytes.
 absl::Status CheckVectors(const ChainData& data, const ChainTrainerOptions& options);
 
 }  // namespace luthier::crf

@@ -42,8 +42,8 @@ enum class ChainMethod {
 // "oeg", in the order of the enum.
 const std::vector<std::string>& ChainMethodNames();
 absl::StatusOr<ChainMethod> ParseChainMethod(absl::string_view name);
-// True if it is useless to start `method` elsewhere than at 0. The first steps of pegasos, 1 / (lambda t), are so long
-// that nothing is left of the weights before them.
+// Returns true if `method` cannot use a start other than 0. The first steps of pegasos,
+// rate / (lambda t), are so long that nothing is left of the weights before them.
 inline bool ForgetsItsStart(ChainMethod method) {
   return method == ChainMethod::kPegasos;
 }
@@ -53,11 +53,11 @@ struct ChainTrainerOptions {
   // Settings of the average gradient methods, whose `method` is taken from above. All methods use sampling, seed and
   // max_memory_bytes.
   AverageGradientOptions average;
-  L1Penalty l1;       // Any with sag and saga only (ProximalAverage).
+  L1Penalty l1;       // Must be 0 except with sag and saga (ProximalAverage).
   double rate = 0.1;  // Step of sg, asg, pegasos, adagrad; first step of smd. > 0.
-  // Converged when the largest entry of the gradient of h (with l1: of the smallest subgradient) is at most this times
-  // the largest one at w = 0. >= 0. Methods that know nothing of the gradient (sg, asg, pegasos, adagrad, smd, oeg) go
-  // on to the end of their passes.
+  // Training has converged when the largest entry of the gradient of h (with l1: of the smallest
+  // subgradient) is at most this times the largest one at w = 0. >= 0. Methods without an estimate
+  // of the gradient (sg, asg, pegasos, adagrad, smd, oeg) go on to max_passes.
   double tolerance = 1e-5;
   double max_passes = 100.0;  // > 0
   // Number of threads, 1 ... 256, for L-BFGS and for sag, saga, saga2, saga_literal without l1. The other methods use
@@ -66,7 +66,8 @@ struct ChainTrainerOptions {
   int threads = 1;
 };
 
-// The solver alone. Errors of the method; INVALID_ARGUMENT where it needs l2 > 0 or cannot do with l1 > 0.
+// Returns the solver alone, or the errors of the method, or INVALID_ARGUMENT if the method needs
+// l2 > 0 or cannot be used with l1 > 0.
 absl::StatusOr<std::unique_ptr<ChainSolver>> MakeChainSolver(const ChainData* data, double l2,
                                                              const ChainTrainerOptions& options,
                                                              const Kernels& kernels = BestKernels());
@@ -79,27 +80,30 @@ enum class ChainOutcome {
   kDiverged,  // A loss is not finite; the weights are the last finite ones.
 };
 
-// Trains one chain model, about a pass over the data at a time; in between it can be looked at, saved and resumed.
-// Looking changes nothing. `data` must have passed CheckChainData and outlive this. Not thread-safe.
+// Trains one chain model, about a pass over the data at a time. In between it can be read, saved
+// and resumed; reading it has no effect. `data` must have passed CheckChainData and outlive this.
+// Not thread-safe.
 class ChainTrainer {
  public:
-  // l2 >= 0. Errors of MakeChainSolver; RESOURCE_EXHAUSTED, before anything is taken, when the weights alone are too
-  // many (memory_plan.h).
+  // l2 >= 0. Returns the errors of MakeChainSolver. Returns RESOURCE_EXHAUSTED, before memory is
+  // allocated, if the weight vectors alone need too much (memory_plan.h).
   static absl::StatusOr<ChainTrainer> Create(const ChainData* data, double l2, const ChainTrainerOptions& options,
                                              const Kernels& kernels = BestKernels());
 
-  // As many iterations as cost about a pass, or what is left of them after a stop. CANCELLED when stopped: `stop` is
-  // looked at before each sequence, also within passes over all data, and within long ones.
+  // Runs as many iterations as cost about a pass, or the rest of them after a stop. Polls `stop`
+  // before each sequence, also within passes over all data, and within long ones. Returns CANCELLED
+  // when stopped.
   absl::StatusOr<ChainOutcome> Advance(const base::StopToken& stop);
 
-  // Called once, when the solver has its first gradient: after its first iteration (with several threads, its first
-  // pass). Changes nothing.
+  // Sets a function that is called when the solver has its first gradient: after its first
+  // iteration, or with several threads its first pass. It does not affect the training.
   void OnFirstGradient(std::function<void()> call) { first_gradient_ = std::move(call); }
 
   ChainOutcome outcome() const { return outcome_; }
   Eigen::VectorXd Weights() const { return solver_->Weights(); }
   void CopyWeights(Eigen::VectorXd* w) const { solver_->CopyWeights(w); }
-  // Effective passes: losses and gradients, also losses alone, of one sequence each, divided by their number.
+  // Returns effective passes: losses of one sequence, with gradients or alone, divided by the
+  // number of sequences.
   double passes() const { return extra_passes_ + solver_->passes(); }
   // Returns what `tolerance` is compared with, after Advance: the largest entry of the true gradient (with l1: of the
   // smallest subgradient) at the weights, as a multiple of the one at w = 0. Returns 0 if both are 0, infinite if only
@@ -107,16 +111,18 @@ class ChainTrainer {
   // when stopped.
   absl::StatusOr<double> RelativeGradient(const base::StopToken& stop);
 
-  // The whole state; `identity` says what it belongs to.
+  // Saves the whole state. `identity` names the training to which it belongs.
   void Save(base::CheckpointWriter* writer, absl::string_view identity) const;
-  // For a trainer made alike. FAILED_PRECONDITION for another identity, DATA_LOSS when the bytes do not fit; this is
-  // then of no use.
+  // Loads the state of a trainer that was made with the same arguments. Returns FAILED_PRECONDITION
+  // for another identity, and DATA_LOSS if the bytes do not fit. This must then not be used.
   absl::Status Load(base::CheckpointReader* reader, absl::string_view identity);
-  // Saves what other trainers can start from (ChainSolver::SaveModel). `identity` says what they must have in common.
+  // Saves data from which other trainers can start (ChainSolver::SaveModel). `identity` must be the
+  // same for both.
   void SaveModel(base::CheckpointWriter* writer, absl::string_view identity) const;
-  // Starts from there, before the first Advance: made alike but for the seed and the penalties, of
-  // which those of l1 must be 0 or not as they were; `rescaling`: what becomes of the values of the other's sequences.
-  // Counts from 0 passes. Errors as of Load; FAILED_PRECONDITION also when the method forgets where it started.
+  // Starts from data of SaveModel. To be called before the first Advance. The other trainer may
+  // differ in the seed and the penalties, but either both have l1 penalties or neither has.
+  // `rescaling` converts the other's sequences to those of this one. Passes count from 0. Returns
+  // the errors of Load, and FAILED_PRECONDITION if ForgetsItsStart.
   absl::Status WarmStart(base::CheckpointReader* reader, absl::string_view identity,
                          const Rescaling& rescaling = Rescaling());
 
@@ -136,12 +142,12 @@ class ChainTrainer {
   ChainOutcome outcome_ = ChainOutcome::kRunning;
   double zero_gradient_ = -1.0;  // Largest entry of the gradient at w = 0, once known.
   double extra_passes_ = 0.0;    // Exact gradients: that one, and to confirm convergence.
-  double entry_ = -1.0;          // Largest entry of the gradient at the weights, where Judge has looked.
-  int64_t target_ = 0;           // Iterations at which the current quantum ends.
-  bool judged_ = true;           // False: they are done, but not whether that is enough.
-  bool precise_ = false;         // They ended because of rounding.
+  double entry_ = -1.0;          // Largest entry of the gradient at the weights, once computed.
+  int64_t target_ = 0;           // Iteration at which the current quantum ends.
+  bool judged_ = true;           // False if iterations are done but Judge is not.
+  bool precise_ = false;         // True if the iterations ended because of rounding.
   std::unique_ptr<ChainSolver> solver_;
-  int64_t first_iteration_ = 0;  // Iterations before it were another trainer's.
+  int64_t first_iteration_ = 0;  // Earlier iterations are those of another trainer.
   std::function<void()> first_gradient_;
 };
 

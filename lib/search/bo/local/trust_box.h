@@ -11,37 +11,41 @@
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
 
-// A box around the best setting, inside which proposals are looked for when there are many parameters (TuRBO with one
-// region: Eriksson, Pearce, Gardner, Turner & Poloczek 2019, "Scalable global optimization via local Bayesian
-// optimization"). docs/design/trust_box.md.
+// A box around the best setting. With many parameters the acquisition function is maximised inside
+// it (TuRBO with one region: Eriksson, Pearce, Gardner, Turner & Poloczek 2019, "Scalable global
+// optimization via local Bayesian optimization"). docs/design/trust_box.md.
 namespace luthier::search {
 
-// Returns true if the options and the space ask for a box: more than 15 coordinates, at least three quarters of them
-// continuous, and no local steps (noisy, switched off, or more than 50 coordinates), or the option says so; never with
-// DIRECT, nor without a continuous coordinate.
+// Returns true if a box is used. There is none with DIRECT or without a continuous coordinate.
+// Otherwise the option trust_box decides. kAuto means a box if there are more than 15 coordinates,
+// at least three quarters of them are continuous, and no local steps are made (the objective is
+// noisy, local steps are switched off, or there are more than 50 coordinates).
 bool UsesTrustBox(const study::BoOptions& options, const study::Encoding& encoding);
 
-// One box's life: from a trial on until it has become tiny. All but where it began follows from the results since, in
-// the order of the log.
+// One run of the box: from a first trial until the box is too small. Everything but `first` follows
+// from the results since then, in the order of the log.
 struct TrustBoxRun {
-  int64_t first = 1;  // Number of the trial that it began with.
-  double side = 0.8;  // In units of the cube, for a coordinate of average lengthscale.
-  int successes = 0;  // In a row.
-  int failures = 0;
+  int64_t first = 1;  // Number of the trial with which the run began.
+  double side = 0.8;  // Side for a coordinate of average lengthscale, in sides of the cube.
+  int successes = 0;  // Number of successes in a row.
+  int failures = 0;   // Number of failures in a row.
   int64_t results = 0;
-  Eigen::VectorXd centre;  // Compact; of the best result; empty while there is none.
-  bool ended = false;      // side fell below 2^-7.
+  Eigen::VectorXd centre;  // The best result in compact coordinates; empty without one.
+  bool ended = false;      // True once `side` fell below 2^-7.
 };
 
-// The run that began with trial `first`, after all results in the history. A result that beats the best one before it
-// by a thousandth of that one's distance from the mean is a success, any other (a failed setting, too) a failure. After
-// three successes in a row the side doubles, at most to 1.6; after max(4, d) failures in a row it halves. Open trials
-// do not count, so any number of workers may ask.
+// Returns the run that began with trial `first`, after all results in the history. A result is a
+// success if it beats the best one before it by more than a thousandth of that one's distance from
+// the mean. The first COMPLETE result is a success. Any other result is a failure, as are PRUNED
+// trials and trials that failed for a fault of their setting. After three successes in a row the
+// side doubles, to at most 1.6. After max(4, d) failures in a row it halves. Pending trials are
+// ignored, so any number of workers may ask.
 TrustBoxRun FollowTrustBox(const study::History& history, const study::Encoding& encoding, study::Goal goal,
                            int64_t first);
 
-// Sides proportional to the lengthscales (compact; each at most ten times or a tenth of their geometric mean), cut off
-// at the cube. run.centre is not empty.
+// Returns the box of `run`, whose centre must not be empty. Sides of continuous coordinates are
+// proportional to `lengthscales` (one a compact coordinate, clamped to between a tenth of and ten
+// times their geometric mean) and end at the cube. Other coordinates keep their whole range.
 TrustBox BoxOf(const TrustBoxRun& run, const Eigen::VectorXd& lengthscales, const study::Encoding& encoding);
 
 }  // namespace luthier::search

@@ -20,7 +20,7 @@ namespace luthier::search {
 //
 // A step depends on the data and on the state of the last step alone.
 
-// The slope of the score at one point along a direction.
+// A directional derivative of the score at one point.
 struct SlopeObservation {
   int point = 0;              // Row of TrustRegionData::points.
   Eigen::VectorXd direction;  // d, not zero.
@@ -36,7 +36,7 @@ struct TrustRegionData {
 
 // The state that a step hands to the next. A default one starts anew.
 struct TrustRegionState {
-  double radius = 0.0;          // Half the width of the last box; 0: none yet.
+  double radius = 0.0;          // Half the width of the last box; 0 if there was none.
   double anchor = 0.0;          // Score of the incumbent at the last step.
   double predicted_gain = 0.0;  // Gain that the last step predicted; 0 after a step of kind kLearn.
   bool at_boundary = false;     // The last step went to the end of its box.
@@ -56,8 +56,8 @@ struct TrustRegionOptions {
   double initial_radius = 0.2;
   double max_radius = 0.5;
   double min_radius = 1e-9;
-  int max_degree = 8;   // 2: the classical quadratic model. >= 2.
-  int max_terms = 130;  // A degree above two must not have more terms. 130: 8 for d = 2, 4 for d = 5, 3 up to d = 7.
+  int max_degree = 8;       // Largest degree, >= 2. 2 gives the classical quadratic model.
+  int max_terms = 130;      // Most terms above degree 2. 130: degree 8 for d = 2, 4 for 5, 3 to 7.
   double max_work = 1.5e7;  // See math::TaylorFitOptions.
 };
 
@@ -73,23 +73,29 @@ struct TrustRegionStep {
   TrustRegionStepKind kind = TrustRegionStepKind::kImprove;
   Eigen::VectorXd point;        // d, in the unit cube, at least 1e-12 (max norm) from all data unless kConverged.
   double predicted_gain = 0.0;  // Score units, >= 0.
-  double deviation = 0.0;       // Standard deviation of the gain. Above predicted_gain the model is mostly guessing.
-  bool well_poised = false;     // deviation <= predicted_gain.
-  Eigen::VectorXd gradient;     // d: of the model of the score at the incumbent.
-  Eigen::MatrixXd hessian;      // d x d, likewise.
-  int incumbent = 0;            // Row of the best point (the first of equals).
-  int points_used = 0;          // Besides the incumbent.
+  double deviation = 0.0;       // Standard deviation of the gain.
+  bool well_poised = false;     // True if deviation <= predicted_gain, so that the gain is trusted.
+  Eigen::VectorXd gradient;     // d: gradient of the model of the score at the incumbent.
+  Eigen::MatrixXd hessian;      // d x d: Hessian of that model there.
+  int incumbent = 0;            // Row of the best point; the first of equals.
+  int points_used = 0;          // Number of points in the model besides the incumbent.
   int degree = 0;
   TrustRegionState next;
 };
 
-// The next step. Returns std::nullopt if there is nothing to model: d = 0, fewer than two distinct points, or scores so
-// extreme that no model is finite.
+// Returns the next step. Returns std::nullopt if there is nothing to model: d = 0, no or one
+// distinct point without slopes, or scores so extreme that no model is finite. Returns the errors
+// of math::FitTaylorModel and of the search in the box, such as CANCELLED if `stop` was raised.
 //
-// Radius (half the width of the box, within the unit cube): x 0.6 of the last step's length when the gain was below 1/4
-// of the predicted one or the step was never evaluated; x 3 when it was above 3/4 and the step had reached the end of
-// the box, x 4 when it was within 10 % of the predicted one; at least the distance by which others moved the incumbent.
-// While the last step is pending the radius stays.
+// The radius is half the width of the box, which is cut off at the unit cube. It changes by the
+// gain of the last step:
+//   below 1/4 of the predicted gain, or      0.6 times the smaller of the radius and the length of
+//   never evaluated; after kLearn: no gain   the step
+//   above 3/4, step at the end of the box    3 times; 4 times if the gain was within about 10 %
+//                                            of the predicted one
+//   last step pending                        unchanged
+// If another trial became the incumbent, the radius is at least the distance by which the incumbent
+// moved, or initial_radius if that is less. It always stays between min_radius and max_radius.
 absl::StatusOr<std::optional<TrustRegionStep>> SuggestTrustRegionStep(const TrustRegionData& data,
                                                                       const TrustRegionState& state,
                                                                       const TrustRegionOptions& options,

@@ -21,7 +21,8 @@
 #include "lib/study/history.h"
 #include "lib/study/study_spec.h"
 
-// Data that the turns of one ask of `bo` share. Functions that take an Ask return CANCELLED once its `stop` is raised.
+// Data that the turns of one ask of `bo` share. Functions that take an Ask and return a status
+// return CANCELLED once its `stop` is raised.
 namespace luthier::search {
 
 inline constexpr int64_t kReadingATrial = 100;  // Operations, for base::Pace.
@@ -40,30 +41,30 @@ struct BoStudy {
   const uint64_t seed;
   const study::BoOptions options;
   const int initial_points;   // Length of the initial design.
-  const bool weighs_steps;    // The space has labels or switches, and the acquisition says how much it expects.
-  const bool many_gradients;  // Gradients are used, and more than 20 parameters are continuous: quasi_newton.h.
-  const bool explores_first;  // The first explorations are the initial design, but for the first trial.
+  const bool weighs_steps;    // Steps compete with the model: labels or switches, and (log) EI.
+  const bool many_gradients;  // Gradients of more than 20 parameters (quasi_newton.h).
+  const bool explores_first;  // Explorations are the initial design, after the first trial.
   const math::SobolSequence design;
   const SurrogateOptions surrogate;
   const GradientUnits units;
-  const std::optional<SettingTable> table;  // All settings, where the space is small and finite.
+  const std::optional<SettingTable> table;  // All settings, if the space is small and finite.
 };
 
-// An earlier trial, and whose turn its ask was.
+// An earlier trial, and the turn that suggested it.
 struct PastAsk {
   const study::HistoryTrial* trial;
-  bool asked;  // False: a user added it, and the head says nothing.
+  bool asked;  // False if a user added the trial; `head` is then a default one.
   AskHead head;
 };
 
-// One ask: what its turns look at, and the state that they change.
+// One ask: the data that its turns read, and the state that they change.
 struct Ask {
   const study::History& history;
   const uint64_t index;
   BoState* const state;
   const base::StopToken& stop;
   std::vector<PastAsk> past = {};  // Every trial.
-  bool failures = false;           // Failures are modelled, and there are some.
+  bool failures = false;           // True if failures are modelled and at least one occurred.
   Observations all = {};           // Every result.
   Observations data = {};          // The results that models are fitted to.
   std::optional<FeasibilityModel> feasible = std::nullopt;
@@ -72,18 +73,20 @@ struct Ask {
   const FeasibilityModel* Feasible() const { return feasible.has_value() ? &*feasible : nullptr; }
 };
 
-// Returns true if quasi-Newton steps take the place of other local steps: there are many parameters with gradients, and
-// at least two whole gradients are known. After TakeData.
+// Returns true if quasi-Newton steps (quasi_newton.h) replace trust-region steps: the study has
+// many gradients, and at least two whole ones are known. Call it after TakeData.
 bool TakesQuasiNewton(const BoStudy& study, const Ask& ask);
 
 // Fills in `past`, `failures` and `all`.
 absl::Status ReadHistory(const BoStudy& study, Ask* ask);
-// Fills in `data`, with the reported slopes; those of reporters who are set aside are left out, and whoever is set
-// aside is decided anew when it is time to.
+// Fills in `data`: the results, with the reported slopes unless the option gradients is off. Slopes
+// of reporters who are set aside are left out. From five finished trials on, whenever their number
+// has grown by 5 %, decides anew who is set aside (gradient_check.h).
 absl::Status TakeData(const BoStudy& study, Ask* ask);
-// Fills in `feasible` where failures are modelled.
+// Fills in `feasible` if `failures` is true and the model can be fitted.
 absl::Status FitFeasibility(const BoStudy& study, Ask* ask);
-// Adds to `suggestion` what it says of derivatives: where one would be welcome, and whose were left out.
+// Adds to `suggestion` the direction in which a derivative is wanted (option gradients:
+// directional), and the trials whose gradients are set aside.
 absl::Status AddGradients(const BoStudy& study, const Ask& ask, Suggestion* suggestion);
 
 }  // namespace luthier::search

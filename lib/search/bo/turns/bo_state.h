@@ -12,13 +12,13 @@
 #include "lib/search/bo/model/feasibility.h"
 #include "lib/search/bo/model/surrogate.h"
 
-// The designer state of `bo`: what one ask leaves for the next one, beside its setting. Each part is described where it
-// is used; an ask that does not use a part hands it on as it is.
+// The designer state of `bo`: the data that one ask passes to the next one. Each member is
+// described by the header that uses it. An ask that does not use a member passes it on unchanged.
 namespace luthier::search {
 
 inline constexpr int64_t kExplorations = int64_t{1} << 40;  // More than any study has.
 
-// Whose turn an ask was.
+// The turn that answered an ask.
 enum class AskKind : char {
   kInitial = 'i',      // Initial design.
   kExploration = 'x',  // Exploration.
@@ -28,29 +28,30 @@ enum class AskKind : char {
 
 struct BoState {
   AskKind kind = AskKind::kModel;
-  int64_t index = 0;               // kExploration: place in random search's stream; kLocalStep: site of the climb.
-  int64_t checked = 0;             // Results when reported slopes were last held against values; 0: never.
+  int64_t index = 0;               // kExploration: random search's index. kLocalStep: its site.
+  int64_t checked = 0;             // Finished trials at the last check of slopes; 0: never.
   std::vector<int32_t> set_aside;  // Reporters whose slopes contradicted the values, ascending.
   std::optional<LocalSearchState> local;
   std::optional<SurrogateState> surrogate;
   std::optional<FeasibilityState> feasibility;
-  int64_t box = 0;  // Trial that the trust box began with; 0: no box yet.
+  int64_t box = 0;  // First trial of the trust box's run; 0: no box yet.
   BasinsState basins;
 };
 
-// Returns the text of `state`, without line ends. ParseBoState reads it back to the same bits, but for
-// SurrogateState::others and BasinsState::theta, which keep a few digits; formatting those again gives the same text.
+// Returns the text of `state`, without line ends. ParseBoState restores the same bits, with two
+// exceptions. SurrogateState::others and BasinsState::theta keep a few digits; formatting them
+// again gives the same text. A BasinsState without maxima is not stored.
 std::string FormatBoState(const BoState& state);
-// Reads such a text of a study whose models are `choices`. A part that is damaged, or of another space, is read as
-// absent; a text that is damaged as a whole gives a state of kModel without parts.
+// Parses such a text, for a study whose models are `choices`. A member that is damaged, or belongs
+// to another space, is left out. A text that is damaged as a whole gives a default state.
 BoState ParseBoState(absl::string_view text, const std::vector<ModelChoice>& choices);
 
-// Kind and index of an earlier ask.
+// `kind` and `index` of an earlier ask.
 struct AskHead {
   AskKind kind = AskKind::kModel;
   int64_t index = 0;
 };
-// Reads the head of such a text alone: cheap enough to be done for every trial of a history.
+// Parses `kind` and `index` alone, which is cheap enough for every trial of a history.
 AskHead ParseAskHead(absl::string_view text);
 
 }  // namespace luthier::search

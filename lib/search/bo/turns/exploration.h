@@ -7,11 +7,12 @@
 #include "lib/search/bo/turns/ask.h"
 #include "lib/search/designer.h"
 
-// The harmless rule: one ask in `explore_every` takes a point that no model chooses, so that a quarter (say) of all
-// trials is random search's own. docs/design/bo.md.
+// The harmless rule: one ask in `explore_every` takes a point that no model chooses. With 4, say, a
+// quarter of all trials are random search's own. docs/design/bo.md.
 namespace luthier::search {
 
-// Returns the suggestion where it is exploration's turn.
+// Returns a suggestion, and sets kind and index of the state, if it is exploration's turn. Returns
+// std::nullopt otherwise. With farthest points, returns the errors of Replacement (initial.h), too.
 absl::StatusOr<std::optional<Suggestion>> ExplorationTurn(const BoStudy& study, const Ask& ask);
 
 }  // namespace luthier::search

@@ -11,24 +11,27 @@
 #include "lib/search/bo/model/observations.h"
 #include "lib/study/encoding.h"
 
-// Points that no model chooses. Exploration number `index` of a study begins with random search's own point of that
-// index (random_designer.h).
+// Points that no model chooses. `index` is the number of the exploration; random search's point of
+// that index (random_designer.h) is the one that exploration takes by default.
 namespace luthier::search {
 
-// The setting farthest from all tried ones (largest smallest Euclidean distance of model points): the best of 4096
-// scrambled Sobol points and up to 1024 corners, improved coordinate by coordinate. Covers the space evenly; in more
-// than five dimensions it visits corners. CANCELLED, here and below: `stop` was raised.
+// Returns a setting far from all tried ones: it maximises the Euclidean distance to the nearest of
+// them, in model coordinates. The search takes the best of 4096 scrambled Sobol points and up to
+// 1024 corners, and improves it coordinate by coordinate. Such points cover the space evenly; in
+// more than five dimensions they are corners. Returns CANCELLED, here and below, if `stop` was
+// raised.
 absl::StatusOr<study::Parameters> FarthestPoint(const study::Encoding& encoding, const Observations& data,
                                                 uint64_t seed, uint64_t index, const base::StopToken& stop);
 
-// Random search's point `index` if an improvement is possible there by the bounds, else the first of its 3000
-// successors of the same index where one is, else the most promising of them. Without bounds: random search's point.
+// Returns the first of 3000 random settings whose upper bound reaches `incumbent`, or else the one
+// with the largest upper bound. The first setting is random search's point `index`, which is also
+// the result without bounds.
 absl::StatusOr<study::Parameters> LipoPoint(const study::Encoding& encoding, const OutputBounds& bounds,
                                             double incumbent, uint64_t seed, uint64_t index,
                                             const base::StopToken& stop);
 
-// A random setting in which parameter `parameter` exists: those that it depends on take one of the values that it
-// needs, all others are drawn as random search draws them.
+// Returns a random setting in which `parameter` is active. Each parameter on which it depends takes
+// one of the values that the condition needs. All others are drawn as random search draws them.
 study::Parameters SampleWith(const study::Encoding& encoding, int parameter, base::RandomStream& random);
 
 }  // namespace luthier::search

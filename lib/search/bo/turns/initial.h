@@ -9,22 +9,26 @@
 #include "lib/search/bo/turns/ask.h"
 #include "lib/search/designer.h"
 
-// Settings that no model chooses: the initial design, and what replaces a setting that was tried already.
+// Settings that no model chooses: the initial design, and random settings that replace one that was
+// tried already.
 namespace luthier::search {
 
-// Returns true if the initial design is not over yet: too few asks, or too few results.
+// Returns true while the initial design goes on: fewer asks than its length, or fewer than two
+// results. A design of length 0 is over as soon as quasi-Newton steps are taken.
 bool InDesign(const BoStudy& study, const Ask& ask);
-// Returns this ask's point of the initial design, or a replacement where it was tried. Errors as Replacement.
+// Returns this ask's point of the initial design: the default setting at ask 0, then a Sobol
+// sequence. If that was tried already, returns a Replacement and its errors.
 absl::StatusOr<Suggestion> InitialPoint(const BoStudy& study, const Ask& ask, const std::string& origin);
 
-// Returns a random setting that was not tried. `feasible`: null, or half of the tries are for one that is likely to
-// succeed. OUT_OF_RANGE SPACE_EXHAUSTED where none is found, unless the objective is noisy: then a random setting, of
-// origin "repeat".
+// Returns a random setting that was not tried. Unless `feasible` is null, the first half of the
+// draws accepts only settings that are likely to succeed. If no setting is found, returns
+// OUT_OF_RANGE SPACE_EXHAUSTED; for a noisy objective returns a random setting of origin "repeat"
+// instead.
 absl::StatusOr<Suggestion> Replacement(const BoStudy& study, const Ask& ask, const std::string& origin,
                                        const FeasibilityModel* feasible = nullptr);
 
-// Returns the only setting of a space without free parameters: OUT_OF_RANGE SPACE_EXHAUSTED once it was tried, unless
-// the objective is noisy.
+// Returns the only setting of a space without free parameters. Once it was suggested, returns
+// OUT_OF_RANGE SPACE_EXHAUSTED, unless the objective is noisy.
 absl::StatusOr<Suggestion> OnlySetting(const BoStudy& study, const study::History& history);
 
 }  // namespace luthier::search

@@ -9,8 +9,8 @@
 #include "lib/search/bo/turns/model_turn.h"
 #include "lib/search/designer.h"
 
-// Local steps: trust-region steps from the most promising settings (local_search.h), in turns with proposals of the
-// model. docs/design/trust_region.md.
+// Local steps, in turns with proposals of the model: trust-region steps from the best settings
+// (local_search.h), or quasi-Newton steps (quasi_newton.h). docs/design/trust_region.md.
 namespace luthier::search {
 
 // A local step, and the state of the designer once it is made.

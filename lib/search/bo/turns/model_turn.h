@@ -28,16 +28,20 @@
 namespace luthier::search {
 
 struct BoModel {
-  Surrogate surrogate;       // Open trials taken for granted.
-  std::vector<double> best;  // Value to beat under each of its states, in the regression's units.
-  std::vector<Fantasies>
-      fantasies;  // Draws for each state's pending trials, if the acquisition averages over them; else empty.
-  std::vector<double>
-      information;  // LeastInformation of each state, for UCB and TS with pending trials in it; else empty.
+  // The model of the objective. Its states include the pending trials with believed values, unless
+  // outcomes of these are drawn.
+  Surrogate surrogate;
+  std::vector<double> best;  // Value to beat under each state, in the regression's units.
+  // Drawn outcomes of the pending trials, for each state; empty if the acquisition does not use
+  // them.
+  std::vector<Fantasies> fantasies;
+  // LeastInformation of each state, for UCB and TS with pending trials in the state; else empty.
+  std::vector<double> information;
 };
 
-// Answers the asks of BoDesigner that are the model's turn: fits a model of the objective, and finds the setting that
-// is best by it. Immutable; any thread. Functions that take a stop return CANCELLED once it is raised.
+// Answers the asks of BoDesigner that are the model's turn. Fit fits a model of the objective, and
+// Propose maximises the acquisition function under it. The class is immutable and may be used by
+// any thread. Functions that take a stop return CANCELLED once it is raised.
 class ModelTurn {
  public:
   // Borrows `study`.
@@ -50,36 +54,40 @@ class ModelTurn {
         seed_(study->seed),
         one_slope_each_(study->options.gradients == study::BoGradients::kDirectional || study->many_gradients) {}
 
-  // Fits the model, whose hyperparameters were `last` at the last ask. While proposals are of other basins, by the last
-  // ask's `basins`, hyperparameters are reused. Returns std::nullopt if no covariance could be factored.
+  // Fits the model. `last` and `basins` are the states of the last ask. While other basins are
+  // searched, the hyperparameters in `last` are reused, until the whole space has its turn again.
+  // Returns std::nullopt if no covariance could be factored.
   absl::StatusOr<std::optional<BoModel>> Fit(const Observations& data, const std::optional<SurrogateState>& last,
                                              const BasinsState& basins, uint64_t ask_index,
                                              const base::StopToken& stop) const;
-  // The setting that maximises the acquisition; details of the acquisition go to `suggestion`. feasible: null where
-  // failures are not modelled. run: null where there is no trust box. basins: what the last ask knew of them, and the
-  // next one will.
+  // Returns the setting that maximises the acquisition, and adds details of it to `suggestion`.
+  // `feasible` is null if failures are not modelled. `run` is null if there is no trust box.
+  // `basins` is the state of the last ask and becomes that of this one. If Lipschitz bounds reject
+  // every candidate, the result comes from BestAllowed and has origin "ar_empty". Returns
+  // std::nullopt if there is no candidate.
   absl::StatusOr<std::optional<MaximizeCandidate>> Propose(const BoModel& model, const Observations& data,
                                                            const FeasibilityModel* feasible, const TrustBoxRun* run,
                                                            uint64_t ask_index, BasinsState* basins,
                                                            Suggestion* suggestion, const base::StopToken& stop) const;
-  // Says of a candidate what is predicted there, on the average of the model and its alternatives (surrogate.h).
+  // Adds details to `suggestion`, such as the predicted mean and deviation at `candidate`, averaged
+  // over the model and its alternatives (surrogate.h).
   absl::Status Describe(const BoModel& model, const MaximizeCandidate& candidate, const Observations& data,
                         Suggestion* suggestion, const base::StopToken& stop) const;
 
  private:
-  // An acquisition and the lengthscales of the model it is of.
+  // Maximises an acquisition function, given the lengthscales of its model.
   using Maximizer =
       absl::FunctionRef<absl::StatusOr<MaximizeResult>(const AcquisitionFunction&, const Eigen::VectorXd&)>;
 
-  // A search for the maximum of an acquisition: the models that it is of, and where it looks.
+  // One search for the maximum of an acquisition: the models, and the part of the space.
   struct Search {
     const BoModel& model;
     const Observations& data;
     const BoundedAcquisition& bounded;
-    const FeasibilityModel* feasible;   // Null: failures are not modelled.
-    const TrustBox* box;                // Null: the whole space.
-    const FiniteSet* finite;            // The points of a finite draw; null: there is none.
-    const std::vector<bool>& excluded;  // Rows of the table.
+    const FeasibilityModel* feasible;   // Null if failures are not modelled.
+    const TrustBox* box;                // Null for the whole space.
+    const FiniteSet* finite;            // The points of a finite draw, or null.
+    const std::vector<bool>& excluded;  // True for each row of the table that must not be proposed.
     uint64_t ask_index;
   };
 
@@ -95,7 +103,7 @@ class ModelTurn {
                                                              const Search& search, BasinsState* basins,
                                                              Suggestion* suggestion, const base::StopToken& stop) const;
 
-  // The derivatives that models use.
+  // Returns the derivatives that models use.
   gp::Slopes SlopesOf(const Observations& data) const;
 
   // Returns the maximum of `acquisition`: the (log) expected improvement of `bounded`, weighted by the probability that
@@ -108,7 +116,8 @@ class ModelTurn {
                                                     uint64_t ask_index, BasinsState* basins, Suggestion* suggestion,
                                                     const base::StopToken& stop) const;
 
-  // Returns the random setting with the largest mean of those at which the bounds allow an improvement.
+  // Draws 256 random settings. Returns the one with the largest posterior mean of those that are
+  // untried and at which the bounds allow an improvement. If there is none, returns a LipoPoint.
   absl::StatusOr<MaximizeCandidate> BestAllowed(const std::vector<ModelState>& states, const OutputBounds& bounds,
                                                 double incumbent, const Observations& data, uint64_t ask_index,
                                                 const base::StopToken& stop) const;
@@ -119,7 +128,7 @@ class ModelTurn {
   study::BoOptions options_;
   study::Goal goal_;
   uint64_t seed_;
-  bool one_slope_each_;  // A model of many gradients would have too many rows.
+  bool one_slope_each_;  // True if models use one slope a point, so as not to have too many rows.
 };
 
 }  // namespace luthier::search

@@ -2,6 +2,7 @@
 #define LUTHIER_WORKER_RUNNER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct RunRequest {
   study::GradientUse gradient = study::GradientUse::kFull;
   // kDirectional: along this (study::Gradient::direction); else empty.
   std::vector<double> direction;
+  // Accuracy that the search needs of inner problem and gradient (study::Provenance::tolerance).
+  std::optional<double> tolerance;
   // For the objective's own randomness: the same for every attempt of a trial, below 2^31.
   uint32_t seed = 0;
   // The checkpoint that an earlier attempt reported; empty: start afresh.

@@ -146,6 +146,18 @@ bool ReadMeasurement(const Json& json, study::Measurement* out) {
   gradient.direction = inner.Reals("direction");
   gradient.slope = inner.Real("slope");
   if (inner.Has("error_bound")) gradient.error_bound = inner.Real("error_bound");
+  if (inner.Has("solve")) {
+    Reader from(json["gradient"]["solve"]);
+    study::ImplicitSolve& solve = gradient.solve.emplace();
+    solve.tolerance = from.Real("tolerance");
+    solve.inner_gradient_norm = from.Real("inner_gradient_norm");
+    solve.residual = from.Real("residual");
+    solve.outer_gradient_norm = from.Real("outer_gradient_norm");
+    solve.strong_convexity = from.Real("strong_convexity");
+    if (from.Has("log_error_bound")) solve.log_error_bound = from.Real("log_error_bound");
+    solve.certified = from.Real("certified") != 0.0;
+    if (!from.ok()) return false;
+  }
   out->gradient = std::move(gradient);
   return reader.ok() && inner.ok();
 }
@@ -167,6 +179,17 @@ Json ToJson(const study::Measurement& measurement) {
                         {"direction", Numbers(gradient.direction)},
                         {"slope", Number(gradient.slope)}};
     if (gradient.error_bound) json["gradient"]["error_bound"] = Number(*gradient.error_bound);
+    if (gradient.solve) {
+      const study::ImplicitSolve& solve = *gradient.solve;
+      Json& out = json["gradient"]["solve"];
+      out = {{"tolerance", Number(solve.tolerance)},
+             {"inner_gradient_norm", Number(solve.inner_gradient_norm)},
+             {"residual", Number(solve.residual)},
+             {"outer_gradient_norm", Number(solve.outer_gradient_norm)},
+             {"strong_convexity", Number(solve.strong_convexity)},
+             {"certified", Number(solve.certified ? 1.0 : 0.0)}};
+      if (solve.log_error_bound) out["log_error_bound"] = Number(*solve.log_error_bound);
+    }
   }
   return json;
 }

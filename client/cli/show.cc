@@ -96,6 +96,30 @@ void PrintEnding(std::ostream& out, const v1::Measurement& last) {
   }
 }
 
+// How large the gradient is, how exact, and how it was solved for.
+void PrintGradient(std::ostream& out, const v1::Gradient& gradient) {
+  if (!gradient.has_full()) {
+    out << "slope: " << ShortNumber(gradient.directional().slope()) << " along the direction asked for";
+  } else {
+    double norm = 0.0;
+    for (const double entry : gradient.full().values()) norm = std::hypot(norm, entry);
+    out << "gradient: " << gradient.full().values_size() << " entries, norm " << ShortNumber(norm);
+  }
+  if (gradient.has_error_bound()) out << ", error at most " << ShortNumber(gradient.error_bound());
+  out << "\n";
+  if (!gradient.has_solve()) return;
+  const v1::Gradient::ImplicitSolve& solve = gradient.solve();
+  out << "  solved " << (solve.tolerance() > 0.0 ? "to tolerance " + ShortNumber(solve.tolerance()) : "to all digits")
+      << ": gradient of training " << ShortNumber(solve.inner_gradient_norm()) << ", residual "
+      << ShortNumber(solve.residual());
+  if (solve.strong_convexity() > 0.0) out << ", strong convexity " << ShortNumber(solve.strong_convexity());
+  if (solve.has_log_error_bound()) {
+    out << ", error by logarithms at most " << ShortNumber(solve.log_error_bound())
+        << (solve.certified() ? " (proven)" : " (estimated)");
+  }
+  out << "\n";
+}
+
 // The option of a builtin objective that limits how long it trains; "": nothing is known of one.
 std::string LimitOption(const v1::StudySpec& spec) {
   if (!spec.objective().has_builtin()) return "";
@@ -528,6 +552,7 @@ void PrintTrial(std::ostream& out, const v1::StudySpec& spec, const v1::Trial& t
   }
   PrintMap(out, "metrics", Sorted(trial.final_measurement().metrics()));
   PrintEnding(out, trial.final_measurement());
+  if (trial.final_measurement().has_gradient()) PrintGradient(out, trial.final_measurement().gradient());
   if (trial.gradient_set_aside()) out << kSetAside << "\n";
   if (trial.has_failure()) {
     out << "failure: " << Note(trial) << "\n";
@@ -590,6 +615,8 @@ void PrintExplanation(std::ostream& out, const v1::StudySpec& spec, const v1::Tr
       {"grid", "the next point of the grid"},
       {"cma_es", "a sample of the current generation's distribution"},
       {"halton", "the next point of a Halton sequence"},
+      {"hoag", "a step along the gradient of the descent's last point"},
+      {"hoag_start", "where a descent along gradients begins"},
       {"tpe", "like the good settings and unlike the others"},
   };
   const v1::Provenance& why = trial.provenance();

@@ -30,6 +30,7 @@ absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, Ou
   result.inner_gradient_norm = inner_gradient.norm();
   VectorXd b;
   LUTHIER_ASSIGN_OR_RETURN(result.outer_value, outer.Value(x, &b, stop));
+  result.outer_gradient_norm = b.norm();
   if (!std::isfinite(result.inner_gradient_norm) || !std::isfinite(result.outer_value) || !b.allFinite()) {
     result.outcome = linear::CgOutcome::kNonFinite;
     return result;
@@ -101,6 +102,7 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
     mean.error_x = std::max(mean.error_x, fold.error_x);
     mean.error_q = std::max(mean.error_q, fold.error_q);
     mean.inner_gradient_norm = std::max(mean.inner_gradient_norm, fold.inner_gradient_norm);
+    mean.outer_gradient_norm = std::max(mean.outer_gradient_norm, fold.outer_gradient_norm);
     mean.cg_residual = std::max(mean.cg_residual, fold.cg_residual);
     mean.cg_iterations += fold.cg_iterations;
     mean.mu = std::min(mean.mu, fold.mu);
@@ -115,18 +117,18 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
 }
 
 absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_steps, const base::StopToken& stop,
-                                   VectorXd* x) {
+                                   VectorXd* x, double goal) {
   constexpr double kForcing = 1e-3;
   VectorXd gradient;
   LUTHIER_ASSIGN_OR_RETURN(double value, inner.Value(*x, &gradient, stop));
-  if (!std::isfinite(value) || !gradient.allFinite()) return gradient.norm();
+  if (!std::isfinite(value) || !gradient.allFinite() || gradient.norm() <= goal) return gradient.norm();
   LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*x, stop));
   LUTHIER_ASSIGN_OR_RETURN(const bool preconditioned, inner.PreparePreconditioner(stop));
   const std::function<VectorXd(const VectorXd&)> precondition = [&inner](const VectorXd& r) {
     return inner.Precondition(r);
   };
   const auto multiply = [&](const VectorXd& v) { return inner.HessianVector(v, stop); };
-  for (int k = 0; k < max_steps && gradient.norm() > 0.0; ++k) {
+  for (int k = 0; k < max_steps && gradient.norm() > goal; ++k) {
     LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*x, stop));
     linear::CgOptions options;
     options.tolerance = kForcing * gradient.norm();

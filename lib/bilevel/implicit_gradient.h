@@ -39,6 +39,7 @@ struct ImplicitGradient {
   //   e_q = (|H q - grad g| + (L_g + L_H |q|) e_x) / mu         error of q
   //   e_p = L_D e_x |q| + (|D| + L_D e_x) e_q                   error of p
   double inner_gradient_norm = 0.0;
+  double outer_gradient_norm = 0.0;  // |grad g|
   double cg_residual = 0.0;
   double mu = 0.0;
   double error_x = 0.0;
@@ -65,12 +66,12 @@ double DirectionalSlope(const ImplicitGradient& gradient, const Eigen::VectorXd&
 // weighted sum bounds the sum's error), certified if all are. At least one, all usable, of one size.
 ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const std::vector<double>& weights);
 
-// Improves x by Newton steps of `inner` until the last one promised to lower h by at most `gain` times |h(x)|, or
-// rounding stops it, or after max_steps; returns the final |grad h|. Near the optimum each step squares the error, so
-// one to three make e_x vanish beside other errors. The preconditioner of the first point serves them all, and the
-// adjoint's solve after them. CANCELLED when stopped.
+// Improves x by Newton steps of `inner` until the last one was predicted to lower h by at most `gain` times |h(x)|, or
+// |grad h| is at most `goal`, or rounding stops it, or after max_steps; returns the final |grad h|. Near the optimum
+// each step squares the error, so one to three make e_x vanish beside other errors. The preconditioner of the first
+// point serves them all, and the adjoint's solve after them. CANCELLED when stopped.
 absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_steps, const base::StopToken& stop,
-                                   Eigen::VectorXd* x);
+                                   Eigen::VectorXd* x, double goal = 0.0);
 
 }  // namespace luthier::bilevel
 

@@ -362,7 +362,7 @@ absl::StatusOr<SolveState> LinearTrainer::CheckConverged(const base::StopToken& 
   VectorXd shares = VectorXd::Ones(problem_->dim());
   const double squares =
       (g.head(p).cwiseAbs().array() + bias).matrix().cwiseAbs2().cwiseQuotient(problem_->Penalize(shares)).sum();
-  const double enough = kGapShare * value();
+  const double enough = options_.gap_share * value();
   if (0.5 * squares <= enough) {
     if (p == g.size()) relative_gap_ = 0.5 * squares / zero_value_;
     return SolveState::kConverged;
@@ -404,11 +404,11 @@ void LinearTrainer::ChangeTo(LinearSolver solver, VectorXd w) {
 
 double LinearTrainer::Distance() const {
   // The gradient at the weights of dual variables jumps about; what their steps gain does not.
-  if (dual_) return std::sqrt(dual_->gap_estimate() / (kGapShare * exact_value_));
+  if (dual_) return std::sqrt(dual_->gap_estimate() / (options_.gap_share * exact_value_));
   const double claimed =
       LargestEntry(gradient(), problem_->data().column_scale()) / (options_.tolerance * tightened_ * zero_gradient_);
   if (!(problem_->l2() > 0.0)) return claimed;
-  return std::max(claimed, gradient().norm() / std::sqrt(2.0 * kGapShare * problem_->l2() * value()));
+  return std::max(claimed, gradient().norm() / std::sqrt(2.0 * options_.gap_share * problem_->l2() * value()));
 }
 
 void LinearTrainer::LookAround() {

@@ -51,8 +51,9 @@ struct LinearTrainOptions {
   SvrgOptions svrg;  // Its seed also orders the rows of kDual.
   // Training has converged under two conditions. The largest entry of the gradient, each divided by
   // the root mean square of its column, is at most this times the largest one at w = 0. If l2 > 0,
-  // also h(w) - min h <= kGapShare h(w). >= 0.
+  // also h(w) - min h <= gap_share h(w). >= 0.
   double tolerance = 1e-8;
+  double gap_share = 1e-8;
   int64_t max_iterations = 1000;                // >= 0
   int64_t max_memory_bytes = int64_t{4} << 30;  // Limit of the solver's vectors, see CheckVectors.
 };
@@ -79,7 +80,6 @@ absl::Status CheckSolver(const LinearProblem& problem, LinearSolver solver, int6
 // goes on.
 class LinearTrainer {
  public:
-  static constexpr double kGapShare = 1e-8;
   static constexpr double kPassesBetweenLooks = 10.0;
   static constexpr int kMostChanges = 2;
 

@@ -191,8 +191,12 @@ constexpr double kGradientVectors = 12.0;
 // Derivatives of the mean validation loss by ln l2 of each group. Moves the runs' weights to the optimum first. Absent
 // where conjugate gradients do not get there.
 absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRun>* runs, int32_t transitions_group,
-                                                             const std::vector<double>& l2, const crf::Kernels& kernels,
+                                                             const std::vector<double>& l2,
+                                                             std::optional<double> tolerance,
+                                                             const crf::Kernels& kernels, study::ImplicitSolve* solve,
                                                              const base::StopToken& stop) {
+  solve->tolerance = tolerance.value_or(0.0);
+  solve->strong_convexity = *std::min_element(l2.begin(), l2.end());
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(l2.size()));
   double tokens = 0.0;
   std::vector<Eigen::VectorXd> polished;
@@ -201,9 +205,11 @@ absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRu
     bilevel::ChainOuter outer(&run.fold->validation, kernels);
     Eigen::VectorXd w;
     run.CopyWeights(&w);
-    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, kPolishGain, kPolishSteps, stop, &w).status());
+    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, tolerance ? 0.0 : kPolishGain, kPolishSteps, stop, &w,
+                                                 tolerance.value_or(0.0) * solve->strong_convexity)
+                                .status());
     bilevel::ImplicitGradientOptions options;
-    options.relative_tolerance = kAdjointTolerance;
+    options.relative_tolerance = tolerance.value_or(kAdjointTolerance);
     options.error_bound = false;
     options.stop = stop;
     LUTHIER_ASSIGN_OR_RETURN(const bilevel::ImplicitGradient gradient,
@@ -211,6 +217,9 @@ absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRu
     const bool solved =
         gradient.outcome == linear::CgOutcome::kConverged || gradient.outcome == linear::CgOutcome::kPrecision;
     if (!solved || !gradient.gradient.allFinite()) return std::nullopt;
+    solve->inner_gradient_norm = std::max(solve->inner_gradient_norm, gradient.inner_gradient_norm);
+    solve->outer_gradient_norm = std::max(solve->outer_gradient_norm, gradient.outer_gradient_norm);
+    solve->residual = std::max(solve->residual, gradient.cg_residual);
     sum += static_cast<double>(outer.known_tokens()) * gradient.gradient;
     tokens += static_cast<double>(outer.known_tokens());
     polished.push_back(std::move(w));
@@ -413,11 +422,13 @@ absl::StatusOr<EvaluationResult> CrfObjective::Evaluate(const EvaluationContext&
   result.note = plan.note;
   if (plan.compute) {
     const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
+    study::ImplicitSolve solve;
     const absl::StatusOr<std::optional<Eigen::VectorXd>> by_log =
-        Differentiate(&runs, source_->transitions_group(), l2, kernels_, stop);
+        Differentiate(&runs, source_->transitions_group(), l2, context.tolerance, kernels_, &solve, stop);
     if (!by_log.ok()) return cancelled();
     if (*by_log) {
       gradient.emplace();
+      gradient->solve = solve;
       for (const study::Scalar& scalar : space_.differentiable()) {
         const size_t k = *PenaltyIndex(space_.parameters()[static_cast<size_t>(scalar.parameter)].name);
         gradient->values.push_back(

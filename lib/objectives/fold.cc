@@ -28,11 +28,22 @@ constexpr double kPolishGain = 1e-12, kCertifiedGain = 0.0;
 // Of the adjoint's residual: searches see values of five or six digits. A proven bound divides it by l2.
 constexpr double kAdjointTolerance = 1e-7, kCertifiedTolerance = 1e-12;
 
+// `mu`: strong convexity of `inner`, used with a tolerance and `certified` only.
 absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
-                                                          bool certified, const base::StopToken& stop, VectorXd* w) {
+                                                          bool certified, double mu, std::optional<double> tolerance,
+                                                          const base::StopToken& stop, VectorXd* w) {
+  bilevel::ImplicitGradientOptions options;
+  if (tolerance) {
+    if (certified) {
+      LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, 0.0, kPolishSteps, stop, w, *tolerance * mu).status());
+    }
+    options.relative_tolerance = *tolerance;
+    options.error_bound = certified;
+    options.stop = stop;
+    return bilevel::ComputeImplicitGradient(inner, outer, *w, VectorXd(), options);
+  }
   const double gain = certified ? kCertifiedGain : kPolishGain;
   LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, gain, kPolishSteps, stop, w).status());
-  bilevel::ImplicitGradientOptions options;
   options.relative_tolerance = certified ? kCertifiedTolerance : kAdjointTolerance;
   options.error_bound = certified;  // Else it is an estimate, which is not reported.
   options.stop = stop;
@@ -174,12 +185,13 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
     return sums;
   }
 
-  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const base::StopToken& stop) override {
+  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double> tolerance,
+                                                          const base::StopToken& stop) override {
     bilevel::LinearInner inner(&problem_, fold_->groups());
     bilevel::LinearOuter outer(&fold_->validation, loss_);
     polished_ = Scaled();
     LUTHIER_ASSIGN_OR_RETURN(const bilevel::InnerConstants constants, inner.Constants(stop));
-    return DifferentiateAt(inner, outer, constants.certified, stop, &polished_);
+    return DifferentiateAt(inner, outer, constants.certified, constants.mu, tolerance, stop, &polished_);
   }
 
  private:
@@ -261,11 +273,12 @@ class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
     return sums;
   }
 
-  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const base::StopToken& stop) override {
+  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double> tolerance,
+                                                          const base::StopToken& stop) override {
     bilevel::LogisticInner inner(&problem_, fold_->groups());
     bilevel::LogisticOuter outer(&fold_->validation);
     polished_ = Weights();
-    return DifferentiateAt(inner, outer, !fold_->train.intercept(), stop, &polished_);
+    return DifferentiateAt(inner, outer, !fold_->train.intercept(), problem_.l2(), tolerance, stop, &polished_);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <Eigen/Core>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,8 +94,10 @@ class FoldTraining {
 
   // Moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
   // respect to ln l2, and the ln of each group's penalty. Only after kConverged or kPrecision; nothing is trained any
-  // more afterwards. CANCELLED when stopped.
-  virtual absl::StatusOr<bilevel::ImplicitGradient> Differentiate(const base::StopToken& stop) = 0;
+  // more afterwards. CANCELLED when stopped. `tolerance`, where given: instead of the last digits, weights within it of
+  // the optimum, where that can be proven, and a residual of so much of the right side.
+  virtual absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double> tolerance,
+                                                                  const base::StopToken& stop) = 0;
 
   bool running() const { return outcome() == linear::TrainOutcome::kRunning; }
   bool optimal() const {

@@ -35,6 +35,7 @@ constexpr char kCheckpointKind[] = "objective.folds/3";
 constexpr char kModelKind[] = "objective.folds.model/1";
 // Layouts of the data that are kept: a study that tunes standardize and intercept has at most four.
 constexpr size_t kKeptLayouts = 2;
+constexpr double kLoosest = 0.1;  // Training tolerance that a search may ask for; options allow no more, either.
 constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop, by those who wait for a layout.
 
 // The trainings of all folds, and which solver they have.
@@ -79,8 +80,9 @@ class LinearObjective final : public Objective {
                                  const EvaluationContext& context, const base::StopToken& stop) const;
   absl::StatusOr<study::Measurement> Measure(const Runs& runs, int64_t step, const base::StopToken& stop) const;
   // None when it is not wanted, or not defined.
-  absl::StatusOr<std::optional<study::Gradient>> MakeGradient(bool wanted, const std::vector<double>& penalties,
-                                                              const Runs& runs, const base::StopToken& stop) const;
+  absl::StatusOr<std::optional<study::Gradient>> MakeGradient(bool wanted, std::optional<double> tolerance,
+                                                              const std::vector<double>& penalties, const Runs& runs,
+                                                              const base::StopToken& stop) const;
   // Index among the penalties: 0 for l2, then the groups; of a list l2, its entries behind the intercept's.
   size_t PenaltyIndex(const study::Scalar& scalar) const;
 
@@ -310,6 +312,7 @@ size_t LinearObjective::PenaltyIndex(const study::Scalar& scalar) const {
 }
 
 absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(bool wanted,
+                                                                             std::optional<double> tolerance,
                                                                              const std::vector<double>& penalties,
                                                                              const Runs& runs,
                                                                              const base::StopToken& stop) const {
@@ -321,7 +324,7 @@ absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(boo
   std::vector<bilevel::ImplicitGradient> parts;
   std::vector<double> weights;
   for (size_t k = 0; k < runs.folds.size(); ++k) {
-    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, runs.folds[k]->Differentiate(stop));
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, runs.folds[k]->Differentiate(tolerance, stop));
     parts.push_back(std::move(part));
     weights.push_back(static_cast<double>(folds_[k].validation.size()));
     const linear::CgOutcome outcome = parts.back().outcome;
@@ -337,6 +340,14 @@ absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(boo
                                                           bilevel::Coordinate::kLog));
     smallest = std::min(smallest, penalties[k]);
   }
+  study::ImplicitSolve& solve = gradient.solve.emplace();
+  solve.tolerance = tolerance.value_or(0.0);
+  solve.inner_gradient_norm = mean.inner_gradient_norm;
+  solve.residual = mean.cg_residual;
+  solve.outer_gradient_norm = mean.outer_gradient_norm;
+  solve.strong_convexity = std::isfinite(mean.mu) ? mean.mu : 0.0;
+  if (std::isfinite(mean.error_bound)) solve.log_error_bound = mean.error_bound;
+  solve.certified = mean.certified;
   // Of the norm of all: by the entry that grows most.
   if (mean.certified) {
     gradient.error_bound = bilevel::UserUnitDerivative(mean.error_bound, smallest, bilevel::Coordinate::kLog);
@@ -355,7 +366,17 @@ absl::StatusOr<Runs> LinearObjective::StartRuns(const LinearSettings& linear, co
 absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationContext& context) const {
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
                            catalogue::Settings::Resolve(info_, options_, context.parameters));
-  const LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
+  LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
+  const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
+  // Less than all digits are of use to a gradient only.
+  const std::optional<double> tolerance = wanted ? context.tolerance : std::nullopt;
+  bool loose = false;
+  if (tolerance) {
+    loose = *tolerance > linear.train.tolerance;
+    linear.train.tolerance = std::max(linear.train.tolerance, std::min(*tolerance, kLoosest));
+    const double loosest = std::min(*tolerance, kLoosest);
+    linear.train.gap_share = std::max(linear.train.gap_share, loosest * loosest);
+  }
   const base::StopToken& stop = context.stop;
   const EpochAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
   const std::string identity = Identity(settings);
@@ -426,10 +447,10 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
     }
     if (at.pause) return result;
   }
-  const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
   note();
   const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
-  absl::StatusOr<std::optional<study::Gradient>> differentiated = MakeGradient(wanted, linear.penalties, runs, stop);
+  absl::StatusOr<std::optional<study::Gradient>> differentiated =
+      MakeGradient(wanted, tolerance, linear.penalties, runs, stop);
   if (!differentiated.ok()) return cancelled();
   std::optional<study::Gradient> gradient = *std::move(differentiated);
   double most = 0.0;
@@ -443,6 +464,10 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
   }
   last.gradient = std::move(gradient);
   last.training = ReportOf(runs, settings.given("max_iterations"));
+  // It went as far as the search asked for, and no further.
+  if (loose && last.training->outcome == study::TrainingOutcome::kConverged) {
+    last.training->outcome = study::TrainingOutcome::kTarget;
+  }
   for (const auto& [name, value] : last.metrics) {
     if (std::isfinite(value)) continue;
     result.outcome = EvaluationOutcome::kFailed;

@@ -28,6 +28,9 @@ struct EvaluationContext {
   // Along which a directional derivative is asked for (study::Gradient::direction), instead of the full gradient;
   // empty: none is.
   std::vector<double> direction;
+  // Accuracy that a gradient needs of the inner problem and the adjoint system: the distance of the weights
+  // from their optimum, and the residual. Absent: all digits.
+  std::optional<double> tolerance;
   uint64_t seed = 0;    // Seed of the trial: all randomness of the evaluation follows from it and `attempt`.
   int32_t attempt = 1;  // From 1.
   // The step of the curve to pause at: training goes on until its point is reported and no further (kPaused). One that

@@ -29,6 +29,10 @@ struct Suggestion {
   // Direction in which the designer asks for a directional derivative, in the coordinates of
   // study::Gradient::direction. Empty: none is asked for.
   std::vector<double> direction;
+  // Accuracy that an implicit gradient needs of its inner problem and its linear system: the Euclidean distance
+  // of the weights from their optimum, and the residual (Pedregosa 2016, algorithm 1). Above 0. Objectives take it as a
+  // wish, and say with the gradient what they reached (study::ImplicitSolve). Absent: all digits.
+  std::optional<double> tolerance;
   // Trials whose gradients the designer left out because their reporter's gradients contradict the values; ascending.
   std::vector<int64_t> set_aside;
 };
@@ -44,8 +48,8 @@ class Designer {
   // smaller index, the unfinished ones as pending trials. On histories that the service can produce it fails only with:
   //   OUT_OF_RANGE, reason SPACE_EXHAUSTED: every setting has been tried and repeating is pointless; in studies with a
   //     `resource`: no result still to come can lead to another suggestion.
-  //   UNAVAILABLE, reason AWAITING_RESULTS, in studies with a `resource` only: nothing can be suggested until a trial
-  //     pauses or ends, and some trial is open and not PAUSED.
+  //   UNAVAILABLE, reason AWAITING_RESULTS: nothing can be suggested until a trial pauses or ends, and some trial is
+  //     pending and not PAUSED.
   //   CANCELLED: `stop` was raised. The interrupted fit is discarded, caches stay valid, and the next ask answers as if
   //     this one had not been made.
   // Polls `stop` every few milliseconds of work. In studies with a `resource` asks go on after the budget is full: once

@@ -12,6 +12,7 @@
 #include "lib/search/grid/grid_designer.h"
 #include "lib/search/harmonica/designer.h"
 #include "lib/search/harmonica/plan.h"
+#include "lib/search/hoag/hoag_designer.h"
 #include "lib/search/multi_fidelity/asha_designer.h"
 #include "lib/search/multi_fidelity/halving_designer.h"
 #include "lib/search/multi_fidelity/rung_options.h"
@@ -35,6 +36,10 @@ struct Entry {
 
 study::GradientUse ReadsNone(const study::StudySpec&) {
   return study::GradientUse::kNone;
+}
+
+study::GradientUse ReadsFull(const study::StudySpec&) {
+  return study::GradientUse::kFull;
 }
 
 study::GradientUse ReadsAsOptionSays(const study::StudySpec& spec) {
@@ -233,6 +238,20 @@ const std::vector<Entry>& Entries() {
           ValidateNested<study::HarmonicaOptions, ValidateHarmonica>,
           CreateNested<HarmonicaDesigner, study::HarmonicaOptions>, ReadsAsBaseDoesAlone},
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
+      Entry{AlgorithmInfo{
+                "hoag",
+                1,
+                "descents along the gradients that trials report, with tolerances that shrink: for hundreds "
+                "of floats",
+                true,
+                {{"sequence", "of tolerances: EXPONENTIAL (default), QUADRATIC, CUBIC or EXACT"},
+                 {"first_tolerance", "of a chain's first evaluation; default 0.1"},
+                 {"step_rule", "how the step adapts: CORRECTED (default), or LITERAL, as the paper prints it"},
+                 {"reject_guard", "take a step again, half as long, when the value rose by a fifth; default true"},
+                 {"chains", "descents from different starts, side by side; default 1"},
+                 {"max_step", "longest step in a coordinate, of logarithms or 1/24 of a range; default 2"},
+                 {"stop", "a chain ends when its projected gradient is so much of the first; default 1e-4"}}},
+            ValidateWith<study::HoagOptions, ValidateHoag>, CreateWith<HoagDesigner, study::HoagOptions>, ReadsFull},
       Entry{AlgorithmInfo{"hyperband",
                           1,
                           "brackets of successive halving, from many settings to few; needs a resource",

@@ -28,7 +28,7 @@ struct TemplatePiece {
 absl::StatusOr<std::vector<TemplatePiece>> ParseTemplate(absl::string_view text);
 
 // Names that may follow "luthier." in a placeholder: attempt, checkpoint, direction_file, gradient, parameters_file,
-// seed, study, target_step, trial.
+// seed, study, target_step, tolerance, trial.
 const std::vector<std::string>& TemplateFacts();
 
 // `text` with every placeholder replaced by its entry in `values` (keys: parameter names and "luthier.…").

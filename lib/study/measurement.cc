@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -94,6 +95,21 @@ absl::Status ValidateGradient(const Gradient& gradient, int dimension) {
   }
   if (gradient.error_bound && !(*gradient.error_bound >= 0.0 && std::isfinite(*gradient.error_bound))) {
     violations.Add("error_bound", "must be finite and at least 0; leave it out when unknown");
+  }
+  if (gradient.solve) {
+    const ImplicitSolve& solve = *gradient.solve;
+    if (!gradient.full()) violations.Add("solve", "is of a full gradient; leave it out");
+    const std::pair<const char*, double> numbers[] = {{"tolerance", solve.tolerance},
+                                                      {"inner_gradient_norm", solve.inner_gradient_norm},
+                                                      {"residual", solve.residual},
+                                                      {"outer_gradient_norm", solve.outer_gradient_norm},
+                                                      {"strong_convexity", solve.strong_convexity},
+                                                      {"log_error_bound", solve.log_error_bound.value_or(0.0)}};
+    for (const auto& [name, value] : numbers) {
+      if (value >= 0.0 && std::isfinite(value)) continue;
+      violations.Add(absl::StrCat("solve.", name),
+                     "must be finite and at least 0; leave solve out when it is not known");
+    }
   }
   return violations.ToStatus();
 }

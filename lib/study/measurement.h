@@ -13,6 +13,21 @@
 
 namespace luthier::study {
 
+// Accuracy of a gradient by implicit differentiation, namely the distance of the training from its optimum and of the
+// linear system from its solution. Of several folds the largest numbers, of `strong_convexity` the least. Finite and
+// >= 0. Symbols as in lib/bilevel/inner_problem.h.
+struct ImplicitSolve {
+  double tolerance = 0.0;            // Tolerance asked for (Provenance::tolerance); 0: all digits.
+  double inner_gradient_norm = 0.0;  // |grad_x h|
+  double residual = 0.0;             // |H q - grad_x g|
+  double outer_gradient_norm = 0.0;  // |grad_x g|
+  double strong_convexity = 0.0;     // mu, a bound or an estimate; 0: unknown.
+  // Bound on the Euclidean error of the derivatives by the logarithms of the parameters; absent: unknown.
+  std::optional<double> log_error_bound;
+  bool certified = false;  // log_error_bound and strong_convexity are proven.
+  friend bool operator==(const ImplicitSolve&, const ImplicitSolve&) = default;
+};
+
 // Derivative information about the study's metric at a trial's parameters, in user units: d(metric)/d(parameter value),
 // whatever the parameter's scale. Coordinates are the search space's differentiable parameters (SearchSpace::
 // differentiable()) in the order of the study's space; inactive ones are 0.
@@ -24,6 +39,7 @@ struct Gradient {
   double slope = 0.0;
   // Bound on the Euclidean error of the full gradient, or on |error| of the slope; absent: unknown.
   std::optional<double> error_bound;
+  std::optional<ImplicitSolve> solve = std::nullopt;  // Full gradients only; absent: unknown.
 
   bool full() const { return direction.empty(); }
   friend bool operator==(const Gradient&, const Gradient&) = default;

@@ -128,9 +128,9 @@ BoOptions BoDefaults(BoPreset preset) {
 }
 
 std::string AlgorithmName(const AlgorithmSpec& algorithm) {
-  static constexpr std::array<const char*, 12> kNames = {
-      "auto",      "bo",   "random",   "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
-      "hyperband", "asha", "harmonica"};
+  static constexpr std::array<const char*, 13> kNames = {
+      "auto",      "bo",   "random",    "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
+      "hyperband", "asha", "harmonica", "hoag"};
   static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
   if (const auto* bo = std::get_if<BoOptions>(&algorithm)) {
     static constexpr std::array<const char*, 4> kPresets = {"bo", "hbo", "lbo", "fobo"};

@@ -196,6 +196,22 @@ struct HarmonicaOptions {
   friend bool operator==(const HarmonicaOptions&, const HarmonicaOptions&) = default;
 };
 
+// Tolerances of HOAG's evaluations: 0.1 * 0.9^(k-1), 0.1 / k^2 and 0.1 / k^3 for a first tolerance of 0.1; all digits.
+enum class HoagSequence { kExponential, kQuadratic, kCubic, kExact };
+// The test by which HOAG's step adapts: as it follows from the paper's equations 10 and 16, or as its equation 3 has it.
+enum class HoagStep { kCorrected, kLiteral };
+
+struct HoagOptions {
+  HoagSequence sequence = HoagSequence::kExponential;
+  double first_tolerance = 0.1;  // Above 0, at most 10^6.
+  HoagStep step_rule = HoagStep::kCorrected;
+  bool reject_guard = true;      // A value that rises by a fifth is not accepted: the step is halved.
+  int32_t chains = 1;            // Descents from different starts, side by side; 1 ... 100.
+  double max_step = 2.0;         // Longest step in a coordinate, of logarithms or 1/24 of a linear range. Above 0.
+  double stop = 1e-4;            // A chain ends when its gradient mapping is so much of its first. [0, 1)
+  friend bool operator==(const HoagOptions&, const HoagOptions&) = default;
+};
+
 template <typename Variant, typename... More>
 struct Extended;
 template <typename... Types, typename... More>
@@ -203,9 +219,9 @@ struct Extended<std::variant<Types...>, More...> {
   using type = std::variant<Types..., More...>;
 };
 using AlgorithmSpec =
-    Extended<SamplerSpec, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions, HarmonicaOptions>::type;
+    Extended<SamplerSpec, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions, HarmonicaOptions, HoagOptions>::type;
 // "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
-// "hyperband", "asha", "harmonica".
+// "hyperband", "asha", "harmonica", "hoag".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 AlgorithmSpec AsAlgorithm(const SamplerSpec& sampler);
 // The sampler of an algorithm that trains in parts; null for others.

@@ -51,6 +51,9 @@ struct Provenance {
   std::vector<double> direction;
   // Trials whose gradients were first left out for this one, as their reporter's contradict the values; ascending.
   std::vector<int64_t> set_aside;
+  // Accuracy that the inner problem and the gradient need (search::Suggestion::tolerance); absent: all
+  // digits.
+  std::optional<double> tolerance;
   int64_t resource = 0;  // Train until this step, then pause (search::Suggestion::resource); 0: no target.
   // Training may start from the model of this trial (warm_start.h), named with the first grant; 0: from zero.
   int64_t warm_start = 0;

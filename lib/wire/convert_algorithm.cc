@@ -86,6 +86,17 @@ void Set(const study::CmaEsOptions& options, v1::Algorithm* proto) {
   proto->mutable_cma_es()->set_restarts(options.restarts);
 }
 
+void Set(const study::HoagOptions& options, v1::Algorithm* proto) {
+  v1::Algorithm::Hoag* out = proto->mutable_hoag();
+  out->set_sequence(static_cast<v1::Algorithm::Hoag::Sequence>(Number(options.sequence)));
+  out->set_first_tolerance(options.first_tolerance);
+  out->set_step_rule(static_cast<v1::Algorithm::Hoag::StepRule>(Number(options.step_rule)));
+  out->set_reject_guard(options.reject_guard);
+  out->set_chains(options.chains);
+  out->set_max_step(options.max_step);
+  out->set_stop(options.stop);
+}
+
 void Set(const study::HaltonOptions& options, v1::Algorithm* proto) {
   proto->mutable_halton()->set_scramble(options.scramble);
 }
@@ -122,6 +133,20 @@ study::TpeOptions ReadTpe(const v1::Algorithm::Tpe& proto, base::Violations* vio
            &result.gamma, violations);
   ReadEnum("algorithm.tpe.bandwidth", proto.bandwidth(), study::TpeBandwidth::kFixed,
            v1::Algorithm::Tpe::Bandwidth_descriptor(), &result.bandwidth, violations);
+  return result;
+}
+
+study::HoagOptions ReadHoag(const v1::Algorithm::Hoag& proto, base::Violations* violations) {
+  study::HoagOptions result;
+  ReadEnum("algorithm.hoag.sequence", proto.sequence(), study::HoagSequence::kExact,
+           v1::Algorithm::Hoag::Sequence_descriptor(), &result.sequence, violations);
+  if (proto.has_first_tolerance()) result.first_tolerance = proto.first_tolerance();
+  ReadEnum("algorithm.hoag.step_rule", proto.step_rule(), study::HoagStep::kLiteral,
+           v1::Algorithm::Hoag::StepRule_descriptor(), &result.step_rule, violations);
+  if (proto.has_reject_guard()) result.reject_guard = proto.reject_guard();
+  if (proto.has_chains()) result.chains = proto.chains();
+  if (proto.has_max_step()) result.max_step = proto.max_step();
+  if (proto.has_stop()) result.stop = proto.stop();
   return result;
 }
 
@@ -393,6 +418,8 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       if (proto.cma_es().has_restarts()) result.restarts = proto.cma_es().restarts();
       return result;
     }
+    case v1::Algorithm::kHoag:
+      return ReadHoag(proto.hoag(), violations);
     case v1::Algorithm::kHalton: {
       study::HaltonOptions result;
       if (proto.halton().has_scramble()) result.scramble = proto.halton().scramble();

@@ -126,6 +126,17 @@ v1::Gradient ToProto(const study::Gradient& gradient) {
     out->set_slope(gradient.slope);
   }
   if (gradient.error_bound) proto.set_error_bound(*gradient.error_bound);
+  if (gradient.solve) {
+    const study::ImplicitSolve& solve = *gradient.solve;
+    v1::Gradient::ImplicitSolve* out = proto.mutable_solve();
+    out->set_tolerance(solve.tolerance);
+    out->set_inner_gradient_norm(solve.inner_gradient_norm);
+    out->set_residual(solve.residual);
+    out->set_outer_gradient_norm(solve.outer_gradient_norm);
+    out->set_strong_convexity(solve.strong_convexity);
+    if (solve.log_error_bound) out->set_log_error_bound(*solve.log_error_bound);
+    out->set_certified(solve.certified);
+  }
   return proto;
 }
 
@@ -147,6 +158,17 @@ absl::StatusOr<study::Gradient> FromProto(const v1::Gradient& gradient) {
       return base::BadField("", "has no kind; give full or directional, or leave it out");
   }
   if (gradient.has_error_bound()) result.error_bound = gradient.error_bound();
+  if (gradient.has_solve()) {
+    const v1::Gradient::ImplicitSolve& from = gradient.solve();
+    study::ImplicitSolve& solve = result.solve.emplace();
+    solve.tolerance = from.tolerance();
+    solve.inner_gradient_norm = from.inner_gradient_norm();
+    solve.residual = from.residual();
+    solve.outer_gradient_norm = from.outer_gradient_norm();
+    solve.strong_convexity = from.strong_convexity();
+    if (from.has_log_error_bound()) solve.log_error_bound = from.log_error_bound();
+    solve.certified = from.certified();
+  }
   return result;
 }
 
@@ -338,6 +360,7 @@ v1::Provenance ToProto(const study::Provenance& provenance) {
   proto.mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
   proto.set_resource(provenance.resource);
   proto.set_warm_start(provenance.warm_start);
+  if (provenance.tolerance) proto.set_tolerance(*provenance.tolerance);
   return proto;
 }
 
@@ -354,6 +377,7 @@ study::Provenance FromProto(const v1::Provenance& provenance) {
   result.set_aside.assign(provenance.set_aside().begin(), provenance.set_aside().end());
   result.resource = provenance.resource();
   result.warm_start = provenance.warm_start();
+  if (provenance.has_tolerance()) result.tolerance = provenance.tolerance();
   return result;
 }
 

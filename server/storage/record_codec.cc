@@ -57,6 +57,16 @@ void Encode(const study::Measurement& measurement, record::Measurement* out) {
   gradient->mutable_direction()->Add(measurement.gradient->direction.begin(), measurement.gradient->direction.end());
   gradient->set_slope(measurement.gradient->slope);
   if (measurement.gradient->error_bound) gradient->set_error_bound(*measurement.gradient->error_bound);
+  if (!measurement.gradient->solve) return;
+  const study::ImplicitSolve& solve = *measurement.gradient->solve;
+  record::ImplicitSolve* out_solve = gradient->mutable_solve();
+  out_solve->set_tolerance(solve.tolerance);
+  out_solve->set_inner_gradient_norm(solve.inner_gradient_norm);
+  out_solve->set_residual(solve.residual);
+  out_solve->set_outer_gradient_norm(solve.outer_gradient_norm);
+  out_solve->set_strong_convexity(solve.strong_convexity);
+  if (solve.log_error_bound) out_solve->set_log_error_bound(*solve.log_error_bound);
+  out_solve->set_certified(solve.certified);
 }
 
 absl::StatusOr<study::TrainingOutcome> OutcomeOf(const record::Training& in) {
@@ -75,6 +85,17 @@ study::Measurement Decode(const record::Measurement& in) {
     gradient.direction.assign(in.gradient().direction().begin(), in.gradient().direction().end());
     gradient.slope = in.gradient().slope();
     if (in.gradient().has_error_bound()) gradient.error_bound = in.gradient().error_bound();
+    if (in.gradient().has_solve()) {
+      const record::ImplicitSolve& from = in.gradient().solve();
+      study::ImplicitSolve& solve = gradient.solve.emplace();
+      solve.tolerance = from.tolerance();
+      solve.inner_gradient_norm = from.inner_gradient_norm();
+      solve.residual = from.residual();
+      solve.outer_gradient_norm = from.outer_gradient_norm();
+      solve.strong_convexity = from.strong_convexity();
+      if (from.has_log_error_bound()) solve.log_error_bound = from.log_error_bound();
+      solve.certified = from.certified();
+    }
   }
   if (in.has_training()) {
     study::TrainingReport& training = measurement.training.emplace();
@@ -108,6 +129,7 @@ void Encode(const study::Provenance& provenance, record::Provenance* out) {
   out->mutable_set_aside()->Add(provenance.set_aside.begin(), provenance.set_aside.end());
   out->set_resource(provenance.resource);
   out->set_warm_start(provenance.warm_start);
+  if (provenance.tolerance) out->set_tolerance(*provenance.tolerance);
 }
 
 study::Provenance Decode(const record::Provenance& in) {
@@ -123,6 +145,7 @@ study::Provenance Decode(const record::Provenance& in) {
   provenance.set_aside.assign(in.set_aside().begin(), in.set_aside().end());
   provenance.resource = in.resource();
   provenance.warm_start = in.warm_start();
+  if (in.has_tolerance()) provenance.tolerance = in.tolerance();
   return provenance;
 }
 

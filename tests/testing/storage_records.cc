@@ -73,6 +73,10 @@ class Printer {
   }
   void Compound(const study::Gradient& g) {
     Add("values", g.values).Add("direction", g.direction).Add("slope", g.slope).Add("error_bound", g.error_bound);
+    if (!g.solve) return;
+    Add("tolerance", g.solve->tolerance).Add("inner", g.solve->inner_gradient_norm).Add("residual", g.solve->residual);
+    Add("outer", g.solve->outer_gradient_norm).Add("mu", g.solve->strong_convexity);
+    Add("log_error", g.solve->log_error_bound).Add("certified", g.solve->certified);
   }
   void Compound(const study::Measurement& m) {
     Add("step", m.step).Add("metrics", m.metrics).Add("elapsed", m.elapsed_seconds).Add("gradient", m.gradient);
@@ -342,6 +346,16 @@ study::Measurement RandomMeasurement(base::RandomStream& random, int64_t step) {
     g.direction = RandomDoubles(random, 3);
     g.slope = RandomDouble(random);
     g.error_bound = Maybe<double>(random, [&] { return RandomDouble(random); });
+    g.solve = Maybe<study::ImplicitSolve>(random, [&] {
+      study::ImplicitSolve solve;
+      for (double* number : {&solve.tolerance, &solve.inner_gradient_norm, &solve.residual, &solve.outer_gradient_norm,
+                             &solve.strong_convexity}) {
+        *number = RandomDouble(random);
+      }
+      solve.log_error_bound = Maybe<double>(random, [&] { return RandomDouble(random); });
+      solve.certified = random.UniformInt(2) == 0;
+      return solve;
+    });
     return g;
   });
   m.training = Maybe<study::TrainingReport>(random, [&] {
@@ -374,6 +388,7 @@ storage::TrialRecord RandomTrial(base::RandomStream& random, int64_t number, stu
   }
   trial.provenance.resource = static_cast<int64_t>(random.UniformInt(10));
   trial.provenance.warm_start = static_cast<int64_t>(random.UniformInt(10));
+  trial.provenance.tolerance = Maybe<double>(random, [&] { return RandomDouble(random); });
   for (uint64_t i = random.UniformInt(3); i > 0; --i) {
     study::Provenance promotion;
     promotion.ask_index = random.NextU64();

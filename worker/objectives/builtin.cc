@@ -122,6 +122,7 @@ RunOutcome BuiltinRunner::Run(const RunRequest& request, RunSink* sink) {
   context.parameters = request.parameters;
   context.gradient = request.gradient;
   context.direction = request.direction;
+  context.tolerance = request.tolerance;
   context.seed = request.seed;
   context.attempt = request.attempt;
   context.target = request.target_step;

@@ -39,6 +39,7 @@ constexpr size_t kChunk = 1 << 16;
 constexpr int kTempFail = 75;  // EX_TEMPFAIL of sysexits.h
 constexpr char kWorkerError[] = "WORKER_ERROR";
 constexpr size_t kMaxNotes = 10;
+constexpr size_t kMaxVariable = 64 << 10;  // Bytes of a parameter's environment variable; Linux allows 128 KiB.
 
 // A directory only this user can read, removed with all it holds at the end.
 class PrivateDirectory {
@@ -198,7 +199,9 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
   std::map<std::string, std::string> own;
   for (const auto& [name, value] : request_.parameters) {
     values[name] = study::FormatValue(value);
-    if (users[ParameterVariable(name)] == 1) own[ParameterVariable(name)] = values[name];
+    // A vector may be longer than a variable can be: it is in the parameters' file.
+    const bool fits = values[name].size() <= kMaxVariable;
+    if (fits && users[ParameterVariable(name)] == 1) own[ParameterVariable(name)] = values[name];
   }
   own["LUTHIER_TRIAL"] = values["luthier.trial"] = absl::StrCat(request_.trial);
   own["LUTHIER_STUDY"] = values["luthier.study"] = request_.study;
@@ -213,6 +216,9 @@ absl::StatusOr<ProcessSpec> CommandRun::Prepare(const PrivateDirectory& director
   own["LUTHIER_GRADIENT"] = values["luthier.gradient"] = std::string(study::GradientUseName(request_.gradient));
   if (!request_.direction.empty()) {
     own["LUTHIER_DIRECTION_FILE"] = values["luthier.direction_file"] = direction_file;
+  }
+  if (request_.tolerance) {
+    own["LUTHIER_TOLERANCE"] = values["luthier.tolerance"] = study::FormatDouble(*request_.tolerance);
   }
   if (!request_.resume_checkpoint.empty()) {
     own["LUTHIER_CHECKPOINT"] = values["luthier.checkpoint"] = request_.resume_checkpoint;

@@ -31,6 +31,7 @@ study::Provenance TakeReady(StudyState& s, search::Suggestion* suggestion) {
   provenance.details = std::move(suggestion->details);
   provenance.designer_state = std::move(suggestion->designer_state);
   provenance.direction = std::move(suggestion->direction);
+  provenance.tolerance = suggestion->tolerance;
   provenance.resource = suggestion->resource;
   return provenance;
 }

@@ -36,6 +36,14 @@ void Put(std::string* out, const study::Measurement& m) {
     Put(out, m.gradient->direction);
     Put(out, m.gradient->slope);
     if (m.gradient->error_bound) Put(out, *m.gradient->error_bound);
+    if (m.gradient->solve) {
+      const study::ImplicitSolve& s = *m.gradient->solve;
+      absl::StrAppend(out, "i", s.certified ? "c" : "e");
+      for (const double v : {s.tolerance, s.inner_gradient_norm, s.residual, s.outer_gradient_norm, s.strong_convexity,
+                             s.log_error_bound.value_or(-1.0)}) {
+        Put(out, v);
+      }
+    }
   }
   // Digests of measurements without these, in databases that were written before there were any, stay as they are.
   if (m.training) {

@@ -114,10 +114,10 @@ std::string Mismatch(const Ask& ask, const std::optional<search::Suggestion>& ag
   }
   if (again->origin == stored.origin && again->designer_state == stored.designer_state &&
       SameBits(again->details, stored.details) && SameBits(again->direction, stored.direction) &&
-      SetAsideAgrees(*again, stored, noted, history)) {
+      again->tolerance == stored.tolerance && SetAsideAgrees(*again, stored, noted, history)) {
     return "";
   }
-  return "same parameters, other origin, details, carry, direction or gradients set aside";
+  return "same parameters, other origin, details, carry, direction, tolerance or gradients set aside";
 }
 
 // The stored answer becomes part of the history that later asks see. DATA_LOSS for the promotion of a trial that was

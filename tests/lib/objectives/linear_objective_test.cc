@@ -183,7 +183,7 @@ TEST(LogisticObjectiveTest, EveryTrainingSaysHowItEnded) {
     EXPECT_LE(*training->gradient_norm, 1e-8) << l2;
   }
   // With everything penalised the bound comes for nothing.
-  EXPECT_LE(*report({{"penalize_intercept", true}}, 1.0)->duality_gap, linear::LinearTrainer::kGapShare);
+  EXPECT_LE(*report({{"penalize_intercept", true}}, 1.0)->duality_gap, linear::LinearTrainOptions().gap_share);
   EXPECT_EQ(report({{"tolerance", 0.0}, {"solver", std::string("newton_cholesky")}}, 1.0)->outcome, kPrecision);
   // The user's limit, and one that nobody chose.
   EXPECT_EQ(report({{"max_iterations", 2.0}}, 1.0)->outcome, kTarget);

@@ -120,6 +120,8 @@ std::vector<DesignerCase> Cases() {
         c.spec.resource = Resource{.min = 1, .max = 9, .unit = "epochs"};
         c.spec.budget.max_trials = 1000;
       }
+      // HOAG needs derivatives.
+      if (std::holds_alternative<HoagOptions>(algorithm) && !search::Validate(c.spec).ok()) continue;
       c.seeded = space_name != "Constant" && algorithm_name.find("plain") == std::string::npos;
       c.settings = CountSettings(space);
       c.ends = algorithm_name.find("grid") != std::string::npos || algorithm_name.find("halving") != std::string::npos;

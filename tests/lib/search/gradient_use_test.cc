@@ -69,6 +69,7 @@ TEST(GradientUse, OfEveryAlgorithm) {
       {study::GridOptions{}, kNone},
       {study::TpeOptions{}, kNone},
       {study::CmaEsOptions{}, kNone},
+      {study::HoagOptions{}, kFull},
       {study::SuccessiveHalvingOptions{}, kNone},
       {Sampling<study::SuccessiveHalvingOptions>(full), kFull},
       {study::HyperbandOptions{}, kNone},

@@ -261,9 +261,17 @@ study::HarmonicaOptions Harmonica(RandomStream& r) {
 }
 
 study::AlgorithmSpec Algorithm(RandomStream& r) {
-  switch (r.UniformInt(12)) {
+  switch (r.UniformInt(13)) {
     case 0:
       return Bo(r);
+    case 11:
+      return study::HoagOptions{.sequence = Any(r, study::HoagSequence::kExact),
+                                .first_tolerance = r.UniformOpen(),
+                                .step_rule = Any(r, study::HoagStep::kLiteral),
+                                .reject_guard = Coin(r),
+                                .chains = static_cast<int32_t>(Between(r, 1, 100)),
+                                .max_step = r.UniformOpen(),
+                                .stop = r.Uniform()};
     case 5:
       return SuccessiveHalving(r);
     case 6:
@@ -312,6 +320,17 @@ study::Gradient RandomGradient(RandomStream& r) {
   for (int i = 0; i < Between(r, 1, 4); ++i) v.push_back(Number(r));
   if (!gradient.full()) gradient.slope = Number(r);
   if (Coin(r)) gradient.error_bound = r.Uniform();
+  if (gradient.full() && Coin(r)) {
+    study::ImplicitSolve& solve = gradient.solve.emplace();
+    solve = {.tolerance = r.Uniform(),
+             .inner_gradient_norm = r.Uniform(),
+             .residual = r.Uniform(),
+             .outer_gradient_norm = r.Uniform(),
+             .strong_convexity = r.Uniform(),
+             .log_error_bound = {},
+             .certified = Coin(r)};
+    if (Coin(r)) solve.log_error_bound = r.Uniform();
+  }
   return gradient;
 }
 
@@ -382,11 +401,13 @@ study::Trial RandomTrial(RandomStream& r) {
                       .designer_state = Text(r),
                       .direction = {},
                       .set_aside = {},
+                      .tolerance = {},
                       .resource = Between(r, 0, 3),
                       .warm_start = Between(r, 0, 9)};
   for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.direction.push_back(Number(r));
   for (int i = 0; i < Between(r, 0, 3); ++i) trial.provenance.set_aside.push_back(Between(r, 1, int64_t{1} << 60));
   if (Coin(r)) trial.provenance.ask_index = r.NextU64();
+  if (Coin(r)) trial.provenance.tolerance = r.UniformOpen();
   for (int i = 0; i < Between(r, 0, 2); ++i) {
     trial.promotions.push_back(trial.provenance);
     trial.promotions.back().resource = Between(r, 4, 1'000'000);

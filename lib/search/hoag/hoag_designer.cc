@@ -1,0 +1,273 @@
+#include "lib/search/hoag/hoag_designer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/check.h"
+#include "lib/base/error.h"
+#include "lib/base/pace.h"
+#include "lib/base/random.h"
+#include "lib/base/status_macros.h"
+#include "lib/math/sobol.h"
+
+namespace luthier::search {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+constexpr int32_t kMostChains = 100;
+constexpr double kLinearWidth = 24.0;
+constexpr size_t kFirstHalving = 8;  // Evaluations of every chain before the worse half ends.
+constexpr char kPrefix[] = "hoag";
+
+// Width of the box of one scalar.
+double WidthOf(const study::FloatRange& range) {
+  const auto logit = [](double x) { return std::log(x) - std::log1p(-x); };
+  switch (range.scale) {
+    case study::Scale::kLinear:
+      return kLinearWidth;
+    case study::Scale::kLog:
+      return std::log(range.max) - std::log(range.min);
+    case study::Scale::kLogit:
+      return logit(range.max) - logit(range.min);
+  }
+  LUTHIER_CHECK(false);
+}
+
+// Chain and number of an evaluation.
+std::optional<std::pair<int, int>> ParseState(const std::string& text) {
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  int chain = 0, k = 0;
+  if (words.size() != 3 || words[0] != kPrefix || !absl::SimpleAtoi(words[1], &chain) ||
+      !absl::SimpleAtoi(words[2], &k) || chain < 0 || k < 1) {
+    return std::nullopt;
+  }
+  return std::make_pair(chain, k);
+}
+
+// True if the trial's result, or its lack of one, is an answer of the setting.
+bool Answers(const study::HistoryTrial& trial) {
+  switch (trial.state) {
+    case study::TrialState::kComplete:
+    case study::TrialState::kPruned:
+      return true;
+    case study::TrialState::kFailed:
+      return trial.failure == study::FailureKind::kConfig;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+absl::Status ValidateHoag(const study::StudySpec& spec, const study::HoagOptions& options) {
+  base::Violations violations;
+  const study::Encoding encoding(spec.space);
+  const auto& scalars = spec.space.differentiable();
+  if (std::none_of(scalars.begin(), scalars.end(),
+                   [&](const study::Scalar& s) { return encoding.coordinate_of(s.parameter) >= 0; })) {
+    violations.Add("algorithm.hoag",
+                   "moves along gradients, and the space has no float without step; use bo or random");
+  }
+  if (!(options.first_tolerance > 0.0 && options.first_tolerance <= 1e6)) {
+    violations.Add("algorithm.hoag.first_tolerance",
+                   absl::StrCat(study::FormatDouble(options.first_tolerance), " is not above 0 and at most 10^6"));
+  }
+  if (options.chains < 1 || options.chains > kMostChains) {
+    violations.Add("algorithm.hoag.chains", absl::StrCat(options.chains, " is not between 1 and ", kMostChains));
+  }
+  if (!(options.max_step > 0.0 && options.max_step <= 1e6)) {
+    violations.Add("algorithm.hoag.max_step",
+                   absl::StrCat(study::FormatDouble(options.max_step), " is not above 0 and at most 10^6"));
+  }
+  if (!(options.stop >= 0.0 && options.stop < 1.0)) {
+    violations.Add("algorithm.hoag.stop",
+                   absl::StrCat(study::FormatDouble(options.stop), " is not at least 0 and below 1"));
+  }
+  if (spec.reproducible && spec.budget.max_parallel > 1) {
+    // The newest results are hidden there until other trials have followed, and none would.
+    violations.Add("budget.max_parallel",
+                   absl::StrCat("is ", spec.budget.max_parallel,
+                                ", and with reproducible hoag goes one trial after the other; set it to 1"));
+  }
+  if (spec.resource) {
+    violations.Add("algorithm.hoag", "does not train in parts; leave out resource, or use asha");
+  }
+  return violations.ToStatus();
+}
+
+struct HoagDesigner::Chain {
+  int index = 0;
+  study::Parameters start;
+  HoagChain rule;
+  bool waits = false;              // Its next evaluation is pending.
+  std::vector<double> best_after;  // Best value after each answered evaluation.
+};
+
+HoagDesigner::HoagDesigner(const study::StudySpec& spec, const study::HoagOptions& options)
+    : encoding_(spec.space),
+      goal_(spec.metric.goal),
+      options_(options),
+      starts_(encoding_.compact_dim(), spec.seed, "hoag/start") {
+  const std::vector<study::Scalar>& scalars = spec.space.differentiable();
+  for (size_t i = 0; i < scalars.size(); ++i) {
+    const int first = encoding_.coordinate_of(scalars[i].parameter);
+    if (first < 0) continue;
+    column_.push_back(first + scalars[i].element);
+    entry_.push_back(static_cast<int>(i));
+    width_.push_back(WidthOf(
+        std::get<study::FloatRange>(spec.space.parameters()[static_cast<size_t>(scalars[i].parameter)].domain)));
+  }
+}
+
+study::Parameters HoagDesigner::StartOf(int index) const {
+  if (index == 0) return encoding_.space().Default();
+  return encoding_.FromCompact(starts_.Point(static_cast<uint64_t>(index - 1)));
+}
+
+VectorXd HoagDesigner::ToPoint(const study::Parameters& parameters) const {
+  const VectorXd u = encoding_.ToCompact(parameters);
+  VectorXd point(static_cast<Index>(column_.size()));
+  for (size_t j = 0; j < column_.size(); ++j) point[static_cast<Index>(j)] = width_[j] * u[column_[j]];
+  return point;
+}
+
+study::Parameters HoagDesigner::ToSetting(const study::Parameters& start, const VectorXd& point) const {
+  VectorXd u = encoding_.ToCompact(start);
+  for (size_t j = 0; j < column_.size(); ++j) u[column_[j]] = point[static_cast<Index>(j)] / width_[j];
+  return encoding_.FromCompact(u);
+}
+
+absl::StatusOr<HoagDesigner::Chain> HoagDesigner::Replay(int index,
+                                                         const std::vector<const study::HistoryTrial*>& trials,
+                                                         const base::StopToken& stop) const {
+  const auto n = static_cast<Index>(column_.size());
+  VectorXd upper(n);
+  for (Index j = 0; j < n; ++j) upper[j] = width_[static_cast<size_t>(j)];
+  study::Parameters start = StartOf(index);
+  HoagChain rule(options_, ToPoint(start), VectorXd::Zero(n), upper);
+  Chain chain{.index = index, .start = std::move(start), .rule = std::move(rule), .waits = false, .best_after = {}};
+  base::Pace pace(stop);
+  const double sign = goal_ == study::Goal::kMaximize ? -1.0 : 1.0;
+  while (!chain.rule.ended()) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(20 * (1 + static_cast<int64_t>(n))));
+    const auto k = static_cast<size_t>(chain.rule.k());
+    const study::HistoryTrial* trial = k < trials.size() ? trials[k] : nullptr;
+    if (trial == nullptr) break;
+    if (trial->open()) {
+      chain.waits = true;
+      break;
+    }
+    const bool whole = trial->state == study::TrialState::kComplete && trial->value && trial->gradient &&
+                       trial->gradient->full() &&
+                       trial->gradient->values.size() == encoding_.space().differentiable().size();
+    HoagResult result;
+    if (whole) {
+      result.value = sign * *trial->value;
+      result.gradient.resize(n);
+      for (size_t j = 0; j < column_.size(); ++j) {
+        const double by_user = trial->gradient->values[static_cast<size_t>(entry_[j])];
+        result.gradient[static_cast<Index>(j)] =
+            sign * by_user * encoding_.UserPerUnit(entry_[j], trial->parameters) / width_[j];
+      }
+      if (trial->gradient->solve) {
+        result.tolerance = trial->gradient->solve->tolerance;
+        result.outer_gradient_norm = trial->gradient->solve->outer_gradient_norm;
+      }
+    }
+    if (whole && result.gradient.allFinite()) {
+      chain.rule.Tell(result);
+    } else {
+      chain.rule.Fail();
+    }
+    chain.best_after.push_back(chain.rule.best());
+  }
+  return chain;
+}
+
+absl::StatusOr<Suggestion> HoagDesigner::Suggest(const study::History& history, uint64_t /*ask_index*/,
+                                                 const base::StopToken& stop) {
+  LUTHIER_RETURN_IF_ERROR(stop.Poll());
+  // Evaluations by chain and number. Of several trials for one, an answer counts, else a pending one; a lost one leaves
+  // its place to the next.
+  std::map<int, std::vector<const study::HistoryTrial*>> trials;
+  for (const study::HistoryTrial& trial : history.trials()) {
+    const auto state = ParseState(trial.designer_state);
+    if (!state || !(trial.open() || Answers(trial))) continue;
+    std::vector<const study::HistoryTrial*>& of = trials[state->first];
+    const auto k = static_cast<size_t>(state->second);
+    if (k > history.trials().size()) continue;
+    if (of.size() <= k) of.resize(k + 1, nullptr);
+    if (of[k] == nullptr || (of[k]->open() && !trial.open())) of[k] = &trial;
+  }
+  static const std::vector<const study::HistoryTrial*> kNone;
+  const auto of = [&](int index) -> const std::vector<const study::HistoryTrial*>& {
+    const auto found = trials.find(index);
+    return found == trials.end() ? kNone : found->second;
+  };
+  // The first chains, of which the worse half goes after 8, 16, ... evaluations of each. One that has ended stays for
+  // the comparison with the best that it found.
+  std::vector<Chain> chains;
+  for (int index = 0; index < options_.chains; ++index) {
+    LUTHIER_ASSIGN_OR_RETURN(Chain chain, Replay(index, of(index), stop));
+    chains.push_back(std::move(chain));
+  }
+  const auto best_after = [](const Chain& chain, size_t evaluations) {
+    const size_t counted = std::min(evaluations, chain.best_after.size());
+    return counted == 0 ? std::numeric_limits<double>::infinity() : chain.best_after[counted - 1];
+  };
+  for (size_t reached = kFirstHalving; chains.size() > 1; reached *= 2) {
+    const bool all = std::all_of(chains.begin(), chains.end(), [&](const Chain& chain) {
+      return chain.rule.ended() || chain.best_after.size() >= reached;
+    });
+    if (!all) break;
+    // Ties go to the older chain.
+    std::stable_sort(chains.begin(), chains.end(),
+                     [&](const Chain& x, const Chain& y) { return best_after(x, reached) < best_after(y, reached); });
+    const bool all_ended =
+        std::all_of(chains.begin(), chains.end(), [](const Chain& chain) { return chain.rule.ended(); });
+    chains.erase(chains.begin() + static_cast<std::ptrdiff_t>((chains.size() + 1) / 2), chains.end());
+    if (all_ended) break;
+  }
+  // Chains that have ended make way for new ones.
+  const size_t wanted = chains.size();
+  std::erase_if(chains, [](const Chain& chain) { return chain.rule.ended(); });
+  for (int index = options_.chains; chains.size() < wanted; ++index) {
+    LUTHIER_ASSIGN_OR_RETURN(Chain chain, Replay(index, of(index), stop));
+    if (!chain.rule.ended()) chains.push_back(std::move(chain));
+  }
+  const Chain* turn = nullptr;
+  for (const Chain& chain : chains) {
+    if (chain.waits) continue;
+    if (turn == nullptr || chain.best_after.size() < turn->best_after.size()) turn = &chain;
+  }
+  if (turn == nullptr) {
+    return base::MakeError(absl::StatusCode::kUnavailable, base::reason::kAwaitingResults,
+                           "every chain waits for the result of its last step");
+  }
+  const HoagChain& rule = turn->rule;
+  Suggestion suggestion;
+  const bool first = rule.k() == 1;
+  suggestion.parameters = first ? turn->start : ToSetting(turn->start, rule.point());
+  suggestion.origin = first ? "hoag_start" : "hoag";
+  suggestion.designer_state = absl::StrCat(kPrefix, " ", turn->index, " ", rule.k());
+  if (const double tolerance = rule.tolerance(); tolerance > 0.0) suggestion.tolerance = tolerance;
+  suggestion.details = {{"chain", turn->index}, {"evaluation", rule.k()}, {"tolerance", rule.tolerance()}};
+  if (!first) {
+    suggestion.details["inverse_step"] = rule.inverse_step();
+    suggestion.details["gradient_mapping"] = rule.mapping();
+    suggestion.details["rejected"] = rule.rejected();
+  }
+  return suggestion;
+}
+
+}  // namespace luthier::search

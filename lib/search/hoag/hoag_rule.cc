@@ -1,0 +1,117 @@
+#include "lib/search/hoag/hoag_rule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "lib/base/check.h"
+
+namespace luthier::search {
+namespace {
+
+using Eigen::VectorXd;
+
+constexpr double kLeastTolerance = 1e-12;
+constexpr double kShrinkStep =
+    1.05;  // Of L after a step that was good enough, and its inverse step grows by 2 otherwise.
+constexpr double kGrow = 2.0;
+constexpr double kConstantM = 1.0;   // M of the test, as the paper's code has it.
+constexpr double kLipschitz = 1.1;   // Of the local estimate of C.
+constexpr double kReject = 0.2;      // Of |g_{k-1}|: a value that rises by more is not accepted.
+constexpr int kMostRejections = 30;  // In a row: the step is then 10^-9 of what it was.
+
+}  // namespace
+
+double HoagTolerance(study::HoagSequence sequence, double first, int k) {
+  const double n = k;
+  switch (sequence) {
+    case study::HoagSequence::kExponential:
+      return std::max(kLeastTolerance, first * std::pow(0.9, n - 1.0));
+    case study::HoagSequence::kQuadratic:
+      return std::max(kLeastTolerance, first / (n * n));
+    case study::HoagSequence::kCubic:
+      return std::max(kLeastTolerance, first / (n * n * n));
+    case study::HoagSequence::kExact:
+      return 0.0;
+  }
+  LUTHIER_CHECK(false);
+}
+
+HoagChain::HoagChain(const study::HoagOptions& options, VectorXd start, VectorXd lower, VectorXd upper)
+    : options_(options),
+      lower_(std::move(lower)),
+      upper_(std::move(upper)),
+      best_(std::numeric_limits<double>::infinity()) {
+  point_ = Project(start);
+}
+
+VectorXd HoagChain::Project(const VectorXd& point) const {
+  return point.cwiseMax(lower_).cwiseMin(upper_);
+}
+
+double HoagChain::tolerance() const {
+  const double planned = HoagTolerance(options_.sequence, options_.first_tolerance, k_);
+  return planned == 0.0 ? 0.0 : std::max(kLeastTolerance, shrink_ * planned);
+}
+
+void HoagChain::Step() {
+  // A step of at most max_step in every coordinate.
+  VectorXd move = Project(accepted_ - last_.gradient / inverse_step_) - accepted_;
+  const double longest = move.lpNorm<Eigen::Infinity>();
+  if (longest > options_.max_step) move *= options_.max_step / longest;
+  point_ = Project(accepted_ + move);
+}
+
+void HoagChain::Tell(const HoagResult& result) {
+  LUTHIER_CHECK(!ended_ && result.gradient.size() == point_.size());
+  best_ = std::min(best_, result.value);
+  const bool first = !any_;
+  if (!first) {
+    if (options_.reject_guard && result.value - last_.value >= kReject * std::abs(last_.value)) {
+      ++k_;
+      inverse_step_ *= kGrow;
+      shrink_ *= 0.5;
+      ++rejected_;
+      ended_ = ++rejected_in_a_row_ >= kMostRejections;
+      return Step();
+    }
+    const double length = (point_ - accepted_).norm();
+    const double c = kLipschitz * result.outer_gradient_norm;
+    // The corrected form follows from equations 10 and 16 of the paper; its equation 3 is the literal one.
+    const double slack =
+        options_.step_rule == study::HoagStep::kLiteral
+            ? c * result.tolerance + last_.tolerance * (c + kConstantM) * length - inverse_step_ * length * length
+            : c * result.tolerance + last_.tolerance * (c + kConstantM * length) -
+                  0.5 * inverse_step_ * length * length;
+    inverse_step_ = result.value <= last_.value + slack ? inverse_step_ / kShrinkStep : inverse_step_ * kGrow;
+  }
+  rejected_in_a_row_ = 0;
+  last_ = result;
+  accepted_ = point_;
+  any_ = true;
+  mapping_ = (Project(accepted_ - last_.gradient) - accepted_).lpNorm<Eigen::Infinity>();
+  if (first) {
+    first_mapping_ = mapping_;
+    // The first step has length 1.
+    inverse_step_ = last_.gradient.norm();
+  }
+  ++k_;
+  ended_ = !(inverse_step_ > 0.0) || mapping_ <= options_.stop * first_mapping_;
+  if (!ended_) Step();
+  if (!ended_ && (point_ - accepted_).lpNorm<Eigen::Infinity>() < 1e-12) ended_ = true;
+}
+
+void HoagChain::Fail() {
+  if (!any_) {
+    ended_ = true;
+    return;
+  }
+  ++k_;
+  inverse_step_ *= kGrow;
+  ++rejected_;
+  ended_ = ++rejected_in_a_row_ >= kMostRejections;
+  Step();
+}
+
+}  // namespace luthier::search

@@ -1,0 +1,174 @@
+#include "lib/search/hoag/hoag_rule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/base/random.h"
+
+namespace luthier::search {
+namespace {
+
+using Eigen::VectorXd;
+using study::HoagOptions;
+using study::HoagSequence;
+
+VectorXd Vec(std::initializer_list<double> values) {
+  VectorXd v(static_cast<Eigen::Index>(values.size()));
+  std::copy(values.begin(), values.end(), v.begin());
+  return v;
+}
+
+HoagResult Result(double value, VectorXd gradient) {
+  return {.value = value, .gradient = std::move(gradient), .tolerance = 0.0, .outer_gradient_norm = 0.0};
+}
+
+HoagOptions Exact() {
+  HoagOptions options;
+  options.sequence = HoagSequence::kExact;
+  return options;
+}
+
+TEST(HoagRuleTest, TolerancesAreThePapersSequences) {
+  EXPECT_DOUBLE_EQ(HoagTolerance(HoagSequence::kExponential, 0.1, 1), 0.1);
+  EXPECT_DOUBLE_EQ(HoagTolerance(HoagSequence::kExponential, 0.1, 3), 0.1 * 0.81);
+  EXPECT_DOUBLE_EQ(HoagTolerance(HoagSequence::kQuadratic, 0.1, 4), 0.1 / 16);
+  EXPECT_DOUBLE_EQ(HoagTolerance(HoagSequence::kCubic, 0.1, 2), 0.1 / 8);
+  EXPECT_EQ(HoagTolerance(HoagSequence::kExact, 0.1, 7), 0.0);
+  EXPECT_EQ(HoagTolerance(HoagSequence::kExponential, 0.1, 100000), 1e-12);
+}
+
+TEST(HoagRuleTest, TheFirstStepHasLengthOneAndStaysInTheBox) {
+  HoagChain chain(Exact(), Vec({5, 5}), Vec({0, 0}), Vec({10, 5.1}));
+  chain.Tell(Result(2.0, Vec({3, -4})));
+  // L = |p| = 5: the step is (-0.6, 0.8), of which the second coordinate is cut at the box.
+  EXPECT_NEAR(chain.point()[0], 4.4, 1e-15);
+  EXPECT_NEAR(chain.point()[1], 5.1, 1e-15);
+  EXPECT_EQ(chain.k(), 2);
+  EXPECT_DOUBLE_EQ(chain.inverse_step(), 5.0);
+}
+
+TEST(HoagRuleTest, TheStepAdaptsToWhatWasGained) {
+  // From L = 1 at 0: the point is -1. A decrease of more than L/2 lets the step grow, a smaller one halves it.
+  for (const auto& [value, factor] : {std::pair(-0.6, 1 / 1.05), {-0.4, 2.0}}) {
+    HoagChain chain(Exact(), Vec({0}), Vec({-10}), Vec({10}));
+    chain.Tell(Result(0.0, Vec({1})));
+    ASSERT_DOUBLE_EQ(chain.point()[0], -1.0);
+    chain.Tell(Result(value, Vec({1})));
+    EXPECT_DOUBLE_EQ(chain.inverse_step(), factor) << value;
+    EXPECT_NEAR(chain.point()[0], -1.0 - 1.0 / factor, 1e-12);
+  }
+  // The literal form asks for twice as much.
+  HoagOptions literal = Exact();
+  literal.step_rule = study::HoagStep::kLiteral;
+  HoagChain chain(literal, Vec({0}), Vec({-10}), Vec({10}));
+  chain.Tell(Result(0.0, Vec({1})));
+  chain.Tell(Result(-0.6, Vec({1})));
+  EXPECT_DOUBLE_EQ(chain.inverse_step(), 2.0);
+}
+
+TEST(HoagRuleTest, TolerancesAllowForTheirErrors) {
+  // With C = 1.1 * 1, epsilon = 0.1 both times and a length of 1: -0.4 <= 0 + 0.11 + 0.1 (1.1 + 1) - 0.5 does not hold,
+  // -0.2 even less; 0.0 would fail without tolerances, and -0.185 just holds.
+  for (const auto& [value, factor] : {std::pair(-0.185, 1 / 1.05), {-0.17, 2.0}}) {
+    HoagOptions options;
+    HoagChain chain(options, Vec({0}), Vec({-10}), Vec({10}));
+    EXPECT_DOUBLE_EQ(chain.tolerance(), 0.1);
+    HoagResult first = Result(0.0, Vec({1}));
+    first.tolerance = 0.1;
+    first.outer_gradient_norm = 1.0;
+    chain.Tell(first);
+    EXPECT_DOUBLE_EQ(chain.tolerance(), 0.09);
+    HoagResult second = first;
+    second.value = value;
+    chain.Tell(second);
+    EXPECT_DOUBLE_EQ(chain.inverse_step(), factor) << value;
+  }
+}
+
+TEST(HoagRuleTest, AWorseValueIsRejectedAndTheStepTakenAgainShorter) {
+  HoagChain chain(HoagOptions(), Vec({0}), Vec({-10}), Vec({10}));
+  chain.Tell(Result(1.0, Vec({2})));
+  ASSERT_DOUBLE_EQ(chain.point()[0], -1.0);
+  const double planned = HoagTolerance(HoagSequence::kExponential, 0.1, 3);
+  chain.Tell(Result(1.3, Vec({-7})));  // Rises by more than a fifth.
+  EXPECT_EQ(chain.rejected(), 1);
+  EXPECT_DOUBLE_EQ(chain.point()[0], -0.5);
+  EXPECT_DOUBLE_EQ(chain.tolerance(), planned / 2);
+  chain.Fail();  // So does an evaluation without answer.
+  EXPECT_DOUBLE_EQ(chain.point()[0], -0.25);
+  HoagOptions open;
+  open.reject_guard = false;
+  HoagChain bold(open, Vec({0}), Vec({-10}), Vec({10}));
+  bold.Tell(Result(1.0, Vec({2})));
+  bold.Tell(Result(1.3, Vec({-7})));
+  EXPECT_GT(bold.point()[0], -1.0 + 1e-9);  // From the worse point, along its own gradient.
+}
+
+TEST(HoagRuleTest, StepsAreCapped) {
+  HoagChain chain(Exact(), Vec({0}), Vec({-100}), Vec({100}));
+  chain.Tell(Result(0.0, Vec({1e-3})));
+  double at = 0.0;
+  for (int k = 0; k < 40; ++k) {
+    EXPECT_LE(std::abs(chain.point()[0] - at), 2.0 + 1e-12);
+    at = chain.point()[0];
+    chain.Tell(Result(-100.0 * (k + 1), Vec({1e-3})));
+  }
+  EXPECT_LT(at, -20.0);
+}
+
+TEST(HoagRuleTest, EndsWhereNothingIsToBeGained) {
+  HoagChain edge(Exact(), Vec({0, 1}), Vec({0, 0}), Vec({1, 1}));
+  edge.Tell(Result(0.0, Vec({3, -2})));  // Leads out of the box at both.
+  EXPECT_TRUE(edge.ended());
+  HoagChain flat(Exact(), Vec({0.5}), Vec({0}), Vec({1}));
+  flat.Tell(Result(0.0, Vec({0})));
+  EXPECT_TRUE(flat.ended());
+  HoagChain nothing(Exact(), Vec({0.5}), Vec({0}), Vec({1}));
+  nothing.Fail();
+  EXPECT_TRUE(nothing.ended());
+}
+
+// g = |x - c|^2 / 2, h = (x - B lambda)' A (x - B lambda) / 2, so X = B lambda and f(lambda) = |B lambda - c|^2 / 2,
+// whose gradient is B' (B lambda - c). Errors of length epsilon_k are added to x and to the gradient.
+double MappingAfter(HoagSequence sequence, double constant_error, int evaluations) {
+  base::RandomStream random(3, "hoag");
+  constexpr int kDim = 4;
+  Eigen::MatrixXd b(kDim, kDim);
+  VectorXd c(kDim);
+  for (double& x : b.reshaped()) x = random.Normal();
+  for (double& x : c) x = 3.0 * random.Normal();
+  HoagOptions options;
+  options.sequence = sequence;
+  options.stop = 0.0;
+  HoagChain chain(options, VectorXd::Zero(kDim), VectorXd::Constant(kDim, -12), VectorXd::Constant(kDim, 12));
+  const auto noise = [&](double length) {
+    VectorXd v(kDim);
+    for (double& x : v) x = random.Normal();
+    return VectorXd(v * (length / v.norm()));
+  };
+  for (int k = 0; k < evaluations && !chain.ended(); ++k) {
+    const double error = constant_error > 0.0 ? constant_error : chain.tolerance();
+    const VectorXd x = b * chain.point() + noise(error);
+    HoagResult result;
+    result.value = 0.5 * (x - c).squaredNorm();
+    result.gradient = b.transpose() * (x - c) + noise(error);
+    result.tolerance = error;
+    result.outer_gradient_norm = (x - c).norm();
+    chain.Tell(result);
+  }
+  const VectorXd gradient = b.transpose() * (b * chain.point() - c);
+  const VectorXd moved = (chain.point() - gradient).cwiseMax(-12).cwiseMin(12);
+  return (moved - chain.point()).norm();
+}
+
+TEST(HoagRuleTest, ConvergesOnAQuadraticWhoseErrorsAreSummableAndStallsOtherwise) {
+  EXPECT_LT(MappingAfter(HoagSequence::kExact, 0.0, 3000), 1e-3);
+  EXPECT_LT(MappingAfter(HoagSequence::kExponential, 0.0, 3000), 1e-3);
+  EXPECT_LT(MappingAfter(HoagSequence::kCubic, 0.0, 3000), 1e-2);
+  EXPECT_GT(MappingAfter(HoagSequence::kExact, 0.3, 3000), 1e-2);
+}
+
+}  // namespace
+}  // namespace luthier::search

@@ -13,9 +13,6 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-namespace {
-
-// A gradient's slope along itself.
 ScoreSlopes Steepest(const ScoreSlopes& full, Index columns) {
   const Index k = full.values.size();
   const double norm = full.values.stableNorm();
@@ -29,8 +26,6 @@ ScoreSlopes Steepest(const ScoreSlopes& full, Index columns) {
   one.variances = VectorXd::Constant(1, along.cwiseAbs2().dot(full.variances));
   return one;
 }
-
-}  // namespace
 
 GradientUnits::GradientUnits(const study::Encoding& encoding, study::Goal goal) : encoding_(&encoding), goal_(goal) {
   for (const auto& [parameter, element] : encoding.space().differentiable()) {

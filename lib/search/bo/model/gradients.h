@@ -30,6 +30,9 @@ struct ScoreSlopes {
   bool empty() const { return values.size() == 0; }
 };
 
+// Returns the slope of a full gradient, which has axes, along itself. `columns`: model coordinates.
+ScoreSlopes Steepest(const ScoreSlopes& full, Eigen::Index columns);
+
 // The chain rule between user units and the unit cube:
 //   d(score)/du_j = +-d(metric)/dx_j dx_j/du_j,   dx_j/du_j = study::Encoding::UserPerUnit
 class GradientUnits {

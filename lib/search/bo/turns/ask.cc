@@ -1,6 +1,7 @@
 #include "lib/search/bo/turns/ask.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
@@ -15,6 +16,9 @@ namespace {
 constexpr int64_t kMinCheck = 5;  // Results before slopes are held against values.
 constexpr int kManyParameters = 20;
 constexpr int kLeastGradients = 2;
+// Scalars that a model is fitted to. Beyond, one suggestion takes longer than a second, and quasi-Newton steps gain
+// more.
+constexpr int kMostModelledWithGradients = 200, kMostModelled = 1000;
 
 int ContinuousCoordinates(const study::Encoding& encoding) {
   int count = 0;
@@ -45,9 +49,17 @@ absl::Status TakeSlopes(const BoStudy& study, Ask* ask) {
   BoState* const state = ask->state;
   const int64_t n = static_cast<int64_t>(ask->history.finished().size());
   if (n >= kMinCheck && n >= state->checked + std::max<int64_t>(1, state->checked / 20)) {
-    LUTHIER_ASSIGN_OR_RETURN(
-        state->set_aside,
-        ContradictingReporters(data, reporters, study.surrogate, state->set_aside, study.seed, ask->index, ask->stop));
+    // Of very long gradients one slope each is held against the values.
+    std::optional<Observations> steepest;
+    if (study.wide) {
+      steepest = data;
+      for (ScoreSlopes& slopes : steepest->slopes) {
+        if (!slopes.axes.empty()) slopes = Steepest(slopes, study.encoding.model_dim());
+      }
+    }
+    LUTHIER_ASSIGN_OR_RETURN(state->set_aside,
+                             ContradictingReporters(steepest ? *steepest : data, reporters, study.surrogate,
+                                                    state->set_aside, study.seed, ask->index, ask->stop));
     state->checked = n;
   }
   any = false;
@@ -72,6 +84,7 @@ BoStudy::BoStudy(const study::StudySpec& spec, const study::BoOptions& bo_option
       many_gradients(options.gradients == study::BoGradients::kFull && !options.noisy &&
                      options.trust_region != study::BoTrustRegion::kOff &&
                      ContinuousCoordinates(encoding) > kManyParameters),
+      wide(encoding.compact_dim() > (many_gradients ? kMostModelledWithGradients : kMostModelled)),
       explores_first(options.explore_every > 0 && options.exploration != study::BoExploration::kFarthest),
       design(encoding.compact_dim(), spec.seed, "bo/init"),
       surrogate(ModelsFor(encoding, options)),

@@ -134,6 +134,7 @@ absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const A
   for (const ScoreSlopes& slopes : data.slopes) facts += static_cast<Index>(slopes.axes.size());
   const bool gradients = facts > data.scores.size();
   const bool quasi_newton = TakesQuasiNewton(study, ask);
+  if (!quasi_newton && study.wide) return std::nullopt;
   if (!quasi_newton && facts < kResultsToClimb * (encoding.compact_dim() + 1)) return std::nullopt;
   LUTHIER_ASSIGN_OR_RETURN(const Steps steps, ReadSteps(study, ask));
   const BasinsState& basins = ask.state->basins;
@@ -142,7 +143,7 @@ absl::StatusOr<std::optional<LocalMove>> LocalTurn(const BoStudy& study, const A
   int allowed = gradients ? kGradientSteps : kSteps;
   if (!basins.away) allowed = std::min(gradients ? kMaxGradientSteps : kMaxSteps, allowed + steps.earned);
   if (steps.incumbent) allowed = std::max(allowed, gradients ? kMaxGradientSteps : kStepsAfterRecord);
-  if (steps.run >= allowed) return std::nullopt;
+  if (steps.run >= allowed && !study.wide) return std::nullopt;
   if (quasi_newton) return QuasiNewtonMove(study, ask, steps);
   LocalSearchState local = ask.state->local.value_or(LocalSearchState());
   const std::optional<SurrogateState>& model = ask.state->surrogate;

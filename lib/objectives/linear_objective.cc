@@ -369,7 +369,9 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
   LinearSettings linear = ParseLinearSettings(info_, groups_, settings);
   const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
   // Less than all digits are of use to a gradient only.
-  const std::optional<double> tolerance = wanted ? context.tolerance : std::nullopt;
+  const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
+  const bool differentiable = metric != nullptr && metric->gradient && !space_.differentiable().empty();
+  const std::optional<double> tolerance = wanted && differentiable ? context.tolerance : std::nullopt;
   bool loose = false;
   if (tolerance) {
     loose = *tolerance > linear.train.tolerance;

@@ -13,8 +13,8 @@ namespace {
 using Eigen::VectorXd;
 
 constexpr double kLeastTolerance = 1e-12;
-constexpr double kShrinkStep =
-    1.05;  // Of L after a step that was good enough, and its inverse step grows by 2 otherwise.
+// L after a step that gained enough is divided by the first, else multiplied by the second.
+constexpr double kShrinkStep = 1.05;
 constexpr double kGrow = 2.0;
 constexpr double kConstantM = 1.0;   // M of the test, as the paper's code has it.
 constexpr double kLipschitz = 1.1;   // Of the local estimate of C.

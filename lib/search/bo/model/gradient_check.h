@@ -20,7 +20,7 @@ namespace luthier::search {
 //                                               are 0, RelevanceGain must exceed 20 nats.
 // Hyperparameters come from the newest 100 measured values of all reporters, without slopes. A call
 // checks up to eight reporters, in turn, by about 150 of each one's newest slopes at those points.
-// Of the axes along which everybody's slopes are 0, a call checks one, drawn by `ask_index`.
+// A call checks one of the axes along which everybody's slopes are 0, drawn by `ask_index`.
 //
 // `reporter` has the reporter of each row of `data`. `before` has the reporters set aside so far.
 // Such a reporter is set aside until CheckSlopes confirms its slopes and no other test objects.

@@ -16,51 +16,58 @@
 
 namespace luthier::search {
 
-// Bayesian optimisation with a Gaussian process: presets bo, hbo (harmless) and lbo (Lipschitz) of one optimizer.
-// docs/design/bo.md has the equations and the reasons.
+// Bayesian optimisation with a Gaussian process. The algorithms bo, hbo (harmless) and lbo (Lipschitz) are presets of
+// its options. docs/design/bo.md has the equations and the reasons.
 //
-//   initial design  the user's defaults, then scrambled Sobol points, until `initial_points` asks and 2 results; where
-//                   there is exploration, but FARTHEST, its first points instead of Sobol's
-//   exploration     one ask in explore_every, so that a quarter (say) of all trials is random search's own
-//   derivatives     reported ones, with option gradients; those of a reporter who contradicts the values are left out
-//                   (gradients.h, gradient_check.h)
-//   local step      every second of the other asks, up to three in a row while each improves the incumbent, while there
-//                   is a climb to go on with (local_search.h); with gradients two of three, up to six in a row. Each
-//                   improvement by a step since the model's last one earns one more, up to five (six) in a row. With
-//                   labels or switches the model's proposal is made instead where it is expected to gain more
-//   quasi-Newton    in the place of local steps, with more than 20 continuous parameters and gradients
-//                   (quasi_newton.h)
-//   data            COMPLETE values; PRUNED values, no better than the median
-//   failures        a model of where settings fail weights the acquisition (feasibility.h); or, with that switched off,
-//                   FAILED settings count as the worst value
-//   model           kernel, output warp and MAP hyperparameters by posterior density, or hyperparameters drawn from it
-//                   (surrogate.h)
-//   pending trials  believed to give what the model predicts, or averaged over draws of it (fantasies.h)
-//   proposal        an acquisition, inside Lipschitz bounds where asked for (bounded_acquisition.h), maximised by Sobol
-//                   screening and multi-start L-BFGS, or exhaustively in small spaces
-//   trust box       with many parameters the proposal stays in a box around the best setting (trust_box.h)
-//   stuck           a proposal within 1e-12 of a tried setting becomes a random point
+// Each ask is one turn. The first turn of this list that applies answers it:
+//   exploration     One ask in `explore_every`: a point that no model chooses (exploration.h).
+//   initial design  Until `initial_points` asks and 2 results: the default setting, then scrambled Sobol points. With
+//                   exploration, except of farthest points, the first explorations are the design.
+//   local step      Every second of the other asks, while a climb is left (local_search.h); with gradients two of
+//                   three. Steps that improve the incumbent are followed by more of them (local_step.cc).
+//   quasi-Newton    In place of local steps, with gradients of more than 20 continuous parameters (quasi_newton.h).
+//   model           The maximum of an acquisition under a model of the objective (model_turn.h). With labels or
+//                   switches the model competes with the local step: the larger expected gain is taken.
 //
-// Origins: init, explore, trust_region, quasi_newton, acq, stuck_random, all_random (no proposal could be computed),
-// ar_empty (the bounds rejected everything: a point that they allow), gp_failed, repeat (a noisy objective whose
-// settings were all tried). Details: docs/reference/bo.md.
+// The model's turn:
+//   data            The values of COMPLETE trials; PRUNED trials count as no better than the median.
+//   derivatives     With option `gradients`, the reported ones. Reporters whose gradients disagree with the values are
+//                   set aside (gradients.h, gradient_check.h).
+//   failures        A model of the probability of failure weights the acquisition (feasibility.h). With
+//                   `feasibility: off`, FAILED settings count as the worst value instead.
+//   model           Kernel, output warp and hyperparameters have the largest posterior density, or the hyperparameters
+//                   are drawn from the posterior (surrogate.h).
+//   pending trials  Take the value that the model predicts, or the acquisition is averaged over drawn outcomes
+//                   (fantasies.h).
+//   acquisition     May be restricted by Lipschitz bounds (bounded_acquisition.h). It is maximised by Sobol screening
+//                   and multi-start L-BFGS; small finite spaces are enumerated (maximize.h).
+//   trust box       With many parameters the proposal stays in a box around the best setting (trust_box.h).
+//   duplicates      A proposal within 1e-12 of a tried setting is replaced by a random one.
+//
+// Origins of suggestions: init, explore, trust_region, quasi_newton, acq; restart (a point of a new trust box, or with
+// too many scalars for a model a new start); stuck_random (in place of a duplicate); all_random (no proposal could be
+// computed); ar_empty (the bounds rejected every candidate; the suggestion is a point that they allow); gp_failed (no
+// covariance could be factored); repeat (a noisy objective in a space whose settings were all tried). Details:
+// docs/reference/bo.md.
 class BoDesigner final : public Designer {
  public:
   BoDesigner(const study::StudySpec& spec, const study::BoOptions& options) : study_(spec, options), model_(&study_) {}
 
-  // Besides OUT_OF_RANGE SPACE_EXHAUSTED (every setting of a finite space was tried and the objective is not noisy) no
-  // error: each stage that fails falls back on a point inside the space.
+  // Returns OUT_OF_RANGE SPACE_EXHAUSTED if every setting of a finite space was tried and the objective is not noisy,
+  // and CANCELLED once `stop` is raised. There is no other error: if a turn fails, a point inside the space is
+  // suggested.
   absl::StatusOr<Suggestion> Suggest(const study::History& history, uint64_t ask_index,
                                      const base::StopToken& stop) override;
 
  private:
-  // The suggestion without what it says of derivatives; changes ask->state.
+  // Returns the suggestion of the ask's turn, still without AddGradients, and sets ask->state.
   absl::StatusOr<Suggestion> Choose(Ask* ask) const;
-  // Fills in `box` where there are many parameters. Returns the suggestion where a new box begins.
+  // Fills in ask->box if there are many parameters. While a new box has few trials, returns a point of its initial
+  // design.
   absl::StatusOr<std::optional<Suggestion>> BoxTurn(Ask* ask) const;
-  // Returns what the model proposes, or makes `move`.
+  // Returns the model's proposal, or makes `move` if that is expected to gain more or the model has no proposal.
   absl::StatusOr<Suggestion> Propose(const Ask& ask, std::optional<LocalMove> move) const;
-  // Turns the model's candidate into the suggestion, or replaces it where it was tried already.
+  // Fills in `suggestion` with the model's candidate, or with a random setting if the candidate was tried already.
   absl::Status Settle(const Ask& ask, const BoModel& model, const MaximizeCandidate& candidate,
                       Suggestion* suggestion) const;
 

@@ -14,21 +14,21 @@
 #include "lib/search/bo/acquisition/maximize.h"
 #include "lib/study/encoding.h"
 
-// Thompson sampling over finitely many settings: the posterior's own joint draw there, without Fourier features.
+// Thompson sampling over finitely many settings: a joint draw of the posterior at all of them (DrawAtPoints), without
+// Fourier features.
 namespace luthier::search {
 
-// A joint draw at given points.
+// A joint draw of f at given points, as an acquisition. Immutable and thread-safe.
 class FiniteDraw final : public AcquisitionFunction {
  public:
-  // DrawAtPoints(regression, points, random), points being different q rows. O(q^3/3 + q^2 n). CANCELLED: `stop` was
-  // raised.
+  // Draws at the q rows of `points`, all different. Costs O(q^3/3 + q^2 n). Returns CANCELLED once `stop` is raised.
   static absl::StatusOr<FiniteDraw> Create(const gp::Regression& regression, Eigen::MatrixXd points,
                                            base::RandomStream random, const base::StopToken& stop);
 
-  // Returns what was drawn at rows that are among the points; NaN at others, and everywhere when the covariance could
-  // not be factored.
+  // Returns the drawn value at each row of u that equals one of the points, NaN at other rows. If the covariance could
+  // not be factored, every value is NaN.
   Eigen::VectorXd Values(const Eigen::Ref<const Eigen::MatrixXd>& u) const override;
-  // The gradient is 0: there is nothing to climb.
+  // Sets `gradient` to 0.
   double Value(const Eigen::VectorXd& u, Eigen::VectorXd* gradient) const override;
 
  private:
@@ -36,24 +36,25 @@ class FiniteDraw final : public AcquisitionFunction {
 
   Eigen::MatrixXd points_;
   Eigen::VectorXd values_;
-  std::vector<Eigen::Index> order_;  // Rows by their coordinates.
+  std::vector<Eigen::Index> order_;  // Rows of points_ in lexicographical order, for lookup.
 };
 
-// Settings and their model points, as rows.
+// Settings, and their model points as rows.
 struct FiniteSet {
   std::vector<study::Parameters> settings;
   Eigen::MatrixXd points;
 };
 
-// The settings that a finite draw is of. Of a small finite space (`table`): those not excluded, at most 1164, at
-// random. Else 1024 scrambled Sobol points of the stream (seed, "bo/finite", index), the known ones (compact, best
-// first) and 140 around the best of them. `box`, when not null, holds all of them, as in Maximize. No setting twice.
+// Returns the settings at which to draw, each once. In a small finite space (`table` not null) these are the rows of
+// the table that `excluded` allows, at most 1164 of them, at random. Otherwise they are ScreenPoints of the random
+// stream (seed, "bo/finite", index): 1024 Sobol points, the rows of `known` (compact points, best first), 40 near and
+// 100 wide sprays; inside `box` unless that is null.
 FiniteSet FiniteCandidates(const study::Encoding& encoding, const SettingTable* table,
                            const std::vector<bool>& excluded, const Eigen::MatrixXd& known, const TrustBox* box,
                            uint64_t seed, uint64_t index);
 
-// The candidate with the largest finite value, ties to the first; absent when there is none. CANCELLED: `stop` was
-// raised.
+// Returns the candidate with the largest finite value, the first of equal ones, or std::nullopt if no value is finite.
+// Returns CANCELLED once `stop` is raised.
 absl::StatusOr<std::optional<MaximizeCandidate>> MaximizeOverCandidates(const AcquisitionFunction& acquisition,
                                                                         const FiniteSet& candidates,
                                                                         const base::StopToken& stop);

@@ -16,23 +16,23 @@
 
 namespace luthier::search {
 
-// A box of compact points around `centre`, which it holds. Discrete coordinates have all of [0, 1].
+// A box of compact points that contains `centre`. Its sides along discrete coordinates are all of [0, 1].
 struct TrustBox {
   Eigen::VectorXd centre, lower, upper;
 };
 
 struct MaximizeOptions {
-  int screen_points = 1024;        // Scrambled Sobol points of the screening, >= 1.
-  int starts = 8;                  // Local searches, >= 1: the best screened point and others by Boltzmann weights.
-  int swept_starts = 2;            // Starts, best first, that are improved coordinate by coordinate first.
-  int max_evaluations = 80;        // Per L-BFGS run.
-  int max_rounds = 20;             // Alternations of the continuous and the discrete block per start.
-  int64_t exhaustive_levels = 16;  // A discrete coordinate of at most so many levels is searched level by level.
-  // When not null, continuous coordinates stay inside it, see ScreenPoints. Borrowed.
+  int screen_points = 1024;        // Number of scrambled Sobol points that are screened, >= 1.
+  int starts = 8;                  // Number of local searches, >= 1.
+  int swept_starts = 2;            // Number of starts, the best ones, that are swept first.
+  int max_evaluations = 80;        // Limit of one run of L-BFGS.
+  int max_rounds = 20;             // Limit of alternations of continuous and discrete search from one start.
+  int64_t exhaustive_levels = 16;  // All levels of a discrete coordinate are tried if it has at most this many.
+  // Continuous coordinates stay inside this box. Null for the whole cube. Borrowed.
   const TrustBox* box = nullptr;
 };
 
-// A legal setting, its model point and the acquisition there.
+// A legal setting, its model point `u`, and the acquisition there.
 struct MaximizeCandidate {
   study::Parameters parameters;
   Eigen::VectorXd u;
@@ -40,49 +40,53 @@ struct MaximizeCandidate {
 };
 
 struct MaximizeResult {
-  std::vector<MaximizeCandidate> candidates;  // One a start, best first (ties: earlier start). Values are finite.
-  int not_finite = 0;                         // Screened values that were NaN or infinite: counted as -infinity.
+  // The ends of the local searches with finite values, best first. Equal ones have the order of their starts.
+  std::vector<MaximizeCandidate> candidates;
+  int not_finite = 0;  // Number of screened values that were NaN or infinite. They are treated as -infinity.
 };
 
 struct ScreenOptions {
   int sobol_points = 1024;
-  int near_sprays = 10, wide_sprays = 50;  // Around the best known point: deviations 1e-3 and 0.05.
+  // Numbers of random points around the best known one, with deviations 1e-3 (near) and 0.05 (wide).
+  int near_sprays = 10, wide_sprays = 50;
   const TrustBox* box = nullptr;
 };
 
-// The compact points at which a search begins, see Maximize. In a box: Sobol points in it, of each of which only about
-// 20 coordinates, at random, differ from the centre's when there are more (Regis & Shoemaker 2013; Eriksson et al.
-// 2019), known points moved into it, and sprays around its centre.
+// Returns the compact points, as rows, that a search screens: Sobol points, then the rows of `known`, then near and
+// wide sprays around the first of them. A spray is normal; each of its discrete coordinates is drawn anew with
+// probability 1/5. With a box, Sobol points lie in it, `known` is moved into it, and sprays are around its centre. In
+// more than 20 dimensions about 20 random coordinates of such a Sobol point differ from the centre's (Regis & Shoemaker
+// 2013; Eriksson et al. 2019).
 Eigen::MatrixXd ScreenPoints(const study::Encoding& encoding, const Eigen::MatrixXd& known,
                              const ScreenOptions& options, base::RandomStream& random);
 
-// Maximises an acquisition over a search space.
+// Maximises an acquisition over a search space, in four stages:
+//   Screening     Evaluates ScreenPoints of the random stream (seed, "bo/acq", index).
+//   Starts        Takes the best screened point, and draws others without replacement with weights
+//                 exp((a - a_max)/range), where range is the deviation of the best 5 % of the values.
+//   Sweeps        From the best `swept_starts` starts, moves each continuous coordinate to the best of 32 places along
+//                 it, twice. If the objective is nearly a sum of functions of one parameter each, the acquisition has
+//                 many local maxima; sweeps find the best one coordinate by coordinate.
+//   Local search  Runs bounded L-BFGS over the active continuous coordinates, in units of their lengthscales. Then
+//                 improves each active discrete coordinate: all levels if it is categorical or has few, otherwise a
+//                 pattern search over levels with steps 1, 2, 4, …. Repeats both until nothing changes, and rounds the
+//                 end to a legal setting.
 //
-// Screening: scrambled Sobol points of the stream (seed, "bo/acq", index), `known` points, and 10 + 50 points sprayed
-// around the best known one (normal, deviations 1e-3 and 0.05; each discrete coordinate anew with probability 1/5).
-// Starts: the best of them and others drawn without replacement with weights exp((a - a_max)/range), range = deviation
-// of the top 5 %. Sweeps: the first starts move each continuous coordinate to the best of 32 places along it, twice:
-// where the objective is nearly a sum of functions of one parameter, the acquisition has many maxima, the number
-// growing like a power of the dimension, and coordinates lead to the best of them one by one. Local search: bounded
-// L-BFGS over the active continuous coordinates in units of their lengthscales; then each active discrete coordinate in
-// turn: all levels when there are few or it is categorical, else a pattern search over the level index with steps 1, 2,
-// 4, …; both again until nothing changes. Ends are snapped to legal settings.
-//
-// known: compact points as rows, best first. lengthscales: one a compact coordinate, > 0. Deterministic in its
-// arguments. No candidates when every value is -infinity or NaN, or when the space has no free coordinate. CANCELLED,
-// here and below: `stop` was raised.
+// `known` has compact points as rows, best first. `lengthscales` has one entry > 0 a compact coordinate. The result
+// depends on the arguments alone. It has no candidates if every value is -infinity or NaN, or if the space has no free
+// coordinate. This function and the two below return CANCELLED once `stop` is raised.
 absl::StatusOr<MaximizeResult> Maximize(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
                                         const Eigen::MatrixXd& known, const Eigen::VectorXd& lengthscales,
                                         uint64_t seed, uint64_t index, const MaximizeOptions& options,
                                         const base::StopToken& stop);
 
-// The same by DIRECT (math::MinimizeDirect) over the compact cube, derivative-free: one candidate, or none when no
-// value is finite. For comparison with tools that have nothing else.
+// Maximises without derivatives, by DIRECT (math::MinimizeDirect) over the compact cube. Returns one candidate, or none
+// if no value is finite. It serves comparisons with tools that use DIRECT.
 absl::StatusOr<MaximizeResult> MaximizeByDirect(const AcquisitionFunction& acquisition, const study::Encoding& encoding,
                                                 const base::StopToken& stop);
 
-// The row of the table with the largest finite acquisition among those not excluded; ties to the first. Returns
-// std::nullopt if there is none. excluded.size() == table.size().
+// Returns the row of the table with the largest finite acquisition, the first of equal ones. Rows whose entry of
+// `excluded` (one a row) is true are left out. Returns std::nullopt if no row is left.
 absl::StatusOr<std::optional<MaximizeCandidate>> MaximizeOverTable(const AcquisitionFunction& acquisition,
                                                                    const SettingTable& table,
                                                                    const std::vector<bool>& excluded,

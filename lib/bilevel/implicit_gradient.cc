@@ -58,6 +58,8 @@ absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, Ou
   if (!result.usable()) return result;
   result.adjoint = std::move(cg.x);
   result.gradient = -inner.CrossTransposeVector(result.adjoint);
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd direct, outer.DirectGradient(x, stop));
+  if (direct.size() > 0) result.gradient += direct;
 
   if (!options.error_bound) {
     result.error_x = result.error_q = result.error_bound = INFINITY;
@@ -71,7 +73,8 @@ absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, Ou
       (result.cg_residual + (outer.GradientLipschitz() + constants.hessian_lipschitz * q) * result.error_x) /
       constants.mu;
   result.error_bound = constants.cross_lipschitz * result.error_x * q +
-                       (inner.CrossNorm() + constants.cross_lipschitz * result.error_x) * result.error_q;
+                       (inner.CrossNorm() + constants.cross_lipschitz * result.error_x) * result.error_q +
+                       outer.DirectError(x, result.error_x);
   result.certified = constants.certified && std::isfinite(result.error_bound);
   return result;
 }

@@ -24,7 +24,7 @@ struct ImplicitGradientOptions {
 };
 
 // The gradient of E at lambda, from an x near X(lambda):
-//   p = -D' q,  H q = grad g     (all at x; Pedregosa 2016, algorithm 1)
+//   p = dg/dlambda - D' q,  H q = grad g     (all at x; Pedregosa 2016, equation 2 and algorithm 1)
 struct ImplicitGradient {
   // kConverged and kPrecision: all fields are set and `gradient` is good up to error_bound. kIterationLimit: the same
   // with a larger error. kIndefinite, kNonFinite: no gradient, only the norms computed before.
@@ -37,7 +37,7 @@ struct ImplicitGradient {
   // The a-posteriori error bound and its terms:
   //   e_x = |grad h(x)| / mu                                    distance of x from X(lambda)
   //   e_q = (|H q - grad g| + (L_g + L_H |q|) e_x) / mu         error of q
-  //   e_p = L_D e_x |q| + (|D| + L_D e_x) e_q                   error of p
+  //   e_p = L_D e_x |q| + (|D| + L_D e_x) e_q + e_direct        error of p; e_direct: OuterLoss::DirectError
   double inner_gradient_norm = 0.0;
   double outer_gradient_norm = 0.0;  // |grad g|
   double cg_residual = 0.0;

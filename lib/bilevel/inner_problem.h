@@ -51,7 +51,7 @@ class InnerProblem {
   virtual absl::StatusOr<InnerConstants> Constants(const base::StopToken& stop) = 0;
 };
 
-// g. It depends on lambda through x alone.
+// g(x, lambda) at one fixed lambda. Most depend on lambda through x alone.
 class OuterLoss {
  public:
   virtual ~OuterLoss() = default;
@@ -60,6 +60,12 @@ class OuterLoss {
                                        const base::StopToken& stop) = 0;
   // L_g: |grad g(x) - grad g(y)| <= L_g |x - y|.
   virtual double GradientLipschitz() = 0;
+  // Returns the derivatives of g by lambda at fixed x, s entries. Empty: all are 0. CANCELLED when stopped.
+  virtual absl::StatusOr<Eigen::VectorXd> DirectGradient(const Eigen::VectorXd& /*x*/, const base::StopToken& /*stop*/) {
+    return Eigen::VectorXd();
+  }
+  // Returns a bound on |DirectGradient(x) - DirectGradient(y)| over all y with |x - y| <= distance.
+  virtual double DirectError(const Eigen::VectorXd& /*x*/, double /*distance*/) { return 0.0; }
 };
 
 }  // namespace luthier::bilevel

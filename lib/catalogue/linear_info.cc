@@ -83,6 +83,7 @@ ObjectiveInfo LogisticInfo() {
                                  "solver svrg: rows found without gradient three times in a row rest for a while. For "
                                  "losses that are 0 somewhere.",
                                  false, true));
+  AddUnroll(&info);
   info.parameters.push_back(Make(study::kWarmStartOption, ParameterKind::kBool,
                                  "Training starts from the model of the nearest earlier trial that differs in "
                                  "strengths alone. Results then depend on it, up to the tolerance. Not with resource, "

@@ -36,6 +36,18 @@ ParameterInfo MakeL2(double most, double usual) {
   return l2;
 }
 
+void AddUnroll(ObjectiveInfo* info) {
+  info->parameters.push_back(MakeChoice(
+      "unroll",
+      "Trains by exactly unroll_steps steps of this method from zero, and differentiates these steps instead of the "
+      "optimum (iterative differentiation). Absent: training to the optimum.",
+      {"gradient_descent", "heavy_ball", "lbfgs"}, false));
+  info->parameters.back().default_value.reset();
+  info->parameters.back().optional = true;
+  info->parameters.push_back(
+      MakeNumber("unroll_steps", ParameterKind::kInt, "Steps of unroll.", 100.0, false, 1.0, 1e5));
+}
+
 ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable) {
   ParameterInfo p = Make(std::move(name), ParameterKind::kCategorical, std::move(description), labels[0], tunable);
   p.labels = std::move(labels);

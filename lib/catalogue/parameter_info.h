@@ -16,6 +16,8 @@ ParameterInfo MakeNumber(std::string name, ParameterKind kind, std::string descr
                          bool tunable, double min, double max);
 // `l2`, which every trial needs: legal from 1/most to `most`, suggested from 1/usual to `usual`.
 ParameterInfo MakeL2(double most, double usual);
+// Adds `unroll` and `unroll_steps`: iterative differentiation in place of training to the optimum.
+void AddUnroll(ObjectiveInfo* info);
 // The default is the first label.
 ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable);
 

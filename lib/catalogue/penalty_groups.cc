@@ -202,12 +202,12 @@ absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& opti
   return ParsePenaltyGroups(text == nullptr ? std::string() : *text);
 }
 
-std::optional<int64_t> LengthOfL2(const study::Parameters& options, const study::SearchSpace& space) {
-  if (const std::optional<int> i = space.Find("l2")) {
+std::optional<int64_t> LengthOf(const std::string& name, const study::Parameters& options, const study::SearchSpace& space) {
+  if (const std::optional<int> i = space.Find(name)) {
     const std::optional<int>& count = space.parameters()[static_cast<size_t>(*i)].count;
     return count ? std::optional<int64_t>(*count) : std::nullopt;
   }
-  const auto found = options.find("l2");
+  const auto found = options.find(name);
   if (found == options.end()) return std::nullopt;
   const auto* list = std::get_if<std::vector<double>>(&found->second);
   return list ? std::optional<int64_t>(static_cast<int64_t>(list->size())) : std::nullopt;

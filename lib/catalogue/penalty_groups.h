@@ -53,8 +53,8 @@ absl::StatusOr<std::vector<PenaltyGroup>> ParsePenaltyGroups(absl::string_view t
 // valid.
 absl::StatusOr<std::vector<PenaltyGroup>> GroupsOf(const study::Parameters& options);
 
-// Number of strengths of a list l2, tuned or fixed; absent where l2 is one number.
-std::optional<int64_t> LengthOfL2(const study::Parameters& options, const study::SearchSpace& space);
+// Number of entries of the list `name`, tuned or fixed; absent where it is one number.
+std::optional<int64_t> LengthOf(const std::string& name, const study::Parameters& options, const study::SearchSpace& space);
 // Option l2_per: "column" (the default), "class" or "weight".
 std::string L2Per(const study::Parameters& options);
 

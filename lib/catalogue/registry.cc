@@ -11,6 +11,7 @@
 #include "lib/catalogue/function_info.h"
 #include "lib/catalogue/linear_info.h"
 #include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/regression_info.h"
 #include "lib/catalogue/settings.h"
 #include "lib/catalogue/test_functions.h"
 #include "lib/notation/synth_specs.h"
@@ -137,7 +138,7 @@ void CheckData(const ObjectiveInfo& info, const study::BuiltinObjective& objecti
     const auto* text = format == objective.options.end() ? nullptr : std::get_if<std::string>(&format->second);
     const absl::Status status = info.model == "crf"
                                     ? notation::CheckSynthChains(objective.data, text == nullptr ? "" : *text)
-                                    : notation::CheckSynthRows(objective.data);
+                                    : notation::CheckSynthRows(objective.data, IsRegression(info));
     if (!status.ok()) violations->Add(field, std::string(status.message()));
   } else if (objective.data[0] == '/') {
     violations->Add(field, "is an absolute path; give one relative to the worker's data root");
@@ -147,13 +148,8 @@ void CheckData(const ObjectiveInfo& info, const study::BuiltinObjective& objecti
 void CheckListL2(const ObjectiveInfo& info, const study::BuiltinObjective& objective, const study::SearchSpace& space,
                  base::Violations* violations) {
   const ParameterInfo* l2 = info.FindParameter("l2");
-  const bool knows_lists = l2 != nullptr && l2->vector;
-  if (objective.split.third > 0.0 && !knows_lists) {
-    violations->Add(absl::StrCat(kAt, ".split.third"),
-                    absl::StrCat("is for objectives logistic and hsvm, not ", info.model, "; remove it"));
-  }
-  if (!knows_lists) return;
-  if (!LengthOfL2(objective.options, space)) {
+  if (l2 == nullptr || !l2->vector) return;
+  if (!LengthOf("l2", objective.options, space)) {
     if (objective.options.contains("l2_per")) {
       violations->Add(absl::StrCat(kAt, ".options.l2_per"),
                       "is for a list l2; give parameter l2 a count, or remove l2_per");
@@ -163,6 +159,36 @@ void CheckListL2(const ObjectiveInfo& info, const study::BuiltinObjective& objec
   if (objective.options.contains(kGroupsOption)) {
     violations->Add(absl::StrCat(kAt, ".options.", kGroupsOption),
                     "and a list l2 exclude each other: the list has a strength for each column; remove one of the two");
+  }
+}
+
+// Fields of `split` that the objective cannot have.
+void CheckSplit(const ObjectiveInfo& info, const study::BuiltinObjective& objective, base::Violations* violations) {
+  const study::Split& split = objective.split;
+  const bool rows = info.needs_data && info.model != "crf";
+  for (const auto& [name, given] : {std::pair<const char*, bool>{"third", split.third > 0.0},
+                                    {"stratify", split.stratify.has_value()},
+                                    {"group_column", !split.group_column.empty()},
+                                    {"time_column", !split.time_column.empty()},
+                                    {"validation_data", !split.validation_data.empty()}}) {
+    if (!given || rows) continue;
+    const bool named = info.model == "crf" && std::string(name) == "validation_data";
+    violations->Add(absl::StrCat(kAt, ".split.", name),
+                    named ? absl::StrCat("is option validation_data of crf; move it to ", kAt, ".options")
+                          : absl::StrCat("is not for objective ", info.model, "; remove it"));
+  }
+  if (!rows) return;
+  if (split.stratify.value_or(false) && IsRegression(info)) {
+    violations->Add(absl::StrCat(kAt, ".split.stratify"),
+                    absl::StrCat("is for classes, and ", info.model, " predicts numbers; remove it"));
+  }
+  if (split.validation_data.empty()) return;
+  const std::string field = absl::StrCat(kAt, ".split.validation_data");
+  if (notation::IsSynth(split.validation_data)) {
+    const absl::Status status = notation::CheckSynthRows(split.validation_data, IsRegression(info));
+    if (!status.ok()) violations->Add(field, std::string(status.message()));
+  } else if (split.validation_data[0] == '/') {
+    violations->Add(field, "is an absolute path; give one relative to the worker's data root");
   }
 }
 
@@ -189,6 +215,8 @@ const std::vector<ObjectiveInfo>& Objectives() {
     list->push_back(LogisticInfo());
     list->push_back(CrfInfo());
     list->push_back(HsvmInfo());
+    list->push_back(KernelRidgeInfo());
+    list->push_back(RidgeInfo());
     return list;
   }();
   return table;
@@ -244,6 +272,7 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
   }
   CheckSpace(info, objective, space, &violations);
   CheckListL2(info, objective, space, &violations);
+  CheckSplit(info, objective, &violations);
   CheckMetric(info, metric, &violations);
   return violations.ToStatus();
 }
@@ -251,7 +280,13 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
 absl::Status ValidateCurve(const study::StudySpec& spec) {
   const auto* objective = std::get_if<study::BuiltinObjective>(&spec.objective);
   if (objective == nullptr || !(spec.resource || spec.stopping)) return absl::OkStatus();
-  // All others report each iteration or pass.
+  const absl::StatusOr<const ObjectiveInfo*> info = FindObjective(objective->model);
+  if (info.ok() && IsRegression(**info)) {
+    const char* field = spec.resource ? "resource" : "stopping";
+    return base::BadField(field, absl::StrCat("needs a learning curve, and ", objective->model,
+                                              " has none: its training is a linear system; remove it"));
+  }
+  // All others but functions report each iteration or pass.
   if (!absl::StartsWith(objective->model, kFunctionPrefix)) return absl::OkStatus();
   const auto steps = objective->options.find("steps");
   if (steps != objective->options.end() && steps->second != study::ParameterValue(0.0)) return absl::OkStatus();

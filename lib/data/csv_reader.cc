@@ -159,12 +159,13 @@ struct Layout {
   std::vector<int64_t> feature;  // Column of the matrix, or kIgnored.
   size_t label = 0;              // A field, or kNoLabel.
   static constexpr size_t kNoLabel = SIZE_MAX;
+  size_t key = kNoLabel;         // A field, or kNoLabel.
 };
 
 // Whether the first record names the columns.
 bool HasHeader(const Record& first, const ReadOptions& options, const WantedColumns* wanted) {
   if (options.header != Header::kAuto) return options.header == Header::kYes;
-  if (!options.label.empty()) return true;
+  if (!options.label.empty() || !options.key_column.empty()) return true;
   if (wanted != nullptr && !wanted->features.empty()) {
     // Where columns are called by numbers, a row of data may hold some of their names; hardly all of them.
     std::set<std::string> missing(wanted->features.begin(), wanted->features.end());
@@ -238,9 +239,11 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
     return At(lines, record.line, 1,
               "there is one field only; a label and at least one feature are needed, separated by , ; or tab");
   }
-  if (!options.label.empty() && options.header == Header::kNo) {
-    return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": label column ", base::Quote(options.label),
-                                                   " needs a header, but header is \"no\""));
+  for (const std::string& name : {options.label, options.key_column}) {
+    if (!name.empty() && options.header == Header::kNo) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(lines.name(), ": column ", base::Quote(name), " needs a header, but header is \"no\""));
+    }
   }
   Layout layout;
   const bool header = HasHeader(record, options, wanted);
@@ -253,10 +256,11 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
       }
       names.push_back(f.text);
     }
-    if (!options.label.empty() && !seen.contains(options.label)) {
-      return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": there is no column ",
-                                                     base::Quote(options.label),
-                                                     base::DidYouMean(options.label, names)));
+    for (const std::string& name : {options.label, wanted == nullptr ? options.key_column : std::string()}) {
+      if (!name.empty() && !seen.contains(name)) {
+        return absl::InvalidArgumentError(absl::StrCat(lines.name(), ":", record.line, ": there is no column ",
+                                                       base::Quote(name), base::DidYouMean(name, names)));
+      }
     }
   }
   if (wanted == nullptr) {
@@ -264,13 +268,20 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
     if (!options.label.empty()) {
       layout.label = static_cast<size_t>(std::find(names.begin(), names.end(), options.label) - names.begin());
     }
+    if (!options.key_column.empty()) {
+      layout.key = static_cast<size_t>(std::find(names.begin(), names.end(), options.key_column) - names.begin());
+      if (layout.key == layout.label) {
+        return absl::InvalidArgumentError(absl::StrCat(lines.name(), ": column ", base::Quote(options.key_column),
+                                                       " is the label; name another one, or set label"));
+      }
+    }
     for (size_t k = 0; k < width; ++k) {
-      const auto feature = static_cast<int64_t>(k < layout.label ? k : k - 1);
-      layout.feature.push_back(k == layout.label ? Layout::kIgnored : feature);
-      if (header && k != layout.label) out.features.push_back(names[k]);
+      const bool feature = k != layout.label && k != layout.key;
+      layout.feature.push_back(feature ? int64_t{out.x.cols++} : Layout::kIgnored);
+      if (header && feature) out.features.push_back(names[k]);
     }
     if (header) out.label_name = names[layout.label];
-    out.x.cols = static_cast<int32_t>(width - 1);
+    if (out.x.cols == 0) return At(lines, record.line, 1, "there is no column left that is a feature");
   } else {
     if (header && !wanted->features.empty()) {
       LUTHIER_ASSIGN_OR_RETURN(layout, LayoutByName(lines, record, options, *wanted, &out));
@@ -307,6 +318,15 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
       if (value == 0.0) continue;
       out.x.column.push_back(static_cast<int32_t>(feature));
       out.x.value.push_back(value);
+    }
+    if (layout.key != Layout::kNoLabel) {
+      const Field& f = record.fields[layout.key];
+      if (Missing(f.text)) {
+        return At(lines, record.line, f.column,
+                  absl::StrCat("column ", base::Quote(options.key_column), " is missing (", base::Quote(f.text), ")"));
+      }
+      LUTHIER_RETURN_IF_ERROR(base::MakeRoom(1, stop, &out.key));
+      out.key.push_back(f.text);
     }
     if (layout.label != Layout::kNoLabel) {
       const Field& f = record.fields[layout.label];

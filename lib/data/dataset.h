@@ -25,17 +25,24 @@ struct SparseMatrix {
   friend bool operator==(const SparseMatrix&, const SparseMatrix&) = default;
 };
 
-// A classification data set as read: finite features, one label a row, at least two classes. Immutable once made.
+// A data set as read: finite features, and for each row the label of a class (at least two classes) or, for regression,
+// a finite target. Immutable once made.
 struct Dataset {
   std::string name;  // For messages: the path or URI it came from.
   SparseMatrix x;
-  std::vector<int32_t> label;         // Index into classes.
+  std::vector<int32_t> label;         // Index into classes; empty for regression.
   std::vector<std::string> classes;   // Numeric labels in numeric order, else in byte order. With two classes, the
                                       // second one is the "positive" class.
   std::vector<std::string> features;  // Names, or empty when the file has none.
   std::string label_name;             // Name of the label's column; empty when the file has none.
+  std::vector<double> target;         // Regression: one number a row. Else empty.
+  // Rank of each row's value in ReadOptions::key_column, from 0, equal values sharing one. Empty without such a column.
+  std::vector<int32_t> key;
+  bool open_columns = false;  // LIBSVM: columns beyond `cols` are those in which every row is 0.
+  int64_t appended = 0;       // Number of rows at the end that Concatenate added.
 
   int num_classes() const { return static_cast<int>(classes.size()); }
+  bool regression() const { return !target.empty(); }
 };
 
 inline constexpr int64_t kMaxRows = int64_t{1} << 31;
@@ -48,7 +55,20 @@ inline constexpr int kMaxClasses = 1000;
 absl::Status AssignClasses(const std::vector<std::string>& label_texts, Dataset* dataset,
                            const base::StopToken& stop = {});
 
-// SHA-256 (hexadecimal) over shape, entries, labels and class names: equal data sets have equal fingerprints, whatever
+// Sets `target`. INVALID_ARGUMENT ("name: ...") for no rows, and for a text that is not a finite number; CANCELLED when
+// stopped.
+absl::Status AssignTargets(const std::vector<std::string>& texts, Dataset* dataset, const base::StopToken& stop = {});
+
+// Sets `key` to the ranks of `texts`, one a row: in numeric order if all are finite numbers, else in byte order.
+// CANCELLED when stopped.
+absl::Status AssignKeys(const std::vector<std::string>& texts, Dataset* dataset, const base::StopToken& stop = {});
+
+// Adds the rows of `second`, which `appended` counts, behind those of `first`. Columns are matched by name if both have
+// names, else by position. The keys of `first` go. INVALID_ARGUMENT for other columns, other classes than `first` has,
+// or classes beside targets; CANCELLED when stopped.
+absl::StatusOr<Dataset> Concatenate(Dataset first, const Dataset& second, const base::StopToken& stop = {});
+
+// SHA-256 (hexadecimal) over shape, entries, labels or targets, class names and keys: equal data sets have equal fingerprints, whatever
 // their format, compression or name. CANCELLED when stopped.
 absl::StatusOr<std::string> Fingerprint(const Dataset& dataset, const base::StopToken& stop = {});
 

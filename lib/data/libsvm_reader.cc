@@ -140,6 +140,7 @@ absl::StatusOr<RawRows> ReadLibsvm(LineReader& lines, const WantedColumns* wante
     }
   }
   out.x.rows = static_cast<int64_t>(out.label.size());
+  out.open_columns = true;
   if (wanted != nullptr) {
     out.x.cols = wanted->cols;
     if (unlabelled > 0 && unlabelled < out.x.rows) {

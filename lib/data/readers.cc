@@ -111,6 +111,11 @@ absl::StatusOr<RawRows> ReadImages(FileOpener open, const std::string& name, Byt
   return rows;
 }
 
+absl::Status NoKeyColumn(const std::string& name, const ReadOptions& options) {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": there is no column ", base::Quote(options.key_column),
+                                                 ": only CSV files with a header have columns by name"));
+}
+
 absl::StatusOr<RawRows> ReadRows(FileOpener open, const std::string& name, const ReadOptions& options,
                                  const WantedColumns* wanted) {
   LUTHIER_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenSource(open, name));
@@ -122,6 +127,7 @@ absl::StatusOr<RawRows> ReadRows(FileOpener open, const std::string& name, const
     format = FormatByContent(head);
     source = std::make_unique<Replayed>(std::move(head), std::move(source));
   }
+  if (format != Format::kCsv && !options.key_column.empty()) return NoKeyColumn(name, options);
   if (format == Format::kIdx) return ReadImages(open, name, *source, options, wanted);
   LineReader lines(std::move(source), name, options.limits);
   if (format == Format::kLibsvm) {
@@ -134,7 +140,7 @@ absl::StatusOr<RawRows> ReadRows(FileOpener open, const std::string& name, const
   return ReadCsv(lines, options, wanted);
 }
 
-constexpr char kCacheKind[] = "dataset/1";
+constexpr char kCacheKind[] = "dataset/2";
 
 void Save(const LoadedDataset& loaded, base::CheckpointWriter* writer) {
   const Dataset& d = loaded.dataset;
@@ -147,6 +153,9 @@ void Save(const LoadedDataset& loaded, base::CheckpointWriter* writer) {
   writer->Texts(d.classes);
   writer->Texts(d.features);
   writer->Text(d.label_name);
+  writer->Array(d.target);
+  writer->Array(d.key);
+  writer->U64(d.open_columns ? 1 : 0);
 }
 
 // DATA_LOSS when the bytes do not fit; CANCELLED when the reader was stopped.
@@ -161,11 +170,15 @@ absl::Status Load(base::CheckpointReader* reader, LoadedDataset* loaded) {
   d.classes = reader->Texts();
   d.features = reader->Texts();
   d.label_name = reader->Text();
+  d.target = reader->Array<double>();
+  d.key = reader->Array<int32_t>();
+  d.open_columns = reader->U64() != 0;
   d.x.rows = static_cast<int64_t>(d.x.row_start.size()) - 1;
   LUTHIER_RETURN_IF_ERROR(reader->status());
   if (!reader->Done() || d.x.rows < 1 || d.x.row_start.back() != d.x.nonzeros() ||
-      d.x.column.size() != d.x.value.size() || static_cast<int64_t>(d.label.size()) != d.x.rows ||
-      d.classes.size() < 2) {
+      d.x.column.size() != d.x.value.size() ||
+      static_cast<int64_t>(d.regression() ? d.target.size() : d.label.size()) != d.x.rows ||
+      (!d.regression() && d.classes.size() < 2) || (!d.key.empty() && static_cast<int64_t>(d.key.size()) != d.x.rows)) {
     return absl::DataLossError("checkpoint: its contents are no data set");
   }
   return absl::OkStatus();
@@ -173,13 +186,19 @@ absl::Status Load(base::CheckpointReader* reader, LoadedDataset* loaded) {
 
 }  // namespace
 
-absl::StatusOr<Dataset> ToDataset(RawRows rows, const base::StopToken& stop) {
+absl::StatusOr<Dataset> ToDataset(RawRows rows, Task task, const base::StopToken& stop) {
   Dataset dataset;
   dataset.name = std::move(rows.name);
   dataset.x = std::move(rows.x);
   dataset.features = std::move(rows.features);
   dataset.label_name = std::move(rows.label_name);
-  LUTHIER_RETURN_IF_ERROR(AssignClasses(rows.label, &dataset, stop));
+  dataset.open_columns = rows.open_columns;
+  if (task == Task::kRegression) {
+    LUTHIER_RETURN_IF_ERROR(AssignTargets(rows.label, &dataset, stop));
+  } else {
+    LUTHIER_RETURN_IF_ERROR(AssignClasses(rows.label, &dataset, stop));
+  }
+  if (!rows.key.empty()) LUTHIER_RETURN_IF_ERROR(AssignKeys(rows.key, &dataset, stop));
   return dataset;
 }
 
@@ -192,11 +211,14 @@ absl::StatusOr<RawRows> ReadRowsFor(FileOpener open, const std::string& name, co
 
 absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, const ReadOptions& options) {
   LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadRows(open, name, options, nullptr));
-  return ToDataset(std::move(rows), options.limits.stop);
+  return ToDataset(std::move(rows), options.task, options.limits.stop);
 }
 
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root) {
-  if (notation::IsSynth(data)) return SynthesizeRows(data, options.limits.stop);
+  if (notation::IsSynth(data)) {
+    if (!options.key_column.empty()) return NoKeyColumn(data, options);
+    return SynthesizeRows(data, options.task, options.limits.stop);
+  }
   if (root == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "data set ", base::Quote(data), " cannot be opened: no data root is set; only synth:… data are available"));
@@ -227,7 +249,8 @@ absl::StatusOr<LoadedDataset> LoadDataset(const std::string& data, const ReadOpt
   const std::string key =
       absl::StrCat(kCacheKind, "\n", data, "\n", static_cast<int>(options.format), " ",
                    static_cast<int>(options.header), " ", options.limits.max_line_bytes, " ",
-                   options.limits.max_total_bytes, "\n", options.label, "\n", options.labels_file, "\n", labels);
+                   options.limits.max_total_bytes, " ", static_cast<int>(options.task), "\n", options.label, "\n",
+                   options.key_column, "\n", options.labels_file, "\n", labels);
   if (source) {
     LUTHIER_ASSIGN_OR_RETURN(std::optional<DataCache::Entry> entry, cache->Find(key, fd.get(), *source, stop));
     if (entry) {

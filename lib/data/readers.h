@@ -17,6 +17,7 @@ namespace luthier::data {
 
 enum class Format { kAuto, kLibsvm, kCsv, kIdx };
 enum class Header { kAuto, kYes, kNo };
+enum class Task { kClassification, kRegression };
 
 struct ReadOptions {
   // kAuto: by extension (.csv .tsv: CSV; .svm .libsvm .svmlight: LIBSVM; idx3-ubyte: IDX; before any .gz or .xz), else
@@ -26,6 +27,9 @@ struct ReadOptions {
   Header header = Header::kAuto;
   // CSV only: name of the label's column in the header; empty: the last column.
   std::string label;
+  // CSV only: name of a column that is not a feature but groups or orders the rows (Dataset::key); empty: none.
+  std::string key_column;
+  Task task = Task::kClassification;  // Kind of the labels: classes or numbers.
   // IDX only: the file of the labels; empty: the name of the images' with "images-idx3" become "labels-idx1".
   std::string labels_file;
   TextLimits limits;
@@ -41,6 +45,8 @@ struct RawRows {
   std::vector<std::string> label;     // Texts; empty when the file has none.
   std::vector<std::string> features;  // As Dataset has them.
   std::string label_name;             // CSV with a header: of the label's column.
+  std::vector<std::string> key;       // Texts of ReadOptions::key_column; empty without it.
+  bool open_columns = false;          // LIBSVM, as Dataset has it.
   int64_t beyond = 0;                 // Entries of columns that a model has not; left out.
   std::vector<std::string> ignored;   // CSV: columns that a model has not; left out.
 };
@@ -75,8 +81,9 @@ absl::StatusOr<RawRows> ReadCsv(LineReader& lines, const ReadOptions& options, c
 absl::StatusOr<RawRows> ReadIdx(ByteSource& images, const std::string& name, ByteSource* labels,
                                 const std::string& labels_name, const base::StopToken& stop = {});
 
-// As a data set to learn from: INVALID_ARGUMENT for no rows, or one class only; CANCELLED when stopped.
-absl::StatusOr<Dataset> ToDataset(RawRows rows, const base::StopToken& stop = {});
+// As a data set to learn from: INVALID_ARGUMENT for no rows, one class only, or a target that is not a number; CANCELLED
+// when stopped.
+absl::StatusOr<Dataset> ToDataset(RawRows rows, Task task, const base::StopToken& stop = {});
 
 // Rows of a file for a model, in whichever format. Images without a file of labels have none. INVALID_ARGUMENT also
 // when there are no rows.
@@ -86,7 +93,7 @@ absl::StatusOr<RawRows> ReadRowsFor(FileOpener open, const std::string& name, co
 // Reads a file in whichever format. `name` is also used for messages and for its extension.
 absl::StatusOr<Dataset> ReadDataset(FileOpener open, const std::string& name, const ReadOptions& options);
 
-// `data` is a URI `synth:…` (synth.h) or a path below `root`. With a null `root` only synth: works
+// Reads the data set that a study names: `data` is a URI `synth:…` (synth.h) or a path below `root`. With a null `root` only synth: works
 // (FAILED_PRECONDITION otherwise). CANCELLED once options.limits.stop is raised, here and below.
 absl::StatusOr<Dataset> LoadDataset(const std::string& data, const ReadOptions& options, const DataRoot* root);
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -123,37 +125,258 @@ absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& la
   return partitions;
 }
 
-absl::StatusOr<std::vector<Partition>> MakeSplit(const std::vector<int32_t>& label, int num_classes,
-                                                 const SplitOptions& options, const base::StopToken& stop) {
-  const auto split = [&](const std::vector<int32_t>& labels,
-                         double validation) -> absl::StatusOr<std::vector<Partition>> {
-    if (options.folds > 0) return SplitFolds(labels, num_classes, options.folds, options.seed, stop);
-    LUTHIER_ASSIGN_OR_RETURN(Partition one, SplitValidation(labels, num_classes, validation, options.seed, stop));
-    std::vector<Partition> all;
-    all.push_back(std::move(one));
-    return all;
-  };
-  if (options.third == 0.0) return split(label, options.validation);
-  const uint64_t third_seed = base::RandomStream(options.seed, "learn.split.third").NextU64();
-  LUTHIER_ASSIGN_OR_RETURN(const Partition outer, SplitValidation(label, num_classes, options.third, third_seed, stop));
+namespace {
+
+// Rows with their keys, in order of key and then of row.
+struct KeyedRows {
+  std::vector<int32_t> row, key;
+};
+
+absl::StatusOr<KeyedRows> InOrderOfKey(const std::vector<int32_t>& rows, const std::vector<int32_t>& key,
+                                       const base::StopToken& stop) {
   base::Pace pace(stop);
-  std::vector<int32_t> rest;
-  rest.reserve(outer.train.size());
-  for (const int32_t row : outer.train) {
+  std::vector<int64_t> count;
+  for (const int32_t row : rows) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
-    rest.push_back(label[row]);
+    const auto k = static_cast<size_t>(key[static_cast<size_t>(row)]);
+    if (k >= count.size()) LUTHIER_RETURN_IF_ERROR(base::MakeRoom(k + 1 - count.size(), stop, &count));
+    if (k >= count.size()) count.resize(k + 1, 0);
+    ++count[k];
   }
-  const double share = options.validation / (1.0 - options.third);
-  LUTHIER_ASSIGN_OR_RETURN(std::vector<Partition> partitions, split(rest, share));
+  int64_t begin = 0;
+  for (int64_t& c : count) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(1));
+    begin += std::exchange(c, begin);
+  }
+  KeyedRows sorted;
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(rows.size(), 0, stop, &sorted.row));
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(rows.size(), 0, stop, &sorted.key));
+  for (const int32_t row : rows) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * base::kRandomAccess));
+    const int32_t k = key[static_cast<size_t>(row)];
+    const auto at = static_cast<size_t>(count[static_cast<size_t>(k)]++);
+    sorted.row[at] = row;
+    sorted.key[at] = k;
+  }
+  return sorted;
+}
+
+// First index of each key, and the end.
+std::vector<size_t> Groups(const KeyedRows& sorted) {
+  std::vector<size_t> begin;
+  for (size_t i = 0; i < sorted.key.size(); ++i) {
+    if (i == 0 || sorted.key[i] != sorted.key[i - 1]) begin.push_back(i);
+  }
+  begin.push_back(sorted.key.size());
+  return begin;
+}
+
+absl::Status TooFewKeys(const char* what, size_t have, int need) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the column has ", have, " different ", what, ", and the split needs ", need));
+}
+
+std::vector<int32_t> Ascending(std::vector<int32_t> rows) {
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+// Rows of `parts[f]` for each f, by group: groups are dealt in random order to one part until it has `wanted` rows, the
+// others go to the other part.
+absl::StatusOr<Partition> HoldOutGroups(const KeyedRows& sorted, double share, uint64_t seed) {
+  const std::vector<size_t> begin = Groups(sorted);
+  const size_t groups = begin.size() - 1;
+  if (groups < 2) return TooFewKeys("groups", groups, 2);
+  std::vector<size_t> order(groups);
+  std::iota(order.begin(), order.end(), size_t{0});
+  base::RandomStream random(seed, "learn.split.groups");
+  random.Shuffle(order);
+  const double wanted = share * static_cast<double>(sorted.row.size());
+  Partition partition;
+  double held = 0.0;
+  for (size_t i = 0; i < groups; ++i) {
+    const auto first = static_cast<std::ptrdiff_t>(begin[order[i]]);
+    const auto last = static_cast<std::ptrdiff_t>(begin[order[i] + 1]);
+    const double size = static_cast<double>(last - first);
+    // Held out if that brings the number nearer to the wanted one; at least one group, and not the last that trains.
+    const bool none = partition.validation.empty() && i + 1 == groups;
+    const bool spare = i + 1 < groups || !partition.train.empty();
+    const bool hold = none || (spare && held + 0.5 * size <= wanted);
+    std::vector<int32_t>* part = hold ? &partition.validation : &partition.train;
+    part->insert(part->end(), sorted.row.begin() + first, sorted.row.begin() + last);
+    if (hold) held += size;
+  }
+  partition.train = Ascending(std::move(partition.train));
+  partition.validation = Ascending(std::move(partition.validation));
+  return partition;
+}
+
+absl::StatusOr<std::vector<Partition>> GroupFolds(const KeyedRows& sorted, int folds, uint64_t seed,
+                                                  const base::StopToken& stop) {
+  const std::vector<size_t> begin = Groups(sorted);
+  const size_t groups = begin.size() - 1;
+  if (groups < static_cast<size_t>(folds)) return TooFewKeys("groups", groups, folds);
+  std::vector<size_t> order(groups);
+  std::iota(order.begin(), order.end(), size_t{0});
+  base::RandomStream random(seed, "learn.split.groups");
+  random.Shuffle(order);
+  const auto size = [&](size_t g) { return begin[g + 1] - begin[g]; };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return size(a) > size(b); });
+  std::vector<size_t> rows(static_cast<size_t>(folds), 0);
+  std::vector<std::vector<int32_t>> held(static_cast<size_t>(folds));
+  for (const size_t g : order) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    const auto fold = static_cast<size_t>(std::min_element(rows.begin(), rows.end()) - rows.begin());
+    rows[fold] += size(g);
+    held[fold].insert(held[fold].end(), sorted.row.begin() + static_cast<std::ptrdiff_t>(begin[g]),
+                      sorted.row.begin() + static_cast<std::ptrdiff_t>(begin[g + 1]));
+  }
+  std::vector<Partition> partitions(static_cast<size_t>(folds));
+  for (size_t f = 0; f < partitions.size(); ++f) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    partitions[f].validation = Ascending(held[f]);
+    for (size_t other = 0; other < partitions.size(); ++other) {
+      if (other == f) continue;
+      partitions[f].train.insert(partitions[f].train.end(), held[other].begin(), held[other].end());
+    }
+    partitions[f].train = Ascending(std::move(partitions[f].train));
+  }
+  return partitions;
+}
+
+// Index in `sorted`, between two keys, nearest to `at`; neither its begin nor its end.
+size_t CutNear(const std::vector<size_t>& begin, double at) {
+  size_t best = begin[1];
+  for (size_t g = 1; g + 1 < begin.size(); ++g) {
+    const double distance = std::abs(static_cast<double>(begin[g]) - at);
+    if (distance < std::abs(static_cast<double>(best) - at)) best = begin[g];
+  }
+  return best;
+}
+
+std::vector<int32_t> RowsBetween(const KeyedRows& sorted, size_t first, size_t last) {
+  return Ascending(std::vector<int32_t>(sorted.row.begin() + static_cast<std::ptrdiff_t>(first),
+                                        sorted.row.begin() + static_cast<std::ptrdiff_t>(last)));
+}
+
+absl::StatusOr<Partition> HoldOutLast(const KeyedRows& sorted, double share) {
+  const std::vector<size_t> begin = Groups(sorted);
+  if (begin.size() < 3) return TooFewKeys("times", begin.size() - 1, 2);
+  const size_t cut = CutNear(begin, (1.0 - share) * static_cast<double>(sorted.row.size()));
+  return Partition{RowsBetween(sorted, 0, cut), RowsBetween(sorted, cut, sorted.row.size())};
+}
+
+absl::StatusOr<std::vector<Partition>> TimeFolds(const KeyedRows& sorted, int folds) {
+  const std::vector<size_t> begin = Groups(sorted);
+  if (begin.size() - 1 < static_cast<size_t>(folds) + 1) return TooFewKeys("times", begin.size() - 1, folds + 1);
+  std::vector<size_t> cuts = {0};
+  const double n = static_cast<double>(sorted.row.size());
+  for (int k = 1; k <= folds; ++k) {
+    // Each stretch has at least one time of its own.
+    const size_t least = static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), cuts.back()) - begin.begin());
+    const size_t most = begin.size() - 2 - static_cast<size_t>(folds - k);
+    const double at = n * k / (folds + 1);
+    size_t g = least;
+    while (g < most && static_cast<double>(begin[g]) + static_cast<double>(begin[g + 1]) <= 2.0 * at) ++g;
+    cuts.push_back(begin[g]);
+  }
+  cuts.push_back(sorted.row.size());
+  std::vector<Partition> partitions;
+  for (size_t k = 1; k + 1 < cuts.size(); ++k) {
+    partitions.push_back({RowsBetween(sorted, 0, cuts[k]), RowsBetween(sorted, cuts[k], cuts[k + 1])});
+  }
+  return partitions;
+}
+
+// A class that no row of a training part has could not be learned, and its intercept has no optimum.
+absl::Status CheckTrainingClasses(const Dataset& dataset, const std::vector<Partition>& partitions,
+                                  const base::StopToken& stop) {
+  if (dataset.regression()) return absl::OkStatus();
+  base::Pace pace(stop);
+  for (size_t f = 0; f < partitions.size(); ++f) {
+    std::vector<bool> seen(dataset.classes.size(), false);
+    for (const int32_t row : partitions[f].train) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
+      seen[static_cast<size_t>(dataset.label[static_cast<size_t>(row)])] = true;
+    }
+    const auto missing = std::find(seen.begin(), seen.end(), false);
+    if (missing == seen.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "class \"", dataset.classes[static_cast<size_t>(missing - seen.begin())],
+        "\" has no row in the training part", partitions.size() > 1 ? absl::StrCat(" of fold ", f + 1) : "",
+        "; change seed, folds or shares, or the column that splits"));
+  }
+  return absl::OkStatus();
+}
+
+// `rows` ascend. The classes of others are not looked at.
+absl::StatusOr<std::vector<Partition>> SplitRows(const Dataset& dataset, const std::vector<int32_t>& rows, int folds,
+                                                 double share, uint64_t seed, const SplitOptions& options,
+                                                 const base::StopToken& stop) {
+  std::vector<Partition> partitions;
+  if (options.key != KeyUse::kNone) {
+    LUTHIER_ASSIGN_OR_RETURN(const KeyedRows sorted, InOrderOfKey(rows, dataset.key, stop));
+    const bool time = options.key == KeyUse::kTime;
+    if (folds > 0) return time ? TimeFolds(sorted, folds) : GroupFolds(sorted, folds, seed, stop);
+    LUTHIER_ASSIGN_OR_RETURN(Partition one, time ? HoldOutLast(sorted, share) : HoldOutGroups(sorted, share, seed));
+    partitions.push_back(std::move(one));
+    return partitions;
+  }
+  const bool classes = options.stratify && !dataset.regression();
+  base::Pace pace(stop);
+  std::vector<int32_t> label;
+  LUTHIER_RETURN_IF_ERROR(base::FillInPieces(rows.size(), 0, stop, &label));
+  for (size_t i = 0; classes && i < rows.size(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
+    label[i] = dataset.label[static_cast<size_t>(rows[i])];
+  }
+  const int num_classes = classes ? dataset.num_classes() : 1;
+  if (!classes && rows.size() < 2) return absl::InvalidArgumentError("there are fewer than two rows to split");
+  if (folds > 0) {
+    LUTHIER_ASSIGN_OR_RETURN(partitions, SplitFolds(label, num_classes, folds, seed, stop));
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(Partition one, SplitValidation(label, num_classes, share, seed, stop));
+    partitions.push_back(std::move(one));
+  }
   for (Partition& partition : partitions) {
     for (std::vector<int32_t>* part : {&partition.train, &partition.validation}) {
       for (int32_t& row : *part) {
         LUTHIER_RETURN_IF_ERROR(pace.Poll(1));
-        row = outer.train[row];
+        row = rows[static_cast<size_t>(row)];
       }
     }
-    partition.third = outer.validation;
   }
+  return partitions;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Partition>> MakeSplit(const Dataset& dataset, const SplitOptions& options,
+                                                 const base::StopToken& stop) {
+  std::vector<int32_t> rows, third;
+  LUTHIER_RETURN_IF_ERROR(
+      base::FillInPieces(static_cast<size_t>(dataset.x.rows - dataset.appended), 0, stop, &rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  if (options.third > 0.0) {
+    const uint64_t seed = base::RandomStream(options.seed, "learn.split.third").NextU64();
+    LUTHIER_ASSIGN_OR_RETURN(std::vector<Partition> outer,
+                             SplitRows(dataset, rows, 0, options.third, seed, options, stop));
+    rows = std::move(outer.front().train);
+    third = std::move(outer.front().validation);
+  }
+  std::vector<Partition> partitions;
+  if (dataset.appended > 0) {
+    partitions.push_back({.train = std::move(rows), .validation = {}});
+    std::vector<int32_t>& held = partitions.front().validation;
+    LUTHIER_RETURN_IF_ERROR(base::FillInPieces(static_cast<size_t>(dataset.appended), 0, stop, &held));
+    std::iota(held.begin(), held.end(), static_cast<int32_t>(dataset.x.rows - dataset.appended));
+  } else {
+    const double share = options.validation / (1.0 - options.third);
+    LUTHIER_ASSIGN_OR_RETURN(partitions,
+                             SplitRows(dataset, rows, options.folds, share, options.seed, options, stop));
+  }
+  LUTHIER_RETURN_IF_ERROR(CheckTrainingClasses(dataset, partitions, stop));
+  for (Partition& partition : partitions) partition.third = third;
   return partitions;
 }
 

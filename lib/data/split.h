@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/data/dataset.h"
 
 namespace luthier::data {
 
@@ -30,17 +31,33 @@ absl::StatusOr<Partition> SplitValidation(const std::vector<int32_t>& label, int
 absl::StatusOr<std::vector<Partition>> SplitFolds(const std::vector<int32_t>& label, int num_classes, int folds,
                                                   uint64_t seed, const base::StopToken& stop = {});
 
+// Meaning of Dataset::key for a split.
+enum class KeyUse {
+  kNone,   // No meaning.
+  kGroup,  // Rows of one key stay together: all of them train, or none.
+  kTime,   // Rows of a later key are held out, those of an earlier one train.
+};
+
 struct SplitOptions {
   double validation = 0.25;  // Share of all rows. Unused with folds.
   int folds = 0;             // 0: one split.
   double third = 0.0;        // Share of all rows that is set apart first, in [0, 1); 0: none.
   uint64_t seed = 0;
+  bool stratify = true;  // True if each part has the classes in the same shares. Only without a key.
+  KeyUse key = KeyUse::kNone;
 };
 
-// One partition, or one a fold, as the two above make them of the rows that the third set leaves. The third set, the
-// same in all of them, is round(third * rows) rows. Errors of the two; with a third set a class needs three rows.
-absl::StatusOr<std::vector<Partition>> MakeSplit(const std::vector<int32_t>& label, int num_classes,
-                                                 const SplitOptions& options, const base::StopToken& stop = {});
+// Returns one partition, or one for each fold, of the rows that the third set leaves. The third set is the same in all.
+// Rows that Concatenate appended are held out, and no others are validated on; `validation` and `folds` have no effect.
+//   kNone   SplitValidation and SplitFolds. Without `stratify`, and for regression, classes are not looked at.
+//   kGroup  Groups in random order are held out until the share is reached. Folds: the largest group first goes to the
+//           fold with the fewest rows.
+//   kTime   The last share of rows is held out, cut between two keys. Folds: the rows are cut into folds + 1 stretches;
+//           fold k trains on the first k of them and is held out on the next. The third set is the last share.
+// INVALID_ARGUMENT if a class or the share cannot be split so (with a third set a class needs three rows), for fewer
+// groups or times than parts, and if a training part lacks one of the classes; CANCELLED when stopped.
+absl::StatusOr<std::vector<Partition>> MakeSplit(const Dataset& dataset, const SplitOptions& options,
+                                                 const base::StopToken& stop = {});
 
 }  // namespace luthier::data
 

@@ -88,4 +88,28 @@ absl::StatusOr<Standardization> FitStandardization(const SparseMatrix& x, const 
   return s;
 }
 
+absl::StatusOr<Eigen::MatrixXd> DenseRows(const SparseMatrix& x, const std::vector<int32_t>& rows,
+                                          const Standardization& map, const base::StopToken& stop) {
+  Eigen::MatrixXd out = Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(rows.size()), x.cols);
+  base::Pace pace(stop);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess * (x.cols + 1)));
+    const auto row = static_cast<size_t>(rows[i]);
+    for (int64_t e = x.row_start[row]; e < x.row_start[row + 1]; ++e) {
+      out(static_cast<Eigen::Index>(i), x.column[static_cast<size_t>(e)]) = x.value[static_cast<size_t>(e)];
+    }
+  }
+  if (map.identity()) return out;
+  for (Eigen::Index j = 0; j < out.cols(); ++j) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(out.rows()));
+    const bool constant = !map.constant.empty() && map.constant[static_cast<size_t>(j)];
+    if (constant) {
+      out.col(j).setZero();
+    } else {
+      out.col(j) = (out.col(j).array() - map.mean[j]) / map.deviation[j];
+    }
+  }
+  return out;
+}
+
 }  // namespace luthier::data

@@ -29,6 +29,11 @@ struct Standardization {
 absl::StatusOr<Standardization> FitStandardization(const SparseMatrix& x, const std::vector<int32_t>& rows,
                                                    const base::StopToken& stop = {});
 
+// Returns the mapped values of `rows`: rows.size() x cols, dense. Columns that are `constant` become 0. CANCELLED when
+// stopped.
+absl::StatusOr<Eigen::MatrixXd> DenseRows(const SparseMatrix& x, const std::vector<int32_t>& rows,
+                                          const Standardization& map, const base::StopToken& stop = {});
+
 }  // namespace luthier::data
 
 #endif  // LUTHIER_LIB_DATA_STANDARDIZE_H_

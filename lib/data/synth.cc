@@ -141,7 +141,45 @@ absl::StatusOr<IdxFiles> SynthesizeImages(const notation::ImageSpec& spec, const
   return files;
 }
 
-absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, const base::StopToken& stop) {
+absl::StatusOr<Dataset> Synthesize(const notation::RegressionSpec& spec, const base::StopToken& stop) {
+  const int32_t informative = spec.informative > 0 ? spec.informative : std::max(1, spec.cols / 2);
+  Dataset dataset;
+  dataset.name = absl::StrCat("synth:regression?rows=", spec.rows, "&cols=", spec.cols, "&seed=", spec.seed);
+  base::Pace pace(stop);
+  std::vector<double> weights(static_cast<size_t>(informative));
+  RandomStream weight_random(spec.seed, "synth.weights");
+  for (double& w : weights) w = weight_random.Normal();
+  dataset.x.rows = spec.rows;
+  dataset.x.cols = spec.cols;
+  const double entry_scale = 1.0 / std::sqrt(spec.density);
+  const double score_scale = spec.signal / std::sqrt(static_cast<double>(informative));
+  for (int64_t i = 0; i < spec.rows; ++i) {
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(spec.cols), stop, &dataset.x.column));
+    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(spec.cols), stop, &dataset.x.value));
+    RandomStream random(spec.seed, "synth.row", static_cast<uint64_t>(i));
+    double target = 0.0;
+    for (int32_t j = 0; j < spec.cols; ++j) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(kDrawWork));
+      if (spec.density < 1.0 && random.Uniform() >= spec.density) continue;
+      const double value = random.Normal() * entry_scale;
+      if (value == 0.0) continue;
+      dataset.x.column.push_back(j);
+      dataset.x.value.push_back(value);
+      if (j >= informative) continue;
+      target += score_scale * weights[static_cast<size_t>(j)] *
+                ((1.0 - spec.waves) * value + spec.waves * std::sin(3.0 * value));
+    }
+    dataset.x.row_start.push_back(dataset.x.nonzeros());
+    dataset.target.push_back(target + spec.noise * random.Normal());
+  }
+  return dataset;
+}
+
+absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, Task task, const base::StopToken& stop) {
+  if (task == Task::kRegression) {
+    LUTHIER_ASSIGN_OR_RETURN(const notation::RegressionSpec spec, notation::ParseSynthRegression(uri));
+    return Synthesize(spec, stop);
+  }
   LUTHIER_ASSIGN_OR_RETURN(const std::string kind, notation::SynthRowsKind(uri));
   if (kind == "logistic") {
     LUTHIER_ASSIGN_OR_RETURN(const notation::SynthSpec spec, notation::ParseSynth(uri));
@@ -152,7 +190,7 @@ absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, const base::StopT
   const std::unique_ptr<ByteSource> images = BytesOf(std::move(files.images));
   const std::unique_ptr<ByteSource> labels = BytesOf(std::move(files.labels));
   LUTHIER_ASSIGN_OR_RETURN(RawRows rows, ReadIdx(*images, uri, labels.get(), uri, stop));
-  return ToDataset(std::move(rows), stop);
+  return ToDataset(std::move(rows), Task::kClassification, stop);
 }
 
 }  // namespace luthier::data

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 #include "lib/data/dataset.h"
+#include "lib/data/readers.h"
 #include "lib/notation/synth_specs.h"
 
 namespace luthier::data {
@@ -17,13 +18,16 @@ namespace luthier::data {
 //
 //   synth:logistic?rows=500&cols=20&classes=2&seed=1&noise=0.1      SynthSpec
 //   synth:images?rows=500&side=28&classes=10&seed=1                 ImageSpec
+//   synth:regression?rows=500&cols=20&noise=0.5&seed=1              RegressionSpec
 //
 // lib/notation/synth_specs.h says what names and specs mean. Errors are those of its parsers; CANCELLED when stopped,
 // here and below.
-absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, const base::StopToken& stop = {});
+absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, Task task, const base::StopToken& stop = {});
 
 // `spec` must come from notation::ParseSynth or keep its ranges. Every class has at least two rows.
 absl::StatusOr<Dataset> Synthesize(const notation::SynthSpec& spec, const base::StopToken& stop = {});
+
+absl::StatusOr<Dataset> Synthesize(const notation::RegressionSpec& spec, const base::StopToken& stop = {});
 
 // The bytes of the two files.
 struct IdxFiles {

@@ -11,6 +11,7 @@
 #include "lib/base/check.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/model/table_rows.h"
 #include "lib/notation/number.h"
 
 namespace luthier::model {
@@ -22,7 +23,6 @@ using Eigen::VectorXd;
 using linear::MarginLoss;
 
 constexpr int32_t kUnknown = -1;
-constexpr size_t kNamed = 5;  // Names that a note lists.
 
 bool Fits(const LinearParts& parts) {
   const auto p = static_cast<Index>(parts.cols);
@@ -185,20 +185,7 @@ absl::StatusOr<data::RawRows> LinearModel::Read(const DataFile& data, std::vecto
   wanted.cols = static_cast<int32_t>(parts_.cols);
   wanted.features = parts_.features;
   wanted.label = parts_.label_name;
-  LUTHIER_ASSIGN_OR_RETURN(data::RawRows rows, data::ReadRowsFor(data.open, data.path, data.read, wanted));
-  if (rows.beyond > 0) {
-    notes->push_back(absl::StrCat(rows.beyond, " entries belong to features above ", parts_.cols,
-                                  ", which the model has not seen; they are left out"));
-  }
-  if (!rows.ignored.empty()) {
-    std::vector<std::string> named(
-        rows.ignored.begin(), rows.ignored.begin() + static_cast<ptrdiff_t>(std::min(kNamed, rows.ignored.size())));
-    notes->push_back(
-        absl::StrCat("columns that the model has not: ", absl::StrJoin(named, ", "),
-                     rows.ignored.size() > kNamed ? absl::StrCat(" and ", rows.ignored.size() - kNamed, " more") : "",
-                     "; they are left out"));
-  }
-  return rows;
+  return ReadTable(data, wanted, notes);
 }
 
 absl::StatusOr<Predictions> LinearModel::Predict(const DataFile& data) const {

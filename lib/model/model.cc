@@ -13,6 +13,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
+#include "lib/model/regression_model.h"
 
 namespace luthier::model {
 namespace {
@@ -111,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(absl::string_view bytes, const 
   const std::string type = reader->Text();
   absl::StatusOr<std::unique_ptr<Model>> model = absl::DataLossError(absl::StrCat("unknown type ", base::Quote(type)));
   if (type == LinearModel::kType) model = LinearModel::Load(std::move(info), &*reader);
+  if (type == RegressionModel::kType) model = RegressionModel::Load(std::move(info), &*reader);
   if (type == ChainModel::kType) model = ChainModel::Load(std::move(info), &*reader);
   if (model.ok() && !reader->Done()) model = absl::DataLossError("there is more than a model");
   if (!model.ok()) {

@@ -21,7 +21,7 @@ namespace luthier::model {
 
 // The origin of a model.
 struct ModelInfo {
-  std::string objective;       // "logistic", "hsvm", "crf"
+  std::string objective;       // "logistic", "hsvm", "crf", "ridge", "kernel_ridge"
   study::Parameters settings;  // All of the objective's.
   std::string data;            // As the study file names it.
   std::string fingerprint;     // Fingerprint of the data that it was trained on.
@@ -47,7 +47,7 @@ struct DataFile {
 
 struct Predictions {
   // Rows: the prediction for each, and numbers for each (columns named by `numbers`): the probabilities of the
-  // classes, or the score. Of sequences: `numbers` is empty.
+  // classes, or the score. `numbers` is empty for sequences, and for regressions, whose predictions are numbers.
   std::vector<std::string> numbers;
   std::vector<std::string> label;
   std::vector<std::vector<double>> value;  // label.size() rows of numbers.size().
@@ -92,7 +92,7 @@ class Model {
 
  protected:
   explicit Model(ModelInfo info) : info_(std::move(info)) {}
-  // After the info: "linear" or "chain", then the rest.
+  // After the info: "linear", "regression" or "chain", then the rest.
   virtual void SaveParts(base::CheckpointWriter* writer) const = 0;
 
  private:

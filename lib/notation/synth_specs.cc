@@ -7,6 +7,7 @@
 namespace luthier::notation {
 namespace {
 
+constexpr char kRegressionExample[] = "synth:regression?rows=500&cols=20";
 constexpr char kRowsExample[] = "synth:logistic?rows=500&cols=20 or synth:images?rows=500&side=28";
 
 }  // namespace
@@ -31,6 +32,31 @@ absl::StatusOr<SynthSpec> ParseSynth(const std::string& uri) {
   if (spec.rows < 2 * spec.classes) {
     return SynthError(uri, absl::StrCat("rows = ", spec.rows, " is below two for each of ", spec.classes, " classes"));
   }
+  if (static_cast<double>(spec.rows) * spec.cols * spec.density > 5e8) {
+    return SynthError(uri, "would have more than 5e8 entries; lower rows, cols or density");
+  }
+  if (spec.informative > spec.cols) {
+    return SynthError(uri, absl::StrCat("informative = ", spec.informative, " is above cols = ", spec.cols));
+  }
+  return spec;
+}
+
+absl::StatusOr<RegressionSpec> ParseSynthRegression(const std::string& uri) {
+  LUTHIER_RETURN_IF_ERROR(SynthKind(uri, {"regression"}, kRegressionExample).status());
+  RegressionSpec spec;
+  int64_t cols = spec.cols, informative = spec.informative;
+  SynthKeys keys;
+  keys.Whole("rows", 4, 10'000'000, &spec.rows);
+  keys.Whole("cols", 1, 1'000'000, &cols);
+  keys.Seed(&spec.seed);
+  keys.Real("noise", 0.0, 1e6, &spec.noise);
+  keys.Real("density", 1e-6, 1.0, &spec.density);
+  keys.Whole("informative", 1, 1'000'000, &informative);
+  keys.Real("signal", 0.0, 1e6, &spec.signal);
+  keys.Real("waves", 0.0, 1.0, &spec.waves);
+  LUTHIER_RETURN_IF_ERROR(keys.Parse(uri));
+  spec.cols = static_cast<int32_t>(cols);
+  spec.informative = static_cast<int32_t>(informative);
   if (static_cast<double>(spec.rows) * spec.cols * spec.density > 5e8) {
     return SynthError(uri, "would have more than 5e8 entries; lower rows, cols or density");
   }
@@ -100,7 +126,8 @@ absl::StatusOr<std::string> SynthRowsKind(const std::string& uri) {
   return SynthKind(uri, {"logistic", "images"}, kRowsExample);
 }
 
-absl::Status CheckSynthRows(const std::string& uri) {
+absl::Status CheckSynthRows(const std::string& uri, bool regression) {
+  if (regression) return ParseSynthRegression(uri).status();
   LUTHIER_ASSIGN_OR_RETURN(const std::string kind, SynthRowsKind(uri));
   return kind == "images" ? ParseSynthImages(uri).status() : ParseSynth(uri).status();
 }

@@ -43,6 +43,21 @@ struct ImageSpec {
   uint64_t seed = 1;
 };
 
+// synth:regression?rows=500&cols=20&noise=0.5&seed=1
+//
+// Entries as in SynthSpec. The target is signal * sum_j w_j ((1 - waves) x_j + waves sin(3 x_j)) / sqrt(informative) +
+// noise * z over the first `informative` columns, with w_j and z standard normal.
+struct RegressionSpec {
+  int64_t rows = 500;  // 4 … 10^7.
+  int32_t cols = 20;   // 1 … 10^6; rows * cols * density <= 5*10^8.
+  uint64_t seed = 1;
+  double noise = 0.5;       // [0, 10^6]: standard deviation.
+  double density = 1.0;     // [10^-6, 1].
+  int32_t informative = 0;  // 1 … cols; 0: half of them, at least one.
+  double signal = 1.0;      // [0, 10^6].
+  double waves = 0.0;       // [0, 1]: share of the signal that is no linear function.
+};
+
 // synth:sequences?sentences=500&length=12&types=3&words=2000&noise=0.1&seed=1, CoNLL columns: word, tag, label; or the
 // same sentences with attributes, CRFsuite's format: word and tag, and the words beside it with the value 0.5.
 //
@@ -72,15 +87,16 @@ struct LetterSpec {
 };
 
 absl::StatusOr<SynthSpec> ParseSynth(const std::string& uri);
+absl::StatusOr<RegressionSpec> ParseSynthRegression(const std::string& uri);
 absl::StatusOr<ImageSpec> ParseSynthImages(const std::string& uri);
 absl::StatusOr<SequenceSpec> ParseSynthSequences(const std::string& uri);
 absl::StatusOr<LetterSpec> ParseSynthLetters(const std::string& uri);
 
-// The kind of generated rows: "logistic" or "images".
+// The kind of generated rows with classes: "logistic" or "images".
 absl::StatusOr<std::string> SynthRowsKind(const std::string& uri);
 
-// OK if `uri` is a good name of generated rows.
-absl::Status CheckSynthRows(const std::string& uri);
+// OK if `uri` is a good name of generated rows, with numbers to predict (`regression`) or with classes.
+absl::Status CheckSynthRows(const std::string& uri, bool regression);
 // OK if `uri` is a good name of generated sequences in `format`: "letters", else columns or attributes.
 absl::Status CheckSynthChains(const std::string& uri, absl::string_view format);
 

@@ -6,10 +6,12 @@
 #include "lib/base/status_macros.h"
 #include "lib/catalogue/function_info.h"
 #include "lib/catalogue/registry.h"
+#include "lib/catalogue/regression_info.h"
 #include "lib/catalogue/test_functions.h"
 #include "lib/objectives/crf_objective.h"
 #include "lib/objectives/function_objective.h"
 #include "lib/objectives/linear_objective.h"
+#include "lib/objectives/regression_objective.h"
 
 namespace luthier::objectives {
 
@@ -26,6 +28,9 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     return CreateFunctionObjective(info, **function, objective.options, space);
   }
   if (objective.model == "crf") return CreateCrfObjective(info, objective, space, metric, root, cache, stop);
+  if (catalogue::IsRegression(info)) {
+    return CreateRegressionObjective(info, objective, space, metric, root, cache, stop);
+  }
   return CreateLinearObjective(info, objective, space, metric, root, cache, stop);
 }
 

@@ -21,39 +21,20 @@ using linear::LinearSolver;
 using linear::MarginLoss;
 using linear::TrainOutcome;
 
-constexpr int kPolishSteps = 12;
-// Polishing ends with a step that promised so little of h; the step after it would promise its square. For a proven
-// bound, which counts what is left of the gradient, it ends where rounding does.
-constexpr double kPolishGain = 1e-12, kCertifiedGain = 0.0;
-// Of the adjoint's residual: searches see values of five or six digits. A proven bound divides it by l2.
-constexpr double kAdjointTolerance = 1e-7, kCertifiedTolerance = 1e-12;
-
-// `mu`: strong convexity of `inner`, used with a tolerance and `certified` only.
-absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
-                                                          bool certified, double mu, std::optional<double> tolerance,
-                                                          const base::StopToken& stop, VectorXd* w) {
-  bilevel::ImplicitGradientOptions options;
-  if (tolerance) {
-    if (certified) {
-      LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, 0.0, kPolishSteps, stop, w, *tolerance * mu).status());
-    }
-    options.relative_tolerance = *tolerance;
-    options.error_bound = certified;
-    options.stop = stop;
-    return bilevel::ComputeImplicitGradient(inner, outer, *w, VectorXd(), options);
-  }
-  const double gain = certified ? kCertifiedGain : kPolishGain;
-  LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, gain, kPolishSteps, stop, w).status());
-  options.relative_tolerance = certified ? kCertifiedTolerance : kAdjointTolerance;
-  options.error_bound = certified;  // Else it is an estimate, which is not reported.
-  options.stop = stop;
-  return bilevel::ComputeImplicitGradient(inner, outer, *w, VectorXd(), options);
-}
+// A training whose problem others can work on.
+class HostedTraining : public FoldTraining {
+ public:
+  virtual std::unique_ptr<bilevel::InnerProblem> MakeInner() const = 0;
+  virtual std::unique_ptr<bilevel::OuterLoss> MakeOuter() const = 0;
+  // Makes `w` the weights that Measure and Weights are about.
+  virtual void Fix(VectorXd w) = 0;
+};
 
 // Trainer is LinearTrainer or LogisticTrainer.
 template <typename Trainer>
-class Training : public FoldTraining {
+class Training : public HostedTraining {
  public:
+  void Fix(VectorXd w) final { polished_ = std::move(w); }
   absl::StatusOr<TrainOutcome> Advance(const base::StopToken& stop) final { return trainer_->Advance(stop); }
   TrainOutcome outcome() const final { return trainer_->outcome(); }
   bool started() const final { return trainer_->started(); }
@@ -72,6 +53,68 @@ class Training : public FoldTraining {
   std::unique_ptr<Trainer> trainer_;
   VectorXd polished_;  // In the trainer's coordinates. Empty: the trainer's own.
 };
+
+// Training by a fixed number of steps from zero, which Differentiate goes back through. It begins anew after a restart.
+class UnrolledTraining final : public FoldTraining {
+ public:
+  UnrolledTraining(std::unique_ptr<HostedTraining> host, const UnrollSettings& settings)
+      : host_(std::move(host)),
+        settings_(settings),
+        inner_(host_->MakeInner()),
+        descent_(inner_.get(), *settings.method, settings.steps) {}
+
+  absl::StatusOr<TrainOutcome> Advance(const base::StopToken& stop) override {
+    LUTHIER_ASSIGN_OR_RETURN(const bool moved, descent_.Advance(stop));
+    if (!descent_.finite()) {
+      outcome_ = TrainOutcome::kDiverged;
+    } else if (!moved) {
+      outcome_ = TrainOutcome::kPrecision;
+    } else if (descent_.steps() >= settings_.steps) {
+      outcome_ = TrainOutcome::kIterationLimit;
+    }
+    host_->Fix(descent_.x());
+    return outcome_;
+  }
+  TrainOutcome outcome() const override { return outcome_; }
+  bool started() const override { return descent_.first_gradient_norm() > 0.0 || outcome_ != TrainOutcome::kRunning; }
+  int64_t iteration() const override { return descent_.steps(); }
+  double passes() const override { return descent_.steps(); }
+  double relative_gradient() const override {
+    const double first = descent_.first_gradient_norm();
+    return first > 0.0 ? descent_.gradient_norm() / first : 0.0;
+  }
+  double relative_gap() const override { return NAN; }
+  void Save(base::CheckpointWriter* writer, absl::string_view identity) const override {
+    writer->Text(std::string(identity));
+  }
+  absl::Status Load(base::CheckpointReader*, absl::string_view) override {
+    return absl::UnimplementedError("unrolled training begins anew");
+  }
+  VectorXd Weights() const override { return host_->Weights(); }
+  bool WarmStart(const VectorXd&) override { return false; }
+  absl::StatusOr<Sums> Measure(const base::StopToken& stop) const override { return host_->Measure(stop); }
+  bool differentiable() const override {
+    return outcome_ == TrainOutcome::kIterationLimit || outcome_ == TrainOutcome::kPrecision;
+  }
+  absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double>, const base::StopToken& stop) override {
+    const std::unique_ptr<bilevel::OuterLoss> outer = host_->MakeOuter();
+    LUTHIER_ASSIGN_OR_RETURN(const bilevel::UnrolledGradient unrolled, descent_.Differentiate(*outer, stop));
+    return AsImplicit(unrolled);
+  }
+
+ private:
+  const std::unique_ptr<HostedTraining> host_;
+  const UnrollSettings settings_;
+  const std::unique_ptr<bilevel::InnerProblem> inner_;
+  bilevel::UnrolledDescent descent_;
+  TrainOutcome outcome_ = TrainOutcome::kRunning;
+};
+
+// `training` itself, or its problem unrolled.
+std::unique_ptr<FoldTraining> Unrolled(std::unique_ptr<HostedTraining> training, const UnrollSettings& settings) {
+  if (!settings.method) return training;
+  return std::make_unique<UnrolledTraining>(std::move(training), settings);
+}
 
 // One penalty is not the same bits as many equal ones.
 bool OnePenalty(const LinearSettings& settings) {
@@ -159,6 +202,12 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
   }
 
   std::string changes() const override { return trainer_->changes(); }
+  std::unique_ptr<bilevel::InnerProblem> MakeInner() const override {
+    return std::make_unique<bilevel::LinearInner>(&problem_, fold_->groups());
+  }
+  std::unique_ptr<bilevel::OuterLoss> MakeOuter() const override {
+    return std::make_unique<bilevel::LinearOuter>(&fold_->validation, loss_);
+  }
 
   bool WarmStart(const VectorXd& w) override {
     if (w.size() != problem_.dim() || !w.allFinite()) return false;
@@ -209,7 +258,7 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> MarginFold::Start(const LinearSett
   options.solver = solver;
   options.adaptive = settings.solver == "auto";
   LUTHIER_RETURN_IF_ERROR(training->Init(options));
-  return std::unique_ptr<FoldTraining>(std::move(training));
+  return Unrolled(std::move(training), settings.unroll);
 }
 
 // More than two classes, logistic loss.
@@ -249,6 +298,12 @@ class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
   }
 
   VectorXd Weights() const override { return polished_.size() > 0 ? polished_ : trainer_->w(); }
+  std::unique_ptr<bilevel::InnerProblem> MakeInner() const override {
+    return std::make_unique<bilevel::LogisticInner>(&problem_, fold_->groups());
+  }
+  std::unique_ptr<bilevel::OuterLoss> MakeOuter() const override {
+    return std::make_unique<bilevel::LogisticOuter>(&fold_->validation);
+  }
 
   bool WarmStart(const VectorXd& w) override {
     if (w.size() != problem_.dim() || !w.allFinite()) return false;
@@ -298,7 +353,7 @@ absl::StatusOr<std::unique_ptr<FoldTraining>> SoftmaxFold::Start(const LinearSet
   options.solver = solver == LinearSolver::kNewtonCg ? linear::Solver::kNewtonCg : linear::Solver::kLbfgs;
   options.tolerance = settings.train.tolerance;
   options.max_iterations = settings.train.max_iterations;
-  return std::unique_ptr<FoldTraining>(std::make_unique<SoftmaxTraining>(shared_from_this(), settings, options));
+  return Unrolled(std::make_unique<SoftmaxTraining>(shared_from_this(), settings, options), settings.unroll);
 }
 
 }  // namespace
@@ -334,6 +389,7 @@ LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
                                             : linear::SvrgOptions::Batch::kGrow;
   out.train.svrg.sampling = settings.Text("svrg_sampling") == "uniform" ? linear::SvrgOptions::Sampling::kUniform
                                                                         : linear::SvrgOptions::Sampling::kLipschitz;
+  out.unroll = ParseUnroll(settings);
   if (settings.Bool("svrg_skip")) out.train.svrg.skip = linear::SvrgOptions::Skip::kAfterThree;
   return out;
 }

@@ -24,6 +24,7 @@
 #include "lib/data/standardize.h"
 #include "lib/linear/logistic_trainer.h"
 #include "lib/linear/trainer.h"
+#include "lib/objectives/differentiate.h"
 
 // One fold of a cross-validated linear model: the rows, laid out once for all trials, and a training on them.
 namespace luthier::objectives {
@@ -37,6 +38,7 @@ struct LinearSettings {
   std::vector<double> penalties;  // l2, then that of each group of columns.
   std::string solver;             // "auto", or one of linear::LinearSolverNames().
   linear::LinearTrainOptions train;
+  UnrollSettings unroll;
 };
 // `info`: of which of the two.
 LinearSettings ParseLinearSettings(const catalogue::ObjectiveInfo& info,
@@ -92,13 +94,16 @@ class FoldTraining {
   // Measures the current weights. CANCELLED when stopped.
   virtual absl::StatusOr<Sums> Measure(const base::StopToken& stop) const = 0;
 
-  // Moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
+  // Without `unroll` in the settings: moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
   // respect to ln l2, and the ln of each group's penalty. Only after kConverged or kPrecision; nothing is trained any
   // more afterwards. CANCELLED when stopped. `tolerance`, where given: instead of the last digits, weights within it of
-  // the optimum, where that can be proven, and a residual of so much of the right side.
+  // the optimum, where that can be proven, and a residual of so much of the right side. With `unroll`: differentiates
+  // the steps of training.
   virtual absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double> tolerance,
                                                                   const base::StopToken& stop) = 0;
 
+  // Returns true if Differentiate may be called.
+  virtual bool differentiable() const { return optimal(); }
   bool running() const { return outcome() == linear::TrainOutcome::kRunning; }
   bool optimal() const {
     return outcome() == linear::TrainOutcome::kConverged || outcome() == linear::TrainOutcome::kPrecision;

@@ -2,28 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "lib/base/check.h"
 #include "lib/base/error.h"
-#include "lib/base/mutex.h"
 #include "lib/base/status_macros.h"
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/column_penalties.h"
-#include "lib/bilevel/units.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
 #include "lib/data/split.h"
+#include "lib/objectives/differentiate.h"
 #include "lib/objectives/epoch_axis.h"
 #include "lib/objectives/fold.h"
+#include "lib/objectives/kept_layouts.h"
+#include "lib/objectives/row_source.h"
 #include "lib/study/warm_start.h"
 
 namespace luthier::objectives {
@@ -33,10 +32,7 @@ using linear::TrainOutcome;
 
 constexpr char kCheckpointKind[] = "objective.folds/3";
 constexpr char kModelKind[] = "objective.folds.model/1";
-// Layouts of the data that are kept: a study that tunes standardize and intercept has at most four.
-constexpr size_t kKeptLayouts = 2;
 constexpr double kLoosest = 0.1;  // Training tolerance that a search may ask for; options allow no more, either.
-constexpr absl::Duration kLookEvery = absl::Milliseconds(10);  // At the stop, by those who wait for a layout.
 
 // The trainings of all folds, and which solver they have.
 struct Runs {
@@ -82,7 +78,7 @@ class LinearObjective final : public Objective {
   // None when it is not wanted, or not defined.
   absl::StatusOr<std::optional<study::Gradient>> MakeGradient(bool wanted, std::optional<double> tolerance,
                                                               const std::vector<double>& penalties, const Runs& runs,
-                                                              const base::StopToken& stop) const;
+                                                              std::string* why, const base::StopToken& stop) const;
   // Index among the penalties: 0 for l2, then the groups; of a list l2, its entries behind the intercept's.
   size_t PenaltyIndex(const study::Scalar& scalar) const;
 
@@ -96,15 +92,8 @@ class LinearObjective final : public Objective {
   const std::vector<catalogue::PenaltyGroup> groups_;
   const bilevel::ColumnPenalties columns_;
 
-  struct KeptLayout {
-    bool standardize;
-    linear::Bias bias;
-    Layout layout;
-  };
-  mutable base::Mutex mutex_;
-  mutable base::CondVar made_;
-  mutable bool making_ ABSL_GUARDED_BY(mutex_) = false;             // One at a time: it costs time and memory.
-  mutable std::deque<KeptLayout> layouts_ ABSL_GUARDED_BY(mutex_);  // Newest last.
+  // A study that tunes standardize and intercept has at most four.
+  mutable KeptLayouts<std::pair<bool, linear::Bias>, Layout> layouts_;
 };
 
 absl::StatusOr<LinearObjective::Layout> LinearObjective::MakeLayout(const LinearSettings& settings,
@@ -121,44 +110,18 @@ absl::StatusOr<LinearObjective::Layout> LinearObjective::MakeLayout(const Linear
 
 absl::StatusOr<LinearObjective::Layout> LinearObjective::LayoutFor(const LinearSettings& settings,
                                                                    const base::StopToken& stop) const {
-  {
-    const base::MutexLock lock(&mutex_);
-    while (true) {
-      for (const KeptLayout& kept : layouts_) {
-        if (kept.standardize == settings.standardize && kept.bias == settings.bias) return kept.layout;
-      }
-      LUTHIER_RETURN_IF_ERROR(stop.Poll());
-      if (!making_) break;
-      made_.WaitFor(&mutex_, kLookEvery);
-    }
-    making_ = true;
-  }
-  const auto end = [this] {
-    const base::MutexLock lock(&mutex_);
-    making_ = false;
-    made_.SignalAll();
-  };
-  absl::StatusOr<Layout> layout = [&] {
-    try {
-      return MakeLayout(settings, Eigen::VectorXd(), stop);
-    } catch (...) {  // Out of memory: the others go on.
-      end();
-      throw;
-    }
-  }();
-  if (layout.ok()) {
-    const base::MutexLock lock(&mutex_);
-    layouts_.push_back({settings.standardize, settings.bias, *layout});
-    if (layouts_.size() > kKeptLayouts) layouts_.pop_front();
-  }
-  end();
-  return layout;
+  LUTHIER_ASSIGN_OR_RETURN(const std::shared_ptr<const Layout> layout,
+                           layouts_.Get({settings.standardize, settings.bias}, stop,
+                                        [&] { return MakeLayout(settings, Eigen::VectorXd(), stop); }));
+  return *layout;
 }
 
 absl::StatusOr<Runs> LinearObjective::MakeRuns(const LinearSettings& settings, const base::StopToken& stop) const {
   Runs runs;
   linear::LinearSolver solver = linear::LinearSolver::kLbfgs;
-  if (settings.solver == "auto") {
+  if (settings.unroll.method) {
+    // The solver has no part in it; any that takes several penalties will do.
+  } else if (settings.solver == "auto") {
     // One for all folds: their iterations are compared and averaged.
     LUTHIER_ASSIGN_OR_RETURN(const Layout plain, LayoutFor(settings, stop));
     const linear::SolverChoice choice = plain[0]->Choose(settings);
@@ -314,12 +277,15 @@ size_t LinearObjective::PenaltyIndex(const study::Scalar& scalar) const {
 absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(bool wanted,
                                                                              std::optional<double> tolerance,
                                                                              const std::vector<double>& penalties,
-                                                                             const Runs& runs,
+                                                                             const Runs& runs, std::string* why,
                                                                              const base::StopToken& stop) const {
   const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
   if (metric == nullptr || !metric->gradient || !wanted || space_.differentiable().empty()) return std::nullopt;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
-    if (!fold->optimal()) return std::nullopt;
+    if (!fold->differentiable()) {
+      *why = kNotAtMinimum;
+      return std::nullopt;
+    }
   }
   std::vector<bilevel::ImplicitGradient> parts;
   std::vector<double> weights;
@@ -327,32 +293,13 @@ absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(boo
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, runs.folds[k]->Differentiate(tolerance, stop));
     parts.push_back(std::move(part));
     weights.push_back(static_cast<double>(folds_[k].validation.size()));
-    const linear::CgOutcome outcome = parts.back().outcome;
-    if (outcome != linear::CgOutcome::kConverged && outcome != linear::CgOutcome::kPrecision) return std::nullopt;
-    if (!parts.back().gradient.allFinite()) return std::nullopt;
   }
-  const bilevel::ImplicitGradient mean = bilevel::AverageFolds(parts, weights);
-  study::Gradient gradient;
-  double smallest = INFINITY;
+  std::vector<Derivative> derivatives;
   for (const study::Scalar& scalar : space_.differentiable()) {
     const size_t k = PenaltyIndex(scalar);
-    gradient.values.push_back(bilevel::UserUnitDerivative(mean.gradient[static_cast<Eigen::Index>(k)], penalties[k],
-                                                          bilevel::Coordinate::kLog));
-    smallest = std::min(smallest, penalties[k]);
+    derivatives.push_back({static_cast<Eigen::Index>(k), penalties[k]});
   }
-  study::ImplicitSolve& solve = gradient.solve.emplace();
-  solve.tolerance = tolerance.value_or(0.0);
-  solve.inner_gradient_norm = mean.inner_gradient_norm;
-  solve.residual = mean.cg_residual;
-  solve.outer_gradient_norm = mean.outer_gradient_norm;
-  solve.strong_convexity = std::isfinite(mean.mu) ? mean.mu : 0.0;
-  if (std::isfinite(mean.error_bound)) solve.log_error_bound = mean.error_bound;
-  solve.certified = mean.certified;
-  // Of the norm of all: by the entry that grows most.
-  if (mean.certified) {
-    gradient.error_bound = bilevel::UserUnitDerivative(mean.error_bound, smallest, bilevel::Coordinate::kLog);
-  }
-  return gradient;
+  return MeanGradient(parts, weights, derivatives, tolerance, why);
 }
 
 absl::StatusOr<Runs> LinearObjective::StartRuns(const LinearSettings& linear, const catalogue::Settings& settings,
@@ -439,7 +386,7 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
       if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = *std::move(point);
-        if (go_on) result.measurement->training = ReportOf(runs, settings.given("max_iterations"));
+        if (go_on) result.measurement->training = ReportOf(runs, settings.given("max_iterations") || settings.given("unroll"));
       }
       if (!go_on) return result;
     }
@@ -451,9 +398,11 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
   }
   note();
   const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
+  std::string why;  // There is no gradient.
   absl::StatusOr<std::optional<study::Gradient>> differentiated =
-      MakeGradient(wanted, tolerance, linear.penalties, runs, stop);
+      MakeGradient(wanted, tolerance, linear.penalties, runs, &why, stop);
   if (!differentiated.ok()) return cancelled();
+  if (!why.empty()) absl::StrAppend(&result.note, result.note.empty() ? "" : "; ", why);
   std::optional<study::Gradient> gradient = *std::move(differentiated);
   double most = 0.0;
   for (const std::unique_ptr<FoldTraining>& fold : runs.folds) most = std::max(most, fold->passes());
@@ -465,7 +414,7 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
     last.gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
   }
   last.gradient = std::move(gradient);
-  last.training = ReportOf(runs, settings.given("max_iterations"));
+  last.training = ReportOf(runs, settings.given("max_iterations") || settings.given("unroll"));
   // It went as far as the search asked for, and no further.
   if (loose && last.training->outcome == study::TrainingOutcome::kConverged) {
     last.training->outcome = study::TrainingOutcome::kTarget;
@@ -485,43 +434,6 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
 }
 
 }  // namespace
-
-namespace {
-
-// A class of one row cannot be on both sides of a split. Said here, where classes have names.
-absl::Status CheckClassSizes(const data::Dataset& dataset) {
-  std::vector<int64_t> rows(dataset.classes.size(), 0);
-  for (const int32_t label : dataset.label) ++rows[static_cast<size_t>(label)];
-  const auto alone = std::find(rows.begin(), rows.end(), 1);
-  if (alone == rows.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      dataset.name, ": class ", base::Quote(dataset.classes[static_cast<size_t>(alone - rows.begin())]),
-      " has one row only; to train on some rows and validate on others, each class needs two (is the label "
-      "in the right column?)"));
-}
-
-// An error of splitting says which data they were.
-absl::Status Of(const data::Dataset& dataset, const absl::Status& status) {
-  return {status.code(), absl::StrCat(dataset.name, ": ", status.message())};
-}
-
-}  // namespace
-
-data::ReadOptions ParseReadOptions(const study::Parameters& options) {
-  const auto text = [&](const char* name) {
-    const auto found = options.find(name);
-    return found == options.end() ? std::string() : std::get<std::string>(found->second);
-  };
-  data::ReadOptions read;
-  if (text("format") == "csv") read.format = data::Format::kCsv;
-  if (text("format") == "libsvm") read.format = data::Format::kLibsvm;
-  if (text("format") == "idx") read.format = data::Format::kIdx;
-  if (text("header") == "yes") read.header = data::Header::kYes;
-  if (text("header") == "no") read.header = data::Header::kNo;
-  read.label = text("label");
-  read.labels_file = text("labels_file");
-  return read;
-}
 
 bool MayPenalizeIntercept(const catalogue::ObjectiveInfo& info, const study::Parameters& options) {
   const auto is = [&](const char* name, bool otherwise) {
@@ -590,31 +502,17 @@ absl::StatusOr<bilevel::ColumnPenalties> PenaltiesFor(const catalogue::Objective
 absl::StatusOr<std::unique_ptr<Objective>> CreateLinearObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
-  data::ReadOptions read = ParseReadOptions(objective.options);
-  read.limits.stop = stop;
-  LUTHIER_ASSIGN_OR_RETURN(data::LoadedDataset loaded, data::LoadDataset(objective.data, read, root, cache));
-  data::Dataset& dataset = loaded.dataset;
-  LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, dataset));
-  LUTHIER_RETURN_IF_ERROR(CheckClassSizes(dataset));
+  LUTHIER_ASSIGN_OR_RETURN(RowSource source,
+                           LoadRows(objective, data::Task::kClassification, root, cache, stop));
+  LUTHIER_RETURN_IF_ERROR(CheckClasses(info, objective, source.dataset));
   LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(
       const bilevel::ColumnPenalties columns,
-      PenaltiesFor(info, objective.options, groups, catalogue::LengthOfL2(objective.options, space), dataset));
-  const int classes = dataset.num_classes();
-  const study::Split& split = objective.split;
-  absl::StatusOr<std::vector<data::Partition>> parts = data::MakeSplit(
-      dataset.label, classes,
-      {.validation = split.validation, .folds = split.folds, .third = split.third, .seed = split.seed}, stop);
-  if (!parts.ok()) return Of(dataset, parts.status());
-  std::vector<data::Partition> folds = *std::move(parts);
-  std::string identity =
-      absl::StrCat(loaded.fingerprint, " validation ", study::FormatDouble(split.folds > 0 ? 0.0 : split.validation),
-                   " folds ", split.folds, " seed ", split.seed);
-  if (split.third > 0.0) absl::StrAppend(&identity, " third ", study::FormatDouble(split.third));
+      PenaltiesFor(info, objective.options, groups, catalogue::LengthOf("l2", objective.options, space), source.dataset));
   catalogue::ObjectiveInfo with_groups = catalogue::WithPenaltyGroups(info, groups);
   return std::unique_ptr<Objective>(std::make_unique<LinearObjective>(
-      std::move(with_groups), objective.options, std::move(space), std::move(metric), std::move(dataset),
-      std::move(folds), std::move(identity), std::move(groups), columns));
+      std::move(with_groups), objective.options, std::move(space), std::move(metric),
+      std::move(source.dataset), std::move(source.folds), std::move(source.identity), std::move(groups), columns));
 }
 
 }  // namespace luthier::objectives

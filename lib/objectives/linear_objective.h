@@ -11,20 +11,18 @@
 #include "lib/bilevel/column_penalties.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
+#include "lib/data/data_cache.h"
 #include "lib/data/data_root.h"
-#include "lib/data/readers.h"
+#include "lib/data/dataset.h"
 #include "lib/objectives/objective.h"
 #include "lib/study/search_space.h"
 
 namespace luthier::objectives {
 
-// The options of an objective that say how its data file is read: format, header, label.
-data::ReadOptions ParseReadOptions(const study::Parameters& options);
-
 // Returns true if a trial with these options may have an intercept that is penalised, with l2.
 bool MayPenalizeIntercept(const catalogue::ObjectiveInfo& info, const study::Parameters& options);
 
-// Returns which penalty each column or weight of the data has. `length`: number of strengths of a list l2 (LengthOfL2),
+// Returns which penalty each column or weight of the data has. `length`: number of strengths of a list l2 (LengthOf),
 // absent where l2 is one number. Errors of GroupColumns; INVALID_ARGUMENT when the list has not as many entries as the
 // data ask for.
 absl::StatusOr<bilevel::ColumnPenalties> PenaltiesFor(const catalogue::ObjectiveInfo& info,

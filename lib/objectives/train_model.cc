@@ -1,5 +1,6 @@
 #include "lib/objectives/train_model.h"
 
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/registry.h"
+#include "lib/catalogue/regression_info.h"
 #include "lib/catalogue/settings.h"
 #include "lib/crf/features/attribute_map.h"
 #include "lib/crf/features/letters_reader.h"
@@ -21,12 +23,15 @@
 #include "lib/linear/minimizer.h"
 #include "lib/model/chain_model.h"
 #include "lib/model/linear_model.h"
+#include "lib/model/regression_model.h"
 #include "lib/notation/templates.h"
 #include "lib/objectives/chain_penalty.h"
 #include "lib/objectives/chain_source.h"
 #include "lib/objectives/crf_settings.h"
 #include "lib/objectives/fold.h"
 #include "lib/objectives/linear_objective.h"
+#include "lib/objectives/regression_objective.h"
+#include "lib/objectives/row_source.h"
 
 namespace luthier::objectives {
 namespace {
@@ -63,6 +68,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
                                                           const data::DataRoot* root, const base::StopToken& stop) {
   data::ReadOptions read = ParseReadOptions(request.objective.options);
   read.limits.stop = stop;
+  read.key_column = KeyColumn(request.objective.split);
   LUTHIER_ASSIGN_OR_RETURN(const data::Dataset dataset, data::LoadDataset(request.objective.data, read, root));
   LUTHIER_RETURN_IF_ERROR(CheckClasses(info, request.objective, dataset));
   std::optional<int64_t> length;
@@ -116,6 +122,58 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainLinear(const TrainRequest& re
   about.metrics["iterations"] = static_cast<double>(training->iteration());
   if (!w.allFinite()) return Diverged("to weights that are not finite");
   return std::unique_ptr<model::Model>(std::make_unique<model::LinearModel>(std::move(about), std::move(parts)));
+}
+
+absl::StatusOr<std::unique_ptr<model::Model>> TrainRegression(const TrainRequest& request,
+                                                              const catalogue::ObjectiveInfo& info,
+                                                              const std::vector<catalogue::PenaltyGroup>& groups,
+                                                              const catalogue::Settings& settings,
+                                                              const data::DataRoot* root, const base::StopToken& stop) {
+  data::ReadOptions read = ParseReadOptions(request.objective.options);
+  read.limits.stop = stop;
+  read.task = data::Task::kRegression;
+  read.key_column = KeyColumn(request.objective.split);
+  LUTHIER_ASSIGN_OR_RETURN(const data::Dataset dataset, data::LoadDataset(request.objective.data, read, root));
+  const auto length = [&](const char* name) -> std::optional<int64_t> {
+    if (info.FindParameter(name) == nullptr || !settings.IsVector(name)) return std::nullopt;
+    return static_cast<int64_t>(settings.Vector(name).size());
+  };
+  LUTHIER_ASSIGN_OR_RETURN(
+      const bilevel::ColumnPenalties columns,
+      RegressionPenalties(info, request.objective.options, groups, length("l2"), length("gamma"), dataset));
+  const RegressionSettings regression = ParseRegressionSettings(info, groups, settings);
+  const data::Partition all = {.train = AllRows(dataset.x.rows), .validation = {}};
+  LUTHIER_ASSIGN_OR_RETURN(const std::shared_ptr<const RegressionFold> fold,
+                           MakeRegressionFold(info, dataset, all, regression, columns, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const RegressionFit fit, fold->Fit(regression, false, std::nullopt, stop));
+  if (fit.singular || fit.diverged || !fit.weights.allFinite()) {
+    return Diverged(fit.singular ? "(the kernel matrix plus l2 is singular)" : "to weights that are not finite");
+  }
+  model::RegressionParts parts;
+  parts.features = dataset.features;
+  parts.label_name = dataset.label_name;
+  parts.cols = dataset.x.cols;
+  parts.mean = fold->scaling().mean;
+  parts.deviation = fold->scaling().deviation;
+  parts.weights = fit.weights;
+  parts.offset = fold->offset();
+  if (info.model == "kernel_ridge") {
+    parts.gamma = regression.gamma;
+    LUTHIER_ASSIGN_OR_RETURN(parts.points, data::DenseRows(dataset.x, all.train, fold->scaling(), stop));
+  }
+  // Columns that were constant have no part in predictions, whatever they are in other rows.
+  for (size_t j = 0; j < fold->scaling().constant.size(); ++j) {
+    if (!fold->scaling().constant[j]) continue;
+    const auto column = static_cast<Index>(j);
+    if (info.model == "ridge") parts.weights[column] = 0.0;
+    parts.deviation[column] = std::numeric_limits<double>::infinity();
+  }
+  model::ModelInfo about = InfoOf(request, settings);
+  LUTHIER_ASSIGN_OR_RETURN(about.fingerprint, data::Fingerprint(dataset, stop));
+  about.examples = dataset.x.rows;
+  about.outcome = fit.outcome == linear::CgOutcome::kIterationLimit || fit.limited ? "limit" : "converged";
+  about.metrics["train_loss"] = fit.train_sse / fit.train_rows;
+  return std::unique_ptr<model::Model>(std::make_unique<model::RegressionModel>(std::move(about), std::move(parts)));
 }
 
 absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& request,
@@ -199,8 +257,9 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& req
   if (info.model == "logistic" || info.model == "hsvm") {
     return TrainLinear(request, info, groups, settings, root, stop);
   }
+  if (catalogue::IsRegression(info)) return TrainRegression(request, info, groups, settings, root, stop);
   return absl::InvalidArgumentError(
-      absl::StrCat("objective ", info.model, " trains no model; logistic, hsvm and crf do"));
+      absl::StrCat("objective ", info.model, " trains no model; logistic, hsvm, crf, ridge and kernel_ridge do"));
 }
 
 }  // namespace luthier::objectives

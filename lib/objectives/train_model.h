@@ -21,7 +21,7 @@ struct TrainRequest {
   int64_t trial = 0;
 };
 
-// Trains the model that a trial of `logistic`, `hsvm` or `crf` judges, on all of `data`, held-out rows included (but
+// Trains the model that a trial of `logistic`, `hsvm`, `ridge`, `kernel_ridge` or `crf` judges, on all of `data`, held-out rows included (but
 // not on crf's `validation_data`). Penalties count beside sums over rows, so they stay as they are. INVALID_ARGUMENT
 // for other objectives, settings that are none and those that do not fit the data; FAILED_PRECONDITION when training
 // diverges; CANCELLED when stopped; errors of reading the data.

@@ -117,6 +117,25 @@ std::unique_ptr<Designer> CreateAuto(const study::StudySpec& spec) {
 }
 
 // The presets of the one Gaussian-process optimizer.
+Entry HoagEntry(const char* name, const char* description) {
+  return Entry{
+      AlgorithmInfo{
+          name,
+          1,
+          description,
+          true,
+          {{"sequence", "of tolerances: EXPONENTIAL (default of hoag), QUADRATIC, CUBIC or EXACT"},
+           {"first_tolerance", "of a chain's first evaluation; default 0.1"},
+           {"step_rule",
+            "how the step adapts: CORRECTED (default), LITERAL, as the paper prints it, or BACKTRACKING (default of "
+            "projected_gradient)"},
+           {"reject_guard", "take a step again, half as long, when the value rose by a fifth; default true"},
+           {"chains", "descents from different starts, side by side; default 1"},
+           {"max_step", "longest step in a coordinate, of logarithms or 1/24 of a range; default 2"},
+           {"stop", "a chain ends when its projected gradient is so much of the first; default 1e-4"}}},
+      ValidateWith<study::HoagOptions, ValidateHoag>, CreateWith<HoagDesigner, study::HoagOptions>, ReadsFull};
+}
+
 Entry BoEntry(const char* name, const char* description) {
   return Entry{
       AlgorithmInfo{
@@ -238,20 +257,8 @@ const std::vector<Entry>& Entries() {
           ValidateNested<study::HarmonicaOptions, ValidateHarmonica>,
           CreateNested<HarmonicaDesigner, study::HarmonicaOptions>, ReadsAsBaseDoesAlone},
       BoEntry("hbo", "harmless Bayesian optimization: every fourth trial is random search's own"),
-      Entry{AlgorithmInfo{
-                "hoag",
-                1,
-                "descents along the gradients that trials report, with tolerances that shrink: for hundreds "
-                "of floats",
-                true,
-                {{"sequence", "of tolerances: EXPONENTIAL (default), QUADRATIC, CUBIC or EXACT"},
-                 {"first_tolerance", "of a chain's first evaluation; default 0.1"},
-                 {"step_rule", "how the step adapts: CORRECTED (default), or LITERAL, as the paper prints it"},
-                 {"reject_guard", "take a step again, half as long, when the value rose by a fifth; default true"},
-                 {"chains", "descents from different starts, side by side; default 1"},
-                 {"max_step", "longest step in a coordinate, of logarithms or 1/24 of a range; default 2"},
-                 {"stop", "a chain ends when its projected gradient is so much of the first; default 1e-4"}}},
-            ValidateWith<study::HoagOptions, ValidateHoag>, CreateWith<HoagDesigner, study::HoagOptions>, ReadsFull},
+      HoagEntry("hoag",
+                "descents along the gradients that trials report, with tolerances that shrink: for hundreds of floats"),
       Entry{AlgorithmInfo{"hyperband",
                           1,
                           "brackets of successive halving, from many settings to few; needs a resource",
@@ -263,7 +270,9 @@ const std::vector<Entry>& Entries() {
                            kSampler}},
             ValidateNested<study::HyperbandOptions, ValidateHyperband>,
             CreateNested<HalvingDesigner, study::HyperbandOptions>, ReadsAsSamplerDoes},
+      HoagEntry("iterdiff", "descents along gradients of unrolled training"),
       BoEntry("lbo", "Lipschitz Bayesian optimization: leaves out what bounds on the slope rule out"),
+      HoagEntry("projected_gradient", "gradient descent with exact gradients and backtracking, inside the ranges"),
       Entry{AlgorithmInfo{"random", 1, "independent uniform settings", false, {}}, NothingToValidate,
             Create<RandomDesigner>, ReadsNone},
       Entry{AlgorithmInfo{"sobol",

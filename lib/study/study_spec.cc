@@ -47,6 +47,30 @@ void CheckObjective(const CommandObjective& command, const MetricSpec& metric, b
   }
 }
 
+// Which of the fields go together.
+void CheckSplitColumns(const Split& split, const std::string& at, base::Violations* violations) {
+  for (const auto& [name, text] : {std::pair<const char*, const std::string*>{"group_column", &split.group_column},
+                                   {"time_column", &split.time_column},
+                                   {"validation_data", &split.validation_data}}) {
+    if (text->size() > 4096) violations->Add(absl::StrCat(at, ".", name), "is longer than 4096 bytes");
+  }
+  const bool grouped = !split.group_column.empty(), timed = !split.time_column.empty();
+  if (grouped && timed) {
+    violations->Add(at + ".time_column", "and group_column exclude each other; remove one of the two");
+  }
+  if (split.stratify.value_or(false) && (grouped || timed)) {
+    violations->Add(at + ".stratify",
+                    absl::StrCat("does not go with ", grouped ? "group_column" : "time_column",
+                                 ", which decides what is held out; remove one of the two"));
+  }
+  if (split.validation_data.empty()) return;
+  const char* other = split.folds != 0 ? "folds" : grouped ? "group_column" : timed ? "time_column" : nullptr;
+  if (other != nullptr) {
+    violations->Add(at + ".validation_data",
+                    absl::StrCat("says what is held out, and so does ", other, "; remove one of the two"));
+  }
+}
+
 void CheckObjective(const BuiltinObjective& builtin, const MetricSpec&, base::Violations* violations) {
   const std::string at = "objective.builtin";
   if (builtin.model.empty()) violations->Add(at + ".model", "is required; `luthier objectives` lists the models");
@@ -58,7 +82,7 @@ void CheckObjective(const BuiltinObjective& builtin, const MetricSpec&, base::Vi
   }
   if (!(split.third >= 0.0 && split.third < 1.0)) {
     violations->Add(at + ".split.third", absl::StrCat(FormatDouble(split.third), " is not at least 0 and below 1"));
-  } else if (split.folds == 0 && split.third > 0.0 && !(split.validation + split.third < 1.0)) {
+  } else if (split.folds == 0 && split.validation_data.empty() && split.third > 0.0 && !(split.validation + split.third < 1.0)) {
     violations->Add(at + ".split.third",
                     absl::StrCat(FormatDouble(split.third), " and the ", FormatDouble(split.validation),
                                  " of validation leave no rows to train on; lower one of them"));
@@ -66,6 +90,7 @@ void CheckObjective(const BuiltinObjective& builtin, const MetricSpec&, base::Vi
   if (split.folds != 0 && (split.folds < 2 || split.folds > 100)) {
     violations->Add(at + ".split.folds", absl::StrCat(split.folds, " is not 0 (one split) or 2 to 100"));
   }
+  CheckSplitColumns(split, at + ".split", violations);
 }
 
 void CheckObjective(const ExternalObjective&, const MetricSpec&, base::Violations*) {}
@@ -127,11 +152,23 @@ BoOptions BoDefaults(BoPreset preset) {
   return options;
 }
 
+HoagOptions HoagOptionsFor(HoagPreset preset) {
+  HoagOptions options;
+  options.preset = preset;
+  if (preset != HoagPreset::kHoag) options.sequence = HoagSequence::kExact;
+  if (preset == HoagPreset::kProjectedGradient) options.step_rule = HoagStep::kBacktracking;
+  return options;
+}
+
 std::string AlgorithmName(const AlgorithmSpec& algorithm) {
   static constexpr std::array<const char*, 13> kNames = {
       "auto",      "bo",   "random",    "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
       "hyperband", "asha", "harmonica", "hoag"};
   static_assert(kNames.size() == std::variant_size_v<AlgorithmSpec>);
+  if (const auto* hoag = std::get_if<HoagOptions>(&algorithm)) {
+    static constexpr std::array<const char*, 3> kPresets = {"hoag", "projected_gradient", "iterdiff"};
+    return kPresets[static_cast<size_t>(hoag->preset)];
+  }
   if (const auto* bo = std::get_if<BoOptions>(&algorithm)) {
     static constexpr std::array<const char*, 4> kPresets = {"bo", "hbo", "lbo", "fobo"};
     return kPresets[static_cast<size_t>(bo->preset)];

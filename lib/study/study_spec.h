@@ -198,10 +198,13 @@ struct HarmonicaOptions {
 
 // Tolerances of HOAG's evaluations: 0.1 * 0.9^(k-1), 0.1 / k^2 and 0.1 / k^3 for a first tolerance of 0.1; all digits.
 enum class HoagSequence { kExponential, kQuadratic, kCubic, kExact };
-// The test by which HOAG's step adapts: as it follows from the paper's equations 10 and 16, or as its equation 3 has it.
-enum class HoagStep { kCorrected, kLiteral };
+// Rules by which HOAG's step adapts: the paper's test as it follows from its equations 10 and 16, or as its equation 3
+// has it; or Armijo's condition of sufficient decrease.
+enum class HoagStep { kCorrected, kLiteral, kBacktracking };
+enum class HoagPreset { kHoag, kProjectedGradient, kIterdiff };
 
 struct HoagOptions {
+  HoagPreset preset = HoagPreset::kHoag;  // Name under which a user asked for it; HoagOptionsFor has its defaults.
   HoagSequence sequence = HoagSequence::kExponential;
   double first_tolerance = 0.1;  // Above 0, at most 10^6.
   HoagStep step_rule = HoagStep::kCorrected;
@@ -212,16 +215,19 @@ struct HoagOptions {
   friend bool operator==(const HoagOptions&, const HoagOptions&) = default;
 };
 
+// Returns the defaults of a preset: exact gradients for all but kHoag, and backtracking for kProjectedGradient.
+HoagOptions HoagOptionsFor(HoagPreset preset);
+
 template <typename Variant, typename... More>
 struct Extended;
 template <typename... Types, typename... More>
 struct Extended<std::variant<Types...>, More...> {
   using type = std::variant<Types..., More...>;
 };
-using AlgorithmSpec =
-    Extended<SamplerSpec, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions, HarmonicaOptions, HoagOptions>::type;
+using AlgorithmSpec = Extended<SamplerSpec, SuccessiveHalvingOptions, HyperbandOptions, AshaOptions, HarmonicaOptions,
+                               HoagOptions>::type;
 // "auto", "bo", "hbo", "lbo", "fobo", "random", "sobol", "grid", "halton", "tpe", "cma_es", "successive_halving",
-// "hyperband", "asha", "harmonica", "hoag".
+// "hyperband", "asha", "harmonica", "hoag", "projected_gradient", "iterdiff".
 std::string AlgorithmName(const AlgorithmSpec& algorithm);
 AlgorithmSpec AsAlgorithm(const SamplerSpec& sampler);
 // The sampler of an algorithm that trains in parts; null for others.
@@ -236,6 +242,10 @@ struct Split {
   // Share of rows, in [0, 1), that neither train nor validate: measured and logged, never used by a search. With
   // `validation` it is below 1.
   double third = 0.0;
+  std::optional<bool> stratify = {};  // If absent: true where there are classes and none of the columns below.
+  std::string group_column = {};      // CSV column whose equal values stay on one side; empty: none.
+  std::string time_column = {};       // CSV column that orders rows: later ones are held out; empty: none.
+  std::string validation_data = {};   // Data set to validate on, as `data`; empty: part of `data`.
   friend bool operator==(const Split&, const Split&) = default;
 };
 

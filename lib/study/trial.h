@@ -18,6 +18,7 @@ namespace luthier::study {
 namespace failure {
 inline constexpr char kNonFinite[] = "NON_FINITE";
 inline constexpr char kDiverged[] = "DIVERGED";
+inline constexpr char kSingular[] = "SINGULAR";
 inline constexpr char kExitCode[] = "EXIT_CODE";
 inline constexpr char kSignal[] = "SIGNAL";
 inline constexpr char kTimeout[] = "TIMEOUT";

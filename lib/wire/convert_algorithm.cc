@@ -87,7 +87,9 @@ void Set(const study::CmaEsOptions& options, v1::Algorithm* proto) {
 }
 
 void Set(const study::HoagOptions& options, v1::Algorithm* proto) {
-  v1::Algorithm::Hoag* out = proto->mutable_hoag();
+  v1::Algorithm::Hoag* out = options.preset == study::HoagPreset::kHoag       ? proto->mutable_hoag()
+                             : options.preset == study::HoagPreset::kIterdiff ? proto->mutable_iterdiff()
+                                                                              : proto->mutable_projected_gradient();
   out->set_sequence(static_cast<v1::Algorithm::Hoag::Sequence>(Number(options.sequence)));
   out->set_first_tolerance(options.first_tolerance);
   out->set_step_rule(static_cast<v1::Algorithm::Hoag::StepRule>(Number(options.step_rule)));
@@ -136,12 +138,13 @@ study::TpeOptions ReadTpe(const v1::Algorithm::Tpe& proto, base::Violations* vio
   return result;
 }
 
-study::HoagOptions ReadHoag(const v1::Algorithm::Hoag& proto, base::Violations* violations) {
-  study::HoagOptions result;
-  ReadEnum("algorithm.hoag.sequence", proto.sequence(), study::HoagSequence::kExact,
+study::HoagOptions ReadHoag(study::HoagPreset preset, const v1::Algorithm::Hoag& proto, base::Violations* violations) {
+  study::HoagOptions result = study::HoagOptionsFor(preset);
+  const std::string at = absl::StrCat("algorithm.", study::AlgorithmName(result));
+  ReadEnum(at + ".sequence", proto.sequence(), study::HoagSequence::kExact,
            v1::Algorithm::Hoag::Sequence_descriptor(), &result.sequence, violations);
   if (proto.has_first_tolerance()) result.first_tolerance = proto.first_tolerance();
-  ReadEnum("algorithm.hoag.step_rule", proto.step_rule(), study::HoagStep::kLiteral,
+  ReadEnum(at + ".step_rule", proto.step_rule(), study::HoagStep::kBacktracking,
            v1::Algorithm::Hoag::StepRule_descriptor(), &result.step_rule, violations);
   if (proto.has_reject_guard()) result.reject_guard = proto.reject_guard();
   if (proto.has_chains()) result.chains = proto.chains();
@@ -419,7 +422,11 @@ study::AlgorithmSpec AlgorithmFromProto(const v1::Algorithm& proto, base::Violat
       return result;
     }
     case v1::Algorithm::kHoag:
-      return ReadHoag(proto.hoag(), violations);
+      return ReadHoag(study::HoagPreset::kHoag, proto.hoag(), violations);
+    case v1::Algorithm::kProjectedGradient:
+      return ReadHoag(study::HoagPreset::kProjectedGradient, proto.projected_gradient(), violations);
+    case v1::Algorithm::kIterdiff:
+      return ReadHoag(study::HoagPreset::kIterdiff, proto.iterdiff(), violations);
     case v1::Algorithm::kHalton: {
       study::HaltonOptions result;
       if (proto.halton().has_scramble()) result.scramble = proto.halton().scramble();

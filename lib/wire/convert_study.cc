@@ -227,6 +227,10 @@ void SetObjective(const study::BuiltinObjective& builtin, v1::Objective* proto) 
   out->mutable_split()->set_folds(builtin.split.folds);
   out->mutable_split()->set_seed(builtin.split.seed);
   out->mutable_split()->set_third(builtin.split.third);
+  if (builtin.split.stratify) out->mutable_split()->set_stratify(*builtin.split.stratify);
+  out->mutable_split()->set_group_column(ValidUtf8(builtin.split.group_column));
+  out->mutable_split()->set_time_column(ValidUtf8(builtin.split.time_column));
+  out->mutable_split()->set_validation_data(ValidUtf8(builtin.split.validation_data));
   for (const auto& [name, value] : builtin.options) (*out->mutable_options())[ValidUtf8(name)] = ToProto(value);
 }
 
@@ -248,6 +252,10 @@ study::BuiltinObjective BuiltinFrom(const v1::Objective::Builtin& proto, base::V
   result.split.folds = proto.split().folds();
   result.split.seed = proto.split().seed();
   result.split.third = proto.split().third();
+  if (proto.split().has_stratify()) result.split.stratify = proto.split().stratify();
+  result.split.group_column = proto.split().group_column();
+  result.split.time_column = proto.split().time_column();
+  result.split.validation_data = proto.split().validation_data();
   std::vector<std::string> names;
   for (const auto& [name, value] : proto.options()) names.push_back(name);
   std::sort(names.begin(), names.end());

@@ -42,7 +42,7 @@ double Milliseconds(absl::Time since) {
 }
 
 void WriteRows(const std::string& uri, const std::string& path) {
-  const data::Dataset dataset = data::SynthesizeRows(uri).value();
+  const data::Dataset dataset = data::SynthesizeRows(uri, data::Task::kClassification).value();
   FILE* const file = std::fopen(path.c_str(), "w");
   LUTHIER_CHECK(file != nullptr);
   const data::SparseMatrix& x = dataset.x;

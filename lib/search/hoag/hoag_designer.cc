@@ -71,36 +71,43 @@ bool Answers(const study::HistoryTrial& trial) {
 
 absl::Status ValidateHoag(const study::StudySpec& spec, const study::HoagOptions& options) {
   base::Violations violations;
+  const std::string at = absl::StrCat("algorithm.", study::AlgorithmName(options));
   const study::Encoding encoding(spec.space);
   const auto& scalars = spec.space.differentiable();
   if (std::none_of(scalars.begin(), scalars.end(),
                    [&](const study::Scalar& s) { return encoding.coordinate_of(s.parameter) >= 0; })) {
-    violations.Add("algorithm.hoag",
+    violations.Add(at,
                    "moves along gradients, and the space has no float without step; use bo or random");
   }
   if (!(options.first_tolerance > 0.0 && options.first_tolerance <= 1e6)) {
-    violations.Add("algorithm.hoag.first_tolerance",
+    violations.Add(at + ".first_tolerance",
                    absl::StrCat(study::FormatDouble(options.first_tolerance), " is not above 0 and at most 10^6"));
   }
   if (options.chains < 1 || options.chains > kMostChains) {
-    violations.Add("algorithm.hoag.chains", absl::StrCat(options.chains, " is not between 1 and ", kMostChains));
+    violations.Add(at + ".chains", absl::StrCat(options.chains, " is not between 1 and ", kMostChains));
   }
   if (!(options.max_step > 0.0 && options.max_step <= 1e6)) {
-    violations.Add("algorithm.hoag.max_step",
+    violations.Add(at + ".max_step",
                    absl::StrCat(study::FormatDouble(options.max_step), " is not above 0 and at most 10^6"));
   }
   if (!(options.stop >= 0.0 && options.stop < 1.0)) {
-    violations.Add("algorithm.hoag.stop",
+    violations.Add(at + ".stop",
                    absl::StrCat(study::FormatDouble(options.stop), " is not at least 0 and below 1"));
   }
   if (spec.reproducible && spec.budget.max_parallel > 1) {
     // The newest results are hidden there until other trials have followed, and none would.
     violations.Add("budget.max_parallel",
-                   absl::StrCat("is ", spec.budget.max_parallel,
-                                ", and with reproducible hoag goes one trial after the other; set it to 1"));
+                   absl::StrCat("is ", spec.budget.max_parallel, ", and with reproducible ",
+                                study::AlgorithmName(options), " goes one trial after the other; set it to 1"));
   }
   if (spec.resource) {
-    violations.Add("algorithm.hoag", "does not train in parts; leave out resource, or use asha");
+    violations.Add(at, "does not train in parts; leave out resource, or use asha");
+  }
+  const auto* builtin = std::get_if<study::BuiltinObjective>(&spec.objective);
+  if (options.preset == study::HoagPreset::kIterdiff && builtin != nullptr && !builtin->options.contains("unroll")) {
+    violations.Add("objective.builtin.options.unroll",
+                   "is needed by iterdiff, which differentiates the steps of training: set it to gradient_descent, "
+                   "heavy_ball or lbfgs, or use hoag");
   }
   return violations.ToStatus();
 }

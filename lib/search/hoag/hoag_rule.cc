@@ -19,6 +19,7 @@ constexpr double kGrow = 2.0;
 constexpr double kConstantM = 1.0;   // M of the test, as the paper's code has it.
 constexpr double kLipschitz = 1.1;   // Of the local estimate of C.
 constexpr double kReject = 0.2;      // Of |g_{k-1}|: a value that rises by more is not accepted.
+constexpr double kSufficient = 1e-4;  // Armijo's constant.
 constexpr int kMostRejections = 30;  // In a row: the step is then 10^-9 of what it was.
 
 }  // namespace
@@ -67,14 +68,14 @@ void HoagChain::Tell(const HoagResult& result) {
   LUTHIER_CHECK(!ended_ && result.gradient.size() == point_.size());
   best_ = std::min(best_, result.value);
   const bool first = !any_;
-  if (!first) {
+  if (!first && options_.step_rule == study::HoagStep::kBacktracking) {
+    // Armijo's condition along the projected step.
+    if (!(result.value <= last_.value + kSufficient * last_.gradient.dot(point_ - accepted_))) return Reject();
+    inverse_step_ /= kGrow;
+  } else if (!first) {
     if (options_.reject_guard && result.value - last_.value >= kReject * std::abs(last_.value)) {
-      ++k_;
-      inverse_step_ *= kGrow;
       shrink_ *= 0.5;
-      ++rejected_;
-      ended_ = ++rejected_in_a_row_ >= kMostRejections;
-      return Step();
+      return Reject();
     }
     const double length = (point_ - accepted_).norm();
     const double c = kLipschitz * result.outer_gradient_norm;
@@ -103,10 +104,11 @@ void HoagChain::Tell(const HoagResult& result) {
 }
 
 void HoagChain::Fail() {
-  if (!any_) {
-    ended_ = true;
-    return;
-  }
+  if (any_) return Reject();
+  ended_ = true;
+}
+
+void HoagChain::Reject() {
   ++k_;
   inverse_step_ *= kGrow;
   ++rejected_;

@@ -7,7 +7,8 @@
 
 // One chain of hyperparameter optimization with approximate gradient (HOAG; Pedregosa 2016, "Hyperparameter
 // optimization with approximate gradient", algorithm 1 and section 4.1): projected gradient steps on inexact gradients,
-// with tolerances that shrink and a step size that adapts.
+// with tolerances that shrink and a step size that adapts. Option BACKTRACKING makes of it projected gradient descent
+// with Armijo's condition: a step without sufficient decrease is taken again, half as long.
 //
 //   symbol      meaning                                                              name in code
 //   lambda_k    hyperparameters of evaluation k = 1, 2, ..., in coordinates of a box  point
@@ -56,6 +57,8 @@ class HoagChain {
  private:
   // The step from the last accepted point.
   void Step();
+  // Takes the last step again, half as long.
+  void Reject();
   Eigen::VectorXd Project(const Eigen::VectorXd& point) const;
 
   study::HoagOptions options_;

@@ -5,7 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/base/random.h"
 #include "lib/data/readers.h"
@@ -17,6 +21,19 @@ namespace luthier::data {
 namespace {
 
 using testing::HasSubstr;
+
+// Rows with these labels and nothing else.
+Dataset Labelled(std::vector<int32_t> label, int classes) {
+  Dataset dataset;
+  dataset.x.rows = static_cast<int64_t>(label.size());
+  dataset.label = std::move(label);
+  for (int k = 0; k < classes; ++k) dataset.classes.push_back(std::to_string(k));
+  return dataset;
+}
+
+std::string Why(std::vector<int32_t> label, int classes, const SplitOptions& options) {
+  return std::string(MakeSplit(Labelled(std::move(label), classes), options).status().message());
+}
 
 std::vector<int32_t> RandomLabels(uint64_t seed, int rows, int classes) {
   base::RandomStream random(seed, "labels");
@@ -91,7 +108,9 @@ TEST(SplitTest, TheThirdSetIsApartFromAllOthers) {
     const auto rows = static_cast<double>(label.size());
     for (const int folds : {0, 3}) {
       const std::vector<Partition> parts =
-          MakeSplit(label, classes, {.validation = 1.0 / 3, .folds = folds, .third = 1.0 / 3, .seed = seed}).value();
+          MakeSplit(Labelled(label, classes),
+                    {.validation = 1.0 / 3, .folds = folds, .third = 1.0 / 3, .seed = seed})
+              .value();
       ASSERT_EQ(parts.size(), static_cast<size_t>(std::max(1, folds)));
       for (const Partition& p : parts) {
         EXPECT_EQ(p.third, parts[0].third);
@@ -107,12 +126,126 @@ TEST(SplitTest, TheThirdSetIsApartFromAllOthers) {
       }
     }
     // Without a third set it is the other split, row for row.
-    const Partition plain = MakeSplit(label, classes, {.validation = 0.25, .seed = seed})->front();
+    const Partition plain = MakeSplit(Labelled(label, classes), {.validation = 0.25, .seed = seed})->front();
     EXPECT_EQ(plain.validation, SplitValidation(label, classes, 0.25, seed)->validation);
     EXPECT_TRUE(plain.third.empty());
   }
-  EXPECT_THAT(std::string(MakeSplit({0, 0, 1, 1}, 2, {.validation = 0.25, .third = 0.5}).status().message()),
-              HasSubstr("has only 1 row"));
+  EXPECT_THAT(Why({0, 0, 1, 1}, 2, {.validation = 0.25, .third = 0.5}), HasSubstr("has only 1 row"));
+}
+
+// Regression rows with these keys.
+Dataset Keyed(std::vector<int32_t> key) {
+  Dataset dataset;
+  dataset.x.rows = static_cast<int64_t>(key.size());
+  dataset.target.assign(key.size(), 1.0);
+  dataset.key = std::move(key);
+  return dataset;
+}
+
+TEST(SplitTest, GroupsStayTogether) {
+  base::RandomStream random(1, "groups");
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    std::vector<int32_t> key(100 + seed);
+    for (int32_t& k : key) k = static_cast<int32_t>(random.UniformInt(12));
+    const Dataset dataset = Keyed(key);
+    for (const int folds : {0, 4}) {
+      const double third = seed % 2 == 0 ? 0.0 : 0.2;
+      const std::vector<Partition> parts =
+          MakeSplit(dataset,
+                    {.validation = 0.3, .folds = folds, .third = third, .seed = seed, .key = KeyUse::kGroup})
+              .value();
+      std::set<int32_t> held;
+      for (const Partition& p : parts) {
+        std::map<int32_t, std::set<int>> sides;
+        for (const int32_t row : p.train) sides[key[static_cast<size_t>(row)]].insert(0);
+        for (const int32_t row : p.validation) sides[key[static_cast<size_t>(row)]].insert(1);
+        for (const int32_t row : p.third) sides[key[static_cast<size_t>(row)]].insert(2);
+        for (const auto& [group, side] : sides) EXPECT_EQ(side.size(), 1u) << group;
+        EXPECT_EQ(p.train.size() + p.validation.size() + p.third.size(), key.size());
+        EXPECT_TRUE(std::is_sorted(p.train.begin(), p.train.end()));
+        EXPECT_FALSE(p.train.empty());
+        EXPECT_FALSE(p.validation.empty());
+        held.insert(p.validation.begin(), p.validation.end());
+        if (folds == 0) {
+          EXPECT_NEAR(static_cast<double>(p.validation.size()) / static_cast<double>(key.size()), 0.3, 0.12);
+        }
+      }
+      if (folds > 0) {
+        EXPECT_EQ(held.size() + parts[0].third.size(), key.size());
+      }
+    }
+  }
+  EXPECT_THAT(std::string(MakeSplit(Keyed({0, 0, 0}), {.key = KeyUse::kGroup}).status().message()),
+              HasSubstr("1 different groups, and the split needs 2"));
+}
+
+TEST(SplitTest, LaterRowsAreHeldOut) {
+  // Times 0, 0, 1, 1, 2, 2, ... in a scrambled order of rows.
+  std::vector<int32_t> key;
+  for (int i = 0; i < 40; ++i) key.push_back((i * 7 % 40) / 2);
+  const auto last = [&](const std::vector<int32_t>& rows) {
+    int32_t most = -1;
+    for (const int32_t row : rows) most = std::max(most, key[static_cast<size_t>(row)]);
+    return most;
+  };
+  const auto first = [&](const std::vector<int32_t>& rows) {
+    int32_t least = 1000;
+    for (const int32_t row : rows) least = std::min(least, key[static_cast<size_t>(row)]);
+    return least;
+  };
+  const Partition one =
+      MakeSplit(Keyed(key), {.validation = 0.25, .third = 0.25, .key = KeyUse::kTime})->front();
+  EXPECT_EQ(one.train.size(), 20u);
+  EXPECT_EQ(one.validation.size(), 10u);
+  EXPECT_LT(last(one.train), first(one.validation));
+  EXPECT_LT(last(one.validation), first(one.third));
+  const std::vector<Partition> folds = MakeSplit(Keyed(key), {.folds = 4, .key = KeyUse::kTime}).value();
+  ASSERT_EQ(folds.size(), 4u);
+  for (size_t f = 0; f < folds.size(); ++f) {
+    EXPECT_EQ(folds[f].train.size(), 8 * (f + 1));
+    EXPECT_EQ(folds[f].validation.size(), 8u);
+    EXPECT_EQ(last(folds[f].train) + 1, first(folds[f].validation));
+  }
+  // A time of many rows is on one side.
+  const Partition tied = MakeSplit(Keyed({0, 1, 1, 1, 1, 1, 1, 2}), {.validation = 0.5, .key = KeyUse::kTime})->front();
+  EXPECT_EQ(tied.train.size() + tied.validation.size(), 8u);
+  EXPECT_LT(tied.train.size(), 8u);
+  EXPECT_THAT(std::string(MakeSplit(Keyed({1, 1, 2, 2}), {.folds = 2, .key = KeyUse::kTime}).status().message()),
+              HasSubstr("2 different times, and the split needs 3"));
+  for (int folds_of_many = 2; folds_of_many <= 10; ++folds_of_many) {
+    std::vector<int32_t> uneven(200, 0);
+    for (size_t i = 0; i < uneven.size(); ++i) uneven[i] = i < 150 ? 0 : static_cast<int32_t>(i - 149) / 4;
+    const std::vector<Partition> parts =
+        MakeSplit(Keyed(uneven), {.folds = folds_of_many, .key = KeyUse::kTime}).value();
+    ASSERT_EQ(parts.size(), static_cast<size_t>(folds_of_many));
+    for (const Partition& p : parts) EXPECT_FALSE(p.train.empty() || p.validation.empty());
+  }
+}
+
+TEST(SplitTest, WithoutStrataEveryClassMustTrain) {
+  const std::vector<int32_t> rare = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  int refused = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const absl::StatusOr<std::vector<Partition>> parts =
+        MakeSplit(Labelled(rare, 2), {.validation = 0.5, .seed = seed, .stratify = false});
+    if (parts.ok()) {
+      const std::vector<int32_t>& train = parts->front().train;
+      EXPECT_TRUE(std::find(train.begin(), train.end(), 9) != train.end());
+      continue;
+    }
+    ++refused;
+    EXPECT_THAT(std::string(parts.status().message()), HasSubstr("class \"1\" has no row in the training part"));
+  }
+  EXPECT_GT(refused, 2);
+  EXPECT_LT(refused, 18);
+}
+
+TEST(SplitTest, AppendedRowsAreHeldOut) {
+  Dataset dataset = Labelled({0, 1, 0, 1, 0, 1, 1, 0}, 2);
+  dataset.appended = 2;
+  const Partition p = MakeSplit(dataset, {.validation = 0.9, .third = 0.3, .seed = 1})->front();
+  EXPECT_EQ(p.validation, (std::vector<int32_t>{6, 7}));
+  EXPECT_EQ(p.train.size() + p.third.size(), 6u);
 }
 
 TEST(SplitTest, ImpossibleSplitsAreErrors) {
@@ -195,14 +328,14 @@ TEST(SynthTest, EveryClassHasTwoRows) {
 
 // Images that two parts of the data agree about: those of a class are closest to the mean of their class.
 TEST(SynthTest, ImagesLookLikeTheirClass) {
-  const Dataset d = SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=3").value();
+  const Dataset d = SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=3", Task::kClassification).value();
   EXPECT_EQ(d.x.rows, 300);
   EXPECT_EQ(d.x.cols, 256);
   EXPECT_EQ(d.num_classes(), 5);
   EXPECT_EQ(Fingerprint(d).value(),
-            Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=3").value()).value());
+            Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=3", Task::kClassification).value()).value());
   EXPECT_NE(Fingerprint(d).value(),
-            Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=4").value()).value());
+            Fingerprint(SynthesizeRows("synth:images?rows=300&side=16&classes=5&seed=4", Task::kClassification).value()).value());
   for (const double v : d.x.value) ASSERT_TRUE(v > 0.0 && v <= 1.0);
   std::vector<std::vector<double>> mean(5, std::vector<double>(256, 0.0));
   const auto dot = [&](int64_t i, const std::vector<double>& m) {

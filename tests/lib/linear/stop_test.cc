@@ -138,7 +138,7 @@ TEST(StopTest, WhatMakesAndSplitsRowsLooksOften) {
   CheckPace("synth", 5.0 * 32.0 * rows, 64,
             [&](const base::StopToken& stop) { return data::Synthesize(spec, stop).status(); });
   CheckPace("images", 3000.0 * 64.0 * 32.0, 64 * 32, [&](const base::StopToken& stop) {
-    return data::SynthesizeRows("synth:images?rows=3000&side=8", stop).status();
+    return data::SynthesizeRows("synth:images?rows=3000&side=8", data::Task::kClassification, stop).status();
   });
   CheckPace("validation", 8.0 * rows, 8, [&](const base::StopToken& stop) {
     return data::SplitValidation(dataset.label, 2, 0.3, 5, stop).status();

@@ -20,7 +20,7 @@ TEST(SynthSpecsTest, WrongUrisSayWhatIsRight) {
   EXPECT_THAT(error("synth:logistic?rows=10000000&cols=1000000"), HasSubstr("5e8"));
   EXPECT_THAT(error("synth:logistic?cols=3&informative=4"), HasSubstr("above cols"));
   EXPECT_THAT(error("synth:logistic?seed=x"), HasSubstr("seed"));
-  const auto images = [](const std::string& uri) { return std::string(CheckSynthRows(uri).message()); };
+  const auto images = [](const std::string& uri) { return std::string(CheckSynthRows(uri, false).message()); };
   EXPECT_THAT(images("synth:image"), HasSubstr("did you mean \"images\"?"));
   EXPECT_THAT(images("synth:images?cols=9"), HasSubstr("keys are rows, side, classes, noise, seed"));
   EXPECT_THAT(images("synth:images?side=3"), HasSubstr("from 4 to 256"));

@@ -133,7 +133,7 @@ TEST(ListStrengthsTest, WrongListsSayWhy) {
   BuiltinObjective chain = Spec("crf", 2);
   chain.data = "synth:chain";
   EXPECT_THAT(study(chain, Space({List(1e-4, 1, 3)})), HasSubstr("l2 of objective crf is one number"));
-  EXPECT_THAT(study(chain, Space({Float("l2", 1e-4, 1)})), HasSubstr("split.third: is for objectives logistic"));
+  EXPECT_THAT(study(chain, Space({Float("l2", 1e-4, 1)})), HasSubstr("split.third: is not for objective crf"));
 }
 
 }  // namespace

@@ -52,6 +52,31 @@ std::vector<ObjectiveCase> ChainCases() {
   return cases;
 }
 
+// Regressions are linear systems: they report their result alone.
+std::vector<ObjectiveCase> RegressionCases() {
+  std::vector<ObjectiveCase> cases;
+  for (const char* model : {"ridge", "kernel_ridge"}) {
+    for (const int folds : {0, 3}) {
+      for (const bool unrolled : {false, true}) {
+        ObjectiveCase c;
+        c.name = absl::StrCat(model, folds > 0 ? "_folds" : "", unrolled ? "_unrolled" : "");
+        c.objective.model = model;
+        c.objective.data = "synth:regression?rows=60&cols=4";
+        c.objective.split.folds = folds;
+        if (unrolled) c.objective.options = {{"unroll", std::string("heavy_ball")}, {"unroll_steps", 12.0}};
+        c.space = L2Space();
+        c.metric = kLoss;
+        c.at = {{"l2", 1.0}};
+        if (std::string(model) == "kernel_ridge") c.objective.options["gamma"] = 0.2;
+        c.gradient = true;
+        c.curve = false;
+        cases.push_back(c);
+      }
+    }
+  }
+  return cases;
+}
+
 // Every function there is, with noise and a curve.
 std::vector<ObjectiveCase> FunctionCases() {
   std::vector<ObjectiveCase> cases;
@@ -76,11 +101,13 @@ std::vector<ObjectiveCase> FunctionCases() {
 
 INSTANTIATE_TEST_SUITE_P(Linear, ObjectiveContract, ::testing::ValuesIn(LinearCases()), ObjectiveContract::Name);
 INSTANTIATE_TEST_SUITE_P(Chains, ObjectiveContract, ::testing::ValuesIn(ChainCases()), ObjectiveContract::Name);
+INSTANTIATE_TEST_SUITE_P(Regressions, ObjectiveContract, ::testing::ValuesIn(RegressionCases()),
+                         ObjectiveContract::Name);
 INSTANTIATE_TEST_SUITE_P(Functions, ObjectiveContract, ::testing::ValuesIn(FunctionCases()), ObjectiveContract::Name);
 
 TEST(ObjectiveContractTest, EveryObjectiveIsHeldToIt) {
   std::set<std::string> held, all;
-  for (const auto& cases : {LinearCases(), ChainCases(), FunctionCases()}) {
+  for (const auto& cases : {LinearCases(), ChainCases(), RegressionCases(), FunctionCases()}) {
     for (const ObjectiveCase& c : cases) held.insert(c.objective.model);
   }
   for (const catalogue::ObjectiveInfo& info : catalogue::Objectives()) all.insert(info.model);

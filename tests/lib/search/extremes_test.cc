@@ -65,6 +65,8 @@ std::vector<Algorithm> AllAlgorithms() {
   add("tpe", TpeOptions{.startup_trials = 3}, kMayRepeat);
   add("cma_es", CmaEsOptions{}, kMayRepeat);
   add("hoag", HoagOptions{}, kMayRepeat);
+  add("iterdiff", study::HoagOptionsFor(study::HoagPreset::kIterdiff), kMayRepeat);
+  add("projected_gradient", study::HoagOptionsFor(study::HoagPreset::kProjectedGradient), kMayRepeat);
   add("harmonica", HarmonicaOptions{.samples = 20, .stages = 1}, kMayRepeat);
   add("successive_halving", SuccessiveHalvingOptions{}, kMayRepeat);
   add("hyperband", HyperbandOptions{.sampler = GridOptions{}}, kNever);

@@ -70,6 +70,8 @@ TEST(GradientUse, OfEveryAlgorithm) {
       {study::TpeOptions{}, kNone},
       {study::CmaEsOptions{}, kNone},
       {study::HoagOptions{}, kFull},
+      {study::HoagOptionsFor(study::HoagPreset::kIterdiff), kFull},
+      {study::HoagOptionsFor(study::HoagPreset::kProjectedGradient), kFull},
       {study::SuccessiveHalvingOptions{}, kNone},
       {Sampling<study::SuccessiveHalvingOptions>(full), kFull},
       {study::HyperbandOptions{}, kNone},

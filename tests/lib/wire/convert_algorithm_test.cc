@@ -234,9 +234,11 @@ TEST(AlgorithmOptions, ApiRegistryAndManualAgree) {
     EXPECT_EQ(options.size(), info.options.size()) << "an option twice";
     EXPECT_EQ(fields, options);
     const std::string page = Page(info.name + ".md");
-    // The four presets share one page of options.
+    // Presets share one page of options.
     const std::string manual =
-        message == Bo::descriptor() ? Page("bo.md") + Page("hbo.md") + Page("lbo.md") + Page("fobo.md") : page;
+        message == Bo::descriptor() ? Page("bo.md") + Page("hbo.md") + Page("lbo.md") + Page("fobo.md")
+        : message == v1::Algorithm::Hoag::descriptor() ? Page("hoag.md") + page
+                                                       : page;
     const std::set<std::string> in_manual = absl::StrSplit(manual, absl::ByAnyChar(" \n,.:;()`|"), absl::SkipEmpty());
     for (int i = 0; i < message->field_count(); ++i) {
       const FieldDescriptor* field = message->field(i);

@@ -132,6 +132,12 @@ study::ObjectiveSpec Objective(RandomStream& r) {
       builtin.split.folds = Coin(r) ? 0 : 10;
       builtin.split.seed = r.NextU64();
       if (Coin(r)) builtin.split.third = (1.0 - builtin.split.validation) * 0.5;
+      if (Coin(r)) builtin.split.stratify = false;
+      if (Coin(r)) {
+        (Coin(r) ? builtin.split.group_column : builtin.split.time_column) = "when";
+      } else if (builtin.split.folds == 0 && Coin(r)) {
+        builtin.split.validation_data = "held/out.csv";
+      }
       for (int i = 0; i < Between(r, 0, 3); ++i) builtin.options[absl::StrCat("o", i)] = Value(r);
       return builtin;
     }
@@ -265,9 +271,10 @@ study::AlgorithmSpec Algorithm(RandomStream& r) {
     case 0:
       return Bo(r);
     case 11:
-      return study::HoagOptions{.sequence = Any(r, study::HoagSequence::kExact),
+      return study::HoagOptions{.preset = Any(r, study::HoagPreset::kIterdiff),
+                                .sequence = Any(r, study::HoagSequence::kExact),
                                 .first_tolerance = r.UniformOpen(),
-                                .step_rule = Any(r, study::HoagStep::kLiteral),
+                                .step_rule = Any(r, study::HoagStep::kBacktracking),
                                 .reject_guard = Coin(r),
                                 .chains = static_cast<int32_t>(Between(r, 1, 100)),
                                 .max_step = r.UniformOpen(),

@@ -196,6 +196,14 @@ TEST(HoagDesignerTest, WrongStudiesSayWhy) {
   reproducible.reproducible = true;
   reproducible.budget.max_parallel = 2;
   EXPECT_THAT(message(reproducible), HasSubstr("budget.max_parallel: is 2"));
+  study::StudySpec unrolled = Spec(Strengths(2), study::HoagOptionsFor(study::HoagPreset::kIterdiff));
+  EXPECT_EQ(message(unrolled), "");  // An external objective may report anything.
+  study::BuiltinObjective objective{.model = "logistic", .data = "a.csv", .split = {}, .options = {}};
+  unrolled.objective = objective;
+  EXPECT_THAT(message(unrolled), HasSubstr("objective.builtin.options.unroll: is needed by iterdiff"));
+  objective.options["unroll"] = std::string("lbfgs");
+  unrolled.objective = objective;
+  EXPECT_EQ(message(unrolled), "");
   study::HoagOptions options;
   options.chains = 0;
   options.first_tolerance = -1;

@@ -106,6 +106,36 @@ TEST(HoagRuleTest, AWorseValueIsRejectedAndTheStepTakenAgainShorter) {
   EXPECT_GT(bold.point()[0], -1.0 + 1e-9);  // From the worse point, along its own gradient.
 }
 
+TEST(HoagRuleTest, BacktrackingTakesStepsUntilTheyLowerTheValueEnough) {
+  HoagOptions options = study::HoagOptionsFor(study::HoagPreset::kProjectedGradient);
+  EXPECT_EQ(options.sequence, HoagSequence::kExact);
+  HoagChain chain(options, Vec({4}), Vec({-10}), Vec({10}));
+  // f = 2 x^2: f(4) = 32, f' = 16; the first step has length 1.
+  chain.Tell(Result(32.0, Vec({16})));
+  EXPECT_DOUBLE_EQ(chain.point()[0], 3.0);
+  EXPECT_EQ(chain.tolerance(), 0.0);
+  // Less by 16e-4 is not enough by a hair; then half the step is.
+  chain.Tell(Result(32.0 - 15e-4, Vec({12})));
+  EXPECT_EQ(chain.rejected(), 1);
+  EXPECT_DOUBLE_EQ(chain.point()[0], 3.5);
+  chain.Tell(Result(24.5, Vec({14})));
+  EXPECT_EQ(chain.rejected(), 1);
+  EXPECT_DOUBLE_EQ(chain.inverse_step(), 16.0);  // 16, 32 after the rejection, halved after the success.
+  EXPECT_DOUBLE_EQ(chain.point()[0], 3.5 - 14.0 / 16.0);
+}
+
+TEST(HoagRuleTest, BacktrackingConverges) {
+  HoagChain chain(study::HoagOptionsFor(study::HoagPreset::kProjectedGradient), Vec({4, -3, 9}), Vec({-10, -10, 1}),
+                  Vec({10, 10, 10}));
+  const VectorXd scale = Vec({1.0, 30.0, 5.0});
+  for (int k = 0; k < 400 && !chain.ended(); ++k) {
+    const VectorXd x = chain.point();
+    chain.Tell(Result(0.5 * scale.dot(x.cwiseAbs2()), scale.cwiseProduct(x)));
+  }
+  EXPECT_TRUE(chain.ended());
+  EXPECT_NEAR(chain.best(), 2.5, 1e-4);  // The third coordinate ends at its bound 1.
+}
+
 TEST(HoagRuleTest, StepsAreCapped) {
   HoagChain chain(Exact(), Vec({0}), Vec({-100}), Vec({100}));
   chain.Tell(Result(0.0, Vec({1e-3})));

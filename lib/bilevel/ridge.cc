@@ -1,0 +1,214 @@
+#include "lib/bilevel/ridge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/base/pace.h"
+#include "lib/base/status_macros.h"
+#include "lib/linear/conjugate_gradient.h"
+
+namespace luthier::bilevel {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+absl::StatusOr<LeastSquaresData> LeastSquaresData::Create(const data::Dataset& dataset,
+                                                          const std::vector<int32_t>& rows,
+                                                          const data::Standardization& scaling, double offset,
+                                                          const base::StopToken& stop) {
+  LeastSquaresData out;
+  const auto n = static_cast<Index>(rows.size());
+  const Index p = dataset.x.cols;
+  int64_t entries = 0;
+  base::Pace pace(stop);
+  for (const int32_t row : rows) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(base::kRandomAccess));
+    entries += dataset.x.row_start[static_cast<size_t>(row) + 1] - dataset.x.row_start[static_cast<size_t>(row)];
+  }
+  out.x_.resize(n, p);
+  out.x_.reserve(entries);
+  out.target_.resize(n);
+  for (Index i = 0; i < n; ++i) {
+    const auto row = static_cast<size_t>(rows[static_cast<size_t>(i)]);
+    out.target_[i] = dataset.target[row] - offset;
+    out.x_.startVec(i);
+    for (int64_t e = dataset.x.row_start[row]; e < dataset.x.row_start[row + 1]; ++e) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(4));
+      out.x_.insertBack(i, dataset.x.column[static_cast<size_t>(e)]) = dataset.x.value[static_cast<size_t>(e)];
+    }
+  }
+  out.x_.finalize();
+  out.mean_ = scaling.identity() ? VectorXd::Zero(p) : scaling.mean;
+  out.scale_ = scaling.deviation.size() == 0 ? VectorXd::Ones(p) : VectorXd(scaling.deviation.cwiseInverse());
+  for (Index j = 0; j < p && !scaling.constant.empty(); ++j) {
+    if (scaling.constant[static_cast<size_t>(j)]) out.scale_[j] = 0.0;
+  }
+  // By differences from the mean: sums of squares would cancel.
+  out.column_squares_ = VectorXd::Zero(p);
+  VectorXd stored = VectorXd::Zero(p);
+  for (Index i = 0; i < n; ++i) {
+    for (decltype(out.x_)::InnerIterator it(out.x_, i); it; ++it) {
+      LUTHIER_RETURN_IF_ERROR(pace.Poll(4));
+      const double z = (it.value() - out.mean_[it.col()]) * out.scale_[it.col()];
+      out.column_squares_[it.col()] += z * z;
+      stored[it.col()] += 1.0;
+    }
+  }
+  out.column_squares_.array() +=
+      (static_cast<double>(n) - stored.array()) * (out.mean_.array() * out.scale_.array()).square();
+  return out;
+}
+
+absl::StatusOr<VectorXd> LeastSquaresData::Multiply(const VectorXd& v, const base::StopToken& stop) const {
+  const VectorXd scaled = scale_.cwiseProduct(v);
+  const double shift = mean_.dot(scaled);
+  VectorXd out(rows());
+  base::Pace pace(stop);
+  for (Index i = 0; i < rows(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(x_.outerIndexPtr()[i + 1] - x_.outerIndexPtr()[i] + 1));
+    double sum = 0.0;
+    for (decltype(x_)::InnerIterator it(x_, i); it; ++it) sum += it.value() * scaled[it.col()];
+    out[i] = sum - shift;
+  }
+  return out;
+}
+
+absl::StatusOr<VectorXd> LeastSquaresData::MultiplyTransposed(const VectorXd& r, const base::StopToken& stop) const {
+  VectorXd out = VectorXd::Zero(cols());
+  base::Pace pace(stop);
+  for (Index i = 0; i < rows(); ++i) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(x_.outerIndexPtr()[i + 1] - x_.outerIndexPtr()[i] + 1));
+    for (decltype(x_)::InnerIterator it(x_, i); it; ++it) out[it.col()] += it.value() * r[i];
+  }
+  return VectorXd(scale_.cwiseProduct(out - r.sum() * mean_));
+}
+
+absl::StatusOr<MatrixXd> LeastSquaresData::Gram(const base::StopToken& stop) const {
+  // In strips of rows made dense and centred: a matrix product each.
+  constexpr Index kStrip = 64;
+  MatrixXd gram = MatrixXd::Zero(cols(), cols());
+  MatrixXd strip(kStrip, cols());
+  for (Index begin = 0; begin < rows(); begin += kStrip) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    const Index count = std::min(kStrip, rows() - begin);
+    strip.topRows(count).rowwise() = -mean_.transpose();
+    for (Index i = 0; i < count; ++i) {
+      for (decltype(x_)::InnerIterator it(x_, begin + i); it; ++it) strip(i, it.col()) += it.value();
+    }
+    strip.topRows(count).array().rowwise() *= scale_.transpose().array();
+    gram.selfadjointView<Eigen::Lower>().rankUpdate(strip.topRows(count).transpose());
+  }
+  gram.triangularView<Eigen::StrictlyUpper>() = gram.transpose();
+  return gram;
+}
+
+RidgeInner::RidgeInner(const LeastSquaresData* data, const MatrixXd* gram, ColumnPenalties groups, VectorXd l2)
+    : data_(data), gram_(gram), groups_(std::move(groups)), l2_(std::move(l2)) {
+  LUTHIER_CHECK(l2_.size() == data_->cols() && l2_.minCoeff() > 0.0);
+}
+
+absl::StatusOr<RidgeInner::Solution> RidgeInner::Solve(double tolerance, int max_iterations,
+                                                       const base::StopToken& stop) {
+  Solution solution;
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd b, data_->MultiplyTransposed(data_->target(), stop));
+  LUTHIER_ASSIGN_OR_RETURN(const bool factored, PreparePreconditioner(stop));
+  linear::CgOptions options;
+  options.tolerance = tolerance * b.norm();
+  options.max_iterations = max_iterations;
+  options.stop = stop;
+  const std::function<VectorXd(const VectorXd&)> precondition = [this](const VectorXd& r) { return Precondition(r); };
+  VectorXd diagonal;
+  if (factored) {
+    options.precondition = &precondition;
+  } else {
+    LUTHIER_ASSIGN_OR_RETURN(diagonal, HessianDiagonal(stop));
+  }
+  const auto multiply = [&](const VectorXd& v) { return HessianVector(v, stop); };
+  LUTHIER_ASSIGN_OR_RETURN(linear::CgResult cg, linear::SolveCg(multiply, b, diagonal, VectorXd(), options));
+  solution.weights = std::move(cg.x);
+  solution.outcome = cg.outcome;
+  solution.products = cg.iterations;
+  solution.relative_gradient = b.norm() > 0.0 ? cg.residual_norm / b.norm() : 0.0;
+  return solution;
+}
+
+absl::StatusOr<double> RidgeInner::Value(const VectorXd& x, VectorXd* gradient, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd residual, data_->Multiply(x, stop));
+  residual -= data_->target();
+  if (gradient != nullptr) {
+    LUTHIER_ASSIGN_OR_RETURN(*gradient, data_->MultiplyTransposed(residual, stop));
+    *gradient += l2_.cwiseProduct(x);
+  }
+  return 0.5 * residual.squaredNorm() + 0.5 * l2_.dot(x.cwiseAbs2());
+}
+
+absl::Status RidgeInner::SetPoint(const VectorXd& x, const base::StopToken&) {
+  x_ = x;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VectorXd> RidgeInner::HessianVector(const VectorXd& v, const base::StopToken& stop) {
+  if (gram_ != nullptr) return VectorXd(*gram_ * v + l2_.cwiseProduct(v));
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, data_->Multiply(v, stop));
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd back, data_->MultiplyTransposed(product, stop));
+  return VectorXd(back + l2_.cwiseProduct(v));
+}
+
+absl::StatusOr<VectorXd> RidgeInner::HessianDiagonal(const base::StopToken&) {
+  return VectorXd(data_->column_squares() + l2_);
+}
+
+absl::StatusOr<bool> RidgeInner::PreparePreconditioner(const base::StopToken& stop) {
+  if (gram_ == nullptr) return false;
+  if (factor_.has_value()) return true;
+  MatrixXd hessian = *gram_;
+  hessian.diagonal() += l2_;
+  math::CholeskyOptions options;
+  options.jitter_scale = hessian.diagonal().maxCoeff();
+  options.first_jitter = 1e-16;
+  LUTHIER_ASSIGN_OR_RETURN(factor_, math::Cholesky::Factor(hessian, options, stop));
+  return factor_.has_value();
+}
+
+VectorXd RidgeInner::Precondition(const VectorXd& r) {
+  return factor_->Solve(r);
+}
+
+VectorXd RidgeInner::CrossTransposeVector(const VectorXd& q) {
+  return groups_.Sums(l2_.cwiseProduct(x_).cwiseProduct(q), 1);
+}
+
+double RidgeInner::CrossNorm() {
+  // Columns of D are disjoint: the largest of their norms.
+  return std::sqrt(groups_.Sums(l2_.cwiseProduct(x_).cwiseAbs2(), 1).maxCoeff());
+}
+
+absl::StatusOr<InnerConstants> RidgeInner::Constants(const base::StopToken&) {
+  InnerConstants constants;
+  constants.mu = l2_.minCoeff();
+  constants.cross_lipschitz = l2_.maxCoeff();
+  constants.certified = true;
+  return constants;
+}
+
+absl::StatusOr<double> RidgeOuter::Value(const VectorXd& x, VectorXd* gradient, const base::StopToken& stop) {
+  const double m = static_cast<double>(data_->rows());
+  LUTHIER_ASSIGN_OR_RETURN(VectorXd residual, data_->Multiply(x, stop));
+  residual -= data_->target();
+  if (gradient != nullptr) {
+    LUTHIER_ASSIGN_OR_RETURN(*gradient, data_->MultiplyTransposed(residual, stop));
+    *gradient *= 2.0 / m;
+  }
+  return residual.squaredNorm() / m;
+}
+
+double RidgeOuter::GradientLipschitz() {
+  // |X~|_2^2 <= |X~|_F^2.
+  return 2.0 * data_->column_squares().sum() / static_cast<double>(data_->rows());
+}
+
+}  // namespace luthier::bilevel

@@ -1,0 +1,108 @@
+#ifndef LUTHIER_LIB_BILEVEL_RIDGE_H_
+#define LUTHIER_LIB_BILEVEL_RIDGE_H_
+
+#include <Eigen/Core>
+#include <Eigen/SparseCore>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/bilevel/column_penalties.h"
+#include "lib/bilevel/inner_problem.h"
+#include "lib/data/dataset.h"
+#include "lib/data/standardize.h"
+#include "lib/linear/conjugate_gradient.h"
+#include "lib/math/cholesky.h"
+
+// Ridge regression: the rows of a regression data set, and the inner and outer problem of tuning its penalties.
+namespace luthier::bilevel {
+
+// Rows of a data set for least squares: the n x p matrix X~ with entries (x_ij - mean_j) / deviation_j, and n targets
+// minus an offset. Sparse data stay sparse: the map is applied inside products. Immutable; any thread. Functions with a
+// `stop` return CANCELLED once it is raised.
+class LeastSquaresData {
+ public:
+  LeastSquaresData() = default;  // No rows.
+  // `scaling`: the map of the columns, or none (identity()). Columns that are `constant` there become 0.
+  static absl::StatusOr<LeastSquaresData> Create(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                                 const data::Standardization& scaling, double offset,
+                                                 const base::StopToken& stop);
+
+  Eigen::Index rows() const { return x_.rows(); }
+  Eigen::Index cols() const { return x_.cols(); }
+  const Eigen::VectorXd& target() const { return target_; }
+  // Returns X~ v, n entries.
+  absl::StatusOr<Eigen::VectorXd> Multiply(const Eigen::VectorXd& v, const base::StopToken& stop) const;
+  // Returns X~' r, p entries.
+  absl::StatusOr<Eigen::VectorXd> MultiplyTransposed(const Eigen::VectorXd& r, const base::StopToken& stop) const;
+  // Returns X~' X~ (p x p). O(p * entries).
+  absl::StatusOr<Eigen::MatrixXd> Gram(const base::StopToken& stop) const;
+  // Returns the squared norms of the columns of X~.
+  const Eigen::VectorXd& column_squares() const { return column_squares_; }
+
+ private:
+  Eigen::SparseMatrix<double, Eigen::RowMajor, int64_t> x_;
+  Eigen::VectorXd mean_, scale_;  // p: X~ = (X - 1 mean') diag(scale).
+  Eigen::VectorXd target_;
+  Eigen::VectorXd column_squares_;
+};
+
+// Ridge regression with one hyperparameter lambda_g = ln l2_g for each penalty (column_penalties.h):
+//   h(w, lambda) = 1/2 |X~ w - y|^2 + 1/2 sum_j l2_j w_j^2,    H = X~'X~ + diag(l2),    D_g = l2_g w restricted to g
+// mu = min l2 and the other constants are true bounds.
+class RidgeInner final : public InnerProblem {
+ public:
+  // `data` must outlive this. `gram`: X~'X~, or null, in which case all is done by products with X~. `l2`: penalty of
+  // each column, p entries > 0.
+  RidgeInner(const LeastSquaresData* data, const Eigen::MatrixXd* gram, ColumnPenalties groups, Eigen::VectorXd l2);
+
+  // Returns X(lambda): by Cholesky's factor with a Gram matrix, otherwise by conjugate gradients until
+  // |grad h| <= tolerance |X~'y| or for max_iterations (0: 10 p, at least 100).
+  struct Solution {
+    Eigen::VectorXd weights;
+    linear::CgOutcome outcome = linear::CgOutcome::kConverged;
+    double relative_gradient = 0.0;  // |grad h| / |X~'y|
+    int products = 0;                // Products with H.
+  };
+  absl::StatusOr<Solution> Solve(double tolerance, int max_iterations, const base::StopToken& stop);
+
+  Eigen::Index dim() const override { return data_->cols(); }
+  Eigen::Index hyper_dim() const override { return groups_.count; }
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override;
+  absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
+  absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override;
+  absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
+  // Cholesky's factor of H, if there is a Gram matrix.
+  absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
+  Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
+  Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
+  double CrossNorm() override;
+  absl::StatusOr<InnerConstants> Constants(const base::StopToken& stop) override;
+
+ private:
+  const LeastSquaresData* const data_;
+  const Eigen::MatrixXd* const gram_;
+  const ColumnPenalties groups_;
+  const Eigen::VectorXd l2_;
+  std::optional<math::Cholesky> factor_;
+  Eigen::VectorXd x_;
+};
+
+// Mean squared error over held-out rows, at least one. `data` must outlive this.
+class RidgeOuter final : public OuterLoss {
+ public:
+  explicit RidgeOuter(const LeastSquaresData* data) : data_(data) {}
+  absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
+                               const base::StopToken& stop) override;
+  double GradientLipschitz() override;
+
+ private:
+  const LeastSquaresData* const data_;
+};
+
+}  // namespace luthier::bilevel
+
+#endif  // LUTHIER_LIB_BILEVEL_RIDGE_H_

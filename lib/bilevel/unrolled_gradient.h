@@ -1,0 +1,100 @@
+#ifndef LUTHIER_LIB_BILEVEL_UNROLLED_GRADIENT_H_
+#define LUTHIER_LIB_BILEVEL_UNROLLED_GRADIENT_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/bilevel/inner_problem.h"
+
+// Iterative differentiation ("Iterdiff"; Domke 2012, "Generic methods for optimization-based modeling"): the weights are
+// those of a fixed number T of steps from 0, and the hypergradient is that of the map lambda -> g(x_T(lambda)), by
+// reverse mode through the steps. It tends to the implicit gradient as T grows.
+namespace luthier::bilevel {
+
+enum class UnrollMethod {
+  kGradientDescent,  // x_{t+1} = x_t - eta grad h(x_t)
+  kHeavyBall,        // x_{t+1} = x_t - eta grad h(x_t) + beta (x_t - x_{t-1}), beta = 0.9
+  kLbfgs,            // x_{t+1} = x_t - alpha_t B_t grad h(x_t), B_t of the last kUnrollMemory steps
+};
+inline constexpr int kUnrollMemory = 10;
+
+// Step lengths are constants of the differentiation. eta is the inverse of an estimate of the largest eigenvalue of the
+// Hessian at 0, alpha_t comes from a line search with sufficient decrease.
+struct UnrolledGradient {
+  double outer_value = 0.0;            // g(x_T)
+  Eigen::VectorXd x;                   // x_T
+  Eigen::VectorXd gradient;            // s entries, in lambda's coordinates.
+  double inner_gradient_norm = 0.0;    // |grad h(x_T)|
+  double outer_gradient_norm = 0.0;    // |grad_x g(x_T)|
+  bool finite = true;                  // False: the steps diverged; there is no gradient.
+  int steps = 0;                       // Steps taken: T, or fewer where no step lowers h any more.
+};
+
+// The forward pass: x_0 = 0, x_1, ..., a step at a time. Not thread-safe.
+//
+// The reverse pass needs every iterate. While all of them and their gradients fit into `memory_bytes`, they are kept;
+// otherwise only those at about every square root of `planned_steps`, and the reverse pass computes those between anew,
+// bit for bit, which costs one more forward pass.
+class UnrolledDescent {
+ public:
+  static constexpr int64_t kMemoryBytes = int64_t{256} << 20;
+  // Borrows `inner`. `planned_steps` >= 1 is about how many steps will be taken.
+  UnrolledDescent(InnerProblem* inner, UnrollMethod method, int planned_steps, int64_t memory_bytes = kMemoryBytes);
+
+  // Returns true after a step; false where none lowers h any more, or numbers are not finite (finite()). With `given`,
+  // takes that step length.
+  absl::StatusOr<bool> Advance(const base::StopToken& stop, std::optional<double> given = std::nullopt);
+  bool finite() const { return finite_; }
+  int steps() const { return static_cast<int>(length_.size()); }
+  const Eigen::VectorXd& x() const { return x_.back(); }
+  // Number of iterates that are in memory.
+  int kept() const;
+  const std::vector<double>& lengths() const { return length_; }
+  // |grad h(0)|; 0 before the first step.
+  double first_gradient_norm() const { return first_gradient_norm_; }
+  double gradient_norm() const { return gradient_.empty() ? 0.0 : gradient_.back().norm(); }
+
+  // The gradient at x(), by the reverse pass. O(steps) products with the Hessian.
+  absl::StatusOr<UnrolledGradient> Differentiate(OuterLoss& outer, const base::StopToken& stop);
+
+ private:
+  absl::Status Start(const base::StopToken& stop);
+  // The point after step t of this length along `direction`.
+  Eigen::VectorXd After(int t, const Eigen::VectorXd& direction, double length) const;
+  Eigen::VectorXd DirectionAt(int t) const;
+  // Number of iterates up to x_t that a step from x_t depends on.
+  int window() const {
+    return method_ == UnrollMethod::kGradientDescent ? 1 : method_ == UnrollMethod::kHeavyBall ? 2 : kUnrollMemory + 1;
+  }
+  // Returns true if x_t is kept for the reverse pass.
+  bool Kept(int t) const { return t % stride_ == 0 || t % stride_ > stride_ - window(); }
+  // Makes x_t, ..., x_{t - window() + 1} available, and x_{t + 1}.
+  absl::Status Recall(int t, const base::StopToken& stop);
+  // Pairs that step t uses: indices of steps, oldest first.
+  std::vector<int> PairsOf(int t) const;
+  // B_t v, and what the reverse pass needs of the two loops.
+  struct TwoLoops;
+  TwoLoops Loops(int t, const Eigen::VectorXd& v) const;
+  // Adds the adjoints of s_i and y_i of step t's pairs, and returns that of grad h(x_t), for the adjoint `r` of B_t grad.
+  Eigen::VectorXd ReverseLoops(int t, const Eigen::VectorXd& r, std::vector<Eigen::VectorXd>* s_adjoint,
+                               std::vector<Eigen::VectorXd>* y_adjoint) const;
+
+  InnerProblem* const inner_;
+  const UnrollMethod method_;
+  int stride_ = 1;
+  std::vector<Eigen::VectorXd> x_;         // x_0 ... x_t, empty where they are not in memory.
+  std::vector<Eigen::VectorXd> gradient_;  // grad h at each of these.
+  std::vector<double> length_;
+  double value_ = 0.0;  // h(x_t)
+  double eta_ = 0.0;
+  double first_gradient_norm_ = 0.0;
+  bool finite_ = true;
+};
+
+}  // namespace luthier::bilevel
+
+#endif  // LUTHIER_LIB_BILEVEL_UNROLLED_GRADIENT_H_

@@ -1,0 +1,123 @@
+#include "lib/catalogue/regression_info.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/catalogue/parameter_info.h"
+
+namespace luthier::catalogue {
+namespace {
+
+// What both have in common, behind their own parameters.
+void AddCommon(ObjectiveInfo* info) {
+  info->parameters.push_back(
+      Make("intercept", ParameterKind::kBool, "Adds a constant term, which is not penalised.", true, true));
+  info->parameters.push_back(Make("standardize", ParameterKind::kBool,
+                                  "Scales features to mean 0 and deviation 1, computed from training rows only.", true,
+                                  true));
+  AddUnroll(info);
+  info->parameters.push_back(Make("gradient", ParameterKind::kBool,
+                                  "Whether to compute the derivatives of validation_loss. Absent: where the search "
+                                  "can use them.",
+                                  true, false));
+  info->parameters.back().default_value.reset();
+  info->parameters.back().optional = true;
+  info->parameters.push_back(MakeNumber("tolerance", ParameterKind::kFloat,
+                                        "Conjugate gradients have converged when the gradient's norm is at most this "
+                                        "times the one at zero weights.",
+                                        1e-10, false, 0.0, 0.1));
+  info->parameters.push_back(MakeNumber("max_iterations", ParameterKind::kInt,
+                                        "Conjugate gradients end after so many iterations even if not converged; the "
+                                        "result then has no gradient.",
+                                        10000.0, false, 1.0, 1e6));
+  info->parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
+                                        "Limit for the matrices of each fold.", 4096.0, false, 1.0, 1 << 20));
+  info->parameters.push_back(MakeChoice("format", "Format of the data file; auto: by extension, then by content.",
+                                        {"auto", "csv", "libsvm", "idx"}, false));
+  info->parameters.push_back(
+      MakeChoice("header", "CSV: whether the first line names the columns; auto: when a feature in it is not a number.",
+                 {"auto", "yes", "no"}, false));
+  info->parameters.push_back(Make("label", ParameterKind::kText,
+                                  "CSV: name of the column with the targets; empty: the last column.", std::string(),
+                                  false));
+  info->parameters.push_back(Make("labels_file", ParameterKind::kText,
+                                  "IDX: file of the targets; empty: the images' name with labels-idx1 for images-idx3.",
+                                  std::string(), false));
+  info->metrics.push_back({"validation_loss", study::Goal::kMinimize,
+                           "Mean squared error of held-out rows; over all folds' rows with folds.", true});
+  info->metrics.push_back({"validation_r2", study::Goal::kMaximize,
+                           "Share of the held-out targets' variance that predictions explain; at most 1.", false});
+  info->metrics.push_back(
+      {"train_loss", study::Goal::kMinimize, "Mean squared error of the training rows, penalty excluded.", false});
+  info->needs_data = true;
+  info->data_example = "synth:regression?rows=500&cols=20";
+  info->data_formats =
+      "A CSV, LIBSVM or IDX file below the worker's --data-root whose labels are numbers, plain, .gz or .xz, or "
+      "generated: synth:regression?rows=500&cols=20&noise=0.5&waves=0&seed=1. Split by share (split.validation) or "
+      "into folds (split.folds), from split.seed, by split.group_column or by split.time_column.";
+}
+
+}  // namespace
+
+bool IsRegression(const ObjectiveInfo& info) {
+  return info.model == "ridge" || info.model == "kernel_ridge";
+}
+
+ObjectiveInfo RidgeInfo() {
+  ObjectiveInfo info;
+  info.model = "ridge";
+  info.description = "Ridge regression: tunes its strength, or one for each column, on held-out rows or over folds";
+  info.details =
+      "Minimises half the sum over training rows of squared errors plus l2/2 times the squared norm of the weights "
+      "(intercept excluded), and scores the mean squared error of rows it has not seen. The sum, not the mean: l2 is "
+      "alpha of scikit-learn's Ridge. Up to 3,000 columns by Cholesky's factor, beyond by conjugate gradients. The "
+      "derivatives of validation_loss by the strengths come with the result, exact, per unit of l2 itself, with a "
+      "proven error bound.";
+  ParameterInfo l2 = MakeL2(1e10, 1e4);
+  l2.differentiable = true;
+  l2.vector = true;
+  l2.units = "squared target per squared weight";
+  l2.description += " A list, or a vector parameter (count), holds one strength for each column.";
+  info.parameters.push_back(std::move(l2));
+  info.parameters.push_back(Make("l2_groups", ParameterKind::kText,
+                                 "Groups of columns with strengths of their own, \"shape: mean_* worst_*; flags: 11-20 "
+                                 "25\": columns by name, with a star or by number from 1. Each group makes a "
+                                 "parameter l2.NAME, required as l2 is, with a gradient; l2 is the strength of all "
+                                 "other columns.",
+                                 std::string(), false));
+  AddCommon(&info);
+  return info;
+}
+
+ObjectiveInfo KernelRidgeInfo() {
+  ObjectiveInfo info;
+  info.model = "kernel_ridge";
+  info.description = "Kernel ridge regression with a Gaussian kernel: tunes its width, or one a column, and strength";
+  info.details =
+      "Predicts sum_k c_k exp(-gamma |x - x_k|^2) over the training rows x_k, where (K + l2 I) c is the targets minus "
+      "their mean: gamma and l2 are gamma and alpha of scikit-learn's KernelRidge. Scores the mean squared error of "
+      "rows it has not seen. Up to 4,000 training rows by Cholesky's factor, beyond by conjugate gradients; memory "
+      "grows with their square. The derivatives of validation_loss by gamma and l2 come with the result, exact, per "
+      "unit of the parameters themselves, with a proven error bound.";
+  ParameterInfo gamma = MakeL2(1e10, 1e4);
+  gamma.name = "gamma";
+  gamma.units = "per squared unit of a feature";
+  gamma.description =
+      "Inverse squared width of the kernel, about 1/columns for standardized features. Search it on a log scale. A "
+      "list, or a vector parameter (count), holds one for each column (automatic relevance determination).";
+  gamma.suggested_min = 1e-5;
+  gamma.suggested_max = 1e2;
+  gamma.differentiable = true;
+  gamma.vector = true;
+  info.parameters.push_back(std::move(gamma));
+  ParameterInfo l2 = MakeL2(1e10, 1e4);
+  l2.differentiable = true;
+  l2.units = "";
+  l2.description = "Strength of the penalty: what is added to the kernel matrix' diagonal. Search it on a log scale.";
+  info.parameters.push_back(std::move(l2));
+  AddCommon(&info);
+  return info;
+}
+
+}  // namespace luthier::catalogue

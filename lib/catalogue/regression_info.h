@@ -1,0 +1,19 @@
+#ifndef LUTHIER_LIB_CATALOGUE_REGRESSION_INFO_H_
+#define LUTHIER_LIB_CATALOGUE_REGRESSION_INFO_H_
+
+#include "lib/catalogue/objective_info.h"
+
+// The regressions, as RegressionObjective trains them.
+namespace luthier::catalogue {
+
+// Returns true for `ridge` and `kernel_ridge`: their labels are numbers.
+bool IsRegression(const ObjectiveInfo& info);
+
+// `ridge`: linear least squares with an L2 penalty.
+ObjectiveInfo RidgeInfo();
+// `kernel_ridge`: kernel ridge regression with a Gaussian kernel.
+ObjectiveInfo KernelRidgeInfo();
+
+}  // namespace luthier::catalogue
+
+#endif  // LUTHIER_LIB_CATALOGUE_REGRESSION_INFO_H_

@@ -1,0 +1,56 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_DIFFERENTIATE_H_
+#define LUTHIER_LIB_OBJECTIVES_DIFFERENTIATE_H_
+
+#include <Eigen/Core>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/bilevel/implicit_gradient.h"
+#include "lib/bilevel/inner_problem.h"
+#include "lib/bilevel/unrolled_gradient.h"
+#include "lib/catalogue/settings.h"
+#include "lib/study/measurement.h"
+
+// Hypergradients as trials report them.
+namespace luthier::objectives {
+
+// Moves the trained weights `w` to the optimum of `inner` by Newton's steps, then differentiates `outer` there. Without
+// `tolerance`: to all digits that rounding leaves. With it: to weights within it of the optimum, if `certified`, and to
+// an adjoint residual of so much of the right side. `certified`: mu > 0 is a proven strong convexity of `inner`; only
+// then the error is bounded. CANCELLED when stopped.
+absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
+                                                          bool certified, double mu, std::optional<double> tolerance,
+                                                          const base::StopToken& stop, Eigen::VectorXd* w);
+
+// Returns the gradient of an unrolled descent in the form of implicit ones: with neither adjoint nor error bound.
+bilevel::ImplicitGradient AsImplicit(const bilevel::UnrolledGradient& unrolled);
+
+// One derivative of a trial's gradient: the entry of a fold's gradient, and the value that the study's parameter has.
+struct Derivative {
+  Eigen::Index entry = 0;
+  double value = 1.0;  // lambda = ln value.
+};
+
+// Returns the mean over folds, weighted by `weights`, by the parameters themselves, with what `solve` says of it. Absent
+// if a fold's linear system was not solved or a derivative is not finite; `why` then says which, for people.
+std::optional<study::Gradient> MeanGradient(const std::vector<bilevel::ImplicitGradient>& folds,
+                                            const std::vector<double>& weights,
+                                            const std::vector<Derivative>& derivatives,
+                                            std::optional<double> tolerance, std::string* why);
+
+// Note for people on a trial whose training has ended elsewhere than at a minimum.
+inline constexpr char kNotAtMinimum[] = "no gradient: training has not ended at a minimum";
+
+// Options `unroll` and `unroll_steps`.
+struct UnrollSettings {
+  std::optional<bilevel::UnrollMethod> method;  // If absent: training to the optimum, and implicit gradients.
+  int steps = 100;
+};
+UnrollSettings ParseUnroll(const catalogue::Settings& settings);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_DIFFERENTIATE_H_

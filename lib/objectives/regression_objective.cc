@@ -1,0 +1,483 @@
+#include "lib/objectives/regression_objective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "lib/base/error.h"
+#include "lib/base/status_macros.h"
+#include "lib/bilevel/kernel_ridge.h"
+#include "lib/bilevel/ridge.h"
+#include "lib/objectives/kept_layouts.h"
+#include "lib/objectives/linear_objective.h"
+#include "lib/objectives/row_source.h"
+
+namespace luthier::objectives {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+// Columns up to which ridge is solved by Cholesky's factor of the Gram matrix, which costs p^3/3 a trial; with so few
+// rows that the Gram matrix has half its rank, conjugate gradients need fewer products than that.
+constexpr Index kSmallGram = 500, kLargestGram = 3000;
+constexpr double kLoosest = 0.1;  // Training tolerance that a search may ask for.
+
+double MeanTarget(const data::Dataset& dataset, const std::vector<int32_t>& rows) {
+  double mean = 0.0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    mean += (dataset.target[static_cast<size_t>(rows[i])] - mean) / static_cast<double>(i + 1);
+  }
+  return mean;
+}
+
+// The map of columns. With an intercept they are centred also where they are not standardized: the intercept is then
+// the mean target.
+absl::StatusOr<data::Standardization> ScalingOf(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                                const RegressionSettings& settings, const base::StopToken& stop) {
+  data::Standardization scaling;
+  if (!settings.standardize && !settings.intercept) return scaling;
+  LUTHIER_ASSIGN_OR_RETURN(scaling, data::FitStandardization(dataset.x, rows, stop));
+  if (!settings.standardize) {
+    scaling.deviation.setOnes();
+    scaling.constant.clear();
+  }
+  return scaling;
+}
+
+// Trains by `solve`, which returns a solution with outcome, products and relative_gradient, or by unrolled steps, and
+// differentiates.
+template <typename Solve>
+absl::StatusOr<RegressionFit> FitInner(bilevel::InnerProblem& inner, bilevel::OuterLoss* outer,
+                                       const RegressionSettings& settings, bool gradient, double mu,
+                                       std::optional<double> tolerance, Solve solve, const base::StopToken& stop) {
+  RegressionFit fit;
+  if (settings.unroll.method) {
+    bilevel::UnrolledDescent descent(&inner, *settings.unroll.method, settings.unroll.steps);
+    while (descent.steps() < settings.unroll.steps) {
+      LUTHIER_ASSIGN_OR_RETURN(const bool moved, descent.Advance(stop));
+      if (!moved) break;
+    }
+    const double first = descent.first_gradient_norm();
+    fit.limited = descent.steps() >= settings.unroll.steps;
+    fit.diverged = !descent.finite();
+    if (fit.diverged) return fit;
+    fit.weights = descent.x();
+    fit.products = descent.steps();
+    fit.relative_gradient = first > 0.0 ? descent.gradient_norm() / first : 0.0;
+    if (gradient && outer != nullptr) {
+      LUTHIER_ASSIGN_OR_RETURN(const bilevel::UnrolledGradient unrolled, descent.Differentiate(*outer, stop));
+      fit.gradient = AsImplicit(unrolled);
+    }
+    return fit;
+  }
+  const double loose = tolerance ? std::min(*tolerance, kLoosest) : 0.0;
+  LUTHIER_ASSIGN_OR_RETURN(auto solution, solve(std::max(settings.tolerance, loose)));
+  fit.outcome = solution.outcome;
+  fit.products = solution.products;
+  fit.relative_gradient = solution.relative_gradient;
+  fit.weights = std::move(solution.weights);
+  const bool solved = fit.outcome == linear::CgOutcome::kConverged || fit.outcome == linear::CgOutcome::kPrecision;
+  if (gradient && outer != nullptr && solved && fit.weights.allFinite()) {
+    LUTHIER_ASSIGN_OR_RETURN(fit.gradient,
+                             DifferentiateAt(inner, *outer, true, mu, tolerance, stop, &fit.weights));
+  }
+  return fit;
+}
+
+class RidgeFold final : public RegressionFold {
+ public:
+  static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
+                                                                    const data::Partition& partition,
+                                                                    const RegressionSettings& settings,
+                                                                    const bilevel::ColumnPenalties& columns,
+                                                                    const base::StopToken& stop) {
+    auto fold = std::make_shared<RidgeFold>();
+    fold->columns_ = columns;
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings, stop));
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    const auto rows = [&](const std::vector<int32_t>& some) {
+      return bilevel::LeastSquaresData::Create(dataset, some, fold->scaling_, fold->offset_, stop);
+    };
+    LUTHIER_ASSIGN_OR_RETURN(fold->train_, rows(partition.train));
+    LUTHIER_ASSIGN_OR_RETURN(fold->validation_, rows(partition.validation));
+    LUTHIER_ASSIGN_OR_RETURN(fold->third_, rows(partition.third));
+    const Index p = fold->train_.cols();
+    if (p <= kSmallGram || (p <= kLargestGram && p <= 2 * fold->train_.rows())) {
+      LUTHIER_ASSIGN_OR_RETURN(fold->gram_, fold->train_.Gram(stop));
+    }
+    return std::shared_ptr<const RegressionFold>(std::move(fold));
+  }
+
+  absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
+                                    const base::StopToken& stop) const override {
+    VectorXd l2(train_.cols());
+    for (Index j = 0; j < l2.size(); ++j) l2[j] = settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))];
+    bilevel::RidgeInner inner(&train_, gram_ ? &*gram_ : nullptr, columns_, l2);
+    bilevel::RidgeOuter outer(&validation_);
+    const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
+    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit,
+                             FitInner(inner, validation_.rows() > 0 ? &outer : nullptr, settings, gradient,
+                                      l2.minCoeff(), tolerance, solve, stop));
+    if (fit.diverged) return fit;
+    const auto measure = [&](const bilevel::LeastSquaresData& rows, double* sse, double* count) -> absl::Status {
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd predicted, rows.Multiply(fit.weights, stop));
+      *sse = (predicted - rows.target()).squaredNorm();
+      *count = static_cast<double>(rows.rows());
+      return absl::OkStatus();
+    };
+    LUTHIER_RETURN_IF_ERROR(measure(validation_, &fit.validation_sse, &fit.validation_rows));
+    LUTHIER_RETURN_IF_ERROR(measure(train_, &fit.train_sse, &fit.train_rows));
+    LUTHIER_RETURN_IF_ERROR(measure(third_, &fit.third_sse, &fit.third_rows));
+    return fit;
+  }
+
+ private:
+  bilevel::ColumnPenalties columns_;
+  bilevel::LeastSquaresData train_, validation_, third_;
+  std::optional<MatrixXd> gram_;
+};
+
+class KernelFold final : public RegressionFold {
+ public:
+  static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
+                                                                    const data::Partition& partition,
+                                                                    const RegressionSettings& settings,
+                                                                    const base::StopToken& stop) {
+    auto fold = std::make_shared<KernelFold>();
+    // Points, distances, the kernel, its derivative, the factor and a matrix in between.
+    const double n = static_cast<double>(partition.train.size());
+    const double held = static_cast<double>(partition.validation.size() + partition.third.size());
+    const double bytes = 8.0 * ((n + held) * dataset.x.cols + 5.0 * n * n + 4.0 * n * held);
+    if (bytes > static_cast<double>(settings.max_memory_bytes)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          dataset.name, ": kernel_ridge takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ",
+          partition.train.size(), " training rows, and max_memory_mib is ", settings.max_memory_bytes >> 20,
+          "; raise it, or train on fewer rows"));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings, stop));
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    const auto lay_out = [&](const std::vector<int32_t>& rows, MatrixXd* points, VectorXd* target) -> absl::Status {
+      LUTHIER_ASSIGN_OR_RETURN(*points, data::DenseRows(dataset.x, rows, fold->scaling_, stop));
+      target->resize(static_cast<Index>(rows.size()));
+      for (size_t i = 0; i < rows.size(); ++i) {
+        (*target)[static_cast<Index>(i)] = dataset.target[static_cast<size_t>(rows[i])] - fold->offset_;
+      }
+      return absl::OkStatus();
+    };
+    LUTHIER_RETURN_IF_ERROR(lay_out(partition.train, &fold->train_, &fold->train_target_));
+    LUTHIER_RETURN_IF_ERROR(lay_out(partition.validation, &fold->validation_, &fold->validation_target_));
+    LUTHIER_RETURN_IF_ERROR(lay_out(partition.third, &fold->third_, &fold->third_target_));
+    if (settings.gamma.size() == 1) {
+      const VectorXd one = VectorXd::Ones(1);
+      LUTHIER_ASSIGN_OR_RETURN(fold->distances_,
+                               bilevel::WeightedSquaredDistances(fold->train_, fold->train_, one, stop));
+      LUTHIER_ASSIGN_OR_RETURN(fold->validation_distances_,
+                               bilevel::WeightedSquaredDistances(fold->validation_, fold->train_, one, stop));
+    }
+    return std::shared_ptr<const RegressionFold>(std::move(fold));
+  }
+
+  absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
+                                    const base::StopToken& stop) const override {
+    const double l2 = settings.l2[0];
+    LUTHIER_ASSIGN_OR_RETURN(
+        bilevel::KernelRidgeInner inner,
+        bilevel::KernelRidgeInner::Create(&train_, &train_target_, distances_ ? &*distances_ : nullptr, settings.gamma,
+                                          l2, stop));
+    std::optional<bilevel::KernelRidgeOuter> outer;
+    if (validation_.rows() > 0) {
+      LUTHIER_ASSIGN_OR_RETURN(outer, bilevel::KernelRidgeOuter::Create(
+                                          &train_, &validation_, &validation_target_,
+                                          validation_distances_ ? &*validation_distances_ : nullptr, settings.gamma,
+                                          stop));
+    }
+    const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
+    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit, FitInner(inner, outer ? &*outer : nullptr, settings, gradient, l2,
+                                                         tolerance, solve, stop));
+    fit.singular = inner.singular();
+    if (fit.diverged || fit.singular) return fit;
+    if (outer) {
+      fit.validation_sse = (outer->Predict(fit.weights) - validation_target_).squaredNorm();
+      fit.validation_rows = static_cast<double>(validation_.rows());
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, inner.HessianVector(fit.weights, stop));
+    fit.train_sse = (product - l2 * fit.weights - train_target_).squaredNorm();
+    fit.train_rows = static_cast<double>(train_.rows());
+    if (third_.rows() > 0) {
+      LUTHIER_ASSIGN_OR_RETURN(const bilevel::KernelRidgeOuter third,
+                               bilevel::KernelRidgeOuter::Create(&train_, &third_, &third_target_, nullptr,
+                                                                 settings.gamma, stop));
+      fit.third_sse = (third.Predict(fit.weights) - third_target_).squaredNorm();
+      fit.third_rows = static_cast<double>(third_.rows());
+    }
+    return fit;
+  }
+
+ private:
+  MatrixXd train_, validation_, third_;  // Rows are points.
+  VectorXd train_target_, validation_target_, third_target_;
+  std::optional<MatrixXd> distances_, validation_distances_;  // With one gamma.
+};
+
+// Sum of squared differences of targets from their mean.
+double Variation(const data::Dataset& dataset, const std::vector<int32_t>& rows) {
+  const double mean = MeanTarget(dataset, rows);
+  double sum = 0.0;
+  for (const int32_t row : rows) sum += std::pow(dataset.target[static_cast<size_t>(row)] - mean, 2);
+  return sum;
+}
+
+class RegressionObjective final : public Objective {
+ public:
+  RegressionObjective(catalogue::ObjectiveInfo info, study::Parameters options, study::SearchSpace space,
+                      study::MetricSpec metric, RowSource source, std::vector<catalogue::PenaltyGroup> groups,
+                      bilevel::ColumnPenalties columns)
+      : info_(std::move(info)),
+        options_(std::move(options)),
+        space_(std::move(space)),
+        metric_(std::move(metric)),
+        source_(std::move(source)),
+        groups_(std::move(groups)),
+        columns_(std::move(columns)) {
+    std::vector<int32_t> held_out;
+    for (const data::Partition& fold : source_.folds) {
+      held_out.insert(held_out.end(), fold.validation.begin(), fold.validation.end());
+    }
+    variation_ = Variation(source_.dataset, held_out);
+    third_variation_ = Variation(source_.dataset, source_.folds.front().third);
+  }
+
+  const catalogue::ObjectiveInfo& info() const override { return info_; }
+  absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const override;
+
+ private:
+  using Layout = std::vector<std::shared_ptr<const RegressionFold>>;
+  // What a layout depends on: standardize, intercept, whether gamma is a list.
+  struct Key {
+    bool standardize, intercept, list;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+
+  study::Measurement Measure(const std::vector<RegressionFit>& fits) const;
+  std::vector<Derivative> Derivatives(const RegressionSettings& settings) const;
+
+  const catalogue::ObjectiveInfo info_;
+  const study::Parameters options_;
+  const study::SearchSpace space_;
+  const study::MetricSpec metric_;
+  const RowSource source_;
+  const std::vector<catalogue::PenaltyGroup> groups_;
+  const bilevel::ColumnPenalties columns_;
+  double variation_ = 0.0, third_variation_ = 0.0;
+  mutable KeptLayouts<Key, Layout> layouts_;
+};
+
+// The coefficient of determination, as scikit-learn has it where targets do not vary.
+double R2(double sse, double variation) {
+  if (variation > 0.0) return 1.0 - sse / variation;
+  return sse > 0.0 ? 0.0 : 1.0;
+}
+
+study::Measurement RegressionObjective::Measure(const std::vector<RegressionFit>& fits) const {
+  RegressionFit all;
+  for (const RegressionFit& fit : fits) {
+    all.validation_sse += fit.validation_sse;
+    all.validation_rows += fit.validation_rows;
+    all.train_sse += fit.train_sse;
+    all.train_rows += fit.train_rows;
+    all.third_sse += fit.third_sse;
+    all.third_rows += fit.third_rows;
+    all.products = std::max(all.products, fit.products);
+  }
+  study::Measurement m;
+  m.step = std::max(1, all.products);
+  m.metrics["validation_loss"] = all.validation_sse / all.validation_rows;
+  m.metrics["validation_r2"] = R2(all.validation_sse, variation_);
+  m.metrics["train_loss"] = all.train_sse / all.train_rows;
+  if (all.third_rows > 0.0) {
+    m.metrics["third_loss"] = all.third_sse / all.third_rows;
+    // Each fold's model predicts the same rows.
+    m.metrics["third_r2"] = R2(all.third_sse / static_cast<double>(fits.size()), third_variation_);
+  }
+  study::TrainingReport& training = m.training.emplace();
+  for (const RegressionFit& fit : fits) {
+    study::TrainingReport one;
+    one.gradient_norm = fit.relative_gradient;
+    one.outcome = fit.limited                                        ? study::TrainingOutcome::kTarget
+                  : fit.outcome == linear::CgOutcome::kConverged     ? study::TrainingOutcome::kConverged
+                  : fit.outcome == linear::CgOutcome::kIterationLimit ? study::TrainingOutcome::kLimit
+                                                                      : study::TrainingOutcome::kPrecision;
+    training = &fit == &fits.front() ? one : study::Worse(training, one);
+  }
+  return m;
+}
+
+std::vector<Derivative> RegressionObjective::Derivatives(const RegressionSettings& settings) const {
+  std::vector<Derivative> out;
+  for (const study::Scalar& scalar : space_.differentiable()) {
+    const study::ParameterSpec& parameter = space_.parameters()[static_cast<size_t>(scalar.parameter)];
+    const std::string& name = parameter.name;
+    if (name == "gamma") {
+      const Index k = parameter.is_vector() ? scalar.element : 0;
+      out.push_back({k, settings.gamma[k]});
+      continue;
+    }
+    size_t k = parameter.is_vector() ? static_cast<size_t>(scalar.element) + 1 : 0;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (name == catalogue::PenaltyName(groups_[g])) k = g + 1;
+    }
+    // kernel_ridge: behind the gammas.
+    out.push_back({static_cast<Index>(k) + settings.gamma.size(), settings.l2[k]});
+  }
+  return out;
+}
+
+absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationContext& context) const {
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+                           catalogue::Settings::Resolve(info_, options_, context.parameters));
+  const RegressionSettings regression = ParseRegressionSettings(info_, groups_, settings);
+  const bool wanted = settings.given("gradient") ? settings.Bool("gradient") : context.gradient != GradientUse::kNone;
+  const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
+  const bool gradient = wanted && metric != nullptr && metric->gradient && !space_.differentiable().empty();
+  const std::optional<double> tolerance = gradient ? context.tolerance : std::nullopt;
+  EvaluationResult result;
+  const base::StopToken& stop = context.stop;
+  const auto cancelled = [&] {
+    result.outcome = EvaluationOutcome::kCancelled;
+    return result;
+  };
+  const absl::StatusOr<std::shared_ptr<const Layout>> layout = layouts_.Get(
+      {regression.standardize, regression.intercept, regression.gamma.size() > 1}, stop,
+      [&]() -> absl::StatusOr<Layout> {
+        Layout folds;
+        for (const data::Partition& partition : source_.folds) {
+          LUTHIER_ASSIGN_OR_RETURN(
+              std::shared_ptr<const RegressionFold> fold,
+              MakeRegressionFold(info_, source_.dataset, partition, regression, columns_, stop));
+          folds.push_back(std::move(fold));
+        }
+        return folds;
+      });
+  if (absl::IsCancelled(layout.status())) return cancelled();
+  LUTHIER_RETURN_IF_ERROR(layout.status());
+  if (context.started) context.started(false, 0);
+  const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
+  std::vector<RegressionFit> fits;
+  const auto fail = [&](const char* reason, std::string message) {
+    result.outcome = EvaluationOutcome::kFailed;
+    result.failure = study::Failure{study::FailureKind::kConfig, reason, std::move(message)};
+    return result;
+  };
+  for (const std::shared_ptr<const RegressionFold>& fold : **layout) {
+    absl::StatusOr<RegressionFit> fit = fold->Fit(regression, gradient, tolerance, stop);
+    if (absl::IsCancelled(fit.status())) return cancelled();
+    LUTHIER_RETURN_IF_ERROR(fit.status());
+    if (fits.empty() && context.first_gradient) context.first_gradient();
+    if (fit->singular) {
+      return fail(study::failure::kSingular,
+                  "the kernel matrix plus l2 is singular up to rounding: rows are alike for this gamma; raise l2, or "
+                  "gamma's lower end");
+    }
+    if (fit->diverged) return fail(study::failure::kDiverged, "the unrolled steps of training are not finite");
+    fits.push_back(*std::move(fit));
+  }
+  study::Measurement last = Measure(fits);
+  for (const auto& [name, value] : last.metrics) {
+    if (!std::isfinite(value)) {
+      return fail(study::failure::kNonFinite, absl::StrCat(name, " is ", study::FormatDouble(value)));
+    }
+  }
+  if (gradient) {
+    std::vector<bilevel::ImplicitGradient> parts;
+    std::vector<double> weights;
+    for (RegressionFit& fit : fits) {
+      if (fit.gradient) parts.push_back(*std::move(fit.gradient));
+      weights.push_back(fit.validation_rows);
+    }
+    if (parts.size() < fits.size()) {
+      result.note = kNotAtMinimum;
+    } else {
+      last.gradient = MeanGradient(parts, weights, Derivatives(regression), tolerance, &result.note);
+      if (last.gradient && !context.direction.empty()) last.gradient = study::Along(*last.gradient, context.direction);
+    }
+    if (last.gradient && context.clock != nullptr) {
+      last.gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
+    }
+  }
+  if (tolerance && *tolerance > regression.tolerance && last.training->outcome == study::TrainingOutcome::kConverged &&
+      last.training->gradient_norm.value_or(0.0) > regression.tolerance) {
+    last.training->outcome = study::TrainingOutcome::kTarget;  // As far as the search asked for.
+  }
+  result.measurement = std::move(last);
+  return result;
+}
+
+}  // namespace
+
+RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
+                                           const std::vector<catalogue::PenaltyGroup>& groups,
+                                           const catalogue::Settings& settings) {
+  RegressionSettings out;
+  out.standardize = settings.Bool("standardize");
+  out.intercept = settings.Bool("intercept");
+  if (settings.IsVector("l2")) {
+    out.l2 = settings.Vector("l2");
+    out.l2.insert(out.l2.begin(), out.l2.back());  // Number 0 is of no column.
+  } else {
+    out.l2 = catalogue::PenaltiesOf(groups, settings);
+  }
+  if (info.model == "kernel_ridge") {
+    if (settings.IsVector("gamma")) {
+      const std::vector<double>& gamma = settings.Vector("gamma");
+      out.gamma = Eigen::Map<const VectorXd>(gamma.data(), static_cast<Index>(gamma.size()));
+    } else {
+      out.gamma = VectorXd::Constant(1, settings.Number("gamma"));
+    }
+  }
+  out.tolerance = settings.Number("tolerance");
+  out.max_iterations = static_cast<int>(settings.Int("max_iterations"));
+  out.max_memory_bytes = settings.Int("max_memory_mib") << 20;
+  out.unroll = ParseUnroll(settings);
+  return out;
+}
+
+absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
+    const catalogue::ObjectiveInfo& info, const data::Dataset& dataset, const data::Partition& partition,
+    const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop) {
+  if (info.model == "ridge") return RidgeFold::Make(dataset, partition, settings, columns, stop);
+  return KernelFold::Make(dataset, partition, settings, stop);
+}
+
+absl::StatusOr<bilevel::ColumnPenalties> RegressionPenalties(const catalogue::ObjectiveInfo& info,
+                                                             const study::Parameters& options,
+                                                             const std::vector<catalogue::PenaltyGroup>& groups,
+                                                             std::optional<int64_t> length,
+                                                             std::optional<int64_t> gammas,
+                                                             const data::Dataset& dataset) {
+  if (gammas && *gammas != dataset.x.cols) {
+    return absl::InvalidArgumentError(absl::StrCat(dataset.name, ": gamma has ", *gammas, " widths, and ",
+                                                   dataset.x.cols, " are needed: one for each column"));
+  }
+  if (info.model == "kernel_ridge") return bilevel::ColumnPenalties{};
+  return PenaltiesFor(info, options, groups, length, dataset);
+}
+
+absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(objective, data::Task::kRegression, root, cache, stop));
+  LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
+  LUTHIER_ASSIGN_OR_RETURN(const bilevel::ColumnPenalties columns,
+                           RegressionPenalties(info, objective.options, groups,
+                                               catalogue::LengthOf("l2", objective.options, space),
+                                               catalogue::LengthOf("gamma", objective.options, space), source.dataset));
+  return std::unique_ptr<Objective>(std::make_unique<RegressionObjective>(
+      catalogue::WithPenaltyGroups(info, groups), objective.options, std::move(space), std::move(metric),
+      std::move(source), std::move(groups), columns));
+}
+
+}  // namespace luthier::objectives

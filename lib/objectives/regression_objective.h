@@ -1,0 +1,97 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_REGRESSION_OBJECTIVE_H_
+#define LUTHIER_LIB_OBJECTIVES_REGRESSION_OBJECTIVE_H_
+
+#include <Eigen/Core>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/bilevel/column_penalties.h"
+#include "lib/bilevel/implicit_gradient.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/data_root.h"
+#include "lib/data/dataset.h"
+#include "lib/data/split.h"
+#include "lib/data/standardize.h"
+#include "lib/linear/conjugate_gradient.h"
+#include "lib/objectives/differentiate.h"
+#include "lib/objectives/objective.h"
+#include "lib/study/search_space.h"
+
+// `ridge` and `kernel_ridge`: regressions whose training is a linear system.
+namespace luthier::objectives {
+
+struct RegressionSettings {
+  bool standardize = true;
+  bool intercept = true;  // Targets are taken relative to their mean over the training rows.
+  // ridge: the penalty of no group (or of none, with a list), then that of each group or entry. kernel_ridge: one.
+  std::vector<double> l2;
+  Eigen::VectorXd gamma;  // kernel_ridge: one entry, or one for each column.
+  double tolerance = 1e-10;
+  int max_iterations = 1000;
+  int64_t max_memory_bytes = 0;
+  UnrollSettings unroll;
+};
+RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
+                                           const std::vector<catalogue::PenaltyGroup>& groups,
+                                           const catalogue::Settings& settings);
+
+// A trained regression. Predictions are offset + the model's value at (x - mean) * scale.
+struct RegressionFit {
+  Eigen::VectorXd weights;  // ridge: one a column; kernel_ridge: one a training row.
+  linear::CgOutcome outcome = linear::CgOutcome::kConverged;
+  bool singular = false;           // The system has no solution up to round-off.
+  bool diverged = false;           // Unrolled steps did not stay finite.
+  bool limited = false;            // By unroll_steps.
+  double relative_gradient = 0.0;  // Norm of the gradient, relative to that at zero weights.
+  int products = 0;                // Products with the Hessian, or unrolled steps.
+  // Sums of squared errors, and numbers of rows.
+  double validation_sse = 0.0, train_sse = 0.0, third_sse = 0.0;
+  double validation_rows = 0.0, train_rows = 0.0, third_rows = 0.0;
+  std::optional<bilevel::ImplicitGradient> gradient;
+};
+
+// The rows of one fold, laid out for all trials with the same `standardize` and `intercept`. Immutable; any thread.
+class RegressionFold {
+ public:
+  virtual ~RegressionFold() = default;
+  const data::Standardization& scaling() const { return scaling_; }
+  double offset() const { return offset_; }
+  // Trains, measures, and with `gradient` differentiates the mean squared error of the held-out rows. `tolerance` as
+  // EvaluationContext has it. CANCELLED when stopped.
+  virtual absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient,
+                                            std::optional<double> tolerance, const base::StopToken& stop) const = 0;
+
+ protected:
+  data::Standardization scaling_;
+  double offset_ = 0.0;
+};
+
+// `info`: of ridge or kernel_ridge. Held-out rows may be none. RESOURCE_EXHAUSTED if it takes more memory than
+// settings.max_memory_bytes; CANCELLED when stopped.
+absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
+    const catalogue::ObjectiveInfo& info, const data::Dataset& dataset, const data::Partition& partition,
+    const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop);
+
+// Errors of LoadRows; INVALID_ARGUMENT for options that do not fit the data; CANCELLED when stopped.
+absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
+
+// Penalties of ridge's columns, and INVALID_ARGUMENT where a list l2, or gamma, has not as many entries as the data have
+// columns. `length`: that of a list l2; `gammas`: that of a list gamma.
+absl::StatusOr<bilevel::ColumnPenalties> RegressionPenalties(const catalogue::ObjectiveInfo& info,
+                                                             const study::Parameters& options,
+                                                             const std::vector<catalogue::PenaltyGroup>& groups,
+                                                             std::optional<int64_t> length,
+                                                             std::optional<int64_t> gammas,
+                                                             const data::Dataset& dataset);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_REGRESSION_OBJECTIVE_H_

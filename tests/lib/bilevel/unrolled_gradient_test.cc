@@ -1,0 +1,142 @@
+#include "lib/bilevel/unrolled_gradient.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/bilevel/implicit_gradient.h"
+#include "lib/bilevel/logistic_inner.h"
+#include "lib/bilevel/ridge.h"
+#include "lib/data/synth.h"
+#include "lib/notation/synth_specs.h"
+
+namespace luthier::bilevel {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+std::vector<int32_t> Rows(int32_t begin, int32_t end) {
+  std::vector<int32_t> rows(static_cast<size_t>(end - begin));
+  std::iota(rows.begin(), rows.end(), begin);
+  return rows;
+}
+
+// Multinomial logistic regression with one penalty for each weight.
+struct Case {
+  Case()
+      : dataset(data::Synthesize(notation::SynthSpec{.rows = 80, .cols = 3, .classes = 3, .seed = 8}).value()),
+        train(linear::LogisticData::Create(&dataset, Rows(0, 40), {}, false).value()),
+        held_out(linear::LogisticData::Create(&dataset, Rows(40, 80), {}, false).value()) {
+    groups.count = 9;
+    groups.weight.resize(9);
+    std::iota(groups.weight.begin(), groups.weight.end(), 0);
+  }
+  // Runs T steps at lambda; with `lengths` steps of these lengths.
+  UnrolledGradient Run(UnrollMethod method, const VectorXd& lambda, int steps, std::vector<double>* lengths,
+                       int64_t memory_bytes = UnrolledDescent::kMemoryBytes, int* kept = nullptr) const {
+    const linear::LogisticProblem problem(&train, lambda.array().exp());
+    LogisticInner inner(&problem, groups);
+    LogisticOuter outer(&held_out);
+    UnrolledDescent descent(&inner, method, steps, memory_bytes);
+    const std::vector<double> given = *lengths;
+    for (int t = 0; t < steps; ++t) {
+      const std::optional<double> length =
+          given.empty() ? std::nullopt : std::optional<double>(given[static_cast<size_t>(t)]);
+      EXPECT_TRUE(descent.Advance({}, length).value()) << t;
+    }
+    *lengths = descent.lengths();
+    if (kept != nullptr) *kept = descent.kept();
+    return descent.Differentiate(outer, {}).value();
+  }
+
+  data::Dataset dataset;
+  linear::LogisticData train, held_out;
+  ColumnPenalties groups;
+};
+
+class UnrolledTest : public testing::TestWithParam<UnrollMethod> {};
+
+TEST_P(UnrolledTest, IsTheGradientOfTheMapOfSteps) {
+  const Case c;
+  const VectorXd lambda = VectorXd::LinSpaced(9, -1.0, 2.0);
+  for (const int steps : {1, 2, 3, 7, 13}) {
+    std::vector<double> lengths;
+    const UnrolledGradient g = c.Run(GetParam(), lambda, steps, &lengths);
+    EXPECT_EQ(g.steps, steps);
+    for (Index j = 0; j < 9; ++j) {
+      VectorXd up = lambda, down = lambda;
+      up[j] += 1e-5;
+      down[j] -= 1e-5;
+      // Step lengths are constants of the differentiation.
+      const double numeric =
+          (c.Run(GetParam(), up, steps, &lengths).outer_value - c.Run(GetParam(), down, steps, &lengths).outer_value) /
+          2e-5;
+      EXPECT_NEAR(g.gradient[j], numeric, 1e-8 + 1e-6 * std::abs(numeric)) << steps << " " << j;
+    }
+  }
+}
+
+TEST_P(UnrolledTest, LittleMemoryGivesTheSameBits) {
+  const Case c;
+  const VectorXd lambda = VectorXd::LinSpaced(9, -2.0, 1.0);
+  for (const int steps : {1, 11, 12, 13, 60, 199}) {
+    if (GetParam() == UnrollMethod::kLbfgs && steps > 20) break;  // It is at the optimum.
+    std::vector<double> lengths;
+    int all = 0, few = 0;
+    const UnrolledGradient whole =
+        c.Run(GetParam(), lambda, steps, &lengths, UnrolledDescent::kMemoryBytes, &all);
+    lengths.clear();
+    const UnrolledGradient pieces = c.Run(GetParam(), lambda, steps, &lengths, 0, &few);
+    EXPECT_EQ(whole.gradient, pieces.gradient) << steps;
+    EXPECT_EQ(whole.x, pieces.x) << steps;
+    EXPECT_EQ(all, steps + 1);
+    if (steps == 199) {
+      EXPECT_LT(few, 60);
+    }
+  }
+}
+
+TEST_P(UnrolledTest, TendsToTheImplicitGradient) {
+  const Case c;
+  const VectorXd lambda = VectorXd::LinSpaced(9, -1.0, 2.0);
+  std::vector<double> lengths;
+  const int steps = GetParam() == UnrollMethod::kLbfgs ? 25 : 600;
+  const UnrolledGradient g = c.Run(GetParam(), lambda, steps, &lengths);
+  const linear::LogisticProblem problem(&c.train, lambda.array().exp());
+  LogisticInner inner(&problem, c.groups);
+  LogisticOuter outer(&c.held_out);
+  const ImplicitGradient implicit = ComputeImplicitGradient(inner, outer, g.x, VectorXd(), {}).value();
+  EXPECT_TRUE(g.gradient.isApprox(implicit.gradient, 1e-5)) << g.gradient.transpose() << "\n"
+                                                            << implicit.gradient.transpose();
+}
+
+std::string NameOf(const testing::TestParamInfo<UnrollMethod>& info) {
+  const char* const names[] = {"GradientDescent", "HeavyBall", "Lbfgs"};
+  return names[static_cast<size_t>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, UnrolledTest,
+                         testing::Values(UnrollMethod::kGradientDescent, UnrollMethod::kHeavyBall,
+                                         UnrollMethod::kLbfgs),
+                         NameOf);
+
+TEST(UnrolledDescentTest, EndsAtTheOptimum) {
+  const Case c;
+  const linear::LogisticProblem problem(&c.train, VectorXd::Constant(9, 10.0));
+  LogisticInner inner(&problem, c.groups);
+  UnrolledDescent descent(&inner, UnrollMethod::kLbfgs, 500);
+  int steps = 0;
+  while (steps < 500 && descent.Advance({}).value()) ++steps;
+  EXPECT_LT(steps, 500);
+  EXPECT_TRUE(descent.finite());
+  EXPECT_LT(descent.gradient_norm(), 1e-6 * descent.first_gradient_norm());
+}
+
+}  // namespace
+}  // namespace luthier::bilevel

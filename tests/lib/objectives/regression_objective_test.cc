@@ -1,0 +1,200 @@
+// ridge and kernel_ridge as objectives: gradients by the parameters themselves, splits, models, errors.
+
+#include "lib/objectives/regression_objective.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/catalogue/registry.h"
+#include "lib/objectives/train_model.h"
+#include "tests/lib/objectives/objectives_testing.h"
+
+namespace luthier::objectives {
+namespace {
+
+using ::testing::HasSubstr;
+using Vec = std::vector<double>;
+
+BuiltinObjective Spec(const std::string& model, study::Parameters options = {}) {
+  BuiltinObjective spec;
+  spec.model = model;
+  spec.data = "synth:regression?rows=120&cols=4&seed=3&noise=0.3&waves=0.3";
+  spec.split = {.validation = 0.3, .folds = 0, .seed = 2, .third = 0.2};
+  spec.options = std::move(options);
+  return spec;
+}
+
+ParameterSpec List(const std::string& name, int count) {
+  ParameterSpec p = Float(name, 1e-4, 1e4, study::Scale::kLog);
+  p.count = count;
+  return p;
+}
+ParameterSpec One(const std::string& name) {
+  return Float(name, 1e-4, 1e4, study::Scale::kLog);
+}
+
+std::string Message(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+// The entry of `values` behind the first number of a list, or the number itself.
+study::Parameters Moved(study::Parameters at, const std::string& name, int element, double factor) {
+  study::ParameterValue& value = at[name];
+  if (auto* list = std::get_if<Vec>(&value)) {
+    (*list)[static_cast<size_t>(element)] *= factor;
+  } else {
+    value = std::get<double>(value) * factor;
+  }
+  return at;
+}
+
+TEST(RegressionObjectiveTest, GradientsMatchDifferences) {
+  struct Case {
+    const char* model;
+    std::vector<ParameterSpec> space;
+    study::Parameters at, options;
+    int folds;
+  };
+  const std::string groups = "a: 1 2";
+  const std::vector<Case> cases = {
+      {"ridge", {One("l2")}, {{"l2", 3.0}}, {}, 0},
+      {"ridge", {One("l2")}, {{"l2", 0.3}}, {{"intercept", false}, {"standardize", false}}, 3},
+      {"ridge", {One("l2"), One("l2.a")}, {{"l2", 3.0}, {"l2.a", 0.1}}, {{"l2_groups", groups}}, 0},
+      {"ridge", {List("l2", 4)}, {{"l2", Vec{0.1, 1, 10, 100}}}, {{"standardize", false}}, 4},
+      {"kernel_ridge", {One("gamma"), One("l2")}, {{"gamma", 0.2}, {"l2", 0.05}}, {}, 0},
+      {"kernel_ridge", {One("l2"), List("gamma", 4)}, {{"gamma", Vec{0.1, 0.5, 0.05, 0.2}}, {"l2", 0.5}}, {}, 3},
+      {"kernel_ridge", {One("gamma")}, {{"gamma", 0.4}}, {{"l2", 0.1}, {"standardize", false}}, 0},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(absl::StrCat(c.model, " ", study::FormatParameters(c.at), " ", c.folds, " folds"));
+    BuiltinObjective spec = Spec(c.model, c.options);
+    spec.split.folds = c.folds;
+    const SearchSpace space = Space(c.space);
+    const auto made = CreateObjective(spec, space, kLoss, nullptr);
+    ASSERT_TRUE(made.ok()) << made.status();
+    const Measurement m = *(*made)->Evaluate(At(c.at))->measurement;
+    for (const char* name : {"validation_r2", "train_loss", "third_loss", "third_r2"}) {
+      EXPECT_TRUE(m.metrics.contains(name)) << name;
+    }
+    ASSERT_TRUE(m.gradient);
+    ASSERT_TRUE(m.gradient->solve);
+    EXPECT_TRUE(m.gradient->solve->certified);
+    const std::vector<study::Scalar>& scalars = space.differentiable();
+    ASSERT_EQ(m.gradient->values.size(), scalars.size());
+    for (size_t k = 0; k < scalars.size(); ++k) {
+      const std::string& name = c.space[static_cast<size_t>(scalars[k].parameter)].name;
+      const auto loss = [&](double factor) {
+        return (*made)->Evaluate(At(Moved(c.at, name, scalars[k].element, factor)))->measurement->metrics.at(
+            "validation_loss");
+      };
+      const study::ParameterValue& value = c.at.at(name);
+      const auto* list = std::get_if<Vec>(&value);
+      const double x = list ? (*list)[static_cast<size_t>(scalars[k].element)] : std::get<double>(value);
+      const double numeric = (loss(1.0 + 1e-5) - loss(1.0 - 1e-5)) / (2e-5 * x);
+      EXPECT_NEAR(m.gradient->values[k], numeric, 1e-5 * std::abs(numeric) + 1e-8 / x) << name << " " << k;
+      EXPECT_LE(std::abs(m.gradient->values[k] - numeric), *m.gradient->error_bound + 1e-4 * std::abs(numeric) + 1e-7);
+    }
+  }
+}
+
+TEST(RegressionObjectiveTest, UnrolledTrainingReportsItsOwnGradient) {
+  for (const char* model : {"ridge", "kernel_ridge"}) {
+    for (const char* method : {"gradient_descent", "heavy_ball", "lbfgs"}) {
+      SCOPED_TRACE(absl::StrCat(model, " ", method));
+      const BuiltinObjective spec =
+          Spec(model, {{"unroll", std::string(method)}, {"unroll_steps", 5.0}, {"gradient", true}});
+      study::Parameters at = {{"l2", 2.0}};
+      std::vector<ParameterSpec> space = {One("l2")};
+      if (std::string(model) == "kernel_ridge") {
+        space.push_back(One("gamma"));
+        at["gamma"] = 0.2;
+      }
+      const auto made = CreateObjective(spec, Space(space), kLoss, nullptr).value();
+      const Measurement m = *made->Evaluate(At(at))->measurement;
+      ASSERT_TRUE(m.gradient);
+      EXPECT_EQ(m.training->outcome, study::TrainingOutcome::kTarget);
+      EXPECT_FALSE(m.gradient->solve->certified);
+      EXPECT_FALSE(m.gradient->error_bound);
+    }
+  }
+}
+
+TEST(RegressionObjectiveTest, ConjugateGradientsAgreeWithTheFactor) {
+  // 600 columns and 60 training rows are solved by products alone.
+  BuiltinObjective spec = Spec("ridge");
+  spec.data = "synth:regression?rows=120&cols=600&seed=3&density=0.2";
+  spec.split = {.validation = 0.5, .folds = 0, .seed = 2};
+  const auto made = CreateObjective(spec, Space({One("l2")}), kLoss, nullptr).value();
+  const Measurement m = *made->Evaluate(At({{"l2", 3.0}}))->measurement;
+  EXPECT_EQ(m.training->outcome, study::TrainingOutcome::kConverged);
+  const auto loss = [&](double l2) {
+    return made->Evaluate(At({{"l2", l2}}))->measurement->metrics.at("validation_loss");
+  };
+  const double numeric = (loss(3.0 + 3e-4) - loss(3.0 - 3e-4)) / 6e-4;
+  EXPECT_NEAR(m.gradient->values[0], numeric, 1e-5 * std::abs(numeric));
+  // The dual solution, n x n, by the model of the same rows through kernel algebra: w = X'(X X' + l2 I)^-1 y.
+  EvaluationContext loose = At({{"l2", 3.0}});
+  loose.tolerance = 0.05;
+  const Measurement rough = *made->Evaluate(loose)->measurement;
+  EXPECT_EQ(rough.gradient->solve->tolerance, 0.05);
+  EXPECT_NEAR(rough.metrics.at("validation_loss"), m.metrics.at("validation_loss"), 0.05);
+}
+
+TEST(RegressionObjectiveTest, ModelsPredictWhatTrialsMeasured) {
+  for (const char* model : {"ridge", "kernel_ridge"}) {
+    TrainRequest request;
+    request.objective = Spec(model);
+    request.parameters = {{"l2", 0.5}};
+    if (std::string(model) == "kernel_ridge") request.parameters["gamma"] = 0.3;
+    const auto trained = TrainModel(request, nullptr, {});
+    ASSERT_TRUE(trained.ok()) << trained.status();
+    const auto loaded = model::LoadModel((*trained)->Save(), "m");
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_EQ((*loaded)->info().metrics.at("train_loss"), (*trained)->info().metrics.at("train_loss"));
+    EXPECT_EQ((*loaded)->info().outcome, "converged");
+  }
+}
+
+TEST(RegressionObjectiveTest, WrongSettingsSayWhy) {
+  const auto data = [](const BuiltinObjective& spec, const SearchSpace& space) {
+    return Message(CreateObjective(spec, space, kLoss, nullptr).status());
+  };
+  EXPECT_THAT(data(Spec("ridge"), Space({List("l2", 3)})), HasSubstr("l2 has 3 strengths, and 4 are needed"));
+  EXPECT_THAT(data(Spec("kernel_ridge", {{"l2", 1.0}}), Space({List("gamma", 5)})),
+              HasSubstr("gamma has 5 widths, and 4 are needed"));
+  BuiltinObjective classes = Spec("ridge");
+  classes.data = "synth:logistic?rows=50";
+  EXPECT_THAT(data(classes, Space({One("l2")})), HasSubstr("regression"));
+  BuiltinObjective stratified = Spec("ridge");
+  stratified.split.stratify = true;
+  EXPECT_THAT(data(stratified, Space({One("l2")})), HasSubstr("is for classes, and ridge predicts numbers"));
+  const auto small = CreateObjective(Spec("kernel_ridge", {{"max_memory_mib", 1.0}, {"gamma", 0.1}}),
+                                     Space({One("l2")}), kLoss, nullptr)
+                         .value();
+  EXPECT_TRUE(small->Evaluate(At({{"l2", 1.0}})).ok());
+  BuiltinObjective large = Spec("kernel_ridge", {{"max_memory_mib", 1.0}, {"gamma", 0.1}});
+  large.data = "synth:regression?rows=2000";
+  EXPECT_THAT(Message(CreateObjective(large, Space({One("l2")}), kLoss, nullptr).value()->Evaluate(At({{"l2", 1.0}}))
+                          .status()),
+              HasSubstr("max_memory_mib"));
+}
+
+TEST(RegressionObjectiveTest, ASingularKernelFailsTheTrial) {
+  BuiltinObjective spec = Spec("kernel_ridge", {{"gamma", 1e-10}});
+  const auto made = CreateObjective(spec, Space({Float("l2", 1e-10, 1.0)}), kLoss, nullptr).value();
+  const auto result = made->Evaluate(At({{"l2", 1e-10}}));
+  ASSERT_TRUE(result.ok());
+  if (result->outcome == EvaluationOutcome::kFailed) {
+    EXPECT_EQ(result->failure->reason, study::failure::kSingular);
+  } else {
+    EXPECT_TRUE(std::isfinite(result->measurement->metrics.at("validation_loss")));
+  }
+}
+
+}  // namespace
+}  // namespace luthier::objectives

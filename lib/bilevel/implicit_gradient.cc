@@ -16,6 +16,7 @@ namespace {
 using Eigen::VectorXd;
 
 constexpr double kExact = 1e-13;
+constexpr double kLoose = 1e-6;  // Tolerances above are those of searches that want no more.
 
 }  // namespace
 
@@ -41,7 +42,8 @@ absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, Ou
   if (!preconditioned) {
     LUTHIER_ASSIGN_OR_RETURN(diagonal, inner.HessianDiagonal(stop));
   }
-  const double relative = preconditioned ? std::min(kExact, options.relative_tolerance) : options.relative_tolerance;
+  const bool digits = preconditioned && options.relative_tolerance <= kLoose;
+  const double relative = digits ? std::min(kExact, options.relative_tolerance) : options.relative_tolerance;
   linear::CgOptions cg_options;
   cg_options.tolerance = std::max(options.absolute_tolerance, relative * b.norm());
   cg_options.max_iterations = options.max_iterations;

@@ -31,6 +31,15 @@ absl::StatusOr<VectorXd> LogisticInner::HessianDiagonal(const base::StopToken& s
   return VectorXd(diagonal.cwiseMax(1e-300));
 }
 
+absl::StatusOr<bool> LogisticInner::PreparePreconditioner(const base::StopToken& stop) {
+  if (!prepared_) {
+    LUTHIER_ASSIGN_OR_RETURN(preconditioner_, linear::LogisticPreconditioner::Make(
+                                                  problem_->data(), curvature_, problem_->PenaltyOfWeights(), stop));
+    prepared_ = true;
+  }
+  return preconditioner_.has_value();
+}
+
 VectorXd LogisticInner::CrossTransposeVector(const VectorXd& q) {
   const Eigen::Index p = problem_->data().penalized();
   if (groups_.count == 1) return VectorXd::Constant(1, problem_->l2() * x_.head(p).dot(q.head(p)));

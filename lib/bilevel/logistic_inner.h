@@ -2,12 +2,14 @@
 #define LUTHIER_LIB_BILEVEL_LOGISTIC_INNER_H_
 
 #include <Eigen/Core>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/column_penalties.h"
 #include "lib/bilevel/inner_problem.h"
 #include "lib/linear/logistic.h"
+#include "lib/linear/logistic_preconditioner.h"
 
 namespace luthier::bilevel {
 
@@ -32,6 +34,9 @@ class LogisticInner final : public InnerProblem {
     return problem_->HessianVector(curvature_, v, stop);
   }
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;
+  // Cholesky's factor of a sample's Hessian (linear::LogisticPreconditioner), where it is affordable.
+  absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
+  Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override { return preconditioner_->Solve(r); }
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
   double CrossNorm() override;
   absl::StatusOr<InnerConstants> Constants(const base::StopToken& stop) override;
@@ -43,6 +48,8 @@ class LogisticInner final : public InnerProblem {
   const ColumnPenalties groups_;
   Eigen::VectorXd x_;
   linear::LogisticData::Curvature curvature_;
+  bool prepared_ = false;
+  std::optional<linear::LogisticPreconditioner> preconditioner_;
 };
 
 // Mean logistic loss over held-out rows. `data` must outlive this.

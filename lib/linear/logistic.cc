@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/base/check.h"
@@ -30,7 +32,8 @@ double Sigmoid(double t) {
   return e / (1.0 + e);
 }
 
-// z becomes the softmax; returns log(sum exp z) - z[label] of the incoming scores.
+// z (a multiple of 4 entries, of which `classes` count) becomes the softmax; returns log(sum exp z) - z[label] of the
+// incoming scores.
 double SoftmaxLoss(int classes, int32_t label, double* z) {
   int top = 0;
   for (int k = 1; k < classes; ++k) {
@@ -38,13 +41,54 @@ double SoftmaxLoss(int classes, int32_t label, double* z) {
   }
   const double shift = z[top];
   const double lag = shift - z[label];
+  // Vectorised; the C library's is not.
+  for (int k = 0; k < classes; k += 4) {
+    Eigen::Map<Eigen::Array4d> part(z + k);
+    part = (part - shift).exp();
+  }
   double others = 0.0;
   for (int k = 0; k < classes; ++k) {
-    z[k] = std::exp(z[k] - shift);
     if (k != top) others += z[k];
   }
   for (int k = 0; k < classes; ++k) z[k] /= 1.0 + others;
   return std::log1p(others) + lag;
+}
+
+// Calls f with std::integral_constant<int, stride> where a row of so many sums fits into registers. Returns false, and
+// calls nothing, for others.
+template <typename F>
+bool WithLanes(int stride, F&& f) {
+  switch (stride) {
+    case 4:
+      f(std::integral_constant<int, 4>());
+      return true;
+    case 8:
+      f(std::integral_constant<int, 8>());
+      return true;
+    case 12:
+      f(std::integral_constant<int, 12>());
+      return true;
+    case 16:
+      f(std::integral_constant<int, 16>());
+      return true;
+    case 20:
+      f(std::integral_constant<int, 20>());
+      return true;
+    case 24:
+      f(std::integral_constant<int, 24>());
+      return true;
+    case 28:
+      f(std::integral_constant<int, 28>());
+      return true;
+    default:
+      return false;
+  }
+}
+
+VectorXd Totals(const std::vector<BlockedSum>& sums) {
+  VectorXd totals(static_cast<Index>(sums.size()));
+  for (size_t k = 0; k < sums.size(); ++k) totals[static_cast<Index>(k)] = sums[k].Total();
+  return totals;
 }
 
 }  // namespace
@@ -65,6 +109,7 @@ LogisticData::LogisticData(const data::Dataset* dataset, std::vector<int32_t> ro
       intercept_(intercept),
       features_(dataset->x.cols),
       scores_(dataset->num_classes() == 2 ? 1 : dataset->num_classes()),
+      stride_(scores_ == 1 ? 1 : (scores_ + 3) / 4 * 4),
       dim_(static_cast<Index>(features_) * scores_ + (intercept ? std::max(1, scores_ - 1) : 0)) {
   LUTHIER_CHECK(standardization_.identity() || standardization_.mean.size() == features_);
 }
@@ -107,21 +152,22 @@ LogisticData::Scorer LogisticData::MakeScorer(const VectorXd& w) const {
   const int K = scores_;
   Scorer scorer;
   scorer.v = w.data();
-  scorer.offset = VectorXd::Zero(K);
+  scorer.offset = VectorXd::Zero(stride_);
   if (intercept_) {
     if (K == 1) {
       scorer.offset[0] = w[penalized()];
     } else {
-      scorer.offset.tail(K - 1) = w.tail(K - 1);
+      scorer.offset.segment(1, K - 1) = w.tail(K - 1);
     }
   }
-  if (!standardization_.identity()) {
-    scorer.scaled.resize(penalized());
+  const bool plain = standardization_.identity();
+  if (!plain || stride_ != K) {
+    scorer.scaled = VectorXd::Zero(features_ * stride_);
     for (int64_t j = 0; j < features_; ++j) {
       for (int k = 0; k < K; ++k) {
-        const double v = w[j * K + k] / standardization_.deviation[j];
-        scorer.scaled[j * K + k] = v;
-        scorer.offset[k] -= v * standardization_.mean[j];
+        const double v = plain ? w[j * K + k] : w[j * K + k] / standardization_.deviation[j];
+        scorer.scaled[j * stride_ + k] = v;
+        if (!plain) scorer.offset[k] -= v * standardization_.mean[j];
       }
     }
     scorer.v = scorer.scaled.data();
@@ -132,64 +178,87 @@ LogisticData::Scorer LogisticData::MakeScorer(const VectorXd& w) const {
 void LogisticData::Scores(const Scorer& scorer, int64_t i, double* z) const {
   const data::SparseMatrix& x = dataset_->x;
   const int32_t row = rows_[i];
-  const int64_t end = x.row_start[row + 1];
+  const int64_t begin = x.row_start[row], end = x.row_start[row + 1];
   if (scores_ == 1) {
     double sum = 0.0;
-    for (int64_t e = x.row_start[row]; e < end; ++e) sum += x.value[e] * scorer.v[x.column[e]];
+    for (int64_t e = begin; e < end; ++e) sum += x.value[e] * scorer.v[x.column[e]];
     z[0] = sum + scorer.offset[0];
     return;
   }
-  const int K = scores_;
-  for (int k = 0; k < K; ++k) z[k] = scorer.offset[k];
-  for (int64_t e = x.row_start[row]; e < end; ++e) {
-    const double* v = scorer.v + static_cast<int64_t>(x.column[e]) * K;
+  const auto add = [&](auto lanes) {
+    using Lane = Eigen::Array<double, decltype(lanes)::value, 1>;
+    const double* value = x.value.data();
+    const int32_t* column = x.column.data();
+    Lane sum = Eigen::Map<const Lane>(scorer.offset.data());
+    for (int64_t e = begin; e < end; ++e) {
+      sum += value[e] * Eigen::Map<const Lane>(scorer.v + int64_t{column[e]} * Lane::SizeAtCompileTime);
+    }
+    Eigen::Map<Lane> out(z);
+    out = sum;
+  };
+  if (WithLanes(stride_, add)) return;
+  std::copy_n(scorer.offset.data(), stride_, z);
+  for (int64_t e = begin; e < end; ++e) {
+    const double* v = scorer.v + int64_t{x.column[e]} * stride_;
     const double a = x.value[e];
-    for (int k = 0; k < K; ++k) z[k] += a * v[k];
+    for (int k = 0; k < stride_; ++k) z[k] += a * v[k];
   }
 }
 
-void LogisticData::Scatter(int64_t i, const double* r, VectorXd* gradient) const {
+void LogisticData::Scatter(int64_t i, const double* r, VectorXd* sums) const {
   const data::SparseMatrix& x = dataset_->x;
   const int32_t row = rows_[i];
-  const int64_t end = x.row_start[row + 1];
-  double* g = gradient->data();
+  const int64_t begin = x.row_start[row], end = x.row_start[row + 1];
+  double* g = sums->data();
   if (scores_ == 1) {
-    for (int64_t e = x.row_start[row]; e < end; ++e) g[x.column[e]] += x.value[e] * r[0];
+    for (int64_t e = begin; e < end; ++e) g[x.column[e]] += x.value[e] * r[0];
     return;
   }
-  const int K = scores_;
-  for (int64_t e = x.row_start[row]; e < end; ++e) {
-    double* out = g + static_cast<int64_t>(x.column[e]) * K;
+  const auto add = [&](auto lanes) {
+    using Lane = Eigen::Array<double, decltype(lanes)::value, 1>;
+    const double* value = x.value.data();
+    const int32_t* column = x.column.data();
+    const Lane residual = Eigen::Map<const Lane>(r);
+    for (int64_t e = begin; e < end; ++e) {
+      Eigen::Map<Lane>(g + int64_t{column[e]} * Lane::SizeAtCompileTime) += value[e] * residual;
+    }
+  };
+  if (WithLanes(stride_, add)) return;
+  for (int64_t e = begin; e < end; ++e) {
+    double* out = g + int64_t{x.column[e]} * stride_;
     const double a = x.value[e];
-    for (int k = 0; k < K; ++k) out[k] += a * r[k];
+    for (int k = 0; k < stride_; ++k) out[k] += a * r[k];
   }
 }
 
-void LogisticData::FinishScatter(const VectorXd& residual_sum, VectorXd* gradient) const {
+VectorXd LogisticData::FinishScatter(const VectorXd& residual_sum, const VectorXd& sums) const {
   const int K = scores_;
-  if (!standardization_.identity()) {
-    for (int64_t j = 0; j < features_; ++j) {
-      for (int k = 0; k < K; ++k) {
-        double& g = (*gradient)[j * K + k];
-        g = (g - standardization_.mean[j] * residual_sum[k]) / standardization_.deviation[j];
-      }
+  const bool plain = standardization_.identity();
+  VectorXd gradient(dim_);
+  for (int64_t j = 0; j < features_; ++j) {
+    for (int k = 0; k < K; ++k) {
+      const double g = sums[j * stride_ + k];
+      gradient[j * K + k] =
+          plain ? g : (g - standardization_.mean[j] * residual_sum[k]) / standardization_.deviation[j];
     }
   }
-  if (!intercept_) return;
+  if (!intercept_) return gradient;
   if (K == 1) {
-    (*gradient)[penalized()] = residual_sum[0];
+    gradient[penalized()] = residual_sum[0];
   } else {
-    gradient->tail(K - 1) = residual_sum.tail(K - 1);
+    gradient.tail(K - 1) = residual_sum.segment(1, K - 1);
   }
+  return gradient;
 }
 
 absl::StatusOr<double> LogisticData::Loss(const VectorXd& w, VectorXd* gradient, const base::StopToken& stop) const {
   const int K = scores_;
   const Scorer scorer = MakeScorer(w);
-  if (gradient != nullptr) *gradient = VectorXd::Zero(dim_);
+  VectorXd sums;
+  if (gradient != nullptr) sums = VectorXd::Zero(features_ * stride_);
   BlockedSum total;
   std::vector<BlockedSum> residual_sum(K);
-  std::vector<double> z(K);
+  std::vector<double> z(stride_, 0.0);
   base::Pace pace(stop);
   const int64_t times = gradient == nullptr ? 1 : 2;
   for (int64_t i = 0; i < rows(); ++i) {
@@ -205,20 +274,17 @@ absl::StatusOr<double> LogisticData::Loss(const VectorXd& w, VectorXd* gradient,
       z[label] -= 1.0;
     }
     if (gradient == nullptr) continue;
-    Scatter(i, z.data(), gradient);
-    for (int k = 0; k < K; ++k) residual_sum[k].Add(z[k]);
+    for (int k = K; k < stride_; ++k) z[k] = 0.0;
+    Scatter(i, z.data(), &sums);
+    for (int k = 0; k < K && NeedsSums(); ++k) residual_sum[k].Add(z[k]);
   }
-  if (gradient != nullptr) {
-    VectorXd sums(K);
-    for (int k = 0; k < K; ++k) sums[k] = residual_sum[k].Total();
-    FinishScatter(sums, gradient);
-  }
+  if (gradient != nullptr) *gradient = FinishScatter(Totals(residual_sum), sums);
   return total.Total();
 }
 
 absl::StatusOr<int64_t> LogisticData::CountCorrect(const VectorXd& w, const base::StopToken& stop) const {
   const Scorer scorer = MakeScorer(w);
-  std::vector<double> z(scores_);
+  std::vector<double> z(stride_);
   int64_t correct = 0;
   base::Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
@@ -228,7 +294,7 @@ absl::StatusOr<int64_t> LogisticData::CountCorrect(const VectorXd& w, const base
     if (scores_ == 1) {
       best = z[0] > 0.0 ? 1 : 0;
     } else {
-      best = static_cast<int32_t>(std::max_element(z.begin(), z.end()) - z.begin());
+      best = static_cast<int32_t>(std::max_element(z.begin(), z.begin() + scores_) - z.begin());
     }
     correct += best == dataset_->label[rows_[i]] ? 1 : 0;
   }
@@ -240,16 +306,17 @@ absl::StatusOr<LogisticData::Curvature> LogisticData::CurvatureAt(const VectorXd
   const Scorer scorer = MakeScorer(w);
   Curvature curvature;
   curvature.probability.resize(scores_, rows());
+  std::vector<double> z(stride_);
   base::Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(Work(i)));
-    double* z = curvature.probability.col(i).data();
-    Scores(scorer, i, z);
+    Scores(scorer, i, z.data());
     if (scores_ == 1) {
       z[0] = Sigmoid(z[0]);
     } else {
-      SoftmaxLoss(scores_, 0, z);
+      SoftmaxLoss(scores_, 0, z.data());
     }
+    std::copy_n(z.data(), scores_, curvature.probability.col(i).data());
   }
   return curvature;
 }
@@ -258,9 +325,9 @@ absl::StatusOr<VectorXd> LogisticData::HessianVector(const Curvature& curvature,
                                                      const base::StopToken& stop) const {
   const int K = scores_;
   const Scorer scorer = MakeScorer(v);
-  VectorXd out = VectorXd::Zero(dim_);
+  VectorXd sums = VectorXd::Zero(features_ * stride_);
   std::vector<BlockedSum> residual_sum(K);
-  std::vector<double> r(K);
+  std::vector<double> r(stride_);
   base::Pace pace(stop);
   for (int64_t i = 0; i < rows(); ++i) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(2 * Work(i)));
@@ -273,13 +340,10 @@ absl::StatusOr<VectorXd> LogisticData::HessianVector(const Curvature& curvature,
       for (int k = 0; k < K; ++k) mean += prob[k] * r[k];
       for (int k = 0; k < K; ++k) r[k] = prob[k] * (r[k] - mean);
     }
-    Scatter(i, r.data(), &out);
-    for (int k = 0; k < K; ++k) residual_sum[k].Add(r[k]);
+    Scatter(i, r.data(), &sums);
+    for (int k = 0; k < K && NeedsSums(); ++k) residual_sum[k].Add(r[k]);
   }
-  VectorXd sums(K);
-  for (int k = 0; k < K; ++k) sums[k] = residual_sum[k].Total();
-  FinishScatter(sums, &out);
-  return out;
+  return FinishScatter(Totals(residual_sum), sums);
 }
 
 absl::StatusOr<VectorXd> LogisticData::HessianDiagonal(const Curvature& curvature, const base::StopToken& stop) const {
@@ -328,6 +392,25 @@ absl::StatusOr<VectorXd> LogisticData::HessianDiagonal(const Curvature& curvatur
   return squares;
 }
 
+absl::StatusOr<Eigen::MatrixXd> LogisticData::DenseRows(const std::vector<int64_t>& rows,
+                                                        const base::StopToken& stop) const {
+  std::vector<int32_t> numbers;
+  for (const int64_t row : rows) numbers.push_back(rows_[static_cast<size_t>(row)]);
+  // Columns that were constant are as far from their mean here as in the products above.
+  data::Standardization map = standardization_;
+  map.constant.clear();
+  LUTHIER_ASSIGN_OR_RETURN(Eigen::MatrixXd x, data::DenseRows(dataset_->x, numbers, map, stop));
+  if (!intercept_) return x;
+  x.conservativeResize(Eigen::NoChange, x.cols() + 1);
+  x.col(x.cols() - 1).setOnes();
+  return x;
+}
+
+double LogisticData::mean_entries() const {
+  const data::SparseMatrix& x = dataset_->x;
+  return static_cast<double>(x.nonzeros()) / static_cast<double>(std::max<int64_t>(1, x.rows));
+}
+
 LogisticProblem::LogisticProblem(const LogisticData* data, double l2) : data_(data), l2_(l2) {
   LUTHIER_CHECK(std::isfinite(l2) && l2 >= 0.0);
 }
@@ -346,6 +429,12 @@ LogisticProblem::LogisticProblem(const LogisticData* data, const VectorXd& l2)
 VectorXd LogisticProblem::Penalize(const VectorXd& w) const {
   const Index p = data_->penalized();
   return penalties_.size() == 0 ? VectorXd(l2_ * w.head(p)) : VectorXd(penalties_.cwiseProduct(w.head(p)));
+}
+
+VectorXd LogisticProblem::PenaltyOfWeights() const {
+  VectorXd penalty = VectorXd::Zero(dim());
+  penalty.head(data_->penalized()) = Penalize(VectorXd::Ones(dim()));
+  return penalty;
 }
 
 absl::StatusOr<double> LogisticProblem::Value(const VectorXd& w, VectorXd* gradient,

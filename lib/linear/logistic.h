@@ -66,6 +66,12 @@ class LogisticData {
   // Returns the diagonal of sum_i psi_i''(w), >= 0.
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const Curvature& curvature, const base::StopToken& stop = {}) const;
 
+  // Returns rows `rows` (numbers below rows()) as the model sees them, dense: rows.size() x p, with a column of ones
+  // behind if there is an intercept.
+  absl::StatusOr<Eigen::MatrixXd> DenseRows(const std::vector<int64_t>& rows, const base::StopToken& stop) const;
+  // Returns the mean number of stored entries of a row.
+  double mean_entries() const;
+
   // Bounds that hold for every w, for error estimates (S = sum_i |a_i|^2 >= the squared spectral norm of the rows):
   //   |psi_i'(w) - psi_i'(v)| summed <= gradient_lipschitz |w - v|, binary S/4, multinomial S/2;
   //   the same for the Hessian: hessian_lipschitz = c max|a_i| S, c = 1/(6 sqrt 3) binary, 1/sqrt 2 multinomial.
@@ -74,18 +80,23 @@ class LogisticData {
   double hessian_lipschitz() const { return hessian_lipschitz_; }
 
  private:
-  // Weights with the standardization worked in: score_k of row i = sum_e value_e v[column_e*K + k] + offset_k.
+  // Weights with the standardization worked in: score_k of row i = sum_e value_e v[column_e*stride + k] + offset_k. The
+  // entries k >= K of a column are 0.
   struct Scorer {
     const double* v;
-    Eigen::VectorXd scaled;  // Storage for v when standardized.
-    Eigen::VectorXd offset;  // K
+    Eigen::VectorXd scaled;  // Storage for v where it is not w itself.
+    Eigen::VectorXd offset;  // stride
   };
   Scorer MakeScorer(const Eigen::VectorXd& w) const;
+  // Sets z (stride entries).
   void Scores(const Scorer& scorer, int64_t i, double* z) const;
-  // gradient := A' R: Scatter adds row i's part for residuals r (K); Finish applies the standardization, given the sums
-  // of the residuals over all rows.
-  void Scatter(int64_t i, const double* r, Eigen::VectorXd* gradient) const;
-  void FinishScatter(const Eigen::VectorXd& residual_sum, Eigen::VectorXd* gradient) const;
+  // Computes A' R: Scatter adds row i's part for residuals r (stride entries, those from K on 0) to `sums` (features x
+  // stride); Finish applies the standardization, given the sums of the residuals over all rows, and returns dim()
+  // entries.
+  void Scatter(int64_t i, const double* r, Eigen::VectorXd* sums) const;
+  Eigen::VectorXd FinishScatter(const Eigen::VectorXd& residual_sum, const Eigen::VectorXd& sums) const;
+  // Returns true if FinishScatter looks at the sums of the residuals.
+  bool NeedsSums() const { return intercept_ || !standardization_.identity(); }
   LogisticData(const data::Dataset* dataset, std::vector<int32_t> rows, data::Standardization standardization,
                bool intercept);
   absl::Status ComputeLipschitz(const base::StopToken& stop);
@@ -101,6 +112,7 @@ class LogisticData {
   const bool intercept_;
   const int64_t features_;
   const int scores_;
+  const int stride_;  // scores_, for several classes rounded up to a multiple of 4.
   const Eigen::Index dim_;
   double gradient_lipschitz_ = 0.0;
   double hessian_lipschitz_ = 0.0;
@@ -121,6 +133,8 @@ class LogisticProblem {
   // Returns l2_j w_j for each penalised weight: the gradient of the penalty at w, and also its
   // Hessian times w.
   Eigen::VectorXd Penalize(const Eigen::VectorXd& w) const;
+  // Returns the penalty of each of the dim() weights, 0 for intercepts.
+  Eigen::VectorXd PenaltyOfWeights() const;
   Eigen::Index dim() const { return data_->dim(); }
 
   // Returns h(w), and its gradient unless null. Returns CANCELLED when stopped, here and below.

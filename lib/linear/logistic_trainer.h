@@ -4,6 +4,7 @@
 #include <Eigen/Core>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -13,6 +14,7 @@
 #include "lib/base/status_macros.h"
 #include "lib/linear/lbfgs_solver.h"
 #include "lib/linear/logistic.h"
+#include "lib/linear/logistic_preconditioner.h"
 #include "lib/linear/newton_solver.h"
 
 namespace luthier::linear {
@@ -128,8 +130,19 @@ class LogisticFunction final : public SecondOrderFunction {
     return problem_->HessianDiagonal(curvature_, stop);
   }
   double point_passes() const override { return 1.0; }
+  double factor_passes() const override {
+    const double passes = LogisticPreconditioner::Passes(problem_->data());
+    return std::isfinite(passes) ? passes : 0.0;
+  }
+  absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override {
+    LUTHIER_ASSIGN_OR_RETURN(preconditioner_, LogisticPreconditioner::Make(problem_->data(), curvature_,
+                                                                           problem_->PenaltyOfWeights(), stop));
+    return preconditioner_.has_value();
+  }
+  Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override { return preconditioner_->Solve(r); }
 
  private:
+  std::optional<LogisticPreconditioner> preconditioner_;
   const LogisticProblem* const problem_;
   LogisticData::Curvature curvature_;
 };

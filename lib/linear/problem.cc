@@ -11,6 +11,7 @@
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
 #include "lib/linear/blocked_sum.h"
+#include "lib/linear/panel_cholesky.h"
 
 namespace luthier::linear {
 namespace {
@@ -21,8 +22,6 @@ using Eigen::VectorXd;
 
 // Columns of a panel of the factorisation, and of what is done with one at once: a multiple of the kernels' blocks, for
 // any instruction set, so that each sum is what it would be without pieces.
-constexpr Index kPanel = 64;
-constexpr Index kColumnsAtOnce = 48;
 constexpr int64_t kLongRow = 256;  // Entries above which a row of a Hessian is no piece of work.
 // Mean curvature over rows, in units of the largest, below which a free bias gets a ridge.
 constexpr double kLeastCurvature = 1e-14, kLeastStraightCurvature = 1e-3;
@@ -32,36 +31,6 @@ constexpr double kLeastRidge = 1e-16;  // Share of the first.
 constexpr double kRidgeBesidePenalty = 0.1;
 constexpr double kLineSlope = 0.1;        // Of the first slope: where a line search ends.
 constexpr double kRoundingShare = 1e-12;  // Of a mean square: what is left of it after centring below this is rounding.
-
-// L L' = a in place (lower triangle), by panels so that `stop` is looked at often. False: not positive definite.
-absl::StatusOr<bool> FactorInPlace(MatrixXd* a, const base::StopToken& stop) {
-  const Index n = a->rows();
-  base::Pace pace(stop);
-  for (Index k = 0; k < n; k += kPanel) {
-    LUTHIER_RETURN_IF_ERROR(pace.Poll((n - k) * kPanel * kPanel));
-    const Index width = std::min(kPanel, n - k);
-    const Index rest = n - k - width;
-    auto corner = a->block(k, k, width, width);
-    const Eigen::LLT<MatrixXd> llt(corner);
-    if (llt.info() != Eigen::Success) return false;
-    const MatrixXd lower = llt.matrixL();
-    if (!lower.allFinite()) return false;
-    corner = lower;
-    if (rest == 0) break;
-    auto below = a->block(k + width, k, rest, width);
-    lower.triangularView<Eigen::Lower>().transpose().solveInPlace<Eigen::OnTheRight>(below);
-    for (Index j = 0; j < rest; j += kColumnsAtOnce) {
-      LUTHIER_RETURN_IF_ERROR(pace.Poll((rest - j) * kColumnsAtOnce * kPanel));
-      const Index columns = std::min(kColumnsAtOnce, rest - j);
-      const Index under = rest - j - columns;
-      const auto rows = below.middleRows(j, columns);
-      const Index at = k + width + j;
-      a->block(at, at, columns, columns).selfadjointView<Eigen::Lower>().rankUpdate(rows, -1.0);
-      a->block(at + columns, at, under, columns).noalias() -= below.bottomRows(under) * rows.transpose();
-    }
-  }
-  return true;
-}
 
 // Pieces of the columns of an n x n matrix.
 template <typename F>

@@ -14,6 +14,8 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr int kPolishSteps = 12;
+// Share of the largest diagonal entry of the Hessian below which the strong convexity is not what a tolerance asks for.
+constexpr double kLeastCurvature = 1e-4;
 // Polishing ends with a step that promised so little of h; the step after it would promise its square. For a proven
 // bound, which counts what is left of the gradient, it ends where rounding does.
 constexpr double kPolishGain = 1e-12, kCertifiedGain = 0.0;
@@ -28,7 +30,12 @@ absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem&
   bilevel::ImplicitGradientOptions options;
   if (tolerance) {
     if (certified) {
-      LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, 0.0, kPolishSteps, stop, w, *tolerance * mu).status());
+      // Within `tolerance` of the optimum, unless the least curvature is so small that it would cost all digits.
+      LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*w, stop));
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd diagonal, inner.HessianDiagonal(stop));
+      const double least = diagonal.size() > 0 ? kLeastCurvature * diagonal.maxCoeff() : 0.0;
+      const double goal = *tolerance * std::max(mu, least);
+      LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, 0.0, kPolishSteps, stop, w, goal).status());
     }
     options.relative_tolerance = *tolerance;
     options.error_bound = certified;

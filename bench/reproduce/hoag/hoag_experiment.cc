@@ -46,7 +46,7 @@
 ABSL_FLAG(std::string, data_root, ".", "folder with the files that prepare.py writes");
 ABSL_FLAG(std::string, problem, "20news", "20news, a9a, mnist, parkinsons, or synthetic, which needs no file");
 ABSL_FLAG(std::string, method, "hoag",
-          "hoag, hoag_quadratic, hoag_cubic, hoag_exact, projected_gradient, iterdiff, quasi_newton, bo, grid, random");
+          "hoag, hoag_quadratic, hoag_cubic, hoag_exact, projected_gradient, iterdiff, fobo, bo, grid, random");
 ABSL_FLAG(uint64_t, split, 1, "seed of the split into thirds, and of the search");
 ABSL_FLAG(double, start, 0.0, "logarithm of the penalty to start from; with kernel_ridge the width starts at 1/columns");
 ABSL_FLAG(int, evaluations, 100, "most evaluations");
@@ -113,7 +113,7 @@ absl::StatusOr<study::StudySpec> SpecOf(const std::string& problem, const std::s
         method == "iterdiff" ? study::HoagPreset::kIterdiff : study::HoagPreset::kProjectedGradient);
     options.stop = 0.0;
     spec.algorithm = options;
-  } else if (method == "quasi_newton") {
+  } else if (method == "fobo") {
     study::BoOptions options = study::BoDefaults(study::BoPreset::kFobo);
     spec.algorithm = options;
   } else if (method == "bo") {
@@ -193,7 +193,7 @@ absl::Status Search() {
 }
 
 absl::Status Serve() {
-  LUTHIER_ASSIGN_OR_RETURN(const study::StudySpec spec, SpecOf(absl::GetFlag(FLAGS_problem), "quasi_newton"));
+  LUTHIER_ASSIGN_OR_RETURN(const study::StudySpec spec, SpecOf(absl::GetFlag(FLAGS_problem), "fobo"));
   LUTHIER_ASSIGN_OR_RETURN(data::DataRoot root, data::DataRoot::Open(absl::GetFlag(FLAGS_data_root)));
   LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<objectives::Objective> objective, Load(spec, &root));
   std::string model, line;

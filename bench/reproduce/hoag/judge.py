@@ -78,10 +78,10 @@ def main():
                 claims.append(('HOAG reaches 1e-2 before all searches without gradients', t('hoag', 0) < others[fastest],
                                f'{t("hoag", 0):.3f} s; {fastest} {others[fastest]:.3f}'))
             claims.append(('HOAG reaches 1e-4 no later than L-BFGS-B on exact hypergradients',
-                           t('hoag', 2) <= t('scipy', 2), f'{t("hoag", 2):.3f} and {t("scipy", 2):.3f} s'))
-            claims.append(('quasi-Newton reaches 1e-4 in half of the time of HOAG',
-                           t('quasi_newton', 2) <= 0.5 * t('hoag', 2),
-                           f'{t("quasi_newton", 2):.3f} and {t("hoag", 2):.3f} s'))
+                           math.isfinite(t('hoag', 2)) and t('hoag', 2) <= t('scipy', 2), f'{t("hoag", 2):.3f} and {t("scipy", 2):.3f} s'))
+            claims.append(('first-order BO reaches 1e-4 in half of the time of HOAG',
+                           math.isfinite(t('fobo', 2)) and t('fobo', 2) <= 0.5 * t('hoag', 2),
+                           f'{t("fobo", 2):.3f} and {t("hoag", 2):.3f} s'))
         for text, holds, measured in claims:
             print(f'| {problem}: {text} | {"yes" if holds else "no"} | {measured} |')
 

@@ -113,6 +113,10 @@ def main():
     arguments = parser.parse_args()
     if arguments.method == 'sklearn':
         return sklearn_grid(arguments)
+    if arguments.method == 'scipy':
+        import scipy.optimize  # noqa: F401 Loading it is no part of the search.
+    else:
+        import hyperopt  # noqa: F401
     served = Served(arguments)
     try:
         (scipy_lbfgs if arguments.method == 'scipy' else hyperopt_tpe)(served, arguments.problem)

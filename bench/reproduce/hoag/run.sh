@@ -13,7 +13,7 @@ for problem in $problems; do
   : >"$folder/$problem.csv"
   for split in $splits; do
     for ((repetition = 0; repetition < repetitions; ++repetition)); do
-      for method in hoag hoag_quadratic hoag_cubic hoag_exact projected_gradient quasi_newton; do
+      for method in hoag hoag_quadratic hoag_cubic hoag_exact projected_gradient fobo; do
         "$program" --data_root="$data" --problem="$problem" --method="$method" --split="$split" --evaluations=40 \
           --seconds=20 --exact >>"$folder/$problem.csv"
       done

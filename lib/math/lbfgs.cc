@@ -181,10 +181,7 @@ class Minimizer {
     const double slope0 = from.g.dot(d);
     if (!(slope0 < 0.0)) return false;
     double step = 1.0;
-    if (pairs_.empty()) {
-      step = options_.first_step / d.lpNorm<Eigen::Infinity>();
-      if (!options_.stretch_first_step) step = std::min(1.0, step);
-    }
+    if (pairs_.empty()) step = std::min(1.0, options_.first_step / d.lpNorm<Eigen::Infinity>());
     double low = 0.0, f_low = from.f, slope_low = slope0;
     double high = kInfinity, f_high = kInfinity, slope_high = kInfinity;
     bool have_low = false;

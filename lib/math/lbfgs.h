@@ -24,7 +24,6 @@ struct LbfgsOptions {
   // Length (max norm) of the very first trial step, before any curvature is known, at most; the step is min(1,
   // this/|d|).
   double first_step = 1.0;
-  bool stretch_first_step = false;  // The first step has that length also where the gradient is shorter.
 };
 
 enum class LbfgsOutcome {

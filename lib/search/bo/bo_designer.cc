@@ -8,11 +8,6 @@
 
 namespace luthier::search {
 
-namespace {
-// Accuracy that quasi-Newton steps need of values and gradients.
-constexpr double kWideTolerance = 1e-3;
-}  // namespace
-
 absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, uint64_t ask_index,
                                                const base::StopToken& stop) {
   if (study_.encoding.compact_dim() == 0) return OnlySetting(study_, history);
@@ -24,7 +19,6 @@ absl::StatusOr<Suggestion> BoDesigner::Suggest(const study::History& history, ui
   }
   Ask ask{.history = history, .index = ask_index, .state = &state, .stop = stop};
   LUTHIER_ASSIGN_OR_RETURN(Suggestion suggestion, Choose(&ask));
-  if (study_.wide) suggestion.tolerance = kWideTolerance;
   suggestion.designer_state = FormatBoState(state);
   LUTHIER_RETURN_IF_ERROR(AddGradients(study_, ask, &suggestion));
   return suggestion;

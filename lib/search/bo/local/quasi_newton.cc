@@ -20,9 +20,6 @@ using Eigen::VectorXd;
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// With very many parameters each derivative is small, and a step along the gradient itself would lead nowhere.
-constexpr Index kMany = 200;
-constexpr double kFirstStepOfMany = 0.1;
 constexpr double kFirstStep = 0.1;   // Of a side of the cube: before any curvature is known.
 constexpr double kTolerance = 1e-6;  // Of the deviation of the results, for each side.
 constexpr double kPendingSteps[] = {2.0, 0.5, 4.0, 0.25};
@@ -68,8 +65,7 @@ class Replay {
     start_ = SettingAt(start);
     settings_[&start_] = &first;
     math::LbfgsOptions options;
-    options.first_step = d > kMany ? kFirstStepOfMany : kFirstStep;
-    options.stretch_first_step = d > kMany;
+    options.first_step = kFirstStep;
     options.gradient_tolerance = kTolerance * deviation_;
     options.max_evaluations = static_cast<int>(
         std::min<size_t>(log_.history.trials().size() + kMoreEvaluations, std::numeric_limits<int>::max()));

@@ -97,8 +97,7 @@ bool TakesQuasiNewton(const BoStudy& study, const Ask& ask) {
   int whole = 0;
   for (const int64_t number : ask.data.number) {
     whole += HasWholeGradient(log, ask.history.trials()[static_cast<size_t>(number - 1)]) ? 1 : 0;
-    // Without a model a second point of the design would serve nothing.
-    if (whole == (study.wide ? 1 : kLeastGradients)) return true;
+    if (whole == kLeastGradients) return true;
   }
   return false;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
+#include "lib/linear/conjugate_gradient.h"
 
 // A bilevel problem: minimise over lambda the outer loss E(lambda) = g(X(lambda)), where X(lambda) minimises the inner
 // objective h(x, lambda) over x (Pedregosa 2016, "Hyperparameter optimization with approximate gradient").
@@ -67,6 +68,20 @@ class OuterLoss {
   // Returns a bound on |DirectGradient(x) - DirectGradient(y)| over all y with |x - y| <= distance.
   virtual double DirectError(const Eigen::VectorXd& /*x*/, double /*distance*/) { return 0.0; }
 };
+
+// The solution of a quadratic inner problem, grad h(x) = H x - b.
+struct LinearSolution {
+  Eigen::VectorXd weights;
+  linear::CgOutcome outcome = linear::CgOutcome::kConverged;
+  double relative_gradient = 0.0;  // |H x - b| / |b|
+  int products = 0;                // Products with H.
+};
+
+// Solves H x = b for an `inner` whose Hessian is the same everywhere, to |H x - b| <= tolerance |b|, by conjugate
+// gradients with the preconditioner of `inner` or its diagonal. max_iterations >= 1 limits the products; with a
+// preconditioner, which is then a factor of H, a few refinements are all that helps. CANCELLED when stopped.
+absl::StatusOr<LinearSolution> SolveQuadratic(InnerProblem& inner, const Eigen::VectorXd& b, double tolerance,
+                                              int max_iterations, const base::StopToken& stop);
 
 }  // namespace luthier::bilevel
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "lib/base/check.h"
@@ -83,23 +82,9 @@ absl::StatusOr<KernelRidgeInner> KernelRidgeInner::Create(const MatrixXd* points
   return inner;
 }
 
-absl::StatusOr<KernelRidgeInner::Solution> KernelRidgeInner::Solve(double tolerance, int max_iterations,
-                                                                   const base::StopToken& stop) {
-  LUTHIER_ASSIGN_OR_RETURN(const bool factored, PreparePreconditioner(stop));
-  linear::CgOptions options;
-  options.tolerance = tolerance * target_->norm();
-  options.max_iterations = max_iterations;
-  options.stop = stop;
-  const std::function<VectorXd(const VectorXd&)> precondition = [this](const VectorXd& r) { return Precondition(r); };
-  if (factored) options.precondition = &precondition;
-  const auto multiply = [&](const VectorXd& v) { return HessianVector(v, stop); };
-  LUTHIER_ASSIGN_OR_RETURN(linear::CgResult cg, linear::SolveCg(multiply, *target_, VectorXd(), VectorXd(), options));
-  Solution solution;
-  solution.weights = std::move(cg.x);
-  solution.outcome = cg.outcome;
-  solution.products = cg.iterations;
-  solution.relative_gradient = target_->norm() > 0.0 ? cg.residual_norm / target_->norm() : 0.0;
-  return solution;
+absl::StatusOr<LinearSolution> KernelRidgeInner::Solve(double tolerance, int max_iterations,
+                                                       const base::StopToken& stop) {
+  return SolveQuadratic(*this, *target_, tolerance, max_iterations, stop);
 }
 
 absl::StatusOr<double> KernelRidgeInner::Value(const VectorXd& x, VectorXd* gradient, const base::StopToken& stop) {

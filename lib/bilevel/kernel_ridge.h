@@ -33,14 +33,8 @@ class KernelRidgeInner final : public InnerProblem {
                                                  const base::StopToken& stop);
   static constexpr Eigen::Index kMostFactored = 4000;
 
-  // Returns C(lambda), to |grad h| <= tolerance |y| or after max_iterations products (0: 10 n, at least 100).
-  struct Solution {
-    Eigen::VectorXd weights;
-    linear::CgOutcome outcome = linear::CgOutcome::kConverged;
-    double relative_gradient = 0.0;  // |grad h| / |y|
-    int products = 0;                // Products with H.
-  };
-  absl::StatusOr<Solution> Solve(double tolerance, int max_iterations, const base::StopToken& stop);
+  // Returns C(lambda) by SolveQuadratic: up to kMostFactored points by Cholesky's factor.
+  absl::StatusOr<LinearSolution> Solve(double tolerance, int max_iterations, const base::StopToken& stop);
   // Returns true if K + l2 I is singular up to round-off, so that it could be factored only with more on its diagonal.
   bool singular() const { return singular_; }
 

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "lib/base/check.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
-#include "lib/linear/conjugate_gradient.h"
 
 namespace luthier::bilevel {
 
@@ -111,29 +109,10 @@ RidgeInner::RidgeInner(const LeastSquaresData* data, const MatrixXd* gram, Colum
   LUTHIER_CHECK(l2_.size() == data_->cols() && l2_.minCoeff() > 0.0);
 }
 
-absl::StatusOr<RidgeInner::Solution> RidgeInner::Solve(double tolerance, int max_iterations,
-                                                       const base::StopToken& stop) {
-  Solution solution;
+absl::StatusOr<LinearSolution> RidgeInner::Solve(double tolerance, int max_iterations,
+                                                 const base::StopToken& stop) {
   LUTHIER_ASSIGN_OR_RETURN(const VectorXd b, data_->MultiplyTransposed(data_->target(), stop));
-  LUTHIER_ASSIGN_OR_RETURN(const bool factored, PreparePreconditioner(stop));
-  linear::CgOptions options;
-  options.tolerance = tolerance * b.norm();
-  options.max_iterations = max_iterations;
-  options.stop = stop;
-  const std::function<VectorXd(const VectorXd&)> precondition = [this](const VectorXd& r) { return Precondition(r); };
-  VectorXd diagonal;
-  if (factored) {
-    options.precondition = &precondition;
-  } else {
-    LUTHIER_ASSIGN_OR_RETURN(diagonal, HessianDiagonal(stop));
-  }
-  const auto multiply = [&](const VectorXd& v) { return HessianVector(v, stop); };
-  LUTHIER_ASSIGN_OR_RETURN(linear::CgResult cg, linear::SolveCg(multiply, b, diagonal, VectorXd(), options));
-  solution.weights = std::move(cg.x);
-  solution.outcome = cg.outcome;
-  solution.products = cg.iterations;
-  solution.relative_gradient = b.norm() > 0.0 ? cg.residual_norm / b.norm() : 0.0;
-  return solution;
+  return SolveQuadratic(*this, b, tolerance, max_iterations, stop);
 }
 
 absl::StatusOr<double> RidgeInner::Value(const VectorXd& x, VectorXd* gradient, const base::StopToken& stop) {

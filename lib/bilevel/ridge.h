@@ -58,15 +58,8 @@ class RidgeInner final : public InnerProblem {
   // each column, p entries > 0.
   RidgeInner(const LeastSquaresData* data, const Eigen::MatrixXd* gram, ColumnPenalties groups, Eigen::VectorXd l2);
 
-  // Returns X(lambda): by Cholesky's factor with a Gram matrix, otherwise by conjugate gradients until
-  // |grad h| <= tolerance |X~'y| or for max_iterations (0: 10 p, at least 100).
-  struct Solution {
-    Eigen::VectorXd weights;
-    linear::CgOutcome outcome = linear::CgOutcome::kConverged;
-    double relative_gradient = 0.0;  // |grad h| / |X~'y|
-    int products = 0;                // Products with H.
-  };
-  absl::StatusOr<Solution> Solve(double tolerance, int max_iterations, const base::StopToken& stop);
+  // Returns X(lambda) by SolveQuadratic: with a Gram matrix by Cholesky's factor.
+  absl::StatusOr<LinearSolution> Solve(double tolerance, int max_iterations, const base::StopToken& stop);
 
   Eigen::Index dim() const override { return data_->cols(); }
   Eigen::Index hyper_dim() const override { return groups_.count; }

@@ -32,7 +32,8 @@ void AddCommon(ObjectiveInfo* info) {
                                         "result then has no gradient.",
                                         10000.0, false, 1.0, 1e6));
   info->parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
-                                        "Limit for the matrices of each fold.", 4096.0, false, 1.0, 1 << 20));
+                                        "Limit for the matrices of each fold. Where ridge's would need more, it is solved "
+                                        "by conjugate gradients.", 4096.0, false, 1.0, 1 << 20));
   info->parameters.push_back(MakeChoice("format", "Format of the data file; auto: by extension, then by content.",
                                         {"auto", "csv", "libsvm", "idx"}, false));
   info->parameters.push_back(

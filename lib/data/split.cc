@@ -181,8 +181,7 @@ std::vector<int32_t> Ascending(std::vector<int32_t> rows) {
   return rows;
 }
 
-// Rows of `parts[f]` for each f, by group: groups are dealt in random order to one part until it has `wanted` rows, the
-// others go to the other part.
+// Groups in random order are held out until the held-out part has its share of the rows; the others train.
 absl::StatusOr<Partition> HoldOutGroups(const KeyedRows& sorted, double share, uint64_t seed) {
   const std::vector<size_t> begin = Groups(sorted);
   const size_t groups = begin.size() - 1;

@@ -106,7 +106,9 @@ class RidgeFold final : public RegressionFold {
     LUTHIER_ASSIGN_OR_RETURN(fold->validation_, rows(partition.validation));
     LUTHIER_ASSIGN_OR_RETURN(fold->third_, rows(partition.third));
     const Index p = fold->train_.cols();
-    if (p <= kSmallGram || (p <= kLargestGram && p <= 2 * fold->train_.rows())) {
+    // The Gram matrix is kept, and a trial adds its factor.
+    const bool fits = 16.0 * static_cast<double>(p) * static_cast<double>(p) <= static_cast<double>(settings.max_memory_bytes);
+    if (fits && (p <= kSmallGram || (p <= kLargestGram && p <= 2 * fold->train_.rows()))) {
       LUTHIER_ASSIGN_OR_RETURN(fold->gram_, fold->train_.Gram(stop));
     }
     return std::shared_ptr<const RegressionFold>(std::move(fold));

@@ -78,13 +78,15 @@ absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
     const catalogue::ObjectiveInfo& info, const data::Dataset& dataset, const data::Partition& partition,
     const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop);
 
-// Errors of LoadRows; INVALID_ARGUMENT for options that do not fit the data; CANCELLED when stopped.
+// Creates `ridge` or `kernel_ridge` on a data set: trained on the training rows of every fold, judged on the others, with
+// the derivatives by l2 and gamma. Arguments as of CreateLinearObjective. Errors of LoadRows; INVALID_ARGUMENT for options
+// that do not fit the data; CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
 
-// Penalties of ridge's columns, and INVALID_ARGUMENT where a list l2, or gamma, has not as many entries as the data have
-// columns. `length`: that of a list l2; `gammas`: that of a list gamma.
+// Returns which penalty each column of ridge has; kernel_ridge has one. `length` is that of a list l2, `gammas` that of a
+// list gamma; absent for single numbers. INVALID_ARGUMENT if a list has not one entry for each column of the data.
 absl::StatusOr<bilevel::ColumnPenalties> RegressionPenalties(const catalogue::ObjectiveInfo& info,
                                                              const study::Parameters& options,
                                                              const std::vector<catalogue::PenaltyGroup>& groups,

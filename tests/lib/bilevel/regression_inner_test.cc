@@ -53,7 +53,7 @@ struct RidgeCase {
   double Outer(const VectorXd& lambda) const {
     RidgeInner inner(&train, &gram, columns, lambda.array().exp());
     RidgeOuter outer(&held_out);
-    return outer.Value(inner.Solve(1e-14, 0, {})->weights, nullptr, {}).value();
+    return outer.Value(inner.Solve(1e-14, 1000, {})->weights, nullptr, {}).value();
   }
 
   data::Dataset dataset;
@@ -82,7 +82,7 @@ TEST(RidgeTest, SolvesTheNormalEquationsWithAndWithoutGram) {
     const VectorXd expected = hessian.ldlt().solve(x.transpose() * c.train.target());
     for (const MatrixXd* gram : {&c.gram, static_cast<const MatrixXd*>(nullptr)}) {
       RidgeInner inner(&c.train, gram, c.columns, l2);
-      const RidgeInner::Solution s = inner.Solve(1e-13, 0, {}).value();
+      const LinearSolution s = inner.Solve(1e-13, 1000, {}).value();
       EXPECT_TRUE(s.weights.isApprox(expected, 1e-10));
       VectorXd gradient;
       ASSERT_TRUE(inner.Value(s.weights, &gradient, {}).ok());
@@ -98,7 +98,7 @@ TEST(RidgeTest, HypergradientsMatchDifferences) {
     const VectorXd lambda = RandomVector(5, scale, random);
     RidgeInner inner(&c.train, &c.gram, c.columns, lambda.array().exp());
     RidgeOuter outer(&c.held_out);
-    const VectorXd w = inner.Solve(1e-14, 0, {})->weights;
+    const VectorXd w = inner.Solve(1e-14, 1000, {})->weights;
     const ImplicitGradient g = ComputeImplicitGradient(inner, outer, w, VectorXd(), {}).value();
     EXPECT_TRUE(g.certified);
     for (Index j = 0; j < 5; ++j) {
@@ -132,7 +132,7 @@ struct KernelCase {
         .value();
   }
   double Value(const VectorXd& lambda) const {
-    return Outer(lambda).Value(Inner(lambda).Solve(1e-14, 0, {})->weights, nullptr, {}).value();
+    return Outer(lambda).Value(Inner(lambda).Solve(1e-14, 1000, {})->weights, nullptr, {}).value();
   }
 
   MatrixXd points, held_out;
@@ -152,7 +152,7 @@ TEST(KernelRidgeTest, SolvesItsSystemAndPredicts) {
   MatrixXd h = k;
   h.diagonal().array() += std::exp(-2.0);
   const VectorXd expected = h.ldlt().solve(c.target);
-  EXPECT_TRUE(c.Inner(lambda).Solve(1e-13, 0, {})->weights.isApprox(expected, 1e-9));
+  EXPECT_TRUE(c.Inner(lambda).Solve(1e-13, 1000, {})->weights.isApprox(expected, 1e-9));
   double sum = 0.0;
   for (Index i = 0; i < 15; ++i) {
     double value = 0.0;
@@ -188,7 +188,7 @@ TEST(KernelRidgeTest, HypergradientsMatchDifferencesForOneWidthAndForMany) {
       lambda.array() -= 1.0;
       KernelRidgeInner inner = c.Inner(lambda);
       KernelRidgeOuter outer = c.Outer(lambda);
-      const VectorXd w = inner.Solve(1e-14, 0, {})->weights;
+      const VectorXd w = inner.Solve(1e-14, 1000, {})->weights;
       const ImplicitGradient g = ComputeImplicitGradient(inner, outer, w, VectorXd(), {}).value();
       EXPECT_TRUE(g.certified);
       ASSERT_EQ(g.gradient.size(), widths + 1);
@@ -207,17 +207,17 @@ TEST(KernelRidgeTest, EqualRowsMakeASingularSystemKnown) {
   MatrixXd points = MatrixXd::Ones(20, 2);
   const VectorXd target = VectorXd::LinSpaced(20, -1.0, 1.0);
   KernelRidgeInner bad = KernelRidgeInner::Create(&points, &target, nullptr, VectorXd::Ones(1), 1e-18, {}).value();
-  ASSERT_TRUE(bad.Solve(1e-10, 0, {}).ok());
+  ASSERT_TRUE(bad.Solve(1e-10, 1000, {}).ok());
   EXPECT_TRUE(bad.singular());
   KernelRidgeInner good = KernelRidgeInner::Create(&points, &target, nullptr, VectorXd::Ones(1), 1e-3, {}).value();
-  ASSERT_TRUE(good.Solve(1e-10, 0, {}).ok());
+  ASSERT_TRUE(good.Solve(1e-10, 1000, {}).ok());
   EXPECT_FALSE(good.singular());
 }
 
 // The bound must hold for whatever weights and adjoint a loose solve leaves.
 template <typename Inner, typename Outer>
 void ExpectBoundHolds(Inner& inner, Outer& outer, double looseness, base::RandomStream& random, int* certified) {
-  const VectorXd exact = inner.Solve(1e-14, 0, {})->weights;
+  const VectorXd exact = inner.Solve(1e-14, 1000, {})->weights;
   ImplicitGradientOptions tight;
   tight.relative_tolerance = 1e-13;
   const ImplicitGradient truth = ComputeImplicitGradient(inner, outer, exact, VectorXd(), tight).value();

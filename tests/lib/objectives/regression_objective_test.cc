@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "lib/catalogue/registry.h"
 #include "lib/objectives/train_model.h"
 #include "tests/lib/objectives/objectives_testing.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace luthier::objectives {
 namespace {
@@ -125,7 +127,19 @@ TEST(RegressionObjectiveTest, UnrolledTrainingReportsItsOwnGradient) {
 }
 
 TEST(RegressionObjectiveTest, ConjugateGradientsAgreeWithTheFactor) {
-  // 600 columns and 60 training rows are solved by products alone.
+  // Below what its matrices need, ridge is solved by products alone.
+  const auto loss_of = [](double mebibytes) {
+    BuiltinObjective spec = Spec("ridge", {{"max_memory_mib", mebibytes}});
+    spec.data = "synth:regression?rows=900&cols=300&seed=3";
+    return *CreateObjective(spec, Space({One("l2")}), kLoss, nullptr).value()->Evaluate(At({{"l2", 3.0}}))->measurement;
+  };
+  const Measurement factor = loss_of(4096.0), products = loss_of(1.0);
+  EXPECT_LT(factor.step, products.step);
+  EXPECT_NEAR(factor.metrics.at("validation_loss"), products.metrics.at("validation_loss"), 1e-9);
+  EXPECT_NEAR(factor.gradient->values[0], products.gradient->values[0], 1e-7 * std::abs(factor.gradient->values[0]));
+}
+
+TEST(RegressionObjectiveTest, ManyColumnsAreSolvedByProductsToATolerance) {
   BuiltinObjective spec = Spec("ridge");
   spec.data = "synth:regression?rows=120&cols=600&seed=3&density=0.2";
   spec.split = {.validation = 0.5, .folds = 0, .seed = 2};
@@ -137,7 +151,6 @@ TEST(RegressionObjectiveTest, ConjugateGradientsAgreeWithTheFactor) {
   };
   const double numeric = (loss(3.0 + 3e-4) - loss(3.0 - 3e-4)) / 6e-4;
   EXPECT_NEAR(m.gradient->values[0], numeric, 1e-5 * std::abs(numeric));
-  // The dual solution, n x n, by the model of the same rows through kernel algebra: w = X'(X X' + l2 I)^-1 y.
   EvaluationContext loose = At({{"l2", 3.0}});
   loose.tolerance = 0.05;
   const Measurement rough = *made->Evaluate(loose)->measurement;
@@ -146,17 +159,36 @@ TEST(RegressionObjectiveTest, ConjugateGradientsAgreeWithTheFactor) {
 }
 
 TEST(RegressionObjectiveTest, ModelsPredictWhatTrialsMeasured) {
+  const testing::TemporaryDirectory dir;
+  const data::DataRoot root = data::DataRoot::Open(dir.path()).value();
+  const auto write = [&](const std::string& name, int begin, int end) {
+    std::ofstream file(absl::StrCat(dir.path(), "/", name));
+    file << "a,b,y\n";
+    for (int i = begin; i < end; ++i) file << std::sin(i) << "," << std::cos(3.0 * i) << "," << std::sin(i) + 0.1 * (i % 7) << "\n";
+    return name;
+  };
   for (const char* model : {"ridge", "kernel_ridge"}) {
+    SCOPED_TRACE(model);
     TrainRequest request;
-    request.objective = Spec(model);
+    request.objective.model = model;
+    request.objective.data = write("train.csv", 0, 60);
+    request.objective.split.validation_data = write("held.csv", 60, 100);
     request.parameters = {{"l2", 0.5}};
     if (std::string(model) == "kernel_ridge") request.parameters["gamma"] = 0.3;
-    const auto trained = TrainModel(request, nullptr, {});
+    const auto trained = TrainModel(request, &root, {});
     ASSERT_TRUE(trained.ok()) << trained.status();
     const auto loaded = model::LoadModel((*trained)->Save(), "m");
     ASSERT_TRUE(loaded.ok()) << loaded.status();
-    EXPECT_EQ((*loaded)->info().metrics.at("train_loss"), (*trained)->info().metrics.at("train_loss"));
-    EXPECT_EQ((*loaded)->info().outcome, "converged");
+    std::vector<ParameterSpec> space = {One("l2")};
+    if (request.parameters.contains("gamma")) space.push_back(One("gamma"));
+    const auto trial = CreateObjective(request.objective, Space(space), kLoss, &root);
+    ASSERT_TRUE(trial.ok()) << trial.status();
+    const Measurement m = *(*trial)->Evaluate(At(request.parameters))->measurement;
+    const auto evaluation = (*loaded)->Evaluate({absl::StrCat(dir.path(), "/held.csv"), {}}).value();
+    EXPECT_NEAR(evaluation.metrics.at("loss"), m.metrics.at("validation_loss"), 1e-9);
+    EXPECT_NEAR(evaluation.metrics.at("r2"), m.metrics.at("validation_r2"), 1e-9);
+    EXPECT_NEAR((*loaded)->info().metrics.at("train_loss"), m.metrics.at("train_loss"), 1e-9);
+    EXPECT_EQ((*loaded)->Predict({absl::StrCat(dir.path(), "/held.csv"), {}})->label.size(), 40u);
   }
 }
 
@@ -184,16 +216,18 @@ TEST(RegressionObjectiveTest, WrongSettingsSayWhy) {
               HasSubstr("max_memory_mib"));
 }
 
-TEST(RegressionObjectiveTest, ASingularKernelFailsTheTrial) {
-  BuiltinObjective spec = Spec("kernel_ridge", {{"gamma", 1e-10}});
+TEST(RegressionObjectiveTest, AKernelThatRoundingDominatesIsNotCalledConverged) {
+  // With so small a gamma all entries of the kernel are 1 up to rounding, and l2 is all that makes it regular.
+  BuiltinObjective spec = Spec("kernel_ridge", {{"gamma", 1e-10}, {"standardize", false}});
+  spec.data = "synth:regression?rows=600&cols=1";
   const auto made = CreateObjective(spec, Space({Float("l2", 1e-10, 1.0)}), kLoss, nullptr).value();
-  const auto result = made->Evaluate(At({{"l2", 1e-10}}));
-  ASSERT_TRUE(result.ok());
-  if (result->outcome == EvaluationOutcome::kFailed) {
-    EXPECT_EQ(result->failure->reason, study::failure::kSingular);
-  } else {
-    EXPECT_TRUE(std::isfinite(result->measurement->metrics.at("validation_loss")));
-  }
+  const Measurement good = *made->Evaluate(At({{"l2", 1.0}}))->measurement;
+  EXPECT_EQ(good.training->outcome, study::TrainingOutcome::kConverged);
+  EXPECT_TRUE(good.gradient);
+  const EvaluationResult bad = made->Evaluate(At({{"l2", 1e-10}})).value();
+  ASSERT_TRUE(bad.measurement);
+  EXPECT_NE(bad.measurement->training->outcome, study::TrainingOutcome::kConverged);
+  EXPECT_GT(*bad.measurement->training->gradient_norm, 1e-10);
 }
 
 }  // namespace

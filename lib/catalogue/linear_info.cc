@@ -40,13 +40,9 @@ ObjectiveInfo LogisticInfo() {
                                  "parameter l2.NAME, required as l2 is, with a gradient; l2 is the strength of all "
                                  "other columns, and of a penalised intercept.",
                                  std::string(), false));
-  info.parameters.push_back(Make("intercept", ParameterKind::kBool,
-                                 "Adds a constant term. Without it, or with penalize_intercept, the gradient carries a "
-                                 "proven error bound.",
-                                 true, true));
-  info.parameters.push_back(Make("standardize", ParameterKind::kBool,
-                                 "Scales features to mean 0 and deviation 1, computed from training rows only.", true,
-                                 true));
+  AddRowSwitches(&info,
+                 "Adds a constant term. Without it, or with penalize_intercept, the gradient carries a proven error "
+                 "bound.");
   info.parameters.push_back(
       MakeChoice("solver",
                  "Training algorithm; all find the same optimum. auto: by rows, columns, density, spread of the rows' "
@@ -89,12 +85,7 @@ ObjectiveInfo LogisticInfo() {
                                  "strengths alone. Results then depend on it, up to the tolerance. Not with resource, "
                                  "stopping or reproducible.",
                                  false, false));
-  info.parameters.push_back(Make("gradient", ParameterKind::kBool,
-                                 "Whether to compute the derivative of validation_loss. Absent: where the search can "
-                                 "use it.",
-                                 true, false));
-  info.parameters.back().default_value.reset();
-  info.parameters.back().optional = true;
+  AddGradientOption(&info);
   info.parameters.push_back(
       MakeNumber("report_every", ParameterKind::kInt, "Passes between intermediate reports.", 5.0, false, 1.0, 1e6));
   info.parameters.push_back(
@@ -102,17 +93,7 @@ ObjectiveInfo LogisticInfo() {
   info.parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
                                        "Limit for the solver's vectors of weights, of each fold.", 4096.0, false, 1.0,
                                        1 << 20));
-  info.parameters.push_back(MakeChoice("format", "Format of the data file; auto: by extension, then by content.",
-                                       {"auto", "csv", "libsvm", "idx"}, false));
-  info.parameters.push_back(
-      MakeChoice("header", "CSV: whether the first line names the columns; auto: when a feature in it is not a number.",
-                 {"auto", "yes", "no"}, false));
-  info.parameters.push_back(Make("label", ParameterKind::kText,
-                                 "CSV: name of the column with the classes; empty: the last column.", std::string(),
-                                 false));
-  info.parameters.push_back(Make("labels_file", ParameterKind::kText,
-                                 "IDX: file of the labels; empty: the images' name with labels-idx1 for images-idx3.",
-                                 std::string(), false));
+  AddReadOptions(&info, "classes");
   info.metrics.push_back({"validation_loss", study::Goal::kMinimize,
                           "Mean logistic loss (nats) of held-out rows; over all folds' rows with folds.", true});
   info.metrics.push_back(

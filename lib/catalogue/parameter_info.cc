@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace luthier::catalogue {
 
 ParameterInfo Make(std::string name, ParameterKind kind, std::string description, study::ParameterValue default_value,
@@ -46,6 +48,37 @@ void AddUnroll(ObjectiveInfo* info) {
   info->parameters.back().optional = true;
   info->parameters.push_back(
       MakeNumber("unroll_steps", ParameterKind::kInt, "Steps of unroll.", 100.0, false, 1.0, 1e5));
+}
+
+void AddRowSwitches(ObjectiveInfo* info, std::string intercept) {
+  info->parameters.push_back(Make("intercept", ParameterKind::kBool, std::move(intercept), true, true));
+  info->parameters.push_back(Make("standardize", ParameterKind::kBool,
+                                  "Scales features to mean 0 and deviation 1, computed from training rows only.", true,
+                                  true));
+}
+
+void AddGradientOption(ObjectiveInfo* info) {
+  info->parameters.push_back(Make("gradient", ParameterKind::kBool,
+                                  "Whether to compute the derivatives of validation_loss. Absent: where the search can "
+                                  "use them.",
+                                  true, false));
+  info->parameters.back().default_value.reset();
+  info->parameters.back().optional = true;
+}
+
+void AddReadOptions(ObjectiveInfo* info, const std::string& label) {
+  info->parameters.push_back(MakeChoice("format", "Format of the data file; auto: by extension, then by content.",
+                                        {"auto", "csv", "libsvm", "idx"}, false));
+  info->parameters.push_back(
+      MakeChoice("header", "CSV: whether the first line names the columns; auto: when a feature in it is not a number.",
+                 {"auto", "yes", "no"}, false));
+  info->parameters.push_back(Make("label", ParameterKind::kText,
+                                  absl::StrCat("CSV: name of the column with the ", label, "; empty: the last column."),
+                                  std::string(), false));
+  info->parameters.push_back(Make(
+      "labels_file", ParameterKind::kText,
+      absl::StrCat("IDX: file of the ", label, "; empty: the images' name with labels-idx1 for images-idx3."),
+      std::string(), false));
 }
 
 ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable) {

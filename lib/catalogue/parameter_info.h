@@ -18,6 +18,13 @@ ParameterInfo MakeNumber(std::string name, ParameterKind kind, std::string descr
 ParameterInfo MakeL2(double most, double usual);
 // Adds `unroll` and `unroll_steps`: iterative differentiation in place of training to the optimum.
 void AddUnroll(ObjectiveInfo* info);
+// Adds `intercept` and `standardize`, tunable switches that are on by default. `intercept`: what it adds.
+void AddRowSwitches(ObjectiveInfo* info, std::string intercept);
+// Adds `gradient`: optional, absent where the search decides.
+void AddGradientOption(ObjectiveInfo* info);
+// Adds the options that say how a file of rows is read: format, header, label, labels_file. `label`: what a label is,
+// in the plural.
+void AddReadOptions(ObjectiveInfo* info, const std::string& label);
 // The default is the first label.
 ParameterInfo MakeChoice(std::string name, std::string description, std::vector<std::string> labels, bool tunable);
 

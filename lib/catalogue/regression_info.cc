@@ -11,18 +11,9 @@ namespace {
 
 // What both have in common, behind their own parameters.
 void AddCommon(ObjectiveInfo* info) {
-  info->parameters.push_back(
-      Make("intercept", ParameterKind::kBool, "Adds a constant term, which is not penalised.", true, true));
-  info->parameters.push_back(Make("standardize", ParameterKind::kBool,
-                                  "Scales features to mean 0 and deviation 1, computed from training rows only.", true,
-                                  true));
+  AddRowSwitches(info, "Adds a constant term, which is not penalised.");
   AddUnroll(info);
-  info->parameters.push_back(Make("gradient", ParameterKind::kBool,
-                                  "Whether to compute the derivatives of validation_loss. Absent: where the search "
-                                  "can use them.",
-                                  true, false));
-  info->parameters.back().default_value.reset();
-  info->parameters.back().optional = true;
+  AddGradientOption(info);
   info->parameters.push_back(MakeNumber("tolerance", ParameterKind::kFloat,
                                         "Conjugate gradients have converged when the gradient's norm is at most this "
                                         "times the one at zero weights.",
@@ -34,17 +25,7 @@ void AddCommon(ObjectiveInfo* info) {
   info->parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
                                         "Limit for the matrices of each fold. Where ridge's would need more, it is solved "
                                         "by conjugate gradients.", 4096.0, false, 1.0, 1 << 20));
-  info->parameters.push_back(MakeChoice("format", "Format of the data file; auto: by extension, then by content.",
-                                        {"auto", "csv", "libsvm", "idx"}, false));
-  info->parameters.push_back(
-      MakeChoice("header", "CSV: whether the first line names the columns; auto: when a feature in it is not a number.",
-                 {"auto", "yes", "no"}, false));
-  info->parameters.push_back(Make("label", ParameterKind::kText,
-                                  "CSV: name of the column with the targets; empty: the last column.", std::string(),
-                                  false));
-  info->parameters.push_back(Make("labels_file", ParameterKind::kText,
-                                  "IDX: file of the targets; empty: the images' name with labels-idx1 for images-idx3.",
-                                  std::string(), false));
+  AddReadOptions(info, "targets");
   info->metrics.push_back({"validation_loss", study::Goal::kMinimize,
                            "Mean squared error of held-out rows; over all folds' rows with folds.", true});
   info->metrics.push_back({"validation_r2", study::Goal::kMaximize,

@@ -51,6 +51,26 @@ void FillRareClasses(int32_t classes, std::vector<int32_t>* label) {
   }
 }
 
+// Draws the entries of a row: each 0 with probability 1 - density, else standard normal / sqrt(density). Calls
+// use(column, value) for those that are not 0.
+template <typename Use>
+absl::Status DrawEntries(int32_t cols, double density, RandomStream& random, base::Pace* pace,
+                         const base::StopToken& stop, SparseMatrix* x, Use&& use) {
+  LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(cols), stop, &x->column));
+  LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(cols), stop, &x->value));
+  const double scale = 1.0 / std::sqrt(density);
+  for (int32_t j = 0; j < cols; ++j) {
+    LUTHIER_RETURN_IF_ERROR(pace->Poll(kDrawWork));
+    if (density < 1.0 && random.Uniform() >= density) continue;
+    const double value = random.Normal() * scale;
+    if (value == 0.0) continue;
+    x->column.push_back(j);
+    x->value.push_back(value);
+    LUTHIER_RETURN_IF_ERROR(use(j, value));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Dataset> Synthesize(const notation::SynthSpec& spec, const base::StopToken& stop) {
@@ -70,28 +90,19 @@ absl::StatusOr<Dataset> Synthesize(const notation::SynthSpec& spec, const base::
   }
   dataset.x.rows = spec.rows;
   dataset.x.cols = spec.cols;
-  const double entry_scale = 1.0 / std::sqrt(spec.density);
   const double score_scale = spec.signal / std::sqrt(static_cast<double>(informative));
   std::vector<int32_t> label(spec.rows);
   std::vector<double> scores(spec.classes);
   for (int64_t i = 0; i < spec.rows; ++i) {
-    const auto most = static_cast<size_t>(spec.cols);
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(most, stop, &dataset.x.column));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(most, stop, &dataset.x.value));
     RandomStream random(spec.seed, "synth.row", static_cast<uint64_t>(i));
     std::fill(scores.begin(), scores.end(), 0.0);
-    for (int32_t j = 0; j < spec.cols; ++j) {
-      LUTHIER_RETURN_IF_ERROR(pace.Poll(kDrawWork));
-      if (spec.density < 1.0 && random.Uniform() >= spec.density) continue;
-      const double value = random.Normal() * entry_scale;
-      if (value == 0.0) continue;
-      dataset.x.column.push_back(j);
-      dataset.x.value.push_back(value);
-      if (j >= informative) continue;
-      LUTHIER_RETURN_IF_ERROR(pace.Poll(spec.classes));
-      const double* w = weights.data() + static_cast<size_t>(j) * spec.classes;
-      for (int32_t k = 0; k < spec.classes; ++k) scores[k] += score_scale * value * w[k];
-    }
+    LUTHIER_RETURN_IF_ERROR(
+        DrawEntries(spec.cols, spec.density, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
+          if (j >= informative) return absl::OkStatus();
+          const double* w = weights.data() + static_cast<size_t>(j) * spec.classes;
+          for (int32_t k = 0; k < spec.classes; ++k) scores[k] += score_scale * value * w[k];
+          return pace.Poll(spec.classes);
+        }));
     dataset.x.row_start.push_back(dataset.x.nonzeros());
     label[i] = Draw(scores, random.Uniform());
     if (random.Uniform() < spec.noise) label[i] = static_cast<int32_t>(random.UniformInt(spec.classes));
@@ -151,24 +162,18 @@ absl::StatusOr<Dataset> Synthesize(const notation::RegressionSpec& spec, const b
   for (double& w : weights) w = weight_random.Normal();
   dataset.x.rows = spec.rows;
   dataset.x.cols = spec.cols;
-  const double entry_scale = 1.0 / std::sqrt(spec.density);
   const double score_scale = spec.signal / std::sqrt(static_cast<double>(informative));
   for (int64_t i = 0; i < spec.rows; ++i) {
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(spec.cols), stop, &dataset.x.column));
-    LUTHIER_RETURN_IF_ERROR(base::MakeRoom(static_cast<size_t>(spec.cols), stop, &dataset.x.value));
     RandomStream random(spec.seed, "synth.row", static_cast<uint64_t>(i));
     double target = 0.0;
-    for (int32_t j = 0; j < spec.cols; ++j) {
-      LUTHIER_RETURN_IF_ERROR(pace.Poll(kDrawWork));
-      if (spec.density < 1.0 && random.Uniform() >= spec.density) continue;
-      const double value = random.Normal() * entry_scale;
-      if (value == 0.0) continue;
-      dataset.x.column.push_back(j);
-      dataset.x.value.push_back(value);
-      if (j >= informative) continue;
-      target += score_scale * weights[static_cast<size_t>(j)] *
-                ((1.0 - spec.waves) * value + spec.waves * std::sin(3.0 * value));
-    }
+    LUTHIER_RETURN_IF_ERROR(
+        DrawEntries(spec.cols, spec.density, random, &pace, stop, &dataset.x, [&](int32_t j, double value) {
+          if (j < informative) {
+            target += score_scale * weights[static_cast<size_t>(j)] *
+                      ((1.0 - spec.waves) * value + spec.waves * std::sin(3.0 * value));
+          }
+          return absl::OkStatus();
+        }));
     dataset.x.row_start.push_back(dataset.x.nonzeros());
     dataset.target.push_back(target + spec.noise * random.Normal());
   }

@@ -22,6 +22,13 @@ double Objective(const study::Parameters& p) {
   return (x - 0.3) * (x - 0.3) + 0.01 * n;
 }
 
+// The loss and its derivatives, in the order of the parameters that have some: x.
+study::Measurement Answer(const study::Parameters& p) {
+  study::Measurement m = Loss(Objective(p));
+  m.gradient.emplace().values = {2.0 * (std::get<double>(p.at("x")) - 0.3)};
+  return m;
+}
+
 study::StudySpec BoSpec(int64_t max_trials) {
   study::StudySpec spec = MakeSpec(max_trials);
   study::BoOptions bo;
@@ -80,7 +87,7 @@ void RunStudy(Harness& h, const std::string& id, const study::StudySpec& spec, u
       } else if (grant.trial.number % 7 == 0) {
         ASSERT_TRUE(h.Fail(grant, MakeFailure(study::FailureKind::kConfig)).ok());
       } else {
-        ASSERT_TRUE(h.Complete(grant, Loss(Objective(grant.trial.parameters))).ok());
+        ASSERT_TRUE(h.Complete(grant, Answer(grant.trial.parameters)).ok());
       }
     } else if (what < 9) {
       std::vector<Operation> operations;
@@ -112,6 +119,8 @@ class ReplayEveryAlgorithm : public ::testing::TestWithParam<std::string> {
     if (GetParam() == "halton") spec.algorithm = study::HaltonOptions{};
     if (GetParam() == "tpe") spec.algorithm = study::TpeOptions{.startup_trials = 5};
     if (GetParam() == "cma_es") spec.algorithm = study::CmaEsOptions{.population = 4};
+    if (GetParam() == "hoag") spec.algorithm = study::HoagOptions{.chains = 3};
+    if (GetParam() == "fobo") spec.algorithm = study::BoDefaults(study::BoPreset::kFobo);
     EXPECT_EQ(study::AlgorithmName(spec.algorithm), GetParam());
     return spec;
   }
@@ -144,7 +153,7 @@ TEST_P(ReplayEveryAlgorithm, AReproducibleStudyTriesTheSameSettingsInWhateverOrd
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, ReplayEveryAlgorithm,
-                         ::testing::Values("bo", "cma_es", "grid", "halton", "random", "sobol", "tpe"),
+                         ::testing::Values("bo", "cma_es", "fobo", "grid", "halton", "hoag", "random", "sobol", "tpe"),
                          [](const auto& p) { return p.param; });
 
 TEST(CoreReplay, WithoutReproducibleTheOrderOfResultsMatters) {

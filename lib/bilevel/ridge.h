@@ -42,8 +42,14 @@ class LeastSquaresData {
   // Returns the squared norms of the columns of X~.
   const Eigen::VectorXd& column_squares() const { return column_squares_; }
 
+  // The parts of X~ = (X - 1 mean') diag(scale): n x p entries, and p numbers each.
+  using Entries = Eigen::SparseMatrix<double, Eigen::RowMajor, int64_t>;
+  const Entries& entries() const { return x_; }
+  const Eigen::VectorXd& mean() const { return mean_; }
+  const Eigen::VectorXd& scale() const { return scale_; }
+
  private:
-  Eigen::SparseMatrix<double, Eigen::RowMajor, int64_t> x_;
+  Entries x_;
   Eigen::VectorXd mean_, scale_;  // p: X~ = (X - 1 mean') diag(scale).
   Eigen::VectorXd target_;
   Eigen::VectorXd column_squares_;

@@ -214,6 +214,7 @@ const std::vector<ObjectiveInfo>& Objectives() {
     for (const TestFunction& f : TestFunctions()) list->push_back(FunctionInfo(f));
     list->push_back(LogisticInfo());
     list->push_back(CrfInfo());
+    list->push_back(ElasticNetInfo());
     list->push_back(HsvmInfo());
     list->push_back(KernelRidgeInfo());
     list->push_back(RidgeInfo());
@@ -284,7 +285,7 @@ absl::Status ValidateCurve(const study::StudySpec& spec) {
   if (info.ok() && IsRegression(**info)) {
     const char* field = spec.resource ? "resource" : "stopping";
     return base::BadField(field, absl::StrCat("needs a learning curve, and ", objective->model,
-                                              " has none: its training is a linear system; remove it"));
+                                              " has none: it reports its result alone; remove it"));
   }
   // All others but functions report each iteration or pass.
   if (!absl::StartsWith(objective->model, kFunctionPrefix)) return absl::OkStatus();

@@ -9,11 +9,7 @@
 namespace luthier::catalogue {
 namespace {
 
-// What both have in common, behind their own parameters.
-void AddCommon(ObjectiveInfo* info) {
-  AddRowSwitches(info, "Adds a constant term, which is not penalised.");
-  AddUnroll(info);
-  AddGradientOption(info);
+void AddSystemOptions(ObjectiveInfo* info) {
   info->parameters.push_back(MakeNumber("tolerance", ParameterKind::kFloat,
                                         "Conjugate gradients have converged when the gradient's norm is at most this "
                                         "times the one at zero weights.",
@@ -25,6 +21,32 @@ void AddCommon(ObjectiveInfo* info) {
   info->parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
                                         "Limit for the matrices of each fold. Where ridge's would need more, it is solved "
                                         "by conjugate gradients.", 4096.0, false, 1.0, 1 << 20));
+}
+
+void AddDescentOptions(ObjectiveInfo* info) {
+  info->parameters.push_back(MakeNumber("tolerance", ParameterKind::kFloat,
+                                        "Training has converged when the duality gap, a bound on what more training "
+                                        "could gain, is at most this times the objective at zero weights.",
+                                        1e-10, false, 0.0, 0.1));
+  info->parameters.push_back(MakeNumber("max_iterations", ParameterKind::kInt,
+                                        "Training ends after so many sweeps over the columns even if not converged; the "
+                                        "result then has no gradient.",
+                                        10000.0, false, 1.0, 1e6));
+  info->parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
+                                        "Limit for a dense copy of each fold's columns. Where it would need more, "
+                                        "training reads sparse columns.", 4096.0, false, 1.0, 1 << 20));
+}
+
+// What all have in common, behind their own parameters. `smooth`: training is a linear system.
+void AddCommon(ObjectiveInfo* info, bool smooth) {
+  AddRowSwitches(info, "Adds a constant term, which is not penalised.");
+  if (smooth) AddUnroll(info);
+  AddGradientOption(info);
+  if (smooth) {
+    AddSystemOptions(info);
+  } else {
+    AddDescentOptions(info);
+  }
   AddReadOptions(info, "targets");
   info->metrics.push_back({"validation_loss", study::Goal::kMinimize,
                            "Mean squared error of held-out rows; over all folds' rows with folds.", true});
@@ -43,7 +65,7 @@ void AddCommon(ObjectiveInfo* info) {
 }  // namespace
 
 bool IsRegression(const ObjectiveInfo& info) {
-  return info.model == "ridge" || info.model == "kernel_ridge";
+  return info.model == "ridge" || info.model == "kernel_ridge" || info.model == "elastic_net";
 }
 
 ObjectiveInfo RidgeInfo() {
@@ -68,7 +90,7 @@ ObjectiveInfo RidgeInfo() {
                                  "parameter l2.NAME, required as l2 is, with a gradient; l2 is the strength of all "
                                  "other columns.",
                                  std::string(), false));
-  AddCommon(&info);
+  AddCommon(&info, true);
   return info;
 }
 
@@ -98,7 +120,37 @@ ObjectiveInfo KernelRidgeInfo() {
   l2.units = "";
   l2.description = "Strength of the penalty: what is added to the kernel matrix' diagonal. Search it on a log scale.";
   info.parameters.push_back(std::move(l2));
-  AddCommon(&info);
+  AddCommon(&info, true);
+  return info;
+}
+
+ObjectiveInfo ElasticNetInfo() {
+  ObjectiveInfo info;
+  info.model = "elastic_net";
+  info.description = "Elastic net and lasso: tunes both strengths of a sparse linear regression";
+  info.details =
+      "Minimises half the sum over training rows of squared errors plus l1 times the sum of the weights' absolute values "
+      "plus l2/2 times their squared norm (intercept excluded), and scores the mean squared error of rows it has not "
+      "seen. Sums, not means: with n training rows, l1 and l2 are n alpha l1_ratio and n alpha (1 - l1_ratio) of "
+      "scikit-learn's ElasticNet, and l2 is that of ridge. Most weights are exactly 0. Trained by coordinate descent and "
+      "active sets until the duality gap proves it. The derivatives of validation_loss by l1 and l2 come with the "
+      "result; they jump where a column gets or loses its weight, and a result near such a point says so.";
+  ParameterInfo l1 = MakeL2(1e10, 1e4);
+  l1.name = "l1";
+  l1.description = "Strength of the L1 penalty: the larger, the fewer weights differ from 0. Search it on a log scale.";
+  l1.units = "squared target per weight";
+  l1.differentiable = true;
+  info.parameters.push_back(std::move(l1));
+  ParameterInfo l2 = MakeL2(1e10, 1e4);
+  l2.description = "Strength of the L2 penalty; 0, the default, is the lasso. Search it on a log scale.";
+  l2.units = "squared target per squared weight";
+  l2.default_value = 0.0;
+  l2.min = 0.0;
+  l2.differentiable = true;
+  info.parameters.push_back(std::move(l2));
+  AddCommon(&info, false);
+  info.metrics.push_back({"nonzero", study::Goal::kMinimize,
+                          "Weights that are not 0; the mean over folds.", false});
   return info;
 }
 

@@ -6,13 +6,15 @@
 // The regressions, as RegressionObjective trains them.
 namespace luthier::catalogue {
 
-// Returns true for `ridge` and `kernel_ridge`: their labels are numbers.
+// Returns true for `ridge`, `kernel_ridge` and `elastic_net`: their labels are numbers.
 bool IsRegression(const ObjectiveInfo& info);
 
 // `ridge`: linear least squares with an L2 penalty.
 ObjectiveInfo RidgeInfo();
 // `kernel_ridge`: kernel ridge regression with a Gaussian kernel.
 ObjectiveInfo KernelRidgeInfo();
+// `elastic_net`: linear least squares with an L1 and an L2 penalty.
+ObjectiveInfo ElasticNetInfo();
 
 }  // namespace luthier::catalogue
 

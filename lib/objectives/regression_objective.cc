@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
+#include "lib/bilevel/elastic_net.h"
 #include "lib/bilevel/kernel_ridge.h"
 #include "lib/bilevel/ridge.h"
 #include "lib/objectives/kept_layouts.h"
@@ -88,6 +89,35 @@ absl::StatusOr<RegressionFit> FitInner(bilevel::InnerProblem& inner, bilevel::Ou
   return fit;
 }
 
+// The parts of a fold, of a regression that is linear in the columns.
+struct LinearRows {
+  absl::Status Lay(const data::Dataset& dataset, const data::Partition& partition, const data::Standardization& scaling,
+                   double offset, const base::StopToken& stop) {
+    const auto rows = [&](const std::vector<int32_t>& some) {
+      return bilevel::LeastSquaresData::Create(dataset, some, scaling, offset, stop);
+    };
+    LUTHIER_ASSIGN_OR_RETURN(train, rows(partition.train));
+    LUTHIER_ASSIGN_OR_RETURN(validation, rows(partition.validation));
+    LUTHIER_ASSIGN_OR_RETURN(third, rows(partition.third));
+    return absl::OkStatus();
+  }
+
+  // Squared errors of the fit's weights.
+  absl::Status Measure(const base::StopToken& stop, RegressionFit* fit) const {
+    const auto measure = [&](const bilevel::LeastSquaresData& rows, double* sse, double* count) -> absl::Status {
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd predicted, rows.Multiply(fit->weights, stop));
+      *sse = (predicted - rows.target()).squaredNorm();
+      *count = static_cast<double>(rows.rows());
+      return absl::OkStatus();
+    };
+    LUTHIER_RETURN_IF_ERROR(measure(validation, &fit->validation_sse, &fit->validation_rows));
+    LUTHIER_RETURN_IF_ERROR(measure(train, &fit->train_sse, &fit->train_rows));
+    return measure(third, &fit->third_sse, &fit->third_rows);
+  }
+
+  bilevel::LeastSquaresData train, validation, third;
+};
+
 class RidgeFold final : public RegressionFold {
  public:
   static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
@@ -99,47 +129,35 @@ class RidgeFold final : public RegressionFold {
     fold->columns_ = columns;
     LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings, stop));
     if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
-    const auto rows = [&](const std::vector<int32_t>& some) {
-      return bilevel::LeastSquaresData::Create(dataset, some, fold->scaling_, fold->offset_, stop);
-    };
-    LUTHIER_ASSIGN_OR_RETURN(fold->train_, rows(partition.train));
-    LUTHIER_ASSIGN_OR_RETURN(fold->validation_, rows(partition.validation));
-    LUTHIER_ASSIGN_OR_RETURN(fold->third_, rows(partition.third));
-    const Index p = fold->train_.cols();
+    LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
+    const bilevel::LeastSquaresData& train = fold->rows_.train;
+    const Index p = train.cols();
     // The Gram matrix is kept, and a trial adds its factor.
     const bool fits = 16.0 * static_cast<double>(p) * static_cast<double>(p) <= static_cast<double>(settings.max_memory_bytes);
-    if (fits && (p <= kSmallGram || (p <= kLargestGram && p <= 2 * fold->train_.rows()))) {
-      LUTHIER_ASSIGN_OR_RETURN(fold->gram_, fold->train_.Gram(stop));
+    if (fits && (p <= kSmallGram || (p <= kLargestGram && p <= 2 * train.rows()))) {
+      LUTHIER_ASSIGN_OR_RETURN(fold->gram_, train.Gram(stop));
     }
     return std::shared_ptr<const RegressionFold>(std::move(fold));
   }
 
   absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
                                     const base::StopToken& stop) const override {
-    VectorXd l2(train_.cols());
+    VectorXd l2(rows_.train.cols());
     for (Index j = 0; j < l2.size(); ++j) l2[j] = settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))];
-    bilevel::RidgeInner inner(&train_, gram_ ? &*gram_ : nullptr, columns_, l2);
-    bilevel::RidgeOuter outer(&validation_);
+    bilevel::RidgeInner inner(&rows_.train, gram_ ? &*gram_ : nullptr, columns_, l2);
+    bilevel::RidgeOuter outer(&rows_.validation);
     const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
     LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit,
-                             FitInner(inner, validation_.rows() > 0 ? &outer : nullptr, settings, gradient,
+                             FitInner(inner, rows_.validation.rows() > 0 ? &outer : nullptr, settings, gradient,
                                       l2.minCoeff(), tolerance, solve, stop));
     if (fit.diverged) return fit;
-    const auto measure = [&](const bilevel::LeastSquaresData& rows, double* sse, double* count) -> absl::Status {
-      LUTHIER_ASSIGN_OR_RETURN(const VectorXd predicted, rows.Multiply(fit.weights, stop));
-      *sse = (predicted - rows.target()).squaredNorm();
-      *count = static_cast<double>(rows.rows());
-      return absl::OkStatus();
-    };
-    LUTHIER_RETURN_IF_ERROR(measure(validation_, &fit.validation_sse, &fit.validation_rows));
-    LUTHIER_RETURN_IF_ERROR(measure(train_, &fit.train_sse, &fit.train_rows));
-    LUTHIER_RETURN_IF_ERROR(measure(third_, &fit.third_sse, &fit.third_rows));
+    LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
     return fit;
   }
 
  private:
   bilevel::ColumnPenalties columns_;
-  bilevel::LeastSquaresData train_, validation_, third_;
+  LinearRows rows_;
   std::optional<MatrixXd> gram_;
 };
 
@@ -225,6 +243,76 @@ class KernelFold final : public RegressionFold {
   std::optional<MatrixXd> distances_, validation_distances_;  // With one gamma.
 };
 
+// Part of l1 by which a column must be away from a change of its weight to 0, or from it.
+constexpr double kNearKink = 1e-3;
+constexpr char kKink[] =
+    "the derivatives jump close by: a column is about to get or lose its weight";
+
+class ElasticNetFold final : public RegressionFold {
+ public:
+  static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
+                                                                    const data::Partition& partition,
+                                                                    const RegressionSettings& settings,
+                                                                    const base::StopToken& stop) {
+    auto fold = std::make_shared<ElasticNetFold>();
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings, stop));
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
+    LUTHIER_ASSIGN_OR_RETURN(fold->columns_,
+                             bilevel::CenteredColumns::Create(fold->rows_.train, settings.max_memory_bytes, stop));
+    return std::shared_ptr<const RegressionFold>(std::move(fold));
+  }
+
+  absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
+                                    const base::StopToken& stop) const override {
+    bilevel::ElasticNetOptions options{.l1 = settings.l1, .l2 = settings.l2[0]};
+    options.tolerance = std::max(settings.tolerance, tolerance ? std::min(*tolerance, kLoosest) : 0.0);
+    options.max_sweeps = settings.max_iterations;
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ElasticNetFit trained,
+                             bilevel::TrainElasticNet(columns_, rows_.train.target(), options, stop));
+    RegressionFit fit;
+    fit.outcome = trained.converged                             ? linear::CgOutcome::kConverged
+                  : trained.sweeps >= options.max_sweeps ? linear::CgOutcome::kIterationLimit
+                                                                : linear::CgOutcome::kPrecision;
+    fit.products = trained.sweeps;
+    fit.relative_gradient = trained.violation;
+    fit.near_kink = trained.kink_margin < kNearKink;
+    fit.weights = std::move(trained.weights);
+    if (gradient && trained.converged && rows_.validation.rows() > 0) {
+      LUTHIER_RETURN_IF_ERROR(Differentiate(options, tolerance, stop, &fit));
+    }
+    LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
+    return fit;
+  }
+
+ private:
+  // Leaves the gradient absent where the weights' signs do not settle.
+  absl::Status Differentiate(const bilevel::ElasticNetOptions& options, std::optional<double> tolerance,
+                             const base::StopToken& stop, RegressionFit* fit) const {
+    const std::vector<Index> support = bilevel::SupportOf(fit->weights);
+    if (support.empty()) {
+      // All weights stay 0 nearby.
+      bilevel::ImplicitGradient& none = fit->gradient.emplace();
+      none.gradient = VectorXd::Zero(2);
+      none.adjoint = VectorXd::Zero(0);
+      return absl::OkStatus();
+    }
+    VectorXd w = fit->weights(support);
+    const VectorXd signs = w.cwiseSign();
+    bilevel::ElasticNetInner inner(&columns_, &rows_.train.target(), support, signs, options.l1, options.l2);
+    bilevel::ElasticNetOuter outer(&rows_.validation, support);
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part,
+                             DifferentiateAt(inner, outer, /*certified=*/false, 0.0, tolerance, stop, &w));
+    if (w.cwiseSign() != signs) return absl::OkStatus();
+    fit->weights(support) = w;
+    fit->gradient = std::move(part);
+    return absl::OkStatus();
+  }
+
+  LinearRows rows_;
+  bilevel::CenteredColumns columns_;
+};
+
 // Sum of squared differences of targets from their mean.
 double Variation(const data::Dataset& dataset, const std::vector<int32_t>& rows) {
   const double mean = MeanTarget(dataset, rows);
@@ -305,6 +393,11 @@ study::Measurement RegressionObjective::Measure(const std::vector<RegressionFit>
     // Each fold's model predicts the same rows.
     m.metrics["third_r2"] = R2(all.third_sse / static_cast<double>(fits.size()), third_variation_);
   }
+  if (info_.model == "elastic_net") {
+    double nonzero = 0.0;
+    for (const RegressionFit& fit : fits) nonzero += static_cast<double>((fit.weights.array() != 0.0).count());
+    m.metrics["nonzero"] = nonzero / static_cast<double>(fits.size());
+  }
   study::TrainingReport& training = m.training.emplace();
   for (const RegressionFit& fit : fits) {
     study::TrainingReport one;
@@ -326,6 +419,11 @@ std::vector<Derivative> RegressionObjective::Derivatives(const RegressionSetting
     if (name == "gamma") {
       const Index k = parameter.is_vector() ? scalar.element : 0;
       out.push_back({k, settings.gamma[k]});
+      continue;
+    }
+    if (info_.model == "elastic_net") {
+      const bool first = name == "l1";
+      out.push_back({first ? 0 : 1, first ? settings.l1 : settings.l2[0]});
       continue;
     }
     size_t k = parameter.is_vector() ? static_cast<size_t>(scalar.element) + 1 : 0;
@@ -404,6 +502,9 @@ absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationC
       result.note = kNotAtMinimum;
     } else {
       last.gradient = MeanGradient(parts, weights, Derivatives(regression), tolerance, &result.note);
+      if (last.gradient && std::any_of(fits.begin(), fits.end(), [](const RegressionFit& f) { return f.near_kink; })) {
+        result.note = kKink;
+      }
       if (last.gradient && !context.direction.empty()) last.gradient = study::Along(*last.gradient, context.direction);
     }
     if (last.gradient && context.clock != nullptr) {
@@ -432,6 +533,7 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
   } else {
     out.l2 = catalogue::PenaltiesOf(groups, settings);
   }
+  if (info.model == "elastic_net") out.l1 = settings.Number("l1");
   if (info.model == "kernel_ridge") {
     if (settings.IsVector("gamma")) {
       const std::vector<double>& gamma = settings.Vector("gamma");
@@ -443,7 +545,7 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
   out.tolerance = settings.Number("tolerance");
   out.max_iterations = static_cast<int>(settings.Int("max_iterations"));
   out.max_memory_bytes = settings.Int("max_memory_mib") << 20;
-  out.unroll = ParseUnroll(settings);
+  if (info.FindParameter("unroll") != nullptr) out.unroll = ParseUnroll(settings);
   return out;
 }
 
@@ -451,6 +553,7 @@ absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
     const catalogue::ObjectiveInfo& info, const data::Dataset& dataset, const data::Partition& partition,
     const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop) {
   if (info.model == "ridge") return RidgeFold::Make(dataset, partition, settings, columns, stop);
+  if (info.model == "elastic_net") return ElasticNetFold::Make(dataset, partition, settings, stop);
   return KernelFold::Make(dataset, partition, settings, stop);
 }
 
@@ -464,7 +567,7 @@ absl::StatusOr<bilevel::ColumnPenalties> RegressionPenalties(const catalogue::Ob
     return absl::InvalidArgumentError(absl::StrCat(dataset.name, ": gamma has ", *gammas, " widths, and ",
                                                    dataset.x.cols, " are needed: one for each column"));
   }
-  if (info.model == "kernel_ridge") return bilevel::ColumnPenalties{};
+  if (info.model != "ridge") return bilevel::ColumnPenalties{};
   return PenaltiesFor(info, options, groups, length, dataset);
 }
 

@@ -23,14 +23,15 @@
 #include "lib/objectives/objective.h"
 #include "lib/study/search_space.h"
 
-// `ridge` and `kernel_ridge`: regressions whose training is a linear system.
+// `ridge`, `kernel_ridge` and `elastic_net`: regressions.
 namespace luthier::objectives {
 
 struct RegressionSettings {
   bool standardize = true;
   bool intercept = true;  // Targets are taken relative to their mean over the training rows.
-  // ridge: the penalty of no group (or of none, with a list), then that of each group or entry. kernel_ridge: one.
+  // ridge: the penalty of no group (or of none, with a list), then that of each group or entry. Others: one.
   std::vector<double> l2;
+  double l1 = 0.0;        // elastic_net.
   Eigen::VectorXd gamma;  // kernel_ridge: one entry, or one for each column.
   double tolerance = 1e-10;
   int max_iterations = 1000;
@@ -43,13 +44,14 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
 
 // A trained regression. Predictions are offset + the model's value at (x - mean) * scale.
 struct RegressionFit {
-  Eigen::VectorXd weights;  // ridge: one a column; kernel_ridge: one a training row.
+  Eigen::VectorXd weights;  // One a column; kernel_ridge: one a training row.
   linear::CgOutcome outcome = linear::CgOutcome::kConverged;
   bool singular = false;           // The system has no solution up to round-off.
   bool diverged = false;           // Unrolled steps did not stay finite.
   bool limited = false;            // By unroll_steps.
   double relative_gradient = 0.0;  // Norm of the gradient, relative to that at zero weights.
-  int products = 0;                // Products with the Hessian, or unrolled steps.
+  int products = 0;                // Products with the Hessian, unrolled steps, or sweeps over the columns.
+  bool near_kink = false;          // elastic_net: the derivatives jump close by.
   // Sums of squared errors, and numbers of rows.
   double validation_sse = 0.0, train_sse = 0.0, third_sse = 0.0;
   double validation_rows = 0.0, train_rows = 0.0, third_rows = 0.0;
@@ -72,20 +74,20 @@ class RegressionFold {
   double offset_ = 0.0;
 };
 
-// `info`: of ridge or kernel_ridge. Held-out rows may be none. RESOURCE_EXHAUSTED if it takes more memory than
+// `info`: of a regression. Held-out rows may be none. RESOURCE_EXHAUSTED if it takes more memory than
 // settings.max_memory_bytes; CANCELLED when stopped.
 absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
     const catalogue::ObjectiveInfo& info, const data::Dataset& dataset, const data::Partition& partition,
     const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop);
 
-// Creates `ridge` or `kernel_ridge` on a data set: trained on the training rows of every fold, judged on the others, with
-// the derivatives by l2 and gamma. Arguments as of CreateLinearObjective. Errors of LoadRows; INVALID_ARGUMENT for options
+// Creates a regression on a data set: trained on the training rows of every fold, judged on the others, with the
+// derivatives by l1, l2 and gamma. Arguments as of CreateLinearObjective. Errors of LoadRows; INVALID_ARGUMENT for options
 // that do not fit the data; CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
 
-// Returns which penalty each column of ridge has; kernel_ridge has one. `length` is that of a list l2, `gammas` that of a
+// Returns which penalty each column of ridge has; other regressions have one. `length` is that of a list l2, `gammas` that of a
 // list gamma; absent for single numbers. INVALID_ARGUMENT if a list has not one entry for each column of the data.
 absl::StatusOr<bilevel::ColumnPenalties> RegressionPenalties(const catalogue::ObjectiveInfo& info,
                                                              const study::Parameters& options,

@@ -165,7 +165,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainRegression(const TrainRequest
   for (size_t j = 0; j < fold->scaling().constant.size(); ++j) {
     if (!fold->scaling().constant[j]) continue;
     const auto column = static_cast<Index>(j);
-    if (info.model == "ridge") parts.weights[column] = 0.0;
+    if (info.model != "kernel_ridge") parts.weights[column] = 0.0;
     parts.deviation[column] = std::numeric_limits<double>::infinity();
   }
   model::ModelInfo about = InfoOf(request, settings);
@@ -259,7 +259,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& req
   }
   if (catalogue::IsRegression(info)) return TrainRegression(request, info, groups, settings, root, stop);
   return absl::InvalidArgumentError(
-      absl::StrCat("objective ", info.model, " trains no model; logistic, hsvm, crf, ridge and kernel_ridge do"));
+      absl::StrCat("objective ", info.model, " trains no model; logistic, hsvm, crf, ridge, kernel_ridge and elastic_net do"));
 }
 
 }  // namespace luthier::objectives

@@ -52,12 +52,13 @@ std::vector<ObjectiveCase> ChainCases() {
   return cases;
 }
 
-// Regressions are linear systems: they report their result alone.
+// Regressions report their result alone.
 std::vector<ObjectiveCase> RegressionCases() {
   std::vector<ObjectiveCase> cases;
-  for (const char* model : {"ridge", "kernel_ridge"}) {
+  for (const char* model : {"ridge", "kernel_ridge", "elastic_net"}) {
     for (const int folds : {0, 3}) {
       for (const bool unrolled : {false, true}) {
+        if (unrolled && std::string(model) == "elastic_net") continue;
         ObjectiveCase c;
         c.name = absl::StrCat(model, folds > 0 ? "_folds" : "", unrolled ? "_unrolled" : "");
         c.objective.model = model;
@@ -68,6 +69,10 @@ std::vector<ObjectiveCase> RegressionCases() {
         c.metric = kLoss;
         c.at = {{"l2", 1.0}};
         if (std::string(model) == "kernel_ridge") c.objective.options["gamma"] = 0.2;
+        if (std::string(model) == "elastic_net") {
+          c.space = Space({Float("l1", 1e-3, 1e3, study::Scale::kLog)});
+          c.at = {{"l1", 2.0}};
+        }
         c.gradient = true;
         c.curve = false;
         cases.push_back(c);

@@ -68,7 +68,8 @@ class Descent {
     fit_.objective = 0.5 * r.squaredNorm() + l1 * w.lpNorm<1>() + 0.5 * l2 * w.squaredNorm();
     const VectorXd pull = c_ - l2 * w;
     const double largest = pull.size() > 0 ? pull.lpNorm<Eigen::Infinity>() : 0.0;
-    // Fenchel's dual at a multiple t of the residual: of the lasso on rows extended by sqrt(l2) I, and of the problem as it is.
+    // Fenchel's dual at a multiple t of the residual: of the lasso on rows extended by sqrt(l2) I, and of the problem
+    // as it is.
     const double t = largest > l1 ? l1 / largest : 1.0;
     double dual = half_ - 0.5 * (y_ - t * r).squaredNorm() - 0.5 * l2 * t * t * w.squaredNorm();
     if (l2 > 0.0) {
@@ -157,7 +158,8 @@ class Descent {
       }
       math::CholeskyOptions exact;
       exact.rungs = 0;
-      LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor, math::Cholesky::Factor(hessian, exact, stop_));
+      LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor,
+                               math::Cholesky::Factor(hessian, exact, stop_));
       if (!factor) return absl::OkStatus();  // Singular: coordinate descent goes on.
       VectorXd to = factor->Solve(b);
       to += factor->Solve(b - hessian.selfadjointView<Eigen::Lower>() * to);
@@ -274,7 +276,8 @@ absl::StatusOr<VectorXd> CenteredColumns::DotAll(const Residual& r, const base::
 absl::StatusOr<std::optional<MatrixXd>> CenteredColumns::Gram(const std::vector<Index>& columns,
                                                               const base::StopToken& stop) const {
   const auto size = static_cast<Index>(columns.size());
-  if (size > kLargestGram || static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(rows_) > kGramWork) {
+  const double work = static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(rows_);
+  if (size > kLargestGram || work > kGramWork) {
     return std::optional<MatrixXd>();
   }
   // In strips of columns made dense.

@@ -24,8 +24,8 @@
 // At the optimum c_j - l2 w_j = l1 s_j on S, and |c_j| <= l1 elsewhere.
 namespace luthier::bilevel {
 
-// The columns of X~ one by one. Dense copies of mostly dense data, if they fit; else the sparse entries, whose means are
-// taken off inside products. Immutable; any thread.
+// The columns of X~ one by one. Dense copies of mostly dense data, if they fit; else the sparse entries, whose means
+// are taken off inside products. Immutable; any thread.
 class CenteredColumns {
  public:
   CenteredColumns() = default;  // No columns.
@@ -79,8 +79,8 @@ struct ElasticNetFit {
   int sweeps = 0;
   // Largest violation of the conditions above, as a multiple of |X~'y|_inf.
   double violation = 0.0;
-  // The share of l1 by which c may change before a column enters S, or a weight, moved alone, becomes 0; the derivatives
-  // jump there.
+  // The share of l1 by which c may change before a column enters S, or a weight, moved alone, becomes 0; the
+  // derivatives jump there.
   double kink_margin = 1.0;
 };
 

@@ -9,32 +9,16 @@
 namespace luthier::catalogue {
 namespace {
 
-void AddSystemOptions(ObjectiveInfo* info) {
-  info->parameters.push_back(MakeNumber("tolerance", ParameterKind::kFloat,
-                                        "Conjugate gradients have converged when the gradient's norm is at most this "
-                                        "times the one at zero weights.",
-                                        1e-10, false, 0.0, 0.1));
+// Adds the options that end training. They say when it has converged, what max_iterations counts, and what the memory
+// is for.
+void AddTrainingOptions(ObjectiveInfo* info, std::string converged, const std::string& counted, std::string memory) {
+  info->parameters.push_back(
+      MakeNumber("tolerance", ParameterKind::kFloat, std::move(converged), 1e-10, false, 0.0, 0.1));
   info->parameters.push_back(MakeNumber("max_iterations", ParameterKind::kInt,
-                                        "Conjugate gradients end after so many iterations even if not converged; the "
-                                        "result then has no gradient.",
-                                        10000.0, false, 1.0, 1e6));
-  info->parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
-                                        "Limit for the matrices of each fold. Where ridge's would need more, it is solved "
-                                        "by conjugate gradients.", 4096.0, false, 1.0, 1 << 20));
-}
-
-void AddDescentOptions(ObjectiveInfo* info) {
-  info->parameters.push_back(MakeNumber("tolerance", ParameterKind::kFloat,
-                                        "Training has converged when the duality gap, a bound on what more training "
-                                        "could gain, is at most this times the objective at zero weights.",
-                                        1e-10, false, 0.0, 0.1));
-  info->parameters.push_back(MakeNumber("max_iterations", ParameterKind::kInt,
-                                        "Training ends after so many sweeps over the columns even if not converged; the "
-                                        "result then has no gradient.",
-                                        10000.0, false, 1.0, 1e6));
-  info->parameters.push_back(MakeNumber("max_memory_mib", ParameterKind::kInt,
-                                        "Limit for a dense copy of each fold's columns. Where it would need more, "
-                                        "training reads sparse columns.", 4096.0, false, 1.0, 1 << 20));
+                                        counted + " even if not converged; the result then has no gradient.", 10000.0,
+                                        false, 1.0, 1e6));
+  info->parameters.push_back(
+      MakeNumber("max_memory_mib", ParameterKind::kInt, std::move(memory), 4096.0, false, 1.0, 1 << 20));
 }
 
 // What all have in common, behind their own parameters. `smooth`: training is a linear system.
@@ -43,9 +27,19 @@ void AddCommon(ObjectiveInfo* info, bool smooth) {
   if (smooth) AddUnroll(info);
   AddGradientOption(info);
   if (smooth) {
-    AddSystemOptions(info);
+    AddTrainingOptions(info,
+                       "Conjugate gradients have converged when the gradient's norm is at most this times the one at "
+                       "zero weights.",
+                       "Conjugate gradients end after so many iterations",
+                       "Limit for the matrices of each fold. Where ridge's would need more, it is solved by conjugate "
+                       "gradients.");
   } else {
-    AddDescentOptions(info);
+    AddTrainingOptions(info,
+                       "Training has converged when the duality gap, a bound on what more training could gain, is at "
+                       "most this times the objective at zero weights.",
+                       "Training ends after so many sweeps over the columns",
+                       "Limit for a dense copy of each fold's columns. Where it would need more, training reads sparse "
+                       "columns.");
   }
   AddReadOptions(info, "targets");
   info->metrics.push_back({"validation_loss", study::Goal::kMinimize,
@@ -129,10 +123,10 @@ ObjectiveInfo ElasticNetInfo() {
   info.model = "elastic_net";
   info.description = "Elastic net and lasso: tunes both strengths of a sparse linear regression";
   info.details =
-      "Minimises half the sum over training rows of squared errors plus l1 times the sum of the weights' absolute values "
-      "plus l2/2 times their squared norm (intercept excluded), and scores the mean squared error of rows it has not "
-      "seen. Sums, not means: with n training rows, l1 and l2 are n alpha l1_ratio and n alpha (1 - l1_ratio) of "
-      "scikit-learn's ElasticNet, and l2 is that of ridge. Most weights are exactly 0. Trained by coordinate descent and "
+      "Minimises half the sum over training rows of squared errors plus l1 times the sum of the weights' absolute "
+      "values plus l2/2 times their squared norm (intercept excluded), and scores the mean squared error of rows it has not "
+      "seen. Sums, not means: with n training rows, l1 and l2 are n alpha l1_ratio and n alpha (1 - l1_ratio) "
+      "of scikit-learn's ElasticNet, and l2 is that of ridge. Most weights are exactly 0. Trained by coordinate descent and "
       "active sets until the duality gap proves it. The derivatives of validation_loss by l1 and l2 come with the "
       "result; they jump where a column gets or loses its weight, and a result near such a point says so.";
   ParameterInfo l1 = MakeL2(1e10, 1e4);

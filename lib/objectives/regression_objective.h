@@ -49,7 +49,8 @@ struct RegressionFit {
   bool singular = false;           // The system has no solution up to round-off.
   bool diverged = false;           // Unrolled steps did not stay finite.
   bool limited = false;            // By unroll_steps.
-  double relative_gradient = 0.0;  // Norm of the gradient, relative to that at zero weights.
+  // Norm of the gradient, relative to that at zero weights. elastic_net: ElasticNetFit::violation.
+  double relative_gradient = 0.0;
   int products = 0;                // Products with the Hessian, unrolled steps, or sweeps over the columns.
   bool near_kink = false;          // elastic_net: the derivatives jump close by.
   // Sums of squared errors, and numbers of rows.

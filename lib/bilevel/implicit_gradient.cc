@@ -56,6 +56,7 @@ absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, Ou
   LUTHIER_ASSIGN_OR_RETURN(linear::CgResult cg, linear::SolveCg(multiply, b, diagonal, warm_adjoint, cg_options));
   result.outcome = cg.outcome;
   result.cg_iterations = cg.iterations;
+  result.passes = 1 + cg.iterations;
   result.cg_residual = cg.residual_norm;
   if (!result.usable()) return result;
   result.adjoint = std::move(cg.x);
@@ -110,6 +111,7 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
     mean.outer_gradient_norm = std::max(mean.outer_gradient_norm, fold.outer_gradient_norm);
     mean.cg_residual = std::max(mean.cg_residual, fold.cg_residual);
     mean.cg_iterations += fold.cg_iterations;
+    mean.passes += fold.passes;
     mean.mu = std::min(mean.mu, fold.mu);
     mean.certified = mean.certified && fold.certified;
     if (fold.outcome == linear::CgOutcome::kIterationLimit) {
@@ -122,9 +124,12 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
 }
 
 absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_steps, const base::StopToken& stop,
-                                   VectorXd* x, double goal) {
+                                   VectorXd* x, double goal, int* passes) {
   constexpr double kForcing = 1e-3;
+  int unused = 0;
+  int& count = passes == nullptr ? unused : *passes;
   VectorXd gradient;
+  ++count;
   LUTHIER_ASSIGN_OR_RETURN(double value, inner.Value(*x, &gradient, stop));
   if (!std::isfinite(value) || !gradient.allFinite() || gradient.norm() <= goal) return gradient.norm();
   LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*x, stop));
@@ -145,6 +150,7 @@ absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_ste
     }
     LUTHIER_ASSIGN_OR_RETURN(const linear::CgResult cg,
                              linear::SolveCg(multiply, -gradient, diagonal, VectorXd(), options));
+    count += cg.iterations + 1;
     if (!cg.x.allFinite()) break;
     const double promised = -0.5 * gradient.dot(cg.x);
     const VectorXd next = *x + cg.x;

@@ -33,6 +33,7 @@ struct ImplicitGradient {
   Eigen::VectorXd gradient;  // p: dE/dlambda, s entries, in lambda's coordinates.
   Eigen::VectorXd adjoint;   // q; warm start for a solve nearby with the same outer data.
   int cg_iterations = 0;
+  int passes = 0;  // Over the inner data: values of h and products with its Hessian.
 
   // The a-posteriori error bound and its terms:
   //   e_x = |grad h(x)| / mu                                    distance of x from X(lambda)
@@ -69,9 +70,10 @@ ImplicitGradient AverageFolds(const std::vector<ImplicitGradient>& folds, const 
 // Improves x by Newton steps of `inner` until the last one was predicted to lower h by at most `gain` times |h(x)|, or
 // |grad h| is at most `goal`, or rounding stops it, or after max_steps; returns the final |grad h|. Near the optimum
 // each step squares the error, so one to three make e_x vanish beside other errors. The preconditioner of the first
-// point serves them all, and the adjoint's solve after them. CANCELLED when stopped.
+// point serves them all, and the adjoint's solve after them. Adds its passes over the inner data to *passes, unless
+// null. CANCELLED when stopped.
 absl::StatusOr<double> PolishInner(InnerProblem& inner, double gain, int max_steps, const base::StopToken& stop,
-                                   Eigen::VectorXd* x, double goal = 0.0);
+                                   Eigen::VectorXd* x, double goal = 0.0, int* passes = nullptr);
 
 }  // namespace luthier::bilevel
 

@@ -85,20 +85,23 @@ absl::StatusOr<VectorXd> LeastSquaresData::MultiplyTransposed(const VectorXd& r,
   return VectorXd(scale_.cwiseProduct(out - r.sum() * mean_));
 }
 
+MatrixXd LeastSquaresData::Dense(Index begin, Index count) const {
+  MatrixXd out = (-mean_.transpose()).replicate(count, 1);
+  for (Index i = 0; i < count; ++i) {
+    for (decltype(x_)::InnerIterator it(x_, begin + i); it; ++it) out(i, it.col()) += it.value();
+  }
+  out.array().rowwise() *= scale_.transpose().array();
+  return out;
+}
+
 absl::StatusOr<MatrixXd> LeastSquaresData::Gram(const base::StopToken& stop) const {
-  // In strips of rows made dense and centred: a matrix product each.
+  // In strips of rows: a matrix product each.
   constexpr Index kStrip = 64;
   MatrixXd gram = MatrixXd::Zero(cols(), cols());
-  MatrixXd strip(kStrip, cols());
   for (Index begin = 0; begin < rows(); begin += kStrip) {
     LUTHIER_RETURN_IF_ERROR(stop.Poll());
-    const Index count = std::min(kStrip, rows() - begin);
-    strip.topRows(count).rowwise() = -mean_.transpose();
-    for (Index i = 0; i < count; ++i) {
-      for (decltype(x_)::InnerIterator it(x_, begin + i); it; ++it) strip(i, it.col()) += it.value();
-    }
-    strip.topRows(count).array().rowwise() *= scale_.transpose().array();
-    gram.selfadjointView<Eigen::Lower>().rankUpdate(strip.topRows(count).transpose());
+    const MatrixXd strip = Dense(begin, std::min(kStrip, rows() - begin));
+    gram.selfadjointView<Eigen::Lower>().rankUpdate(strip.transpose());
   }
   gram.triangularView<Eigen::StrictlyUpper>() = gram.transpose();
   return gram;

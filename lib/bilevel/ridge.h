@@ -37,6 +37,8 @@ class LeastSquaresData {
   absl::StatusOr<Eigen::VectorXd> Multiply(const Eigen::VectorXd& v, const base::StopToken& stop) const;
   // Returns X~' r, p entries.
   absl::StatusOr<Eigen::VectorXd> MultiplyTransposed(const Eigen::VectorXd& r, const base::StopToken& stop) const;
+  // Returns `count` rows of X~ from row `begin` on, count x p.
+  Eigen::MatrixXd Dense(Eigen::Index begin, Eigen::Index count) const;
   // Returns X~' X~ (p x p). O(p * entries).
   absl::StatusOr<Eigen::MatrixXd> Gram(const base::StopToken& stop) const;
   // Returns the squared norms of the columns of X~.
@@ -77,6 +79,8 @@ class RidgeInner final : public InnerProblem {
   // Cholesky's factor of H, if there is a Gram matrix.
   absl::StatusOr<bool> PreparePreconditioner(const base::StopToken& stop) override;
   Eigen::VectorXd Precondition(const Eigen::VectorXd& r) override;
+  // The factor that PreparePreconditioner has made.
+  const math::Cholesky& factor() const { return *factor_; }
   Eigen::VectorXd CrossTransposeVector(const Eigen::VectorXd& q) override;
   double CrossNorm() override;
   absl::StatusOr<InnerConstants> Constants(const base::StopToken& stop) override;

@@ -182,6 +182,21 @@ void CheckSplit(const ObjectiveInfo& info, const study::BuiltinObjective& object
     violations->Add(absl::StrCat(kAt, ".split.stratify"),
                     absl::StrCat("is for classes, and ", info.model, " predicts numbers; remove it"));
   }
+  if (JudgesTrainingRows(objective.options)) {
+    for (const auto& [name, given] : {std::pair<const char*, bool>{"folds", split.folds > 0},
+                                      {"group_column", !split.group_column.empty()},
+                                      {"time_column", !split.time_column.empty()},
+                                      {"validation_data", !split.validation_data.empty()}}) {
+      if (!given) continue;
+      violations->Add(absl::StrCat(kAt, ".split.", name),
+                      absl::StrCat("holds out rows, and option ", kCriterionOption,
+                                   " judges by the training rows; remove one of the two"));
+    }
+    if (objective.options.contains("unroll")) {
+      violations->Add(absl::StrCat(kAt, ".options.unroll"),
+                      absl::StrCat("and ", kCriterionOption, " exclude each other; remove one of the two"));
+    }
+  }
   if (split.validation_data.empty()) return;
   const std::string field = absl::StrCat(kAt, ".split.validation_data");
   if (notation::IsSynth(split.validation_data)) {

@@ -62,6 +62,13 @@ bool IsRegression(const ObjectiveInfo& info) {
   return info.model == "ridge" || info.model == "kernel_ridge" || info.model == "elastic_net";
 }
 
+bool JudgesTrainingRows(const study::Parameters& options) {
+  const auto found = options.find(kCriterionOption);
+  if (found == options.end()) return false;
+  const auto* text = std::get_if<std::string>(&found->second);
+  return text != nullptr && *text != "validation";
+}
+
 ObjectiveInfo RidgeInfo() {
   ObjectiveInfo info;
   info.model = "ridge";
@@ -84,6 +91,13 @@ ObjectiveInfo RidgeInfo() {
                                  "parameter l2.NAME, required as l2 is, with a gradient; l2 is the strength of all "
                                  "other columns.",
                                  std::string(), false));
+  info.parameters.push_back(MakeChoice(
+      kCriterionOption,
+      "What validation_loss is. validation: the error of held-out rows. leave_one_out: every row is trained on and is "
+      "predicted by the model without it, computed exactly from one fit. gcv: generalized cross-validation, which "
+      "replaces each row's leverage by their mean. The latter two set no rows apart but the third set's, and take up "
+      "to 3,000 columns.",
+      {"validation", "leave_one_out", "gcv"}, false));
   AddCommon(&info, true);
   return info;
 }
@@ -124,10 +138,10 @@ ObjectiveInfo ElasticNetInfo() {
   info.description = "Elastic net and lasso: tunes both strengths of a sparse linear regression";
   info.details =
       "Minimises half the sum over training rows of squared errors plus l1 times the sum of the weights' absolute "
-      "values plus l2/2 times their squared norm (intercept excluded), and scores the mean squared error of rows it has not "
-      "seen. Sums, not means: with n training rows, l1 and l2 are n alpha l1_ratio and n alpha (1 - l1_ratio) "
-      "of scikit-learn's ElasticNet, and l2 is that of ridge. Most weights are exactly 0. Trained by coordinate descent and "
-      "active sets until the duality gap proves it. The derivatives of validation_loss by l1 and l2 come with the "
+      "values plus l2/2 times their squared norm (intercept excluded), and scores the mean squared error of rows it has "
+      "not seen. Sums, not means: with n training rows, l1 and l2 are n alpha l1_ratio and n alpha (1 - l1_ratio) "
+      "of scikit-learn's ElasticNet, and l2 is that of ridge. Most weights are exactly 0. Trained by coordinate descent "
+      "and active sets until the duality gap proves it. The derivatives of validation_loss by l1 and l2 come with the "
       "result; they jump where a column gets or loses its weight, and a result near such a point says so.";
   ParameterInfo l1 = MakeL2(1e10, 1e4);
   l1.name = "l1";

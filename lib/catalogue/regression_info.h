@@ -9,6 +9,11 @@ namespace luthier::catalogue {
 // Returns true for `ridge`, `kernel_ridge` and `elastic_net`: their labels are numbers.
 bool IsRegression(const ObjectiveInfo& info);
 
+// Option of ridge: what its validation_loss is.
+inline constexpr char kCriterionOption[] = "criterion";
+// Returns true if the options of a ridge objective ask for a criterion without held-out rows.
+bool JudgesTrainingRows(const study::Parameters& options);
+
 // `ridge`: linear least squares with an L2 penalty.
 ObjectiveInfo RidgeInfo();
 // `kernel_ridge`: kernel ridge regression with a Gaussian kernel.

@@ -70,7 +70,7 @@ void LogisticTrainer::WarmStart(VectorXd w) {
   start_ = std::move(w);
 }
 
-const VectorXd& LogisticTrainer::w() const {
+const VectorXd& LogisticTrainer::Weights() const {
   if (!started_) return start_;
   return options_.solver == Solver::kLbfgs ? lbfgs_.x() : newton_.x();
 }

@@ -75,7 +75,7 @@ class LogisticTrainer {
   TrainOutcome outcome() const { return outcome_; }
   bool started() const { return started_; }
   int64_t iteration() const { return iteration_; }
-  const Eigen::VectorXd& w() const;
+  const Eigen::VectorXd& Weights() const;
   double objective() const;      // h(w)
   double gradient_norm() const;  // |grad h(w)|, 2-norm.
   // Returns the largest gradient entry as a multiple of the one at w = 0; 1 before the start.

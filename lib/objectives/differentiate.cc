@@ -26,28 +26,31 @@ constexpr double kAdjointTolerance = 1e-7, kCertifiedTolerance = 1e-12;
 
 absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
                                                           bool certified, double mu, std::optional<double> tolerance,
-                                                          const base::StopToken& stop, VectorXd* w) {
+                                                          const base::StopToken& stop, VectorXd* w,
+                                                          const VectorXd& warm_adjoint) {
   bilevel::ImplicitGradientOptions options;
-  if (tolerance) {
+  options.error_bound = certified;  // Else it is an estimate, which is not reported.
+  options.stop = stop;
+  int passes = 0;
+  if (!tolerance) {
+    const double gain = certified ? kCertifiedGain : kPolishGain;
+    LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, gain, kPolishSteps, stop, w, 0.0, &passes).status());
+    options.relative_tolerance = certified ? kCertifiedTolerance : kAdjointTolerance;
+  } else {
     if (certified) {
       // Within `tolerance` of the optimum, unless the least curvature is so small that it would cost all digits.
       LUTHIER_RETURN_IF_ERROR(inner.SetPoint(*w, stop));
       LUTHIER_ASSIGN_OR_RETURN(const VectorXd diagonal, inner.HessianDiagonal(stop));
       const double least = diagonal.size() > 0 ? kLeastCurvature * diagonal.maxCoeff() : 0.0;
       const double goal = *tolerance * std::max(mu, least);
-      LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, 0.0, kPolishSteps, stop, w, goal).status());
+      LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, 0.0, kPolishSteps, stop, w, goal, &passes).status());
     }
     options.relative_tolerance = *tolerance;
-    options.error_bound = certified;
-    options.stop = stop;
-    return bilevel::ComputeImplicitGradient(inner, outer, *w, VectorXd(), options);
   }
-  const double gain = certified ? kCertifiedGain : kPolishGain;
-  LUTHIER_RETURN_IF_ERROR(bilevel::PolishInner(inner, gain, kPolishSteps, stop, w).status());
-  options.relative_tolerance = certified ? kCertifiedTolerance : kAdjointTolerance;
-  options.error_bound = certified;  // Else it is an estimate, which is not reported.
-  options.stop = stop;
-  return bilevel::ComputeImplicitGradient(inner, outer, *w, VectorXd(), options);
+  LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient gradient,
+                           bilevel::ComputeImplicitGradient(inner, outer, *w, warm_adjoint, options));
+  gradient.passes += passes;
+  return gradient;
 }
 
 bilevel::ImplicitGradient AsImplicit(const bilevel::UnrolledGradient& unrolled) {

@@ -18,12 +18,14 @@
 namespace luthier::objectives {
 
 // Moves the trained weights `w` to the optimum of `inner` by Newton's steps, then differentiates `outer` there. Without
-// `tolerance`: to all digits that rounding leaves. With it: to weights within it of the optimum, if `certified` and unless
-// mu is below 1e-4 of the Hessian's diagonal, and to an adjoint residual of so much of the right side. `certified`: mu > 0 is a proven strong convexity of `inner`; only
-// then the error is bounded. CANCELLED when stopped.
+// `tolerance`: to all digits that rounding leaves. With it: to weights within it of the optimum, if `certified` and
+// unless mu is below 1e-4 of the Hessian's diagonal, and to an adjoint residual of so much of the right side.
+// `certified`: mu > 0 is a proven strong convexity of `inner`; only then the error is bounded. `warm_adjoint`: where the
+// solve for the adjoint starts, or empty. CANCELLED when stopped.
 absl::StatusOr<bilevel::ImplicitGradient> DifferentiateAt(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
                                                           bool certified, double mu, std::optional<double> tolerance,
-                                                          const base::StopToken& stop, Eigen::VectorXd* w);
+                                                          const base::StopToken& stop, Eigen::VectorXd* w,
+                                                          const Eigen::VectorXd& warm_adjoint = {});
 
 // Returns the gradient of an unrolled descent in the form of implicit ones: with neither adjoint nor error bound.
 bilevel::ImplicitGradient AsImplicit(const bilevel::UnrolledGradient& unrolled);

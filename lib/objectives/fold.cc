@@ -44,14 +44,48 @@ class Training : public HostedTraining {
   double relative_gap() const final { return trainer_->relative_gap(); }
   void Save(base::CheckpointWriter* writer, absl::string_view identity) const final {
     trainer_->Save(writer, identity);
+    writer->Vector(adjoint_);
   }
   absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) final {
-    return trainer_->Load(reader, identity);
+    LUTHIER_RETURN_IF_ERROR(trainer_->Load(reader, identity));
+    adjoint_ = reader->Vector();
+    if (adjoint_.size() == 0 || Fits(adjoint_)) return absl::OkStatus();
+    return absl::InvalidArgumentError("the checkpoint's adjoint is of another size");
+  }
+  VectorXd Weights() const final { return Unscaled(Trained()); }
+  VectorXd Adjoint() const final { return Unscaled(adjoint_); }
+  bool WarmStart(const VectorXd& w, const VectorXd& adjoint) final {
+    if (!Fits(w) || (adjoint.size() > 0 && !Fits(adjoint))) return false;
+    trainer_->WarmStart(Scaled(w));
+    adjoint_ = Scaled(adjoint);
+    return true;
   }
 
  protected:
+  virtual Eigen::Index dim() const = 0;
+  // From the trainer's coordinates to those of the standardized columns, and back. Of nothing: nothing.
+  virtual VectorXd Unscaled(VectorXd w) const { return w; }
+  virtual VectorXd Scaled(VectorXd w) const { return w; }
+
+  // In the trainer's coordinates.
+  VectorXd Trained() const { return polished_.size() > 0 ? polished_ : trainer_->Weights(); }
+  bool Fits(const VectorXd& w) const { return w.size() == dim() && w.allFinite(); }
+
+  absl::StatusOr<bilevel::ImplicitGradient> DifferentiateThere(bilevel::InnerProblem& inner, bilevel::OuterLoss& outer,
+                                                               bool certified, double mu,
+                                                               std::optional<double> tolerance,
+                                                               const base::StopToken& stop) {
+    polished_ = Trained();
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient gradient,
+                             DifferentiateAt(inner, outer, certified, mu, tolerance, stop, &polished_, adjoint_));
+    adjoint_ = gradient.usable() && gradient.adjoint.allFinite() ? gradient.adjoint : VectorXd();
+    return gradient;
+  }
+
   std::unique_ptr<Trainer> trainer_;
-  VectorXd polished_;  // In the trainer's coordinates. Empty: the trainer's own.
+  // In the trainer's coordinates.
+  VectorXd polished_;  // Empty: the trainer's own.
+  VectorXd adjoint_;   // Where the solve for the adjoint starts, and what it comes to. Empty: from 0.
 };
 
 // Training by a fixed number of steps from zero, which Differentiate goes back through. It begins anew after a restart.
@@ -91,7 +125,7 @@ class UnrolledTraining final : public FoldTraining {
     return absl::UnimplementedError("unrolled training begins anew");
   }
   VectorXd Weights() const override { return host_->Weights(); }
-  bool WarmStart(const VectorXd&) override { return false; }
+  bool WarmStart(const VectorXd&, const VectorXd&) override { return false; }
   absl::StatusOr<Sums> Measure(const base::StopToken& stop) const override { return host_->Measure(stop); }
   bool differentiable() const override {
     return outcome_ == TrainOutcome::kIterationLimit || outcome_ == TrainOutcome::kPrecision;
@@ -195,12 +229,6 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
     return absl::OkStatus();
   }
 
-  VectorXd Weights() const override {
-    VectorXd w = Scaled();
-    w.head(fold_->scales.size()).array() /= fold_->scales.array();
-    return w;
-  }
-
   std::string changes() const override { return trainer_->changes(); }
   std::unique_ptr<bilevel::InnerProblem> MakeInner() const override {
     return std::make_unique<bilevel::LinearInner>(&problem_, fold_->groups());
@@ -209,16 +237,8 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
     return std::make_unique<bilevel::LinearOuter>(&fold_->validation, loss_);
   }
 
-  bool WarmStart(const VectorXd& w) override {
-    if (w.size() != problem_.dim() || !w.allFinite()) return false;
-    VectorXd scaled = w;
-    scaled.head(fold_->scales.size()).array() *= fold_->scales.array();
-    trainer_->WarmStart(std::move(scaled));
-    return true;
-  }
-
   absl::StatusOr<Sums> Measure(const base::StopToken& stop) const override {
-    const VectorXd w = Scaled();
+    const VectorXd w = Trained();
     Sums sums;
     LUTHIER_ASSIGN_OR_RETURN(sums.validation_loss, held_out_.Value(w, nullptr, nullptr, stop));
     LUTHIER_ASSIGN_OR_RETURN(const int64_t correct, fold_->validation.CountCorrect(w, stop));
@@ -238,13 +258,20 @@ class MarginTraining final : public Training<linear::LinearTrainer> {
                                                           const base::StopToken& stop) override {
     bilevel::LinearInner inner(&problem_, fold_->groups());
     bilevel::LinearOuter outer(&fold_->validation, loss_);
-    polished_ = Scaled();
     LUTHIER_ASSIGN_OR_RETURN(const bilevel::InnerConstants constants, inner.Constants(stop));
-    return DifferentiateAt(inner, outer, constants.certified, constants.mu, tolerance, stop, &polished_);
+    return DifferentiateThere(inner, outer, constants.certified, constants.mu, tolerance, stop);
   }
 
  private:
-  VectorXd Scaled() const { return polished_.size() > 0 ? polished_ : trainer_->Weights(); }
+  Eigen::Index dim() const override { return problem_.dim(); }
+  VectorXd Unscaled(VectorXd w) const override {
+    if (w.size() > 0) w.head(fold_->scales.size()).array() /= fold_->scales.array();
+    return w;
+  }
+  VectorXd Scaled(VectorXd w) const override {
+    if (w.size() > 0) w.head(fold_->scales.size()).array() *= fold_->scales.array();
+    return w;
+  }
 
   const std::shared_ptr<const MarginFold> fold_;
   const MarginLoss loss_;
@@ -297,7 +324,6 @@ class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
     trainer_ = std::make_unique<linear::LogisticTrainer>(&problem_, options);
   }
 
-  VectorXd Weights() const override { return polished_.size() > 0 ? polished_ : trainer_->w(); }
   std::unique_ptr<bilevel::InnerProblem> MakeInner() const override {
     return std::make_unique<bilevel::LogisticInner>(&problem_, fold_->groups());
   }
@@ -305,14 +331,8 @@ class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
     return std::make_unique<bilevel::LogisticOuter>(&fold_->validation);
   }
 
-  bool WarmStart(const VectorXd& w) override {
-    if (w.size() != problem_.dim() || !w.allFinite()) return false;
-    trainer_->WarmStart(w);
-    return true;
-  }
-
   absl::StatusOr<Sums> Measure(const base::StopToken& stop) const override {
-    const VectorXd w = Weights();
+    const VectorXd w = Trained();
     Sums sums;
     LUTHIER_ASSIGN_OR_RETURN(sums.validation_loss, fold_->validation.Loss(w, nullptr, stop));
     LUTHIER_ASSIGN_OR_RETURN(const int64_t correct, fold_->validation.CountCorrect(w, stop));
@@ -332,11 +352,12 @@ class SoftmaxTraining final : public Training<linear::LogisticTrainer> {
                                                           const base::StopToken& stop) override {
     bilevel::LogisticInner inner(&problem_, fold_->groups());
     bilevel::LogisticOuter outer(&fold_->validation);
-    polished_ = Weights();
-    return DifferentiateAt(inner, outer, !fold_->train.intercept(), problem_.l2(), tolerance, stop, &polished_);
+    return DifferentiateThere(inner, outer, !fold_->train.intercept(), problem_.l2(), tolerance, stop);
   }
 
  private:
+  Eigen::Index dim() const override { return problem_.dim(); }
+
   const std::shared_ptr<const SoftmaxFold> fold_;
   const linear::LogisticProblem problem_;
 };

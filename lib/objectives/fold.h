@@ -76,9 +76,11 @@ class FoldTraining {
   virtual absl::Status Load(base::CheckpointReader* reader, absl::string_view identity) = 0;
   // Weights of the standardized columns, whatever their scales.
   virtual Eigen::VectorXd Weights() const = 0;
-  // Starts at such weights instead of 0. Before the first Advance only. False, and nothing is changed, when their
-  // number does not fit or one is not finite.
-  virtual bool WarmStart(const Eigen::VectorXd& w) = 0;
+  // The adjoint that Differentiate solved for, in coordinates of Weights. Empty: there is none.
+  virtual Eigen::VectorXd Adjoint() const { return {}; }
+  // Starts at such weights instead of 0, and the solve for the adjoint at `adjoint` unless it is empty. Before the first
+  // Advance only. False, and nothing is changed, when the number of entries does not fit or one is not finite.
+  virtual bool WarmStart(const Eigen::VectorXd& w, const Eigen::VectorXd& adjoint) = 0;
 
   // Sums over rows, the penalty excluded.
   struct Sums {
@@ -94,11 +96,11 @@ class FoldTraining {
   // Measures the current weights. CANCELLED when stopped.
   virtual absl::StatusOr<Sums> Measure(const base::StopToken& stop) const = 0;
 
-  // Without `unroll` in the settings: moves the weights to the optimum as exactly as rounding allows, then differentiates the mean validation loss with
-  // respect to ln l2, and the ln of each group's penalty. Only after kConverged or kPrecision; nothing is trained any
-  // more afterwards. CANCELLED when stopped. `tolerance`, where given: instead of the last digits, weights within it of
-  // the optimum, where that can be proven, and a residual of so much of the right side. With `unroll`: differentiates
-  // the steps of training.
+  // Without `unroll` in the settings: moves the weights to the optimum as exactly as rounding allows, then
+  // differentiates the mean validation loss with respect to ln l2, and the ln of each group's penalty. Only after
+  // kConverged or kPrecision; nothing is trained any more afterwards. CANCELLED when stopped. `tolerance`, where given:
+  // instead of the last digits, weights within it of the optimum, where that can be proven, and a residual of so much
+  // of the right side. With `unroll`: differentiates the steps of training.
   virtual absl::StatusOr<bilevel::ImplicitGradient> Differentiate(std::optional<double> tolerance,
                                                                   const base::StopToken& stop) = 0;
 

@@ -30,8 +30,8 @@ namespace {
 
 using linear::TrainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.folds/3";
-constexpr char kModelKind[] = "objective.folds.model/1";
+constexpr char kCheckpointKind[] = "objective.folds/4";
+constexpr char kModelKind[] = "objective.folds.model/2";
 constexpr double kLoosest = 0.1;  // Training tolerance that a search may ask for; options allow no more, either.
 
 // The trainings of all folds, and which solver they have.
@@ -76,9 +76,11 @@ class LinearObjective final : public Objective {
                                  const EvaluationContext& context, const base::StopToken& stop) const;
   absl::StatusOr<study::Measurement> Measure(const Runs& runs, int64_t step, const base::StopToken& stop) const;
   // None when it is not wanted, or not defined.
+  // Adds the passes that it takes to *passes.
   absl::StatusOr<std::optional<study::Gradient>> MakeGradient(bool wanted, std::optional<double> tolerance,
                                                               const std::vector<double>& penalties, const Runs& runs,
-                                                              std::string* why, const base::StopToken& stop) const;
+                                                              std::string* why, double* passes,
+                                                              const base::StopToken& stop) const;
   // Index among the penalties: 0 for l2, then the groups; of a list l2, its entries behind the intercept's.
   size_t PenaltyIndex(const study::Scalar& scalar) const;
 
@@ -189,7 +191,10 @@ bool Load(const std::string& bytes, const std::string& identity, Runs* runs, Epo
 std::string SaveModel(const Runs& runs, const std::string& structure) {
   base::CheckpointWriter writer(kModelKind);
   writer.Text(structure);
-  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) writer.Vector(fold->Weights());
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+    writer.Vector(fold->Weights());
+    writer.Vector(fold->Adjoint());
+  }
   return std::move(writer).Finish();
 }
 
@@ -198,7 +203,8 @@ bool LoadModel(const std::string& bytes, const std::string& structure, Runs* run
   absl::StatusOr<base::CheckpointReader> reader = base::CheckpointReader::Open(bytes, kModelKind);
   if (!reader.ok() || reader->Text() != structure) return false;
   for (const std::unique_ptr<FoldTraining>& fold : runs->folds) {
-    if (!fold->WarmStart(reader->Vector())) return false;
+    const Eigen::VectorXd weights = reader->Vector();
+    if (!fold->WarmStart(weights, reader->Vector())) return false;
   }
   runs->warm = true;
   return reader->Done();
@@ -278,6 +284,7 @@ absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(boo
                                                                              std::optional<double> tolerance,
                                                                              const std::vector<double>& penalties,
                                                                              const Runs& runs, std::string* why,
+                                                                             double* passes,
                                                                              const base::StopToken& stop) const {
   const catalogue::MetricInfo* metric = info_.FindMetric(metric_.name);
   if (metric == nullptr || !metric->gradient || !wanted || space_.differentiable().empty()) return std::nullopt;
@@ -291,6 +298,7 @@ absl::StatusOr<std::optional<study::Gradient>> LinearObjective::MakeGradient(boo
   std::vector<double> weights;
   for (size_t k = 0; k < runs.folds.size(); ++k) {
     LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part, runs.folds[k]->Differentiate(tolerance, stop));
+    *passes += part.passes;
     parts.push_back(std::move(part));
     weights.push_back(static_cast<double>(folds_[k].validation.size()));
   }
@@ -326,6 +334,7 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
     const double loosest = std::min(*tolerance, kLoosest);
     linear.train.gap_share = std::max(linear.train.gap_share, loosest * loosest);
   }
+  const bool chosen = settings.given("max_iterations") || settings.given("unroll");
   const base::StopToken& stop = context.stop;
   const EpochAxis fresh(settings.Int("report_every"), settings.Int("checkpoint_every"), context.target);
   const std::string identity = Identity(settings);
@@ -386,7 +395,7 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
       if (!go_on || at.pause) {
         result.outcome = go_on ? EvaluationOutcome::kPaused : EvaluationOutcome::kStopped;
         result.measurement = *std::move(point);
-        if (go_on) result.measurement->training = ReportOf(runs, settings.given("max_iterations") || settings.given("unroll"));
+        if (go_on) result.measurement->training = ReportOf(runs, chosen);
       }
       if (!go_on) return result;
     }
@@ -400,12 +409,15 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
   const absl::Duration begin = context.clock == nullptr ? absl::ZeroDuration() : context.clock->Monotonic();
   std::string why;  // There is no gradient.
   absl::StatusOr<std::optional<study::Gradient>> differentiated =
-      MakeGradient(wanted, tolerance, linear.penalties, runs, &why, stop);
+      MakeGradient(wanted, tolerance, linear.penalties, runs, &why, &result.passes, stop);
   if (!differentiated.ok()) return cancelled();
   if (!why.empty()) absl::StrAppend(&result.note, result.note.empty() ? "" : "; ", why);
   std::optional<study::Gradient> gradient = *std::move(differentiated);
   double most = 0.0;
-  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) most = std::max(most, fold->passes());
+  for (const std::unique_ptr<FoldTraining>& fold : runs.folds) {
+    most = std::max(most, fold->passes());
+    result.passes += fold->passes();
+  }
   absl::StatusOr<study::Measurement> measured = Measure(runs, axis.LastStep(most), stop);
   if (!measured.ok()) return cancelled();
   study::Measurement last = *std::move(measured);
@@ -414,7 +426,7 @@ absl::StatusOr<EvaluationResult> LinearObjective::Evaluate(const EvaluationConte
     last.gradient_seconds = absl::ToDoubleSeconds(context.clock->Monotonic() - begin);
   }
   last.gradient = std::move(gradient);
-  last.training = ReportOf(runs, settings.given("max_iterations") || settings.given("unroll"));
+  last.training = ReportOf(runs, chosen);
   // It went as far as the search asked for, and no further.
   if (loose && last.training->outcome == study::TrainingOutcome::kConverged) {
     last.training->outcome = study::TrainingOutcome::kTarget;

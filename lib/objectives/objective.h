@@ -75,6 +75,9 @@ struct EvaluationResult {
   bool warm_started = false;
   std::string
       cold;  // The reason why this objective, as it is set, can start from no other trial's model. May be empty.
+  // Over the training rows, of all folds together: the solvers' passes, and for the gradient each value of the training
+  // problem and each product with its Hessian. 0 where the objective does not count them.
+  double passes = 0.0;
   std::string note;  // For people: what the objective decided by itself, and why. May be empty.
 };
 

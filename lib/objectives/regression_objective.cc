@@ -11,6 +11,8 @@
 #include "lib/bilevel/elastic_net.h"
 #include "lib/bilevel/kernel_ridge.h"
 #include "lib/bilevel/ridge.h"
+#include "lib/bilevel/ridge_criterion.h"
+#include "lib/catalogue/regression_info.h"
 #include "lib/objectives/kept_layouts.h"
 #include "lib/objectives/linear_objective.h"
 #include "lib/objectives/row_source.h"
@@ -133,8 +135,15 @@ class RidgeFold final : public RegressionFold {
     const bilevel::LeastSquaresData& train = fold->rows_.train;
     const Index p = train.cols();
     // The Gram matrix is kept, and a trial adds its factor.
-    const bool fits = 16.0 * static_cast<double>(p) * static_cast<double>(p) <= static_cast<double>(settings.max_memory_bytes);
-    if (fits && (p <= kSmallGram || (p <= kLargestGram && p <= 2 * train.rows()))) {
+    const double bytes = 16.0 * static_cast<double>(p) * static_cast<double>(p);
+    const bool fits = bytes <= static_cast<double>(settings.max_memory_bytes);
+    const bool needed = settings.criterion != bilevel::RidgeCriterion::kHeldOut;
+    if (needed && (!fits || p > kLargestGram)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          dataset.name, ": a criterion without held-out rows needs the factor of a matrix of ", p, " x ", p,
+          " entries, at most ", kLargestGram, " and within max_memory_mib; use criterion: validation"));
+    }
+    if (needed || (fits && (p <= kSmallGram || (p <= kLargestGram && p <= 2 * train.rows())))) {
       LUTHIER_ASSIGN_OR_RETURN(fold->gram_, train.Gram(stop));
     }
     return std::shared_ptr<const RegressionFold>(std::move(fold));
@@ -152,6 +161,23 @@ class RidgeFold final : public RegressionFold {
                                       l2.minCoeff(), tolerance, solve, stop));
     if (fit.diverged) return fit;
     LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
+    if (settings.criterion == bilevel::RidgeCriterion::kHeldOut) return fit;
+    LUTHIER_ASSIGN_OR_RETURN(const bool factored, inner.PreparePreconditioner(stop));
+    if (!factored) {
+      fit.singular = true;
+      return fit;
+    }
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::RidgeCriterionValue error,
+                             bilevel::EvaluateCriterion(settings.criterion, rows_.train, inner.factor(), fit.weights,
+                                                        l2, columns_, settings.intercept, gradient, stop));
+    fit.validation_rows = static_cast<double>(rows_.train.rows());
+    fit.validation_sse = error.value * fit.validation_rows;
+    if (gradient) {
+      bilevel::ImplicitGradient& part = fit.gradient.emplace();
+      part.outer_value = error.value;
+      part.gradient = std::move(error.gradient);
+      part.error_bound = INFINITY;
+    }
     return fit;
   }
 
@@ -335,7 +361,8 @@ class RegressionObjective final : public Objective {
         columns_(std::move(columns)) {
     std::vector<int32_t> held_out;
     for (const data::Partition& fold : source_.folds) {
-      held_out.insert(held_out.end(), fold.validation.begin(), fold.validation.end());
+      const std::vector<int32_t>& judged = fold.validation.empty() ? fold.train : fold.validation;
+      held_out.insert(held_out.end(), judged.begin(), judged.end());
     }
     variation_ = Variation(source_.dataset, held_out);
     third_variation_ = Variation(source_.dataset, source_.folds.front().third);
@@ -479,8 +506,10 @@ absl::StatusOr<EvaluationResult> RegressionObjective::Evaluate(const EvaluationC
     if (fits.empty() && context.first_gradient) context.first_gradient();
     if (fit->singular) {
       return fail(study::failure::kSingular,
-                  "the kernel matrix plus l2 is singular up to rounding: rows are alike for this gamma; raise l2, or "
-                  "gamma's lower end");
+                  info_.model == "ridge"
+                      ? "the Gram matrix plus l2 is singular up to rounding; raise l2"
+                      : "the kernel matrix plus l2 is singular up to rounding: rows are alike for this gamma; raise "
+                        "l2, or gamma's lower end");
     }
     if (fit->diverged) return fail(study::failure::kDiverged, "the unrolled steps of training are not finite");
     fits.push_back(*std::move(fit));
@@ -533,6 +562,11 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
   } else {
     out.l2 = catalogue::PenaltiesOf(groups, settings);
   }
+  if (info.model == "ridge") {
+    const std::string& criterion = settings.Text("criterion");
+    if (criterion == "leave_one_out") out.criterion = bilevel::RidgeCriterion::kLeaveOneOut;
+    if (criterion == "gcv") out.criterion = bilevel::RidgeCriterion::kGcv;
+  }
   if (info.model == "elastic_net") out.l1 = settings.Number("l1");
   if (info.model == "kernel_ridge") {
     if (settings.IsVector("gamma")) {
@@ -575,6 +609,12 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
   LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(objective, data::Task::kRegression, root, cache, stop));
+  if (catalogue::JudgesTrainingRows(objective.options)) {
+    data::Partition& all = source.folds.front();
+    all.train.insert(all.train.end(), all.validation.begin(), all.validation.end());
+    std::sort(all.train.begin(), all.train.end());
+    all.validation.clear();
+  }
   LUTHIER_ASSIGN_OR_RETURN(std::vector<catalogue::PenaltyGroup> groups, catalogue::GroupsOf(objective.options));
   LUTHIER_ASSIGN_OR_RETURN(const bilevel::ColumnPenalties columns,
                            RegressionPenalties(info, objective.options, groups,

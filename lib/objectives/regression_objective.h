@@ -10,6 +10,7 @@
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/column_penalties.h"
 #include "lib/bilevel/implicit_gradient.h"
+#include "lib/bilevel/ridge_criterion.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
@@ -33,6 +34,7 @@ struct RegressionSettings {
   std::vector<double> l2;
   double l1 = 0.0;        // elastic_net.
   Eigen::VectorXd gamma;  // kernel_ridge: one entry, or one for each column.
+  bilevel::RidgeCriterion criterion = bilevel::RidgeCriterion::kHeldOut;
   double tolerance = 1e-10;
   int max_iterations = 1000;
   int64_t max_memory_bytes = 0;
@@ -82,14 +84,15 @@ absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
     const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop);
 
 // Creates a regression on a data set: trained on the training rows of every fold, judged on the others, with the
-// derivatives by l1, l2 and gamma. Arguments as of CreateLinearObjective. Errors of LoadRows; INVALID_ARGUMENT for options
-// that do not fit the data; CANCELLED when stopped.
+// derivatives by l1, l2 and gamma. Arguments as of CreateLinearObjective. Errors of LoadRows; INVALID_ARGUMENT for
+// options that do not fit the data; CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<Objective>> CreateRegressionObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     study::MetricSpec metric, const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
 
-// Returns which penalty each column of ridge has; other regressions have one. `length` is that of a list l2, `gammas` that of a
-// list gamma; absent for single numbers. INVALID_ARGUMENT if a list has not one entry for each column of the data.
+// Returns which penalty each column of ridge has; other regressions have one. `length` is that of a list l2, `gammas`
+// that of a list gamma; absent for single numbers. INVALID_ARGUMENT if a list has not one entry for each column of the
+// data.
 absl::StatusOr<bilevel::ColumnPenalties> RegressionPenalties(const catalogue::ObjectiveInfo& info,
                                                              const study::Parameters& options,
                                                              const std::vector<catalogue::PenaltyGroup>& groups,

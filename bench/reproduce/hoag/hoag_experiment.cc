@@ -4,14 +4,14 @@
 //
 // Prints a line an evaluation, separated by commas:
 //   problem,method,split,evaluation,CPU seconds so far (search and objective),value reported,exact value,third set's
-//   loss,training outcome
+//   loss,training outcome,passes over the training rows so far
 // The exact value is that of the setting with all digits; it is computed off the clock, and only with --exact. Nothing
 // but the seconds depends on the machine.
 //
 //   hoag_experiment --serve --problem=20news --data_root=DIR
 //
 // answers lines of logarithms of the penalties with value and derivatives by them, for other optimizers: the answer
-// ends with the CPU seconds that it took.
+// ends with the CPU seconds and the passes that it took.
 #include <time.h>
 
 #include <cmath>
@@ -142,7 +142,7 @@ absl::Status Search() {
   const study::GradientUse use = search::GradientUseOf(spec);
   study::History history;
   std::string model;
-  double clock = 0.0;
+  double clock = 0.0, passes = 0.0;
   // The rows are laid out by the first evaluation, which reading the data is part of.
   for (int64_t k = 0; k < spec.budget.max_trials && clock < absl::GetFlag(FLAGS_seconds); ++k) {
     const absl::Duration begin = simulate::ThreadCpuTime();
@@ -161,6 +161,7 @@ absl::Status Search() {
     context.save_model = [&](std::string bytes) { model = std::move(bytes); };
     LUTHIER_ASSIGN_OR_RETURN(const objectives::EvaluationResult result, objective->Evaluate(context));
     clock += absl::ToDoubleSeconds(simulate::ThreadCpuTime() - begin);
+    passes += result.passes;
     study::HistoryTrial trial;
     trial.number = k + 1;
     trial.ask_index = static_cast<uint64_t>(k);
@@ -169,8 +170,8 @@ absl::Status Search() {
     history.AddStored(std::move(trial));
     if (result.outcome != objectives::EvaluationOutcome::kComplete) {
       history.Finish(k + 1, study::TrialState::kFailed, std::nullopt, std::nullopt, study::FailureKind::kConfig);
-      absl::PrintF("%s,%s,%d,%d,%.4f,nan,nan,nan,%s\n", problem, method, spec.seed, k + 1, clock,
-                   result.failure ? result.failure->reason : "");
+      absl::PrintF("%s,%s,%d,%d,%.4f,nan,nan,nan,%s,%.1f\n", problem, method, spec.seed, k + 1, clock,
+                   result.failure ? result.failure->reason : "", passes);
       continue;
     }
     const study::Measurement& m = *result.measurement;
@@ -184,8 +185,8 @@ absl::Status Search() {
       LUTHIER_ASSIGN_OR_RETURN(const objectives::EvaluationResult digits, objective->Evaluate(again));
       if (digits.measurement) exact = digits.measurement->metrics.at("validation_loss");
     }
-    absl::PrintF("%s,%s,%d,%d,%.4f,%.12g,%.12g,%.10g,%s\n", problem, method, spec.seed, k + 1, clock, value, exact,
-                 m.metrics.at("third_loss"), std::string(study::TrainingOutcomeName(m.training->outcome)));
+    absl::PrintF("%s,%s,%d,%d,%.4f,%.12g,%.12g,%.10g,%s,%.1f\n", problem, method, spec.seed, k + 1, clock, value, exact,
+                 m.metrics.at("third_loss"), std::string(study::TrainingOutcomeName(m.training->outcome)), passes);
     std::cout.flush();
     history.Finish(k + 1, study::TrialState::kComplete, value, m.gradient, std::nullopt);
   }
@@ -223,7 +224,7 @@ absl::Status Serve() {
     std::string out = absl::StrFormat("%.17g", result.measurement->metrics.at("validation_loss"));
     const std::vector<double>& gradient = result.measurement->gradient->values;
     for (size_t k = 0; k < gradient.size(); ++k) absl::StrAppend(&out, absl::StrFormat(" %.17g", gradient[k] * x[k]));
-    std::cout << out << absl::StrFormat(" %.6f", seconds) << std::endl;
+    std::cout << out << absl::StrFormat(" %.6f %.1f", seconds, result.passes) << std::endl;
   }
   return absl::OkStatus();
 }

@@ -22,7 +22,7 @@ class Served:
         self.process = subprocess.Popen(
             [arguments.program, '--serve', f'--data_root={arguments.data}', f'--problem={arguments.problem}',
              f'--split={arguments.split}'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.seconds = 0.0
+        self.seconds = self.passes = 0.0
         self.count = 0
         self.begin = time.process_time()
 
@@ -32,11 +32,12 @@ class Served:
         self.process.stdin.write(' '.join(repr(float(v)) for v in x) + '\n')
         self.process.stdin.flush()
         numbers = [float(word) for word in self.process.stdout.readline().split()]
-        self.seconds += numbers[-1]
+        self.seconds += numbers[-2]
+        self.passes += numbers[-1]
         self.count += 1
         print(f'{self.arguments.problem},{self.arguments.method},{self.arguments.split},{self.count},{self.total():.4f},'
-              f'{numbers[0]:.12g},{numbers[0]:.12g},nan,', flush=True)
-        return numbers[0], numpy.array(numbers[1:-1])
+              f'{numbers[0]:.12g},{numbers[0]:.12g},nan,,{self.passes:.1f}', flush=True)
+        return numbers[0], numpy.array(numbers[1:-2])
 
     def total(self):
         return self.seconds + time.process_time() - self.begin

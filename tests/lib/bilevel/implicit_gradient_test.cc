@@ -64,7 +64,7 @@ class HypergradientTest : public testing::TestWithParam<Case> {
   static VectorXd Optimum(const linear::LogisticProblem& problem) {
     linear::LogisticTrainer trainer(&problem, {.solver = linear::Solver::kNewtonCg, .tolerance = 0.0});
     linear::Train(trainer, [](const linear::LogisticTrainer&) { return true; }, {}).value();
-    return trainer.w();
+    return trainer.Weights();
   }
   // E as a function of l2, by training alone.
   static double OuterValue(const Fold& fold, double l2) {
@@ -153,7 +153,7 @@ TEST_P(HypergradientTest, PolishMakesTheBoundTight) {
   linear::Train(trainer, [](const linear::LogisticTrainer&) { return true; }, {}).value();
   LogisticInner inner(&problem);
   LogisticOuter outer(folds_[0].validation.get());
-  VectorXd x = trainer.w();
+  VectorXd x = trainer.Weights();
   const double before = ComputeImplicitGradient(inner, outer, x, VectorXd(), {}).value().error_bound;
   const double norm = PolishInner(inner, 0.0, 10, {}, &x).value();
   EXPECT_LE(norm, 1e-11);

@@ -190,7 +190,7 @@ TEST_P(LogisticTest, BothSolversFindTheOptimumOfDenseNewton) {
     LogisticTrainer trainer(&problem, options);
     const TrainOutcome outcome = Train(trainer, [](const LogisticTrainer&) { return true; }, {}).value();
     EXPECT_TRUE(outcome == TrainOutcome::kConverged || outcome == TrainOutcome::kPrecision);
-    EXPECT_LT((trainer.w() - w).norm(), 1e-9 * (1.0 + w.norm()));
+    EXPECT_LT((trainer.Weights() - w).norm(), 1e-9 * (1.0 + w.norm()));
     EXPECT_LT(trainer.gradient_passes(), 200);
   }
 }
@@ -207,7 +207,7 @@ TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
       LogisticTrainer first(&problem, options);
       Train(first,
             [&](const LogisticTrainer& t) {
-              EvaluateMetrics(data, t.w());
+              EvaluateMetrics(data, t.Weights());
               return t.iteration() < cut;
             },
             {})
@@ -220,7 +220,7 @@ TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
       ASSERT_TRUE(second.Load(&reader, "id").ok());
       EXPECT_EQ(second.iteration(), first.iteration());
       Train(second, [](const LogisticTrainer&) { return true; }, {}).value();
-      EXPECT_EQ(second.w(), plain.w());
+      EXPECT_EQ(second.Weights(), plain.Weights());
       EXPECT_EQ(second.iteration(), plain.iteration());
       EXPECT_EQ(second.outcome(), plain.outcome());
 
@@ -228,7 +228,7 @@ TEST_P(LogisticTest, ResumeIsBitExactAndReportsChangeNothing) {
       LogisticTrainer third(&problem, options);
       EXPECT_EQ(third.Load(&wrong, "other").code(), absl::StatusCode::kFailedPrecondition);
       Train(third, [](const LogisticTrainer&) { return true; }, {}).value();
-      EXPECT_EQ(third.w(), plain.w());
+      EXPECT_EQ(third.Weights(), plain.Weights());
     }
   }
 }
@@ -260,9 +260,9 @@ TEST(LogisticTrainerTest, ClosedFormOptimum) {
   const LogisticProblem problem(&data, 2.0 / (1.0 + std::exp(w)) / w);
   LogisticTrainer trainer(&problem, {.tolerance = 1e-14});
   Train(trainer, [](const LogisticTrainer&) { return true; }, {}).value();
-  EXPECT_NEAR(trainer.w()[0], w, 1e-12);
-  EXPECT_EQ(EvaluateMetrics(data, trainer.w()).accuracy, 1.0);
-  EXPECT_NEAR(EvaluateMetrics(data, trainer.w()).loss, std::log1p(std::exp(-w)), 1e-13);
+  EXPECT_NEAR(trainer.Weights()[0], w, 1e-12);
+  EXPECT_EQ(EvaluateMetrics(data, trainer.Weights()).accuracy, 1.0);
+  EXPECT_NEAR(EvaluateMetrics(data, trainer.Weights()).loss, std::log1p(std::exp(-w)), 1e-13);
 }
 
 TEST(LogisticTrainerTest, ExtremeScoresStayFiniteAndInfiniteOnesAreDivergence) {
@@ -299,7 +299,7 @@ TEST(LogisticTrainerTest, StopsAndLimits) {
   LogisticTrainer reference(&problem, {});
   Train(reference, [](const LogisticTrainer&) { return true; }, {}).value();
   Train(stopped, [](const LogisticTrainer&) { return true; }, {}).value();
-  EXPECT_EQ(stopped.w(), reference.w());
+  EXPECT_EQ(stopped.Weights(), reference.Weights());
   EXPECT_EQ(stopped.outcome(), TrainOutcome::kConverged);
 }
 
@@ -317,9 +317,9 @@ TEST(LogisticTrainerTest, WarmStartReachesTheSameOptimumInFewerPasses) {
   LogisticTrainer cold(&problem, {.tolerance = 1e-10});
   Train(cold, [](const LogisticTrainer&) { return true; }, {}).value();
   LogisticTrainer warm(&problem, {.tolerance = 1e-10});
-  warm.WarmStart(first.w());
+  warm.WarmStart(first.Weights());
   Train(warm, [](const LogisticTrainer&) { return true; }, {}).value();
-  EXPECT_LT((warm.w() - cold.w()).norm(), 1e-8);
+  EXPECT_LT((warm.Weights() - cold.Weights()).norm(), 1e-8);
   EXPECT_LT(warm.gradient_passes(), cold.gradient_passes());
 }
 

@@ -185,7 +185,7 @@ VectorXd WeightsOf(const LinearTrainer& trainer) {
   return trainer.Weights();
 }
 VectorXd WeightsOf(const LogisticTrainer& trainer) {
-  return trainer.w();
+  return trainer.Weights();
 }
 
 // Stopped at look after look, each time through bytes; `make` gives a trainer that has not started.

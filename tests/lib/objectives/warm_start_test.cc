@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -129,6 +131,33 @@ TEST(WarmStartTest, TheSameOptimumInFewerPassesAndResumedBitForBit) {
   }
   EXPECT_LT(static_cast<double>(warm_passes), 0.8 * static_cast<double>(cold_passes))
       << warm_passes << " and " << cold_passes;
+}
+
+// A model that was differentiated holds its adjoint, and the next one's linear system starts there.
+TEST(WarmStartTest, TheAdjointIsWarmToo) {
+  study::Parameters options = {{"warm_start", true}, {"solver", std::string("newton_cg")}, {"intercept", false}};
+  BuiltinObjective logistic = Logistic(options);
+  logistic.data = "synth:logistic?rows=600&cols=300&seed=2";  // Systems that take many products.
+  const auto objective = Make(logistic, L2Space(), kLoss);
+  double passes[2];
+  std::vector<double> gradients[2];
+  for (const bool differentiated : {false, true}) {
+    std::string model;
+    EvaluationContext context = At({{"l2", 1.0}});
+    context.gradient = differentiated ? GradientUse::kFull : GradientUse::kNone;
+    context.save_model = [&](std::string bytes) { model = std::move(bytes); };
+    ASSERT_TRUE(objective->Evaluate(context).ok());
+    context.parameters = {{"l2", 1.001}};
+    context.gradient = GradientUse::kFull;
+    context.tolerance = 1e-4;
+    context.warm_start = model;
+    const EvaluationResult result = objective->Evaluate(context).value();
+    EXPECT_TRUE(result.warm_started);
+    passes[differentiated] = result.passes;
+    gradients[differentiated] = result.measurement->gradient->values;
+  }
+  EXPECT_LT(passes[1], passes[0] - 1.0);
+  EXPECT_NEAR(gradients[1][0], gradients[0][0], 1e-3 * std::abs(gradients[0][0]));
 }
 
 TEST(WarmStartTest, WithoutTheOptionNothingChanges) {

@@ -1,0 +1,65 @@
+#include "lib/bilevel/ridge_criterion.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+
+namespace luthier::bilevel {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, const LeastSquaresData& data,
+                                                      const math::Cholesky& factor, const VectorXd& weights,
+                                                      const VectorXd& l2, const ColumnPenalties& groups,
+                                                      bool intercept, bool gradient, const base::StopToken& stop) {
+  LUTHIER_CHECK(criterion != RidgeCriterion::kHeldOut && data.rows() > 0);
+  const Index n = data.rows(), p = data.cols();
+  const double rows = static_cast<double>(n);
+  const double constant = intercept ? 1.0 / rows : 0.0;
+  const bool each = criterion == RidgeCriterion::kLeaveOneOut;
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, data.Multiply(weights, stop));
+  const VectorXd residual = data.target() - product;
+  // With kGcv the derivatives by r_i and by S_ii have factors that are known only behind the last row.
+  VectorXd residual_bar = residual, squares = VectorXd::Zero(p);
+  RidgeCriterionValue out;
+  double sum = 0.0;
+  constexpr Index kStrip = 64;
+  for (Index begin = 0; begin < n; begin += kStrip) {
+    LUTHIER_RETURN_IF_ERROR(stop.Poll());
+    const Index count = std::min(kStrip, n - begin);
+    MatrixXd x = data.Dense(begin, count).transpose();
+    factor.SolveLowerInPlace(x);
+    const VectorXd hat = x.colwise().squaredNorm().transpose().array() + constant;
+    out.degrees_of_freedom += hat.sum();
+    const auto r = residual.segment(begin, count).array();
+    Eigen::ArrayXd hat_bar = Eigen::ArrayXd::Ones(count);
+    if (each) {
+      const Eigen::ArrayXd left = 1.0 - hat.array();
+      sum += (r / left).square().sum();
+      residual_bar.segment(begin, count) = (2.0 / rows * r / left.square()).matrix();
+      hat_bar = 2.0 / rows * r.square() / left.cube();
+    } else {
+      sum += r.square().sum();
+    }
+    if (!gradient) continue;
+    factor.SolveLowerTransposedInPlace(x);
+    squares.noalias() += x.cwiseAbs2() * hat_bar.matrix();
+  }
+  const double left = 1.0 - out.degrees_of_freedom / rows;
+  out.value = each ? sum / rows : sum / rows / (left * left);
+  if (!gradient) return out;
+  if (!each) {
+    residual_bar *= 2.0 / (rows * left * left);
+    squares *= 2.0 * sum / (rows * rows * left * left * left);
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd back, data.MultiplyTransposed(residual_bar, stop));
+  const VectorXd q = factor.Solve(-back);
+  out.gradient = groups.Sums(-l2.cwiseProduct(weights.cwiseProduct(q) + squares), 1);
+  return out;
+}
+
+}  // namespace luthier::bilevel

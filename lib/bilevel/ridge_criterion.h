@@ -1,0 +1,37 @@
+#ifndef LUTHIER_LIB_BILEVEL_RIDGE_CRITERION_H_
+#define LUTHIER_LIB_BILEVEL_RIDGE_CRITERION_H_
+
+#include <Eigen/Core>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/bilevel/column_penalties.h"
+#include "lib/bilevel/ridge.h"
+#include "lib/math/cholesky.h"
+
+// Errors of ridge regression on unseen rows, estimated without rows set apart. With the residuals r = y - X~ w and the
+// hat matrix S = X~ H^-1 X~', H = X~'X~ + diag(l2), to which an intercept that is not penalised adds 1/n everywhere:
+//   leave-one-out           1/n sum_i (r_i / (1 - S_ii))^2, the mean squared error of n models, each without one row
+//   generalized CV (GCV)    1/n sum_i r_i^2 / (1 - tr S / n)^2                           (Golub, Heath & Wahba 1979)
+namespace luthier::bilevel {
+
+enum class RidgeCriterion { kHeldOut, kLeaveOneOut, kGcv };
+
+struct RidgeCriterionValue {
+  double value = 0.0;
+  double degrees_of_freedom = 0.0;  // tr S
+  // Derivatives by lambda_g = ln l2_g, one for each penalty of the groups:
+  //   dE/dl2_j = -w_j Q_j - sum_i (dE/dS_ii) (H^-1 x_i)_j^2,    H Q = dE/dw at fixed S.
+  Eigen::VectorXd gradient;
+};
+
+// Evaluates kLeaveOneOut or kGcv, and its gradient if `gradient`. `factor`: of H. `weights`, `l2`: p entries. The value
+// is infinite or NaN where a row has S_ii = 1, so that nothing is left to judge it by. O(n p^2). CANCELLED when stopped.
+absl::StatusOr<RidgeCriterionValue> EvaluateCriterion(RidgeCriterion criterion, const LeastSquaresData& data,
+                                                      const math::Cholesky& factor, const Eigen::VectorXd& weights,
+                                                      const Eigen::VectorXd& l2, const ColumnPenalties& groups,
+                                                      bool intercept, bool gradient, const base::StopToken& stop);
+
+}  // namespace luthier::bilevel
+
+#endif  // LUTHIER_LIB_BILEVEL_RIDGE_CRITERION_H_

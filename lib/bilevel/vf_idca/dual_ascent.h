@@ -1,0 +1,48 @@
+#ifndef LUTHIER_LIB_BILEVEL_VF_IDCA_DUAL_ASCENT_H_
+#define LUTHIER_LIB_BILEVEL_VF_IDCA_DUAL_ASCENT_H_
+
+#include <Eigen/Core>
+#include <limits>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+// Maximises the dual function of a convex problem over its multipliers mu >= 0 by Newton's method.
+namespace luthier::bilevel {
+
+// The dual function D at one mu.
+struct DualPoint {
+  double value = 0.0;
+  Eigen::VectorXd gradient;   // The violations of the constraints by the point that minimises the Lagrangian.
+  Eigen::MatrixXd curvature;  // Minus the Hessian, positive semidefinite, where it exists.
+  // Gap between the best feasible primal point and the best bound, of all points so far.
+  double gap = std::numeric_limits<double>::infinity();
+};
+
+struct DualAscentOptions {
+  double most = std::numeric_limits<double>::infinity();  // Bound of sum mu.
+  double tolerance = 1e-8;  // Ends at a gap so small.
+  int max_evaluations = 60;
+  // Index of a multiplier that falls to no less than a tenth in one step, or -1. Where it vanishes D may be costly.
+  Eigen::Index cautious = -1;
+};
+
+struct DualAscent {
+  Eigen::VectorXd mu;  // The last point that was kept.
+  DualPoint point;  // There, but for `gap`, which is the last known.
+  int evaluations = 0;
+  bool converged = false;  // The gap is at most the tolerance.
+};
+
+// Starts at `mu`, which is moved into the set. Errors of `evaluate`.
+absl::StatusOr<DualAscent> MaximizeDual(
+    absl::FunctionRef<absl::StatusOr<DualPoint>(const Eigen::VectorXd& mu)> evaluate, Eigen::VectorXd mu,
+    const DualAscentOptions& options);
+
+// Minimises 1/2 y'By - h'y over y >= 0 with sum y <= most, by the primal active-set method from a feasible `y`. `b`:
+// positive definite.
+Eigen::VectorXd MinimizeOverSimplex(const Eigen::MatrixXd& b, const Eigen::VectorXd& h, double most, Eigen::VectorXd y);
+
+}  // namespace luthier::bilevel
+
+#endif  // LUTHIER_LIB_BILEVEL_VF_IDCA_DUAL_ASCENT_H_

@@ -1,0 +1,329 @@
+#include "lib/bilevel/vf_idca/sparse_vf_idca.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/bilevel/vf_idca/dual_ascent.h"
+#include "lib/bilevel/vf_idca/penalized_quadratic.h"
+
+namespace luthier::bilevel {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+constexpr double kLeastBound = 1e-8;  // Of r.
+constexpr int kMaxSweeps = 400;
+// Interpolation is tried where the loss at the start is this share of that without weights.
+constexpr double kSmallLoss = 0.05;
+constexpr double kSpeck = 1e-9;
+constexpr int kProjections = 300;
+// All gamma below this: degenerate.
+constexpr double kDegenerate = 1e-6;
+
+// Adds columns of derivatives of the penalties at the minimum's weights that are not 0: count() columns.
+MatrixXd PenaltySlopes(const SparsePenalties& penalties, const PenalizedMinimum& minimum) {
+  const VectorXd w = minimum.x(minimum.support);
+  MatrixXd slopes = MatrixXd::Zero(w.size(), penalties.count());
+  slopes.col(penalties.l1()) = w.cwiseSign();
+  if (penalties.ridge) slopes.col(penalties.l2()) = w;
+  if (penalties.groups.empty()) return slopes;
+  std::vector<Index> position(static_cast<size_t>(minimum.x.size()), -1);
+  for (size_t i = 0; i < minimum.support.size(); ++i) {
+    position[static_cast<size_t>(minimum.support[i])] = static_cast<Index>(i);
+  }
+  for (Index m = 0; m < penalties.group_count(); ++m) {
+    double squares = 0.0;
+    const std::vector<Index>& group = penalties.groups[static_cast<size_t>(m)];
+    for (const Index j : group) squares += minimum.x[j] * minimum.x[j];
+    if (squares == 0.0) continue;
+    const double norm = std::sqrt(squares);
+    for (const Index j : group) {
+      if (position[static_cast<size_t>(j)] >= 0) slopes(position[static_cast<size_t>(j)], m) = minimum.x[j] / norm;
+    }
+  }
+  return slopes;
+}
+
+// J' H^-1 J at the minimum; 0 where it has no factor.
+MatrixXd Curvature(const PenalizedMinimum& minimum, MatrixXd slopes) {
+  const Index count = slopes.cols();
+  if (!minimum.factored || minimum.factor.rows() != slopes.rows()) {
+    return MatrixXd::Zero(count, count);
+  }
+  minimum.factor.matrixL().solveInPlace(slopes);
+  return slopes.transpose() * slopes;
+}
+
+double Relative(double gap, double value) {
+  return gap / (1.0 + std::abs(value));
+}
+
+struct Upper {
+  VectorXd x, r;
+  double value = 0.0, gap = 0.0;
+  VectorXd mu;
+};
+
+class UpperProblem {
+ public:
+  UpperProblem(const SparseVfProblem& problem, const VfIdcaOptions& options, const VectorXd& x, const VectorXd& r,
+               const SparseVfLower& lower, double alpha)
+      : problem_(problem),
+        options_(options),
+        x_(x),
+        r_(r),
+        gamma_(lower.gamma),
+        cut_(lower.value - lower.gap),
+        alpha_(alpha),
+        warm_(x) {}
+
+  absl::StatusOr<Upper> Solve(VectorXd mu, const base::StopToken& stop) {
+    const Index count = problem_.penalties.count();
+    if (mu.size() != count + 1) mu = VectorXd::Constant(count + 1, alpha_ / static_cast<double>(count + 2));
+    DualAscentOptions dual;
+    dual.most = alpha_;
+    dual.tolerance = options_.gap;
+    Consider(x_, r_);  // Where it stands.
+    LUTHIER_ASSIGN_OR_RETURN(DualAscent ascent,
+                             MaximizeDual([&](const VectorXd& at) { return Evaluate(at, stop); }, std::move(mu), dual));
+    best_.gap = Relative(std::max(0.0, best_.value - bound_), best_.value);
+    best_.mu = std::move(ascent.mu);
+    return best_;
+  }
+
+ private:
+  void Consider(const VectorXd& x, const VectorXd& r) {
+    const VectorXd violation = options_.violation_weight * (problem_.penalties.Values(x) - r);
+    const double cut = problem_.train.Loss(x) - cut_ + gamma_.dot(r - r_);
+    const double value = problem_.validation.Loss(x) +
+                         0.5 * options_.rho * ((x - x_).squaredNorm() + (r - r_).squaredNorm()) +
+                         alpha_ * std::max({0.0, cut, violation.maxCoeff()});
+    if (best_.x.size() > 0 && !(value < best_.value)) return;
+    best_.x = x;
+    best_.r = r;
+    best_.value = value;
+  }
+
+  absl::StatusOr<DualPoint> Evaluate(const VectorXd& mu, const base::StopToken& stop) {
+    const double rho = options_.rho, weight = options_.violation_weight;
+    const Index count = problem_.penalties.count();
+    const SparseVfRows &train = problem_.train, &validation = problem_.validation;
+    Quadratic quadratic;
+    quadratic.a = &validation.gram;
+    quadratic.b = &train.gram;
+    quadratic.second = mu[0];
+    quadratic.shift = rho;
+    quadratic.c = validation.product + mu[0] * train.product + rho * x_;
+    LUTHIER_ASSIGN_OR_RETURN(const PenalizedMinimum minimum,
+                             MinimizePenalized(quadratic, problem_.penalties, weight * mu.tail(count), warm_,
+                                               kMaxSweeps, stop));
+    warm_ = minimum.x;
+    const VectorXd slope = mu[0] * gamma_ - weight * mu.tail(count);
+    const VectorXd r = (r_ - slope / rho).cwiseMax(kLeastBound);
+    DualPoint point;
+    point.value = minimum.bound + validation.half_square + mu[0] * train.half_square + 0.5 * rho * x_.squaredNorm() +
+                  0.5 * rho * (r - r_).squaredNorm() + r.dot(slope) - mu[0] * (cut_ + gamma_.dot(r_));
+    point.gradient.resize(count + 1);
+    point.gradient[0] = train.Loss(minimum.x) - cut_ + gamma_.dot(r - r_);
+    point.gradient.tail(count) = weight * (problem_.penalties.Values(minimum.x) - r);
+    MatrixXd slopes(static_cast<Index>(minimum.support.size()), count + 1);
+    const VectorXd gradient = train.gram * minimum.x - train.product;
+    slopes.col(0) = gradient(minimum.support);
+    slopes.rightCols(count) = weight * PenaltySlopes(problem_.penalties, minimum);
+    point.curvature = Curvature(minimum, std::move(slopes));
+    for (Index i = 0; i < count; ++i) {
+      if (r[i] <= kLeastBound) continue;
+      point.curvature(0, 0) += gamma_[i] * gamma_[i] / rho;
+      point.curvature(i + 1, i + 1) += weight * weight / rho;
+      point.curvature(0, i + 1) -= gamma_[i] * weight / rho;
+      point.curvature(i + 1, 0) -= gamma_[i] * weight / rho;
+    }
+    bound_ = std::max(bound_, point.value);
+    Consider(minimum.x, r);
+    point.gap = Relative(best_.value - bound_, best_.value);
+    return point;
+  }
+
+  const SparseVfProblem& problem_;
+  const VfIdcaOptions& options_;
+  const VectorXd &x_, &r_;
+  const VectorXd& gamma_;
+  const double cut_;
+  const double alpha_;
+  VectorXd warm_;
+  Upper best_;
+  double bound_ = -std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+double SparseVfRows::Loss(const VectorXd& x) const {
+  VectorXd gram_x = VectorXd::Zero(x.size());
+  for (Index j = 0; j < x.size(); ++j) {
+    if (x[j] != 0.0) gram_x.noalias() += x[j] * gram.col(j);  // Most are 0.
+  }
+  return std::max(0.0, 0.5 * x.dot(gram_x) - product.dot(x) + half_square);
+}
+
+VfIdcaOptions ElasticNetVfOptions() {
+  VfIdcaOptions options;
+  options.start = Eigen::Vector2d(10.0, 5.0);
+  return options;
+}
+
+VfIdcaOptions SparseGroupLassoVfOptions(Index penalties) {
+  VfIdcaOptions options;
+  options.start = VectorXd::Constant(penalties, 10.0);
+  options.rho = 0.1;
+  options.alpha_share = 0.01;
+  options.violation_weight = 100.0;
+  options.relative_step = false;
+  options.max_steps = 50;
+  return options;
+}
+
+VectorXd SparseLowerSolver::Interpolate(const VectorXd& r, VectorXd x, double loss, double enough) {
+  const SparseVfRows& train = problem_->train;
+  if (!ridged_) {
+    MatrixXd gram = train.gram;
+    gram.diagonal().array() += kSpeck * gram.trace() / static_cast<double>(gram.rows());
+    ridged_.emplace(gram);
+  }
+  for (int k = 0; k < kProjections; ++k) {
+    VectorXd slope = train.gram * x - train.product;
+    x = ProjectedInto(problem_->penalties, x - ridged_->solve(slope), r);
+    const double now = train.Loss(x);
+    if (now <= enough || !(now < 0.95 * loss)) break;
+    loss = now;
+  }
+  return x;
+}
+
+absl::StatusOr<SparseVfLower> SparseLowerSolver::Solve(const VectorXd& r, const VectorXd& x, const VectorXd& gamma,
+                                                       double tolerance, const base::StopToken& stop) {
+  const SparseVfRows& train = problem_->train;
+  const SparsePenalties& penalties = problem_->penalties;
+  SparseVfLower best;
+  best.gap = std::numeric_limits<double>::infinity();
+  const auto consider = [&](const VectorXd& at) {
+    const VectorXd inside = ScaledInto(penalties, at, r);
+    VectorXd slope = -train.product;
+    for (Index j = 0; j < inside.size(); ++j) {
+      if (inside[j] != 0.0) slope.noalias() += inside[j] * train.gram.col(j);
+    }
+    LinearBound bound = MinimizeLinear(penalties, slope, r);
+    const double value = train.Loss(inside);
+    double gap = std::max(0.0, slope.dot(inside) - bound.value);
+    if (value < gap) {  // No loss is below 0, at any r.
+      gap = value;
+      bound.multipliers.setZero();
+    }
+    if (!(gap < best.gap)) return;
+    best = {inside, value, gap, std::move(bound.multipliers)};
+  };
+  consider(x);
+  if (last_.size() > 0) consider(last_);
+  const auto done = [&] {
+    if (Relative(best.gap, best.value) > tolerance) return false;
+    last_ = best.x;
+    return true;
+  };
+  if (done()) return best;
+  if (best.value < kSmallLoss * train.half_square) {
+    consider(Interpolate(r, best.x, best.value, 0.3 * tolerance));
+    if (done()) return best;
+  }
+  if (warm_.size() == 0) warm_ = x;
+  const double largest = train.product.lpNorm<Eigen::Infinity>();
+  const auto evaluate = [&](const VectorXd& mu) -> absl::StatusOr<DualPoint> {
+    Quadratic quadratic;
+    quadratic.a = &train.gram;
+    quadratic.c = train.product;
+    VectorXd at = mu;
+    // Without any the minimum need not be unique.
+    at[penalties.l1()] = std::max(at[penalties.l1()], 1e-10 * largest);
+    LUTHIER_ASSIGN_OR_RETURN(const PenalizedMinimum minimum,
+                             MinimizePenalized(quadratic, penalties, at, warm_, kMaxSweeps, stop));
+    warm_ = minimum.x;
+    const VectorXd values = penalties.Values(minimum.x);
+    DualPoint point;
+    point.value = minimum.bound + train.half_square - mu.dot(r);
+    point.gradient = values - r;
+    point.curvature = Curvature(minimum, PenaltySlopes(penalties, minimum));
+    consider(minimum.x);
+    point.gap = Relative(best.gap, best.value);
+    return point;
+  };
+  DualAscentOptions dual;
+  dual.tolerance = tolerance;
+  dual.cautious = penalties.l1();
+  VectorXd start = gamma;
+  if (start.size() != penalties.count()) {
+    start = VectorXd::Zero(penalties.count());
+    start[penalties.l1()] = 0.1 * largest;
+  }
+  LUTHIER_RETURN_IF_ERROR(MaximizeDual(evaluate, std::move(start), dual).status());
+  last_ = best.x;
+  return best;
+}
+
+absl::StatusOr<VfIdcaResult> RunSparseVfIdca(const SparseVfProblem& problem, const VfIdcaOptions& options,
+                                             const std::function<bool(const VfIdcaStep&)>& report,
+                                             const base::StopToken& stop) {
+  const Index count = problem.penalties.count();
+  LUTHIER_CHECK(options.start.size() == count && options.start.minCoeff() > 0.0);
+  VfIdcaResult result;
+  VectorXd x = VectorXd::Zero(problem.train.product.size()), r = options.start;
+  VectorXd mu, gamma;
+  double alpha = 1.0;
+  SparseLowerSolver lower_problem(&problem);
+  for (int k = 1; k <= options.max_steps; ++k) {
+    LUTHIER_ASSIGN_OR_RETURN(SparseVfLower lower, lower_problem.Solve(r, x, gamma, options.gap, stop));
+    gamma = lower.gamma;
+    UpperProblem upper(problem, options, x, r, lower, alpha);
+    LUTHIER_ASSIGN_OR_RETURN(Upper next, upper.Solve(std::move(mu), stop));
+    mu = std::move(next.mu);
+    const double length = std::sqrt((next.x - x).squaredNorm() + (next.r - r).squaredNorm());
+    const double size = x.squaredNorm() + r.squaredNorm();
+    VfIdcaStep step;
+    step.number = k;
+    step.step = length / std::sqrt(size + (options.relative_step ? 1.0 : 0.0));
+    const VectorXd violation = options.violation_weight * (problem.penalties.Values(next.x) - next.r);
+    const double cut = problem.train.Loss(next.x) - (lower.value - lower.gap) + lower.gamma.dot(next.r - r);
+    step.violation = std::max({0.0, cut, violation.maxCoeff()});
+    step.alpha = alpha;
+    step.upper_value = next.value;
+    step.lower_value = lower.value;
+    step.lower_gap = Relative(lower.gap, lower.value);
+    step.upper_gap = next.gap;
+    result.worst_gap = std::max({result.worst_gap, step.lower_gap, step.upper_gap});
+    x = std::move(next.x);
+    r = std::move(next.r);
+    step.validation_loss = problem.validation.Loss(x);
+    step.train_loss = problem.train.Loss(x);
+    step.gamma = lower.gamma;
+    step.r = r;
+    result.steps = k;
+    result.converged = step.step < options.tolerance && step.violation < options.tolerance;
+    if ((report && !report(step)) || result.converged) break;
+    if (step.step * alpha <= options.alpha_share * std::min(1.0, alpha * step.violation)) alpha += options.alpha_step;
+  }
+  LUTHIER_ASSIGN_OR_RETURN(SparseVfLower refit, lower_problem.Solve(r, x, gamma, options.gap, stop));
+  result.x = std::move(x);
+  result.r = std::move(r);
+  result.gamma = std::move(refit.gamma);
+  result.degenerate = result.gamma.maxCoeff() < kDegenerate;
+  result.refit = std::move(refit.x);
+  result.refit_gap = Relative(refit.gap, refit.value);
+  return result;
+}
+
+}  // namespace luthier::bilevel

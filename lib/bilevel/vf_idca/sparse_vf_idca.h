@@ -1,0 +1,115 @@
+#ifndef LUTHIER_LIB_BILEVEL_VF_IDCA_SPARSE_VF_IDCA_H_
+#define LUTHIER_LIB_BILEVEL_VF_IDCA_SPARSE_VF_IDCA_H_
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+#include <functional>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/bilevel/vf_idca/sparse_penalties.h"
+
+// The value-function difference-of-convex algorithm (VF-iDCA: Gao, Ye, Yin, Zeng & Zhang 2022) for sparse linear
+// regression: chooses the strengths of all penalties at once, on held-out rows.
+//
+//   min L(x) over x, r >= 0    such that x solves    v(r) = min l(x) s.t. P_i(x) <= r_i
+//
+// L and l are half the mean squared errors of the validation and the training rows. v is convex with -gamma in its
+// subdifferential, gamma >= 0 the multipliers of the constraints. Each step linearises v at r and solves
+//
+//   min  L(x) + rho/2 (|x - x_k|^2 + |r - r_k|^2) + alpha max(0, V_k, w (P_i(x) - r_i)),
+//   V_k = l(x) - f + <gamma, r - r_k>,   f <= v(r_k)
+//
+// The gamma at the final r are the strengths of the equivalent penalised problem min l(x) + sum_i gamma_i P_i(x).
+namespace luthier::bilevel {
+
+// X'X and X'y of the rows, each divided by their number, and y'y / (2 n).
+struct SparseVfRows {
+  Eigen::MatrixXd gram;
+  Eigen::VectorXd product;
+  double half_square = 0.0;
+  // Half the mean squared error of weights x.
+  double Loss(const Eigen::VectorXd& x) const;
+};
+
+struct SparseVfProblem {
+  SparseVfRows train, validation;
+  SparsePenalties penalties;
+};
+
+struct VfIdcaOptions {
+  Eigen::VectorXd start;  // r_0 > 0: one for each penalty.
+  double rho = 1e-3;
+  double alpha_step = 5.0;       // alpha grows by this, from 1 (delta in the paper).
+  double alpha_share = 0.5;      // It grows where step * alpha <= alpha_share min(1, alpha * violation) (c in the paper).
+  double violation_weight = 1.0;  // w
+  bool relative_step = true;  // The step is |z+ - z| / sqrt(1 + |z|^2), else |z+ - z| / |z|.
+  double tolerance = 0.1;     // Ends where both the step and the violation are less.
+  int max_steps = 100;
+  double gap = 1e-7;  // Accuracy of each subproblem, relative.
+};
+// The constants of the authors' code.
+VfIdcaOptions ElasticNetVfOptions();
+VfIdcaOptions SparseGroupLassoVfOptions(Eigen::Index penalties);
+
+// The state after one step.
+struct VfIdcaStep {
+  int number = 0;  // From 1.
+  double step = 0.0, violation = 0.0;
+  double alpha = 0.0;            // The weight that this step had.
+  double upper_value = 0.0;      // The step's objective at its solution.
+  double lower_value = 0.0;      // l at the lower problem's solution at the old r.
+  double lower_gap = 0.0, upper_gap = 0.0;  // Proven, relative to 1 + |value|.
+  double validation_loss = 0.0, train_loss = 0.0;  // L and l of the iterate, which has seen the validation rows.
+  Eigen::VectorXd gamma;  // At the old r.
+  Eigen::VectorXd r;      // The new one.
+};
+
+struct VfIdcaResult {
+  bool converged = false;  // Else max_steps were made.
+  int steps = 0;
+  // All multipliers vanish: no penalty binds, and with more columns than rows the model interpolates.
+  bool degenerate = false;
+  Eigen::VectorXd x;      // The iterate: a model of training and validation rows.
+  Eigen::VectorXd r;      // The constraints' bounds.
+  Eigen::VectorXd gamma;  // The multipliers there: strengths of the penalties beside l.
+  Eigen::VectorXd refit;  // The lower problem's solution at r: a model of the training rows alone.
+  double refit_gap = 0.0;
+  double worst_gap = 0.0;  // The largest of all subproblems.
+};
+
+// The lower problem at one r.
+struct SparseVfLower {
+  Eigen::VectorXd x;  // P_i(x) <= r_i
+  double value = 0.0;  // l(x)
+  double gap = 0.0;    // >= value - v(r)
+  Eigen::VectorXd gamma;  // v(r') >= value - gap - <gamma, r' - r> for all r' >= 0.
+};
+// Solves lower problems at one r after another. `problem` must outlive it. Not thread-safe.
+class SparseLowerSolver {
+ public:
+  explicit SparseLowerSolver(const SparseVfProblem* problem) : problem_(problem) {}
+  // `x`, `gamma`: where it starts; any. `tolerance`: gap relative to 1 + value, where it ends. CANCELLED when stopped.
+  absl::StatusOr<SparseVfLower> Solve(const Eigen::VectorXd& r, const Eigen::VectorXd& x, const Eigen::VectorXd& gamma,
+                                      double tolerance, const base::StopToken& stop);
+
+ private:
+  // Looks for weights with a loss of at most `enough`, by alternating projections: the rows' hyperplanes, and the
+  // penalties' bounds. `loss`: at x, with which it starts.
+  Eigen::VectorXd Interpolate(const Eigen::VectorXd& r, Eigen::VectorXd x, double loss, double enough);
+
+  const SparseVfProblem* const problem_;
+  Eigen::VectorXd warm_;  // The end of the last penalised problem.
+  Eigen::VectorXd last_;  // The last solution.
+  std::optional<Eigen::LLT<Eigen::MatrixXd>> ridged_;  // Factor of the training Gram matrix plus a speck of ridge.
+};
+
+// Runs the algorithm from x = 0. `report`, unless empty, is called after each step; false ends it. CANCELLED when stopped.
+absl::StatusOr<VfIdcaResult> RunSparseVfIdca(const SparseVfProblem& problem, const VfIdcaOptions& options,
+                                             const std::function<bool(const VfIdcaStep&)>& report,
+                                             const base::StopToken& stop);
+
+}  // namespace luthier::bilevel
+
+#endif  // LUTHIER_LIB_BILEVEL_VF_IDCA_SPARSE_VF_IDCA_H_

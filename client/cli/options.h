@@ -78,6 +78,12 @@ struct Options {
   std::string label;
   std::string labels_file;
 
+  // bilevel
+  double validation = 0.25;
+  double third = 0.0;
+  std::string group_column;
+  std::string time_column;
+
   // simulate, objectives
   std::vector<std::string> algorithms;
   std::vector<std::string> functions;

@@ -219,6 +219,29 @@ void ModelDataOptions(CLI::App& app, Options& o) {
                  "IDX: file of the labels; default: the images' name with labels-idx1 for images-idx3");
 }
 
+void BilevelOptions(CLI::App& app, Options& o) {
+  app.add_option("MODEL", o.objective, "elastic_net or sparse_group_lasso")
+      ->required()
+      ->check(CLI::IsMember({"elastic_net", "sparse_group_lasso"}));
+  app.add_option("--data", o.data, "Table of rows, plain, .gz or .xz, or synth:regression?rows=300&cols=100")
+      ->required();
+  app.add_option("--validation", o.validation, "Share of rows that the strengths are chosen on")->capture_default_str();
+  app.add_option("--third", o.third, "Share of rows to measure on alone")->capture_default_str();
+  app.add_option("--seed", o.first_seed, "Of the split")->capture_default_str();
+  app.add_option("--group-column", o.group_column, "Column whose rows of one value stay together");
+  app.add_option("--time-column", o.time_column, "Column that orders the rows: the last are held out");
+  app.add_option("--set", o.settings,
+                 "NAME=VALUE of a setting (`luthier objectives describe vf_elastic_net`); may be repeated")
+      ->take_all();
+  app.add_option("--format", o.data_format, "Of the table: auto (by name, then content), csv, libsvm, idx")
+      ->check(CLI::IsMember({"auto", "csv", "libsvm", "idx"}))
+      ->capture_default_str();
+  app.add_option("--header", o.header, "CSV: whether the first line names the columns; auto: when it looks like it")
+      ->check(CLI::IsMember({"auto", "yes", "no"}))
+      ->capture_default_str();
+  app.add_option("--label", o.label, "CSV: name of the column with the targets; default: the last");
+}
+
 void SimulateOptions(CLI::App& app, Options& o) {
   app.add_option("--algorithm", o.algorithms, "Name, or {name: {option: value}}; may be repeated")
       ->required()
@@ -378,6 +401,11 @@ const std::vector<Verb>& Verbs() {
        "luthier model evaluate my.lmodel --data test.csv",
        ModelDataOptions,
        ModelEvaluate},
+      {{"bilevel"},
+       "Choose all strengths of a sparse regression at once, without a study",
+       "luthier bilevel elastic_net --data table.csv",
+       BilevelOptions,
+       Bilevel},
       {{"simulate"},
        "Compare algorithms on test functions, without a server",
        "luthier simulate --algorithm bo --algorithm random --function branin --evaluations 40 --seeds 10",

@@ -14,6 +14,7 @@
 #include "lib/catalogue/regression_info.h"
 #include "lib/catalogue/settings.h"
 #include "lib/catalogue/test_functions.h"
+#include "lib/catalogue/vf_idca_info.h"
 #include "lib/notation/synth_specs.h"
 #include "lib/notation/synth_uri.h"
 #include "lib/study/warm_start.h"
@@ -138,7 +139,7 @@ void CheckData(const ObjectiveInfo& info, const study::BuiltinObjective& objecti
     const auto* text = format == objective.options.end() ? nullptr : std::get_if<std::string>(&format->second);
     const absl::Status status = info.model == "crf"
                                     ? notation::CheckSynthChains(objective.data, text == nullptr ? "" : *text)
-                                    : notation::CheckSynthRows(objective.data, IsRegression(info));
+                                    : notation::CheckSynthRows(objective.data, IsRegression(info) || IsVfIdca(info));
     if (!status.ok()) violations->Add(field, std::string(status.message()));
   } else if (objective.data[0] == '/') {
     violations->Add(field, "is an absolute path; give one relative to the worker's data root");
@@ -178,7 +179,12 @@ void CheckSplit(const ObjectiveInfo& info, const study::BuiltinObjective& object
                           : absl::StrCat("is not for objective ", info.model, "; remove it"));
   }
   if (!rows) return;
-  if (split.stratify.value_or(false) && IsRegression(info)) {
+  const bool numbers = IsRegression(info) || IsVfIdca(info);
+  if (IsVfIdca(info) && split.folds > 0) {
+    violations->Add(absl::StrCat(kAt, ".split.folds"),
+                    absl::StrCat("is not for ", info.model, ", which holds out rows once; give split.validation"));
+  }
+  if (split.stratify.value_or(false) && numbers) {
     violations->Add(absl::StrCat(kAt, ".split.stratify"),
                     absl::StrCat("is for classes, and ", info.model, " predicts numbers; remove it"));
   }
@@ -200,7 +206,7 @@ void CheckSplit(const ObjectiveInfo& info, const study::BuiltinObjective& object
   if (split.validation_data.empty()) return;
   const std::string field = absl::StrCat(kAt, ".split.validation_data");
   if (notation::IsSynth(split.validation_data)) {
-    const absl::Status status = notation::CheckSynthRows(split.validation_data, IsRegression(info));
+    const absl::Status status = notation::CheckSynthRows(split.validation_data, numbers);
     if (!status.ok()) violations->Add(field, std::string(status.message()));
   } else if (split.validation_data[0] == '/') {
     violations->Add(field, "is an absolute path; give one relative to the worker's data root");
@@ -232,7 +238,10 @@ const std::vector<ObjectiveInfo>& Objectives() {
     list->push_back(ElasticNetInfo());
     list->push_back(HsvmInfo());
     list->push_back(KernelRidgeInfo());
+    list->push_back(MlpInfo());
     list->push_back(RidgeInfo());
+    list->push_back(VfElasticNetInfo());
+    list->push_back(VfSparseGroupLassoInfo());
     return list;
   }();
   return table;
@@ -297,10 +306,10 @@ absl::Status ValidateCurve(const study::StudySpec& spec) {
   const auto* objective = std::get_if<study::BuiltinObjective>(&spec.objective);
   if (objective == nullptr || !(spec.resource || spec.stopping)) return absl::OkStatus();
   const absl::StatusOr<const ObjectiveInfo*> info = FindObjective(objective->model);
-  if (info.ok() && IsRegression(**info)) {
+  if (info.ok() && (IsRegression(**info) || IsVfIdca(**info))) {
     const char* field = spec.resource ? "resource" : "stopping";
     return base::BadField(field, absl::StrCat("needs a learning curve, and ", objective->model,
-                                              " has none: it reports its result alone; remove it"));
+                                              " has none that trials could be compared by; remove it"));
   }
   // All others but functions report each iteration or pass.
   if (!absl::StartsWith(objective->model, kFunctionPrefix)) return absl::OkStatus();

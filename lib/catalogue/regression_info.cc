@@ -11,9 +11,10 @@ namespace {
 
 // Adds the options that end training. They say when it has converged, what max_iterations counts, and what the memory
 // is for.
-void AddTrainingOptions(ObjectiveInfo* info, std::string converged, const std::string& counted, std::string memory) {
+void AddTrainingOptions(ObjectiveInfo* info, std::string converged, const std::string& counted, std::string memory,
+                        double tolerance = 1e-10) {
   info->parameters.push_back(
-      MakeNumber("tolerance", ParameterKind::kFloat, std::move(converged), 1e-10, false, 0.0, 0.1));
+      MakeNumber("tolerance", ParameterKind::kFloat, std::move(converged), tolerance, false, 0.0, 0.1));
   info->parameters.push_back(MakeNumber("max_iterations", ParameterKind::kInt,
                                         counted + " even if not converged; the result then has no gradient.", 10000.0,
                                         false, 1.0, 1e6));
@@ -21,12 +22,22 @@ void AddTrainingOptions(ObjectiveInfo* info, std::string converged, const std::s
       MakeNumber("max_memory_mib", ParameterKind::kInt, std::move(memory), 4096.0, false, 1.0, 1 << 20));
 }
 
-// What all have in common, behind their own parameters. `smooth`: training is a linear system.
-void AddCommon(ObjectiveInfo* info, bool smooth) {
-  AddRowSwitches(info, "Adds a constant term, which is not penalised.");
-  if (smooth) AddUnroll(info);
+enum class Training { kLinearSystem, kCoordinates, kNetwork };
+
+// What all have in common, behind their own parameters.
+void AddCommon(ObjectiveInfo* info, Training training) {
+  AddRowSwitches(info, training == Training::kNetwork
+                           ? "Takes targets relative to their mean. The network has constant terms in any case."
+                           : "Adds a constant term, which is not penalised.");
+  if (training == Training::kLinearSystem) AddUnroll(info);
   AddGradientOption(info);
-  if (smooth) {
+  if (training == Training::kNetwork) {
+    AddTrainingOptions(info,
+                       "Training has converged when the gradient's norm is at most this times the one at the random "
+                       "start.",
+                       "Training ends after so many iterations of L-BFGS",
+                       "Limit for each fold's rows, which are kept dense.", 1e-9);
+  } else if (training == Training::kLinearSystem) {
     AddTrainingOptions(info,
                        "Conjugate gradients have converged when the gradient's norm is at most this times the one at "
                        "zero weights.",
@@ -59,7 +70,7 @@ void AddCommon(ObjectiveInfo* info, bool smooth) {
 }  // namespace
 
 bool IsRegression(const ObjectiveInfo& info) {
-  return info.model == "ridge" || info.model == "kernel_ridge" || info.model == "elastic_net";
+  return info.model == "ridge" || info.model == "kernel_ridge" || info.model == "elastic_net" || info.model == "mlp";
 }
 
 bool JudgesTrainingRows(const study::Parameters& options) {
@@ -98,7 +109,7 @@ ObjectiveInfo RidgeInfo() {
       "replaces each row's leverage by their mean. The latter two set no rows apart but the third set's, and take up "
       "to 3,000 columns.",
       {"validation", "leave_one_out", "gcv"}, false));
-  AddCommon(&info, true);
+  AddCommon(&info, Training::kLinearSystem);
   return info;
 }
 
@@ -128,7 +139,7 @@ ObjectiveInfo KernelRidgeInfo() {
   l2.units = "";
   l2.description = "Strength of the penalty: what is added to the kernel matrix' diagonal. Search it on a log scale.";
   info.parameters.push_back(std::move(l2));
-  AddCommon(&info, true);
+  AddCommon(&info, Training::kLinearSystem);
   return info;
 }
 
@@ -156,9 +167,50 @@ ObjectiveInfo ElasticNetInfo() {
   l2.min = 0.0;
   l2.differentiable = true;
   info.parameters.push_back(std::move(l2));
-  AddCommon(&info, false);
+  AddCommon(&info, Training::kCoordinates);
   info.metrics.push_back({"nonzero", study::Goal::kMinimize,
                           "Weights that are not 0; the mean over folds.", false});
+  return info;
+}
+
+ObjectiveInfo MlpInfo() {
+  ObjectiveInfo info;
+  info.model = "mlp";
+  info.description = "A small neural network for regression: tunes a weight decay for each input";
+  info.details =
+      "Predicts v'tanh(W x + b) + v0 with a hidden layer of `units`. Minimises half the sum over training rows of "
+      "squared errors plus l2_j/2 times the squared norm of the weights of input j, for each input, plus l2_out/2 times "
+      "that of v, and scores the mean squared error of rows it has not seen. Trained by L-BFGS and Newton's steps from "
+      "one random start, init_seed. The derivatives of validation_loss by the strengths come with the result where "
+      "training ended at a minimum, without a proven error bound: training is not convex, and a trial whose Hessian is "
+      "singular or has negative curvature says so and has none.";
+  ParameterInfo l2 = MakeL2(1e10, 1e4);
+  l2.differentiable = true;
+  l2.vector = true;
+  l2.units = "squared target per squared weight";
+  l2.description += " A list, or a vector parameter (count), holds one strength for each input.";
+  info.parameters.push_back(std::move(l2));
+  info.parameters.push_back(Make("l2_groups", ParameterKind::kText,
+                                 "Groups of inputs with strengths of their own, \"shape: mean_* worst_*; flags: 11-20 "
+                                 "25\": columns by name, with a star or by number from 1. Each group makes a "
+                                 "parameter l2.NAME, required as l2 is, with a gradient; l2 is the strength of all "
+                                 "other inputs.",
+                                 std::string(), false));
+  ParameterInfo out = MakeL2(1e10, 1e4);
+  out.name = "l2_out";
+  out.units = "squared target per squared weight";
+  out.description = "Strength of the penalty of the output layer. Search it on a log scale.";
+  out.default_value = 0.01;
+  info.parameters.push_back(std::move(out));
+  ParameterInfo units = MakeNumber("units", ParameterKind::kInt, "Units of the hidden layer.", 8.0, true, 1.0, 1000.0);
+  units.suggested_max = 64.0;
+  units.suggested_scale = study::Scale::kLog;
+  info.parameters.push_back(std::move(units));
+  info.parameters.push_back(MakeNumber("init_seed", ParameterKind::kInt,
+                                       "Of the random start. Starts end in different minima: trials with gradients "
+                                       "should share one.",
+                                       1.0, true, 0.0, 1e9));
+  AddCommon(&info, Training::kNetwork);
   return info;
 }
 

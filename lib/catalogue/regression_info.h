@@ -6,7 +6,7 @@
 // The regressions, as RegressionObjective trains them.
 namespace luthier::catalogue {
 
-// Returns true for `ridge`, `kernel_ridge` and `elastic_net`: their labels are numbers.
+// Returns true for `ridge`, `kernel_ridge`, `elastic_net` and `mlp`: their labels are numbers.
 bool IsRegression(const ObjectiveInfo& info);
 
 // Option of ridge: what its validation_loss is.
@@ -20,6 +20,8 @@ ObjectiveInfo RidgeInfo();
 ObjectiveInfo KernelRidgeInfo();
 // `elastic_net`: linear least squares with an L1 and an L2 penalty.
 ObjectiveInfo ElasticNetInfo();
+// `mlp`: a network with one hidden layer, with a weight decay for each input.
+ObjectiveInfo MlpInfo();
 
 }  // namespace luthier::catalogue
 

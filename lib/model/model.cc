@@ -112,7 +112,9 @@ absl::StatusOr<std::unique_ptr<Model>> LoadModel(absl::string_view bytes, const 
   const std::string type = reader->Text();
   absl::StatusOr<std::unique_ptr<Model>> model = absl::DataLossError(absl::StrCat("unknown type ", base::Quote(type)));
   if (type == LinearModel::kType) model = LinearModel::Load(std::move(info), &*reader);
-  if (type == RegressionModel::kType) model = RegressionModel::Load(std::move(info), &*reader);
+  if (type == RegressionModel::kType || type == RegressionModel::kNetworkType) {
+    model = RegressionModel::Load(std::move(info), type == RegressionModel::kNetworkType, &*reader);
+  }
   if (type == ChainModel::kType) model = ChainModel::Load(std::move(info), &*reader);
   if (model.ok() && !reader->Done()) model = absl::DataLossError("there is more than a model");
   if (!model.ok()) {

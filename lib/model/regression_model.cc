@@ -16,17 +16,25 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
+constexpr int64_t kMostUnits = 1000;
+
+// Without a kernel.
+Index NumberOfWeights(const RegressionParts& parts) {
+  const auto p = static_cast<Index>(parts.cols);
+  return parts.units > 0 ? static_cast<Index>(parts.units) * (p + 2) + 1 : p;
+}
+
 bool Fits(const RegressionParts& parts) {
   const auto p = static_cast<Index>(parts.cols);
   const bool kernel = parts.gamma.size() > 0;
-  return p >= 1 && p <= data::kMaxColumns &&
+  return p >= 1 && p <= data::kMaxColumns && parts.units >= 0 && parts.units <= kMostUnits &&
          (parts.features.empty() || parts.features.size() == static_cast<size_t>(p)) &&
          parts.mean.size() == parts.deviation.size() && (parts.mean.size() == 0 || parts.mean.size() == p) &&
          (parts.deviation.array() > 0.0).all() && parts.mean.allFinite() && parts.weights.allFinite() &&
          std::isfinite(parts.offset) &&
          (kernel ? (parts.gamma.size() == 1 || parts.gamma.size() == p) && (parts.gamma.array() > 0.0).all() &&
                        parts.points.rows() == parts.weights.size() && parts.points.cols() == p
-                 : parts.weights.size() == p && parts.points.size() == 0);
+                 : parts.weights.size() == NumberOfWeights(parts) && parts.points.size() == 0);
 }
 
 }  // namespace
@@ -37,7 +45,7 @@ RegressionModel::RegressionModel(ModelInfo info, RegressionParts parts)
 }
 
 void RegressionModel::SaveParts(base::CheckpointWriter* writer) const {
-  writer->Text(kType);
+  writer->Text(parts_.units > 0 ? kNetworkType : kType);
   writer->Texts(parts_.features);
   writer->Text(parts_.label_name);
   writer->U64(static_cast<uint64_t>(parts_.cols));
@@ -47,9 +55,11 @@ void RegressionModel::SaveParts(base::CheckpointWriter* writer) const {
   writer->F64(parts_.offset);
   writer->Vector(parts_.gamma);
   writer->Vector(Eigen::Map<const VectorXd>(parts_.points.data(), parts_.points.size()));
+  if (parts_.units > 0) writer->U64(static_cast<uint64_t>(parts_.units));
 }
 
-absl::StatusOr<std::unique_ptr<Model>> RegressionModel::Load(ModelInfo info, base::CheckpointReader* reader) {
+absl::StatusOr<std::unique_ptr<Model>> RegressionModel::Load(ModelInfo info, bool network,
+                                                             base::CheckpointReader* reader) {
   RegressionParts parts;
   parts.features = reader->Texts();
   parts.label_name = reader->Text();
@@ -60,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Model>> RegressionModel::Load(ModelInfo info, bas
   parts.offset = reader->F64();
   parts.gamma = reader->Vector();
   const VectorXd points = reader->Vector();
+  if (network) parts.units = static_cast<int64_t>(reader->U64());
   if (!reader->ok()) return absl::DataLossError("its parts are cut off");
   const Index n = parts.weights.size();
   if (parts.gamma.size() > 0 && (parts.cols < 1 || parts.cols > data::kMaxColumns || points.size() != n * parts.cols)) {
@@ -68,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Model>> RegressionModel::Load(ModelInfo info, bas
   if (parts.gamma.size() > 0) {
     parts.points = Eigen::Map<const Eigen::MatrixXd>(points.data(), n, static_cast<Index>(parts.cols));
   }
-  if (!Fits(parts)) return absl::DataLossError("its parts do not fit together");
+  if (!Fits(parts) || network != (parts.units > 0)) return absl::DataLossError("its parts do not fit together");
   return std::unique_ptr<Model>(std::make_unique<RegressionModel>(std::move(info), std::move(parts)));
 }
 
@@ -77,6 +88,7 @@ std::vector<std::pair<std::string, std::string>> RegressionModel::Facts() const 
       {"features", absl::StrCat(parts_.cols, parts_.features.empty() ? " (no names)" : "")},
       {"standardized", parts_.mean.size() > 0 ? "yes" : "no"}};
   if (parts_.gamma.size() > 0) facts.emplace_back("points", absl::StrCat(parts_.weights.size()));
+  if (parts_.units > 0) facts.emplace_back("units", absl::StrCat(parts_.units));
   return facts;
 }
 
@@ -100,7 +112,12 @@ VectorXd RegressionModel::Values(const data::SparseMatrix& x) const {
     }
     if (parts_.mean.size() > 0) z = (z - parts_.mean).cwiseQuotient(parts_.deviation);
     double value = parts_.offset;
-    if (parts_.gamma.size() == 0) {
+    if (parts_.units > 0) {
+      const auto units = static_cast<Index>(parts_.units), inputs = z.size();
+      const Eigen::Map<const Eigen::MatrixXd> w(parts_.weights.data(), units, inputs);
+      const VectorXd hidden = (w * z + parts_.weights.segment(units * inputs, units)).array().tanh();
+      value += hidden.dot(parts_.weights.segment(units * (inputs + 1), units)) + parts_.weights[units * (inputs + 2)];
+    } else if (parts_.gamma.size() == 0) {
       value += parts_.weights.dot(z);
     } else {
       Eigen::ArrayXd distance = Eigen::ArrayXd::Zero(parts_.points.rows());

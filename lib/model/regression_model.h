@@ -15,24 +15,29 @@ namespace luthier::model {
 // A regression. With z_j = (x_j - mean_j) / deviation_j for p raw features x, the prediction is
 //   offset + sum_j weights_j z_j                                             ridge
 //   offset + sum_k weights_k exp(-sum_j gamma_j (z_j - points_kj)^2)         kernel_ridge, n points
+//   offset + v' tanh(W z + b) + v_0                                          mlp: weights are W by columns, b, v, v_0
 struct RegressionParts {
   std::vector<std::string> features;  // p names, or empty.
   std::string label_name;             // Name of the target's column, or empty.
   int64_t cols = 0;                   // p
   Eigen::VectorXd mean, deviation;    // p each, or both empty.
-  Eigen::VectorXd weights;            // p, or n.
+  Eigen::VectorXd weights;            // p, or n, or units (p + 2) + 1.
   double offset = 0.0;
   Eigen::VectorXd gamma;   // kernel_ridge: 1 or p entries > 0; ridge: empty.
   Eigen::MatrixXd points;  // kernel_ridge: n x p.
+  int64_t units = 0;       // mlp: those of the hidden layer; else 0.
 };
 
-// Predictions are numbers; Predictions::label holds them as text. Evaluations: loss (mean squared error), rmse, mae, r2.
+// Predictions are numbers; Predictions::label holds them as text. Evaluations: loss (mean squared error), rmse, mae,
+// r2.
 class RegressionModel final : public Model {
  public:
   static constexpr char kType[] = "regression";
+  static constexpr char kNetworkType[] = "regression.network";  // With units.
   // The sizes of `parts` must fit together.
   RegressionModel(ModelInfo info, RegressionParts parts);
-  static absl::StatusOr<std::unique_ptr<Model>> Load(ModelInfo info, base::CheckpointReader* reader);
+  // `network`: of kNetworkType.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(ModelInfo info, bool network, base::CheckpointReader* reader);
 
   const RegressionParts& parts() const { return parts_; }
   std::vector<std::pair<std::string, std::string>> Facts() const override;

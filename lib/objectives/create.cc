@@ -8,10 +8,12 @@
 #include "lib/catalogue/registry.h"
 #include "lib/catalogue/regression_info.h"
 #include "lib/catalogue/test_functions.h"
+#include "lib/catalogue/vf_idca_info.h"
 #include "lib/objectives/crf_objective.h"
 #include "lib/objectives/function_objective.h"
 #include "lib/objectives/linear_objective.h"
 #include "lib/objectives/regression_objective.h"
+#include "lib/objectives/vf_idca_objective.h"
 
 namespace luthier::objectives {
 
@@ -31,6 +33,7 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
   if (catalogue::IsRegression(info)) {
     return CreateRegressionObjective(info, objective, space, metric, root, cache, stop);
   }
+  if (catalogue::IsVfIdca(info)) return CreateVfIdcaObjective(info, objective, space, root, cache, stop);
   return CreateLinearObjective(info, objective, space, metric, root, cache, stop);
 }
 

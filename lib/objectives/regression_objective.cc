@@ -10,9 +10,11 @@
 #include "lib/base/status_macros.h"
 #include "lib/bilevel/elastic_net.h"
 #include "lib/bilevel/kernel_ridge.h"
+#include "lib/bilevel/mlp.h"
 #include "lib/bilevel/ridge.h"
 #include "lib/bilevel/ridge_criterion.h"
 #include "lib/catalogue/regression_info.h"
+#include "lib/linear/lbfgs_solver.h"
 #include "lib/objectives/kept_layouts.h"
 #include "lib/objectives/linear_objective.h"
 #include "lib/objectives/row_source.h"
@@ -339,6 +341,120 @@ class ElasticNetFold final : public RegressionFold {
   bilevel::CenteredColumns columns_;
 };
 
+class MlpFold final : public RegressionFold {
+ public:
+  static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
+                                                                    const data::Partition& partition,
+                                                                    const RegressionSettings& settings,
+                                                                    const bilevel::ColumnPenalties& columns,
+                                                                    const base::StopToken& stop) {
+    auto fold = std::make_shared<MlpFold>();
+    fold->columns_ = columns;
+    const double rows = static_cast<double>(dataset.x.rows);
+    const double bytes = 8.0 * rows * (dataset.x.cols + 3.0 * settings.units);
+    if (bytes > static_cast<double>(settings.max_memory_bytes)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          dataset.name, ": mlp takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ", dataset.x.rows,
+          " rows of ", dataset.x.cols, " columns, and max_memory_mib is ", settings.max_memory_bytes >> 20,
+          "; raise it, or train on fewer rows"));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings, stop));
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    LUTHIER_RETURN_IF_ERROR(fold->train_.Lay(dataset, partition.train, fold->scaling_, fold->offset_, stop));
+    LUTHIER_RETURN_IF_ERROR(fold->validation_.Lay(dataset, partition.validation, fold->scaling_, fold->offset_, stop));
+    LUTHIER_RETURN_IF_ERROR(fold->third_.Lay(dataset, partition.third, fold->scaling_, fold->offset_, stop));
+    return std::shared_ptr<const RegressionFold>(std::move(fold));
+  }
+
+  absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
+                                    const base::StopToken& stop) const override {
+    const bilevel::MlpShape shape{train_.points.cols(), settings.units};
+    VectorXd l2(shape.inputs);
+    for (Index j = 0; j < l2.size(); ++j) l2[j] = settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))];
+    bilevel::MlpInner inner(shape, &train_.points, &train_.target, columns_, l2, settings.l2_out);
+    RegressionFit fit;
+    LUTHIER_RETURN_IF_ERROR(Train(settings, tolerance, shape, inner, stop, &fit));
+    if (fit.diverged) return fit;
+    const bool ended = fit.outcome == linear::CgOutcome::kConverged || fit.outcome == linear::CgOutcome::kPrecision;
+    if (gradient && ended && validation_.points.rows() > 0) {
+      bilevel::MlpOuter outer(shape, &validation_.points, &validation_.target);
+      VectorXd w = fit.weights;
+      LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part,
+                               DifferentiateAt(inner, outer, /*certified=*/false, 0.0, tolerance, stop, &w));
+      const double allowed = std::max(kAtMinimum, tolerance.value_or(0.0)) * fit.first_gradient;
+      if (part.inner_gradient_norm <= allowed) {
+        fit.weights = std::move(w);
+        fit.gradient = std::move(part);
+      }
+    }
+    LUTHIER_RETURN_IF_ERROR(Measure(train_, shape, stop, fit.weights, &fit.train_sse, &fit.train_rows));
+    LUTHIER_RETURN_IF_ERROR(Measure(validation_, shape, stop, fit.weights, &fit.validation_sse, &fit.validation_rows));
+    LUTHIER_RETURN_IF_ERROR(Measure(third_, shape, stop, fit.weights, &fit.third_sse, &fit.third_rows));
+    return fit;
+  }
+
+ private:
+  // Of the gradient's norm at the start: no more may be left where derivatives are those of a minimum.
+  static constexpr double kAtMinimum = 1e-6;
+  static constexpr int kNewtonSteps = 12;
+
+  struct DenseRows {
+    absl::Status Lay(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                     const data::Standardization& scaling, double offset, const base::StopToken& stop) {
+      LUTHIER_ASSIGN_OR_RETURN(points, data::DenseRows(dataset.x, rows, scaling, stop));
+      target.resize(static_cast<Index>(rows.size()));
+      for (size_t i = 0; i < rows.size(); ++i) {
+        target[static_cast<Index>(i)] = dataset.target[static_cast<size_t>(rows[i])] - offset;
+      }
+      return absl::OkStatus();
+    }
+    MatrixXd points;
+    VectorXd target;
+  };
+
+  static absl::Status Train(const RegressionSettings& settings, std::optional<double> tolerance,
+                            const bilevel::MlpShape& shape, bilevel::MlpInner& inner, const base::StopToken& stop,
+                            RegressionFit* fit) {
+    const auto value = [&](const VectorXd& x, VectorXd* g) { return inner.Value(x, g, stop); };
+    linear::LbfgsSolver solver;
+    LUTHIER_ASSIGN_OR_RETURN(linear::SolveState state,
+                             solver.Start(value, bilevel::StartMlp(shape, settings.init_seed)));
+    const double first = solver.gradient().norm();
+    const double relative = std::max(settings.tolerance, tolerance ? std::min(*tolerance, kLoosest) : 0.0);
+    while (state == linear::SolveState::kRunning && solver.gradient().norm() > relative * first &&
+           fit->products < settings.max_iterations) {
+      LUTHIER_ASSIGN_OR_RETURN(state, solver.Step(value, stop));
+      ++fit->products;
+    }
+    fit->diverged = state == linear::SolveState::kNonFinite;
+    fit->first_gradient = first;
+    fit->weights = solver.x();
+    if (fit->diverged) return absl::OkStatus();
+    double norm = solver.gradient().norm();
+    if (norm > relative * first && fit->products < settings.max_iterations) {
+      // Where its steps have become too short for rounding.
+      LUTHIER_ASSIGN_OR_RETURN(
+          norm, bilevel::PolishInner(inner, 0.0, kNewtonSteps, stop, &fit->weights, relative * first));
+    }
+    fit->relative_gradient = first > 0.0 ? norm / first : 0.0;
+    fit->outcome = norm <= relative * first                  ? linear::CgOutcome::kConverged
+                   : state == linear::SolveState::kPrecision ? linear::CgOutcome::kPrecision
+                                                             : linear::CgOutcome::kIterationLimit;
+    return absl::OkStatus();
+  }
+
+  static absl::Status Measure(const DenseRows& rows, const bilevel::MlpShape& shape, const base::StopToken& stop,
+                              const VectorXd& weights, double* sse, double* count) {
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd predicted, bilevel::PredictMlp(shape, weights, rows.points, stop));
+    *sse = (predicted - rows.target).squaredNorm();
+    *count = static_cast<double>(rows.target.size());
+    return absl::OkStatus();
+  }
+
+  bilevel::ColumnPenalties columns_;
+  DenseRows train_, validation_, third_;
+};
+
 // Sum of squared differences of targets from their mean.
 double Variation(const data::Dataset& dataset, const std::vector<int32_t>& rows) {
   const double mean = MeanTarget(dataset, rows);
@@ -568,6 +684,11 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
     if (criterion == "gcv") out.criterion = bilevel::RidgeCriterion::kGcv;
   }
   if (info.model == "elastic_net") out.l1 = settings.Number("l1");
+  if (info.model == "mlp") {
+    out.units = static_cast<int>(settings.Int("units"));
+    out.l2_out = settings.Number("l2_out");
+    out.init_seed = static_cast<uint64_t>(settings.Int("init_seed"));
+  }
   if (info.model == "kernel_ridge") {
     if (settings.IsVector("gamma")) {
       const std::vector<double>& gamma = settings.Vector("gamma");
@@ -588,6 +709,7 @@ absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
     const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop) {
   if (info.model == "ridge") return RidgeFold::Make(dataset, partition, settings, columns, stop);
   if (info.model == "elastic_net") return ElasticNetFold::Make(dataset, partition, settings, stop);
+  if (info.model == "mlp") return MlpFold::Make(dataset, partition, settings, columns, stop);
   return KernelFold::Make(dataset, partition, settings, stop);
 }
 
@@ -601,7 +723,7 @@ absl::StatusOr<bilevel::ColumnPenalties> RegressionPenalties(const catalogue::Ob
     return absl::InvalidArgumentError(absl::StrCat(dataset.name, ": gamma has ", *gammas, " widths, and ",
                                                    dataset.x.cols, " are needed: one for each column"));
   }
-  if (info.model != "ridge") return bilevel::ColumnPenalties{};
+  if (info.model != "ridge" && info.model != "mlp") return bilevel::ColumnPenalties{};
   return PenaltiesFor(info, options, groups, length, dataset);
 }
 

@@ -24,7 +24,7 @@
 #include "lib/objectives/objective.h"
 #include "lib/study/search_space.h"
 
-// `ridge`, `kernel_ridge` and `elastic_net`: regressions.
+// `ridge`, `kernel_ridge`, `elastic_net` and `mlp`: regressions.
 namespace luthier::objectives {
 
 struct RegressionSettings {
@@ -33,6 +33,10 @@ struct RegressionSettings {
   // ridge: the penalty of no group (or of none, with a list), then that of each group or entry. Others: one.
   std::vector<double> l2;
   double l1 = 0.0;        // elastic_net.
+  // mlp: units of the hidden layer, the penalty of the output layer, and the seed of the start.
+  int units = 0;
+  double l2_out = 0.0;
+  uint64_t init_seed = 0;
   Eigen::VectorXd gamma;  // kernel_ridge: one entry, or one for each column.
   bilevel::RidgeCriterion criterion = bilevel::RidgeCriterion::kHeldOut;
   double tolerance = 1e-10;
@@ -46,13 +50,14 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
 
 // A trained regression. Predictions are offset + the model's value at (x - mean) * scale.
 struct RegressionFit {
-  Eigen::VectorXd weights;  // One a column; kernel_ridge: one a training row.
+  Eigen::VectorXd weights;  // One a column; kernel_ridge: one a training row; mlp: as bilevel::MlpShape has them.
   linear::CgOutcome outcome = linear::CgOutcome::kConverged;
   bool singular = false;           // The system has no solution up to round-off.
   bool diverged = false;           // Unrolled steps did not stay finite.
   bool limited = false;            // By unroll_steps.
   // Norm of the gradient, relative to that at zero weights. elastic_net: ElasticNetFit::violation.
   double relative_gradient = 0.0;
+  double first_gradient = 0.0;     // mlp: norm of the gradient at the start.
   int products = 0;                // Products with the Hessian, unrolled steps, or sweeps over the columns.
   bool near_kink = false;          // elastic_net: the derivatives jump close by.
   // Sums of squared errors, and numbers of rows.

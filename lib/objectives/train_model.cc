@@ -157,6 +157,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainRegression(const TrainRequest
   parts.deviation = fold->scaling().deviation;
   parts.weights = fit.weights;
   parts.offset = fold->offset();
+  parts.units = regression.units;
   if (info.model == "kernel_ridge") {
     parts.gamma = regression.gamma;
     LUTHIER_ASSIGN_OR_RETURN(parts.points, data::DenseRows(dataset.x, all.train, fold->scaling(), stop));
@@ -165,7 +166,11 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainRegression(const TrainRequest
   for (size_t j = 0; j < fold->scaling().constant.size(); ++j) {
     if (!fold->scaling().constant[j]) continue;
     const auto column = static_cast<Index>(j);
-    if (info.model != "kernel_ridge") parts.weights[column] = 0.0;
+    if (info.model == "mlp") {
+      parts.weights.segment(column * regression.units, regression.units).setZero();
+    } else if (info.model != "kernel_ridge") {
+      parts.weights[column] = 0.0;
+    }
     parts.deviation[column] = std::numeric_limits<double>::infinity();
   }
   model::ModelInfo about = InfoOf(request, settings);
@@ -259,7 +264,8 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& req
   }
   if (catalogue::IsRegression(info)) return TrainRegression(request, info, groups, settings, root, stop);
   return absl::InvalidArgumentError(
-      absl::StrCat("objective ", info.model, " trains no model; logistic, hsvm, crf, ridge, kernel_ridge and elastic_net do"));
+      absl::StrCat("objective ", info.model,
+                   " trains no model; logistic, hsvm, crf, ridge, kernel_ridge, elastic_net and mlp do"));
 }
 
 }  // namespace luthier::objectives

@@ -44,6 +44,8 @@ absl::StatusOr<int> ModelShow(Context& context);
 absl::StatusOr<int> ModelPredict(Context& context);
 absl::StatusOr<int> ModelEvaluate(Context& context);
 
+absl::StatusOr<int> Bilevel(Context& context);
+
 absl::StatusOr<int> Simulate(Context& context);
 absl::StatusOr<int> Objectives(Context& context);
 absl::StatusOr<int> ObjectivesDescribe(Context& context);

@@ -282,12 +282,32 @@ absl::StatusOr<VfIdcaResult> RunSparseVfIdca(const SparseVfProblem& problem, con
   LUTHIER_CHECK(options.start.size() == count && options.start.minCoeff() > 0.0);
   VfIdcaResult result;
   VectorXd x = VectorXd::Zero(problem.train.product.size()), r = options.start;
-  VectorXd mu, gamma;
+  VectorXd mu;
   double alpha = 1.0;
   SparseLowerSolver lower_problem(&problem);
+  LUTHIER_ASSIGN_OR_RETURN(SparseVfLower lower, lower_problem.Solve(r, x, VectorXd(), options.gap, stop));
+  result.best_loss = std::numeric_limits<double>::infinity();
+  VectorXd model = x;  // The last penalised one.
+  const auto keep_best = [&](int step) -> absl::Status {
+    if (lower.gamma.maxCoeff() < kDegenerate) return absl::OkStatus();
+    Quadratic quadratic;
+    quadratic.a = &problem.train.gram;
+    quadratic.c = problem.train.product;
+    LUTHIER_ASSIGN_OR_RETURN(
+        const PenalizedMinimum minimum,
+        MinimizePenalized(quadratic, problem.penalties, lower.gamma, model, kMaxSweeps, stop));
+    if (!minimum.exact) return absl::OkStatus();
+    model = minimum.x;
+    const double loss = problem.validation.Loss(model);
+    if (loss >= result.best_loss) return absl::OkStatus();
+    result.best_step = step;
+    result.best_loss = loss;
+    result.best_refit = model;
+    result.best_gamma = lower.gamma;
+    return absl::OkStatus();
+  };
+  LUTHIER_RETURN_IF_ERROR(keep_best(0));
   for (int k = 1; k <= options.max_steps; ++k) {
-    LUTHIER_ASSIGN_OR_RETURN(SparseVfLower lower, lower_problem.Solve(r, x, gamma, options.gap, stop));
-    gamma = lower.gamma;
     UpperProblem upper(problem, options, x, r, lower, alpha);
     LUTHIER_ASSIGN_OR_RETURN(Upper next, upper.Solve(std::move(mu), stop));
     mu = std::move(next.mu);
@@ -301,28 +321,32 @@ absl::StatusOr<VfIdcaResult> RunSparseVfIdca(const SparseVfProblem& problem, con
     step.violation = std::max({0.0, cut, violation.maxCoeff()});
     step.alpha = alpha;
     step.upper_value = next.value;
-    step.lower_value = lower.value;
     step.lower_gap = Relative(lower.gap, lower.value);
     step.upper_gap = next.gap;
     result.worst_gap = std::max({result.worst_gap, step.lower_gap, step.upper_gap});
     x = std::move(next.x);
     r = std::move(next.r);
+    LUTHIER_ASSIGN_OR_RETURN(lower, lower_problem.Solve(r, x, lower.gamma, options.gap, stop));
     step.validation_loss = problem.validation.Loss(x);
     step.train_loss = problem.train.Loss(x);
+    step.refit_validation_loss = problem.validation.Loss(lower.x);
+    LUTHIER_RETURN_IF_ERROR(keep_best(k));
     step.gamma = lower.gamma;
     step.r = r;
     result.steps = k;
     result.converged = step.step < options.tolerance && step.violation < options.tolerance;
     if ((report && !report(step)) || result.converged) break;
-    if (step.step * alpha <= options.alpha_share * std::min(1.0, alpha * step.violation)) alpha += options.alpha_step;
+    if (step.step * alpha <= options.alpha_share * std::min(1.0, alpha * step.violation)) {
+      alpha += options.alpha_step;
+    }
   }
-  LUTHIER_ASSIGN_OR_RETURN(SparseVfLower refit, lower_problem.Solve(r, x, gamma, options.gap, stop));
   result.x = std::move(x);
   result.r = std::move(r);
-  result.gamma = std::move(refit.gamma);
+  result.gamma = std::move(lower.gamma);
   result.degenerate = result.gamma.maxCoeff() < kDegenerate;
-  result.refit = std::move(refit.x);
-  result.refit_gap = Relative(refit.gap, refit.value);
+  result.refit = std::move(lower.x);
+  result.refit_gap = Relative(lower.gap, lower.value);
+  result.worst_gap = std::max(result.worst_gap, result.refit_gap);
   return result;
 }
 

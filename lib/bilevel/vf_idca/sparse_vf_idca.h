@@ -42,7 +42,8 @@ struct VfIdcaOptions {
   Eigen::VectorXd start;  // r_0 > 0: one for each penalty.
   double rho = 1e-3;
   double alpha_step = 5.0;       // alpha grows by this, from 1 (delta in the paper).
-  double alpha_share = 0.5;      // It grows where step * alpha <= alpha_share min(1, alpha * violation) (c in the paper).
+  // alpha grows where step * alpha <= alpha_share min(1, alpha * violation) (c in the paper).
+  double alpha_share = 0.5;
   double violation_weight = 1.0;  // w
   bool relative_step = true;  // The step is |z+ - z| / sqrt(1 + |z|^2), else |z+ - z| / |z|.
   double tolerance = 0.1;     // Ends where both the step and the violation are less.
@@ -59,11 +60,11 @@ struct VfIdcaStep {
   double step = 0.0, violation = 0.0;
   double alpha = 0.0;            // The weight that this step had.
   double upper_value = 0.0;      // The step's objective at its solution.
-  double lower_value = 0.0;      // l at the lower problem's solution at the old r.
-  double lower_gap = 0.0, upper_gap = 0.0;  // Proven, relative to 1 + |value|.
+  double lower_gap = 0.0, upper_gap = 0.0;  // Proven gaps of the problems it solved, relative to 1 + |value|.
   double validation_loss = 0.0, train_loss = 0.0;  // L and l of the iterate, which has seen the validation rows.
-  Eigen::VectorXd gamma;  // At the old r.
-  Eigen::VectorXd r;      // The new one.
+  double refit_validation_loss = 0.0;              // L of the lower problem's solution at r.
+  Eigen::VectorXd r;      // The new bounds.
+  Eigen::VectorXd gamma;  // The multipliers there.
 };
 
 struct VfIdcaResult {
@@ -76,6 +77,14 @@ struct VfIdcaResult {
   Eigen::VectorXd gamma;  // The multipliers there: strengths of the penalties beside l.
   Eigen::VectorXd refit;  // The lower problem's solution at r: a model of the training rows alone.
   double refit_gap = 0.0;
+  // The penalised model of the training rows with the least L, at the gamma of all steps and of the start (step 0):
+  // steps that lower the iterate's L need not lower that one's. Where no penalty binds there is none, since many models
+  // are then as good, and the algorithm would take the one that fits the validation rows. best_step -1: there is none
+  // at all.
+  int best_step = -1;
+  double best_loss = 0.0;
+  Eigen::VectorXd best_refit;
+  Eigen::VectorXd best_gamma;
   double worst_gap = 0.0;  // The largest of all subproblems.
 };
 
@@ -105,7 +114,8 @@ class SparseLowerSolver {
   std::optional<Eigen::LLT<Eigen::MatrixXd>> ridged_;  // Factor of the training Gram matrix plus a speck of ridge.
 };
 
-// Runs the algorithm from x = 0. `report`, unless empty, is called after each step; false ends it. CANCELLED when stopped.
+// Runs the algorithm from x = 0. `report`, unless empty, is called after each step; false ends it. CANCELLED when
+// stopped.
 absl::StatusOr<VfIdcaResult> RunSparseVfIdca(const SparseVfProblem& problem, const VfIdcaOptions& options,
                                              const std::function<bool(const VfIdcaStep&)>& report,
                                              const base::StopToken& stop);

@@ -55,10 +55,10 @@ std::vector<ObjectiveCase> ChainCases() {
 // Regressions report their result alone.
 std::vector<ObjectiveCase> RegressionCases() {
   std::vector<ObjectiveCase> cases;
-  for (const char* model : {"ridge", "kernel_ridge", "elastic_net"}) {
+  for (const std::string model : {"ridge", "kernel_ridge", "elastic_net", "mlp"}) {
     for (const int folds : {0, 3}) {
       for (const bool unrolled : {false, true}) {
-        if (unrolled && std::string(model) == "elastic_net") continue;
+        if (unrolled && (model == "elastic_net" || model == "mlp")) continue;
         ObjectiveCase c;
         c.name = absl::StrCat(model, folds > 0 ? "_folds" : "", unrolled ? "_unrolled" : "");
         c.objective.model = model;
@@ -68,8 +68,9 @@ std::vector<ObjectiveCase> RegressionCases() {
         c.space = L2Space();
         c.metric = kLoss;
         c.at = {{"l2", 1.0}};
-        if (std::string(model) == "kernel_ridge") c.objective.options["gamma"] = 0.2;
-        if (std::string(model) == "elastic_net") {
+        if (model == "kernel_ridge") c.objective.options["gamma"] = 0.2;
+        if (model == "mlp") c.objective.options["units"] = 3.0;
+        if (model == "elastic_net") {
           c.space = Space({Float("l1", 1e-3, 1e3, study::Scale::kLog)});
           c.at = {{"l1", 2.0}};
         }
@@ -78,6 +79,25 @@ std::vector<ObjectiveCase> RegressionCases() {
         cases.push_back(c);
       }
     }
+  }
+  return cases;
+}
+
+// One trial chooses the strengths, and its curve is not for comparing.
+std::vector<ObjectiveCase> VfIdcaCases() {
+  std::vector<ObjectiveCase> cases;
+  for (const char* model : {"vf_elastic_net", "vf_sparse_group_lasso"}) {
+    ObjectiveCase c;
+    c.name = model;
+    c.objective.model = model;
+    c.objective.data = "synth:regression?rows=80&cols=30";
+    c.space = Space({Float("start", 1e-3, 1.0, study::Scale::kLog)});
+    c.metric = kLoss;
+    c.at = {{"start", 0.2}};
+    c.gradient = false;
+    c.curve = false;
+    c.path = true;
+    cases.push_back(c);
   }
   return cases;
 }
@@ -106,13 +126,14 @@ std::vector<ObjectiveCase> FunctionCases() {
 
 INSTANTIATE_TEST_SUITE_P(Linear, ObjectiveContract, ::testing::ValuesIn(LinearCases()), ObjectiveContract::Name);
 INSTANTIATE_TEST_SUITE_P(Chains, ObjectiveContract, ::testing::ValuesIn(ChainCases()), ObjectiveContract::Name);
+INSTANTIATE_TEST_SUITE_P(VfIdca, ObjectiveContract, ::testing::ValuesIn(VfIdcaCases()), ObjectiveContract::Name);
 INSTANTIATE_TEST_SUITE_P(Regressions, ObjectiveContract, ::testing::ValuesIn(RegressionCases()),
                          ObjectiveContract::Name);
 INSTANTIATE_TEST_SUITE_P(Functions, ObjectiveContract, ::testing::ValuesIn(FunctionCases()), ObjectiveContract::Name);
 
 TEST(ObjectiveContractTest, EveryObjectiveIsHeldToIt) {
   std::set<std::string> held, all;
-  for (const auto& cases : {LinearCases(), ChainCases(), RegressionCases(), FunctionCases()}) {
+  for (const auto& cases : {LinearCases(), ChainCases(), RegressionCases(), VfIdcaCases(), FunctionCases()}) {
     for (const ObjectiveCase& c : cases) held.insert(c.objective.model);
   }
   for (const catalogue::ObjectiveInfo& info : catalogue::Objectives()) all.insert(info.model);

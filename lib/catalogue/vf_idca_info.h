@@ -1,0 +1,19 @@
+#ifndef LUTHIER_LIB_CATALOGUE_VF_IDCA_INFO_H_
+#define LUTHIER_LIB_CATALOGUE_VF_IDCA_INFO_H_
+
+#include "lib/catalogue/objective_info.h"
+
+// Objectives whose one trial chooses all strengths of a sparse regression by itself (lib/bilevel/vf_idca).
+namespace luthier::catalogue {
+
+// Returns true for `vf_elastic_net` and `vf_sparse_group_lasso`.
+bool IsVfIdca(const ObjectiveInfo& info);
+
+// `vf_elastic_net`: both strengths of the elastic net.
+ObjectiveInfo VfElasticNetInfo();
+// `vf_sparse_group_lasso`: a strength for each group of columns, and that of the L1 norm.
+ObjectiveInfo VfSparseGroupLassoInfo();
+
+}  // namespace luthier::catalogue
+
+#endif  // LUTHIER_LIB_CATALOGUE_VF_IDCA_INFO_H_

@@ -1,0 +1,345 @@
+#include "lib/objectives/vf_idca_objective.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "lib/base/status_macros.h"
+#include "lib/bilevel/ridge.h"
+#include "lib/bilevel/vf_idca/penalized_quadratic.h"
+#include "lib/bilevel/vf_idca/sparse_vf_idca.h"
+#include "lib/catalogue/penalty_groups.h"
+#include "lib/catalogue/settings.h"
+#include "lib/data/standardize.h"
+#include "lib/objectives/kept_layouts.h"
+#include "lib/objectives/row_source.h"
+
+namespace luthier::objectives {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr size_t kShownGroups = 20;  // In the note.
+constexpr int kStartSweeps = 400;
+constexpr double kMostPenalised = 0.7;  // The first of several starts.
+
+// The rows of one split, with targets in units of the training targets' deviation.
+struct Rows {
+  bilevel::SparseVfProblem problem;
+  bilevel::SparseVfRows third;
+  double deviation = 1.0;  // Of the training targets.
+  double train_rows = 0.0, third_rows = 0.0;
+  double validation_variance = 0.0, third_variance = 0.0;  // Of their targets, in user units.
+};
+
+// The columns of each group, and the group's name.
+struct Groups {
+  std::vector<std::vector<Index>> columns;
+  std::vector<std::string> names;
+};
+
+double Variance(const VectorXd& y) {
+  return y.size() == 0 ? 0.0 : (y.array() - y.mean()).square().mean();
+}
+
+absl::StatusOr<bilevel::SparseVfRows> Normalised(const bilevel::LeastSquaresData& rows, double deviation,
+                                                 const base::StopToken& stop) {
+  bilevel::SparseVfRows out;
+  if (rows.rows() == 0) return out;
+  const double n = static_cast<double>(rows.rows());
+  LUTHIER_ASSIGN_OR_RETURN(out.gram, rows.Gram(stop));
+  out.gram /= n;
+  LUTHIER_ASSIGN_OR_RETURN(out.product, rows.MultiplyTransposed(rows.target(), stop));
+  out.product /= n * deviation;
+  out.half_square = 0.5 * rows.target().squaredNorm() / (n * deviation * deviation);
+  return out;
+}
+
+absl::StatusOr<Groups> GroupsFor(const catalogue::Settings& settings, const data::Dataset& dataset) {
+  Groups out;
+  const Index cols = dataset.x.cols;
+  const std::string& text = settings.Text("groups");
+  if (text.empty()) {
+    const auto size = static_cast<Index>(settings.Int("group_size"));
+    for (Index begin = 0; begin < cols; begin += size) {
+      std::vector<Index>& group = out.columns.emplace_back();
+      for (Index j = begin; j < std::min(cols, begin + size); ++j) group.push_back(j);
+      out.names.push_back(absl::StrCat(begin + 1, "-", std::min(cols, begin + size)));
+    }
+    return out;
+  }
+  const auto renamed = [](const absl::Status& status) {
+    absl::string_view message = status.message();
+    absl::ConsumePrefix(&message, absl::StrCat(catalogue::kGroupsOption, ": "));
+    return absl::Status(status.code(), absl::StrCat("groups: ", message));
+  };
+  const absl::StatusOr<std::vector<catalogue::PenaltyGroup>> groups = catalogue::ParsePenaltyGroups(text);
+  if (!groups.ok()) return renamed(groups.status());
+  const absl::StatusOr<std::vector<int32_t>> columns =
+      catalogue::GroupColumns(*groups, {dataset.name, dataset.x.cols, dataset.features}, /*rest=*/true);
+  if (!columns.ok()) return renamed(columns.status());
+  out.columns.resize(groups->size());
+  for (const catalogue::PenaltyGroup& group : *groups) out.names.push_back(group.name);
+  std::vector<Index> rest;
+  for (Index j = 0; j < cols; ++j) {
+    const int32_t group = (*columns)[static_cast<size_t>(j)];
+    (group == 0 ? rest : out.columns[static_cast<size_t>(group) - 1]).push_back(j);
+  }
+  if (!rest.empty()) {
+    out.columns.push_back(std::move(rest));
+    out.names.push_back("rest");
+  }
+  return out;
+}
+
+class SparseObjective final : public VfIdcaObjective {
+ public:
+  SparseObjective(catalogue::ObjectiveInfo info, study::Parameters options, study::SearchSpace space, RowSource source,
+                  Groups groups)
+      : info_(std::move(info)),
+        options_(std::move(options)),
+        space_(std::move(space)),
+        source_(std::move(source)),
+        groups_(std::move(groups)) {}
+
+  const catalogue::ObjectiveInfo& info() const override { return info_; }
+  absl::StatusOr<EvaluationResult> Run(const EvaluationContext& context,
+                                       std::vector<Strength>* strengths) const override;
+
+ private:
+  bool grouped() const { return !groups_.columns.empty(); }
+  absl::StatusOr<Rows> Lay(bool standardize, bool intercept, const base::StopToken& stop) const;
+  // The strengths gamma, beside sums over rows and in user units.
+  std::vector<Strength> Strengths(const Rows& rows, const VectorXd& gamma) const;
+
+  const catalogue::ObjectiveInfo info_;
+  const study::Parameters options_;
+  const study::SearchSpace space_;
+  const RowSource source_;
+  const Groups groups_;
+  mutable KeptLayouts<std::pair<bool, bool>, Rows> layouts_;  // By standardize and intercept.
+};
+
+absl::StatusOr<Rows> SparseObjective::Lay(bool standardize, bool intercept, const base::StopToken& stop) const {
+  const data::Partition& partition = source_.folds.front();
+  const data::Dataset& dataset = source_.dataset;
+  data::Standardization scaling;
+  double mean = 0.0;
+  if (standardize || intercept) {
+    LUTHIER_ASSIGN_OR_RETURN(scaling, data::FitStandardization(dataset.x, partition.train, stop));
+    if (!standardize) {
+      scaling.deviation.setOnes();
+      scaling.constant.clear();
+    }
+  }
+  if (intercept) {
+    for (const int32_t row : partition.train) {
+      mean += dataset.target[static_cast<size_t>(row)] / static_cast<double>(partition.train.size());
+    }
+  }
+  const auto lay = [&](const std::vector<int32_t>& some) {
+    return bilevel::LeastSquaresData::Create(dataset, some, scaling, mean, stop);
+  };
+  LUTHIER_ASSIGN_OR_RETURN(const bilevel::LeastSquaresData train, lay(partition.train));
+  LUTHIER_ASSIGN_OR_RETURN(const bilevel::LeastSquaresData validation, lay(partition.validation));
+  LUTHIER_ASSIGN_OR_RETURN(const bilevel::LeastSquaresData third, lay(partition.third));
+  Rows rows;
+  rows.deviation = std::sqrt(train.target().squaredNorm() / static_cast<double>(train.rows()));
+  if (!(rows.deviation > 0.0)) rows.deviation = 1.0;
+  rows.train_rows = static_cast<double>(train.rows());
+  rows.third_rows = static_cast<double>(third.rows());
+  rows.validation_variance = Variance(validation.target());
+  rows.third_variance = Variance(third.target());
+  LUTHIER_ASSIGN_OR_RETURN(rows.problem.train, Normalised(train, rows.deviation, stop));
+  LUTHIER_ASSIGN_OR_RETURN(rows.problem.validation, Normalised(validation, rows.deviation, stop));
+  LUTHIER_ASSIGN_OR_RETURN(rows.third, Normalised(third, rows.deviation, stop));
+  rows.problem.penalties.groups = groups_.columns;
+  rows.problem.penalties.ridge = !grouped();
+  return rows;
+}
+
+std::vector<Strength> SparseObjective::Strengths(const Rows& rows, const VectorXd& gamma) const {
+  // With y = s y' and w = s w' the mean of squares has s^2, norms have s, and the squared norm s^2.
+  const bilevel::SparsePenalties& penalties = rows.problem.penalties;
+  const double norms = rows.train_rows * rows.deviation;
+  std::vector<Strength> out = {{"l1", gamma[penalties.l1()] * norms}};
+  if (penalties.ridge) out.push_back({"l2", gamma[penalties.l2()] * rows.train_rows});
+  for (Index m = 0; m < penalties.group_count(); ++m) {
+    out.push_back({absl::StrCat("group.", groups_.names[static_cast<size_t>(m)]), gamma[m] * norms});
+  }
+  return out;
+}
+
+double R2(double loss, double variance) {
+  if (variance > 0.0) return 1.0 - loss / variance;
+  return loss > 0.0 ? 0.0 : 1.0;
+}
+
+// The bounds of the model whose L1 strength is `share` of the least that leaves no weight, with a tenth of that as the
+// strength of every other penalty.
+absl::StatusOr<VectorXd> StartFrom(const bilevel::SparseVfProblem& problem, double share, const base::StopToken& stop) {
+  const bilevel::SparsePenalties& penalties = problem.penalties;
+  const double largest = problem.train.product.lpNorm<Eigen::Infinity>();
+  bilevel::Quadratic quadratic;
+  quadratic.a = &problem.train.gram;
+  quadratic.c = problem.train.product;
+  VectorXd mu = VectorXd::Constant(penalties.count(), 0.1 * share * largest);
+  mu[penalties.l1()] = share * largest;
+  LUTHIER_ASSIGN_OR_RETURN(
+      const bilevel::PenalizedMinimum minimum,
+      MinimizePenalized(quadratic, penalties, mu, VectorXd::Zero(quadratic.c.size()), kStartSweeps, stop));
+  // A group without weights could not get any from a bound of 0.
+  const VectorXd values = penalties.Values(minimum.x);
+  const double floor = std::max(1e-3, 0.1 * values.maxCoeff());
+  return VectorXd(values.cwiseMax(floor));
+}
+
+absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& context,
+                                                      std::vector<Strength>* strengths) const {
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+                           catalogue::Settings::Resolve(info_, options_, context.parameters));
+  for (const study::ParameterSpec& p : space_.parameters()) {
+    if (!context.parameters.contains(p.name)) return absl::InvalidArgumentError(absl::StrCat(p.name, " is missing"));
+  }
+  EvaluationResult result;
+  const base::StopToken& stop = context.stop;
+  const bool standardize = settings.Bool("standardize"), intercept = settings.Bool("intercept");
+  study::Measurement last;
+  const auto run = [&]() -> absl::Status {
+    LUTHIER_ASSIGN_OR_RETURN(
+        const std::shared_ptr<const Rows> rows,
+        layouts_.Get({standardize, intercept}, stop, [&] { return Lay(standardize, intercept, stop); }));
+    if (context.started) context.started(false, 0);
+    if (context.first_gradient) context.first_gradient();
+    const bilevel::SparseVfProblem& problem = rows->problem;
+    bilevel::VfIdcaOptions options = grouped() ? bilevel::SparseGroupLassoVfOptions(problem.penalties.count())
+                                               : bilevel::ElasticNetVfOptions();
+    options.tolerance = settings.Number("tolerance");
+    options.max_steps = static_cast<int>(settings.Int("max_steps"));
+    const double square = rows->deviation * rows->deviation;
+    const auto report = [&](const bilevel::VfIdcaStep& step) {
+      if (!context.report) return true;
+      study::Measurement point;
+      point.step = last.step;
+      point.metrics["validation_loss"] = 2.0 * square * step.refit_validation_loss;
+      point.metrics["iterate_loss"] = 2.0 * square * step.validation_loss;
+      point.metrics["violation"] = step.violation;
+      point.metrics["l1"] = Strengths(*rows, step.gamma).front().value;
+      return context.report(point);
+    };
+    bool stopped = false, converged = true;
+    double worst_gap = 0.0;
+    std::optional<bilevel::VfIdcaResult> best;
+    const auto starts = static_cast<int>(settings.Int("starts"));
+    const double least = settings.Number("start");
+    for (int k = 0; k < starts && !stopped; ++k) {
+      // From kMostPenalised down, evenly on a log scale; a single one is the least.
+      const double share = starts == 1 ? 1.0 : static_cast<double>(k) / (starts - 1);
+      const double from = std::max(kMostPenalised, least);
+      LUTHIER_ASSIGN_OR_RETURN(options.start, StartFrom(problem, from * std::pow(least / from, share), stop));
+      double violation = 0.0;
+      LUTHIER_ASSIGN_OR_RETURN(bilevel::VfIdcaResult found,
+                               bilevel::RunSparseVfIdca(problem, options,
+                                                        [&](const bilevel::VfIdcaStep& step) {
+                                                          ++last.step;
+                                                          violation = step.violation;
+                                                          stopped = !report(step);
+                                                          return !stopped;
+                                                        },
+                                                        stop));
+      converged = converged && found.converged;
+      worst_gap = std::max(worst_gap, found.worst_gap);
+      if (found.best_step < 0) {  // No penalty ever bound.
+        found.best_refit = found.refit;
+        found.best_gamma = VectorXd::Zero(problem.penalties.count());
+      }
+      if (best && found.best_loss >= best->best_loss) continue;
+      best = std::move(found);
+      last.metrics["violation"] = violation;
+    }
+    if (stopped) result.outcome = EvaluationOutcome::kStopped;
+    const double validation = 2.0 * square * problem.validation.Loss(best->best_refit);
+    last.metrics["validation_loss"] = validation;
+    last.metrics["validation_r2"] = R2(validation, rows->validation_variance);
+    last.metrics["train_loss"] = 2.0 * square * problem.train.Loss(best->best_refit);
+    last.metrics["iterate_loss"] = 2.0 * square * problem.validation.Loss(best->x);
+    last.metrics["nonzero"] = static_cast<double>((best->best_refit.array() != 0.0).count());
+    if (rows->third_rows > 0.0) {
+      const double third = 2.0 * square * rows->third.Loss(best->best_refit);
+      last.metrics["third_loss"] = third;
+      last.metrics["third_r2"] = R2(third, rows->third_variance);
+    }
+    std::vector<Strength> all = Strengths(*rows, best->best_gamma);
+    last.metrics["l1"] = all[0].value;
+    if (!grouped()) {
+      last.metrics["l2"] = all[1].value;
+    } else {
+      std::vector<std::string> shown;
+      for (size_t k = 1; k < std::min(all.size(), kShownGroups + 1); ++k) {
+        shown.push_back(absl::StrFormat("%s %.4g", all[k].name, all[k].value));
+      }
+      result.note = absl::StrCat("strengths: ", absl::StrJoin(shown, ", "),
+                                 all.size() > kShownGroups + 1 ? ", and more (luthier bilevel shows all)" : "");
+    }
+    last.training.emplace().outcome =
+        converged ? study::TrainingOutcome::kConverged : study::TrainingOutcome::kLimit;
+    last.training->duality_gap = worst_gap;
+    if (best->best_gamma.maxCoeff() == 0.0) {
+      result.note =
+          "all strengths are 0: no penalty binds at any bounds found. With more columns than training rows the refit "
+          "is one of many that fit them exactly, and its validation_loss means nothing; use more starts, or raise "
+          "start";
+    }
+    if (strengths != nullptr) *strengths = std::move(all);
+    return absl::OkStatus();
+  };
+  const absl::Status status = run();
+  if (absl::IsCancelled(status)) {
+    result.outcome = EvaluationOutcome::kCancelled;
+    return result;
+  }
+  LUTHIER_RETURN_IF_ERROR(status);
+  for (const auto& [name, value] : last.metrics) {
+    if (std::isfinite(value)) continue;
+    result.outcome = EvaluationOutcome::kFailed;
+    result.failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
+                                    absl::StrCat(name, " is ", study::FormatDouble(value))};
+    return result;
+  }
+  result.measurement = std::move(last);
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(objective, data::Task::kRegression, root, cache, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+                           catalogue::Settings::Resolve(info, objective.options, {}));
+  // Gram matrices of training and validation rows, a factor and a copy.
+  const double cols = source.dataset.x.cols;
+  const double bytes = 8.0 * 4.0 * cols * cols;
+  const int64_t most = settings.Int("max_memory_mib");
+  if (bytes > static_cast<double>(most << 20)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        source.dataset.name, ": ", info.model, " takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ",
+        source.dataset.x.cols, " columns, and max_memory_mib is ", most, "; raise it, or leave columns out"));
+  }
+  Groups groups;
+  if (info.FindParameter("groups") != nullptr) {
+    LUTHIER_ASSIGN_OR_RETURN(groups, GroupsFor(settings, source.dataset));
+  }
+  return std::make_unique<SparseObjective>(info, objective.options, std::move(space), std::move(source),
+                                           std::move(groups));
+}
+
+}  // namespace luthier::objectives

@@ -1,0 +1,45 @@
+#ifndef LUTHIER_LIB_OBJECTIVES_VF_IDCA_OBJECTIVE_H_
+#define LUTHIER_LIB_OBJECTIVES_VF_IDCA_OBJECTIVE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/stop_token.h"
+#include "lib/catalogue/objective_info.h"
+#include "lib/data/data_cache.h"
+#include "lib/data/data_root.h"
+#include "lib/objectives/objective.h"
+#include "lib/study/search_space.h"
+
+// `vf_elastic_net` and `vf_sparse_group_lasso`: VF-iDCA on a data set.
+namespace luthier::objectives {
+
+// A strength that was found, in the units of the penalised problem
+//   1/2 sum over training rows of squared errors + sum of strength * penalty
+struct Strength {
+  std::string name;  // "l1", "l2", "group.NAME"
+  double value = 0.0;
+};
+
+// An Objective that also tells all strengths: there may be more than a measurement has room for.
+class VfIdcaObjective : public Objective {
+ public:
+  // Evaluate, with the strengths of a complete result in *strengths unless null.
+  virtual absl::StatusOr<EvaluationResult> Run(const EvaluationContext& context,
+                                               std::vector<Strength>* strengths) const = 0;
+  absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const final {
+    return Run(context, nullptr);
+  }
+};
+
+// Arguments as of CreateRegressionObjective. Errors of LoadRows; INVALID_ARGUMENT for groups that do not fit the data;
+// RESOURCE_EXHAUSTED for more columns than option max_memory_mib allows; CANCELLED when stopped.
+absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
+    const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
+    const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop);
+
+}  // namespace luthier::objectives
+
+#endif  // LUTHIER_LIB_OBJECTIVES_VF_IDCA_OBJECTIVE_H_

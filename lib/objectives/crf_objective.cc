@@ -34,8 +34,8 @@ namespace {
 
 using crf::ChainOutcome;
 
-constexpr char kCheckpointKind[] = "objective.crf/5";
-constexpr char kModelKind[] = "objective.crf.model/2";
+constexpr char kCheckpointKind[] = "objective.crf/6";
+constexpr char kModelKind[] = "objective.crf.model/3";
 
 // One fold's training.
 struct ChainRun {
@@ -46,7 +46,14 @@ struct ChainRun {
   std::unique_ptr<crf::ChainLoss> held_out;
   double passes = 0.0;       // Of finished calls of Advance.
   Eigen::VectorXd polished;  // Weights that the gradient belongs to. Empty: the trainer's.
+  Eigen::VectorXd adjoint;   // Where the gradient's linear system starts, and its solution. Empty: from 0.
 
+  // False, and nothing is changed, if it does not fit.
+  bool SetAdjoint(Eigen::VectorXd other) {
+    if (other.size() > 0 && (other.size() != fold->train.shape().dim() || !other.allFinite())) return false;
+    adjoint = std::move(other);
+    return true;
+  }
   void CopyWeights(Eigen::VectorXd* w) const {
     if (polished.size() > 0) {
       *w = polished;
@@ -176,7 +183,8 @@ absl::StatusOr<std::vector<ChainRun>> MakeRuns(const EncodedChains& data, int32_
         crf::ChainTrainer trainer,
         crf::ChainTrainer::Create(scaled == nullptr ? &fold.train : scaled.get(), penalty.l2(), options, kernels));
     runs.push_back({&fold, std::move(penalty), std::move(scaled), std::move(trainer),
-                    std::make_unique<crf::ChainLoss>(&fold.validation, 1, kernels), 0.0, Eigen::VectorXd()});
+                    std::make_unique<crf::ChainLoss>(&fold.validation, 1, kernels), 0.0, Eigen::VectorXd(),
+                    Eigen::VectorXd()});
   }
   return runs;
 }
@@ -200,7 +208,7 @@ absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRu
   Eigen::VectorXd sum = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(l2.size()));
   double tokens = 0.0;
   std::vector<Eigen::VectorXd> polished;
-  for (const ChainRun& run : *runs) {
+  for (ChainRun& run : *runs) {
     bilevel::ChainInner inner(&run.fold->train, run.fold->row_group, transitions_group, l2, kernels);
     bilevel::ChainOuter outer(&run.fold->validation, kernels);
     Eigen::VectorXd w;
@@ -213,7 +221,7 @@ absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRu
     options.error_bound = false;
     options.stop = stop;
     LUTHIER_ASSIGN_OR_RETURN(const bilevel::ImplicitGradient gradient,
-                             bilevel::ComputeImplicitGradient(inner, outer, w, Eigen::VectorXd(), options));
+                             bilevel::ComputeImplicitGradient(inner, outer, w, run.adjoint, options));
     const bool solved =
         gradient.outcome == linear::CgOutcome::kConverged || gradient.outcome == linear::CgOutcome::kPrecision;
     if (!solved || !gradient.gradient.allFinite()) return std::nullopt;
@@ -222,6 +230,7 @@ absl::StatusOr<std::optional<Eigen::VectorXd>> Differentiate(std::vector<ChainRu
     solve->residual = std::max(solve->residual, gradient.cg_residual);
     sum += static_cast<double>(outer.known_tokens()) * gradient.gradient;
     tokens += static_cast<double>(outer.known_tokens());
+    run.adjoint = gradient.adjoint;
     polished.push_back(std::move(w));
   }
   for (size_t k = 0; k < runs->size(); ++k) (*runs)[k].polished = std::move(polished[k]);
@@ -234,6 +243,7 @@ std::string Save(const Progress& progress, const std::string& identity) {
   writer.U64(progress.warm ? 1 : 0);
   for (size_t k = 0; k < progress.runs.size(); ++k) {
     writer.F64(progress.runs[k].passes);
+    writer.Vector(progress.runs[k].adjoint);
     progress.runs[k].trainer.Save(&writer, absl::StrCat(identity, " fold ", k));
   }
   return std::move(writer).Finish();
@@ -250,6 +260,7 @@ bool Load(const std::string& bytes, const std::string& identity, Progress* progr
   for (size_t k = 0; k < progress->runs.size(); ++k) {
     ChainRun& run = progress->runs[k];
     run.passes = reader->F64();
+    if (!run.SetAdjoint(reader->Vector())) return false;
     if (!run.trainer.Load(&*reader, absl::StrCat(identity, " fold ", k)).ok()) return false;
   }
   return reader->Done();
@@ -259,7 +270,10 @@ bool Load(const std::string& bytes, const std::string& identity, Progress* progr
 std::string SaveModel(const std::vector<ChainRun>& runs, const std::string& structure, const std::vector<double>& l2) {
   base::CheckpointWriter writer(kModelKind);
   writer.Array(l2);
-  for (const ChainRun& run : runs) run.trainer.SaveModel(&writer, structure);
+  for (const ChainRun& run : runs) {
+    run.trainer.SaveModel(&writer, structure);
+    writer.Vector(run.adjoint);
+  }
   return std::move(writer).Finish();
 }
 
@@ -273,6 +287,7 @@ bool LoadModel(const std::string& bytes, const std::string& structure, int32_t t
   for (ChainRun& run : *runs) {
     const ChainPenalty other(run.fold->row_group, transitions_group, l2, std::vector<double>(penalties, 0.0));
     if (!run.trainer.WarmStart(&*reader, structure, run.penalty.From(other)).ok()) return false;
+    if (!run.SetAdjoint(reader->Vector())) return false;
   }
   return reader->Done();
 }

@@ -57,14 +57,23 @@ class LeastSquaresData {
   Eigen::VectorXd column_squares_;
 };
 
+// Sums over the rows of a LeastSquaresData, from which its normal equations are made.
+struct LeastSquaresGram {
+  static absl::StatusOr<LeastSquaresGram> Create(const LeastSquaresData& data, const base::StopToken& stop);
+
+  Eigen::MatrixXd matrix;   // X~'X~, p x p
+  Eigen::VectorXd product;  // X~'y, p
+  double half_square = 0.0;  // 1/2 y'y
+};
+
 // Ridge regression with one hyperparameter lambda_g = ln l2_g for each penalty (column_penalties.h):
 //   h(w, lambda) = 1/2 |X~ w - y|^2 + 1/2 sum_j l2_j w_j^2,    H = X~'X~ + diag(l2),    D_g = l2_g w restricted to g
 // mu = min l2 and the other constants are true bounds.
 class RidgeInner final : public InnerProblem {
  public:
-  // `data` must outlive this. `gram`: X~'X~, or null, in which case all is done by products with X~. `l2`: penalty of
-  // each column, p entries > 0.
-  RidgeInner(const LeastSquaresData* data, const Eigen::MatrixXd* gram, ColumnPenalties groups, Eigen::VectorXd l2);
+  // What is referred to must outlive this. `gram`: X~'X~ and X~'y, or null, in which case all is done by products with
+  // X~. `l2`: penalty of each column, p entries > 0.
+  RidgeInner(const LeastSquaresData* data, const LeastSquaresGram* gram, ColumnPenalties groups, Eigen::VectorXd l2);
 
   // Returns X(lambda) by SolveQuadratic: with a Gram matrix by Cholesky's factor.
   absl::StatusOr<LinearSolution> Solve(double tolerance, int max_iterations, const base::StopToken& stop);
@@ -87,7 +96,7 @@ class RidgeInner final : public InnerProblem {
 
  private:
   const LeastSquaresData* const data_;
-  const Eigen::MatrixXd* const gram_;
+  const LeastSquaresGram* const gram_;
   const ColumnPenalties groups_;
   const Eigen::VectorXd l2_;
   std::optional<math::Cholesky> factor_;

@@ -146,7 +146,7 @@ class RidgeFold final : public RegressionFold {
           " entries, at most ", kLargestGram, " and within max_memory_mib; use criterion: validation"));
     }
     if (needed || (fits && (p <= kSmallGram || (p <= kLargestGram && p <= 2 * train.rows())))) {
-      LUTHIER_ASSIGN_OR_RETURN(fold->gram_, train.Gram(stop));
+      LUTHIER_ASSIGN_OR_RETURN(fold->gram_, bilevel::LeastSquaresGram::Create(train, stop));
     }
     return std::shared_ptr<const RegressionFold>(std::move(fold));
   }
@@ -186,7 +186,7 @@ class RidgeFold final : public RegressionFold {
  private:
   bilevel::ColumnPenalties columns_;
   LinearRows rows_;
-  std::optional<MatrixXd> gram_;
+  std::optional<bilevel::LeastSquaresGram> gram_;
 };
 
 class KernelFold final : public RegressionFold {

@@ -87,7 +87,7 @@ TEST(ElasticNetTest, TheGapBoundsWhatMoreTrainingGains) {
 
 TEST(ElasticNetTest, WithoutL1ItIsRidge) {
   const Case c(160, 20, 3, 1.0);
-  const Eigen::MatrixXd gram = c.train.Gram({}).value();
+  const LeastSquaresGram gram = LeastSquaresGram::Create(c.train, {}).value();
   RidgeInner ridge(&c.train, &gram, ColumnPenalties{}, VectorXd::Constant(20, 3.0));
   const VectorXd expected = ridge.Solve(1e-14, 1000, {})->weights;
   EXPECT_LE((c.Train(0.0, 3.0, c.dense).weights - expected).lpNorm<Eigen::Infinity>(), 1e-7);

@@ -45,7 +45,7 @@ struct RidgeCase {
         scaling(data::FitStandardization(dataset.x, Rows(0, rows / 2)).value()),
         train(LeastSquaresData::Create(dataset, Rows(0, rows / 2), scaling, 0.3, {}).value()),
         held_out(LeastSquaresData::Create(dataset, Rows(rows / 2, rows), scaling, 0.3, {}).value()),
-        gram(train.Gram({}).value()) {
+        gram(LeastSquaresGram::Create(train, {}).value()) {
     columns.count = cols;
     columns.column.resize(static_cast<size_t>(cols));
     std::iota(columns.column.begin(), columns.column.end(), 0);
@@ -59,7 +59,7 @@ struct RidgeCase {
   data::Dataset dataset;
   data::Standardization scaling;
   LeastSquaresData train, held_out;
-  MatrixXd gram;
+  LeastSquaresGram gram;
   ColumnPenalties columns;
 };
 
@@ -74,13 +74,13 @@ TEST(RidgeTest, SolvesTheNormalEquationsWithAndWithoutGram) {
   for (const double density : {1.0, 0.3}) {
     const RidgeCase c(40, 6, 3, density);
     const MatrixXd x = data::DenseRows(c.dataset.x, Rows(0, 20), c.scaling).value();
-    EXPECT_TRUE(c.gram.isApprox(x.transpose() * x, 1e-12));
-    EXPECT_TRUE(c.train.column_squares().isApprox(c.gram.diagonal(), 1e-12));
+    EXPECT_TRUE(c.gram.matrix.isApprox(x.transpose() * x, 1e-12));
+    EXPECT_TRUE(c.train.column_squares().isApprox(c.gram.matrix.diagonal(), 1e-12));
     const VectorXd l2 = RandomVector(6, 1.0, random).array().exp();
-    MatrixXd hessian = c.gram;
+    MatrixXd hessian = c.gram.matrix;
     hessian.diagonal() += l2;
     const VectorXd expected = hessian.ldlt().solve(x.transpose() * c.train.target());
-    for (const MatrixXd* gram : {&c.gram, static_cast<const MatrixXd*>(nullptr)}) {
+    for (const LeastSquaresGram* gram : {&c.gram, static_cast<const LeastSquaresGram*>(nullptr)}) {
       RidgeInner inner(&c.train, gram, c.columns, l2);
       const LinearSolution s = inner.Solve(1e-13, 1000, {}).value();
       EXPECT_TRUE(s.weights.isApprox(expected, 1e-10));

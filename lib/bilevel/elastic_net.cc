@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/base/pace.h"
 #include "lib/base/status_macros.h"
+#include "lib/bilevel/null_space.h"
 
 namespace luthier::bilevel {
 namespace {
@@ -160,7 +161,25 @@ class Descent {
       exact.rungs = 0;
       LUTHIER_ASSIGN_OR_RETURN(const std::optional<math::Cholesky> factor,
                                math::Cholesky::Factor(hessian, exact, stop_));
-      if (!factor) return absl::OkStatus();  // Singular: coordinate descent goes on.
+      const bool regular =
+          factor && factor->lower().diagonal().cwiseAbs2().minCoeff() >
+                        kDependent * factor->lower().diagonal().cwiseAbs2().maxCoeff();
+      if (!regular) {
+        // The weights are not unique: those of the least l1 norm and fewest columns are as good.
+        if (options_.l2 > 0.0 || !DropDependent(hessian, from.cwiseSign(), &from)) return absl::OkStatus();
+        std::vector<Index> kept, places;
+        for (Index i = 0; i < size; ++i) {
+          const Index j = support[static_cast<size_t>(i)];
+          fit_.weights[j] = from[i];
+          if (from[i] == 0.0) continue;
+          kept.push_back(j);
+          places.push_back(i);
+        }
+        if (kept.size() == support.size()) return absl::OkStatus();
+        hessian = MatrixXd(hessian(places, places));
+        support = std::move(kept);
+        continue;
+      }
       VectorXd to = factor->Solve(b);
       to += factor->Solve(b - hessian.selfadjointView<Eigen::Lower>() * to);
       if (!to.allFinite()) return absl::OkStatus();

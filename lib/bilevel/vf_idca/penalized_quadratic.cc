@@ -1,6 +1,5 @@
 #include "lib/bilevel/vf_idca/penalized_quadratic.h"
 
-#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +7,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/status_macros.h"
+#include "lib/bilevel/null_space.h"
 
 namespace luthier::bilevel {
 
@@ -20,8 +20,7 @@ namespace {
 // Relative to the largest entry of c: how well the conditions of the minimum must hold.
 constexpr double kExact = 1e-11;
 constexpr int kNewtonSteps = 30;
-constexpr int kDrops = 50;            // Weights dropped in a row.
-constexpr double kDependent = 1e-12;  // Share of the largest pivot below which columns count as dependent.
+constexpr int kDrops = 50;  // Weights dropped in a row.
 constexpr int kPatience = 4;  // Rounds of sweeps after which Newton's steps are tried even so.
 constexpr int kInnerSweeps = 10;  // Over blocks that are not 0, between two sweeps over all.
 
@@ -152,41 +151,6 @@ class Descent {
       }
     }
     return false;
-  }
-
-  // Moves the weights w of a support whose Hessian q is singular along its null vectors, which change no loss, in the
-  // direction of a smaller l1 norm, each until a weight is 0. Returns false if there are no null vectors.
-  bool DropDependent(const MatrixXd& q, const VectorXd& signs, VectorXd* w) {
-    Eigen::ColPivHouseholderQR<MatrixXd> qr(q);
-    qr.setThreshold(kDependent);
-    const Index rank = qr.rank(), size = q.rows(), nullity = size - rank;
-    if (nullity == 0) return false;
-    MatrixXd basis(size, nullity);
-    basis.topRows(rank) = -qr.matrixR().topLeftCorner(rank, rank).triangularView<Eigen::Upper>().solve(
-        qr.matrixR().topRightCorner(rank, nullity).eval());
-    basis.bottomRows(nullity).setIdentity();
-    basis = qr.colsPermutation() * basis;
-    for (Index k = 0; k < nullity; ++k) {
-      VectorXd d = basis.col(k);
-      if (signs.dot(d) > 0.0) d = -d;
-      double length = INFINITY;
-      Index first = -1;
-      for (Index i = 0; i < size; ++i) {
-        if (d[i] * signs[i] >= 0.0 || (*w)[i] == 0.0) continue;
-        if (-(*w)[i] / d[i] < length) {
-          length = -(*w)[i] / d[i];
-          first = i;
-        }
-      }
-      if (first < 0) continue;
-      *w += length * d;
-      (*w)[first] = 0.0;
-      for (Index other = k + 1; other < nullity; ++other) {
-        basis.col(other) -= basis(first, other) / d[first] * d;
-        basis(first, other) = 0.0;
-      }
-    }
-    return true;
   }
 
   enum class Polished { kMinimum, kDropped, kFailed };

@@ -72,6 +72,40 @@ TEST(ElasticNetTest, WeightsMeetTheConditionsOfTheOptimum) {
   }
 }
 
+// Every column four times, and more columns than rows: the lasso's weights are not unique, and those found have
+// independent columns.
+TEST(ElasticNetTest, RepeatedColumnsAreTaken) {
+  Case c(60, 40, 9, 1.0);
+  data::Dataset repeated = c.dataset;
+  repeated.x.cols = 160;
+  repeated.x.row_start = {0};
+  repeated.x.column.clear();
+  repeated.x.value.clear();
+  for (int64_t i = 0; i < c.dataset.x.rows; ++i) {
+    for (int copy = 0; copy < 4; ++copy) {
+      for (int64_t e = c.dataset.x.row_start[static_cast<size_t>(i)];
+           e < c.dataset.x.row_start[static_cast<size_t>(i) + 1]; ++e) {
+        repeated.x.column.push_back(c.dataset.x.column[static_cast<size_t>(e)] + 40 * copy);
+        repeated.x.value.push_back(c.dataset.x.value[static_cast<size_t>(e)]);
+      }
+    }
+    repeated.x.row_start.push_back(static_cast<int64_t>(repeated.x.column.size()));
+  }
+  repeated.features.clear();
+  std::vector<int32_t> rows(30);
+  std::iota(rows.begin(), rows.end(), 0);
+  const data::Standardization scaling = data::FitStandardization(repeated.x, rows).value();
+  const LeastSquaresData train = LeastSquaresData::Create(repeated, rows, scaling, 0.3, {}).value();
+  const CenteredColumns columns = CenteredColumns::Create(train, int64_t{1} << 30, {}).value();
+  for (const double l1 : {10.0, 1.0, 1e-2, 1e-4}) {
+    const ElasticNetFit fit = TrainElasticNet(columns, train.target(), {.l1 = l1, .tolerance = 1e-12}, {}).value();
+    EXPECT_TRUE(fit.converged) << l1;
+    EXPECT_LE(fit.sweeps, 300) << l1;
+    const ElasticNetFit once = c.Train(l1, 0.0, c.dense);
+    EXPECT_NEAR(fit.objective, once.objective, 1e-9 * (1.0 + once.objective)) << l1;
+  }
+}
+
 TEST(ElasticNetTest, TheGapBoundsWhatMoreTrainingGains) {
   const Case c(160, 120, 11, 1.0);
   for (const double l2 : {0.0, 1.0}) {

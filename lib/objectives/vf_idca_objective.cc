@@ -11,7 +11,6 @@
 #include "absl/strings/strip.h"
 #include "lib/base/status_macros.h"
 #include "lib/bilevel/ridge.h"
-#include "lib/bilevel/vf_idca/penalized_quadratic.h"
 #include "lib/bilevel/vf_idca/sparse_vf_idca.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
@@ -27,8 +26,12 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr size_t kShownGroups = 20;  // In the note.
-constexpr int kStartSweeps = 400;
-constexpr double kMostPenalised = 0.7;  // The first of several starts.
+// The first of several starts. The elastic net's multiplier of a tiny squared norm would be huge.
+constexpr double kMostPenalisedGroups = 0.7, kMostPenalisedNet = 0.4;
+constexpr double kLeastBound = 0.01;    // Share of the least bound at the start.
+constexpr double kProvenGap = 1e-5;     // Of every convex problem on the way, where training counts as converged.
+constexpr int kIdleStarts = 2;          // Starts in a row without a better refit, after which the others are left out.
+constexpr int kPatience = 5;            // Steps of a start without a better refit, beyond which it mostly overfits.
 
 // The rows of one split, with targets in units of the training targets' deviation.
 struct Rows {
@@ -182,25 +185,6 @@ double R2(double loss, double variance) {
   return loss > 0.0 ? 0.0 : 1.0;
 }
 
-// The bounds of the model whose L1 strength is `share` of the least that leaves no weight, with a tenth of that as the
-// strength of every other penalty.
-absl::StatusOr<VectorXd> StartFrom(const bilevel::SparseVfProblem& problem, double share, const base::StopToken& stop) {
-  const bilevel::SparsePenalties& penalties = problem.penalties;
-  const double largest = problem.train.product.lpNorm<Eigen::Infinity>();
-  bilevel::Quadratic quadratic;
-  quadratic.a = &problem.train.gram;
-  quadratic.c = problem.train.product;
-  VectorXd mu = VectorXd::Constant(penalties.count(), 0.1 * share * largest);
-  mu[penalties.l1()] = share * largest;
-  LUTHIER_ASSIGN_OR_RETURN(
-      const bilevel::PenalizedMinimum minimum,
-      MinimizePenalized(quadratic, penalties, mu, VectorXd::Zero(quadratic.c.size()), kStartSweeps, stop));
-  // A group without weights could not get any from a bound of 0.
-  const VectorXd values = penalties.Values(minimum.x);
-  const double floor = std::max(1e-3, 0.1 * values.maxCoeff());
-  return VectorXd(values.cwiseMax(floor));
-}
-
 absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& context,
                                                       std::vector<Strength>* strengths) const {
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
@@ -222,6 +206,7 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
     bilevel::VfIdcaOptions options = grouped() ? bilevel::SparseGroupLassoVfOptions(problem.penalties.count())
                                                : bilevel::ElasticNetVfOptions();
     options.tolerance = settings.Number("tolerance");
+    options.patience = kPatience;
     options.max_steps = static_cast<int>(settings.Int("max_steps"));
     const double square = rows->deviation * rows->deviation;
     const auto report = [&](const bilevel::VfIdcaStep& step) {
@@ -239,11 +224,15 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
     std::optional<bilevel::VfIdcaResult> best;
     const auto starts = static_cast<int>(settings.Int("starts"));
     const double least = settings.Number("start");
-    for (int k = 0; k < starts && !stopped; ++k) {
+    int idle = 0;  // Starts since one brought a better refit.
+    for (int k = 0; k < starts && !stopped && idle < kIdleStarts; ++k) {
+      ++idle;
       // From kMostPenalised down, evenly on a log scale; a single one is the least.
       const double share = starts == 1 ? 1.0 : static_cast<double>(k) / (starts - 1);
-      const double from = std::max(kMostPenalised, least);
-      LUTHIER_ASSIGN_OR_RETURN(options.start, StartFrom(problem, from * std::pow(least / from, share), stop));
+      const double from = std::max(grouped() ? kMostPenalisedGroups : kMostPenalisedNet, least);
+      const double strength = from * std::pow(least / from, share);
+      LUTHIER_ASSIGN_OR_RETURN(options.start, bilevel::StartingBounds(problem, strength, stop));
+      options.least_bound = kLeastBound * options.start.minCoeff();
       double violation = 0.0;
       LUTHIER_ASSIGN_OR_RETURN(bilevel::VfIdcaResult found,
                                bilevel::RunSparseVfIdca(problem, options,
@@ -254,7 +243,7 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
                                                           return !stopped;
                                                         },
                                                         stop));
-      converged = converged && found.converged;
+      converged = converged && (found.converged || !found.patient) && found.worst_gap <= kProvenGap;
       worst_gap = std::max(worst_gap, found.worst_gap);
       if (found.best_step < 0) {  // No penalty ever bound.
         found.best_refit = found.refit;
@@ -262,6 +251,7 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
       }
       if (best && found.best_loss >= best->best_loss) continue;
       best = std::move(found);
+      idle = 0;
       last.metrics["violation"] = violation;
     }
     if (stopped) result.outcome = EvaluationOutcome::kStopped;

@@ -14,6 +14,12 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
+namespace {
+
+constexpr int kPatience = 20;  // Evaluations that may pass until the gap is half of what it was.
+
+}  // namespace
+
 VectorXd MinimizeOverSimplex(const MatrixXd& b, const VectorXd& h, double most, VectorXd y) {
   const Index n = y.size();
   std::vector<char> at_zero(static_cast<size_t>(n));
@@ -94,15 +100,23 @@ absl::StatusOr<DualAscent> MaximizeDual(absl::FunctionRef<absl::StatusOr<DualPoi
   if (out.mu.sum() > options.most) out.mu *= options.most / out.mu.sum();
   LUTHIER_ASSIGN_OR_RETURN(out.point, evaluate(out.mu));
   out.evaluations = 1;
-  double damping = 1e-12;
+  double damping = 1e-12, half = out.point.gap;
+  int halved = 1;  // Evaluations when the gap was last halved.
   while (true) {
+    if (out.point.gap <= 0.5 * half) {
+      half = out.point.gap;
+      halved = out.evaluations;
+    }
     out.converged = out.point.gap <= options.tolerance;
-    if (out.converged || out.evaluations >= options.max_evaluations) break;
+    if (out.converged || out.evaluations >= options.max_evaluations || out.evaluations >= halved + kPatience) break;
     MatrixXd b = out.point.curvature;
     const double trace = std::max(b.trace() / static_cast<double>(b.rows()), 1e-300);
     b.diagonal().array() += damping * trace;
     VectorXd next = MinimizeOverSimplex(b, out.point.gradient + b * out.mu, options.most, out.mu);
-    if (options.cautious >= 0) next[options.cautious] = std::max(next[options.cautious], 0.1 * out.mu[options.cautious]);
+    const double scale = 0.01 * out.mu.maxCoeff();
+    for (const Index i : options.cautious) {
+      if (scale > 0.0) next[i] = std::clamp(next[i], 0.1 * out.mu[i], 10.0 * std::max(out.mu[i], scale));
+    }
     const VectorXd d = next - out.mu;
     const double slope = out.point.gradient.dot(d);
     if (!(slope > 0.0)) break;  // Rounding.

@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <limits>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -23,8 +24,9 @@ struct DualAscentOptions {
   double most = std::numeric_limits<double>::infinity();  // Bound of sum mu.
   double tolerance = 1e-8;  // Ends at a gap so small.
   int max_evaluations = 60;
-  // Index of a multiplier that falls to no less than a tenth in one step, or -1. Where it vanishes D may be costly.
-  Eigen::Index cautious = -1;
+  // Indices of multipliers that change by no more than ten times in one step, up (from a hundredth of the largest, if
+  // they are smaller) or down: where they vanish D may be costly, and far from the maximum its Hessian says little.
+  std::vector<Eigen::Index> cautious;
 };
 
 struct DualAscent {

@@ -92,7 +92,9 @@ class Descent {
 
   std::vector<char> Signs() const {
     std::vector<char> signs(static_cast<size_t>(x_.size()));
-    for (Index j = 0; j < x_.size(); ++j) signs[static_cast<size_t>(j)] = static_cast<char>((x_[j] > 0.0) - (x_[j] < 0.0));
+    for (Index j = 0; j < x_.size(); ++j) {
+      signs[static_cast<size_t>(j)] = static_cast<char>((x_[j] > 0.0) - (x_[j] < 0.0));
+    }
     return signs;
   }
 
@@ -186,7 +188,8 @@ class Descent {
       if (mu_[static_cast<Index>(m)] == 0.0) continue;
       std::vector<Index> positions;
       for (Index i = 0; i < size; ++i) {
-        if (group_of[static_cast<size_t>(support[static_cast<size_t>(i)])] == static_cast<Index>(m)) positions.push_back(i);
+        const Index group = group_of[static_cast<size_t>(support[static_cast<size_t>(i)])];
+        if (group == static_cast<Index>(m)) positions.push_back(i);
       }
       if (positions.empty()) continue;
       members.push_back(std::move(positions));
@@ -232,7 +235,8 @@ class Descent {
       double length = 1.0;
       if (!members.empty()) {
         const double at = value(w), slope = gradient.dot(d);
-        while (length > 1e-4 && !(value(w + length * d) <= at + 0.1 * length * slope + 1e-15 * std::abs(at))) length *= 0.5;
+        const double noise = 1e-15 * std::abs(at);
+        while (length > 1e-4 && !(value(w + length * d) <= at + 0.1 * length * slope + noise)) length *= 0.5;
       }
       const VectorXd next = w + length * d;
       if (!next.allFinite()) return Polished::kFailed;

@@ -10,7 +10,8 @@ namespace luthier::bilevel {
 //   |x_(m)|_2 for each group m of coordinates,    |x|_1,    1/2 |x|^2 where `ridge`
 // Elastic net: no groups, ridge. Sparse group lasso: groups that are all coordinates together, no ridge.
 struct SparsePenalties {
-  // The coordinates of each group, which are disjoint. None: each coordinate is a block of its own, without a group norm.
+  // The coordinates of each group, which are disjoint. None: each coordinate is a block of its own, without a group
+  // norm.
   std::vector<std::vector<Eigen::Index>> groups;
   bool ridge = false;
 
@@ -29,8 +30,8 @@ struct LinearBound {
   Eigen::VectorXd multipliers;
 };
 
-// Minimises phi(tau) = tau r_l1 + sum_m R_m |soft(-g_m, tau)| over tau >= 0, R_m the radius of group m (with `ridge` one
-// group of all coordinates of radius sqrt(2 r_l2)); the bound is -phi. `r`: > 0, one for each penalty. With `ridge`
+// Minimises phi(tau) = tau r_l1 + sum_m R_m |soft(-g_m, tau)| over tau >= 0, R_m the radius of group m (with `ridge`
+// one group of all coordinates of radius sqrt(2 r_l2)); the bound is -phi. `r`: > 0, one for each penalty. With `ridge`
 // there may be no groups. O(60 p).
 LinearBound MinimizeLinear(const SparsePenalties& penalties, const Eigen::VectorXd& g, const Eigen::VectorXd& r);
 

@@ -19,7 +19,6 @@ using Eigen::VectorXd;
 
 namespace {
 
-constexpr double kLeastBound = 1e-8;  // Of r.
 constexpr int kMaxSweeps = 400;
 // Interpolation is tried where the loss at the start is this share of that without weights.
 constexpr double kSmallLoss = 0.05;
@@ -60,6 +59,30 @@ MatrixXd Curvature(const PenalizedMinimum& minimum, MatrixXd slopes) {
   }
   minimum.factor.matrixL().solveInPlace(slopes);
   return slopes.transpose() * slopes;
+}
+
+// A group without weights has no curvature in its multiplier: that falls by a slack until the group gets weights, and
+// then by about as much as the block's diagonal for each unit of their norm. Adds the curvature of coming to the norm
+// r_m at once, so that steps are neither endless nor short.
+void AddIdleCurvature(const SparseVfRows& rows, const SparsePenalties& penalties, const VectorXd& mu, const VectorXd& r,
+                      const VectorXd& x, MatrixXd* curvature) {
+  if (penalties.groups.empty()) return;
+  VectorXd gradient = -rows.product;
+  for (Index j = 0; j < x.size(); ++j) {
+    if (x[j] != 0.0) gradient.noalias() += x[j] * rows.gram.col(j);
+  }
+  for (Index m = 0; m < penalties.group_count(); ++m) {
+    const std::vector<Index>& group = penalties.groups[static_cast<size_t>(m)];
+    double norm = 0.0, pull = 0.0, diagonal = 0.0;
+    for (const Index j : group) {
+      norm += std::abs(x[j]);
+      pull += std::pow(Soft(gradient[j], mu[penalties.l1()]), 2);
+      diagonal += rows.gram(j, j) / static_cast<double>(group.size());
+    }
+    if (norm > 0.0) continue;
+    const double slack = std::max(0.0, mu[m] - std::sqrt(pull));
+    (*curvature)(m, m) += 1.0 / std::max(diagonal + slack / r[m], 1e-300);
+  }
 }
 
 double Relative(double gap, double value) {
@@ -127,24 +150,30 @@ class UpperProblem {
                                                kMaxSweeps, stop));
     warm_ = minimum.x;
     const VectorXd slope = mu[0] * gamma_ - weight * mu.tail(count);
-    const VectorXd r = (r_ - slope / rho).cwiseMax(kLeastBound);
+    const VectorXd r = (r_ - slope / rho).cwiseMax(options_.least_bound);
     DualPoint point;
     point.value = minimum.bound + validation.half_square + mu[0] * train.half_square + 0.5 * rho * x_.squaredNorm() +
                   0.5 * rho * (r - r_).squaredNorm() + r.dot(slope) - mu[0] * (cut_ + gamma_.dot(r_));
     point.gradient.resize(count + 1);
     point.gradient[0] = train.Loss(minimum.x) - cut_ + gamma_.dot(r - r_);
-    point.gradient.tail(count) = weight * (problem_.penalties.Values(minimum.x) - r);
+    const VectorXd values = problem_.penalties.Values(minimum.x);
+    point.gradient.tail(count) = weight * (values - r);
     MatrixXd slopes(static_cast<Index>(minimum.support.size()), count + 1);
     const VectorXd gradient = train.gram * minimum.x - train.product;
     slopes.col(0) = gradient(minimum.support);
     slopes.rightCols(count) = weight * PenaltySlopes(problem_.penalties, minimum);
     point.curvature = Curvature(minimum, std::move(slopes));
     for (Index i = 0; i < count; ++i) {
-      if (r[i] <= kLeastBound) continue;
-      point.curvature(0, 0) += gamma_[i] * gamma_[i] / rho;
-      point.curvature(i + 1, i + 1) += weight * weight / rho;
-      point.curvature(0, i + 1) -= gamma_[i] * weight / rho;
-      point.curvature(i + 1, 0) -= gamma_[i] * weight / rho;
+      double share = 1.0 / rho;
+      if (r[i] <= options_.least_bound) {
+        // As in AddIdleCurvature: the slope falls by a slack until r_i grows.
+        const double slack = slope[i] - rho * (r_[i] - options_.least_bound);
+        share = 1.0 / (rho + slack / std::max(values[i], options_.least_bound));
+      }
+      point.curvature(0, 0) += gamma_[i] * gamma_[i] * share;
+      point.curvature(i + 1, i + 1) += weight * weight * share;
+      point.curvature(0, i + 1) -= gamma_[i] * weight * share;
+      point.curvature(i + 1, 0) -= gamma_[i] * weight * share;
     }
     bound_ = std::max(bound_, point.value);
     Consider(minimum.x, r);
@@ -188,6 +217,21 @@ VfIdcaOptions SparseGroupLassoVfOptions(Index penalties) {
   options.relative_step = false;
   options.max_steps = 50;
   return options;
+}
+
+absl::StatusOr<VectorXd> StartingBounds(const SparseVfProblem& problem, double share, const base::StopToken& stop) {
+  const SparsePenalties& penalties = problem.penalties;
+  const double largest = problem.train.product.lpNorm<Eigen::Infinity>();
+  Quadratic quadratic;
+  quadratic.a = &problem.train.gram;
+  quadratic.c = problem.train.product;
+  VectorXd mu = VectorXd::Constant(penalties.count(), 0.1 * share * largest);
+  mu[penalties.l1()] = share * largest;
+  LUTHIER_ASSIGN_OR_RETURN(
+      const PenalizedMinimum minimum,
+      MinimizePenalized(quadratic, penalties, mu, VectorXd::Zero(quadratic.c.size()), kMaxSweeps, stop));
+  const VectorXd values = penalties.Values(minimum.x);
+  return VectorXd(values.cwiseMax(std::max(1e-3, 0.1 * values.maxCoeff())));
 }
 
 VectorXd SparseLowerSolver::Interpolate(const VectorXd& r, VectorXd x, double loss, double enough) {
@@ -258,13 +302,15 @@ absl::StatusOr<SparseVfLower> SparseLowerSolver::Solve(const VectorXd& r, const 
     point.value = minimum.bound + train.half_square - mu.dot(r);
     point.gradient = values - r;
     point.curvature = Curvature(minimum, PenaltySlopes(penalties, minimum));
+    AddIdleCurvature(train, penalties, at, r, minimum.x, &point.curvature);
     consider(minimum.x);
     point.gap = Relative(best.gap, best.value);
     return point;
   };
   DualAscentOptions dual;
   dual.tolerance = tolerance;
-  dual.cautious = penalties.l1();
+  dual.cautious = {penalties.l1()};
+  if (penalties.ridge) dual.cautious.push_back(penalties.l2());
   VectorXd start = gamma;
   if (start.size() != penalties.count()) {
     start = VectorXd::Zero(penalties.count());
@@ -335,7 +381,8 @@ absl::StatusOr<VfIdcaResult> RunSparseVfIdca(const SparseVfProblem& problem, con
     step.r = r;
     result.steps = k;
     result.converged = step.step < options.tolerance && step.violation < options.tolerance;
-    if ((report && !report(step)) || result.converged) break;
+    result.patient = options.patience == 0 || k - std::max(0, result.best_step) < options.patience;
+    if ((report && !report(step)) || result.converged || !result.patient) break;
     if (step.step * alpha <= options.alpha_share * std::min(1.0, alpha * step.violation)) {
       alpha += options.alpha_step;
     }

@@ -40,6 +40,7 @@ struct SparseVfProblem {
 
 struct VfIdcaOptions {
   Eigen::VectorXd start;  // r_0 > 0: one for each penalty.
+  double least_bound = 1e-8;  // r >= this: near 0 the multipliers have no limit.
   double rho = 1e-3;
   double alpha_step = 5.0;       // alpha grows by this, from 1 (delta in the paper).
   // alpha grows where step * alpha <= alpha_share min(1, alpha * violation) (c in the paper).
@@ -48,11 +49,18 @@ struct VfIdcaOptions {
   bool relative_step = true;  // The step is |z+ - z| / sqrt(1 + |z|^2), else |z+ - z| / |z|.
   double tolerance = 0.1;     // Ends where both the step and the violation are less.
   int max_steps = 100;
-  double gap = 1e-7;  // Accuracy of each subproblem, relative.
+  int patience = 0;           // Ends after so many steps without a better penalised model (VfIdcaResult). 0: never.
+  double gap = 3e-7;  // Accuracy of each subproblem, relative.
 };
 // The constants of the authors' code.
 VfIdcaOptions ElasticNetVfOptions();
 VfIdcaOptions SparseGroupLassoVfOptions(Eigen::Index penalties);
+
+// Returns bounds to start from: the P_i of the penalised model of the training rows whose L1 strength is `share` of the
+// least that leaves no weight, and whose other strengths are a tenth of that. At least a tenth of the largest, since a
+// group without weights could get none from a bound of 0. CANCELLED when stopped.
+absl::StatusOr<Eigen::VectorXd> StartingBounds(const SparseVfProblem& problem, double share,
+                                               const base::StopToken& stop);
 
 // The state after one step.
 struct VfIdcaStep {
@@ -68,7 +76,8 @@ struct VfIdcaStep {
 };
 
 struct VfIdcaResult {
-  bool converged = false;  // Else max_steps were made.
+  bool converged = false;  // Else it ended for another reason.
+  bool patient = true;     // False: it ended by `patience`.
   int steps = 0;
   // All multipliers vanish: no penalty binds, and with more columns than rows the model interpolates.
   bool degenerate = false;

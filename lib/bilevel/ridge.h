@@ -71,7 +71,7 @@ struct LeastSquaresGram {
 // mu = min l2 and the other constants are true bounds.
 class RidgeInner final : public InnerProblem {
  public:
-  // What is referred to must outlive this. `gram`: X~'X~ and X~'y, or null, in which case all is done by products with
+  // `data` and `gram` must outlive this. `gram`: X~'X~ and X~'y, or null, in which case all is done by products with
   // X~. `l2`: penalty of each column, p entries > 0.
   RidgeInner(const LeastSquaresData* data, const LeastSquaresGram* gram, ColumnPenalties groups, Eigen::VectorXd l2);
 

@@ -213,6 +213,27 @@ void CheckSplit(const ObjectiveInfo& info, const study::BuiltinObjective& object
   }
 }
 
+// Weights of rows by their time, a setting of ridge.
+void CheckRecency(const ObjectiveInfo& info, const study::BuiltinObjective& objective, const study::SearchSpace& space,
+                  base::Violations* violations) {
+  if (info.FindParameter(kRecencyOption) == nullptr) return;
+  const auto given = [&](const char* name) { return objective.options.contains(name) || space.Find(name); };
+  if (!given(kRecencyOption)) {
+    if (given("recency_center")) {
+      violations->Add(absl::StrCat(kAt, ".options.recency_center"),
+                      "is of use with recency alone; give recency, too, or remove it");
+    }
+    return;
+  }
+  if (objective.split.time_column.empty()) {
+    violations->Add(absl::StrCat(kAt, ".split.time_column"), "is required with recency: it orders the rows");
+  }
+  for (const char* other : {"unroll", kCriterionOption}) {
+    if (!objective.options.contains(other)) continue;
+    violations->Add(absl::StrCat(kAt, ".options.", other), "and recency exclude each other; remove one of the two");
+  }
+}
+
 void CheckMetric(const ObjectiveInfo& info, const study::MetricSpec& metric, base::Violations* violations) {
   const MetricInfo* m = info.FindMetric(metric.name);
   if (m == nullptr) {
@@ -298,6 +319,7 @@ absl::Status Validate(const study::BuiltinObjective& objective, const study::Sea
   CheckSpace(info, objective, space, &violations);
   CheckListL2(info, objective, space, &violations);
   CheckSplit(info, objective, &violations);
+  CheckRecency(info, objective, space, &violations);
   CheckMetric(info, metric, &violations);
   return violations.ToStatus();
 }

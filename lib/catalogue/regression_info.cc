@@ -102,6 +102,23 @@ ObjectiveInfo RidgeInfo() {
                                  "parameter l2.NAME, required as l2 is, with a gradient; l2 is the strength of all "
                                  "other columns.",
                                  std::string(), false));
+  ParameterInfo recency =
+      MakeNumber(kRecencyOption, ParameterKind::kFloat,
+                 "For series that change: rows are weighted by 1 / (1 + exp(-recency (time - recency_center))), times "
+                 "from 0 to 1 over the training rows, in the order of split.time_column. Absent: all rows weigh the "
+                 "same.",
+                 1.0, true, 1e-3, 1e3);
+  recency.default_value.reset();
+  recency.optional = true;
+  recency.suggested_min = 0.1;
+  recency.suggested_max = 100.0;
+  recency.suggested_scale = study::Scale::kLog;
+  recency.differentiable = true;
+  info.parameters.push_back(std::move(recency));
+  ParameterInfo center = MakeNumber("recency_center", ParameterKind::kFloat,
+                                    "With recency: the time whose rows weigh half of the most.", 0.5, true, 0.0, 0.95);
+  center.differentiable = true;
+  info.parameters.push_back(std::move(center));
   info.parameters.push_back(MakeChoice(
       kCriterionOption,
       "What validation_loss is. validation: the error of held-out rows. leave_one_out: every row is trained on and is "
@@ -149,10 +166,10 @@ ObjectiveInfo ElasticNetInfo() {
   info.description = "Elastic net and lasso: tunes both strengths of a sparse linear regression";
   info.details =
       "Minimises half the sum over training rows of squared errors plus l1 times the sum of the weights' absolute "
-      "values plus l2/2 times their squared norm (intercept excluded), and scores the mean squared error of rows it has "
-      "not seen. Sums, not means: with n training rows, l1 and l2 are n alpha l1_ratio and n alpha (1 - l1_ratio) "
-      "of scikit-learn's ElasticNet, and l2 is that of ridge. Most weights are exactly 0. Trained by coordinate descent "
-      "and active sets until the duality gap proves it. The derivatives of validation_loss by l1 and l2 come with the "
+      "values plus l2/2 times their squared norm (intercept excluded), and scores the mean squared error of rows it "
+      "has not seen. Sums, not means: with n training rows, l1 and l2 are n alpha l1_ratio and n alpha (1 - l1_ratio) "
+      "of scikit-learn's ElasticNet, and l2 is that of ridge. Most weights are exactly 0. Trained by coordinate "
+      "descent and active sets until the duality gap proves it. The derivatives of validation_loss by l1 and l2 come with the "
       "result; they jump where a column gets or loses its weight, and a result near such a point says so.";
   ParameterInfo l1 = MakeL2(1e10, 1e4);
   l1.name = "l1";
@@ -179,8 +196,8 @@ ObjectiveInfo MlpInfo() {
   info.description = "A small neural network for regression: tunes a weight decay for each input";
   info.details =
       "Predicts v'tanh(W x + b) + v0 with a hidden layer of `units`. Minimises half the sum over training rows of "
-      "squared errors plus l2_j/2 times the squared norm of the weights of input j, for each input, plus l2_out/2 times "
-      "that of v, and scores the mean squared error of rows it has not seen. Trained by L-BFGS and Newton's steps from "
+      "squared errors plus l2_j/2 times the squared norm of the weights of input j, for each input, plus l2_out/2 "
+      "times that of v, and scores the mean squared error of rows it has not seen. Trained by L-BFGS and Newton's steps from "
       "one random start, init_seed. The derivatives of validation_loss by the strengths come with the result where "
       "training ended at a minimum, without a proven error bound: training is not convex, and a trial whose Hessian is "
       "singular or has negative curvature says so and has none.";

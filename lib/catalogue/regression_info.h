@@ -11,6 +11,8 @@ bool IsRegression(const ObjectiveInfo& info);
 
 // Option of ridge: what its validation_loss is.
 inline constexpr char kCriterionOption[] = "criterion";
+// Setting of ridge: how fast the weights of rows fall with their age.
+inline constexpr char kRecencyOption[] = "recency";
 // Returns true if the options of a ridge objective ask for a criterion without held-out rows.
 bool JudgesTrainingRows(const study::Parameters& options);
 

@@ -13,6 +13,7 @@
 #include "lib/bilevel/mlp.h"
 #include "lib/bilevel/ridge.h"
 #include "lib/bilevel/ridge_criterion.h"
+#include "lib/bilevel/weighted_ridge.h"
 #include "lib/catalogue/regression_info.h"
 #include "lib/linear/lbfgs_solver.h"
 #include "lib/objectives/kept_layouts.h"
@@ -110,7 +111,7 @@ struct LinearRows {
   absl::Status Measure(const base::StopToken& stop, RegressionFit* fit) const {
     const auto measure = [&](const bilevel::LeastSquaresData& rows, double* sse, double* count) -> absl::Status {
       LUTHIER_ASSIGN_OR_RETURN(const VectorXd predicted, rows.Multiply(fit->weights, stop));
-      *sse = (predicted - rows.target()).squaredNorm();
+      *sse = ((predicted - rows.target()).array() + fit->intercept).square().sum();
       *count = static_cast<double>(rows.rows());
       return absl::OkStatus();
     };
@@ -136,6 +137,10 @@ class RidgeFold final : public RegressionFold {
     LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
     const bilevel::LeastSquaresData& train = fold->rows_.train;
     const Index p = train.cols();
+    if (settings.recency) {
+      LUTHIER_RETURN_IF_ERROR(fold->LaySeries(dataset, partition, settings, stop));
+      return std::shared_ptr<const RegressionFold>(std::move(fold));
+    }
     // The Gram matrix is kept, and a trial adds its factor.
     const double bytes = 16.0 * static_cast<double>(p) * static_cast<double>(p);
     const bool fits = bytes <= static_cast<double>(settings.max_memory_bytes);
@@ -155,6 +160,7 @@ class RidgeFold final : public RegressionFold {
                                     const base::StopToken& stop) const override {
     VectorXd l2(rows_.train.cols());
     for (Index j = 0; j < l2.size(); ++j) l2[j] = settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))];
+    if (settings.recency) return FitSeries(settings, l2, gradient, stop);
     bilevel::RidgeInner inner(&rows_.train, gram_ ? &*gram_ : nullptr, columns_, l2);
     bilevel::RidgeOuter outer(&rows_.validation);
     const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
@@ -184,8 +190,62 @@ class RidgeFold final : public RegressionFold {
   }
 
  private:
+  // For weights of rows: the rows dense, and the times of the training rows in [0, 1].
+  absl::Status LaySeries(const data::Dataset& dataset, const data::Partition& partition,
+                         const RegressionSettings& settings, const base::StopToken& stop) {
+    const double rows = static_cast<double>(partition.train.size() + partition.validation.size());
+    const double cols = dataset.x.cols;
+    const double bytes = 8.0 * (rows * cols + 2.0 * cols * cols);
+    if (dataset.key.empty() || bytes > static_cast<double>(settings.max_memory_bytes) || cols > kLargestGram) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          dataset.name, ": recency needs a time_column, at most ", kLargestGram, " columns and about ",
+          static_cast<int64_t>(bytes / (1 << 20)), " MiB; max_memory_mib is ", settings.max_memory_bytes >> 20));
+    }
+    train_points_ = rows_.train.Dense(0, rows_.train.rows());
+    validation_points_ = rows_.validation.Dense(0, rows_.validation.rows());
+    const auto at = [&](int32_t row) { return static_cast<double>(dataset.key[static_cast<size_t>(row)]); };
+    double first = INFINITY, last = -INFINITY;
+    for (const int32_t row : partition.train) {
+      first = std::min(first, at(row));
+      last = std::max(last, at(row));
+    }
+    time_.resize(static_cast<Index>(partition.train.size()));
+    for (size_t i = 0; i < partition.train.size(); ++i) {
+      time_[static_cast<Index>(i)] = last > first ? (at(partition.train[i]) - first) / (last - first) : 1.0;
+    }
+    return stop.Poll();
+  }
+
+  absl::StatusOr<RegressionFit> FitSeries(const RegressionSettings& settings, const VectorXd& l2, bool gradient,
+                                          const base::StopToken& stop) const {
+    const bilevel::WeightedRidge ridge(&train_points_, &rows_.train.target(), &time_, settings.intercept);
+    const bool held_out = gradient && rows_.validation.rows() > 0;
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::WeightedRidgeFit found,
+                             ridge.Fit(l2, *settings.recency, held_out ? &validation_points_ : nullptr,
+                                       held_out ? &rows_.validation.target() : nullptr, stop));
+    RegressionFit fit;
+    fit.singular = found.singular;
+    if (fit.singular) return fit;
+    fit.products = 1;
+    fit.weights = std::move(found.weights);
+    fit.intercept = found.intercept;
+    fit.relative_gradient = found.relative_gradient;
+    LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
+    if (!held_out) return fit;
+    // By penalties, then the two of the weights of rows.
+    const Index p = l2.size();
+    bilevel::ImplicitGradient& part = fit.gradient.emplace();
+    part.gradient.resize(columns_.count + 2);
+    part.gradient.head(columns_.count) = columns_.Sums(found.gradient.head(p), 1);
+    part.gradient.tail(2) = found.gradient.tail(2);
+    part.error_bound = INFINITY;
+    return fit;
+  }
+
   bilevel::ColumnPenalties columns_;
   LinearRows rows_;
+  MatrixXd train_points_, validation_points_;  // With recency.
+  VectorXd time_;
   std::optional<bilevel::LeastSquaresGram> gram_;
 };
 
@@ -363,6 +423,9 @@ class MlpFold final : public RegressionFold {
     LUTHIER_RETURN_IF_ERROR(fold->train_.Lay(dataset, partition.train, fold->scaling_, fold->offset_, stop));
     LUTHIER_RETURN_IF_ERROR(fold->validation_.Lay(dataset, partition.validation, fold->scaling_, fold->offset_, stop));
     LUTHIER_RETURN_IF_ERROR(fold->third_.Lay(dataset, partition.third, fold->scaling_, fold->offset_, stop));
+    const double deviation = std::sqrt(fold->train_.target.squaredNorm() / static_cast<double>(partition.train.size()));
+    if (deviation > 0.0 && std::isfinite(deviation)) fold->deviation_ = deviation;
+    for (DenseRows* part : {&fold->train_, &fold->validation_, &fold->third_}) part->target /= fold->deviation_;
     return std::shared_ptr<const RegressionFold>(std::move(fold));
   }
 
@@ -370,10 +433,14 @@ class MlpFold final : public RegressionFold {
                                     const base::StopToken& stop) const override {
     const bilevel::MlpShape shape{train_.points.cols(), settings.units};
     VectorXd l2(shape.inputs);
-    for (Index j = 0; j < l2.size(); ++j) l2[j] = settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))];
+    // Targets, and so the output layer, are in units of their deviation. Divided by its square, h has l2 / deviation^2.
+    const double square = deviation_ * deviation_;
+    for (Index j = 0; j < l2.size(); ++j) {
+      l2[j] = std::max(settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))] / square, kLeastPenalty);
+    }
     bilevel::MlpInner inner(shape, &train_.points, &train_.target, columns_, l2, settings.l2_out);
     RegressionFit fit;
-    LUTHIER_RETURN_IF_ERROR(Train(settings, tolerance, shape, inner, stop, &fit));
+    LUTHIER_RETURN_IF_ERROR(Train(settings, shape, inner, stop, &fit));
     if (fit.diverged) return fit;
     const bool ended = fit.outcome == linear::CgOutcome::kConverged || fit.outcome == linear::CgOutcome::kPrecision;
     if (gradient && ended && validation_.points.rows() > 0) {
@@ -381,8 +448,9 @@ class MlpFold final : public RegressionFold {
       VectorXd w = fit.weights;
       LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part,
                                DifferentiateAt(inner, outer, /*certified=*/false, 0.0, tolerance, stop, &w));
-      const double allowed = std::max(kAtMinimum, tolerance.value_or(0.0)) * fit.first_gradient;
-      if (part.inner_gradient_norm <= allowed) {
+      if (part.inner_gradient_norm <= kAtMinimum * fit.first_gradient) {
+        part.outer_value *= square;
+        part.gradient *= square;
         fit.weights = std::move(w);
         fit.gradient = std::move(part);
       }
@@ -390,12 +458,15 @@ class MlpFold final : public RegressionFold {
     LUTHIER_RETURN_IF_ERROR(Measure(train_, shape, stop, fit.weights, &fit.train_sse, &fit.train_rows));
     LUTHIER_RETURN_IF_ERROR(Measure(validation_, shape, stop, fit.weights, &fit.validation_sse, &fit.validation_rows));
     LUTHIER_RETURN_IF_ERROR(Measure(third_, shape, stop, fit.weights, &fit.third_sse, &fit.third_rows));
+    fit.weights.tail(shape.dim() - shape.output()) *= deviation_;
     return fit;
   }
 
  private:
-  // Of the gradient's norm at the start: no more may be left where derivatives are those of a minimum.
+  // Of the gradient's norm at the start: no more may be left where derivatives are those of a minimum. Whatever a
+  // search's tolerance: elsewhere the Hessian has negative curvature as often as not.
   static constexpr double kAtMinimum = 1e-6;
+  static constexpr double kLeastPenalty = 1e-300;
   static constexpr int kNewtonSteps = 12;
 
   struct DenseRows {
@@ -412,15 +483,14 @@ class MlpFold final : public RegressionFold {
     VectorXd target;
   };
 
-  static absl::Status Train(const RegressionSettings& settings, std::optional<double> tolerance,
-                            const bilevel::MlpShape& shape, bilevel::MlpInner& inner, const base::StopToken& stop,
-                            RegressionFit* fit) {
+  static absl::Status Train(const RegressionSettings& settings, const bilevel::MlpShape& shape,
+                            bilevel::MlpInner& inner, const base::StopToken& stop, RegressionFit* fit) {
     const auto value = [&](const VectorXd& x, VectorXd* g) { return inner.Value(x, g, stop); };
     linear::LbfgsSolver solver;
     LUTHIER_ASSIGN_OR_RETURN(linear::SolveState state,
                              solver.Start(value, bilevel::StartMlp(shape, settings.init_seed)));
     const double first = solver.gradient().norm();
-    const double relative = std::max(settings.tolerance, tolerance ? std::min(*tolerance, kLoosest) : 0.0);
+    const double relative = settings.tolerance;
     while (state == linear::SolveState::kRunning && solver.gradient().norm() > relative * first &&
            fit->products < settings.max_iterations) {
       LUTHIER_ASSIGN_OR_RETURN(state, solver.Step(value, stop));
@@ -443,16 +513,17 @@ class MlpFold final : public RegressionFold {
     return absl::OkStatus();
   }
 
-  static absl::Status Measure(const DenseRows& rows, const bilevel::MlpShape& shape, const base::StopToken& stop,
-                              const VectorXd& weights, double* sse, double* count) {
+  absl::Status Measure(const DenseRows& rows, const bilevel::MlpShape& shape, const base::StopToken& stop,
+                       const VectorXd& weights, double* sse, double* count) const {
     LUTHIER_ASSIGN_OR_RETURN(const VectorXd predicted, bilevel::PredictMlp(shape, weights, rows.points, stop));
-    *sse = (predicted - rows.target).squaredNorm();
+    *sse = (predicted - rows.target).squaredNorm() * deviation_ * deviation_;
     *count = static_cast<double>(rows.target.size());
     return absl::OkStatus();
   }
 
   bilevel::ColumnPenalties columns_;
-  DenseRows train_, validation_, third_;
+  DenseRows train_, validation_, third_;  // Targets in units of deviation_.
+  double deviation_ = 1.0;                // Root mean square of the training targets.
 };
 
 // Sum of squared differences of targets from their mean.
@@ -562,6 +633,12 @@ std::vector<Derivative> RegressionObjective::Derivatives(const RegressionSetting
     if (name == "gamma") {
       const Index k = parameter.is_vector() ? scalar.element : 0;
       out.push_back({k, settings.gamma[k]});
+      continue;
+    }
+    if (name == "recency" || name == "recency_center") {
+      // The second one's derivative is by itself: it may be 0.
+      const bool slope = name == "recency";
+      out.push_back({columns_.count + (slope ? 0 : 1), slope ? settings.recency->slope : 1.0});
       continue;
     }
     if (info_.model == "elastic_net") {
@@ -682,6 +759,9 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
     const std::string& criterion = settings.Text("criterion");
     if (criterion == "leave_one_out") out.criterion = bilevel::RidgeCriterion::kLeaveOneOut;
     if (criterion == "gcv") out.criterion = bilevel::RidgeCriterion::kGcv;
+    if (settings.given("recency")) {
+      out.recency = bilevel::Recency{settings.Number("recency"), settings.Number("recency_center")};
+    }
   }
   if (info.model == "elastic_net") out.l1 = settings.Number("l1");
   if (info.model == "mlp") {

@@ -11,6 +11,7 @@
 #include "lib/bilevel/column_penalties.h"
 #include "lib/bilevel/implicit_gradient.h"
 #include "lib/bilevel/ridge_criterion.h"
+#include "lib/bilevel/weighted_ridge.h"
 #include "lib/catalogue/objective_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
@@ -38,6 +39,7 @@ struct RegressionSettings {
   double l2_out = 0.0;
   uint64_t init_seed = 0;
   Eigen::VectorXd gamma;  // kernel_ridge: one entry, or one for each column.
+  std::optional<bilevel::Recency> recency;  // ridge: weights of rows by their time.
   bilevel::RidgeCriterion criterion = bilevel::RidgeCriterion::kHeldOut;
   double tolerance = 1e-10;
   int max_iterations = 1000;
@@ -51,6 +53,7 @@ RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
 // A trained regression. Predictions are offset + the model's value at (x - mean) * scale.
 struct RegressionFit {
   Eigen::VectorXd weights;  // One a column; kernel_ridge: one a training row; mlp: as bilevel::MlpShape has them.
+  double intercept = 0.0;   // ridge with recency: on top of the offset.
   linear::CgOutcome outcome = linear::CgOutcome::kConverged;
   bool singular = false;           // The system has no solution up to round-off.
   bool diverged = false;           // Unrolled steps did not stay finite.

@@ -156,7 +156,7 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainRegression(const TrainRequest
   parts.mean = fold->scaling().mean;
   parts.deviation = fold->scaling().deviation;
   parts.weights = fit.weights;
-  parts.offset = fold->offset();
+  parts.offset = fold->offset() + fit.intercept;
   parts.units = regression.units;
   if (info.model == "kernel_ridge") {
     parts.gamma = regression.gamma;

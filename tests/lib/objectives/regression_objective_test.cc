@@ -126,6 +126,56 @@ TEST(RegressionObjectiveTest, LeaveOneOutIsAsManyFoldsAsRows) {
   }
 }
 
+TEST(RegressionObjectiveTest, RecentRowsWeighMoreWhereAskedFor) {
+  const testing::TemporaryDirectory dir;
+  {
+    std::ofstream file(dir.path() + "/series.csv");
+    file << "day,a,b,y\n";
+    for (int t = 0; t < 120; ++t) {
+      const double a = std::sin(1.3 * t), b = std::cos(2.9 * t), drift = t / 120.0;
+      file << t << "," << a << "," << b << "," << drift * a + (1.0 - drift) * b + 0.1 * std::sin(77.0 * t) << "\n";
+    }
+  }
+  const data::DataRoot root = data::DataRoot::Open(dir.path()).value();
+  BuiltinObjective spec;
+  spec.model = "ridge";
+  spec.data = "series.csv";
+  spec.split.time_column = "day";
+  spec.split.folds = 3;
+  const SearchSpace space = Space({One("l2"), Float("recency", 0.1, 100.0, study::Scale::kLog),
+                                   Float("recency_center", 0.0, 0.95)});
+  const auto made = CreateObjective(spec, space, kLoss, &root);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const study::Parameters at = {{"l2", 0.5}, {"recency", 8.0}, {"recency_center", 0.6}};
+  const Measurement m = *(*made)->Evaluate(At(at))->measurement;
+  const auto loss = [&](const study::Parameters& there) {
+    return (*made)->Evaluate(At(there))->measurement->metrics.at("validation_loss");
+  };
+  ASSERT_TRUE(m.gradient);
+  const char* names[] = {"l2", "recency", "recency_center"};
+  for (size_t k = 0; k < 3; ++k) {
+    study::Parameters up = at, down = at;
+    const double h = 1e-5;
+    up[names[k]] = std::get<double>(at.at(names[k])) + h;
+    down[names[k]] = std::get<double>(at.at(names[k])) - h;
+    EXPECT_NEAR(m.gradient->values[k], (loss(up) - loss(down)) / (2 * h), 1e-7) << names[k];
+  }
+  EXPECT_LT(m.metrics.at("validation_loss"), 0.8 * loss({{"l2", 0.5}, {"recency", 1e-1}, {"recency_center", 0.0}}));
+  // The center may be 0.
+  EXPECT_TRUE((*made)->Evaluate(At({{"l2", 0.5}, {"recency", 8.0}, {"recency_center", 0.0}}))->measurement->gradient);
+  TrainRequest request;
+  request.objective = spec;
+  request.parameters = at;
+  const auto model = TrainModel(request, &root, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto evaluation = (*model)->Evaluate({dir.path() + "/series.csv", {}}).value();
+  EXPECT_NEAR(evaluation.metrics.at("loss"), (*model)->info().metrics.at("train_loss"), 1e-9);
+  spec.split.time_column.clear();
+  EXPECT_THAT(Message(catalogue::Validate(spec, space, kLoss)), HasSubstr("time_column"));
+  const SearchSpace lone = Space({One("l2"), Float("recency_center", 0.0, 0.95)});
+  EXPECT_THAT(Message(catalogue::Validate(spec, lone, kLoss)), HasSubstr("recency alone"));
+}
+
 TEST(RegressionObjectiveTest, CriteriaOfTrainingRowsHoldOutNone) {
   BuiltinObjective spec = Spec("ridge", {{"criterion", std::string("gcv")}, {"unroll", std::string("lbfgs")}});
   spec.split.folds = 3;

@@ -105,7 +105,7 @@ def main():
             difference = abs(float(mine[4]) - value) / (1.0 + abs(value))
             worst = max(worst, difference)
             print(f'{seed},{mine[0]},{float(mine[4]):.8g},{value:.8g},{difference:.2g}')
-        print(f'seed {seed}: steps {len(ours)} and {len(theirs)}; CPU seconds {final[5]} and {seconds:.2f}; '
+        print(f'seed {seed}: steps {len(ours)} and {len(theirs)}; CPU seconds {final[7]} and {seconds:.2f}; '
               f'largest multiplier before the last step {float(ours[-2][8]):.3g} and {theirs[-1][1]:.3g}')
     print(f'largest relative difference of a step\'s objective: {worst:.2g}')
 

@@ -2,8 +2,8 @@
 
     peers.py VF_IDCA_EXPERIMENT [--validation N] [--columns P] [--seeds K]
 
-scikit-learn's ElasticNetCV and RidgeCV, celer's ElasticNetCV, and a loop over skglm's ElasticNet choose among 100
-strengths (and five mixtures) on the validation rows; the model of the training rows at the best is measured. Prints
+scikit-learn's ElasticNetCV and RidgeCV, and loops over celer's and skglm's ElasticNet choose among 100 strengths (and
+five mixtures) on the validation rows; the model of the training rows at the best is measured. Prints
 rows as vf_idca_experiment does, without those of other fields than seconds, models, losses.
 """
 
@@ -55,6 +55,13 @@ def by_cv(cv, xt, yt, xv, yv, make):
     return make(chosen).fit(xt, yt), None
 
 
+def paths(cv, fold):
+    """`cv` over all mixtures and strengths; scikit-learn 1.7 renamed the option."""
+    import inspect
+    number = 'n_alphas' if 'n_alphas' in inspect.signature(cv).parameters else 'alphas'
+    return cv(l1_ratio=RATIOS, fit_intercept=False, cv=fold, **{number: ALPHAS})
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('program')
@@ -67,7 +74,7 @@ def main():
     from sklearn.linear_model import ElasticNet, ElasticNetCV, Ridge, RidgeCV
     methods = {
         'sklearn_elastic_net': lambda *d: by_cv(
-            lambda fold: ElasticNetCV(l1_ratio=RATIOS, n_alphas=ALPHAS, fit_intercept=False, cv=fold), *d,
+            lambda fold: paths(ElasticNetCV, fold), *d,
             lambda m: ElasticNet(alpha=m.alpha_, l1_ratio=m.l1_ratio_, fit_intercept=False)),
         'sklearn_ridge': lambda *d: by_cv(
             lambda fold: RidgeCV(alphas=numpy.logspace(-3, 3, ALPHAS), fit_intercept=False, cv=fold), *d,
@@ -75,9 +82,8 @@ def main():
     }
     try:
         import celer
-        methods['celer'] = lambda *d: by_cv(
-            lambda fold: celer.ElasticNetCV(l1_ratio=RATIOS, n_alphas=ALPHAS, fit_intercept=False, cv=fold), *d,
-            lambda m: celer.ElasticNet(alpha=m.alpha_, l1_ratio=m.l1_ratio_, fit_intercept=False))
+        methods['celer'] = lambda *d: by_path(
+            lambda alpha, ratio: celer.ElasticNet(alpha=alpha, l1_ratio=ratio, fit_intercept=False), *d)
     except ImportError:
         print('skipped: celer is not installed')
     try:

@@ -30,6 +30,7 @@ constexpr size_t kShownGroups = 20;  // In the note.
 constexpr double kMostPenalisedGroups = 0.7, kMostPenalisedNet = 0.4;
 constexpr double kLeastBound = 0.01;    // Share of the least bound at the start.
 constexpr double kProvenGap = 1e-5;     // Of every convex problem on the way, where training counts as converged.
+constexpr int32_t kMostColumns = 4000;  // Factors of so many take about a second.
 constexpr int kIdleStarts = 2;          // Starts in a row without a better refit, after which the others are left out.
 constexpr int kPatience = 5;            // Steps of a start without a better refit, beyond which it mostly overfits.
 
@@ -319,6 +320,11 @@ absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
   const double cols = source.dataset.x.cols;
   const double bytes = 8.0 * 4.0 * cols * cols;
   const int64_t most = settings.Int("max_memory_mib");
+  if (source.dataset.x.cols > kMostColumns) {
+    return absl::InvalidArgumentError(absl::StrCat(source.dataset.name, ": ", info.model, " takes at most ",
+                                                   kMostColumns, " columns, and there are ", source.dataset.x.cols,
+                                                   "; use elastic_net, or leave columns out"));
+  }
   if (bytes > static_cast<double>(most << 20)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         source.dataset.name, ": ", info.model, " takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ",

@@ -51,7 +51,8 @@ class Descent {
       // Newton's steps pay where the sweeps before them have left the signs as they were.
       const bool settled = signs == Signs();
       if (settled || round % kPatience == 0 || sweeps >= max_sweeps) {
-        if (Polish(&out)) {
+        LUTHIER_ASSIGN_OR_RETURN(const bool minimum, Polish(stop, &out));
+        if (minimum) {
           g_ = q_.Multiply(x_) - q_.c;
           if (Violation() <= tolerance_) {
             out.exact = true;
@@ -141,8 +142,9 @@ class Descent {
 
   // Comes to the minimum over the weights that are not 0, dropping those that would change their sign. Returns false if
   // that took too many steps.
-  bool Polish(PenalizedMinimum* out) {
+  absl::StatusOr<bool> Polish(const base::StopToken& stop, PenalizedMinimum* out) {
     for (int k = 0; k < kDrops; ++k) {
+      LUTHIER_RETURN_IF_ERROR(stop.Poll(x_.size()));
       switch (PolishOnce(out)) {
         case Polished::kMinimum:
           return true;

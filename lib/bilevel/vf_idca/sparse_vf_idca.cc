@@ -234,16 +234,21 @@ absl::StatusOr<VectorXd> StartingBounds(const SparseVfProblem& problem, double s
   return VectorXd(values.cwiseMax(std::max(1e-3, 0.1 * values.maxCoeff())));
 }
 
-VectorXd SparseLowerSolver::Interpolate(const VectorXd& r, VectorXd x, double loss, double enough) {
+absl::StatusOr<VectorXd> SparseLowerSolver::Interpolate(const VectorXd& r, VectorXd x, double loss, double enough,
+                                                        const base::StopToken& stop) {
   const SparseVfRows& train = problem_->train;
   if (!ridged_) {
     MatrixXd gram = train.gram;
     gram.diagonal().array() += kSpeck * gram.trace() / static_cast<double>(gram.rows());
-    ridged_.emplace(gram);
+    math::CholeskyOptions options;
+    options.jitter_scale = gram.diagonal().maxCoeff();
+    LUTHIER_ASSIGN_OR_RETURN(ridged_, math::Cholesky::Factor(gram, options, stop));
+    if (!ridged_) return x;
   }
   for (int k = 0; k < kProjections; ++k) {
-    VectorXd slope = train.gram * x - train.product;
-    x = ProjectedInto(problem_->penalties, x - ridged_->solve(slope), r);
+    LUTHIER_RETURN_IF_ERROR(stop.Poll(2 * x.size() * x.size()));
+    const VectorXd slope = train.gram * x - train.product;
+    x = ProjectedInto(problem_->penalties, x - ridged_->Solve(slope), r);
     const double now = train.Loss(x);
     if (now <= enough || !(now < 0.95 * loss)) break;
     loss = now;
@@ -282,7 +287,8 @@ absl::StatusOr<SparseVfLower> SparseLowerSolver::Solve(const VectorXd& r, const 
   };
   if (done()) return best;
   if (best.value < kSmallLoss * train.half_square) {
-    consider(Interpolate(r, best.x, best.value, 0.3 * tolerance));
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd fitted, Interpolate(r, best.x, best.value, 0.3 * tolerance, stop));
+    consider(fitted);
     if (done()) return best;
   }
   if (warm_.size() == 0) warm_ = x;

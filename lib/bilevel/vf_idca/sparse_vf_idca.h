@@ -1,7 +1,6 @@
 #ifndef LUTHIER_LIB_BILEVEL_VF_IDCA_SPARSE_VF_IDCA_H_
 #define LUTHIER_LIB_BILEVEL_VF_IDCA_SPARSE_VF_IDCA_H_
 
-#include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <functional>
 #include <optional>
@@ -9,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
 #include "lib/bilevel/vf_idca/sparse_penalties.h"
+#include "lib/math/cholesky.h"
 
 // The value-function difference-of-convex algorithm (VF-iDCA: Gao, Ye, Yin, Zeng & Zhang 2022) for sparse linear
 // regression: chooses the strengths of all penalties at once, on held-out rows.
@@ -115,12 +115,13 @@ class SparseLowerSolver {
  private:
   // Looks for weights with a loss of at most `enough`, by alternating projections: the rows' hyperplanes, and the
   // penalties' bounds. `loss`: at x, with which it starts.
-  Eigen::VectorXd Interpolate(const Eigen::VectorXd& r, Eigen::VectorXd x, double loss, double enough);
+  absl::StatusOr<Eigen::VectorXd> Interpolate(const Eigen::VectorXd& r, Eigen::VectorXd x, double loss, double enough,
+                                              const base::StopToken& stop);
 
   const SparseVfProblem* const problem_;
   Eigen::VectorXd warm_;  // The end of the last penalised problem.
   Eigen::VectorXd last_;  // The last solution.
-  std::optional<Eigen::LLT<Eigen::MatrixXd>> ridged_;  // Factor of the training Gram matrix plus a speck of ridge.
+  std::optional<math::Cholesky> ridged_;  // Factor of the training Gram matrix plus a speck of ridge.
 };
 
 // Runs the algorithm from x = 0. `report`, unless empty, is called after each step; false ends it. CANCELLED when

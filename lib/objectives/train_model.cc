@@ -16,6 +16,7 @@
 #include "lib/catalogue/registry.h"
 #include "lib/catalogue/regression_info.h"
 #include "lib/catalogue/settings.h"
+#include "lib/catalogue/vf_idca_info.h"
 #include "lib/crf/features/attribute_map.h"
 #include "lib/crf/features/letters_reader.h"
 #include "lib/data/attribute_text.h"
@@ -32,6 +33,7 @@
 #include "lib/objectives/linear_objective.h"
 #include "lib/objectives/regression_objective.h"
 #include "lib/objectives/row_source.h"
+#include "lib/objectives/vf_idca_objective.h"
 
 namespace luthier::objectives {
 namespace {
@@ -54,6 +56,17 @@ model::ModelInfo InfoOf(const TrainRequest& request, const catalogue::Settings& 
   info.trial = request.trial;
   info.version = base::kVersion;
   return info;
+}
+
+// Columns that were constant have no part in predictions, whatever they are in other rows. `weights`: `each` of them a
+// column, in order; null: none.
+void DropConstants(const data::Standardization& scaling, VectorXd* weights, int each, VectorXd* deviation) {
+  for (size_t j = 0; j < scaling.constant.size(); ++j) {
+    if (!scaling.constant[j]) continue;
+    const auto column = static_cast<Index>(j);
+    if (weights != nullptr) weights->segment(column * each, each).setZero();
+    (*deviation)[column] = std::numeric_limits<double>::infinity();
+  }
 }
 
 absl::Status Diverged(const std::string& where) {
@@ -162,17 +175,8 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainRegression(const TrainRequest
     parts.gamma = regression.gamma;
     LUTHIER_ASSIGN_OR_RETURN(parts.points, data::DenseRows(dataset.x, all.train, fold->scaling(), stop));
   }
-  // Columns that were constant have no part in predictions, whatever they are in other rows.
-  for (size_t j = 0; j < fold->scaling().constant.size(); ++j) {
-    if (!fold->scaling().constant[j]) continue;
-    const auto column = static_cast<Index>(j);
-    if (info.model == "mlp") {
-      parts.weights.segment(column * regression.units, regression.units).setZero();
-    } else if (info.model != "kernel_ridge") {
-      parts.weights[column] = 0.0;
-    }
-    parts.deviation[column] = std::numeric_limits<double>::infinity();
-  }
+  const bool kernel = info.model == "kernel_ridge";
+  DropConstants(fold->scaling(), kernel ? nullptr : &parts.weights, std::max(regression.units, 1), &parts.deviation);
   model::ModelInfo about = InfoOf(request, settings);
   LUTHIER_ASSIGN_OR_RETURN(about.fingerprint, data::Fingerprint(dataset, stop));
   about.examples = dataset.x.rows;
@@ -248,6 +252,33 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainChain(const TrainRequest& req
       std::make_unique<model::ChainModel>(std::move(about), std::move(input), data.label_names, std::move(w)));
 }
 
+absl::StatusOr<std::unique_ptr<model::Model>> TrainVfIdca(const TrainRequest& request,
+                                                          const catalogue::ObjectiveInfo& info,
+                                                          const catalogue::Settings& settings,
+                                                          const data::DataRoot* root, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const std::unique_ptr<VfIdcaObjective> objective,
+                           CreateVfIdcaObjective(info, request.objective, {}, root, nullptr, stop));
+  EvaluationContext context;
+  context.parameters = request.parameters;
+  context.stop = stop;
+  LUTHIER_ASSIGN_OR_RETURN(SparseModel found, objective->Train(context));
+  model::RegressionParts parts;
+  parts.features = std::move(found.features);
+  parts.label_name = std::move(found.label_name);
+  parts.cols = found.weights.size();
+  parts.mean = found.scaling.mean;
+  parts.deviation = found.scaling.deviation;
+  parts.weights = std::move(found.weights);
+  parts.offset = found.offset;
+  DropConstants(found.scaling, &parts.weights, 1, &parts.deviation);
+  model::ModelInfo about = InfoOf(request, settings);
+  about.fingerprint = std::move(found.fingerprint);
+  about.examples = found.rows;
+  about.outcome = found.converged ? "converged" : "limit";
+  about.metrics["train_loss"] = found.train_loss;
+  return std::unique_ptr<model::Model>(std::make_unique<model::RegressionModel>(std::move(about), std::move(parts)));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& request, const data::DataRoot* root,
@@ -263,9 +294,8 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainModel(const TrainRequest& req
     return TrainLinear(request, info, groups, settings, root, stop);
   }
   if (catalogue::IsRegression(info)) return TrainRegression(request, info, groups, settings, root, stop);
-  return absl::InvalidArgumentError(
-      absl::StrCat("objective ", info.model,
-                   " trains no model; logistic, hsvm, crf, ridge, kernel_ridge, elastic_net and mlp do"));
+  if (catalogue::IsVfIdca(info)) return TrainVfIdca(request, info, settings, root, stop);
+  return absl::InvalidArgumentError(absl::StrCat("objective ", info.model, " trains no model"));
 }
 
 }  // namespace luthier::objectives

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/status_macros.h"
 #include "lib/bilevel/ridge.h"
+#include "lib/bilevel/vf_idca/penalized_quadratic.h"
 #include "lib/bilevel/vf_idca/sparse_vf_idca.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
@@ -31,6 +32,7 @@ constexpr double kMostPenalisedGroups = 0.7, kMostPenalisedNet = 0.4;
 constexpr double kLeastBound = 0.01;    // Share of the least bound at the start.
 constexpr double kProvenGap = 1e-5;     // Of every convex problem on the way, where training counts as converged.
 constexpr int32_t kMostColumns = 4000;  // Factors of so many take about a second.
+constexpr int kModelSweeps = 5000;
 constexpr int kIdleStarts = 2;          // Starts in a row without a better refit, after which the others are left out.
 constexpr int kPatience = 5;            // Steps of a start without a better refit, beyond which it mostly overfits.
 
@@ -41,6 +43,8 @@ struct Rows {
   double deviation = 1.0;  // Of the training targets.
   double train_rows = 0.0, third_rows = 0.0;
   double validation_variance = 0.0, third_variance = 0.0;  // Of their targets, in user units.
+  data::Standardization scaling;
+  double offset = 0.0;
 };
 
 // The columns of each group, and the group's name.
@@ -116,10 +120,12 @@ class SparseObjective final : public VfIdcaObjective {
   const catalogue::ObjectiveInfo& info() const override { return info_; }
   absl::StatusOr<EvaluationResult> Run(const EvaluationContext& context,
                                        std::vector<Strength>* strengths) const override;
+  absl::StatusOr<SparseModel> Train(const EvaluationContext& context) const override;
 
  private:
   bool grouped() const { return !groups_.columns.empty(); }
-  absl::StatusOr<Rows> Lay(bool standardize, bool intercept, const base::StopToken& stop) const;
+  absl::StatusOr<Rows> Lay(const data::Partition& partition, bool standardize, bool intercept,
+                           const base::StopToken& stop) const;
   // The strengths gamma, beside sums over rows and in user units.
   std::vector<Strength> Strengths(const Rows& rows, const VectorXd& gamma) const;
 
@@ -131,8 +137,8 @@ class SparseObjective final : public VfIdcaObjective {
   mutable KeptLayouts<std::pair<bool, bool>, Rows> layouts_;  // By standardize and intercept.
 };
 
-absl::StatusOr<Rows> SparseObjective::Lay(bool standardize, bool intercept, const base::StopToken& stop) const {
-  const data::Partition& partition = source_.folds.front();
+absl::StatusOr<Rows> SparseObjective::Lay(const data::Partition& partition, bool standardize, bool intercept,
+                                          const base::StopToken& stop) const {
   const data::Dataset& dataset = source_.dataset;
   data::Standardization scaling;
   double mean = 0.0;
@@ -161,6 +167,8 @@ absl::StatusOr<Rows> SparseObjective::Lay(bool standardize, bool intercept, cons
   rows.third_rows = static_cast<double>(third.rows());
   rows.validation_variance = Variance(validation.target());
   rows.third_variance = Variance(third.target());
+  rows.scaling = std::move(scaling);
+  rows.offset = mean;
   LUTHIER_ASSIGN_OR_RETURN(rows.problem.train, Normalised(train, rows.deviation, stop));
   LUTHIER_ASSIGN_OR_RETURN(rows.problem.validation, Normalised(validation, rows.deviation, stop));
   LUTHIER_ASSIGN_OR_RETURN(rows.third, Normalised(third, rows.deviation, stop));
@@ -179,6 +187,49 @@ std::vector<Strength> SparseObjective::Strengths(const Rows& rows, const VectorX
     out.push_back({absl::StrCat("group.", groups_.names[static_cast<size_t>(m)]), gamma[m] * norms});
   }
   return out;
+}
+
+absl::StatusOr<SparseModel> SparseObjective::Train(const EvaluationContext& context) const {
+  std::vector<Strength> strengths;
+  LUTHIER_ASSIGN_OR_RETURN(const EvaluationResult found, Run(context, &strengths));
+  LUTHIER_RETURN_IF_ERROR(context.stop.Poll());
+  if (!found.measurement) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no strengths were found: ", found.failure ? found.failure->message : "stopped"));
+  }
+  LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
+                           catalogue::Settings::Resolve(info_, options_, context.parameters));
+  data::Partition all;
+  // Rows of split.validation_data are another file's.
+  const int64_t own = source_.dataset.x.rows - source_.dataset.appended;
+  for (int64_t i = 0; i < own; ++i) all.train.push_back(static_cast<int32_t>(i));
+  LUTHIER_ASSIGN_OR_RETURN(
+      const Rows rows, Lay(all, settings.Bool("standardize"), settings.Bool("intercept"), context.stop));
+  const bilevel::SparsePenalties& penalties = rows.problem.penalties;
+  // The reverse of Strengths.
+  VectorXd mu(penalties.count());
+  for (size_t k = 0; k < strengths.size(); ++k) {
+    const bool squared = strengths[k].name == "l2";
+    const Index i = k == 0 ? penalties.l1() : squared ? penalties.l2() : static_cast<Index>(k) - 1;
+    mu[i] = strengths[k].value / (rows.train_rows * (squared ? 1.0 : rows.deviation));
+  }
+  bilevel::Quadratic quadratic;
+  quadratic.a = &rows.problem.train.gram;
+  quadratic.c = rows.problem.train.product;
+  LUTHIER_ASSIGN_OR_RETURN(const bilevel::PenalizedMinimum minimum,
+                           MinimizePenalized(quadratic, penalties, mu, VectorXd::Zero(quadratic.c.size()), kModelSweeps,
+                                             context.stop));
+  SparseModel model;
+  model.weights = rows.deviation * minimum.x;
+  model.offset = rows.offset;
+  model.scaling = rows.scaling;
+  LUTHIER_ASSIGN_OR_RETURN(model.fingerprint, data::Fingerprint(source_.dataset, context.stop));
+  model.rows = own;
+  model.train_loss = 2.0 * rows.deviation * rows.deviation * rows.problem.train.Loss(minimum.x);
+  model.converged = minimum.exact && found.measurement->training->outcome == study::TrainingOutcome::kConverged;
+  model.features = source_.dataset.features;
+  model.label_name = source_.dataset.label_name;
+  return model;
 }
 
 double R2(double loss, double variance) {
@@ -200,7 +251,8 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
   const auto run = [&]() -> absl::Status {
     LUTHIER_ASSIGN_OR_RETURN(
         const std::shared_ptr<const Rows> rows,
-        layouts_.Get({standardize, intercept}, stop, [&] { return Lay(standardize, intercept, stop); }));
+        layouts_.Get({standardize, intercept}, stop,
+                     [&] { return Lay(source_.folds.front(), standardize, intercept, stop); }));
     if (context.started) context.started(false, 0);
     if (context.first_gradient) context.first_gradient();
     const bilevel::SparseVfProblem& problem = rows->problem;

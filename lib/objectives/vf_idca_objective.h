@@ -1,6 +1,8 @@
 #ifndef LUTHIER_LIB_OBJECTIVES_VF_IDCA_OBJECTIVE_H_
 #define LUTHIER_LIB_OBJECTIVES_VF_IDCA_OBJECTIVE_H_
 
+#include <Eigen/Core>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "lib/catalogue/objective_info.h"
 #include "lib/data/data_cache.h"
 #include "lib/data/data_root.h"
+#include "lib/data/standardize.h"
 #include "lib/objectives/objective.h"
 #include "lib/study/search_space.h"
 
@@ -23,12 +26,28 @@ struct Strength {
   double value = 0.0;
 };
 
+// A penalised model of all rows. Predictions are offset + weights'((x - mean) / deviation).
+struct SparseModel {
+  Eigen::VectorXd weights;
+  double offset = 0.0;
+  data::Standardization scaling;
+  std::string fingerprint;
+  int64_t rows = 0;
+  double train_loss = 0.0;  // Mean squared error.
+  bool converged = false;   // The search for strengths, and the model.
+  std::vector<std::string> features;
+  std::string label_name;
+};
+
 // An Objective that also tells all strengths: there may be more than a measurement has room for.
 class VfIdcaObjective : public Objective {
  public:
   // Evaluate, with the strengths of a complete result in *strengths unless null.
   virtual absl::StatusOr<EvaluationResult> Run(const EvaluationContext& context,
                                                std::vector<Strength>* strengths) const = 0;
+  // Finds the strengths, then trains on all rows with them, held-out ones included. FAILED_PRECONDITION if the trial
+  // fails; CANCELLED when stopped.
+  virtual absl::StatusOr<SparseModel> Train(const EvaluationContext& context) const = 0;
   absl::StatusOr<EvaluationResult> Evaluate(const EvaluationContext& context) const final {
     return Run(context, nullptr);
   }

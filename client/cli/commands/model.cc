@@ -158,7 +158,7 @@ absl::StatusOr<int> ModelTrain(Context& context) {
   const auto* builtin = std::get_if<study::BuiltinObjective>(&source.spec.objective);
   if (builtin == nullptr) {
     return absl::FailedPreconditionError(
-        "only builtin objectives train models here: logistic, hsvm and crf; this study's objective is another program");
+        "only builtin objectives train models here; this study's objective is another program");
   }
   source.request.objective = *builtin;
   LUTHIER_ASSIGN_OR_RETURN(const auto settings, ParsePairs("--set", options.settings));

@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/catalogue/registry.h"
+#include "lib/model/model.h"
+#include "lib/objectives/train_model.h"
 #include "tests/lib/objectives/objectives_testing.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -60,7 +62,8 @@ TEST(VfIdcaObjectiveTest, StrengthsAreThoseOfElasticNet) {
 
 TEST(VfIdcaObjectiveTest, StrengthsAreNoWorseThanThoseOfAGrid) {
   const Measurement m = *(*Create(Spec("vf_elastic_net")))->Evaluate(At({}))->measurement;
-  const auto grid = Make(Spec("elastic_net"), Space({Float("l1", 1e-6, 1e6, study::Scale::kLog), Float("l2", 0.0, 1e6)}), kLoss);
+  const SearchSpace space = Space({Float("l1", 1e-6, 1e6, study::Scale::kLog), Float("l2", 0.0, 1e6)});
+  const auto grid = Make(Spec("elastic_net"), space, kLoss);
   double best = INFINITY;
   for (double l1 = 0.1; l1 < 300.0; l1 *= 1.6) {
     for (double l2 = 0.1; l2 < 300.0; l2 *= 4.0) {
@@ -116,6 +119,26 @@ TEST(VfIdcaObjectiveTest, GroupsHaveNamesAndStrengths) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("groups: "));
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr("l2_groups")));
   }
+}
+
+// The model of all rows at the strengths found: that of elastic_net.
+TEST(VfIdcaObjectiveTest, ModelsAreTrainedOnAllRows) {
+  std::vector<Strength> strengths;
+  const BuiltinObjective spec = Spec("vf_elastic_net");
+  ASSERT_TRUE((*Create(spec))->Run(At({}), &strengths).ok());
+  TrainRequest request, net;
+  request.objective = spec;
+  const auto model = TrainModel(request, nullptr, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  net.objective = Spec("elastic_net");
+  net.parameters = {{"l1", strengths[0].value}, {"l2", strengths[1].value}};
+  const auto expected = TrainModel(net, nullptr, {});
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  EXPECT_EQ((*model)->info().examples, 150);
+  EXPECT_NEAR((*model)->info().metrics.at("train_loss"), (*expected)->info().metrics.at("train_loss"), 1e-6);
+  EXPECT_TRUE(model::LoadModel((*model)->Save(), "m").ok());
+  request.objective.model = "vf_sparse_group_lasso";
+  EXPECT_TRUE(TrainModel(request, nullptr, {}).ok());
 }
 
 TEST(VfIdcaObjectiveTest, ReportsItsPathAndStops) {

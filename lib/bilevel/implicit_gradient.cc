@@ -26,8 +26,7 @@ absl::StatusOr<ImplicitGradient> ComputeImplicitGradient(InnerProblem& inner, Ou
   LUTHIER_CHECK(x.size() == inner.dim());
   ImplicitGradient result;
   const base::StopToken& stop = options.stop;
-  VectorXd inner_gradient;
-  LUTHIER_RETURN_IF_ERROR(inner.Value(x, &inner_gradient, stop).status());
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd inner_gradient, inner.ExactGradient(x, stop));
   result.inner_gradient_norm = inner_gradient.norm();
   VectorXd b;
   LUTHIER_ASSIGN_OR_RETURN(result.outer_value, outer.Value(x, &b, stop));

@@ -10,6 +10,12 @@ namespace luthier::bilevel {
 
 using Eigen::VectorXd;
 
+absl::StatusOr<VectorXd> InnerProblem::ExactGradient(const VectorXd& x, const base::StopToken& stop) {
+  VectorXd gradient;
+  LUTHIER_RETURN_IF_ERROR(Value(x, &gradient, stop).status());
+  return gradient;
+}
+
 absl::StatusOr<LinearSolution> SolveQuadratic(InnerProblem& inner, const VectorXd& b, double tolerance,
                                               int max_iterations, const base::StopToken& stop) {
   constexpr int kRefinements = 30;

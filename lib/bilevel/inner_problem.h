@@ -37,6 +37,8 @@ class InnerProblem {
   // h(x), and grad_x h unless null.
   virtual absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
                                        const base::StopToken& stop) = 0;
+  // grad_x h as exactly as rounding allows, by which error bounds are computed. CANCELLED when stopped.
+  virtual absl::StatusOr<Eigen::VectorXd> ExactGradient(const Eigen::VectorXd& x, const base::StopToken& stop);
   virtual absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) = 0;
   virtual absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) = 0;
   // Entries > 0, for the preconditioner; empty when it is not cheap.

@@ -68,6 +68,10 @@ absl::StatusOr<VectorXd> LeastSquaresData::Multiply(const VectorXd& v, const bas
   base::Pace pace(stop);
   for (Index i = 0; i < rows(); ++i) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(x_.outerIndexPtr()[i + 1] - x_.outerIndexPtr()[i] + 1));
+    if (const double* row = FullRow(i)) {
+      out[i] = Eigen::Map<const VectorXd>(row, cols()).dot(scaled) - shift;
+      continue;
+    }
     double sum = 0.0;
     for (decltype(x_)::InnerIterator it(x_, i); it; ++it) sum += it.value() * scaled[it.col()];
     out[i] = sum - shift;
@@ -80,6 +84,10 @@ absl::StatusOr<VectorXd> LeastSquaresData::MultiplyTransposed(const VectorXd& r,
   base::Pace pace(stop);
   for (Index i = 0; i < rows(); ++i) {
     LUTHIER_RETURN_IF_ERROR(pace.Poll(x_.outerIndexPtr()[i + 1] - x_.outerIndexPtr()[i] + 1));
+    if (const double* row = FullRow(i)) {
+      out += r[i] * Eigen::Map<const VectorXd>(row, cols());
+      continue;
+    }
     for (decltype(x_)::InnerIterator it(x_, i); it; ++it) out[it.col()] += it.value() * r[i];
   }
   return VectorXd(scale_.cwiseProduct(out - r.sum() * mean_));
@@ -133,13 +141,19 @@ absl::StatusOr<double> RidgeInner::Value(const VectorXd& x, VectorXd* gradient, 
     if (gradient != nullptr) *gradient = product - gram_->product;
     return 0.5 * x.dot(product) - x.dot(gram_->product) + gram_->half_square;
   }
-  LUTHIER_ASSIGN_OR_RETURN(VectorXd residual, data_->Multiply(x, stop));
-  residual -= data_->target();
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, data_->Multiply(x, stop));
+  const VectorXd residual = product - data_->target();
   if (gradient != nullptr) {
     LUTHIER_ASSIGN_OR_RETURN(*gradient, data_->MultiplyTransposed(residual, stop));
     *gradient += l2_.cwiseProduct(x);
   }
   return 0.5 * residual.squaredNorm() + 0.5 * l2_.dot(x.cwiseAbs2());
+}
+
+absl::StatusOr<VectorXd> RidgeInner::ExactGradient(const VectorXd& x, const base::StopToken& stop) {
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, data_->Multiply(x, stop));
+  LUTHIER_ASSIGN_OR_RETURN(const VectorXd back, data_->MultiplyTransposed(product - data_->target(), stop));
+  return VectorXd(back + l2_.cwiseProduct(x));
 }
 
 absl::Status RidgeInner::SetPoint(const VectorXd& x, const base::StopToken&) {

@@ -51,6 +51,12 @@ class LeastSquaresData {
   const Eigen::VectorXd& scale() const { return scale_; }
 
  private:
+  // The entries of row i if all are stored, which are then in order; else null.
+  const double* FullRow(Eigen::Index i) const {
+    const auto begin = x_.outerIndexPtr()[i];
+    return x_.outerIndexPtr()[i + 1] - begin == x_.cols() ? x_.valuePtr() + begin : nullptr;
+  }
+
   Entries x_;
   Eigen::VectorXd mean_, scale_;  // p: X~ = (X - 1 mean') diag(scale).
   Eigen::VectorXd target_;
@@ -82,6 +88,8 @@ class RidgeInner final : public InnerProblem {
   Eigen::Index hyper_dim() const override { return groups_.count; }
   absl::StatusOr<double> Value(const Eigen::VectorXd& x, Eigen::VectorXd* gradient,
                                const base::StopToken& stop) override;
+  // By the rows: the Gram matrix has lost digits where columns are large or nearly dependent.
+  absl::StatusOr<Eigen::VectorXd> ExactGradient(const Eigen::VectorXd& x, const base::StopToken& stop) override;
   absl::Status SetPoint(const Eigen::VectorXd& x, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianVector(const Eigen::VectorXd& v, const base::StopToken& stop) override;
   absl::StatusOr<Eigen::VectorXd> HessianDiagonal(const base::StopToken& stop) override;

@@ -17,6 +17,7 @@
 #include "lib/catalogue/settings.h"
 #include "lib/data/standardize.h"
 #include "lib/objectives/kept_layouts.h"
+#include "lib/objectives/regression_fold.h"
 #include "lib/objectives/row_source.h"
 
 namespace luthier::objectives {
@@ -140,20 +141,9 @@ class SparseObjective final : public VfIdcaObjective {
 absl::StatusOr<Rows> SparseObjective::Lay(const data::Partition& partition, bool standardize, bool intercept,
                                           const base::StopToken& stop) const {
   const data::Dataset& dataset = source_.dataset;
-  data::Standardization scaling;
-  double mean = 0.0;
-  if (standardize || intercept) {
-    LUTHIER_ASSIGN_OR_RETURN(scaling, data::FitStandardization(dataset.x, partition.train, stop));
-    if (!standardize) {
-      scaling.deviation.setOnes();
-      scaling.constant.clear();
-    }
-  }
-  if (intercept) {
-    for (const int32_t row : partition.train) {
-      mean += dataset.target[static_cast<size_t>(row)] / static_cast<double>(partition.train.size());
-    }
-  }
+  LUTHIER_ASSIGN_OR_RETURN(data::Standardization scaling,
+                           ScalingOf(dataset, partition.train, standardize, intercept, stop));
+  const double mean = intercept ? MeanTarget(dataset, partition.train) : 0.0;
   const auto lay = [&](const std::vector<int32_t>& some) {
     return bilevel::LeastSquaresData::Create(dataset, some, scaling, mean, stop);
   };
@@ -230,11 +220,6 @@ absl::StatusOr<SparseModel> SparseObjective::Train(const EvaluationContext& cont
   model.features = source_.dataset.features;
   model.label_name = source_.dataset.label_name;
   return model;
-}
-
-double R2(double loss, double variance) {
-  if (variance > 0.0) return 1.0 - loss / variance;
-  return loss > 0.0 ? 0.0 : 1.0;
 }
 
 absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& context,

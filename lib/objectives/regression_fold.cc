@@ -1,0 +1,574 @@
+#include "lib/objectives/regression_fold.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status_macros.h"
+#include "lib/bilevel/elastic_net.h"
+#include "lib/bilevel/kernel_ridge.h"
+#include "lib/bilevel/mlp.h"
+#include "lib/bilevel/ridge.h"
+#include "lib/linear/lbfgs_solver.h"
+
+namespace luthier::objectives {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+// Columns up to which ridge is solved by Cholesky's factor of the Gram matrix, which costs p^3/3 a trial; with so few
+// rows that the Gram matrix has half its rank, conjugate gradients need fewer products than that.
+constexpr Index kSmallGram = 500, kLargestGram = 3000;
+constexpr double kLoosest = 0.1;  // Training tolerance that a search may ask for.
+
+// Trains by `solve`, which returns a solution with outcome, products and relative_gradient, or by unrolled steps, and
+// differentiates.
+template <typename Solve>
+absl::StatusOr<RegressionFit> FitInner(bilevel::InnerProblem& inner, bilevel::OuterLoss* outer,
+                                       const RegressionSettings& settings, bool gradient, double mu,
+                                       std::optional<double> tolerance, Solve solve, const base::StopToken& stop) {
+  RegressionFit fit;
+  if (settings.unroll.method) {
+    bilevel::UnrolledDescent descent(&inner, *settings.unroll.method, settings.unroll.steps);
+    while (descent.steps() < settings.unroll.steps) {
+      LUTHIER_ASSIGN_OR_RETURN(const bool moved, descent.Advance(stop));
+      if (!moved) break;
+    }
+    const double first = descent.first_gradient_norm();
+    fit.limited = descent.steps() >= settings.unroll.steps;
+    fit.diverged = !descent.finite();
+    if (fit.diverged) return fit;
+    fit.weights = descent.x();
+    fit.products = descent.steps();
+    fit.relative_gradient = first > 0.0 ? descent.gradient_norm() / first : 0.0;
+    if (gradient && outer != nullptr) {
+      LUTHIER_ASSIGN_OR_RETURN(const bilevel::UnrolledGradient unrolled, descent.Differentiate(*outer, stop));
+      fit.gradient = AsImplicit(unrolled);
+    }
+    return fit;
+  }
+  const double loose = tolerance ? std::min(*tolerance, kLoosest) : 0.0;
+  LUTHIER_ASSIGN_OR_RETURN(auto solution, solve(std::max(settings.tolerance, loose)));
+  fit.outcome = solution.outcome;
+  fit.products = solution.products;
+  fit.relative_gradient = solution.relative_gradient;
+  fit.weights = std::move(solution.weights);
+  const bool solved = fit.outcome == linear::CgOutcome::kConverged || fit.outcome == linear::CgOutcome::kPrecision;
+  if (gradient && outer != nullptr && solved && fit.weights.allFinite()) {
+    LUTHIER_ASSIGN_OR_RETURN(fit.gradient,
+                             DifferentiateAt(inner, *outer, true, mu, tolerance, stop, &fit.weights));
+  }
+  return fit;
+}
+
+// The parts of a fold, of a regression that is linear in the columns.
+struct LinearRows {
+  absl::Status Lay(const data::Dataset& dataset, const data::Partition& partition, const data::Standardization& scaling,
+                   double offset, const base::StopToken& stop) {
+    const auto rows = [&](const std::vector<int32_t>& some) {
+      return bilevel::LeastSquaresData::Create(dataset, some, scaling, offset, stop);
+    };
+    LUTHIER_ASSIGN_OR_RETURN(train, rows(partition.train));
+    LUTHIER_ASSIGN_OR_RETURN(validation, rows(partition.validation));
+    LUTHIER_ASSIGN_OR_RETURN(third, rows(partition.third));
+    return absl::OkStatus();
+  }
+
+  // Squared errors of the fit's weights.
+  absl::Status Measure(const base::StopToken& stop, RegressionFit* fit) const {
+    const auto measure = [&](const bilevel::LeastSquaresData& rows, double* sse, double* count) -> absl::Status {
+      LUTHIER_ASSIGN_OR_RETURN(const VectorXd predicted, rows.Multiply(fit->weights, stop));
+      *sse = ((predicted - rows.target()).array() + fit->intercept).square().sum();
+      *count = static_cast<double>(rows.rows());
+      return absl::OkStatus();
+    };
+    LUTHIER_RETURN_IF_ERROR(measure(validation, &fit->validation_sse, &fit->validation_rows));
+    LUTHIER_RETURN_IF_ERROR(measure(train, &fit->train_sse, &fit->train_rows));
+    return measure(third, &fit->third_sse, &fit->third_rows);
+  }
+
+  bilevel::LeastSquaresData train, validation, third;
+};
+
+class RidgeFold final : public RegressionFold {
+ public:
+  static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
+                                                                    const data::Partition& partition,
+                                                                    const RegressionSettings& settings,
+                                                                    const bilevel::ColumnPenalties& columns,
+                                                                    const base::StopToken& stop) {
+    auto fold = std::make_shared<RidgeFold>();
+    fold->columns_ = columns;
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
+    const bilevel::LeastSquaresData& train = fold->rows_.train;
+    const Index p = train.cols();
+    if (settings.recency) {
+      LUTHIER_RETURN_IF_ERROR(fold->LaySeries(dataset, partition, settings, stop));
+      return std::shared_ptr<const RegressionFold>(std::move(fold));
+    }
+    // The Gram matrix is kept, and a trial adds its factor.
+    const double bytes = 16.0 * static_cast<double>(p) * static_cast<double>(p);
+    const bool fits = bytes <= static_cast<double>(settings.max_memory_bytes);
+    const bool needed = settings.criterion != bilevel::RidgeCriterion::kHeldOut;
+    if (needed && (!fits || p > kLargestGram)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          dataset.name, ": a criterion without held-out rows needs the factor of a matrix of ", p, " x ", p,
+          " entries, at most ", kLargestGram, " and within max_memory_mib; use criterion: validation"));
+    }
+    if (needed || (fits && (p <= kSmallGram || (p <= kLargestGram && p <= 2 * train.rows())))) {
+      LUTHIER_ASSIGN_OR_RETURN(fold->gram_, bilevel::LeastSquaresGram::Create(train, stop));
+    }
+    return std::shared_ptr<const RegressionFold>(std::move(fold));
+  }
+
+  absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
+                                    const base::StopToken& stop) const override {
+    VectorXd l2(rows_.train.cols());
+    for (Index j = 0; j < l2.size(); ++j) l2[j] = settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))];
+    if (settings.recency) return FitSeries(settings, l2, gradient, stop);
+    bilevel::RidgeInner inner(&rows_.train, gram_ ? &*gram_ : nullptr, columns_, l2);
+    bilevel::RidgeOuter outer(&rows_.validation);
+    const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
+    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit,
+                             FitInner(inner, rows_.validation.rows() > 0 ? &outer : nullptr, settings, gradient,
+                                      l2.minCoeff(), tolerance, solve, stop));
+    if (fit.diverged) return fit;
+    LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
+    if (settings.criterion == bilevel::RidgeCriterion::kHeldOut) return fit;
+    LUTHIER_ASSIGN_OR_RETURN(const bool factored, inner.PreparePreconditioner(stop));
+    if (!factored) {
+      fit.singular = true;
+      return fit;
+    }
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::RidgeCriterionValue error,
+                             bilevel::EvaluateCriterion(settings.criterion, rows_.train, inner.factor(), fit.weights,
+                                                        l2, columns_, settings.intercept, gradient, stop));
+    fit.validation_rows = static_cast<double>(rows_.train.rows());
+    fit.validation_sse = error.value * fit.validation_rows;
+    if (gradient) {
+      bilevel::ImplicitGradient& part = fit.gradient.emplace();
+      part.outer_value = error.value;
+      part.gradient = std::move(error.gradient);
+      part.error_bound = INFINITY;
+    }
+    return fit;
+  }
+
+ private:
+  // For weights of rows: the rows dense, and the times of the training rows in [0, 1].
+  absl::Status LaySeries(const data::Dataset& dataset, const data::Partition& partition,
+                         const RegressionSettings& settings, const base::StopToken& stop) {
+    const double rows = static_cast<double>(partition.train.size() + partition.validation.size());
+    const double cols = dataset.x.cols;
+    const double bytes = 8.0 * (rows * cols + 2.0 * cols * cols);
+    if (dataset.key.empty() || bytes > static_cast<double>(settings.max_memory_bytes) || cols > kLargestGram) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          dataset.name, ": recency needs a time_column, at most ", kLargestGram, " columns and about ",
+          static_cast<int64_t>(bytes / (1 << 20)), " MiB; max_memory_mib is ", settings.max_memory_bytes >> 20));
+    }
+    train_points_ = rows_.train.Dense(0, rows_.train.rows());
+    validation_points_ = rows_.validation.Dense(0, rows_.validation.rows());
+    const auto at = [&](int32_t row) { return static_cast<double>(dataset.key[static_cast<size_t>(row)]); };
+    double first = INFINITY, last = -INFINITY;
+    for (const int32_t row : partition.train) {
+      first = std::min(first, at(row));
+      last = std::max(last, at(row));
+    }
+    time_.resize(static_cast<Index>(partition.train.size()));
+    for (size_t i = 0; i < partition.train.size(); ++i) {
+      time_[static_cast<Index>(i)] = last > first ? (at(partition.train[i]) - first) / (last - first) : 1.0;
+    }
+    return stop.Poll();
+  }
+
+  absl::StatusOr<RegressionFit> FitSeries(const RegressionSettings& settings, const VectorXd& l2, bool gradient,
+                                          const base::StopToken& stop) const {
+    const bilevel::WeightedRidge ridge(&train_points_, &rows_.train.target(), &time_, settings.intercept);
+    const bool held_out = gradient && rows_.validation.rows() > 0;
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::WeightedRidgeFit found,
+                             ridge.Fit(l2, *settings.recency, held_out ? &validation_points_ : nullptr,
+                                       held_out ? &rows_.validation.target() : nullptr, stop));
+    RegressionFit fit;
+    fit.singular = found.singular;
+    if (fit.singular) return fit;
+    fit.products = 1;
+    fit.weights = std::move(found.weights);
+    fit.intercept = found.intercept;
+    fit.relative_gradient = found.relative_gradient;
+    LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
+    if (!held_out) return fit;
+    // By penalties, then the two of the weights of rows.
+    const Index p = l2.size();
+    bilevel::ImplicitGradient& part = fit.gradient.emplace();
+    part.gradient.resize(columns_.count + 2);
+    part.gradient.head(columns_.count) = columns_.Sums(found.gradient.head(p), 1);
+    part.gradient.tail(2) = found.gradient.tail(2);
+    part.error_bound = INFINITY;
+    return fit;
+  }
+
+  bilevel::ColumnPenalties columns_;
+  LinearRows rows_;
+  MatrixXd train_points_, validation_points_;  // With recency.
+  VectorXd time_;
+  std::optional<bilevel::LeastSquaresGram> gram_;
+};
+
+class KernelFold final : public RegressionFold {
+ public:
+  static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
+                                                                    const data::Partition& partition,
+                                                                    const RegressionSettings& settings,
+                                                                    const base::StopToken& stop) {
+    auto fold = std::make_shared<KernelFold>();
+    // Points, distances, the kernel, its derivative, the factor and a matrix in between.
+    const double n = static_cast<double>(partition.train.size());
+    const double held = static_cast<double>(partition.validation.size() + partition.third.size());
+    const double bytes = 8.0 * ((n + held) * dataset.x.cols + 5.0 * n * n + 4.0 * n * held);
+    if (bytes > static_cast<double>(settings.max_memory_bytes)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          dataset.name, ": kernel_ridge takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ",
+          partition.train.size(), " training rows, and max_memory_mib is ", settings.max_memory_bytes >> 20,
+          "; raise it, or train on fewer rows"));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    const auto lay_out = [&](const std::vector<int32_t>& rows, MatrixXd* points, VectorXd* target) -> absl::Status {
+      LUTHIER_ASSIGN_OR_RETURN(*points, data::DenseRows(dataset.x, rows, fold->scaling_, stop));
+      target->resize(static_cast<Index>(rows.size()));
+      for (size_t i = 0; i < rows.size(); ++i) {
+        (*target)[static_cast<Index>(i)] = dataset.target[static_cast<size_t>(rows[i])] - fold->offset_;
+      }
+      return absl::OkStatus();
+    };
+    LUTHIER_RETURN_IF_ERROR(lay_out(partition.train, &fold->train_, &fold->train_target_));
+    LUTHIER_RETURN_IF_ERROR(lay_out(partition.validation, &fold->validation_, &fold->validation_target_));
+    LUTHIER_RETURN_IF_ERROR(lay_out(partition.third, &fold->third_, &fold->third_target_));
+    if (settings.gamma.size() == 1) {
+      const VectorXd one = VectorXd::Ones(1);
+      LUTHIER_ASSIGN_OR_RETURN(fold->distances_,
+                               bilevel::WeightedSquaredDistances(fold->train_, fold->train_, one, stop));
+      LUTHIER_ASSIGN_OR_RETURN(fold->validation_distances_,
+                               bilevel::WeightedSquaredDistances(fold->validation_, fold->train_, one, stop));
+    }
+    return std::shared_ptr<const RegressionFold>(std::move(fold));
+  }
+
+  absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
+                                    const base::StopToken& stop) const override {
+    const double l2 = settings.l2[0];
+    LUTHIER_ASSIGN_OR_RETURN(
+        bilevel::KernelRidgeInner inner,
+        bilevel::KernelRidgeInner::Create(&train_, &train_target_, distances_ ? &*distances_ : nullptr, settings.gamma,
+                                          l2, stop));
+    std::optional<bilevel::KernelRidgeOuter> outer;
+    if (validation_.rows() > 0) {
+      LUTHIER_ASSIGN_OR_RETURN(outer, bilevel::KernelRidgeOuter::Create(
+                                          &train_, &validation_, &validation_target_,
+                                          validation_distances_ ? &*validation_distances_ : nullptr, settings.gamma,
+                                          stop));
+    }
+    const auto solve = [&](double relative) { return inner.Solve(relative, settings.max_iterations, stop); };
+    LUTHIER_ASSIGN_OR_RETURN(RegressionFit fit, FitInner(inner, outer ? &*outer : nullptr, settings, gradient, l2,
+                                                         tolerance, solve, stop));
+    fit.singular = inner.singular();
+    if (fit.diverged || fit.singular) return fit;
+    if (outer) {
+      fit.validation_sse = (outer->Predict(fit.weights) - validation_target_).squaredNorm();
+      fit.validation_rows = static_cast<double>(validation_.rows());
+    }
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd product, inner.HessianVector(fit.weights, stop));
+    fit.train_sse = (product - l2 * fit.weights - train_target_).squaredNorm();
+    fit.train_rows = static_cast<double>(train_.rows());
+    if (third_.rows() > 0) {
+      LUTHIER_ASSIGN_OR_RETURN(const bilevel::KernelRidgeOuter third,
+                               bilevel::KernelRidgeOuter::Create(&train_, &third_, &third_target_, nullptr,
+                                                                 settings.gamma, stop));
+      fit.third_sse = (third.Predict(fit.weights) - third_target_).squaredNorm();
+      fit.third_rows = static_cast<double>(third_.rows());
+    }
+    return fit;
+  }
+
+ private:
+  MatrixXd train_, validation_, third_;  // Rows are points.
+  VectorXd train_target_, validation_target_, third_target_;
+  std::optional<MatrixXd> distances_, validation_distances_;  // With one gamma.
+};
+
+// Part of l1 by which a column must be away from a change of its weight to 0, or from it.
+constexpr double kNearKink = 1e-3;
+
+class ElasticNetFold final : public RegressionFold {
+ public:
+  static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
+                                                                    const data::Partition& partition,
+                                                                    const RegressionSettings& settings,
+                                                                    const base::StopToken& stop) {
+    auto fold = std::make_shared<ElasticNetFold>();
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    LUTHIER_RETURN_IF_ERROR(fold->rows_.Lay(dataset, partition, fold->scaling_, fold->offset_, stop));
+    LUTHIER_ASSIGN_OR_RETURN(fold->columns_,
+                             bilevel::CenteredColumns::Create(fold->rows_.train, settings.max_memory_bytes, stop));
+    return std::shared_ptr<const RegressionFold>(std::move(fold));
+  }
+
+  absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
+                                    const base::StopToken& stop) const override {
+    bilevel::ElasticNetOptions options{.l1 = settings.l1, .l2 = settings.l2[0]};
+    options.tolerance = std::max(settings.tolerance, tolerance ? std::min(*tolerance, kLoosest) : 0.0);
+    options.max_sweeps = settings.max_iterations;
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ElasticNetFit trained,
+                             bilevel::TrainElasticNet(columns_, rows_.train.target(), options, stop));
+    RegressionFit fit;
+    fit.outcome = trained.converged                             ? linear::CgOutcome::kConverged
+                  : trained.sweeps >= options.max_sweeps ? linear::CgOutcome::kIterationLimit
+                                                                : linear::CgOutcome::kPrecision;
+    fit.products = trained.sweeps;
+    fit.relative_gradient = trained.violation;
+    fit.near_kink = trained.kink_margin < kNearKink;
+    fit.weights = std::move(trained.weights);
+    if (gradient && trained.converged && rows_.validation.rows() > 0) {
+      LUTHIER_RETURN_IF_ERROR(Differentiate(options, tolerance, stop, &fit));
+    }
+    LUTHIER_RETURN_IF_ERROR(rows_.Measure(stop, &fit));
+    return fit;
+  }
+
+ private:
+  // Leaves the gradient absent where the weights' signs do not settle.
+  absl::Status Differentiate(const bilevel::ElasticNetOptions& options, std::optional<double> tolerance,
+                             const base::StopToken& stop, RegressionFit* fit) const {
+    const std::vector<Index> support = bilevel::SupportOf(fit->weights);
+    if (support.empty()) {
+      // All weights stay 0 nearby.
+      bilevel::ImplicitGradient& none = fit->gradient.emplace();
+      none.gradient = VectorXd::Zero(2);
+      none.adjoint = VectorXd::Zero(0);
+      return absl::OkStatus();
+    }
+    VectorXd w = fit->weights(support);
+    const VectorXd signs = w.cwiseSign();
+    bilevel::ElasticNetInner inner(&columns_, &rows_.train.target(), support, signs, options.l1, options.l2);
+    bilevel::ElasticNetOuter outer(&rows_.validation, support);
+    LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part,
+                             DifferentiateAt(inner, outer, /*certified=*/false, 0.0, tolerance, stop, &w));
+    if (w.cwiseSign() != signs) return absl::OkStatus();
+    fit->weights(support) = w;
+    fit->gradient = std::move(part);
+    return absl::OkStatus();
+  }
+
+  LinearRows rows_;
+  bilevel::CenteredColumns columns_;
+};
+
+class MlpFold final : public RegressionFold {
+ public:
+  static absl::StatusOr<std::shared_ptr<const RegressionFold>> Make(const data::Dataset& dataset,
+                                                                    const data::Partition& partition,
+                                                                    const RegressionSettings& settings,
+                                                                    const bilevel::ColumnPenalties& columns,
+                                                                    const base::StopToken& stop) {
+    auto fold = std::make_shared<MlpFold>();
+    fold->columns_ = columns;
+    const double rows = static_cast<double>(dataset.x.rows);
+    const double bytes = 8.0 * rows * (dataset.x.cols + 3.0 * settings.units);
+    if (bytes > static_cast<double>(settings.max_memory_bytes)) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          dataset.name, ": mlp takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ", dataset.x.rows,
+          " rows of ", dataset.x.cols, " columns, and max_memory_mib is ", settings.max_memory_bytes >> 20,
+          "; raise it, or train on fewer rows"));
+    }
+    LUTHIER_ASSIGN_OR_RETURN(fold->scaling_, ScalingOf(dataset, partition.train, settings.standardize, settings.intercept, stop));
+    if (settings.intercept) fold->offset_ = MeanTarget(dataset, partition.train);
+    LUTHIER_RETURN_IF_ERROR(fold->train_.Lay(dataset, partition.train, fold->scaling_, fold->offset_, stop));
+    LUTHIER_RETURN_IF_ERROR(fold->validation_.Lay(dataset, partition.validation, fold->scaling_, fold->offset_, stop));
+    LUTHIER_RETURN_IF_ERROR(fold->third_.Lay(dataset, partition.third, fold->scaling_, fold->offset_, stop));
+    const double deviation = std::sqrt(fold->train_.target.squaredNorm() / static_cast<double>(partition.train.size()));
+    if (deviation > 0.0 && std::isfinite(deviation)) fold->deviation_ = deviation;
+    for (DenseRows* part : {&fold->train_, &fold->validation_, &fold->third_}) part->target /= fold->deviation_;
+    return std::shared_ptr<const RegressionFold>(std::move(fold));
+  }
+
+  absl::StatusOr<RegressionFit> Fit(const RegressionSettings& settings, bool gradient, std::optional<double> tolerance,
+                                    const base::StopToken& stop) const override {
+    const bilevel::MlpShape shape{train_.points.cols(), settings.units};
+    VectorXd l2(shape.inputs);
+    // Targets, and so the output layer, are in units of their deviation. Divided by its square, h has l2 / deviation^2.
+    const double square = deviation_ * deviation_;
+    for (Index j = 0; j < l2.size(); ++j) {
+      l2[j] = std::max(settings.l2[static_cast<size_t>(columns_.IndexOf(j, 1))] / square, kLeastPenalty);
+    }
+    bilevel::MlpInner inner(shape, &train_.points, &train_.target, columns_, l2, settings.l2_out);
+    RegressionFit fit;
+    LUTHIER_RETURN_IF_ERROR(Train(settings, shape, inner, stop, &fit));
+    if (fit.diverged) return fit;
+    const bool ended = fit.outcome == linear::CgOutcome::kConverged || fit.outcome == linear::CgOutcome::kPrecision;
+    if (gradient && ended && validation_.points.rows() > 0) {
+      bilevel::MlpOuter outer(shape, &validation_.points, &validation_.target);
+      VectorXd w = fit.weights;
+      LUTHIER_ASSIGN_OR_RETURN(bilevel::ImplicitGradient part,
+                               DifferentiateAt(inner, outer, /*certified=*/false, 0.0, tolerance, stop, &w));
+      if (part.inner_gradient_norm <= kAtMinimum * fit.first_gradient) {
+        part.outer_value *= square;
+        part.gradient *= square;
+        fit.weights = std::move(w);
+        fit.gradient = std::move(part);
+      }
+    }
+    LUTHIER_RETURN_IF_ERROR(Measure(train_, shape, stop, fit.weights, &fit.train_sse, &fit.train_rows));
+    LUTHIER_RETURN_IF_ERROR(Measure(validation_, shape, stop, fit.weights, &fit.validation_sse, &fit.validation_rows));
+    LUTHIER_RETURN_IF_ERROR(Measure(third_, shape, stop, fit.weights, &fit.third_sse, &fit.third_rows));
+    fit.weights.tail(shape.dim() - shape.output()) *= deviation_;
+    return fit;
+  }
+
+ private:
+  // Of the gradient's norm at the start: no more may be left where derivatives are those of a minimum. Whatever a
+  // search's tolerance: elsewhere the Hessian has negative curvature as often as not.
+  static constexpr double kAtMinimum = 1e-6;
+  static constexpr double kLeastPenalty = 1e-300;
+  static constexpr int kNewtonSteps = 12;
+
+  struct DenseRows {
+    absl::Status Lay(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                     const data::Standardization& scaling, double offset, const base::StopToken& stop) {
+      LUTHIER_ASSIGN_OR_RETURN(points, data::DenseRows(dataset.x, rows, scaling, stop));
+      target.resize(static_cast<Index>(rows.size()));
+      for (size_t i = 0; i < rows.size(); ++i) {
+        target[static_cast<Index>(i)] = dataset.target[static_cast<size_t>(rows[i])] - offset;
+      }
+      return absl::OkStatus();
+    }
+    MatrixXd points;
+    VectorXd target;
+  };
+
+  static absl::Status Train(const RegressionSettings& settings, const bilevel::MlpShape& shape,
+                            bilevel::MlpInner& inner, const base::StopToken& stop, RegressionFit* fit) {
+    const auto value = [&](const VectorXd& x, VectorXd* g) { return inner.Value(x, g, stop); };
+    linear::LbfgsSolver solver;
+    LUTHIER_ASSIGN_OR_RETURN(linear::SolveState state,
+                             solver.Start(value, bilevel::StartMlp(shape, settings.init_seed)));
+    const double first = solver.gradient().norm();
+    const double relative = settings.tolerance;
+    while (state == linear::SolveState::kRunning && solver.gradient().norm() > relative * first &&
+           fit->products < settings.max_iterations) {
+      LUTHIER_ASSIGN_OR_RETURN(state, solver.Step(value, stop));
+      ++fit->products;
+    }
+    fit->diverged = state == linear::SolveState::kNonFinite;
+    fit->first_gradient = first;
+    fit->weights = solver.x();
+    if (fit->diverged) return absl::OkStatus();
+    double norm = solver.gradient().norm();
+    if (norm > relative * first && fit->products < settings.max_iterations) {
+      // Where its steps have become too short for rounding.
+      LUTHIER_ASSIGN_OR_RETURN(
+          norm, bilevel::PolishInner(inner, 0.0, kNewtonSteps, stop, &fit->weights, relative * first));
+    }
+    fit->relative_gradient = first > 0.0 ? norm / first : 0.0;
+    fit->outcome = norm <= relative * first                  ? linear::CgOutcome::kConverged
+                   : state == linear::SolveState::kPrecision ? linear::CgOutcome::kPrecision
+                                                             : linear::CgOutcome::kIterationLimit;
+    return absl::OkStatus();
+  }
+
+  absl::Status Measure(const DenseRows& rows, const bilevel::MlpShape& shape, const base::StopToken& stop,
+                       const VectorXd& weights, double* sse, double* count) const {
+    LUTHIER_ASSIGN_OR_RETURN(const VectorXd predicted, bilevel::PredictMlp(shape, weights, rows.points, stop));
+    *sse = (predicted - rows.target).squaredNorm() * deviation_ * deviation_;
+    *count = static_cast<double>(rows.target.size());
+    return absl::OkStatus();
+  }
+
+  bilevel::ColumnPenalties columns_;
+  DenseRows train_, validation_, third_;  // Targets in units of deviation_.
+  double deviation_ = 1.0;                // Root mean square of the training targets.
+};
+
+}  // namespace
+
+double MeanTarget(const data::Dataset& dataset, const std::vector<int32_t>& rows) {
+  double mean = 0.0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    mean += (dataset.target[static_cast<size_t>(rows[i])] - mean) / static_cast<double>(i + 1);
+  }
+  return mean;
+}
+
+absl::StatusOr<data::Standardization> ScalingOf(const data::Dataset& dataset, const std::vector<int32_t>& rows,
+                                                bool standardize, bool intercept, const base::StopToken& stop) {
+  data::Standardization scaling;
+  if (!standardize && !intercept) return scaling;
+  LUTHIER_ASSIGN_OR_RETURN(scaling, data::FitStandardization(dataset.x, rows, stop));
+  if (!standardize) {
+    scaling.deviation.setOnes();
+    scaling.constant.clear();
+  }
+  return scaling;
+}
+
+double R2(double errors, double variation) {
+  if (variation > 0.0) return 1.0 - errors / variation;
+  return errors > 0.0 ? 0.0 : 1.0;
+}
+
+RegressionSettings ParseRegressionSettings(const catalogue::ObjectiveInfo& info,
+                                           const std::vector<catalogue::PenaltyGroup>& groups,
+                                           const catalogue::Settings& settings) {
+  RegressionSettings out;
+  out.standardize = settings.Bool("standardize");
+  out.intercept = settings.Bool("intercept");
+  if (settings.IsVector("l2")) {
+    out.l2 = settings.Vector("l2");
+    out.l2.insert(out.l2.begin(), out.l2.back());  // Number 0 is of no column.
+  } else {
+    out.l2 = catalogue::PenaltiesOf(groups, settings);
+  }
+  if (info.model == "ridge") {
+    const std::string& criterion = settings.Text("criterion");
+    if (criterion == "leave_one_out") out.criterion = bilevel::RidgeCriterion::kLeaveOneOut;
+    if (criterion == "gcv") out.criterion = bilevel::RidgeCriterion::kGcv;
+    if (settings.given("recency")) {
+      out.recency = bilevel::Recency{settings.Number("recency"), settings.Number("recency_center")};
+    }
+  }
+  if (info.model == "elastic_net") out.l1 = settings.Number("l1");
+  if (info.model == "mlp") {
+    out.units = static_cast<int>(settings.Int("units"));
+    out.l2_out = settings.Number("l2_out");
+    out.init_seed = static_cast<uint64_t>(settings.Int("init_seed"));
+  }
+  if (info.model == "kernel_ridge") {
+    if (settings.IsVector("gamma")) {
+      const std::vector<double>& gamma = settings.Vector("gamma");
+      out.gamma = Eigen::Map<const VectorXd>(gamma.data(), static_cast<Index>(gamma.size()));
+    } else {
+      out.gamma = VectorXd::Constant(1, settings.Number("gamma"));
+    }
+  }
+  out.tolerance = settings.Number("tolerance");
+  out.max_iterations = static_cast<int>(settings.Int("max_iterations"));
+  out.max_memory_bytes = settings.Int("max_memory_mib") << 20;
+  if (info.FindParameter("unroll") != nullptr) out.unroll = ParseUnroll(settings);
+  return out;
+}
+
+absl::StatusOr<std::shared_ptr<const RegressionFold>> MakeRegressionFold(
+    const catalogue::ObjectiveInfo& info, const data::Dataset& dataset, const data::Partition& partition,
+    const RegressionSettings& settings, const bilevel::ColumnPenalties& columns, const base::StopToken& stop) {
+  if (info.model == "ridge") return RidgeFold::Make(dataset, partition, settings, columns, stop);
+  if (info.model == "elastic_net") return ElasticNetFold::Make(dataset, partition, settings, stop);
+  if (info.model == "mlp") return MlpFold::Make(dataset, partition, settings, columns, stop);
+  return KernelFold::Make(dataset, partition, settings, stop);
+}
+
+}  // namespace luthier::objectives

@@ -220,10 +220,11 @@ void ModelDataOptions(CLI::App& app, Options& o) {
 }
 
 void BilevelOptions(CLI::App& app, Options& o) {
-  app.add_option("MODEL", o.objective, "elastic_net or sparse_group_lasso")
+  app.add_option("MODEL", o.objective, "elastic_net, sparse_group_lasso or matrix_completion")
       ->required()
-      ->check(CLI::IsMember({"elastic_net", "sparse_group_lasso"}));
-  app.add_option("--data", o.data, "Table of rows, plain, .gz or .xz, or synth:regression?rows=300&cols=100")
+      ->check(CLI::IsMember({"elastic_net", "sparse_group_lasso", "matrix_completion"}));
+  app.add_option("--data", o.data,
+                 "Table of rows, plain, .gz or .xz, or generated: synth:regression?rows=300&cols=100, synth:matrix")
       ->required();
   app.add_option("--validation", o.validation, "Share of rows that the strengths are chosen on")->capture_default_str();
   app.add_option("--third", o.third, "Share of rows to measure on alone")->capture_default_str();
@@ -231,7 +232,7 @@ void BilevelOptions(CLI::App& app, Options& o) {
   app.add_option("--group-column", o.group_column, "Column whose rows of one value stay together");
   app.add_option("--time-column", o.time_column, "Column that orders the rows: the last are held out");
   app.add_option("--set", o.settings,
-                 "NAME=VALUE of a setting (`luthier objectives describe vf_elastic_net`); may be repeated")
+                 "NAME=VALUE of a setting (`luthier objectives describe vf_MODEL`); may be repeated")
       ->take_all();
   app.add_option("--format", o.data_format, "Of the table: auto (by name, then content), csv, libsvm, idx")
       ->check(CLI::IsMember({"auto", "csv", "libsvm", "idx"}))
@@ -402,7 +403,7 @@ const std::vector<Verb>& Verbs() {
        ModelDataOptions,
        ModelEvaluate},
       {{"bilevel"},
-       "Choose all strengths of a sparse regression at once, without a study",
+       "Choose all strengths of a sparse or low-rank model at once, without a study",
        "luthier bilevel elastic_net --data table.csv",
        BilevelOptions,
        Bilevel},

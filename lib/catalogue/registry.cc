@@ -10,6 +10,7 @@
 #include "lib/catalogue/crf_info.h"
 #include "lib/catalogue/function_info.h"
 #include "lib/catalogue/linear_info.h"
+#include "lib/catalogue/matrix_info.h"
 #include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/regression_info.h"
 #include "lib/catalogue/settings.h"
@@ -78,6 +79,10 @@ std::vector<std::string> ParameterNames(const ObjectiveInfo& info, bool tunable_
   return names;
 }
 
+bool PredictsNumbers(const ObjectiveInfo& info) {
+  return IsRegression(info) || IsVfIdca(info) || info.model == "matrix_completion";
+}
+
 std::string Joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) absl::StrAppend(&text, text.empty() ? "" : ", ", name);
@@ -139,7 +144,7 @@ void CheckData(const ObjectiveInfo& info, const study::BuiltinObjective& objecti
     const auto* text = format == objective.options.end() ? nullptr : std::get_if<std::string>(&format->second);
     const absl::Status status = info.model == "crf"
                                     ? notation::CheckSynthChains(objective.data, text == nullptr ? "" : *text)
-                                    : notation::CheckSynthRows(objective.data, IsRegression(info) || IsVfIdca(info));
+                                    : notation::CheckSynthRows(objective.data, PredictsNumbers(info));
     if (!status.ok()) violations->Add(field, std::string(status.message()));
   } else if (objective.data[0] == '/') {
     violations->Add(field, "is an absolute path; give one relative to the worker's data root");
@@ -179,7 +184,7 @@ void CheckSplit(const ObjectiveInfo& info, const study::BuiltinObjective& object
                           : absl::StrCat("is not for objective ", info.model, "; remove it"));
   }
   if (!rows) return;
-  const bool numbers = IsRegression(info) || IsVfIdca(info);
+  const bool numbers = PredictsNumbers(info);
   if (IsVfIdca(info) && split.folds > 0) {
     violations->Add(absl::StrCat(kAt, ".split.folds"),
                     absl::StrCat("is not for ", info.model, ", which holds out rows once; give split.validation"));
@@ -259,9 +264,11 @@ const std::vector<ObjectiveInfo>& Objectives() {
     list->push_back(ElasticNetInfo());
     list->push_back(HsvmInfo());
     list->push_back(KernelRidgeInfo());
+    list->push_back(MatrixCompletionInfo());
     list->push_back(MlpInfo());
     list->push_back(RidgeInfo());
     list->push_back(VfElasticNetInfo());
+    list->push_back(VfMatrixCompletionInfo());
     list->push_back(VfSparseGroupLassoInfo());
     return list;
   }();
@@ -328,7 +335,7 @@ absl::Status ValidateCurve(const study::StudySpec& spec) {
   const auto* objective = std::get_if<study::BuiltinObjective>(&spec.objective);
   if (objective == nullptr || !(spec.resource || spec.stopping)) return absl::OkStatus();
   const absl::StatusOr<const ObjectiveInfo*> info = FindObjective(objective->model);
-  if (info.ok() && (IsRegression(**info) || IsVfIdca(**info))) {
+  if (info.ok() && PredictsNumbers(**info)) {
     const char* field = spec.resource ? "resource" : "stopping";
     return base::BadField(field, absl::StrCat("needs a learning curve, and ", objective->model,
                                               " has none that trials could be compared by; remove it"));

@@ -65,7 +65,8 @@ void AddCommon(ObjectiveInfo* info) {
 }  // namespace
 
 bool IsVfIdca(const ObjectiveInfo& info) {
-  return info.model == "vf_elastic_net" || info.model == "vf_sparse_group_lasso";
+  return info.model == "vf_elastic_net" || info.model == "vf_sparse_group_lasso" ||
+         info.model == "vf_matrix_completion";
 }
 
 ObjectiveInfo VfElasticNetInfo() {

@@ -6,7 +6,7 @@
 // Objectives whose one trial chooses all strengths of a sparse regression by itself (lib/bilevel/vf_idca).
 namespace luthier::catalogue {
 
-// Returns true for `vf_elastic_net` and `vf_sparse_group_lasso`.
+// Returns true for `vf_elastic_net`, `vf_sparse_group_lasso` and `vf_matrix_completion` (matrix_info.h).
 bool IsVfIdca(const ObjectiveInfo& info);
 
 // `vf_elastic_net`: both strengths of the elastic net.

@@ -180,8 +180,55 @@ absl::StatusOr<Dataset> Synthesize(const notation::RegressionSpec& spec, const b
   return dataset;
 }
 
+absl::StatusOr<Dataset> Synthesize(const notation::MatrixSpec& spec, const base::StopToken& stop) {
+  Dataset dataset;
+  dataset.name = absl::StrCat("synth:matrix?rows=", spec.rows, "&cols=", spec.cols, "&seed=", spec.seed);
+  dataset.x.rows = spec.known;
+  dataset.x.cols = static_cast<int32_t>(spec.features) + 2;
+  dataset.features = {"row", "column"};
+  for (int64_t f = 1; f <= spec.features; ++f) dataset.features.push_back(absl::StrCat("f", f));
+  const auto factor = [&](const char* purpose, int64_t count) {
+    std::vector<double> out;
+    RandomStream random(spec.seed, purpose);
+    for (int64_t k = 0; k < count * spec.rank; ++k) out.push_back(random.Normal());
+    return out;
+  };
+  const std::vector<double> u = factor("synth.left", spec.rows), v = factor("synth.right", spec.cols);
+  base::Pace pace(stop);
+  for (int64_t e = 0; e < spec.known; ++e) {
+    LUTHIER_RETURN_IF_ERROR(pace.Poll(kDrawWork * (spec.features + 2)));
+    RandomStream random(spec.seed, "synth.entry", static_cast<uint64_t>(e));
+    const auto i = static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(spec.rows)));
+    const auto j = static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(spec.cols)));
+    double target = 0.0;
+    for (int64_t k = 0; k < spec.rank; ++k) {
+      target += u[static_cast<size_t>(i * spec.rank + k)] * v[static_cast<size_t>(j * spec.rank + k)];
+    }
+    target /= std::sqrt(static_cast<double>(spec.rank));
+    const auto add = [&](int64_t column, double value) {
+      dataset.x.column.push_back(static_cast<int32_t>(column));
+      dataset.x.value.push_back(value);
+    };
+    add(0, static_cast<double>(i + 1));
+    add(1, static_cast<double>(j + 1));
+    for (int64_t f = 0; f < spec.features; ++f) {
+      const double value = random.Normal();
+      if (f < std::max<int64_t>(1, spec.features / 2)) target += 0.5 * value;
+      if (value != 0.0) add(f + 2, value);
+    }
+    dataset.x.row_start.push_back(dataset.x.nonzeros());
+    dataset.target.push_back(target + spec.noise * random.Normal());
+  }
+  return dataset;
+}
+
 absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, Task task, const base::StopToken& stop) {
   if (task == Task::kRegression) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::string numbers, notation::SynthNumbersKind(uri));
+    if (numbers == "matrix") {
+      LUTHIER_ASSIGN_OR_RETURN(const notation::MatrixSpec spec, notation::ParseSynthMatrix(uri));
+      return Synthesize(spec, stop);
+    }
     LUTHIER_ASSIGN_OR_RETURN(const notation::RegressionSpec spec, notation::ParseSynthRegression(uri));
     return Synthesize(spec, stop);
   }

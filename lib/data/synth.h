@@ -19,6 +19,7 @@ namespace luthier::data {
 //   synth:logistic?rows=500&cols=20&classes=2&seed=1&noise=0.1      SynthSpec
 //   synth:images?rows=500&side=28&classes=10&seed=1                 ImageSpec
 //   synth:regression?rows=500&cols=20&noise=0.5&seed=1              RegressionSpec
+//   synth:matrix?rows=40&cols=30&known=400&rank=2&noise=0.3&seed=1  MatrixSpec
 //
 // lib/notation/synth_specs.h says what names and specs mean. Errors are those of its parsers; CANCELLED when stopped,
 // here and below.
@@ -28,6 +29,8 @@ absl::StatusOr<Dataset> SynthesizeRows(const std::string& uri, Task task, const 
 absl::StatusOr<Dataset> Synthesize(const notation::SynthSpec& spec, const base::StopToken& stop = {});
 
 absl::StatusOr<Dataset> Synthesize(const notation::RegressionSpec& spec, const base::StopToken& stop = {});
+
+absl::StatusOr<Dataset> Synthesize(const notation::MatrixSpec& spec, const base::StopToken& stop = {});
 
 // The bytes of the two files.
 struct IdxFiles {

@@ -7,7 +7,8 @@
 namespace luthier::notation {
 namespace {
 
-constexpr char kRegressionExample[] = "synth:regression?rows=500&cols=20";
+constexpr char kRegressionExample[] =
+    "synth:regression?rows=500&cols=20 or synth:matrix?rows=40&cols=30&known=400";
 constexpr char kRowsExample[] = "synth:logistic?rows=500&cols=20 or synth:images?rows=500&side=28";
 
 }  // namespace
@@ -62,6 +63,24 @@ absl::StatusOr<RegressionSpec> ParseSynthRegression(const std::string& uri) {
   }
   if (spec.informative > spec.cols) {
     return SynthError(uri, absl::StrCat("informative = ", spec.informative, " is above cols = ", spec.cols));
+  }
+  return spec;
+}
+
+absl::StatusOr<MatrixSpec> ParseSynthMatrix(const std::string& uri) {
+  LUTHIER_RETURN_IF_ERROR(SynthKind(uri, {"matrix"}, kRegressionExample).status());
+  MatrixSpec spec;
+  SynthKeys keys;
+  keys.Whole("rows", 2, 10'000, &spec.rows);
+  keys.Whole("cols", 2, 10'000, &spec.cols);
+  keys.Whole("known", 4, 10'000'000, &spec.known);
+  keys.Whole("rank", 1, 100, &spec.rank);
+  keys.Whole("features", 0, 1000, &spec.features);
+  keys.Real("noise", 0.0, 1e6, &spec.noise);
+  keys.Seed(&spec.seed);
+  LUTHIER_RETURN_IF_ERROR(keys.Parse(uri));
+  if (spec.known * (spec.features + 2) > 500'000'000) {
+    return SynthError(uri, "would have more than 5e8 entries; lower known or features");
   }
   return spec;
 }
@@ -126,8 +145,15 @@ absl::StatusOr<std::string> SynthRowsKind(const std::string& uri) {
   return SynthKind(uri, {"logistic", "images"}, kRowsExample);
 }
 
+absl::StatusOr<std::string> SynthNumbersKind(const std::string& uri) {
+  return SynthKind(uri, {"regression", "matrix"}, kRegressionExample);
+}
+
 absl::Status CheckSynthRows(const std::string& uri, bool regression) {
-  if (regression) return ParseSynthRegression(uri).status();
+  if (regression) {
+    LUTHIER_ASSIGN_OR_RETURN(const std::string kind, SynthNumbersKind(uri));
+    return kind == "matrix" ? ParseSynthMatrix(uri).status() : ParseSynthRegression(uri).status();
+  }
   LUTHIER_ASSIGN_OR_RETURN(const std::string kind, SynthRowsKind(uri));
   return kind == "images" ? ParseSynthImages(uri).status() : ParseSynth(uri).status();
 }

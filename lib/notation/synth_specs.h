@@ -86,14 +86,31 @@ struct LetterSpec {
   uint64_t seed = 1;
 };
 
+// synth:matrix?rows=40&cols=30&known=400&rank=2&features=4&noise=0.3&seed=1
+//
+// Known entries of a matrix u v' / sqrt(rank), u and v standard normal with `rank` columns. One row each: columns `row`
+// and `column` from 1, then `features`, standard normal, the first half of which (at least one) adds 1/2 of itself.
+struct MatrixSpec {
+  int64_t rows = 40, cols = 30;  // 2 … 10^4.
+  int64_t known = 400;           // 4 … 10^7; entries may be drawn twice.
+  int64_t rank = 2;              // 1 … 100.
+  int64_t features = 0;          // 0 … 1000.
+  double noise = 0.3;            // [0, 10^6]: standard deviation.
+  uint64_t seed = 1;
+};
+
 absl::StatusOr<SynthSpec> ParseSynth(const std::string& uri);
 absl::StatusOr<RegressionSpec> ParseSynthRegression(const std::string& uri);
+absl::StatusOr<MatrixSpec> ParseSynthMatrix(const std::string& uri);
 absl::StatusOr<ImageSpec> ParseSynthImages(const std::string& uri);
 absl::StatusOr<SequenceSpec> ParseSynthSequences(const std::string& uri);
 absl::StatusOr<LetterSpec> ParseSynthLetters(const std::string& uri);
 
 // The kind of generated rows with classes: "logistic" or "images".
 absl::StatusOr<std::string> SynthRowsKind(const std::string& uri);
+
+// The kind of generated rows with numbers to predict: "regression" or "matrix".
+absl::StatusOr<std::string> SynthNumbersKind(const std::string& uri);
 
 // OK if `uri` is a good name of generated rows, with numbers to predict (`regression`) or with classes.
 absl::Status CheckSynthRows(const std::string& uri, bool regression);

@@ -12,6 +12,7 @@
 #include "lib/objectives/crf_objective.h"
 #include "lib/objectives/function_objective.h"
 #include "lib/objectives/linear_objective.h"
+#include "lib/objectives/matrix_objective.h"
 #include "lib/objectives/regression_objective.h"
 #include "lib/objectives/vf_idca_objective.h"
 
@@ -34,6 +35,9 @@ absl::StatusOr<std::unique_ptr<Objective>> CreateObjective(const study::BuiltinO
     return CreateRegressionObjective(info, objective, space, metric, root, cache, stop);
   }
   if (catalogue::IsVfIdca(info)) return CreateVfIdcaObjective(info, objective, space, root, cache, stop);
+  if (objective.model == "matrix_completion") {
+    return CreateMatrixObjective(info, objective, space, root, cache, stop);
+  }
   return CreateLinearObjective(info, objective, space, metric, root, cache, stop);
 }
 

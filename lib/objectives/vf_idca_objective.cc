@@ -8,15 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "lib/base/status_macros.h"
 #include "lib/bilevel/ridge.h"
 #include "lib/bilevel/vf_idca/penalized_quadratic.h"
 #include "lib/bilevel/vf_idca/sparse_vf_idca.h"
-#include "lib/catalogue/penalty_groups.h"
 #include "lib/catalogue/settings.h"
 #include "lib/data/standardize.h"
+#include "lib/objectives/column_groups.h"
 #include "lib/objectives/kept_layouts.h"
+#include "lib/objectives/matrix_objective.h"
 #include "lib/objectives/regression_fold.h"
 #include "lib/objectives/row_source.h"
 
@@ -48,12 +48,6 @@ struct Rows {
   double offset = 0.0;
 };
 
-// The columns of each group, and the group's name.
-struct Groups {
-  std::vector<std::vector<Index>> columns;
-  std::vector<std::string> names;
-};
-
 double Variance(const VectorXd& y) {
   return y.size() == 0 ? 0.0 : (y.array() - y.mean()).square().mean();
 }
@@ -71,47 +65,10 @@ absl::StatusOr<bilevel::SparseVfRows> Normalised(const bilevel::LeastSquaresData
   return out;
 }
 
-absl::StatusOr<Groups> GroupsFor(const catalogue::Settings& settings, const data::Dataset& dataset) {
-  Groups out;
-  const Index cols = dataset.x.cols;
-  const std::string& text = settings.Text("groups");
-  if (text.empty()) {
-    const auto size = static_cast<Index>(settings.Int("group_size"));
-    for (Index begin = 0; begin < cols; begin += size) {
-      std::vector<Index>& group = out.columns.emplace_back();
-      for (Index j = begin; j < std::min(cols, begin + size); ++j) group.push_back(j);
-      out.names.push_back(absl::StrCat(begin + 1, "-", std::min(cols, begin + size)));
-    }
-    return out;
-  }
-  const auto renamed = [](const absl::Status& status) {
-    absl::string_view message = status.message();
-    absl::ConsumePrefix(&message, absl::StrCat(catalogue::kGroupsOption, ": "));
-    return absl::Status(status.code(), absl::StrCat("groups: ", message));
-  };
-  const absl::StatusOr<std::vector<catalogue::PenaltyGroup>> groups = catalogue::ParsePenaltyGroups(text);
-  if (!groups.ok()) return renamed(groups.status());
-  const absl::StatusOr<std::vector<int32_t>> columns =
-      catalogue::GroupColumns(*groups, {dataset.name, dataset.x.cols, dataset.features}, /*rest=*/true);
-  if (!columns.ok()) return renamed(columns.status());
-  out.columns.resize(groups->size());
-  for (const catalogue::PenaltyGroup& group : *groups) out.names.push_back(group.name);
-  std::vector<Index> rest;
-  for (Index j = 0; j < cols; ++j) {
-    const int32_t group = (*columns)[static_cast<size_t>(j)];
-    (group == 0 ? rest : out.columns[static_cast<size_t>(group) - 1]).push_back(j);
-  }
-  if (!rest.empty()) {
-    out.columns.push_back(std::move(rest));
-    out.names.push_back("rest");
-  }
-  return out;
-}
-
 class SparseObjective final : public VfIdcaObjective {
  public:
   SparseObjective(catalogue::ObjectiveInfo info, study::Parameters options, study::SearchSpace space, RowSource source,
-                  Groups groups)
+                  ColumnGroups groups)
       : info_(std::move(info)),
         options_(std::move(options)),
         space_(std::move(space)),
@@ -134,7 +91,7 @@ class SparseObjective final : public VfIdcaObjective {
   const study::Parameters options_;
   const study::SearchSpace space_;
   const RowSource source_;
-  const Groups groups_;
+  const ColumnGroups groups_;
   mutable KeptLayouts<std::pair<bool, bool>, Rows> layouts_;  // By standardize and intercept.
 };
 
@@ -350,6 +307,9 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
 absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
+  if (info.model == "vf_matrix_completion") {
+    return CreateVfMatrixObjective(info, objective, std::move(space), root, cache, stop);
+  }
   LUTHIER_ASSIGN_OR_RETURN(RowSource source, LoadRows(objective, data::Task::kRegression, root, cache, stop));
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
                            catalogue::Settings::Resolve(info, objective.options, {}));
@@ -367,9 +327,10 @@ absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
         source.dataset.name, ": ", info.model, " takes about ", static_cast<int64_t>(bytes / (1 << 20)), " MiB for ",
         source.dataset.x.cols, " columns, and max_memory_mib is ", most, "; raise it, or leave columns out"));
   }
-  Groups groups;
+  ColumnGroups groups;
   if (info.FindParameter("groups") != nullptr) {
-    LUTHIER_ASSIGN_OR_RETURN(groups, GroupsFor(settings, source.dataset));
+    const data::Dataset& dataset = source.dataset;
+    LUTHIER_ASSIGN_OR_RETURN(groups, GroupsFor(settings, {dataset.name, dataset.x.cols, dataset.features}));
   }
   return std::make_unique<SparseObjective>(info, objective.options, std::move(space), std::move(source),
                                            std::move(groups));

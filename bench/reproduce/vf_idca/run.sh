@@ -1,11 +1,13 @@
 #!/bin/bash
-# run.sh VF_IDCA_EXPERIMENT FOLDER [repeats]: the rows of all methods on the problems of the paper's tables 1 and 2,
-# FOLDER/elastic_net.csv and FOLDER/sparse_group_lasso.csv. judge.py makes tables of them.
+# run.sh PROGRAMS FOLDER [repeats]: the rows of all methods on the problems of the paper's tables 1 to 3,
+# FOLDER/elastic_net.csv, sparse_group_lasso.csv and matrix_completion.csv. PROGRAMS: the folder of vf_idca_experiment
+# and matrix_experiment. judge.py makes tables of them.
 set -eu
-program=$1 folder=$2 repeats=${3:-30}
+program=$1/vf_idca_experiment matrix=$1/matrix_experiment folder=$2 repeats=${3:-30}
 mkdir -p "$folder"
 : > "$folder/elastic_net.csv"
 : > "$folder/sparse_group_lasso.csv"
+: > "$folder/matrix_completion.csv"
 for seed in $(seq 1 "$repeats"); do
   for validation in 20 100; do
     for method in vf_idca vf_starts wide_grid ifdm igjo grid random tpe; do
@@ -14,8 +16,11 @@ for seed in $(seq 1 "$repeats"); do
   done
   for groups in 30 300; do
     for method in vf_idca vf_starts wide_grid igjo grid; do
-      timeout 100 "$program" --problem=sparse_group_lasso --method=$method --columns=600 --groups=$groups --test=100 \
+      timeout 300 "$program" --problem=sparse_group_lasso --method=$method --columns=600 --groups=$groups --test=100 \
         --seed="$seed" >> "$folder/sparse_group_lasso.csv" || true
     done
+  done
+  for method in vf_idca vf_best wide_grid grid random tpe; do
+    timeout 300 "$matrix" --method=$method --seed="$seed" >> "$folder/matrix_completion.csv" || true
   done
 done

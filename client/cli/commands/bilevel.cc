@@ -1,8 +1,9 @@
-// `luthier bilevel`: chooses all strengths of a sparse regression at once, without a study.
+// `luthier bilevel`: chooses all strengths of a sparse or low-rank model at once, without a study.
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -67,10 +68,9 @@ absl::StatusOr<int> Bilevel(Context& context) {
       step.update(MetricsJson(point));
       path.push_back(std::move(step));
     } else {
-      context.err() << absl::StrFormat("step %d: validation_loss %.6g, iterate_loss %.6g, violation %.3g, l1 %.6g\n",
-                                       point.step, point.metrics.at("validation_loss"),
-                                       point.metrics.at("iterate_loss"), point.metrics.at("violation"),
-                                       point.metrics.at("l1"));
+      std::string line = absl::StrFormat("step %d:", point.step);
+      for (const auto& [name, value] : point.metrics) absl::StrAppendFormat(&line, " %s %.6g", name, value);
+      context.err() << line << "\n";
     }
     return true;
   };
@@ -79,7 +79,7 @@ absl::StatusOr<int> Bilevel(Context& context) {
   if (result.failure) return absl::FailedPreconditionError(result.failure->message);
   const study::Measurement& last = *result.measurement;
   const bool converged = last.training->outcome == study::TrainingOutcome::kConverged;
-  if (!converged) context.err() << "note: ended at max_steps, not converged\n";
+  if (!converged) context.err() << "note: not converged: it ended at max_steps, or a problem on the way was not solved to its accuracy\n";
   if (!result.note.empty()) context.err() << "note: " << result.note << "\n";
   if (context.json()) {
     Json found = Json::object();
@@ -96,7 +96,8 @@ absl::StatusOr<int> Bilevel(Context& context) {
     table.Add({Cell::Text("strength"), Cell::Text(strength.name), Cell::Number(strength.value)});
   }
   for (const auto& [name, value] : last.metrics) {
-    if (name == "l1" || name == "l2" || name.rfind("group.", 0) == 0) continue;  // Above.
+    const std::string& shown = name;
+    if (absl::c_any_of(strengths, [&](const objectives::Strength& s) { return s.name == shown; })) continue;  // Above.
     table.Add({Cell::Text("metric"), Cell::Text(name), Cell::Number(value)});
   }
   context.Print(table);

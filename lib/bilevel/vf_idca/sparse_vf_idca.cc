@@ -24,8 +24,6 @@ constexpr int kMaxSweeps = 400;
 constexpr double kSmallLoss = 0.05;
 constexpr double kSpeck = 1e-9;
 constexpr int kProjections = 300;
-// All gamma below this: degenerate.
-constexpr double kDegenerate = 1e-6;
 
 // Adds columns of derivatives of the penalties at the minimum's weights that are not 0: count() columns.
 MatrixXd PenaltySlopes(const SparsePenalties& penalties, const PenalizedMinimum& minimum) {
@@ -85,20 +83,10 @@ void AddIdleCurvature(const SparseVfRows& rows, const SparsePenalties& penalties
   }
 }
 
-double Relative(double gap, double value) {
-  return gap / (1.0 + std::abs(value));
-}
-
-struct Upper {
-  VectorXd x, r;
-  double value = 0.0, gap = 0.0;
-  VectorXd mu;
-};
-
 class UpperProblem {
  public:
   UpperProblem(const SparseVfProblem& problem, const VfIdcaOptions& options, const VectorXd& x, const VectorXd& r,
-               const SparseVfLower& lower, double alpha)
+               const VfLower& lower, double alpha)
       : problem_(problem),
         options_(options),
         x_(x),
@@ -108,8 +96,10 @@ class UpperProblem {
         alpha_(alpha),
         warm_(x) {}
 
-  absl::StatusOr<Upper> Solve(VectorXd mu, const base::StopToken& stop) {
+  // *warm: multipliers where it starts, which may be none, and where it ended.
+  absl::StatusOr<VfUpper> Solve(VectorXd* warm, const base::StopToken& stop) {
     const Index count = problem_.penalties.count();
+    VectorXd mu = std::move(*warm);
     if (mu.size() != count + 1) mu = VectorXd::Constant(count + 1, alpha_ / static_cast<double>(count + 2));
     DualAscentOptions dual;
     dual.most = alpha_;
@@ -117,8 +107,8 @@ class UpperProblem {
     Consider(x_, r_);  // Where it stands.
     LUTHIER_ASSIGN_OR_RETURN(DualAscent ascent,
                              MaximizeDual([&](const VectorXd& at) { return Evaluate(at, stop); }, std::move(mu), dual));
-    best_.gap = Relative(std::max(0.0, best_.value - bound_), best_.value);
-    best_.mu = std::move(ascent.mu);
+    best_.gap = RelativeGap(std::max(0.0, best_.value - bound_), best_.value);
+    *warm = std::move(ascent.mu);
     return best_;
   }
 
@@ -177,7 +167,7 @@ class UpperProblem {
     }
     bound_ = std::max(bound_, point.value);
     Consider(minimum.x, r);
-    point.gap = Relative(best_.value - bound_, best_.value);
+    point.gap = RelativeGap(best_.value - bound_, best_.value);
     return point;
   }
 
@@ -188,7 +178,7 @@ class UpperProblem {
   const double cut_;
   const double alpha_;
   VectorXd warm_;
-  Upper best_;
+  VfUpper best_;
   double bound_ = -std::numeric_limits<double>::infinity();
 };
 
@@ -256,11 +246,11 @@ absl::StatusOr<VectorXd> SparseLowerSolver::Interpolate(const VectorXd& r, Vecto
   return x;
 }
 
-absl::StatusOr<SparseVfLower> SparseLowerSolver::Solve(const VectorXd& r, const VectorXd& x, const VectorXd& gamma,
+absl::StatusOr<VfLower> SparseLowerSolver::Solve(const VectorXd& r, const VectorXd& x, const VectorXd& gamma,
                                                        double tolerance, const base::StopToken& stop) {
   const SparseVfRows& train = problem_->train;
   const SparsePenalties& penalties = problem_->penalties;
-  SparseVfLower best;
+  VfLower best;
   best.gap = std::numeric_limits<double>::infinity();
   const auto consider = [&](const VectorXd& at) {
     const VectorXd inside = ScaledInto(penalties, at, r);
@@ -281,7 +271,7 @@ absl::StatusOr<SparseVfLower> SparseLowerSolver::Solve(const VectorXd& r, const 
   consider(x);
   if (last_.size() > 0) consider(last_);
   const auto done = [&] {
-    if (Relative(best.gap, best.value) > tolerance) return false;
+    if (RelativeGap(best.gap, best.value) > tolerance) return false;
     last_ = best.x;
     return true;
   };
@@ -310,7 +300,7 @@ absl::StatusOr<SparseVfLower> SparseLowerSolver::Solve(const VectorXd& r, const 
     point.curvature = Curvature(minimum, PenaltySlopes(penalties, minimum));
     AddIdleCurvature(train, penalties, at, r, minimum.x, &point.curvature);
     consider(minimum.x);
-    point.gap = Relative(best.gap, best.value);
+    point.gap = RelativeGap(best.gap, best.value);
     return point;
   };
   DualAscentOptions dual;
@@ -327,80 +317,55 @@ absl::StatusOr<SparseVfLower> SparseLowerSolver::Solve(const VectorXd& r, const 
   return best;
 }
 
+namespace {
+
+class SparseProblem final : public VfIdcaProblem {
+ public:
+  SparseProblem(const SparseVfProblem& problem, const VfIdcaOptions& options)
+      : problem_(problem), options_(options), lower_(&problem), model_(VectorXd::Zero(variables())) {}
+
+  Index variables() const override { return problem_.train.product.size(); }
+  VectorXd Penalties(const VectorXd& x) const override { return problem_.penalties.Values(x); }
+  double TrainLoss(const VectorXd& x) const override { return problem_.train.Loss(x); }
+  double ValidationLoss(const VectorXd& x) const override { return problem_.validation.Loss(x); }
+
+  absl::StatusOr<VfLower> SolveLower(const VectorXd& r, const VectorXd& x, const VectorXd& gamma,
+                                     const base::StopToken& stop) override {
+    return lower_.Solve(r, x, gamma, options_.gap, stop);
+  }
+
+  absl::StatusOr<VfUpper> SolveUpper(const VectorXd& x, const VectorXd& r, const VfLower& lower, double alpha,
+                                     const base::StopToken& stop) override {
+    return UpperProblem(problem_, options_, x, r, lower, alpha).Solve(&mu_, stop);
+  }
+
+  absl::StatusOr<VectorXd> Refit(const VfLower& lower, const base::StopToken& stop) override {
+    Quadratic quadratic;
+    quadratic.a = &problem_.train.gram;
+    quadratic.c = problem_.train.product;
+    LUTHIER_ASSIGN_OR_RETURN(
+        const PenalizedMinimum minimum,
+        MinimizePenalized(quadratic, problem_.penalties, lower.gamma, model_, kMaxSweeps, stop));
+    if (!minimum.exact) return VectorXd();
+    model_ = minimum.x;
+    return model_;
+  }
+
+ private:
+  const SparseVfProblem& problem_;
+  const VfIdcaOptions& options_;
+  SparseLowerSolver lower_;
+  VectorXd mu_;     // Multipliers of the last step.
+  VectorXd model_;  // The last penalised one.
+};
+
+}  // namespace
+
 absl::StatusOr<VfIdcaResult> RunSparseVfIdca(const SparseVfProblem& problem, const VfIdcaOptions& options,
                                              const std::function<bool(const VfIdcaStep&)>& report,
                                              const base::StopToken& stop) {
-  const Index count = problem.penalties.count();
-  LUTHIER_CHECK(options.start.size() == count && options.start.minCoeff() > 0.0);
-  VfIdcaResult result;
-  VectorXd x = VectorXd::Zero(problem.train.product.size()), r = options.start;
-  VectorXd mu;
-  double alpha = 1.0;
-  SparseLowerSolver lower_problem(&problem);
-  LUTHIER_ASSIGN_OR_RETURN(SparseVfLower lower, lower_problem.Solve(r, x, VectorXd(), options.gap, stop));
-  result.best_loss = std::numeric_limits<double>::infinity();
-  VectorXd model = x;  // The last penalised one.
-  const auto keep_best = [&](int step) -> absl::Status {
-    if (lower.gamma.maxCoeff() < kDegenerate) return absl::OkStatus();
-    Quadratic quadratic;
-    quadratic.a = &problem.train.gram;
-    quadratic.c = problem.train.product;
-    LUTHIER_ASSIGN_OR_RETURN(
-        const PenalizedMinimum minimum,
-        MinimizePenalized(quadratic, problem.penalties, lower.gamma, model, kMaxSweeps, stop));
-    if (!minimum.exact) return absl::OkStatus();
-    model = minimum.x;
-    const double loss = problem.validation.Loss(model);
-    if (loss >= result.best_loss) return absl::OkStatus();
-    result.best_step = step;
-    result.best_loss = loss;
-    result.best_refit = model;
-    result.best_gamma = lower.gamma;
-    return absl::OkStatus();
-  };
-  LUTHIER_RETURN_IF_ERROR(keep_best(0));
-  for (int k = 1; k <= options.max_steps; ++k) {
-    UpperProblem upper(problem, options, x, r, lower, alpha);
-    LUTHIER_ASSIGN_OR_RETURN(Upper next, upper.Solve(std::move(mu), stop));
-    mu = std::move(next.mu);
-    const double length = std::sqrt((next.x - x).squaredNorm() + (next.r - r).squaredNorm());
-    const double size = x.squaredNorm() + r.squaredNorm();
-    VfIdcaStep step;
-    step.number = k;
-    step.step = length / std::sqrt(size + (options.relative_step ? 1.0 : 0.0));
-    const VectorXd violation = options.violation_weight * (problem.penalties.Values(next.x) - next.r);
-    const double cut = problem.train.Loss(next.x) - (lower.value - lower.gap) + lower.gamma.dot(next.r - r);
-    step.violation = std::max({0.0, cut, violation.maxCoeff()});
-    step.alpha = alpha;
-    step.upper_value = next.value;
-    step.lower_gap = Relative(lower.gap, lower.value);
-    step.upper_gap = next.gap;
-    result.worst_gap = std::max({result.worst_gap, step.lower_gap, step.upper_gap});
-    x = std::move(next.x);
-    r = std::move(next.r);
-    LUTHIER_ASSIGN_OR_RETURN(lower, lower_problem.Solve(r, x, lower.gamma, options.gap, stop));
-    step.validation_loss = problem.validation.Loss(x);
-    step.train_loss = problem.train.Loss(x);
-    step.refit_validation_loss = problem.validation.Loss(lower.x);
-    LUTHIER_RETURN_IF_ERROR(keep_best(k));
-    step.gamma = lower.gamma;
-    step.r = r;
-    result.steps = k;
-    result.converged = step.step < options.tolerance && step.violation < options.tolerance;
-    result.patient = options.patience == 0 || k - std::max(0, result.best_step) < options.patience;
-    if ((report && !report(step)) || result.converged || !result.patient) break;
-    if (step.step * alpha <= options.alpha_share * std::min(1.0, alpha * step.violation)) {
-      alpha += options.alpha_step;
-    }
-  }
-  result.x = std::move(x);
-  result.r = std::move(r);
-  result.gamma = std::move(lower.gamma);
-  result.degenerate = result.gamma.maxCoeff() < kDegenerate;
-  result.refit = std::move(lower.x);
-  result.refit_gap = Relative(lower.gap, lower.value);
-  result.worst_gap = std::max(result.worst_gap, result.refit_gap);
-  return result;
+  SparseProblem solved(problem, options);
+  return RunVfIdca(solved, options, report, stop);
 }
 
 }  // namespace luthier::bilevel

@@ -83,14 +83,33 @@ std::vector<ObjectiveCase> RegressionCases() {
   return cases;
 }
 
+std::vector<ObjectiveCase> MatrixCases() {
+  std::vector<ObjectiveCase> cases;
+  for (const int folds : {0, 3}) {
+    ObjectiveCase c;
+    c.name = absl::StrCat("matrix_completion", folds > 0 ? "_folds" : "");
+    c.objective.model = "matrix_completion";
+    c.objective.data = "synth:matrix?rows=12&cols=10&known=80&features=2";
+    c.objective.split.folds = folds;
+    c.space = Space({Float("nuclear", 1e-2, 1e2, study::Scale::kLog)});
+    c.metric = kLoss;
+    c.at = {{"nuclear", 2.0}};
+    c.gradient = false;
+    c.curve = false;
+    cases.push_back(c);
+  }
+  return cases;
+}
+
 // One trial chooses the strengths, and its curve is not for comparing.
 std::vector<ObjectiveCase> VfIdcaCases() {
   std::vector<ObjectiveCase> cases;
-  for (const char* model : {"vf_elastic_net", "vf_sparse_group_lasso"}) {
+  for (const char* model : {"vf_elastic_net", "vf_sparse_group_lasso", "vf_matrix_completion"}) {
     ObjectiveCase c;
     c.name = model;
     c.objective.model = model;
     c.objective.data = "synth:regression?rows=80&cols=30";
+    if (c.name == "vf_matrix_completion") c.objective.data = "synth:matrix?rows=12&cols=10&known=80&features=2";
     c.space = Space({Float("start", 1e-3, 1.0, study::Scale::kLog)});
     c.metric = kLoss;
     c.at = {{"start", 0.2}};
@@ -126,6 +145,7 @@ std::vector<ObjectiveCase> FunctionCases() {
 
 INSTANTIATE_TEST_SUITE_P(Linear, ObjectiveContract, ::testing::ValuesIn(LinearCases()), ObjectiveContract::Name);
 INSTANTIATE_TEST_SUITE_P(Chains, ObjectiveContract, ::testing::ValuesIn(ChainCases()), ObjectiveContract::Name);
+INSTANTIATE_TEST_SUITE_P(Matrices, ObjectiveContract, ::testing::ValuesIn(MatrixCases()), ObjectiveContract::Name);
 INSTANTIATE_TEST_SUITE_P(VfIdca, ObjectiveContract, ::testing::ValuesIn(VfIdcaCases()), ObjectiveContract::Name);
 INSTANTIATE_TEST_SUITE_P(Regressions, ObjectiveContract, ::testing::ValuesIn(RegressionCases()),
                          ObjectiveContract::Name);
@@ -133,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Functions, ObjectiveContract, ::testing::ValuesIn(Funct
 
 TEST(ObjectiveContractTest, EveryObjectiveIsHeldToIt) {
   std::set<std::string> held, all;
-  for (const auto& cases : {LinearCases(), ChainCases(), RegressionCases(), VfIdcaCases(), FunctionCases()}) {
+  for (const auto& cases : {LinearCases(), ChainCases(), RegressionCases(), MatrixCases(), VfIdcaCases(), FunctionCases()}) {
     for (const ObjectiveCase& c : cases) held.insert(c.objective.model);
   }
   for (const catalogue::ObjectiveInfo& info : catalogue::Objectives()) all.insert(info.model);

@@ -193,14 +193,14 @@ TEST_P(LowerTest, GapIsProvenAndTheCutHoldsEverywhere) {
     SparseLowerSolver solver(&problem);
     VectorXd r(problem.penalties.count());
     for (double& v : r) v = 0.5 + 2.0 * random.Uniform();
-    const SparseVfLower lower = solver.Solve(r, VectorXd::Zero(columns), VectorXd(), 1e-9, {}).value();
+    const VfLower lower = solver.Solve(r, VectorXd::Zero(columns), VectorXd(), 1e-9, {}).value();
     EXPECT_LE(lower.gap, 1e-9 * (1.0 + lower.value));
     EXPECT_LE((problem.penalties.Values(lower.x) - r).maxCoeff(), 1e-9);
     EXPECT_NEAR(lower.value, problem.train.Loss(lower.x), 1e-12);
     for (int k = 0; k < 100; ++k) {
       VectorXd other = r;
       for (double& v : other) v *= 0.3 + 2.0 * random.Uniform();
-      const SparseVfLower there = solver.Solve(other, lower.x, lower.gamma, 1e-8, {}).value();
+      const VfLower there = solver.Solve(other, lower.x, lower.gamma, 1e-8, {}).value();
       EXPECT_GE(there.value, lower.value - lower.gap - lower.gamma.dot(other - r) - 1e-9);
     }
   }
@@ -233,7 +233,7 @@ TEST(SparseVfIdcaTest, OrthonormalLowerProblemHasItsClosedForm) {
   const VectorXd x = c.unaryExpr([&](double v) { return Soft(v, l1) / (1.0 + l2); });
   const VectorXd r = problem.penalties.Values(x);
   SparseLowerSolver solver(&problem);
-  const SparseVfLower lower = solver.Solve(r, VectorXd::Zero(columns), VectorXd(), 1e-12, {}).value();
+  const VfLower lower = solver.Solve(r, VectorXd::Zero(columns), VectorXd(), 1e-12, {}).value();
   EXPECT_LT((lower.x - x).norm(), 1e-5);
   EXPECT_NEAR(lower.gamma[0], l1, 1e-4);
   EXPECT_NEAR(lower.gamma[1], l2, 1e-4);

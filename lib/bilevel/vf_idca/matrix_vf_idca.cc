@@ -1,0 +1,240 @@
+#include "lib/bilevel/vf_idca/matrix_vf_idca.h"
+
+#include <Eigen/SVD>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/base/status_macros.h"
+#include "lib/bilevel/vf_idca/factored_newton.h"
+
+namespace luthier::bilevel {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+namespace {
+
+using Svd = Eigen::BDCSVD<MatrixXd>;
+constexpr int kThin = Eigen::ComputeThinU | Eigen::ComputeThinV;
+// Singular values below this share of the largest, or of what else Gamma could be, are none when factors are made.
+constexpr double kSmallSingular = 1e-2;
+// New columns of the factors have this share of the nuclear norm's bound.
+constexpr double kNewShare = 0.05;
+constexpr int kMaxGrowths = 12;
+// Of the factors; and the most work for one problem. Where no penalty binds a solution can have any rank: the gap then
+// stays unproven, and is told.
+constexpr Index kMostRank = 24;
+constexpr double kMostWork = 6e10;
+
+// Operations of a call of MinimizeFactored, about.
+double Work(const MatrixProblem& problem, Index rank) {
+  const double rows = static_cast<double>(rank * problem.rows);
+  const double cols = static_cast<double>(rank * problem.cols + problem.features());
+  return 25.0 * (rows * cols * cols + cols * cols * cols / 3.0);
+}
+
+// Factors of a matrix, its leading singular vectors times the roots of the singular values.
+void Factor(const Svd& svd, double nothing, MatrixXd* a, MatrixXd* b) {
+  const VectorXd& values = svd.singularValues();
+  Index rank = 0;
+  const double least = std::max(nothing, kSmallSingular * values[0]);
+  while (rank < std::min(values.size(), kMostRank) && values[rank] > least) ++rank;
+  const VectorXd roots = values.head(rank).cwiseSqrt();
+  *a = svd.matrixU().leftCols(rank) * roots.asDiagonal();
+  *b = svd.matrixV().leftCols(rank) * roots.asDiagonal();
+}
+
+// Adds columns along the steepest descent of the product: the leading singular vectors of -gradient.
+void Grow(const MatrixXd& gradient, Index columns, double size, MatrixXd* a, MatrixXd* b) {
+  const Svd svd(gradient, kThin);
+  columns = std::min(columns, svd.singularValues().size());
+  const Index old = a->cols();
+  a->conservativeResize(gradient.rows(), old + columns);
+  b->conservativeResize(gradient.cols(), old + columns);
+  const double root = std::sqrt(size);
+  a->rightCols(columns) = -root * svd.matrixU().leftCols(columns);
+  b->rightCols(columns) = root * svd.matrixV().leftCols(columns);
+}
+
+}  // namespace
+
+VfIdcaOptions MatrixVfOptions(const MatrixProblem& problem) {
+  VfIdcaOptions options;
+  options.start = VectorXd::Constant(1 + static_cast<Index>(problem.groups.size()), 0.1);
+  options.start[0] = 1.0;
+  options.least_bound = 1e-6;
+  options.alpha_share = 1.0;
+  options.tolerance = 5e-2;
+  options.max_steps = 500;
+  return options;
+}
+
+VectorXd MatrixVfProblem::Penalties(const VectorXd& x) const {
+  return MatrixPenalties(*problem_, x);
+}
+
+double MatrixVfProblem::TrainLoss(const VectorXd& x) const {
+  return MatrixLoss(*problem_, problem_->train, x);
+}
+
+double MatrixVfProblem::ValidationLoss(const VectorXd& x) const {
+  return MatrixLoss(*problem_, problem_->validation, x);
+}
+
+absl::StatusOr<VectorXd> MatrixVfProblem::Refit(const VfLower& lower, const base::StopToken&) {
+  return lower.x;
+}
+
+absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const VectorXd& x, const VectorXd& gamma,
+                                                    const base::StopToken& stop) {
+  const MatrixProblem& problem = *problem_;
+  VfLower best;
+  best.gap = std::numeric_limits<double>::infinity();
+  MatrixXd slope;  // By Gamma, at the last point considered.
+  // The set is a product of balls of the penalties' norms, so that the least <slope, z> in it is known: a bound of the
+  // gap, by convexity, and the multipliers are the slopes' dual norms.
+  const auto consider = [&](VectorXd w, MatrixXd low_rank, double nuclear) {
+    if (nuclear > r[0]) low_rank *= r[0] / nuclear;
+    for (size_t m = 0; m < problem.groups.size(); ++m) {
+      const double norm = w(problem.groups[m]).norm(), bound = r[static_cast<Index>(m) + 1];
+      if (norm <= bound) continue;
+      for (const Index j : problem.groups[m]) w[j] *= bound / norm;
+    }
+    VfLower now;
+    now.x = Joined(w, low_rank);
+    now.value = TrainLoss(now.x);
+    VectorXd gradient = VectorXd::Zero(now.x.size());
+    AddMatrixGradient(problem, problem.train, now.x, 1.0, &gradient);
+    slope = LowRankOf(problem, gradient);
+    now.gamma = MatrixDualNorms(problem, gradient);
+    now.gap = std::max(0.0, gradient.dot(now.x) + now.gamma.dot(r));
+    if (now.value < now.gap) {  // No loss is below 0, at any r.
+      now.gap = now.value;
+      now.gamma.setZero();
+    }
+    if (now.gap < best.gap) best = std::move(now);
+  };
+  FactoredPoint point;
+  point.weights = WeightsOf(problem, x);
+  point.r = r;
+  point.multipliers = gamma;
+  const Svd svd(LowRankOf(problem, x), kThin);
+  consider(point.weights, LowRankOf(problem, x), svd.singularValues().sum());
+  if (RelativeGap(best.gap, best.value) <= options_->gap) return best;
+  Factor(svd, kSmallSingular * r[0], &point.a, &point.b);
+  Grow(slope, 1, kNewShare * r[0], &point.a, &point.b);
+  const Index most = std::min({problem.rows, problem.cols, kMostRank});
+  double tolerance = 0.1 * options_->gap, work = 0.0;
+  for (int k = 0; k < kMaxGrowths; ++k) {
+    LUTHIER_ASSIGN_OR_RETURN(point, MinimizeFactored(problem, nullptr, std::move(point), tolerance, stop));
+    const double half = 0.5 * (point.a.squaredNorm() + point.b.squaredNorm());
+    consider(point.weights, point.a * point.b.transpose(), half);
+    if (RelativeGap(best.gap, best.value) <= options_->gap) break;
+    work += Work(problem, point.a.cols());
+    if (work > kMostWork) break;
+    if (point.a.cols() >= most) {
+      tolerance *= 0.1;
+      if (tolerance < 1e-2 * options_->gap) break;
+    } else {
+      Grow(slope, std::min<Index>(2, most - point.a.cols()), kNewShare * r[0], &point.a, &point.b);
+    }
+  }
+  return best;
+}
+
+absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const VectorXd& r, const VfLower& lower,
+                                                    double alpha, const base::StopToken& stop) {
+  const MatrixProblem& problem = *problem_;
+  const double rho = options_->rho, cut = lower.value - lower.gap;
+  LUTHIER_CHECK(options_->violation_weight == 1.0);
+  FactoredStep step;
+  step.weights = WeightsOf(problem, x);
+  step.low_rank = LowRankOf(problem, x);
+  step.bounds = r;
+  step.gamma = lower.gamma;
+  step.cut = cut;
+  step.alpha = alpha;
+  step.rho = rho;
+  step.least_bound = options_->least_bound;
+
+  VfUpper best;
+  best.value = std::numeric_limits<double>::infinity();
+  double bound = -std::numeric_limits<double>::infinity();
+  const auto consider = [&](const VectorXd& at, const VectorXd& bounds) {
+    const double violation = std::max({0.0, TrainLoss(at) - cut + lower.gamma.dot(bounds - r),
+                                       (Penalties(at) - bounds).maxCoeff()});
+    const double value = ValidationLoss(at) + 0.5 * rho * ((at - x).squaredNorm() + (bounds - r).squaredNorm()) +
+                         alpha * violation;
+    if (!(value < best.value)) return;
+    best.x = at;
+    best.r = bounds;
+    best.value = value;
+  };
+  consider(x, r);
+  const auto gradient_at = [&](const VectorXd& at, double weight) {
+    VectorXd gradient = rho * (at - x);
+    AddMatrixGradient(problem, problem.validation, at, 1.0, &gradient);
+    AddMatrixGradient(problem, problem.train, at, weight, &gradient);
+    return gradient;
+  };
+  // Largest squared norm of an entry's features, and 1 for Gamma: half the mean squares curve by at most so much.
+  const auto curve = [&](const MatrixEntries& entries) {
+    return 1.0 + (entries.features.size() == 0 ? 0.0 : entries.features.rowwise().squaredNorm().maxCoeff());
+  };
+  const double validation_curve = curve(problem.validation), train_curve = curve(problem.train);
+
+  FactoredPoint point;
+  point.weights = step.weights;
+  point.r = r;
+  point.multipliers = mu_;
+  point.cut_multiplier = mu_cut_;
+  Factor(Svd(step.low_rank, kThin), kSmallSingular * r[0], &point.a, &point.b);
+  Grow(LowRankOf(problem, gradient_at(x, 0.5 * alpha)), 1, kNewShare * r[0], &point.a, &point.b);
+  const Index most = std::min({problem.rows, problem.cols, kMostRank});
+  double tolerance = 0.1 * options_->gap, work = 0.0;
+  for (int k = 0; k < kMaxGrowths; ++k) {
+    LUTHIER_ASSIGN_OR_RETURN(point, MinimizeFactored(problem, &step, std::move(point), tolerance, stop));
+    // The dual function at these multipliers, for which their sum may be alpha at most.
+    VectorXd mu = point.multipliers.cwiseMax(0.0);
+    double mu_cut = std::max(0.0, point.cut_multiplier);
+    const double sum = mu.sum() + mu_cut;
+    if (sum > alpha) {
+      mu *= alpha / sum;
+      mu_cut *= alpha / sum;
+    }
+    const VectorXd at = Joined(point.weights, point.a * point.b.transpose());
+    const VectorXd gradient = gradient_at(at, mu_cut);
+    const double length = 1.0 / (validation_curve + mu_cut * train_curve + rho);
+    // A proximal step, whose end has a known subgradient of the Lagrangian; that is rho-convex.
+    const VectorXd end = ShrunkMatrix(problem, at - length * gradient, mu, length);
+    const VectorXd subgradient = gradient_at(end, mu_cut) - gradient + (at - end) / length;
+    const VectorXd slope = mu_cut * lower.gamma - mu;
+    const VectorXd bounds = (r - slope / rho).cwiseMax(options_->least_bound);
+    const double lagrangian = ValidationLoss(end) + mu_cut * (TrainLoss(end) - cut - lower.gamma.dot(r)) +
+                              0.5 * rho * ((end - x).squaredNorm() + (bounds - r).squaredNorm()) +
+                              mu.dot(Penalties(end)) + bounds.dot(slope);
+    bound = std::max(bound, lagrangian - 0.5 * subgradient.squaredNorm() / rho);
+    consider(at, point.r);
+    consider(end, point.r);
+    best.gap = RelativeGap(std::max(0.0, best.value - bound), best.value);
+    mu_ = mu;
+    mu_cut_ = mu_cut;
+    if (best.gap <= options_->gap) break;
+    work += Work(problem, point.a.cols());
+    if (work > kMostWork) break;
+    if (point.a.cols() >= most) {
+      tolerance *= 0.1;
+      if (tolerance < 1e-2 * options_->gap) break;
+    } else {
+      Grow(LowRankOf(problem, gradient), std::min<Index>(2, most - point.a.cols()), kNewShare * r[0], &point.a,
+           &point.b);
+    }
+  }
+  return best;
+}
+
+}  // namespace luthier::bilevel

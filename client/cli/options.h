@@ -80,6 +80,7 @@ struct Options {
 
   // bilevel
   double validation = 0.25;
+  int folds = 0;  // 0: one split.
   double third = 0.0;
   std::string group_column;
   std::string time_column;

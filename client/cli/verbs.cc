@@ -220,13 +220,15 @@ void ModelDataOptions(CLI::App& app, Options& o) {
 }
 
 void BilevelOptions(CLI::App& app, Options& o) {
-  app.add_option("MODEL", o.objective, "elastic_net, sparse_group_lasso or matrix_completion")
+  app.add_option("MODEL", o.objective, "elastic_net, sparse_group_lasso, svm or matrix_completion")
       ->required()
-      ->check(CLI::IsMember({"elastic_net", "sparse_group_lasso", "matrix_completion"}));
+      ->check(CLI::IsMember({"elastic_net", "sparse_group_lasso", "svm", "matrix_completion"}));
   app.add_option("--data", o.data,
-                 "Table of rows, plain, .gz or .xz, or generated: synth:regression?rows=300&cols=100, synth:matrix")
+                 "Table of rows, plain, .gz or .xz, or generated: synth:regression?rows=300&cols=100, synth:logistic, "
+                 "synth:matrix")
       ->required();
   app.add_option("--validation", o.validation, "Share of rows that the strengths are chosen on")->capture_default_str();
+  app.add_option("--folds", o.folds, "svm: choose on so many folds instead")->check(CLI::Range(0, 100));
   app.add_option("--third", o.third, "Share of rows to measure on alone")->capture_default_str();
   app.add_option("--seed", o.first_seed, "Of the split")->capture_default_str();
   app.add_option("--group-column", o.group_column, "Column whose rows of one value stay together");

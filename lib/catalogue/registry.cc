@@ -80,7 +80,7 @@ std::vector<std::string> ParameterNames(const ObjectiveInfo& info, bool tunable_
 }
 
 bool PredictsNumbers(const ObjectiveInfo& info) {
-  return IsRegression(info) || IsVfIdca(info) || info.model == "matrix_completion";
+  return IsRegression(info) || (IsVfIdca(info) && info.model != "vf_svm") || info.model == "matrix_completion";
 }
 
 std::string Joined(const std::vector<std::string>& names) {
@@ -185,7 +185,7 @@ void CheckSplit(const ObjectiveInfo& info, const study::BuiltinObjective& object
   }
   if (!rows) return;
   const bool numbers = PredictsNumbers(info);
-  if (IsVfIdca(info) && split.folds > 0) {
+  if (IsVfIdca(info) && numbers && split.folds > 0) {
     violations->Add(absl::StrCat(kAt, ".split.folds"),
                     absl::StrCat("is not for ", info.model, ", which holds out rows once; give split.validation"));
   }
@@ -270,6 +270,7 @@ const std::vector<ObjectiveInfo>& Objectives() {
     list->push_back(VfElasticNetInfo());
     list->push_back(VfMatrixCompletionInfo());
     list->push_back(VfSparseGroupLassoInfo());
+    list->push_back(VfSvmInfo());
     return list;
   }();
   return table;

@@ -66,7 +66,7 @@ void AddCommon(ObjectiveInfo* info) {
 
 bool IsVfIdca(const ObjectiveInfo& info) {
   return info.model == "vf_elastic_net" || info.model == "vf_sparse_group_lasso" ||
-         info.model == "vf_matrix_completion";
+         info.model == "vf_matrix_completion" || info.model == "vf_svm";
 }
 
 ObjectiveInfo VfElasticNetInfo() {
@@ -97,6 +97,58 @@ ObjectiveInfo VfSparseGroupLassoInfo() {
                                        "Without groups: each so many consecutive columns are one.", 10.0, false, 1.0,
                                        1e6));
   AddCommon(&info);
+  return info;
+}
+
+ObjectiveInfo VfSvmInfo() {
+  ObjectiveInfo info;
+  info.model = "vf_svm";
+  info.description = "Chooses a bound for each weight of a support vector machine in one trial, by VF-iDCA";
+  info.details =
+      "Minimises the mean hinge loss of the training rows plus l2/2 times the squared norm of the weights w, which are "
+      "bounded one by one, |w_j| <= bound_j; two classes, the constant term is neither bounded nor penalised. One "
+      "trial chooses l2 and all bounds, by the value-function difference-of-convex algorithm (Gao et al. 2022), with a model "
+      "for each fold; its curve is the path of the steps. validation_loss is that of the best refit: models of the "
+      "training rows alone, under the bounds found. The bounds of the first 20 columns are in the trial's note; "
+      "`luthier bilevel` shows all.";
+  ParameterInfo start = MakeNumber("start", ParameterKind::kFloat, "The first bound of each weight at the first start.", 0.003,
+                                   true, 1e-6, 1.0);
+  start.suggested_scale = study::Scale::kLog;
+  info.parameters.push_back(std::move(start));
+  info.parameters.push_back(MakeNumber("starts", ParameterKind::kInt,
+                                       "Number of starts, with first bounds from `start` up to 1. The best refit of "
+                                       "all steps of all of them is the result.",
+                                       5.0, true, 1.0, 1000.0));
+  ParameterInfo tolerance = MakeNumber(
+      "tolerance", ParameterKind::kFloat,
+      "Ends where a step's relative length and the violation of the constraints are less than this.", 1e-2, true, 1e-6,
+      1.0);
+  tolerance.suggested_scale = study::Scale::kLog;
+  info.parameters.push_back(std::move(tolerance));
+  info.parameters.push_back(MakeNumber("max_steps", ParameterKind::kInt, "Ends after so many steps even if not there.",
+                                       100.0, false, 1.0, 1e5));
+  info.parameters.push_back(Make("standardize", ParameterKind::kBool,
+                                 "Scales columns to mean 0 and deviation 1, computed from training rows only.", true,
+                                 true));
+  AddReadOptions(&info, "classes");
+  info.metrics.push_back({"validation_loss", study::Goal::kMinimize,
+                          "Mean hinge loss of held-out rows by the refit; over all folds.", false});
+  info.metrics.push_back({"validation_accuracy", study::Goal::kMaximize,
+                          "Share of held-out rows that the refit classifies correctly.", false});
+  info.metrics.push_back(
+      {"train_loss", study::Goal::kMinimize, "Mean hinge loss of the training rows by the refit.", false});
+  info.metrics.push_back({"iterate_loss", study::Goal::kMinimize,
+                          "Mean hinge loss of held-out rows by the algorithm's weights, which have seen them.", false});
+  info.metrics.push_back({"l2", study::Goal::kMinimize, "The strength of the weights' norm found.", false});
+  info.metrics.push_back({"nonzero", study::Goal::kMinimize,
+                          "Columns whose bound is a thousandth of the largest or more.", false});
+  info.metrics.push_back(
+      {"violation", study::Goal::kMinimize, "Violation of the constraints by the last step.", false});
+  info.needs_data = true;
+  info.data_example = "synth:logistic?rows=300&cols=20";
+  info.data_formats =
+      "A CSV, LIBSVM or IDX file below the worker's --data-root with two classes, plain, .gz or .xz, or generated: "
+      "synth:logistic?rows=300&cols=20. Up to 1,000 columns.";
   return info;
 }
 

@@ -39,6 +39,7 @@ constexpr double kLeastBound = 1e-4;  // Of VF-iDCA's bounds, as a share of the 
 constexpr double kProvenGap = 1e-5;   // Of every convex problem on the way, where the search counts as converged.
 constexpr int kPatience = 5;          // Steps without a better refit, beyond which it mostly overfits.
 constexpr double kLeastGain = 2e-3;   // Share of the loss by which a refit must be better to count as such.
+constexpr double kMostWork = 6e10;     // Operations for one problem, about half a minute.
 constexpr size_t kShownGroups = 20;   // In the note.
 constexpr double kRankCutOff = 1e-6;  // Singular values below this share of the largest are rounding.
 
@@ -371,7 +372,7 @@ absl::StatusOr<study::Measurement> VfMatrixObjective::Search(const catalogue::Se
   options.max_steps = static_cast<int>(settings.Int("max_steps"));
   options.patience = kPatience;
   options.least_gain = kLeastGain;
-  bilevel::MatrixVfProblem solver(&problem, &options);
+  bilevel::MatrixVfProblem solver(&problem, &options, kMostWork);
   study::Measurement last;
   bool stopped = false;
   LUTHIER_ASSIGN_OR_RETURN(

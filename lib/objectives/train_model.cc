@@ -262,6 +262,24 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainVfIdca(const TrainRequest& re
   context.parameters = request.parameters;
   context.stop = stop;
   LUTHIER_ASSIGN_OR_RETURN(SparseModel found, objective->Train(context));
+  model::ModelInfo about = InfoOf(request, settings);
+  about.fingerprint = std::move(found.fingerprint);
+  about.examples = found.rows;
+  about.outcome = found.converged ? "converged" : "limit";
+  about.metrics["train_loss"] = found.train_loss;
+  if (!found.classes.empty()) {
+    model::LinearParts parts;
+    parts.classes = std::move(found.classes);
+    parts.features = std::move(found.features);
+    parts.label_name = std::move(found.label_name);
+    parts.cols = static_cast<int32_t>(found.weights.size());
+    parts.loss.kind = linear::MarginLoss::Kind::kHuberizedHinge;
+    parts.mean = found.scaling.mean;
+    parts.deviation = found.scaling.deviation;
+    parts.weights = std::move(found.weights);
+    parts.bias = Eigen::VectorXd::Constant(1, found.offset);
+    return std::unique_ptr<model::Model>(std::make_unique<model::LinearModel>(std::move(about), std::move(parts)));
+  }
   model::RegressionParts parts;
   parts.features = std::move(found.features);
   parts.label_name = std::move(found.label_name);
@@ -271,11 +289,6 @@ absl::StatusOr<std::unique_ptr<model::Model>> TrainVfIdca(const TrainRequest& re
   parts.weights = std::move(found.weights);
   parts.offset = found.offset;
   DropConstants(found.scaling, &parts.weights, 1, &parts.deviation);
-  model::ModelInfo about = InfoOf(request, settings);
-  about.fingerprint = std::move(found.fingerprint);
-  about.examples = found.rows;
-  about.outcome = found.converged ? "converged" : "limit";
-  about.metrics["train_loss"] = found.train_loss;
   return std::unique_ptr<model::Model>(std::make_unique<model::RegressionModel>(std::move(about), std::move(parts)));
 }
 

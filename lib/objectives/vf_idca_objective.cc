@@ -19,6 +19,7 @@
 #include "lib/objectives/matrix_objective.h"
 #include "lib/objectives/regression_fold.h"
 #include "lib/objectives/row_source.h"
+#include "lib/objectives/vf_svm_objective.h"
 
 namespace luthier::objectives {
 namespace {
@@ -307,6 +308,7 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
 absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,
     const data::DataRoot* root, const data::DataCache* cache, const base::StopToken& stop) {
+  if (info.model == "vf_svm") return CreateVfSvmObjective(info, objective, std::move(space), root, cache, stop);
   if (info.model == "vf_matrix_completion") {
     return CreateVfMatrixObjective(info, objective, std::move(space), root, cache, stop);
   }

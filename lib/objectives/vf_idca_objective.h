@@ -37,6 +37,7 @@ struct SparseModel {
   bool converged = false;   // The search for strengths, and the model.
   std::vector<std::string> features;
   std::string label_name;
+  std::vector<std::string> classes;  // Empty, or the two: predictions above 0 are of the second.
 };
 
 // An Objective that also tells all strengths: there may be more than a measurement has room for.

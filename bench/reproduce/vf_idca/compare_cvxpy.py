@@ -1,6 +1,7 @@
-"""Each step of VF-iDCA beside a general solver: compare_cvxpy.py VF_IDCA_EXPERIMENT [--problem P] [--seeds N] ...
+"""Each step of VF-iDCA beside a general solver: compare_cvxpy.py PROGRAM [--problem P] [--seeds N] ...
 
-Runs the same algorithm with cvxpy (Clarabel) on the draws that vf_idca_experiment writes, and prints for every step the
+PROGRAM is vf_idca_experiment, or matrix_experiment with --problem matrix_completion --size 20 --groups 4 (the nuclear norm
+of a larger matrix takes Clarabel minutes a step). Runs the same algorithm with cvxpy (Clarabel) on the draws that vf_idca_experiment writes, and prints for every step the
 objective of both and their relative difference, and at the end the number of steps, the flags and the seconds.
 """
 
@@ -21,6 +22,8 @@ def parse():
     parser.add_argument('--validation', type=int, default=100)
     parser.add_argument('--columns', type=int, default=250)
     parser.add_argument('--groups', type=int, default=30)
+    parser.add_argument('--size', type=int, default=20)
+    parser.add_argument('--max_steps', type=int, default=8, help='of matrix_completion')
     parser.add_argument('--seeds', type=int, default=3)
     parser.add_argument('--tolerance', type=float, default=0.1)
     return parser.parse_args()
@@ -86,20 +89,69 @@ def by_cvxpy(a, x, y):
             alpha += 5.0
 
 
+def matrix_by_cvxpy(a, x, y):
+    """The same for matrix_completion."""
+    parts = [y[:, 3] == k for k in (0, 1)]
+    columns = x.shape[1]
+    masks, values, designs = [], [], []
+    for part in parts:
+        rows = y[part]
+        masks.append((rows[:, 0].astype(int), rows[:, 1].astype(int)))
+        values.append(rows[:, 2])
+        designs.append(x[part])
+    r = numpy.concatenate([[1.0], numpy.full(2 * a.groups, 0.1)])
+    w0, g0, alpha = numpy.zeros(columns), numpy.zeros((a.size, a.size)), 1.0
+
+    def loss(k, w, g):
+        return cvxpy.sum_squares(designs[k] @ w + g[masks[k][0], masks[k][1]] - values[k]) / (2 * len(values[k]))
+
+    def penalties(w, g):
+        return [cvxpy.normNuc(g)] + [cvxpy.norm(w[3 * m:3 * m + 3], 2) for m in range(2 * a.groups)]
+    for _ in range(a.max_steps):
+        w, g = cvxpy.Variable(columns), cvxpy.Variable((a.size, a.size))
+        constraints = [f <= bound for f, bound in zip(penalties(w, g), r)]
+        lower = cvxpy.Problem(cvxpy.Minimize(loss(0, w, g)), constraints)
+        if not solve(lower):
+            return
+        gamma = numpy.array([float(numpy.squeeze(c.dual_value)) for c in constraints])
+        f = lower.value
+        w, g, s, t = cvxpy.Variable(columns), cvxpy.Variable((a.size, a.size)), cvxpy.Variable(len(r)), cvxpy.Variable()
+        cut = loss(0, w, g) - f + gamma @ (s - r)
+        upper = cvxpy.Problem(
+            cvxpy.Minimize(loss(1, w, g) + 5e-4 * (cvxpy.sum_squares(w - w0) + cvxpy.sum_squares(g - g0) +
+                                                   cvxpy.sum_squares(s - r)) + alpha * t),
+            [t >= 0, t >= cut, s >= 1e-6] + [t >= p - bound for p, bound in zip(penalties(w, g), s)])
+        if not solve(upper):
+            return
+        size = w0 @ w0 + (g0 ** 2).sum() + r @ r
+        step = numpy.sqrt((((w.value - w0) ** 2).sum() + ((g.value - g0) ** 2).sum() + ((s.value - r) ** 2).sum()) /
+                          (1.0 + size))
+        over = numpy.array([p.value for p in penalties(w, g)])
+        violation = max(0.0, float(cut.value), (over - s.value).max())
+        w0, g0, r = w.value, g.value, s.value
+        yield upper.value, gamma.max()
+        if step < a.tolerance and violation < a.tolerance:
+            return
+        if step * alpha <= min(1.0, alpha * violation):
+            alpha += 5.0
+
+
 def main():
     a = parse()
+    matrix = a.problem == 'matrix_completion'
     worst = 0.0
     for seed in range(1, a.seeds + 1):
         with tempfile.TemporaryDirectory() as folder:
+            command = [a.program, f'--size={a.size}', f'--max_steps={a.max_steps}'] if matrix else [
+                a.program, f'--problem={a.problem}', f'--train={a.train}', f'--validation={a.validation}', f'--columns={a.columns}']
             out = subprocess.run(
-                [a.program, f'--problem={a.problem}', f'--train={a.train}', f'--validation={a.validation}',
-                 f'--columns={a.columns}', f'--groups={a.groups}', f'--seed={seed}', f'--tolerance={a.tolerance}',
-                 '--steps', f'--write={folder}'], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+                command + [f'--groups={a.groups}', f'--seed={seed}', f'--tolerance={a.tolerance}', '--steps',
+                           f'--write={folder}'], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
             x, y = numpy.loadtxt(folder + '/x.txt'), numpy.loadtxt(folder + '/y.txt')
         ours = [line.split(',') for line in out]
         final = ours.pop()
         begin = time.process_time()
-        theirs = list(by_cvxpy(a, x, y))
+        theirs = list((matrix_by_cvxpy if matrix else by_cvxpy)(a, x, y))
         seconds = time.process_time() - begin
         for mine, (value, _) in zip(ours, theirs):
             difference = abs(float(mine[4]) - value) / (1.0 + abs(value))

@@ -24,6 +24,8 @@ def main():
     cells = collections.defaultdict(lambda: collections.defaultdict(list))
     for path in sorted(pathlib.Path(sys.argv[1]).glob('*.csv')):
         for row in csv.reader(open(path)):
+            if len(row) != 15:
+                continue  # Of svm_figure.py.
             cells[row[0], int(row[3]), int(row[5])][row[1]].append([float(v) for v in row[7:]])
     claims = []
     for key, methods in cells.items():

@@ -43,6 +43,7 @@ ABSL_FLAG(uint64_t, seed, 1, "of the draw");
 ABSL_FLAG(double, tolerance, 5e-2, "at which the algorithm ends");
 ABSL_FLAG(int, max_steps, 500, "of the algorithm");
 ABSL_FLAG(bool, steps, false, "print each step");
+ABSL_FLAG(bool, inexact, false, "solve problems far from the end less accurately");
 ABSL_FLAG(std::string, write, "", "folder to write the draw to");
 
 namespace luthier {
@@ -233,6 +234,7 @@ absl::Status Run() {
   if (method == "vf_idca" || method == "vf_best") {
     bilevel::VfIdcaOptions options = bilevel::MatrixVfOptions(problem);
     options.tolerance = absl::GetFlag(FLAGS_tolerance);
+    options.inexact = absl::GetFlag(FLAGS_inexact);
     options.max_steps = absl::GetFlag(FLAGS_max_steps);
     if (method == "vf_best") options.patience = 5;
     bilevel::MatrixVfProblem solver(&problem, &options);

@@ -51,6 +51,7 @@ ABSL_FLAG(int, groups, 30, "groups of columns, all of one size");
 ABSL_FLAG(uint64_t, seed, 1, "of the draw");
 ABSL_FLAG(double, tolerance, 0.1, "at which the algorithm ends");
 ABSL_FLAG(bool, steps, false, "print each step");
+ABSL_FLAG(bool, inexact, false, "solve problems far from the end less accurately");
 ABSL_FLAG(std::string, write, "", "folder to write the draw to");
 
 namespace luthier {
@@ -286,6 +287,7 @@ absl::StatusOr<Outcome> VfIdca(const SparseVfProblem& problem, bool starts) {
   bilevel::VfIdcaOptions options = grouped ? bilevel::SparseGroupLassoVfOptions(problem.penalties.count())
                                            : bilevel::ElasticNetVfOptions();
   options.tolerance = absl::GetFlag(FLAGS_tolerance);
+  options.inexact = absl::GetFlag(FLAGS_inexact);
   const auto report = [](const bilevel::VfIdcaStep& s) {
     if (!absl::GetFlag(FLAGS_steps)) return true;
     absl::PrintF("%d,%.6g,%.6g,%g,%.10g,%.2g,%.2g,%.8g,%.8g\n", s.number, s.step, s.violation, s.alpha, s.upper_value,

@@ -31,6 +31,7 @@ absl::StatusOr<study::BuiltinObjective> ObjectiveOf(const Options& options, std:
     if (objective.data.empty()) return UsageError("--data", "names no file");
   }
   objective.split.validation = options.validation;
+  objective.split.folds = options.folds;
   objective.split.seed = options.first_seed;
   objective.split.third = options.third;
   objective.split.group_column = options.group_column;

@@ -96,8 +96,8 @@ class Solver {
   const MatrixProblem& problem_;
   const FactoredStep* const step_;
   FactoredPoint at_;
-  // The Lagrangian's Hessian but for the dense rank-one terms of constraints 0 and cut: blocks of the rows of A; A beside
-  // the other variables; these (lower triangle).
+  // The Lagrangian's Hessian but for the dense rank-one terms of constraints 0 and cut: blocks of the rows of A; A
+  // beside the other variables; these (lower triangle).
   MatrixXd aa_, az_, zz_;
   MatrixXd gradients_;  // Of the objective, h_0 and V_k: columns.
   MatrixXd slopes_;     // Of the other h by (w, r, t): rows.
@@ -360,7 +360,8 @@ absl::StatusOr<FactoredPoint> Solver::Run(double tolerance, const base::StopToke
       if (change[c] < 0.0) dual_length = std::min(dual_length, kToBoundary * lambda[c] / -change[c]);
       if (ds[c] < 0.0) length = std::min(length, kToBoundary * s[c] / -ds[c]);
     }
-    // A filter: a step must lower the violation or the objective with its barrier, beside all points kept at this `aim`.
+    // A filter: a step must lower the violation or the objective with its barrier, beside all points kept at this
+    // `aim`.
     const auto with_barrier = [&](double value, const VectorXd& slack) {
       return value - aim * slack.array().log().sum();
     };

@@ -24,11 +24,7 @@ constexpr int kThin = Eigen::ComputeThinU | Eigen::ComputeThinV;
 constexpr double kSmallSingular = 1e-2;
 // New columns of the factors have this share of the nuclear norm's bound.
 constexpr double kNewShare = 0.05;
-constexpr int kMaxGrowths = 12;
-// Of the factors; and the most work for one problem. Where no penalty binds a solution can have any rank: the gap then
-// stays unproven, and is told.
-constexpr Index kMostRank = 24;
-constexpr double kMostWork = 6e10;
+constexpr int kMaxGrowths = 40;
 
 // Operations of a call of MinimizeFactored, about.
 double Work(const MatrixProblem& problem, Index rank) {
@@ -42,7 +38,7 @@ void Factor(const Svd& svd, double nothing, MatrixXd* a, MatrixXd* b) {
   const VectorXd& values = svd.singularValues();
   Index rank = 0;
   const double least = std::max(nothing, kSmallSingular * values[0]);
-  while (rank < std::min(values.size(), kMostRank) && values[rank] > least) ++rank;
+  while (rank < values.size() && values[rank] > least) ++rank;
   const VectorXd roots = values.head(rank).cwiseSqrt();
   *a = svd.matrixU().leftCols(rank) * roots.asDiagonal();
   *b = svd.matrixV().leftCols(rank) * roots.asDiagonal();
@@ -90,7 +86,7 @@ absl::StatusOr<VectorXd> MatrixVfProblem::Refit(const VfLower& lower, const base
 }
 
 absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const VectorXd& x, const VectorXd& gamma,
-                                                    const base::StopToken& stop) {
+                                                    double gap, const base::StopToken& stop) {
   const MatrixProblem& problem = *problem_;
   VfLower best;
   best.gap = std::numeric_limits<double>::infinity();
@@ -124,21 +120,21 @@ absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const Vec
   point.multipliers = gamma;
   const Svd svd(LowRankOf(problem, x), kThin);
   consider(point.weights, LowRankOf(problem, x), svd.singularValues().sum());
-  if (RelativeGap(best.gap, best.value) <= options_->gap) return best;
+  if (RelativeGap(best.gap, best.value) <= gap) return best;
   Factor(svd, kSmallSingular * r[0], &point.a, &point.b);
   Grow(slope, 1, kNewShare * r[0], &point.a, &point.b);
-  const Index most = std::min({problem.rows, problem.cols, kMostRank});
-  double tolerance = 0.1 * options_->gap, work = 0.0;
+  const Index most = std::min(problem.rows, problem.cols);
+  double tolerance = 0.1 * gap, work = 0.0;
   for (int k = 0; k < kMaxGrowths; ++k) {
     LUTHIER_ASSIGN_OR_RETURN(point, MinimizeFactored(problem, nullptr, std::move(point), tolerance, stop));
     const double half = 0.5 * (point.a.squaredNorm() + point.b.squaredNorm());
     consider(point.weights, point.a * point.b.transpose(), half);
-    if (RelativeGap(best.gap, best.value) <= options_->gap) break;
+    if (RelativeGap(best.gap, best.value) <= gap) break;
     work += Work(problem, point.a.cols());
-    if (work > kMostWork) break;
+    if (work > most_work_) break;
     if (point.a.cols() >= most) {
       tolerance *= 0.1;
-      if (tolerance < 1e-2 * options_->gap) break;
+      if (tolerance < 1e-2 * gap) break;
     } else {
       Grow(slope, std::min<Index>(2, most - point.a.cols()), kNewShare * r[0], &point.a, &point.b);
     }
@@ -147,7 +143,7 @@ absl::StatusOr<VfLower> MatrixVfProblem::SolveLower(const VectorXd& r, const Vec
 }
 
 absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const VectorXd& r, const VfLower& lower,
-                                                    double alpha, const base::StopToken& stop) {
+                                                    double alpha, double gap, const base::StopToken& stop) {
   const MatrixProblem& problem = *problem_;
   const double rho = options_->rho, cut = lower.value - lower.gap;
   LUTHIER_CHECK(options_->violation_weight == 1.0);
@@ -194,8 +190,8 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
   point.cut_multiplier = mu_cut_;
   Factor(Svd(step.low_rank, kThin), kSmallSingular * r[0], &point.a, &point.b);
   Grow(LowRankOf(problem, gradient_at(x, 0.5 * alpha)), 1, kNewShare * r[0], &point.a, &point.b);
-  const Index most = std::min({problem.rows, problem.cols, kMostRank});
-  double tolerance = 0.1 * options_->gap, work = 0.0;
+  const Index most = std::min(problem.rows, problem.cols);
+  double tolerance = 0.1 * gap, work = 0.0;
   for (int k = 0; k < kMaxGrowths; ++k) {
     LUTHIER_ASSIGN_OR_RETURN(point, MinimizeFactored(problem, &step, std::move(point), tolerance, stop));
     // The dual function at these multipliers, for which their sum may be alpha at most.
@@ -223,12 +219,12 @@ absl::StatusOr<VfUpper> MatrixVfProblem::SolveUpper(const VectorXd& x, const Vec
     best.gap = RelativeGap(std::max(0.0, best.value - bound), best.value);
     mu_ = mu;
     mu_cut_ = mu_cut;
-    if (best.gap <= options_->gap) break;
+    if (best.gap <= gap) break;
     work += Work(problem, point.a.cols());
-    if (work > kMostWork) break;
+    if (work > most_work_) break;
     if (point.a.cols() >= most) {
       tolerance *= 0.1;
-      if (tolerance < 1e-2 * options_->gap) break;
+      if (tolerance < 1e-2 * gap) break;
     } else {
       Grow(LowRankOf(problem, gradient), std::min<Index>(2, most - point.a.cols()), kNewShare * r[0], &point.a,
            &point.b);

@@ -2,6 +2,7 @@
 #define LUTHIER_LIB_BILEVEL_VF_IDCA_MATRIX_VF_IDCA_H_
 
 #include <Eigen/Core>
+#include <limits>
 
 #include "absl/status/statusor.h"
 #include "lib/base/stop_token.h"
@@ -20,22 +21,27 @@ VfIdcaOptions MatrixVfOptions(const MatrixProblem& problem);
 // method: O((rank (rows + cols))^3) a step.
 class MatrixVfProblem final : public VfIdcaProblem {
  public:
-  MatrixVfProblem(const MatrixProblem* problem, const VfIdcaOptions* options) : problem_(problem), options_(options) {}
+  // `most_work`: operations, about, after which a problem is left as it is. Where no penalty binds a solution can have
+  // any rank, which takes long to prove; the gap that it reached is told.
+  MatrixVfProblem(const MatrixProblem* problem, const VfIdcaOptions* options,
+                  double most_work = std::numeric_limits<double>::infinity())
+      : problem_(problem), options_(options), most_work_(most_work) {}
 
   Eigen::Index variables() const override { return problem_->variables(); }
   Eigen::VectorXd Penalties(const Eigen::VectorXd& x) const override;
   double TrainLoss(const Eigen::VectorXd& x) const override;
   double ValidationLoss(const Eigen::VectorXd& x) const override;
   absl::StatusOr<VfLower> SolveLower(const Eigen::VectorXd& r, const Eigen::VectorXd& x, const Eigen::VectorXd& gamma,
-                                     const base::StopToken& stop) override;
+                                     double gap, const base::StopToken& stop) override;
   absl::StatusOr<VfUpper> SolveUpper(const Eigen::VectorXd& x, const Eigen::VectorXd& r, const VfLower& lower,
-                                     double alpha, const base::StopToken& stop) override;
+                                     double alpha, double gap, const base::StopToken& stop) override;
   // The lower problem's solution.
   absl::StatusOr<Eigen::VectorXd> Refit(const VfLower& lower, const base::StopToken& stop) override;
 
  private:
   const MatrixProblem* const problem_;
   const VfIdcaOptions* const options_;
+  const double most_work_;
   // Multipliers of the last step.
   Eigen::VectorXd mu_;
   double mu_cut_ = 0.0;

@@ -97,13 +97,13 @@ class UpperProblem {
         warm_(x) {}
 
   // *warm: multipliers where it starts, which may be none, and where it ended.
-  absl::StatusOr<VfUpper> Solve(VectorXd* warm, const base::StopToken& stop) {
+  absl::StatusOr<VfUpper> Solve(double gap, VectorXd* warm, const base::StopToken& stop) {
     const Index count = problem_.penalties.count();
     VectorXd mu = std::move(*warm);
     if (mu.size() != count + 1) mu = VectorXd::Constant(count + 1, alpha_ / static_cast<double>(count + 2));
     DualAscentOptions dual;
     dual.most = alpha_;
-    dual.tolerance = options_.gap;
+    dual.tolerance = gap;
     Consider(x_, r_);  // Where it stands.
     LUTHIER_ASSIGN_OR_RETURN(DualAscent ascent,
                              MaximizeDual([&](const VectorXd& at) { return Evaluate(at, stop); }, std::move(mu), dual));
@@ -329,14 +329,14 @@ class SparseProblem final : public VfIdcaProblem {
   double TrainLoss(const VectorXd& x) const override { return problem_.train.Loss(x); }
   double ValidationLoss(const VectorXd& x) const override { return problem_.validation.Loss(x); }
 
-  absl::StatusOr<VfLower> SolveLower(const VectorXd& r, const VectorXd& x, const VectorXd& gamma,
+  absl::StatusOr<VfLower> SolveLower(const VectorXd& r, const VectorXd& x, const VectorXd& gamma, double gap,
                                      const base::StopToken& stop) override {
-    return lower_.Solve(r, x, gamma, options_.gap, stop);
+    return lower_.Solve(r, x, gamma, gap, stop);
   }
 
   absl::StatusOr<VfUpper> SolveUpper(const VectorXd& x, const VectorXd& r, const VfLower& lower, double alpha,
-                                     const base::StopToken& stop) override {
-    return UpperProblem(problem_, options_, x, r, lower, alpha).Solve(&mu_, stop);
+                                     double gap, const base::StopToken& stop) override {
+    return UpperProblem(problem_, options_, x, r, lower, alpha).Solve(gap, &mu_, stop);
   }
 
   absl::StatusOr<VectorXd> Refit(const VfLower& lower, const base::StopToken& stop) override {

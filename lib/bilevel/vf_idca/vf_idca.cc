@@ -16,6 +16,7 @@ namespace {
 
 // All gamma below this: degenerate.
 constexpr double kDegenerate = 1e-6;
+constexpr double kLoosest = 1e-3;  // Accuracy of inexact steps.
 
 }  // namespace
 
@@ -29,8 +30,8 @@ absl::StatusOr<VfIdcaResult> RunVfIdca(VfIdcaProblem& problem, const VfIdcaOptio
   VectorXd x = VectorXd::Zero(problem.variables()), r = options.start;
   LUTHIER_CHECK(r.minCoeff() > 0.0 && r.size() == problem.Penalties(x).size());
   VfIdcaResult result;
-  double alpha = 1.0;
-  LUTHIER_ASSIGN_OR_RETURN(VfLower lower, problem.SolveLower(r, x, VectorXd(), stop));
+  double alpha = 1.0, gap = options.inexact ? std::max(options.gap, kLoosest) : options.gap;
+  LUTHIER_ASSIGN_OR_RETURN(VfLower lower, problem.SolveLower(r, x, VectorXd(), gap, stop));
   result.best_loss = std::numeric_limits<double>::infinity();
   double last_gain = result.best_loss;
   int gain_step = 0;
@@ -53,7 +54,7 @@ absl::StatusOr<VfIdcaResult> RunVfIdca(VfIdcaProblem& problem, const VfIdcaOptio
   };
   LUTHIER_RETURN_IF_ERROR(keep_best(0));
   for (int k = 1; k <= options.max_steps; ++k) {
-    LUTHIER_ASSIGN_OR_RETURN(VfUpper next, problem.SolveUpper(x, r, lower, alpha, stop));
+    LUTHIER_ASSIGN_OR_RETURN(VfUpper next, problem.SolveUpper(x, r, lower, alpha, gap, stop));
     const double length = std::sqrt((next.x - x).squaredNorm() + (next.r - r).squaredNorm());
     const double size = x.squaredNorm() + r.squaredNorm();
     VfIdcaStep step;
@@ -66,10 +67,16 @@ absl::StatusOr<VfIdcaResult> RunVfIdca(VfIdcaProblem& problem, const VfIdcaOptio
     step.upper_value = next.value;
     step.lower_gap = RelativeGap(lower.gap, lower.value);
     step.upper_gap = next.gap;
-    result.worst_gap = std::max({result.worst_gap, step.lower_gap, step.upper_gap});
+    const bool last = gap <= options.gap;  // Else a step that looks like the end is made again, at full accuracy.
+    if (options.inexact) {
+      gap = std::max(options.gap, std::min(kLoosest, 0.1 * step.step * step.step));
+      if (step.step < options.tolerance && step.violation < options.tolerance) gap = options.gap;
+    }
+    // Of inexact steps the last alone counts.
+    result.worst_gap = std::max({options.inexact ? 0.0 : result.worst_gap, step.lower_gap, step.upper_gap});
     x = std::move(next.x);
     r = std::move(next.r);
-    LUTHIER_ASSIGN_OR_RETURN(lower, problem.SolveLower(r, x, lower.gamma, stop));
+    LUTHIER_ASSIGN_OR_RETURN(lower, problem.SolveLower(r, x, lower.gamma, gap, stop));
     step.validation_loss = problem.ValidationLoss(x);
     step.train_loss = problem.TrainLoss(x);
     step.refit_validation_loss = problem.ValidationLoss(lower.x);
@@ -77,7 +84,7 @@ absl::StatusOr<VfIdcaResult> RunVfIdca(VfIdcaProblem& problem, const VfIdcaOptio
     step.gamma = lower.gamma;
     step.r = r;
     result.steps = k;
-    result.converged = step.step < options.tolerance && step.violation < options.tolerance;
+    result.converged = last && step.step < options.tolerance && step.violation < options.tolerance;
     result.patient = options.patience == 0 || k - gain_step < options.patience;
     if ((report && !report(step)) || result.converged || !result.patient) break;
     if (step.step * alpha <= options.alpha_share * std::min(1.0, alpha * step.violation)) {

@@ -35,6 +35,9 @@ struct VfIdcaOptions {
   int patience = 0;           // Ends after so many steps without a better model (VfIdcaResult). 0: never.
   double least_gain = 0.0;    // For `patience` a model counts as better if its loss is less by this share.
   double gap = 3e-7;  // Accuracy of each subproblem, relative.
+  // Solves the problems of a step after one of length e to max(gap, min(1e-3, e^2 / 10)) only. The cut stays below the
+  // value function, so that this slows the algorithm at most; the last step is made at `gap`.
+  bool inexact = false;
 };
 
 // The lower problem at one r.
@@ -61,12 +64,13 @@ class VfIdcaProblem {
   virtual Eigen::VectorXd Penalties(const Eigen::VectorXd& x) const = 0;
   virtual double TrainLoss(const Eigen::VectorXd& x) const = 0;
   virtual double ValidationLoss(const Eigen::VectorXd& x) const = 0;
-  // `x`, `gamma`: where it starts; any, `gamma` also empty. CANCELLED when stopped.
+  // `x`, `gamma`: where it starts; any, `gamma` also empty. `gap`: accuracy, relative. CANCELLED when stopped.
   virtual absl::StatusOr<VfLower> SolveLower(const Eigen::VectorXd& r, const Eigen::VectorXd& x,
-                                             const Eigen::VectorXd& gamma, const base::StopToken& stop) = 0;
-  // The step from (x, r), where the lower problem's solution is `lower`. CANCELLED when stopped.
+                                             const Eigen::VectorXd& gamma, double gap, const base::StopToken& stop) = 0;
+  // The step from (x, r), where the lower problem's solution is `lower`, to an accuracy of `gap`. CANCELLED when
+  // stopped.
   virtual absl::StatusOr<VfUpper> SolveUpper(const Eigen::VectorXd& x, const Eigen::VectorXd& r, const VfLower& lower,
-                                             double alpha, const base::StopToken& stop) = 0;
+                                             double alpha, double gap, const base::StopToken& stop) = 0;
   // Returns the penalised model of the training rows at strengths lower.gamma; empty if it was not found. CANCELLED
   // when stopped.
   virtual absl::StatusOr<Eigen::VectorXd> Refit(const VfLower& lower, const base::StopToken& stop) = 0;

@@ -28,6 +28,15 @@ TEST(SynthSpecsTest, WrongUrisSayWhatIsRight) {
   EXPECT_THAT(images("synth:images?rows=1000000&side=256"), HasSubstr("10^9 pixels"));
 }
 
+TEST(SynthSpecsTest, MatricesAreNumbersToPredict) {
+  EXPECT_TRUE(CheckSynthRows("synth:matrix?rows=9&cols=8&known=30&features=2", true).ok());
+  const auto error = [](const std::string& uri) { return std::string(CheckSynthRows(uri, true).message()); };
+  EXPECT_THAT(error("synth:matrx"), HasSubstr("did you mean \"matrix\"?"));
+  EXPECT_THAT(error("synth:matrix?rank=0"), HasSubstr("from 1 to 100"));
+  EXPECT_THAT(error("synth:matrix?known=10000000&features=1000"), HasSubstr("5e8"));
+  EXPECT_FALSE(CheckSynthRows("synth:matrix", false).ok());
+}
+
 TEST(SynthSpecsTest, SequencesAndLettersAreToldApartByTheFormat) {
   EXPECT_TRUE(CheckSynthChains("synth:sequences?sentences=4", "attributes").ok());
   EXPECT_TRUE(CheckSynthChains("synth:letters?words=4", "letters").ok());

@@ -104,13 +104,14 @@ std::vector<ObjectiveCase> MatrixCases() {
 // One trial chooses the strengths, and its curve is not for comparing.
 std::vector<ObjectiveCase> VfIdcaCases() {
   std::vector<ObjectiveCase> cases;
-  for (const char* model : {"vf_elastic_net", "vf_sparse_group_lasso", "vf_matrix_completion"}) {
+  for (const char* model : {"vf_elastic_net", "vf_sparse_group_lasso", "vf_matrix_completion", "vf_svm"}) {
     ObjectiveCase c;
     c.name = model;
     c.objective.model = model;
     c.objective.data = "synth:regression?rows=80&cols=30";
     if (c.name == "vf_matrix_completion") c.objective.data = "synth:matrix?rows=12&cols=10&known=80&features=2";
-    c.space = Space({Float("start", 1e-3, 1.0, study::Scale::kLog)});
+    if (c.name == "vf_svm") c.objective.data = "synth:logistic?rows=80&cols=6";
+    c.space = Space({Float("start", 1e-3, 0.5, study::Scale::kLog)});
     c.metric = kLoss;
     c.at = {{"start", 0.2}};
     c.gradient = false;

@@ -20,7 +20,7 @@ TEST(MatrixVfLower, MultipliersAreStrengthsOfThePenalisedProblem) {
   const VfIdcaOptions options = MatrixVfOptions(problem);
   MatrixVfProblem solver(&problem, &options);
   const VectorXd r = Eigen::Vector3d(4.0, 0.3, 0.1);
-  const auto lower = solver.SolveLower(r, VectorXd::Zero(problem.variables()), VectorXd(), {});
+  const auto lower = solver.SolveLower(r, VectorXd::Zero(problem.variables()), VectorXd(), options.gap, {});
   ASSERT_TRUE(lower.ok());
   EXPECT_LE(RelativeGap(lower->gap, lower->value), options.gap);
   EXPECT_LE((solver.Penalties(lower->x) - r).maxCoeff(), 1e-9);
@@ -38,12 +38,12 @@ TEST(MatrixVfLower, CutIsBelowTheValueFunction) {
   const VectorXd start = VectorXd::Zero(problem.variables());
   for (int k = 0; k < 5; ++k) {
     const VectorXd r = Eigen::Vector3d(0.5 + 6.0 * random.Uniform(), random.Uniform(), 0.01 + random.Uniform());
-    const auto lower = solver.SolveLower(r, start, VectorXd(), {});
+    const auto lower = solver.SolveLower(r, start, VectorXd(), options.gap, {});
     ASSERT_TRUE(lower.ok());
     for (int i = 0; i < 5; ++i) {
       const VectorXd other = Eigen::Vector3d(7.0 * random.Uniform() + 0.01, 2.0 * random.Uniform() + 0.01,
                                              random.Uniform() + 0.01);
-      const auto value = solver.SolveLower(other, start, VectorXd(), {});
+      const auto value = solver.SolveLower(other, start, VectorXd(), options.gap, {});
       ASSERT_TRUE(value.ok());
       EXPECT_GE(value->value, lower->value - lower->gap - lower->gamma.dot(other - r) - 1e-12);
     }
@@ -55,10 +55,10 @@ TEST(MatrixVfUpper, NoOtherPointIsLower) {
   const VfIdcaOptions options = MatrixVfOptions(problem);
   MatrixVfProblem solver(&problem, &options);
   const VectorXd x = VectorXd::Zero(problem.variables()), r = options.start;
-  const auto lower = solver.SolveLower(r, x, VectorXd(), {});
+  const auto lower = solver.SolveLower(r, x, VectorXd(), options.gap, {});
   ASSERT_TRUE(lower.ok());
   const double alpha = 2.0;
-  const auto upper = solver.SolveUpper(x, r, *lower, alpha, {});
+  const auto upper = solver.SolveUpper(x, r, *lower, alpha, options.gap, {});
   ASSERT_TRUE(upper.ok());
   EXPECT_LE(upper->gap, options.gap);
   const auto value = [&](const VectorXd& z, const VectorXd& bounds) {

@@ -263,6 +263,24 @@ TEST(SparseVfIdcaTest, EveryStepIsSolvedToItsGapAndThePenalizedLossFalls) {
   }
 }
 
+TEST(SparseVfIdcaTest, InexactStepsEndWithAnExactOne) {
+  const SparseVfProblem problem = Generated(50, 40, 30, ElasticNet(), 12);
+  VfIdcaOptions options = ElasticNetVfOptions();
+  options.tolerance = 1e-3;
+  const VfIdcaResult exact = RunSparseVfIdca(problem, options, nullptr, {}).value();
+  options.inexact = true;
+  double loosest = 0.0;
+  const VfIdcaResult inexact = RunSparseVfIdca(problem, options, [&](const VfIdcaStep& step) {
+                                 loosest = std::max({loosest, step.lower_gap, step.upper_gap});
+                                 return true;
+                               }, {}).value();
+  EXPECT_TRUE(exact.converged && inexact.converged);
+  EXPECT_LE(inexact.worst_gap, 1e-6) << "of the last step";
+  EXPECT_GT(loosest, 1e-6);
+  EXPECT_LE(loosest, 1e-3);
+  EXPECT_LT((inexact.r - exact.r).norm(), 0.05 * exact.r.norm());
+}
+
 TEST(SparseVfIdcaTest, StrengthsGiveTheRefitAsAPenalizedModel) {
   const Index columns = 40;
   const SparseVfProblem problem = Generated(50, 40, columns, ElasticNet(), 11);

@@ -1,0 +1,160 @@
+"""Soft variable selection by a weight decay for each input (Bengio 2000) beside hard selection and one decay.
+
+    soft_selection.py LUTHIER [--draws K] [--inputs P] [--relevant R] [--rows N] [--correlation C]
+
+Rows of normal inputs whose correlation falls as C^|i - j|; the first R of a random order count, with normal weights;
+noise with the signal's deviation. Methods choose on five folds of the same N rows and are trained on all of them: `luthier
+run` on a study of ridge with a list of P decays, with gradients (no algorithm named, so as a user would); scikit-learn's
+RidgeCV and LassoCV; forward stepwise selection of least squares, its size by the same folds; adaptive ridge (Grandvalet
+1998: decays in proportion to 1 / |w_j|, repeated until they settle), its strength by the same folds. Prints a line for
+each: draw, method, CPU seconds, test loss (mean squared error on 5,000 new rows, noise included), then a table of means
+and how often each method is better than one decay.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+
+import numpy
+
+FOLDS = 5
+STRENGTHS = numpy.logspace(-3, 3, 30)
+
+
+def draw_rows(rows, a, random, weights):
+    noise = random.normal(size=(rows, a.inputs))
+    x = noise.copy()
+    for j in range(1, a.inputs):
+        x[:, j] = a.correlation * x[:, j - 1] + numpy.sqrt(1 - a.correlation ** 2) * noise[:, j]
+    return x, x @ weights
+
+
+def folds_of(n):
+    order = numpy.random.default_rng(0).permutation(n)
+    return [(numpy.setdiff1d(order, part), part) for part in numpy.array_split(order, FOLDS)]
+
+
+def centred(x, y):
+    return x - x.mean(0), y - y.mean()
+
+
+def least_squares(x, y, decays):
+    xc, yc = centred(x, y)
+    w = numpy.linalg.solve(xc.T @ xc + numpy.diag(decays), xc.T @ yc)
+    return w, y.mean() - x.mean(0) @ w
+
+
+def by_folds(x, y, settings, fit):
+    """The setting of least mean squared error over folds."""
+    best = (numpy.inf, None)
+    for setting in settings:
+        loss = 0.0
+        for train, held in folds_of(len(y)):
+            w, b = fit(x[train], y[train], setting)
+            loss += ((x[held] @ w + b - y[held]) ** 2).sum()
+        best = min(best, (loss, setting), key=lambda pair: pair[0])
+    return best[1]
+
+
+def adaptive_ridge(x, y, strength):
+    decays = numpy.full(x.shape[1], strength)
+    for _ in range(100):
+        w, b = least_squares(x, y, decays)
+        new = strength / numpy.maximum(numpy.abs(w), 1e-6)
+        if numpy.allclose(new, decays, rtol=1e-3):
+            break
+        decays = new
+    return w, b
+
+
+def stepwise(x, y, size):
+    chosen = []
+    for _ in range(size):
+        best = (numpy.inf, None)
+        for j in set(range(x.shape[1])) - set(chosen):
+            w, b = least_squares(x[:, chosen + [j]], y, numpy.full(len(chosen) + 1, 1e-9))
+            best = min(best, (((x[:, chosen + [j]] @ w + b - y) ** 2).sum(), j))
+        chosen.append(best[1])
+    weights = numpy.zeros(x.shape[1])
+    w, b = least_squares(x[:, chosen], y, numpy.full(size, 1e-9))
+    weights[chosen] = w
+    return weights, b
+
+
+def ours(luthier, x, y):
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        numpy.savetxt(folder / 'train.csv', numpy.column_stack([x, y]), delimiter=',', fmt='%.17g')
+        (folder / 'study.yaml').write_text(
+            f'space: [{{name: l2, float: {{min: 1.0e-4, max: 1.0e4, scale: LOG}}, count: {x.shape[1]}, default_value: 1}}]\n'
+            'metric: {name: validation_loss, goal: MINIMIZE}\nbudget: {max_trials: 30}\nalgorithm: {hoag: {}}\n'
+            'objective: {builtin: {model: ridge, data: train.csv, split: {folds: 5}, '
+            "options: {header: 'no', standardize: false}}}\n")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        out = subprocess.run([luthier, 'run', 'study.yaml', '--data-root', name, '--workers', '1', '-o', 'json'], cwd=name,
+                             env={**os.environ, 'XDG_DATA_HOME': name, 'XDG_STATE_HOME': name}, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if out.returncode != 0:
+            raise RuntimeError(out.stderr[-2000:])
+        decays = numpy.array(json.loads(out.stdout)['best_trial']['parameters']['l2'])
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, least_squares(x, y, decays)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('luthier')
+    parser.add_argument('--draws', type=int, default=30)
+    parser.add_argument('--inputs', type=int, default=30)
+    parser.add_argument('--relevant', type=int, default=15)
+    parser.add_argument('--rows', type=int, default=60)
+    parser.add_argument('--correlation', type=float, default=0.8)
+    a = parser.parse_args()
+    from sklearn.linear_model import LassoCV, RidgeCV
+    losses = collections.defaultdict(list)
+    for number in range(1, a.draws + 1):
+        random = numpy.random.default_rng(number)
+        weights = numpy.zeros(a.inputs)
+        weights[random.permutation(a.inputs)[:a.relevant]] = random.normal(size=a.relevant)
+        x, signal = draw_rows(a.rows, a, random, weights)
+        y = signal + signal.std() * random.normal(size=a.rows)
+        x_test, signal_test = draw_rows(5000, a, random, weights)
+        y_test = signal_test + signal.std() * random.normal(size=5000)
+
+        def sklearn(model):
+            model.fit(x, y)
+            return model.coef_, model.intercept_
+        methods = {
+            'decay for each input': None,
+            'one decay (RidgeCV)': lambda: sklearn(RidgeCV(alphas=STRENGTHS, cv=FOLDS)),
+            'lasso (LassoCV)': lambda: sklearn(LassoCV(cv=FOLDS)),
+            'stepwise': lambda: stepwise(x, y, by_folds(x, y, range(1, a.inputs + 1), stepwise)),
+            'adaptive ridge': lambda: adaptive_ridge(x, y, by_folds(x, y, STRENGTHS, adaptive_ridge)),
+        }
+        for name, method in methods.items():
+            if method is None:
+                seconds, (w, b) = ours(a.luthier, x, y)
+            else:
+                begin = time.process_time()
+                w, b = method()
+                seconds = time.process_time() - begin
+            loss = ((x_test @ w + b - y_test) ** 2).mean()
+            losses[name].append((loss, seconds))
+            print(f'{number},{name},{seconds:.3f},{loss:.6g}', flush=True)
+    print('\n| method | test loss | CPU s | draws better than one decay |\n|---|---|---|---|')
+    one = [loss for loss, _ in losses['one decay (RidgeCV)']]
+    for name, rows in losses.items():
+        values = [loss for loss, _ in rows]
+        print(f'| {name} | {statistics.mean(values):.3f} ± {statistics.pstdev(values):.3f} | '
+              f'{statistics.mean(s for _, s in rows):.2f} | {sum(v < o for v, o in zip(values, one))} of {len(values)} |')
+
+
+if __name__ == '__main__':
+    main()

@@ -16,7 +16,7 @@ namespace luthier::bilevel {
 struct HingeTerm {
   const SvmRows* rows = nullptr;
   Eigen::Index at = 0;
-  double cost = 0.0;  // Of each row's loss in the objective,
+  double cost = 0.0;  // Weight of each row's loss in the objective,
   double cut = 0.0;   // and in the cut.
 };
 
@@ -43,7 +43,7 @@ struct HingeProgram {
 struct HingeSolution {
   Eigen::VectorXd z;
   std::vector<Eigen::VectorXd> hinge;  // Multiplier of each row's margin, in [0, cost + cut multiplier * cut].
-  Eigen::VectorXd multipliers;         // Of the constraints.
+  Eigen::VectorXd multipliers;         // One for each constraint.
   double cut_multiplier = 0.0;
 };
 

@@ -20,6 +20,7 @@ struct Options {
   std::string db;
   OutputFormat format = OutputFormat::kTable;
   std::string log_level = "warning";
+  bool verbose = false;
 
   std::string study;
   int64_t trial = 0;
@@ -77,6 +78,8 @@ struct Options {
   std::string header = "auto";
   std::string label;
   std::string labels_file;
+
+  std::string shell;  // completion
 
   // bilevel
   double validation = 0.25;

@@ -512,6 +512,17 @@ void PrintResolution(std::ostream& out, const v1::Study& study) {
   for (const std::string& reason : study.algorithm_reasons()) out << "  " << Printable(reason) << "\n";
 }
 
+void PrintChoice(std::ostream& out, const v1::Study& study) {
+  if (!study.has_resolved_algorithm()) return;
+  const v1::Algorithm& algorithm = study.resolved_algorithm();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  algorithm.GetReflection()->ListFields(algorithm, &fields);
+  if (fields.empty()) return;
+  out << "algorithm " << fields.front()->name() << ", chosen by the service";
+  if (!study.algorithm_reasons().empty()) out << ": " << Printable(study.algorithm_reasons(0));
+  out << "\n";
+}
+
 void PrintStudy(std::ostream& out, const v1::Study& study) {
   out << "study    " << IdOf(study) << "\n";
   out << "state    " << v1::Study::State_Name(study.state());

@@ -38,6 +38,8 @@ Table TrialTable(const v1::StudySpec& spec, const std::vector<v1::Trial>& trials
 
 // Prints the algorithm that the service chose for `study`, and why. Prints nothing if the study names its algorithm.
 void PrintResolution(std::ostream& out, const v1::Study& study);
+// The same in one line: the algorithm's name and the first reason.
+void PrintChoice(std::ostream& out, const v1::Study& study);
 // For people: everything about one study or trial.
 void PrintStudy(std::ostream& out, const v1::Study& study);
 // `wide`: all numbers of vector parameters, however many.

@@ -5,7 +5,9 @@
 #include "absl/strings/strip.h"
 #include "client/cli/cli.h"
 #include "client/cli/commands/commands.h"
+#include "client/cli/completion.h"
 #include "client/cli/context.h"
+#include "lib/base/version.h"
 #include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/command_line/command_line.h"
@@ -219,6 +221,10 @@ void ModelDataOptions(CLI::App& app, Options& o) {
                  "IDX: file of the labels; default: the images' name with labels-idx1 for images-idx3");
 }
 
+void CompletionOptions(CLI::App& app, Options& o) {
+  app.add_option("SHELL", o.shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+}
+
 void BilevelOptions(CLI::App& app, Options& o) {
   app.add_option("MODEL", o.objective, "elastic_net, sparse_group_lasso, svm or matrix_completion")
       ->required()
@@ -426,6 +432,11 @@ const std::vector<Verb>& Verbs() {
        "luthier verify-replay --db luthier.db.d",
        ReplayOptions,
        VerifyReplayVerb},
+      {{"completion"},
+       "A script that completes verbs and options in a shell",
+       "luthier completion bash > ~/.local/share/bash-completion/completions/luthier",
+       CompletionOptions,
+       nullptr},  // RunCli does it: it needs the command line itself.
       {{"version"}, "The version of this program", "luthier version", None, Version},
   };
   return *kVerbs;
@@ -452,6 +463,8 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
                   "Of the coordinator in this process: debug, info, warning, error, off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
+  app->add_flag("-v,--verbose", options->verbose, "run, study create: with all settings of the algorithm chosen");
+  app->set_version_flag("--version", absl::StrCat("luthier ", base::kVersion));
   app->require_subcommand(1);
   for (const auto& [name, what] : Groups()) app->add_subcommand(name, what)->require_subcommand(1);
   for (const Verb& verb : Verbs()) {
@@ -487,6 +500,10 @@ int RunCli(const std::vector<std::string>& args, const Environment& environment)
   Handler handler = nullptr;
   const std::unique_ptr<CLI::App> app = BuildApp(&options, &handler);
   if (const std::optional<int> code = command_line::Parse(*app, args, *environment.out, *environment.err)) return *code;
+  if (options.verb == "completion") {
+    *environment.out << CompletionScript(*app, options.shell).value();
+    return kExitDone;
+  }
   base::LogLevel level = base::LogLevel::kWarning;
   base::ParseLogLevel(options.log_level, &level);
   base::SetLogLevel(level);

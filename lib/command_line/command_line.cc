@@ -91,7 +91,18 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error, const std
 
 }  // namespace
 
-std::optional<int> Parse(CLI::App& app, const std::vector<std::string>& args, std::ostream& out, std::ostream& err) {
+std::optional<int> Parse(CLI::App& app, const std::vector<std::string>& given, std::ostream& out, std::ostream& err) {
+  std::vector<std::string> args = given;
+  if (app.get_require_subcommand_min() > 0 && !args.empty() && args[0] == "help") {  // "help study" as "study --help".
+    args.erase(args.begin());
+    size_t rest = 0;
+    const std::vector<CLI::App*> chain = Verbs(app, args, &rest);
+    if (const std::string verb = UnknownVerb(chain, args, rest); !verb.empty()) {
+      err << app.get_name() << ": " << verb << "\nfor help: " << Path(chain) << " --help\n";
+      return kExitUsage;
+    }
+    args.emplace_back("--help");
+  }
   try {  // CLI11 reports by throwing, help included.
     std::vector<std::string> reversed(args.rbegin(), args.rend());
     app.parse(reversed);
@@ -103,6 +114,12 @@ std::optional<int> Parse(CLI::App& app, const std::vector<std::string>& args, st
     }
     size_t rest = 0;
     const std::vector<CLI::App*> chain = Verbs(app, args, &rest);
+    // A noun alone asks what can be done with it.
+    if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && chain.back()->get_require_subcommand_min() > 0 &&
+        UnknownVerb(chain, args, rest).empty() && UnknownOption(chain, args).empty()) {
+      args.emplace_back("--help");
+      return Parse(app, args, out, err);
+    }
     err << app.get_name() << ": " << Explain(app, error, chain, args, rest) << "\nfor help: " << Path(chain)
         << " --help\n";
     return kExitUsage;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -154,8 +155,8 @@ study::ParameterSpec ParameterFrom(const v1::ParameterSpec& proto, base::Violati
   return result;
 }
 
-// The space with every violation of its parameters and between them. On violations: some space that is not empty, so
-// that what is checked next does not complain that it is missing.
+// The space with every violation of its parameters and between them. On violations: some space that is not empty and has
+// the names given, so that what is checked next does not complain that they are missing.
 study::SearchSpace SpaceFrom(const google::protobuf::RepeatedPtrField<v1::ParameterSpec>& protos,
                              base::Violations* violations) {
   if (protos.size() > study::kMaxParameters) {
@@ -181,9 +182,22 @@ study::SearchSpace SpaceFrom(const google::protobuf::RepeatedPtrField<v1::Parame
     for (study::ParameterSpec& parameter : parameters) {
       if (parameter.condition && broken.count(parameter.condition->parent) > 0) parameter.condition.reset();
     }
+    std::map<std::string, study::ParameterSpec> named;
+    for (const study::ParameterSpec& parameter : parameters) {
+      study::ParameterSpec& same = named[parameter.name];
+      same.name = parameter.name;
+      same.domain = study::BoolSwitch{};
+      if (!study::SearchSpace::Create({same}).ok()) named.erase(parameter.name);  // Not a name.
+    }
     absl::StatusOr<study::SearchSpace> space = study::SearchSpace::Create(std::move(parameters));
     if (space.ok()) return *std::move(space);
     violations->AddAll("space", space.status());
+    std::vector<study::ParameterSpec> switches;
+    for (auto& [name, parameter] : named) switches.push_back(std::move(parameter));
+    if (!switches.empty()) {
+      absl::StatusOr<study::SearchSpace> names = study::SearchSpace::Create(std::move(switches));
+      if (names.ok()) return *std::move(names);
+    }
   }
   absl::StatusOr<study::SearchSpace> some =
       study::SearchSpace::Create({{.name = "x", .domain = study::BoolSwitch{}, .condition = {}, .default_value = {}}});

@@ -128,6 +128,42 @@ std::optional<Int> ParseInteger(absl::string_view text) {
   return value;
 }
 
+// What other tools' words are called here, if the field is one of `names`; else "".
+std::string OwnWord(absl::string_view word, const std::vector<std::string>& names) {
+  struct Pair {
+    const char* theirs;
+    const char* field;
+    const char* ours;
+  };
+  static constexpr Pair kWords[] = {{"low", "min", "min"},
+                                    {"high", "max", "max"},
+                                    {"lower", "min", "min"},
+                                    {"upper", "max", "max"},
+                                    {"log", "scale", "scale: LOG"},
+                                    {"q", "step", "step"},
+                                    {"choices", "values", "values"},
+                                    {"categories", "values", "values"},
+                                    {"direction", "goal", "goal: MINIMIZE or MAXIMIZE"},
+                                    {"directions", "goal", "goal: MINIMIZE or MAXIMIZE; one metric is optimized"},
+                                    {"minimize", "goal", "goal: MINIMIZE"},
+                                    {"maximize", "goal", "goal: MAXIMIZE"},
+                                    {"n_trials", "max_trials", "max_trials"},
+                                    {"n_jobs", "max_parallel", "max_parallel"},
+                                    {"n_trials", "budget", "budget: {max_trials: N}"},
+                                    {"n_jobs", "budget", "budget: {max_parallel: N}"},
+                                    {"parameters", "space", "space"},
+                                    {"params", "space", "space"},
+                                    {"search_space", "space", "space"},
+                                    {"sampler", "algorithm", "algorithm"},
+                                    {"pruner", "stopping", "stopping, or resource with an algorithm"},
+                                    {"direction", "metric", "metric: {name: ..., goal: MINIMIZE or MAXIMIZE}"},
+                                    {"command", "objective", "objective: {command: {argv: [...]}}"}};
+  for (const Pair& pair : kWords) {
+    if (word == pair.theirs && std::find(names.begin(), names.end(), pair.field) != names.end()) return pair.ours;
+  }
+  return "";
+}
+
 // Whether it is a whole number that a double rounds: 2^53 + 1.
 bool LosesDigits(absl::string_view text) {
   if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
@@ -209,6 +245,9 @@ class Reader {
       }
     }
     std::string hint = base::DidYouMean(key.text, names);
+    if (const std::string ours = OwnWord(key.text, names); !ours.empty()) {
+      hint = absl::StrCat(" (here it is ", ours, ")");
+    }
     if (!inside.empty()) hint = absl::StrCat("; it belongs inside ", absl::StrJoin(inside, " or "));
     if (hint.empty() && names.empty()) hint = "; nothing belongs here, write {}";
     if (hint.empty()) hint = absl::StrCat("; possible here: ", absl::StrJoin(names, ", "));

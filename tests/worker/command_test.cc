@@ -319,7 +319,9 @@ TEST_F(CommandTest, NoResultSaysWhatAlmostWasOne) {
   Shell("true");
   RunOutcome outcome = Run();
   ExpectFailure(outcome, kConfig, "NO_RESULT");
-  EXPECT_THAT(outcome.failure.message, HasSubstr("no result line such as {\"loss\": 0.5}"));
+  EXPECT_THAT(outcome.failure.message, HasSubstr("no result line such as {\"loss\": 0.5}; it printed nothing"));
+  Shell("echo loss=0.25; echo");
+  EXPECT_THAT(Run().failure.message, HasSubstr("; its last line was \"loss=0.25\""));
   Shell(R"(echo '{"loss": "mse"}')");
   outcome = Run();
   ExpectFailure(outcome, kConfig, "NO_RESULT");

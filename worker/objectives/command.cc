@@ -35,6 +35,7 @@ namespace luthier::worker {
 namespace {
 
 constexpr size_t kMaxResultLine = 8 << 20;  // A gradient of 100,000 numbers takes about 2 MB.
+constexpr size_t kShownLine = 200;  // Of the last line, in the message of a program without a result.
 constexpr size_t kChunk = 1 << 16;
 constexpr int kTempFail = 75;  // EX_TEMPFAIL of sysexits.h
 constexpr char kWorkerError[] = "WORKER_ERROR";
@@ -173,6 +174,7 @@ class CommandRun {
   std::string checkpoint_;
   std::string bad_line_;       // The first malformed line on the result descriptor.
   std::string doubtful_line_;  // The newest line of standard output that was almost a result.
+  std::string last_line_;      // The newest one that is not blank, or its beginning.
   std::vector<std::string> notes_;
   bool reached_ = false;  // The target.
   Ending ending_ = Ending::kNatural;
@@ -272,6 +274,9 @@ void CommandRun::OnResultLine(absl::string_view line, bool cut) {
 
 void CommandRun::OnStdoutLine(absl::string_view line, bool cut) {
   ++stdout_line_number_;
+  if (const absl::string_view text = absl::StripAsciiWhitespace(line); !text.empty()) {
+    last_line_ = std::string(text.substr(0, kShownLine));
+  }
   if (!command_.stdout_patterns.empty()) {
     patterns_->AddLine(line);
     return;
@@ -487,13 +492,16 @@ RunOutcome CommandRun::Result() {
   if (!matched.ok()) return Fail(study::failure::kBadOutput, std::string(matched.status().message()));
   for (const auto& [name, value] : *matched) outcome.measurement.metrics[name] = value;
   if (outcome.measurement.metrics.count(metric_) != 0) return outcome;
+  const std::string last = last_line_.empty() ? "; it printed nothing"
+                                              : absl::StrCat("; its last line was ", base::Quote(last_line_));
   if (!command_.stdout_patterns.empty()) {
-    return Fail(
-        study::failure::kNoResult,
-        absl::StrCat("exit code 0, but no line of standard output matches the pattern for ", base::Quote(metric_)));
+    return Fail(study::failure::kNoResult,
+                absl::StrCat("exit code 0, but no line of standard output matches the pattern for ",
+                             base::Quote(metric_), last));
   }
-  return Fail(study::failure::kNoResult, absl::StrCat("exit code 0, but no result line such as {\"", metric_,
-                                                      "\": 0.5}", doubtful_line_.empty() ? "" : "; " + doubtful_line_));
+  return Fail(study::failure::kNoResult,
+              absl::StrCat("exit code 0, but no result line such as {\"", metric_, "\": 0.5}",
+                           doubtful_line_.empty() ? last : "; " + doubtful_line_));
 }
 
 RunOutcome CommandRun::Fail(const char* reason, absl::string_view what, study::FailureKind kind) {

@@ -69,8 +69,11 @@ absl::StatusOr<int> Bilevel(Context& context) {
       step.update(MetricsJson(point));
       path.push_back(std::move(step));
     } else {
-      std::string line = absl::StrFormat("step %d:", point.step);
-      for (const auto& [name, value] : point.metrics) absl::StrAppendFormat(&line, " %s %.6g", name, value);
+      std::string line =
+          absl::StrFormat("step %d: validation_loss %.6g", point.step, point.metrics.at("validation_loss"));
+      for (const auto& [name, value] : point.metrics) {
+        if (name != "validation_loss") absl::StrAppendFormat(&line, ", %s %.6g", name, value);
+      }
       context.err() << line << "\n";
     }
     return true;
@@ -80,7 +83,10 @@ absl::StatusOr<int> Bilevel(Context& context) {
   if (result.failure) return absl::FailedPreconditionError(result.failure->message);
   const study::Measurement& last = *result.measurement;
   const bool converged = last.training->outcome == study::TrainingOutcome::kConverged;
-  if (!converged) context.err() << "note: not converged: it ended at max_steps, or a problem on the way was not solved to its accuracy\n";
+  if (!converged) {
+    context.err() << "note: not converged: it ended at max_steps, or a problem on the way was not solved to its "
+                     "accuracy\n";
+  }
   if (!result.note.empty()) context.err() << "note: " << result.note << "\n";
   if (context.json()) {
     Json found = Json::object();

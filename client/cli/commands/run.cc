@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/follow.h"
 #include "client/cli/show.h"
@@ -71,6 +74,49 @@ absl::StatusOr<std::vector<WorkerPool::Worker>> Workers(const Context& context, 
          .log = own + "/log"});
   }
   return workers;
+}
+
+bool IsInterpreter(const std::string& program) {
+  const std::string name = fs::path(program).filename().string();
+  for (const char* known : {"bash", "sh", "Rscript", "julia", "node", "perl", "ruby"}) {
+    if (name == known) return true;
+  }
+  return absl::StartsWith(name, "python");  // python3.11
+}
+
+// INVALID_ARGUMENT if the program of a command, or the script that an interpreter is given first, is not on this
+// machine: said before the first trial, which would fail of it. What has placeholders is not looked at.
+absl::Status CheckProgram(const Context& context, const v1::Objective::Command& command) {
+  if (command.argv().empty()) return absl::OkStatus();
+  base::Violations violations;
+  const std::string& program = command.argv(0);
+  std::error_code error;
+  const auto there = [&](const std::string& path) {
+    return access(path.c_str(), X_OK) == 0 && !fs::is_directory(path, error);
+  };
+  const bool literal = !absl::StrContains(program, '{');
+  const std::optional<std::string> path = context.environment().getenv("PATH");
+  bool found = !literal || !path || command.environment().contains("PATH");
+  if (absl::StrContains(program, '/')) {
+    found = !literal || there(program);
+  } else {
+    for (const absl::string_view folder : absl::StrSplit(path.value_or(""), ':', absl::SkipEmpty())) {
+      found = found || there(absl::StrCat(folder, "/", program));
+    }
+  }
+  if (!found) {
+    violations.Add("objective.command.argv[0]",
+                   absl::StrCat("there is no program ", base::Quote(program),
+                                absl::StrContains(program, '/') ? " that can be run" : " in PATH"));
+  }
+  if (command.argv_size() > 1 && literal && IsInterpreter(program)) {
+    const std::string& script = command.argv(1);
+    if (!script.empty() && script[0] != '-' && !absl::StrContains(script, '{') && !fs::exists(script, error)) {
+      violations.Add("objective.command.argv[1]", absl::StrCat("there is no file ", base::Quote(script), " in ",
+                                                               fs::current_path(error).string()));
+    }
+  }
+  return violations.ToStatus();
 }
 
 // The study of the file: new, or as an earlier run left it.
@@ -183,6 +229,10 @@ absl::StatusOr<int> Run(Context& context) {
                      ": its objective is external, so no worker can evaluate it; give it a command or a "
                      "builtin objective, or use `luthier study create`, `ask` and `tell`"));
   }
+  if (kind == v1::Objective::kCommand) {
+    const absl::Status programs = CheckProgram(context, input.file.spec().objective().command());
+    if (!programs.ok()) return input.file.Locate(programs);
+  }
   const std::string directory = DataDirectory(options.db.empty() ? kDefaultDirectory : options.db);
   // A database that can't be read is explained by the server, below.
   const std::vector<client::LeaseRef> orphans =
@@ -192,7 +242,7 @@ absl::StatusOr<int> Run(Context& context) {
   LUTHIER_RETURN_IF_ERROR(context.UseLocal(std::move(server)));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(v1::Study study, CreateOrFind(context, *client, input));
-  PrintResolution(context.err(), study);
+  context.options().verbose ? PrintResolution(context.err(), study) : PrintChoice(context.err(), study);
 
   Followed followed{Ending::kOver, study};
   if (!IsOver(study)) {

@@ -47,7 +47,7 @@ absl::StatusOr<int> StudyCreate(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   const absl::StatusOr<v1::Study> study = client->CreateStudy(input.id, input.file.spec());
   if (!study.ok()) return input.file.Locate(study.status());
-  PrintResolution(context.err(), *study);
+  context.options().verbose ? PrintResolution(context.err(), *study) : PrintChoice(context.err(), *study);
   return PrintChanged(context, *study);
 }
 

@@ -23,6 +23,14 @@ TEST_F(CliTest, HelpNamesEveryVerbOnStandardOutput) {
   EXPECT_THAT(result.out, HasSubstr("124 timed out"));
 }
 
+TEST_F(CliTest, NounsAloneShowTheirVerbs) {
+  EXPECT_EQ(Run({}).code, 0);
+  EXPECT_EQ(Run({}).out, Run({"--help"}).out);
+  EXPECT_EQ(Run({"study"}).out, Run({"study", "--help"}).out);
+  EXPECT_EQ(Run({"help", "study", "get"}).out, Run({"study", "get", "--help"}).out);
+  EXPECT_EQ(Run({"--version"}).out, Run({"version"}).out);
+}
+
 TEST_F(CliTest, EveryVerbHasHelpWithAnExampleOfItself) {
   for (const std::string verb : {"run",
                                  "study create",
@@ -55,6 +63,7 @@ TEST_F(CliTest, EveryVerbHasHelpWithAnExampleOfItself) {
                                  "objectives describe",
                                  "algorithms",
                                  "verify-replay",
+                                 "completion",
                                  "version"}) {
     std::vector<std::string> args = absl::StrSplit(verb, ' ');
     args.push_back("--help");
@@ -106,9 +115,7 @@ struct BadUsage {
 
 TEST_F(CliTest, BadCommandLinesAreExplainedWithExitCodeTwo) {
   const BadUsage table[] = {
-      {{}, "luthier: A subcommand is required\nfor help: luthier --help\n"},
       {{"stduy"}, "luthier: there is no verb \"stduy\" (did you mean \"study\"?)"},
-      {{"study"}, "luthier: A subcommand is required\nfor help: luthier study --help\n"},
       {{"study", "lst"}, "luthier: there is no verb \"study lst\" (did you mean \"list\"?)"},
       {{"study", "get"}, "luthier: STUDY is required\nfor help: luthier study get --help\n"},
       {{"study", "list", "-o", "xml"}, "luthier: --output: xml not in {table,json,csv}"},

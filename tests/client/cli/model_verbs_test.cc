@@ -154,7 +154,6 @@ TEST_F(ModelVerbsTest, MistakesAreExplainedWithTheirExitCode) {
     std::string error;
   };
   for (const Case& c : std::vector<Case>{
-           {{"model"}, 2, "A subcommand is required"},
            {{"model", "train", "--file", study}, 2, "--out"},
            {{"model", "train", "--out", out}, 2, "one of the two"},
            {{"model", "train", "--file", study, "--study", "s", "--out", out}, 2, "one of the two"},

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
 #include "tests/client/cli/cli_fixture.h"
 
 namespace luthier::cli {
@@ -62,6 +65,33 @@ TEST_F(CliTest, RunRefusesWhatNoWorkerCanDo) {
                                 "--db", Path("db")});
   EXPECT_EQ(no_worker.code, 1);
   EXPECT_THAT(no_worker.err, HasSubstr("luthier-worker must be beside luthier"));
+}
+
+// Programs that are not there are found before the first trial, and nothing is created.
+TEST_F(CliTest, RunFindsMissingProgramsFirst) {
+  const struct {
+    const char* argv;
+    const char* error;  // Empty: goes on.
+  } table[] = {
+      {"[./nothing.sh]", "objective.command.argv[0]: there is no program \"./nothing.sh\" that can be run"},
+      {"[python3, missing.py, '--x={x}']", "objective.command.argv[1]: there is no file \"missing.py\" in /"},
+      {"[python3, '{x}.py']", ""},
+      {"[python3, -c, 'print(1)']", ""},
+  };
+  int number = 0;
+  for (const auto& [argv, error] : table) {
+    const std::string id = absl::StrCat("s", ++number);
+    const std::string text = absl::StrCat(kStudy, "objective: {command: {argv: ", argv, "}}\n");
+    const Result result = Run({"run", Write("p.yaml", text), "--db", Path("programs"), "--study", id});
+    EXPECT_EQ(result.code, 1) << "there is no worker beside this test";
+    if (*error != '\0') {
+      EXPECT_THAT(result.err, HasSubstr(error));
+      EXPECT_THAT(result.err, HasSubstr("p.yaml:")) << "with the place in the file";
+      EXPECT_FALSE(std::filesystem::exists(Path("programs")));
+    } else {
+      EXPECT_THAT(result.err, HasSubstr("luthier-worker must be beside luthier"));
+    }
+  }
 }
 
 TEST_F(CliTest, SimulateComparesAlgorithms) {

@@ -40,6 +40,20 @@ TEST(CommandLine, GoodOnesGoOn) {
   EXPECT_EQ(RunProgram({"study", "get", "a", "--server", "b"}).code, std::nullopt);
 }
 
+TEST(CommandLine, NounsAloneAndHelpShowWhatThereIs) {
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+           {"study"}, {"help", "study"}, {"study", "--help"}, {"study", "--server", "x"}}) {
+    const Result result = RunProgram(args);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_EQ(result.out, RunProgram({"study", "--help"}).out);
+    EXPECT_EQ(result.err, "");
+  }
+  EXPECT_EQ(RunProgram({}).out, RunProgram({"--help"}).out);
+  EXPECT_EQ(RunProgram({"help"}).out, RunProgram({"--help"}).out);
+  EXPECT_EQ(RunProgram({"help", "tell"}).out, RunProgram({"tell", "--help"}).out);
+  EXPECT_EQ(RunProgram({"help", "nothing"}).code, 2);
+}
+
 TEST(CommandLine, HelpGoesToStandardOutput) {
   const Result result = RunProgram({"tell", "--help"});
   EXPECT_EQ(result.code, 0);
@@ -69,7 +83,6 @@ TEST(CommandLine, MistakesNameTheNearestAndTheVerbsOwnHelp) {
        "prog: there is no verb \"stduy\" (did you mean \"study\"?); verbs: tell, study\nfor help: prog --help\n"},
       {{"study", "gt"},
        "prog: there is no verb \"study gt\" (did you mean \"get\"?); verbs: get, list\nfor help: prog study --help\n"},
-      {{}, "prog: A subcommand is required\nfor help: prog --help\n"},
   };
   for (const auto& [args, error] : table) {
     const Result result = RunProgram(args);

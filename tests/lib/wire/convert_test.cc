@@ -71,6 +71,21 @@ TEST(ConvertSpec, SmallestSpecGetsTheDocumentedDefaultsWrittenOut) {
   EXPECT_EQ(full.lease().max_attempts(), 3);
 }
 
+// One bad parameter must not make good placeholders read as if the space lacked them.
+TEST(ConvertSpec, ABadParameterIsTheOnlyComplaint) {
+  v1::StudySpec spec = SmallSpec();
+  v1::ParameterSpec* bad = spec.add_space();
+  bad->set_name("units");
+  bad->mutable_int_()->set_min(10);
+  bad->mutable_int_()->set_max(1);
+  for (const char* text : {"prog", "--x={x}", "--units={units}"}) {
+    spec.mutable_objective()->mutable_command()->add_argv(text);
+  }
+  EXPECT_THAT(Fields(FromProto(spec).status()), ElementsAre("space[1].int.max"));
+  spec.mutable_objective()->mutable_command()->add_argv("{unit}");
+  EXPECT_THAT(Fields(FromProto(spec).status()), ElementsAre("space[1].int.max", "objective.command.argv[3]"));
+}
+
 struct BadSpec {
   const char* name;
   std::function<void(v1::StudySpec*)> change;

@@ -9,6 +9,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/show.h"
+#include "client/cli/yaml_text.h"
 #include "lib/base/error.h"
 #include "lib/base/retry_advice.h"
 #include "lib/base/status_macros.h"
@@ -150,6 +152,30 @@ void Context::Print(const Table& table) const {
     table.PrintCsv(out());
   else
     table.PrintAligned(out());
+}
+
+void Context::Print(const nlohmann::ordered_json& value) const {
+  if (options_.format == OutputFormat::kYaml) {
+    out() << YamlText(value);
+  } else {
+    PrintJson(out(), value);
+  }
+}
+
+void Context::PrintElement(const nlohmann::ordered_json& element, bool first) const {
+  if (options_.format == OutputFormat::kYaml) {
+    out() << YamlText(nlohmann::ordered_json::array({element}));
+  } else {
+    out() << (first ? "[\n" : ",\n") << element.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+}
+
+void Context::ClosePrintedList(bool empty) const {
+  if (empty) {
+    out() << "[]\n";
+  } else if (options_.format == OutputFormat::kJson) {
+    out() << "\n]\n";
+  }
 }
 
 absl::Status UsageError(absl::string_view option, absl::string_view what) {

@@ -28,7 +28,8 @@ class Context {
   std::ostream& out() const { return *environment_.out; }
   std::ostream& err() const { return *environment_.err; }
   std::istream& in() const { return *environment_.in; }
-  bool json() const { return options_.format == OutputFormat::kJson; }
+  // True if results are for programs: JSON or YAML, by Print.
+  bool structured() const { return options_.format == OutputFormat::kJson || options_.format == OutputFormat::kYaml; }
 
   // A client of --server, or of the coordinator of --db, which is started in this process if need be.
   absl::StatusOr<client::Client*> client();
@@ -47,8 +48,14 @@ class Context {
   };
   absl::StatusOr<StudyToCreate> ReadStudy(const std::string& path, const std::string& name) const;
 
-  // One table in the format that was asked for, JSON aside.
+  // One table in the format that was asked for, JSON and YAML aside.
   void Print(const Table& table) const;
+  // One value, where structured().
+  void Print(const nlohmann::ordered_json& value) const;
+  // One element of a list that is printed as it comes, where structured(); `first`: none was before. Without any
+  // ClosePrintedList alone is called.
+  void PrintElement(const nlohmann::ordered_json& element, bool first) const;
+  void ClosePrintedList(bool empty) const;
 
  private:
   const Environment& environment_;

@@ -10,7 +10,7 @@
 
 namespace luthier::cli {
 
-enum class OutputFormat { kTable, kJson, kCsv };
+enum class OutputFormat { kTable, kJson, kYaml, kCsv };
 
 // Every option of every verb, as given; each verb's help says which it has.
 struct Options {

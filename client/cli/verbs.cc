@@ -453,11 +453,12 @@ std::unique_ptr<CLI::App> BuildApp(Options* options, Handler* chosen) {
       ->capture_default_str();
   app->add_option("--db", options->db, "Data directory to use instead of a server; run: default luthier.db.d");
   const std::map<std::string, OutputFormat> formats = {
-      {"table", OutputFormat::kTable}, {"json", OutputFormat::kJson}, {"csv", OutputFormat::kCsv}};
+      {"table", OutputFormat::kTable}, {"json", OutputFormat::kJson}, {"yaml", OutputFormat::kYaml},
+      {"csv", OutputFormat::kCsv}};
   app->add_option_function<std::string>(
          "-o,--output", [options, formats](const std::string& name) { options->format = formats.at(name); },
-         "table, json or csv")
-      ->check(CLI::IsMember({"table", "json", "csv"}))
+         "table, json, yaml or csv")
+      ->check(CLI::IsMember({"table", "json", "yaml", "csv"}))
       ->default_str("table");
   app->add_option("--log-level", options->log_level,
                   "Of the coordinator in this process: debug, info, warning, error, off")

@@ -208,10 +208,10 @@ absl::StatusOr<std::optional<v1::SuggestResponse>> WaitForTrials(Context& contex
 
 int PrintFinished(Context& context, const v1::FinishResponse& response) {
   for (const std::string& warning : response.warnings()) context.err() << "warning: " << Printable(warning) << "\n";
-  if (context.json()) {
+  if (context.structured()) {
     Json json = wire::ToJson(response);
     json["number"] = context.options().trial;
-    PrintJson(context.out(), json);
+    context.Print(json);
   } else {
     context.out() << "trial " << context.options().trial << ": " << v1::Trial::State_Name(response.state()) << "\n";
   }
@@ -237,10 +237,10 @@ absl::StatusOr<int> Ask(Context& context) {
   } else {
     context.err() << "study " << options.study << " is finished: nothing left to try\n";
   }
-  if (context.json()) {
+  if (context.structured()) {
     Json list = Json::array();
     for (const v1::Lease& lease : answer.leases()) list.push_back(LeaseJson(lease));
-    PrintJson(context.out(), list);
+    context.Print(list);
     return kExitDone;
   }
   std::vector<v1::Trial> trials;
@@ -307,8 +307,8 @@ absl::StatusOr<int> Report(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const v1::ReportResponse response,
                            client->Report(lease, {measurement}, context.options().checkpoint));
   const std::string directive = v1::HeartbeatResponse::Directive_Name(response.directive());
-  if (context.json())
-    PrintJson(context.out(), Json{{"directive", directive}});
+  if (context.structured())
+    context.Print(Json{{"directive", directive}});
   else
     context.out() << directive << "\n";
   return kExitDone;

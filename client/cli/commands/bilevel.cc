@@ -64,7 +64,7 @@ absl::StatusOr<int> Bilevel(Context& context) {
   Json path = Json::array();
   objectives::EvaluationContext evaluation;
   evaluation.report = [&](const study::Measurement& point) {
-    if (context.json()) {
+    if (context.structured()) {
       Json step = {{"step", point.step}};
       step.update(MetricsJson(point));
       path.push_back(std::move(step));
@@ -88,10 +88,10 @@ absl::StatusOr<int> Bilevel(Context& context) {
                      "accuracy\n";
   }
   if (!result.note.empty()) context.err() << "note: " << result.note << "\n";
-  if (context.json()) {
+  if (context.structured()) {
     Json found = Json::object();
     for (const objectives::Strength& strength : strengths) found[strength.name] = strength.value;
-    PrintJson(context.out(), Json{{"strengths", found},
+    context.Print(Json{{"strengths", found},
                                   {"metrics", MetricsJson(last)},
                                   {"converged", converged},
                                   {"note", result.note},

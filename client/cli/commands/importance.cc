@@ -85,7 +85,7 @@ absl::StatusOr<int> StudyImportance(Context& context) {
   const importance::ImportanceOptions how{.quantile = options.quantile, .pairs = options.pairs, .seed = spec.seed};
   LUTHIER_ASSIGN_OR_RETURN(const importance::Importance result,
                            importance::Compute(spec.space, spec.metric.goal, input.observations, how));
-  if (context.json()) {
+  if (context.structured()) {
     Json json;
     json["study"] = options.study;
     json["metric"] = metric;
@@ -102,7 +102,7 @@ absl::StatusOr<int> StudyImportance(Context& context) {
         json["pairs"].push_back(ShareJson({{"first", first}, {"second", second}}, share));
       }
     }
-    PrintJson(context.out(), json);
+    context.Print(json);
   } else {
     Table table({"parameter", "share", "low", "high"});
     for (const auto& [name, share] : result.parameters) table.Add(Row(name, share));

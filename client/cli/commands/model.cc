@@ -74,7 +74,7 @@ Json InfoJson(const model::Model& model) {
 }
 
 void PrintInfo(Context& context, const model::Model& model) {
-  if (context.json()) return PrintJson(context.out(), InfoJson(model));
+  if (context.structured()) return context.Print(InfoJson(model));
   const model::ModelInfo& info = model.info();
   Table table({"name", "value"});
   const auto add = [&](const std::string& name, const std::string& value) {
@@ -198,7 +198,7 @@ absl::StatusOr<int> ModelPredict(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const model::Predictions predictions, model->Predict(data));
   PrintNotes(context, predictions.notes);
   const bool sequences = !predictions.sequence_start.empty();
-  if (context.json()) {
+  if (context.structured()) {
     Json list = Json::array();
     if (sequences) {
       for (size_t i = 0; i + 1 < predictions.sequence_start.size(); ++i) {
@@ -217,7 +217,7 @@ absl::StatusOr<int> ModelPredict(Context& context) {
         list.push_back(std::move(row));
       }
     }
-    PrintJson(context.out(), list);
+    context.Print(list);
     return kExitDone;
   }
   if (sequences && context.options().format == OutputFormat::kTable) {
@@ -252,7 +252,7 @@ absl::StatusOr<int> ModelEvaluate(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(const model::DataFile data, DataOf(context));
   LUTHIER_ASSIGN_OR_RETURN(const model::Evaluation evaluation, model->Evaluate(data));
   PrintNotes(context, evaluation.notes);
-  if (context.json()) {
+  if (context.structured()) {
     Json metrics = Json::object();
     for (const auto& [name, value] : evaluation.metrics) metrics[name] = NumberJson(value);
     Json parts = Json::array();
@@ -263,7 +263,7 @@ absl::StatusOr<int> ModelEvaluate(Context& context) {
                        {"f1", part.f1},
                        {"count", part.count}});
     }
-    PrintJson(context.out(), Json{{"metrics", metrics}, {"parts", parts}});
+    context.Print(Json{{"metrics", metrics}, {"parts", parts}});
     return kExitDone;
   }
   // One table: measures of all, then those of classes or types of segments.

@@ -151,8 +151,8 @@ absl::StatusOr<int> SimulateTrainings(Context& context, const std::vector<simula
                  Cell::Integer(plan.evaluations), median(complete), median(stopped), median(units), median(elapsed),
                  median(best), median(regrets)});
   }
-  if (context.json())
-    PrintJson(context.out(), list);
+  if (context.structured())
+    context.Print(list);
   else
     context.Print(options.format == OutputFormat::kCsv ? runs : medians);
   return kExitDone;
@@ -190,7 +190,8 @@ absl::StatusOr<int> Simulate(Context& context) {
           context.out() << simulate::CsvLine(row) << "\n";
           break;
         case OutputFormat::kJson:
-          context.out() << (first ? "[\n" : ",\n") << RowJson(row).dump();
+        case OutputFormat::kYaml:
+          context.PrintElement(RowJson(row), first);
           break;
         case OutputFormat::kTable:
           summary.Add(row);
@@ -200,7 +201,7 @@ absl::StatusOr<int> Simulate(Context& context) {
       return context.out().good();
     }));
   }
-  if (options.format == OutputFormat::kJson) context.out() << (first ? "[]\n" : "\n]\n");
+  if (context.structured()) context.ClosePrintedList(first);
   if (options.format == OutputFormat::kTable) summary.ToTable().PrintAligned(context.out());
   return kExitDone;
 }
@@ -276,7 +277,7 @@ Table ObjectiveTable(const catalogue::ObjectiveInfo& info) {
 }  // namespace
 
 absl::StatusOr<int> Objectives(Context& context) {
-  if (context.json()) {
+  if (context.structured()) {
     Json list = Json::array();
     for (const catalogue::ObjectiveInfo& info : catalogue::Objectives()) {
       Json metrics = Json::array();
@@ -289,7 +290,7 @@ absl::StatusOr<int> Objectives(Context& context) {
                       {"parameters", parameters},
                       {"metrics", metrics}});
     }
-    PrintJson(context.out(), list);
+    context.Print(list);
     return kExitDone;
   }
   Table table({"model", "data", "description"});
@@ -308,7 +309,8 @@ absl::StatusOr<int> ObjectivesDescribe(Context& context) {
       context.out() << catalogue::Describe(*info);
       break;
     case OutputFormat::kJson:
-      PrintJson(context.out(), ObjectiveJson(*info));
+    case OutputFormat::kYaml:
+      context.Print(ObjectiveJson(*info));
       break;
     case OutputFormat::kCsv:
       ObjectiveTable(*info).PrintCsv(context.out());
@@ -318,7 +320,7 @@ absl::StatusOr<int> ObjectivesDescribe(Context& context) {
 }
 
 absl::StatusOr<int> Algorithms(Context& context) {
-  if (context.json()) {
+  if (context.structured()) {
     Json list = Json::array();
     for (const search::AlgorithmInfo& info : search::Algorithms()) {
       Json options = Json::object();
@@ -326,7 +328,7 @@ absl::StatusOr<int> Algorithms(Context& context) {
       list.push_back(
           {{"name", info.name}, {"version", info.version}, {"description", info.description}, {"options", options}});
     }
-    PrintJson(context.out(), list);
+    context.Print(list);
     return kExitDone;
   }
   Table table({"algorithm", "version", "description"});
@@ -357,8 +359,8 @@ absl::StatusOr<int> VerifyReplayVerb(Context& context) {
     table.Add({Cell::Text(r.study), Cell::Integer(r.checked), Cell::Integer(r.other_version),
                Cell::Integer(static_cast<int64_t>(r.mismatches.size()))});
   }
-  if (context.json())
-    PrintJson(context.out(), list);
+  if (context.structured())
+    context.Print(list);
   else
     context.Print(table);
   if (good) return kExitDone;
@@ -367,8 +369,8 @@ absl::StatusOr<int> VerifyReplayVerb(Context& context) {
 }
 
 absl::StatusOr<int> Version(Context& context) {
-  if (context.json())
-    PrintJson(context.out(), Json{{"version", base::kVersion}});
+  if (context.structured())
+    context.Print(Json{{"version", base::kVersion}});
   else if (context.options().format == OutputFormat::kCsv)
     context.out() << "version\n" << base::kVersion << "\n";
   else

@@ -79,8 +79,8 @@ absl::StatusOr<int> StudyPreview(Context& context) {
   if (!violations.empty()) return input.file.Locate(violations.ToStatus());
 
   const Preview preview = simulate::PreviewOf(spec, std::max(1, options.workers));
-  if (context.json()) {
-    PrintJson(context.out(), PreviewJson(preview, options.seconds_per_unit));
+  if (context.structured()) {
+    context.Print(PreviewJson(preview, options.seconds_per_unit));
     return kExitDone;
   }
   context.Print(PreviewTable(preview));

@@ -194,7 +194,7 @@ absl::Status ExplainFailures(Context& context, client::Client& client, const v1:
 }
 
 absl::Status PrintResult(Context& context, client::Client& client, const v1::Study& study) {
-  if (context.json()) {
+  if (context.structured()) {
     Json json = Json::object();
     json["study"] = StudyJson(study);
     json["best_trial"] = nullptr;
@@ -203,7 +203,7 @@ absl::Status PrintResult(Context& context, client::Client& client, const v1::Stu
       json["best_trial"] = TrialJson(best);
     }
     json["counts"] = wire::ToJson(study.trials());
-    PrintJson(context.out(), json);
+    context.Print(json);
     return absl::OkStatus();
   }
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> best, BestTrials(client, study));

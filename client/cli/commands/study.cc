@@ -2,9 +2,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/follow.h"
 #include "client/cli/show.h"
+#include "client/cli/yaml_text.h"
 #include "lib/base/error.h"
 #include "lib/base/status_macros.h"
 #include "lib/study/parameters.h"
@@ -17,8 +19,8 @@ using Json = nlohmann::ordered_json;
 
 // The answer of every verb that changes a study.
 int PrintChanged(Context& context, const v1::Study& study) {
-  if (context.json()) {
-    PrintJson(context.out(), StudyJson(study));
+  if (context.structured()) {
+    context.Print(StudyJson(study));
   } else if (context.options().format == OutputFormat::kCsv) {
     StudyTable({study}).PrintCsv(context.out());
   } else {
@@ -54,10 +56,10 @@ absl::StatusOr<int> StudyCreate(Context& context) {
 absl::StatusOr<int> StudyList(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Study> studies, client->ListStudies());
-  if (context.json()) {
+  if (context.structured()) {
     Json list = Json::array();
     for (const v1::Study& study : studies) list.push_back(StudyJson(study));
-    PrintJson(context.out(), list);
+    context.Print(list);
     return kExitDone;
   }
   context.Print(StudyTable(studies));
@@ -71,8 +73,8 @@ absl::StatusOr<int> StudyGet(Context& context) {
   certificate.set_epsilon(context.options().epsilon);
   if (context.options().lipschitz) certificate.set_lipschitz(*context.options().lipschitz);
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(context.options().study, certificate));
-  if (context.json())
-    PrintJson(context.out(), StudyJson(study));
+  if (context.structured())
+    context.Print(StudyJson(study));
   else if (context.options().format == OutputFormat::kCsv)
     StudyTable({study}).PrintCsv(context.out());
   else
@@ -93,6 +95,10 @@ absl::StatusOr<int> StudyWatch(Context& context) {
       context.out() << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
       return true;
     }
+    if (format == OutputFormat::kYaml) {
+      context.out() << "---\n" << YamlText(json) << std::flush;
+      return true;
+    }
     const std::string time = json.value("time", "");
     if (format == OutputFormat::kCsv) {
       Table row({"seq", "time", "type", "trial", "attempt", "value", "actor", "detail"});
@@ -106,10 +112,18 @@ absl::StatusOr<int> StudyWatch(Context& context) {
       context.out() << std::flush;
       return true;
     }
-    context.out() << absl::StreamFormat("%8d  %s  %-16s", event.seq(), time, v1::Event::Type_Name(event.type()));
+    // Whole seconds and six digits are for the eye; the other formats have all there is.
+    const std::string second = absl::StrReplaceAll(time.substr(0, 19), {{"T", " "}});
+    context.out() << absl::StreamFormat("%8d  %s  %-16s", event.seq(), second, v1::Event::Type_Name(event.type()));
     if (event.trial() > 0) context.out() << "  trial " << event.trial();
-    if (event.has_value()) context.out() << "  " << study::FormatDouble(event.value());
-    if (!event.detail().empty()) context.out() << "  " << Printable(event.detail());
+    std::string detail = event.detail();
+    if (event.has_value()) {
+      const std::string shown = absl::StrFormat("%.6g", event.value());
+      context.out() << "  " << shown;
+      // Details name the metrics; that of the study has the same value.
+      absl::StrReplaceAll({{absl::StrCat("=", study::FormatDouble(event.value())), absl::StrCat("=", shown)}}, &detail);
+    }
+    if (!detail.empty()) context.out() << "  " << Printable(detail);
     context.out() << std::endl;
     return context.out().good();
   });
@@ -167,8 +181,8 @@ absl::StatusOr<int> StudyDelete(Context& context) {
                      " trials for ever; if that is wanted: luthier study delete ", id, " --yes"));
   }
   LUTHIER_RETURN_IF_ERROR(client->DeleteStudy(id));
-  if (context.json())
-    PrintJson(context.out(), Json{{"id", id}, {"deleted", true}});
+  if (context.structured())
+    context.Print(Json{{"id", id}, {"deleted", true}});
   else
     context.out() << id << ": deleted\n";
   return kExitDone;

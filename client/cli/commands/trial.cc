@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void PrintOne(Context& context, const v1::StudySpec& spec, const v1::Trial& trial) {
-  if (context.json())
-    PrintJson(context.out(), TrialJson(trial));
+  if (context.structured())
+    context.Print(TrialJson(trial));
   else if (context.options().format == OutputFormat::kCsv)
     TrialTable(spec, {trial}, context.options().wide).PrintCsv(context.out());
   else
@@ -69,17 +69,16 @@ absl::StatusOr<int> TrialList(Context& context) {
   const std::string& id = context.options().study;
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial::State> states, States(context.options().states));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
-  if (context.json()) {
+  if (context.structured()) {
     // Trial by trial: a study may have a million.
     bool first = true;
     const absl::Status status = client->ListTrials(id, states, [&](const v1::Trial& trial) {
-      context.out() << (first ? "[\n" : ",\n")
-                    << TrialJson(trial).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+      context.PrintElement(TrialJson(trial), first);
       first = false;
       return context.out().good();
     });
     LUTHIER_RETURN_IF_ERROR(status);
-    context.out() << (first ? "[]\n" : "\n]\n");
+    context.ClosePrintedList(first);
     return kExitDone;
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(id));
@@ -138,10 +137,10 @@ absl::StatusOr<int> TrialAdd(Context& context) {
   LUTHIER_ASSIGN_OR_RETURN(trial.attributes, ParsePairs("--note", options.notes));
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const std::vector<v1::Trial> added, client->EnqueueTrials(options.study, {trial}));
-  if (context.json()) {
+  if (context.structured()) {
     Json list = Json::array();
     for (const v1::Trial& t : added) list.push_back(TrialJson(t));
-    PrintJson(context.out(), list);
+    context.Print(list);
     return kExitDone;
   }
   LUTHIER_ASSIGN_OR_RETURN(const v1::Study study, client->GetStudy(options.study));
@@ -153,8 +152,8 @@ absl::StatusOr<int> TrialCancel(Context& context) {
   const Options& options = context.options();
   LUTHIER_ASSIGN_OR_RETURN(client::Client * client, context.client());
   LUTHIER_ASSIGN_OR_RETURN(const v1::Trial trial, client->CancelTrial(options.study, options.trial));
-  if (context.json())
-    PrintJson(context.out(), TrialJson(trial));
+  if (context.structured())
+    context.Print(TrialJson(trial));
   else
     context.out() << "trial " << trial.number() << ": " << v1::Trial::State_Name(trial.state()) << "\n";
   return kExitDone;

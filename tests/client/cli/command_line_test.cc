@@ -118,7 +118,7 @@ TEST_F(CliTest, BadCommandLinesAreExplainedWithExitCodeTwo) {
       {{"stduy"}, "luthier: there is no verb \"stduy\" (did you mean \"study\"?)"},
       {{"study", "lst"}, "luthier: there is no verb \"study lst\" (did you mean \"list\"?)"},
       {{"study", "get"}, "luthier: STUDY is required\nfor help: luthier study get --help\n"},
-      {{"study", "list", "-o", "xml"}, "luthier: --output: xml not in {table,json,csv}"},
+      {{"study", "list", "-o", "xml"}, "luthier: --output: xml not in {table,json,yaml,csv}"},
       {{"study", "list", "--what"}, "luthier: there is no option \"--what\"\nfor help: luthier study list --help\n"},
       {{"trial", "get", "s", "0"}, "luthier: TRIAL: must be at least 1, not 0"},
       {{"tell", "s", "-1", "--metric", "y=1"}, "luthier: TRIAL: must be at least 1, not -1"},

@@ -107,7 +107,8 @@ TEST_F(CliTest, WaitAndWatchEndWithTheStudy) {
   EXPECT_EQ(types.front(), "STUDY_CREATED");
   EXPECT_EQ(std::count(types.begin(), types.end(), "TRIAL_COMPLETED"), 4);
   EXPECT_EQ(std::count(types.begin(), types.end(), "STUDY_COMPLETED"), 1);
-  EXPECT_THAT(Out({"study", "watch", "s"}), HasSubstr("TRIAL_COMPLETED   trial 3  3"));
+  EXPECT_THAT(Out({"study", "watch", "s"}), ::testing::ContainsRegex("..:..:..  TRIAL_COMPLETED   trial 3  3  y=3\n"))
+      << "seconds without fractions";
   EXPECT_THAT(Out({"study", "watch", "s", "-o", "csv"}),
               StartsWith("seq,time,type,trial,attempt,value,actor,detail\n"));
 }

@@ -28,7 +28,8 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-constexpr int32_t kMostColumns = 1000;  // Steps factor matrices of so many columns times the folds.
+// Steps factor matrices of so many rows, one for each column of each fold and of the bounds: about .2 s each.
+constexpr int64_t kMostSize = 1600;
 constexpr double kProvenGap = 1e-5;     // Of every convex problem on the way, where the search counts as converged.
 constexpr int kPatience = 5;            // Steps without a better refit, beyond which it mostly overfits.
 constexpr double kLeastGain = 1e-3;     // Share of the loss by which a refit must be better to count as such.
@@ -253,10 +254,11 @@ absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfSvmObjective(
     return absl::InvalidArgumentError(absl::StrCat(dataset.name, ": vf_svm tells two classes apart, and there are ",
                                                    dataset.num_classes(), "; use hsvm"));
   }
-  if (dataset.x.cols > kMostColumns) {
-    return absl::InvalidArgumentError(absl::StrCat(dataset.name, ": vf_svm takes at most ", kMostColumns,
-                                                   " columns, and there are ", dataset.x.cols,
-                                                   "; use hsvm, or leave columns out"));
+  const auto folds = static_cast<int64_t>(source.folds.size());
+  if (dataset.x.cols * (folds + 1) > kMostSize) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        dataset.name, ": vf_svm takes at most ", kMostSize / (folds + 1), " columns with ", folds,
+        folds == 1 ? " split" : " folds", ", and there are ", dataset.x.cols, "; use hsvm, or leave columns out"));
   }
   return std::make_unique<SvmObjective>(info, objective.options, std::move(space), std::move(source));
 }

@@ -67,5 +67,13 @@ TEST(VfSvmObjectiveTest, RefusesOtherThanTwoClasses) {
   EXPECT_THAT(std::string(Create(spec).status().message()), HasSubstr("there are 3; use hsvm"));
 }
 
+TEST(VfSvmObjectiveTest, RefusesWhatWouldTakeTooLong) {
+  BuiltinObjective spec = Spec(3);
+  spec.data = "synth:logistic?rows=240&cols=401";
+  EXPECT_THAT(std::string(Create(spec).status().message()), HasSubstr("at most 400 columns with 3 folds"));
+  spec.data = "synth:logistic?rows=240&cols=400";
+  EXPECT_TRUE(Create(spec).ok());
+}
+
 }  // namespace
 }  // namespace luthier::objectives

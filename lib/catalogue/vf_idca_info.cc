@@ -108,8 +108,8 @@ ObjectiveInfo VfSvmInfo() {
       "Minimises the mean hinge loss of the training rows plus l2/2 times the squared norm of the weights w, which are "
       "bounded one by one, |w_j| <= bound_j; two classes, the constant term is neither bounded nor penalised. One "
       "trial chooses l2 and all bounds, by the value-function difference-of-convex algorithm (Gao et al. 2022), with a "
-      "model for each fold; its curve is the path of the steps. validation_loss is that of the best refit: models of the "
-      "training rows alone, under the bounds found. The bounds of the first 20 columns are in the trial's note; "
+      "model for each fold; its curve is the path of the steps. validation_loss is that of the best refit: models of "
+      "the training rows alone, under the bounds found. The bounds of the first 20 columns are in the trial's note; "
       "`luthier bilevel` shows all.";
   ParameterInfo start = MakeNumber("start", ParameterKind::kFloat, "The first bound of each weight at the first start.",
                                    0.003, true, 1e-6, 1.0);

@@ -44,7 +44,8 @@ int Run(const Flags& flags) {
   wire::RouteGrpcLog();
   wire::LookAfterConnections();
   const absl::StatusOr<data::DataRoot> root = data::DataRoot::Open(flags.data_root);
-  if (!root.ok()) return Complain("--data-root", root.status(), 2);
+  // A folder that is missing may come: a mount, say. Then it is worth starting again.
+  if (!root.ok()) return Complain("--data-root", root.status(), absl::IsNotFound(root.status()) ? 1 : 2);
   const absl::StatusOr<Spool> spool = Spool::Open(flags.spool);
   if (!spool.ok()) return Complain("--spool", spool.status(), 2);
   const absl::StatusOr<CheckpointStore> checkpoints = CheckpointStore::Open(flags.checkpoints);

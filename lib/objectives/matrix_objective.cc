@@ -65,10 +65,6 @@ struct MatrixFold {
   }
 };
 
-double Variance(const VectorXd& y) {
-  return y.size() == 0 ? 0.0 : (y.array() - y.mean()).square().mean();
-}
-
 // The column of the data set that option `name` names; `otherwise` if it is empty.
 absl::StatusOr<Index> FindColumn(const data::Dataset& dataset, const std::string& name, const std::string& text,
                                  Index otherwise) {
@@ -190,29 +186,10 @@ double PerMean(const MatrixFold& fold) {
   return 1.0 / (static_cast<double>(fold.problem.train.count()) * fold.deviation);
 }
 
-EvaluationResult NotFinite(const study::Measurement& measurement, EvaluationResult result) {
-  for (const auto& [name, value] : measurement.metrics) {
-    if (std::isfinite(value)) continue;
-    result.outcome = EvaluationOutcome::kFailed;
-    result.failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
-                                    absl::StrCat(name, " is ", study::FormatDouble(value))};
-    return result;
-  }
-  result.measurement = measurement;
-  return result;
-}
-
 EvaluationResult Cancelled() {
   EvaluationResult result;
   result.outcome = EvaluationOutcome::kCancelled;
   return result;
-}
-
-absl::Status CheckComplete(const study::SearchSpace& space, const study::Parameters& parameters) {
-  for (const study::ParameterSpec& p : space.parameters()) {
-    if (!parameters.contains(p.name)) return absl::InvalidArgumentError(absl::StrCat(p.name, " is missing"));
-  }
-  return absl::OkStatus();
 }
 
 using Layouts = KeptLayouts<std::pair<bool, bool>, std::vector<MatrixFold>>;  // By standardize and intercept.
@@ -260,7 +237,7 @@ class MatrixObjective final : public Objective {
     const absl::StatusOr<study::Measurement> measurement = Measure(settings, context);
     if (absl::IsCancelled(measurement.status())) return Cancelled();
     LUTHIER_RETURN_IF_ERROR(measurement.status());
-    return NotFinite(*measurement, {});
+    return WithMeasurement(*measurement, {});
   }
 
  private:
@@ -327,7 +304,7 @@ class VfMatrixObjective final : public VfIdcaObjective {
     const absl::StatusOr<study::Measurement> measurement = Search(settings, context, strengths, &result);
     if (absl::IsCancelled(measurement.status())) return Cancelled();
     LUTHIER_RETURN_IF_ERROR(measurement.status());
-    return NotFinite(*measurement, std::move(result));
+    return WithMeasurement(*measurement, std::move(result));
   }
 
   absl::StatusOr<SparseModel> Train(const EvaluationContext&) const override {

@@ -49,10 +49,6 @@ struct Rows {
   double offset = 0.0;
 };
 
-double Variance(const VectorXd& y) {
-  return y.size() == 0 ? 0.0 : (y.array() - y.mean()).square().mean();
-}
-
 absl::StatusOr<bilevel::SparseVfRows> Normalised(const bilevel::LeastSquaresData& rows, double deviation,
                                                  const base::StopToken& stop) {
   bilevel::SparseVfRows out;
@@ -184,9 +180,7 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
                                                       std::vector<Strength>* strengths) const {
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
                            catalogue::Settings::Resolve(info_, options_, context.parameters));
-  for (const study::ParameterSpec& p : space_.parameters()) {
-    if (!context.parameters.contains(p.name)) return absl::InvalidArgumentError(absl::StrCat(p.name, " is missing"));
-  }
+  LUTHIER_RETURN_IF_ERROR(CheckComplete(space_, context.parameters));
   EvaluationResult result;
   const base::StopToken& stop = context.stop;
   const bool standardize = settings.Bool("standardize"), intercept = settings.Bool("intercept");
@@ -292,18 +286,33 @@ absl::StatusOr<EvaluationResult> SparseObjective::Run(const EvaluationContext& c
     return result;
   }
   LUTHIER_RETURN_IF_ERROR(status);
-  for (const auto& [name, value] : last.metrics) {
+  return WithMeasurement(std::move(last), std::move(result));
+}
+
+}  // namespace
+
+double Variance(const VectorXd& y) {
+  return y.size() == 0 ? 0.0 : (y.array() - y.mean()).square().mean();
+}
+
+absl::Status CheckComplete(const study::SearchSpace& space, const study::Parameters& parameters) {
+  for (const study::ParameterSpec& p : space.parameters()) {
+    if (!parameters.contains(p.name)) return absl::InvalidArgumentError(absl::StrCat(p.name, " is missing"));
+  }
+  return absl::OkStatus();
+}
+
+EvaluationResult WithMeasurement(study::Measurement measurement, EvaluationResult result) {
+  for (const auto& [name, value] : measurement.metrics) {
     if (std::isfinite(value)) continue;
     result.outcome = EvaluationOutcome::kFailed;
     result.failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
                                     absl::StrCat(name, " is ", study::FormatDouble(value))};
     return result;
   }
-  result.measurement = std::move(last);
+  result.measurement = std::move(measurement);
   return result;
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(
     const catalogue::ObjectiveInfo& info, const study::BuiltinObjective& objective, study::SearchSpace space,

@@ -54,6 +54,15 @@ class VfIdcaObjective : public Objective {
   }
 };
 
+// Returns the mean squared difference of y (any length) from its mean; 0 if it is empty.
+double Variance(const Eigen::VectorXd& y);
+
+// INVALID_ARGUMENT naming the first parameter of the space that `parameters` lacks.
+absl::Status CheckComplete(const study::SearchSpace& space, const study::Parameters& parameters);
+
+// Returns `result` with the measurement; failed as CONFIG NON_FINITE if a metric is not finite.
+EvaluationResult WithMeasurement(study::Measurement measurement, EvaluationResult result);
+
 // Arguments as of CreateRegressionObjective. Errors of LoadRows; INVALID_ARGUMENT for groups that do not fit the data;
 // RESOURCE_EXHAUSTED for more columns than option max_memory_mib allows; CANCELLED when stopped.
 absl::StatusOr<std::unique_ptr<VfIdcaObjective>> CreateVfIdcaObjective(

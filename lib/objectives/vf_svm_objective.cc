@@ -101,9 +101,7 @@ absl::StatusOr<SvmLayout> SvmObjective::Lay(bool standardize, const base::StopTo
 
 absl::StatusOr<EvaluationResult> SvmObjective::Run(const EvaluationContext& context,
                                                    std::vector<Strength>* strengths) const {
-  for (const study::ParameterSpec& p : space_.parameters()) {
-    if (!context.parameters.contains(p.name)) return absl::InvalidArgumentError(absl::StrCat(p.name, " is missing"));
-  }
+  LUTHIER_RETURN_IF_ERROR(CheckComplete(space_, context.parameters));
   LUTHIER_ASSIGN_OR_RETURN(const catalogue::Settings settings,
                            catalogue::Settings::Resolve(info_, options_, context.parameters));
   EvaluationResult result;
@@ -113,15 +111,7 @@ absl::StatusOr<EvaluationResult> SvmObjective::Run(const EvaluationContext& cont
     return result;
   }
   LUTHIER_RETURN_IF_ERROR(measurement.status());
-  for (const auto& [name, value] : measurement->metrics) {
-    if (std::isfinite(value)) continue;
-    result.outcome = EvaluationOutcome::kFailed;
-    result.failure = study::Failure{study::FailureKind::kConfig, study::failure::kNonFinite,
-                                    absl::StrCat(name, " is ", study::FormatDouble(value))};
-    return result;
-  }
-  result.measurement = *std::move(measurement);
-  return result;
+  return WithMeasurement(*std::move(measurement), std::move(result));
 }
 
 absl::StatusOr<study::Measurement> SvmObjective::Search(const catalogue::Settings& settings,
